@@ -1,0 +1,9 @@
+/** A value that could not be read is the word `unknown`, in types and in JSON; never a made-up 0. */
+export type Known<T> = T | 'unknown';
+
+/** Where a figure comes from. Every figure shown to a person carries one of these. */
+export type Provenance = 'measured' | 'simulated' | 'estimated';
+
+export function isKnown<T>(value: Known<T>): value is Exclude<T, 'unknown'> {
+  return value !== 'unknown';
+}
