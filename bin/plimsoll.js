@@ -1,0 +1,23 @@
+#!/usr/bin/env node
+// The starter of the command. It answers --version by itself and loads nothing else for it: scripts
+// ask for it often, and it must cost little more than starting Node.
+import { existsSync, readFileSync } from 'node:fs';
+
+const argv = process.argv.slice(2);
+const program = new URL('../dist/cli/main.js', import.meta.url);
+
+if (argv.length === 1 && (argv[0] === '--version' || argv[0] === '-V')) {
+  const manifest = readFileSync(new URL('../package.json', import.meta.url), 'utf8');
+  // Nobody may be reading: `plimsoll --version | true` is no error.
+  process.stdout.on('error', () => {});
+  process.stdout.write(`${JSON.parse(manifest).version}\n`);
+} else if (existsSync(program)) {
+  const { main } = await import(program.href);
+  // Not process.exit(): what was written to a pipe must still get out.
+  process.exitCode = await main(argv);
+} else {
+  process.stderr.write(
+    'plimsoll: not-built: There is no dist/cli/main.js. Run "npm run build", or "npm start", which does it by itself.\n',
+  );
+  process.exitCode = 3;
+}

@@ -1,0 +1,84 @@
+import type { Environment } from '../config/variables.js';
+
+/** What a command may touch of the process it runs in; tests and `main` hand it in. */
+export interface CliIo {
+  readonly environment: Environment;
+  /** The current folder; paths that people write start there. */
+  readonly folder: string;
+  /** The answer, and nothing else, goes here. */
+  readonly stdout: Output;
+  /** Logs, progress, alerts and errors. */
+  readonly stderr: Output;
+}
+
+export interface Output {
+  /** A person looks at it, and it can be redrawn. */
+  readonly isTerminal: boolean;
+  readonly colour: boolean;
+  /** How wide it is now; where it is no terminal, wide enough to cut little. */
+  columns(): number;
+  /** Aborts when what is written gets nowhere: nobody reads any more, or the disk is full. */
+  readonly closed: AbortSignal;
+  /** Why it closed, when that is an error and not a reader that left. */
+  readonly failure: Error | undefined;
+  write(text: string): void;
+}
+
+/** What a stream must have; `process.stdout` does. */
+export interface OutputStream {
+  readonly isTTY?: boolean;
+  readonly columns?: number;
+  write(text: string): unknown;
+  on(event: 'error', listener: (error: Error) => void): unknown;
+}
+
+/** The reader of a pipe left; the terminal was closed. Neither is an error of ours. */
+const readerLeft: ReadonlySet<string> = new Set(['EPIPE', 'EIO', 'ENOTCONN']);
+
+/**
+ * A stream that may close at any time (`| head -1` does it): what is written afterwards is dropped
+ * in silence, and `closed` says to stop.
+ */
+export function outputOf(stream: OutputStream, environment: Environment): Output {
+  const closed = new AbortController();
+  let failure: Error | undefined;
+  stream.on('error', (error) => {
+    if (!('code' in error) || !readerLeft.has(String(error.code))) failure ??= error;
+    closed.abort();
+  });
+  const isTerminal = stream.isTTY === true && environment['TERM'] !== 'dumb';
+  return {
+    isTerminal,
+    colour: isTerminal && !environment['NO_COLOR'],
+    columns: () => stream.columns || 120,
+    closed: closed.signal,
+    get failure() {
+      return failure;
+    },
+    write(text) {
+      if (!closed.signal.aborted) stream.write(text);
+    },
+  };
+}
+
+/** The process that runs us. */
+export function processIo(): CliIo {
+  return {
+    environment: process.env,
+    folder: process.cwd(),
+    stdout: outputOf(process.stdout, process.env),
+    stderr: outputOf(process.stderr, process.env),
+  };
+}
+
+/** The one JSON document of `--json`. */
+export function printJson(io: CliIo, document: unknown): void {
+  io.stdout.write(`${JSON.stringify(document, undefined, 2)}\n`);
+}
+
+/** How text on stdout may look: colours where a person sees them, plain letters where they must. */
+export function textStyle({ stdout, environment }: CliIo): { colour: boolean; unicode: boolean } {
+  const locale =
+    environment['LC_ALL'] || environment['LC_CTYPE'] || environment['LANG'] || 'C.UTF-8';
+  return { colour: stdout.colour, unicode: /utf-?8/i.test(locale) };
+}

@@ -1,0 +1,96 @@
+import { Command } from 'commander';
+import type { CommandContext, CommandModule } from './command-module.js';
+import type { CliIo } from './io.js';
+
+interface CommandEntry {
+  readonly name: string;
+  readonly summary: string;
+  readonly load: () => Promise<CommandModule>;
+}
+
+/** Only the command that was asked for is loaded. */
+const commands: readonly CommandEntry[] = [
+  {
+    name: 'devices',
+    summary: 'what memory there is: GPUs and the host, and who holds it',
+    load: async () => (await import('./devices.js')).devicesCommand,
+  },
+  {
+    name: 'monitor',
+    summary: 'watch memory live on the terminal',
+    load: async () => (await import('./monitor.js')).monitorCommand,
+  },
+  {
+    name: 'profile',
+    summary: 'watch for a while and write a report (JSON, HTML)',
+    load: async () => (await import('./profile.js')).profileCommand,
+  },
+  {
+    name: 'oom',
+    summary: 'is memory about to run out? warns before it does',
+    load: async () => (await import('./oom.js')).oomCommand,
+  },
+  {
+    name: 'leak',
+    summary: 'does memory grow without coming back?',
+    load: async () => (await import('./leak.js')).leakCommand,
+  },
+  {
+    name: 'replay',
+    summary: 'feed a recorded trace through the forecaster',
+    load: async () => (await import('./replay.js')).replayCommand,
+  },
+];
+
+const examples = `
+Examples:
+  plimsoll devices
+  plimsoll monitor
+  plimsoll profile --duration 60 --output profile.json --html profile.html
+
+Exit codes: 0 yes, 1 no (leak found, limit passed), 2 bad usage or input, 3 something is missing on
+this machine, 4 the job failed, 130 interrupted, 70 a bug in plimsoll.`;
+
+/** Parses the arguments, runs the command, and answers its exit code. */
+export async function runProgram(
+  argv: readonly string[],
+  io: CliIo,
+  version: string,
+): Promise<number> {
+  let exitCode = 0;
+  const context: CommandContext = {
+    io,
+    version,
+    action:
+      (act) =>
+      async (...given) => {
+        exitCode = await act(...given);
+      },
+  };
+  const program = new Command('plimsoll')
+    .description('The load line for GPU memory: see it, forecast it, be warned before it runs out.')
+    .version(version)
+    .enablePositionalOptions()
+    // Commander throws instead of ending the process; `main` puts its errors into our words.
+    .exitOverride()
+    .configureOutput({
+      writeOut: (text) => io.stdout.write(text),
+      writeErr: (text) => io.stderr.write(text),
+      outputError: () => {},
+    })
+    .addHelpText('after', examples);
+  const wanted = wantedCommand(argv);
+  for (const entry of commands) {
+    const command = program.command(entry.name).description(entry.summary);
+    if (entry.name === wanted) (await entry.load()).define(command, context);
+    command.option('--debug', 'show where in plimsoll an error comes from');
+  }
+  await program.parseAsync([...argv], { from: 'user' });
+  return exitCode;
+}
+
+/** The program itself has no option that takes a value, so the first plain word is the command. */
+function wantedCommand(argv: readonly string[]): string | undefined {
+  const words = argv.filter((word) => !word.startsWith('-'));
+  return words[0] === 'help' ? words[1] : words[0];
+}

@@ -1,0 +1,64 @@
+import type { CommanderError } from 'commander';
+import { Failure } from '../failure.js';
+
+/** An exception nobody planned for is a bug of ours: EX_SOFTWARE, as in sysexits.h. */
+export const internalErrorExitCode = 70;
+
+export interface ErrorReport {
+  readonly exitCode: number;
+  /** For stderr; empty when there is nothing to say. */
+  readonly text: string;
+}
+
+/** The one place that turns an error into words and an exit code. */
+export function reportError(error: unknown, debug: boolean): ErrorReport {
+  if (error instanceof Failure) {
+    const stack = debug ? `${stackOf(error)}\n` : '';
+    return { exitCode: error.exitCode, text: `${line(error.code, error.message)}${stack}` };
+  }
+  if (isCommanderError(error)) return reportUsageError(error);
+  const fact = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+  const next = debug
+    ? 'Please report it with the lines below.'
+    : 'This is a bug in plimsoll: run it again with PLIMSOLL_DEBUG=1 and report what it prints.';
+  return {
+    exitCode: internalErrorExitCode,
+    text: `${line('internal', `${oneLine(fact)}. ${next}`)}${debug ? `${stackOf(error)}\n` : ''}`,
+  };
+}
+
+/** Commander says `error: unknown option '--x'\n(Did you mean --y?)`; ours is one line. */
+function reportUsageError(error: CommanderError): ErrorReport {
+  // Help and version were printed already; help nobody asked for means that a command is missing.
+  if (error.exitCode === 0) return { exitCode: 0, text: '' };
+  if (error.code === 'commander.help') return { exitCode: 2, text: '' };
+  const [said = '', suggestion = ''] = error.message.replace(/^error: /, '').split('\n');
+  const fact = `${said.charAt(0).toUpperCase()}${said.slice(1).replace(/\.$/, '')}.`;
+  const hint = suggestion.replace(/^\((.*)\)$/, '$1');
+  const next = hint === '' ? 'Add --help to see what there is.' : hint;
+  return { exitCode: 2, text: line('bad-usage', `${fact} ${next}`) };
+}
+
+/** By shape, so that commander is not loaded only to compare classes. */
+function isCommanderError(error: unknown): error is CommanderError {
+  return (
+    error instanceof Error &&
+    'code' in error &&
+    typeof error.code === 'string' &&
+    error.code.startsWith('commander.')
+  );
+}
+
+function line(code: string, message: string): string {
+  return `plimsoll: ${code}: ${message}\n`;
+}
+
+function oneLine(text: string): string {
+  return text.replaceAll(/\s*\n\s*/g, ' ').replace(/\.$/, '');
+}
+
+function stackOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const cause = error.cause === undefined ? '' : `\ncaused by: ${stackOf(error.cause)}`;
+  return `${error.stack ?? error.message}${cause}`;
+}

@@ -1,0 +1,88 @@
+import { Failure } from '../failure.js';
+import { checkConfig } from './check.js';
+import type { JsonPath } from './json-places.js';
+import { nearest } from './nearest.js';
+import { type Config, configJsonSchema } from './schema.js';
+import { type SchemaLeaf, schemaLeaves, typesOf } from './schema-node.js';
+
+/**
+ * The variable that sets a key: `alerts.gpuWarningPercent` is `PLIMSOLL_ALERTS_GPU_WARNING_PERCENT`.
+ *
+ * @example
+ * variableOf(['intervalSeconds']); // 'PLIMSOLL_INTERVAL_SECONDS'
+ */
+export function variableOf(path: readonly string[]): string {
+  const words = path.map((key) =>
+    key
+      .replaceAll(/(?=[A-Z])/g, '_')
+      .replaceAll('-', '_')
+      .toUpperCase(),
+  );
+  return ['PLIMSOLL', ...words].join('_');
+}
+
+/** Each variable that is configuration, with the key it sets. */
+export function configVariables(): ReadonlyMap<string, SchemaLeaf> {
+  const leaves = schemaLeaves(configJsonSchema()).filter(({ path }) => path[0] !== '$schema');
+  return new Map(leaves.map((leaf) => [variableOf(leaf.path), leaf]));
+}
+
+/** Turns the variables given into the configuration they stand for; a wrong one is a `Failure`. */
+export function configFromVariables(given: ReadonlyMap<string, string>): Config {
+  const variables = configVariables();
+  const config = {};
+  for (const [name, text] of given) {
+    const leaf = variables.get(name);
+    if (leaf === undefined) throw unknownVariable(name, [...variables.keys()]);
+    put(config, leaf.path, valueOf(text, leaf));
+  }
+  return checkConfig(config, { ofValue: placeOf, ofKey: placeOf });
+}
+
+function placeOf(path: JsonPath): string {
+  return `the variable ${variableOf(path.filter((step) => typeof step === 'string'))}`;
+}
+
+/** A text that cannot be read as the key wants it stays a text, so that the check reports it. */
+function valueOf(text: string, { node }: SchemaLeaf): unknown {
+  const types = typesOf(node);
+  if (types.includes('boolean') && /^(true|false)$/i.test(text))
+    return text.toLowerCase() === 'true';
+  if (types.includes('number') && /^\s*-?[\d.]+(e[+-]?\d+)?\s*$/i.test(text)) return Number(text);
+  if (types.includes('array')) return listOf(text);
+  return text;
+}
+
+/** A JSON list, or words separated by commas or spaces. */
+function listOf(text: string): unknown {
+  if (!text.trimStart().startsWith('[')) return text.split(/[\s,]+/).filter((word) => word !== '');
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
+
+function put(target: object, path: readonly string[], value: unknown): void {
+  const [key = '', ...rest] = path;
+  if (rest.length === 0) {
+    Reflect.set(target, key, value);
+    return;
+  }
+  const child: object = Reflect.get(target, key) ?? {};
+  Reflect.set(target, key, child);
+  put(child, rest, value);
+}
+
+function unknownVariable(name: string, known: readonly string[]): Failure {
+  const meant = nearest(name, known);
+  return new Failure({
+    kind: 'input',
+    code: 'unknown-variable',
+    fact: `The variable ${name} means nothing to plimsoll.`,
+    next:
+      meant === undefined
+        ? `Unset it; the variables are: ${known.join(', ')}.`
+        : `Did you mean ${meant}? If not, unset it.`,
+  });
+}

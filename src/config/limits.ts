@@ -1,0 +1,18 @@
+import { leastIntervalSeconds } from '../watch/intervals.js';
+
+/** What the configuration may hold; options of the command keep to the same limits. */
+export const limits = {
+  leastIntervalSeconds,
+  /** A day: beyond it nothing is being watched, and a slip such as milliseconds is likelier. */
+  mostIntervalSeconds: 86_400,
+  /** A threshold of 0 would always be passed. */
+  leastPercent: 1,
+  /** More than any one machine has, with MIG instances. */
+  deviceNames: 1024,
+  /** Below what any system takes for one program. */
+  commandWords: 256,
+  /** The length that common servers and proxies still take. */
+  urlLength: 2048,
+  /** A configuration has some dozen keys; a larger file is another file by mistake. */
+  fileBytes: 256 * 1024,
+} as const;

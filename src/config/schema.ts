@@ -1,0 +1,123 @@
+import * as z from 'zod';
+import { alertKinds } from '../watch/types.js';
+import { limits } from './limits.js';
+import type { SchemaNode } from './schema-node.js';
+
+// This file costs the start-up time of zod: import it lazily, and only when there is something
+// to check.
+
+const percent = z.number().min(limits.leastPercent).max(100);
+const count = z.number().min(0);
+
+const deliver = z.strictObject({
+  log: z
+    .union([z.boolean(), z.string().min(1)])
+    .optional()
+    .describe('Write each alert as a line: true for stderr, or the path of a file to append to.'),
+  command: z
+    .array(z.string())
+    .min(1)
+    .max(limits.commandWords)
+    .optional()
+    .describe('Run this program with these arguments for each alert; no shell is involved.'),
+  webhook: z
+    .url({ protocol: /^https?$/ })
+    .max(limits.urlLength)
+    .optional()
+    .describe('POST each alert as JSON to this address.'),
+});
+
+const risk = z.enum(['low', 'medium', 'high', 'critical']);
+
+const enabled = z.strictObject(
+  Object.fromEntries(
+    alertKinds.map((kind) => [
+      kind,
+      z.boolean().optional().describe(`Whether alerts of the kind ${kind} are raised.`),
+    ]),
+  ),
+);
+
+const alerts = z.strictObject({
+  memoryWarningPercent: percent.optional().describe('Host memory use that is a warning.'),
+  memoryCriticalPercent: percent.optional().describe('Host memory use that is critical.'),
+  gpuWarningPercent: percent.optional().describe('GPU memory use that is a warning.'),
+  gpuCriticalPercent: percent.optional().describe('GPU memory use that is critical.'),
+  hysteresisPercent: z
+    .number()
+    .min(0)
+    .max(50)
+    .optional()
+    .describe('How far use must fall below a threshold before its alert is cleared.'),
+  leakBytesPerSecond: count.optional().describe('A slower leak raises no alert.'),
+  leakGrownBytes: count.optional().describe('A leak that took less raises no alert.'),
+  leakConfidence: z
+    .number()
+    .min(0)
+    .max(1)
+    .optional()
+    .describe('A leak that is less sure raises no alert.'),
+  riskWarning: risk.optional().describe('The out-of-memory risk that is a warning.'),
+  riskCritical: risk.optional().describe('The out-of-memory risk that is critical.'),
+  clearAfterSeconds: count
+    .optional()
+    .describe('How long a leak or a risk must be away before its alert is cleared.'),
+  repeatSeconds: count.optional().describe('The least time between two alerts of one kind.'),
+  enabled: enabled.optional().describe('Which kinds of alerts are raised; all when left out.'),
+  deliver: deliver.optional().describe('Where alerts go, besides the screen.'),
+});
+
+export const configSchema = z.strictObject({
+  $schema: z.string().optional().describe('The address of this schema, for editors.'),
+  intervalSeconds: z
+    .number()
+    .min(limits.leastIntervalSeconds)
+    .max(limits.mostIntervalSeconds)
+    .optional()
+    .describe('Seconds between two samples of a device.'),
+  processIntervalSeconds: z
+    .number()
+    .min(limits.leastIntervalSeconds)
+    .max(limits.mostIntervalSeconds)
+    .optional()
+    .describe('Seconds between two readings of the processes of a device.'),
+  devices: z
+    .array(z.string().min(1))
+    .min(1)
+    .max(limits.deviceNames)
+    .optional()
+    .describe('The devices to watch, such as "gpu:0", "0" or "host"; all of them when left out.'),
+  loadLinePercent: percent
+    .optional()
+    .describe('How full a device may be, in percent of its capacity: the load line.'),
+  nvmlLibrary: z
+    .string()
+    .min(1)
+    .optional()
+    .describe('The path of libnvidia-ml.so.1, where it is not in a usual place.'),
+  simulate: z
+    .string()
+    .min(1)
+    .optional()
+    .describe('A scenario or the path of a recorded trace to show instead of real devices.'),
+  alerts: alerts.optional().describe('When to warn, and how.'),
+});
+
+export type Config = z.infer<typeof configSchema>;
+
+/**
+ * The JSON Schema of `plimsoll.config.json`; the package ships it as
+ * `schema/plimsoll.config.schema.json`.
+ *
+ * @example
+ * configJsonSchema().properties.intervalSeconds.minimum; // 0.01
+ */
+export function configJsonSchema(): SchemaNode {
+  const { $schema, ...rest } = z.toJSONSchema(configSchema, { io: 'input' });
+  return {
+    $schema,
+    title: 'plimsoll.config.json',
+    description: 'Defaults for the command plimsoll, in the current folder or one above it.',
+    ...rest,
+  };
+}

@@ -1,0 +1,32 @@
+import { type AlertThresholds, defaultThresholds } from '../watch/alert-thresholds.js';
+import { defaultIntervals } from '../watch/intervals.js';
+
+/** Where alerts go, besides the screen. */
+export interface DeliverySettings {
+  /** `true` writes lines on stderr, a path appends them to that file. */
+  readonly log?: boolean | string | undefined;
+  readonly command?: readonly string[] | undefined;
+  readonly webhook?: string | undefined;
+}
+
+/** What every command goes by, after option, variable, file and default are put together. */
+export interface Settings {
+  readonly intervalSeconds: number;
+  readonly processIntervalSeconds: number;
+  /** As a person wrote them; none means all. */
+  readonly devices: readonly string[];
+  readonly loadLinePercent: number;
+  readonly nvmlLibrary?: string | undefined;
+  readonly simulate?: string | undefined;
+  readonly alerts: AlertThresholds;
+  readonly deliver: DeliverySettings;
+}
+
+export const defaultSettings: Settings = {
+  intervalSeconds: defaultIntervals.intervalSeconds,
+  processIntervalSeconds: defaultIntervals.processIntervalSeconds,
+  devices: [],
+  loadLinePercent: 90,
+  alerts: defaultThresholds,
+  deliver: {},
+};

@@ -1,0 +1,34 @@
+/**
+ * Variables that start with `PLIMSOLL_` and are no configuration: where things are, how to debug,
+ * and what we hand to the programs we start (which may call `plimsoll` in turn).
+ */
+const otherVariables: ReadonlySet<string> = new Set([
+  'PLIMSOLL_HOME',
+  'PLIMSOLL_CONFIG',
+  'PLIMSOLL_DEBUG',
+  'PLIMSOLL_BATCH_SIZE',
+  'PLIMSOLL_ACCUMULATION',
+  'PLIMSOLL_CHECKPOINTING',
+  'PLIMSOLL_PRECISION',
+  'PLIMSOLL_DEVICE',
+  'PLIMSOLL_ATTEMPT',
+]);
+
+/** Handed to the command that alerts are delivered to. */
+const alertPrefix = 'PLIMSOLL_ALERT_';
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/**
+ * The variables that claim to be configuration. An empty one counts as not set, as a shell script
+ * that clears it would expect.
+ */
+export function configurationVariables(environment: Environment): ReadonlyMap<string, string> {
+  const found = new Map<string, string>();
+  for (const [name, text] of Object.entries(environment)) {
+    if (!name.startsWith('PLIMSOLL_') || name.startsWith(alertPrefix)) continue;
+    if (otherVariables.has(name) || text === undefined || text === '') continue;
+    found.set(name, text);
+  }
+  return found;
+}

@@ -1,0 +1,178 @@
+import type { Known } from '../../units/known.js';
+import {
+  type Device,
+  type DeviceInfo,
+  DeviceLost,
+  type DeviceProvider,
+  type MemoryReading,
+  type ProcessReading,
+} from '../contract.js';
+import { GpuNumbers } from '../gpu-numbers.js';
+import { nvidiaFiles } from '../nvml/nvidia-files.js';
+import { machineRoots, type Roots } from '../roots.js';
+import { sortProcesses } from '../sort-processes.js';
+import { type GpuRow, gpuFields, parseGpuRows, parseProcessRows, processFields } from './csv.js';
+import { findNvidiaSmi, type ProgramAnswer, runNvidiaSmi } from './program.js';
+
+export interface NvidiaSmiOptions {
+  /** Where PATH is looked up. */
+  readonly env?: NodeJS.ProcessEnv;
+  readonly roots?: Roots;
+  readonly numbers?: GpuNumbers;
+  /** How long one run of the program may take. */
+  readonly timeLimitMs?: number;
+}
+
+/** Exit codes of nvidia-smi after which its GPUs are gone: no driver, or a lost GPU. */
+const lostExitCodes: ReadonlySet<number | undefined> = new Set([9, 15]);
+
+/**
+ * NVIDIA GPUs through the program `nvidia-smi`, for machines where the library cannot be loaded.
+ * A reading starts a process, some 4000 times the cost of one through the library.
+ *
+ * @example
+ * const { devices } = await nvidiaSmiProvider().list();
+ */
+export function nvidiaSmiProvider(options: NvidiaSmiOptions = {}): DeviceProvider {
+  return new NvidiaSmiProvider(options);
+}
+
+class NvidiaSmiProvider implements DeviceProvider {
+  readonly source = 'nvidia-smi';
+  readonly #options: NvidiaSmiOptions;
+  readonly #numbers: GpuNumbers;
+  readonly #known = new Map<string, Device>();
+  readonly #lost = new Set<string>();
+  #pending: Promise<GpuAnswer> | undefined;
+
+  constructor(options: NvidiaSmiOptions) {
+    this.#options = options;
+    this.#numbers = options.numbers ?? new GpuNumbers();
+  }
+
+  fingerprint(): Promise<string> {
+    const program = this.#program();
+    const place = program === undefined ? 'none' : `${program.path} ${program.changedMs}`;
+    const files = nvidiaFiles(this.#options.roots ?? machineRoots);
+    return Promise.resolve([place, ...files, ...[...this.#lost].toSorted()].join('\n'));
+  }
+
+  async list(): Promise<{ devices: readonly Device[]; notes: readonly string[] }> {
+    if (this.#program() === undefined) return { devices: [], notes: [] };
+    const { rows, answer } = await this.#queryGpus();
+    this.#lost.clear();
+    const devices = rows.map((row) => this.#device(row));
+    const listed = new Set(rows.map(keyOf));
+    for (const key of this.#known.keys()) if (!listed.has(key)) this.#lost.add(key);
+    const failed = answer.exitCode !== 0;
+    return { devices, notes: failed ? [`nvidia-smi failed: ${firstWords(answer)}.`] : [] };
+  }
+
+  close(): void {
+    this.#pending = undefined;
+  }
+
+  #device(row: GpuRow): Device {
+    const key = keyOf(row);
+    const known = this.#known.get(key);
+    if (known !== undefined) return known;
+    const info: DeviceInfo = {
+      id: `gpu:${this.#numbers.numberOf(key, row.index)}`,
+      kind: 'gpu',
+      name: row.name === 'unknown' ? 'NVIDIA GPU' : row.name,
+      source: 'nvidia-smi',
+      provenance: 'measured',
+      uuid: row.uuid,
+      driver: row.driver,
+    };
+    const device: Device = {
+      info,
+      read: async () => readingOf(await this.#readRow(info.id, key)),
+      processes: () => this.#processes(row.uuid),
+    };
+    this.#known.set(key, device);
+    return device;
+  }
+
+  async #readRow(id: string, key: string): Promise<GpuRow | undefined> {
+    const { rows, answer } = await this.#queryGpus();
+    const row = rows.find((candidate) => keyOf(candidate) === key);
+    if (row === undefined && (answer.exitCode === 0 || lostExitCodes.has(answer.exitCode))) {
+      this.#lost.add(key);
+      throw new DeviceLost(id, 'nvidia-smi no longer lists it');
+    }
+    return row;
+  }
+
+  async #processes(uuid: Known<string>): Promise<Known<readonly ProcessReading[]>> {
+    const program = this.#program();
+    if (program === undefined || uuid === 'unknown') return 'unknown';
+    const answer = await runNvidiaSmi(
+      program.path,
+      [`--query-compute-apps=${processFields.join(',')}`, '--format=csv,noheader,nounits'],
+      this.#options.timeLimitMs,
+    );
+    if (answer.exitCode !== 0) return 'unknown';
+    const largest = new Map<number, ProcessReading>();
+    for (const { gpuUuid, pid, name, usedBytes } of parseProcessRows(answer.stdout)) {
+      // In MIG mode one process has a row for each instance; their sum would count it right only
+      // where all are known, so the largest stands.
+      const other = largest.get(pid)?.usedBytes;
+      const isLarger =
+        other === undefined ||
+        (usedBytes !== 'unknown' && (other === 'unknown' || usedBytes > other));
+      if (gpuUuid === uuid && isLarger) largest.set(pid, { pid, name, usedBytes });
+    }
+    return sortProcesses(largest.values());
+  }
+
+  /** All GPUs come in one answer: devices that are read at the same time share one process. */
+  #queryGpus(): Promise<GpuAnswer> {
+    this.#pending ??= this.#runGpuQuery().finally(() => {
+      this.#pending = undefined;
+    });
+    return this.#pending;
+  }
+
+  async #runGpuQuery(): Promise<GpuAnswer> {
+    const program = this.#program();
+    const answer =
+      program === undefined
+        ? { stdout: '', stderr: 'nvidia-smi is not on the PATH any more', exitCode: 9 }
+        : await runNvidiaSmi(
+            program.path,
+            [`--query-gpu=${gpuFields.join(',')}`, '--format=csv,noheader,nounits'],
+            this.#options.timeLimitMs,
+          );
+    return { rows: parseGpuRows(answer.stdout), answer };
+  }
+
+  #program(): ReturnType<typeof findNvidiaSmi> {
+    return findNvidiaSmi(this.#options.env ?? process.env, process.platform);
+  }
+}
+
+interface GpuAnswer {
+  readonly rows: readonly GpuRow[];
+  readonly answer: ProgramAnswer;
+}
+
+/** A program that failed or was stopped tells nothing; that is not yet a lost GPU. */
+function readingOf(row: GpuRow | undefined): MemoryReading {
+  return {
+    totalBytes: row?.totalBytes ?? 'unknown',
+    usedBytes: row?.usedBytes ?? 'unknown',
+    freeBytes: row?.freeBytes ?? 'unknown',
+    utilizationPercent: row?.utilizationPercent ?? 'unknown',
+  };
+}
+
+function keyOf(row: GpuRow): string {
+  return row.uuid === 'unknown' ? `nvidia ${row.index}` : row.uuid;
+}
+
+function firstWords({ exitCode, stderr, stdout }: ProgramAnswer): string {
+  const line = `${stderr}\n${stdout}`.split('\n').find((text) => text.trim() !== '');
+  const words = line?.trim().slice(0, 200).replace(/\.$/, '') ?? 'it said nothing';
+  return exitCode === undefined ? `it was stopped or could not run (${words})` : words;
+}

@@ -1,0 +1,64 @@
+import { basename, join } from 'node:path';
+import type { Known } from '../units/known.js';
+import { listPids, readKernelFile } from './kernel-files.js';
+
+/** Some programs write a whole status into their name. */
+const longestName = 64;
+
+/** The longest command line we look at; only its first word is used. */
+const commandLimitBytes = 4096;
+
+/** The program a process runs, as people know it: the last part of its first word. */
+export function processName(procRoot: string, pid: number): Known<string> {
+  const folder = join(procRoot, String(pid));
+  const command = readKernelFile(join(folder, 'cmdline'), commandLimitBytes);
+  const program = command === undefined ? '' : basename((command.split('\0')[0] ?? '').trim());
+  if (program !== '') return presentableName(program);
+  // Kernel threads and zombies have no command line, but a short name.
+  const short = readKernelFile(join(folder, 'comm'))?.trim() ?? '';
+  return short === '' ? 'unknown' : presentableName(short);
+}
+
+/** A process names itself: what could steer a terminal, or fill it, does not get through. */
+export function presentableName(name: string): string {
+  return name.replace(/\p{C}/gu, '?').slice(0, longestName);
+}
+
+/**
+ * The process ids in the `NSpid` line of /proc/PID/status: outermost namespace first.
+ *
+ * @example
+ * parseNamespacePids('Name:\tpython\nNSpid:\t4321\t7\n'); // [4321, 7]
+ */
+export function parseNamespacePids(status: string): readonly number[] {
+  const line = /^NSpid:((?:[ \t]+\d+)+)[ \t]*$/m.exec(status)?.[1];
+  return line === undefined ? [] : line.trim().split(/\s+/).map(Number);
+}
+
+/**
+ * Turns a process id that a driver reported into the one that holds here. Drivers may speak of
+ * the host's ids while we sit in a container. The NSpid lines tell, where /proc shows the outer id
+ * too; an id that fits no process, or fits two, stays as it is.
+ */
+export function visiblePids(procRoot: string, reported: readonly number[]): Map<number, number> {
+  const here = new Set(listPids(procRoot));
+  const result = new Map<number, number>();
+  const lost = new Set<number>();
+  for (const pid of reported) {
+    if (here.has(pid)) result.set(pid, pid);
+    else lost.add(pid);
+  }
+  if (lost.size === 0) return result;
+  const twice = new Set<number>();
+  for (const pid of here) {
+    const status = readKernelFile(join(procRoot, String(pid), 'status'));
+    if (status === undefined) continue;
+    for (const other of parseNamespacePids(status)) {
+      if (!lost.has(other) || other === pid) continue;
+      if (result.has(other)) twice.add(other);
+      result.set(other, pid);
+    }
+  }
+  for (const pid of twice) result.delete(pid);
+  return result;
+}

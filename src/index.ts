@@ -1,0 +1,75 @@
+/**
+ * Plimsoll as a library: what memory there is, what happens to it, and when it will run out.
+ *
+ * @example
+ * import { discoverDevices, watch } from 'plimsoll';
+ *
+ * const discovery = await discoverDevices();
+ * for (const { info } of discovery.devices) console.log(info.id, info.name);
+ *
+ * for await (const event of watch({ discovery, intervalSeconds: 1, durationSeconds: 60 })) {
+ *   if (event.type === 'alert') console.log(event.alert.message);
+ *   if (event.type === 'sample') console.log(event.sample.usedBytes, event.state.forecast.risk);
+ * }
+ * discovery.close();
+ *
+ * @module
+ */
+
+export {
+  type AllocatorReading,
+  type Device,
+  type DeviceInfo,
+  DeviceLost,
+  type DeviceProvider,
+  type DeviceSource,
+  type HostReading,
+  type MemoryReading,
+  type ProcessReading,
+} from './device/contract.js';
+export {
+  type DiscoverOptions,
+  type Discovery,
+  discoverDevices,
+  type SimulateOptions,
+} from './device/discover.js';
+export { selectDevices } from './device/select-devices.js';
+export { Failure, type FailureKind } from './failure.js';
+export { type Clock, systemClock } from './time/clock.js';
+export { createVirtualClock, type VirtualClock } from './time/virtual-clock.js';
+export { formatBytes, parseBytes } from './units/bytes.js';
+export { formatSeconds, parseSeconds } from './units/durations.js';
+export { isKnown, type Known, type Provenance } from './units/known.js';
+export {
+  type AlertThresholds,
+  defaultThresholds,
+  type ThresholdSettings,
+} from './watch/alert-thresholds.js';
+export { type AlertSink, deliverToCallback } from './watch/deliver.js';
+export { type CommandDeliveryOptions, deliverToCommand } from './watch/deliver-command.js';
+export { alertLine, deliverToLog } from './watch/deliver-log.js';
+export { deliverToWebhook, type WebhookDeliveryOptions } from './watch/deliver-webhook.js';
+export { createDiagnosis, type Diagnosis } from './watch/diagnose.js';
+export { createForecaster, type Forecaster } from './watch/forecast.js';
+export { createHistory } from './watch/history.js';
+export { defaultIntervals, type Intervals } from './watch/intervals.js';
+export {
+  type Alert,
+  type AlertKind,
+  alertKinds,
+  type Cause,
+  type Column,
+  type DeviceState,
+  type Forecast,
+  type History,
+  type Leak,
+  type MemoryPoint,
+  type Risk,
+  risks,
+  type Sample,
+  type Series,
+  type Statistics,
+  type Trend,
+  type WatchEvent,
+} from './watch/types.js';
+export { type Watch, type WatchOptions, watch } from './watch/watch.js';

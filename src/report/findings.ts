@@ -1,0 +1,93 @@
+import { formatBytes } from '../units/bytes.js';
+import { formatSeconds } from '../units/durations.js';
+import { isKnown, type Provenance } from '../units/known.js';
+import type { DeviceReport } from './report-shape.js';
+import { causeWords, etaWords, percentWords, rateWords, usedOfTotal } from './words.js';
+
+/** One thing a person should know, in a sentence, and where it comes from. */
+export interface Finding {
+  readonly level: 'fine' | 'notice' | 'warning' | 'critical';
+  readonly text: string;
+  readonly provenance: Provenance;
+}
+
+/**
+ * What a profile found out about a device, the most telling facts in words.
+ *
+ * @example
+ * deviceFindings(report.devices['gpu:0']).map((finding) => finding.text);
+ */
+export function deviceFindings(device: DeviceReport): Finding[] {
+  return [...presence(device), usage(device), forecast(device), ...leaks(device), ...cause(device)];
+}
+
+function presence(device: DeviceReport): Finding[] {
+  if (device.present) return [];
+  const text = 'The device was gone at the end; the figures are the last that were read.';
+  return [{ level: 'warning', text, provenance: device.provenance }];
+}
+
+function usage(device: DeviceReport): Finding {
+  const { provenance, statistics, loadLine, currentUsage } = device;
+  const now = `At the end ${usedOfTotal(currentUsage.usedBytes, currentUsage.totalBytes)} were used`;
+  if (!isKnown(statistics.peakBytes)) return { level: 'notice', text: `${now}.`, provenance };
+  const when = isKnown(statistics.peakAtSeconds)
+    ? ` after ${formatSeconds(statistics.peakAtSeconds)}`
+    : '';
+  const peak = `${now}; the peak was ${formatBytes(statistics.peakBytes)}${when}`;
+  if (!isKnown(loadLine.bytes)) return { level: 'notice', text: `${peak}.`, provenance };
+  const over = statistics.peakBytes - loadLine.bytes;
+  const text = `${peak}, ${formatBytes(Math.abs(over))} ${over > 0 ? 'above' : 'below'} the load line.`;
+  return { level: over > 0 ? 'warning' : 'fine', text, provenance };
+}
+
+function forecast({ forecast: seen, limit }: DeviceReport): Finding {
+  const provenance = 'estimated';
+  if (!isKnown(seen.risk))
+    return { level: 'notice', text: `No forecast: ${seen.reason}`, provenance };
+  const eta = etaWords(seen);
+  if (eta === undefined) {
+    return { level: 'fine', text: `No end of the memory in sight. ${seen.reason}`, provenance };
+  }
+  const aim = limit.of === 'allocator' ? "the allocator's limit" : 'the limit';
+  const growth =
+    isKnown(seen.bytesPerSecond) && seen.bytesPerSecond > 0
+      ? `Memory grew by ${rateWords(seen.bytesPerSecond)}; at that rate ${aim} is reached`
+      : `${aim.charAt(0).toUpperCase()}${aim.slice(1)} is reached`;
+  const level = seen.risk === 'critical' ? 'critical' : seen.risk === 'high' ? 'warning' : 'notice';
+  const text = `${growth} in ${eta}. Risk ${seen.risk}, confidence ${percentWords(seen.confidence * 100)}.`;
+  return { level, text, provenance };
+}
+
+function leaks({ leak, processLeaks, processes }: DeviceReport): Finding[] {
+  const found: Finding[] = [];
+  if (leak.found === true) {
+    const since = isKnown(leak.sinceSeconds)
+      ? ` since ${formatSeconds(Math.max(0, leak.sinceSeconds))} after the start`
+      : '';
+    const grown = isKnown(leak.grownBytes) ? `: ${formatBytes(leak.grownBytes)}${since}` : '';
+    found.push({
+      level: 'warning',
+      text: `Memory grows and does not come back${grown}, ${rateWords(leak.bytesPerSecond)} (confidence ${percentWords(leak.confidence * 100)}).`,
+      provenance: 'estimated',
+    });
+  }
+  for (const grower of processLeaks) {
+    const process = isKnown(processes)
+      ? processes.find((candidate) => candidate.pid === grower.pid)
+      : undefined;
+    const name = process && isKnown(process.name) ? ` (${process.name})` : '';
+    found.push({
+      level: 'warning',
+      text: `Process ${grower.pid}${name} grows by ${rateWords(grower.bytesPerSecond)} (confidence ${percentWords(grower.confidence * 100)}).`,
+      provenance: 'estimated',
+    });
+  }
+  return found;
+}
+
+function cause({ cause: seen, leak }: DeviceReport): Finding[] {
+  // A leak that was found has its own sentence already.
+  if (seen === 'none' || seen === 'unknown' || (seen === 'leak' && leak.found === true)) return [];
+  return [{ level: 'notice', text: `Likely cause: ${causeWords(seen)}.`, provenance: 'estimated' }];
+}

@@ -1,0 +1,94 @@
+/** Extremes of a series within one stretch of time, with the times at which they were seen. */
+export interface Cell {
+  readonly firstSeconds: number;
+  readonly lastSeconds: number;
+  readonly min: number;
+  readonly minSeconds: number;
+  readonly max: number;
+  readonly maxSeconds: number;
+}
+
+/** Width of the finest cells: at 10 Hz a few readings fall into each. */
+const finestSeconds = 0.25;
+/** Each level is twice as coarse as the one below; 16 of them reach back three days. */
+const levelCount = 16;
+/** Cells kept on each level. Enough for a slope and its spread, few enough to stay cheap. */
+export const cellsPerLevel = 32;
+
+const fields = 6;
+
+/**
+ * The recent past of a series at every scale at once, in constant memory: level k holds the last
+ * 32 cells of 0.25 x 2^k seconds. A late, fast growth shows on the fine levels, a slow leak on the
+ * coarse ones, and on a level whose cells are longer than a work cycle the cell maxima are the
+ * upper envelope of the sawtooth.
+ */
+export class Cells {
+  readonly #data = new Float64Array(levelCount * cellsPerLevel * fields);
+  readonly #counts = new Float64Array(levelCount);
+  readonly #indexes = new Float64Array(levelCount).fill(Number.NaN);
+
+  add(seconds: number, value: number): void {
+    for (let level = 0; level < levelCount; level++) {
+      const index = Math.floor(seconds / (finestSeconds * 2 ** level));
+      if (index !== this.#indexes[level]) {
+        this.#indexes[level] = index;
+        this.#counts[level] = (this.#counts[level] ?? 0) + 1;
+        this.#data.set([seconds, seconds, value, seconds, value, seconds], this.#offset(level, 0));
+        continue;
+      }
+      const at = this.#offset(level, 0);
+      this.#data[at + 1] = seconds;
+      if (value < (this.#data[at + 2] ?? value)) {
+        this.#data[at + 2] = value;
+        this.#data[at + 3] = seconds;
+      }
+      if (value >= (this.#data[at + 4] ?? value)) {
+        this.#data[at + 4] = value;
+        this.#data[at + 5] = seconds;
+      }
+    }
+  }
+
+  /** The cell of a level that is still filling. */
+  latest(level: number): Cell | undefined {
+    return (this.#counts[level] ?? 0) > 0 ? this.#cell(level, 0) : undefined;
+  }
+
+  /** The cells of a level, oldest first; the last one is still filling. */
+  level(level: number): Cell[] {
+    const count = Math.min(this.#counts[level] ?? 0, cellsPerLevel);
+    const cells: Cell[] = [];
+    for (let back = count - 1; back >= 0; back--) cells.push(this.#cell(level, back));
+    return cells;
+  }
+
+  /** All levels with more than one cell, finest first. */
+  levels(): Cell[][] {
+    return Array.from({ length: this.usedLevels }, (_, level) => this.level(level));
+  }
+
+  /** Levels worth looking at: those with more than one cell. */
+  get usedLevels(): number {
+    let used = 0;
+    while (used < levelCount && (this.#counts[used] ?? 0) > 1) used++;
+    return used;
+  }
+
+  #cell(level: number, back: number): Cell {
+    const at = this.#offset(level, back);
+    return {
+      firstSeconds: this.#data[at] ?? 0,
+      lastSeconds: this.#data[at + 1] ?? 0,
+      min: this.#data[at + 2] ?? 0,
+      minSeconds: this.#data[at + 3] ?? 0,
+      max: this.#data[at + 4] ?? 0,
+      maxSeconds: this.#data[at + 5] ?? 0,
+    };
+  }
+
+  #offset(level: number, back: number): number {
+    const slot = ((this.#counts[level] ?? 0) - 1 - back) % cellsPerLevel;
+    return (level * cellsPerLevel + slot) * fields;
+  }
+}

@@ -1,0 +1,72 @@
+import type { Device, DeviceInfo, MemoryReading, ProcessReading } from '../device/contract.js';
+import { GiB } from '../units/bytes.js';
+import type { Known } from '../units/known.js';
+import type { Diagnosis } from './diagnose.js';
+import type { Forecast, Leak } from './types.js';
+
+/** A device for tests: what it answers is handed in. */
+export function fakeDevice(
+  parts: Partial<DeviceInfo> & {
+    read?: () => MemoryReading | Promise<MemoryReading>;
+    processes?: () => Promise<Known<readonly ProcessReading[]>>;
+  } = {},
+): Device {
+  const { read, processes, ...info } = parts;
+  return {
+    info: {
+      id: 'gpu:0',
+      kind: 'gpu',
+      name: 'Fake GPU',
+      source: 'simulated',
+      provenance: 'simulated',
+      uuid: 'unknown',
+      driver: 'unknown',
+      ...info,
+    },
+    read: read ?? (() => memory(GiB)),
+    processes: processes ?? (() => Promise.resolve([])),
+  };
+}
+
+export function memory(usedBytes: Known<number>, totalBytes = 10 * GiB): MemoryReading {
+  return {
+    totalBytes,
+    usedBytes,
+    freeBytes: usedBytes === 'unknown' ? 'unknown' : totalBytes - usedBytes,
+    utilizationPercent: 'unknown',
+  };
+}
+
+export const noLeak: Leak = {
+  found: false,
+  bytesPerSecond: 0,
+  confidence: 1,
+  grownBytes: 0,
+  sinceSeconds: 'unknown',
+  reason: 'Nothing grows.',
+};
+
+export const noForecast: Forecast = {
+  risk: 'none',
+  etaSeconds: 'never',
+  lowSeconds: 'never',
+  highSeconds: 'never',
+  confidence: 1,
+  bytesPerSecond: 0,
+  reason: 'Nothing grows.',
+  recommendations: [],
+  provenance: 'estimated',
+};
+
+/** Concludes nothing; give the parts that should answer otherwise. */
+export function fakeDiagnosis(parts: Partial<Diagnosis> = {}): Diagnosis {
+  return {
+    add() {},
+    addProcesses() {},
+    forecast: () => noForecast,
+    leak: () => noLeak,
+    processLeaks: () => new Map(),
+    cause: () => 'none',
+    ...parts,
+  };
+}

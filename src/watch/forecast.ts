@@ -1,0 +1,185 @@
+import { formatBytes } from '../units/bytes.js';
+import { formatSeconds } from '../units/durations.js';
+import { isAtLeast, riskOf, SteadyRisk } from './risk.js';
+import { type TimeToLimit, timeToLimit } from './time-to-limit.js';
+import { Track, type TrackGrowth } from './track.js';
+import type { Forecast, MemoryPoint, Risk } from './types.js';
+
+/** Less than this says nothing. */
+const leastSeconds = 3;
+/** New conclusions are drawn this often in the time of the points, whatever the sampling rate. */
+const concludeSeconds = 0.25;
+/** Growth that began this soon after the first reading may be the program's start. */
+const startSeconds = 0.5;
+/** Closer to the limit than this, even level memory is a small risk. */
+const fullShare = 0.95;
+
+export interface Forecaster {
+  add(point: MemoryPoint): void;
+  forecast(): Forecast;
+  /** The growth that the forecast rests on, where there is one. */
+  growth(): TrackGrowth | undefined;
+  /** The most that was held, and live where an allocator reports it, in the last half minute. */
+  recentPeaks(): { readonly heldBytes: number; readonly liveBytes: number | undefined };
+}
+
+interface Expectation {
+  readonly growth: TrackGrowth;
+  readonly time: TimeToLimit;
+  readonly subject: 'held' | 'live';
+}
+
+/**
+ * Expects when memory will run out, from the past alone. It follows two series: what is held, whose
+ * peaks rise only when what was cached did not serve; and the floor of what is live, which rises
+ * under a leak even while the cache still covers it. The sooner of the two counts.
+ *
+ * @example
+ * const forecaster = createForecaster();
+ * for (const point of points) forecaster.add(point);
+ * forecaster.forecast().risk; // 'high' when the limit is expected within a minute
+ */
+export function createForecaster(): Forecaster {
+  const held = new Track('peaks');
+  const live = new Track('floor');
+  const steady = new SteadyRisk();
+  let latest: MemoryPoint | undefined;
+  let firstSeconds = Number.NaN;
+  let concludedSeconds = Number.NEGATIVE_INFINITY;
+  let grows: TrackGrowth | undefined;
+  let forecast = unknownForecast('Nothing has been read yet.');
+
+  function conclude(point: MemoryPoint): Forecast {
+    const seen = point.seconds - firstSeconds;
+    if (seen < leastSeconds) {
+      return unknownForecast(`Only ${formatSeconds(seen)} seen; ${leastSeconds} s are needed.`);
+    }
+    const expectations: Expectation[] = [];
+    const heldGrowth = held.growth();
+    if (heldGrowth) {
+      const time = timeToLimit(heldGrowth, point.seconds, point.limitBytes);
+      expectations.push({ growth: heldGrowth, time, subject: 'held' });
+    }
+    const liveGrowth = point.liveBytes === undefined ? undefined : live.growth();
+    if (liveGrowth) {
+      // Work peaks above the floor; those peaks meet the limit first.
+      const above = Math.max(0, live.recentPeak() - liveGrowth.endBytes);
+      const time = timeToLimit(liveGrowth, point.seconds, point.limitBytes - above);
+      expectations.push({ growth: liveGrowth, time, subject: 'live' });
+    }
+    const soonest = expectations.sort((a, b) => a.time.seconds - b.time.seconds)[0];
+    grows = soonest?.growth;
+    const full = point.heldBytes >= fullShare * point.limitBytes;
+    const risk = soonest
+      ? riskOf(
+          soonest.time.seconds,
+          soonest.growth.toSeconds - soonest.growth.fromSeconds,
+          soonest.growth.fromSeconds - firstSeconds < startSeconds,
+        )
+      : 'none';
+    const shown = steady.update(risk === 'none' && full ? 'low' : risk, point.seconds);
+    return soonest ? growing(soonest, shown, point) : level(shown, full, seen);
+  }
+
+  return {
+    add(point) {
+      if (Number.isNaN(firstSeconds)) firstSeconds = point.seconds;
+      held.add(point.seconds, point.heldBytes, point.limitBytes);
+      if (point.liveBytes !== undefined) {
+        live.add(point.seconds, point.liveBytes, point.limitBytes);
+      }
+      latest = point;
+      if (point.seconds - concludedSeconds >= concludeSeconds) {
+        concludedSeconds = point.seconds;
+        forecast = conclude(latest);
+      }
+    },
+    forecast: () => forecast,
+    growth: () => grows,
+    recentPeaks: () => ({
+      heldBytes: held.recentPeak(),
+      liveBytes: latest?.liveBytes === undefined ? undefined : live.recentPeak(),
+    }),
+  };
+}
+
+function growing(expectation: Expectation, risk: Risk, point: MemoryPoint): Forecast {
+  const { growth, time, subject } = expectation;
+  const what = subject === 'live' ? 'Live memory' : 'Memory';
+  const how =
+    growth.shape === 'envelope' ? 'peaks higher from one cycle to the next, by' : 'grows by';
+  return {
+    risk,
+    etaSeconds: secondsOrNever(time.seconds),
+    lowSeconds: secondsOrNever(time.low),
+    highSeconds: secondsOrNever(time.high),
+    confidence: confidenceIn(growth, time),
+    bytesPerSecond: Math.round(growth.slope),
+    reason:
+      `${what} ${how} ${formatBytes(Math.round(growth.slope))} a second, seen for ` +
+      `${formatSeconds(growth.toSeconds - growth.fromSeconds)}; ` +
+      `${formatBytes(Math.max(0, point.limitBytes - point.heldBytes))} are left.`,
+    recommendations: recommendationsFor(risk),
+    provenance: 'estimated',
+  };
+}
+
+function level(risk: Risk, full: boolean, seenSeconds: number): Forecast {
+  return {
+    risk,
+    etaSeconds: 'never',
+    lowSeconds: 'never',
+    highSeconds: 'never',
+    confidence: Math.min(0.95, seenSeconds / (seenSeconds + 10)),
+    bytesPerSecond: 0,
+    reason: full
+      ? 'Nearly all memory is taken, but it does not grow.'
+      : 'Memory does not grow steadily.',
+    recommendations: recommendationsFor(risk),
+    provenance: 'estimated',
+  };
+}
+
+function unknownForecast(reason: string): Forecast {
+  return {
+    risk: 'unknown',
+    etaSeconds: 'unknown',
+    lowSeconds: 'unknown',
+    highSeconds: 'unknown',
+    confidence: 0,
+    bytesPerSecond: 'unknown',
+    reason,
+    recommendations: [],
+    provenance: 'estimated',
+  };
+}
+
+function secondsOrNever(seconds: number): number | 'never' {
+  return Number.isFinite(seconds) ? Math.round(seconds * 1000) / 1000 : 'never';
+}
+
+/** Narrow bounds, a long look and a short way ahead make for confidence. */
+function confidenceIn(growth: TrackGrowth, time: TimeToLimit): number {
+  const seen = growth.toSeconds - growth.fromSeconds;
+  const ahead = Number.isFinite(time.seconds) ? time.seconds : 10 * seen;
+  const width = Number.isFinite(time.high) ? (time.high - time.low) / Math.max(ahead, 1) : 2;
+  const value = (seen / (seen + ahead / 4)) * (1 / (1 + width / 2));
+  return Math.round(Math.min(0.99, value) * 100) / 100;
+}
+
+function recommendationsFor(risk: Risk): string[] {
+  if (risk === 'critical') {
+    return [
+      'Save a checkpoint now.',
+      'Use a smaller batch with more gradient accumulation.',
+      'Drop references to tensors kept from earlier steps, then empty the cache.',
+    ];
+  }
+  if (risk === 'high') {
+    return [
+      'Prepare to release cached memory and save a checkpoint.',
+      'Consider a smaller batch with more gradient accumulation.',
+    ];
+  }
+  return isAtLeast(risk, 'low') ? ['Keep watching; look for what keeps growing.'] : [];
+}

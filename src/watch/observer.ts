@@ -1,0 +1,78 @@
+import type { DeviceInfo } from '../device/contract.js';
+import type { Alerts, Instant } from './alerts.js';
+import type { Diagnosis } from './diagnose.js';
+import { deviceKey } from './roster.js';
+import type { SamplerEvents } from './sampler.js';
+import type { Alert, DeviceState, Sample, WatchEvent } from './types.js';
+import { WatchedDevice } from './watched-device.js';
+
+export interface ObserverOptions {
+  readonly now: () => Instant;
+  readonly alerts: Alerts;
+  readonly diagnoseSeconds: number;
+  readonly createDiagnosis: () => Diagnosis;
+  readonly tell: (event: WatchEvent) => void;
+  readonly deliver: (alert: Alert) => void;
+  readonly note: (text: string) => void;
+}
+
+/** Makes of what the sampler sees: the state of each device, events, and alerts. */
+export interface Observer {
+  readonly events: SamplerEvents;
+  states(): readonly DeviceState[];
+}
+
+export function createObserver(options: ObserverOptions): Observer {
+  const { now, alerts, tell } = options;
+  const states = new Map<string, WatchedDevice>();
+  const stateOf = (info: DeviceInfo): WatchedDevice | undefined => states.get(deviceKey(info));
+
+  function tellAlerts(news: readonly Alert[]): void {
+    for (const alert of news) {
+      tell({ type: 'alert', alert });
+      options.deliver(alert);
+    }
+  }
+
+  /** A device has a state from its first sample on. */
+  function begin(sample: Sample): WatchedDevice {
+    const state = new WatchedDevice(sample, options);
+    states.set(deviceKey(sample.device), state);
+    const { processes } = sample;
+    if (processes) state.takeProcesses(sample.atSeconds, processes);
+    return state;
+  }
+
+  return {
+    states: () => [...states.values()],
+    events: {
+      sample({ info }, reading, processes) {
+        const at = now();
+        const sample: Sample = { ...reading, device: info, ...at, ...(processes && { processes }) };
+        const known = stateOf(info);
+        known?.take(sample);
+        const state = known ?? begin(sample);
+        tell({ type: 'sample', sample, state });
+        tellAlerts(alerts.update(state, at));
+      },
+      processes({ info }, processes) {
+        stateOf(info)?.takeProcesses(now().atSeconds, processes);
+      },
+      late({ info }, missed) {
+        tell({ type: 'late', device: info, missed, ...now() });
+      },
+      appeared({ info }) {
+        stateOf(info)?.comeBack(info);
+        tell({ type: 'appeared', device: info, ...now() });
+      },
+      vanished({ info }, reason) {
+        const at = now();
+        const state = stateOf(info);
+        state?.vanish();
+        tell({ type: 'vanished', device: info, reason, ...at });
+        if (state) tellAlerts(alerts.forget(state, at));
+      },
+      note: options.note,
+    },
+  };
+}

@@ -1,0 +1,66 @@
+import type { ProcessReading } from '../device/contract.js';
+import { isKnown } from '../units/known.js';
+import { createLeakDetector, type LeakDetector } from './leak.js';
+import type { Leak } from './types.js';
+
+/** More processes than this are followed only while they are among the largest. */
+const mostProcesses = 64;
+/** Past readings kept to hold the present against; they thin out as they age. */
+const snapshotsKept = 48;
+/** A neighbour is one that grew while the largest took less than this share of the growth. */
+const ownShare = 0.3;
+
+interface Snapshot {
+  readonly seconds: number;
+  readonly bytesByPid: ReadonlyMap<number, number>;
+}
+
+/** Follows each process on a device: which of them leaks, and which of them made it grow. */
+export class ProcessGrowth {
+  readonly #detectors = new Map<number, LeakDetector>();
+  #snapshots: Snapshot[] = [];
+
+  add(seconds: number, processes: readonly ProcessReading[], limitBytes: number): void {
+    const bytesByPid = new Map<number, number>();
+    for (const { pid, usedBytes } of processes.slice(0, mostProcesses)) {
+      if (isKnown(usedBytes)) bytesByPid.set(pid, usedBytes);
+    }
+    for (const pid of this.#detectors.keys()) {
+      if (!bytesByPid.has(pid)) this.#detectors.delete(pid);
+    }
+    for (const [pid, bytes] of bytesByPid) {
+      const detector = this.#detectors.get(pid) ?? createLeakDetector();
+      this.#detectors.set(pid, detector);
+      detector.add(seconds, bytes, limitBytes);
+    }
+    this.#snapshots.push({ seconds, bytesByPid });
+    if (this.#snapshots.length > snapshotsKept) {
+      // Keep the recent half whole and every second one of the older half.
+      const half = snapshotsKept / 2;
+      this.#snapshots = this.#snapshots.filter((_, i) => i >= half || i % 2 === 0);
+    }
+  }
+
+  leaks(): ReadonlyMap<number, Leak> {
+    const found = new Map<number, Leak>();
+    for (const [pid, detector] of this.#detectors) {
+      const leak = detector.leak();
+      if (leak.found === true) found.set(pid, leak);
+    }
+    return found;
+  }
+
+  /** Whether what the device gained since then went to others than its largest holder. */
+  grewByNeighbour(sinceSeconds: number): boolean {
+    const before = this.#snapshots.findLast((snapshot) => snapshot.seconds <= sinceSeconds);
+    const now = this.#snapshots.at(-1);
+    if (!before || !now || before === now || before.bytesByPid.size === 0) return false;
+    const [owner] = [...before.bytesByPid].reduce((a, b) => (b[1] > a[1] ? b : a));
+    let gained = 0;
+    for (const [pid, bytes] of now.bytesByPid) {
+      gained += Math.max(0, bytes - (before.bytesByPid.get(pid) ?? 0));
+    }
+    const ownGain = (now.bytesByPid.get(owner) ?? 0) - (before.bytesByPid.get(owner) ?? 0);
+    return now.bytesByPid.has(owner) && gained > 0 && ownGain < ownShare * gained;
+  }
+}

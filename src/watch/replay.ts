@@ -1,0 +1,59 @@
+import type { RecordedTrace, TraceRow } from '../device/recorded-trace.js';
+import { isKnown, type Known } from '../units/known.js';
+import { createDiagnosis } from './diagnose.js';
+import { type Cause, type Forecast, type MemoryPoint, type Risk, risks } from './types.js';
+
+/** A rise of the risk while a series was replayed. */
+export interface Alarm {
+  readonly atSeconds: number;
+  readonly risk: Exclude<Risk, 'none'>;
+  readonly etaSeconds: Forecast['etaSeconds'];
+  readonly lowSeconds: Forecast['lowSeconds'];
+  readonly highSeconds: Forecast['highSeconds'];
+}
+
+export interface Replay {
+  readonly alarms: readonly Alarm[];
+  readonly leak: { readonly found: Known<boolean>; readonly bytesPerSecond: Known<number> };
+  readonly cause: Cause;
+}
+
+/**
+ * Feeds a recorded series through the forecaster that live samples go through, row by row, and
+ * lists each rise of the risk.
+ *
+ * @example
+ * const { alarms } = replayTrace(await readRecordedTrace('trace.json'));
+ */
+export function replayTrace(trace: RecordedTrace): Replay {
+  const diagnosis = createDiagnosis();
+  const alarms: Alarm[] = [];
+  let before: Risk = 'none';
+  for (const row of trace.rows) {
+    const point = pointOf(row, trace.capacityBytes);
+    if (!point) continue;
+    diagnosis.add(point);
+    const { risk, etaSeconds, lowSeconds, highSeconds } = diagnosis.forecast();
+    const now = isKnown(risk) ? risk : 'none';
+    if (now !== 'none' && risks.indexOf(now) > risks.indexOf(before)) {
+      alarms.push({ atSeconds: row.seconds, risk: now, etaSeconds, lowSeconds, highSeconds });
+    }
+    before = now;
+  }
+  const { found, bytesPerSecond } = diagnosis.leak();
+  return { alarms, leak: { found, bytesPerSecond }, cause: diagnosis.cause() };
+}
+
+/** What the allocator holds counts against its cap; without an allocator, what the device has. */
+function pointOf(row: TraceRow, limitBytes: number): MemoryPoint | undefined {
+  const { seconds, allocatedBytes, reservedBytes, deviceUsedBytes } = row;
+  const held = [reservedBytes, allocatedBytes, deviceUsedBytes].find(isKnown);
+  if (held === undefined) return undefined;
+  const live = isKnown(reservedBytes) && isKnown(allocatedBytes) ? allocatedBytes : undefined;
+  return {
+    seconds,
+    limitBytes,
+    heldBytes: held,
+    ...(live === undefined ? {} : { liveBytes: live }),
+  };
+}

@@ -1,0 +1,147 @@
+import { Cells } from './cells.js';
+import { Cycles } from './cycles.js';
+import { type EnvelopePoint, fewestPoints, type Growth, steadyGrowth } from './growth.js';
+
+/** Which edge of the series is followed: the peaks, or the floor that work returns to. */
+export type Edge = 'peaks' | 'floor';
+
+/** A rise of less than this share of the limit is not worth a word. */
+const leastRiseShare = 0.002;
+/** Windows tried on each level, in cells. */
+const windowSizes = [12, 16, 24, 32] as const;
+/** A climb is taken for a repetition until it lasts this much longer than any before it. */
+const repetitionFactor = 1.5;
+/** The level of 1 s cells: what counts as recent, and as one piece of work. */
+const recentLevel = 2;
+const recentSeconds = 30;
+/** Peaks of so many climbs make an envelope. */
+const fewestClimbs = 3;
+
+/** How one series grows now: the current climb, or the envelope of a sawtooth. */
+export interface TrackGrowth extends Growth {
+  readonly shape: 'climb' | 'envelope';
+}
+
+/** One series followed at all scales; answers how it grows now, from the past alone. */
+export class Track {
+  readonly #cells = new Cells();
+  readonly #cycles = new Cycles();
+  readonly #edge: Edge;
+  #limitBytes = Number.NaN;
+  #lastSeconds = Number.NaN;
+  #lastBytes = Number.NaN;
+
+  constructor(edge: Edge) {
+    this.#edge = edge;
+  }
+
+  add(seconds: number, bytes: number, limitBytes: number): void {
+    this.#limitBytes = limitBytes;
+    this.#lastSeconds = seconds;
+    this.#lastBytes = bytes;
+    const before = this.#edge === 'floor' ? this.#cells.latest(recentLevel) : undefined;
+    this.#cells.add(seconds, bytes);
+    if (this.#edge === 'peaks') {
+      this.#cycles.add(seconds, bytes, limitBytes);
+    } else if (before && this.#cells.latest(recentLevel)?.firstSeconds !== before.firstSeconds) {
+      // Work itself is a sawtooth; what counts for the floor is where it comes back to.
+      this.#cycles.add(before.minSeconds, before.min, limitBytes);
+    }
+  }
+
+  get spanSeconds(): number {
+    const coarsest = this.#cells.level(Math.max(0, this.#cells.usedLevels - 1));
+    return (coarsest.at(-1)?.lastSeconds ?? 0) - (coarsest[0]?.firstSeconds ?? 0);
+  }
+
+  get climbs(): Cycles['climbs'] {
+    return this.#cycles.climbs;
+  }
+
+  /** The highest value of the last half minute, or of all the time there is. */
+  recentPeak(): number {
+    const since = this.#lastSeconds - recentSeconds;
+    const recent = this.#cells.level(recentLevel).filter((cell) => cell.lastSeconds >= since);
+    return recent.reduce((peak, cell) => Math.max(peak, cell.max), 0);
+  }
+
+  /** The highest floor of any cell that ended before `seconds`, as far back as cells are kept. */
+  highestFloorBefore(seconds: number): number {
+    let highest = Number.NEGATIVE_INFINITY;
+    for (let level = 0; level < this.#cells.usedLevels; level++) {
+      for (const cell of this.#cells.level(level)) {
+        if (cell.lastSeconds < seconds) highest = Math.max(highest, cell.min);
+      }
+    }
+    return highest;
+  }
+
+  growth(): TrackGrowth | undefined {
+    const envelope = this.#envelopeGrowth();
+    const climb = this.#climbGrowth();
+    if (!climb) return envelope;
+    if (!this.#isRepetition(envelope)) return climb;
+    return envelope;
+  }
+
+  /** The longest window, of any scale, over which the current climb is steady. */
+  #climbGrowth(): TrackGrowth | undefined {
+    const from = this.#edge === 'peaks' ? this.#cycles.troughSeconds : Number.NEGATIVE_INFINITY;
+    let longest: Growth | undefined;
+    for (let level = 0; level < this.#cells.usedLevels; level++) {
+      const points = this.#points(level).filter((point) => point.seconds >= from);
+      for (const size of windowSizes) {
+        if (points.length < Math.min(size, fewestPoints)) break;
+        const window = points.slice(-size);
+        const span = (window.at(-1)?.seconds ?? 0) - (window[0]?.seconds ?? 0);
+        if (longest && span <= longest.toSeconds - longest.fromSeconds) continue;
+        const growth = steadyGrowth(window, leastRiseShare * this.#limitBytes);
+        if (growth) longest = growth;
+      }
+    }
+    return longest && { ...longest, shape: 'climb' };
+  }
+
+  #points(level: number): EnvelopePoint[] {
+    return this.#cells
+      .level(level)
+      .map((cell) =>
+        this.#edge === 'peaks'
+          ? { seconds: cell.maxSeconds, bytes: cell.max }
+          : { seconds: cell.minSeconds, bytes: cell.min },
+      );
+  }
+
+  /** Growth from one climb to the next: of the peaks, or of the troughs that they start from. */
+  #envelopeGrowth(): TrackGrowth | undefined {
+    const { climbs } = this.#cycles;
+    // The first trough is where the series began, not one it came back to.
+    const points =
+      this.#edge === 'peaks'
+        ? climbs.map((climb) => climb.peak)
+        : climbs.slice(1).map((climb) => climb.trough);
+    const growth = steadyGrowth(points, leastRiseShare * this.#limitBytes, fewestClimbs);
+    return growth && { ...growth, shape: 'envelope' };
+  }
+
+  /** Whether the current climb still looks like those that came down again. */
+  #isRepetition(envelope: TrackGrowth | undefined): boolean {
+    const climbs = this.#cycles.climbs;
+    if (climbs.length === 0) return false;
+    const longest = Math.max(...climbs.map((climb) => climb.peak.seconds - climb.trough.seconds));
+    const highest = Math.max(...climbs.map((climb) => climb.peak.bytes));
+    const last = climbs.at(-1);
+    const expected =
+      envelope && last
+        ? Math.max(
+            highest,
+            last.peak.bytes + envelope.slope * (this.#lastSeconds - last.peak.seconds),
+          )
+        : highest;
+    const lasted = this.#lastSeconds - this.#cycles.troughSeconds;
+    return (
+      lasted <= repetitionFactor * longest &&
+      this.#lastBytes <= expected + leastRiseShare * 10 * this.#limitBytes
+    );
+  }
+}

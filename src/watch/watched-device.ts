@@ -1,0 +1,155 @@
+import type { DeviceInfo, ProcessReading } from '../device/contract.js';
+import { isKnown, type Known } from '../units/known.js';
+import type { Alerts } from './alerts.js';
+import type { Diagnosis } from './diagnose.js';
+import { createHistory } from './history.js';
+import type {
+  Alert,
+  Cause,
+  DeviceState,
+  Forecast,
+  History,
+  Leak,
+  MemoryPoint,
+  Sample,
+} from './types.js';
+
+/** Times are sums of floats: half a second after 0.1 may be 0.59999. */
+const toleranceSeconds = 1e-6;
+
+/** What the diagnosis is fed; nothing while the figures are unknown. */
+export function memoryPointOf(sample: Sample): MemoryPoint | undefined {
+  const { allocator, usedBytes, totalBytes, atSeconds } = sample;
+  if (allocator) {
+    return {
+      seconds: atSeconds,
+      limitBytes: allocator.limitBytes,
+      heldBytes: allocator.reservedBytes,
+      liveBytes: allocator.allocatedBytes,
+    };
+  }
+  if (!isKnown(usedBytes) || !isKnown(totalBytes)) return undefined;
+  return { seconds: atSeconds, limitBytes: totalBytes, heldBytes: usedBytes };
+}
+
+interface Conclusions {
+  readonly atSeconds: number;
+  readonly forecast: Forecast;
+  readonly leak: Leak;
+  readonly processLeaks: ReadonlyMap<number, Leak>;
+  readonly cause: Cause;
+}
+
+/**
+ * The state of a device that is watched, as a view: reading it copies nothing, and what is costly
+ * to conclude is concluded when asked for, at most once in `diagnoseSeconds` of samples.
+ */
+export class WatchedDevice implements DeviceState {
+  readonly history: History = createHistory();
+  readonly #alerts: Alerts;
+  readonly #diagnoseSeconds: number;
+  readonly #createDiagnosis: () => Diagnosis;
+  #diagnosis: Diagnosis;
+  #conclusions: Conclusions | undefined;
+  #info: DeviceInfo;
+  #latest: Sample;
+  #processes: Known<readonly ProcessReading[]> = 'unknown';
+  #present = true;
+
+  constructor(
+    first: Sample,
+    parts: {
+      readonly alerts: Alerts;
+      readonly diagnoseSeconds: number;
+      readonly createDiagnosis: () => Diagnosis;
+    },
+  ) {
+    this.#alerts = parts.alerts;
+    this.#diagnoseSeconds = parts.diagnoseSeconds;
+    this.#createDiagnosis = parts.createDiagnosis;
+    this.#diagnosis = parts.createDiagnosis();
+    this.#info = first.device;
+    this.#latest = first;
+    this.take(first);
+  }
+
+  take(sample: Sample): void {
+    this.#latest = sample;
+    this.history.add(sample);
+    const point = memoryPointOf(sample);
+    if (point) this.#diagnosis.add(point);
+  }
+
+  takeProcesses(atSeconds: number, processes: Known<readonly ProcessReading[]>): void {
+    this.#processes = processes;
+    if (isKnown(processes)) this.#diagnosis.addProcesses(atSeconds, processes);
+  }
+
+  vanish(): void {
+    this.#present = false;
+  }
+
+  /** Its history goes on; what was concluded of the time before says nothing of the time after. */
+  comeBack(info: DeviceInfo): void {
+    this.#info = info;
+    this.#present = true;
+    this.#processes = 'unknown';
+    this.#diagnosis = this.#createDiagnosis();
+    this.#conclusions = undefined;
+  }
+
+  get info(): DeviceInfo {
+    return this.#info;
+  }
+
+  get present(): boolean {
+    return this.#present;
+  }
+
+  get latest(): Sample {
+    return this.#latest;
+  }
+
+  get processes(): Known<readonly ProcessReading[]> {
+    return this.#processes;
+  }
+
+  get forecast(): Forecast {
+    return this.#concluded().forecast;
+  }
+
+  get leak(): Leak {
+    return this.#concluded().leak;
+  }
+
+  get processLeaks(): ReadonlyMap<number, Leak> {
+    return this.#concluded().processLeaks;
+  }
+
+  get cause(): Cause {
+    return this.#concluded().cause;
+  }
+
+  get alerts(): readonly Alert[] {
+    return this.#alerts.active(this.#info.id);
+  }
+
+  /** All of them from the same instant, so that they do not contradict one another. */
+  #concluded(): Conclusions {
+    const { atSeconds } = this.#latest;
+    const known = this.#conclusions;
+    if (known && atSeconds - known.atSeconds < this.#diagnoseSeconds - toleranceSeconds) {
+      return known;
+    }
+    if (known?.atSeconds === atSeconds) return known;
+    const found = [...this.#diagnosis.processLeaks()].filter(([, leak]) => leak.found === true);
+    this.#conclusions = {
+      atSeconds,
+      forecast: this.#diagnosis.forecast(),
+      leak: this.#diagnosis.leak(),
+      processLeaks: new Map(found),
+      cause: this.#diagnosis.cause(),
+    };
+    return this.#conclusions;
+  }
+}

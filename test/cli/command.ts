@@ -1,0 +1,116 @@
+import { spawn } from 'node:child_process';
+import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
+import { constants, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { type BuildOptions, build } from 'esbuild';
+import { afterAll, beforeAll } from 'vitest';
+
+const root = fileURLToPath(new URL('../..', import.meta.url));
+
+export interface Ended {
+  readonly stdout: string;
+  readonly stderr: string;
+  /** 128 and its number when it ended by a signal. */
+  readonly exitCode: number;
+}
+
+export interface Running {
+  readonly pid: number | undefined;
+  kill(signal: NodeJS.Signals): void;
+  closeStdout(): void;
+}
+
+export interface RunOptions {
+  readonly cwd?: string;
+  readonly environment?: Readonly<Record<string, string>>;
+  /** Called on each output, with all of it so far. */
+  readonly onOutput?: (soFar: { stdout: string; stderr: string }, running: Running) => void;
+  /** Called once the process is there. */
+  readonly onStart?: (running: Running) => void;
+}
+
+export interface Command {
+  /** The file to run with Node. */
+  readonly path: () => string;
+  /** A folder of this test file, gone afterwards. */
+  readonly folder: () => string;
+  /** Runs the real command in a real process to its end. */
+  run(argv: readonly string[], options?: RunOptions): Promise<Ended>;
+}
+
+/** Builds the command as it is now, away from `dist`, so that no test runs yesterday's code. */
+export function useCommand(): Command {
+  let folder = '';
+  beforeAll(async () => {
+    folder = mkdtempSync(join(tmpdir(), 'plimsoll-test-'));
+    mkdirSync(join(folder, 'bin'));
+    cpSync(join(root, 'bin/plimsoll.js'), join(folder, 'bin/plimsoll.js'));
+    cpSync(join(root, 'package.json'), join(folder, 'package.json'));
+    symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'));
+    const options = new URL('../../scripts/esbuild-program.mjs', import.meta.url).href;
+    const { program }: { program: BuildOptions } = await import(options);
+    await build({
+      ...program,
+      absWorkingDir: root,
+      entryPoints: ['src/cli/main.ts'],
+      outdir: join(folder, 'dist/cli'),
+      splitting: true,
+    });
+    mkdirSync(join(folder, 'work'));
+  });
+  afterAll(() => {
+    rmSync(folder, { recursive: true, force: true });
+  });
+  const path = () => join(folder, 'bin/plimsoll.js');
+  const work = () => join(folder, 'work');
+  return {
+    path,
+    folder: work,
+    run: (argv, options = {}) => runToEnd([path(), ...argv], { cwd: work(), ...options }),
+  };
+}
+
+function runToEnd(argv: readonly string[], options: RunOptions): Promise<Ended> {
+  const child = spawn(process.execPath, argv, {
+    cwd: options.cwd,
+    env: cleanEnvironment(options.environment),
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let stdout = '';
+  let stderr = '';
+  const running: Running = {
+    pid: child.pid,
+    kill: (signal) => child.kill(signal),
+    closeStdout: () => child.stdout.destroy(),
+  };
+  const heard = () => options.onOutput?.({ stdout, stderr }, running);
+  child.stdout.on('data', (data) => {
+    stdout += String(data);
+    heard();
+  });
+  child.stderr.on('data', (data) => {
+    stderr += String(data);
+    heard();
+  });
+  options.onStart?.(running);
+  return new Promise((resolve, reject) => {
+    child.on('error', reject);
+    child.on('close', (code, signal) => {
+      const exitCode = code ?? 128 + (signal === null ? 0 : constants.signals[signal]);
+      resolve({ stdout, stderr, exitCode });
+    });
+  });
+}
+
+/** Without what the person who runs the tests has set for plimsoll. */
+export function cleanEnvironment(
+  extra: Readonly<Record<string, string>> = {},
+): Record<string, string> {
+  const kept: Record<string, string> = {};
+  for (const [name, value] of Object.entries(process.env)) {
+    const ours = name.startsWith('PLIMSOLL_') || name === 'NO_COLOR' || name === 'FORCE_COLOR';
+    if (value !== undefined && !ours) kept[name] = value;
+  }
+  return { ...kept, ...extra };
+}

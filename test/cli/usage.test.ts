@@ -1,0 +1,104 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { useCommand } from './command.js';
+
+const command = useCommand();
+const names = ['devices', 'monitor', 'profile', 'oom', 'leak', 'replay'];
+
+describe('help and version', () => {
+  it('tells the version, and help on every command with an example', async () => {
+    const { stdout, exitCode } = await command.run(['--version']);
+    expect(stdout).toMatch(/^\d+\.\d+\.\d+\n$/);
+    expect(exitCode).toBe(0);
+    const all = await command.run(['--help']);
+    expect(all.stdout).toContain('Exit codes');
+    for (const name of names) {
+      expect(all.stdout).toContain(`\n  ${name} `);
+      const help = await command.run([name, '--help']);
+      expect(help.stdout).toMatch(new RegExp(`Examples?:\n  plimsoll ${name}`));
+      expect(help.stdout).toContain('--json');
+      expect(help).toMatchObject({ exitCode: 0, stderr: '' });
+    }
+    expect((await command.run(['help', 'leak'])).stdout).toContain('--pid');
+  });
+
+  it('answers a bare call with help on stderr and exit code 2', async () => {
+    const { stdout, stderr, exitCode } = await command.run([]);
+    expect({ stdout, exitCode }).toEqual({ stdout: '', exitCode: 2 });
+    expect(stderr).toContain('Usage: plimsoll');
+  });
+});
+
+describe('bad usage is one line on stderr, nothing on stdout, exit code 2', () => {
+  it.each([
+    [['profil'], "bad-usage: Unknown command 'profil'. Did you mean profile?"],
+    [['profile', '--intervl', '1'], "Unknown option '--intervl'. Did you mean --interval?"],
+    [['devices', 'extra'], 'bad-usage: Too many arguments'],
+    [['profile', '--output'], "bad-usage: Option '--output <file>' argument missing."],
+    [['replay'], "bad-usage: Missing required argument 'trace'."],
+    [
+      ['profile', '--interval', '-1'],
+      'bad-option: --interval cannot be "-1". It takes seconds from',
+    ],
+    [['profile', '--interval', '0.001'], 'bad-option: --interval cannot be "0.001".'],
+    [['monitor', '--duration', 'soon'], 'bad-option: --duration cannot be "soon".'],
+    [['oom', '--threshold', '200'], 'bad-option: --threshold cannot be "200".'],
+    [['leak', '--threshold', 'much'], 'bad-option: --threshold cannot be "much".'],
+    [['leak', '--pid', '0'], 'bad-option: --pid cannot be "0".'],
+    [['devices', '--devices', 'gpu:77', '--json'], 'unknown-device: There is no device gpu:77;'],
+    [['profile', '--devices', 'gpu:77', '--json'], 'Run "plimsoll devices" to see them.'],
+    [['devices', '--simulate', 'nonsense'], 'unknown-scenario: There is no scenario "nonsense".'],
+    [['replay', 'none.json', '--json'], 'no-file: The trace none.json cannot be read'],
+    [['profile', '--simulate', 'none.json'], 'no-file: The trace none.json cannot be read'],
+    [['devices', '--config', 'none.json', '--json'], 'unreadable-config-file: '],
+  ])('%j', async (argv, message) => {
+    const { stdout, stderr, exitCode } = await command.run(argv);
+    expect(stderr).toContain(message);
+    expect(stderr).toMatch(/^plimsoll: [a-z-]+: [^\n]+\n$/);
+    expect({ stdout, exitCode }).toEqual({ stdout: '', exitCode: 2 });
+  });
+
+  it('shows where an error comes from only when asked', async () => {
+    const { stderr } = await command.run(['replay', 'none.json', '--debug']);
+    expect(stderr).toMatch(/^plimsoll: no-file: .*\n.*\n {4}at /);
+    const variable = await command.run(['replay', 'none.json'], {
+      environment: { PLIMSOLL_DEBUG: '1' },
+    });
+    expect(variable.stderr).toContain('\n    at ');
+  });
+});
+
+describe('configuration', () => {
+  it('names the place of a bad key or value in the file', async () => {
+    const cwd = join(command.folder(), 'bad-config');
+    mkdirSync(cwd);
+    writeFileSync(join(cwd, 'plimsoll.config.json'), '{\n  "intervalSecond": 1\n}\n');
+    const { stderr, stdout, exitCode } = await command.run(['devices', '--json'], { cwd });
+    expect(stderr).toBe(
+      'plimsoll: unknown-key: plimsoll.config.json:2:3: there is no key "intervalSecond". Did you mean "intervalSeconds"?\n',
+    );
+    expect({ stdout, exitCode }).toEqual({ stdout: '', exitCode: 2 });
+  });
+
+  it.each([
+    [
+      'PLIMSOLL_INTERVAL_SECONDS',
+      'fast',
+      /bad-config-value: the variable PLIMSOLL_INTERVAL_SECONDS/,
+    ],
+    ['PLIMSOLL_INTERVALS', '1', /unknown-variable: The variable PLIMSOLL_INTERVALS means nothing/],
+  ])('names the variable %s', async (name, value, message) => {
+    const { stderr, exitCode } = await command.run(['devices'], { environment: { [name]: value } });
+    expect(stderr).toMatch(message);
+    expect(exitCode).toBe(2);
+  });
+
+  it('is used: a simulated device from a variable, another from an option', async () => {
+    const environment = { PLIMSOLL_SIMULATE: 'leak' };
+    const first = await command.run(['devices', '--json'], { environment });
+    expect(JSON.parse(first.stdout).devices[0]).toMatchObject({ id: 'gpu:0', source: 'simulated' });
+    const second = await command.run(['devices', '--json', '--simulate', 'full'], { environment });
+    expect(JSON.parse(second.stdout).devices[0].name).toContain('full');
+  });
+});

@@ -1,0 +1,130 @@
+import { spawnSync } from 'node:child_process';
+import {
+  chmodSync,
+  copyFileSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { isInstalled } from '../scripts/installed.mjs';
+import { root } from './support/project-files.js';
+
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'plimsoll package '));
+});
+afterEach(() => {
+  rmSync(folder, { recursive: true });
+});
+
+/** A copy with nothing but package.json beside it: no dist, no node_modules. */
+function bareCopy(): string {
+  mkdirSync(join(folder, 'bin'));
+  copyFileSync(join(root, 'bin/plimsoll.js'), join(folder, 'bin/plimsoll.js'));
+  copyFileSync(join(root, 'package.json'), join(folder, 'package.json'));
+  return join(folder, 'bin/plimsoll.js');
+}
+
+/** What the fake Node was started with. */
+function launch(command: string, cwd = folder): string[] {
+  // An empty environment, as on a machine that has nothing set up.
+  const started = spawnSync('/bin/sh', ['-c', command], { cwd, env: {}, encoding: 'utf8' });
+  expect(started.stderr).toBe('');
+  return started.stdout.split('\n').slice(0, -1);
+}
+
+describe('bin/plimsoll.js', () => {
+  const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+
+  it.each(['--version', '-V'])('answers %s from package.json alone', (option) => {
+    const told = spawnSync(process.execPath, [bareCopy(), option], { encoding: 'utf8' });
+    expect(told).toMatchObject({ status: 0, stdout: `${version}\n`, stderr: '' });
+  });
+
+  it('names the next step when dist is missing', () => {
+    const told = spawnSync(process.execPath, [bareCopy(), 'devices'], { encoding: 'utf8' });
+    expect(told).toMatchObject({ status: 3, stdout: '' });
+    expect(told.stderr).toMatch(/^plimsoll: not-built: .*"npm run build".*\n$/);
+  });
+
+  it('hands the arguments to the command and its answer to the shell', () => {
+    const starter = bareCopy();
+    mkdirSync(join(folder, 'dist/cli'), { recursive: true });
+    writeFileSync(
+      join(folder, 'dist/cli/main.js'),
+      'export const main = async (argv) => { process.stdout.write(argv.join()); return 41; };',
+    );
+    const told = spawnSync(process.execPath, [starter, 'leak', '--version'], { encoding: 'utf8' });
+    expect(told).toMatchObject({ status: 41, stdout: 'leak,--version' });
+  });
+});
+
+describe('the launcher of the archives', () => {
+  /** An unpacked archive whose "node" tells what it was started with. */
+  beforeEach(() => {
+    mkdirSync(join(folder, 'unpacked here/runtime'), { recursive: true });
+    copyFileSync(join(root, 'scripts/bundle/launcher.sh'), join(folder, 'unpacked here/plimsoll'));
+    const node = join(folder, 'unpacked here/runtime/node');
+    writeFileSync(node, '#!/bin/sh\nprintf "%s\\n" "$@"\n');
+    chmodSync(join(folder, 'unpacked here/plimsoll'), 0o755);
+    chmodSync(node, 0o755);
+  });
+
+  it.each([
+    ['from its folder', './plimsoll', 'unpacked here'],
+    ['by a shell', 'sh plimsoll', 'unpacked here'],
+    ['from elsewhere', '"unpacked here/plimsoll"', ''],
+  ])('finds its Node when started %s', (_, command, cwd) => {
+    expect(launch(`${command} devices "a b" ''`, join(folder, cwd))).toEqual([
+      join(folder, 'unpacked here/bin/plimsoll.js'),
+      'devices',
+      'a b',
+      '',
+    ]);
+  });
+
+  it('finds it through links to links, relative and absolute', () => {
+    mkdirSync(join(folder, 'links -> here'));
+    symlinkSync('../unpacked here/plimsoll', join(folder, 'links -> here/relative'));
+    symlinkSync(join(folder, 'links -> here/relative'), join(folder, 'absolute'));
+    symlinkSync('absolute', join(folder, 'plimsoll'));
+    const expected = join(folder, 'unpacked here/bin/plimsoll.js');
+    expect(launch('./plimsoll')).toEqual([expected]);
+    expect(launch('PATH=$PWD:/bin:/usr/bin; plimsoll')).toEqual([expected]);
+  });
+});
+
+describe('isInstalled', () => {
+  const lockfile = {
+    packages: {
+      '': { version: '0.1.0' },
+      'node_modules/a': { version: '1.0.0' },
+      'node_modules/for-another-machine': { version: '2.0.0', optional: true },
+    },
+  };
+  const a = { version: '1.0.0' };
+
+  it('is content with what the lockfile asks of this machine', () => {
+    expect(isInstalled(lockfile, { packages: { 'node_modules/a': a } })).toBe(true);
+  });
+
+  it.each([
+    ['nothing is installed', undefined],
+    ['a package is missing', { packages: {} }],
+    ['a package is another version', { packages: { 'node_modules/a': { version: '1.0.1' } } }],
+    [
+      'an optional package is another version',
+      {
+        packages: { 'node_modules/a': a, 'node_modules/for-another-machine': { version: '1.9.0' } },
+      },
+    ],
+  ])('is not when %s', (_, installed) => {
+    expect(isInstalled(lockfile, installed)).toBe(false);
+  });
+});
