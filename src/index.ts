@@ -49,8 +49,8 @@ export { type AlertSink, deliverToCallback } from './watch/deliver.js';
 export { type CommandDeliveryOptions, deliverToCommand } from './watch/deliver-command.js';
 export { alertLine, deliverToLog } from './watch/deliver-log.js';
 export { deliverToWebhook, type WebhookDeliveryOptions } from './watch/deliver-webhook.js';
-export { createDiagnosis, type Diagnosis } from './watch/diagnose.js';
-export { createForecaster, type Forecaster } from './watch/forecast.js';
+export { createDiagnosis, type Diagnosis } from './watch/diagnosis/diagnose.js';
+export { createForecaster, type Forecaster } from './watch/diagnosis/forecast.js';
 export { createHistory } from './watch/history.js';
 export { defaultIntervals, type Intervals } from './watch/intervals.js';
 export {

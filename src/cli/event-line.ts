@@ -1,4 +1,5 @@
 import { alertLine } from '../report/text/lines.js';
+import { cleanText } from '../report/text/text-width.js';
 import type { WatchEvent } from '../watch/types.js';
 
 /** An event that a person should hear of while a command runs, as one line for stderr. */
@@ -7,9 +8,11 @@ export function eventLine(event: WatchEvent): string | undefined {
     case 'alert':
       return alertLine(event.alert);
     case 'appeared':
-      return `plimsoll: ${event.device.id} (${event.device.name}) appeared and is watched from now on.`;
+      return cleanText(
+        `plimsoll: ${event.device.id} (${event.device.name}) appeared and is watched from now on.`,
+      );
     case 'vanished':
-      return `plimsoll: ${event.device.id} is gone: ${event.reason}`;
+      return cleanText(`plimsoll: ${event.device.id} is gone: ${event.reason}`);
     // Samples are shown otherwise, and late ones are counted in the report.
     case 'sample':
     case 'late':

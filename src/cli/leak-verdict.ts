@@ -60,7 +60,7 @@ function anyFound(devices: readonly DeviceLeak[]): Known<boolean> {
   return devices.every((device) => device.leak.found === 'unknown') ? 'unknown' : false;
 }
 
-export function counts(leak: Leak, thresholdBytes: number): boolean {
+function counts(leak: Leak, thresholdBytes: number): boolean {
   return leak.found === true && isKnown(leak.grownBytes) && leak.grownBytes >= thresholdBytes;
 }
 

@@ -1,3 +1,4 @@
+import { cleanText } from '../report/text/text-width.js';
 import { leakWords } from '../report/words.js';
 import { MiB } from '../units/bytes.js';
 import { formatSeconds } from '../units/durations.js';
@@ -41,8 +42,9 @@ export const leakCommand: CommandModule = {
         'after',
         `
 A leak counts when growth is found that does not come back AND it took at least the threshold since
-it began. With --check the exit code is 1 when there is such a leak, else 0; without it, each leak
-is told when it is found and when it has doubled, until interrupted.
+it began. To tell it from work takes some 20 s. With --check the exit code is 1 when there is such a
+leak, else 0; without it, each leak is told when it is found and when it has doubled, until
+interrupted.
 
 Examples:
   plimsoll leak --check --threshold 100
@@ -90,7 +92,8 @@ function tellNews(state: DeviceState, news: LeakNews, io: CliIo): void {
   const tell = (who: string, found: Leak) => {
     if (!news.take(who, found)) return;
     const when = new Date(state.latest.epochMs).toISOString();
-    io.stdout.write(`${when} ${who}: ${leakWords(found)} (${state.info.provenance})\n`);
+    const line = `${when} ${who}: ${leakWords(found)} (${state.info.provenance})`;
+    io.stdout.write(`${cleanText(line)}\n`);
   };
   tell(`${state.info.id} (${state.info.name})`, state.leak);
   for (const [pid, found] of state.processLeaks) tell(`${state.info.id} process ${pid}`, found);
@@ -110,7 +113,8 @@ function verdictText(verdict: LeakVerdict, states: readonly DeviceState[]): stri
       : verdict.found
         ? 'A leak was found.'
         : 'No leak was found.';
-  return [...lines, `${answer} Watched for ${formatSeconds(seconds)}.`, ''].join('\n');
+  const end = `${answer} Watched for ${formatSeconds(seconds)}.`;
+  return `${[...lines, end].map(cleanText).join('\n')}\n`;
 }
 
 function mark(overThreshold: boolean): string {

@@ -1,6 +1,7 @@
 import { hostname } from 'node:os';
 import type { Settings } from '../config/settings.js';
 import { leakWords, sampleLine } from '../report/text/lines.js';
+import { cleanText } from '../report/text/text-width.js';
 import { formatBytes } from '../units/bytes.js';
 import { isKnown } from '../units/known.js';
 import type { DeviceState } from '../watch/types.js';
@@ -98,7 +99,7 @@ function plainLines(
 function detailLines(state: DeviceState): string[] {
   const when = `${new Date(state.latest.epochMs).toISOString()} ${state.info.id}`;
   const processes = isKnown(state.processes) ? state.processes : [];
-  return [
+  const lines = [
     ...(state.leak.found === true ? [`${when} leak: ${leakWords(state.leak)}`] : []),
     ...[...state.processLeaks].map(
       ([pid, leak]) => `${when} leak in process ${pid}: ${leakWords(leak)}`,
@@ -107,4 +108,5 @@ function detailLines(state: DeviceState): string[] {
       ({ pid, name, usedBytes }) => `${when} process ${pid} ${formatBytes(usedBytes)} ${name}`,
     ),
   ];
+  return lines.map(cleanText);
 }

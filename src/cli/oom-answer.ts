@@ -1,7 +1,8 @@
 import type { DeviceInfo } from '../device/contract.js';
+import { cleanText } from '../report/text/text-width.js';
 import { forecastWords, percentOf, percentWords, usedOfTotal } from '../report/words.js';
 import { isKnown, type Known } from '../units/known.js';
-import { isAtLeast } from '../watch/risk.js';
+import { isAtLeast } from '../watch/diagnosis/risk.js';
 import type { Alert, Cause, DeviceState, Forecast } from '../watch/types.js';
 import type { OomAlarmReason } from './oom-alarm.js';
 
@@ -37,7 +38,9 @@ export function oomLine(device: OomDevice, thresholdPercent: number): string {
   const use = `${percentWords(device.usedPercent, 1)} (${usedOfTotal(device.usedBytes, device.totalBytes)})`;
   const above = device.aboveThreshold ? `; above ${thresholdPercent} %` : '';
   const risk = device.atRisk ? '; AT RISK' : '';
-  return `${device.id}  ${use}, ${device.provenance}; ${forecastWords(device.forecast)}${above}${risk}`;
+  return cleanText(
+    `${device.id}  ${use}, ${device.provenance}; ${forecastWords(device.forecast)}${above}${risk}`,
+  );
 }
 
 /** What is told when the alarm goes off, in the shape of every other alert. */

@@ -2,7 +2,7 @@ import { defaultSettings } from '../config/settings.js';
 import { type RecordedTrace, readRecordedTrace, type TraceRow } from '../device/recorded-trace.js';
 import { type ReplayTrace, replayText } from '../report/text/lines.js';
 import { isKnown, type Known } from '../units/known.js';
-import { replayTrace } from '../watch/replay.js';
+import { replayTrace } from '../watch/diagnosis/replay.js';
 import type { CommandModule } from './command-module.js';
 import { type CliIo, printJson, textStyle } from './io.js';
 

@@ -45,6 +45,14 @@ describe('reportError', () => {
     expect(reportError('thrown text', false).text).toContain('internal: thrown text.');
   });
 
+  it('lets no name from outside write on the terminal', () => {
+    const parts = { kind: 'input', code: 'no-file', next: 'Check it.' } as const;
+    const error = new Failure({ ...parts, fact: 'a\u001B[2Jb\nc is missing.' });
+    expect(reportError(error, false).text).toBe(
+      'plimsoll: no-file: a [2Jb c is missing. Check it.\n',
+    );
+  });
+
   it('shows the cause of a failure when asked', () => {
     const cause = new Error('disk on fire');
     const error = new Failure({ kind: 'input', code: 'c', fact: 'F.', next: 'N.', cause });

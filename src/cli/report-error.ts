@@ -2,7 +2,7 @@ import type { CommanderError } from 'commander';
 import { Failure } from '../failure.js';
 
 /** An exception nobody planned for is a bug of ours: EX_SOFTWARE, as in sysexits.h. */
-export const internalErrorExitCode = 70;
+const internalErrorExitCode = 70;
 
 export interface ErrorReport {
   readonly exitCode: number;
@@ -49,8 +49,9 @@ function isCommanderError(error: unknown): error is CommanderError {
   );
 }
 
+/** Names from outside (a path, a device) must not begin a line of their own or move the cursor. */
 function line(code: string, message: string): string {
-  return `plimsoll: ${code}: ${message}\n`;
+  return `plimsoll: ${code}: ${message.replaceAll(/\p{Cc}+/gu, ' ')}\n`;
 }
 
 function oneLine(text: string): string {

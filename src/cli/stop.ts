@@ -2,10 +2,18 @@
 const signalExitCodes = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 } as const;
 type StopSignal = keyof typeof signalExitCodes;
 
-/** What signals are read from; `process` is one. */
+/**
+ * One Ctrl-C can arrive twice, from the terminal and from a parent that passes it on (npm does);
+ * only one that comes later is a person who will not wait.
+ */
+const impatientAfterMs = 1000;
+
+/** What signals come from and go to; `process` is one. */
 export interface SignalSource {
+  readonly pid: number;
   on(signal: StopSignal, listener: () => void): unknown;
   off(signal: StopSignal, listener: () => void): unknown;
+  kill(pid: number, signal: StopSignal): unknown;
 }
 
 /** The one thing that ends watching early. */
@@ -14,7 +22,7 @@ export interface Stop {
   readonly signal: AbortSignal;
   /** The exit code of the signal that ended it; undefined when none did. */
   readonly interruptedBy: number | undefined;
-  /** Ends it as `signal` would (Ctrl-C read as a key), or quietly (q, a reader that left). */
+  /** Ends it as a signal would (Ctrl-C read as a key), or quietly (q, a reader that left). */
   stop(signal?: StopSignal): void;
   /** Signals have their usual effect again. */
   [Symbol.dispose](): void;
@@ -22,25 +30,34 @@ export interface Stop {
 
 /**
  * Ends watching on SIGINT, SIGTERM or SIGHUP, or when one of `also` aborts. The first signal asks
- * for an orderly end; after it signals have their usual effect, so a second Ctrl-C ends us at once.
+ * for an orderly end, in which files are still written; a later one ends the process at once.
  */
 export function stopOnSignals(
   also: readonly AbortSignal[] = [],
   source: SignalSource = process,
+  nowMs: () => number = () => performance.now(),
 ): Stop {
   const controller = new AbortController();
   let interruptedBy: number | undefined;
-  const listeners = (['SIGINT', 'SIGTERM', 'SIGHUP'] as const).map(
-    (name) => [name, () => stop(name)] as const,
-  );
-  const dispose = () => {
-    for (const [name, listener] of listeners) source.off(name, listener);
-  };
+  let stoppedMs = 0;
   const stop = (signal?: StopSignal) => {
     if (controller.signal.aborted) return;
     if (signal !== undefined) interruptedBy = signalExitCodes[signal];
-    dispose();
+    stoppedMs = nowMs();
     controller.abort();
+  };
+  const listeners = (['SIGINT', 'SIGTERM', 'SIGHUP'] as const).map((name) => {
+    const listener = () => {
+      if (!controller.signal.aborted) stop(name);
+      else if (nowMs() - stoppedMs >= impatientAfterMs) {
+        dispose();
+        source.kill(source.pid, name);
+      }
+    };
+    return [name, listener] as const;
+  });
+  const dispose = () => {
+    for (const [name, listener] of listeners) source.off(name, listener);
   };
   for (const [name, listener] of listeners) source.on(name, listener);
   for (const other of also) {

@@ -40,7 +40,7 @@ export function openDevices({ simulate, nvmlLibrary }: Settings): Promise<Discov
 }
 
 /** Scenarios are plain words; anything like a path is a trace. */
-export function simulationOf(text: string): SimulateOptions {
+function simulationOf(text: string): SimulateOptions {
   return /[\\/.]/.test(text) ? { trace: text } : { scenario: text };
 }
 

@@ -29,14 +29,18 @@ export function checkConfig(value: unknown, places: Places): Config {
   throw badValue([], value, places);
 }
 
-function unknownKey(path: JsonPath, key: string, known: readonly string[], places: Places) {
+function unknownKey(
+  path: JsonPath,
+  key: string,
+  known: readonly string[],
+  places: Places,
+): Failure {
   const meant = nearest(key, known);
-  const words = meant === undefined ? `The keys are: ${known.join(', ')}.` : '';
   return new Failure({
     kind: 'input',
     code: 'unknown-key',
     fact: `${places.ofKey(path)}: there is no key "${path.join('.')}".`,
-    next: meant === undefined ? words : `Did you mean "${meant}"?`,
+    next: meant === undefined ? `The keys are: ${known.join(', ')}.` : `Did you mean "${meant}"?`,
   });
 }
 

@@ -4,7 +4,7 @@ import { Failure } from '../failure.js';
 import { JsonSyntaxError, type JsonWithPlaces, readJsonWithPlaces } from './json-places.js';
 import { limits } from './limits.js';
 
-export const configFileName = 'plimsoll.config.json';
+const configFileName = 'plimsoll.config.json';
 
 /**
  * The configuration that holds in a folder: `plimsoll.config.json` there or in the nearest folder

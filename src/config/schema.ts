@@ -13,7 +13,9 @@ const deliver = z.strictObject({
   log: z
     .union([z.boolean(), z.string().min(1)])
     .optional()
-    .describe('Write each alert as a line: true for stderr, or the path of a file to append to.'),
+    .describe(
+      'Whether each alert is a line on stderr, as it is when left out; a path appends it there, too.',
+    ),
   command: z
     .array(z.string())
     .min(1)

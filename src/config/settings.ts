@@ -3,7 +3,7 @@ import { defaultIntervals } from '../watch/intervals.js';
 
 /** Where alerts go, besides the screen. */
 export interface DeliverySettings {
-  /** `true` writes lines on stderr, a path appends them to that file. */
+  /** `false` keeps alerts off stderr, a path also appends them to that file. */
   readonly log?: boolean | string | undefined;
   readonly command?: readonly string[] | undefined;
   readonly webhook?: string | undefined;

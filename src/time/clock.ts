@@ -1,5 +1,3 @@
-import { setTimeout as delay } from 'node:timers/promises';
-
 /** Time as a port: everything that waits or dates takes one, so that tests run in virtual time. */
 export interface Clock {
   /** Seconds on a clock that never goes back; its zero means nothing. */
@@ -13,17 +11,22 @@ export interface Clock {
 export const systemClock: Clock = {
   seconds: () => performance.now() / 1000,
   epochMs: () => Date.now(),
-  async waitUntil(at, signal) {
-    // setTimeout may fire up to a millisecond early and takes at most 2^31 - 1 ms, so ask again.
-    for (;;) {
-      const left = at * 1000 - performance.now();
-      if (left <= 0 || signal?.aborted) return;
-      try {
-        await delay(Math.min(left, 60_000), undefined, signal ? { signal } : {});
-      } catch (error) {
-        if (signal?.aborted) return;
-        throw error;
-      }
-    }
+  waitUntil(at, signal) {
+    return new Promise((resolve) => {
+      let timer: NodeJS.Timeout | undefined;
+      const end = (): void => {
+        clearTimeout(timer);
+        signal?.removeEventListener('abort', end);
+        resolve();
+      };
+      const look = (): void => {
+        // Rounded up, so that one wake is enough; setTimeout takes at most 2^31 - 1 ms.
+        const left = Math.ceil(at * 1000 - performance.now());
+        if (left <= 0 || signal?.aborted) end();
+        else timer = setTimeout(look, Math.min(left, 60_000));
+      };
+      signal?.addEventListener('abort', end);
+      look();
+    });
   },
 };

@@ -49,18 +49,16 @@ const useKinds: Readonly<Record<'gpu' | 'host', readonly UseKind[]>> = {
   host: ['memory-warning', 'memory-critical'],
 };
 
+const useLines = {
+  'memory-warning': 'memoryWarningPercent',
+  'memory-critical': 'memoryCriticalPercent',
+  'gpu-warning': 'gpuWarningPercent',
+  'gpu-critical': 'gpuCriticalPercent',
+} as const;
+
 /** The percentage of its capacity at which a kind is raised. */
 export function useLine(kind: UseKind, thresholds: AlertThresholds): number {
-  switch (kind) {
-    case 'memory-warning':
-      return thresholds.memoryWarningPercent;
-    case 'memory-critical':
-      return thresholds.memoryCriticalPercent;
-    case 'gpu-warning':
-      return thresholds.gpuWarningPercent;
-    case 'gpu-critical':
-      return thresholds.gpuCriticalPercent;
-  }
+  return thresholds[useLines[kind]];
 }
 
 export function usedPercent({ latest }: Pick<AlertInput, 'latest'>): Known<number> {

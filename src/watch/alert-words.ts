@@ -3,7 +3,7 @@ import { formatSeconds } from '../units/durations.js';
 import { isKnown } from '../units/known.js';
 import { type AlertInput, type Condition, usedPercent, useLine } from './alert-conditions.js';
 import type { AlertThresholds } from './alert-thresholds.js';
-import type { Alert, Forecast, Leak } from './types.js';
+import type { Alert, AlertKind, Forecast, Leak } from './types.js';
 
 /** What an alert says: one sentence a person can act on, and what to do. */
 export interface AlertWords {
@@ -72,27 +72,26 @@ function processName({ processes }: AlertInput, pid: number): string {
   return name === undefined || name === 'unknown' ? `Process ${pid}` : `${name} (process ${pid})`;
 }
 
-function adviceFor({ kind }: Condition, input: AlertInput): readonly string[] {
-  switch (kind) {
-    case 'memory-warning':
-    case 'gpu-warning':
-      return ['See which processes hold the memory, and whether it still grows.'];
-    case 'gpu-critical':
-      return [
-        'Lower the batch size, or turn on gradient checkpointing.',
-        'Stop what need not run on this device.',
-      ];
-    case 'memory-critical':
-      return [
-        'Stop what need not run now: the kernel kills a process when nothing is left.',
-        'Use fewer data loader workers, or smaller caches.',
-      ];
-    case 'leak':
-      return [
-        'Look for tensors kept in a list or a closure, and for a loss added up without .item().',
-        'Record a memory snapshot to see the stack that holds the memory.',
-      ];
-    case 'out-of-memory-risk':
-      return input.forecast.recommendations;
-  }
+const seeProcesses = ['See which processes hold the memory, and whether it still grows.'];
+
+/** The forecast brings its own. */
+const advice: Readonly<Record<Exclude<AlertKind, 'out-of-memory-risk'>, readonly string[]>> = {
+  'memory-warning': seeProcesses,
+  'memory-critical': [
+    'Stop what need not run now: the kernel kills a process when nothing is left.',
+    'Use fewer data loader workers, or smaller caches.',
+  ],
+  'gpu-warning': seeProcesses,
+  'gpu-critical': [
+    'Lower the batch size, or turn on gradient checkpointing.',
+    'Stop what need not run on this device.',
+  ],
+  leak: [
+    'Look for tensors kept in a list or a closure, and for a loss added up without .item().',
+    'Record a memory snapshot to see the stack that holds the memory.',
+  ],
+};
+
+function adviceFor({ kind }: Condition, { forecast }: AlertInput): readonly string[] {
+  return kind === 'out-of-memory-risk' ? forecast.recommendations : advice[kind];
 }

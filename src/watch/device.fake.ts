@@ -1,7 +1,7 @@
 import type { Device, DeviceInfo, MemoryReading, ProcessReading } from '../device/contract.js';
 import { GiB } from '../units/bytes.js';
 import type { Known } from '../units/known.js';
-import type { Diagnosis } from './diagnose.js';
+import type { Diagnosis } from './diagnosis/diagnose.js';
 import type { Forecast, Leak } from './types.js';
 
 /** A device for tests: what it answers is handed in. */

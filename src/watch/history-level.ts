@@ -111,9 +111,11 @@ export class HistoryLevel {
     const slot = this.#slot(this.length);
     this.#first[slot] = firstSeconds;
     this.#last[slot] = lastSeconds;
-    for (const [column, stored] of this.#columns.entries()) {
+    // By index: this runs for every sample, and an iterator makes an object for each column.
+    for (let column = 0; column < bands.length; column++) {
+      const stored = this.#columns[column];
       const band = bands[column];
-      if (!band) continue;
+      if (!stored || !band) continue;
       stored.min[slot] = band.min;
       stored.max[slot] = band.max;
       stored.mean[slot] = band.mean;

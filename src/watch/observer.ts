@@ -1,6 +1,6 @@
 import type { DeviceInfo } from '../device/contract.js';
 import type { Alerts, Instant } from './alerts.js';
-import type { Diagnosis } from './diagnose.js';
+import type { Diagnosis } from './diagnosis/diagnose.js';
 import { deviceKey } from './roster.js';
 import type { SamplerEvents } from './sampler.js';
 import type { Alert, DeviceState, Sample, WatchEvent } from './types.js';

@@ -43,8 +43,10 @@ export class Thinning {
   /** One value a column, NaN where it is unknown. Times never fall. */
   add(seconds: number, values: readonly number[]): void {
     const finest = this.#makeRoom(0);
-    for (const [column, band] of this.#bands.entries()) {
+    for (let column = 0; column < this.#bands.length; column++) {
+      const band = this.#bands[column];
       const value = values[column] ?? Number.NaN;
+      if (!band) continue;
       band.min = value;
       band.mean = value;
       band.max = value;

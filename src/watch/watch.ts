@@ -5,7 +5,7 @@ import { resolveThresholds, type ThresholdSettings } from './alert-thresholds.js
 import { createAlerts } from './alerts.js';
 import { type AlertSink, deliverToCallback } from './deliver.js';
 import { Delivery } from './delivery.js';
-import { createDiagnosis, type Diagnosis } from './diagnose.js';
+import { createDiagnosis, type Diagnosis } from './diagnosis/diagnose.js';
 import { EventQueue } from './event-queue.js';
 import { resolveIntervals } from './intervals.js';
 import { Notes } from './notes.js';

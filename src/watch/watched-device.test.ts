@@ -3,7 +3,7 @@ import type { MemoryReading } from '../device/contract.js';
 import { resolveThresholds } from './alert-thresholds.js';
 import { createAlerts } from './alerts.js';
 import { fakeDevice, fakeDiagnosis, memory, noForecast, noLeak } from './device.fake.js';
-import type { Diagnosis } from './diagnose.js';
+import type { Diagnosis } from './diagnosis/diagnose.js';
 import type { MemoryPoint, Sample } from './types.js';
 import { memoryPointOf, WatchedDevice } from './watched-device.js';
 

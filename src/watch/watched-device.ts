@@ -1,7 +1,7 @@
 import type { DeviceInfo, ProcessReading } from '../device/contract.js';
 import { isKnown, type Known } from '../units/known.js';
 import type { Alerts } from './alerts.js';
-import type { Diagnosis } from './diagnose.js';
+import type { Diagnosis } from './diagnosis/diagnose.js';
 import { createHistory } from './history.js';
 import type {
   Alert,

@@ -1,11 +1,11 @@
-import type { ProcessReading } from '../device/contract.js';
+import type { ProcessReading } from '../../device/contract.js';
+import type { Cause, Forecast, Leak, MemoryPoint } from '../types.js';
 import { causeOf } from './cause.js';
 import { Cells } from './cells.js';
 import { createForecaster } from './forecast.js';
 import { hasSpikes, jumpsUp } from './jumps.js';
 import { createLeakDetector } from './leak.js';
 import { ProcessGrowth } from './process-growth.js';
-import type { Cause, Forecast, Leak, MemoryPoint } from './types.js';
 
 /** Everything that is concluded about one device, fed one point at a time; it never looks ahead. */
 export interface Diagnosis {

@@ -82,22 +82,20 @@ export function steadyGrowth(
   if (rises.length < fewest / 2) return undefined;
   if (last.seconds - lastRiseSeconds > pauseFactor * longestGap) return undefined;
 
+  const middle = (first.seconds + last.seconds) / 2;
+  const early = lineSlope(points.filter((point) => point.seconds <= middle));
+  const late = lineSlope(points.filter((point) => point.seconds >= middle));
+  const ratio = early > 0 ? late / early : Number.POSITIVE_INFINITY;
+  if (!(ratio >= slowestRatio && ratio <= fastestRatio)) return undefined;
+  if (n >= fewestPoints && !isStraight(ratio)) {
+    if (rises.length < curveRises || !keepsBending(points)) return undefined;
+  }
+
   const slopes = pairwiseSlopes(points);
   const slope = quantile(slopes, 0.5);
   if (!(slope > 0)) return undefined;
   const level = median(points.map((point) => point.bytes - slope * point.seconds));
   const stepBytes = median(rises);
-
-  const middle = (first.seconds + last.seconds) / 2;
-  const before = points.filter((point) => point.seconds <= middle);
-  const after = points.filter((point) => point.seconds >= middle);
-  const ratio = lineSlope(after) / Math.max(lineSlope(before), slope * 1e-3);
-  if (ratio < slowestRatio || ratio > fastestRatio) return undefined;
-
-  if (n >= fewestPoints && !isStraight(ratio)) {
-    if (rises.length < curveRises || !keepsBending(points)) return undefined;
-  }
-
   // The halves of a curve bend off the straight line by up to an eighth of what they differ in.
   const bend = ((Math.abs(ratio - 1) / (ratio + 1)) * rise) / 4;
   const offsets = points.map((point) => Math.abs(point.bytes - level - slope * point.seconds));
@@ -142,19 +140,22 @@ function keepsBending(points: readonly EnvelopePoint[]): boolean {
 }
 
 /** Sorted slopes of the pairs that lie at least a third of the window apart (Theil and Sen's). */
-function pairwiseSlopes(points: readonly EnvelopePoint[]): number[] {
+function pairwiseSlopes(points: readonly EnvelopePoint[]): Float64Array {
   const n = points.length;
   const apart = Math.max(1, Math.floor(n / 3));
-  const slopes: number[] = [];
+  const slopes = new Float64Array(((n - apart) * (n - apart + 1)) / 2);
+  let count = 0;
   for (let i = 0; i < n; i++) {
     for (let j = i + apart; j < n; j++) {
       const a = points[i];
       const b = points[j];
-      if (a && b && b.seconds > a.seconds)
-        slopes.push((b.bytes - a.bytes) / (b.seconds - a.seconds));
+      if (a && b && b.seconds > a.seconds) {
+        slopes[count++] = (b.bytes - a.bytes) / (b.seconds - a.seconds);
+      }
     }
   }
-  return slopes.sort((a, b) => a - b);
+  // Typed arrays sort by number, natively.
+  return slopes.subarray(0, count).toSorted();
 }
 
 /** Least-squares slope. */
@@ -177,13 +178,10 @@ export function lineSlope(points: readonly EnvelopePoint[]): number {
 }
 
 export function median(values: readonly number[]): number {
-  return quantile(
-    [...values].sort((a, b) => a - b),
-    0.5,
-  );
+  return quantile(Float64Array.from(values).toSorted(), 0.5);
 }
 
-function quantile(sorted: readonly number[], share: number): number {
+function quantile(sorted: Float64Array, share: number): number {
   if (sorted.length === 0) return Number.NaN;
   const at = (sorted.length - 1) * share;
   const low = sorted[Math.floor(at)] ?? Number.NaN;

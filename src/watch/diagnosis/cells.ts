@@ -17,6 +17,11 @@ export const cellsPerLevel = 32;
 
 const fields = 6;
 
+/** Width of the cells of a level. */
+export function cellSeconds(level: number): number {
+  return finestSeconds * 2 ** level;
+}
+
 /**
  * The recent past of a series at every scale at once, in constant memory: level k holds the last
  * 32 cells of 0.25 x 2^k seconds. A late, fast growth shows on the fine levels, a slow leak on the
@@ -30,7 +35,7 @@ export class Cells {
 
   add(seconds: number, value: number): void {
     for (let level = 0; level < levelCount; level++) {
-      const index = Math.floor(seconds / (finestSeconds * 2 ** level));
+      const index = Math.floor(seconds / cellSeconds(level));
       if (index !== this.#indexes[level]) {
         this.#indexes[level] = index;
         this.#counts[level] = (this.#counts[level] ?? 0) + 1;

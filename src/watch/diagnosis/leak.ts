@@ -1,7 +1,7 @@
-import { formatBytes } from '../units/bytes.js';
-import { formatSeconds } from '../units/durations.js';
+import { formatBytes } from '../../units/bytes.js';
+import { formatSeconds } from '../../units/durations.js';
+import type { Leak } from '../types.js';
 import { Track, type TrackGrowth } from './track.js';
-import type { Leak } from './types.js';
 
 /** Shorter growth is work, not a leak. */
 const leastSeconds = 10;

@@ -1,4 +1,4 @@
-import type { Cause, Leak } from './types.js';
+import type { Cause, Leak } from '../types.js';
 
 /** What the cause is concluded from; all of it about one device, up to now. */
 export interface CauseFacts {

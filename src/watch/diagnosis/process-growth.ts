@@ -1,7 +1,7 @@
-import type { ProcessReading } from '../device/contract.js';
-import { isKnown } from '../units/known.js';
+import type { ProcessReading } from '../../device/contract.js';
+import { isKnown } from '../../units/known.js';
+import type { Leak } from '../types.js';
 import { createLeakDetector, type LeakDetector } from './leak.js';
-import type { Leak } from './types.js';
 
 /** More processes than this are followed only while they are among the largest. */
 const mostProcesses = 64;

@@ -1,4 +1,4 @@
-import { Cells } from './cells.js';
+import { Cells, cellSeconds } from './cells.js';
 import { Cycles } from './cycles.js';
 import { type EnvelopePoint, fewestPoints, type Growth, steadyGrowth } from './growth.js';
 
@@ -7,8 +7,10 @@ export type Edge = 'peaks' | 'floor';
 
 /** A rise of less than this share of the limit is not worth a word. */
 const leastRiseShare = 0.002;
-/** Windows tried on each level, in cells. */
-const windowSizes = [12, 16, 24, 32] as const;
+/** Windows tried on each level, in cells; the longest that is steady wins, so it is tried first. */
+const windowSizes = [32, 24, 16, 12] as const;
+/** A level is looked at again after this share of the width of its cells. */
+const refreshShare = 1 / 8;
 /** A climb is taken for a repetition until it lasts this much longer than any before it. */
 const repetitionFactor = 1.5;
 /** The level of 1 s cells: what counts as recent, and as one piece of work. */
@@ -27,6 +29,8 @@ export class Track {
   readonly #cells = new Cells();
   readonly #cycles = new Cycles();
   readonly #edge: Edge;
+  /** What each level answered last: a coarse one changes slowly and is not asked every time. */
+  readonly #known: { atSeconds: number; from: number; growth: Growth | undefined }[] = [];
   #limitBytes = Number.NaN;
   #lastSeconds = Number.NaN;
   #lastBytes = Number.NaN;
@@ -88,18 +92,31 @@ export class Track {
   #climbGrowth(): TrackGrowth | undefined {
     const from = this.#edge === 'peaks' ? this.#cycles.troughSeconds : Number.NEGATIVE_INFINITY;
     let longest: Growth | undefined;
-    for (let level = 0; level < this.#cells.usedLevels; level++) {
-      const points = this.#points(level).filter((point) => point.seconds >= from);
-      for (const size of windowSizes) {
-        if (points.length < Math.min(size, fewestPoints)) break;
-        const window = points.slice(-size);
-        const span = (window.at(-1)?.seconds ?? 0) - (window[0]?.seconds ?? 0);
-        if (longest && span <= longest.toSeconds - longest.fromSeconds) continue;
-        const growth = steadyGrowth(window, leastRiseShare * this.#limitBytes);
-        if (growth) longest = growth;
-      }
+    for (let level = this.#cells.usedLevels - 1; level >= 0; level--) {
+      const known = this.#known[level];
+      const stale =
+        !known ||
+        known.from !== from ||
+        this.#lastSeconds - known.atSeconds >= cellSeconds(level) * refreshShare;
+      const growth = stale ? this.#levelGrowth(level, from) : known.growth;
+      if (stale) this.#known[level] = { atSeconds: this.#lastSeconds, from, growth };
+      if (growth && (!longest || spanOf(growth) > spanOf(longest))) longest = growth;
     }
     return longest && { ...longest, shape: 'climb' };
+  }
+
+  #levelGrowth(level: number, from: number): Growth | undefined {
+    const points = this.#points(level).filter((point) => point.seconds >= from);
+    if (points.length < fewestPoints) return undefined;
+    let tried = Number.NaN;
+    for (const size of windowSizes) {
+      const window = points.slice(-size);
+      if (window.length === tried) continue;
+      tried = window.length;
+      const growth = steadyGrowth(window, leastRiseShare * this.#limitBytes);
+      if (growth) return growth;
+    }
+    return undefined;
   }
 
   #points(level: number): EnvelopePoint[] {
@@ -144,4 +161,8 @@ export class Track {
       this.#lastBytes <= expected + leastRiseShare * 10 * this.#limitBytes
     );
   }
+}
+
+export function spanOf(growth: Growth): number {
+  return growth.toSeconds - growth.fromSeconds;
 }

@@ -1,5 +1,5 @@
-import type { Known } from '../units/known.js';
-import { type Risk, risks } from './types.js';
+import type { Known } from '../../units/known.js';
+import { type Risk, risks } from '../types.js';
 
 /** What `high` and `critical` mean is a contract: out of memory within so many seconds. */
 const riskWithinSeconds: readonly (readonly [Risk, number])[] = [
@@ -14,16 +14,29 @@ const riskWithinSeconds: readonly (readonly [Risk, number])[] = [
  * nothing about the next minute.
  */
 const reach = 2;
+/** Acceleration is easily mistaken: it is believed only as far ahead as it was seen. */
+const curveReach = 1;
 /** A shorter growth is a start or a single piece of work, however steep. */
 const leastSeenSeconds = 3.5;
 /** Growth from the first reading on may be the program's start: it must last longer. */
 const startFactor = 2;
 
-/** The risk that an expected time stands for, given how long the growth has been seen. */
-export function riskOf(etaSeconds: number, seenSeconds: number, fromStart: boolean): Risk {
+/** An expected end, and what speaks for it. */
+export interface ExpectedEnd {
+  readonly etaSeconds: number;
+  /** For how long the growth has been seen. */
+  readonly seenSeconds: number;
+  /** Whether it has been there from the first reading on. */
+  readonly fromStart: boolean;
+  /** Whether the end comes sooner than a straight line would have it. */
+  readonly accelerates: boolean;
+}
+
+export function riskOf({ etaSeconds, seenSeconds, fromStart, accelerates }: ExpectedEnd): Risk {
   const risk = riskWithinSeconds.find(([, seconds]) => etaSeconds <= seconds)?.[0] ?? 'none';
   const least = leastSeenSeconds * (fromStart ? startFactor : 1);
-  const believed = seenSeconds >= least && etaSeconds <= reach * seenSeconds;
+  const believedSeconds = seenSeconds * (accelerates ? curveReach : reach);
+  const believed = seenSeconds >= least && etaSeconds <= believedSeconds;
   return !believed && isAtLeast(risk, 'high') ? 'medium' : risk;
 }
 

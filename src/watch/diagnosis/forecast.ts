@@ -1,14 +1,15 @@
-import { formatBytes } from '../units/bytes.js';
-import { formatSeconds } from '../units/durations.js';
+import { formatBytes } from '../../units/bytes.js';
+import { formatSeconds } from '../../units/durations.js';
+import type { Forecast, MemoryPoint, Risk } from '../types.js';
+import { isStraight } from './growth.js';
 import { isAtLeast, riskOf, SteadyRisk } from './risk.js';
 import { type TimeToLimit, timeToLimit } from './time-to-limit.js';
-import { Track, type TrackGrowth } from './track.js';
-import type { Forecast, MemoryPoint, Risk } from './types.js';
+import { spanOf, Track, type TrackGrowth } from './track.js';
 
 /** Less than this says nothing. */
 const leastSeconds = 3;
 /** New conclusions are drawn this often in the time of the points, whatever the sampling rate. */
-const concludeSeconds = 0.25;
+const concludeSeconds = 0.5;
 /** Growth that began this soon after the first reading may be the program's start. */
 const startSeconds = 0.5;
 /** Closer to the limit than this, even level memory is a small risk. */
@@ -67,15 +68,16 @@ export function createForecaster(): Forecaster {
       const time = timeToLimit(liveGrowth, point.seconds, point.limitBytes - above);
       expectations.push({ growth: liveGrowth, time, subject: 'live' });
     }
-    const soonest = expectations.sort((a, b) => a.time.seconds - b.time.seconds)[0];
+    const soonest = expectations.toSorted((a, b) => a.time.seconds - b.time.seconds)[0];
     grows = soonest?.growth;
     const full = point.heldBytes >= fullShare * point.limitBytes;
     const risk = soonest
-      ? riskOf(
-          soonest.time.seconds,
-          soonest.growth.toSeconds - soonest.growth.fromSeconds,
-          soonest.growth.fromSeconds - firstSeconds < startSeconds,
-        )
+      ? riskOf({
+          etaSeconds: soonest.time.seconds,
+          seenSeconds: spanOf(soonest.growth),
+          fromStart: soonest.growth.fromSeconds - firstSeconds < startSeconds,
+          accelerates: soonest.growth.ratio > 1 && !isStraight(soonest.growth.ratio),
+        })
       : 'none';
     const shown = steady.update(risk === 'none' && full ? 'low' : risk, point.seconds);
     return soonest ? growing(soonest, shown, point) : level(shown, full, seen);
@@ -117,7 +119,7 @@ function growing(expectation: Expectation, risk: Risk, point: MemoryPoint): Fore
     bytesPerSecond: Math.round(growth.slope),
     reason:
       `${what} ${how} ${formatBytes(Math.round(growth.slope))} a second, seen for ` +
-      `${formatSeconds(growth.toSeconds - growth.fromSeconds)}; ` +
+      `${formatSeconds(spanOf(growth))}; ` +
       `${formatBytes(Math.max(0, point.limitBytes - point.heldBytes))} are left.`,
     recommendations: recommendationsFor(risk),
     provenance: 'estimated',
@@ -160,7 +162,7 @@ function secondsOrNever(seconds: number): number | 'never' {
 
 /** Narrow bounds, a long look and a short way ahead make for confidence. */
 function confidenceIn(growth: TrackGrowth, time: TimeToLimit): number {
-  const seen = growth.toSeconds - growth.fromSeconds;
+  const seen = spanOf(growth);
   const ahead = Number.isFinite(time.seconds) ? time.seconds : 10 * seen;
   const width = Number.isFinite(time.high) ? (time.high - time.low) / Math.max(ahead, 1) : 2;
   const value = (seen / (seen + ahead / 4)) * (1 / (1 + width / 2));

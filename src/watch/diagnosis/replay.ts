@@ -1,7 +1,7 @@
-import type { RecordedTrace, TraceRow } from '../device/recorded-trace.js';
-import { isKnown, type Known } from '../units/known.js';
+import type { RecordedTrace, TraceRow } from '../../device/recorded-trace.js';
+import { isKnown, type Known } from '../../units/known.js';
+import { type Cause, type Forecast, type MemoryPoint, type Risk, risks } from '../types.js';
 import { createDiagnosis } from './diagnose.js';
-import { type Cause, type Forecast, type MemoryPoint, type Risk, risks } from './types.js';
 
 /** A rise of the risk while a series was replayed. */
 export interface Alarm {

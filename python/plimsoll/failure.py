@@ -1,0 +1,23 @@
+"""Errors that a person can act on: a stable code, the fact, the next step, and where."""
+
+from __future__ import annotations
+
+BAD_INPUT = 2
+MISSING_PACKAGE = 3
+
+
+class Failure(Exception):
+    """Ends a trace with one readable line and an exit status."""
+
+    def __init__(self, code: str, fact: str, next_step: str, where: str = "", status: int = BAD_INPUT):
+        super().__init__(fact)
+        self.code = code
+        self.fact = fact
+        self.next_step = next_step
+        self.where = where
+        self.status = status
+
+    def as_json(self) -> dict:
+        return {
+            "error": {"code": self.code, "fact": self.fact, "next": self.next_step, "where": self.where}
+        }

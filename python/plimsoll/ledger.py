@@ -1,0 +1,71 @@
+"""The record of a run: allocations, frees and marks, in order, written as JSON lines.
+
+Events are kept in memory until the end because what an allocation was for (a weight, a
+gradient, optimizer state) is only known after the step that used it.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Dict, List, TextIO
+
+WEIGHT, GRADIENT, OPTIMIZER, ACTIVATION = "w", "g", "o", "x"
+WORKSPACE, TEMPORARY, BATCH = "k", "t", "b"
+
+
+class Ledger:
+    def __init__(self) -> None:
+        self.events: List[list] = []
+        self.allocations: Dict[int, list] = {}
+        self._strings: Dict[str, int] = {"": 0}
+        self._next = 1
+
+    def intern(self, text: str) -> int:
+        index = self._strings.get(text)
+        if index is None:
+            index = self._strings[text] = len(self._strings)
+        return index
+
+    def allocate(self, size: int, op: str, module: str, category: str) -> int:
+        """Records one request; a request for nothing never reaches the allocator and is id 0."""
+        if size <= 0:
+            return 0
+        ident = self._next
+        self._next += 1
+        event = ["a", ident, size, self.intern(op), self.intern(module), category]
+        self.allocations[ident] = event
+        self.events.append(event)
+        return ident
+
+    def free(self, ident: int) -> None:
+        if ident:
+            self.events.append(["f", ident])
+
+    def mark(self, phase: str) -> None:
+        self.events.append(["m", phase])
+
+    def empty_cache(self) -> None:
+        self.events.append(["c"])
+
+    def label(self, ident: int, category: str, module: str = "") -> None:
+        """Says afterwards what an allocation was for, and whose it is where that is known."""
+        event = self.allocations.get(ident)
+        if event is not None:
+            event[5] = category
+            if module:
+                event[4] = self.intern(module)
+
+    def write(self, out: TextIO, header: dict, footer: dict) -> None:
+        dump = json.JSONEncoder(separators=(",", ":")).encode
+        out.write(dump(header) + "\n")
+        for text, index in self._strings.items():
+            out.write(dump(["s", index, text]) + "\n")
+        chunk: List[str] = []
+        for event in self.events:
+            chunk.append(dump(event))
+            if len(chunk) == 4096:
+                out.write("\n".join(chunk) + "\n")
+                chunk.clear()
+        if chunk:
+            out.write("\n".join(chunk) + "\n")
+        out.write(dump(footer) + "\n")

@@ -1,0 +1,138 @@
+import * as fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { Forecast, MemoryPoint } from '../types.js';
+import { createForecaster } from './forecast.js';
+import { isAtLeast } from './risk.js';
+import { GiB, pointsOf, randomFrom, wanderingNoise } from './series.fake.js';
+
+interface Seen {
+  readonly point: MemoryPoint;
+  readonly forecast: Forecast;
+}
+
+function run(points: readonly MemoryPoint[]): Seen[] {
+  const forecaster = createForecaster();
+  return points.map((point) => {
+    forecaster.add(point);
+    return { point, forecast: forecaster.forecast() };
+  });
+}
+
+const firstHigh = (seen: readonly Seen[]): Seen | undefined =>
+  seen.find(({ forecast }) => isAtLeast(forecast.risk, 'high'));
+
+const seeds = fc.nat(1e6);
+const runs = { numRuns: 15 };
+
+describe('createForecaster', () => {
+  it('says unknown, and why, until there is enough to go by', () => {
+    const [first] = run(pointsOf({ seconds: 1, held: () => GiB }));
+    expect(first?.forecast).toMatchObject({
+      risk: 'unknown',
+      etaSeconds: 'unknown',
+      confidence: 0,
+    });
+    expect(first?.forecast.reason).toMatch(/seen; 3 s are needed/);
+  });
+
+  it('expects the end of a straight growth to within a tenth, ahead of time', () => {
+    const rates = fc.double({ min: 0.05, max: 0.8, noNaN: true });
+    const intervals = fc.constantFrom(0.1, 0.5);
+    fc.assert(
+      fc.property(rates, intervals, seeds, (rate, interval, seed) => {
+        const random = randomFrom(seed);
+        const end = 20 / rate;
+        const held = (t: number) => 4 * GiB + rate * GiB * t + 0.02 * GiB * random();
+        const high = firstHigh(run(pointsOf({ seconds: end, interval, held })));
+        expect(high).toBeDefined();
+        if (!high) return;
+        const left = end - high.point.seconds;
+        expect(left).toBeGreaterThan(5);
+        expect(Math.abs(Number(high.forecast.etaSeconds) - left) / left).toBeLessThan(0.1);
+        expect(Number(high.forecast.lowSeconds)).toBeLessThanOrEqual(left);
+        expect(Number(high.forecast.highSeconds)).toBeGreaterThanOrEqual(left);
+      }),
+      runs,
+    );
+  });
+
+  it('catches a leak that starts late, after an hour of calm', () => {
+    const held = (t: number) => 6 * GiB + Math.max(0, t - 3600) * 0.2 * GiB;
+    const high = firstHigh(run(pointsOf({ seconds: 3690, interval: 0.5, held })));
+    expect(high?.point.seconds).toBeGreaterThan(3610);
+    expect(high?.point.seconds).toBeLessThan(3660);
+  });
+
+  it('stays calm over noise, however it wanders', () => {
+    const memories = fc.constantFrom(0, 0.5, 0.9, 0.99);
+    fc.assert(
+      fc.property(memories, seeds, (memory, seed) => {
+        const noise = wanderingNoise(seed, memory);
+        const held = () => 12 * GiB + 0.5 * GiB * noise();
+        expect(firstHigh(run(pointsOf({ seconds: 200, held })))).toBeUndefined();
+      }),
+      runs,
+    );
+  });
+
+  it('stays calm while a warm-up settles below the limit', () => {
+    const settles = fc.double({ min: 2, max: 16, noNaN: true });
+    fc.assert(
+      fc.property(settles, fc.double({ min: 0.3, max: 40, noNaN: true }), (level, tau) => {
+        const held = (t: number) => level * GiB * (1 - Math.exp(-t / tau));
+        expect(firstHigh(run(pointsOf({ seconds: 200, held })))).toBeUndefined();
+      }),
+      runs,
+    );
+  });
+
+  it('stays calm over a sawtooth that repeats, once it has come down', () => {
+    const periods = fc.double({ min: 0.5, max: 30, noNaN: true });
+    fc.assert(
+      fc.property(periods, fc.double({ min: 1, max: 14, noNaN: true }), (period, height) => {
+        const held = (t: number) => 4 * GiB + height * GiB * ((t / period) % 1);
+        const seen = run(pointsOf({ seconds: 10 * period + 20, held }));
+        // Nobody can know at the first climb that it will turn round; 5 s later the alarm is over.
+        const later = seen.filter(({ point }) => point.seconds > period + 5);
+        expect(firstHigh(later)).toBeUndefined();
+      }),
+      runs,
+    );
+  });
+
+  it('stays calm over evaluation spikes and the cache that they leave', () => {
+    const held = (t: number) => (t < 11 ? 6 : 20) * GiB;
+    const live = (t: number) => (t > 11 && t % 17 < 0.3 ? 18 : 4 + (t % 0.4)) * GiB;
+    expect(firstHigh(run(pointsOf({ seconds: 120, held, live })))).toBeUndefined();
+  });
+
+  it('sees a leak below a cache that already holds nearly everything', () => {
+    const live = (t: number) => (4 + (t % 0.4) + Math.max(0, t - 60) * 0.2) * GiB;
+    const held = () => 22 * GiB;
+    const high = firstHigh(run(pointsOf({ seconds: 150, held, live })));
+    expect(high?.point.seconds).toBeGreaterThan(65);
+    expect(high?.point.seconds).toBeLessThan(140);
+  });
+
+  it('sees the envelope of a sawtooth rise', () => {
+    const held = (t: number) => (2 + 0.1 * t + 6 * ((t / 9) % 1)) * GiB;
+    const end = 160;
+    const seen = run(pointsOf({ seconds: end, held }));
+    const high = firstHigh(seen.filter(({ point }) => point.seconds > 20));
+    expect(high).toBeDefined();
+    expect(end - (high?.point.seconds ?? end)).toBeGreaterThan(5);
+  });
+
+  it('uses nothing but the past', () => {
+    fc.assert(
+      fc.property(seeds, fc.integer({ min: 50, max: 400 }), (seed, cut) => {
+        const random = randomFrom(seed);
+        const points = pointsOf({ seconds: 60, held: (t) => (2 + t / 4 + random()) * GiB });
+        const whole = run(points)[cut]?.forecast;
+        const part = run(points.slice(0, cut + 1)).at(-1)?.forecast;
+        expect(part).toEqual(whole);
+      }),
+      runs,
+    );
+  });
+});

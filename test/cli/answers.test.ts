@@ -1,0 +1,157 @@
+import { spawn } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, it } from 'vitest';
+import { type Ended, useCommand } from './command.js';
+
+const command = useCommand();
+const traces = fileURLToPath(new URL('../../bench/truth/traces/', import.meta.url));
+const MiB = 1024 ** 2;
+
+/** To tell a leak from work takes some 20 s, in real processes of real time. */
+const longTest = 60_000;
+
+/** A trace that leaks 76 MiB a second and would be full after 43 s. */
+function leakingTrace(name: string): string {
+  const rows = Array.from({ length: 400 }, (_, index) => {
+    const grown = 8e6 * index;
+    return [index / 10, 5e8 + grown, 6e8 + grown, 7e8 + grown];
+  });
+  const columns = ['seconds', 'allocated', 'reserved', 'device_used'];
+  writeFileSync(join(command.folder(), name), JSON.stringify({ capacity: 4e9, columns, rows }));
+  return name;
+}
+
+describe('plimsoll replay', () => {
+  it('answers as the contract says', async () => {
+    const { stdout, stderr, exitCode } = await command.run([
+      'replay',
+      join(traces, 'leak-linear-0.json'),
+      '--json',
+    ]);
+    expect({ stderr, exitCode }).toEqual({ stderr: '', exitCode: 0 });
+    const { alarms, leak, cause } = JSON.parse(stdout);
+    expect(alarms.map(({ risk }: { risk: string }) => risk)).toContain('high');
+    expect(alarms[0]).toEqual({
+      atSeconds: expect.any(Number),
+      risk: expect.any(String),
+      etaSeconds: expect.any(Number),
+      lowSeconds: expect.any(Number),
+      highSeconds: expect.any(Number),
+    });
+    expect(leak).toEqual({ found: true, bytesPerSecond: expect.any(Number) });
+    expect(cause).toBe('leak');
+  });
+
+  it('draws it for people', async () => {
+    const { stdout } = await command.run(['replay', join(traces, 'steady-0.json')]);
+    expect(stdout).toContain('4.0 GiB │');
+    expect(stdout).toContain('No leak was found.');
+  });
+
+  it.each([
+    ['not JSON', '{"capacity": 1', 'it is not JSON'],
+    ['no rows', '{"capacity":1,"columns":["seconds","allocated"],"rows":[]}', '"rows" is empty'],
+    ['another document', '[1, 2]', 'it is not an object'],
+  ])('says what is wrong with a trace that is %s', async (name, text, what) => {
+    writeFileSync(join(command.folder(), `${name}.json`), text);
+    const { stdout, stderr, exitCode } = await command.run(['replay', `${name}.json`, '--json']);
+    expect(stderr).toContain(`plimsoll: bad-trace: ${name}.json is no trace we can read: ${what}`);
+    expect({ stdout, exitCode }).toEqual({ stdout: '', exitCode: 2 });
+  });
+});
+
+describe('plimsoll oom', () => {
+  it('answers 1 above the threshold and 0 below it', async () => {
+    const look = ['oom', '--simulate', 'steady', '--devices', '0', '--duration', '0.3'];
+    const below = await command.run([...look, '--threshold', '99']);
+    expect(below).toMatchObject({ exitCode: 0, stderr: '' });
+    expect(below.stdout).toMatch(/^gpu:0 {2}\d+\.\d % .*simulated/);
+    const above = await command.run([...look, '--threshold', '10', '--json']);
+    expect(above.exitCode).toBe(1);
+    const answer = JSON.parse(above.stdout);
+    expect(answer).toMatchObject({ thresholdPercent: 10, safe: false });
+    expect(answer.devices[0]).toMatchObject({ id: 'gpu:0', aboveThreshold: true, atRisk: false });
+  });
+
+  it('ends with 130 when interrupted, with its document whole', async () => {
+    const { stdout, exitCode } = await command.run(
+      ['oom', '--monitor', '--simulate', 'full', '--json'],
+      { onOutput: ({ stderr }, running) => stderr !== '' && running.kill('SIGINT') },
+    );
+    expect(exitCode).toBe(130);
+    expect(JSON.parse(stdout).warnings[0]).toMatchObject({ deviceId: 'gpu:0', state: 'raised' });
+  });
+});
+
+describe.concurrent('over a longer time', () => {
+  it('warns while memory is filling up', { timeout: longTest }, async () => {
+    const trace = leakingTrace('filling.json');
+    const { stdout, exitCode } = await command.run(
+      ['oom', '--simulate', trace, '--devices', '0', '--monitor', '--threshold', '95'],
+      {
+        onOutput: (soFar, running) =>
+          soFar.stdout.includes('Risk level: high') && running.kill('SIGTERM'),
+      },
+    );
+    expect(exitCode).toBe(143);
+    expect(stdout).toMatch(
+      /\[WARNING\] Out-of-memory warning: gpu:0 .*\n(.*\n)* {3}Predicted out of memory: in \d+ s/,
+    );
+  });
+
+  it('finds a leak on a device', { timeout: longTest }, async () => {
+    const argv = ['leak', '--check', '--threshold', '100', '--duration', '24', '--devices', '0'];
+    const { stdout, exitCode } = await command.run([
+      ...argv,
+      '--simulate',
+      leakingTrace('leaking.json'),
+    ]);
+    expect(stdout).toMatch(/^gpu:0 .* grows by 76\.\d MiB a second.* LEAK$/m);
+    expect(exitCode).toBe(1);
+  });
+
+  it('finds none where memory is steady', { timeout: longTest }, async () => {
+    const argv = ['leak', '--check', '--simulate', 'steady', '--devices', '0', '--json'];
+    const { stdout, exitCode } = await command.run([...argv, '--duration', '22']);
+    expect(JSON.parse(stdout)).toMatchObject({ found: false, thresholdBytes: 100 * MiB });
+    expect(exitCode).toBe(0);
+  });
+
+  it('finds a leak in a real process', { timeout: longTest }, async () => {
+    const program = 'const kept = []; setInterval(() => kept.push(Buffer.alloc(2 ** 22, 1)), 500)';
+    const { stdout, exitCode } = await whileRunning(program, (pid) =>
+      command.run(['leak', '--check', '--threshold', '50', '--duration', '26', '--pid', pid]),
+    );
+    expect(stdout).toMatch(/^host {2}process \d+ on .*: grows by .* LEAK$/m);
+    expect(exitCode).toBe(1);
+  });
+});
+
+describe('plimsoll leak --pid', () => {
+  it('refuses a process that is not there', async () => {
+    // Above the largest that Linux gives out.
+    const { stderr, exitCode } = await command.run(['leak', '--check', '--pid', '4194305']);
+    expect(stderr).toContain('plimsoll: unknown-process: There is no process 4194305.');
+    expect(exitCode).toBe(2);
+  });
+
+  it('ends when the process does', async () => {
+    const { stdout, stderr, exitCode } = await whileRunning('setTimeout(() => {}, 1500)', (pid) =>
+      command.run(['leak', '--check', '--duration', '0', '--interval', '0.1', '--pid', pid]),
+    );
+    expect(stderr).toMatch(/^plimsoll: Process \d+ has ended\.\n$/);
+    expect(stdout).toContain('Watched for');
+    expect(exitCode).toBe(0);
+  });
+});
+
+async function whileRunning(program: string, act: (pid: string) => Promise<Ended>): Promise<Ended> {
+  const child = spawn(process.execPath, ['-e', program], { stdio: 'ignore' });
+  try {
+    return await act(String(child.pid));
+  } finally {
+    child.kill();
+  }
+}
