@@ -30,8 +30,9 @@ export function parseSeconds(text: string): number {
   return Number(match[1]) * factor;
 }
 
-/** A duration for people: `0.8 s`, `45 s`, `3 min 20 s`, `2 h 5 min`, `6 d 3 h`. */
+/** A duration for people: `20 ms`, `0.8 s`, `45 s`, `3 min 20 s`, `2 h 5 min`, `6 d 3 h`. */
 export function formatSeconds(seconds: number): string {
+  if (seconds > 0 && seconds < 0.1) return `${Math.max(1, Math.round(seconds * 1000))} ms`;
   if (seconds < 10) return `${seconds.toFixed(1)} s`;
   const whole = Math.round(seconds);
   if (whole < 60) return `${whole} s`;

@@ -11,7 +11,9 @@ const leastRiseBytes = 4 * 1024 ** 2;
 const slowestRatio = 0.5;
 /** The conclusion must hold this long: noise that wanders up turns round before. */
 const confirmSeconds = 8;
-/** ... apart from interruptions of this length. */
+/** Before this, that none was found says nothing. */
+const knownSeconds = leastSeconds + confirmSeconds;
+/** The suspicion stands in spite of interruptions of this length. */
 const interruptionSeconds = 3;
 /** A leak is over when this share of what it took has come back ... */
 const givenBackShare = 0.5;
@@ -75,7 +77,7 @@ export function createLeakDetector(): LeakDetector {
     leak() {
       if (found) return leakOf(found);
       const seen = latest.seconds - firstSeconds;
-      return seen >= leastSeconds ? none(seen) : unknown(seen);
+      return seen >= knownSeconds ? none(seen) : unknown(seen);
     },
   };
 }
@@ -131,6 +133,6 @@ function unknown(seenSeconds: number): Leak {
     sinceSeconds: 'unknown',
     reason: Number.isNaN(seenSeconds)
       ? 'Nothing has been read yet.'
-      : `Only ${formatSeconds(seenSeconds)} seen; ${leastSeconds} s are needed.`,
+      : `Only ${formatSeconds(seenSeconds)} seen; ${knownSeconds} s are needed.`,
   };
 }

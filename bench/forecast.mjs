@@ -1,0 +1,99 @@
+// How the forecast does on what a real GPU did, beside least squares over 15 s with a horizon of
+// 30 s, which is what Prometheus' predict_linear does, in the same run.
+//
+//   npm run bench:forecast [-- --json] [-- --chart docs/forecast.svg]
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { parseArgs } from 'node:util';
+import { drawTraces } from './forecast/chart.mjs';
+import { leastSquares } from './forecast/least-squares.mjs';
+import { ours } from './forecast/ours.mjs';
+import { median } from './statistics.mjs';
+
+const leadSeconds = 5;
+/** They run out of memory all at once, without a sign. */
+const sudden = ['batch-doubling', 'fragmenting'];
+const targets = { caught: 'all', falseAlarms: 0, medianError: 0.15 };
+
+const { values } = parseArgs({
+  options: { json: { type: 'boolean', default: false }, chart: { type: 'string' } },
+});
+const folder = new URL('truth/traces/', import.meta.url);
+const traces = readdirSync(folder).map((file) => ({
+  name: file.replace('.json', ''),
+  ...JSON.parse(readFileSync(new URL(file, folder), 'utf8')),
+}));
+
+if (values.chart) {
+  const entries = traces.map((trace) => ({ trace, alarm: ours(trace)[0] }));
+  writeFileSync(values.chart, drawTraces(entries));
+}
+
+const methods = [
+  { name: 'plimsoll', alarmsOf: ours },
+  { name: 'least squares on allocated', alarmsOf: (trace) => leastSquares(trace, 'allocated') },
+  { name: 'least squares on reserved', alarmsOf: (trace) => leastSquares(trace, 'reserved') },
+];
+
+/** Alarms are `{atSeconds, etaSeconds}`: that memory runs out, and when. */
+function judge(trace, alarms) {
+  const died = trace.ended === 'oom';
+  const left = (alarm) => trace.at - alarm.atSeconds;
+  const first = alarms[0];
+  return {
+    trace: trace.name,
+    ended: trace.ended,
+    announced: died && !sudden.includes(trace.scenario),
+    leadSeconds: died && first ? left(first) : null,
+    caught: died && first !== undefined && left(first) >= leadSeconds,
+    falseAlarm: !died && first !== undefined,
+    errors: died
+      ? alarms
+          .filter((alarm) => Number.isFinite(alarm.etaSeconds) && left(alarm) > 0)
+          .map((alarm) => Math.abs(alarm.etaSeconds - left(alarm)) / left(alarm))
+      : [],
+  };
+}
+
+const results = methods.map(({ name, alarmsOf }) => {
+  const rows = traces.map((trace) => judge(trace, alarmsOf(trace)));
+  const announced = rows.filter((row) => row.announced);
+  const survivors = rows.filter((row) => row.ended !== 'oom');
+  return {
+    method: name,
+    announced: announced.length,
+    caught: announced.filter((row) => row.caught).length,
+    survivors: survivors.length,
+    falseAlarms: survivors.filter((row) => row.falseAlarm).length,
+    medianError: median(rows.flatMap((row) => row.errors)),
+    rows,
+  };
+});
+
+if (values.json) {
+  console.log(JSON.stringify({ leadSeconds, targets, results }, undefined, 2));
+} else {
+  const percent = (share) => `${(100 * share).toFixed(0)} %`.padStart(6);
+  const seconds = (value) => (value === null ? '-' : `${value.toFixed(1)} s`).padStart(9);
+  console.log('Seconds between the first alarm and the end (- : no alarm)\n');
+  console.log(`${'trace'.padEnd(26)}${'ended'.padEnd(11)} plimsoll  on alloc.  on reserved`);
+  for (const [i, { name, ended }] of traces.entries()) {
+    const leads = results.map(({ rows }) =>
+      rows[i].falseAlarm ? '    false' : seconds(rows[i].leadSeconds),
+    );
+    console.log(`${name.padEnd(26)}${ended.padEnd(11)}${leads[0]}  ${leads[1]}    ${leads[2]}`);
+  }
+  console.log(`\n${'method'.padEnd(30)}caught  false alarms  median error of the expected time`);
+  for (const { method, announced, caught, survivors, falseAlarms, medianError } of results) {
+    const share = `${caught} of ${announced}`.padEnd(8);
+    console.log(
+      `${method.padEnd(30)}${share}${`${falseAlarms} of ${survivors}`.padEnd(14)}${percent(medianError)}`,
+    );
+  }
+  const ratio = results[1].medianError / results[0].medianError;
+  console.log(`\nerror of least squares on allocated over ours: ${ratio.toFixed(1)}`);
+  console.log('targets: all caught 5 s ahead, no false alarm, median error at most 15 %');
+}
+const [own] = results;
+const reached =
+  own.caught === own.announced && own.falseAlarms === 0 && own.medianError <= targets.medianError;
+process.exitCode = reached ? 0 : 1;

@@ -1,0 +1,158 @@
+"""Sums, means and norms: one kernel that may reduce through a buffer in global memory.
+
+Follows the launch configuration of PyTorch's `Reduce.cuh`.
+"""
+
+from __future__ import annotations
+
+from typing import List, Optional, Sequence, Tuple
+
+from .registry import Launch, rule
+
+_THREADS = 512
+_WARP = 32
+_MIN_VALUES, _MAX_VALUES = 16, 256
+_INT32_BYTES = 2**31 - 1
+
+
+def _ceil(a: int, b: int) -> int:
+    return -(-a // b)
+
+
+def _last_pow2(n: int) -> int:
+    return max(1, 1 << (n.bit_length() - 1)) if n > 0 else 1
+
+
+class Shape:
+    """A reduction's iteration space: reduced dimensions first, fastest first, merged where dense."""
+
+    def __init__(self, sizes: Sequence[int], strides: Sequence[int], reduced: Sequence[bool]):
+        dims = [(s, st, r) for s, st, r in zip(sizes, strides, reduced) if s != 1]
+        # The output's own strides order the kept dimensions; a reduced one has none.
+        out_strides = {}
+        running = 1
+        for i in range(len(dims) - 1, -1, -1):
+            if not dims[i][2]:
+                out_strides[i] = running
+                running *= dims[i][0]
+        order = sorted(
+            range(len(dims)),
+            key=lambda i: (0, dims[i][1], dims[i][0]) if dims[i][2] else (1, out_strides[i], dims[i][0]),
+        )
+        merged: List[List[int]] = []
+        for i in order:
+            size, stride, is_reduced = dims[i]
+            out = 0 if is_reduced else out_strides[i]
+            if merged:
+                last = merged[-1]
+                if last[0] * last[1] == stride and last[0] * last[2] == out and (last[3] == is_reduced):
+                    last[0] *= size
+                    continue
+            merged.append([size, stride, out, is_reduced])
+        self.sizes = [d[0] for d in merged]
+        self.strides = [d[1] for d in merged]
+        self.out_strides = [d[2] for d in merged]
+        self.reduce_dims = sum(1 for d in merged if d[3])
+
+    @property
+    def inputs_per_output(self) -> int:
+        total = 1
+        for size in self.sizes[: self.reduce_dims]:
+            total *= size
+        return total
+
+    @property
+    def outputs(self) -> int:
+        total = 1
+        for size in self.sizes[self.reduce_dims :]:
+            total *= size
+        return total
+
+
+def buffer_sizes(gpu, shape: Shape, element: int, accumulator: int, input_vector: int = 4, offset: int = 0) -> Optional[Tuple[int, int]]:
+    """The bytes of the buffer between blocks and of its semaphores, or None when none is needed."""
+    outputs, per_output = shape.outputs, shape.inputs_per_output
+    on_fastest = True
+    fastest = 1
+    dim0, dim1 = 1, 1
+    if shape.sizes:
+        on_fastest = shape.reduce_dims == len(shape.sizes) or (
+            shape.reduce_dims > 0 and shape.strides[0] < shape.strides[shape.reduce_dims]
+        )
+        if on_fastest:
+            dim0, dim1, fastest = per_output, outputs, shape.strides[0]
+        else:
+            dim0, dim1, fastest = outputs, per_output, shape.strides[shape.reduce_dims]
+    output_vector = 1
+    if fastest == 1:
+        if on_fastest and dim0 >= 128 and shape.reduce_dims == 1:
+            dim0 //= input_vector
+        elif not on_fastest:
+            output_vector = _output_vector(shape, offset)
+            dim0 //= output_vector
+    most = _THREADS // output_vector
+    dim0_pow2 = _last_pow2(dim0) if dim0 < most else most
+    dim1_pow2 = _last_pow2(dim1) if dim1 < most else most
+    width = min(dim0_pow2, _WARP)
+    height = min(dim1_pow2, most // width)
+    width = min(dim0_pow2, most // height)
+    step_input = step_output = 1
+    if on_fastest:
+        step_input *= width
+    else:
+        step_output *= width
+    split_across_warps = _ceil(per_output, step_input) >= min(height * 16, _MAX_VALUES)
+    if split_across_warps:
+        step_input *= height
+    else:
+        step_output *= height
+    target = gpu.multiprocessors * (gpu.threads_per_multiprocessor // (width * height))
+    grid = _ceil(outputs // output_vector, step_output)
+    values = _ceil(per_output, step_input)
+    if not (split_across_warps and values >= _MAX_VALUES and grid <= target):
+        return None
+    ctas = max(min(_ceil(target, grid), _ceil(values, _MIN_VALUES)), _ceil(values, _MAX_VALUES))
+    if ctas <= 1:
+        return None
+    size = accumulator * outputs * ctas
+    if not on_fastest:
+        size *= width * output_vector
+    return size, 4 * grid
+
+
+def _output_vector(shape: Shape, offset: int) -> int:
+    vector = 4
+    numbers = [offset, shape.sizes[shape.reduce_dims]]
+    numbers += [s for i, s in enumerate(shape.strides) if i != shape.reduce_dims]
+    for number in numbers:
+        while number % vector:
+            vector //= 2
+    return vector
+
+
+def reduce_over(launch: Launch, tensor, dims, accumulator: int, input_vector: int = 4) -> None:
+    """Takes and gives back what reducing a tensor over some dimensions needs in between."""
+    rank = tensor.dim()
+    if dims is None or (not isinstance(dims, int) and len(dims) == 0):
+        reduced = [True] * rank
+    else:
+        chosen = {d % rank for d in ([dims] if isinstance(dims, int) else dims)} if rank else set()
+        reduced = [i in chosen for i in range(rank)]
+    if tensor.numel() == 0:
+        return
+    shape = Shape(tensor.shape, tensor.stride(), reduced)
+    sizes = buffer_sizes(launch.gpu, shape, tensor.element_size(), accumulator, input_vector, tensor.storage_offset())
+    if sizes is not None:
+        launch.scratch(*sizes)
+
+
+def _accumulator_size(dtype) -> int:
+    return {2: 4}.get(dtype.itemsize, dtype.itemsize)
+
+
+@rule("aten.sum", "aten.mean", "aten.nansum")
+def sums(launch: Launch) -> None:
+    launch.place_all()
+    tensor = launch.args[0]
+    dims = launch.argument(1, "dim") if "dim" in str(launch.func) else None
+    reduce_over(launch, tensor, dims, _accumulator_size(launch.outputs[0].dtype))

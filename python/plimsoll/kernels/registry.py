@@ -1,0 +1,79 @@
+"""The table of rules, and what a rule can say about one kernel launch."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, Callable, Dict, Optional
+
+from .. import ledger as kinds
+
+_RULES: Dict[str, Callable] = {}
+_FAMILIES = ("blas", "reductions")
+
+
+def rule(*names: str) -> Callable[[Callable], Callable]:
+    """Registers a rule for ops by name: `aten.sum` for every overload, `aten.sum.default` for one."""
+
+    def register(function: Callable) -> Callable:
+        for name in names:
+            _RULES[name] = function
+        return function
+
+    return register
+
+
+def rule_for(name: str) -> Optional[Callable]:
+    if not _RULES:
+        for family in _FAMILIES:
+            import_module("." + family, __package__)
+    return _RULES.get(name) or _RULES.get(name.rsplit(".", 1)[0])
+
+
+class Launch:
+    """One op: its arguments, its results, and the requests it makes in order.
+
+    Outputs that a rule does not place are placed after it, in the order they are returned.
+    """
+
+    def __init__(self, observer: Any, func: Any, args: tuple, kwargs: dict, outputs: Any, fresh: dict):
+        self.observer = observer
+        self.gpu = observer.gpu
+        self.func = func
+        self.args = args
+        self.kwargs = kwargs
+        self.outputs = outputs
+        self._fresh = fresh
+        self._name = str(func)
+
+    def argument(self, index: int, name: str, default: Any = None) -> Any:
+        return self.args[index] if index < len(self.args) else self.kwargs.get(name, default)
+
+    def place(self, index: int) -> None:
+        """Asks for the output with this index, if it is new memory."""
+        storage = self._fresh.pop(index, None)
+        if storage is not None:
+            self.observer.adopt(storage, self._name)
+
+    def place_all(self) -> None:
+        for index in sorted(self._fresh):
+            self.place(index)
+
+    def take(self, size: int, category: str = kinds.TEMPORARY) -> int:
+        """Asks for memory that is not an output; the rule gives it back."""
+        observer = self.observer
+        return observer.ledger.allocate(size, self._name, observer.current_module(), category)
+
+    def give(self, *idents: int) -> None:
+        for ident in idents:
+            self.observer.ledger.free(ident)
+
+    def scratch(self, *sizes: int) -> None:
+        """Asks for buffers one after another and gives them back in the opposite order."""
+        taken = [self.take(size) for size in sizes]
+        self.give(*reversed(taken))
+
+    def workspace(self, name: str, size: int) -> None:
+        """Asks once for what a library handle keeps; each autograd thread has its own."""
+        key = (name, self.observer.in_backward)
+        if key not in self.observer.workspaces:
+            self.observer.workspaces[key] = self.take(size, kinds.WORKSPACE)

@@ -1,0 +1,150 @@
+"""Autocast for meta tensors, at the same place in the dispatcher as CUDA's.
+
+PyTorch keeps no autocast rules for the meta device, so they are registered under the key of
+a backend nobody uses here, which is switched on and off with CUDA's own autocast state.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Dict
+
+import torch
+
+_ATEN = torch.ops.aten
+_KEY = torch._C.DispatchKey.AutocastPrivateUse1
+
+LOWER = """_convolution _convolution.deprecated conv1d conv2d conv3d conv_tbc conv_transpose1d
+conv_transpose2d.input conv_transpose3d.input convolution prelu addmm addmv addr matmul einsum mm mv
+linalg_vecdot linear addbmm baddbmm bmm chain_matmul linalg_multi_dot lstm_cell gru_cell rnn_tanh_cell
+rnn_relu_cell scaled_dot_product_attention""".split()
+FLOAT = """acos asin cosh erfinv exp expm1 log log10 log2 log1p reciprocal rsqrt sinh tan pow.Tensor_Scalar
+pow.Tensor_Tensor pow.Scalar softplus layer_norm native_layer_norm group_norm frobenius_norm.dim
+nuclear_norm nuclear_norm.dim cosine_similarity poisson_nll_loss cosine_embedding_loss nll_loss nll_loss2d
+hinge_embedding_loss kl_div l1_loss smooth_l1_loss huber_loss mse_loss margin_ranking_loss
+multilabel_margin_loss soft_margin_loss triplet_margin_loss multi_margin_loss
+binary_cross_entropy_with_logits dist pdist cdist renorm logsumexp upsample_nearest1d
+_upsample_nearest_exact1d upsample_nearest2d _upsample_nearest_exact2d upsample_nearest3d
+_upsample_nearest_exact3d upsample_linear1d upsample_bilinear2d _upsample_bilinear2d_aa
+upsample_trilinear3d upsample_bicubic2d _upsample_bicubic2d_aa""".split()
+# These take an output dtype, which autocast fills in instead of casting the input.
+FLOAT_OUTPUT = """prod prod.dim_int softmax.int log_softmax.int cumprod cumsum linalg_vector_norm
+linalg_matrix_norm linalg_matrix_norm.str_ord sum sum.dim_IntList""".split()
+PROMOTE = """addcdiv addcmul atan2 bilinear cross dot vdot grid_sampler index_put tensordot scatter_add
+cat stack""".split()
+
+
+class Autocast:
+    """The rules, the cache of weight copies, and the switch."""
+
+    def __init__(self) -> None:
+        self._cache: Dict[int, Any] = {}
+        self._library = torch.library.Library("aten", "IMPL")
+        for names, cast in (
+            (LOWER, self._lower),
+            (FLOAT, self._float),
+            (FLOAT_OUTPUT, self._float_output),
+            (PROMOTE, self._promote),
+        ):
+            for name in names:
+                if _overload(name) is not None:
+                    self._library.impl(name, _excluded(functools.partial(cast, _overload(name))), _KEY.name)
+
+    def close(self) -> None:
+        self._switch(False)
+        self._library._destroy()
+
+    def refresh(self) -> None:
+        """Follows CUDA's autocast state; called whenever that may have changed."""
+        self._switch(torch.is_autocast_enabled("cuda"))
+
+    def clear(self) -> None:
+        self._cache.clear()
+
+    @staticmethod
+    def _switch(on: bool) -> None:
+        torch._C._dispatch_tls_set_dispatch_key_excluded(_KEY, not on)
+        torch._C._dispatch_tls_set_dispatch_key_included(_KEY, on)
+
+    def _cast(self, value, dtype):
+        if isinstance(value, torch.Tensor):
+            if not (value.is_floating_point() and value.dtype != torch.float64 and value.dtype != dtype):
+                return value
+            if value.device.type == "cpu":
+                return value
+            cacheable = (
+                value.requires_grad
+                and value.is_leaf
+                and not value._is_view()
+                and torch.is_autocast_cache_enabled()
+                and value.dtype == torch.float32
+                and dtype == torch.get_autocast_dtype("cuda")
+            )
+            if not cacheable:
+                return value.to(dtype)
+            held = self._cache.get(id(value))
+            if held is None:
+                held = self._cache[id(value)] = (value, value.to(dtype))
+            return held[1]
+        if isinstance(value, (list, tuple)):
+            return type(value)(self._cast(v, dtype) for v in value)
+        return value
+
+    def _lower(self, op, *args, **kwargs):
+        dtype = torch.get_autocast_dtype("cuda")
+        return op(*(self._cast(a, dtype) for a in args), **{k: self._cast(v, dtype) for k, v in kwargs.items()})
+
+    def _float(self, op, *args, **kwargs):
+        return op(
+            *(self._cast(a, torch.float32) for a in args),
+            **{k: self._cast(v, torch.float32) for k, v in kwargs.items()},
+        )
+
+    def _float_output(self, op, *args, **kwargs):
+        if _low(args[0]) and kwargs.get("dtype") is None and not _names_dtype(op, args):
+            kwargs["dtype"] = torch.float32
+        return op(*args, **kwargs)
+
+    def _promote(self, op, *args, **kwargs):
+        widest = torch.get_autocast_dtype("cuda")
+        for value in _tensors(args):
+            if value.dtype == torch.float32:
+                widest = torch.float32
+        return op(*(self._cast(a, widest) for a in args), **kwargs)
+
+
+def _overload(name: str):
+    base, _, overload = name.partition(".")
+    packet = getattr(_ATEN, base, None)
+    return getattr(packet, overload or "default", None) if packet is not None else None
+
+
+def _excluded(function):
+    """Runs a rule with autocast off, so that what it calls is not cast again."""
+
+    def kernel(*args, **kwargs):
+        guard = torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(_KEY))
+        try:
+            return function(*args, **kwargs)
+        finally:
+            del guard
+
+    return kernel
+
+
+def _low(value) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_floating_point() and value.device.type != "cpu"
+
+
+def _names_dtype(op, args) -> bool:
+    names = [a.name for a in op._schema.arguments]
+    return "dtype" in names[: len(args)] and args[names.index("dtype")] is not None
+
+
+def _tensors(values):
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            if _low(value):
+                yield value
+        elif isinstance(value, (list, tuple)):
+            yield from _tensors(value)

@@ -1,0 +1,86 @@
+/** No block: the end of a list of neighbours. */
+export const none = -1;
+
+/** Marks of a block. A block with none of them is free and backed by memory. */
+export const allocatedMark = 1;
+/** Address space of an expandable segment with no memory behind it. */
+export const unmappedMark = 2;
+
+/**
+ * All blocks of an allocator as columns, addressed by their number. Numbers are used again, so the
+ * table stays as large as the most blocks that lived at once. No object is made for a block: making
+ * and dropping them would cost more than the allocator's own work.
+ */
+export class BlockTable {
+  size = new Float64Array(1024);
+  address = new Float64Array(1024);
+  /** The neighbour at the lower address in the same segment. */
+  previous = new Int32Array(1024);
+  next = new Int32Array(1024);
+  /** The number of the free set it belongs to. */
+  set = new Int32Array(1024);
+  marks = new Uint8Array(1024);
+  /** The number of its expandable segment, or `none`. */
+  expandable = new Int32Array(1024);
+  /** For garbage collection: how many searches its pool had seen when the block became free. */
+  freedAt = new Float64Array(1024);
+  #unused = new Int32Array(1024);
+  #unusedCount = 0;
+  #used = 0;
+
+  /** How many numbers were ever handed out: every block lies below. */
+  get extent(): number {
+    return this.#used;
+  }
+
+  /** A new block without neighbours, free. */
+  add(address: number, size: number, set: number, expandable: number): number {
+    let block: number;
+    if (this.#unusedCount > 0) {
+      this.#unusedCount -= 1;
+      block = this.#unused[this.#unusedCount] as number;
+    } else {
+      if (this.#used === this.size.length) this.#grow();
+      block = this.#used;
+      this.#used += 1;
+    }
+    this.address[block] = address;
+    this.size[block] = size;
+    this.set[block] = set;
+    this.previous[block] = none;
+    this.next[block] = none;
+    this.marks[block] = 0;
+    this.expandable[block] = expandable;
+    return block;
+  }
+
+  drop(block: number): void {
+    // Size 0 marks the number as unused, so that a stale handle is noticed.
+    this.size[block] = 0;
+    this.marks[block] = 0;
+    this.#unused[this.#unusedCount] = block;
+    this.#unusedCount += 1;
+  }
+
+  isSplit(block: number): boolean {
+    return this.previous[block] !== none || this.next[block] !== none;
+  }
+
+  #grow(): void {
+    const length = this.size.length * 2;
+    this.size = widen(this.size, new Float64Array(length));
+    this.address = widen(this.address, new Float64Array(length));
+    this.previous = widen(this.previous, new Int32Array(length));
+    this.next = widen(this.next, new Int32Array(length));
+    this.set = widen(this.set, new Int32Array(length));
+    this.marks = widen(this.marks, new Uint8Array(length));
+    this.expandable = widen(this.expandable, new Int32Array(length));
+    this.freedAt = widen(this.freedAt, new Float64Array(length));
+    this.#unused = widen(this.#unused, new Int32Array(length));
+  }
+}
+
+function widen<T extends Float64Array | Int32Array | Uint8Array>(old: T, wide: T): T {
+  wide.set(old);
+  return wide;
+}

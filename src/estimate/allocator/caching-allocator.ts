@@ -1,0 +1,326 @@
+import { Failure } from '../../failure.js';
+import type { Known } from '../../units/known.js';
+import { type AddressSpace, addressSpaceFor } from './address-space.js';
+import { allocatedMark, BlockTable, none } from './block-table.js';
+import { DeviceMemory } from './device-memory.js';
+import { ExpandableSegments } from './expandable-segments.js';
+import type { FreeSet } from './free-set.js';
+import { Pools } from './pools.js';
+import { Release } from './release.js';
+import { type SegmentView, viewSegments } from './segment-view.js';
+import { type AllocatorSettings, checkSettings, defaultSettings } from './settings.js';
+import {
+  blockSizeFor,
+  blockStep,
+  largestRequest,
+  largestSmall,
+  roundUp,
+  segmentSizeFor,
+} from './sizes.js';
+
+/** A request that could not be served, with the state it met after cached segments were released. */
+export interface OutOfMemory {
+  readonly kind: 'out-of-memory';
+  readonly askedBytes: number;
+  /** What the driver would have had to give. */
+  readonly segmentBytes: number;
+  /** What was left under the cap. */
+  readonly freeBytes: Known<number>;
+  readonly allocatedBytes: number;
+  readonly reservedBytes: number;
+}
+
+export interface AllocatorStats {
+  /** Live blocks as the allocator rounds them. */
+  readonly allocatedBytes: number;
+  /** Segments held from the driver. */
+  readonly reservedBytes: number;
+  readonly peakAllocatedBytes: number;
+  readonly peakReservedBytes: number;
+  /** Free parts of segments that are partly in use: cached, but impossible to give back. */
+  readonly inactiveSplitBytes: number;
+  readonly segments: number;
+  /** How often all cached segments had to be released before a request was served. */
+  readonly retries: number;
+}
+
+/** The number of a live block. Numbers are used again after `free`. */
+export type Handle = number;
+
+/**
+ * PyTorch's CUDA caching allocator, simulated.
+ *
+ * @example
+ * const allocator = createAllocator({ allowedBytes: 64 * 1024 ** 2 });
+ * const block = allocator.malloc(3 * 1024 ** 2); // a number
+ * allocator.stats().reservedBytes; // 20971520
+ * allocator.malloc(100 * 1024 ** 2); // { kind: 'out-of-memory', ... }
+ */
+export function createAllocator(settings: Partial<AllocatorSettings> = {}): CachingAllocator {
+  return new CachingAllocator({ ...defaultSettings, ...settings });
+}
+
+export class CachingAllocator {
+  allocatedBytes = 0;
+  peakAllocatedBytes = 0;
+  retries = 0;
+  readonly memory: DeviceMemory;
+  readonly #blocks = new BlockTable();
+  readonly #pools = new Pools(this.#blocks);
+  readonly #addresses: AddressSpace;
+  readonly #expandable: ExpandableSegments;
+  readonly #release: Release;
+  readonly #settings: AllocatorSettings;
+  readonly #maxSplit: number;
+  readonly #plainRounding: boolean;
+  readonly #collects: boolean;
+
+  constructor(settings: AllocatorSettings) {
+    checkSettings(settings);
+    this.#settings = settings;
+    this.#maxSplit = settings.maxSplitBytes === 'unlimited' ? Infinity : settings.maxSplitBytes;
+    this.#plainRounding = settings.roundupDivisions.length === 0;
+    this.#collects =
+      settings.allowedBytes !== 'unlimited' && settings.garbageCollectionThreshold > 0;
+    this.memory = new DeviceMemory(settings);
+    this.#addresses = addressSpaceFor(settings.addresses);
+    const parts = { blocks: this.#blocks, pools: this.#pools, memory: this.memory };
+    this.#expandable = new ExpandableSegments(parts, settings.deviceTotalBytes);
+    this.#release = new Release(parts, this.#addresses, this.#expandable);
+  }
+
+  /** Serves a request, as a block, or says why it could not. */
+  malloc(bytes: number, stream = 0, owner = 0): Handle | OutOfMemory {
+    if (!(bytes > 0 && bytes <= largestRequest)) refuseRequest(bytes);
+    const size = this.#plainRounding
+      ? roundUp(bytes, blockStep)
+      : blockSizeFor(bytes, this.#settings.roundupDivisions);
+    const small = size <= largestSmall;
+    const setNumber = this.#pools.setNumber(owner, stream, small);
+    const set = this.#pools.sets[setNumber] as FreeSet;
+    if (this.#collects) this.#pools.poolOf[setNumber as 0].searches += 1;
+    const place = this.#bestFit(set, size);
+    let block: number;
+    if (place !== none) {
+      block = set.ids[place] as number;
+      const rest = (this.#blocks.size[block] as number) - size;
+      if (this.#splits(size, rest, small)) {
+        const front = this.#splitFront(block, size);
+        set.slide(place, block);
+        if (this.#collects) this.#noteFree(block);
+        block = front;
+      } else {
+        set.removeAt(place);
+      }
+    } else {
+      block = this.#newBlock(setNumber, size);
+      if (block === none) return this.#outOfMemory(bytes, size);
+      const rest = (this.#blocks.size[block] as number) - size;
+      if (this.#splits(size, rest, small)) {
+        const front = this.#splitFront(block, size);
+        set.insert(block);
+        if (this.#collects) this.#noteFree(block);
+        block = front;
+      }
+    }
+    this.#blocks.marks[block] = allocatedMark;
+    this.allocatedBytes += this.#blocks.size[block] as number;
+    if (this.allocatedBytes > this.peakAllocatedBytes) this.peakAllocatedBytes = this.allocatedBytes;
+    return block;
+  }
+
+  /** Takes a block back; it joins its free neighbours and stays cached. */
+  free(handle: Handle): void {
+    const { marks, size, previous, next } = this.#blocks;
+    if (marks[handle] !== allocatedMark) refuseFree(handle);
+    const set = this.#pools.sets[this.#blocks.set[handle] as number] as FreeSet;
+    const bytes = size[handle] as number;
+    this.allocatedBytes -= bytes;
+    marks[handle] = 0;
+    const before = previous[handle] as number;
+    const after = next[handle] as number;
+    const joinsBefore = before !== none && marks[before] === 0;
+    const joinsAfter = after !== none && marks[after] === 0;
+    let freed = handle;
+    if (joinsBefore) {
+      if (joinsAfter) set.removeAt(set.placeOf(after));
+      const place = set.placeOf(before);
+      this.#absorbNext(before);
+      if (joinsAfter) this.#absorbNext(before);
+      set.slide(place, before);
+      freed = before;
+    } else if (joinsAfter) {
+      const place = set.placeOf(after);
+      this.#absorbNext(handle);
+      set.slide(place, handle);
+    } else {
+      set.insert(handle);
+    }
+    if (this.#collects) this.#noteFree(freed);
+  }
+
+  /** `torch.cuda.empty_cache()`: gives back every segment that is wholly free. */
+  emptyCache(): void {
+    this.#release.cached();
+  }
+
+  /** A CUDA graph is gone: what its private pool caches may be given back from now on. */
+  releaseOwner(owner: number): void {
+    this.#pools.released.add(owner);
+  }
+
+  /** The driver or a library takes address space for itself: later segments lie elsewhere. */
+  takeAddresses(bytes: number): void {
+    this.#addresses.take(bytes);
+  }
+
+  resetPeaks(): void {
+    this.peakAllocatedBytes = this.allocatedBytes;
+    this.memory.peakReservedBytes = this.memory.reservedBytes;
+  }
+
+  /** The size of a live block as the allocator rounded it. */
+  sizeOf(handle: Handle): number {
+    if (this.#blocks.marks[handle] !== allocatedMark) refuseFree(handle);
+    return this.#blocks.size[handle] as number;
+  }
+
+  stats(): AllocatorStats {
+    return {
+      allocatedBytes: this.allocatedBytes,
+      reservedBytes: this.memory.reservedBytes,
+      peakAllocatedBytes: this.peakAllocatedBytes,
+      peakReservedBytes: this.memory.peakReservedBytes,
+      inactiveSplitBytes: this.#inactiveSplitBytes(),
+      segments: this.memory.segments,
+      retries: this.retries,
+    };
+  }
+
+  /** Every segment with its blocks, by address: what a memory map shows. */
+  segments(): SegmentView[] {
+    return viewSegments(this.#blocks, this.#pools);
+  }
+
+  /** The place in the set of the block that best fit chooses, or `none`. */
+  #bestFit(set: FreeSet, size: number): number {
+    let place = set.firstOf(size);
+    if (place === set.length) return none;
+    if (this.#settings.expandableSegments) place = this.#expandable.better(set, place);
+    if (this.#maxSplit !== Infinity) {
+      const found = this.#blocks.size[set.ids[place] as number] as number;
+      if (size < this.#maxSplit) {
+        if (found >= this.#maxSplit) return none;
+      } else if (found >= size + this.#settings.maxNonSplitRoundingBytes) {
+        return none;
+      }
+    }
+    return place;
+  }
+
+  #splits(size: number, rest: number, small: boolean): boolean {
+    if (small || this.#settings.expandableSegments) return rest >= blockStep;
+    return size < this.#maxSplit && rest > largestSmall;
+  }
+
+  /** Cuts the first `size` bytes off a block, as a block of their own; the block keeps the rest. */
+  #splitFront(block: number, size: number): number {
+    const blocks = this.#blocks;
+    const front = blocks.add(
+      blocks.address[block] as number,
+      size,
+      blocks.set[block] as number,
+      blocks.expandable[block] as number,
+    );
+    const before = blocks.previous[block] as number;
+    blocks.previous[front] = before;
+    blocks.next[front] = block;
+    if (before !== none) blocks.next[before] = front;
+    blocks.previous[block] = front;
+    blocks.address[block] = (blocks.address[block] as number) + size;
+    blocks.size[block] = (blocks.size[block] as number) - size;
+    return front;
+  }
+
+  /** Joins a block with its next neighbour, which ceases to be. */
+  #absorbNext(block: number): void {
+    const { size, next, previous } = this.#blocks;
+    const gone = next[block] as number;
+    const after = next[gone] as number;
+    size[block] = (size[block] as number) + (size[gone] as number);
+    next[block] = after;
+    if (after !== none) previous[after] = block;
+    this.#blocks.drop(gone);
+  }
+
+  #noteFree(block: number): void {
+    const pool = this.#pools.poolOf[this.#blocks.set[block] as number];
+    this.#blocks.freedAt[block] = pool?.searches ?? 0;
+  }
+
+  /** A block from a new segment; to make room, releases what is cached, first a little, then all. */
+  #newBlock(set: number, size: number): number {
+    if (this.#collects) this.#release.collect(this.#settings.garbageCollectionThreshold);
+    let block = this.#addSegment(set, size);
+    if (block === none && this.#release.oversize(set, size, this.#maxSplit)) {
+      block = this.#addSegment(set, size);
+    }
+    if (block === none) {
+      this.#release.cached();
+      this.retries += 1;
+      block = this.#addSegment(set, size);
+    }
+    return block;
+  }
+
+  #addSegment(set: number, size: number): number {
+    const bytes = segmentSizeFor(size);
+    if (!this.memory.allows(bytes)) return none;
+    if (this.#settings.expandableSegments) return this.#expandable.allocate(set, size);
+    if (!this.memory.take(bytes)) return none;
+    this.memory.segments += 1;
+    return this.#blocks.add(this.#addresses.take(bytes), bytes, set, none);
+  }
+
+  #outOfMemory(askedBytes: number, size: number): OutOfMemory {
+    const left = this.memory.leftBytes;
+    return {
+      kind: 'out-of-memory',
+      askedBytes,
+      segmentBytes: segmentSizeFor(size),
+      freeBytes: left === Infinity ? 'unknown' : left,
+      allocatedBytes: this.allocatedBytes,
+      reservedBytes: this.memory.reservedBytes,
+    };
+  }
+
+  #inactiveSplitBytes(): number {
+    let bytes = 0;
+    for (const { ids, length } of this.#pools.sets) {
+      for (const block of ids.subarray(0, length)) {
+        if (this.#blocks.isSplit(block) && this.#blocks.expandable[block] === none) {
+          bytes += this.#blocks.size[block] as number;
+        }
+      }
+    }
+    return bytes;
+  }
+}
+
+function refuseRequest(bytes: number): never {
+  throw new Failure({
+    kind: 'input',
+    code: 'bad-request-size',
+    fact: `${bytes} bytes cannot be asked of the allocator.`,
+    next: 'Ask for 1 byte to 1 PiB; leave empty tensors out.',
+  });
+}
+
+function refuseFree(handle: number): never {
+  throw new Failure({
+    kind: 'input',
+    code: 'bad-free',
+    fact: `Block ${handle} is not allocated.`,
+    next: 'Free each block once.',
+  });
+}

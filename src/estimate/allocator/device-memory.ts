@@ -1,0 +1,49 @@
+import type { AllocatorSettings } from './settings.js';
+
+/** The memory behind the segments: how much is taken, and when no more is given. */
+export class DeviceMemory {
+  reservedBytes = 0;
+  peakReservedBytes = 0;
+  segments = 0;
+  /**
+   * The smallest total that was refused. Under every cap from the peak to just below this, the same
+   * requests would have had the same answers.
+   */
+  leastRefusedBytes = Number.POSITIVE_INFINITY;
+  readonly allowedBytes: number;
+  readonly #deviceBytes: number;
+
+  constructor(settings: Pick<AllocatorSettings, 'allowedBytes' | 'deviceBytes'>) {
+    this.allowedBytes = settings.allowedBytes === 'unlimited' ? Infinity : settings.allowedBytes;
+    this.#deviceBytes = settings.deviceBytes === 'unlimited' ? Infinity : settings.deviceBytes;
+  }
+
+  /** PyTorch's own check against its memory fraction, made before the driver is asked. */
+  allows(bytes: number): boolean {
+    return this.#fits(bytes, this.allowedBytes);
+  }
+
+  /** Takes memory from the driver; false when the device has no more. */
+  take(bytes: number): boolean {
+    if (!this.#fits(bytes, this.#deviceBytes)) return false;
+    this.reservedBytes += bytes;
+    if (this.reservedBytes > this.peakReservedBytes) this.peakReservedBytes = this.reservedBytes;
+    return true;
+  }
+
+  give(bytes: number): void {
+    this.reservedBytes -= bytes;
+  }
+
+  /** What could still be taken; Infinity without a cap. */
+  get leftBytes(): number {
+    return Math.max(0, Math.min(this.allowedBytes, this.#deviceBytes) - this.reservedBytes);
+  }
+
+  #fits(bytes: number, cap: number): boolean {
+    const total = this.reservedBytes + bytes;
+    if (total <= cap) return true;
+    if (total < this.leastRefusedBytes) this.leastRefusedBytes = total;
+    return false;
+  }
+}

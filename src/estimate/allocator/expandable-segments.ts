@@ -1,0 +1,254 @@
+import { type BlockTable, none, unmappedMark } from './block-table.js';
+import type { DeviceMemory } from './device-memory.js';
+import type { FreeSet } from './free-set.js';
+import type { Pools } from './pools.js';
+import { roundUp, sharedSegment, smallSegment } from './sizes.js';
+
+export interface AllocatorParts {
+  readonly blocks: BlockTable;
+  readonly pools: Pools;
+  readonly memory: DeviceMemory;
+}
+
+/**
+ * `expandable_segments:True`: one long range of address space for each pool and stream, to which
+ * memory is mapped page by page, at the lowest address that serves.
+ */
+export class ExpandableSegments {
+  readonly #blocks: BlockTable;
+  readonly #pools: Pools;
+  readonly #memory: DeviceMemory;
+  readonly #deviceTotalBytes: number;
+  /** Blocks without memory behind them, by address, for each free set. */
+  readonly #unmapped = new Map<number, number[]>();
+  /** Page size and start of each segment. */
+  readonly #segments: { readonly page: number; readonly start: number }[] = [];
+  #edge = 0;
+
+  constructor(parts: AllocatorParts, deviceTotalBytes: number) {
+    this.#blocks = parts.blocks;
+    this.#pools = parts.pools;
+    this.#memory = parts.memory;
+    this.#deviceTotalBytes = deviceTotalBytes;
+  }
+
+  /**
+   * Best fit counts the room a block can still grow into, so that the open end of a segment is the
+   * last choice.
+   */
+  better(set: FreeSet, place: number): number {
+    let best = place;
+    while (
+      best + 1 < set.length &&
+      this.#room(set.ids[best + 1] as number) < this.#room(set.ids[best] as number)
+    ) {
+      best += 1;
+    }
+    return best;
+  }
+
+  /** A block of at least `size` bytes, mapped and in no free set; `none` if memory ran out. */
+  allocate(set: number, size: number): number {
+    const { marks, size: sizes, next } = this.#blocks;
+    let block = this.#findRoom(set, size);
+    if (marks[block] === unmappedMark && !this.#map(block, size)) return none;
+    while ((sizes[block] as number) < size) {
+      const beyond = next[block] as number;
+      if (!this.#map(beyond, size - (sizes[block] as number))) return none;
+      block = beyond;
+    }
+    const free = this.#pools.sets[set] as FreeSet;
+    free.removeAt(free.placeOf(block));
+    return block;
+  }
+
+  /** Gives back the whole pages inside the free blocks of a set. */
+  unmapFree(set: number): void {
+    const { ids, length } = this.#pools.sets[set] as FreeSet;
+    const { expandable, previous, next } = this.#blocks;
+    const candidates = [...ids.subarray(0, length)].filter((block) => expandable[block] !== none);
+    for (const block of candidates) {
+      if (!this.#unmap(block)) continue;
+      if (previous[block] === none && next[block] === none) {
+        this.#forget(set, block);
+        this.#blocks.drop(block);
+      }
+    }
+  }
+
+  #room(block: number): number {
+    const { next, marks, size } = this.#blocks;
+    const after = next[block] as number;
+    const open = after !== none && marks[after] === unmappedMark ? (size[after] as number) : 0;
+    return (size[block] as number) + open;
+  }
+
+  /** The block with the lowest address where `size` bytes of free address space begin. */
+  #findRoom(set: number, size: number): number {
+    for (const unmapped of this.#unmappedOf(set)) {
+      const before = this.#blocks.previous[unmapped] as number;
+      const start = before !== none && this.#blocks.marks[before] === 0 ? before : unmapped;
+      if (this.#hasRoom(start, size)) return start;
+    }
+    const page = this.#pools.poolOf[set]?.small === true ? smallSegment : sharedSegment;
+    // Always enough for the request, even if a test asks for more than the device holds.
+    const bytes = roundUp(Math.max((this.#deviceTotalBytes * 9) / 8, size), page);
+    const start = this.#edge;
+    this.#edge += bytes;
+    const block = this.#blocks.add(start, bytes, set, this.#segments.length);
+    this.#segments.push({ page, start });
+    this.#blocks.marks[block] = unmappedMark;
+    this.#remember(set, block);
+    return block;
+  }
+
+  #hasRoom(start: number, size: number): boolean {
+    const { marks, size: sizes, next } = this.#blocks;
+    let bytes = 0;
+    let block = start;
+    while (bytes < size && block !== none && (marks[block] === 0 || marks[block] === unmappedMark)) {
+      bytes += sizes[block] as number;
+      block = next[block] as number;
+    }
+    return bytes >= size;
+  }
+
+  /** Puts memory behind the first `size` bytes of an unmapped block, in whole pages. */
+  #map(block: number, size: number): boolean {
+    const { marks, size: sizes, address, set, expandable } = this.#blocks;
+    const whole = sizes[block] as number;
+    const { page } = this.#segmentOf(block);
+    const bytes = Math.min(roundUp(Math.min(size, whole), page), whole);
+    if (!this.#memory.take(bytes)) return false;
+    const setNumber = set[block] as number;
+    this.#forget(setNumber, block);
+    marks[block] = 0;
+    this.#memory.segments += 1;
+    if (bytes < whole) {
+      sizes[block] = bytes;
+      const start = (address[block] as number) + bytes;
+      const rest = this.#blocks.add(start, whole - bytes, setNumber, expandable[block] as number);
+      this.#blocks.marks[rest] = unmappedMark;
+      this.#insertAfter(block, rest);
+      this.#remember(setNumber, rest);
+    }
+    this.#joinFree(block);
+    (this.#pools.sets[setNumber] as FreeSet).insert(block);
+    return true;
+  }
+
+  /** Takes the memory from the whole pages of a free block; false if it has none. */
+  #unmap(block: number): boolean {
+    const { marks, size, address, set, expandable } = this.#blocks;
+    const { page, start } = this.#segmentOf(block);
+    const from = address[block] as number;
+    const to = from + (size[block] as number);
+    const first = start + roundUp(from - start, page);
+    const last = start + Math.floor((to - start) / page) * page;
+    if (first >= last) return false;
+    const setNumber = set[block] as number;
+    const free = this.#pools.sets[setNumber] as FreeSet;
+    free.removeAt(free.placeOf(block));
+    address[block] = first;
+    size[block] = last - first;
+    marks[block] = unmappedMark;
+    const segment = expandable[block] as number;
+    if (first > from) {
+      const before = this.#blocks.add(from, first - from, setNumber, segment);
+      this.#insertBefore(block, before);
+      free.insert(before);
+    }
+    if (to > last) {
+      const after = this.#blocks.add(last, to - last, setNumber, segment);
+      this.#insertAfter(block, after);
+      free.insert(after);
+    }
+    this.#memory.give(last - first);
+    this.#memory.segments -= 1;
+    this.#joinUnmapped(block);
+    this.#remember(setNumber, block);
+    return true;
+  }
+
+  #segmentOf(block: number): { readonly page: number; readonly start: number } {
+    return this.#segments[this.#blocks.expandable[block] as number] as {
+      page: number;
+      start: number;
+    };
+  }
+
+  #joinFree(block: number): void {
+    const { marks, previous, next } = this.#blocks;
+    const free = this.#pools.sets[this.#blocks.set[block] as number] as FreeSet;
+    for (const other of [previous[block] as number, next[block] as number]) {
+      if (other === none || marks[other] !== 0) continue;
+      free.removeAt(free.placeOf(other));
+      this.#absorb(block, other);
+    }
+  }
+
+  #joinUnmapped(block: number): void {
+    const { marks, previous, next, set } = this.#blocks;
+    for (const other of [previous[block] as number, next[block] as number]) {
+      if (other === none || marks[other] !== unmappedMark) continue;
+      this.#forget(set[block] as number, other);
+      this.#absorb(block, other);
+    }
+  }
+
+  /** Joins a block with a neighbour on either side, which ceases to be. */
+  #absorb(block: number, gone: number): void {
+    const { previous, next, size, address } = this.#blocks;
+    if (previous[block] === gone) {
+      const before = previous[gone] as number;
+      address[block] = address[gone] as number;
+      previous[block] = before;
+      if (before !== none) next[before] = block;
+    } else {
+      const after = next[gone] as number;
+      next[block] = after;
+      if (after !== none) previous[after] = block;
+    }
+    size[block] = (size[block] as number) + (size[gone] as number);
+    this.#blocks.drop(gone);
+  }
+
+  #insertAfter(block: number, added: number): void {
+    const { previous, next } = this.#blocks;
+    const after = next[block] as number;
+    previous[added] = block;
+    next[added] = after;
+    next[block] = added;
+    if (after !== none) previous[after] = added;
+  }
+
+  #insertBefore(block: number, added: number): void {
+    const { previous, next } = this.#blocks;
+    const before = previous[block] as number;
+    next[added] = block;
+    previous[added] = before;
+    previous[block] = added;
+    if (before !== none) next[before] = added;
+  }
+
+  #unmappedOf(set: number): number[] {
+    let list = this.#unmapped.get(set);
+    if (list === undefined) {
+      list = [];
+      this.#unmapped.set(set, list);
+    }
+    return list;
+  }
+
+  #remember(set: number, block: number): void {
+    const list = this.#unmappedOf(set);
+    const { address } = this.#blocks;
+    const at = list.findIndex((other) => (address[other] as number) > (address[block] as number));
+    list.splice(at === -1 ? list.length : at, 0, block);
+  }
+
+  #forget(set: number, block: number): void {
+    const list = this.#unmappedOf(set);
+    list.splice(list.indexOf(block), 1);
+  }
+}

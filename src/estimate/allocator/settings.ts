@@ -1,0 +1,85 @@
+import { Failure } from '../../failure.js';
+import { GiB } from '../../units/bytes.js';
+import { roundupIntervals, sharedSegment } from './sizes.js';
+
+/**
+ * Where the driver puts a new segment. It matters because best fit breaks ties by the lowest address.
+ * - `driver`: as seen on Linux, driver 13.0: first fit in regions of 32 MiB, new regions fall.
+ * - `falling`: each new segment below all earlier ones.
+ * - `rising`: each new segment above all earlier ones; also what a PyTorch does that breaks ties by
+ *   the age of the segment.
+ */
+export type AddressOrder = 'driver' | 'falling' | 'rising';
+
+/** How the simulated allocator behaves. `defaultSettings` is PyTorch with nothing configured. */
+export interface AllocatorSettings {
+  readonly addresses: AddressOrder;
+  /** `max_split_size_mb` in bytes: blocks of this size or more are not split. */
+  readonly maxSplitBytes: number | 'unlimited';
+  /** `max_non_split_rounding_mb` in bytes: how much too large an unsplit block may be. */
+  readonly maxNonSplitRoundingBytes: number;
+  /** `roundup_power2_divisions`, one entry a power of two from 1 MiB to 32 GiB; empty: off. */
+  readonly roundupDivisions: readonly number[];
+  /** `garbage_collection_threshold`: a share of `allowedBytes`; 0: off. */
+  readonly garbageCollectionThreshold: number;
+  readonly expandableSegments: boolean;
+  /** The cap of `set_per_process_memory_fraction`: what all segments together may take. */
+  readonly allowedBytes: number | 'unlimited';
+  /** What the device itself has left for segments; beyond it the driver refuses. */
+  readonly deviceBytes: number | 'unlimited';
+  /** The device's whole memory; an expandable segment reserves 9/8 of it as address space. */
+  readonly deviceTotalBytes: number;
+}
+
+export const defaultSettings: AllocatorSettings = {
+  addresses: 'driver',
+  maxSplitBytes: 'unlimited',
+  maxNonSplitRoundingBytes: sharedSegment,
+  roundupDivisions: [],
+  garbageCollectionThreshold: 0,
+  expandableSegments: false,
+  allowedBytes: 'unlimited',
+  deviceBytes: 'unlimited',
+  deviceTotalBytes: 141 * GiB,
+};
+
+/** Refuses settings that the real allocator would refuse, before they give silly numbers. */
+export function checkSettings(settings: AllocatorSettings): void {
+  const size = (bytes: number | 'unlimited') => bytes === 'unlimited' || isSize(bytes);
+  const { maxSplitBytes, roundupDivisions, garbageCollectionThreshold } = settings;
+  if (!size(settings.allowedBytes)) refuse('allowedBytes', 'a whole number of bytes');
+  if (!size(settings.deviceBytes)) refuse('deviceBytes', 'a whole number of bytes');
+  if (!isSize(settings.deviceTotalBytes) || settings.deviceTotalBytes === 0) {
+    refuse('deviceTotalBytes', 'a whole number of bytes');
+  }
+  if (!size(maxSplitBytes) || (maxSplitBytes !== 'unlimited' && maxSplitBytes < sharedSegment)) {
+    refuse('maxSplitBytes', 'at least 20 MiB');
+  }
+  if (!isSize(settings.maxNonSplitRoundingBytes)) {
+    refuse('maxNonSplitRoundingBytes', 'a whole number of bytes');
+  }
+  if (!(garbageCollectionThreshold >= 0 && garbageCollectionThreshold < 1)) {
+    refuse('garbageCollectionThreshold', 'at least 0 and below 1');
+  }
+  const divisionsFit =
+    (roundupDivisions.length === 0 || roundupDivisions.length === roundupIntervals) &&
+    roundupDivisions.every((steps) => steps === 0 || isPowerOfTwo(steps));
+  if (!divisionsFit) refuse('roundupDivisions', `none or ${roundupIntervals} powers of two (or 0)`);
+}
+
+export function isPowerOfTwo(value: number): boolean {
+  return Number.isSafeInteger(value) && value > 0 && Number.isInteger(Math.log2(value));
+}
+
+function isSize(bytes: number): boolean {
+  return Number.isSafeInteger(bytes) && bytes >= 0;
+}
+
+function refuse(name: string, wanted: string): never {
+  throw new Failure({
+    kind: 'input',
+    code: 'bad-allocator-setting',
+    fact: `The allocator setting ${name} must be ${wanted}.`,
+    next: 'Correct it, or leave it out.',
+  });
+}
