@@ -11,17 +11,18 @@ import { median } from './statistics.mjs';
 
 const leadSeconds = 5;
 /** They run out of memory all at once, without a sign. */
-const sudden = ['batch-doubling', 'fragmenting'];
+const sudden = new Set(['batch-doubling', 'fragmenting']);
 const targets = { caught: 'all', falseAlarms: 0, medianError: 0.15 };
 
 const { values } = parseArgs({
   options: { json: { type: 'boolean', default: false }, chart: { type: 'string' } },
 });
 const folder = new URL('truth/traces/', import.meta.url);
-const traces = readdirSync(folder).map((file) => ({
-  name: file.replace('.json', ''),
-  ...JSON.parse(readFileSync(new URL(file, folder), 'utf8')),
-}));
+const traces = readdirSync(folder).map((file) =>
+  Object.assign(JSON.parse(readFileSync(new URL(file, folder), 'utf8')), {
+    name: file.replace('.json', ''),
+  }),
+);
 
 if (values.chart) {
   const entries = traces.map((trace) => ({ trace, alarm: ours(trace)[0] }));
@@ -34,6 +35,9 @@ const methods = [
   { name: 'least squares on reserved', alarmsOf: (trace) => leastSquares(trace, 'reserved') },
 ];
 
+const percent = (share) => `${(100 * share).toFixed(0)} %`.padStart(6);
+const seconds = (value) => (value === null ? '-' : `${value.toFixed(1)} s`).padStart(9);
+
 /** Alarms are `{atSeconds, etaSeconds}`: that memory runs out, and when. */
 function judge(trace, alarms) {
   const died = trace.ended === 'oom';
@@ -42,7 +46,7 @@ function judge(trace, alarms) {
   return {
     trace: trace.name,
     ended: trace.ended,
-    announced: died && !sudden.includes(trace.scenario),
+    announced: died && !sudden.has(trace.scenario),
     leadSeconds: died && first ? left(first) : null,
     caught: died && first !== undefined && left(first) >= leadSeconds,
     falseAlarm: !died && first !== undefined,
@@ -72,8 +76,6 @@ const results = methods.map(({ name, alarmsOf }) => {
 if (values.json) {
   console.log(JSON.stringify({ leadSeconds, targets, results }, undefined, 2));
 } else {
-  const percent = (share) => `${(100 * share).toFixed(0)} %`.padStart(6);
-  const seconds = (value) => (value === null ? '-' : `${value.toFixed(1)} s`).padStart(9);
   console.log('Seconds between the first alarm and the end (- : no alarm)\n');
   console.log(`${'trace'.padEnd(26)}${'ended'.padEnd(11)} plimsoll  on alloc.  on reserved`);
   for (const [i, { name, ended }] of traces.entries()) {

@@ -44,15 +44,15 @@ export {
   type AlertThresholds,
   defaultThresholds,
   type ThresholdSettings,
-} from './watch/alert-thresholds.js';
-export { type AlertSink, deliverToCallback } from './watch/deliver.js';
-export { type CommandDeliveryOptions, deliverToCommand } from './watch/deliver-command.js';
-export { alertLine, deliverToLog } from './watch/deliver-log.js';
-export { deliverToWebhook, type WebhookDeliveryOptions } from './watch/deliver-webhook.js';
+} from './watch/alerts/alert-thresholds.js';
+export { type AlertSink, deliverToCallback } from './watch/delivery/deliver.js';
+export { type CommandDeliveryOptions, deliverToCommand } from './watch/delivery/deliver-command.js';
+export { alertLine, deliverToLog } from './watch/delivery/deliver-log.js';
+export { deliverToWebhook, type WebhookDeliveryOptions } from './watch/delivery/deliver-webhook.js';
 export { createDiagnosis, type Diagnosis } from './watch/diagnosis/diagnose.js';
 export { createForecaster, type Forecaster } from './watch/diagnosis/forecast.js';
-export { createHistory } from './watch/history.js';
-export { defaultIntervals, type Intervals } from './watch/intervals.js';
+export { createHistory } from './watch/history/history.js';
+export { defaultIntervals, type Intervals } from './watch/sampling/intervals.js';
 export {
   type Alert,
   type AlertKind,

@@ -16,6 +16,7 @@ const layers = [
   'src/time/',
   'src/device/',
   'src/watch/',
+  'src/estimate/',
   'src/config/',
   'src/report/',
   'src/index.',

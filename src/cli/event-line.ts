@@ -1,5 +1,5 @@
-import { alertLine } from '../report/text/lines.js';
 import { cleanText } from '../report/text/text-width.js';
+import { alertLine } from '../watch/delivery/deliver-log.js';
 import type { WatchEvent } from '../watch/types.js';
 
 /** An event that a person should hear of while a command runs, as one line for stderr. */

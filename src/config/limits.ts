@@ -1,4 +1,4 @@
-import { leastIntervalSeconds } from '../watch/intervals.js';
+import { leastIntervalSeconds } from '../watch/sampling/intervals.js';
 
 /** What the configuration may hold; options of the command keep to the same limits. */
 export const limits = {

@@ -1,5 +1,5 @@
-import { type AlertThresholds, defaultThresholds } from '../watch/alert-thresholds.js';
-import { defaultIntervals } from '../watch/intervals.js';
+import { type AlertThresholds, defaultThresholds } from '../watch/alerts/alert-thresholds.js';
+import { defaultIntervals } from '../watch/sampling/intervals.js';
 
 /** Where alerts go, besides the screen. */
 export interface DeliverySettings {

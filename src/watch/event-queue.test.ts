@@ -1,8 +1,8 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { fakeAlert } from './alert.fake.js';
-import { resolveThresholds } from './alert-thresholds.js';
-import { createAlerts } from './alerts.js';
+import { fakeAlert } from './alerts/alert.fake.js';
+import { resolveThresholds } from './alerts/alert-thresholds.js';
+import { createAlerts } from './alerts/alerts.js';
 import { fakeDevice, fakeDiagnosis, memory } from './device.fake.js';
 import { EventQueue } from './event-queue.js';
 import type { WatchEvent } from './types.js';

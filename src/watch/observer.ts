@@ -1,8 +1,8 @@
 import type { DeviceInfo } from '../device/contract.js';
-import type { Alerts, Instant } from './alerts.js';
+import type { Alerts, Instant } from './alerts/alerts.js';
 import type { Diagnosis } from './diagnosis/diagnose.js';
-import { deviceKey } from './roster.js';
-import type { SamplerEvents } from './sampler.js';
+import { deviceKey } from './sampling/roster.js';
+import type { SamplerEvents } from './sampling/sampler.js';
 import type { Alert, DeviceState, Sample, WatchEvent } from './types.js';
 import { WatchedDevice } from './watched-device.js';
 

@@ -1,17 +1,17 @@
 import type { Device } from '../device/contract.js';
 import { type Discovery, discoverDevices } from '../device/discover.js';
 import { type Clock, systemClock } from '../time/clock.js';
-import { resolveThresholds, type ThresholdSettings } from './alert-thresholds.js';
-import { createAlerts } from './alerts.js';
-import { type AlertSink, deliverToCallback } from './deliver.js';
-import { Delivery } from './delivery.js';
+import { resolveThresholds, type ThresholdSettings } from './alerts/alert-thresholds.js';
+import { createAlerts } from './alerts/alerts.js';
+import { type AlertSink, deliverToCallback } from './delivery/deliver.js';
+import { Delivery } from './delivery/delivery.js';
 import { createDiagnosis, type Diagnosis } from './diagnosis/diagnose.js';
 import { EventQueue } from './event-queue.js';
-import { resolveIntervals } from './intervals.js';
 import { Notes } from './notes.js';
 import { createObserver } from './observer.js';
-import { deviceKey } from './roster.js';
-import { runSampler } from './sampler.js';
+import { resolveIntervals } from './sampling/intervals.js';
+import { deviceKey } from './sampling/roster.js';
+import { runSampler } from './sampling/sampler.js';
 import type { Alert, DeviceState, WatchEvent } from './types.js';
 
 /** Samples that wait for a slow consumer: 100 s of one device at 10 Hz. */

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { MemoryReading } from '../device/contract.js';
-import { resolveThresholds } from './alert-thresholds.js';
-import { createAlerts } from './alerts.js';
+import { resolveThresholds } from './alerts/alert-thresholds.js';
+import { createAlerts } from './alerts/alerts.js';
 import { fakeDevice, fakeDiagnosis, memory, noForecast, noLeak } from './device.fake.js';
 import type { Diagnosis } from './diagnosis/diagnose.js';
 import type { MemoryPoint, Sample } from './types.js';

@@ -1,8 +1,8 @@
 import type { DeviceInfo, ProcessReading } from '../device/contract.js';
 import { isKnown, type Known } from '../units/known.js';
-import type { Alerts } from './alerts.js';
+import type { Alerts } from './alerts/alerts.js';
 import type { Diagnosis } from './diagnosis/diagnose.js';
-import { createHistory } from './history.js';
+import { createHistory } from './history/history.js';
 import type {
   Alert,
   Cause,

@@ -3,14 +3,7 @@ import { GiB, MiB } from '../../units/bytes.js';
 import type { DeviceState } from '../../watch/types.js';
 import { buildProfileReport } from '../profile-report.js';
 import { fakeAlert, fakeState, startEpochMs } from '../state-for-tests.js';
-import {
-  alertBlock,
-  alertLine,
-  type DeviceRow,
-  devicesTable,
-  profileSummary,
-  sampleLine,
-} from './lines.js';
+import { alertBlock, type DeviceRow, devicesTable, profileSummary, sampleLine } from './lines.js';
 import { textWidth } from './text-width.js';
 
 const style = { colour: false, unicode: true };
@@ -32,13 +25,6 @@ describe('sampleLine', () => {
 });
 
 describe('alerts', () => {
-  it('fit in a line', () => {
-    expect(alertLine(fakeAlert({ pid: 42 }))).toBe(
-      '2026-01-15T10:30:05.000Z [WARNING] gpu:0 pid 42 memory-warning: gpu:0 is 76 % full. (measured)',
-    );
-    expect(alertLine(fakeAlert({ state: 'cleared' }))).toContain('[CLEARED]');
-  });
-
   it('have a block with all that helps to act', () => {
     const alert = fakeAlert({
       kind: 'out-of-memory-risk',

@@ -35,20 +35,6 @@ export function sampleLine(state: DeviceState): string {
   );
 }
 
-/**
- * An alert in one line.
- *
- * @example
- * alertLine(alert); // '2026-01-15T10:30:05.000Z [WARNING] gpu:0 memory-warning: ... (measured)'
- */
-export function alertLine(alert: Alert): string {
-  const level = alert.state === 'cleared' ? 'CLEARED' : alert.severity.toUpperCase();
-  const pid = alert.pid === undefined ? '' : ` pid ${alert.pid}`;
-  return cleanText(
-    `${time(alert.epochMs)} [${level}] ${alert.deviceId}${pid} ${alert.kind}: ${alert.message} (${alert.provenance})`,
-  );
-}
-
 const titles: Readonly<Record<Alert['kind'], string>> = {
   'memory-warning': 'Memory warning',
   'memory-critical': 'Memory critical',

@@ -159,7 +159,7 @@ function pairwiseSlopes(points: readonly EnvelopePoint[]): Float64Array {
 }
 
 /** Least-squares slope. */
-export function lineSlope(points: readonly EnvelopePoint[]): number {
+function lineSlope(points: readonly EnvelopePoint[]): number {
   let t = 0;
   let y = 0;
   for (const point of points) {

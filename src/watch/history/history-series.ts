@@ -1,5 +1,5 @@
+import type { Column, Series } from '../types.js';
 import { type Band, columns, emptyBand, type HistoryLevel, mergeBand } from './history-level.js';
-import type { Column, Series } from './types.js';
 
 /**
  * Buckets that overlap the range; one that straddles an edge of it counts as a whole. The times

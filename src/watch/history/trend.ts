@@ -1,4 +1,4 @@
-import type { Trend } from './types.js';
+import type { Trend } from '../types.js';
 
 /** With fewer points than this any direction could be chance. */
 export const leastTrendPoints = 8;

@@ -1,5 +1,5 @@
-import { Failure } from '../failure.js';
-import { type Clock, systemClock } from '../time/clock.js';
+import { Failure } from '../../failure.js';
+import { type Clock, systemClock } from '../../time/clock.js';
 import type { AlertSink } from './deliver.js';
 import { createDeliveryQueue } from './delivery-queue.js';
 

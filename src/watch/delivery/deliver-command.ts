@@ -1,9 +1,9 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { Failure } from '../failure.js';
-import { type Clock, systemClock } from '../time/clock.js';
+import { Failure } from '../../failure.js';
+import { type Clock, systemClock } from '../../time/clock.js';
+import type { Alert } from '../types.js';
 import type { AlertSink } from './deliver.js';
 import { createDeliveryQueue } from './delivery-queue.js';
-import type { Alert } from './types.js';
 
 /** What the command says on stderr is kept for the report of its failure, up to this length. */
 const keptErrorCharacters = 200;
@@ -112,7 +112,7 @@ function killGroup(child: ChildProcess): void {
 }
 
 /** The main parts of an alert for a script that does not read JSON. */
-export function alertEnvironment(alert: Alert): Record<string, string> {
+function alertEnvironment(alert: Alert): Record<string, string> {
   const parts = {
     PLIMSOLL_ALERT_KIND: alert.kind,
     PLIMSOLL_ALERT_STATE: alert.state,

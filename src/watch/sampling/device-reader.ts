@@ -3,8 +3,8 @@ import {
   DeviceLost,
   type MemoryReading,
   type ProcessReading,
-} from '../device/contract.js';
-import type { Known } from '../units/known.js';
+} from '../../device/contract.js';
+import type { Known } from '../../units/known.js';
 
 /** A device that fails this often in a row, for any reason, counts as gone. */
 const failuresUntilGone = 3;

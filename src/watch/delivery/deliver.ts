@@ -1,4 +1,4 @@
-import type { Alert } from './types.js';
+import type { Alert } from '../types.js';
 
 /** Where alerts go. Delivery never holds up the watching, and a failure in it is never fatal. */
 export interface AlertSink {

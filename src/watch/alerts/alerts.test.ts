@@ -1,10 +1,12 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { DeviceInfo } from '../device/contract.js';
-import { Failure } from '../failure.js';
-import { createVirtualClock } from '../time/virtual-clock.js';
-import { GiB, MiB } from '../units/bytes.js';
-import type { Known } from '../units/known.js';
+import type { DeviceInfo } from '../../device/contract.js';
+import { Failure } from '../../failure.js';
+import { createVirtualClock } from '../../time/virtual-clock.js';
+import { GiB, MiB } from '../../units/bytes.js';
+import type { Known } from '../../units/known.js';
+import { fakeDevice, memory, noForecast, noLeak } from '../device.fake.js';
+import { type Alert, alertKinds, type Leak, type Risk, risks } from '../types.js';
 import type { AlertInput } from './alert-conditions.js';
 import {
   defaultThresholds,
@@ -12,8 +14,6 @@ import {
   type ThresholdSettings,
 } from './alert-thresholds.js';
 import { createAlerts, type Instant } from './alerts.js';
-import { fakeDevice, memory, noForecast, noLeak } from './device.fake.js';
-import { type Alert, alertKinds, type Leak, type Risk, risks } from './types.js';
 
 const aLeak: Leak = {
   ...noLeak,

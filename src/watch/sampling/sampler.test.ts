@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { fakeDevice, memory } from './device.fake.js';
+import { fakeDevice, memory } from '../device.fake.js';
 import { type SamplerRun, slowDevice, startSampler } from './sampler.fake.js';
 
 const count = (length: number): number[] => Array.from({ length }, (_, index) => index);

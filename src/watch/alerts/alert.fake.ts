@@ -1,4 +1,4 @@
-import type { Alert } from './types.js';
+import type { Alert } from '../types.js';
 
 /** An alert for tests. */
 export function fakeAlert(parts: Partial<Alert> = {}): Alert {

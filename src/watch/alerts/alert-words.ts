@@ -1,9 +1,9 @@
-import { formatBytes } from '../units/bytes.js';
-import { formatSeconds } from '../units/durations.js';
-import { isKnown } from '../units/known.js';
+import { formatBytes } from '../../units/bytes.js';
+import { formatSeconds } from '../../units/durations.js';
+import { isKnown } from '../../units/known.js';
+import type { Alert, AlertKind, Forecast, Leak } from '../types.js';
 import { type AlertInput, type Condition, usedPercent, useLine } from './alert-conditions.js';
 import type { AlertThresholds } from './alert-thresholds.js';
-import type { Alert, AlertKind, Forecast, Leak } from './types.js';
 
 /** What an alert says: one sentence a person can act on, and what to do. */
 export interface AlertWords {

@@ -1,7 +1,7 @@
+import type { Alert } from '../types.js';
 import { type AlertInput, type Condition, conditionsOf } from './alert-conditions.js';
 import type { AlertThresholds } from './alert-thresholds.js';
 import { nameOf, wordsFor } from './alert-words.js';
-import type { Alert } from './types.js';
 
 /** When something is. */
 export interface Instant {

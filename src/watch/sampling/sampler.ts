@@ -1,6 +1,6 @@
-import type { Device } from '../device/contract.js';
-import type { Clock } from '../time/clock.js';
-import { everyTick } from '../time/ticks.js';
+import type { Device } from '../../device/contract.js';
+import type { Clock } from '../../time/clock.js';
+import { everyTick } from '../../time/ticks.js';
 import type { Intervals } from './intervals.js';
 import { type DeviceChanges, Roster, type RosterEvents } from './roster.js';
 

@@ -1,4 +1,4 @@
-import { Failure } from '../failure.js';
+import { Failure } from '../../failure.js';
 
 /** How often things are looked at while watching. */
 export interface Intervals {

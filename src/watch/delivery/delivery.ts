@@ -1,6 +1,6 @@
-import type { Clock } from '../time/clock.js';
+import type { Clock } from '../../time/clock.js';
+import type { Alert } from '../types.js';
 import type { AlertSink } from './deliver.js';
-import type { Alert } from './types.js';
 
 /** At the end of a watch, what is still being delivered has this long. */
 const drainSeconds = 15;

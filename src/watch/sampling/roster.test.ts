@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { DeviceLost } from '../device/contract.js';
-import { fakeDevice, memory } from './device.fake.js';
+import { DeviceLost } from '../../device/contract.js';
+import { fakeDevice, memory } from '../device.fake.js';
 import { type SamplerRun, startSampler } from './sampler.fake.js';
 
 const count = (length: number): number[] => Array.from({ length }, (_, index) => index);

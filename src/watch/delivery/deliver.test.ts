@@ -1,10 +1,10 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { fakeAlert } from './alert.fake.js';
+import { fakeAlert } from '../alerts/alert.fake.js';
+import type { Alert } from '../types.js';
 import { deliverToCallback } from './deliver.js';
 import { alertLine, deliverToLog } from './deliver-log.js';
 import { createDeliveryQueue } from './delivery-queue.js';
-import type { Alert } from './types.js';
 
 function collect(): { problems: string[]; report: (problem: string) => void } {
   const problems: string[] = [];
@@ -33,10 +33,10 @@ describe('a callback', () => {
 
 describe('a log line', () => {
   it('says when, how bad, what, where and why', () => {
-    expect(alertLine(fakeAlert({ pid: 7 }))).toBe(
-      '2025-01-15T10:30:00.000Z CRITICAL gpu-critical gpu:0 pid 7: gpu:0 (Fake GPU, simulated) uses 96.0 % of its memory.',
+    expect(alertLine(fakeAlert())).toBe(
+      '2025-01-15T10:30:00.000Z [CRITICAL] gpu-critical: gpu:0 (Fake GPU, simulated) uses 96.0 % of its memory. (simulated)',
     );
-    expect(alertLine(fakeAlert({ state: 'cleared' }))).toContain('Z cleared gpu-critical gpu:0:');
+    expect(alertLine(fakeAlert({ state: 'cleared' }))).toContain('Z [CLEARED] gpu-critical: ');
   });
 
   it('is one line without control characters, whatever the names in it', () => {
@@ -45,7 +45,7 @@ describe('a log line', () => {
         expect(alertLine(fakeAlert({ message }))).not.toMatch(/\p{Cc}/u);
       }),
     );
-    expect(alertLine(fakeAlert({ message: 'a\n\u001b[2Jb' }))).toMatch(/: a \[2Jb$/);
+    expect(alertLine(fakeAlert({ message: 'a\n\u001b[2Jb' }))).toMatch(/: a \[2Jb \(/);
   });
 
   it('goes to the stream, and a stream that throws is reported', () => {

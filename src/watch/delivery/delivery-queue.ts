@@ -1,5 +1,5 @@
+import type { Alert } from '../types.js';
 import type { AlertSink } from './deliver.js';
-import type { Alert } from './types.js';
 
 export interface DeliveryQueueOptions {
   /** Names the sink in what is reported: `The alert command`. */

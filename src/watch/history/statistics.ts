@@ -1,5 +1,5 @@
-import { isKnown, type Known } from '../units/known.js';
-import type { Statistics } from './types.js';
+import { isKnown, type Known } from '../../units/known.js';
+import type { Statistics } from '../types.js';
 
 /** Figures over every sample ever added, in constant memory. */
 export class RunningStatistics {

@@ -1,12 +1,16 @@
+import type { Alert } from '../types.js';
 import type { AlertSink } from './deliver.js';
-import type { Alert } from './types.js';
 
-/** One line for people and for grep: when, how bad, what, where, why. */
+/**
+ * One line for people and for grep: when, how bad, what, and the sentence that names the device.
+ *
+ * @example
+ * alertLine(alert); // '2026-01-15T10:30:05.000Z [WARNING] gpu-warning: gpu:0 (...) uses ... (measured)'
+ */
 export function alertLine(alert: Alert): string {
   const when = new Date(alert.epochMs).toISOString();
-  const process = alert.pid === undefined ? '' : ` pid ${alert.pid}`;
-  const state = alert.state === 'raised' ? alert.severity.toUpperCase() : 'cleared';
-  const text = `${when} ${state} ${alert.kind} ${alert.deviceId}${process}: ${alert.message}`;
+  const level = alert.state === 'raised' ? alert.severity.toUpperCase() : 'CLEARED';
+  const text = `${when} [${level}] ${alert.kind}: ${alert.message} (${alert.provenance})`;
   // Names of devices and processes come from outside: they must not start a line of their own,
   // nor move the cursor of a terminal.
   return text.replaceAll(/\p{Cc}+/gu, ' ');

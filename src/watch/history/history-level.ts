@@ -1,4 +1,4 @@
-import type { Column } from './types.js';
+import type { Column } from '../types.js';
 
 /** The columns of a history, in the order in which levels store them. */
 export const columns: readonly Column[] = ['used', 'allocated', 'reserved', 'utilization'];

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { Failure } from '../failure.js';
+import { Failure } from '../../failure.js';
 import { resolveIntervals } from './intervals.js';
 
 describe('the intervals', () => {

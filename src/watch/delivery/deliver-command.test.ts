@@ -2,9 +2,9 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { Failure } from '../failure.js';
-import { createVirtualClock } from '../time/virtual-clock.js';
-import { fakeAlert } from './alert.fake.js';
+import { Failure } from '../../failure.js';
+import { createVirtualClock } from '../../time/virtual-clock.js';
+import { fakeAlert } from '../alerts/alert.fake.js';
 import type { CommandDeliveryOptions } from './deliver-command.js';
 import { deliverToCommand } from './deliver-command.js';
 

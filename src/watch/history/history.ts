@@ -1,9 +1,9 @@
-import { isKnown } from '../units/known.js';
+import { isKnown } from '../../units/known.js';
+import type { History, Sample } from '../types.js';
 import { readSeries } from './history-series.js';
 import { RunningStatistics } from './statistics.js';
 import { Thinning, type ThinningSizes } from './thinning.js';
 import { leastTrendPoints, trendOf } from './trend.js';
-import type { History, Sample } from './types.js';
 
 const defaultPoints = 2000;
 const defaultTrendSeconds = 60;

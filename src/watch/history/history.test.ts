@@ -1,9 +1,9 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { GiB, MiB } from '../units/bytes.js';
-import type { Known } from '../units/known.js';
+import { GiB, MiB } from '../../units/bytes.js';
+import type { Known } from '../../units/known.js';
+import type { Column, Sample } from '../types.js';
 import { createHistory } from './history.js';
-import type { Column, Sample } from './types.js';
 
 const device = {
   id: 'gpu:0',

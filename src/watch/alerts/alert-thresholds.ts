@@ -1,6 +1,6 @@
-import { Failure } from '../failure.js';
-import { MiB } from '../units/bytes.js';
-import { type AlertKind, alertKinds, type Risk, risks } from './types.js';
+import { Failure } from '../../failure.js';
+import { MiB } from '../../units/bytes.js';
+import { type AlertKind, alertKinds, type Risk, risks } from '../types.js';
 
 /** When an alert is raised, and when it is cleared. */
 export interface AlertThresholds {

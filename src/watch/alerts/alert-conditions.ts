@@ -1,6 +1,6 @@
-import { isKnown, type Known } from '../units/known.js';
+import { isKnown, type Known } from '../../units/known.js';
+import { type AlertKind, type DeviceState, type Leak, type Risk, risks } from '../types.js';
 import type { AlertThresholds } from './alert-thresholds.js';
-import { type AlertKind, type DeviceState, type Leak, type Risk, risks } from './types.js';
 
 /** What alerts are judged by: a part of the state of a device. */
 export type AlertInput = Pick<
