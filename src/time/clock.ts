@@ -13,10 +13,11 @@ export const systemClock: Clock = {
   epochMs: () => Date.now(),
   waitUntil(at, signal) {
     return new Promise((resolve) => {
+      const waiting = signal && waitingFor(signal);
       let timer: NodeJS.Timeout | undefined;
       const end = (): void => {
         clearTimeout(timer);
-        signal?.removeEventListener('abort', end);
+        waiting?.delete(end);
         resolve();
       };
       const look = (): void => {
@@ -25,8 +26,23 @@ export const systemClock: Clock = {
         if (left <= 0 || signal?.aborted) end();
         else timer = setTimeout(look, Math.min(left, 60_000));
       };
-      signal?.addEventListener('abort', end);
+      waiting?.add(end);
       look();
     });
   },
 };
+
+/**
+ * Those who wait under a signal. It is listened to once, not anew at every wait: at ten waits a
+ * second that would be a good part of what watching costs.
+ */
+const waitingBySignal = new WeakMap<AbortSignal, Set<() => void>>();
+
+function waitingFor(signal: AbortSignal): Set<() => void> {
+  const known = waitingBySignal.get(signal);
+  if (known) return known;
+  const waiting = new Set<() => void>();
+  waitingBySignal.set(signal, waiting);
+  signal.addEventListener('abort', () => waiting.forEach((end) => end()), { once: true });
+  return waiting;
+}

@@ -37,7 +37,8 @@ interface Conclusions {
   readonly forecast: Forecast;
   readonly leak: Leak;
   readonly processLeaks: ReadonlyMap<number, Leak>;
-  readonly cause: Cause;
+  /** Worked out when first asked for: of all of them it costs the most and is asked for least. */
+  cause: Cause | undefined;
 }
 
 /**
@@ -127,7 +128,9 @@ export class WatchedDevice implements DeviceState {
   }
 
   get cause(): Cause {
-    return this.#concluded().cause;
+    const concluded = this.#concluded();
+    concluded.cause ??= this.#diagnosis.cause();
+    return concluded.cause;
   }
 
   get alerts(): readonly Alert[] {
@@ -148,7 +151,7 @@ export class WatchedDevice implements DeviceState {
       forecast: this.#diagnosis.forecast(),
       leak: this.#diagnosis.leak(),
       processLeaks: new Map(found),
-      cause: this.#diagnosis.cause(),
+      cause: undefined,
     };
     return this.#conclusions;
   }

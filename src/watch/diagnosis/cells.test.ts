@@ -13,7 +13,7 @@ describe('Cells', () => {
       { firstSeconds: 0, lastSeconds: 0.2, min: 2, minSeconds: 0.2, max: 9, maxSeconds: 0.1 },
       { firstSeconds: 0.3, lastSeconds: 0.3, min: 7, minSeconds: 0.3, max: 7, maxSeconds: 0.3 },
     ]);
-    expect(cells.latest(2)).toMatchObject({ firstSeconds: 0, min: 2, max: 9 });
+    expect(cells.levels(0.25)[0]).toHaveLength(1);
   });
 
   it('holds on every level the extremes of just the values that fell into its cells', () => {

@@ -55,22 +55,28 @@ export class Cells {
     }
   }
 
-  /** The cell of a level that is still filling. */
-  latest(level: number): Cell | undefined {
-    return (this.#counts[level] ?? 0) > 0 ? this.#cell(level, 0) : undefined;
+  /** How many cells a level has. */
+  count(level: number): number {
+    return Math.min(this.#counts[level] ?? 0, cellsPerLevel);
+  }
+
+  /** The minimum or maximum of the cell that is `back` cells before the one still filling. */
+  extreme(level: number, back: number, which: 'min' | 'max'): number {
+    return this.#data[this.#offset(level, back) + (which === 'min' ? 2 : 4)] ?? Number.NaN;
   }
 
   /** The cells of a level, oldest first; the last one is still filling. */
   level(level: number): Cell[] {
-    const count = Math.min(this.#counts[level] ?? 0, cellsPerLevel);
     const cells: Cell[] = [];
-    for (let back = count - 1; back >= 0; back--) cells.push(this.#cell(level, back));
+    for (let back = this.count(level) - 1; back >= 0; back--) cells.push(this.#cell(level, back));
     return cells;
   }
 
-  /** All levels with more than one cell, finest first. */
-  levels(): Cell[][] {
-    return Array.from({ length: this.usedLevels }, (_, level) => this.level(level));
+  /** All levels with more than one cell, finest first, without the cells from before a time. */
+  levels(fromSeconds = Number.NEGATIVE_INFINITY): Cell[][] {
+    return Array.from({ length: this.usedLevels }, (_, level) =>
+      this.level(level).filter((cell) => cell.firstSeconds >= fromSeconds),
+    );
   }
 
   /** Levels worth looking at: those with more than one cell. */

@@ -29,12 +29,12 @@ const startSeconds = 5;
  * diagnosis.forecast().reason;
  */
 export function createDiagnosis(): Diagnosis {
-  const forecaster = createForecaster();
-  const heldLeak = createLeakDetector();
-  const liveLeak = createLeakDetector();
+  // One past for all that look at the same series.
+  const cells = { held: new Cells(), live: new Cells() };
+  const forecaster = createForecaster(cells);
+  const heldLeak = createLeakDetector(cells.held);
+  const liveLeak = createLeakDetector(cells.live);
   const processes = new ProcessGrowth();
-  const heldCells = new Cells();
-  const workCells = new Cells();
   let first: MemoryPoint | undefined;
   let latest: MemoryPoint | undefined;
 
@@ -51,14 +51,12 @@ export function createDiagnosis(): Diagnosis {
     add(point) {
       first ??= point;
       latest = point;
+      const { seconds, limitBytes, heldBytes, liveBytes } = point;
+      cells.held.add(seconds, heldBytes);
+      if (liveBytes !== undefined) cells.live.add(seconds, liveBytes);
       forecaster.add(point);
-      heldLeak.add(point.seconds, point.heldBytes, point.limitBytes);
-      if (point.liveBytes !== undefined) {
-        liveLeak.add(point.seconds, point.liveBytes, point.limitBytes);
-      }
-      if (point.seconds - first.seconds < startSeconds) return;
-      heldCells.add(point.seconds, point.heldBytes);
-      workCells.add(point.seconds, point.liveBytes ?? point.heldBytes);
+      heldLeak.add(seconds, heldBytes, limitBytes);
+      if (liveBytes !== undefined) liveLeak.add(seconds, liveBytes, limitBytes);
     },
     addProcesses(seconds, readings) {
       if (latest) processes.add(seconds, readings, latest.limitBytes);
@@ -71,13 +69,16 @@ export function createDiagnosis(): Diagnosis {
       const growth = forecaster.growth();
       const peaks = forecaster.recentPeaks();
       const { limitBytes } = latest;
+      const started = first.seconds + startSeconds;
+      const held = cells.held.levels(started);
+      const work = latest.liveBytes === undefined ? held : cells.live.levels(started);
       return causeOf({
         seenSeconds: latest.seconds - first.seconds,
         leak: leak(),
         growthRatio: growth?.ratio,
         byNeighbour: growth !== undefined && processes.grewByNeighbour(growth.fromSeconds),
-        jumps: Math.max(0, ...heldCells.levels().map((cells) => jumpsUp(cells, limitBytes))),
-        spikes: workCells.levels().some(hasSpikes),
+        jumps: Math.max(0, ...held.map((level) => jumpsUp(level, limitBytes))),
+        spikes: work.some(hasSpikes),
         heldPeakShare: peaks.heldBytes / limitBytes,
         livePeakShare:
           peaks.liveBytes === undefined ? undefined : peaks.liveBytes / peaks.heldBytes,

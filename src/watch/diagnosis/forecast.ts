@@ -1,6 +1,7 @@
 import { formatBytes } from '../../units/bytes.js';
 import { formatSeconds } from '../../units/durations.js';
 import type { Forecast, MemoryPoint, Risk } from '../types.js';
+import type { Cells } from './cells.js';
 import { isStraight } from './growth.js';
 import { isAtLeast, riskOf, SteadyRisk } from './risk.js';
 import { type TimeToLimit, timeToLimit } from './time-to-limit.js';
@@ -8,8 +9,10 @@ import { spanOf, Track, type TrackGrowth } from './track.js';
 
 /** Less than this says nothing. */
 const leastSeconds = 3;
-/** New conclusions are drawn this often in the time of the points, whatever the sampling rate. */
+/** New conclusions are drawn this often in the time of the points, whatever the sampling rate ... */
 const concludeSeconds = 0.5;
+/** ... and this often while nothing grows. */
+const concludeCalmSeconds = 1;
 /** Growth that began this soon after the first reading may be the program's start. */
 const startSeconds = 0.5;
 /** Closer to the limit than this, even level memory is a small risk. */
@@ -33,16 +36,17 @@ interface Expectation {
 /**
  * Expects when memory will run out, from the past alone. It follows two series: what is held, whose
  * peaks rise only when what was cached did not serve; and the floor of what is live, which rises
- * under a leak even while the cache still covers it. The sooner of the two counts.
+ * under a leak even while the cache still covers it. The sooner of the two counts. `shared` cells,
+ * where given, hold the same two series and are fed by their owner.
  *
  * @example
  * const forecaster = createForecaster();
  * for (const point of points) forecaster.add(point);
  * forecaster.forecast().risk; // 'high' when the limit is expected within a minute
  */
-export function createForecaster(): Forecaster {
-  const held = new Track('peaks');
-  const live = new Track('floor');
+export function createForecaster(shared?: { held: Cells; live: Cells }): Forecaster {
+  const held = new Track('peaks', shared?.held);
+  const live = new Track('floor', shared?.live);
   const steady = new SteadyRisk();
   let latest: MemoryPoint | undefined;
   let firstSeconds = Number.NaN;
@@ -91,7 +95,8 @@ export function createForecaster(): Forecaster {
         live.add(point.seconds, point.liveBytes, point.limitBytes);
       }
       latest = point;
-      if (point.seconds - concludedSeconds >= concludeSeconds) {
+      const wait = grows ? concludeSeconds : concludeCalmSeconds;
+      if (point.seconds - concludedSeconds >= wait) {
         concludedSeconds = point.seconds;
         forecast = conclude(latest);
       }

@@ -1,6 +1,7 @@
 import { formatBytes } from '../../units/bytes.js';
 import { formatSeconds } from '../../units/durations.js';
 import type { Leak } from '../types.js';
+import type { Cells } from './cells.js';
 import { Track, type TrackGrowth } from './track.js';
 
 /** Shorter growth is work, not a leak. */
@@ -20,7 +21,7 @@ const givenBackShare = 0.5;
 /** ... or when nothing grew for this share of the time that it did. */
 const quietShare = 0.5;
 /** New conclusions are drawn this often in the time of the points. */
-const concludeSeconds = 1;
+const concludeSeconds = 2;
 
 export interface LeakDetector {
   add(seconds: number, bytes: number, limitBytes: number): void;
@@ -30,15 +31,15 @@ export interface LeakDetector {
 /**
  * Finds memory that grows without coming back, in the floor that work returns to. Autocorrelated
  * noise wanders up for a while too, so a growth must be steady, last, and leave behind everything
- * that was seen before it.
+ * that was seen before it. `cells`, where given, hold the same series and are fed by their owner.
  *
  * @example
  * const detector = createLeakDetector();
  * for (const [seconds, bytes] of readings) detector.add(seconds, bytes, capacity);
  * detector.leak().found; // true, false, or 'unknown' while there is too little to go by
  */
-export function createLeakDetector(): LeakDetector {
-  const floor = new Track('floor');
+export function createLeakDetector(cells?: Cells): LeakDetector {
+  const floor = new Track('floor', cells);
   let firstSeconds = Number.NaN;
   let latest = { seconds: Number.NaN, bytes: Number.NaN };
   let concludedSeconds = Number.NEGATIVE_INFINITY;

@@ -10,7 +10,7 @@ const leastRiseShare = 0.002;
 /** Windows tried on each level, in cells; the longest that is steady wins, so it is tried first. */
 const windowSizes = [32, 24, 16, 12] as const;
 /** A level is looked at again after this share of the width of its cells. */
-const refreshShare = 1 / 8;
+const refreshShare = 1 / 2;
 /** A climb is taken for a repetition until it lasts this much longer than any before it. */
 const repetitionFactor = 1.5;
 /** The level of 1 s cells: what counts as recent, and as one piece of work. */
@@ -26,7 +26,8 @@ export interface TrackGrowth extends Growth {
 
 /** One series followed at all scales; answers how it grows now, from the past alone. */
 export class Track {
-  readonly #cells = new Cells();
+  readonly #cells: Cells;
+  readonly #feeds: boolean;
   readonly #cycles = new Cycles();
   readonly #edge: Edge;
   /** What each level answered last: a coarse one changes slowly and is not asked every time. */
@@ -34,32 +35,34 @@ export class Track {
   #limitBytes = Number.NaN;
   #lastSeconds = Number.NaN;
   #lastBytes = Number.NaN;
+  #second = Number.NaN;
+  #lowest: EnvelopePoint = { seconds: Number.NaN, bytes: Number.NaN };
 
-  constructor(edge: Edge) {
+  /** With `cells` given they are fed by their owner, before each `add`: two tracks may share them. */
+  constructor(edge: Edge, cells?: Cells) {
     this.#edge = edge;
+    this.#cells = cells ?? new Cells();
+    this.#feeds = cells === undefined;
   }
 
   add(seconds: number, bytes: number, limitBytes: number): void {
     this.#limitBytes = limitBytes;
     this.#lastSeconds = seconds;
     this.#lastBytes = bytes;
-    const before = this.#edge === 'floor' ? this.#cells.latest(recentLevel) : undefined;
-    this.#cells.add(seconds, bytes);
-    if (this.#edge === 'peaks') {
-      this.#cycles.add(seconds, bytes, limitBytes);
-    } else if (before && this.#cells.latest(recentLevel)?.firstSeconds !== before.firstSeconds) {
-      // Work itself is a sawtooth; what counts for the floor is where it comes back to.
-      this.#cycles.add(before.minSeconds, before.min, limitBytes);
+    if (this.#feeds) this.#cells.add(seconds, bytes);
+    if (this.#edge === 'peaks') this.#cycles.add(seconds, bytes, limitBytes);
+    else this.#addFloor(seconds, bytes, limitBytes);
+  }
+
+  /** Work itself is a sawtooth; what counts for the floor is where it comes back to each second. */
+  #addFloor(seconds: number, bytes: number, limitBytes: number): void {
+    const second = Math.floor(seconds);
+    if (second === this.#second && bytes >= this.#lowest.bytes) return;
+    if (second !== this.#second && !Number.isNaN(this.#second)) {
+      this.#cycles.add(this.#lowest.seconds, this.#lowest.bytes, limitBytes);
     }
-  }
-
-  get spanSeconds(): number {
-    const coarsest = this.#cells.level(Math.max(0, this.#cells.usedLevels - 1));
-    return (coarsest.at(-1)?.lastSeconds ?? 0) - (coarsest[0]?.firstSeconds ?? 0);
-  }
-
-  get climbs(): Cycles['climbs'] {
-    return this.#cycles.climbs;
+    this.#second = second;
+    this.#lowest = { seconds, bytes };
   }
 
   /** The highest value of the last half minute, or of all the time there is. */
@@ -106,6 +109,7 @@ export class Track {
   }
 
   #levelGrowth(level: number, from: number): Growth | undefined {
+    if (!this.#mayGrow(level)) return undefined;
     const points = this.#points(level).filter((point) => point.seconds >= from);
     if (points.length < fewestPoints) return undefined;
     let tried = Number.NaN;
@@ -117,6 +121,19 @@ export class Track {
       if (growth) return growth;
     }
     return undefined;
+  }
+
+  /** Cheap, and true wherever a window could rise enough: most of the time nothing does. */
+  #mayGrow(level: number): boolean {
+    const count = this.#cells.count(level);
+    if (count < fewestPoints) return false;
+    const which = this.#edge === 'peaks' ? 'max' : 'min';
+    const now = this.#cells.extreme(level, 0, which);
+    for (let back = fewestPoints - 1; back < count; back++) {
+      const rise = now - this.#cells.extreme(level, back, which);
+      if (rise >= leastRiseShare * this.#limitBytes) return true;
+    }
+    return false;
   }
 
   #points(level: number): EnvelopePoint[] {
