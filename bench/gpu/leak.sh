@@ -9,7 +9,8 @@ here=$(dirname "$0")
 
 python3 "$here/leak.py" "$rate" >"$out/leak.log" &
 leak=$!
-sleep 3
+# Importing torch takes a while; the process is on the GPU once it has said that it started.
+until grep -q startedAt "$out/leak.log"; do sleep 0.2; done
 "$plimsoll" oom --devices 0 --monitor --duration 0 --json >"$out/oom.json" 2>"$out/oom.log" &
 oom=$!
 "$plimsoll" profile --devices 0 --duration 0 --output "$out/profile.json" --html "$out/profile.html" \

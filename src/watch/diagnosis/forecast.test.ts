@@ -123,6 +123,15 @@ describe('createForecaster', () => {
     expect(end - (high?.point.seconds ?? end)).toBeGreaterThan(5);
   });
 
+  it('is over at once when the memory came back', () => {
+    const held = (t: number) => (t < 60 ? 4 + t / 3.2 : 1) * GiB;
+    const seen = run(pointsOf({ seconds: 61, held }));
+    const before = seen.findLast(({ point }) => point.seconds < 59.95);
+    expect(before?.forecast.risk).toBe('critical');
+    const after = seen.find(({ point }) => point.seconds > 60.05);
+    expect(after?.forecast).toMatchObject({ risk: 'none', etaSeconds: 'never' });
+  });
+
   it('uses nothing but the past', () => {
     fc.assert(
       fc.property(seeds, fc.integer({ min: 50, max: 400 }), (seed, cut) => {

@@ -15,6 +15,8 @@ const concludeSeconds = 0.5;
 const concludeCalmSeconds = 1;
 /** Growth that began this soon after the first reading may be the program's start. */
 const startSeconds = 0.5;
+/** When this share of the limit has come back, what was concluded before is over. */
+const cameBackShare = 0.05;
 /** Closer to the limit than this, even level memory is a small risk. */
 const fullShare = 0.95;
 
@@ -50,11 +52,11 @@ export function createForecaster(shared?: { held: Cells; live: Cells }): Forecas
   const steady = new SteadyRisk();
   let latest: MemoryPoint | undefined;
   let firstSeconds = Number.NaN;
-  let concludedSeconds = Number.NEGATIVE_INFINITY;
+  let concluded: MemoryPoint | undefined;
   let grows: TrackGrowth | undefined;
   let forecast = unknownForecast('Nothing has been read yet.');
 
-  function conclude(point: MemoryPoint): Forecast {
+  function conclude(point: MemoryPoint, cameBack: boolean): Forecast {
     const seen = point.seconds - firstSeconds;
     if (seen < leastSeconds) {
       return unknownForecast(`Only ${formatSeconds(seen)} seen; ${leastSeconds} s are needed.`);
@@ -83,6 +85,7 @@ export function createForecaster(shared?: { held: Cells; live: Cells }): Forecas
           accelerates: soonest.growth.ratio > 1 && !isStraight(soonest.growth.ratio),
         })
       : 'none';
+    if (cameBack && !soonest) steady.reset();
     const shown = steady.update(risk === 'none' && full ? 'low' : risk, point.seconds);
     return soonest ? growing(soonest, shown, point) : level(shown, full, seen);
   }
@@ -96,10 +99,12 @@ export function createForecaster(shared?: { held: Cells; live: Cells }): Forecas
       }
       latest = point;
       const wait = grows ? concludeSeconds : concludeCalmSeconds;
-      if (point.seconds - concludedSeconds >= wait) {
-        concludedSeconds = point.seconds;
-        forecast = conclude(latest);
-      }
+      const cameBack = concluded
+        ? concluded.heldBytes - point.heldBytes >= cameBackShare * point.limitBytes
+        : false;
+      if (concluded && !cameBack && point.seconds - concluded.seconds < wait) return;
+      concluded = point;
+      forecast = conclude(point, cameBack);
     },
     forecast: () => forecast,
     growth: () => grows,

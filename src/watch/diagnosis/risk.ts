@@ -55,8 +55,11 @@ export class SteadyRisk {
   #higherSince = Number.NaN;
   #lowerSince = Number.NaN;
 
-  get risk(): Risk {
-    return this.#risk;
+  /** What was seen does not count any more. */
+  reset(): void {
+    this.#risk = 'none';
+    this.#higherSince = Number.NaN;
+    this.#lowerSince = Number.NaN;
   }
 
   update(risk: Risk, seconds: number): Risk {
