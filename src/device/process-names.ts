@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import type { Known } from '../units/known.js';
 import { listPids, readKernelFile } from './kernel-files.js';
@@ -41,16 +42,15 @@ export function parseNamespacePids(status: string): readonly number[] {
  * too; an id that fits no process, or fits two, stays as it is.
  */
 export function visiblePids(procRoot: string, reported: readonly number[]): Map<number, number> {
-  const here = new Set(listPids(procRoot));
   const result = new Map<number, number>();
   const lost = new Set<number>();
   for (const pid of reported) {
-    if (here.has(pid)) result.set(pid, pid);
+    if (existsSync(join(procRoot, String(pid)))) result.set(pid, pid);
     else lost.add(pid);
   }
   if (lost.size === 0) return result;
   const twice = new Set<number>();
-  for (const pid of here) {
+  for (const pid of listPids(procRoot)) {
     const status = readKernelFile(join(procRoot, String(pid), 'status'));
     if (status === undefined) continue;
     for (const other of parseNamespacePids(status)) {

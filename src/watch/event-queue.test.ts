@@ -14,7 +14,6 @@ function sampleEvent(atSeconds: number): WatchEvent {
   const sample = { ...memory(1), device: info, atSeconds, epochMs: 0 };
   const state = new WatchedDevice(sample, {
     alerts: createAlerts(resolveThresholds()),
-    diagnoseSeconds: 0.5,
     createDiagnosis: fakeDiagnosis,
   });
   return { type: 'sample', sample, state };

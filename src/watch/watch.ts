@@ -30,8 +30,6 @@ export interface WatchOptions {
   readonly rescanSeconds?: number;
   /** How long to watch; until stopped when 0 or left out. */
   readonly durationSeconds?: number;
-  /** Forecast, leak and cause are worked out at most this often: 0.5 unless told otherwise. */
-  readonly diagnoseSeconds?: number;
   readonly thresholds?: ThresholdSettings;
   /** Ends the watch cleanly when it aborts. */
   readonly signal?: AbortSignal;
@@ -83,7 +81,6 @@ export function watch(options: WatchOptions = {}): Watch {
   const observer = createObserver({
     now: () => ({ atSeconds: clock.seconds() - startSeconds, epochMs: clock.epochMs() }),
     alerts: createAlerts(thresholds),
-    diagnoseSeconds: intervals.diagnoseSeconds,
     createDiagnosis: options.createDiagnosis ?? createDiagnosis,
     tell: (event) => queue.push(event),
     deliver: (alert) => delivery.deliver(alert),

@@ -14,9 +14,6 @@ import type {
   Sample,
 } from './types.js';
 
-/** Times are sums of floats: half a second after 0.1 may be 0.59999. */
-const toleranceSeconds = 1e-6;
-
 /** What the diagnosis is fed; nothing while the figures are unknown. */
 export function memoryPointOf(sample: Sample): MemoryPoint | undefined {
   const { allocator, usedBytes, totalBytes, atSeconds } = sample;
@@ -33,7 +30,6 @@ export function memoryPointOf(sample: Sample): MemoryPoint | undefined {
 }
 
 interface Conclusions {
-  readonly atSeconds: number;
   readonly forecast: Forecast;
   readonly leak: Leak;
   readonly processLeaks: ReadonlyMap<number, Leak>;
@@ -43,12 +39,11 @@ interface Conclusions {
 
 /**
  * The state of a device that is watched, as a view: reading it copies nothing, and what is costly
- * to conclude is concluded when asked for, at most once in `diagnoseSeconds` of samples.
+ * to conclude is concluded when asked for, once for each new forecast of the diagnosis.
  */
 export class WatchedDevice implements DeviceState {
   readonly history: History = createHistory();
   readonly #alerts: Alerts;
-  readonly #diagnoseSeconds: number;
   readonly #createDiagnosis: () => Diagnosis;
   #diagnosis: Diagnosis;
   #conclusions: Conclusions | undefined;
@@ -61,12 +56,10 @@ export class WatchedDevice implements DeviceState {
     first: Sample,
     parts: {
       readonly alerts: Alerts;
-      readonly diagnoseSeconds: number;
       readonly createDiagnosis: () => Diagnosis;
     },
   ) {
     this.#alerts = parts.alerts;
-    this.#diagnoseSeconds = parts.diagnoseSeconds;
     this.#createDiagnosis = parts.createDiagnosis;
     this.#diagnosis = parts.createDiagnosis();
     this.#info = first.device;
@@ -139,16 +132,12 @@ export class WatchedDevice implements DeviceState {
 
   /** All of them from the same instant, so that they do not contradict one another. */
   #concluded(): Conclusions {
-    const { atSeconds } = this.#latest;
+    const forecast = this.#diagnosis.forecast();
     const known = this.#conclusions;
-    if (known && atSeconds - known.atSeconds < this.#diagnoseSeconds - toleranceSeconds) {
-      return known;
-    }
-    if (known?.atSeconds === atSeconds) return known;
+    if (known?.forecast === forecast) return known;
     const found = [...this.#diagnosis.processLeaks()].filter(([, leak]) => leak.found === true);
     this.#conclusions = {
-      atSeconds,
-      forecast: this.#diagnosis.forecast(),
+      forecast,
       leak: this.#diagnosis.leak(),
       processLeaks: new Map(found),
       cause: undefined,

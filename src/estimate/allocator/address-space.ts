@@ -1,6 +1,6 @@
 import { MiB } from '../../units/bytes.js';
 import type { AddressOrder } from './settings.js';
-import { roundUp } from './sizes.js';
+import { roundUp, smallSegment } from './sizes.js';
 
 /** Where segments lie. Only the order of addresses matters, not where zero is. */
 export interface AddressSpace {
@@ -32,16 +32,18 @@ class StraightAddresses implements AddressSpace {
   give(): void {}
 }
 
-interface Range {
-  start: number;
-  bytes: number;
-}
-
-interface Region extends Range {
-  /** Free ranges, by address. */
-  readonly holes: Range[];
+interface Region {
+  readonly start: number;
+  readonly bytes: number;
   /** Made when the driver started; it stays when it is empty. */
   readonly lasting: boolean;
+}
+
+/** Free address space inside a region. */
+interface Hole {
+  start: number;
+  bytes: number;
+  readonly region: Region;
 }
 
 /** The driver asks the kernel for address space in multiples of this. */
@@ -59,87 +61,98 @@ const regionStep = 32 * MiB;
  * and, at its 414th MiB, the first small segment; the lower one has 6 MiB left.
  */
 class DriverAddresses implements AddressSpace {
-  /** By address. */
-  readonly #regions: Region[] = [
-    {
-      start: -512 * MiB,
-      bytes: 512 * MiB,
-      holes: [{ start: -6 * MiB, bytes: 6 * MiB }],
-      lasting: true,
-    },
-    {
-      start: 0,
-      bytes: 512 * MiB,
-      holes: [
-        { start: 0, bytes: 414 * MiB },
-        { start: 490 * MiB, bytes: 22 * MiB },
-      ],
-      lasting: true,
-    },
-  ];
-  #first = true;
+  /** Both by address. */
+  readonly #regions: Region[];
+  readonly #holes: Hole[];
+  /** No hole is larger, no gap between regions is: most searches would find nothing. */
+  #holeBound = 414 * MiB;
+  #gapBound = 0;
+  #untouched = true;
+
+  constructor() {
+    const lower = { start: -512 * MiB, bytes: 512 * MiB, lasting: true };
+    const upper = { start: 0, bytes: 512 * MiB, lasting: true };
+    this.#regions = [lower, upper];
+    this.#holes = [
+      { start: -6 * MiB, bytes: 6 * MiB, region: lower },
+      { start: 0, bytes: 414 * MiB, region: upper },
+      { start: 490 * MiB, bytes: 22 * MiB, region: upper },
+    ];
+  }
 
   take(bytes: number): number {
-    if (this.#first && bytes === 2 * MiB) {
-      this.#first = false;
-      return 414 * MiB;
+    if (this.#untouched) {
+      this.#untouched = false;
+      if (bytes === smallSegment) return 414 * MiB;
     }
-    this.#first = false;
-    for (const region of this.#regions) {
-      const place = region.holes.findIndex((hole) => hole.bytes >= bytes);
-      const hole = region.holes[place];
-      if (hole === undefined) continue;
-      const { start } = hole;
-      hole.start += bytes;
-      hole.bytes -= bytes;
-      if (hole.bytes === 0) region.holes.splice(place, 1);
-      return start;
+    if (bytes <= this.#holeBound) {
+      for (let place = 0; place < this.#holes.length; place += 1) {
+        const hole = this.#holes[place];
+        if (hole === undefined || hole.bytes < bytes) continue;
+        const { start } = hole;
+        hole.start += bytes;
+        hole.bytes -= bytes;
+        if (hole.bytes === 0) this.#holes.splice(place, 1);
+        return start;
+      }
+      this.#holeBound = bytes - 1;
     }
     return this.#makeRegion(bytes);
   }
 
   give(address: number, bytes: number): void {
-    const place = this.#regions.findIndex(
-      ({ start, bytes: length }) => start <= address && address < start + length,
-    );
-    const region = this.#regions[place];
-    if (region === undefined) return;
-    addHole(region.holes, address, bytes);
-    if (!region.lasting && region.holes[0]?.bytes === region.bytes) this.#regions.splice(place, 1);
+    const at = this.#regions.findLastIndex(({ start }) => start <= address);
+    const region = this.#regions[at];
+    if (region === undefined) throw new RangeError(`Address ${address} was never taken.`);
+    const hole = this.#addHole(address, bytes, region);
+    if (region.lasting || hole.bytes < region.bytes) return;
+    this.#holes.splice(this.#holes.indexOf(hole), 1);
+    this.#regions.splice(at, 1);
+    this.#gapBound = Math.max(this.#gapBound, this.#gapBelow(at));
   }
 
   #makeRegion(bytes: number): number {
     const length = roundUp(bytes, regionStep);
-    let place = this.#regions.length - 1;
-    for (; place > 0; place -= 1) {
-      const below = this.#regions[place - 1] as Region;
-      if ((this.#regions[place] as Region).start - (below.start + below.bytes) >= length) break;
+    let at = 0;
+    if (length <= this.#gapBound) {
+      at = this.#regions.length - 1;
+      while (at > 0 && this.#gapBelow(at) < length) at -= 1;
+      if (at === 0) this.#gapBound = length - 1;
     }
-    const start = (this.#regions[place] as Region).start - length;
-    const rest = length - bytes;
-    const holes = rest > 0 ? [{ start: start + bytes, bytes: rest }] : [];
-    this.#regions.splice(place, 0, { start, bytes: length, holes, lasting: false });
+    const start = (this.#regions[at]?.start ?? 0) - length;
+    const region = { start, bytes: length, lasting: false };
+    this.#regions.splice(at, 0, region);
+    if (length > bytes) this.#addHole(start + bytes, length - bytes, region);
     return start;
   }
-}
 
-/** Adds a hole and joins it with those it touches. */
-function addHole(holes: Range[], start: number, bytes: number): void {
-  let place = holes.findIndex((hole) => hole.start > start);
-  if (place === -1) place = holes.length;
-  const before = holes[place - 1];
-  const after = holes[place];
-  const touchesBefore = before !== undefined && before.start + before.bytes === start;
-  const touchesAfter = after !== undefined && start + bytes === after.start;
-  if (touchesBefore && touchesAfter) {
-    before.bytes += bytes + after.bytes;
-    holes.splice(place, 1);
-  } else if (touchesBefore) {
-    before.bytes += bytes;
-  } else if (touchesAfter) {
-    after.start = start;
-    after.bytes += bytes;
-  } else {
-    holes.splice(place, 0, { start, bytes });
+  /** Free address space between a region and the next lower one. */
+  #gapBelow(at: number): number {
+    const region = this.#regions[at];
+    const below = this.#regions[at - 1];
+    return region && below ? region.start - (below.start + below.bytes) : 0;
+  }
+
+  /** Adds a hole, joined with those of the same region that it touches. */
+  #addHole(start: number, bytes: number, region: Region): Hole {
+    const holes = this.#holes;
+    const found = holes.findIndex((hole) => hole.start > start);
+    let place = found === -1 ? holes.length : found;
+    const hole = { start, bytes, region };
+    const after = holes[place];
+    if (after?.region === region && after.start === start + bytes) {
+      hole.bytes += after.bytes;
+      holes.splice(place, 1);
+    }
+    const before = holes[place - 1];
+    if (before?.region === region && before.start + before.bytes === start) {
+      hole.start = before.start;
+      hole.bytes += before.bytes;
+      place -= 1;
+      holes.splice(place, 1);
+    }
+    holes.splice(place, 0, hole);
+    this.#holeBound = Math.max(this.#holeBound, hole.bytes);
+    return hole;
   }
 }

@@ -38,7 +38,7 @@ export class BlockTable {
     let block: number;
     if (this.#unusedCount > 0) {
       this.#unusedCount -= 1;
-      block = this.#unused[this.#unusedCount] as number;
+      block = this.#unused[this.#unusedCount] ?? 0;
     } else {
       if (this.#used === this.size.length) this.#grow();
       block = this.#used;

@@ -1,11 +1,11 @@
-import { Failure } from '../../failure.js';
-import type { Known } from '../../units/known.js';
 import { type AddressSpace, addressSpaceFor } from './address-space.js';
+import type { AllocatorStats, OutOfMemory } from './answers.js';
 import { allocatedMark, BlockTable, none } from './block-table.js';
 import { DeviceMemory } from './device-memory.js';
 import { ExpandableSegments } from './expandable-segments.js';
 import type { FreeSet } from './free-set.js';
 import { Pools } from './pools.js';
+import { refuseFree, refuseRequest } from './refusals.js';
 import { Release } from './release.js';
 import { type SegmentView, viewSegments } from './segment-view.js';
 import { type AllocatorSettings, checkSettings, defaultSettings } from './settings.js';
@@ -17,32 +17,6 @@ import {
   roundUp,
   segmentSizeFor,
 } from './sizes.js';
-
-/** A request that could not be served, with the state it met after cached segments were released. */
-export interface OutOfMemory {
-  readonly kind: 'out-of-memory';
-  readonly askedBytes: number;
-  /** What the driver would have had to give. */
-  readonly segmentBytes: number;
-  /** What was left under the cap. */
-  readonly freeBytes: Known<number>;
-  readonly allocatedBytes: number;
-  readonly reservedBytes: number;
-}
-
-export interface AllocatorStats {
-  /** Live blocks as the allocator rounds them. */
-  readonly allocatedBytes: number;
-  /** Segments held from the driver. */
-  readonly reservedBytes: number;
-  readonly peakAllocatedBytes: number;
-  readonly peakReservedBytes: number;
-  /** Free parts of segments that are partly in use: cached, but impossible to give back. */
-  readonly inactiveSplitBytes: number;
-  readonly segments: number;
-  /** How often all cached segments had to be released before a request was served. */
-  readonly retries: number;
-}
 
 /** The number of a live block. Numbers are used again after `free`. */
 export type Handle = number;
@@ -97,13 +71,13 @@ export class CachingAllocator {
       : blockSizeFor(bytes, this.#settings.roundupDivisions);
     const small = size <= largestSmall;
     const setNumber = this.#pools.setNumber(owner, stream, small);
-    const set = this.#pools.sets[setNumber] as FreeSet;
-    if (this.#collects) this.#pools.poolOf[setNumber as 0].searches += 1;
+    const set = this.#pools.setAt(setNumber);
+    if (this.#collects) this.#pools.countSearch(setNumber);
     const place = this.#bestFit(set, size);
     let block: number;
     if (place !== none) {
-      block = set.ids[place] as number;
-      const rest = (this.#blocks.size[block] as number) - size;
+      block = set.ids[place] ?? 0;
+      const rest = (this.#blocks.size[block] ?? 0) - size;
       if (this.#splits(size, rest, small)) {
         const front = this.#splitFront(block, size);
         set.slide(place, block);
@@ -115,7 +89,7 @@ export class CachingAllocator {
     } else {
       block = this.#newBlock(setNumber, size);
       if (block === none) return this.#outOfMemory(bytes, size);
-      const rest = (this.#blocks.size[block] as number) - size;
+      const rest = (this.#blocks.size[block] ?? 0) - size;
       if (this.#splits(size, rest, small)) {
         const front = this.#splitFront(block, size);
         set.insert(block);
@@ -124,8 +98,9 @@ export class CachingAllocator {
       }
     }
     this.#blocks.marks[block] = allocatedMark;
-    this.allocatedBytes += this.#blocks.size[block] as number;
-    if (this.allocatedBytes > this.peakAllocatedBytes) this.peakAllocatedBytes = this.allocatedBytes;
+    this.allocatedBytes += this.#blocks.size[block] ?? 0;
+    if (this.allocatedBytes > this.peakAllocatedBytes)
+      this.peakAllocatedBytes = this.allocatedBytes;
     return block;
   }
 
@@ -133,12 +108,12 @@ export class CachingAllocator {
   free(handle: Handle): void {
     const { marks, size, previous, next } = this.#blocks;
     if (marks[handle] !== allocatedMark) refuseFree(handle);
-    const set = this.#pools.sets[this.#blocks.set[handle] as number] as FreeSet;
-    const bytes = size[handle] as number;
+    const set = this.#pools.setAt(this.#blocks.set[handle] ?? 0);
+    const bytes = size[handle] ?? 0;
     this.allocatedBytes -= bytes;
     marks[handle] = 0;
-    const before = previous[handle] as number;
-    const after = next[handle] as number;
+    const before = previous[handle] ?? 0;
+    const after = next[handle] ?? 0;
     const joinsBefore = before !== none && marks[before] === 0;
     const joinsAfter = after !== none && marks[after] === 0;
     let freed = handle;
@@ -182,7 +157,7 @@ export class CachingAllocator {
   /** The size of a live block as the allocator rounded it. */
   sizeOf(handle: Handle): number {
     if (this.#blocks.marks[handle] !== allocatedMark) refuseFree(handle);
-    return this.#blocks.size[handle] as number;
+    return this.#blocks.size[handle] ?? 0;
   }
 
   stats(): AllocatorStats {
@@ -208,7 +183,7 @@ export class CachingAllocator {
     if (place === set.length) return none;
     if (this.#settings.expandableSegments) place = this.#expandable.better(set, place);
     if (this.#maxSplit !== Infinity) {
-      const found = this.#blocks.size[set.ids[place] as number] as number;
+      const found = this.#blocks.size[set.ids[place] ?? 0] ?? 0;
       if (size < this.#maxSplit) {
         if (found >= this.#maxSplit) return none;
       } else if (found >= size + this.#settings.maxNonSplitRoundingBytes) {
@@ -227,35 +202,35 @@ export class CachingAllocator {
   #splitFront(block: number, size: number): number {
     const blocks = this.#blocks;
     const front = blocks.add(
-      blocks.address[block] as number,
+      blocks.address[block] ?? 0,
       size,
-      blocks.set[block] as number,
-      blocks.expandable[block] as number,
+      blocks.set[block] ?? 0,
+      blocks.expandable[block] ?? 0,
     );
-    const before = blocks.previous[block] as number;
+    const before = blocks.previous[block] ?? 0;
     blocks.previous[front] = before;
     blocks.next[front] = block;
     if (before !== none) blocks.next[before] = front;
     blocks.previous[block] = front;
-    blocks.address[block] = (blocks.address[block] as number) + size;
-    blocks.size[block] = (blocks.size[block] as number) - size;
+    blocks.address[block] = (blocks.address[block] ?? 0) + size;
+    blocks.size[block] = (blocks.size[block] ?? 0) - size;
     return front;
   }
 
   /** Joins a block with its next neighbour, which ceases to be. */
   #absorbNext(block: number): void {
     const { size, next, previous } = this.#blocks;
-    const gone = next[block] as number;
-    const after = next[gone] as number;
-    size[block] = (size[block] as number) + (size[gone] as number);
+    const gone = next[block] ?? 0;
+    const after = next[gone] ?? 0;
+    size[block] = (size[block] ?? 0) + (size[gone] ?? 0);
     next[block] = after;
     if (after !== none) previous[after] = block;
     this.#blocks.drop(gone);
   }
 
   #noteFree(block: number): void {
-    const pool = this.#pools.poolOf[this.#blocks.set[block] as number];
-    this.#blocks.freedAt[block] = pool?.searches ?? 0;
+    const pool = this.#pools.poolAt(this.#blocks.set[block] ?? 0);
+    this.#blocks.freedAt[block] = pool.searches;
   }
 
   /** A block from a new segment; to make room, releases what is cached, first a little, then all. */
@@ -299,28 +274,10 @@ export class CachingAllocator {
     for (const { ids, length } of this.#pools.sets) {
       for (const block of ids.subarray(0, length)) {
         if (this.#blocks.isSplit(block) && this.#blocks.expandable[block] === none) {
-          bytes += this.#blocks.size[block] as number;
+          bytes += this.#blocks.size[block] ?? 0;
         }
       }
     }
     return bytes;
   }
-}
-
-function refuseRequest(bytes: number): never {
-  throw new Failure({
-    kind: 'input',
-    code: 'bad-request-size',
-    fact: `${bytes} bytes cannot be asked of the allocator.`,
-    next: 'Ask for 1 byte to 1 PiB; leave empty tensors out.',
-  });
-}
-
-function refuseFree(handle: number): never {
-  throw new Failure({
-    kind: 'input',
-    code: 'bad-free',
-    fact: `Block ${handle} is not allocated.`,
-    next: 'Free each block once.',
-  });
 }

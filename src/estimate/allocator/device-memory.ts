@@ -6,9 +6,10 @@ export class DeviceMemory {
   peakReservedBytes = 0;
   segments = 0;
   /**
-   * The smallest total that was refused. Under every cap from the peak to just below this, the same
-   * requests would have had the same answers.
+   * The largest total that was granted, and the smallest that was refused. Under every cap from the
+   * first to just below the second, each request would have had the same answer.
    */
+  mostGrantedBytes = 0;
   leastRefusedBytes = Number.POSITIVE_INFINITY;
   readonly allowedBytes: number;
   readonly #deviceBytes: number;
@@ -42,7 +43,10 @@ export class DeviceMemory {
 
   #fits(bytes: number, cap: number): boolean {
     const total = this.reservedBytes + bytes;
-    if (total <= cap) return true;
+    if (total <= cap) {
+      if (total > this.mostGrantedBytes) this.mostGrantedBytes = total;
+      return true;
+    }
     if (total < this.leastRefusedBytes) this.leastRefusedBytes = total;
     return false;
   }

@@ -10,6 +10,11 @@ export interface AllocatorParts {
   readonly memory: DeviceMemory;
 }
 
+interface ExpandableSegment {
+  readonly page: number;
+  readonly start: number;
+}
+
 /**
  * `expandable_segments:True`: one long range of address space for each pool and stream, to which
  * memory is mapped page by page, at the lowest address that serves.
@@ -21,8 +26,7 @@ export class ExpandableSegments {
   readonly #deviceTotalBytes: number;
   /** Blocks without memory behind them, by address, for each free set. */
   readonly #unmapped = new Map<number, number[]>();
-  /** Page size and start of each segment. */
-  readonly #segments: { readonly page: number; readonly start: number }[] = [];
+  readonly #segments: ExpandableSegment[] = [];
   #edge = 0;
 
   constructor(parts: AllocatorParts, deviceTotalBytes: number) {
@@ -40,7 +44,7 @@ export class ExpandableSegments {
     let best = place;
     while (
       best + 1 < set.length &&
-      this.#room(set.ids[best + 1] as number) < this.#room(set.ids[best] as number)
+      this.#room(set.ids[best + 1] ?? 0) < this.#room(set.ids[best] ?? 0)
     ) {
       best += 1;
     }
@@ -49,54 +53,55 @@ export class ExpandableSegments {
 
   /** A block of at least `size` bytes, mapped and in no free set; `none` if memory ran out. */
   allocate(set: number, size: number): number {
-    const { marks, size: sizes, next } = this.#blocks;
+    // Mapping can add blocks and so replace the table's columns: read them anew each time.
+    const blocks = this.#blocks;
     let block = this.#findRoom(set, size);
-    if (marks[block] === unmappedMark && !this.#map(block, size)) return none;
-    while ((sizes[block] as number) < size) {
-      const beyond = next[block] as number;
-      if (!this.#map(beyond, size - (sizes[block] as number))) return none;
+    if (blocks.marks[block] === unmappedMark && !this.#map(block, size)) return none;
+    while ((blocks.size[block] ?? 0) < size) {
+      const beyond = blocks.next[block] ?? 0;
+      if (!this.#map(beyond, size - (blocks.size[block] ?? 0))) return none;
       block = beyond;
     }
-    const free = this.#pools.sets[set] as FreeSet;
+    const free = this.#pools.setAt(set);
     free.removeAt(free.placeOf(block));
     return block;
   }
 
   /** Gives back the whole pages inside the free blocks of a set. */
   unmapFree(set: number): void {
-    const { ids, length } = this.#pools.sets[set] as FreeSet;
-    const { expandable, previous, next } = this.#blocks;
-    const candidates = [...ids.subarray(0, length)].filter((block) => expandable[block] !== none);
-    for (const block of candidates) {
-      if (!this.#unmap(block)) continue;
-      if (previous[block] === none && next[block] === none) {
-        this.#forget(set, block);
-        this.#blocks.drop(block);
-      }
+    const { ids, length } = this.#pools.setAt(set);
+    const blocks = this.#blocks;
+    const inExpandable = (block: number) => blocks.expandable[block] !== none;
+    for (const block of [...ids.subarray(0, length)].filter(inExpandable)) {
+      if (!this.#unmap(block) || blocks.isSplit(block)) continue;
+      this.#forget(set, block);
+      blocks.drop(block);
+      this.#memory.segments -= 1;
     }
   }
 
   #room(block: number): number {
     const { next, marks, size } = this.#blocks;
-    const after = next[block] as number;
-    const open = after !== none && marks[after] === unmappedMark ? (size[after] as number) : 0;
-    return (size[block] as number) + open;
+    const after = next[block] ?? 0;
+    const open = after !== none && marks[after] === unmappedMark ? (size[after] ?? 0) : 0;
+    return (size[block] ?? 0) + open;
   }
 
   /** The block with the lowest address where `size` bytes of free address space begin. */
   #findRoom(set: number, size: number): number {
     for (const unmapped of this.#unmappedOf(set)) {
-      const before = this.#blocks.previous[unmapped] as number;
+      const before = this.#blocks.previous[unmapped] ?? 0;
       const start = before !== none && this.#blocks.marks[before] === 0 ? before : unmapped;
       if (this.#hasRoom(start, size)) return start;
     }
-    const page = this.#pools.poolOf[set]?.small === true ? smallSegment : sharedSegment;
+    const page = this.#pools.poolAt(set).small ? smallSegment : sharedSegment;
     // Always enough for the request, even if a test asks for more than the device holds.
     const bytes = roundUp(Math.max((this.#deviceTotalBytes * 9) / 8, size), page);
     const start = this.#edge;
     this.#edge += bytes;
     const block = this.#blocks.add(start, bytes, set, this.#segments.length);
     this.#segments.push({ page, start });
+    this.#memory.segments += 1;
     this.#blocks.marks[block] = unmappedMark;
     this.#remember(set, block);
     return block;
@@ -106,9 +111,13 @@ export class ExpandableSegments {
     const { marks, size: sizes, next } = this.#blocks;
     let bytes = 0;
     let block = start;
-    while (bytes < size && block !== none && (marks[block] === 0 || marks[block] === unmappedMark)) {
-      bytes += sizes[block] as number;
-      block = next[block] as number;
+    while (
+      bytes < size &&
+      block !== none &&
+      (marks[block] === 0 || marks[block] === unmappedMark)
+    ) {
+      bytes += sizes[block] ?? 0;
+      block = next[block] ?? 0;
     }
     return bytes >= size;
   }
@@ -116,24 +125,23 @@ export class ExpandableSegments {
   /** Puts memory behind the first `size` bytes of an unmapped block, in whole pages. */
   #map(block: number, size: number): boolean {
     const { marks, size: sizes, address, set, expandable } = this.#blocks;
-    const whole = sizes[block] as number;
+    const whole = sizes[block] ?? 0;
     const { page } = this.#segmentOf(block);
     const bytes = Math.min(roundUp(Math.min(size, whole), page), whole);
     if (!this.#memory.take(bytes)) return false;
-    const setNumber = set[block] as number;
+    const setNumber = set[block] ?? 0;
     this.#forget(setNumber, block);
     marks[block] = 0;
-    this.#memory.segments += 1;
     if (bytes < whole) {
       sizes[block] = bytes;
-      const start = (address[block] as number) + bytes;
-      const rest = this.#blocks.add(start, whole - bytes, setNumber, expandable[block] as number);
+      const start = (address[block] ?? 0) + bytes;
+      const rest = this.#blocks.add(start, whole - bytes, setNumber, expandable[block] ?? 0);
       this.#blocks.marks[rest] = unmappedMark;
       this.#insertAfter(block, rest);
       this.#remember(setNumber, rest);
     }
     this.#joinFree(block);
-    (this.#pools.sets[setNumber] as FreeSet).insert(block);
+    this.#pools.setAt(setNumber).insert(block);
     return true;
   }
 
@@ -141,18 +149,18 @@ export class ExpandableSegments {
   #unmap(block: number): boolean {
     const { marks, size, address, set, expandable } = this.#blocks;
     const { page, start } = this.#segmentOf(block);
-    const from = address[block] as number;
-    const to = from + (size[block] as number);
+    const from = address[block] ?? 0;
+    const to = from + (size[block] ?? 0);
     const first = start + roundUp(from - start, page);
     const last = start + Math.floor((to - start) / page) * page;
     if (first >= last) return false;
-    const setNumber = set[block] as number;
-    const free = this.#pools.sets[setNumber] as FreeSet;
+    const setNumber = set[block] ?? 0;
+    const free = this.#pools.setAt(setNumber);
     free.removeAt(free.placeOf(block));
     address[block] = first;
     size[block] = last - first;
     marks[block] = unmappedMark;
-    const segment = expandable[block] as number;
+    const segment = expandable[block] ?? 0;
     if (first > from) {
       const before = this.#blocks.add(from, first - from, setNumber, segment);
       this.#insertBefore(block, before);
@@ -164,23 +172,21 @@ export class ExpandableSegments {
       free.insert(after);
     }
     this.#memory.give(last - first);
-    this.#memory.segments -= 1;
     this.#joinUnmapped(block);
     this.#remember(setNumber, block);
     return true;
   }
 
-  #segmentOf(block: number): { readonly page: number; readonly start: number } {
-    return this.#segments[this.#blocks.expandable[block] as number] as {
-      page: number;
-      start: number;
-    };
+  #segmentOf(block: number): ExpandableSegment {
+    const segment = this.#segments[this.#blocks.expandable[block] ?? none];
+    if (segment === undefined) throw new RangeError(`Block ${block} is in no expandable segment.`);
+    return segment;
   }
 
   #joinFree(block: number): void {
     const { marks, previous, next } = this.#blocks;
-    const free = this.#pools.sets[this.#blocks.set[block] as number] as FreeSet;
-    for (const other of [previous[block] as number, next[block] as number]) {
+    const free = this.#pools.setAt(this.#blocks.set[block] ?? 0);
+    for (const other of [previous[block] ?? 0, next[block] ?? 0]) {
       if (other === none || marks[other] !== 0) continue;
       free.removeAt(free.placeOf(other));
       this.#absorb(block, other);
@@ -189,9 +195,9 @@ export class ExpandableSegments {
 
   #joinUnmapped(block: number): void {
     const { marks, previous, next, set } = this.#blocks;
-    for (const other of [previous[block] as number, next[block] as number]) {
+    for (const other of [previous[block] ?? 0, next[block] ?? 0]) {
       if (other === none || marks[other] !== unmappedMark) continue;
-      this.#forget(set[block] as number, other);
+      this.#forget(set[block] ?? 0, other);
       this.#absorb(block, other);
     }
   }
@@ -200,22 +206,22 @@ export class ExpandableSegments {
   #absorb(block: number, gone: number): void {
     const { previous, next, size, address } = this.#blocks;
     if (previous[block] === gone) {
-      const before = previous[gone] as number;
-      address[block] = address[gone] as number;
+      const before = previous[gone] ?? 0;
+      address[block] = address[gone] ?? 0;
       previous[block] = before;
       if (before !== none) next[before] = block;
     } else {
-      const after = next[gone] as number;
+      const after = next[gone] ?? 0;
       next[block] = after;
       if (after !== none) previous[after] = block;
     }
-    size[block] = (size[block] as number) + (size[gone] as number);
+    size[block] = (size[block] ?? 0) + (size[gone] ?? 0);
     this.#blocks.drop(gone);
   }
 
   #insertAfter(block: number, added: number): void {
     const { previous, next } = this.#blocks;
-    const after = next[block] as number;
+    const after = next[block] ?? 0;
     previous[added] = block;
     next[added] = after;
     next[block] = added;
@@ -224,7 +230,7 @@ export class ExpandableSegments {
 
   #insertBefore(block: number, added: number): void {
     const { previous, next } = this.#blocks;
-    const before = previous[block] as number;
+    const before = previous[block] ?? 0;
     next[added] = block;
     previous[added] = before;
     previous[block] = added;
@@ -243,7 +249,7 @@ export class ExpandableSegments {
   #remember(set: number, block: number): void {
     const list = this.#unmappedOf(set);
     const { address } = this.#blocks;
-    const at = list.findIndex((other) => (address[other] as number) > (address[block] as number));
+    const at = list.findIndex((other) => (address[other] ?? 0) > (address[block] ?? 0));
     list.splice(at === -1 ? list.length : at, 0, block);
   }
 

@@ -25,7 +25,7 @@ export class FreeSet {
     let high = this.length;
     while (low < high) {
       const middle = (low + high) >>> 1;
-      if ((sizes[middle] as number) < size) low = middle + 1;
+      if ((sizes[middle] ?? 0) < size) low = middle + 1;
       else high = middle;
     }
     return low;
@@ -33,7 +33,7 @@ export class FreeSet {
 
   /** The place of a block that is in the set, or the one it would get. */
   placeOf(block: number): number {
-    return this.#place(this.#blocks.size[block] as number, this.#blocks.address[block] as number);
+    return this.#place(this.#blocks.size[block] ?? 0, this.#blocks.address[block] ?? 0);
   }
 
   #place(size: number, address: number): number {
@@ -44,11 +44,8 @@ export class FreeSet {
     let high = this.length;
     while (low < high) {
       const middle = (low + high) >>> 1;
-      const other = sizes[middle] as number;
-      if (
-        other < size ||
-        (other === size && (addresses[ids[middle] as number] as number) < address)
-      ) {
+      const other = sizes[middle] ?? 0;
+      if (other < size || (other === size && (addresses[ids[middle] ?? 0] ?? 0) < address)) {
         low = middle + 1;
       } else {
         high = middle;
@@ -63,7 +60,7 @@ export class FreeSet {
     this.#shift(place, this.length, 1);
     this.length += 1;
     this.ids[place] = block;
-    this.#sizes[place] = this.#blocks.size[block] as number;
+    this.#sizes[place] = this.#blocks.size[block] ?? 0;
   }
 
   removeAt(place: number): void {
@@ -75,7 +72,7 @@ export class FreeSet {
   slide(place: number, block: number): void {
     const ids = this.ids;
     const sizes = this.#sizes;
-    const size = this.#blocks.size[block] as number;
+    const size = this.#blocks.size[block] ?? 0;
     let at = this.placeOf(block);
     // The search still saw the old entry: above it, everything moves one down.
     if (at > place) {
@@ -92,7 +89,7 @@ export class FreeSet {
   #shift(from: number, to: number, by: 1 | -1): void {
     const ids = this.ids;
     const sizes = this.#sizes;
-    if (to - from > 64) {
+    if (to - from > 32) {
       if (by === 1) {
         ids.copyWithin(from + 1, from, to);
         sizes.copyWithin(from + 1, from, to);
@@ -102,13 +99,13 @@ export class FreeSet {
       }
     } else if (by === 1) {
       for (let i = to; i > from; i -= 1) {
-        ids[i] = ids[i - 1] as number;
-        sizes[i] = sizes[i - 1] as number;
+        ids[i] = ids[i - 1] ?? 0;
+        sizes[i] = sizes[i - 1] ?? 0;
       }
     } else {
       for (let i = from; i < to; i += 1) {
-        ids[i] = ids[i + 1] as number;
-        sizes[i] = sizes[i + 1] as number;
+        ids[i] = ids[i + 1] ?? 0;
+        sizes[i] = sizes[i + 1] ?? 0;
       }
     }
   }

@@ -48,6 +48,22 @@ export class Pools {
     return small ? number : number + 1;
   }
 
+  countSearch(setNumber: number): void {
+    this.poolAt(setNumber).searches += 1;
+  }
+
+  setAt(setNumber: number): FreeSet {
+    const set = this.sets[setNumber];
+    if (set === undefined) throw new RangeError(`There is no free set ${setNumber}.`);
+    return set;
+  }
+
+  poolAt(setNumber: number): Pool {
+    const pool = this.poolOf[setNumber];
+    if (pool === undefined) throw new RangeError(`There is no free set ${setNumber}.`);
+    return pool;
+  }
+
   #addSet(owner: number, small: boolean): void {
     let pool = this.all.find((other) => other.owner === owner && other.small === small);
     if (pool === undefined) {

@@ -38,17 +38,17 @@ export class Release {
    */
   oversize(setNumber: number, size: number, maxSplit: number): boolean {
     if (maxSplit === Infinity) return false;
-    const set = this.#pools.sets[setNumber] as FreeSet;
+    const set = this.#pools.setAt(setNumber);
     const wanted = Math.max(size, maxSplit);
     const place = set.firstOf(wanted);
-    if (place < set.length && this.#isWhole(set.ids[place] as number)) {
+    if (place < set.length && this.#isWhole(set.ids[place] ?? 0)) {
       this.#releaseAt(set, place);
       return true;
     }
     let released = 0;
     for (let at = place - 1; at >= 0 && released < wanted; at -= 1) {
-      const block = set.ids[at] as number;
-      const bytes = this.#blocks.size[block] as number;
+      const block = set.ids[at] ?? 0;
+      const bytes = this.#blocks.size[block] ?? 0;
       if (bytes < maxSplit) break;
       if (!this.#isWhole(block)) continue;
       this.#releaseAt(set, at);
@@ -68,21 +68,14 @@ export class Release {
     const pool = this.#pools.all.find((other) => other.owner === defaultOwner && !other.small);
     if (pool === undefined) return;
     const before = this.#memory.reservedBytes;
-    let { count, age } = this.#ageOf(pool);
-    let freed = true;
-    while (freed && count > 0 && before - this.#memory.reservedBytes < target) {
-      const average = age / count;
-      freed = false;
-      for (const set of pool.sets) {
-        this.#releaseWhere(set, (block) => {
-          const blockAge = pool.searches - (this.#blocks.freedAt[block] as number);
-          if (blockAge < average) return false;
-          freed = true;
-          age -= blockAge;
-          count -= 1;
-          return true;
-        });
-      }
+    for (;;) {
+      const { count, age } = this.#ageOf(pool);
+      if (count === 0 || before - this.#memory.reservedBytes >= target) return;
+      const oldest = pool.searches - age / count;
+      const isOld = (block: number) => (this.#blocks.freedAt[block] ?? 0) <= oldest;
+      let released = 0;
+      for (const set of pool.sets) released += this.#releaseWhere(set, isOld);
+      if (released === 0) return;
     }
   }
 
@@ -91,24 +84,26 @@ export class Release {
     let count = 0;
     let age = 0;
     for (const number of pool.sets) {
-      const { ids, length } = this.#pools.sets[number] as FreeSet;
+      const { ids, length } = this.#pools.setAt(number);
       for (const block of ids.subarray(0, length)) {
         if (this.#blocks.isSplit(block)) continue;
         count += 1;
-        age += pool.searches - (this.#blocks.freedAt[block] as number);
+        age += pool.searches - (this.#blocks.freedAt[block] ?? 0);
       }
     }
     return { count, age };
   }
 
-  /** Releases the whole segments of a set, in its order, that `chosen` agrees to. */
-  #releaseWhere(setNumber: number, chosen: (block: number) => boolean): void {
-    const set = this.#pools.sets[setNumber] as FreeSet;
+  /** Releases the whole segments of a set, in its order, that are `chosen`; says how many. */
+  #releaseWhere(setNumber: number, chosen: (block: number) => boolean): number {
+    const set = this.#pools.setAt(setNumber);
+    const before = set.length;
     for (let place = 0; place < set.length; ) {
-      const block = set.ids[place] as number;
+      const block = set.ids[place] ?? none;
       if (this.#isWhole(block) && chosen(block)) this.#releaseAt(set, place);
       else place += 1;
     }
+    return before - set.length;
   }
 
   #isWhole(block: number): boolean {
@@ -116,10 +111,10 @@ export class Release {
   }
 
   #releaseAt(set: FreeSet, place: number): void {
-    const block = set.ids[place] as number;
-    const bytes = this.#blocks.size[block] as number;
+    const block = set.ids[place] ?? 0;
+    const bytes = this.#blocks.size[block] ?? 0;
     set.removeAt(place);
-    this.#addresses.give(this.#blocks.address[block] as number, bytes);
+    this.#addresses.give(this.#blocks.address[block] ?? 0, bytes);
     this.#memory.give(bytes);
     this.#memory.segments -= 1;
     this.#blocks.drop(block);

@@ -20,7 +20,7 @@ export interface SegmentView {
 export function viewSegments(table: BlockTable, pools: Pools): SegmentView[] {
   const views: SegmentView[] = [];
   for (let block = 0; block < table.extent; block += 1) {
-    const live = (table.size[block] as number) > 0;
+    const live = (table.size[block] ?? 0) > 0;
     if (!live || table.previous[block] !== none) continue;
     views.push(viewOne(table, pools, block));
   }
@@ -30,16 +30,16 @@ export function viewSegments(table: BlockTable, pools: Pools): SegmentView[] {
 function viewOne(table: BlockTable, pools: Pools, first: number): SegmentView {
   const blocks: BlockView[] = [];
   let bytes = 0;
-  for (let block = first; block !== none; block = table.next[block] as number) {
-    const mark = table.marks[block] as number;
-    const size = table.size[block] as number;
+  for (let block = first; block !== none; block = table.next[block] ?? 0) {
+    const mark = table.marks[block] ?? 0;
+    const size = table.size[block] ?? 0;
     if (mark !== unmappedMark) bytes += size;
-    blocks.push({ address: table.address[block] as number, bytes: size, state: stateOf(mark) });
+    blocks.push({ address: table.address[block] ?? 0, bytes: size, state: stateOf(mark) });
   }
   return {
-    address: table.address[first] as number,
+    address: table.address[first] ?? 0,
     bytes,
-    pool: pools.poolOf[table.set[first] as number]?.small === true ? 'small' : 'large',
+    pool: pools.poolAt(table.set[first] ?? 0).small ? 'small' : 'large',
     expandable: table.expandable[first] !== none,
     blocks,
   };

@@ -7,7 +7,7 @@ export const largestSmall = MiB;
 export const smallSegment = 2 * MiB;
 /** A large request below `smallestOwnSegment` takes a shared segment of this size. */
 export const sharedSegment = 20 * MiB;
-export const smallestOwnSegment = 10 * MiB;
+const smallestOwnSegment = 10 * MiB;
 /** Larger segments, and the pages of the driver, come in this step. */
 export const segmentStep = 2 * MiB;
 /** More than any machine has; keeps every sum of sizes an exact integer. */

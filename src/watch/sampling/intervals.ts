@@ -10,8 +10,6 @@ export interface Intervals {
   readonly rescanSeconds: number;
   /** How long to watch; 0 is until stopped. */
   readonly durationSeconds: number;
-  /** Forecast, leak and cause are worked out at most this often. */
-  readonly diagnoseSeconds: number;
 }
 
 export const defaultIntervals: Intervals = {
@@ -19,7 +17,6 @@ export const defaultIntervals: Intervals = {
   processIntervalSeconds: 1,
   rescanSeconds: 5,
   durationSeconds: 0,
-  diagnoseSeconds: 0.5,
 };
 
 /** Below it the reading itself would take a good part of the time. */
@@ -49,6 +46,5 @@ export function resolveIntervals(
     processIntervalSeconds: resolve('processIntervalSeconds', leastIntervalSeconds),
     rescanSeconds: resolve('rescanSeconds', leastIntervalSeconds),
     durationSeconds: resolve('durationSeconds', 0),
-    diagnoseSeconds: resolve('diagnoseSeconds', 0),
   };
 }

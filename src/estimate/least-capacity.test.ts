@@ -1,0 +1,80 @@
+import * as fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { MiB } from '../units/bytes.js';
+import { replay } from './event-replay.js';
+import { type EventStream, EventStreamBuilder } from './event-stream.js';
+import { leastCapacity } from './least-capacity.js';
+import { recordedRuns } from './recorded-runs-for-tests.js';
+
+/** Requests of some MiB each; a negative number frees one of those still held. */
+function streamOf(steps: readonly number[]): EventStream {
+  const builder = new EventStreamBuilder();
+  const held: number[] = [];
+  for (const step of steps) {
+    if (step > 0) held.push(builder.alloc(step * MiB));
+    else for (const slot of held.splice(-step % Math.max(held.length, 1), 1)) builder.free(slot);
+  }
+  return builder.finish();
+}
+
+function works(stream: EventStream, cap: number, expandableSegments: boolean): boolean {
+  const settings = { allowedBytes: cap, deviceBytes: cap, expandableSegments };
+  return replay(stream, settings).outOfMemory === undefined;
+}
+
+describe('leastCapacity', () => {
+  it('is less than the usual peak when cached segments can be given back', () => {
+    const stream = streamOf([30, 0, 50, 0, 40]);
+    expect(leastCapacity(stream)).toMatchObject({
+      safeBytes: 50 * MiB,
+      luckyBytes: 50 * MiB,
+      uncappedBytes: 80 * MiB,
+      complete: true,
+    });
+  });
+
+  it('finds what trying every cap finds', () => {
+    const steps = fc.array(fc.integer({ min: -9, max: 45 }), {
+      minLength: 1,
+      maxLength: 40,
+      size: 'max',
+    });
+    fc.assert(
+      fc.property(steps, fc.boolean(), (list, expandableSegments) => {
+        const stream = streamOf(list);
+        const found = leastCapacity(stream, { expandableSegments });
+        let safe = found.uncappedBytes;
+        let lucky = safe;
+        let failed = false;
+        // Totals are multiples of 2 MiB, so nothing changes between two of them.
+        for (let cap = found.uncappedBytes; cap >= 0; cap -= 2 * MiB) {
+          const fits = works(stream, cap, expandableSegments);
+          if (!fits) failed = true;
+          else lucky = cap;
+          if (!failed) safe = cap;
+        }
+        expect(found).toMatchObject({ safeBytes: safe, luckyBytes: lucky, complete: true });
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  it('tries caps on a grid when garbage is collected', () => {
+    const stream = streamOf([30, 0, 50, 0, 40]);
+    const found = leastCapacity(stream, { garbageCollectionThreshold: 0.5 });
+    expect(found.stepBytes).toBe(2 * MiB);
+    expect(found.luckyBytes).toBe(50 * MiB);
+    expect(found.safeBytes).toBeGreaterThanOrEqual(found.luckyBytes);
+  });
+
+  it('knows that more is not always better: a recorded job', () => {
+    const run = recordedRuns('events').find(({ id }) => id.startsWith('vit-base/'));
+    if (run === undefined) throw new Error('no such run');
+    const { safeBytes, luckyBytes } = leastCapacity(run.stream);
+    expect(luckyBytes).toBeLessThan(safeBytes);
+    expect(works(run.stream, safeBytes, false)).toBe(true);
+    expect(works(run.stream, safeBytes - 1, false)).toBe(false);
+    expect(works(run.stream, luckyBytes, false)).toBe(true);
+    expect(works(run.stream, luckyBytes - 1, false)).toBe(false);
+  });
+});

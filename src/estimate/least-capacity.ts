@@ -1,0 +1,87 @@
+import type { AllocatorSettings } from './allocator/settings.js';
+import { roundUp, segmentStep } from './allocator/sizes.js';
+import { replay } from './event-replay.js';
+import { type EventStream, eventKind } from './event-stream.js';
+
+/**
+ * How little memory a stream of requests can live with. Under a cap the allocator gives cached
+ * segments back and tries again, so less than the usual peak often works.
+ *
+ * A larger cap is not always better: cached segments are given back at another moment, what is left
+ * lies elsewhere, and a request may then fail that a smaller cap serves. So there are two answers.
+ */
+export interface LeastCapacity {
+  /** With this, and with anything more, the replay succeeds. Plan with this one. */
+  readonly safeBytes: number;
+  /** The smallest cap with which it succeeds at all; between the two some caps work, some do not. */
+  readonly luckyBytes: number;
+  /** Reserved at the peak when nothing caps it. */
+  readonly uncappedBytes: number;
+  /**
+   * 1 when every cap was decided. With garbage collection each cap is a case of its own, so only
+   * caps this far apart were tried.
+   */
+  readonly stepBytes: number;
+  /** False when the search ended early: `luckyBytes` may then be too high, never too low. */
+  readonly complete: boolean;
+  readonly replays: number;
+}
+
+/** The recorded jobs need 2 to 460. */
+const mostReplays = 2000;
+
+/**
+ * Finds how small a cap may be.
+ *
+ * @example
+ * const { safeBytes } = leastCapacity(stream, { expandableSegments: true });
+ * replay(stream, { expandableSegments: true, allowedBytes: safeBytes }).outOfMemory; // undefined
+ */
+export function leastCapacity(
+  stream: EventStream,
+  settings: Partial<Omit<AllocatorSettings, 'allowedBytes' | 'deviceBytes'>> = {},
+): LeastCapacity {
+  const threshold = settings.garbageCollectionThreshold ?? 0;
+  const collects = threshold > 0;
+  const uncapped = replay(stream, { ...settings, garbageCollectionThreshold: 0 });
+  const uncappedBytes = uncapped.allocator.memory.mostGrantedBytes;
+  // Live blocks lie in segments, so no cap below their sum can work.
+  const floor = largestLiveSum(stream);
+  // With so much, nothing is ever refused, and no garbage collected.
+  let safeBytes = collects ? Math.ceil(uncappedBytes / threshold) : uncappedBytes;
+  const range = Math.max(safeBytes - floor, 1);
+  const stepBytes = collects ? roundUp(range / mostReplays, segmentStep) : 1;
+  let luckyBytes = safeBytes;
+  let failed = false;
+  let replays = 1;
+  let cap = safeBytes - stepBytes;
+  for (; cap >= floor && replays < mostReplays; replays += 1) {
+    const caps = { allowedBytes: cap, deviceBytes: cap };
+    const { outOfMemory, allocator } = replay(stream, { ...settings, ...caps });
+    // All caps from the most that was granted up to this one behave alike: one replay decides them.
+    const lowest = collects ? cap : allocator.memory.mostGrantedBytes;
+    if (outOfMemory === undefined) luckyBytes = lowest;
+    else failed = true;
+    if (!failed) safeBytes = lowest;
+    cap = lowest - stepBytes;
+  }
+  return { safeBytes, luckyBytes, uncappedBytes, stepBytes, complete: cap < floor, replays };
+}
+
+/** The most that was asked for and not yet freed at one time. */
+function largestLiveSum({ kind, slot, bytes, length, slots }: EventStream): number {
+  const held = new Float64Array(slots);
+  let sum = 0;
+  let most = 0;
+  for (let at = 0; at < length; at += 1) {
+    const place = slot[at] ?? 0;
+    if (kind[at] === eventKind.alloc) {
+      held[place] = bytes[at] ?? 0;
+      sum += bytes[at] ?? 0;
+      if (sum > most) most = sum;
+    } else if (kind[at] === eventKind.free) {
+      sum -= held[place] ?? 0;
+    }
+  }
+  return most;
+}
