@@ -6,7 +6,7 @@
 // Without a GPU the reading is left out, and the host is watched instead; the output says so.
 import { parseArgs } from 'node:util';
 import { measureReading } from './sampling/reading.mjs';
-import { beChild, measureWatching } from './sampling/watching.mjs';
+import { beChild, measureWatching, settleSeconds } from './sampling/watching.mjs';
 
 const targets = { readingRatio: 1.3, watchingCorePercent: 0.5 };
 
@@ -63,7 +63,7 @@ function print(reading, watching) {
     ? `(target: at most ${targets.watchingCorePercent} %)`
     : '(the host, for want of a GPU: no target)';
   row('share of one core', `${watching.corePercent.toFixed(2)} % ${target}`);
-  row('in the first 5 s', `${watching.settlingCorePercent.toFixed(2)} %`);
+  row(`in the first ${settleSeconds} s`, `${watching.settlingCorePercent.toFixed(2)} %`);
 }
 
 /** Reading the host and its processes is a matter of many files; the target is for a GPU. */

@@ -12,6 +12,7 @@ import { projectFiles, root } from './support/project-files.js';
 /** From the ground up: a file may import from its own layer or from a lower one. */
 const layers = [
   'src/failure.ts',
+  'src/files/',
   'src/units/',
   'src/time/',
   'src/device/',

@@ -9,7 +9,7 @@ import type { DeviceState } from '../watch/types.js';
 import { badArgument } from './arguments.js';
 import type { CommandContext, CommandModule } from './command-module.js';
 import { type CliIo, printJson, textStyle } from './io.js';
-import { type OutputFile, openOutputFile, writeAll } from './output-file.js';
+import { type OutputFile, openOutputFile, writeAll } from '../files/output-file.js';
 import { profileChart } from './profile-chart.js';
 import type { Progress } from './progress.js';
 import { runWatch, withStop } from './run-watch.js';

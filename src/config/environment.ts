@@ -1,7 +1,7 @@
 import { Failure } from '../failure.js';
 import { checkConfig } from './check.js';
 import type { JsonPath } from './json-places.js';
-import { nearest } from './nearest.js';
+import { nearest } from '../units/nearest.js';
 import { type Config, configJsonSchema } from './schema.js';
 import { type SchemaLeaf, schemaLeaves, typesOf } from './schema-node.js';
 
@@ -39,8 +39,11 @@ export function configFromVariables(given: ReadonlyMap<string, string>): Config 
   return checkConfig(config, { ofValue: placeOf, ofKey: placeOf });
 }
 
+/** A list is set by one variable, whatever lies inside it. */
 function placeOf(path: JsonPath): string {
-  return `the variable ${variableOf(path.filter((step) => typeof step === 'string'))}`;
+  const list = path.findIndex((step) => typeof step === 'number');
+  const keys = list === -1 ? path : path.slice(0, list);
+  return `the variable ${variableOf(keys.filter((step) => typeof step === 'string'))}`;
 }
 
 /** A text that cannot be read as the key wants it stays a text, so that the check reports it. */

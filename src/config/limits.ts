@@ -13,6 +13,13 @@ export const limits = {
   commandWords: 256,
   /** The length that common servers and proxies still take. */
   urlLength: 2048,
+  /** More kinds of cards than any one fleet has. */
+  gpus: 256,
+  gpuAliases: 32,
+  /** The longest real name has some 40 letters. */
+  gpuNameLength: 100,
+  /** A pebibyte: no card comes near, and sums of a few stay exact. */
+  gpuBytes: 2 ** 50,
   /** A configuration has some dozen keys; a larger file is another file by mistake. */
   fileBytes: 256 * 1024,
 } as const;

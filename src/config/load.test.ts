@@ -80,12 +80,35 @@ describe('loadSettings', () => {
     ['{"devices": ["0", 1]}', 'plimsoll.config.json:1:19: devices.1 is 1. It takes a text'],
     ['{"intervalSeconds": 1,}', 'plimsoll.config.json:1:23: this is not JSON: a key'],
     ['[]', 'plimsoll.config.json:1:1: the whole is []. It takes an object with the keys $schema'],
+    [
+      '{"gpus": [{"name": "Ours"}]}',
+      'plimsoll.config.json:1:11: gpus.0.capacityBytes is undefined. It takes a whole number from 1 to',
+    ],
+    [
+      '{"gpus": [{"name": "A", "capacityBytes": 8e9, "capability": "new"}]}',
+      'gpus.0.capability is "new". It takes a text of the form ',
+    ],
+    ['{"gpus": [{"nam": "A"}]}', 'gpus.0.name is undefined. It takes a text that is not empty.'],
+    ['{"gpus": ["A"]}', 'gpus.0 is "A". It takes an object with the keys name, aliases, vendor'],
+    ['{"gpus": []}', 'gpus is []. It takes a list of 1 to 256 objects with the keys name, aliases'],
     ['{"alerts": {"colour": 1}}', 'there is no key "alerts.colour". The keys are: memoryWarning'],
   ])('names the place in %s', async (text, message) => {
     write(text);
     const failure = await load().catch((error: unknown) => error);
     expect(failure).toBeInstanceOf(Failure);
     expect(failure).toMatchObject({ kind: 'input', message: expect.stringContaining(message) });
+  });
+
+  it('reads cards from the file or from a variable', async () => {
+    const gpus = [{ name: 'Ours', capacityBytes: 17_179_869_184, capability: '8.6' }];
+    write(JSON.stringify({ gpus }));
+    expect((await load()).gpus).toEqual(gpus);
+    const other = [{ name: 'Other', capacityBytes: 1 }];
+    const environment = { PLIMSOLL_GPUS: JSON.stringify(other) };
+    expect((await load({ environment })).gpus).toEqual(other);
+    await expect(load({ environment: { PLIMSOLL_GPUS: '[{"name": ""}]' } })).rejects.toThrow(
+      /^the variable PLIMSOLL_GPUS: gpus\.0\.name is ""/,
+    );
   });
 
   it('sees a warning above its critical limit, wherever each comes from', async () => {
@@ -117,7 +140,7 @@ describe('loadSettings', () => {
   });
 
   it('answers settings or a Failure, whatever is in the file', async () => {
-    const keys = ['intervalSeconds', 'devices', 'alerts', 'simulate', '$schema', '__proto__', 'x'];
+    const keys = ['intervalSeconds', 'devices', 'gpus', 'alerts', 'simulate', '$schema', '__proto__', 'x'];
     const almost = fc
       .dictionary(fc.constantFrom(...keys), fc.jsonValue())
       .map((value) => JSON.stringify(value));

@@ -7,6 +7,7 @@ export interface SchemaNode {
   readonly enum?: readonly unknown[] | undefined;
   readonly anyOf?: readonly unknown[] | undefined;
   readonly format?: string | undefined;
+  readonly pattern?: string | undefined;
   readonly minimum?: number | undefined;
   readonly maximum?: number | undefined;
   readonly minLength?: number | undefined;
@@ -75,17 +76,25 @@ function typeWords(type: string, node: SchemaNode): string {
       return `a number from ${minimum} to ${maximum}`;
     case 'boolean':
       return 'true, false';
+    case 'integer':
+      return `a whole number from ${minimum} to ${maximum}`;
     case 'array':
-      return `a list of 1 to ${maxItems} texts${isSchemaNode(items) && items.minLength === 1 ? ' that are not empty' : ''}`;
+      return `a list of 1 to ${maxItems} ${isSchemaNode(items) ? itemsWords(items) : 'values'}`;
     case 'object':
       return `an object with the keys ${Object.keys(node.properties ?? {}).join(', ')}`;
     case 'string':
       if (node.enum) return `one of ${node.enum.join(', ')}`;
+      if (node.pattern) return `a text of the form ${node.pattern}`;
       if (node.format === 'uri') return `an http or https address of at most ${maxLength} letters`;
       return node.minLength === 1 ? 'a text that is not empty' : 'a text';
     default:
       return type;
   }
+}
+
+function itemsWords(items: SchemaNode): string {
+  if (items.properties) return `objects with the keys ${Object.keys(items.properties).join(', ')}`;
+  return items.minLength === 1 ? 'texts that are not empty' : 'texts';
 }
 
 function isSchemaNode(value: unknown): value is SchemaNode {

@@ -69,6 +69,29 @@ const alerts = z.strictObject({
   deliver: deliver.optional().describe('Where alerts go, besides the screen.'),
 });
 
+const bytes = z.number().int().min(0).max(limits.gpuBytes);
+
+const gpu = z.strictObject({
+  name: z.string().min(1).max(limits.gpuNameLength).describe('The name of the card.'),
+  aliases: z
+    .array(z.string().min(1).max(limits.gpuNameLength))
+    .min(1)
+    .max(limits.gpuAliases)
+    .optional()
+    .describe('Other names that --gpu takes for it.'),
+  vendor: z.enum(['nvidia', 'amd']).optional().describe('Who makes it; nvidia when left out.'),
+  capacityBytes: bytes.min(1).describe('All of its memory, as NVML reports it.'),
+  capability: z
+    .string()
+    .regex(/^(\d{1,2}\.\d|gfx[0-9a-f]{3,4})$/)
+    .optional()
+    .describe('The compute capability, such as 9.0; for AMD the architecture, such as gfx942.'),
+  contextBytes: bytes
+    .optional()
+    .describe('What a process takes beside what PyTorch reserves, as you measured it.'),
+  workspaceBytes: bytes.optional().describe('The workspace of the BLAS library.'),
+});
+
 export const configSchema = z.strictObject({
   $schema: z.string().optional().describe('The address of this schema, for editors.'),
   intervalSeconds: z
@@ -102,6 +125,12 @@ export const configSchema = z.strictObject({
     .min(1)
     .optional()
     .describe('A scenario or the path of a recorded trace to show instead of real devices.'),
+  gpus: z
+    .array(gpu)
+    .min(1)
+    .max(limits.gpus)
+    .optional()
+    .describe('Cards to plan for, besides those that plimsoll knows.'),
   alerts: alerts.optional().describe('When to warn, and how.'),
 });
 

@@ -1,3 +1,4 @@
+import type { GpuEntry } from '../estimate/gpus.js';
 import { type AlertThresholds, defaultThresholds } from '../watch/alerts/alert-thresholds.js';
 import { defaultIntervals } from '../watch/sampling/intervals.js';
 
@@ -18,6 +19,8 @@ export interface Settings {
   readonly loadLinePercent: number;
   readonly nvmlLibrary?: string | undefined;
   readonly simulate?: string | undefined;
+  /** Cards to plan for, besides those that are known. */
+  readonly gpus?: readonly GpuEntry[] | undefined;
   readonly alerts: AlertThresholds;
   readonly deliver: DeliverySettings;
 }

@@ -122,7 +122,7 @@ describe.concurrent('over a longer time', () => {
   it('finds a leak in a real process', { timeout: longTest }, async () => {
     const program = 'const kept = []; setInterval(() => kept.push(Buffer.alloc(2 ** 22, 1)), 500)';
     const { stdout, exitCode } = await whileRunning(program, (pid) =>
-      command.run(['leak', '--check', '--threshold', '50', '--duration', '26', '--pid', pid]),
+      command.run(['leak', '--check', '--threshold', '50', '--duration', '40', '--pid', pid]),
     );
     expect(stdout).toMatch(/^host {2}process \d+ on .*: grows by .* LEAK$/m);
     expect(exitCode).toBe(1);

@@ -21,7 +21,7 @@ const givenBackShare = 0.5;
 /** ... or when nothing grew for this share of the time that it did. */
 const quietShare = 0.5;
 /** New conclusions are drawn this often in the time of the points. */
-const concludeSeconds = 2;
+const concludeSeconds = 1;
 
 export interface LeakDetector {
   add(seconds: number, bytes: number, limitBytes: number): void;

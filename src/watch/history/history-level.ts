@@ -105,17 +105,27 @@ export class HistoryLevel {
     into.count = stored?.count ? (stored.count[slot] ?? 0) : Number.isNaN(into.mean) ? 0 : 1;
   }
 
-  /** The caller has made room: the level is not full. */
+  /** A sample, on the finest level: one value a column, NaN where it is unknown. */
+  pushSample(seconds: number, values: readonly number[]): void {
+    if (this.length === this.#first.length) this.#grow();
+    const slot = this.#slot(this.length);
+    this.#first[slot] = seconds;
+    for (let column = 0; column < values.length; column++) {
+      const stored = this.#columns[column];
+      if (stored) stored.mean[slot] = values[column] ?? Number.NaN;
+    }
+    this.length++;
+  }
+
+  /** A bucket, on a coarser level. The caller has made room: the level is not full. */
   push(firstSeconds: number, lastSeconds: number, bands: readonly Band[]): void {
     if (this.length === this.#first.length) this.#grow();
     const slot = this.#slot(this.length);
     this.#first[slot] = firstSeconds;
     this.#last[slot] = lastSeconds;
-    // By index: this runs for every sample, and an iterator makes an object for each column.
-    for (let column = 0; column < bands.length; column++) {
+    for (const [column, band] of bands.entries()) {
       const stored = this.#columns[column];
-      const band = bands[column];
-      if (!stored || !band) continue;
+      if (!stored) continue;
       stored.min[slot] = band.min;
       stored.max[slot] = band.max;
       stored.mean[slot] = band.mean;

@@ -42,17 +42,7 @@ export class Thinning {
 
   /** One value a column, NaN where it is unknown. Times never fall. */
   add(seconds: number, values: readonly number[]): void {
-    const finest = this.#makeRoom(0);
-    for (let column = 0; column < this.#bands.length; column++) {
-      const band = this.#bands[column];
-      const value = values[column] ?? Number.NaN;
-      if (!band) continue;
-      band.min = value;
-      band.mean = value;
-      band.max = value;
-      band.count = Number.isNaN(value) ? 0 : 1;
-    }
-    finest.push(seconds, seconds, this.#bands);
+    this.#makeRoom(0).pushSample(seconds, values);
   }
 
   #makeRoom(depth: number): HistoryLevel {
