@@ -34,7 +34,36 @@ export {
   type SimulateOptions,
 } from './device/discover.js';
 export { selectDevices } from './device/select-devices.js';
+export { type QuantizationPreset, quantizationPresets } from './estimate/contract.js';
+export { type Gpu, type GpuContext, type GpuVendor, knownGpus } from './estimate/gpu-table.js';
+export { findGpu, type GpuEntry } from './estimate/gpus.js';
 export { Failure, type FailureKind } from './failure.js';
+export { homeFolder } from './files/home-folder.js';
+export { checkEnvironment } from './plan/environment/check.js';
+export { dotenvLines, shellLines } from './plan/environment/formats.js';
+export { environmentSettings } from './plan/environment/recommend.js';
+export {
+  type EnvironmentContext,
+  type EnvironmentFinding,
+  type EnvironmentMode,
+  type EnvironmentSetting,
+  environmentModes,
+  type FindingKind,
+  type MemoryBudget,
+} from './plan/environment/types.js';
+export {
+  asPython,
+  bitsAndBytesArguments,
+  type ComputeDtype,
+  type FromPretrainedArguments,
+  type QuantizationMemory,
+} from './plan/quantization/bits-and-bytes.js';
+export type { ChooseOptions, PresetChoice, PresetOption } from './plan/quantization/choice.js';
+export { choosePreset } from './plan/quantization/choose.js';
+export type { ModelWeights } from './plan/quantization/preset-bytes.js';
+export { type PresetFacts, presetFacts, type TrainingWay } from './plan/quantization/presets.js';
+export { loadQuantization, saveQuantization } from './plan/quantization/quantization-file.js';
+export type { SavedQuantization } from './plan/quantization/saved-quantization.js';
 export { type Clock, systemClock } from './time/clock.js';
 export { createVirtualClock, type VirtualClock } from './time/virtual-clock.js';
 export { formatBytes, parseBytes } from './units/bytes.js';

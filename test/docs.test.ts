@@ -3,6 +3,8 @@ import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { configVariables } from '../src/config/environment.js';
 import { defaultSettings } from '../src/config/settings.js';
+import { type Advice, environmentRules } from '../src/plan/environment/rules.js';
+import { presetFacts } from '../src/plan/quantization/presets.js';
 import { useCommand } from './cli/command.js';
 import { projectFiles, root } from './support/project-files.js';
 
@@ -58,6 +60,44 @@ describe('docs/configuration.md', () => {
       shownDefault(path),
     ]);
     expect(shown.map((cells) => cells.slice(1, 4))).toEqual(expected);
+  });
+});
+
+describe('docs/environment.md', () => {
+  it('has one row for every variable, with its values', () => {
+    const rows = page('docs/environment.md')
+      .split('\n')
+      .map((line) => line.split('|').map((cell) => cell.trim().replaceAll('`', '')))
+      .filter((cells) => /^[A-Z0-9_]+$/.test(cells[1] ?? ''));
+    const shown = (advice: Advice | undefined, cell: string | undefined): string | undefined => {
+      if (advice === undefined) return '';
+      if (advice.action === 'unset') return 'unset';
+      // A value that depends on the machine is told in words.
+      if (typeof advice.value !== 'string') return cell;
+      return advice.action === 'set' ? advice.value : `${advice.value} ?`;
+    };
+    expect(rows.map((cells) => [cells[1], cells[3], cells[4]])).toEqual(
+      environmentRules.map(({ name, production, debug }, index) => [
+        name,
+        shown(production, rows[index]?.[3]),
+        shown(debug, rows[index]?.[4]),
+      ]),
+    );
+  });
+});
+
+describe('docs/quantization.md', () => {
+  it('has one row for every preset, with its size', () => {
+    const rows = page('docs/quantization.md')
+      .split('\n')
+      .map((line) => line.split('|').map((cell) => cell.trim().replaceAll('`', '')))
+      .filter((cells) => Object.hasOwn(presetFacts, cells[1] ?? ''));
+    expect(rows.map((cells) => [cells[1], cells[2]])).toEqual(
+      Object.entries(presetFacts).map(([preset, { bytesPerParameter }]) => [
+        preset,
+        String(Number(bytesPerParameter.toFixed(4))),
+      ]),
+    );
   });
 });
 

@@ -49,6 +49,27 @@ export function mebibytesArgument(option: string): (text: string) => number {
   };
 }
 
+export function sizeArgument(option: string): (text: string) => number {
+  const next = 'It takes a size such as 24GiB, 24GB, 24g, or bytes.';
+  return (text) => {
+    const bytes = attempt(() => parseBytes(text));
+    if (bytes === undefined || bytes === 0) throw badArgument(option, text, next);
+    return bytes;
+  };
+}
+
+/** One of some words, as they are written. */
+export function oneOfArgument<Word extends string>(
+  option: string,
+  words: readonly Word[],
+): (text: string) => Word {
+  return (text) => {
+    const word = words.find((one) => one === text);
+    if (word === undefined) throw badArgument(option, text, `It takes ${words.join(', ')}.`);
+    return word;
+  };
+}
+
 export function pidArgument(option: string): (text: string) => number {
   return (text) => {
     const pid = /^\d{1,10}$/.test(text) ? Number(text) : 0;

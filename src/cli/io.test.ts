@@ -1,6 +1,6 @@
 import { EventEmitter } from 'node:events';
 import { describe, expect, it } from 'vitest';
-import { outputOf } from './io.js';
+import { outputOf, printJson } from './io.js';
 import { openProgress } from './progress.js';
 
 class FakeStream extends EventEmitter {
@@ -72,5 +72,18 @@ describe('openProgress', () => {
     progress.line('an alert');
     progress.end();
     expect(stream.written).toEqual(['an alert\n']);
+  });
+});
+
+describe('printJson', () => {
+  it('writes nothing that a terminal would act on, and the same document', () => {
+    const stream = new FakeStream();
+    const output = outputOf(stream, {});
+    const document = { evil: '\u001B[2J\u007F\u009B31m\u202E\u{E0041}\u2028 \u00E9\u{1F600}' };
+    printJson({ environment: {}, folder: '', stdout: output, stderr: output }, document);
+    const text = stream.written.join('');
+    expect(JSON.parse(text)).toEqual(document);
+    expect(text.replaceAll('\n', '')).not.toMatch(/[\p{Cc}\p{Cf}\u2028]/u);
+    expect(text).toContain('\u00E9\u{1F600}');
   });
 });

@@ -71,9 +71,20 @@ export function processIo(): CliIo {
   };
 }
 
-/** The one JSON document of `--json`. */
+/**
+ * The one JSON document of `--json`. Text from outside may be in it, and a terminal may be behind it:
+ * what a terminal could act on is escaped, which leaves the document the same.
+ */
 export function printJson(io: CliIo, document: unknown): void {
-  io.stdout.write(`${JSON.stringify(document, undefined, 2)}\n`);
+  const json = JSON.stringify(document, undefined, 2);
+  io.stdout.write(`${json.replaceAll(/[\u007f-\u009f\p{Cf}\u2028\u2029]/gu, escaped)}\n`);
+}
+
+function escaped(character: string): string {
+  return Array.from({ length: character.length }, (_, at) => {
+    const unit = character.charCodeAt(at).toString(16).padStart(4, '0');
+    return `\\u${unit}`;
+  }).join('');
 }
 
 /** How text on stdout may look: colours where a person sees them, plain letters where they must. */

@@ -1,5 +1,6 @@
 import { resolve } from 'node:path';
 import type { Settings } from '../config/settings.js';
+import { type OutputFile, openOutputFile, writeAll } from '../files/output-file.js';
 import { renderProfileHtml } from '../report/profile-html.js';
 import type { ProfileReport } from '../report/report-shape.js';
 import { profileSummary } from '../report/text/lines.js';
@@ -9,7 +10,6 @@ import type { DeviceState } from '../watch/types.js';
 import { badArgument } from './arguments.js';
 import type { CommandContext, CommandModule } from './command-module.js';
 import { type CliIo, printJson, textStyle } from './io.js';
-import { type OutputFile, openOutputFile, writeAll } from '../files/output-file.js';
 import { profileChart } from './profile-chart.js';
 import type { Progress } from './progress.js';
 import { runWatch, withStop } from './run-watch.js';

@@ -40,6 +40,11 @@ const commands: readonly CommandEntry[] = [
     summary: 'feed a recorded trace through the forecaster',
     load: async () => (await import('./replay.js')).replayCommand,
   },
+  {
+    name: 'env',
+    summary: 'which environment variables to set for a job, and why',
+    load: async () => (await import('./env.js')).envCommand,
+  },
 ];
 
 const examples = `

@@ -1,6 +1,6 @@
 import { Failure } from '../failure.js';
-import type { JsonPath } from './json-places.js';
 import { nearest } from '../units/nearest.js';
+import type { JsonPath } from './json-places.js';
 import { type Config, configJsonSchema, configSchema } from './schema.js';
 import { allowedWords, nodeAt } from './schema-node.js';
 

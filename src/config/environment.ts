@@ -1,7 +1,7 @@
 import { Failure } from '../failure.js';
+import { nearest } from '../units/nearest.js';
 import { checkConfig } from './check.js';
 import type { JsonPath } from './json-places.js';
-import { nearest } from '../units/nearest.js';
 import { type Config, configJsonSchema } from './schema.js';
 import { type SchemaLeaf, schemaLeaves, typesOf } from './schema-node.js';
 

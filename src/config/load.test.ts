@@ -140,7 +140,16 @@ describe('loadSettings', () => {
   });
 
   it('answers settings or a Failure, whatever is in the file', async () => {
-    const keys = ['intervalSeconds', 'devices', 'gpus', 'alerts', 'simulate', '$schema', '__proto__', 'x'];
+    const keys = [
+      'intervalSeconds',
+      'devices',
+      'gpus',
+      'alerts',
+      'simulate',
+      '$schema',
+      '__proto__',
+      'x',
+    ];
     const almost = fc
       .dictionary(fc.constantFrom(...keys), fc.jsonValue())
       .map((value) => JSON.stringify(value));

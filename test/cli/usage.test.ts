@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { useCommand } from './command.js';
 
 const command = useCommand();
-const names = ['devices', 'monitor', 'profile', 'oom', 'leak', 'replay'];
+const names = ['devices', 'monitor', 'profile', 'oom', 'leak', 'replay', 'env'];
 
 describe('help and version', () => {
   it('tells the version, and help on every command with an example', async () => {

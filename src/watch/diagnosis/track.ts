@@ -9,6 +9,8 @@ export type Edge = 'peaks' | 'floor';
 const leastRiseShare = 0.002;
 /** Windows tried on each level, in cells; the longest that is steady wins, so it is tried first. */
 const windowSizes = [32, 24, 16, 12] as const;
+/** What has risen by the last quarter of a window, at least, where it rises steadily. */
+const lateShare = 0.3;
 /** A level is looked at again after this share of the width of its cells. */
 const refreshShare = 1 / 2;
 /** A climb is taken for a repetition until it lasts this much longer than any before it. */
@@ -123,15 +125,20 @@ export class Track {
     return undefined;
   }
 
-  /** Cheap, and true wherever a window could rise enough: most of the time nothing does. */
+  /**
+   * Cheap, and true wherever a window could be steady: it rose enough, and most of the way before
+   * its last quarter. Most of the time nothing does.
+   */
   #mayGrow(level: number): boolean {
-    const count = this.#cells.count(level);
-    if (count < fewestPoints) return false;
+    const cells = this.#cells;
+    const count = cells.count(level);
     const which = this.#edge === 'peaks' ? 'max' : 'min';
-    const now = this.#cells.extreme(level, 0, which);
+    const now = cells.extreme(level, 0, which);
     for (let back = fewestPoints - 1; back < count; back++) {
-      const rise = now - this.#cells.extreme(level, back, which);
-      if (rise >= leastRiseShare * this.#limitBytes) return true;
+      const before = cells.extreme(level, back, which);
+      const rise = now - before;
+      if (rise < leastRiseShare * this.#limitBytes) continue;
+      if (cells.extreme(level, back >> 2, which) - before >= lateShare * rise) return true;
     }
     return false;
   }

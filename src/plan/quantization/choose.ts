@@ -1,0 +1,129 @@
+import { type QuantizationPreset, quantizationPresets } from '../../estimate/contract.js';
+import { assumedContext } from '../../estimate/gpu-table.js';
+import { Failure } from '../../failure.js';
+import type { QuantizationMemory } from './bits-and-bytes.js';
+import type { ChooseOptions, PresetChoice, PresetOption } from './choice.js';
+import { choiceReason } from './choice-reason.js';
+import { fp16Bytes, keptBytes, stateBytes } from './preset-bytes.js';
+import { presetFacts, type TrainingWay } from './presets.js';
+
+/** On a GPU the most precise first; the host is precise as well, but far slower. */
+const order: readonly QuantizationPreset[] = [
+  'fp16',
+  ...quantizationPresets.filter((preset) => presetFacts[preset].quantized),
+  'cpu',
+];
+
+/** Activations, KV cache and buffers: a share of the weights in 16 bits, where nothing is known. */
+const workingShare = { inference: 0.1, training: 0.25 };
+/** transformers takes a tenth off what it is told of quantized models, for buffers while it loads. */
+const loadingShare = 0.9;
+
+/**
+ * The most precise preset that fits, by the size of the model, the memory that is free, and whether
+ * it is for training.
+ *
+ * @example
+ * const choice = choosePreset({
+ *   parameters: 22e9, freeBytes: 24e9, hostFreeBytes: 64e9, forTraining: false,
+ * });
+ * choice.preset; // 'int4'
+ */
+export function choosePreset(options: ChooseOptions): PresetChoice {
+  checkOptions(options);
+  const alternatives = order.flatMap((preset) => optionsOf(preset, options));
+  const chosen = alternatives.find(({ fits }) => fits);
+  const { preset = 'none', training = 'none' } = chosen ?? {};
+  return {
+    preset,
+    training,
+    reason: choiceReason(chosen, alternatives, options),
+    memory: memoryFor(preset, options),
+    alternatives,
+  };
+}
+
+function optionsOf(preset: QuantizationPreset, options: ChooseOptions): PresetOption[] {
+  const ways = options.forTraining ? presetFacts[preset].training : (['none'] as const);
+  return ways.map((training) => {
+    const { gpuBytes, hostBytes } = bytesOf(preset, training, options);
+    const fits = gpuBytes <= options.freeBytes && hostBytes <= options.hostFreeBytes;
+    return { preset, training, fits, gpuBytes, hostBytes };
+  });
+}
+
+function bytesOf(
+  preset: QuantizationPreset,
+  training: TrainingWay | 'none',
+  options: ChooseOptions,
+): { gpuBytes: number; hostBytes: number } {
+  const states = stateBytes(preset, options, training);
+  const { weights } = presetFacts[preset];
+  if (weights === 'both') return splitBytes(states, options);
+  const bytes = states + workingOf(options);
+  return weights === 'gpu' ? { gpuBytes: bytes, hostBytes: 0 } : { gpuBytes: 0, hostBytes: bytes };
+}
+
+/**
+ * As many layers on the GPU as fit beside what must be there; the others wait on the host in 16
+ * bits. Where not even the first part fits, the GPU's share says so.
+ */
+function splitBytes(
+  states: number,
+  options: ChooseOptions,
+): { gpuBytes: number; hostBytes: number } {
+  const fixed = keptBytes(options) + workingOf(options);
+  const quantized = states - keptBytes(options);
+  const onGpu = Math.max(0, Math.min(quantized, options.freeBytes - fixed));
+  const left = quantized === 0 ? 0 : 1 - onGpu / quantized;
+  const hostBytes = Math.ceil((fp16Bytes(options) - keptBytes(options)) * left);
+  return { gpuBytes: fixed + onGpu, hostBytes };
+}
+
+function workingOf(options: ChooseOptions): number {
+  const { workingBytes, forTraining } = options;
+  if (workingBytes !== undefined) return workingBytes;
+  const share = forTraining ? workingShare.training : workingShare.inference;
+  return Math.ceil(assumedContext.highBytes + fp16Bytes(options) * share);
+}
+
+function memoryFor(
+  preset: QuantizationPreset | 'none',
+  options: ChooseOptions,
+): QuantizationMemory {
+  const { freeBytes, hostFreeBytes: hostBytes } = options;
+  if (preset === 'none' || presetFacts[preset].weights === 'host')
+    return { gpuBytes: [], hostBytes };
+  const room = freeBytes - workingOf(options);
+  const told = presetFacts[preset].quantized ? Math.floor(room / loadingShare) : room;
+  return { gpuBytes: [Math.min(freeBytes, told)], hostBytes };
+}
+
+/** More parameters than any model has, with sums that stay exact. */
+const mostParameters = 1e14;
+/** A pebibyte: above any machine's memory. */
+const mostBytes = 2 ** 50;
+
+function checkOptions(options: ChooseOptions): void {
+  const { parameters, keptParameters = 0, weightBytesFp16 = 0, workingBytes = 0 } = options;
+  const { freeBytes, hostFreeBytes } = options;
+  const bad = [
+    ...Object.entries({ parameters, keptParameters }).filter(outside(mostParameters)),
+    ...Object.entries({ weightBytesFp16, workingBytes, freeBytes, hostFreeBytes }).filter(
+      outside(mostBytes),
+    ),
+    ...(parameters === 0 ? [['parameters', 0] as const] : []),
+  ];
+  for (const [name, value] of bad) {
+    throw new Failure({
+      kind: 'input',
+      code: 'bad-model-size',
+      fact: `${name} cannot be ${value}.`,
+      next: 'Give sizes in bytes, and the number of parameters of the model.',
+    });
+  }
+}
+
+function outside(most: number): (entry: readonly [string, number]) => boolean {
+  return ([, value]) => !(value >= 0 && value <= most);
+}

@@ -1,0 +1,94 @@
+import { closeSync, fstatSync, mkdirSync, openSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Failure } from '../../failure.js';
+import { openOutputFile } from '../../files/output-file.js';
+import { modelKey } from './model-key.js';
+import { fromJson, type SavedQuantization, savedLimits, toJson } from './saved-quantization.js';
+
+/**
+ * Keeps how a model is to be loaded, in `quantization` below the home folder of plimsoll. What was
+ * there before is replaced as a whole, or not at all.
+ *
+ * @example
+ * saveQuantization(homeFolder(process.env), { model: 'gpt2', preset: 'int8', forTraining: false,
+ *   computeDtype: 'bfloat16', memory: { gpuBytes: [24e9], hostBytes: 0 } });
+ */
+export function saveQuantization(home: string, saved: SavedQuantization): string {
+  const text = toJson(saved);
+  const problem = fromJson(text);
+  if (typeof problem === 'string') {
+    throw new Failure({
+      kind: 'input',
+      code: 'bad-quantization',
+      fact: `This cannot be saved: ${problem}.`,
+      next: 'Correct it.',
+    });
+  }
+  const path = pathOf(home, saved.model);
+  makeFolder(join(home, 'quantization'));
+  openOutputFile(path, home).write(text);
+  return path;
+}
+
+/** What was saved for a model; undefined when nothing was. */
+export function loadQuantization(home: string, model: string): SavedQuantization | undefined {
+  const path = pathOf(home, model);
+  const text = readText(path);
+  if (text === undefined) return undefined;
+  const saved = fromJson(text);
+  if (typeof saved === 'string') throw bad(path, saved);
+  // Never one model's settings for another, however the file came to have this name.
+  if (saved.model !== model) throw bad(path, 'it is for another model');
+  return saved;
+}
+
+function pathOf(home: string, model: string): string {
+  return join(home, 'quantization', `${modelKey(model)}.json`);
+}
+
+function makeFolder(folder: string): void {
+  try {
+    mkdirSync(folder, { recursive: true });
+  } catch (error) {
+    throw new Failure({
+      kind: 'input',
+      code: 'cannot-write',
+      fact: `The folder ${folder} cannot be made (${wordsOf(error)}).`,
+      next: 'Set PLIMSOLL_HOME to a folder that can be written.',
+      cause: error,
+    });
+  }
+}
+
+function readText(path: string): string | undefined {
+  let descriptor: number | undefined;
+  try {
+    descriptor = openSync(path, 'r');
+    const stats = fstatSync(descriptor);
+    if (!stats.isFile()) throw bad(path, 'it is not a file');
+    if (stats.size > savedLimits.fileBytes) {
+      throw bad(path, `it has ${stats.size} bytes, more than ${savedLimits.fileBytes}`);
+    }
+    return new TextDecoder('utf-8', { fatal: true }).decode(readFileSync(descriptor));
+  } catch (error) {
+    if (error instanceof Failure) throw error;
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
+    throw bad(path, wordsOf(error), error);
+  } finally {
+    if (descriptor !== undefined) closeSync(descriptor);
+  }
+}
+
+function bad(path: string, why: string, cause?: unknown): Failure {
+  return new Failure({
+    kind: 'input',
+    code: 'bad-quantization-file',
+    fact: `The saved quantization ${path} cannot be used: ${why}.`,
+    next: 'Delete it, and choose anew.',
+    cause,
+  });
+}
+
+function wordsOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
