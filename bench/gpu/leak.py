@@ -19,4 +19,4 @@ try:
         time.sleep(max(0.0, due - time.time()))
 except torch.cuda.OutOfMemoryError:
     print(json.dumps({"outOfMemoryAt": time.time(), "keptBytes": len(kept) * chunk}), flush=True)
-    time.sleep(2)
+    time.sleep(5)

@@ -169,7 +169,7 @@ CASES = {
     "bloom": [
         ({}, None),
         ({"hidden_size": 96, "n_layer": 3, "n_head": 6, "vocab_size": 320}, None),
-        ({"n_embed": 48, "num_hidden_layers": 4, "num_attention_heads": 2, "tie_word_embeddings": False}, None),
+        ({"n_embed": 48, "n_layer": 3, "num_hidden_layers": 4, "num_attention_heads": 2, "tie_word_embeddings": False}, None),
         *[({"n_layer": 2, "vocab_size": 320, "num_labels": 5}, "Bloom" + kind) for kind in _GENERIC_HEADS],
     ],
     "falcon": [
@@ -224,6 +224,7 @@ CASES = {
         ({}, None),
         (_SMALL_T5, None),
         ({**_SMALL_T5, "feed_forward_proj": "gated-gelu", "num_decoder_layers": 2, "tie_word_embeddings": False}, None),
+        ({**_SMALL_T5, "is_gated_act": True, "dense_act_fn": "gelu"}, None),
         ({**_SMALL_T5, "relative_attention_num_buckets": 16}, "T5EncoderModel"),
         (_SMALL_T5, "T5Model"),
     ],

@@ -1,6 +1,7 @@
 """Writes what parameters transformers really builds, for the tests of `src/model` to hold theirs against.
 
     python python/tools/record_parameter_shapes.py > test/fixtures/parameter-shapes.json
+    npx biome check --write test/fixtures/parameter-shapes.json
     python python/tools/record_parameter_shapes.py --show "falcon 2"
 
 Models are built on the `meta` device, so none of them takes memory. A case keeps the config as a

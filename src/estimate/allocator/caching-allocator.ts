@@ -160,6 +160,12 @@ export class CachingAllocator {
     return this.#blocks.size[handle] ?? 0;
   }
 
+  /** Where a live block lies. Only the distance between two addresses means something. */
+  addressOf(handle: Handle): number {
+    if (this.#blocks.marks[handle] !== allocatedMark) refuseFree(handle);
+    return this.#blocks.address[handle] ?? 0;
+  }
+
   stats(): AllocatorStats {
     return {
       allocatedBytes: this.allocatedBytes,

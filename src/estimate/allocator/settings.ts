@@ -9,7 +9,7 @@ import { roundupIntervals, sharedSegment } from './sizes.js';
  * - `rising`: each new segment above all earlier ones; also what a PyTorch does that breaks ties by
  *   the age of the segment.
  */
-export type AddressOrder = 'driver' | 'falling' | 'rising';
+export type AddressOrder = 'driver' | 'fresh-driver' | 'falling' | 'rising';
 
 /** How the simulated allocator behaves. `defaultSettings` is PyTorch with nothing configured. */
 export interface AllocatorSettings {

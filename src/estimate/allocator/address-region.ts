@@ -1,0 +1,55 @@
+interface Hole {
+  start: number;
+  bytes: number;
+}
+
+/** One stretch of address space that the driver holds, and what of it is free. */
+export class AddressRegion {
+  readonly start: number;
+  readonly bytes: number;
+  readonly #lasting: boolean;
+  /** By address; no two touch. */
+  readonly #holes: Hole[] = [];
+
+  /** All of it is in use. `lasting`: made when the driver started, stays when it is empty. */
+  constructor(start: number, bytes: number, lasting: boolean) {
+    this.start = start;
+    this.bytes = bytes;
+    this.#lasting = lasting;
+  }
+
+  /** Nothing is in use, and it may go. */
+  get isEmpty(): boolean {
+    return !this.#lasting && this.#holes[0]?.bytes === this.bytes;
+  }
+
+  /** The start of the smallest hole that is large enough. */
+  take(bytes: number): number | undefined {
+    let best: Hole | undefined;
+    for (const hole of this.#holes) {
+      if (hole.bytes >= bytes && hole.bytes < (best?.bytes ?? Infinity)) best = hole;
+    }
+    if (best === undefined) return undefined;
+    const { start } = best;
+    best.start += bytes;
+    best.bytes -= bytes;
+    if (best.bytes === 0) this.#holes.splice(this.#holes.indexOf(best), 1);
+    return start;
+  }
+
+  /** Frees a range, and says how large the hole is that it now belongs to. */
+  give(start: number, bytes: number): number {
+    const holes = this.#holes;
+    const found = holes.findIndex((hole) => hole.start > start);
+    const place = found === -1 ? holes.length : found;
+    const before = holes[place - 1];
+    const after = holes[place];
+    const joinsBefore = before !== undefined && before.start + before.bytes === start;
+    const joinsAfter = after !== undefined && start + bytes === after.start;
+    const hole = joinsBefore ? before : { start, bytes: 0 };
+    hole.bytes += bytes + (joinsAfter ? after.bytes : 0);
+    if (joinsAfter) holes.splice(place, 1);
+    if (!joinsBefore) holes.splice(place, 0, hole);
+    return hole.bytes;
+  }
+}

@@ -1,0 +1,93 @@
+import type { Head, ModelDescription } from '../contract.js';
+import type { FamilyRules } from '../families/family.js';
+import { familyRules } from '../families/registry.js';
+import { badConfig, ConfigFields, type ConfigValues, isRecord } from './config-fields.js';
+
+/**
+ * Describes the model that a config stands for. An unknown family says so and gives no numbers.
+ *
+ * @example
+ * const model = describeConfig({ model_type: 'gpt2' }, 'config.json');
+ * model.parameters; // 124439808
+ */
+export function describeConfig(config: ConfigValues, place: string): ModelDescription {
+  const modelType = config.model_type;
+  if (typeof modelType !== 'string' || modelType === '') {
+    throw badConfig(place, 'it has no "model_type" that names the family');
+  }
+  const named = nameAndType(config);
+  const rules = familyRules.get(modelType);
+  if (rules === undefined) {
+    const note = `The family "${modelType.slice(0, 60)}" is not known, so nothing is taken from its config.`;
+    return { family: 'unknown', modelType, ...named, parameters: 'unknown', notes: [note] };
+  }
+  const { className, head, notes } = chooseClass(config, rules, place);
+  const fields = new ConfigFields(config, rules.table, place);
+  const { parameters: list, ...parts } = rules.describe(fields, className, head);
+  const parameters = list.count();
+  if (!Number.isSafeInteger(parameters)) {
+    throw badConfig(place, 'its sizes make a model of more parameters than can be counted exactly');
+  }
+  return {
+    family: rules.family,
+    modelType,
+    ...named,
+    ...parts,
+    className,
+    parameters,
+    trainableParameters: list.count(true),
+    tensors: list.groups(),
+    notes: [...notes, ...defaultNotes(fields), ...quantizationNotes(config)],
+  };
+}
+
+/** Some configs give little more than a family: then a size that was not given is worth a word. */
+function defaultNotes({ assumed }: ConfigFields): readonly string[] {
+  if (assumed.size === 0) return [];
+  const names = [...assumed].toSorted().join(', ');
+  return [`The config does not give ${names}; what transformers takes by default was taken.`];
+}
+
+interface ChosenClass {
+  readonly className: string;
+  readonly head: Head;
+  readonly notes: readonly string[];
+}
+
+/** The first class that is known among those the config names, else the one usually trained. */
+function chooseClass(config: ConfigValues, rules: FamilyRules, place: string): ChosenClass {
+  const { architectures } = config;
+  if (architectures !== undefined && architectures !== null && !Array.isArray(architectures)) {
+    throw badConfig(place, '"architectures" is not a list');
+  }
+  const named: readonly unknown[] = architectures ?? [];
+  for (const className of named) {
+    const head = typeof className === 'string' ? rules.classes.get(className) : undefined;
+    if (typeof className === 'string' && head !== undefined) return { className, head, notes: [] };
+  }
+  const [usual] = rules.classes;
+  if (usual === undefined) throw badConfig(place, 'its family has no known class');
+  const [className, head] = usual;
+  const other = named.find((value) => typeof value === 'string');
+  const notes =
+    other === undefined
+      ? []
+      : [`The class ${other.slice(0, 60)} is not known; ${className} was taken in its place.`];
+  return { className, head, notes };
+}
+
+function nameAndType(config: ConfigValues): { name?: string; dtype?: string } {
+  const { _name_or_path: name, dtype, torch_dtype: formerly } = config;
+  const type = dtype ?? formerly;
+  return {
+    ...(typeof name === 'string' && name !== '' ? { name: name.slice(0, 200) } : {}),
+    ...(typeof type === 'string' ? { dtype: type.slice(0, 40) } : {}),
+  };
+}
+
+function quantizationNotes({ quantization_config: quantization }: ConfigValues): readonly string[] {
+  if (!isRecord(quantization)) return [];
+  const method = quantization.quant_method;
+  const how = typeof method === 'string' ? ` (${method.slice(0, 40)})` : '';
+  return [`The config says that its weights are quantized${how}; parameters are those before it.`];
+}

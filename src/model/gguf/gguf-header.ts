@@ -1,0 +1,149 @@
+import { Failure } from '../../failure.js';
+import { bytesOf, ggmlTypes } from '../../units/data-types.js';
+import { ByteReader } from '../files/byte-reader.js';
+import type { ByteSource } from '../files/byte-source.js';
+import { isLfsPointer } from '../files/lfs-pointer.js';
+import { limits } from '../limits.js';
+import { elementsOf } from '../parameter-list.js';
+import type { WeightTally } from '../weight-tally.js';
+import { type GgufValue, GgufValues } from './gguf-values.js';
+
+export const ggufMagic = 'GGUF';
+
+/** A version written by a machine of the other byte order, as it reads here. */
+const otherByteOrder = 0x1000000;
+
+/** What stands in front of the tensors of a GGUF file. */
+export interface GgufHeader {
+  readonly keys: ReadonlyMap<string, GgufValue>;
+  /** The shape of the token embedding, outermost first, where the file has it. */
+  readonly embeddingShape?: readonly number[];
+}
+
+/**
+ * Reads the header of a GGUF file (version 2 or 3): its keys, and its tensors into a tally. No byte
+ * of a tensor is read; what a tensor takes follows from its type and shape, not from any label.
+ */
+export function readGgufHeader(source: ByteSource, place: string, tally: WeightTally): GgufHeader {
+  const fail = (what: string): Failure => badGguf(place, what);
+  if (isLfsPointer(source)) throw fail('it is only a Git LFS pointer (run "git lfs pull" there)');
+  const bytes = new ByteReader(source, 0, source.size, fail);
+  if (source.size < 4 || bytes.bytes(4).toString('latin1') !== ggufMagic) {
+    throw fail(`it does not begin with ${ggufMagic}`);
+  }
+  const version = bytes.u32();
+  if (version >= otherByteOrder) throw fail('it is written for big-endian machines');
+  if (version !== 2 && version !== 3) throw fail(`its version is ${version}; 2 and 3 are read`);
+  const tensors = bytes.u64('the number of tensors');
+  const keyCount = bytes.u64('the number of keys');
+  if (tensors > limits.tensors) throw fail(`it says that it has ${tensors} tensors`);
+  if (keyCount > limits.ggufKeys) throw fail(`it says that it has ${keyCount} keys`);
+  const values = new GgufValues(bytes, fail);
+  const keys = readKeys(bytes, values, keyCount, fail);
+  const found = readTensors(bytes, values, tensors, tally, fail);
+  checkSpans(found.spans, bytes.position, source.size, alignmentOf(keys, fail), fail);
+  const { embeddingShape } = found;
+  return { keys, ...(embeddingShape === undefined ? {} : { embeddingShape }) };
+}
+
+function readKeys(
+  bytes: ByteReader,
+  values: GgufValues,
+  count: number,
+  fail: (what: string) => Failure,
+): ReadonlyMap<string, GgufValue> {
+  const keys = new Map<string, GgufValue>();
+  for (let index = 0; index < count; index += 1) {
+    const key = values.name(`the name of key ${index + 1}`);
+    if (keys.has(key)) throw fail(`there are two keys "${key}"`);
+    keys.set(key, values.value(key, bytes.u32()));
+  }
+  return keys;
+}
+
+interface Span {
+  readonly name: string;
+  readonly begin: number;
+  readonly bytes: number;
+}
+
+interface FoundTensors {
+  readonly spans: readonly Span[];
+  readonly embeddingShape?: readonly number[];
+}
+
+function readTensors(
+  reader: ByteReader,
+  values: GgufValues,
+  count: number,
+  tally: WeightTally,
+  fail: (what: string) => Failure,
+): FoundTensors {
+  const spans: Span[] = [];
+  let embeddingShape: readonly number[] | undefined;
+  for (let index = 0; index < count; index += 1) {
+    const name = values.name(`the name of tensor ${index + 1}`);
+    const dimensions = reader.u32();
+    if (dimensions > limits.ggufDimensions) {
+      throw fail(
+        `tensor "${name}" has ${dimensions} dimensions; ggml allows ${limits.ggufDimensions}`,
+      );
+    }
+    const innermostFirst = Array.from({ length: dimensions }, () =>
+      reader.u64(`a size of "${name}"`),
+    );
+    const type = ggmlTypes.get(reader.u32());
+    const begin = reader.u64(`the place of "${name}"`);
+    if (type === undefined) throw fail(`tensor "${name}" has an unknown type`);
+    const shape = innermostFirst.toReversed();
+    const elements = elementsOf(shape);
+    // Blocks lie within rows, so a row must fill whole ones.
+    const rowFits = (innermostFirst[0] ?? 1) % type.elements === 0;
+    const bytes = Number.isSafeInteger(elements) && rowFits ? bytesOf(elements, type) : undefined;
+    if (bytes === undefined)
+      throw fail(`tensor "${name}" has a shape that ${type.name} cannot hold`);
+    tally.add({ name, type: type.name, shape, elements, bytes }, fail);
+    spans.push({ name, begin, bytes });
+    if (name === 'token_embd.weight') embeddingShape = shape;
+  }
+  return { spans, ...(embeddingShape === undefined ? {} : { embeddingShape }) };
+}
+
+function alignmentOf(
+  keys: ReadonlyMap<string, GgufValue>,
+  fail: (what: string) => Failure,
+): number {
+  const alignment = keys.get('general.alignment') ?? 32;
+  if (typeof alignment === 'number' && Number.isInteger(alignment) && alignment > 0)
+    return alignment;
+  throw fail('its "general.alignment" is not a number of bytes');
+}
+
+function checkSpans(
+  spans: readonly Span[],
+  headerEnd: number,
+  size: number,
+  alignment: number,
+  fail: (what: string) => Failure,
+): void {
+  const dataStart = Math.ceil(headerEnd / alignment) * alignment;
+  let at = 0;
+  for (const { name, begin, bytes } of spans.toSorted((a, b) => a.begin - b.begin)) {
+    if (begin % alignment !== 0)
+      throw fail(`tensor "${name}" does not begin at a multiple of ${alignment}`);
+    if (begin < at) throw fail(`tensor "${name}" overlaps the one before it`);
+    at = begin + bytes;
+    if (dataStart + at > size) {
+      throw fail(`tensor "${name}" ends at byte ${dataStart + at}, but the file at ${size}`);
+    }
+  }
+}
+
+export function badGguf(place: string, what: string): Failure {
+  return new Failure({
+    kind: 'input',
+    code: 'bad-gguf',
+    fact: `${place} is no GGUF file we can read: ${what}.`,
+    next: 'Check that the download is whole.',
+  });
+}

@@ -1,0 +1,46 @@
+/**
+ * What a foreign file may hold. Files come from strangers: without limits, a few bytes that claim to
+ * be a billion of something would take the memory or the time of whoever reads them.
+ */
+export const limits = {
+  /** The largest published config lists 21,841 class names twice, in under 2 MB. */
+  configBytes: 4 * 1024 * 1024,
+  /** That config has some 90,000 values; each value costs about 100 bytes once it is parsed. */
+  configValues: 250_000,
+  /** Configs nest three deep: a tower, its rotary settings, their list. */
+  configDepth: 32,
+  /** Torch itself counts many sizes in 32 bits. */
+  dimension: 2 ** 31 - 1,
+  /** The deepest transformers published have 1,000 layers. */
+  layers: 10_000,
+  /** Stages, convolutions, layers that differ: lists by layer, so no longer than the layers. */
+  listLength: 10_000,
+  /** The reference reader of safetensors refuses longer headers. */
+  safetensorsHeaderBytes: 100_000_000,
+  /** A model of 384 experts with its scales has 140,000 tensors over all its files. */
+  tensors: 200_000,
+  /** Tensor names are paths of modules; ggml allows 63 bytes, Python projects some more. */
+  nameBytes: 1024,
+  /** All names together: 200,000 of 70 characters. They are kept, to find one that is there twice. */
+  namesLength: 14_000_000,
+  /** Layers repeat, so a model has some hundred; names without numbers of their own have more. */
+  weightGroups: 50_000,
+  /** Shapes and types of what goes by one name in all layers: a few, where layers differ. */
+  alikeGroups: 1000,
+  /** Torch refuses more than 64. */
+  dimensions: 64,
+  /** The largest published models come in some 200 files. */
+  shards: 2_000,
+  /** 140,000 tensors of 100 bytes each, twice over. */
+  indexBytes: 32 * 1024 * 1024,
+  /** Files have some 50 keys; those of merged models a few hundred. */
+  ggufKeys: 10_000,
+  /** Text that is kept: names and architectures. Longer values are passed over, not loaded. */
+  ggufKeptTextBytes: 256,
+  /** Every element of every list: vocabularies of 260,000 tokens, three lists each, and merges. */
+  ggufListElements: 4_000_000,
+  /** No published file nests lists at all. */
+  ggufListDepth: 4,
+  /** By ggml's own definition. */
+  ggufDimensions: 4,
+} as const;
