@@ -7,7 +7,7 @@ import { watch } from '../../dist/watch/watch.js';
 
 const intervalSeconds = 0.1;
 /** A process settles: V8 compiles what runs often. Reported apart, since it happens once. */
-export const settleSeconds = 90;
+export const settleSeconds = 180;
 
 /** Runs both processes at once and answers shares of one core. */
 export async function measureWatching(program, { seconds, library }) {

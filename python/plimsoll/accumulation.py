@@ -7,13 +7,18 @@ watches; so the decision is taken again here, with the references the watching a
 from __future__ import annotations
 
 import torch
-from torch._prims_common import is_non_overlapping_and_dense_or_false as _dense
+import torch._prims_common as _common
+
+# Named differently across versions of PyTorch.
+_dense = (
+    getattr(_common, "is_non_overlapping_and_dense_or_false", None) or _common.is_non_overlapping_and_dense
+)
 
 # References to a tensor that nobody else holds, as counted from inside a dispatch mode: the
 # engine's buffer, the two boxed copies of the call, and the Python object; for its storage,
 # the tensor and the Python object.
 _TENSOR_REFERENCES = 4
-_STORAGE_REFERENCES = 2
+STORAGE_REFERENCES = 2
 
 
 def accumulates_in_place(args, kwargs) -> bool:
@@ -25,6 +30,6 @@ def accumulates_in_place(args, kwargs) -> bool:
         return False
     return (
         old._use_count() <= _TENSOR_REFERENCES
-        and torch._C._storage_Use_Count(old.untyped_storage()._cdata) <= _STORAGE_REFERENCES
+        and torch._C._storage_Use_Count(old.untyped_storage()._cdata) <= STORAGE_REFERENCES
         and _dense(old)
     )

@@ -18,6 +18,4 @@ class Failure(Exception):
         self.status = status
 
     def as_json(self) -> dict:
-        return {
-            "error": {"code": self.code, "fact": self.fact, "next": self.next_step, "where": self.where}
-        }
+        return {"error": {"code": self.code, "fact": self.fact, "next": self.next_step, "where": self.where}}

@@ -19,6 +19,7 @@ class Ledger:
         self.allocations: Dict[int, list] = {}
         self._strings: Dict[str, int] = {"": 0}
         self._next = 1
+        self._closed = False
 
     def intern(self, text: str) -> int:
         index = self._strings.get(text)
@@ -38,7 +39,7 @@ class Ledger:
         return ident
 
     def free(self, ident: int) -> None:
-        if ident:
+        if ident and not self._closed:
             self.events.append(["f", ident])
 
     def mark(self, phase: str) -> None:
@@ -46,6 +47,10 @@ class Ledger:
 
     def empty_cache(self) -> None:
         self.events.append(["c"])
+
+    def close(self) -> None:
+        """Ends the record: what is given up while the process winds down is no part of the run."""
+        self._closed = True
 
     def label(self, ident: int, category: str, module: str = "") -> None:
         """Says afterwards what an allocation was for, and whose it is where that is known."""

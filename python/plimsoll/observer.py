@@ -7,13 +7,15 @@ besides its outputs comes from the rules in `plimsoll.kernels`.
 from __future__ import annotations
 
 import weakref
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, Dict, Optional, Set
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import ledger as kinds
+from . import small_values
 from .accumulation import accumulates_in_place
+from .corrections import CORRECTIONS
 from .kernels.registry import Launch, rule_for
 from .ledger import Ledger
 from .scalars import Scalars
@@ -28,9 +30,12 @@ class Observer(TorchDispatchMode):
         self.ledger = ledger
         self.gpu = gpu
         self.category = kinds.WEIGHT
-        self.in_backward = False
+        # Above zero while a number is being assigned into a tensor.
+        self.numbers_on_host = 0
         self.current_module = current_module
         self.scalars = Scalars()
+        # What a person should know about how the figures came about.
+        self.notes: Set[str] = set()
         # Workspaces stay for good, one per thread that launches: forward's and backward's.
         self.workspaces: Dict[Any, int] = {}
         self._live: Dict[int, Any] = {}
@@ -38,8 +43,14 @@ class Observer(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
+        building = self.category == kinds.WEIGHT
+        if building:
+            value = small_values.read(func, args, kwargs)
+            if value is not None:
+                return value
         if func in self.scalars.answers:
-            return self.scalars.answer(func, args)
+            known = small_values.value_of(args[0]) if building else None
+            return self.scalars.answer(func, args) if known is None else known.item()
         if func is _ADD and accumulates_in_place(args, kwargs):
             return torch.ops.aten.add_.Tensor(args[0], args[1])
         rule = self._rule(func)
@@ -49,10 +60,13 @@ class Observer(TorchDispatchMode):
                 result = func.decompose(*args, **kwargs)
             if result is not NotImplemented:
                 return result
-        result = func(*args, **kwargs)
+        correct = CORRECTIONS.get(func)
+        result = func(*args, **kwargs) if correct is None else correct(func, args, kwargs)
         if func is not _DETACH:
             self._record(func, rule, args, kwargs, result)
-        self.scalars.notice(func, result)
+        self.scalars.notice(func, args, result)
+        if building:
+            small_values.follow(func, args, kwargs, result)
         return result
 
     def _rule(self, func) -> Optional[Callable]:
@@ -64,7 +78,7 @@ class Observer(TorchDispatchMode):
 
     def _record(self, func, rule, args, kwargs, result) -> None:
         fresh = {}
-        outputs = result if isinstance(result, (tuple, list)) else (result,)
+        outputs = _flat(result) if isinstance(result, (tuple, list)) else (result,)
         for index, output in enumerate(outputs):
             if isinstance(output, torch.Tensor) and output.device.type == "meta":
                 storage = output.untyped_storage()
@@ -82,21 +96,35 @@ class Observer(TorchDispatchMode):
         key = storage._cdata
         if key in self._live:
             return self._live[key][0]
-        ident = self.ledger.allocate(
-            storage.nbytes(), op, self.current_module(), category or self.category
-        )
+        ident = self.ledger.allocate(storage.nbytes(), op, self.current_module(), category or self.category)
 
         def died(_reference, key=key, ident=ident):
             self._live.pop(key, None)
+            self.scalars.forget(key)
             self.ledger.free(ident)
 
         self._live[key] = (ident, weakref.ref(storage, died))
         return ident
 
+    def ignore(self, storage) -> None:
+        """Leaves a storage out of the record: on CUDA it would not be the device's."""
+        key = storage._cdata
+        self._live[key] = (0, weakref.ref(storage, lambda _: self._live.pop(key, None)))
+
     def ident_of(self, tensor) -> int:
         """The allocation a tensor lives in, or 0 when it is not one of the device's."""
         entry = self._live.get(tensor.untyped_storage()._cdata)
         return entry[0] if entry else 0
+
+
+def _flat(results) -> list:
+    flat = []
+    for result in results:
+        if isinstance(result, (tuple, list)):
+            flat.extend(result)
+        else:
+            flat.append(result)
+    return flat
 
 
 def _is_composite(func) -> bool:

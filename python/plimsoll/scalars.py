@@ -1,36 +1,122 @@
 """Answers for code that asks a tensor for its value, which a meta tensor does not have.
 
-Models ask to find out about special cases (is anything padded, is a sequence packed). The
-answer is always the plain case: `all()` holds, `any()` does not, and a number is zero.
+Tensors made of one value (masks of ones, fills) are followed through the ops that models use
+to look at them, so those answers are exact. For all else the plain case is assumed: `all()`
+holds, `any()` does not, and a number is zero.
 """
 
 from __future__ import annotations
 
-import weakref
+from typing import Any, Dict
 
 import torch
 
 _ATEN = torch.ops.aten
-_TRUE_MAKERS = {_ATEN.all.default, _ATEN.all.dim, _ATEN.all.dims}
+_SAME = {
+    _ATEN.view.default,
+    _ATEN._unsafe_view.default,
+    _ATEN.expand.default,
+    _ATEN.slice.Tensor,
+    _ATEN.select.int,
+    _ATEN.unsqueeze.default,
+    _ATEN.squeeze.dim,
+    _ATEN._to_copy.default,
+    _ATEN.clone.default,
+    _ATEN.detach.default,
+    _ATEN.index.Tensor,
+    _ATEN.transpose.int,
+    _ATEN.permute.default,
+    _ATEN.alias.default,
+}
+_REDUCE = {
+    _ATEN.max.default,
+    _ATEN.min.default,
+    _ATEN.mean.default,
+    _ATEN.all.default,
+    _ATEN.any.default,
+    _ATEN.amax.default,
+    _ATEN.amin.default,
+}
+_COMPARE = {
+    _ATEN.eq.Scalar: lambda a, b: a == b,
+    _ATEN.ne.Scalar: lambda a, b: a != b,
+    _ATEN.lt.Scalar: lambda a, b: a < b,
+    _ATEN.le.Scalar: lambda a, b: a <= b,
+    _ATEN.gt.Scalar: lambda a, b: a > b,
+    _ATEN.ge.Scalar: lambda a, b: a >= b,
+}
+_FILLS = {
+    _ATEN.ones.default: 1,
+    _ATEN.ones_like.default: 1,
+    _ATEN.new_ones.default: 1,
+    _ATEN.zeros.default: 0,
+    _ATEN.zeros_like.default: 0,
+    _ATEN.new_zeros.default: 0,
+}
+_FULLS = {_ATEN.full.default, _ATEN.full_like.default, _ATEN.new_full.default}
+_UNKNOWN = object()
 
 
 class Scalars:
     answers = {_ATEN._local_scalar_dense.default, _ATEN.equal.default, _ATEN.is_nonzero.default}
+    _makers = {
+        *_FILLS,
+        *_FULLS,
+        *_REDUCE,
+        *_COMPARE,
+        _ATEN.sum.default,
+        _ATEN.logical_not.default,
+        _ATEN.bitwise_not.default,
+        _ATEN.scalar_tensor.default,
+    } | (_SAME - {_ATEN.detach.default})
 
     def __init__(self) -> None:
-        self._true = weakref.WeakSet()
+        self._values: Dict[int, Any] = {}
 
-    def notice(self, func, result) -> None:
-        if func in _TRUE_MAKERS:
-            self._true.add(result)
+    def notice(self, func, args, result) -> None:
+        if func in self._makers:
+            value = self._value(func, args)
+            if value is not _UNKNOWN:
+                self._values[result.untyped_storage()._cdata] = value
+        elif self._values and func._schema.is_mutable and args and isinstance(args[0], torch.Tensor):
+            self._values.pop(args[0].untyped_storage()._cdata, None)
 
-    def answer(self, func, args):
+    def forget(self, storage_key: int) -> None:
+        self._values.pop(storage_key, None)
+
+    def _known(self, tensor) -> Any:
+        return self._values.get(tensor.untyped_storage()._cdata, _UNKNOWN)
+
+    def _value(self, func, args) -> Any:
+        if func in _FILLS:
+            return _FILLS[func]
+        if func in _FULLS:
+            return args[-1] if isinstance(args[-1], (int, float, bool)) else _UNKNOWN
+        if func is _ATEN.scalar_tensor.default:
+            return args[0]
+        known = self._known(args[0])
+        if func is _ATEN.all.default and known is _UNKNOWN:
+            return True
+        if func is _ATEN.any.default and known is _UNKNOWN:
+            return False
+        if known is _UNKNOWN or func in _SAME:
+            return known
+        if func is _ATEN.sum.default:
+            return known * args[0].numel()
+        if func in _COMPARE:
+            return _COMPARE[func](known, args[1])
+        if func in _REDUCE:
+            return known
+        return not known if args[0].dtype == torch.bool else ~known
+
+    def answer(self, func, args) -> Any:
         if func is _ATEN.equal.default:
             return True
         tensor = args[0]
         if tensor.device.type != "meta":
             return func(*args)
-        holds = tensor in self._true
+        known = self._known(tensor)
+        value = 0 if known is _UNKNOWN else known
         if tensor.dtype == torch.bool or func is _ATEN.is_nonzero.default:
-            return holds
-        return 0.0 if tensor.dtype.is_floating_point else 0
+            return bool(value)
+        return float(value) if tensor.dtype.is_floating_point else int(value)

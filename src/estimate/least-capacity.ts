@@ -31,7 +31,8 @@ export interface LeastCapacity {
 const mostReplays = 2000;
 
 /**
- * Finds how small a cap may be.
+ * Finds how small a cap may be. With `safeOnly` the search ends at the first cap that fails, which
+ * is sooner, and tells nothing about `luckyBytes`.
  *
  * @example
  * const { safeBytes } = leastCapacity(stream, { expandableSegments: true });
@@ -40,6 +41,7 @@ const mostReplays = 2000;
 export function leastCapacity(
   stream: EventStream,
   settings: Partial<Omit<AllocatorSettings, 'allowedBytes' | 'deviceBytes'>> = {},
+  { safeOnly = false }: { readonly safeOnly?: boolean } = {},
 ): LeastCapacity {
   const threshold = settings.garbageCollectionThreshold ?? 0;
   const collects = threshold > 0;
@@ -62,6 +64,7 @@ export function leastCapacity(
     const lowest = collects ? cap : allocator.memory.mostGrantedBytes;
     if (outOfMemory === undefined) luckyBytes = lowest;
     else failed = true;
+    if (failed && safeOnly) break;
     if (!failed) safeBytes = lowest;
     cap = lowest - stepBytes;
   }

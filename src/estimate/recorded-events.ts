@@ -23,15 +23,15 @@ const largestText = 256 * MiB;
  * (fp32); under autocast to bf16, where other kernels are loaded, anything from 6 to 28 MiB explains
  * the recorded peak. It only moves which of two equally good blocks is taken.
  */
-const cublasAddresses = [8 * MiB, 64 * MiB] as const;
+export const cublasAddresses = [8 * MiB, 64 * MiB] as const;
 /** On Hopper; it stays allocated to the end, unlike a tensor of the same size. */
-const cublasWorkspace = 32 * MiB;
+export const cublasWorkspace = 32 * MiB;
 
 /**
  * Reads a recorded run: `{id, peak_allocated, peak_reserved, events}`, where an event is
  * `["alloc", id, bytes, ...]`, `["free", id]`, `["segment_alloc"|"segment_free", bytes]`,
- * `["oom", bytes]` or `["mark", phase]`. A free with id 0 belongs to something from before the recording and is left
- * out. At the mark `ready` the cache had been emptied and the peaks reset.
+ * `["oom", bytes]` or `["mark", phase]`. A free with id 0 belongs to something from before the
+ * recording and is left out. At the mark `ready` the cache had been emptied and the peaks reset.
  */
 export function parseRecordedRun(text: string): RecordedRun {
   if (text.length > largestText) refuse('it is longer than 256 MiB');

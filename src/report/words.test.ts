@@ -50,6 +50,7 @@ describe('forecastWords', () => {
       lowSeconds: 'unknown',
       highSeconds: 'unknown',
     });
+    expect(etaWords({ ...forecast, etaSeconds: 0 })).toBe('less than a second');
     expect(etaWords(forecast)).toBe('45 s');
   });
 

@@ -38,11 +38,15 @@ export function intervalWords(low: Known<number> | 'never', high: Known<number> 
   return `${formatSeconds(low)} to ${formatSeconds(high)}`;
 }
 
-/** The expected time and its bounds: `45 s (30 to 70 s)`; undefined when no end is seen. */
+/**
+ * The expected time and its bounds: `45 s (30 to 70 s)`, or `less than a second`; undefined when no
+ * end is seen.
+ */
 export function etaWords(
   forecast: Pick<Forecast, 'etaSeconds' | 'lowSeconds' | 'highSeconds'>,
 ): string | undefined {
   if (typeof forecast.etaSeconds !== 'number') return undefined;
+  if (forecast.etaSeconds < 1) return 'less than a second';
   const bounds = intervalWords(forecast.lowSeconds, forecast.highSeconds);
   const eta = formatSeconds(forecast.etaSeconds);
   return bounds === '' ? eta : `${eta} (${bounds})`;

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import List, Optional, Sequence, Tuple
 
+import torch
+
 from .registry import Launch, rule
 
 _THREADS = 512
@@ -69,7 +71,9 @@ class Shape:
         return total
 
 
-def buffer_sizes(gpu, shape: Shape, element: int, accumulator: int, input_vector: int = 4, offset: int = 0) -> Optional[Tuple[int, int]]:
+def buffer_sizes(
+    gpu, shape: Shape, accumulator: int, input_vector: int = 4, offset: int = 0
+) -> Optional[Tuple[int, int]]:
     """The bytes of the buffer between blocks and of its semaphores, or None when none is needed."""
     outputs, per_output = shape.outputs, shape.inputs_per_output
     on_fastest = True
@@ -140,19 +144,52 @@ def reduce_over(launch: Launch, tensor, dims, accumulator: int, input_vector: in
         reduced = [i in chosen for i in range(rank)]
     if tensor.numel() == 0:
         return
-    shape = Shape(tensor.shape, tensor.stride(), reduced)
-    sizes = buffer_sizes(launch.gpu, shape, tensor.element_size(), accumulator, input_vector, tensor.storage_offset())
-    if sizes is not None:
-        launch.scratch(*sizes)
+    sizes, parts = list(tensor.shape), [list(tensor.shape)]
+    if tensor.numel() * tensor.element_size() > _INT32_BYTES:
+        parts = _halved(sizes, tensor.stride(), tensor.element_size())
+    # Half precision cannot collect the parts of a split sum in its output.
+    collects = len(parts) > 1 and tensor.element_size() == 2 and launch.outputs[0].element_size() == 2
+    whole = launch.take(launch.outputs[0].numel() * accumulator) if collects else 0
+    for part in parts:
+        shape = Shape(part, tensor.stride(), reduced)
+        buffers = buffer_sizes(launch.gpu, shape, accumulator, input_vector, tensor.storage_offset())
+        if buffers is not None:
+            launch.scratch(*buffers)
+    launch.give(whole)
+
+
+def _halved(sizes: List[int], strides: Sequence[int], element: int) -> List[List[int]]:
+    """Splits along the widest dimension until every part can be addressed with 32 bits."""
+    extents = [(n - 1) * s * element for n, s in zip(sizes, strides)]
+    if sum(extents) + element <= _INT32_BYTES:
+        return [sizes]
+    widest = extents.index(max(extents))
+    first, second = list(sizes), list(sizes)
+    first[widest] = sizes[widest] // 2
+    second[widest] = sizes[widest] - first[widest]
+    return _halved(first, strides, element) + _halved(second, strides, element)
 
 
 def _accumulator_size(dtype) -> int:
     return {2: 4}.get(dtype.itemsize, dtype.itemsize)
 
 
-@rule("aten.sum", "aten.mean", "aten.nansum")
+@rule("aten.sum", "aten.mean", "aten.nansum", "aten.prod")
 def sums(launch: Launch) -> None:
     launch.place_all()
-    tensor = launch.args[0]
+    tensor, result = launch.args[0], launch.outputs[0]
     dims = launch.argument(1, "dim") if "dim" in str(launch.func) else None
-    reduce_over(launch, tensor, dims, _accumulator_size(launch.outputs[0].dtype))
+    copy = 0
+    if tensor.dtype != result.dtype and not (tensor.dtype.itemsize == 2 and result.dtype.itemsize == 4):
+        # Only half precision is summed into float32 as it is read; all else is converted first.
+        copy = launch.take(tensor.numel() * result.element_size())
+        tensor = torch.empty_strided(tensor.shape, tensor.stride(), dtype=result.dtype, device="meta")
+    reduce_over(launch, tensor, dims, _accumulator_size(result.dtype))
+    launch.give(copy)
+
+
+@rule("aten.linalg_vector_norm", "aten.norm")
+def norms(launch: Launch) -> None:
+    launch.place_all()
+    dims = launch.argument(2, "dim")
+    reduce_over(launch, launch.args[0], dims, _accumulator_size(launch.outputs[0].dtype))

@@ -5,10 +5,12 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, Callable, Dict, Optional
 
+import torch
+
 from .. import ledger as kinds
 
 _RULES: Dict[str, Callable] = {}
-_FAMILIES = ("blas", "reductions")
+_FAMILIES = ("attention", "blas", "convolution", "norms", "pointwise", "recurrent", "reductions", "sorting")
 
 
 def rule(*names: str) -> Callable[[Callable], Callable]:
@@ -23,9 +25,8 @@ def rule(*names: str) -> Callable[[Callable], Callable]:
 
 
 def rule_for(name: str) -> Optional[Callable]:
-    if not _RULES:
-        for family in _FAMILIES:
-            import_module("." + family, __package__)
+    for family in _FAMILIES:
+        import_module("." + family, __package__)
     return _RULES.get(name) or _RULES.get(name.rsplit(".", 1)[0])
 
 
@@ -54,6 +55,12 @@ class Launch:
         if storage is not None:
             self.observer.adopt(storage, self._name)
 
+    def skip(self, index: int) -> None:
+        """Says that the output with this index lies in host memory on CUDA."""
+        storage = self._fresh.pop(index, None)
+        if storage is not None:
+            self.observer.ignore(storage)
+
     def place_all(self) -> None:
         for index in sorted(self._fresh):
             self.place(index)
@@ -67,13 +74,16 @@ class Launch:
         for ident in idents:
             self.observer.ledger.free(ident)
 
-    def scratch(self, *sizes: int) -> None:
+    def scratch(self, *sizes: int, category: str = kinds.TEMPORARY) -> None:
         """Asks for buffers one after another and gives them back in the opposite order."""
-        taken = [self.take(size) for size in sizes]
+        taken = [self.take(size, category) for size in sizes]
         self.give(*reversed(taken))
 
     def workspace(self, name: str, size: int) -> None:
-        """Asks once for what a library handle keeps; each autograd thread has its own."""
-        key = (name, self.observer.in_backward)
+        """Asks once for what a library handle keeps; autograd's thread has a handle of its own."""
+        key = (name, torch._C._current_graph_task_id() != -1)
         if key not in self.observer.workspaces:
             self.observer.workspaces[key] = self.take(size, kinds.WORKSPACE)
+
+    def note(self, text: str) -> None:
+        self.observer.notes.add(text)

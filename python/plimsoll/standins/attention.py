@@ -13,15 +13,21 @@ _CUDNN_HEAD, _CUDNN_STEP = 256, 8
 _EFFICIENT_MASK_STEP = 8
 
 
-def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, enable_gqa=False):
+def attention(
+    query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, enable_gqa=False
+):
     """Takes the place of `aten::scaled_dot_product_attention`."""
     kernel = choose(query, key, value, attn_mask, enable_gqa)
     mask = _as_bias(attn_mask, query.dtype)
     if kernel == "cudnn":
         grad = _needs_grad(query, key, value)
-        return _ATEN._scaled_dot_product_cudnn_attention(
+        results = _ATEN._scaled_dot_product_cudnn_attention(
             query, key, value, mask, grad, dropout_p, is_causal, False, scale=scale
-        )[0]
+        )
+        out, sums, *_, seed, offset, _ = results
+        # C++ lets go of the row sums first, then of the dropout state.
+        del results, sums, seed, offset, _
+        return out
     if kernel == "flash":
         return _flash(query, key, value, dropout_p, is_causal, scale)
     if kernel == "efficient":
@@ -41,7 +47,7 @@ def choose(query, key, value, mask, enable_gqa: bool) -> str:
     grouped = not (query.shape[1] == key.shape[1] == value.shape[1])
     if grouped and not enable_gqa:
         return "math"
-    if any(t.stride(-1) != 1 for t in (query, key, value)):
+    if any(t.stride(-1) != 1 for t in (query, key, value, *([] if mask is None else [mask]))):
         return "math"
     mask_learns = mask is not None and mask.requires_grad and torch.is_grad_enabled()
     if query.dtype in _LOW_PRECISION:
@@ -92,32 +98,32 @@ def _flash(query, key, value, dropout_p, is_causal, scale):
 
 
 def _math(query, key, value, mask, dropout_p, is_causal, scale, enable_gqa):
-    """Plain products and a softmax; the temporaries are dropped in the order C++ drops them."""
+    """Plain products and a softmax; temporaries are dropped in the order C++ drops them."""
     dtype = query.dtype
     if dtype in _LOW_PRECISION:
         query, key, value = query.float(), key.float(), value.float()
-        if mask is not None and mask.dtype != query.dtype and not mask.requires_grad:
-            pass
     factor = math.sqrt(scale if scale is not None else 1 / math.sqrt(query.shape[-1]))
-    query = query * factor
+    scaled = query * factor
     if is_causal:
         ones = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool, device=query.device)
         lower = ones.tril()
         del ones
         mask = _as_bias(lower, query.dtype)
         del lower
+    keys, values = key, value
     if enable_gqa:
-        key = key.repeat_interleave(query.shape[-3] // key.shape[-3], dim=-3)
-        value = value.repeat_interleave(query.shape[-3] // value.shape[-3], dim=-3)
-    transposed = key.transpose(-2, -1) * factor
-    scores = torch.matmul(query, transposed)
+        keys = key.repeat_interleave(query.shape[-3] // key.shape[-3], dim=-3)
+        values = value.repeat_interleave(query.shape[-3] // value.shape[-3], dim=-3)
+    scores = torch.matmul(scaled, keys.transpose(-2, -1) * factor)
     if mask is not None:
         scores.add_(mask)
     weights = torch._safe_softmax(scores, -1)
     del scores
     if dropout_p > 0:
         weights = torch.dropout(weights, dropout_p, True)
+    # The weights are returned too, in the caller's type, and dropped by the caller.
     copied = weights.to(dtype)
-    result = torch.matmul(weights, value).to(dtype)
-    del copied
+    product = torch.matmul(weights, values)
+    result = product.to(dtype)
+    del product, weights, keys, values, mask, scaled, value, key, query, copied
     return result

@@ -7,31 +7,52 @@ a backend nobody uses here, which is switched on and off with CUDA's own autocas
 from __future__ import annotations
 
 import functools
-from typing import Any, Dict
+from typing import Any, Dict, List
 
 import torch
 
 _ATEN = torch.ops.aten
 _KEY = torch._C.DispatchKey.AutocastPrivateUse1
 
-LOWER = """_convolution _convolution.deprecated conv1d conv2d conv3d conv_tbc conv_transpose1d
-conv_transpose2d.input conv_transpose3d.input convolution prelu addmm addmv addr matmul einsum mm mv
-linalg_vecdot linear addbmm baddbmm bmm chain_matmul linalg_multi_dot lstm_cell gru_cell rnn_tanh_cell
-rnn_relu_cell scaled_dot_product_attention""".split()
-FLOAT = """acos asin cosh erfinv exp expm1 log log10 log2 log1p reciprocal rsqrt sinh tan pow.Tensor_Scalar
-pow.Tensor_Tensor pow.Scalar softplus layer_norm native_layer_norm group_norm frobenius_norm.dim
-nuclear_norm nuclear_norm.dim cosine_similarity poisson_nll_loss cosine_embedding_loss nll_loss nll_loss2d
-hinge_embedding_loss kl_div l1_loss smooth_l1_loss huber_loss mse_loss margin_ranking_loss
-multilabel_margin_loss soft_margin_loss triplet_margin_loss multi_margin_loss
-binary_cross_entropy_with_logits dist pdist cdist renorm logsumexp upsample_nearest1d
-_upsample_nearest_exact1d upsample_nearest2d _upsample_nearest_exact2d upsample_nearest3d
-_upsample_nearest_exact3d upsample_linear1d upsample_bilinear2d _upsample_bilinear2d_aa
-upsample_trilinear3d upsample_bicubic2d _upsample_bicubic2d_aa""".split()
+
+def _names(text: str) -> List[str]:
+    return text.split()
+
+
+# PyTorch's lists for CUDA (autocast_mode.h): what runs in the lower type, what stays in float32.
+LOWER = _names(
+    """
+    _convolution _convolution.deprecated conv1d conv2d conv3d conv_tbc conv_transpose1d
+    conv_transpose2d.input conv_transpose3d.input convolution prelu addmm addmv addr matmul einsum mm mv
+    linalg_vecdot linear addbmm baddbmm bmm chain_matmul linalg_multi_dot lstm_cell gru_cell rnn_tanh_cell
+    rnn_relu_cell scaled_dot_product_attention
+    """
+)
+FLOAT = _names(
+    """
+    acos asin cosh erfinv exp expm1 log log10 log2 log1p reciprocal rsqrt sinh tan pow.Tensor_Scalar
+    pow.Tensor_Tensor pow.Scalar softplus layer_norm native_layer_norm group_norm frobenius_norm.dim
+    nuclear_norm nuclear_norm.dim cosine_similarity poisson_nll_loss cosine_embedding_loss nll_loss
+    nll_loss2d hinge_embedding_loss kl_div l1_loss smooth_l1_loss huber_loss mse_loss margin_ranking_loss
+    multilabel_margin_loss soft_margin_loss triplet_margin_loss multi_margin_loss
+    binary_cross_entropy_with_logits dist pdist cdist renorm logsumexp upsample_nearest1d
+    _upsample_nearest_exact1d upsample_nearest2d _upsample_nearest_exact2d upsample_nearest3d
+    _upsample_nearest_exact3d upsample_linear1d upsample_bilinear2d _upsample_bilinear2d_aa
+    upsample_trilinear3d upsample_bicubic2d _upsample_bicubic2d_aa
+    """
+)
 # These take an output dtype, which autocast fills in instead of casting the input.
-FLOAT_OUTPUT = """prod prod.dim_int softmax.int log_softmax.int cumprod cumsum linalg_vector_norm
-linalg_matrix_norm linalg_matrix_norm.str_ord sum sum.dim_IntList""".split()
-PROMOTE = """addcdiv addcmul atan2 bilinear cross dot vdot grid_sampler index_put tensordot scatter_add
-cat stack""".split()
+FLOAT_OUTPUT = _names(
+    """
+    prod prod.dim_int softmax.int log_softmax.int cumprod cumsum linalg_vector_norm linalg_matrix_norm
+    linalg_matrix_norm.str_ord sum sum.dim_IntList
+    """
+)
+PROMOTE = _names(
+    """
+    addcdiv addcmul atan2 bilinear cross dot vdot grid_sampler index_put tensordot scatter_add cat stack
+    """
+)
 
 
 class Autocast:
@@ -39,6 +60,8 @@ class Autocast:
 
     def __init__(self) -> None:
         self._cache: Dict[int, Any] = {}
+        self._fallback = torch.library.Library("_", "IMPL")
+        self._fallback.fallback(torch.library.fallthrough_kernel, _KEY.name)
         self._library = torch.library.Library("aten", "IMPL")
         for names, cast in (
             (LOWER, self._lower),
@@ -53,6 +76,7 @@ class Autocast:
     def close(self) -> None:
         self._switch(False)
         self._library._destroy()
+        self._fallback._destroy()
 
     def refresh(self) -> None:
         """Follows CUDA's autocast state; called whenever that may have changed."""
@@ -77,6 +101,7 @@ class Autocast:
                 and value.is_leaf
                 and not value._is_view()
                 and torch.is_autocast_cache_enabled()
+                and torch.is_grad_enabled()
                 and value.dtype == torch.float32
                 and dtype == torch.get_autocast_dtype("cuda")
             )
@@ -90,15 +115,17 @@ class Autocast:
             return type(value)(self._cast(v, dtype) for v in value)
         return value
 
+    def _call(self, op, dtype, args, kwargs):
+        """Casts the arguments from the last to the first, as the C++ call evaluates them."""
+        named = {k: self._cast(v, dtype) for k, v in reversed(list(kwargs.items()))}
+        placed = [self._cast(a, dtype) for a in reversed(args)]
+        return op(*reversed(placed), **named)
+
     def _lower(self, op, *args, **kwargs):
-        dtype = torch.get_autocast_dtype("cuda")
-        return op(*(self._cast(a, dtype) for a in args), **{k: self._cast(v, dtype) for k, v in kwargs.items()})
+        return self._call(op, torch.get_autocast_dtype("cuda"), args, kwargs)
 
     def _float(self, op, *args, **kwargs):
-        return op(
-            *(self._cast(a, torch.float32) for a in args),
-            **{k: self._cast(v, torch.float32) for k, v in kwargs.items()},
-        )
+        return self._call(op, torch.float32, args, kwargs)
 
     def _float_output(self, op, *args, **kwargs):
         if _low(args[0]) and kwargs.get("dtype") is None and not _names_dtype(op, args):
@@ -110,7 +137,7 @@ class Autocast:
         for value in _tensors(args):
             if value.dtype == torch.float32:
                 widest = torch.float32
-        return op(*(self._cast(a, widest) for a in args), **kwargs)
+        return self._call(op, widest, args, kwargs)
 
 
 def _overload(name: str):
@@ -123,11 +150,8 @@ def _excluded(function):
     """Runs a rule with autocast off, so that what it calls is not cast again."""
 
     def kernel(*args, **kwargs):
-        guard = torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(_KEY))
-        try:
+        with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(_KEY)):
             return function(*args, **kwargs)
-        finally:
-            del guard
 
     return kernel
 

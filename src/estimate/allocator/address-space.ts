@@ -1,5 +1,5 @@
-import type { AddressOrder } from './settings.js';
 import { DriverAddresses } from './driver-addresses.js';
+import type { AddressOrder } from './settings.js';
 
 /** Where segments lie. Only the order of addresses matters, not where zero is. */
 export interface AddressSpace {
@@ -9,14 +9,9 @@ export interface AddressSpace {
 }
 
 export function addressSpaceFor(order: AddressOrder): AddressSpace {
-  switch (order) {
-    case 'driver':
-      return new DriverAddresses('after-kernels');
-    case 'fresh-driver':
-      return new DriverAddresses('fresh');
-    default:
-      return new StraightAddresses(order === 'falling' ? -1 : 1);
-  }
+  if (order === 'driver') return new DriverAddresses('after-kernels');
+  if (order === 'fresh-driver') return new DriverAddresses('fresh');
+  return new StraightAddresses(order === 'falling' ? -1 : 1);
 }
 
 /** Addresses are never used again: each new range lies beyond all earlier ones. */

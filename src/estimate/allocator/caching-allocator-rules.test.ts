@@ -37,6 +37,7 @@ function filled(steps: number): number[] {
 
 const settings: fc.Arbitrary<AllocatorSettings> = fc.record({
   addresses: fc.constantFrom('falling' as const, 'rising' as const),
+  largeSegmentBytes: fc.constantFrom(20 * MiB, 12 * MiB),
   maxSplitBytes: fc.constantFrom('unlimited' as const, 20 * MiB, 50 * MiB),
   maxNonSplitRoundingBytes: fc.constantFrom(20 * MiB, 40 * MiB),
   roundupDivisions: fc.constantFrom([], filled(4), filled(1)),

@@ -20,6 +20,17 @@ describe('createAllocator', () => {
     expect(allocator.stats()).toMatchObject({ reservedBytes: 34 * MiB, segments: 3 });
   });
 
+  it('shares segments of another size, and maps pages of it, when told to', () => {
+    const reserved = (expandableSegments: boolean) => {
+      const allocator = createAllocator({ largeSegmentBytes: 12 * MiB, expandableSegments });
+      for (const size of [9, 2, 5]) allocator.malloc(size * MiB);
+      allocator.malloc(13 * MiB);
+      return allocator.stats().reservedBytes / MiB;
+    };
+    expect(reserved(false)).toBe(12 + 12 + 14);
+    expect(reserved(true)).toBe(36);
+  });
+
   it('counts what it does not split off as allocated', () => {
     const allocator = createAllocator();
     allocator.malloc(11 * MiB);

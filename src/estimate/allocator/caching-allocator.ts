@@ -59,7 +59,7 @@ export class CachingAllocator {
     this.memory = new DeviceMemory(settings);
     this.#addresses = addressSpaceFor(settings.addresses);
     const parts = { blocks: this.#blocks, pools: this.#pools, memory: this.memory };
-    this.#expandable = new ExpandableSegments(parts, settings.deviceTotalBytes);
+    this.#expandable = new ExpandableSegments(parts, settings);
     this.#release = new Release(parts, this.#addresses, this.#expandable);
   }
 
@@ -255,7 +255,7 @@ export class CachingAllocator {
   }
 
   #addSegment(set: number, size: number): number {
-    const bytes = segmentSizeFor(size);
+    const bytes = segmentSizeFor(size, this.#settings.largeSegmentBytes);
     if (!this.memory.allows(bytes)) return none;
     if (this.#settings.expandableSegments) return this.#expandable.allocate(set, size);
     if (!this.memory.take(bytes)) return none;
@@ -268,7 +268,7 @@ export class CachingAllocator {
     return {
       kind: 'out-of-memory',
       askedBytes,
-      segmentBytes: segmentSizeFor(size),
+      segmentBytes: segmentSizeFor(size, this.#settings.largeSegmentBytes),
       freeBytes: left === Infinity ? 'unknown' : left,
       allocatedBytes: this.allocatedBytes,
       reservedBytes: this.memory.reservedBytes,

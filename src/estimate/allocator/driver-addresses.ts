@@ -1,6 +1,6 @@
 import { MiB } from '../../units/bytes.js';
 import { AddressRegion } from './address-region.js';
-import { roundUp, smallSegment } from './sizes.js';
+import { roundUp, segmentStep, smallSegment } from './sizes.js';
 
 /** The driver asks the kernel for address space in multiples of this. */
 export const regionStep = 32 * MiB;
@@ -13,9 +13,9 @@ export const regionStep = 32 * MiB;
 export type DriverHistory = 'fresh' | 'after-kernels';
 
 /**
- * How the CUDA driver for Linux (13.0, seen on an H200) places what it is asked for. Read off the
- * addresses of every segment in three memory snapshots and in recorded random sequences, all of
- * which it explains:
+ * How the CUDA driver for Linux (13.0, seen on an H200) places what it is asked for. It explains the
+ * address of every segment in the recorded random sequences, and in three memory snapshots once it
+ * is granted that libraries take some address space between them:
  * - a range goes to the newest region that has a hole large enough for it; of two such holes in one
  *   region to the smaller (the recordings have a single case of that);
  * - if there is none, a new region of whole 32 MiB is made at the upper end of the highest gap
@@ -54,7 +54,8 @@ export class DriverAddresses {
     this.#addHole(lower, -6 * MiB, 6 * MiB);
   }
 
-  take(bytes: number): number {
+  take(asked: number): number {
+    const bytes = roundUp(asked, segmentStep);
     if (this.#expectsFirstSmall) {
       this.#expectsFirstSmall = false;
       if (bytes === smallSegment) return 414 * MiB;
@@ -73,7 +74,7 @@ export class DriverAddresses {
     const at = this.#regions.findLastIndex(({ start }) => start <= address);
     const region = this.#regions[at];
     if (region === undefined) throw new RangeError(`Address ${address} was never taken.`);
-    this.#addHole(region, address, bytes);
+    this.#addHole(region, address, roundUp(bytes, segmentStep));
     if (!region.isEmpty) return;
     this.#regions.splice(at, 1);
     this.#byAge.splice(this.#byAge.indexOf(region), 1);

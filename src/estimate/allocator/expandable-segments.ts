@@ -1,8 +1,10 @@
 import { type BlockTable, none, unmappedMark } from './block-table.js';
 import type { DeviceMemory } from './device-memory.js';
+import { regionStep } from './driver-addresses.js';
 import type { FreeSet } from './free-set.js';
 import type { Pools } from './pools.js';
-import { roundUp, sharedSegment, smallSegment } from './sizes.js';
+import type { AllocatorSettings } from './settings.js';
+import { roundUp, smallSegment } from './sizes.js';
 
 export interface AllocatorParts {
   readonly blocks: BlockTable;
@@ -23,17 +25,20 @@ export class ExpandableSegments {
   readonly #blocks: BlockTable;
   readonly #pools: Pools;
   readonly #memory: DeviceMemory;
-  readonly #deviceTotalBytes: number;
+  readonly #settings: Pick<AllocatorSettings, 'deviceTotalBytes' | 'largeSegmentBytes'>;
   /** Blocks without memory behind them, by address, for each free set. */
   readonly #unmapped = new Map<number, number[]>();
   readonly #segments: ExpandableSegment[] = [];
   #edge = 0;
 
-  constructor(parts: AllocatorParts, deviceTotalBytes: number) {
+  constructor(
+    parts: AllocatorParts,
+    settings: Pick<AllocatorSettings, 'deviceTotalBytes' | 'largeSegmentBytes'>,
+  ) {
     this.#blocks = parts.blocks;
     this.#pools = parts.pools;
     this.#memory = parts.memory;
-    this.#deviceTotalBytes = deviceTotalBytes;
+    this.#settings = settings;
   }
 
   /**
@@ -94,11 +99,12 @@ export class ExpandableSegments {
       const start = before !== none && this.#blocks.marks[before] === 0 ? before : unmapped;
       if (this.#hasRoom(start, size)) return start;
     }
-    const page = this.#pools.poolAt(set).small ? smallSegment : sharedSegment;
+    const { deviceTotalBytes, largeSegmentBytes } = this.#settings;
+    const page = this.#pools.poolAt(set).small ? smallSegment : largeSegmentBytes;
     // Always enough for the request, even if a test asks for more than the device holds.
-    const bytes = roundUp(Math.max((this.#deviceTotalBytes * 9) / 8, size), page);
+    const bytes = roundUp(Math.max((deviceTotalBytes * 9) / 8, size), page);
     const start = this.#edge;
-    this.#edge += bytes;
+    this.#edge += roundUp(bytes, regionStep);
     const block = this.#blocks.add(start, bytes, set, this.#segments.length);
     this.#segments.push({ page, start });
     this.#memory.segments += 1;

@@ -142,7 +142,7 @@ export class ReferenceAllocator {
   }
 
   #newSegment(size: number, small: boolean, stream: number): [Segment, Block] | undefined {
-    const bytes = segmentSizeFor(size);
+    const bytes = segmentSizeFor(size, this.#settings.largeSegmentBytes);
     if (!this.#fits(bytes, this.#settings.allowedBytes)) return undefined;
     if (this.#settings.expandableSegments) return this.#expand(size, small, stream);
     if (!this.#fits(bytes, this.#settings.deviceBytes)) return undefined;
@@ -157,7 +157,7 @@ export class ReferenceAllocator {
   }
 
   #expand(size: number, small: boolean, stream: number): [Segment, Block] | undefined {
-    const page = small ? 2 * MiB : 20 * MiB;
+    const page = small ? 2 * MiB : this.#settings.largeSegmentBytes;
     const [segment, from] = this.#addressRoom(size, small, stream, page);
     // Page by page behind what is free already, until the request fits.
     let block = blockAt(segment, from);
@@ -196,7 +196,7 @@ export class ReferenceAllocator {
     }
     const bytes = roundUp(Math.max((this.#settings.deviceTotalBytes * 9) / 8, size), page);
     const start = this.#expandableEdge;
-    this.#expandableEdge += bytes;
+    this.#expandableEdge += roundUp(bytes, 32 * MiB);
     const block: Block = { ...this.#block(start, bytes, small), state: 'unmapped' };
     const segment = { small, stream, expandable: true, start, blocks: [block] };
     this.segments.push(segment);
@@ -204,7 +204,7 @@ export class ReferenceAllocator {
   }
 
   #unmap(segment: Segment, block: Block): void {
-    const page = segment.small ? 2 * MiB : 20 * MiB;
+    const page = segment.small ? 2 * MiB : this.#settings.largeSegmentBytes;
     const from = segment.start + roundUp(block.address - segment.start, page);
     const end = block.address + block.bytes;
     const to = segment.start + Math.floor((end - segment.start) / page) * page;

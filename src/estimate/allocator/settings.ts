@@ -1,10 +1,11 @@
 import { Failure } from '../../failure.js';
 import { GiB } from '../../units/bytes.js';
-import { roundupIntervals, sharedSegment } from './sizes.js';
+import { roundupIntervals, sharedSegment, smallestOwnSegment } from './sizes.js';
 
 /**
  * Where the driver puts a new segment. It matters because best fit breaks ties by the lowest address.
- * - `driver`: as seen on Linux, driver 13.0: first fit in regions of 32 MiB, new regions fall.
+ * - `driver`: as seen on Linux, driver 13.0, in jobs that run kernels (see `DriverAddresses`).
+ * - `fresh-driver`: the same, as long as no kernel has run.
  * - `falling`: each new segment below all earlier ones.
  * - `rising`: each new segment above all earlier ones; also what a PyTorch does that breaks ties by
  *   the age of the segment.
@@ -14,6 +15,8 @@ export type AddressOrder = 'driver' | 'fresh-driver' | 'falling' | 'rising';
 /** How the simulated allocator behaves. `defaultSettings` is PyTorch with nothing configured. */
 export interface AllocatorSettings {
   readonly addresses: AddressOrder;
+  /** `large_segment_size_mb` in bytes: segments that requests below 10 MiB share; large pages. */
+  readonly largeSegmentBytes: number;
   /** `max_split_size_mb` in bytes: blocks of this size or more are not split. */
   readonly maxSplitBytes: number | 'unlimited';
   /** `max_non_split_rounding_mb` in bytes: how much too large an unsplit block may be. */
@@ -33,6 +36,7 @@ export interface AllocatorSettings {
 
 export const defaultSettings: AllocatorSettings = {
   addresses: 'driver',
+  largeSegmentBytes: sharedSegment,
   maxSplitBytes: 'unlimited',
   maxNonSplitRoundingBytes: sharedSegment,
   roundupDivisions: [],
@@ -47,14 +51,17 @@ export const defaultSettings: AllocatorSettings = {
 export function checkSettings(settings: AllocatorSettings): void {
   const size = (bytes: number | 'unlimited') => bytes === 'unlimited' || isSize(bytes);
   const { maxSplitBytes, roundupDivisions, garbageCollectionThreshold } = settings;
+  const { largeSegmentBytes } = settings;
   if (!size(settings.allowedBytes)) refuse('allowedBytes', 'a whole number of bytes');
   if (!size(settings.deviceBytes)) refuse('deviceBytes', 'a whole number of bytes');
   if (!isSize(settings.deviceTotalBytes) || settings.deviceTotalBytes === 0) {
     refuse('deviceTotalBytes', 'a whole number of bytes');
   }
-  if (!size(maxSplitBytes) || (maxSplitBytes !== 'unlimited' && maxSplitBytes < sharedSegment)) {
-    refuse('maxSplitBytes', 'at least 20 MiB');
+  if (!isSize(largeSegmentBytes) || largeSegmentBytes <= smallestOwnSegment) {
+    refuse('largeSegmentBytes', 'more than 10 MiB');
   }
+  const splits = maxSplitBytes === 'unlimited' || maxSplitBytes >= largeSegmentBytes;
+  if (!size(maxSplitBytes) || !splits) refuse('maxSplitBytes', 'at least largeSegmentBytes');
   if (!isSize(settings.maxNonSplitRoundingBytes)) {
     refuse('maxNonSplitRoundingBytes', 'a whole number of bytes');
   }
@@ -65,6 +72,16 @@ export function checkSettings(settings: AllocatorSettings): void {
     (roundupDivisions.length === 0 || roundupDivisions.length === roundupIntervals) &&
     roundupDivisions.every((steps) => steps === 0 || isPowerOfTwo(steps));
   if (!divisionsFit) refuse('roundupDivisions', `none or ${roundupIntervals} powers of two (or 0)`);
+}
+
+/**
+ * The cap that a memory fraction stands for, cut to whole bytes as PyTorch does.
+ *
+ * @example
+ * allowedBytesOf(0.5, 80 * 1024 ** 3); // 42949672960
+ */
+export function allowedBytesOf(memoryFraction: number, deviceTotalBytes: number): number {
+  return Math.floor(memoryFraction * deviceTotalBytes);
 }
 
 export function isPowerOfTwo(value: number): boolean {

@@ -5,9 +5,9 @@ export const blockStep = 512;
 /** Requests up to here live in the small pool. */
 export const largestSmall = MiB;
 export const smallSegment = 2 * MiB;
-/** A large request below `smallestOwnSegment` takes a shared segment of this size. */
+/** A large request below `smallestOwnSegment` takes a shared segment, usually of this size. */
 export const sharedSegment = 20 * MiB;
-const smallestOwnSegment = 10 * MiB;
+export const smallestOwnSegment = 10 * MiB;
 /** Larger segments, and the pages of the driver, come in this step. */
 export const segmentStep = 2 * MiB;
 /** More than any machine has; keeps every sum of sizes an exact integer. */
@@ -19,9 +19,9 @@ export function roundUp(bytes: number, step: number): number {
 }
 
 /** What the driver is asked for when no cached block serves a block of `size` bytes. */
-export function segmentSizeFor(size: number): number {
+export function segmentSizeFor(size: number, shared: number): number {
   if (size <= largestSmall) return smallSegment;
-  if (size < smallestOwnSegment) return sharedSegment;
+  if (size < smallestOwnSegment) return shared;
   return roundUp(size, segmentStep);
 }
 

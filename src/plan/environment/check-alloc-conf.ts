@@ -7,10 +7,6 @@ import type { EnvironmentContext, EnvironmentFinding } from './types.js';
 /** The names that the allocator goes by, the one that every version knows first. */
 const names = ['PYTORCH_CUDA_ALLOC_CONF', 'PYTORCH_ALLOC_CONF', 'PYTORCH_HIP_ALLOC_CONF'] as const;
 
-/** Options that PyTorch takes and that the simulated allocator does not know. */
-const notSimulated =
-  /(?<=^|,)\s*(?:backend\s*:\s*cudaMallocAsync|per_process_memory_fraction\s*:\s*(?:0?\.\d+|[01](?:\.0*)?)|large_segment_size_mb\s*:\s*\d{2,6})\s*(?=,|$)/g;
-
 /** What is wrong with how the allocator is configured. */
 export function checkAllocConf(
   environment: Readonly<Record<string, string | undefined>>,
@@ -44,7 +40,7 @@ function conflicts([first, ...others]: readonly Given[]): EnvironmentFinding[] {
 
 function malformedFinding(name: string, value: string): EnvironmentFinding[] {
   try {
-    parseAllocConf(withoutEmpty(value.replaceAll(notSimulated, '')));
+    parseAllocConf(value);
     return [];
   } catch (error) {
     if (!(error instanceof Failure)) throw error;
@@ -71,7 +67,7 @@ function notAsRecommended(
   const { name, value } = given;
   const options = optionsOf(value);
   // That backend is CUDA's own; it has no segments.
-  if (options.has('backend')) return [];
+  if (options.get('backend') === 'cudaMallocAsync') return [];
   const missing = [...optionsOf(wanted)].filter(([key, text]) => {
     const now = options.get(key) ?? (key === 'expandable_segments' ? 'False' : '1');
     return key === 'per_process_memory_fraction' ? Number(now) > Number(text) : now !== text;
@@ -85,14 +81,6 @@ function notAsRecommended(
 
 /** Of a text that was found well-formed. */
 function optionsOf(text: string): Map<string, string> {
-  const pairs = text.replaceAll(' ', '').matchAll(/([^,:[\]]+):(\[[^[\]]*\]|[^,:[\]]+)/g);
+  const pairs = text.replaceAll(/\s/g, '').matchAll(/([^,:[\]]+):(\[[^[\]]*\]|[^,:[\]]+)/g);
   return new Map([...pairs].map((match) => [match[1] ?? '', match[2] ?? '']));
-}
-
-/** The commas of options that were taken out. */
-function withoutEmpty(text: string): string {
-  return text
-    .replaceAll(/,(?=\s*,)/g, '')
-    .replace(/^\s*,/, '')
-    .replace(/,\s*$/, '');
 }

@@ -132,6 +132,13 @@ describe('createForecaster', () => {
     expect(after?.forecast).toMatchObject({ risk: 'none', etaSeconds: 'never' });
   });
 
+  it('is over soon after the growth has stopped, however long it lasted', () => {
+    const held = (t: number) => (4 + Math.min(t, 300) / 17) * GiB;
+    const seen = run(pointsOf({ seconds: 320, held }));
+    expect(seen.find(({ point }) => point.seconds > 299)?.forecast.risk).toBe('high');
+    expect(seen.find(({ point }) => point.seconds > 306)?.forecast.risk).toBe('none');
+  });
+
   it('uses nothing but the past', () => {
     fc.assert(
       fc.property(seeds, fc.integer({ min: 50, max: 400 }), (seed, cut) => {

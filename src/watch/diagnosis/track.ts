@@ -1,6 +1,7 @@
 import { Cells, cellSeconds } from './cells.js';
 import { Cycles } from './cycles.js';
 import { type EnvelopePoint, fewestPoints, type Growth, steadyGrowth } from './growth.js';
+import { Pace } from './pace.js';
 
 /** Which edge of the series is followed: the peaks, or the floor that work returns to. */
 export type Edge = 'peaks' | 'floor';
@@ -32,6 +33,7 @@ export class Track {
   readonly #feeds: boolean;
   readonly #cycles = new Cycles();
   readonly #edge: Edge;
+  readonly #pace = new Pace();
   /** What each level answered last: a coarse one changes slowly and is not asked every time. */
   readonly #known: { atSeconds: number; from: number; growth: Growth | undefined }[] = [];
   #limitBytes = Number.NaN;
@@ -52,8 +54,15 @@ export class Track {
     this.#lastSeconds = seconds;
     this.#lastBytes = bytes;
     if (this.#feeds) this.#cells.add(seconds, bytes);
-    if (this.#edge === 'peaks') this.#cycles.add(seconds, bytes, limitBytes);
+    if (this.#edge === 'peaks') this.#addPeak(seconds, bytes, limitBytes);
     else this.#addFloor(seconds, bytes, limitBytes);
+  }
+
+  #addPeak(seconds: number, bytes: number, limitBytes: number): void {
+    const trough = this.#cycles.troughSeconds;
+    this.#cycles.add(seconds, bytes, limitBytes);
+    if (this.#cycles.troughSeconds !== trough) this.#pace.restart();
+    this.#pace.add(seconds, bytes);
   }
 
   /** Work itself is a sawtooth; what counts for the floor is where it comes back to each second. */
@@ -89,6 +98,8 @@ export class Track {
     const envelope = this.#envelopeGrowth();
     const climb = this.#climbGrowth();
     if (!climb) return envelope;
+    // Coarse cells would see a pause only after several of them.
+    if (this.#edge === 'peaks' && this.#pace.hasPaused(this.#lastSeconds)) return envelope;
     if (!this.#isRepetition(envelope)) return climb;
     return envelope;
   }

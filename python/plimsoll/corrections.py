@@ -1,0 +1,73 @@
+"""Ops whose meta kernel does not give what CUDA gives: other strides, or a copy instead of a write."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict
+
+import torch
+
+from .accumulation import STORAGE_REFERENCES
+from .kernels import recurrent
+from .kernels.convolution import channels_last
+
+_ATEN = torch.ops.aten
+
+
+def _contiguous(tensor: Any) -> Any:
+    if isinstance(tensor, torch.Tensor) and not tensor.is_contiguous():
+        return torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device)
+    return tensor
+
+
+def _layer_norm_backward(func, args, kwargs):
+    return func(_contiguous(args[0]), _contiguous(args[1]), *args[2:], **kwargs)
+
+
+def _into_zeros(written: Any) -> Callable:
+    """Formulas of autograd write a gradient into fresh zeros, but copy them where a dispatch mode watches."""
+
+    def correct(func, args, kwargs):
+        node = torch._C._current_autograd_node()
+        own = node is not None and node.name().endswith("0") and not torch.is_grad_enabled()
+        if own and torch._C._storage_Use_Count(args[0].untyped_storage()._cdata) <= STORAGE_REFERENCES:
+            return written(*args, **kwargs)
+        return func(*args, **kwargs)
+
+    return correct
+
+
+def _recurrent(func, args, kwargs):
+    return tuple(recurrent.forward(args))
+
+
+def _recurrent_backward(func, args, kwargs):
+    return tuple(recurrent.backward(args))
+
+
+def _convolution_backward(func, args, kwargs):
+    """Gradients take the layout of input and weight, whatever that of the incoming gradient is."""
+    if not channels_last(args[1]) and not channels_last(args[2]):
+        args = (*map(_contiguous, args[:3]), *args[3:])
+    return func(*args, **kwargs)
+
+
+def _grouped_product(func, args, kwargs):
+    """The meta kernel knows bfloat16 alone; CUDA multiplies other types group by group."""
+    low = [a.to(torch.bfloat16) if isinstance(a, torch.Tensor) and a.is_floating_point() else a for a in args]
+    dtype = kwargs.get("out_dtype") or args[0].dtype
+    return func(*low, **{**kwargs, "out_dtype": None}).to(dtype)
+
+
+CORRECTIONS: Dict[Any, Callable] = {
+    _ATEN.native_layer_norm.default: lambda f, a, k: f(_contiguous(a[0]), *a[1:], **k),
+    _ATEN.native_layer_norm_backward.default: _layer_norm_backward,
+    _ATEN.convolution_backward.default: _convolution_backward,
+    _ATEN.index_put.default: _into_zeros(_ATEN.index_put_.default),
+    _ATEN.index_add.default: _into_zeros(_ATEN.index_add_.default),
+    _ATEN.scatter.src: _into_zeros(_ATEN.scatter_.src),
+    _ATEN.scatter_add.default: _into_zeros(_ATEN.scatter_add_.default),
+    _ATEN._cudnn_rnn.default: _recurrent,
+    _ATEN._cudnn_rnn_backward.default: _recurrent_backward,
+}
+if hasattr(_ATEN, "_grouped_mm"):
+    CORRECTIONS[_ATEN._grouped_mm.default] = _grouped_product

@@ -1,0 +1,85 @@
+"""Attention kernels: cuDNN's, the memory-efficient one, and the softmax of the plain one."""
+
+from __future__ import annotations
+
+from .registry import Launch, rule
+
+_CUDNN_SCRATCH = 256
+_INT64 = 8
+
+
+def _ceil(a: int, b: int) -> int:
+    return -(-a // b)
+
+
+@rule("aten._scaled_dot_product_cudnn_attention")
+def cudnn(launch: Launch) -> None:
+    """The dropout state first, then the output and its row sums."""
+    launch.place(6)
+    launch.place(7)
+    launch.place(0)
+    launch.place(1)
+    launch.scratch(_CUDNN_SCRATCH)
+
+
+@rule("aten._scaled_dot_product_cudnn_attention_backward")
+def cudnn_backward(launch: Launch) -> None:
+    """A float32 sum for the query's gradient, one number per row, and whole copies of the
+    gradients of keys and values where several query heads share them."""
+    launch.place_all()
+    query, key, value = launch.args[1:4]
+    batch, heads, rows, head = query.shape
+    size = batch * heads * rows * head * 4 + batch * heads * rows * 4 + _CUDNN_SCRATCH
+    if key.shape[1] != heads:
+        size += batch * heads * key.shape[2] * (key.shape[3] + value.shape[3]) * key.element_size()
+    launch.scratch(size)
+
+
+@rule("aten._scaled_dot_product_efficient_attention")
+def efficient(launch: Launch) -> None:
+    # The dropout state is kept in host memory here.
+    launch.place(0)
+    launch.place(1)
+    launch.skip(2)
+    launch.skip(3)
+
+
+@rule("aten._scaled_dot_product_efficient_attention_backward")
+def efficient_backward(launch: Launch) -> None:
+    launch.place(0)
+    launch.place(1)
+    launch.place(2)
+    launch.place(3)
+    out_grad, query, key, value = launch.args[:4]
+    batch, heads, rows, head = query.shape
+    statistics = batch * heads * rows * 4
+    taken = []
+    if query.element_size() == 4:
+        product = launch.take(out_grad.numel() * 4)
+        sums = launch.take(statistics)
+        taken.append(launch.take(statistics))
+        launch.give(sums, product)
+    else:
+        taken.append(launch.take(statistics))
+    taken.append(launch.take(batch * heads * _efficient_scratch(query, key)))
+    launch.give(*taken)
+
+
+def _efficient_scratch(query, key) -> int:
+    """Bytes for one head: float32 sums of the query's gradient in tiles, each with a lock."""
+    rows, head = query.shape[2], query.shape[3]
+    low = query.element_size() == 2
+    tile_rows = 128 if low and 64 < head <= 128 else 64
+    tile_columns = 64 if head <= 64 else 128
+    tiles = _ceil(rows, tile_rows) * _ceil(head, tile_columns)
+    return tiles * (tile_rows * tile_columns * 4 + 16)
+
+
+@rule("aten._safe_softmax")
+def safe_softmax(launch: Launch) -> None:
+    """A softmax, then a look for rows that were masked whole."""
+    launch.place_all()
+    scores = launch.args[0]
+    masked = scores.numel()
+    rows = masked // max(1, scores.shape[launch.argument(1, "dim")])
+    launch.scratch(masked, rows, launch.outputs[0].element_size())

@@ -1,0 +1,115 @@
+"""Convolutions: which backend runs them, and the workspace it takes."""
+
+from __future__ import annotations
+
+from typing import Any, List, Sequence
+
+import torch
+
+from ..ledger import WORKSPACE
+from . import cudnn
+from .reductions import reduce_over
+from .registry import Launch, rule
+
+
+class Problem:
+    """One convolution as cuDNN sees it, with transposed and one-dimensional ones brought to one form."""
+
+    def __init__(
+        self, source: Any, weight: Any, result: Any, stride, padding, dilation, transposed: bool, groups: int
+    ):
+        # A transposed convolution is the gradient of a plain one: its input is that one's output.
+        image, out = (result, source) if transposed else (source, result)
+        self.x = _four(image.shape)
+        self.w = _four(weight.shape)
+        self.y = _four(out.shape)
+        spatial = len(self.x) - 2
+        self.stride = _spread(stride, spatial, 1)
+        self.padding = _spread(padding, spatial, 0)
+        self.dilation = _spread(dilation, spatial, 1)
+        self.groups = groups
+        self.transposed = transposed
+        self.dtype = source.dtype
+        self.channels_last = channels_last(source) or channels_last(weight)
+
+    @property
+    def depthwise(self) -> bool:
+        """PyTorch's own kernels take these, except for channels-last tensors; they need no workspace."""
+        return (
+            self.groups > 1
+            and self.x[1] == self.groups
+            and self.w[0] % self.x[1] == 0
+            and not self.channels_last
+            and len(self.x) == 4
+            and not self.transposed
+        )
+
+    def workspace(self, which: str) -> int:
+        """Bytes for `forward`, `grad_input` or `grad_weight` of the plain form."""
+        if self.depthwise:
+            return 0
+        return cudnn.workspace(self, which)
+
+
+def _four(shape: Sequence[int]) -> List[int]:
+    """Line convolutions run as images one pixel high."""
+    sizes = list(shape)
+    return [*sizes[:2], 1, sizes[2]] if len(sizes) == 3 else sizes
+
+
+def _spread(values: Sequence[int], spatial: int, filler: int) -> List[int]:
+    sizes = list(values)
+    if len(sizes) == 1 and spatial == 2:
+        return [filler, sizes[0]]
+    return sizes * (spatial // len(sizes)) if len(sizes) < spatial else sizes
+
+
+def channels_last(tensor: Any) -> bool:
+    """Whether a tensor lies pixel by pixel, and could not as well be read channel by channel."""
+    return (
+        tensor.dim() == 4
+        and tensor.is_contiguous(memory_format=torch.channels_last)
+        and not tensor.is_contiguous()
+    )
+
+
+@rule("aten.convolution", "aten._convolution")
+def convolution(launch: Launch) -> None:
+    source, weight, _, stride, padding, dilation, transposed, _, groups = launch.args[:9]
+    problem = Problem(source, weight, launch.outputs[0], stride, padding, dilation, transposed, groups)
+    if cudnn.library() is None:
+        launch.note("cuDNN was not found: convolution workspaces follow its usual choice")
+    copies = _copies(launch, problem, source, weight)
+    launch.place_all()
+    launch.scratch(problem.workspace("grad_input" if transposed else "forward"), category=WORKSPACE)
+    launch.give(*reversed(copies))
+
+
+@rule("aten.convolution_backward")
+def convolution_backward(launch: Launch) -> None:
+    grad, source, weight, _, stride, padding, dilation, transposed, _, groups, wanted = launch.args[:11]
+    problem = Problem(source, weight, grad, stride, padding, dilation, transposed, groups)
+    copies = _copies(launch, problem, grad, source, weight)
+    if problem.depthwise:
+        launch.place(1)
+    if wanted[0]:
+        launch.place(0)
+        launch.scratch(problem.workspace("forward" if transposed else "grad_input"), category=WORKSPACE)
+    if wanted[1]:
+        launch.place(1)
+        launch.scratch(problem.workspace("grad_weight"), category=WORKSPACE)
+    launch.give(*reversed(copies))
+    if wanted[2]:
+        launch.place(2)
+        dims = [0, *range(2, grad.dim())]
+        reduce_over(launch, grad, dims, max(4, grad.element_size()))
+
+
+def _copies(launch: Launch, problem: Problem, *tensors: Any) -> List[int]:
+    """All tensors are brought to the layout that input and weight suggest."""
+    layout = torch.channels_last if problem.channels_last else torch.contiguous_format
+    return [
+        launch.take(t.numel() * t.element_size())
+        for t in tensors
+        if not t.is_contiguous(memory_format=layout if t.dim() == 4 else torch.contiguous_format)
+    ]

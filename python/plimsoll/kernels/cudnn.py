@@ -1,0 +1,91 @@
+"""Workspaces of convolutions: cuDNN's own choice where the library is there, else its usual way."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import prod
+from typing import Any, Dict, Optional, Tuple
+
+from ..gpu import CUDNN_H200
+from .cudnn_library import Choice, Cudnn
+from .split_k import split_scratch
+
+_cache: Dict[Tuple, int] = {}
+
+
+@lru_cache(maxsize=1)
+def library() -> Optional[Cudnn]:
+    try:
+        return Cudnn(CUDNN_H200)
+    except Exception:
+        return None
+
+
+def workspace(problem: Any, which: str) -> int:
+    key = (
+        which,
+        *map(tuple, (problem.x, problem.w, problem.y, problem.stride, problem.padding, problem.dilation)),
+        problem.dtype,
+        problem.channels_last,
+    )
+    if key not in _cache:
+        _cache[key] = _workspace(problem, which)
+    return _cache[key]
+
+
+def _workspace(problem: Any, which: str) -> int:
+    known = library()
+    choice = known.choose(problem, which) if known is not None and problem.dtype.itemsize <= 4 else None
+    if choice is None:
+        return usual(problem, which)
+    size = choice.workspace
+    if _clustered(choice) and problem.groups == 1:
+        size = _copies(problem) + split_scratch(problem, which, choice.knobs)
+    if _is_product(problem) and not (which == "grad_weight" and _wastes_product(problem)):
+        # Without a device cuDNN leaves out the kernel it prefers here, a plain matrix product.
+        return min(size, problem.x[0] * prod(problem.w) * 4) if which == "grad_weight" else 0
+    return size
+
+
+def _clustered(choice: Choice) -> bool:
+    """Hopper's kernels, whose split of the sum depends on how many clusters fit on the device."""
+    return 27 in choice.knobs and 28 in choice.knobs
+
+
+def _is_product(problem: Any) -> bool:
+    return (
+        not problem.channels_last
+        and problem.groups == 1
+        and all(k == 1 for k in problem.w[2:])
+        and all(s == 1 for s in problem.stride)
+        and not any(problem.padding)
+    )
+
+
+def _wastes_product(problem: Any) -> bool:
+    """In float32, few channels over many pixels fill a product's tiles badly, and cuDNN convolves."""
+    outputs, inputs = problem.w[:2]
+    odd = inputs % 32 != 0 or outputs % 32 != 0
+    pixels = problem.x[0] * prod(problem.x[2:])
+    return problem.dtype.itemsize == 4 and odd and 8 < inputs <= 64 and problem.x[0] >= 16 and pixels >= 73728
+
+
+def _copies(problem: Any) -> int:
+    """NCHW tensors are copied into NHWC with their channels filled up to 16 bytes."""
+    size = problem.dtype.itemsize
+    step = max(1, 16 // size)
+
+    def padded(shape, *dims):
+        return prod(-(-n // step) * step if i in dims else n for i, n in enumerate(shape)) * size
+
+    if problem.channels_last:
+        return 0
+    total = padded(problem.x, 1) + padded(problem.y, 1) + 16
+    return total if all(k == 1 for k in problem.w[2:]) else total + padded(problem.w, 0, 1)
+
+
+def usual(problem: Any, which: str) -> int:
+    """What holds for most convolutions, for when cuDNN cannot be asked."""
+    if _is_product(problem):
+        return problem.x[0] * prod(problem.w) * 4 if which == "grad_weight" else 0
+    return _copies(problem)

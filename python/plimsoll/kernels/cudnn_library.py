@@ -1,0 +1,196 @@
+"""cuDNN's own answer, asked without a GPU: which kernel it would take and its workspace.
+
+cuDNN can be told about a device in JSON instead of finding one, and then ranks its kernels as it
+would there. The library comes with PyTorch's CUDA builds; without it `None` is the answer.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+from enum import IntEnum
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence
+
+import torch
+
+
+# Numbers of cuDNN's backend interface (cudnn_graph.h): kinds of descriptors, and types of attributes.
+class _Is(IntEnum):
+    CONVOLUTION = 1
+    ENGINE = 2
+    CONFIG = 3
+    HEURISTICS = 4
+    PLAN = 5
+    KNOB = 7
+    GRAPH = 15
+    TENSOR = 17
+    DEVICE = 38
+
+
+class _Of(IntEnum):
+    DATA_TYPE = 1
+    INT64 = 3
+    FLOAT = 4
+    MODE = 7
+    HEURISTIC = 8
+    KNOB = 9
+    NOTE = 11
+    DESCRIPTOR = 15
+    CHAR = 24
+
+
+_OPERATIONS = {"forward": (10, 700), "grad_input": (12, 706), "grad_weight": (11, 712)}
+_DTYPES = {torch.float32: 0, torch.float16: 2, torch.bfloat16: 9}
+_DOWN_CONVERTS = 1
+_ALIGNMENT = 32
+# PyTorch tries the ranked kernels in turn; the first that can be built is nearly always the first.
+_TRIES = 8
+
+
+class Choice(NamedTuple):
+    engine: int
+    knobs: Dict[int, int]
+    workspace: int
+
+
+class CudnnError(Exception):
+    pass
+
+
+class Cudnn:
+    """A loaded cuDNN that believes in one device."""
+
+    def __init__(self, device: Dict[str, Any]):
+        self._library = ctypes.CDLL("libcudnn.so.9")
+        pointer, number, wide = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64
+        self._library.cudnnBackendSetAttribute.argtypes = [pointer, number, number, wide, pointer]
+        self._library.cudnnBackendGetAttribute.argtypes = [pointer, number, number, wide, pointer, pointer]
+        self._library.cudnnBackendFinalize.argtypes = [pointer]
+        self._library.cudnnBackendDestroyDescriptor.argtypes = [pointer]
+        self._open: List[ctypes.c_void_p] = []
+        text = json.dumps(device).encode()
+        self._device = self._create(_Is.DEVICE)
+        self._set(self._device, 2702, _Of.CHAR, len(text), ctypes.create_string_buffer(text))
+        self._finalize(self._device)
+        self._open.clear()
+
+    def choose(self, problem: Any, which: str) -> Optional[Choice]:
+        """The kernel PyTorch would run, or None where none can be built."""
+        try:
+            return self._choose(problem, which)
+        except CudnnError:
+            return None
+        finally:
+            while self._open:
+                self._library.cudnnBackendDestroyDescriptor(self._open.pop())
+
+    def _choose(self, problem: Any, which: str) -> Optional[Choice]:
+        graph = self._graph(problem, which)
+        heuristics = self._create(_Is.HEURISTICS)
+        self._link(heuristics, 201, graph)
+        self._set(heuristics, 200, _Of.HEURISTIC, 1, ctypes.byref(ctypes.c_int(0)))
+        self._link(heuristics, 204, self._device)
+        self._finalize(heuristics)
+        for config in self._descriptors(heuristics, 202, _Is.CONFIG, _TRIES):
+            engine = self._descriptors(config, 300, _Is.ENGINE, 1)[0]
+            notes = self._numbers(engine, 1303, _Of.NOTE, ctypes.c_int, 32)
+            if problem.dtype == torch.float32 and _DOWN_CONVERTS in notes:
+                continue
+            plan = self._create(_Is.PLAN)
+            self._link(plan, 407, self._device)
+            self._link(plan, 401, config)
+            if self._library.cudnnBackendFinalize(plan) != 0:
+                continue
+            workspace = self._numbers(plan, 402, _Of.INT64, ctypes.c_int64, 1)[0]
+            index = self._numbers(engine, 1301, _Of.INT64, ctypes.c_int64, 1)[0]
+            return Choice(index, self._knobs(config), workspace)
+        return None
+
+    def _graph(self, problem: Any, which: str) -> ctypes.c_void_p:
+        kind, first = _OPERATIONS[which]
+        convolution = self._create(_Is.CONVOLUTION)
+        self._set(convolution, 100, _Of.DATA_TYPE, 1, ctypes.byref(ctypes.c_int(0)))
+        self._set(convolution, 101, _Of.MODE, 1, ctypes.byref(ctypes.c_int(1)))
+        lists = (
+            (102, problem.dilation),
+            (103, problem.stride),
+            (104, problem.padding),
+            (105, problem.padding),
+        )
+        for name, values in (*lists, (106, [len(problem.stride)])):
+            self._list(convolution, name, values)
+        self._finalize(convolution)
+        operation = self._create(kind)
+        for name in (first, first + 1):
+            scale = ctypes.c_float(1.0 if name == first else 0.0)
+            self._set(operation, name, _Of.FLOAT, 1, ctypes.byref(scale))
+        self._link(operation, first + 2, convolution)
+        for place, (name, sizes) in enumerate(zip("wxy", (problem.w, problem.x, problem.y)), start=3):
+            self._link(operation, first + place, self._tensor(ord(name), sizes, problem))
+        self._finalize(operation)
+        graph = self._create(_Is.GRAPH)
+        self._link(graph, 801, operation)
+        self._finalize(graph)
+        return graph
+
+    def _tensor(self, name: int, sizes: Sequence[int], problem: Any) -> ctypes.c_void_p:
+        tensor = self._create(_Is.TENSOR)
+        self._set(tensor, 901, _Of.DATA_TYPE, 1, ctypes.byref(ctypes.c_int(_DTYPES[problem.dtype])))
+        self._list(tensor, 902, sizes)
+        self._list(tensor, 903, _strides(sizes, problem.channels_last))
+        self._list(tensor, 906, [name])
+        self._list(tensor, 900, [_ALIGNMENT])
+        self._finalize(tensor)
+        return tensor
+
+    def _knobs(self, config: ctypes.c_void_p) -> Dict[int, int]:
+        knobs = {}
+        for knob in self._descriptors(config, 302, _Is.KNOB, 32):
+            kind = self._numbers(knob, 600, _Of.KNOB, ctypes.c_int, 1)[0]
+            knobs[kind] = self._numbers(knob, 601, _Of.INT64, ctypes.c_int64, 1)[0]
+        return knobs
+
+    def _create(self, kind: int) -> ctypes.c_void_p:
+        descriptor = ctypes.c_void_p()
+        self._check(self._library.cudnnBackendCreateDescriptor(kind, ctypes.byref(descriptor)))
+        self._open.append(descriptor)
+        return descriptor
+
+    def _finalize(self, descriptor: ctypes.c_void_p) -> None:
+        self._check(self._library.cudnnBackendFinalize(descriptor))
+
+    def _set(self, descriptor: ctypes.c_void_p, name: int, kind: int, count: int, value: Any) -> None:
+        self._check(self._library.cudnnBackendSetAttribute(descriptor, name, kind, count, value))
+
+    def _link(self, descriptor: ctypes.c_void_p, name: int, other: ctypes.c_void_p) -> None:
+        self._set(descriptor, name, _Of.DESCRIPTOR, 1, ctypes.byref(other))
+
+    def _list(self, descriptor: ctypes.c_void_p, name: int, values: Sequence[int]) -> None:
+        self._set(descriptor, name, _Of.INT64, len(values), (ctypes.c_int64 * len(values))(*values))
+
+    def _numbers(self, descriptor: ctypes.c_void_p, name: int, kind: int, of: Any, most: int) -> List[int]:
+        values, count = (of * most)(), ctypes.c_int64()
+        get = self._library.cudnnBackendGetAttribute
+        self._check(get(descriptor, name, kind, most, ctypes.byref(count), values))
+        return list(values[: count.value])
+
+    def _descriptors(self, owner: ctypes.c_void_p, name: int, kind: int, most: int) -> List[ctypes.c_void_p]:
+        values = (ctypes.c_void_p * most)(*[self._create(kind) for _ in range(most)])
+        count = ctypes.c_int64()
+        get = self._library.cudnnBackendGetAttribute
+        self._check(get(owner, name, _Of.DESCRIPTOR, most, ctypes.byref(count), values))
+        return [ctypes.c_void_p(value) for value in values[: min(most, count.value)]]
+
+    @staticmethod
+    def _check(status: int) -> None:
+        if status != 0:
+            raise CudnnError("cuDNN answered %d" % status)
+
+
+def _strides(sizes: Sequence[int], channels_last: bool) -> List[int]:
+    order = [0, *range(2, len(sizes)), 1] if channels_last else list(range(len(sizes)))
+    strides, running = [0] * len(sizes), 1
+    for dimension in reversed(order):
+        strides[dimension] = running
+        running *= sizes[dimension]
+    return strides

@@ -1,0 +1,47 @@
+"""Normalisations: copies of what does not lie in one run, and their statistics."""
+
+from __future__ import annotations
+
+from .registry import Launch, rule
+
+
+def _copies(launch: Launch, *tensors) -> list:
+    return [
+        launch.take(t.numel() * t.element_size()) for t in tensors if t is not None and not t.is_contiguous()
+    ]
+
+
+@rule("aten.native_layer_norm", "aten._fused_rms_norm")
+def layer_norm(launch: Launch) -> None:
+    copies = _copies(launch, launch.args[0])
+    launch.place_all()
+    launch.give(*reversed(copies))
+
+
+@rule("aten.native_layer_norm_backward", "aten._fused_rms_norm_backward")
+def layer_norm_backward(launch: Launch) -> None:
+    grad, source = launch.args[:2]
+    copies = _copies(launch, source)
+    launch.place_all()
+    launch.give(*reversed(_copies(launch, grad)))
+    launch.give(*copies)
+
+
+@rule("aten.native_group_norm")
+def group_norm(launch: Launch) -> None:
+    """A scale and a shift for each image and channel, worked out in float32."""
+    copies = _copies(launch, launch.args[0])
+    launch.place_all()
+    images, channels = launch.args[3], launch.args[4]
+    launch.scratch(images * channels * 4, images * channels * 4)
+    launch.give(*reversed(copies))
+
+
+@rule("aten.native_group_norm_backward")
+def group_norm_backward(launch: Launch) -> None:
+    copies = _copies(launch, launch.args[0], launch.args[1])
+    launch.place_all()
+    images, channels, groups = launch.args[5], launch.args[6], launch.args[8]
+    whole, grouped = images * channels * 4, images * groups * 4
+    launch.scratch(whole, whole, grouped, grouped, whole)
+    launch.give(*reversed(copies))

@@ -1,0 +1,72 @@
+"""Ops that write one value per value, where the order or a temporary differs from the outputs."""
+
+from __future__ import annotations
+
+import torch
+
+from .registry import Launch, rule
+from .sorting import scan_scratch
+
+
+@rule("aten.native_dropout")
+def native_dropout(launch: Launch) -> None:
+    launch.place(1)
+    launch.place(0)
+
+
+@rule("aten.cumsum", "aten.cumprod")
+def scan(launch: Launch) -> None:
+    """The scan runs in the output's type, so an input of another type is copied first."""
+    launch.place_all()
+    source, result = launch.args[0], launch.outputs[0]
+    count = source.numel()
+    sizes = [count * result.element_size()] if source.dtype != result.dtype else []
+    if source.dim() == 0 or count == source.shape[launch.argument(1, "dim")]:
+        sizes.append(scan_scratch(count))
+    launch.scratch(*sizes)
+
+
+@rule("aten._softmax_backward_data")
+def softmax_backward(launch: Launch) -> None:
+    launch.place_all()
+    grad, output = launch.args[:2]
+    launch.scratch(output.numel() * torch.promote_types(grad.dtype, output.dtype).itemsize)
+
+
+@rule("aten.pow.Scalar")
+def power_of_number(launch: Launch) -> None:
+    """The base becomes a tensor of its own."""
+    launch.place_all()
+    launch.scratch(8)
+
+
+@rule("aten.embedding")
+def embedding(launch: Launch) -> None:
+    """Indices that do not lie in one run are copied into one."""
+    indices = launch.args[1]
+    if indices.is_contiguous():
+        launch.place_all()
+        return
+    copy = launch.take(indices.numel() * indices.element_size())
+    launch.place_all()
+    launch.give(copy)
+
+
+@rule("aten.roll")
+def roll(launch: Launch) -> None:
+    """One dimension after another, each into new memory."""
+    dims = launch.argument(2, "dims", [])
+    size = launch.outputs[0].numel() * launch.outputs[0].element_size()
+    before = 0
+    for _ in dims[1:]:
+        after = launch.take(size)
+        launch.give(before)
+        before = after
+    launch.place_all()
+    launch.give(before)
+
+
+@rule("aten.scalar_tensor")
+def number(launch: Launch) -> None:
+    if launch.observer.numbers_on_host:
+        launch.skip(0)

@@ -1,0 +1,65 @@
+"""Partial sums of Hopper's convolution kernels.
+
+Tiles of the result that do not fill the device's last wave are each summed by several clusters,
+every one of which keeps its part in the workspace.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, Dict
+
+_TILE, _TILE_K, _WITHOUT_SPLIT, _CLUSTER_M, _CLUSTER_N = 2, 13, 25, 27, 28
+# Rows and columns of a tile, by cuDNN's number for it.
+_TILES = {
+    0: (128, 128),
+    1: (128, 64),
+    2: (256, 192),
+    3: (256, 128),
+    4: (256, 64),
+    5: (64, 64),
+    6: (128, 256),
+    7: (64, 128),
+    8: (64, 192),
+    9: (64, 256),
+}
+# How many clusters of each size run at once on 132 multiprocessors.
+_CLUSTERS = {1: 132, 2: 66, 3: 40, 4: 30, 5: 22, 6: 14, 7: 15, 8: 15, 16: 6}
+# Kernels that stay for several waves take tiles off a counter.
+_COUNTER = 131
+# A part is not made smaller than this many steps of the sum.
+_FEWEST_STEPS = 8
+
+
+def _ceil(a: int, b: int) -> int:
+    return -(-a // b)
+
+
+def split_scratch(problem: Any, which: str, knobs: Dict[int, int]) -> int:
+    if knobs.get(_TILE) not in _TILES:
+        return 0
+    rows, columns = _TILES[knobs[_TILE]]
+    wide, high = knobs[_CLUSTER_M], knobs[_CLUSTER_N]
+    cluster = wide * high
+    filters = prod(problem.w[2:])
+    outputs, inputs = problem.w[0], problem.w[1]
+    if which == "grad_weight":
+        tiles_m, tiles_n = _ceil(outputs, rows), filters * _ceil(inputs, columns)
+        depth = problem.y[0] * prod(problem.y[2:])
+    elif which == "forward":
+        tiles_m, tiles_n = _ceil(problem.y[0] * prod(problem.y[2:]), rows), _ceil(outputs, columns)
+        depth = inputs * filters
+    else:
+        tiles_m, tiles_n = _ceil(problem.x[0] * prod(problem.x[2:]), rows), _ceil(inputs, columns)
+        depth = outputs * filters
+    tiles = _ceil(tiles_m, wide) * _ceil(tiles_n, high)
+    at_once = _CLUSTERS.get(cluster, max(1, 120 // cluster))
+    counter = _COUNTER if tiles > at_once else 0
+    last = tiles % at_once
+    if last == 0 or knobs.get(_WITHOUT_SPLIT) != 0:
+        return counter
+    steps = depth * problem.dtype.itemsize // 128
+    parts = min(at_once // last, steps // _FEWEST_STEPS)
+    if parts < 2:
+        return counter
+    return _COUNTER + last * parts * cluster * (rows * columns + 1) * 4

@@ -1,0 +1,96 @@
+"""The loop that is traced: batch, forward, backward, optimizer, and what stays alive between steps."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import Any, Optional
+
+import torch
+
+from . import ledger as kinds
+from .module_names import ModuleNames
+from .observer import Observer
+from .workload import Settings, Workload
+
+
+class Loop:
+    def __init__(
+        self,
+        observer: Observer,
+        workload: Workload,
+        settings: Settings,
+        optimizer: Optional[Any],
+        names: ModuleNames,
+    ):
+        self.observer = observer
+        self.ledger = observer.ledger
+        self.workload = workload
+        self.settings = settings
+        self.optimizer = optimizer
+        self.names = names
+
+    def run(self) -> None:
+        # The last step's batch, result and loss live until the next step's replace them.
+        batch = result = loss = None
+        for step in range(1, self.settings.steps + 1):
+            self._phase(step, "batch", kinds.BATCH)
+            batch = self.workload.batch()
+            self._phase(step, "forward", kinds.ACTIVATION)
+            if not self.settings.training:
+                with torch.no_grad(), self._autocast():
+                    result = self.workload.forward(self.workload.model, batch)
+                self._phase(step, "end", kinds.TEMPORARY)
+                result = None
+                continue
+            if self.workload.loss is None:
+                with self._autocast():
+                    loss, result = _with_rest(self.workload.forward(self.workload.model, batch))
+            else:
+                with self._autocast():
+                    result = self.workload.forward(self.workload.model, batch)
+                    loss = self.workload.loss(result, batch)
+            self._backward(step, loss)
+            self._optimizer_step(step)
+        self.ledger.close()
+        del batch, result, loss
+
+    def _backward(self, step: int, loss: Any) -> None:
+        self._phase(step, "backward", kinds.TEMPORARY)
+        loss.backward()
+        self.names.forget()
+        for name, parameter in self.workload.model.named_parameters():
+            if parameter.grad is not None:
+                self._label(parameter.grad, kinds.GRADIENT, name)
+
+    def _optimizer_step(self, step: int) -> None:
+        if self.optimizer is None:
+            return
+        self._phase(step, "optimizer", kinds.TEMPORARY)
+        self.optimizer.step()
+        if step == 1:
+            for state in self.optimizer.state.values():
+                for value in state.values():
+                    if isinstance(value, torch.Tensor):
+                        self._label(value, kinds.OPTIMIZER, "")
+        self._phase(step, "end", kinds.TEMPORARY)
+        self.optimizer.zero_grad(set_to_none=True)
+
+    def _label(self, tensor: Any, category: str, name: str) -> None:
+        ident = self.observer.ident_of(tensor)
+        if ident:
+            self.ledger.label(ident, category, name.rpartition(".")[0])
+
+    def _autocast(self):
+        dtype = self.settings.autocast_dtype
+        return torch.autocast("cuda", dtype=dtype) if dtype else nullcontext()
+
+    def _phase(self, step: int, name: str, category: str) -> None:
+        self.ledger.mark("step:%d:%s" % (step, name))
+        self.observer.category = category
+
+
+def _with_rest(returned: Any) -> Any:
+    """A loss may come with more, which then lives as long as the loss does."""
+    if isinstance(returned, (tuple, list)):
+        return returned[0], returned[1:]
+    return returned, None

@@ -1,0 +1,58 @@
+"""The optimizers a trace can run, with the settings PyTorch gives them on CUDA."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from .failure import Failure
+
+_RATE = 1e-4
+# bitsandbytes keeps smaller tensors in float32, and one scale per block of the others.
+_SMALLEST_QUANTIZED, _BLOCK = 4096, 256
+
+
+def make(name: str, model: Any) -> Any:
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    if not parameters:
+        raise Failure("nothing-to-train", "no parameter of the model takes gradients", "use --mode infer")
+    if name == "adamw":
+        return torch.optim.AdamW(parameters, lr=_RATE)
+    if name == "adamw-fused":
+        return torch.optim.AdamW(parameters, lr=_RATE, fused=True)
+    if name == "sgd":
+        return torch.optim.SGD(parameters, lr=_RATE)
+    if name == "sgd-momentum":
+        return torch.optim.SGD(parameters, lr=_RATE, momentum=0.9)
+    if name == "adafactor":
+        return torch.optim.Adafactor(parameters, lr=_RATE)
+    return EightBitAdamW(parameters)
+
+
+class EightBitAdamW(torch.optim.Optimizer):
+    """The memory of bitsandbytes' 8-bit AdamW: two bytes a parameter and two scales a block."""
+
+    def __init__(self, parameters: Any):
+        super().__init__(parameters, {"lr": _RATE})
+        self._maps = None
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None and not self.state[parameter]:
+                    self._begin(parameter)
+
+    def _begin(self, parameter: Any) -> None:
+        state = self.state[parameter]
+        if parameter.numel() < _SMALLEST_QUANTIZED:
+            state["state1"] = torch.zeros_like(parameter, dtype=torch.float32)
+            state["state2"] = torch.zeros_like(parameter, dtype=torch.float32)
+            return
+        if self._maps is None:
+            self._maps = [torch.empty(256, device=parameter.device) for _ in range(2)]
+        blocks = -(-parameter.numel() // _BLOCK)
+        for number in ("1", "2"):
+            state["state" + number] = torch.zeros_like(parameter, dtype=torch.uint8)
+            state["absmax" + number] = torch.zeros(blocks, dtype=torch.float32, device=parameter.device)

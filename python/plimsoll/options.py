@@ -1,0 +1,53 @@
+"""The arguments of a trace; read without torch, so that a wrong one is told at once."""
+
+from __future__ import annotations
+
+import argparse
+from typing import List
+
+from .failure import Failure
+
+PRECISIONS = ("fp32", "bf16", "fp16", "amp-bf16", "amp-fp16")
+OPTIMIZERS = ("adamw", "adamw-fused", "sgd", "sgd-momentum", "adafactor", "adamw-8bit")
+# More than any tensor dimension that fits a GPU; keeps a slip of the finger from running for hours.
+_LARGEST = 1 << 24
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str):
+        raise Failure("bad-arguments", message, "see python -m plimsoll.trace --help")
+
+
+def parse(argv: List[str]) -> argparse.Namespace:
+    parser = _Parser(
+        prog="python -m plimsoll.trace",
+        description="Runs a few steps of a model on the meta device and writes, as JSON lines, "
+        "what CUDA's allocator would be asked for.",
+    )
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--config", help="a Hugging Face config.json, or the folder it lies in")
+    source.add_argument("--torchvision", metavar="NAME", help="a classifier of torchvision")
+    source.add_argument("--script", help="a Python file that defines workload(**args)")
+    parser.add_argument(
+        "--arg", action="append", default=[], metavar="K=V", help="an argument of the script's workload"
+    )
+    parser.add_argument("--mode", choices=("train", "infer"), default="train")
+    parser.add_argument("--batch", type=_count, default=1)
+    parser.add_argument("--seq", type=_count, default=None, help="tokens; for images pixels a side")
+    parser.add_argument("--image", type=_count, default=None, help="pixels a side")
+    parser.add_argument("--precision", choices=PRECISIONS, default="fp32")
+    parser.add_argument("--optimizer", choices=OPTIMIZERS, default="adamw")
+    parser.add_argument("--checkpointing", action="store_true", help="gradient checkpointing")
+    parser.add_argument(
+        "--lora", type=_count, default=None, metavar="RANK", help="train adapters on all linear layers"
+    )
+    parser.add_argument("--steps", type=_count, default=3)
+    parser.add_argument("--output", default="-", help="a file, or - for standard output")
+    return parser.parse_args(argv)
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if not 0 < value <= _LARGEST:
+        raise argparse.ArgumentTypeError("must be between 1 and %d" % _LARGEST)
+    return value

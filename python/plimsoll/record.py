@@ -1,0 +1,114 @@
+"""One recording: builds the workload under observation, then runs its loop."""
+
+from __future__ import annotations
+
+import gc
+import os
+import traceback
+from argparse import Namespace
+from dataclasses import dataclass, field
+from typing import List
+
+import torch
+
+from . import adapters, optimizers
+from . import ledger as kinds
+from .failure import Failure
+from .gpu import H200
+from .ledger import Ledger
+from .loop import Loop
+from .module_names import ModuleNames
+from .observer import Observer
+from .standins.environment import cuda_like
+from .workload import Settings, Workload
+
+_OWN = os.path.dirname(os.path.abspath(__file__))
+_TORCH = os.path.dirname(os.path.abspath(torch.__file__))
+
+
+@dataclass
+class Recording:
+    ledger: Ledger
+    parameters: int = 0
+    parameter_bytes: int = 0
+    notes: List[str] = field(default_factory=list)
+
+
+def record(options: Namespace) -> Recording:
+    """Runs the workload that the options name; everything it changes in PyTorch is put back."""
+    settings = settings_of(options)
+    names = ModuleNames()
+    observer = Observer(Ledger(), H200, names.current)
+    recording = Recording(observer.ledger)
+    try:
+        with cuda_like(observer, names), observer:
+            _run(options, settings, observer, names, recording)
+    except Failure:
+        raise
+    except Exception as error:
+        raise _told(error) from error
+    recording.notes = sorted(observer.notes)
+    return recording
+
+
+def settings_of(options: Namespace) -> Settings:
+    return Settings(
+        mode=options.mode,
+        batch=options.batch,
+        seq=options.seq or 0,
+        image=options.image or 0,
+        precision=options.precision,
+        optimizer=options.optimizer,
+        checkpointing=options.checkpointing,
+        lora=options.lora or 0,
+        steps=options.steps,
+    )
+
+
+def _run(
+    options: Namespace, settings: Settings, observer: Observer, names: ModuleNames, recording: Recording
+) -> None:
+    workload = _load(options, settings)
+    if settings.lora:
+        workload.model = adapters.add(workload.model, settings.lora)
+    model = workload.model
+    names.learn(model)
+    observer.ledger.mark("built")
+    gc.collect()
+    observer.ledger.empty_cache()
+    observer.ledger.mark("ready")
+    _label_weights(observer, model)
+    recording.parameters = sum(p.numel() for p in model.parameters())
+    recording.parameter_bytes = sum(p.numel() * p.element_size() for p in model.parameters())
+    optimizer = optimizers.make(settings.optimizer, model) if settings.training else None
+    Loop(observer, workload, settings, optimizer, names).run()
+
+
+def _load(options: Namespace, settings: Settings) -> Workload:
+    if options.config:
+        from .sources import hugging_face
+
+        return hugging_face.load(options.config, settings)
+    if options.torchvision:
+        from .sources import vision
+
+        return vision.load(options.torchvision, settings)
+    from .sources import script
+
+    return script.load(options.script, options.arg, settings)
+
+
+def _label_weights(observer: Observer, model: torch.nn.Module) -> None:
+    for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
+        if tensor.device.type == "meta":
+            observer.ledger.label(observer.ident_of(tensor), kinds.WEIGHT, name.rpartition(".")[0])
+
+
+def _told(error: Exception) -> Failure:
+    """One line that says what went wrong in the model's own code, and where."""
+    lines = str(error).strip().splitlines()
+    fact = "%s: %s" % (type(error).__name__, lines[0][:300] if lines else "no message")
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [f for f in frames if not f.filename.startswith((_OWN, _TORCH))] or frames
+    where = "%s:%s" % (own[-1].filename, own[-1].lineno) if own else ""
+    return Failure("model-failed", fact, "check that batch, seq and image suit the model", where)

@@ -1,0 +1,68 @@
+"""Real values beside small meta tensors while a model is being built.
+
+Some constructors compute a list of numbers with tensors on the current device (widths of stages,
+dropout rates) and read it back. A meta tensor has nothing to read, so such small tensors are
+computed on the CPU as well, from the ops that make values out of nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+_ATEN = torch.ops.aten
+_MAKERS = {
+    _ATEN.arange.default,
+    _ATEN.arange.start,
+    _ATEN.arange.start_step,
+    _ATEN.linspace.default,
+    _ATEN.full.default,
+    _ATEN.zeros.default,
+    _ATEN.ones.default,
+    _ATEN.scalar_tensor.default,
+}
+_LARGEST = 4096
+_VALUE = "_plimsoll_value"
+
+
+def value_of(tensor: Any) -> Any:
+    return getattr(tensor, _VALUE, None) if isinstance(tensor, torch.Tensor) else None
+
+
+def read(func: Any, args: tuple, kwargs: dict) -> Any:
+    """The real tensor, where an op copies a known one to the host; else None."""
+    if func is not _ATEN._to_copy.default or str(kwargs.get("device")) != "cpu":
+        return None
+    value = value_of(args[0])
+    return None if value is None else func(value, **kwargs)
+
+
+def follow(func: Any, args: tuple, kwargs: dict, result: Any) -> None:
+    """Computes what a small result would hold, if everything it is made of is known."""
+    if not isinstance(result, torch.Tensor) or not readable(result):
+        return
+    tensors = [a for a in args if isinstance(a, torch.Tensor)]
+    if func not in _MAKERS and (
+        not tensors or any(value_of(t) is None and t.device.type == "meta" for t in tensors)
+    ):
+        return
+    if func._schema.is_mutable or any(
+        isinstance(a, (list, tuple)) and any(map(torch.is_tensor, a)) for a in args
+    ):
+        return
+    real = [value_of(a) if value_of(a) is not None else a for a in args]
+    named = {k: (torch.device("cpu") if k == "device" else v) for k, v in kwargs.items()}
+    try:
+        setattr(result, _VALUE, func(*real, **named))
+    except (RuntimeError, TypeError):
+        return
+
+
+def readable(tensor: Any) -> bool:
+    return tensor.device.type == "meta" and tensor.numel() <= _LARGEST
+
+
+def remember(tensor: Any, value: Any) -> None:
+    """Ties a meta tensor to what it was made from."""
+    setattr(tensor, _VALUE, value)

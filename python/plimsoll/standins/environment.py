@@ -1,0 +1,176 @@
+"""Makes PyTorch, seen from Python, treat the meta device as it would treat CUDA."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from typing import Any, Iterator
+
+import torch
+import torch.cuda.amp.common
+import torch.utils._device
+import torch.utils._foreach_utils
+import torch.utils.checkpoint
+
+from .. import small_values
+from . import recurrent
+from .attention import attention
+from .autocast import Autocast
+from .dropout import dropout
+from .linear import linear
+from .patches import Patches
+from .rms_norm import rms_norm
+
+
+@contextmanager
+def cuda_like(observer: Any, names: Any) -> Iterator[None]:
+    """While entered, ops and settings on the meta device take CUDA's ways; undone on leaving."""
+    patches = Patches()
+    autocast = Autocast()
+    library = torch.library.Library("aten", "IMPL")
+    try:
+        library.impl("scaled_dot_product_attention", attention, "AutogradMeta")
+        library.impl("dropout", dropout, "AutogradMeta")
+        library.impl("linear", linear, "AutogradMeta")
+        library.impl("rms_norm", rms_norm, "AutogradMeta")
+        recurrent.register(library)
+        recurrent.flatten_weights(patches)
+        _autocast_state(patches, autocast)
+        _optimizers(patches)
+        _checkpointing(patches)
+        _transformers(patches)
+        _item_assignment(patches, observer)
+        _module_calls(patches, names)
+        _literals(patches)
+        yield
+    finally:
+        patches.undo()
+        autocast.close()
+        library._destroy()
+
+
+def _as_cuda(device_type):
+    return "cuda" if device_type == "meta" else device_type
+
+
+def _autocast_state(patches: Patches, autocast: Autocast) -> None:
+    patches.set(torch.cuda.amp.common, "amp_definitely_not_available", lambda: False)
+    patches.set(torch.cuda, "is_bf16_supported", lambda including_emulation=True: True)
+    for name in ("is_autocast_enabled", "get_autocast_dtype", "set_autocast_dtype"):
+        original = getattr(torch, name)
+        patches.set(
+            torch,
+            name,
+            lambda *args, original=original: original(*(_as_cuda(a) for a in args)),
+        )
+    set_enabled = torch.set_autocast_enabled
+
+    def set_autocast_enabled(*args):
+        set_enabled(*(_as_cuda(a) for a in args))
+        autocast.refresh()
+
+    patches.set(torch, "set_autocast_enabled", set_autocast_enabled)
+    clear = torch.clear_autocast_cache
+
+    def clear_autocast_cache():
+        clear()
+        autocast.clear()
+
+    patches.set(torch, "clear_autocast_cache", clear_autocast_cache)
+    initialise = torch.autocast.__init__
+
+    def __init__(self, device_type, *args, **kwargs):
+        initialise(self, _as_cuda(device_type), *args, **kwargs)
+
+    patches.set(torch.autocast, "__init__", __init__)
+
+
+def _optimizers(patches: Patches) -> None:
+    tools = torch.utils._foreach_utils
+    for name in ("_get_foreach_kernels_supported_devices", "_get_fused_kernels_supported_devices"):
+        devices = [*getattr(tools, name)(), "meta"]
+        for module in list(sys.modules.values()):
+            if module is not None and getattr(module, "__dict__", {}).get(name) is getattr(tools, name):
+                if module is not tools:
+                    patches.set(module, name, lambda devices=devices: list(devices))
+        patches.set(tools, name, lambda devices=devices: list(devices))
+
+
+def _checkpointing(patches: Patches) -> None:
+    infer = torch.utils.checkpoint._infer_device_type
+    patches.set(torch.utils.checkpoint, "_infer_device_type", lambda *args: _as_cuda(infer(*args)))
+
+
+def _transformers(patches: Patches) -> None:
+    try:
+        from transformers.utils import generic
+    except ImportError:
+        return
+    if not hasattr(generic, "maybe_autocast"):
+        return
+
+    # Model files import the function itself, so its code is replaced rather than its name.
+    def maybe_autocast(device_type, dtype=None, enabled=True, cache_enabled=None):
+        import torch
+
+        if torch.is_autocast_enabled(device_type) or enabled:
+            return torch.autocast(device_type, dtype=dtype, enabled=enabled, cache_enabled=cache_enabled)
+        return nullcontext()  # noqa: F821 - a name of the module the code is put into
+
+    patches.set(generic.maybe_autocast, "__code__", maybe_autocast.__code__)
+    from transformers import modeling_utils
+
+    # On meta, transformers leaves a model's initialisation out; on CUDA it runs.
+    def get_torch_context_manager_or_global_device():
+        return torch.device("cuda")
+
+    if hasattr(modeling_utils, "get_torch_context_manager_or_global_device"):
+        original = modeling_utils.get_torch_context_manager_or_global_device
+        patches.set(original, "__code__", get_torch_context_manager_or_global_device.__code__)
+
+
+def _item_assignment(patches: Patches, observer: Any) -> None:
+    """`tensor[...] = number`: the number stays in host memory on CUDA, but not on meta."""
+    assign = torch.Tensor.__setitem__
+
+    def __setitem__(self, index, value):
+        if isinstance(value, torch.Tensor):
+            return assign(self, index, value)
+        observer.numbers_on_host += 1
+        try:
+            return assign(self, index, value)
+        finally:
+            observer.numbers_on_host -= 1
+
+    patches.set(torch.Tensor, "__setitem__", __setitem__)
+
+
+def _module_calls(patches: Patches, names: Any) -> None:
+    """Keeps track of which module is running, without hooks, which would change what stays alive."""
+    call = torch.nn.Module.__call__
+
+    def __call__(self, *args, **kwargs):
+        names.enter(self)
+        try:
+            return call(self, *args, **kwargs)
+        finally:
+            names.leave()
+
+    patches.set(torch.nn.Module, "__call__", __call__)
+
+
+def _literals(patches: Patches) -> None:
+    """`torch.tensor([...])` forgets its numbers on meta; they are kept for code that reads them back."""
+    make = torch.tensor
+    # The list of functions that obey `with torch.device` is made once; it must hold the original.
+    torch.utils._device._device_constructors()
+
+    def tensor(data, *args, **kwargs):
+        result = make(data, *args, **kwargs)
+        if small_values.readable(result) and not isinstance(data, torch.Tensor):
+            small_values.remember(
+                result, make(data, *args, **{**kwargs, "device": "cpu", "requires_grad": False})
+            )
+        return result
+
+    patches.set(torch, "tensor", tensor)

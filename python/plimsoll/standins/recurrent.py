@@ -1,0 +1,117 @@
+"""LSTM, GRU and plain recurrent layers through cuDNN's one op, as CUDA runs them."""
+
+from __future__ import annotations
+
+from typing import Any, List, Optional, Sequence, Tuple
+
+import torch
+
+from .patches import Patches
+
+_ATEN = torch.ops.aten
+RELU, TANH, LSTM, GRU = 0, 1, 2, 3
+# PyTorch keeps weights of these types in one buffer from the start; bfloat16 it copies each time.
+_FLAT = (torch.float32, torch.float16, torch.float64)
+
+
+def register(library: Any) -> None:
+    library.impl("lstm.input", _lstm, "AutogradMeta")
+    library.impl("gru.input", _one_state(GRU), "AutogradMeta")
+    library.impl("rnn_tanh.input", _one_state(TANH), "AutogradMeta")
+    library.impl("rnn_relu.input", _one_state(RELU), "AutogradMeta")
+
+
+def flatten_weights(patches: Patches) -> None:
+    """Recurrent modules move their weights into one buffer when they are built."""
+
+    def flatten_parameters(self) -> None:
+        weights = [w for w in self._flat_weights if isinstance(w, torch.Tensor)]
+        if not weights or weights[0].device.type != "meta":
+            return
+        if any(w.dtype not in _FLAT or w.dtype != weights[0].dtype for w in weights):
+            return
+        if len({w.untyped_storage()._cdata for w in weights}) == 1 < len(weights):
+            return
+        with torch.no_grad():
+            buffer = torch.empty(sum(w.numel() for w in weights), dtype=weights[0].dtype, device="meta")
+            offset = 0
+            for weight in weights:
+                weight.data = buffer[offset : offset + weight.numel()].view(weight.shape)
+                offset += weight.numel()
+
+    patches.set(torch.nn.RNNBase, "flatten_parameters", flatten_parameters)
+
+
+def _lstm(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):
+    out, hidden, cell = _run(
+        input, hx[0], hx[1], params, has_biases, LSTM, num_layers, dropout, train, bidirectional, batch_first
+    )
+    return out, hidden, cell
+
+
+def _one_state(mode: int):
+    def layer(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):
+        out, hidden, _ = _run(
+            input, hx, None, params, has_biases, mode, num_layers, dropout, train, bidirectional, batch_first
+        )
+        return out, hidden
+
+    return layer
+
+
+def _run(
+    input: Any,
+    hidden: Any,
+    cell: Optional[Any],
+    params: Sequence[Any],
+    biases: bool,
+    mode: int,
+    layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> Tuple[Any, Any, Any]:
+    weights: List[Any] = list(params)
+    buffer = None
+    if torch.is_autocast_enabled("cuda") and input.dtype != torch.float64:
+        dtype = torch.get_autocast_dtype("cuda")
+        buffer, weights = _cast_flat(weights, dtype)
+        cell = None if cell is None else cell.to(dtype)
+        hidden = hidden.to(dtype)
+        input = input.to(dtype)
+    elif len({w.untyped_storage()._cdata for w in weights}) == 1:
+        buffer = torch.empty(0, dtype=weights[0].dtype, device=weights[0].device)
+    result = _ATEN._cudnn_rnn(
+        input,
+        weights,
+        4 if biases else 2,
+        buffer,
+        hidden,
+        cell,
+        mode,
+        hidden.shape[2],
+        0,
+        layers,
+        batch_first,
+        dropout,
+        train,
+        bidirectional,
+        [],
+        None,
+    )
+    return result[0], result[1], result[2]
+
+
+def _cast_flat(weights: Sequence[Any], dtype: Any) -> Tuple[Any, List[Any]]:
+    """Autocast copies all weights, cast, into one new buffer."""
+    buffer = torch.empty(sum(w.numel() for w in weights), dtype=dtype, device=weights[0].device)
+    views, offset = [], 0
+    for weight in weights:
+        # Not views to autograd, so that the copies are recorded one by one.
+        part = torch.empty(0, dtype=dtype, device=buffer.device)
+        part.set_(buffer.untyped_storage(), offset, weight.shape)
+        part.copy_(weight)
+        views.append(part)
+        offset += weight.numel()
+    return buffer, views

@@ -1,0 +1,92 @@
+"""`python -m plimsoll.trace`: what a PyTorch job asks CUDA's allocator for, found without a GPU.
+
+Runs a few steps of the real model on the meta device, with no weights in memory, and writes each
+allocation and free as a JSON line. Errors are one JSON line too, with exit status 2 (bad input) or
+3 (a package is missing); PLIMSOLL_DEBUG shows the traceback instead.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+import time
+from argparse import Namespace
+from typing import List, Optional
+
+from .failure import MISSING_PACKAGE, Failure
+from .options import parse
+
+VERSION = 1
+# The first with every kernel that a trace puts in CUDA's place.
+OLDEST_TORCH = (2, 6)
+
+
+def main(argv: Optional[List[str]] = None) -> int:
+    try:
+        return run(parse(sys.argv[1:] if argv is None else argv))
+    except Failure as failure:
+        if os.environ.get("PLIMSOLL_DEBUG"):
+            raise
+        print(json.dumps(failure.as_json()))
+        return failure.status
+
+
+def run(options: Namespace) -> int:
+    started = time.monotonic()
+    try:
+        import torch
+    except ImportError as error:
+        raise Failure(
+            "torch-missing",
+            "torch is not installed for this Python (%s)" % sys.executable,
+            "pip install torch, or name a Python that has it",
+            status=MISSING_PACKAGE,
+        ) from error
+    _require(torch.__version__)
+    from .record import record
+
+    recording = record(options)
+    header = {
+        "plimsoll": "trace",
+        "version": VERSION,
+        "torch": torch.__version__,
+        "transformers": getattr(sys.modules.get("transformers"), "__version__", None),
+        "python": platform.python_version(),
+        "workload": {name: value for name, value in vars(options).items() if name != "output"},
+    }
+    footer = {
+        "end": True,
+        "allocations": len(recording.ledger.allocations),
+        "parameters": recording.parameters,
+        "parameterBytes": recording.parameter_bytes,
+        "seconds": round(time.monotonic() - started, 3),
+        "notes": recording.notes,
+    }
+    if options.output == "-":
+        recording.ledger.write(sys.stdout, header, footer)
+        return 0
+    try:
+        with open(options.output, "w", encoding="utf-8") as file:
+            recording.ledger.write(file, header, footer)
+    except OSError as error:
+        raise Failure(
+            "output-unwritable", "%s: %s" % (options.output, error.strerror), "name another --output"
+        ) from error
+    return 0
+
+
+def _require(version: str) -> None:
+    numbers = tuple(int(part) for part in version.split(".")[:2])
+    if numbers < OLDEST_TORCH:
+        raise Failure(
+            "torch-too-old",
+            "torch %s is older than %d.%d" % (version, *OLDEST_TORCH),
+            "update torch, or name another Python",
+            status=MISSING_PACKAGE,
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

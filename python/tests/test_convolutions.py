@@ -1,0 +1,49 @@
+"""Workspaces of convolutions where cuDNN cannot be asked, and how Hopper's kernels split a sum."""
+
+import unittest
+
+import torch
+import watching  # noqa: F401 - puts the package on the path
+from plimsoll.kernels import cudnn
+from plimsoll.kernels.convolution import Problem
+from plimsoll.kernels.split_k import split_scratch
+
+
+def problem(n, cin, hw, cout, k, stride=1, pad=0, dtype=torch.float32, layout=torch.contiguous_format):
+    out = (hw + 2 * pad - k) // stride + 1
+    x = torch.empty(n, cin, hw, hw, dtype=dtype, device="meta").to(memory_format=layout)
+    weight = torch.empty(cout, cin, k, k, dtype=dtype, device="meta")
+    y = torch.empty(n, cout, out, out, dtype=dtype, device="meta")
+    return Problem(x, weight, y, [stride, stride], [pad, pad], [1, 1], False, 1)
+
+
+class Usual(unittest.TestCase):
+    def test_channels_are_filled_up_to_sixteen_bytes(self):
+        patch = problem(128, 3, 224, 768, 16, 16, dtype=torch.bfloat16)
+        self.assertEqual(cudnn.usual(patch, "forward"), 144441360)
+
+    def test_pixels_first_needs_no_copies(self):
+        self.assertEqual(
+            cudnn.usual(problem(8, 64, 56, 64, 3, pad=1, layout=torch.channels_last), "forward"), 0
+        )
+
+    def test_a_pointwise_convolution_is_a_product(self):
+        self.assertEqual(cudnn.usual(problem(16, 192, 64, 384, 1), "forward"), 0)
+        self.assertEqual(cudnn.usual(problem(16, 192, 64, 384, 1), "grad_weight"), 16 * 192 * 384 * 4)
+
+
+class SplitSums(unittest.TestCase):
+    knobs = {2: 0, 13: 0, 25: 0, 27: 1, 28: 2}
+
+    def test_tiles_of_the_last_wave_are_split_among_idle_clusters(self):
+        # 98 pairs of tiles on 66 clusters leave 32, which two clusters each then sum.
+        shape = problem(4, 384, 56, 256, 3, pad=1, dtype=torch.bfloat16)
+        self.assertEqual(split_scratch(shape, "forward", self.knobs) // 65536, 128)
+
+    def test_knobs_can_forbid_it(self):
+        shape = problem(4, 384, 56, 256, 3, pad=1, dtype=torch.bfloat16)
+        self.assertLess(split_scratch(shape, "forward", {**self.knobs, 25: 1}), 512)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,77 @@
+"""Traces against all that a real H200's allocator was asked for in the same run."""
+
+import argparse
+import gzip
+import json
+import os
+import unittest
+
+import watching  # noqa: F401 - puts the package on the path
+from plimsoll.record import record
+
+TRUTH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "bench", "truth")
+
+
+def recorded(name):
+    """The sizes asked for, without what importing torchaudio asked for in that process."""
+    with gzip.open(os.path.join(TRUTH, "events", name + ".json.gz"), "rt", encoding="utf-8") as file:
+        run = json.load(file)
+    stacks = run["stacks"]
+    return [e[2] for e in run["events"] if e[0] == "alloc" and "kaldi.py" not in stacks[e[3]]]
+
+
+def traced(**options):
+    usual = {
+        "config": None,
+        "torchvision": None,
+        "script": None,
+        "arg": [],
+        "mode": "train",
+        "batch": 1,
+        "seq": None,
+        "image": None,
+        "precision": "fp32",
+        "optimizer": "adamw",
+        "checkpointing": False,
+        "lora": None,
+        "steps": 3,
+    }
+    events = record(argparse.Namespace(**{**usual, **options})).ledger.events
+    return [e[2] for e in events if e[0] == "a"]
+
+
+def config(name):
+    return os.path.join(TRUTH, "configs", name + ".json")
+
+
+class RecordedRuns(unittest.TestCase):
+    maxDiff = 2000
+
+    def test_gpt2_in_bfloat16(self):
+        sizes = traced(config=config("gpt2"), batch=16, seq=1024, precision="bf16", optimizer="sgd")
+        self.assertEqual(sizes, recorded("gpt2_train_b16_s1024_bf16_sgd"))
+
+    def test_distilbert_in_float32_with_a_fused_optimizer(self):
+        sizes = traced(config=config("distilbert"), batch=2, seq=1024, optimizer="adamw-fused")
+        self.assertEqual(sizes, recorded("distilbert_train_b2_s1024_fp32_adamw-fused"))
+
+    def test_gpt2_under_autocast_with_checkpointing(self):
+        sizes = traced(config=config("gpt2"), batch=8, seq=1024, precision="amp-bf16", checkpointing=True)
+        self.assertEqual(sizes, recorded("gpt2_train_b8_s1024_amp-bf16_adamw_ckpt"))
+
+    def test_vision_transformer(self):
+        sizes = traced(
+            config=config("vit-base"), batch=128, seq=224, precision="bf16", optimizer="sgd-momentum"
+        )
+        self.assertEqual(sizes, recorded("vit-base_train_b128_s224_bf16_sgd-momentum"))
+
+    def test_resnet_but_for_a_few_workspaces(self):
+        sizes = traced(torchvision="resnet50", batch=32, seq=256, precision="bf16")
+        measured = recorded("resnet50_train_b32_s256_bf16_adamw")
+        large = 1 << 20
+        mine, theirs = sorted(s for s in sizes if s > large), sorted(s for s in measured if s > large)
+        self.assertLess(abs(sum(mine) - sum(theirs)), 0.01 * sum(theirs))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,43 @@
+"""Helpers of the tests: ops watched as a trace watches them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import contextmanager
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+from plimsoll import ledger as kinds
+from plimsoll.gpu import H200
+from plimsoll.ledger import Ledger
+from plimsoll.module_names import ModuleNames
+from plimsoll.observer import Observer
+from plimsoll.standins.environment import cuda_like
+
+
+@contextmanager
+def watched(libraries_open=True):
+    """An observer at work; by default cuBLAS has its workspaces already, as after a warm-up."""
+    names = ModuleNames()
+    observer = Observer(Ledger(), H200, names.current)
+    if libraries_open:
+        for backward in (False, True):
+            for library in ("cublas", "cublaslt"):
+                observer.workspaces[(library, backward)] = 0
+    with cuda_like(observer, names), observer:
+        observer.category = kinds.ACTIVATION
+        yield observer
+
+
+class Asked:
+    """Reads what was asked for since it was last read."""
+
+    def __init__(self, observer):
+        self.events = observer.ledger.events
+        self.read = len(self.events)
+
+    def sizes(self):
+        new = self.events[self.read :]
+        self.read = len(self.events)
+        return [event[2] for event in new if event[0] == "a"]
