@@ -60,6 +60,13 @@ export class Cells {
     return Math.min(this.#counts[level] ?? 0, cellsPerLevel);
   }
 
+  /** Whether the last finished cell of a level holds one reading only. */
+  isSingle(level: number): boolean {
+    if (this.count(level) < 2) return false;
+    const at = this.#offset(level, 1);
+    return this.#data[at] === this.#data[at + 1];
+  }
+
   /** The minimum or maximum of the cell that is `back` cells before the one still filling. */
   extreme(level: number, back: number, which: 'min' | 'max'): number {
     return this.#data[this.#offset(level, back) + (which === 'min' ? 2 : 4)] ?? Number.NaN;

@@ -117,6 +117,8 @@ export class Track {
       const growth = stale ? this.#levelGrowth(level, from) : known.growth;
       if (stale) this.#known[level] = { atSeconds: this.#lastSeconds, from, growth };
       if (growth && (!longest || spanOf(growth) > spanOf(longest))) longest = growth;
+      // Where each cell holds one reading, finer ones hold the same again.
+      if (this.#cells.isSingle(level)) break;
     }
     return longest && { ...longest, shape: 'climb' };
   }
