@@ -44,6 +44,10 @@ export async function stage(arch, folder, { withBench }) {
     `${JSON.stringify({ name, version, license, type, private: true }, null, 2)}\n`,
   );
   cpSync(`${root}bin/plimsoll.js`, `${folder}/bin/plimsoll.js`);
+  cpSync(`${root}python/plimsoll`, `${folder}/python/plimsoll`, {
+    recursive: true,
+    filter: (path) => !path.endsWith('__pycache__'),
+  });
   cpSync(`${root}LICENSE`, `${folder}/LICENSE`);
   cpSync(`${root}scripts/bundle/launcher.sh`, `${folder}/plimsoll`);
   chmodSync(`${folder}/plimsoll`, 0o755);

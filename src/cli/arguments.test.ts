@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { MiB } from '../units/bytes.js';
 import {
+  countArgument,
   devicesArgument,
   durationArgument,
   intervalArgument,
@@ -20,6 +21,7 @@ describe('arguments', () => {
     [mebibytesArgument, '100', 100 * MiB],
     [mebibytesArgument, '1.5GiB', 1536 * MiB],
     [pidArgument, '4711', 4711],
+    [countArgument, '16777216', 16_777_216],
   ])('%o reads %s', (argument, text, value) => {
     expect(argument('--x')(text)).toBe(value);
   });
@@ -38,6 +40,9 @@ describe('arguments', () => {
     [mebibytesArgument, '1.2.3'],
     [mebibytesArgument, '-3'],
     [pidArgument, '0'],
+    [countArgument, '0'],
+    [countArgument, '1.5'],
+    [countArgument, '16777217'],
     [pidArgument, '12x'],
   ])('%o refuses %j and names the option', (argument, text) => {
     expect(() => argument('--x')(text)).toThrow(

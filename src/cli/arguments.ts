@@ -3,6 +3,9 @@ import { Failure } from '../failure.js';
 import { parseBytes } from '../units/bytes.js';
 import { parseSeconds } from '../units/durations.js';
 
+/** More than any dimension of a tensor that fits a GPU. */
+const largestCount = 2 ** 24;
+
 // Each of these reads the value of one option and names the option in its error.
 
 export function intervalArgument(option: string): (text: string) => number {
@@ -67,6 +70,17 @@ export function oneOfArgument<Word extends string>(
     const word = words.find((one) => one === text);
     if (word === undefined) throw badArgument(option, text, `It takes ${words.join(', ')}.`);
     return word;
+  };
+}
+
+/** A whole number from 1 on. */
+export function countArgument(option: string): (text: string) => number {
+  return (text) => {
+    const number = /^\d{1,8}$/.test(text) ? Number(text) : 0;
+    if (number < 1 || number > largestCount) {
+      throw badArgument(option, text, `It takes a whole number from 1 to ${largestCount}.`);
+    }
+    return number;
   };
 }
 

@@ -41,6 +41,11 @@ const commands: readonly CommandEntry[] = [
     load: async () => (await import('./replay.js')).replayCommand,
   },
   {
+    name: 'estimate',
+    summary: 'how much memory a model will need, found without a GPU',
+    load: async () => (await import('./estimate.js')).estimateCommand,
+  },
+  {
     name: 'env',
     summary: 'which environment variables to set for a job, and why',
     load: async () => (await import('./env.js')).envCommand,

@@ -3,14 +3,16 @@ export interface Workload {
   readonly mode: 'train' | 'infer';
   readonly batch: number;
   /** Tokens of a sequence; pixels of an image's edge where the model takes images. */
-  readonly sequence: number;
+  readonly sequence?: number | undefined;
+  /** Pixels of an image's edge, for a model that takes both images and text. */
+  readonly image?: number | undefined;
   readonly precision: Precision;
   /** Of no meaning in inference. */
   readonly optimizer: Optimizer;
   readonly checkpointing: boolean;
   /** Rank of LoRA adapters on all linear layers; absent means that the model itself is trained. */
-  readonly loraRank?: number;
-  readonly quantization?: QuantizationPreset;
+  readonly loraRank?: number | undefined;
+  readonly quantization?: QuantizationPreset | undefined;
 }
 
 export const precisions = ['fp32', 'bf16', 'fp16', 'amp-bf16', 'amp-fp16'] as const;
@@ -41,7 +43,10 @@ export const parts = [
   'weights',
   'gradients',
   'optimizer',
+  /** Kept for the backward pass, and the batch itself. */
   'activations',
+  /** What an op or the optimizer's step needs only for a moment. */
+  'temporary',
   'workspace',
   'kv-cache',
   'context',

@@ -54,6 +54,9 @@ describe('leastCapacity', () => {
           if (!failed) safe = cap;
         }
         expect(found).toMatchObject({ safeBytes: safe, luckyBytes: lucky, complete: true });
+        const sooner = leastCapacity(stream, { expandableSegments }, { safeOnly: true });
+        expect(sooner.safeBytes).toBe(safe);
+        expect(sooner.replays).toBeLessThanOrEqual(found.replays);
       }),
       { numRuns: 60 },
     );

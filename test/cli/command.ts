@@ -48,6 +48,7 @@ export function useCommand(): Command {
     cpSync(join(root, 'bin/plimsoll.js'), join(folder, 'bin/plimsoll.js'));
     cpSync(join(root, 'package.json'), join(folder, 'package.json'));
     symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'));
+    symlinkSync(join(root, 'python'), join(folder, 'python'));
     const options = new URL('../../scripts/esbuild-program.mjs', import.meta.url).href;
     const { program }: { program: BuildOptions } = await import(options);
     await build({

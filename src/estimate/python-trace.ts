@@ -1,0 +1,187 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { createReadStream, existsSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { delimiter, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { Failure } from '../failure.js';
+import type { Workload } from './contract.js';
+import { type PythonEnd, pythonFailure } from './python-failure.js';
+import { readTrace, type Trace } from './trace-file.js';
+
+/** What to trace: a Hugging Face config, a classifier of torchvision, or a Python file. */
+export type TraceSource =
+  | { readonly kind: 'config'; readonly path: string }
+  | { readonly kind: 'torchvision'; readonly name: string }
+  | { readonly kind: 'script'; readonly path: string; readonly args: readonly string[] };
+
+export interface PythonTraceOptions {
+  /** The Python to run; otherwise that of the active virtual environment, or `python3`. */
+  readonly python?: string | undefined;
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  readonly folder: string;
+  /** Ends it early, with everything it started. */
+  readonly signal?: AbortSignal | undefined;
+  /** A 7B model takes some 15 s; what takes longer than 10 minutes hangs. */
+  readonly timeoutSeconds?: number | undefined;
+}
+
+const defaultTimeoutSeconds = 600;
+/** The error is one line; of what else it prints the end is enough. */
+const keptCharacters = 16_384;
+/** The sources and the build lie equally deep below the package. */
+const pythonFolder = fileURLToPath(new URL('../../python', import.meta.url));
+
+/**
+ * Runs a few steps of a model on the meta device in Python, and reads what it would have asked
+ * CUDA's allocator for. The model's own output is not shown; nothing is written but a temporary file.
+ *
+ * @example
+ * const source = { kind: 'config', path: 'gpt2/config.json' } as const;
+ * const trace = await pythonTrace(source, workload, { environment: process.env, folder: '.' });
+ */
+export async function pythonTrace(
+  source: TraceSource,
+  workload: Workload,
+  options: PythonTraceOptions,
+): Promise<Trace> {
+  const scratch = await mkdtemp(join(tmpdir(), 'plimsoll-trace-'));
+  try {
+    const output = join(scratch, 'trace.jsonl');
+    const program = pythonProgram(options.python, options.environment);
+    const args = ['-m', 'plimsoll.trace', ...traceArguments(source, workload), '--output', output];
+    const end = await runPython(program, args, options);
+    const failure = pythonFailure(program, end, existsSync(output));
+    if (failure !== undefined) throw failure;
+    return await readTrace(createReadStream(output, 'utf8'));
+  } finally {
+    await rm(scratch, { recursive: true, force: true });
+  }
+}
+
+/**
+ * Which Python to run.
+ *
+ * @example
+ * pythonProgram(undefined, { VIRTUAL_ENV: '/srv/venv' }); // '/srv/venv/bin/python'
+ */
+export function pythonProgram(
+  wanted: string | undefined,
+  environment: Readonly<Record<string, string | undefined>>,
+  platform: NodeJS.Platform = process.platform,
+): string {
+  if (wanted !== undefined) return wanted;
+  const active = environment['VIRTUAL_ENV'];
+  const windows = platform === 'win32';
+  if (active) return join(active, ...(windows ? ['Scripts', 'python.exe'] : ['bin', 'python']));
+  return windows ? 'python' : 'python3';
+}
+
+/**
+ * The arguments of `python -m plimsoll.trace`.
+ *
+ * @example
+ * traceArguments({ kind: 'torchvision', name: 'resnet50' }, workload); // ['--torchvision=resnet50', ..]
+ */
+export function traceArguments(source: TraceSource, workload: Workload): string[] {
+  // In one word each, so that no value is taken for an option.
+  const args: string[] = [];
+  const add = (name: string, value: string | number | undefined) => {
+    if (value !== undefined) args.push(`--${name}=${value}`);
+  };
+  if (source.kind === 'config') add('config', source.path);
+  else if (source.kind === 'torchvision') add('torchvision', source.name);
+  else {
+    add('script', source.path);
+    for (const arg of source.args) add('arg', arg);
+  }
+  add('mode', workload.mode);
+  add('batch', workload.batch);
+  add('seq', workload.sequence);
+  add('image', workload.image);
+  add('precision', workload.precision);
+  if (workload.mode === 'train') add('optimizer', workload.optimizer);
+  if (workload.checkpointing) args.push('--checkpointing');
+  add('lora', workload.loraRank);
+  return args;
+}
+
+function runPython(
+  program: string,
+  args: readonly string[],
+  options: PythonTraceOptions,
+): Promise<PythonEnd> {
+  const { signal, timeoutSeconds = defaultTimeoutSeconds } = options;
+  if (signal?.aborted) return Promise.reject(interrupted());
+  return new Promise((resolve, reject) => {
+    const child = spawn(program, args, {
+      cwd: options.folder,
+      env: pythonEnvironment(options.environment),
+      stdio: ['ignore', 'pipe', 'pipe'],
+      // A group of its own, so that what it started can be ended with it.
+      detached: process.platform !== 'win32',
+      windowsHide: true,
+    });
+    let stdout = '';
+    let stderr = '';
+    let timedOut = false;
+    child.stdout.setEncoding('utf8').on('data', (text: string) => {
+      stdout = (stdout + text).slice(-keptCharacters);
+    });
+    child.stderr.setEncoding('utf8').on('data', (text: string) => {
+      stderr = (stderr + text).slice(-keptCharacters);
+    });
+    const kill = () => killGroup(child);
+    const timer = setTimeout(() => {
+      timedOut = true;
+      kill();
+    }, timeoutSeconds * 1000);
+    signal?.addEventListener('abort', kill, { once: true });
+    const over = () => {
+      clearTimeout(timer);
+      signal?.removeEventListener('abort', kill);
+    };
+    child.once('error', (error) => {
+      over();
+      resolve({ notStarted: error.message });
+    });
+    child.once('close', (code, by) => {
+      over();
+      if (signal?.aborted) reject(interrupted());
+      else if (timedOut) resolve({ timedOutSeconds: timeoutSeconds });
+      else resolve({ code, signal: by, stdout, stderr });
+    });
+  });
+}
+
+function pythonEnvironment(
+  environment: Readonly<Record<string, string | undefined>>,
+): NodeJS.ProcessEnv {
+  // With PLIMSOLL_DEBUG the Python part would show a traceback instead of its error line.
+  const { PLIMSOLL_DEBUG: _, PYTHONPATH: others, ...kept } = environment;
+  return {
+    ...kept,
+    PYTHONPATH: others ? `${pythonFolder}${delimiter}${others}` : pythonFolder,
+    // The folder of the package may be read-only, and belongs to someone else.
+    PYTHONDONTWRITEBYTECODE: '1',
+  };
+}
+
+function killGroup(child: ChildProcess): void {
+  if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return;
+  try {
+    if (process.platform === 'win32') child.kill('SIGKILL');
+    else process.kill(-child.pid, 'SIGKILL');
+  } catch {
+    // It ended in this very moment.
+  }
+}
+
+function interrupted(): Failure {
+  return new Failure({
+    kind: 'interrupted',
+    code: 'interrupted',
+    fact: 'The trace was interrupted.',
+    next: 'Run it again.',
+  });
+}

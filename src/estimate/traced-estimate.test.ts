@@ -1,0 +1,86 @@
+import { describe, expect, it } from 'vitest';
+import { MiB } from '../units/bytes.js';
+import { replay } from './event-replay.js';
+import { findGpu } from './gpus.js';
+import { readTrace } from './trace-file.js';
+import { tracedEstimate } from './traced-estimate.js';
+import { gpt2TraceText, pieces } from './traces-for-tests.js';
+
+const trace = await readTrace(pieces(gpt2TraceText()));
+const h200 = findGpu('h200');
+const estimate = tracedEstimate(trace, h200);
+const { peak, interval, breakdown, notes } = estimate;
+const part = (name: string) => breakdown.find((one) => one.part === name)?.bytes ?? 0;
+
+/** What an op allocates, in one line of a trace. */
+const small = (...events: readonly string[]) =>
+  readTrace(
+    pieces(
+      [
+        '{"plimsoll":"trace","version":1,"torch":"2.11.0"}',
+        '["s",0,""]',
+        ...events,
+        '{"end":true,"parameters":1,"parameterBytes":4,"notes":["Routing is bounded."]}',
+      ].join('\n'),
+    ),
+  );
+
+describe('tracedEstimate', () => {
+  it('answers the peaks of the replay, and adds the context of the card', () => {
+    const { peakAllocatedBytes, peakReservedBytes } = replay(trace.stream);
+    expect(peak).toMatchObject({
+      allocatedBytes: peakAllocatedBytes,
+      reservedBytes: peakReservedBytes,
+      deviceBytes: peakReservedBytes + h200.context.bytes,
+    });
+    expect(peak.leastCapacityBytes).toBeGreaterThan(peak.allocatedBytes + h200.context.bytes);
+    expect(peak.leastCapacityBytes).toBeLessThanOrEqual(peak.deviceBytes);
+  });
+
+  it('still succeeds with the least capacity', () => {
+    const allowedBytes = peak.leastCapacityBytes - h200.context.bytes;
+    expect(replay(trace.stream, { allowedBytes }).outOfMemory).toBeUndefined();
+  });
+
+  it('gives an interval round the estimate, whatever the order of addresses', () => {
+    expect(interval.confidence).toBe(0.95);
+    for (const addresses of ['driver', 'fresh-driver', 'falling', 'rising'] as const) {
+      const { peakReservedBytes } = replay(trace.stream, { addresses });
+      expect(interval.lowBytes).toBeLessThan(peakReservedBytes);
+      expect(interval.highBytes).toBeGreaterThan(peakReservedBytes);
+    }
+    expect(interval.lowBytes).toBeGreaterThanOrEqual(peak.allocatedBytes);
+  });
+
+  it('tells what fills the device at the peak, to the byte', () => {
+    expect(breakdown.reduce((sum, { bytes }) => sum + bytes, 0)).toBe(peak.deviceBytes);
+    expect(breakdown.every(({ bytes }) => bytes > 0)).toBe(true);
+    // Each tensor is rounded up to 512 bytes, so a little more than the parameters themselves.
+    for (const name of ['weights', 'gradients']) {
+      expect(part(name) / trace.parameterBytes).toBeCloseTo(1, 2);
+    }
+    expect(part('optimizer') / trace.parameterBytes).toBeCloseTo(2, 2);
+    expect(part('context')).toBe(h200.context.bytes);
+    expect(notes.join(' ')).toContain('676 to 762 MiB (measured)');
+  });
+
+  it('takes the workspace and the context of another card, and says whose kernels it counts', () => {
+    const t4 = findGpu('t4');
+    const there = tracedEstimate(trace, t4);
+    const workspace = there.breakdown.find((one) => one.part === 'workspace')?.bytes ?? 0;
+    expect(part('workspace') - workspace).toBe(2 * (32 * MiB - t4.workspaceBytes));
+    expect(there.peak.deviceBytes - there.peak.reservedBytes).toBe(t4.context.bytes);
+    expect(there.notes.join(' ')).toContain('those of the NVIDIA H200');
+    expect(notes.join(' ')).not.toContain('those of the');
+  });
+
+  it('says when building the model takes more than running it', async () => {
+    const built = ['["a",1,104857600,0,0,"w"]', '["f",1]', '["m","built"]', '["c"]'];
+    const events = [...built, '["m","ready"]', '["a",2,600,0,0,"x"]'];
+    const answer = tracedEstimate(await small(...events), h200);
+    expect(answer.peak.reservedBytes).toBe(2 * MiB);
+    expect(answer.peak.leastCapacityBytes).toBe(100 * MiB + h200.context.bytes);
+    expect(answer.notes.join(' ')).toContain('Building the model takes more');
+    expect(answer.notes).toContain('Routing is bounded.');
+  });
+});
