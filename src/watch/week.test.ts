@@ -62,7 +62,9 @@ describe('a week at 1 Hz', () => {
     expect(alerts).not.toContain('out-of-memory-risk');
     expect(new Set(footprints).size).toBe(1);
     expect(footprints[0]).toBeLessThanOrEqual(5_000_000);
-    expect((held[6] ?? 0) - (held[1] ?? 0)).toBeLessThan(MiB);
+    // A single number kept for each sample of these five days would be 3.4 MB; what the engine
+    // itself keeps of code and counters moves by one or two.
+    expect((held[6] ?? 0) - (held[1] ?? 0)).toBeLessThan(3 * MiB);
     const history = watching.states()[0]?.history;
     expect(history?.statistics()).toMatchObject({
       samples: 7 * day,
