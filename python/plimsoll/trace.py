@@ -16,7 +16,7 @@ from argparse import Namespace
 from typing import List, Optional
 
 from .failure import MISSING_PACKAGE, Failure
-from .options import parse
+from .tracing.options import parse
 
 VERSION = 1
 # The first with every kernel that a trace puts in CUDA's place.
@@ -45,7 +45,7 @@ def run(options: Namespace) -> int:
             status=MISSING_PACKAGE,
         ) from error
     _require(torch.__version__)
-    from .record import record
+    from .tracing.record import record
 
     recording = record(options)
     header = {

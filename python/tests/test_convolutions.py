@@ -4,9 +4,9 @@ import unittest
 
 import torch
 import watching  # noqa: F401 - puts the package on the path
-from plimsoll.kernels import cudnn
-from plimsoll.kernels.convolution import Problem
-from plimsoll.kernels.split_k import split_scratch
+from plimsoll.tracing.kernels import cudnn
+from plimsoll.tracing.kernels.convolution import Problem
+from plimsoll.tracing.kernels.split_k import split_scratch
 
 
 def problem(n, cin, hw, cout, k, stride=1, pad=0, dtype=torch.float32, layout=torch.contiguous_format):

@@ -7,7 +7,7 @@ import os
 import unittest
 
 import watching  # noqa: F401 - puts the package on the path
-from plimsoll.record import record
+from plimsoll.tracing.record import record
 
 TRUTH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "bench", "truth")
 

@@ -3,8 +3,8 @@
 import unittest
 
 import watching  # noqa: F401 - puts the package on the path
-from plimsoll.gpu import H200
-from plimsoll.kernels.reductions import Shape, buffer_sizes
+from plimsoll.tracing.gpu import H200
+from plimsoll.tracing.kernels.reductions import Shape, buffer_sizes
 
 
 def over_rows(rows, columns):

@@ -3,7 +3,7 @@
 import unittest
 
 import torch
-from plimsoll import ledger as kinds
+from plimsoll.tracing import ledger as kinds
 from watching import watched
 
 

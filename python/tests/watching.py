@@ -8,12 +8,12 @@ from contextlib import contextmanager
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from plimsoll import ledger as kinds
-from plimsoll.gpu import H200
-from plimsoll.ledger import Ledger
-from plimsoll.module_names import ModuleNames
-from plimsoll.observer import Observer
-from plimsoll.standins.environment import cuda_like
+from plimsoll.tracing import ledger as kinds
+from plimsoll.tracing.gpu import H200
+from plimsoll.tracing.ledger import Ledger
+from plimsoll.tracing.module_names import ModuleNames
+from plimsoll.tracing.observer import Observer
+from plimsoll.tracing.standins.environment import cuda_like
 
 
 @contextmanager

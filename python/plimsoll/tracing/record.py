@@ -13,7 +13,7 @@ import torch
 
 from . import adapters, optimizers
 from . import ledger as kinds
-from .failure import Failure
+from ..failure import Failure
 from .gpu import H200
 from .ledger import Ledger
 from .loop import Loop

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from ..failure import MISSING_PACKAGE, Failure
+from ...failure import MISSING_PACKAGE, Failure
 from ..workload import Settings, Workload
 
 _USUAL_SIZE = 224

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from .failure import Failure
+from ..failure import Failure
 
 _RATE = 1e-4
 # bitsandbytes keeps smaller tensors in float32, and one scale per block of the others.

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from .failure import MISSING_PACKAGE, Failure
+from ..failure import MISSING_PACKAGE, Failure
 
 
 def add(model: Any, rank: int) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import List
 
-from .failure import Failure
+from ..failure import Failure
 
 PRECISIONS = ("fp32", "bf16", "fp16", "amp-bf16", "amp-fp16")
 OPTIMIZERS = ("adamw", "adamw-fused", "sgd", "sgd-momentum", "adafactor", "adamw-8bit")

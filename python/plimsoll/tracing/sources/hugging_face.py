@@ -9,7 +9,7 @@ from typing import Any, Dict
 
 import torch
 
-from ..failure import MISSING_PACKAGE, Failure
+from ...failure import MISSING_PACKAGE, Failure
 from ..workload import Settings, Workload
 
 # A config is a page of text; the largest known (with 21k class names) is under 2 MB.

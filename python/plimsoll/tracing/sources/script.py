@@ -11,7 +11,7 @@ from typing import Any, Dict, List
 
 import torch
 
-from ..failure import Failure
+from ...failure import Failure
 from ..workload import Settings, Workload
 
 
