@@ -1,9 +1,13 @@
 // `npm test`: all the set-up, then every check. All of them run even when an early one fails.
-import { mkdirSync, readFileSync, rmSync } from 'node:fs';
+// `npm run test:ts` leaves out the tests in Python, and what they need installed.
+import { mkdirSync, readdirSync, rmSync } from 'node:fs';
+import { ensureVenv } from './python-venv.mjs';
 import { ensureInstalled } from './setup.mjs';
 import { root, run, script, tool } from './steps.mjs';
+import { pythonCounts, vitestCounts } from './test-counts.mjs';
 
-const results = `${root}build/vitest.json`;
+const vitestReport = `${root}build/vitest.json`;
+const pythonReport = `${root}build/unittest.json`;
 
 /** The tests come last, so that their own summary stands near the end; they need the build. */
 const checks = [
@@ -21,48 +25,70 @@ const checks = [
       'run',
       '--reporter=default',
       '--reporter=json',
-      `--outputFile.json=${results}`,
+      `--outputFile.json=${vitestReport}`,
     ),
     show: true,
+    counts: () => vitestCounts(vitestReport),
   },
 ];
 
 await ensureInstalled();
 mkdirSync(`${root}build`, { recursive: true });
-rmSync(results, { force: true });
+for (const report of [vitestReport, pythonReport]) rmSync(report, { force: true });
 
 // A program that reads our output wants words, not colours.
 const { FORCE_COLOR: _, ...rest } = process.env;
 const env = process.stdout.isTTY ? process.env : { ...rest, NO_COLOR: '1' };
 
+const { python, leftOut, failed: notInstalled } = await pythonForTests();
+if (python !== undefined) {
+  checks.push({
+    name: 'python',
+    what: 'unittest: the tests in python/tests',
+    command: [python, ['-W', 'ignore', `${root}scripts/python-tests.py`, pythonReport]],
+    show: true,
+    counts: () => pythonCounts(pythonReport),
+  });
+}
+
 const failed = [];
-for (const { name, what, command, show = false } of checks) {
+const counted = [];
+for (const { name, what, command, show = false, counts } of checks) {
   process.stdout.write(`${name} (${what})${show ? '\n' : ' ... '}`);
   const { code, output } = await run(command, { show, env });
   if (code !== 0) failed.push(name);
   if (!show) console.log(code === 0 ? 'ok' : `FAILED, exit code ${code}\n${output}`);
+  if (counts) counted.push(counts());
 }
+if (notInstalled !== undefined) {
+  console.log(`python (unittest) FAILED before it began: ${notInstalled}`);
+  failed.push('python');
+  counted.push({ passed: 0, failed: 1, leftOut: [] });
+}
+if (leftOut !== undefined) {
+  console.log(`Left out, because ${leftOut}: ${testFiles().join(', ')} in python/tests.`);
+}
+for (const line of counted.flatMap((counts) => counts.leftOut)) console.log(`Left out: ${line}`);
 
+const names = [
+  ...checks.map(({ name }) => name),
+  ...(notInstalled === undefined ? [] : ['python']),
+];
 console.log(
   failed.length === 0
-    ? `All ${checks.length} checks passed: ${checks.map(({ name }) => name).join(', ')}.`
-    : `${failed.length} of ${checks.length} checks failed: ${failed.join(', ')}. Their output is above.`,
+    ? `All ${names.length} checks passed: ${names.join(', ')}.`
+    : `${failed.length} of ${names.length} checks failed: ${failed.join(', ')}. Their output is above.`,
 );
-console.log(countOfTests());
+// One plain line with the true counts, for programs that read it.
+const sum = (key) => counted.reduce((total, counts) => total + counts[key], 0);
+console.log(`${sum('passed')} passed, ${sum('failed')} failed`);
 process.exitCode = failed.length === 0 ? 0 : 1;
 
-/** One plain line with the true counts, for programs that read it. */
-function countOfTests() {
-  try {
-    const { numPassedTests, numFailedTests, testResults } = JSON.parse(
-      readFileSync(results, 'utf8'),
-    );
-    // A file that breaks before its first test counts as one failure.
-    const broken = testResults.filter(
-      ({ status, assertionResults }) => status === 'failed' && assertionResults.length === 0,
-    ).length;
-    return `${numPassedTests} passed, ${numFailedTests + broken} failed`;
-  } catch {
-    return '0 passed, 1 failed';
-  }
+function pythonForTests() {
+  if (process.argv.includes('--ts')) return { leftOut: 'test:ts does without Python' };
+  return ensureVenv();
+}
+
+function testFiles() {
+  return readdirSync(`${root}python/tests`).filter((file) => /^test_.*\.py$/.test(file));
 }

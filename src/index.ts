@@ -17,6 +17,25 @@
  */
 
 export {
+  type AdaptiveBatches,
+  type AdaptiveBatchesOptions,
+  adaptiveBatches,
+} from './batches/adaptive-batches.js';
+export {
+  deviceMemoryPercent,
+  hostMemoryPercent,
+  type MemoryProbe,
+} from './batches/memory-percent.js';
+export { isOutOfMemoryError } from './batches/out-of-memory-error.js';
+export {
+  type Microbatch,
+  type RecoveringStep,
+  type RecoveringStepOptions,
+  recoveringStep,
+  type StepResult,
+} from './batches/recovering-step.js';
+export type { SampleSource } from './batches/sample-source.js';
+export {
   type AllocatorReading,
   type Device,
   type DeviceInfo,
@@ -34,11 +53,42 @@ export {
   type SimulateOptions,
 } from './device/discover.js';
 export { selectDevices } from './device/select-devices.js';
-export { type QuantizationPreset, quantizationPresets } from './estimate/contract.js';
+export {
+  type Estimate,
+  type ModuleBytes,
+  type Optimizer,
+  optimizers,
+  type Part,
+  type PartBytes,
+  type Precision,
+  parts,
+  precisions,
+  type QuantizationPreset,
+  quantizationPresets,
+  type Saving,
+  type Workload,
+} from './estimate/contract.js';
+export {
+  type EstimateMachine,
+  type EstimateMethod,
+  type EstimateRequest,
+  estimate,
+} from './estimate/estimate.js';
 export { type Gpu, type GpuContext, type GpuVendor, knownGpus } from './estimate/gpu-table.js';
 export { findGpu, type GpuEntry } from './estimate/gpus.js';
+export type { ModelSource } from './estimate/model-source.js';
+export type { ModelSize, ModelType } from './estimate/model-types.js';
+export { findSavings, type SavingsBasis } from './estimate/savings.js';
 export { Failure, type FailureKind } from './failure.js';
 export { homeFolder } from './files/home-folder.js';
+export type {
+  KnownModel,
+  Model,
+  ModelDescription,
+  UnknownModel,
+  Weights,
+} from './model/contract.js';
+export { readModel } from './model/read-model.js';
 export { checkEnvironment } from './plan/environment/check.js';
 export { dotenvLines, shellLines } from './plan/environment/formats.js';
 export { environmentSettings } from './plan/environment/recommend.js';
@@ -51,6 +101,19 @@ export {
   type FindingKind,
   type MemoryBudget,
 } from './plan/environment/types.js';
+export { planMaxBatch } from './plan/fit/plan-max-batch.js';
+export { planSettings } from './plan/fit/plan-settings.js';
+export type {
+  Concession,
+  Offload,
+  Plan,
+  PlanEstimators,
+  PlanFacts,
+  PlanOption,
+  PlanSettings,
+  PlanWishes,
+  ZeroStage,
+} from './plan/fit/types.js';
 export {
   asPython,
   bitsAndBytesArguments,
@@ -64,6 +127,26 @@ export type { ModelWeights } from './plan/quantization/preset-bytes.js';
 export { type PresetFacts, presetFacts, type TrainingWay } from './plan/quantization/presets.js';
 export { loadQuantization, saveQuantization } from './plan/quantization/quantization-file.js';
 export type { SavedQuantization } from './plan/quantization/saved-quantization.js';
+export type {
+  Attempt,
+  ClimbedRung,
+  HeldLimit,
+  Outcome,
+  OutOfMemory,
+  Rung,
+  RunReport,
+  RunSettings,
+} from './run/contract.js';
+export { recogniseLine } from './run/recognise/recognise.js';
+export { createScanner, type Finding, type Scanner } from './run/recognise/scanner.js';
+export {
+  type AnalyseOptions,
+  analyseSnapshot,
+  type SnapshotAnalysis,
+} from './snapshot/analyse.js';
+export { snapshotDocument } from './snapshot/document.js';
+export { parseSnapshot, readSnapshot } from './snapshot/read-snapshot.js';
+export type { DeviceSnapshot, Frame, Segment, Snapshot } from './snapshot/snapshot.js';
 export { type Clock, systemClock } from './time/clock.js';
 export { createVirtualClock, type VirtualClock } from './time/virtual-clock.js';
 export { formatBytes, parseBytes } from './units/bytes.js';

@@ -1,6 +1,46 @@
-"""Plimsoll's Python side: what a PyTorch job will ask the GPU for, found without a GPU.
+"""Plimsoll's Python side: it lives inside PyTorch jobs, senses, acts, and brings steps back.
 
-Importing this package needs no torch; only tracing does.
+Importing this package costs next to nothing and needs no torch; each part is loaded when it is used.
 """
 
+from __future__ import annotations
+
+import importlib
+from typing import Any, List
+
 __version__ = "0.1.0"
+
+_PLACES = {
+    "Failure": "failure",
+    "batches": "batching.batches",
+    "clean_up": "leaks.collection",
+    "cleaning": "leaks.collection",
+    "collect_on_pressure": "leaks.collection",
+    "debugger": "debugging",
+    "estimate_batch_size": "memory.state",
+    "least_loaded_device": "memory.state",
+    "load": "loading.load",
+    "memory_state": "memory.state",
+    "optimize": "optimizing.optimize",
+    "recognise": "memory.out_of_memory",
+    "recovering": "recovery.recovering",
+    "swap": "swapping",
+    "track_leaks": "leaks.tracker",
+    "tune_gc": "leaks.collection",
+    "unload": "loading.load",
+}
+
+__all__ = ["__version__", *sorted(_PLACES)]
+
+
+def __getattr__(name: str) -> Any:
+    place = _PLACES.get(name)
+    if place is None:
+        raise AttributeError(f"module 'plimsoll' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f".{place}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> List[str]:
+    return sorted({*globals(), *_PLACES})

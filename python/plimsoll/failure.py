@@ -4,10 +4,11 @@ from __future__ import annotations
 
 BAD_INPUT = 2
 MISSING_PACKAGE = 3
+JOB_FAILED = 4
 
 
 class Failure(Exception):
-    """Ends a trace with one readable line and an exit status."""
+    """Ends what was asked for with one readable line and an exit status."""
 
     def __init__(self, code: str, fact: str, next_step: str, where: str = "", status: int = BAD_INPUT):
         super().__init__(fact)
@@ -16,6 +17,9 @@ class Failure(Exception):
         self.next_step = next_step
         self.where = where
         self.status = status
+
+    def __str__(self) -> str:
+        return f"{self.fact.rstrip('.')}. Next: {self.next_step}" if self.next_step else self.fact
 
     def as_json(self) -> dict:
         return {"error": {"code": self.code, "fact": self.fact, "next": self.next_step, "where": self.where}}

@@ -16,6 +16,7 @@ from argparse import Namespace
 from typing import List, Optional
 
 from .failure import MISSING_PACKAGE, Failure
+from .tracing import progress
 from .tracing.options import parse
 
 VERSION = 1
@@ -35,6 +36,7 @@ def main(argv: Optional[List[str]] = None) -> int:
 
 def run(options: Namespace) -> int:
     started = time.monotonic()
+    progress.tell("import", 0, options.steps)
     try:
         import torch
     except ImportError as error:

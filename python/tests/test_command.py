@@ -33,7 +33,7 @@ def run(*arguments):
     return status, [json.loads(line) for line in out.getvalue().splitlines()]
 
 
-class Command(unittest.TestCase):
+class Scripts(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
@@ -44,6 +44,8 @@ class Command(unittest.TestCase):
             file.write(text)
         return path
 
+
+class Command(Scripts):
     def test_lines_tell_a_whole_run(self):
         status, lines = run("--script", self.script(), "--arg", "width=128", "--steps", "2")
         self.assertEqual(status, 0)

@@ -20,6 +20,7 @@ class NothingChanged(unittest.TestCase):
                 torch.autocast.__init__,
                 torch.nn.RNNBase.flatten_parameters,
                 torch.utils.checkpoint._infer_device_type,
+                torch.fx.experimental._config.meta_nonzero_assume_all_nonzero,
                 torch.utils._foreach_utils._get_foreach_kernels_supported_devices,
             )
 

@@ -34,6 +34,7 @@ def traced(**options):
         "optimizer": "adamw",
         "checkpointing": False,
         "lora": None,
+        "quantization": None,
         "steps": 3,
     }
     events = record(argparse.Namespace(**{**usual, **options})).ledger.events

@@ -1,7 +1,6 @@
 import { availableParallelism } from 'node:os';
 import { loadSettings } from '../config/load.js';
-import type { Settings } from '../config/settings.js';
-import { type Device, DeviceLost } from '../device/contract.js';
+import type { FoundGpu } from '../estimate/gpu-at-hand.js';
 import { assumedContext, type Gpu, knownGpus } from '../estimate/gpu-table.js';
 import { findGpu } from '../estimate/gpus.js';
 import { Failure } from '../failure.js';
@@ -14,11 +13,11 @@ import {
   type MemoryBudget,
 } from '../plan/environment/types.js';
 import { findingsText, settingsText } from '../report/text/environment-text.js';
-import { isKnown, type Known } from '../units/known.js';
+import { isKnown } from '../units/known.js';
 import { oneOfArgument, sizeArgument } from './arguments.js';
 import type { CommandModule } from './command-module.js';
+import { gpusHere } from './gpus-here.js';
 import { type CliIo, printJson, textStyle } from './io.js';
-import { openDevices } from './watching.js';
 
 const formats = ['text', 'shell', 'dotenv', 'json'] as const;
 
@@ -103,7 +102,8 @@ async function contextOf(given: EnvArguments, io: CliIo): Promise<EnvironmentCon
   const settings = await loadSettings({ folder, environment, configPath: given.config });
   const card = given.gpu === undefined ? undefined : findGpu(given.gpu, settings.gpus);
   const found = await gpusHere(settings);
-  const vendor = card?.vendor ?? (found.some(({ amd }) => amd) ? 'amd' : 'nvidia');
+  const vendor =
+    card?.vendor ?? (found.some(({ source }) => source === 'amdgpu') ? 'amd' : 'nvidia');
   return {
     mode: given.mode,
     vendor,
@@ -111,33 +111,6 @@ async function contextOf(given: EnvArguments, io: CliIo): Promise<EnvironmentCon
     gpus: found.length,
     budget: given.memory === undefined ? undefined : budgetOf(given.memory, card, found),
   };
-}
-
-interface FoundGpu {
-  readonly name: string;
-  readonly amd: boolean;
-  readonly totalBytes: Known<number>;
-}
-
-async function gpusHere(settings: Settings): Promise<readonly FoundGpu[]> {
-  const discovery = await openDevices(settings);
-  try {
-    const gpus = discovery.devices.filter(({ info }) => info.kind === 'gpu');
-    return await Promise.all(gpus.map(foundGpu));
-  } finally {
-    discovery.close();
-  }
-}
-
-async function foundGpu(device: Device): Promise<FoundGpu> {
-  const { name, source } = device.info;
-  try {
-    const { totalBytes } = await device.read();
-    return { name, amd: source === 'amdgpu', totalBytes };
-  } catch (error) {
-    if (!(error instanceof DeviceLost)) throw error;
-    return { name, amd: source === 'amdgpu', totalBytes: 'unknown' };
-  }
 }
 
 /** The share holds for every card, so the largest one decides what it may be. */

@@ -46,6 +46,21 @@ const commands: readonly CommandEntry[] = [
     load: async () => (await import('./estimate.js')).estimateCommand,
   },
   {
+    name: 'plan',
+    summary: 'the fastest settings that fit, or the largest batch',
+    load: async () => (await import('./plan.js')).planCommand,
+  },
+  {
+    name: 'run',
+    summary: 'run a program, and bring it back when memory runs out',
+    load: async () => (await import('./run.js')).runCommand,
+  },
+  {
+    name: 'snapshot',
+    summary: 'what a PyTorch memory snapshot tells: holders, leaks, fragmentation',
+    load: async () => (await import('./snapshot.js')).snapshotCommand,
+  },
+  {
     name: 'env',
     summary: 'which environment variables to set for a job, and why',
     load: async () => (await import('./env.js')).envCommand,
@@ -57,6 +72,7 @@ Examples:
   plimsoll devices
   plimsoll monitor
   plimsoll profile --duration 60 --output profile.json --html profile.html
+  plimsoll run --batch-size 32 -- python train.py --batch-size {batch_size}
 
 Exit codes: 0 yes, 1 no (leak found, limit passed), 2 bad usage or input, 3 something is missing on
 this machine, 4 the job failed, 130 interrupted, 70 a bug in plimsoll.`;

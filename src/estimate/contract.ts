@@ -74,7 +74,38 @@ export interface Estimate {
     readonly confidence: number;
   };
   /** At the peak instant; the parts add up to deviceBytes. */
-  readonly breakdown: readonly { readonly part: Part; readonly bytes: number }[];
+  readonly breakdown: readonly PartBytes[];
+  /** What other settings would save; absent where nobody asked. */
+  readonly savings?: readonly Saving[];
   /** What it rests on, what was left out, and why another method was not taken. */
   readonly notes: readonly string[];
+}
+
+export interface PartBytes {
+  readonly part: Part;
+  readonly bytes: number;
+  /** Whose it is, the largest first; they add up to `bytes`. Absent where that is not known. */
+  readonly modules?: readonly ModuleBytes[];
+}
+
+/** Modules that are alike, as `model.layers.*.mlp`; an empty name is what lies outside of all. */
+export interface ModuleBytes {
+  readonly module: string;
+  /** How many modules the name stands for. */
+  readonly count: number;
+  readonly bytes: number;
+}
+
+/** What one change of the settings would save. */
+export interface Saving {
+  /** For people, as `half the batch (4)`. */
+  readonly change: string;
+  /** What to set instead. */
+  readonly settings: Partial<Workload>;
+  /** Of peak.deviceBytes; below 0 where the change takes more. */
+  readonly savesBytes: number;
+  /** The smallest capacity that then is enough; it may sink where what the device loses does not. */
+  readonly leastCapacityBytes: number;
+  /** `trace`: traced as well; `formula`: the difference that the formula sees. */
+  readonly basis: 'trace' | 'formula';
 }

@@ -24,6 +24,8 @@ export interface GpuEntry {
 const longestName = 100;
 /** How many cards an error names. */
 const shownNames = 6;
+/** For those who wrote something else altogether. */
+const someNames = 'Known are h200, h100, a100-80gb, l40s, 4090, t4 and more. ';
 
 /**
  * The card of that name: as the driver reports it, or short (`h100`, `4090`, `a100-40gb`). Cards of
@@ -95,7 +97,7 @@ function unknownGpu(name: string, all: readonly Gpu[]): Failure {
     kind: 'input',
     code: 'unknown-gpu',
     fact: `There is no GPU "${name.slice(0, longestName)}" in the table.`,
-    next: `${meant === undefined ? '' : `Did you mean "${meant}"? `}Others are added with the key gpus of plimsoll.config.json.`,
+    next: `${meant === undefined ? someNames : `Did you mean "${meant}"? `}Others are added with the key gpus of plimsoll.config.json.`,
   });
 }
 

@@ -37,6 +37,12 @@ describe('pythonFailure', () => {
     expect(failure?.message).toBe('Torch is not installed. Install it.');
   });
 
+  it('writes a command as one', () => {
+    const error = { code: 'torch-missing', fact: 'no torch', next: 'pip install torch' };
+    const failure = pythonFailure('python3', ended(3, told(error)), false);
+    expect(failure?.next).toBe('Run pip install torch.');
+  });
+
   it.each([
     [{ notStarted: 'ENOENT' }, 'missing', 'python-missing'],
     [{ timedOutSeconds: 600 }, 'job', 'trace-too-slow'],

@@ -84,9 +84,10 @@ function crashed(program: string, end: Extract<PythonEnd, { stderr: string }>): 
   });
 }
 
-/** With a capital and a full stop. */
+/** With a capital and a full stop; a command keeps its small letter. */
 function sentence(text: string): string {
   if (text === '') return '';
+  if (text.startsWith('pip ')) return sentence(`run ${text}`);
   const start = text.charAt(0).toUpperCase() + text.slice(1);
   return /[.!?]$/.test(start) ? start : `${start}.`;
 }

@@ -4,7 +4,12 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Workload } from './contract.js';
-import { pythonProgram, pythonTrace, traceArguments } from './python-trace.js';
+import {
+  type PythonTraceOptions,
+  pythonProgram,
+  pythonTrace,
+  traceArguments,
+} from './python-trace.js';
 import { gpt2TraceFile } from './traces-for-tests.js';
 
 const workload: Workload = {
@@ -34,7 +39,7 @@ function standIn(script: string): string {
   return path;
 }
 
-function run(script: string, more: { signal?: AbortSignal; timeoutSeconds?: number } = {}) {
+function run(script: string, more: Partial<PythonTraceOptions> = {}) {
   const environment = { PATH: process.env['PATH'], PLIMSOLL_DEBUG: '1' };
   return pythonTrace(source, workload, { python: standIn(script), environment, folder, ...more });
 }
@@ -74,6 +79,17 @@ describe('pythonTrace', () => {
     ]);
   });
 
+  it('tells of progress to whoever asks, and keeps it out of errors', async () => {
+    const script =
+      'echo "{\\"progress\\":{\\"phase\\":\\"$PLIMSOLL_PROGRESS\\"}}" >&2; echo KeyError: 3 >&2; echo "{\\"progress\\":{\\"phase\\":\\"build\\"}}" >&2; exit 1';
+    const told: string[] = [];
+    const error = await run(script, { onProgress: (text) => told.push(text) }).catch(String);
+    expect(told).toEqual(['Tracing', 'Building the model without its weights']);
+    expect(error).toContain('left no trace: KeyError: 3 ');
+    const unasked = await run('echo "asked: $PLIMSOLL_PROGRESS." >&2; exit 1').catch(String);
+    expect(unasked).toContain('asked: .');
+  });
+
   it('says when there is no such Python', async () => {
     const options = { python: join(folder, 'none'), environment: {}, folder };
     await expect(pythonTrace(source, workload, options)).rejects.toMatchObject({
@@ -102,7 +118,7 @@ describe('pythonTrace', () => {
   });
 
   it('leaves no file behind', async () => {
-    const script = 'echo "$output" > where; echo broken > "$output"';
+    const script = 'echo "$output" > where; echo x > "$TMPDIR/of-torch"; echo broken > "$output"';
     await expect(run(script)).rejects.toMatchObject({ code: 'bad-trace' });
     const written = readFileSync(join(folder, 'where'), 'utf8').trim();
     expect(written).toMatch(/trace\.jsonl$/);
@@ -148,5 +164,7 @@ describe('traceArguments', () => {
         '--lora=8',
       ]),
     );
+    const quantized = traceArguments(source, { ...workload, quantization: 'int4' });
+    expect(quantized).toContain('--quantization=int4');
   });
 });

@@ -8,6 +8,7 @@ import { Failure } from '../failure.js';
 import type { Workload } from './contract.js';
 import { type PythonEnd, pythonFailure } from './python-failure.js';
 import { readTrace, type Trace } from './trace-file.js';
+import { splitProgress } from './trace-progress.js';
 
 /** What to trace: a Hugging Face config, a classifier of torchvision, or a Python file. */
 export type TraceSource =
@@ -24,6 +25,8 @@ export interface PythonTraceOptions {
   readonly signal?: AbortSignal | undefined;
   /** A 7B model takes some 15 s; what takes longer than 10 minutes hangs. */
   readonly timeoutSeconds?: number | undefined;
+  /** Told what goes on, for a person who waits. */
+  readonly onProgress?: ((text: string) => void) | undefined;
 }
 
 const defaultTimeoutSeconds = 600;
@@ -50,12 +53,16 @@ export async function pythonTrace(
     const output = join(scratch, 'trace.jsonl');
     const program = pythonProgram(options.python, options.environment);
     const args = ['-m', 'plimsoll.trace', ...traceArguments(source, workload), '--output', output];
-    const end = await runPython(program, args, options);
+    // What torch and the model put aside (torch alone leaves a folder) goes with our own file.
+    const temporary = { TMPDIR: scratch, TEMP: scratch, TMP: scratch };
+    const environment = { ...options.environment, ...temporary };
+    const end = await runPython(program, args, { ...options, environment });
     const failure = pythonFailure(program, end, existsSync(output));
     if (failure !== undefined) throw failure;
     return await readTrace(createReadStream(output, 'utf8'));
   } finally {
-    await rm(scratch, { recursive: true, force: true });
+    // What was killed with it may still hold on to a file for a moment.
+    await rm(scratch, { recursive: true, force: true, maxRetries: 5 });
   }
 }
 
@@ -103,6 +110,7 @@ export function traceArguments(source: TraceSource, workload: Workload): string[
   if (workload.mode === 'train') add('optimizer', workload.optimizer);
   if (workload.checkpointing) args.push('--checkpointing');
   add('lora', workload.loraRank);
+  add('quantization', workload.quantization);
   return args;
 }
 
@@ -111,12 +119,12 @@ function runPython(
   args: readonly string[],
   options: PythonTraceOptions,
 ): Promise<PythonEnd> {
-  const { signal, timeoutSeconds = defaultTimeoutSeconds } = options;
+  const { signal, timeoutSeconds = defaultTimeoutSeconds, onProgress } = options;
   if (signal?.aborted) return Promise.reject(interrupted());
   return new Promise((resolve, reject) => {
     const child = spawn(program, args, {
       cwd: options.folder,
-      env: pythonEnvironment(options.environment),
+      env: pythonEnvironment(options.environment, onProgress !== undefined),
       stdio: ['ignore', 'pipe', 'pipe'],
       // A group of its own, so that what it started can be ended with it.
       detached: process.platform !== 'win32',
@@ -128,9 +136,12 @@ function runPython(
     child.stdout.setEncoding('utf8').on('data', (text: string) => {
       stdout = (stdout + text).slice(-keptCharacters);
     });
-    child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    const keepError = (text: string) => {
       stderr = (stderr + text).slice(-keptCharacters);
-    });
+    };
+    child.stderr
+      .setEncoding('utf8')
+      .on('data', onProgress ? splitProgress(onProgress, keepError) : keepError);
     const kill = () => killGroup(child);
     const timer = setTimeout(() => {
       timedOut = true;
@@ -156,11 +167,13 @@ function runPython(
 
 function pythonEnvironment(
   environment: Readonly<Record<string, string | undefined>>,
+  progress: boolean,
 ): NodeJS.ProcessEnv {
   // With PLIMSOLL_DEBUG the Python part would show a traceback instead of its error line.
-  const { PLIMSOLL_DEBUG: _, PYTHONPATH: others, ...kept } = environment;
+  const { PLIMSOLL_DEBUG: _, PLIMSOLL_PROGRESS: __, PYTHONPATH: others, ...kept } = environment;
   return {
     ...kept,
+    ...(progress ? { PLIMSOLL_PROGRESS: '1' } : {}),
     PYTHONPATH: others ? `${pythonFolder}${delimiter}${others}` : pythonFolder,
     // The folder of the package may be read-only, and belongs to someone else.
     PYTHONDONTWRITEBYTECODE: '1',

@@ -2,6 +2,7 @@ import { assert, asyncProperty, integer, json, nat, oneof, record, string } from
 import { describe, expect, it } from 'vitest';
 import { Failure } from '../failure.js';
 import { replay } from './event-replay.js';
+import { eventKind } from './event-stream.js';
 import { readTrace, traceCategories } from './trace-file.js';
 import { gpt2TraceText, pieces } from './traces-for-tests.js';
 
@@ -45,6 +46,21 @@ describe('readTrace', () => {
     const { stream } = await whole(...building, '["m","ready"]', '["a",2,600,0,0,"w"]');
     expect(replay(stream).peakAllocatedBytes).toBe(1024);
   });
+
+  it.each(['aten.convolution.default', 'aten._cudnn_rnn.default'])(
+    'lets cuDNN take its addresses before the first %s',
+    async (op) => {
+      const uses = ['["a",1,600,1,0,"x"]', '["a",2,600,0,0,"x"]', '["a",3,600,1,0,"x"]'];
+      const { stream } = await whole(`["s",1,"${op}"]`, ...uses);
+      const kinds = [...stream.kind.subarray(2, stream.length)];
+      expect(kinds).toEqual([
+        eventKind.takeAddresses,
+        eventKind.alloc,
+        eventKind.alloc,
+        eventKind.alloc,
+      ]);
+    },
+  );
 
   it.each([
     ['nothing', [], 'Line 1 .*ends before its end'],

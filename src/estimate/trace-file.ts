@@ -32,6 +32,13 @@ const mostStrings = 1_000_000;
 const mostStringCharacters = 64 * MiB;
 const mostNotes = 100;
 const workspace = traceCategories.indexOf('k');
+/**
+ * What cuDNN and the kernels it loads take of the address space when it first runs: on the H200 a
+ * process holds 6 to 8 MiB more beside its segments where cuDNN was used than where it was not.
+ */
+const cudnnAddresses = 8 * MiB;
+/** Ops that cuDNN runs: convolutions, recurrent layers, and attention in its own kernels. */
+const cudnnOp = /cudnn|\bconvolution/;
 
 /**
  * Reads the JSON lines of a trace as they come in. Anything but a whole trace is a `Failure` that
@@ -66,6 +73,7 @@ class TraceReader {
   #line = 0;
   #torch: string | undefined;
   #hasBlas = false;
+  #hasCudnn = false;
   #footer: Record<string, unknown> | undefined;
 
   constructor() {
@@ -144,8 +152,13 @@ class TraceReader {
     const category = traceCategories.findIndex((letter) => letter === event[5]);
     if (this.#live.has(id)) this.#refuse(`${id} is allocated already`);
     if (category === -1) this.#refuse('its category is unknown');
-    if (this.#count(event[3]) >= this.#strings.length || module >= this.#strings.length) {
+    const op = this.#strings[this.#count(event[3])];
+    if (op === undefined || module >= this.#strings.length) {
       this.#refuse('it names a string that was not given');
+    }
+    if (!this.#hasCudnn && cudnnOp.test(op)) {
+      this.#hasCudnn = true;
+      this.#builder.takeAddresses(cudnnAddresses);
     }
     if (!this.#hasBlas && category === workspace && bytes === cublasWorkspace) {
       this.#hasBlas = true;

@@ -1,5 +1,5 @@
 import { roundUp } from './allocator/sizes.js';
-import type { Part } from './contract.js';
+import type { ModuleBytes, Part } from './contract.js';
 import { eventKind } from './event-stream.js';
 import { type Trace, type TraceCategory, traceCategories } from './trace-file.js';
 
@@ -16,10 +16,13 @@ const partOf: Readonly<Record<TraceCategory, Part>> = {
 /** The allocator hands out multiples of this. */
 const smallestBlock = 512;
 
+/** The parts whose modules people ask about: what is kept, and who is at work. */
+const byModule: ReadonlySet<Part> = new Set(['activations', 'temporary']);
+
 export interface LiveParts {
   readonly bytes: ReadonlyMap<Part, number>;
-  /** Activations by module, the largest first, with the numbers in their names as `*`. */
-  readonly activations: readonly { readonly module: string; readonly bytes: number }[];
+  /** By module, the largest first, with the numbers in their names as `*`. */
+  readonly modules: ReadonlyMap<Part, readonly ModuleBytes[]>;
 }
 
 /**
@@ -37,19 +40,32 @@ export function liveParts(trace: Trace, at: number): LiveParts {
     else if (kind[event] === eventKind.free) held[place] = 0;
   }
   const parts = new Map<Part, number>();
-  const modules = new Map<string, number>();
+  /** By part, and by the name of the module as the trace gives it. */
+  const named = new Map<Part, Map<string, number>>([...byModule].map((part) => [part, new Map()]));
   for (const [place, size] of held.entries()) {
     if (size === 0) continue;
     const part = partOf[traceCategories[trace.category[place] ?? 0] ?? 'x'];
     add(parts, part, size);
-    if (part !== 'activations') continue;
-    const name = trace.strings[trace.module[place] ?? 0] ?? '';
-    add(modules, name.replaceAll(/(?<=^|\.)\d+(?=\.|$)/g, '*'), size);
+    const modules = named.get(part);
+    if (modules) add(modules, trace.strings[trace.module[place] ?? 0] ?? '', size);
   }
-  const activations = [...modules]
-    .map(([module, size]) => ({ module, bytes: size }))
-    .toSorted((a, b) => b.bytes - a.bytes);
-  return { bytes: parts, activations };
+  return {
+    bytes: parts,
+    modules: new Map([...named].map(([part, modules]) => [part, alike(modules)])),
+  };
+}
+
+/** Modules that differ in their numbers only, as the layers of a stack do, become one. */
+function alike(modules: ReadonlyMap<string, number>): readonly ModuleBytes[] {
+  const folded = new Map<string, { count: number; bytes: number }>();
+  for (const [name, bytes] of modules) {
+    const module = name.replaceAll(/(?<=^|\.)\d+(?=\.|$)/g, '*');
+    const before = folded.get(module) ?? { count: 0, bytes: 0 };
+    folded.set(module, { count: before.count + 1, bytes: before.bytes + bytes });
+  }
+  return [...folded]
+    .map(([module, { count, bytes }]) => ({ module, count, bytes }))
+    .toSorted((a, b) => b.bytes - a.bytes || (a.module < b.module ? -1 : 1));
 }
 
 function add<Key>(sums: Map<Key, number>, key: Key, bytes: number): void {

@@ -1,4 +1,4 @@
-import { formatBytes, MiB } from '../units/bytes.js';
+import { MiB } from '../units/bytes.js';
 import type { AddressOrder } from './allocator/settings.js';
 import { type Estimate, type Part, parts } from './contract.js';
 import { replay } from './event-replay.js';
@@ -7,6 +7,7 @@ import type { Gpu } from './gpu-table.js';
 import { leastCapacity } from './least-capacity.js';
 import { cublasWorkspace } from './recorded-events.js';
 import { type Trace, traceCategories } from './trace-file.js';
+import { tracedInterval } from './trace-interval.js';
 import { type LiveParts, liveParts } from './trace-parts.js';
 
 /** The card whose kernels the trace reproduces. */
@@ -14,15 +15,6 @@ export const tracedGpu = 'NVIDIA H200';
 
 /** Where segments may lie beside where the driver was seen to put them. */
 const otherOrders: readonly AddressOrder[] = ['fresh-driver', 'falling', 'rising'];
-/**
- * What the trace itself may miss, each way: what real kernels take beside their results is known for
- * one card only, and segments come in whole steps.
- */
-const missedShare = 0.03;
-const missedBytes = 20 * MiB;
-const confidence = 0.95;
-/** How many modules the notes name. */
-const namedModules = 3;
 
 /**
  * What a traced job needs on a GPU: its requests, fed to a simulated allocator.
@@ -34,8 +26,11 @@ const namedModules = 3;
 export function tracedEstimate(trace: Trace, gpu: Gpu): Estimate {
   const stream = withWorkspaceOf(trace, gpu);
   const { peakAllocatedBytes, peakReservedBytes, peakAllocatedAt } = replay(stream);
-  const others = otherOrders.map((addresses) => replay(stream, { addresses }).peakReservedBytes);
-  const missed = Math.max(missedBytes, Math.round(peakReservedBytes * missedShare));
+  const peaks = {
+    reservedBytes: peakReservedBytes,
+    allocatedBytes: peakAllocatedBytes,
+    otherOrders: otherOrders.map((addresses) => replay(stream, { addresses }).peakReservedBytes),
+  };
   const live = liveParts({ ...trace, stream }, peakAllocatedAt);
   const deviceBytes = peakReservedBytes + gpu.context.bytes;
   const { safeBytes } = leastCapacity(stream, {}, { safeOnly: true });
@@ -47,14 +42,10 @@ export function tracedEstimate(trace: Trace, gpu: Gpu): Estimate {
       deviceBytes,
       leastCapacityBytes: safeBytes + gpu.context.bytes,
     },
-    interval: {
-      lowBytes: Math.max(peakAllocatedBytes, Math.min(peakReservedBytes, ...others) - missed),
-      highBytes: Math.max(peakReservedBytes, ...others) + missed,
-      confidence,
-    },
+    interval: tracedInterval(trace, peaks, gpu.name === tracedGpu),
     breakdown: breakdown(live, peakReservedBytes, gpu),
     notes: [
-      ...ownNotes(trace, gpu, live),
+      ...ownNotes(trace, gpu),
       ...(safeBytes > peakReservedBytes
         ? ['Building the model takes more than its steps do; only the least capacity counts it.']
         : []),
@@ -92,26 +83,21 @@ function breakdown(live: LiveParts, reservedBytes: number, gpu: Gpu): Estimate['
   whole.set('fragmentation', reservedBytes - used);
   return parts.flatMap((part) => {
     const bytes = whole.get(part) ?? 0;
-    return bytes === 0 ? [] : [{ part, bytes }];
+    const modules = live.modules.get(part) ?? [];
+    if (bytes === 0) return [];
+    return modules.length === 0 ? [{ part, bytes }] : [{ part, bytes, modules }];
   });
 }
 
-function ownNotes(trace: Trace, gpu: Gpu, live: LiveParts): string[] {
+function ownNotes(trace: Trace, gpu: Gpu): string[] {
   const { context } = gpu;
   const notes = [
-    `Estimated from a run on the meta device (PyTorch ${trace.torch}, ${trace.parameters} parameters); the interval is that of reserved memory.`,
+    `Estimated from a run on the meta device (PyTorch ${trace.torch}, ${trace.parameters.toLocaleString('en-US')} parameters); the interval is that of reserved memory.`,
     `The CUDA context of the ${gpu.name} takes ${mebibytes(context.lowBytes)} to ${mebibytes(context.highBytes)} MiB (${context.provenance}).`,
   ];
   if (gpu.name !== tracedGpu) {
     notes.push(`Kernels and their scratch memory are those of the ${tracedGpu}.`);
   }
-  const largest = live.activations
-    .slice(0, namedModules)
-    .map(
-      ({ module, bytes }) =>
-        `${module === '' ? 'outside of the modules' : module} ${formatBytes(bytes)}`,
-    );
-  if (largest.length > 0) notes.push(`Most of the activations: ${largest.join(', ')}.`);
   return notes;
 }
 

@@ -5,8 +5,8 @@
 export const limits = {
   /** The largest published config lists 21,841 class names twice, in under 2 MB. */
   configBytes: 4 * 1024 * 1024,
-  /** That config has some 90,000 values; each value costs about 100 bytes once it is parsed. */
-  configValues: 250_000,
+  /** That config has some 90,000 values; as keys of an object each costs about 200 bytes. */
+  configValues: 120_000,
   /** Configs nest three deep: a tower, its rotary settings, their list. */
   configDepth: 32,
   /** Torch itself counts many sizes in 32 bits. */
@@ -24,7 +24,7 @@ export const limits = {
   /** All names together: 200,000 of 70 characters. They are kept, to find one that is there twice. */
   namesLength: 14_000_000,
   /** Layers repeat, so a model has some hundred; names without numbers of their own have more. */
-  weightGroups: 50_000,
+  weightGroups: 20_000,
   /** Shapes and types of what goes by one name in all layers: a few, where layers differ. */
   alikeGroups: 1000,
   /** Torch refuses more than 64. */

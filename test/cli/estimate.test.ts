@@ -1,11 +1,18 @@
 import { spawnSync } from 'node:child_process';
-import { chmodSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { gpt2TraceFile } from '../../src/estimate/traces-for-tests.js';
 import { root } from '../support/project-files.js';
-import { useCommand } from './command.js';
+import { type Running, useCommand } from './command.js';
 
 const command = useCommand();
 const gpt2 = join(root, 'bench/truth/configs/gpt2.json');
@@ -26,8 +33,13 @@ describe('plimsoll estimate, with a recorded trace in place of Python', () => {
     const { stdout, stderr, exitCode } = await command.run([...recorded, '--json']);
     expect({ stderr, exitCode }).toEqual({ stderr: '', exitCode: 0 });
     const answer = JSON.parse(stdout);
-    expect(Object.keys(answer)).toEqual(['method', 'peak', 'interval', 'breakdown', 'notes']);
+    const keys = ['method', 'peak', 'interval', 'breakdown', 'notes', 'savings'];
+    expect(Object.keys(answer)).toEqual(keys);
     expect(answer).toMatchObject({ method: 'trace', interval: { confidence: 0.95 } });
+    expect(answer.savings[0]).toMatchObject({ basis: 'formula', savesBytes: expect.any(Number) });
+    // The optimizer's step is the peak; of the activations only the batch is left by then.
+    const modules = [{ module: '', count: 1, bytes: 1024 }];
+    expect(answer.breakdown).toContainEqual({ part: 'activations', bytes: 1024, modules });
     const { allocatedBytes, reservedBytes, deviceBytes } = answer.peak;
     expect(allocatedBytes).toBeGreaterThan(4 * 248_879_616);
     expect(reservedBytes).toBeGreaterThan(allocatedBytes);
@@ -40,24 +52,82 @@ describe('plimsoll estimate, with a recorded trace in place of Python', () => {
     expect(stdout).toContain('It fits into the 15.0 GiB of this card.');
   });
 
+  it('writes a page, beside the one JSON document', async () => {
+    const html = join(command.folder(), 'estimate.html');
+    const { stdout, exitCode } = await command.run([...recorded, '--json', '--html', html]);
+    expect(exitCode).toBe(0);
+    expect(() => JSON.parse(stdout)).not.toThrow();
+    expect(readFileSync(html, 'utf8')).toContain('<title>Memory estimate, gpt2.json</title>');
+  });
+
+  it('takes the card that is here', async () => {
+    const { stdout } = await command.run([...recorded, '--json'], {
+      environment: { PLIMSOLL_SIMULATE: 'steady' },
+    });
+    expect(JSON.parse(stdout).notes[0]).toMatch(/gpu:0/);
+  });
+
   it.each([
-    [['--method', 'formula'], 'bad-option: --method cannot be "formula".'],
+    [['--method', 'guess'], 'bad-option: --method cannot be "guess".'],
+    [['--mode', 'eval'], 'bad-option: --mode cannot be "eval".'],
+    [['--batch', '0'], 'bad-option: --batch cannot be "0".'],
+    [['--seq', '-1'], 'bad-option: --seq cannot be "-1".'],
+    [['--image', '1.5'], 'bad-option: --image cannot be "1.5".'],
+    [['--precision', 'fp8'], 'bad-option: --precision cannot be "fp8".'],
+    [['--optimizer', 'lion'], 'bad-option: --optimizer cannot be "lion".'],
+    [['--lora', 'x'], 'bad-option: --lora cannot be "x".'],
+    [['--quantization', 'int2'], 'bad-option: --quantization cannot be "int2".'],
     [['--gpu', 'nonsense'], 'unknown-gpu: '],
     [['--script', 'train.py'], 'bad-usage: Both a model and --script were given.'],
+    [['--type', 'cnn'], 'bad-usage: Both a model and --type were given.'],
     [['--arg', 'a=1'], 'bad-usage: --arg is for a --script, and none was given.'],
+    [['--arg', 'a'], 'bad-option: --arg cannot be "a".'],
+    [['--html', 'none/page.html'], 'cannot-write: none/page.html cannot be written'],
+    [['--config', 'none.json'], 'none.json'],
   ])('refuses %j', async (more, message) => {
-    const { stderr, exitCode } = await command.run([...recorded, ...more]);
+    const { stdout, stderr, exitCode } = await command.run([...recorded, ...more]);
     expect(stderr).toContain(message);
-    expect(exitCode).toBe(2);
+    expect({ stdout, exitCode }).toEqual({ stdout: '', exitCode: 2 });
   });
 
-  it('asks for what the memory depends on', async () => {
-    const { stderr } = await command.run(['estimate', gpt2, '--batch', '1']);
-    expect(stderr).toContain('Neither --seq nor --image was given.');
+  it.each([
+    [['estimate'], 'bad-usage: No model was given.'],
+    [['estimate', gpt2, '--seq', '8'], 'bad-usage: No --batch was given.'],
+    [['estimate', gpt2, '--batch', '1'], 'no-sequence: '],
+    [['estimate', 'nowhere', '--batch', '1'], 'no-file: '],
+    [['estimate', '--type', 'cnn', '--batch', '1'], '--type and --size go together.'],
+    [['estimate', '--size', 'tiny', '--batch', '1'], 'bad-option: --size cannot be "tiny".'],
+    [['estimate', '--script', 'a.py', '--batch', '1'], '--batch does not reach a script.'],
+    [['estimate', '--script', 'a.py', '--method', 'formula'], 'only-traced: A script'],
+  ])('refuses %j', async (argv, message) => {
+    const { stdout, stderr, exitCode } = await command.run(argv);
+    expect(stderr).toContain(message);
+    expect({ stdout, exitCode }).toEqual({ stdout: '', exitCode: 2 });
+  });
+});
+
+it('plimsoll estimate has a rule of thumb by type and size', async () => {
+  const argv = ['estimate', '--type', 'transformer', '--size', 'large', '--batch', '32', '--json'];
+  const { stdout, exitCode } = await command.run(argv);
+  expect(exitCode).toBe(0);
+  const { method, notes } = JSON.parse(stdout);
+  expect(method).toBe('table');
+  expect(notes.join()).toContain('A rule of thumb');
+});
+
+describe('plimsoll estimate, where there is no Python', () => {
+  const none = ['estimate', gpt2, ...size, '--python', './none'];
+
+  it('takes the formula, and says why', async () => {
+    const { stdout, stderr, exitCode } = await command.run([...none, '--json']);
+    expect({ stderr, exitCode }).toEqual({ stderr: '', exitCode: 0 });
+    const { method, notes } = JSON.parse(stdout);
+    expect(method).toBe('formula');
+    expect(notes.join('\n')).toMatch(/Not traced: .*"\.\/none" could not be started.*--python\./);
   });
 
-  it('says what is missing where there is no Python', async () => {
-    const ended = await command.run(['estimate', gpt2, ...size, '--python', './none']);
+  it('says what is missing when it must trace', async () => {
+    const ended = await command.run([...none, '--method', 'trace']);
     expect(ended.stderr).toMatch(/^plimsoll: python-missing: .*--python\.\n$/);
     expect(ended).toMatchObject({ stdout: '', exitCode: 3 });
   });
@@ -83,12 +153,40 @@ traced?.('plimsoll estimate, traced in Python', { timeout }, () => {
     expect(peak.reservedBytes / 24_012_390_400).toBeCloseTo(1, 2);
   });
 
-  it('tells the error of a script in one line, with where', async () => {
-    const script = join(command.folder(), 'train.py');
-    writeFileSync(script, 'print("hello")\ndef workload():\n    return {}["model"]\n');
+  it('ends at Ctrl-C with all it started, and leaves nothing behind', async () => {
+    const script = join(command.folder(), 'slow.py');
+    const started = join(command.folder(), 'started');
+    writeFileSync(
+      script,
+      `import os, time\ndef workload():\n    open(${JSON.stringify(started)}, 'w').write(str(os.getpid()))\n    time.sleep(600)\n`,
+    );
+    const temporary = join(command.folder(), 'tmp');
+    mkdirSync(temporary);
+    const interruptOnceStarted = async (running: Running) => {
+      while (!existsSync(started)) await new Promise((resolve) => setTimeout(resolve, 50));
+      running.kill('SIGINT');
+    };
+    const ended = await command.run(['estimate', '--script', script, '--python', python], {
+      environment: { TMPDIR: temporary },
+      onStart: (running) => void interruptOnceStarted(running),
+    });
+    expect(ended).toMatchObject({ stdout: '', stderr: '', exitCode: 130 });
+    expect(() => process.kill(Number(readFileSync(started, 'utf8')), 0)).toThrow('ESRCH');
+    expect(readdirSync(temporary)).toEqual([]);
+  });
+
+  it.each([
+    ['def workload():\n    return {}["model"]\n', /script-failed: KeyError.*bad\.py:2\)/],
+    ['def workload(\n', /script-failed: SyntaxError: .*bad\.py:1\)/],
+    ['def workload(layers): pass\n', /script-failed: TypeError: .*'layers' \(.*bad\.py\)/],
+    ['work = 1\n', /script-no-workload: .*bad\.py defines no function workload\./],
+  ])('tells the error of %j in one line, with where', async (text, message) => {
+    const script = join(command.folder(), 'bad.py');
+    writeFileSync(script, `${text}print("hello")\n`);
     const argv = ['estimate', '--script', script, '--python', python];
     const { stdout, stderr, exitCode } = await command.run(argv);
-    expect(stderr).toMatch(/^plimsoll: [a-z-]+: .*KeyError.*train\.py:3.*\n$/);
+    expect(stderr).toMatch(message);
+    expect(stderr).toMatch(/^plimsoll: .*\n$/);
     expect({ stdout, exitCode }).toEqual({ stdout: '', exitCode: 2 });
   });
 });

@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict
 import torch
 
 from .accumulation import STORAGE_REFERENCES
-from .kernels import recurrent
+from .kernels import ctc, recurrent
 from .kernels.convolution import channels_last
 
 _ATEN = torch.ops.aten
@@ -58,9 +58,32 @@ def _grouped_product(func, args, kwargs):
     return func(*low, **{**kwargs, "out_dtype": None}).to(dtype)
 
 
+def _masked_select(func, args, kwargs):
+    """How many are chosen depends on the data; the most there can be are taken."""
+    source, mask = args[:2]
+    shape = torch.broadcast_shapes(source.shape, mask.shape)
+    return torch.empty(shape.numel(), dtype=source.dtype, device=source.device)
+
+
+def _masked_fill(func, args, kwargs):
+    """CUDA takes a number in host memory; the meta kernel does not."""
+    value = args[2]
+    if value.device.type == "cpu":
+        scalar = _ATEN.masked_fill_.Scalar if func._schema.is_mutable else _ATEN.masked_fill.Scalar
+        return scalar(args[0], args[1], value.item())
+    return func(*args, **kwargs)
+
+
 CORRECTIONS: Dict[Any, Callable] = {
     _ATEN.native_layer_norm.default: lambda f, a, k: f(_contiguous(a[0]), *a[1:], **k),
     _ATEN.native_layer_norm_backward.default: _layer_norm_backward,
+    _ATEN.masked_select.default: _masked_select,
+    _ATEN.masked_fill.Tensor: _masked_fill,
+    _ATEN.masked_fill_.Tensor: _masked_fill,
+    _ATEN._ctc_loss.default: lambda f, a, k: ctc.forward(a),
+    _ATEN._ctc_loss.Tensor: lambda f, a, k: ctc.forward(a),
+    _ATEN._ctc_loss_backward.default: lambda f, a, k: ctc.backward(a),
+    _ATEN._ctc_loss_backward.Tensor: lambda f, a, k: ctc.backward(a),
     _ATEN.convolution_backward.default: _convolution_backward,
     _ATEN.index_put.default: _into_zeros(_ATEN.index_put_.default),
     _ATEN.index_add.default: _into_zeros(_ATEN.index_add_.default),

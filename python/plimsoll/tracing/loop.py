@@ -8,6 +8,7 @@ from typing import Any, Optional
 import torch
 
 from . import ledger as kinds
+from . import progress
 from .module_names import ModuleNames
 from .observer import Observer
 from .workload import Settings, Workload
@@ -33,6 +34,7 @@ class Loop:
         # The last step's batch, result and loss live until the next step's replace them.
         batch = result = loss = None
         for step in range(1, self.settings.steps + 1):
+            progress.tell("step", step, self.settings.steps)
             self._phase(step, "batch", kinds.BATCH)
             batch = self.workload.batch()
             self._phase(step, "forward", kinds.ACTIVATION)

@@ -13,7 +13,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import ledger as kinds
-from . import small_values
+from . import host_values, small_values
 from .accumulation import accumulates_in_place
 from .corrections import CORRECTIONS
 from .kernels.registry import Launch, rule_for
@@ -22,6 +22,8 @@ from .scalars import Scalars
 
 _DETACH = torch.ops.aten.detach.default
 _ADD = torch.ops.aten.add.Tensor
+_INDEX = torch.ops.aten.index.Tensor
+_CHOSEN_BY_DATA = {torch.ops.aten.nonzero.default, torch.ops.aten.masked_select.default}
 
 
 class Observer(TorchDispatchMode):
@@ -30,6 +32,8 @@ class Observer(TorchDispatchMode):
         self.ledger = ledger
         self.gpu = gpu
         self.category = kinds.WEIGHT
+        # Off while something is built that would come to the GPU in another form.
+        self.recording = True
         # Above zero while a number is being assigned into a tensor.
         self.numbers_on_host = 0
         self.current_module = current_module
@@ -51,6 +55,13 @@ class Observer(TorchDispatchMode):
         if func in self.scalars.answers:
             known = small_values.value_of(args[0]) if building else None
             return self.scalars.answer(func, args) if known is None else known.item()
+        if func in host_values.COPIES:
+            host = host_values.read(func, args, kwargs)
+            if host is not None:
+                self.notes.add("values that the model reads back from the GPU were taken as zero")
+                return host
+        if func in _CHOSEN_BY_DATA or _has_mask_index(func, args):
+            self.notes.add("where the data choose which values are taken, all were taken")
         if func is _ADD and accumulates_in_place(args, kwargs):
             return torch.ops.aten.add_.Tensor(args[0], args[1])
         rule = self._rule(func)
@@ -62,7 +73,7 @@ class Observer(TorchDispatchMode):
                 return result
         correct = CORRECTIONS.get(func)
         result = func(*args, **kwargs) if correct is None else correct(func, args, kwargs)
-        if func is not _DETACH:
+        if func is not _DETACH and self.recording:
             self._record(func, rule, args, kwargs, result)
         self.scalars.notice(func, args, result)
         if building:
@@ -125,6 +136,12 @@ def _flat(results) -> list:
         else:
             flat.append(result)
     return flat
+
+
+def _has_mask_index(func, args) -> bool:
+    return func is _INDEX and any(
+        isinstance(i, torch.Tensor) and i.dtype in (torch.bool, torch.uint8) for i in args[1]
+    )
 
 
 def _is_composite(func) -> bool:

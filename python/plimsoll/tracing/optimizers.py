@@ -55,4 +55,5 @@ class EightBitAdamW(torch.optim.Optimizer):
         blocks = -(-parameter.numel() // _BLOCK)
         for number in ("1", "2"):
             state["state" + number] = torch.zeros_like(parameter, dtype=torch.uint8)
+        for number in ("1", "2"):
             state["absmax" + number] = torch.zeros(blocks, dtype=torch.float32, device=parameter.device)

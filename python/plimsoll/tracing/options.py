@@ -8,6 +8,7 @@ from typing import List
 from ..failure import Failure
 
 PRECISIONS = ("fp32", "bf16", "fp16", "amp-bf16", "amp-fp16")
+QUANTIZATIONS = ("cpu", "fp16", "int8", "int4", "int4_double", "int4_offload")
 OPTIMIZERS = ("adamw", "adamw-fused", "sgd", "sgd-momentum", "adafactor", "adamw-8bit")
 # More than any tensor dimension that fits a GPU; keeps a slip of the finger from running for hours.
 _LARGEST = 1 << 24
@@ -40,6 +41,9 @@ def parse(argv: List[str]) -> argparse.Namespace:
     parser.add_argument("--checkpointing", action="store_true", help="gradient checkpointing")
     parser.add_argument(
         "--lora", type=_count, default=None, metavar="RANK", help="train adapters on all linear layers"
+    )
+    parser.add_argument(
+        "--quantization", choices=QUANTIZATIONS, default=None, help="weights as bitsandbytes keeps them"
     )
     parser.add_argument("--steps", type=_count, default=3)
     parser.add_argument("--output", default="-", help="a file, or - for standard output")

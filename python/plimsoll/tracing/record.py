@@ -11,7 +11,7 @@ from typing import List
 
 import torch
 
-from . import adapters, optimizers
+from . import adapters, optimizers, progress, quantized
 from . import ledger as kinds
 from ..failure import Failure
 from .gpu import H200
@@ -62,23 +62,31 @@ def settings_of(options: Namespace) -> Settings:
         checkpointing=options.checkpointing,
         lora=options.lora or 0,
         steps=options.steps,
+        quantization=options.quantization or "",
     )
 
 
 def _run(
     options: Namespace, settings: Settings, observer: Observer, names: ModuleNames, recording: Recording
 ) -> None:
+    quantized.check(settings, options.config)
+    progress.tell("build", 0, settings.steps)
+    observer.recording = not quantized.applies(settings)
     workload = _load(options, settings)
+    observer.recording = True
+    if quantized.applies(settings):
+        quantized.quantize(workload.model, settings, observer)
     if settings.lora:
-        workload.model = adapters.add(workload.model, settings.lora)
+        adapters.add(workload, settings.lora)
     model = workload.model
+    observer.notes.update(workload.notes)
     names.learn(model)
     observer.ledger.mark("built")
     gc.collect()
     observer.ledger.empty_cache()
     observer.ledger.mark("ready")
     _label_weights(observer, model)
-    recording.parameters = sum(p.numel() for p in model.parameters())
+    recording.parameters = quantized.count(model)
     recording.parameter_bytes = sum(p.numel() * p.element_size() for p in model.parameters())
     optimizer = optimizers.make(settings.optimizer, model) if settings.training else None
     Loop(observer, workload, settings, optimizer, names).run()
@@ -111,4 +119,12 @@ def _told(error: Exception) -> Failure:
     frames = traceback.extract_tb(error.__traceback__)
     own = [f for f in frames if not f.filename.startswith((_OWN, _TORCH))] or frames
     where = "%s:%s" % (own[-1].filename, own[-1].lineno) if own else ""
+    if isinstance(error, NotImplementedError) and "Meta tensors" in fact:
+        op = fact.split(": ")[1]
+        return Failure(
+            "op-not-traced",
+            "the model uses %s, which cannot be followed without a GPU" % op,
+            "take --method formula, or measure it on a GPU",
+            where,
+        )
     return Failure("model-failed", fact, "check that batch, seq and image suit the model", where)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Callable, Optional
+from dataclasses import dataclass, field
+from typing import Any, Callable, List, Optional
 
 import torch
 
@@ -26,6 +26,8 @@ class Workload:
     forward: Callable[[Any, Any], Any]
     # Turns that into the loss, or None where forward already returns it.
     loss: Optional[Callable[[Any, Any], Any]] = None
+    # What a person should know about how the model was chosen and built.
+    notes: List[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,7 @@ class Settings:
     checkpointing: bool
     lora: int
     steps: int
+    quantization: str = ""
 
     @property
     def training(self) -> bool:
@@ -46,7 +49,9 @@ class Settings:
 
     @property
     def dtype(self):
-        return DTYPES[self.precision]
+        dtype = DTYPES[self.precision]
+        # Quantized weights are turned back into 16 bits, and all that is not quantized is kept so.
+        return torch.bfloat16 if self.quantization and dtype == torch.float32 else dtype
 
     @property
     def autocast_dtype(self):

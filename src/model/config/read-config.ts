@@ -37,7 +37,8 @@ export function readConfigValues(source: ByteSource, place: string): ConfigValue
   try {
     parsed = JSON.parse(text);
   } catch (error) {
-    const why = error instanceof Error ? error.message : 'unknown';
+    // It quotes the text, whatever that is.
+    const why = error instanceof Error ? error.message.replaceAll(/\p{Cc}+/gu, ' ') : 'unknown';
     throw badConfig(place, `it is not JSON (${why.slice(0, 120)})`, error);
   }
   if (isRecord(parsed)) return parsed;

@@ -59,8 +59,19 @@ export function namesIn(folder: string): readonly string[] {
   }
 }
 
+const reasons: Readonly<Record<string, string>> = {
+  ENOENT: 'there is no such file or folder',
+  ENOTDIR: 'a part of its path is not a folder',
+  EACCES: 'permission is denied',
+  EPERM: 'permission is denied',
+  ELOOP: 'it is a link that leads back to itself',
+  ENAMETOOLONG: 'its name is too long',
+  EIO: 'the disk gives an error',
+};
+
 function reason(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
+  if (!(error instanceof Error)) return String(error);
+  return ('code' in error ? reasons[String(error.code)] : undefined) ?? error.message;
 }
 
 function noFile(path: string, why: string, cause?: unknown): Failure {
@@ -68,7 +79,7 @@ function noFile(path: string, why: string, cause?: unknown): Failure {
     kind: 'input',
     code: 'no-file',
     fact: `${path} cannot be read: ${why}.`,
-    next: 'Check the path and that this user may read it.',
+    next: 'Check the path and that this user may read it; nothing is fetched from elsewhere.',
     cause,
   });
 }

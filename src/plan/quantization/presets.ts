@@ -1,4 +1,5 @@
 import type { QuantizationPreset } from '../../estimate/contract.js';
+import { doubleNf4Bytes, int8Bytes, nf4Bytes } from '../../estimate/quantization-bytes.js';
 
 /** What can be trained: all parameters, or small adapters beside frozen weights. */
 export type TrainingWay = 'full' | 'lora';
@@ -16,16 +17,6 @@ export interface PresetFacts {
   /** Arguments of transformers' `BitsAndBytesConfig`; none where nothing is quantized. */
   readonly config: Readonly<Record<string, boolean | string>>;
 }
-
-/**
- * LLM.int8() keeps one fp32 scale for each row of a matrix. Rows of models that one quantizes hold
- * 1024 weights or more.
- */
-const int8Bytes = 1 + 4 / 1024;
-/** 4 bits, and one fp32 scale for each block of 64. */
-const nf4Bytes = 0.5 + 4 / 64;
-/** The scales are 8 bits themselves, with one fp32 scale for each 256 of them. */
-const doubleNf4Bytes = 0.5 + 1 / 64 + 4 / (64 * 256);
 
 const nf4 = { load_in_4bit: true, bnb_4bit_quant_type: 'nf4' };
 

@@ -1,13 +1,22 @@
-import { type Estimate, type Part, parts } from '../../estimate/contract.js';
+import { type Estimate, type Part, type PartBytes, parts } from '../../estimate/contract.js';
 import { formatBytes } from '../../units/bytes.js';
+import {
+  answersOf,
+  type EstimateGpu,
+  intervalText,
+  largestModules,
+  moduleWords,
+  verdictOf,
+} from '../estimate-words.js';
 import { percentWords } from '../words.js';
 import { merge } from './bar.js';
+import { noteLines } from './note-lines.js';
+import { savingLines } from './savings-text.js';
 import { type Paint, paintLine, type Span, span, type TextStyle } from './spans.js';
-import { cleanText } from './text-width.js';
+import { cleanText, fitText } from './text-width.js';
 
 export interface EstimateTextOptions {
-  /** The name of the GPU, and what it has. */
-  readonly gpu: { readonly name: string; readonly capacityBytes: number };
+  readonly gpu: EstimateGpu;
   readonly columns: number;
   readonly style: TextStyle;
 }
@@ -24,55 +33,58 @@ const looks: Readonly<Record<Part, readonly [letter: string, paint: Paint]>> = {
   context: ['C', 'dim'],
   fragmentation: ['F', 'red'],
 };
+const verdictPaints = { yes: 'green', barely: 'yellow', no: 'red' } as const;
 const widestBar = 60;
 const nameWidth = Math.max(...parts.map((part) => part.length));
 const sizeWidth = 11;
+/** A module with less than this share of its part is not worth a line. */
+const leastShare = 0.02;
+const mostModules = 5;
+const widestModule = 60;
+/** The columns beside the name of a module: indent, a space, its size. */
+const besideModule = 18;
 
 /**
- * An estimate for people: the four answers, and what fills the device at the peak as a stacked bar.
+ * An estimate for people: the four answers, what fills the device at the peak as a stacked bar, and
+ * what other settings would save.
  *
  * @example
  * estimateText(estimate, { gpu, columns: 80, style: { colour: false, unicode: true } });
  */
 export function estimateText(estimate: Estimate, options: EstimateTextOptions): string {
-  const { peak, interval, breakdown, notes, method } = estimate;
+  const { peak, breakdown, notes, method } = estimate;
   const { gpu, columns, style } = options;
-  const fits = peak.leastCapacityBytes <= gpu.capacityBytes;
-  const answers = [
-    ['allocated', peak.allocatedBytes, 'live blocks'],
-    [
-      'reserved',
-      peak.reservedBytes,
-      `what the allocator holds; ${percentWords(interval.confidence * 100)}: ${formatBytes(interval.lowBytes)} to ${formatBytes(interval.highBytes)}`,
-    ],
-    ['device', peak.deviceBytes, 'with the CUDA context'],
-    ['least capacity', peak.leastCapacityBytes, 'the smallest device on which it still runs'],
-  ] as const;
+  const verdict = verdictOf(estimate, gpu);
   const lines: Span[][] = [
     [span(`Peak on one ${cleanText(gpu.name)} (estimated, by ${method}):`, 'bold')],
-    ...answers.map(([name, bytes, what]) => [
-      span(`  ${name.padEnd(nameWidth + 2)}`),
-      span(formatBytes(bytes).padStart(sizeWidth), 'bold'),
-      span(`  ${what}`, 'dim'),
-    ]),
+    ...answersOf(estimate, gpu).map((answer) => {
+      const interval = intervalText(estimate, answer);
+      return [
+        span(`  ${answer.name.padEnd(nameWidth + 2)}`),
+        span(formatBytes(answer.bytes).padStart(sizeWidth), 'bold'),
+        span(`  ${answer.what}${interval === '' ? '' : `; ${interval}`}`, 'dim'),
+      ];
+    }),
     [],
     [span('At the peak:', 'bold')],
     [span('  '), ...stackedBar(breakdown, Math.min(widestBar, Math.max(10, columns - 4)), style)],
-    ...breakdown.map(({ part, bytes }) => partLine(part, bytes, peak.deviceBytes, style)),
+    ...breakdown.flatMap((entry) =>
+      [partLine(entry, peak.deviceBytes, style)].concat(moduleLines(entry, columns)),
+    ),
     [],
-    [
-      fits
-        ? span(`It fits into the ${formatBytes(gpu.capacityBytes)} of this card.`, 'green')
-        : span(`It does not fit into the ${formatBytes(gpu.capacityBytes)} of this card.`, 'red'),
-    ],
+    [span(verdict.sentence, verdictPaints[verdict.fits])],
+    ...savingLines(estimate, gpu),
+    ...(notes.length > 0 ? [[]] : []),
   ];
   const drawn = lines.map((line) => paintLine(line, columns, style));
   // A note must not be cut: it may be what matters most.
-  const noted = notes.map((note) => paintLine([span(`- ${cleanText(note)}`)], Infinity, style));
+  const noted = notes
+    .flatMap((note) => noteLines(note, columns))
+    .map((line) => paintLine([span(line)], Infinity, style));
   return [...drawn, ...noted].join('\n');
 }
 
-function partLine(part: Part, bytes: number, whole: number, style: TextStyle): Span[] {
+export function partLine({ part, bytes }: PartBytes, whole: number, style: TextStyle): Span[] {
   const [letter, paint] = looks[part];
   return [
     span('  '),
@@ -83,8 +95,30 @@ function partLine(part: Part, bytes: number, whole: number, style: TextStyle): S
   ];
 }
 
+/** Whose it is; only for what people can do something about. */
+function moduleLines({ part, bytes: whole, modules = [] }: PartBytes, columns: number): Span[][] {
+  // What lies outside of all modules alone tells nothing.
+  if (part !== 'activations' || !modules.some(({ module }) => module !== '')) return [];
+  const worth = modules.filter(({ bytes }) => bytes >= whole * leastShare).length;
+  const { shown, others } = largestModules(modules, Math.min(mostModules, worth));
+  const rows = shown.map((module) => ({ name: moduleWords(module), bytes: module.bytes }));
+  if (others) rows.push({ name: `${others.count} others`, bytes: others.bytes });
+  const longest = Math.max(...rows.map(({ name }) => name.length));
+  const width = Math.max(10, Math.min(longest, widestModule, columns - besideModule));
+  return rows.map(({ name, bytes }) => moduleLine(name, bytes, width));
+}
+
+function moduleLine(name: string, bytes: number, width: number): Span[] {
+  const words = fitText(cleanText(name), width);
+  return [span(`      ${words} ${formatBytes(bytes).padStart(10)}`, 'dim')];
+}
+
 /** Each part as wide as its share; together exactly `width` cells. */
-function stackedBar(breakdown: Estimate['breakdown'], width: number, style: TextStyle): Span[] {
+export function stackedBar(
+  breakdown: Estimate['breakdown'],
+  width: number,
+  style: TextStyle,
+): Span[] {
   const whole = breakdown.reduce((sum, { bytes }) => sum + bytes, 0);
   let before = 0;
   return merge(

@@ -10,7 +10,17 @@ import torch
 from .. import ledger as kinds
 
 _RULES: Dict[str, Callable] = {}
-_FAMILIES = ("attention", "blas", "convolution", "norms", "pointwise", "recurrent", "reductions", "sorting")
+_FAMILIES = (
+    "attention",
+    "blas",
+    "convolution",
+    "ctc",
+    "norms",
+    "pointwise",
+    "recurrent",
+    "reductions",
+    "sorting",
+)
 
 
 def rule(*names: str) -> Callable[[Callable], Callable]:

@@ -2,38 +2,43 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import runpy
 import sys
 import traceback
-from typing import Any, Dict, List
+from typing import Any, Callable, Dict, List
 
 import torch
 
 from ...failure import Failure
+from ..standins.cuda_names import on_meta
 from ..workload import Settings, Workload
+from .hugging_face import default_dtype, first_line
+
+_NEEDS_GPU = ("no NVIDIA driver", "not compiled with CUDA", "No CUDA GPUs", "CUDA driver", "CUDA error")
+_TORCH = os.path.dirname(os.path.abspath(torch.__file__))
+_OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def load(path: str, arguments: List[str], settings: Settings) -> Workload:
     if not os.path.isfile(path):
         raise Failure("script-missing", "there is no file %s" % path, "check the path of --script")
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(settings.dtype)
+    given = parse(arguments)
     folder = os.path.dirname(os.path.abspath(path))
     sys.path.insert(0, folder)
     try:
-        with torch.device("meta"):
+        with default_dtype(settings.dtype), torch.device("meta"):
             names = _run(lambda: runpy.run_path(path, run_name="plimsoll_workload"), path)
             make = names.get("workload")
             if not callable(make):
                 raise Failure(
                     "script-no-workload", "%s defines no function workload" % path, "define workload(**args)"
                 )
-            made = _run(lambda: make(**parse(arguments)), path)
+            made = _run(lambda: make(**{**_settings_for(make, settings), **given}), path)
     finally:
         sys.path.remove(folder)
-        torch.set_default_dtype(before)
     return _workload(made, path, settings)
 
 
@@ -51,20 +56,42 @@ def parse(arguments: List[str]) -> Dict[str, Any]:
     return values
 
 
+def _settings_for(make: Callable, settings: Settings) -> Dict[str, Any]:
+    """What the trace was asked for, where workload has a parameter of that name and no default."""
+    known = {"batch": settings.batch, "seq": settings.seq, "image": settings.image}
+    try:
+        parameters = inspect.signature(make).parameters
+    except (TypeError, ValueError):
+        return {}
+    return {
+        name: value
+        for name, value in known.items()
+        if value and name in parameters and parameters[name].default is inspect.Parameter.empty
+    }
+
+
 def _workload(made: Any, path: str, settings: Settings) -> Workload:
     if not isinstance(made, dict) or "model" not in made or "batch" not in made:
         raise Failure(
             "script-bad-workload",
-            "workload() must return dict(model=..., batch=..., loss=...)",
-            "see the docs",
+            "workload() returns %s, not dict(model=..., batch=..., loss=...)" % _shape(made),
+            "return a dict with model, batch and loss(model, batch)",
             path,
         )
     model, batch, loss = made["model"], made["batch"], made.get("loss")
     if not isinstance(model, torch.nn.Module):
         raise Failure(
             "script-bad-workload",
-            "workload()['model'] is not a torch.nn.Module",
+            "workload()['model'] is a %s, not a torch.nn.Module" % type(model).__name__,
             "return the model itself",
+            path,
+        )
+    elsewhere = {p.device.type for p in model.parameters()} - {"meta"}
+    if elsewhere:
+        raise Failure(
+            "script-other-device",
+            "the model's parameters are on %s, not on the device that is current" % elsewhere.pop(),
+            "build the model without naming a device, or name cuda",
             path,
         )
     if settings.training and not callable(loss):
@@ -83,9 +110,26 @@ def _workload(made: Any, path: str, settings: Settings) -> Workload:
             return _run(batch, path)
 
     def run(module, given):
-        return _run(lambda: loss(module, given) if settings.training else _call(module, given), path)
+        if not settings.training:
+            return _run(lambda: _call(module, given), path)
+        result = _run(lambda: loss(module, given), path)
+        first = result[0] if isinstance(result, (tuple, list)) and result else result
+        if not isinstance(first, torch.Tensor) or first.numel() != 1:
+            raise Failure(
+                "script-bad-loss",
+                "loss(model, batch) returns %s, not one number in a tensor" % _shape(first),
+                "return the loss itself, or a tuple that begins with it",
+                path,
+            )
+        return result
 
     return Workload(model, next_batch, run)
+
+
+def _shape(value: Any) -> str:
+    if isinstance(value, torch.Tensor):
+        return "a tensor of shape %s" % (tuple(value.shape),)
+    return "nothing" if value is None else "a %s" % type(value).__name__
 
 
 def _call(model: Any, batch: Any) -> Any:
@@ -94,23 +138,37 @@ def _call(model: Any, batch: Any) -> Any:
     return model(*batch) if isinstance(batch, (tuple, list)) else model(batch)
 
 
-def _run(action, path: str) -> Any:
+def _run(action: Callable[[], Any], path: str) -> Any:
     """Runs the user's code; what it raises becomes one line that says where."""
     try:
-        return action()
+        # Only the user's code may name CUDA: PyTorch's own would then look for a real one.
+        with on_meta():
+            return action()
     except Failure:
         raise
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
             raise
-        text = str(error).strip().splitlines()
-        fact = "%s: %s" % (type(error).__name__, text[0][:300] if text else "no message")
-        raise Failure(
-            "script-failed", fact, "run it on a GPU or fix the line named", _where(error, path)
-        ) from error
+        raise failure_of(error, path) from error
+
+
+def failure_of(error: BaseException, path: str) -> Failure:
+    text = first_line(error)
+    fact = type(error).__name__ if text == type(error).__name__ else "%s: %s" % (type(error).__name__, text)
+    if any(words in str(error) for words in _NEEDS_GPU):
+        return Failure(
+            "script-needs-gpu",
+            "it needs a GPU: %s" % fact,
+            "leave that call out of the workload; a trace has no GPU",
+            _where(error, path),
+        )
+    return Failure("script-failed", fact, "fix the line named", _where(error, path))
 
 
 def _where(error: BaseException, path: str) -> str:
+    if isinstance(error, SyntaxError) and error.filename:
+        return "%s:%s" % (error.filename, error.lineno)
     frames = traceback.extract_tb(error.__traceback__)
-    own = [f for f in frames if os.path.abspath(f.filename) == os.path.abspath(path)] or frames
+    own = [f for f in frames if os.path.abspath(f.filename) == os.path.abspath(path)]
+    own = own or [f for f in frames if not f.filename.startswith((_OWN, _TORCH, "<"))]
     return "%s:%s" % (own[-1].filename, own[-1].lineno) if own else path

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+from typing import Any, List
+
 import torch
 
 from ...failure import MISSING_PACKAGE, Failure
 from ..workload import Settings, Workload
+from .hugging_face import default_dtype
 
 _USUAL_SIZE = 224
+_CLASSES = 1000
+# Names that people use for one of several sizes, and the size they mean by it.
+_SHORT = {"mobilenetv3": "mobilenet_v3_large", "inception": "inception_v3", "squeezenet": "squeezenet1_1"}
 
 
 def load(name: str, settings: Settings) -> Workload:
@@ -20,29 +27,45 @@ def load(name: str, settings: Settings) -> Workload:
             "pip install torchvision, or name another Python",
             status=MISSING_PACKAGE,
         ) from error
-    if name not in torchvision.models.list_models():
+    if settings.checkpointing:
         raise Failure(
-            "unknown-vision-model",
-            "torchvision has no model %r" % name,
-            "see torchvision.models.list_models()",
+            "no-checkpointing",
+            "models of torchvision have no gradient checkpointing",
+            "leave --checkpointing out",
         )
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(settings.dtype)
-    try:
-        with torch.device("meta"):
-            model = torchvision.models.get_model(name, weights=None)
-    finally:
-        torch.set_default_dtype(before)
+    known = torchvision.models.list_models(module=torchvision.models)
+    with default_dtype(settings.dtype), torch.device("meta"):
+        model = torchvision.models.get_model(full_name(name, known), weights=None)
     model.train(settings.training)
     size = settings.image or settings.seq or _USUAL_SIZE
 
     def batch():
         with torch.device("meta"):
             images = torch.randn(settings.batch, 3, size, size, dtype=settings.dtype)
-            return images, torch.randint(0, 1000, (settings.batch,))
+            return images, torch.randint(0, _CLASSES, (settings.batch,))
 
-    def loss(out, given):
-        logits = out.logits if hasattr(out, "logits") else out
-        return torch.nn.functional.cross_entropy(logits, given[1])
+    return Workload(model, batch, lambda model, given: model(given[0]), _loss)
 
-    return Workload(model, batch, lambda model, given: model(given[0]), loss)
+
+def full_name(name: str, known: List[str]) -> str:
+    """torchvision's own name, however its parts are joined."""
+    by_letters = {_letters(one): one for one in known}
+    found = by_letters.get(_letters(name)) or _SHORT.get(_letters(name))
+    if found is None:
+        near = get_close_matches(name.lower(), known, 3, 0.5)
+        raise Failure(
+            "unknown-vision-model",
+            "torchvision has no classifier %r" % name,
+            "did you mean %s?" % " or ".join(near) if near else "see torchvision.models.list_models()",
+        )
+    return found
+
+
+def _letters(name: str) -> str:
+    return name.lower().replace("-", "").replace("_", "")
+
+
+def _loss(out: Any, given: Any) -> Any:
+    """Of the last output alone, where a model has others on the way to it."""
+    logits = out.logits if hasattr(out, "logits") else out
+    return torch.nn.functional.cross_entropy(logits, given[1])

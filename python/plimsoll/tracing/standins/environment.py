@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import contextmanager
 from typing import Any, Iterator
 
 import torch
 import torch.cuda.amp.common
+import torch.fx.experimental._config
+import torch.jit._builtins
 import torch.utils._device
 import torch.utils._foreach_utils
 import torch.utils.checkpoint
@@ -42,7 +45,9 @@ def cuda_like(observer: Any, names: Any) -> Iterator[None]:
         _item_assignment(patches, observer)
         _module_calls(patches, names)
         _literals(patches)
-        yield
+        _choices(patches)
+        with _unchecked():
+            yield
     finally:
         patches.undo()
         autocast.close()
@@ -174,3 +179,27 @@ def _literals(patches: Patches) -> None:
         return result
 
     patches.set(torch, "tensor", tensor)
+    # Functions that a model compiles meanwhile (TorchScript) must still find the built-in one.
+    torch.jit._builtins._register_builtin(tensor, "aten::tensor")
+
+
+def _choices(patches: Patches) -> None:
+    """How many values are not zero depends on the data; the most there can be are taken."""
+    config = torch.fx.experimental._config
+    if hasattr(config, "meta_nonzero_assume_all_nonzero"):
+        patches.set(config, "meta_nonzero_assume_all_nonzero", True)
+
+
+@contextmanager
+def _unchecked() -> Iterator[None]:
+    """transformers holds values against each other (places for an image, and its parts); here are none."""
+    name = "TRANSFORMERS_DISABLE_TORCH_CHECK"
+    before = os.environ.get(name)
+    os.environ[name] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before

@@ -1,0 +1,96 @@
+"""Trains one model, plain or optimized. Usage: part_optimize.py gpt2|bert|vit plain|optimized SEED."""
+
+import sys
+
+from common import DEVICE, TINY, answer, peak_bytes, seconds
+
+import plimsoll
+import torch
+
+name, way, seed = sys.argv[1], sys.argv[2], int(sys.argv[3])
+STEPS = 8 if TINY else 150
+LAST = 4 if TINY else 25
+POOL = 4 if TINY else 12
+# As people train today; the same for both.
+torch.set_float32_matmul_precision("high")
+torch.manual_seed(seed)
+
+
+def gpt2():
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    small = {"n_embd": 16, "n_layer": 2, "n_head": 2, "vocab_size": 64} if TINY else {}
+    config = GPT2Config(use_cache=False, bos_token_id=0, eos_token_id=0, **small)
+    return GPT2LMHeadModel(config), lambda made: _sequences(made, config.vocab_size, (2, 16) if TINY else (16, 512))
+
+
+def bert():
+    from transformers import BertConfig, BertForMaskedLM
+
+    small = dict(hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32, vocab_size=64) if TINY else {}
+    config = BertConfig(**small)
+
+    def batch(made):
+        data = _sequences(made, config.vocab_size, (2, 16) if TINY else (32, 256))
+        hidden = torch.rand(data["input_ids"].shape, generator=made) < 0.15
+        hidden[:, 0] = True
+        data["labels"] = data["labels"].masked_fill(~hidden, -100)
+        data["input_ids"] = data["input_ids"].masked_fill(hidden, 1)
+        return data
+
+    return BertForMaskedLM(config), batch
+
+
+def vit():
+    from transformers import ViTConfig, ViTForImageClassification
+
+    small = dict(hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32, image_size=32) if TINY else {}
+    config = ViTConfig(num_labels=10, **small)
+
+    def batch(made):
+        labels = torch.randint(0, 10, (4 if TINY else 64,), generator=made)
+        size = config.image_size
+        pictures = torch.randn(len(labels), 3, size, size, generator=made)
+        # A bright bar whose place tells the class.
+        for picture, label in zip(pictures, labels):
+            picture[:, :, label * size // 10 : (label + 1) * size // 10] += 0.5
+        return {"pixel_values": pictures, "labels": labels}
+
+    return ViTForImageClassification(config), batch
+
+
+def _sequences(made, vocabulary, shape):
+    start = torch.randint(0, vocabulary, (shape[0], 1), generator=made)
+    step = torch.randint(1, 5, (shape[0], 1), generator=made)
+    ids = (start + step * torch.arange(shape[1])[None]) % vocabulary
+    return {"input_ids": ids, "labels": ids.clone()}
+
+
+model, make = {"gpt2": gpt2, "bert": bert, "vit": vit}[name]()
+model.to(DEVICE).train()
+optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
+# The data is the same for every seed; the seed chooses weights and dropout.
+made = torch.Generator().manual_seed(0)
+pool = [{key: value.to(DEVICE) for key, value in make(made).items()} for _ in range(POOL)]
+report = None
+if way == "optimized":
+    report = plimsoll.optimize(model, optimizer, forward=lambda: model(**pool[0]).loss).report()
+if DEVICE == "cuda":
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+losses, times = [], []
+for number in range(STEPS):
+    begin = seconds()
+    loss = model(**pool[number % POOL]).loss
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+    losses.append(loss.item())
+    times.append(seconds() - begin)
+answer(
+    finalLoss=sum(losses[-LAST:]) / LAST,
+    firstLoss=losses[0],
+    peakBytes=peak_bytes(),
+    stepSeconds=sorted(times)[len(times) // 2],
+    report=report,
+)

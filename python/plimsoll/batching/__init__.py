@@ -1,0 +1,1 @@
+"""Batches that adapt to memory, and remember where they are."""

@@ -1,0 +1,214 @@
+"""`plimsoll.batches`: batches that adapt to memory, in order, each sample once."""
+
+from __future__ import annotations
+
+import logging
+import time
+from itertools import islice
+from typing import Any, Callable, Dict, Iterator, Optional
+
+from ..failure import Failure
+from ..memory.gauge import gauge_of
+from .batch import Batch
+from .position import PositionFile
+from .sizing import GROW_BELOW, SHRINK_ABOVE, next_size
+
+log = logging.getLogger("plimsoll")
+
+# Looking at memory costs some microseconds; batches of cheap samples come faster than it changes.
+LOOK_SECONDS = 0.05
+
+
+class Batches:
+    """An iterator over a dataset. A batch is confirmed when the next is asked for, or by `commit`.
+
+    `confirmed` is the number of samples that were, in the pass `epoch`; a resume starts there. At any
+    time, the batches confirmed in this pass hold the samples 0 to `confirmed` - 1, each once, in order.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        batch_size: int,
+        *,
+        collate: Optional[Callable[[Batch], Any]] = None,
+        position: Optional[str] = None,
+        smallest: int = 1,
+        shrink_above: float = SHRINK_ABOVE,
+        grow_below: float = GROW_BELOW,
+        used_share: Optional[Callable[[], float]] = None,
+        drop_last: bool = False,
+    ) -> None:
+        if batch_size < 1 or not 1 <= smallest <= batch_size:
+            raise ValueError(f"batch_size is 1 or more, and smallest is not above it; not {batch_size}, {smallest}")
+        if not 0 < grow_below < shrink_above <= 1:
+            raise ValueError("grow_below lies under shrink_above, both between 0 and 1")
+        self.batch_size = batch_size
+        self.confirmed = 0
+        self.epoch = 0
+        self._dataset = dataset
+        self._largest, self._smallest = batch_size, smallest
+        self._lines = shrink_above, grow_below
+        self._collate = collate
+        self._drop_last = drop_last
+        self._used_share = used_share
+        self._indexed = hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")
+        self._given = 0
+        self._again: Optional[int] = None
+        self._current: Optional[Batch] = None
+        self._running: Optional[Iterator[Any]] = None
+        self._ended = False
+        self._looked = 0.0
+        self._file = PositionFile(position) if position else None
+        if self._file is not None and self._file.saved is not None:
+            self.load_state_dict(self._file.saved)
+
+    def __len__(self) -> int:
+        """Samples in the dataset, where it tells."""
+        return len(self._dataset)
+
+    def __iter__(self) -> Iterator[Any]:
+        # A pass after a whole one starts at the first sample; after a break it goes on.
+        if self._running is None:
+            if self._ended:
+                self._ended = False
+                self.epoch += 1
+                self.confirmed = self._given = 0
+            self._running = self._indexed_batches() if self._indexed else self._streamed_batches()
+        return self._running
+
+    def __next__(self) -> Any:
+        running = self._running
+        return next(iter(self) if running is None else running)
+
+    def commit(self) -> None:
+        """Confirms the current batch now, durably; what was given before it is confirmed too."""
+        self._confirm(self._given, durably=True)
+
+    def retry(self) -> None:
+        """Takes the current batch back: its samples come again, in smaller batches."""
+        self._again = self.confirmed
+        self.batch_size = max(self._smallest, self.batch_size // 2)
+        log.warning("plimsoll: a batch is given again, with %d samples at a time", self.batch_size)
+
+    def state_dict(self) -> Dict[str, int]:
+        """For a checkpoint: saved beside the model, a resume counts every sample exactly once."""
+        return {"next": self.confirmed, "size": self.batch_size, "epoch": self.epoch}
+
+    def load_state_dict(self, state: Dict[str, int]) -> None:
+        start = state["next"]
+        if self._indexed and start > len(self._dataset):
+            raise Failure(
+                "position-of-another-dataset",
+                f"the saved position is sample {start}, but this dataset has {len(self._dataset)}",
+                "use the dataset that the position was saved with, or start with a new position",
+            )
+        self.confirmed = self._given = start
+        self.epoch = state.get("epoch", 0)
+        self.batch_size = max(self._smallest, min(self._largest, state.get("size", self._largest)))
+        self._running = None
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def __enter__(self) -> "Batches":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def _indexed_batches(self) -> Iterator[Any]:
+        dataset, collate = self._dataset, self._collate
+        get, count = dataset.__getitem__, len(dataset)
+        many = getattr(dataset, "__getitems__", None)
+        clock, file = time.monotonic, self._file
+        start = self._given
+        while start < count:
+            stop = start + self.batch_size
+            if stop > count:
+                if self._drop_last and start > 0:
+                    break
+                stop = count
+            batch = Batch(many(list(range(start, stop))) if many else map(get, range(start, stop)))
+            batch.start = start
+            self._given = stop
+            yield batch if collate is None else collate(batch)
+            # The consumer came back for more: the batch is confirmed, unless it was taken back.
+            if self._again is None and clock() - self._looked < LOOK_SECONDS:
+                self.confirmed = start = stop
+                if file is not None:
+                    file.save(stop, self.batch_size, self.epoch)
+            else:
+                start = self._next_start(stop)
+        self._end()
+
+    def _streamed_batches(self) -> Iterator[Any]:
+        collate = self._collate
+        samples = iter(self._dataset)
+        start = self._given
+        skipped = sum(1 for _ in islice(samples, start))
+        if skipped < start:
+            raise Failure("dataset-too-short", f"the dataset ended after {skipped} samples; {start} were confirmed", "")
+        held = Batch()
+        while True:
+            batch = Batch(held[: self.batch_size])
+            held = Batch(held[len(batch) :])
+            batch.extend(islice(samples, self.batch_size - len(batch)))
+            if not batch or (self._drop_last and len(batch) < self.batch_size and start > 0):
+                break
+            batch.start = start
+            self._given = batch.stop
+            yield batch if collate is None else collate(batch)
+            taken_back = self._again is not None
+            start = self._next_start(batch.stop)
+            if taken_back:
+                # A stream cannot be asked again; the samples are still here.
+                held = Batch([*batch, *held])
+        self._end()
+
+    def _next_start(self, stop: int) -> int:
+        if self._again is not None:
+            start, self._again = self._again, None
+            self._given = start
+            return start
+        self._confirm(stop)
+        self._adapt()
+        return stop
+
+    def _confirm(self, stop: int, durably: bool = False) -> None:
+        if stop == self.confirmed and not durably:
+            return
+        self.confirmed = stop
+        if self._file is not None:
+            self._file.save(stop, self.batch_size, self.epoch, durably)
+
+    def _adapt(self) -> None:
+        now = time.monotonic()
+        if now - self._looked < LOOK_SECONDS:
+            return
+        self._looked = now
+        if self._used_share is None:
+            self._used_share = gauge_of().used_share
+        share = self._used_share()
+        size = next_size(self.batch_size, self._largest, self._smallest, share, *self._lines)
+        if size != self.batch_size:
+            log.info("plimsoll: %.0f %% of memory in use; batches of %d instead of %d", 100 * share, size, self.batch_size)
+            self.batch_size = size
+
+    def _end(self) -> None:
+        self._running = None
+        self._ended = True
+        self._confirm(self._given, durably=True)
+
+
+def batches(dataset: Any, batch_size: int = 32, **options: Any) -> Batches:
+    """Batches of a dataset that shrink above 85 % of memory and grow back below 50 %.
+
+        for batch in plimsoll.batches(dataset, batch_size=64, position="epoch.position"):
+            train(batch)
+
+    A batch is a list of samples (`collate` makes something else of it). With `position`, a crashed
+    program that runs again goes on after the last confirmed batch; `commit()` confirms at once.
+    """
+    return Batches(dataset, batch_size, **options)

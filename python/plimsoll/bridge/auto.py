@@ -1,0 +1,43 @@
+"""Makes a process that imported torch report itself, with no change to its code."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+
+from . import connection, phases_seen, uncaught
+from .memory_cap import cap_cuda
+from .reporter import Reporter
+
+# They start the ranks and hold no memory worth telling of.
+LAUNCHERS = ("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch")
+LAUNCHER_PROGRAMS = ("torchrun", "accelerate", "deepspeed")
+
+_started = None
+
+
+def start() -> None:
+    """Connects, caps memory where a cap was given, and reports twice a second. Does so once a process."""
+    global _started
+    if _started == os.getpid() or is_launcher():
+        return
+    _started = os.getpid()
+    cap_cuda(sys.modules["torch"])
+    bridge = connection.current()
+    uncaught.install(bridge)
+    if bridge is None:
+        return
+    phases_seen.install()
+    Reporter(bridge).start()
+    atexit.register(bridge.close)
+
+
+def is_launcher() -> bool:
+    main = sys.modules.get("__main__")
+    named = getattr(getattr(main, "__spec__", None), "name", "") or ""
+    # `python -m` has not made its module yet while that module's package is imported.
+    words = getattr(sys, "orig_argv", sys.argv)
+    by_flag = words[words.index("-m") + 1] if "-m" in words[:-1] else ""
+    program = os.path.basename(sys.argv[0]) if sys.argv else ""
+    return named in LAUNCHERS or by_flag in LAUNCHERS or program in LAUNCHER_PROGRAMS

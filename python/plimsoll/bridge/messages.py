@@ -1,0 +1,67 @@
+"""What is said on the line to the supervisor, version 1."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any, Dict, Optional
+
+VERSION = 1
+# A job waits this long for a decision and no longer; then it decides by the same rule itself.
+ANSWER_SECONDS = 2.0
+# The supervisor's longest message is some hundred bytes; more than this is not from one.
+LONGEST_LINE = 64 * 1024
+# A supervisor that does not read loses figures; memory here stays bounded.
+MOST_WAITING = 256
+
+
+def hello(bridge: Any) -> Dict[str, Any]:
+    torch = sys.modules.get("torch")
+    return {
+        "type": "hello",
+        "version": VERSION,
+        "pid": os.getpid(),
+        "rank": bridge.rank,
+        "world": bridge.world,
+        "torch": str(torch.__version__) if torch is not None and hasattr(torch, "__version__") else None,
+        "hooks": bridge.hooks,
+        "device": device_name(),
+    }
+
+
+def oom(
+    ident: str,
+    rank: int,
+    found: Any,
+    phase: str,
+    microbatch: Optional[int] = None,
+    batch: Optional[int] = None,
+    peak: Optional[int] = None,
+    snapshot: Optional[str] = None,
+) -> Dict[str, Any]:
+    return {
+        "type": "oom",
+        "id": ident,
+        "rank": rank,
+        "phase": phase,
+        "kind": found.kind,
+        "message": found.message,
+        "askedBytes": found.asked_bytes,
+        "microbatch": microbatch,
+        "batch": batch,
+        "peakBytes": peak,
+        "snapshot": snapshot,
+    }
+
+
+def step(number: int, microbatch: int, batch: int, peak: int) -> Dict[str, Any]:
+    return {"type": "step", "number": number, "microbatch": microbatch, "batch": batch, "peakBytes": peak}
+
+
+def device_name() -> str:
+    """The device in use; a card is named only once it is in use, since asking would wake it."""
+    torch = sys.modules.get("torch")
+    cuda = getattr(torch, "cuda", None)
+    if cuda is not None and hasattr(cuda, "is_initialized") and cuda.is_initialized():
+        return f"cuda:{cuda.current_device()}"
+    return "cpu"

@@ -1,0 +1,40 @@
+"""Phases of a program that knows nothing of us: seen at backward and at the optimizer's step."""
+
+from __future__ import annotations
+
+import functools
+import sys
+
+from . import phase
+
+
+def install() -> None:
+    """Two wrappers, called once a step each. Forward is told by memory that grows after a step."""
+    torch = sys.modules["torch"]
+    real = torch.autograd.backward
+    if getattr(real, "_plimsoll", False):
+        return
+
+    @functools.wraps(real)
+    def backward(*arguments, **named):
+        before = phase.current()
+        phase.enter(phase.BACKWARD)
+        # In an error the phase stays: whoever looks then wants to know where it happened.
+        result = real(*arguments, **named)
+        phase.enter(before)
+        return result
+
+    backward._plimsoll = True
+    torch.autograd.backward = backward
+    _watch_optimizers(torch)
+
+
+def _watch_optimizers(torch) -> None:
+    from torch.optim import optimizer
+
+    before = getattr(optimizer, "register_optimizer_step_pre_hook", None)
+    after = getattr(optimizer, "register_optimizer_step_post_hook", None)
+    if before is None or after is None:
+        return
+    before(lambda *_: phase.enter(phase.STEP))
+    after(lambda *_: phase.enter(phase.IDLE))

@@ -1,0 +1,90 @@
+"""Tells the supervisor, twice a second, what the allocator holds."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import time
+from typing import Any, Optional
+
+from ..memory.gauge import CudaGauge, HostGauge
+from . import phase
+from .memory_cap import cap_current
+from .messages import device_name, hello
+
+log = logging.getLogger("plimsoll")
+
+EVERY_SECONDS = 0.5
+# Above what rests between steps by this much: activations of a forward.
+GROWN = 1.01
+
+
+class Reporter:
+    """A daemon thread. It asks nothing of a card that the program has not initialised itself."""
+
+    def __init__(self, bridge: Any) -> None:
+        self._bridge = bridge
+        self._gauge: Any = HostGauge()
+        self._resting: Optional[int] = None
+        self._captures = _count_captures()
+
+    def start(self) -> None:
+        threading.Thread(target=self._run, name="plimsoll-reporter", daemon=True).start()
+
+    def _run(self) -> None:
+        while self._bridge.alive:
+            try:
+                self.report()
+            except Exception as error:
+                # A device that cannot be read now may be readable later; the job is not told.
+                log.debug("plimsoll: no figures: %s", error)
+            time.sleep(EVERY_SECONDS)
+
+    def report(self) -> None:
+        if self._captures["now"]:
+            # Asking the driver while a CUDA graph is recorded could break the recording.
+            return
+        self._follow_device()
+        figures = self._gauge.figures()
+        self._bridge.send({"type": "figures", "at": time.time(), **figures, "phase": self._phase(figures)})
+
+    def _follow_device(self) -> None:
+        name = device_name()
+        if name == self._gauge.device:
+            return
+        torch = sys.modules["torch"]
+        self._gauge = CudaGauge(int(name[5:])) if name.startswith("cuda:") else HostGauge()
+        if name.startswith("cuda:"):
+            cap_current(torch)
+        self._bridge.send(hello(self._bridge))
+
+    def _phase(self, figures: Any) -> str:
+        seen = phase.current()
+        held = figures["allocatedBytes"]
+        if seen != phase.IDLE:
+            return seen
+        self._resting = held if self._resting is None else min(self._resting, held)
+        return phase.FORWARD if held > GROWN * self._resting else phase.IDLE
+
+
+def _count_captures() -> dict:
+    """How many CUDA graphs are being recorded right now."""
+    count = {"now": 0}
+    graph = getattr(getattr(sys.modules.get("torch"), "cuda", None), "CUDAGraph", None)
+    if graph is None or not hasattr(graph, "capture_begin"):
+        return count
+    begin, end = graph.capture_begin, graph.capture_end
+
+    def capture_begin(self, *arguments, **named):
+        count["now"] += 1
+        return begin(self, *arguments, **named)
+
+    def capture_end(self, *arguments, **named):
+        try:
+            return end(self, *arguments, **named)
+        finally:
+            count["now"] = max(0, count["now"] - 1)
+
+    graph.capture_begin, graph.capture_end = capture_begin, capture_end
+    return count

@@ -1,0 +1,1 @@
+"""Memory that is kept by mistake: found, and given back."""

@@ -1,0 +1,143 @@
+"""Garbage collection: its thresholds, when memory is short, and in an emergency."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import logging
+import threading
+import time
+from typing import Any, Callable, Dict, Optional, Tuple
+
+from ..memory.clean_up import give_back_caches
+from ..memory.gauge import gauge_of
+
+log = logging.getLogger("plimsoll")
+
+# Python's own before 3.12; newer ones collect the young less often, which lets garbage pile up.
+THRESHOLDS = (700, 10, 10)
+
+
+class GarbageSettings:
+    """The thresholds that were set, and those before; `undo()` or leaving the `with` puts them back."""
+
+    def __init__(self, thresholds: Tuple[int, int, int]) -> None:
+        self.before = gc.get_threshold()
+        gc.set_threshold(*thresholds)
+
+    def undo(self) -> None:
+        gc.set_threshold(*self.before)
+
+    def __enter__(self) -> "GarbageSettings":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.undo()
+
+
+def tune_gc(young: int = THRESHOLDS[0], middle: int = THRESHOLDS[1], old: int = THRESHOLDS[2]) -> GarbageSettings:
+    """Sets how often Python looks for garbage.
+
+        with plimsoll.tune_gc(700, 10, 10):
+            train()
+    """
+    return GarbageSettings((young, middle, old))
+
+
+class PressureCollector:
+    """Looks at memory now and then; above the line it collects and gives caches back."""
+
+    def __init__(self, above: float, every: float, quiet: float, used_share: Optional[Callable[[], float]] = None) -> None:
+        self.collections = 0
+        self.longest_seconds = 0.0
+        self._above, self._every, self._quiet = above, every, quiet
+        self._share = used_share
+        self._last = float("-inf")
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="plimsoll-collect", daemon=True)
+
+    def start(self) -> "PressureCollector":
+        self._thread.start()
+        return self
+
+    def look(self, now: float) -> bool:
+        """One look; True when it collected. Not again for a while: collecting stops the world."""
+        share = (self._share or gauge_of().used_share)()
+        if share <= self._above or now - self._last < self._quiet:
+            return False
+        begin = time.perf_counter()
+        give_back_caches()
+        self.longest_seconds = max(self.longest_seconds, time.perf_counter() - begin)
+        self.collections += 1
+        self._last = now
+        return True
+
+    def stop(self) -> None:
+        self._stop.set()
+
+    def __enter__(self) -> "PressureCollector":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.stop()
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._every):
+            try:
+                self.look(time.monotonic())
+            except Exception as error:
+                log.debug("plimsoll: no look at memory: %s", error)
+
+
+def collect_on_pressure(above: float = 0.85, every: float = 5.0, quiet: float = 60.0) -> PressureCollector:
+    """Collects garbage and gives cached memory back when more than a share of memory is in use.
+
+        with plimsoll.collect_on_pressure(above=0.8):
+            train()
+    """
+    return PressureCollector(above, every, quiet).start()
+
+
+def clean_up(emergency: bool = False) -> Dict[str, int]:
+    """Gives back what nothing uses; in an emergency also models that `load` keeps for reuse.
+
+        freed = plimsoll.clean_up()["freedBytes"]
+    """
+    gauge = gauge_of()
+    before, held = gauge.used_bytes(), gauge.figures()["reservedBytes"]
+    unreachable = gc.collect()
+    if emergency:
+        from ..loading.load import unload
+
+        unload()
+    give_back_caches()
+    return {
+        "collectedObjects": unreachable,
+        "freedBytes": max(0, before - gauge.used_bytes()),
+        "givenBackBytes": max(0, held - gauge.figures()["reservedBytes"]),
+    }
+
+
+class cleaning:
+    """Cleans up after a block or a function, whether it ended well or not.
+
+        @plimsoll.cleaning()
+        def evaluate(): ...
+    """
+
+    def __init__(self, emergency: bool = False) -> None:
+        self._emergency = emergency
+
+    def __enter__(self) -> "cleaning":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        clean_up(self._emergency)
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def cleaned(*arguments: Any, **named: Any) -> Any:
+            with cleaning(self._emergency):
+                return function(*arguments, **named)
+
+        return cleaned

@@ -1,0 +1,129 @@
+"""Finds what grows from step to step: tensors, objects one watches, lines that allocate."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import tracemalloc
+import weakref
+from collections import Counter
+from typing import Any, Dict, List, Optional, Tuple
+
+# Steps in which something must grow, one after the other, before it is called a leak.
+STEPS_OF_GROWTH = 3
+TOP = 10
+
+
+class LeakTracker:
+    """`watch` objects that should die; `check` after each step; `report` what did not, and what grew."""
+
+    def __init__(self, python: bool = False, top: int = TOP) -> None:
+        self._watched: Dict[int, Tuple[str, Any]] = {}
+        self._tensors: List[Counter] = []
+        self._sizes: Dict[Tuple[Any, ...], int] = {}
+        self._top = top
+        self._first: Optional[Any] = None
+        self._own = False
+        if python:
+            self._own = not tracemalloc.is_tracing()
+            if self._own:
+                tracemalloc.start(10)
+            self._first = tracemalloc.take_snapshot()
+
+    def watch(self, thing: Any, name: str = "") -> Any:
+        """Holds it weakly: it is not kept alive by being watched."""
+        key = id(thing)
+        label = name or type(thing).__name__
+        try:
+            self._watched[key] = (label, weakref.ref(thing, lambda _: self._watched.pop(key, None)))
+        except TypeError:
+            raise TypeError(f"a {type(thing).__name__} cannot be watched: it takes no weak references") from None
+        return thing
+
+    def alive(self) -> List[str]:
+        return [name for name, ref in list(self._watched.values()) if ref() is not None]
+
+    def check(self) -> Dict[str, Any]:
+        """To be called at the same point of each step. Counts the tensors that live."""
+        counts: Counter = Counter()
+        torch = sys.modules.get("torch")
+        for one in gc.get_objects() if torch is not None else []:
+            try:
+                # By its type: asking an object for its class can run code of its own.
+                if issubclass(type(one), torch.Tensor) and not isinstance(one, torch.nn.Parameter):
+                    kind = (tuple(one.shape), str(one.dtype).replace("torch.", ""), str(one.device))
+                    counts[kind] += 1
+                    self._sizes[kind] = one.numel() * one.element_size()
+            except Exception:
+                # A weak proxy whose object died in between.
+                continue
+        self._tensors = [*self._tensors, counts][-(STEPS_OF_GROWTH + 1) :]
+        return {"tensors": sum(counts.values()), "growing": self.growing()}
+
+    def growing(self) -> List[Dict[str, Any]]:
+        """Kinds of tensors that there were more of after every one of the last checks."""
+        if len(self._tensors) <= STEPS_OF_GROWTH:
+            return []
+        found = []
+        for kind in self._tensors[-1]:
+            counts = [step[kind] for step in self._tensors]
+            if all(later > earlier for earlier, later in zip(counts, counts[1:])):
+                shape, dtype, device = kind
+                found.append(
+                    {
+                        "shape": list(shape),
+                        "dtype": dtype,
+                        "device": device,
+                        "count": counts[-1],
+                        "bytes": (counts[-1] - counts[0]) * self._sizes[kind],
+                    }
+                )
+        return sorted(found, key=lambda one: -one["bytes"])[: self._top]
+
+    def python_growth(self) -> List[Dict[str, Any]]:
+        """Lines of Python that hold more than at the start."""
+        if self._first is None:
+            return []
+        hidden = [tracemalloc.Filter(False, tracemalloc.__file__), tracemalloc.Filter(False, __file__)]
+        now = tracemalloc.take_snapshot().filter_traces(hidden)
+        changes = now.compare_to(self._first.filter_traces(hidden), "lineno")
+        return [
+            {"where": f"{c.traceback[0].filename}:{c.traceback[0].lineno}", "bytes": c.size_diff, "count": c.count_diff}
+            for c in changes[: self._top]
+            if c.size_diff > 0
+        ]
+
+    def report(self) -> Dict[str, Any]:
+        growing = self.growing()
+        return {
+            "found": bool(growing),
+            "tensors": growing,
+            "alive": self.alive(),
+            "python": self.python_growth(),
+            "source": "measured",
+        }
+
+    def close(self) -> None:
+        if self._own:
+            tracemalloc.stop()
+            self._own, self._first = False, None
+
+    def __enter__(self) -> "LeakTracker":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+
+def track_leaks(python: bool = False, top: int = TOP) -> LeakTracker:
+    """Looks for memory that grows.
+
+        leaks = plimsoll.track_leaks()
+        for batch in data:
+            train(batch)
+            if leaks.check()["growing"]:
+                print(leaks.report())
+
+    `python=True` traces Python's own allocations too (tracemalloc), which slows Python down.
+    """
+    return LeakTracker(python, top)

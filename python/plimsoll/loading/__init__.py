@@ -1,0 +1,1 @@
+"""Models loaded so that they fit: presets, fallback, a cache."""

@@ -1,0 +1,145 @@
+"""`plimsoll.load`: a model loaded as precisely as fits, the next smaller way when it does not."""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from typing import Any, Callable, Dict, Optional, Tuple, Union
+
+from ..failure import MISSING_PACKAGE, Failure
+from ..memory.clean_up import drop_dead_frames, give_back_caches
+from ..memory.out_of_memory import recognise
+from .offload import place_with_offload
+from .presets import LADDER, PRESETS, after, most_precise
+from .quantized import quantize
+from .saved import saved_choice
+
+log = logging.getLogger("plimsoll")
+
+_cache: "OrderedDict[Tuple[Any, ...], Any]" = OrderedDict()
+
+
+def load(
+    source: Union[str, Callable[[], Any]],
+    preset: str = "auto",
+    *,
+    device: Any = None,
+    compute_dtype: Any = None,
+    fallback: bool = True,
+    cache: bool = True,
+    max_bytes: Optional[int] = None,
+    home: Optional[str] = None,
+    model_class: Any = None,
+    **options: Any,
+) -> Any:
+    """A model, quantized as the preset says; what does not fit falls back to the next preset.
+
+        model = plimsoll.load("./my-model", preset="int8")
+
+    `source` is what transformers' `from_pretrained` takes, or a function that builds a model. `auto` takes
+    the choice that plimsoll saved for this model, else the most precise preset that fits. The chosen one
+    is `model.plimsoll_preset`. A model that was loaded so before is returned again (`cache=False`: not).
+    """
+    import torch
+
+    key = (source, preset, str(device), str(compute_dtype), model_class)
+    if cache and key in _cache:
+        _cache.move_to_end(key)
+        return _cache[key]
+    if preset != "auto" and preset not in PRESETS:
+        raise ValueError(f"preset is auto or one of {', '.join(PRESETS)}, not {preset!r}")
+    saved = saved_choice(source, home) if preset == "auto" and isinstance(source, str) else None
+    where = torch.device(device if device is not None else "cuda" if torch.cuda.is_available() else "cpu")
+    dtype = compute_dtype or getattr(torch, saved["computeDtype"] if saved else "bfloat16")
+    build = _builder(source, model_class, options)
+    first = saved["preset"] if saved else preset if preset != "auto" else _choose(build, where)
+    steps = ["cpu"] if first == "cpu" else after(first) if fallback else [first]
+    room = max_bytes if max_bytes is not None else sum(saved["memory"]["gpuBytes"]) if saved else None
+    model = _first_that_fits(build, steps, where, dtype, room)
+    if cache:
+        _cache[key] = model
+    return model
+
+
+def unload(source: Any = None) -> int:
+    """Forgets cached models (all, or those of one source) and gives their memory back; how many."""
+    keys = [key for key in _cache if source is None or key[0] == source]
+    for key in keys:
+        del _cache[key]
+    give_back_caches()
+    return len(keys)
+
+
+def _first_that_fits(build: Callable[..., Any], steps: Any, where: Any, dtype: Any, room: Optional[int]) -> Any:
+    for number, preset in enumerate(steps):
+        try:
+            model = _load_as(build, preset, where, dtype, room)
+            model.plimsoll_preset = preset
+            return model
+        except Exception as error:
+            found = recognise(error)
+            if found is None or number + 1 == len(steps):
+                raise
+            log.warning("plimsoll: out of memory (%s) while loading as %s; now %s", found.kind, preset, steps[number + 1])
+            drop_dead_frames(error)
+        # Models that nobody uses any more are the cheapest to give up.
+        unload()
+    raise AssertionError("a list of presets is never empty")
+
+
+def _load_as(build: Callable[..., Any], preset: str, where: Any, dtype: Any, room: Optional[int]) -> Any:
+    import torch
+
+    facts = PRESETS[preset]
+    if preset == "cpu":
+        return build(torch.float32).to("cpu").eval()
+    model = build(dtype).eval()
+    if facts.bits < 16:
+        quantize(model, facts.bits, bool(facts.config.get("bnb_4bit_use_double_quant")), dtype)
+    held = sum(t.numel() * t.element_size() for t in [*model.parameters(), *model.buffers()])
+    if facts.weights == "both":
+        budget = room if room is not None else _free(where)
+        waiting = place_with_offload(model, where, budget)
+        log.info("plimsoll: %d blocks wait on the host", waiting)
+        return model
+    if room is not None and held > room:
+        raise MemoryError(f"the weights take {held} bytes as {preset}, of {room} that they may")
+    return model.to(where)
+
+
+def _builder(source: Any, model_class: Any, options: Dict[str, Any]) -> Callable[[Any], Any]:
+    if callable(source):
+        return lambda dtype: source().to(dtype)
+    try:
+        import transformers
+    except ImportError as error:
+        raise Failure(
+            "transformers-missing",
+            "a model by name needs transformers",
+            "pip install transformers, or pass a function that builds the model",
+            status=MISSING_PACKAGE,
+        ) from error
+    kind = model_class or transformers.AutoModelForCausalLM
+    return lambda dtype: kind.from_pretrained(source, dtype=dtype, **options)
+
+
+def _choose(build: Callable[[Any], Any], where: Any) -> str:
+    """By the number of parameters, found without memory where the source can be built on `meta`."""
+    import torch
+
+    if where.type == "cpu":
+        return "cpu"
+    try:
+        with torch.device("meta"):
+            parameters = sum(p.numel() for p in build(torch.bfloat16).parameters())
+    except Exception as error:
+        log.info("plimsoll: the model's size is not known beforehand (%s); trying %s first", error, LADDER[0])
+        return LADDER[0]
+    return most_precise(parameters, _free(where))
+
+
+def _free(where: Any) -> int:
+    from ..memory.gauge import gauge_of
+
+    gauge = gauge_of(device=str(where))
+    return max(0, gauge.capacity_bytes() - gauge.used_bytes())

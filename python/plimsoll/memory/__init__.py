@@ -1,0 +1,1 @@
+"""What memory there is, who holds it, and how to give it back."""

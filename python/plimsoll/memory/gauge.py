@@ -1,0 +1,152 @@
+"""Reads one device: what this process holds of it, what it could still get, and its peaks."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Dict, Optional
+
+from . import host
+
+
+class HostGauge:
+    """The host's memory, within the tightest limit that holds for this process."""
+
+    device = "cpu"
+
+    def __init__(self) -> None:
+        self._address_space = host.address_space_limit()
+        self._limits = [limit for limit in (host.cgroup_limit(), host.stated_limit()) if limit is not None]
+        self._resettable = True
+        self._highest = 0
+
+    def used_bytes(self) -> int:
+        return host.resident_bytes()
+
+    def capacity_bytes(self) -> int:
+        """What this process can come to hold in all, others on the machine left as they are."""
+        resident = host.resident_bytes()
+        bounds = list(self._limits)
+        available = host.machine().get("MemAvailable")
+        if available is not None:
+            bounds.append(resident + available)
+        if self._address_space is not None:
+            # Address space that is not resident (libraries, stacks) is not there for data.
+            size = host.process_status().get("VmSize", resident)
+            bounds.append(max(resident, self._address_space - (size - resident)))
+        return min(bounds) if bounds else host.machine().get("MemTotal", 0)
+
+    def used_share(self) -> float:
+        capacity = self.capacity_bytes()
+        return self.used_bytes() / capacity if capacity else 0.0
+
+    def reset_peak(self) -> None:
+        self._highest = max(self._highest, self.peak_bytes())
+        self._resettable = host.reset_peak()
+
+    def peak_bytes(self) -> int:
+        return _peak(host.process_status(), host.resident_bytes())
+
+    def figures(self) -> Dict[str, Any]:
+        used = host.resident_bytes()
+        peak = _peak(host.process_status(), used)
+        capacity = self.capacity_bytes()
+        return {
+            "allocatedBytes": used,
+            "reservedBytes": used,
+            "peakAllocatedBytes": max(peak, self._highest),
+            "peakReservedBytes": max(peak, self._highest),
+            "freeBytes": max(0, capacity - used),
+            "totalBytes": capacity,
+        }
+
+
+def _peak(status: Dict[str, int], used: int) -> int:
+    """The kernel keeps the peak with pages of files in it; those of now are taken off."""
+    return max(used, status["VmHWM"] - status.get("RssFile", 0)) if "VmHWM" in status else used
+
+
+class CudaGauge:
+    """A CUDA (or HIP) device through PyTorch's caching allocator."""
+
+    def __init__(self, index: int) -> None:
+        import torch
+
+        self._torch = torch
+        self.index = index
+        self.device = f"cuda:{index}"
+        self._highest = (0, 0)
+
+    def used_bytes(self) -> int:
+        return self._torch.cuda.memory_allocated(self.index)
+
+    def capacity_bytes(self) -> int:
+        """What the allocator could come to hold: its own, what the card has free, at most its cap."""
+        cuda = self._torch.cuda
+        free, total = cuda.mem_get_info(self.index)
+        return min(int(total * self.fraction()), cuda.memory_reserved(self.index) + free)
+
+    def used_share(self) -> float:
+        """Of the card as all processes see it; what the allocator keeps for reuse counts as free."""
+        cuda = self._torch.cuda
+        free, total = cuda.mem_get_info(self.index)
+        allocated, reserved = cuda.memory_allocated(self.index), cuda.memory_reserved(self.index)
+        card = (total - free - (reserved - allocated)) / total if total else 0.0
+        cap = total * self.fraction()
+        return max(card, allocated / cap if cap else 0.0)
+
+    def total_bytes(self) -> int:
+        return self._torch.cuda.get_device_properties(self.index).total_memory
+
+    def others_bytes(self) -> int:
+        """What is in use on the card beside this process' allocator; its own context is a part of it."""
+        free, total = self._torch.cuda.mem_get_info(self.index)
+        return total - free - self._torch.cuda.memory_reserved(self.index)
+
+    def fraction(self) -> float:
+        read = getattr(self._torch.cuda, "get_per_process_memory_fraction", None)
+        if read is not None:
+            return float(read(self.index))
+        stated = host.stated_limit()
+        total = self._torch.cuda.get_device_properties(self.index).total_memory
+        return min(1.0, stated / total) if stated else 1.0
+
+    def reset_peak(self) -> None:
+        cuda = self._torch.cuda
+        held, kept = self._highest
+        self._highest = (
+            max(held, cuda.max_memory_allocated(self.index)),
+            max(kept, cuda.max_memory_reserved(self.index)),
+        )
+        cuda.reset_peak_memory_stats(self.index)
+
+    def peak_bytes(self) -> int:
+        return self._torch.cuda.max_memory_allocated(self.index)
+
+    def figures(self) -> Dict[str, Any]:
+        stats = self._torch.cuda.memory_stats_as_nested_dict(self.index)
+        held, kept = stats.get("allocated_bytes", {}).get("all", {}), stats.get("reserved_bytes", {}).get("all", {})
+        free, total = self._torch.cuda.mem_get_info(self.index)
+        return {
+            "allocatedBytes": held.get("current", 0),
+            "reservedBytes": kept.get("current", 0),
+            "peakAllocatedBytes": max(held.get("peak", 0), self._highest[0]),
+            "peakReservedBytes": max(kept.get("peak", 0), self._highest[1]),
+            "freeBytes": free,
+            "totalBytes": total,
+        }
+
+
+def gauge_of(model: Any = None, device: Optional[str] = None):
+    """The gauge of the device that a model lies on; of the current one when there is no model."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return HostGauge()
+    if device is not None:
+        found = torch.device(device)
+    else:
+        found = next((p.device for p in model.parameters()), None) if model is not None else None
+        if found is None and torch.cuda.is_available() and torch.cuda.is_initialized():
+            found = torch.device("cuda")
+    if found is not None and found.type == "cuda":
+        return CudaGauge(torch.cuda.current_device() if found.index is None else found.index)
+    return HostGauge()

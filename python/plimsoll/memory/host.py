@@ -1,0 +1,120 @@
+"""The host's memory as this process sees it: /proc, cgroups (v2 and v1), limits that were set."""
+
+from __future__ import annotations
+
+import os
+from typing import Dict, Optional
+
+# What cgroup v1 shows where no limit is set: the largest page-aligned number.
+NO_LIMIT = 2**60
+
+
+def process_status(path: str = "/proc/self/status") -> Dict[str, int]:
+    """The Vm and Rss figures of this process in bytes; empty where the kernel has no /proc."""
+    figures = {}
+    try:
+        with open(path, encoding="ascii", errors="replace") as file:
+            for line in file:
+                name, _, rest = line.partition(":")
+                if name.startswith(("Vm", "Rss")) and rest.endswith("kB\n"):
+                    figures[name] = int(rest[:-3]) * 1024
+    except OSError:
+        pass
+    return figures
+
+
+def resident_bytes() -> int:
+    """What this process holds of the memory. Pages of files (libraries) are left out: the kernel takes
+    them back when it needs them, and no limit counts them for long.
+    """
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            _, resident, shared = map(int, file.read().split()[:3])
+        return (resident - shared) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        import resource
+
+        # Without /proc only the peak is known; macOS counts it in bytes.
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def reset_peak() -> bool:
+    """Lets VmHWM start anew from what is resident now."""
+    try:
+        with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
+            file.write("5")
+        return True
+    except OSError:
+        return False
+
+
+def machine(path: str = "/proc/meminfo") -> Dict[str, int]:
+    figures = {}
+    try:
+        with open(path, encoding="ascii") as file:
+            for line in file:
+                name, _, rest = line.partition(":")
+                if name in ("MemTotal", "MemAvailable"):
+                    figures[name] = int(rest.split()[0]) * 1024
+    except OSError:
+        pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        figures = {"MemTotal": pages}
+    return figures
+
+
+def cgroup_limit(root: str = "/sys/fs/cgroup", own: str = "/proc/self/cgroup") -> Optional[int]:
+    """The lowest memory limit of the groups this process is in, from its own up to the root."""
+    lowest = None
+    for folder, name in _groups(root, own):
+        while folder.startswith(root):
+            limit = _number(os.path.join(folder, name))
+            if limit is not None and limit < NO_LIMIT:
+                lowest = limit if lowest is None else min(lowest, limit)
+            if folder == root:
+                break
+            folder = os.path.dirname(folder)
+    return lowest
+
+
+def address_space_limit() -> Optional[int]:
+    try:
+        import resource
+
+        soft = resource.getrlimit(resource.RLIMIT_AS)[0]
+        return None if soft == resource.RLIM_INFINITY or soft <= 0 else soft
+    except (ImportError, OSError, ValueError):
+        return None
+
+
+def stated_limit(environment: Dict[str, str] = os.environ) -> Optional[int]:
+    """PLIMSOLL_MEMORY_BYTES, as the supervisor sets it; anything else than a size is no limit."""
+    text = environment.get("PLIMSOLL_MEMORY_BYTES", "")
+    return int(text) if text.isdigit() and int(text) > 0 else None
+
+
+def _groups(root: str, own: str):
+    try:
+        with open(own, encoding="utf-8", errors="replace") as file:
+            lines = [line.rstrip("\n").split(":", 2) for line in file]
+    except OSError:
+        return
+    for line in lines:
+        if len(line) != 3:
+            continue
+        _, controllers, path = line
+        if controllers == "":
+            yield os.path.normpath(root + path), "memory.max"
+        elif "memory" in controllers.split(","):
+            yield os.path.normpath(f"{root}/memory{path}"), "memory.limit_in_bytes"
+    # In a container the path may be the host's; the group at the root of the mount is then ours.
+    yield root, "memory.max"
+    yield f"{root}/memory", "memory.limit_in_bytes"
+
+
+def _number(path: str) -> Optional[int]:
+    try:
+        with open(path, encoding="ascii") as file:
+            text = file.read(64).strip()
+        return int(text) if text.isdigit() else None
+    except (OSError, ValueError):
+        return None

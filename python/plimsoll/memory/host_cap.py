@@ -1,0 +1,38 @@
+"""A limit on the host's memory as an error that can be caught, before the kernel kills the process."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from . import host
+
+# Stacks, libraries and the page cache of the process count too; the killer must not come first.
+MARGIN = 0.97
+
+
+def fail_before_the_kernel_does() -> Optional[int]:
+    """Sets a soft limit on this process' data where a cgroup or PLIMSOLL_MEMORY_BYTES limits it.
+
+    An allocation beyond it then fails in the step, where it is recovered; beyond a cgroup's limit the
+    kernel kills. Never raises a limit, and answers the bytes of data that are allowed now, or None.
+    """
+    limits = [limit for limit in (host.cgroup_limit(), host.stated_limit()) if limit is not None]
+    status = host.process_status()
+    if not limits or "VmData" not in status:
+        return None
+    room = int(min(limits) * MARGIN) - host.resident_bytes()
+    if room <= 0:
+        return None
+    try:
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        allowed = status["VmData"] + room
+        if soft != resource.RLIM_INFINITY and soft <= allowed:
+            return None
+        if hard != resource.RLIM_INFINITY:
+            allowed = min(allowed, hard)
+        resource.setrlimit(resource.RLIMIT_DATA, (allowed, hard))
+        return allowed
+    except (ImportError, OSError, ValueError):
+        return None

@@ -1,0 +1,32 @@
+"""What a run keeps in memory, seen from inside."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+
+def kept_for_backward(forward: Callable[[], Any], model: Any) -> int:
+    """Bytes that autograd keeps between a forward and its backward, weights left out. On any device."""
+    import torch
+
+    weights = {p.untyped_storage().data_ptr() for p in model.parameters()}
+    kept = {}
+
+    def pack(tensor: Any) -> Any:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in weights:
+            kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        result = forward()
+    del result
+    return sum(kept.values())
+
+
+def peak_of(run: Callable[[], Any], gauge: Any) -> int:
+    """The peak of a run on its device, above what was held before it."""
+    before = gauge.used_bytes()
+    gauge.reset_peak()
+    run()
+    return max(0, gauge.peak_bytes() - before)

@@ -1,0 +1,109 @@
+"""`plimsoll.optimize`: less memory for the same model, each change told and undone on demand."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Callable, Dict, List, Optional, Union
+
+from . import checkpointing, fused, precision, pruning
+from .change import Change, parameter_bytes
+from .measure import kept_for_backward
+
+log = logging.getLogger("plimsoll")
+
+
+class Optimization:
+    """What was changed. `undo()` takes all of it back, the last first."""
+
+    def __init__(self, model: Any, forward: Optional[Callable[[], Any]]) -> None:
+        self.model = model
+        self.changes: List[Change] = []
+        self.skipped: Dict[str, str] = {}
+        self._forward = forward
+        self._kept = self._measure()
+
+    def apply(self, change: Optional[Change], name: str, why_not: str) -> None:
+        if change is None:
+            self.skipped[name] = why_not
+            return
+        self.changes.append(change)
+        now = self._measure()
+        if self._kept is not None and now is not None and change.what in ("checkpointing", "autocast", "attention"):
+            change.measured_bytes = self._kept - now
+        elif change.what in ("dtype", "prune"):
+            change.measured_bytes = change.estimated_bytes
+        self._kept = now
+
+    def undo(self) -> None:
+        while self.changes:
+            self.changes.pop().undo()
+
+    def report(self) -> Dict[str, Any]:
+        """What each change saves: estimated by a formula, measured where a forward was given."""
+        return {
+            "changes": [change.as_json() for change in self.changes],
+            "skipped": dict(self.skipped),
+            "parameterBytes": parameter_bytes(self.model),
+            "keptForBackwardBytes": "unknown" if self._kept is None else self._kept,
+        }
+
+    def _measure(self) -> Optional[int]:
+        return None if self._forward is None else kept_for_backward(self._forward, self.model)
+
+
+def optimize(
+    model: Any,
+    optimizer: Any = None,
+    *,
+    training: Optional[bool] = None,
+    checkpoint: Optional[bool] = None,
+    segments: Optional[int] = None,
+    autocast: Any = None,
+    attention: Optional[str] = "sdpa",
+    dtype: Any = None,
+    fuse: Optional[bool] = None,
+    prune: Union[None, float, str] = None,
+    forward: Optional[Callable[[], Any]] = None,
+) -> Optimization:
+    """Makes a model need less memory, in place.
+
+        done = plimsoll.optimize(model, optimizer, forward=lambda: model(**batch).loss)
+        print(done.report())
+        done.undo()
+
+    In training: checkpointing, autocast to bfloat16 (False turns it off), the sdpa attention kernel, a
+    fused optimizer; results stay the same but for the rounding of bfloat16. For inference: the weights'
+    type (`dtype`), and `prune` as a share of channels to remove or "2:4"; both change results.
+    """
+    import torch
+
+    train = model.training if training is None else training
+    on_gpu = any(p.is_cuda for p in model.parameters())
+    made = Optimization(model, forward)
+    if attention is not None:
+        made.apply(precision.attention(model, attention), "attention", "already so, or the model has no switch for it")
+    if checkpoint or (checkpoint is None and train):
+        made.apply(checkpointing.checkpoint(model, segments), "checkpointing", "no repeated blocks were found")
+    if autocast or (autocast is None and train):
+        made.apply(precision.autocast(model, torch.bfloat16 if autocast in (None, True) else autocast), "autocast", "")
+    chosen = torch.bfloat16 if dtype is None and not train and on_gpu else dtype
+    if chosen is not None:
+        made.apply(precision.cast_parameters(model, chosen), "dtype", "the weights have this type already")
+    if prune is not None:
+        _prune(made, model, prune, train)
+    if optimizer is not None and fuse is not False:
+        made.apply(fused.fuse(optimizer), "fused-optimizer", "fused already, or an optimizer without a fused kernel")
+    for change in made.changes:
+        log.info("plimsoll: %s: %s", change.what, change.note)
+    return made
+
+
+def _prune(made: Optimization, model: Any, prune: Union[float, str], train: bool) -> None:
+    if train:
+        made.apply(None, "prune", "pruning is for inference: call model.eval(), or pass training=False")
+    elif prune == "2:4":
+        made.apply(pruning.semi_structured(model), "prune", "needs linear layers in 16 bits on a CUDA device")
+    elif isinstance(prune, float) and 0 < prune < 1:
+        made.apply(pruning.remove_channels(model, prune), "prune", "no feed-forward layers were found")
+    else:
+        raise ValueError(f'prune is a share between 0 and 1, or "2:4"; not {prune!r}')

@@ -1,0 +1,169 @@
+"""Pruning that saves: channels that are really taken out, or 2:4 sparse storage. For inference."""
+
+from __future__ import annotations
+
+from typing import Any, Iterator, List, Optional, Tuple
+
+from .change import Change, parameter_bytes
+
+# Names of the two layers of a feed-forward block, as the usual models call them.
+PAIRS = [
+    (("fc1",), "fc2"),
+    (("c_fc",), "c_proj"),
+    (("intermediate.dense",), "output.dense"),
+    (("lin1",), "lin2"),
+    (("linear1",), "linear2"),
+    (("gate_proj", "up_proj"), "down_proj"),
+    (("dense_h_to_4h",), "dense_4h_to_h"),
+    (("wi",), "wo"),
+]
+# Sparse kernels work on tiles; smaller layers stay dense.
+SPARSE_MULTIPLE = 64
+
+
+def remove_channels(model: Any, share: float) -> Optional[Change]:
+    """Takes out the hidden channels of each feed-forward block that carry least weight."""
+    before = parameter_bytes(model)
+    undo = []
+    for inputs, output in feed_forward_pairs(model):
+        undo += _shrink(inputs, output, share)
+    if not undo:
+        return None
+    blocks = len(undo)
+    return Change(
+        "prune",
+        lambda: [put_back() for put_back in reversed(undo)] and None,
+        before - parameter_bytes(model),
+        note=f"{share:.0%} of hidden channels removed from {blocks} layers; results change, check them",
+    )
+
+
+def semi_structured(model: Any) -> Optional[Change]:
+    """Keeps the two largest of every four weights, stored in 9/16 of the bytes. Needs CUDA, 16 bits."""
+    import torch
+    from torch import nn
+
+    before = parameter_bytes(model)
+    saved = 0
+    undo = []
+    for module in model.modules():
+        weight = getattr(module, "weight", None)
+        if not isinstance(module, nn.Linear) or not weight.is_cuda or weight.dtype not in (torch.float16, torch.bfloat16):
+            continue
+        if any(size % SPARSE_MULTIPLE for size in weight.shape):
+            continue
+        kept = weight.detach().to("cpu", copy=True)
+        groups = weight.detach().reshape(-1, 4)
+        keep = torch.zeros_like(groups, dtype=torch.bool).scatter_(1, groups.abs().topk(2, dim=1).indices, True)
+        sparse = torch.sparse.to_sparse_semi_structured((groups * keep).reshape(weight.shape))
+        module.weight = nn.Parameter(sparse, requires_grad=False)
+        saved += weight.numel() * weight.element_size() * 7 // 16
+        undo.append(lambda m=module, k=kept, d=weight.device: setattr(m, "weight", nn.Parameter(k.to(d))))
+    if not undo:
+        return None
+    note = f"{len(undo)} linear layers in 2:4 sparse storage, of {before} bytes of weights; results change, check them"
+    return Change("prune", lambda: [put_back() for put_back in undo] and None, saved, note)
+
+
+def feed_forward_pairs(model: Any) -> Iterator[Tuple[List[Any], Any]]:
+    from torch import nn
+
+    taken = set()
+    for module in model.modules():
+        for firsts, second in PAIRS:
+            inputs = [_at(module, name) for name in firsts]
+            output = _at(module, second)
+            if output is None or any(one is None for one in inputs) or id(output) in taken:
+                continue
+            widths = {_width(one, out=True) for one in inputs}
+            if widths == {_width(output, out=False)}:
+                taken.update(id(one) for one in [*inputs, output])
+                yield inputs, output
+        if isinstance(module, nn.Sequential):
+            yield from _in_sequence(list(module), taken)
+
+
+def _in_sequence(layers: List[Any], taken: set) -> Iterator[Tuple[List[Any], Any]]:
+    """Linear, things without weights (an activation, dropout), Linear."""
+    last = None
+    for layer in layers:
+        width = _width(layer, out=True)
+        if width is not None:
+            if last is not None and id(last) not in taken and _width(layer, out=False) == _width(last, out=True):
+                taken.update((id(last), id(layer)))
+                yield [last], layer
+                last = None
+            else:
+                last = layer
+        elif any(True for _ in layer.parameters()):
+            last = None
+
+
+def _shrink(inputs: List[Any], output: Any, share: float) -> list:
+    import torch
+
+    weight = _as_rows(output, output.weight.detach())
+    score = weight.float().norm(dim=0)
+    for one in inputs:
+        score = score * _as_rows(one, one.weight.detach()).float().norm(dim=1)
+    keep = int(score.numel() * (1 - share))
+    # Kernels are fast on whole tiles; a width that is no multiple of 8 would save memory and cost time.
+    keep = max(8, keep - keep % 8) if score.numel() >= 16 else max(1, keep)
+    if keep >= score.numel():
+        return []
+    chosen = torch.topk(score, keep).indices.sort().values
+    return [_cut(one, chosen, out=True) for one in inputs] + [_cut(output, chosen, out=False)]
+
+
+def _cut(layer: Any, chosen: Any, out: bool) -> Any:
+    from torch import nn
+
+    kept = {name: getattr(layer, name).detach().to("cpu", copy=True) for name in ("weight", "bias") if _has(layer, name)}
+    device, trained = layer.weight.device, layer.weight.requires_grad
+    rows = out != _transposed(layer)
+    layer.weight = nn.Parameter(layer.weight.detach().index_select(0 if rows else 1, chosen).clone(), trained)
+    if out and _has(layer, "bias"):
+        layer.bias = nn.Parameter(layer.bias.detach().index_select(0, chosen).clone(), trained)
+    names = {(True, False): "out_features", (False, False): "in_features", (True, True): "nf", (False, True): "nx"}
+    name = names[(out, _transposed(layer))]
+    before = getattr(layer, name, None)
+    if before is not None:
+        setattr(layer, name, int(chosen.numel()))
+
+    def put_back() -> None:
+        for key, copy in kept.items():
+            setattr(layer, key, nn.Parameter(copy.to(device), trained))
+        if before is not None:
+            setattr(layer, name, before)
+
+    return put_back
+
+
+def _width(layer: Any, out: bool) -> Optional[int]:
+    from torch import nn
+
+    if isinstance(layer, nn.Linear) or _transposed(layer):
+        rows = out != _transposed(layer)
+        return layer.weight.shape[0 if rows else 1]
+    return None
+
+
+def _as_rows(layer: Any, weight: Any) -> Any:
+    return weight.t() if _transposed(layer) else weight
+
+
+def _transposed(layer: Any) -> bool:
+    """GPT-2's Conv1D is a linear layer whose weight lies the other way round."""
+    return type(layer).__name__ == "Conv1D" and getattr(layer, "nf", None) is not None
+
+
+def _has(layer: Any, name: str) -> bool:
+    return getattr(layer, name, None) is not None
+
+
+def _at(module: Any, path: str) -> Any:
+    for name in path.split("."):
+        module = getattr(module, name, None)
+        if module is None:
+            return None
+    return module if hasattr(module, "weight") and getattr(module.weight, "dim", lambda: 0)() == 2 else None

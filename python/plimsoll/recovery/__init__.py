@@ -1,0 +1,1 @@
+"""A step that runs out of memory, brought back."""

@@ -1,0 +1,85 @@
+"""Asks who decides: the supervisor where it answers in time, else the rule here. Keeps what was decided."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from typing import Any, Deque, Dict, List, Optional
+
+from ..memory.out_of_memory import OutOfMemory
+from .ladder import Decision, decide
+from .sizes import LOAD_LINE, PeakLine
+
+log = logging.getLogger("plimsoll")
+
+EVENTS_KEPT = 100
+# Waits for other processes are 0.5, 1, 1.5 ... and then 4 s long.
+LONGEST_WAIT_SECONDS = 4.0
+SHORT_WAITS = 8
+# A card of which others hold more than this is full because of them; a context alone takes less.
+OTHERS_SHARE = 0.1
+# However a supervisor answers, one batch fails no more often than this.
+MOST_FAILURES = 100
+# It may say "again, as it was" this often before the rule here takes over.
+SAME_AGAIN = 3
+
+
+class Decider:
+    def __init__(self, gauge: Any, line: PeakLine, bridge: Any, patience: float) -> None:
+        self.events: Deque[Dict[str, Any]] = deque(maxlen=EVENTS_KEPT)
+        self._gauge = gauge
+        self._line = line
+        self._bridge = bridge
+        self._most_waits = SHORT_WAITS + int(patience / LONGEST_WAIT_SECONDS)
+
+    def decide(
+        self, run: Any, failed: int, found: OutOfMemory, where: str, hooks: List[str], number: Optional[int]
+    ) -> Decision:
+        """`number` is the round of the ranks, where there are several."""
+        limit = LOAD_LINE * self._gauge.capacity_bytes()
+        others_hold = self._others_hold() and run.failures < self._most_waits
+        own = decide(failed, self._line, limit, run.attempt, failed in self._line, hooks, others_hold)
+        if self._bridge is None or own.action == "wait":
+            return own
+        answer = self._bridge.ask_about(found, where, failed, run.count, self._gauge.peak_bytes(), number)
+        return own if answer is None else self._as_told(answer, own, failed, run)
+
+    def _as_told(self, answer: Dict[str, Any], own: Decision, failed: int, run: Any) -> Decision:
+        size = answer.get("microbatch")
+        size = size if isinstance(size, int) and 0 < size <= failed else own.microbatch
+        retry = answer.get("action") == "retry" and run.failures <= MOST_FAILURES
+        if retry and size == failed and run.attempt > SAME_AGAIN:
+            # A supervisor that changes nothing would have us fail for ever.
+            return own
+        return Decision("retry" if retry else "raise", size, str(answer.get("rung") or "none"), str(answer.get("why", "")))
+
+    def _others_hold(self) -> bool:
+        held = getattr(self._gauge, "others_bytes", None)
+        return held is not None and held() > OTHERS_SHARE * self._gauge.total_bytes()
+
+    def note(self, decision: Decision, failed: int, found: OutOfMemory, where: str, step: int) -> None:
+        log.warning(
+            "plimsoll: out of memory (%s) in %s of step %d with %d samples: %s, %s: %s",
+            found.kind, where, step + 1, failed, decision.action, decision.rung, decision.why,
+        )  # fmt: skip
+        self.events.append(
+            {
+                "step": step,
+                "phase": where,
+                "kind": found.kind,
+                "askedBytes": found.asked_bytes,
+                "action": decision.action,
+                "rung": decision.rung,
+                "from": failed,
+                "to": decision.microbatch,
+                "why": decision.why,
+            }
+        )
+
+    def note_growth(self, before: int, after: int, why: str, step: int) -> None:
+        log.info("plimsoll: microbatch grows from %d to %d: %s", before, after, why)
+        self.events.append({"step": step, "rung": "grow-back", "from": before, "to": after, "why": why})
+
+
+def wait_seconds(attempt: int) -> float:
+    return min(LONGEST_WAIT_SECONDS, 0.5 * attempt)

@@ -1,0 +1,50 @@
+"""Gradients between microbatches: which a failed backward wrote to, and how they are put back."""
+
+from __future__ import annotations
+
+from typing import Any, Iterable, List
+
+
+class Gradients:
+    """The gradients of a model and an optimizer, with a mark to compare them to.
+
+    A backward that fails may have added to some of them already. Versions tell which: they cost no
+    memory, where a copy of all gradients would cost as much as the gradients.
+    """
+
+    def __init__(self, parameters: Iterable[Any]) -> None:
+        self._parameters: List[Any] = list({id(p): p for p in parameters}.values())
+        self._marks: List[Any] = []
+        self._fresh = True
+
+    @property
+    def parameters(self) -> List[Any]:
+        return self._parameters
+
+    def mark(self) -> None:
+        grads = [p.grad for p in self._parameters]
+        self._marks = [(grad, -1 if grad is None else grad._version) for grad in grads]
+        self._fresh = all(grad is None for grad in grads)
+
+    def touched(self) -> bool:
+        return any(
+            p.grad is not grad or (grad is not None and grad._version != version)
+            for p, (grad, version) in zip(self._parameters, self._marks)
+        )
+
+    def put_back(self) -> bool:
+        """Back to the mark; False where that takes doing the finished microbatches again."""
+        if not self.touched():
+            return True
+        if self._fresh:
+            self.clear()
+            return True
+        return False
+
+    def forget_marks(self) -> None:
+        self._marks = []
+
+    def clear(self) -> None:
+        self._marks = []
+        for parameter in self._parameters:
+            parameter.grad = None

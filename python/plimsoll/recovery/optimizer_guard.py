@@ -1,0 +1,97 @@
+"""`optimizer.step()` that fails half-way: noticed, and rolled back where a copy was kept."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Dict, List, Optional, Tuple
+
+from ..failure import JOB_FAILED, Failure
+
+log = logging.getLogger("plimsoll")
+
+WAYS = ("first", "always", "never")
+
+
+class OptimizerGuard:
+    """Watches one optimizer's step.
+
+    `first` keeps a copy on the host during the first step only: that one makes the optimizer's
+    states and is by far the likeliest to run out of memory. `always` copies before each step.
+    """
+
+    def __init__(self, optimizer: Any, backup: str = "first") -> None:
+        if backup not in WAYS:
+            raise ValueError(f"backup is one of {', '.join(WAYS)}, not {backup!r}")
+        self._optimizer = optimizer
+        self._backup = backup
+        self._before: List[Tuple[Any, int]] = []
+        self._states: Dict[Any, Dict[str, Any]] = {}
+        self._copies: Optional[List[Tuple[Any, Any]]] = None
+        self._stepped = False
+
+    def before_step(self) -> None:
+        self._states = {p: dict(state) for p, state in self._optimizer.state.items()}
+        tensors = self._tensors()
+        self._before = [(tensor, tensor._version) for tensor in tensors]
+        wanted = self._backup == "always" or (self._backup == "first" and not self._states and not self._stepped)
+        self._copies = self._copied(tensors) if wanted else None
+
+    def after_step(self) -> None:
+        self._before, self._states, self._copies = [], {}, None
+        self._stepped = True
+
+    def roll_back(self) -> None:
+        """Puts all back as before the step, or refuses: a step must never be applied in part."""
+        changed = self._changes()
+        if self._copies is not None:
+            self._write_copies()
+        elif changed:
+            raise Failure(
+                "half-done-step",
+                f"optimizer.step() ran out of memory after it had changed {changed} of its "
+                f"{len(self._before)} parameters and states; going on would train a broken model",
+                "load the last checkpoint, and pass backup='always' so that a step can be rolled back",
+                status=JOB_FAILED,
+            )
+        # States that this step began to make are made anew; some have only a part of their keys.
+        for parameter in list(self._optimizer.state):
+            if parameter in self._states:
+                self._optimizer.state[parameter] = dict(self._states[parameter])
+            else:
+                del self._optimizer.state[parameter]
+
+    def _changes(self) -> int:
+        """How much of what was there, or was made since, shows that the step had begun.
+
+        Fused kernels leave the versions of parameters as they are, but count their steps first.
+        """
+        now = self._optimizer.state
+        numbers = (
+            now.get(parameter, {}).get(key) != value
+            for parameter, state in self._states.items()
+            for key, value in state.items()
+            if isinstance(value, (int, float))
+        )
+        made = (state.get("step", 0) for parameter, state in now.items() if parameter not in self._states)
+        begun = (one._version > 0 if hasattr(one, "_version") else one > 0 for one in made)
+        return sum(tensor._version != version for tensor, version in self._before) + sum(numbers) + sum(begun)
+
+    def _copied(self, tensors: List[Any]) -> Optional[List[Tuple[Any, Any]]]:
+        try:
+            return [(tensor, tensor.detach().to("cpu", copy=True)) for tensor in tensors]
+        except (MemoryError, RuntimeError) as error:
+            log.warning("plimsoll: no room on the host to back up the optimizer's step (%s)", error)
+            return None
+
+    def _write_copies(self) -> None:
+        import torch
+
+        with torch.no_grad():
+            for tensor, copy in self._copies or []:
+                tensor.copy_(copy)
+
+    def _tensors(self) -> List[Any]:
+        found = [p for group in self._optimizer.param_groups for p in group["params"]]
+        for state in self._states.values():
+            found += [value for value in state.values() if hasattr(value, "_version")]
+        return found

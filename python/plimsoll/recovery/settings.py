@@ -1,0 +1,31 @@
+"""What can be set about a recovering step."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, NamedTuple, Optional
+
+from .ladder import HOOKS
+from .shares import Share, check_share
+from .split import Splitter
+
+
+class Settings(NamedTuple):
+    splitter: Splitter
+    share: Share
+    reduction: str
+    clip: Optional[float]
+    autocast: Any
+    patience: float
+    rungs: Dict[str, Callable[[], Any]]
+
+
+def settings(
+    size: Any, split: Any, share: Share, reduction: str, clip: Optional[float], autocast: Any, patience: float, rungs: Any
+) -> Settings:
+    check_share(share)
+    if reduction not in ("mean", "sum"):
+        raise ValueError(f"reduction is mean or sum, not {reduction!r}")
+    unknown = set(rungs or {}) - set(HOOKS)
+    if unknown:
+        raise ValueError(f"rungs are {', '.join(HOOKS)}; there is none called {', '.join(sorted(unknown))}")
+    return Settings(Splitter(size, split), share, reduction, clip, autocast, patience, dict(rungs or {}))

@@ -1,0 +1,49 @@
+"""Which class of transformers a config stands for: the one it names, else the one usually trained."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Tuple
+
+# The first whose table knows the config decides. Speech, images and translation come before language
+# models, because many of their families have a plain decoder as well, which is not what people train.
+_ORDER = (
+    "AutoModelForSpeechSeq2Seq",
+    "AutoModelForCTC",
+    "AutoModelForZeroShotImageClassification",
+    "AutoModelForImageTextToText",
+    "AutoModelForSeq2SeqLM",
+    "AutoModelForMaskedLM",
+    "AutoModelForCausalLM",
+    "AutoModelForImageClassification",
+    "AutoModelForAudioClassification",
+    "AutoModelForSemanticSegmentation",
+    "AutoModelForObjectDetection",
+    "AutoModel",
+)
+
+
+def choose(transformers: Any, config: Any, values: Dict[str, Any]) -> Tuple[Any, List[str]]:
+    """The class, and notes on why it was taken where the config does not say."""
+    named = [name for name in values.get("architectures") or [] if isinstance(name, str)]
+    for name in named:
+        found = getattr(transformers, name, None)
+        if found is not None and hasattr(found, "_from_config"):
+            return found, []
+    chosen = _usual(transformers, config)
+    if named:
+        why = "transformers has no class %s" % named[0][:60]
+    else:
+        why = "the config names no class"
+    return chosen, ["%s; %s was taken" % (why, chosen.__name__)]
+
+
+def _usual(transformers: Any, config: Any) -> Any:
+    for name in _ORDER:
+        auto = getattr(transformers, name, None)
+        if auto is None or type(config) not in auto._model_mapping:
+            continue
+        found = auto._model_mapping[type(config)]
+        found = found[0] if isinstance(found, (tuple, list)) else found
+        if found is not None and hasattr(found, "_from_config"):
+            return found
+    raise LookupError("no model of transformers takes a %s" % type(config).__name__)

@@ -1,0 +1,99 @@
+"""CUDA by name in a user's code, where there is none: the meta device takes its place.
+
+Tensors and modules sent to `cuda` go to `meta`; the plain questions about a GPU are answered as one
+H200 would. What only a real GPU can do (streams, graphs, its random numbers' state) still fails.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import Any, Iterator
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from ..gpu import CUDNN_H200, H200
+from .patches import Patches
+
+_MAJOR, _MINOR = divmod(H200.capability, 10)
+
+
+def _nothing(*args: Any, **kwargs: Any) -> None:
+    return None
+
+
+class _Properties:
+    name = CUDNN_H200["deviceName"]
+    major, minor = _MAJOR, _MINOR
+    total_memory = CUDNN_H200["totalGlobalMem"]
+    multi_processor_count = H200.multiprocessors
+
+
+_ANSWERS = {
+    "is_available": lambda: True,
+    "is_initialized": lambda: True,
+    "device_count": lambda: 1,
+    "current_device": lambda: 0,
+    "get_device_name": lambda device=None: _Properties.name,
+    "get_device_capability": lambda device=None: (_MAJOR, _MINOR),
+    "get_device_properties": lambda device=None: _Properties(),
+    "mem_get_info": lambda device=None: (_Properties.total_memory, _Properties.total_memory),
+    **{
+        name: lambda device=None: 0
+        for name in (
+            "memory_allocated",
+            "max_memory_allocated",
+            "memory_reserved",
+            "max_memory_reserved",
+        )
+    },
+    **{
+        name: _nothing
+        for name in (
+            "set_device",
+            "synchronize",
+            "empty_cache",
+            "manual_seed",
+            "manual_seed_all",
+            "reset_peak_memory_stats",
+            "init",
+        )
+    },
+}
+
+
+@contextmanager
+def on_meta() -> Iterator[None]:
+    """While entered, code that names CUDA gets the meta device."""
+    patches = Patches()
+    try:
+        for name, answer in _ANSWERS.items():
+            if hasattr(torch.cuda, name):
+                patches.set(torch.cuda, name, answer)
+        with _Renamed():
+            yield
+    finally:
+        patches.undo()
+
+
+class _Renamed(TorchFunctionMode):
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if func is torch.Tensor.cuda:
+            return args[0].to("meta")
+        if func is torch.Tensor.pin_memory:
+            return args[0]
+        if "device" in kwargs and _is_cuda(kwargs["device"]):
+            kwargs = {**kwargs, "device": "meta"}
+        if func is torch.Tensor.to and len(args) > 1 and _is_cuda(args[1]):
+            args = (args[0], "meta", *args[2:])
+        return func(*args, **kwargs)
+
+
+def _is_cuda(device: Any) -> bool:
+    if isinstance(device, str):
+        return device.split(":")[0] == "cuda"
+    if isinstance(device, torch.device):
+        return device.type == "cuda"
+    # A bare number means a GPU.
+    return isinstance(device, int) and not isinstance(device, bool)

@@ -1,0 +1,70 @@
+"""A supervisor for tests: answers as it is told to, and keeps what it hears."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import tempfile
+import threading
+
+
+class Supervisor:
+    def __init__(self, answer=None):
+        self._folder = tempfile.TemporaryDirectory()
+        self.path = os.path.join(self._folder.name, "bridge")
+        self.heard = []
+        self._answer = answer or (lambda message: None)
+        self._news = threading.Condition()
+        self._connections = []
+        self._server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._server.bind(self.path)
+        self._server.listen()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def of(self, kind):
+        return [message for message in list(self.heard) if message["type"] == kind]
+
+    def wait_for(self, kind, count=1, seconds=60):
+        with self._news:
+            self._news.wait_for(lambda: len(self.of(kind)) >= count, seconds)
+        return self.of(kind)
+
+    def say(self, message):
+        for connection in list(self._connections):
+            connection.sendall(json.dumps(message).encode() + b"\n")
+
+    def die(self):
+        self._server.close()
+        for connection in list(self._connections):
+            connection.shutdown(socket.SHUT_RDWR)
+            connection.close()
+
+    def close(self):
+        try:
+            self.die()
+        except OSError:
+            pass
+        self._folder.cleanup()
+
+    def _accept(self):
+        while True:
+            try:
+                connection, _ = self._server.accept()
+            except OSError:
+                return
+            self._connections.append(connection)
+            threading.Thread(target=self._listen, args=(connection,), daemon=True).start()
+
+    def _listen(self, connection):
+        try:
+            for line in connection.makefile("rb"):
+                message = json.loads(line)
+                with self._news:
+                    self.heard.append(message)
+                    self._news.notify_all()
+                answer = self._answer(message)
+                if answer is not None:
+                    connection.sendall(json.dumps(answer).encode() + b"\n")
+        except OSError:
+            pass

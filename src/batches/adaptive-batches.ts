@@ -1,0 +1,148 @@
+import { nextSize, type SizeRule } from './batch-size.js';
+import { hostMemoryPercent, type MemoryProbe } from './memory-percent.js';
+import { readPosition, writePosition } from './position-file.js';
+import { openSource, type SampleReader, type SampleSource } from './sample-source.js';
+
+export interface AdaptiveBatchesOptions {
+  /** To begin with, and at most. */
+  readonly batchSize: number;
+  /** No batch but the last is smaller (1). */
+  readonly smallestBatch?: number;
+  /** Batches are halved above this much memory in use, in percent (85). */
+  readonly shrinkAbovePercent?: number;
+  /** And doubled again below this much (50). */
+  readonly growBelowPercent?: number;
+  /** How full the memory is; that of the host unless given. */
+  readonly memoryPercent?: MemoryProbe;
+  /** The memory is looked at no more often than this, in seconds (0.1). */
+  readonly checkSeconds?: number;
+  /** Where the position is kept, so that a new process goes on where this one ended. */
+  readonly positionFile?: string;
+  /** The first sample, when the position is kept elsewhere. */
+  readonly startAt?: number;
+  readonly onResize?: (size: number, usedPercent: number | undefined) => void;
+  /** Seconds on any clock; for tests. */
+  readonly now?: () => number;
+}
+
+/** Batches in the order of their samples, each sample in exactly one of them. */
+export interface AdaptiveBatches<S> extends AsyncIterable<S[]> {
+  /** Samples that are done. A batch is done when the next one is asked for. */
+  readonly position: number;
+  /** The size of the next batch. */
+  readonly size: number;
+  /**
+   * The batch at hand was too large: its samples come again, in batches of half its size. False
+   * where it cannot be made smaller.
+   */
+  again(): boolean;
+}
+
+/** After so many batches without a failure, a size that failed may be tried again. */
+const cleanToForget = 100;
+
+const defaults = { smallest: 1, shrinkAbove: 85, growBelow: 50, checkSeconds: 0.1 } as const;
+
+/**
+ * Goes over samples in batches whose size follows the memory: smaller when it gets scarce, larger
+ * again when there is room. It holds one batch at a time, however long the source is.
+ *
+ * @example
+ * const batches = adaptiveBatches(readLines('corpus.txt'), { batchSize: 256, positionFile: 'at.json' });
+ * for await (const batch of batches) await embed(batch);
+ */
+export function adaptiveBatches<S>(
+  source: SampleSource<S>,
+  options: AdaptiveBatchesOptions,
+): AdaptiveBatches<S> {
+  const rule: SizeRule = {
+    largest: Math.max(1, Math.floor(options.batchSize)),
+    smallest: Math.max(1, Math.floor(options.smallestBatch ?? defaults.smallest)),
+    shrinkAbovePercent: options.shrinkAbovePercent ?? defaults.shrinkAbove,
+    growBelowPercent: options.growBelowPercent ?? defaults.growBelow,
+  };
+  const now = options.now ?? (() => performance.now() / 1000);
+  const checkSeconds = options.checkSeconds ?? defaults.checkSeconds;
+  const saved = options.positionFile === undefined ? undefined : readPosition(options.positionFile);
+  let position = saved?.done ?? options.startAt ?? 0;
+  let size = Math.min(saved?.size ?? rule.largest, rule.largest);
+  /** Handed out, and not done. */
+  let current: S[] = [];
+  /** To be handed out before anything new. */
+  let waiting: S[] = [];
+  let ceiling = rule.largest;
+  let cleanBatches = 0;
+  let checkedAt = Number.NEGATIVE_INFINITY;
+
+  const resize = (to: number, usedPercent: number | undefined) => {
+    const wanted = Math.min(to, ceiling);
+    if (wanted === size) return;
+    size = wanted;
+    options.onResize?.(size, usedPercent);
+  };
+
+  function finishCurrent(): void {
+    if (current.length === 0) return;
+    position += current.length;
+    current = [];
+    if (++cleanBatches % cleanToForget === 0) ceiling = Math.min(rule.largest, ceiling * 2);
+    if (options.positionFile !== undefined) {
+      writePosition(options.positionFile, { done: position, size });
+    }
+  }
+
+  async function check(probe: MemoryProbe): Promise<void> {
+    const usedPercent = await probe();
+    if (usedPercent !== undefined) resize(nextSize(size, usedPercent, rule), usedPercent);
+  }
+
+  async function gather(reader: SampleReader<S>): Promise<S[]> {
+    if (waiting.length >= size) return waiting.splice(0, size);
+    const taken = reader.take(size - waiting.length);
+    const fresh = Array.isArray(taken) ? taken : await taken;
+    if (waiting.length === 0) return fresh;
+    const all = [...waiting, ...fresh];
+    waiting = [];
+    return all;
+  }
+
+  async function* batches(): AsyncGenerator<S[]> {
+    const probe = options.memoryPercent ?? (await hostMemoryPercent());
+    const reader = await openSource(source, position);
+    try {
+      for (;;) {
+        finishCurrent();
+        if (now() - checkedAt >= checkSeconds) {
+          checkedAt = now();
+          await check(probe);
+        }
+        current = await gather(reader);
+        if (current.length === 0) return;
+        yield current;
+      }
+    } finally {
+      await reader.close();
+    }
+  }
+
+  return {
+    [Symbol.asyncIterator]: batches,
+    get position() {
+      return position;
+    },
+    get size() {
+      return size;
+    },
+    again() {
+      const half = Math.floor(current.length / 2);
+      if (half < rule.smallest) return false;
+      waiting = [...current, ...waiting];
+      current = [];
+      // What failed at this size would fail again.
+      ceiling = Math.max(rule.smallest, half);
+      cleanBatches = 0;
+      resize(ceiling, undefined);
+      return true;
+    },
+  };
+}

@@ -1,0 +1,152 @@
+import { Failure } from '../failure.js';
+import type { Model } from '../model/contract.js';
+import type { Estimate, Workload } from './contract.js';
+import { formulaEstimate } from './formula/formula-estimate.js';
+import type { Gpu } from './gpu-table.js';
+import { type ModelSource, readSource } from './model-source.js';
+import { typeEstimate } from './model-types.js';
+import { checkInput, inputNotes } from './needed-input.js';
+import { pythonTrace, type TraceSource } from './python-trace.js';
+import { tracedEstimate } from './traced-estimate.js';
+
+export const estimateMethods = ['auto', 'trace', 'formula'] as const;
+export type EstimateMethod = (typeof estimateMethods)[number];
+
+export interface EstimateRequest {
+  readonly source: ModelSource;
+  readonly workload: Workload;
+  readonly gpu: Gpu;
+  /** `auto` traces where it can; `trace` never falls back; `formula` never starts Python. */
+  readonly method: EstimateMethod;
+}
+
+/** What an estimate may touch of the machine it is made on. */
+export interface EstimateMachine {
+  /** The Python to trace with; otherwise the active one. */
+  readonly python?: string | undefined;
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  readonly folder: string;
+  readonly signal?: AbortSignal | undefined;
+  /** Told what goes on, for a person who waits. */
+  readonly onProgress?: ((text: string) => void) | undefined;
+}
+
+/**
+ * What a workload needs on one GPU, found without one. Bad input is told at once, before Python is
+ * started; under `auto` whatever keeps a model from being traced leads to the formula, with the
+ * reason in the notes. A script that fails is an error: nothing else knows what it computes.
+ *
+ * @example
+ * const { peak } = await estimate(
+ *   { source: { kind: 'path', path: 'gpt2' }, workload, gpu: findGpu('h100'), method: 'auto' },
+ *   { environment: process.env, folder: process.cwd() },
+ * );
+ * peak.leastCapacityBytes;
+ */
+export async function estimate(
+  request: EstimateRequest,
+  machine: EstimateMachine,
+): Promise<Estimate> {
+  const { source, method } = request;
+  if (source.kind === 'type') {
+    if (method === 'trace') throw notTraced();
+    return typeEstimate(source, request.workload, request.gpu);
+  }
+  if (source.kind !== 'path') {
+    if (method === 'formula') throw onlyTraced(source);
+    return traced(source, request, machine);
+  }
+  const { model, config } = await readSource(source.path);
+  const willTrace = config !== undefined && method !== 'formula';
+  checkInput(model.description, request.workload, willTrace);
+  const found = await ofModel(model, config, request, machine);
+  return withNotes(found, inputNotes(model.description, request.workload));
+}
+
+async function ofModel(
+  model: Model,
+  config: string | undefined,
+  request: EstimateRequest,
+  machine: EstimateMachine,
+): Promise<Estimate> {
+  const { workload, gpu, method } = request;
+  // PyTorch does not run GGUF, so there is nothing to trace it with.
+  const never = model.weights?.format === 'gguf';
+  if (method === 'formula' || (method === 'auto' && never)) {
+    return formulaEstimate(model, workload, gpu);
+  }
+  try {
+    if (config === undefined) throw noConfig(model);
+    return await traced({ kind: 'config', path: config }, request, machine);
+  } catch (error) {
+    if (method === 'trace' || !canFallBack(error)) throw error;
+    const found = orBoth(error, () => formulaEstimate(model, workload, gpu));
+    // What could be installed is worth saying; what cannot be helped is not.
+    const next = error.kind === 'missing' ? ` ${error.next}` : '';
+    return withNotes(found, [`Not traced: ${error.fact}${next}`]);
+  }
+}
+
+async function traced(
+  source: TraceSource,
+  { workload, gpu }: EstimateRequest,
+  machine: EstimateMachine,
+): Promise<Estimate> {
+  return tracedEstimate(await pythonTrace(source, workload, machine), gpu);
+}
+
+function noConfig(model: Model): Failure {
+  const gguf = model.weights?.format === 'gguf';
+  return new Failure({
+    kind: 'input',
+    code: 'no-config',
+    fact: gguf
+      ? `${model.path} is GGUF, which PyTorch does not run.`
+      : `There is no config.json beside ${model.path}, so what it computes cannot be traced.`,
+    next: gguf ? '--method formula takes it.' : 'Put its config.json there.',
+  });
+}
+
+function notTraced(): Failure {
+  return new Failure({
+    kind: 'input',
+    code: 'no-config',
+    fact: 'A type and a size are no model that could be traced.',
+    next: 'Name its config.json.',
+  });
+}
+
+function onlyTraced(source: ModelSource): Failure {
+  const what = source.kind === 'script' ? 'A script' : 'A model of torchvision';
+  return new Failure({
+    kind: 'input',
+    code: 'only-traced',
+    fact: `${what} can only be traced; there is no formula for what it computes.`,
+    next: 'Leave --method out.',
+  });
+}
+
+/** What is wrong with the workload itself; a formula would only hide it. */
+const wrongWorkload = new Set(['no-checkpointing', 'quantized-not-trained']);
+
+/** An interrupted trace is no reason for another answer either. */
+function canFallBack(error: unknown): error is Failure {
+  return error instanceof Failure && error.kind !== 'interrupted' && !wrongWorkload.has(error.code);
+}
+
+/** Where the formula has no answer either, a person should know both reasons. */
+function orBoth(traceFailure: Failure, formula: () => Estimate): Estimate {
+  try {
+    return formula();
+  } catch (error) {
+    if (!(error instanceof Failure)) throw error;
+    const { kind, code, next } = traceFailure;
+    const fact = `${traceFailure.fact} ${error.fact}`;
+    throw new Failure({ kind, code, fact, next, cause: error });
+  }
+}
+
+/** What concerns this answer most comes first. */
+function withNotes(found: Estimate, notes: readonly string[]): Estimate {
+  return { ...found, notes: [...notes, ...found.notes] };
+}

@@ -1,0 +1,57 @@
+import { Failure } from '../../failure.js';
+import type { KnownModel } from '../../model/contract.js';
+import type { QuantizationPreset, Workload } from '../contract.js';
+import { doubleNf4Bytes, int8Bytes, nf4Bytes } from '../quantization-bytes.js';
+import type { Packing } from './run/net.js';
+
+/** 4 bits are unpacked as a whole before each product; 8 bits are multiplied as they are. */
+const packings: Readonly<Record<QuantizationPreset, Packing | undefined>> = {
+  cpu: undefined,
+  fp16: undefined,
+  int8: { bytesPerParameter: int8Bytes, unpacks: false },
+  int4: { bytesPerParameter: nf4Bytes, unpacks: true },
+  int4_double: { bytesPerParameter: doubleNf4Bytes, unpacks: true },
+  int4_offload: { bytesPerParameter: doubleNf4Bytes, unpacks: true },
+};
+
+export function packingOf({ quantization }: Workload): Packing | undefined {
+  return quantization === undefined ? undefined : packings[quantization];
+}
+
+/** Throws where the workload leaves out what the model needs, or cannot be run at all. */
+export function checkWorkload(model: KnownModel, workload: Workload): void {
+  const takesText = model.stacks.some(({ input }) => input.kind === 'tokens');
+  const takesWaves = model.family === 'wav2vec2';
+  if ((takesText || takesWaves) && workload.sequence === undefined) {
+    throw refuse(
+      'no-sequence',
+      `How much ${model.className} needs depends on the length of its input, which is not given.`,
+      takesWaves
+        ? 'Add --seq with the samples of sound, such as --seq 160000.'
+        : 'Add --seq with the tokens of a sequence, such as --seq 1024.',
+    );
+  }
+  checkQuantization(workload);
+}
+
+export function checkQuantization({ mode, quantization, loraRank }: Workload): void {
+  if (quantization === 'cpu') {
+    throw refuse(
+      'no-gpu-memory',
+      'The preset cpu keeps the whole model on the host, so it takes no memory of a GPU.',
+      'Choose another preset, or leave --quantization out.',
+    );
+  }
+  const packed = quantization !== undefined && packings[quantization] !== undefined;
+  if (mode === 'train' && packed && loraRank === undefined) {
+    throw refuse(
+      'quantized-not-trained',
+      `Weights quantized to ${quantization} cannot be trained themselves.`,
+      'Train adapters beside them: add --lora 16.',
+    );
+  }
+}
+
+export function refuse(code: string, fact: string, next: string): Failure {
+  return new Failure({ kind: 'input', code, fact, next });
+}

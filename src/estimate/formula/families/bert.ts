@@ -1,0 +1,82 @@
+import type { LayerGroup, Stack } from '../../../model/contract.js';
+import { lookUp } from '../ops/embedding.js';
+import { plainFeedForward } from '../ops/feed-forward.js';
+import { multiHead } from '../ops/multi-head.js';
+import { type Layer, layerNorm } from '../ops/norm.js';
+import { add, dropout } from '../ops/pointwise.js';
+import type { Net } from '../run/net.js';
+import { last } from '../run/tensor.js';
+import { type Build, stackOf } from './context.js';
+import { encoderHead } from './encoder-heads.js';
+
+/** BERT and its kin: norms after each part, all tokens see all others. */
+export const bert: Build = (input) => {
+  const { net, model, workload } = input;
+  const { tape } = net;
+  const stack = stackOf(model, 'text');
+  const { hidden, dropout: rates } = stack;
+  const tables = model.tensors.filter(({ name }) => /embeddings\.\w+_embeddings\./.test(name));
+  const [words, ...others] = tables.map(({ shape }) => net.parameter(shape));
+  if (words === undefined) throw new Error('the model has no embedding');
+  const norm = layerNorm(net, hidden);
+  const sequence = workload.sequence ?? 1;
+  const { batch } = workload;
+  // DistilBERT has no dropout there.
+  const dropsAttention = model.family !== 'distilbert';
+  const layers = stack.layers.flatMap((group) =>
+    Array.from({ length: group.count }, () =>
+      block(net, group, rates, batch, sequence, dropsAttention),
+    ),
+  );
+  const head = encoderHead(input, hidden, words);
+  const tokens = batch * sequence;
+  // RoBERTa counts the positions of each sample; the others share them.
+  const positionRows = model.family === 'roberta' ? tokens : sequence;
+  return {
+    batch: () => [tape.fresh(tokens, 8)],
+    forward: ([ids]) =>
+      tape.scope(() => {
+        let x = lookUp(net, words, tokens, ids);
+        for (const table of others.toReversed()) {
+          const isPosition = table === others[0];
+          const rows = isPosition ? positionRows : tokens;
+          x = add(net, last(x), last(lookUp(net, table, rows)));
+        }
+        x = dropout(net, last(norm(last(x))), rates.embedding);
+        x.passing = false;
+        for (const layer of layers) {
+          const before = x;
+          x = net.block(before, layer);
+          tape.drop(before);
+        }
+        return head(x);
+      }),
+  };
+};
+
+function block(
+  net: Net,
+  { hidden, attention, feedForward }: LayerGroup,
+  rates: Stack['dropout'],
+  batch: number,
+  sequence: number,
+  dropsAttention: boolean,
+): Layer {
+  const { tape } = net;
+  const attend = multiHead(net, hidden, {
+    heads: attention?.heads ?? 1,
+    headDim: attention?.headDim ?? hidden,
+    dropout: rates.attention,
+  });
+  const first = layerNorm(net, hidden);
+  const feed = plainFeedForward(net, hidden, feedForward, { dropout: rates.hidden });
+  const second = layerNorm(net, hidden);
+  return (x) =>
+    tape.scope(() => {
+      const plain = attend(x, { batch, queries: sequence });
+      const attended = dropsAttention ? dropout(net, last(plain), rates.hidden) : plain;
+      const middle = first(last(add(net, attended, x)));
+      tape.drop(attended);
+      return second(last(add(net, feed(middle), middle)));
+    });
+}

@@ -1,0 +1,41 @@
+import { Failure } from '../../../failure.js';
+import type { KnownModel, Stack } from '../../../model/contract.js';
+import type { Workload } from '../../contract.js';
+import type { Net } from '../run/net.js';
+import type { Tensor } from '../run/tensor.js';
+
+/** A model that was built, ready to run one step after another. */
+export interface Built {
+  /** Everything that a step takes in. */
+  batch(): Tensor[];
+  /** The loss in training, whatever the model puts out in inference. */
+  forward(batch: readonly Tensor[]): Tensor;
+}
+
+export interface BuildInput {
+  readonly net: Net;
+  readonly model: KnownModel;
+  readonly workload: Workload;
+}
+
+export type Build = (input: BuildInput) => Built;
+
+export function stackOf(model: KnownModel, role: Stack['role']): Stack {
+  const found = model.stacks.find((stack) => stack.role === role);
+  if (found === undefined) throw noFormula(`the class ${model.className}`);
+  return found;
+}
+
+export function noFormula(what: string): Failure {
+  return new Failure({
+    kind: 'input',
+    code: 'no-formula',
+    fact: `There is no formula for ${what}.`,
+    next: 'Trace the model instead: --method trace, where Python and torch are installed.',
+  });
+}
+
+/** Whether some layer has a parameter whose name ends so. */
+export function hasTensor(model: KnownModel, end: string): boolean {
+  return model.tensors.some(({ name }) => name.endsWith(end));
+}

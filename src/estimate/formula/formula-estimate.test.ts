@@ -1,0 +1,270 @@
+import { readFileSync } from 'node:fs';
+import * as fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { Failure } from '../../failure.js';
+import { describeConfig } from '../../model/config/describe-config.js';
+import type { Model, Weights } from '../../model/contract.js';
+import { families } from '../../model/contract.js';
+import { GiB } from '../../units/bytes.js';
+import { type Estimate, optimizers, precisions, type Workload } from '../contract.js';
+import { findGpu } from '../gpus.js';
+import { formulaEstimate } from './formula-estimate.js';
+
+type Config = Readonly<Record<string, unknown>>;
+
+/** What transformers builds, small models of every family; recorded for the tests of the readers. */
+const recorded: { readonly cases: readonly { readonly name: string; readonly config: Config }[] } =
+  JSON.parse(
+    readFileSync(new URL('../../../test/fixtures/parameter-shapes.json', import.meta.url), 'utf8'),
+  );
+
+const gpu = findGpu('h200');
+const base: Workload = {
+  mode: 'train',
+  batch: 2,
+  sequence: 64,
+  precision: 'bf16',
+  optimizer: 'adamw',
+  checkpointing: false,
+};
+const llama: Config = {
+  model_type: 'llama',
+  vocab_size: 4096,
+  hidden_size: 512,
+  intermediate_size: 1408,
+  num_hidden_layers: 4,
+  num_attention_heads: 8,
+  num_key_value_heads: 4,
+  tie_word_embeddings: false,
+};
+
+function modelOf(config: Config): Model {
+  return { path: 'config.json', description: describeConfig(config, 'config.json') };
+}
+
+function run(config: Config, workload: Partial<Workload> = {}): Estimate {
+  return formulaEstimate(modelOf(config), { ...base, ...workload }, gpu);
+}
+
+function bytesOf({ breakdown }: Estimate, part: string): number {
+  return breakdown.find((one) => one.part === part)?.bytes ?? 0;
+}
+
+/** Everything that must be true of any answer. */
+function checkAnswer({ method, peak, interval, breakdown, notes }: Estimate): void {
+  expect(method).toBe('formula');
+  const figures = [...Object.values(peak), interval.lowBytes, interval.highBytes];
+  for (const { bytes } of breakdown) figures.push(bytes);
+  expect(figures.every((bytes) => Number.isSafeInteger(bytes) && bytes >= 0)).toBe(true);
+  expect(breakdown.reduce((sum, { bytes }) => sum + bytes, 0)).toBe(peak.deviceBytes);
+  expect(peak.reservedBytes).toBeGreaterThanOrEqual(peak.allocatedBytes);
+  expect(peak.deviceBytes).toBeGreaterThanOrEqual(peak.leastCapacityBytes);
+  expect(peak.leastCapacityBytes).toBeGreaterThan(peak.allocatedBytes);
+  expect(interval.lowBytes).toBeLessThan(peak.reservedBytes);
+  expect(interval.highBytes).toBeGreaterThan(peak.reservedBytes);
+  expect(notes.length).toBeGreaterThan(0);
+}
+
+function inputOf(model: Model): Partial<Workload> {
+  const { description } = model;
+  if (description.family === 'wav2vec2') return { sequence: 16_000 };
+  return description.family !== 'unknown' && description.kind === 'vision'
+    ? { sequence: undefined }
+    : {};
+}
+
+describe('formulaEstimate over every family', () => {
+  const answered = new Set<string>();
+
+  it.each(recorded.cases.map(({ name, config }) => [name, config] as const))(
+    'answers or refuses: %s',
+    (_, config) => {
+      const model = modelOf(config);
+      for (const [mode, precision, checkpointing] of [
+        ['train', 'amp-bf16', true],
+        ['infer', 'fp32', false],
+      ] as const) {
+        const workload = { ...base, ...inputOf(model), mode, precision, checkpointing };
+        try {
+          checkAnswer(formulaEstimate(model, workload, gpu));
+          answered.add(`${model.description.family} ${mode}`);
+        } catch (error) {
+          if (!(error instanceof Failure)) throw error;
+          expect(error.code).toBe('no-formula');
+        }
+      }
+    },
+  );
+
+  it('answers for some class of each, in training and in inference', () => {
+    const missing = families.flatMap((family) =>
+      ['train', 'infer'].map((mode) => `${family} ${mode}`).filter((one) => !answered.has(one)),
+    );
+    expect(missing).toEqual([]);
+  });
+});
+
+describe('what is counted', () => {
+  it('keeps weights, gradients and states of AdamW in their types', () => {
+    const { description } = modelOf(llama);
+    const parameters = Number(description.parameters);
+    const near = (bytes: number) => [bytes, bytes * 1.02 + GiB / 512] as const;
+    for (const [precision, width] of [
+      ['fp32', 4],
+      ['bf16', 2],
+      ['amp-bf16', 4],
+    ] as const) {
+      // So little text that the peak is at the optimizer's step.
+      const answer = run(llama, { precision, batch: 1, sequence: 8 });
+      for (const [part, copies] of [
+        ['weights', 1],
+        ['gradients', 1],
+        ['optimizer', 2],
+        ['temporary', 1],
+      ] as const) {
+        const [low, high] = near(copies * width * parameters);
+        expect(bytesOf(answer, part), `${precision} ${part}`).toBeGreaterThanOrEqual(low);
+        expect(bytesOf(answer, part), `${precision} ${part}`).toBeLessThanOrEqual(high);
+      }
+    }
+  });
+
+  it('orders the optimizers by what they keep', () => {
+    const kept = (optimizer: Workload['optimizer']) =>
+      bytesOf(run(llama, { optimizer, batch: 1, sequence: 8, precision: 'fp32' }), 'optimizer');
+    expect(kept('sgd')).toBe(0);
+    expect(kept('adafactor')).toBeGreaterThan(0);
+    expect(kept('adamw-8bit')).toBeGreaterThan(kept('adafactor'));
+    expect(kept('sgd-momentum')).toBeGreaterThan(kept('adamw-8bit'));
+    expect(kept('adamw')).toBeGreaterThan(kept('sgd-momentum'));
+    expect(kept('adamw-fused')).toBeGreaterThanOrEqual(kept('adamw'));
+  });
+
+  it('adapters leave the optimizer next to nothing', () => {
+    const [all, some] = [run(llama), run(llama, { loraRank: 8 })];
+    expect(bytesOf(some, 'optimizer')).toBeLessThan(bytesOf(all, 'optimizer') / 10);
+    expect(bytesOf(some, 'weights')).toBeGreaterThan(bytesOf(all, 'weights'));
+  });
+
+  it('checkpointing keeps less where activations are what counts', () => {
+    const big = { batch: 16, sequence: 512, optimizer: 'sgd' } as const;
+    const small = { ...llama, vocab_size: 256 };
+    const [plain, less] = [run(small, big), run(small, { ...big, checkpointing: true })];
+    expect(less.peak.allocatedBytes).toBeLessThan(plain.peak.allocatedBytes / 2);
+  });
+
+  it('caches keys and values by their own heads', () => {
+    const cache = (kvHeads: number) =>
+      bytesOf(run({ ...llama, num_key_value_heads: kvHeads }, { mode: 'infer' }), 'kv-cache');
+    // Layers, keys and values, samples, tokens, heads, elements, bytes.
+    expect(cache(4)).toBe(4 * 2 * 2 * 64 * 4 * 64 * 2);
+    expect(cache(8)).toBe(2 * cache(4));
+  });
+
+  it('packs the matrices of linear layers, and nothing else', () => {
+    const weights = (quantization?: Workload['quantization']) =>
+      bytesOf(run(llama, { mode: 'infer', quantization }), 'weights');
+    const kept = 2 * 4096 * 512 * 2;
+    const linear = weights() - kept;
+    expect(weights('int8') - kept).toBeGreaterThan(0.5 * linear);
+    expect(weights('int8') - kept).toBeLessThan(0.52 * linear);
+    expect(weights('int4') - kept).toBeLessThan(0.3 * linear);
+    expect(weights('int4_double')).toBeLessThan(weights('int4'));
+    expect(weights('fp16')).toBe(weights());
+  });
+
+  it('grows with the batch and with the sequence', () => {
+    const sizes = fc.record({
+      batch: fc.integer({ min: 1, max: 12 }),
+      sequence: fc.integer({ min: 8, max: 200 }),
+      more: fc.integer({ min: 1, max: 60 }),
+      precision: fc.constantFrom(...precisions),
+      optimizer: fc.constantFrom(...optimizers),
+      checkpointing: fc.boolean(),
+      mode: fc.constantFrom('train' as const, 'infer' as const),
+    });
+    const model = modelOf({ ...llama, num_hidden_layers: 2, vocab_size: 1024 });
+    fc.assert(
+      fc.property(sizes, ({ more, ...settings }) => {
+        const answer = formulaEstimate(model, { ...base, ...settings }, gpu);
+        checkAnswer(answer);
+        const { batch, sequence } = settings;
+        for (const larger of [{ batch: batch + more }, { sequence: sequence + more }]) {
+          const { peak } = formulaEstimate(model, { ...base, ...settings, ...larger }, gpu);
+          expect(peak.allocatedBytes).toBeGreaterThanOrEqual(answer.peak.allocatedBytes);
+        }
+      }),
+      { numRuns: 25 },
+    );
+  });
+});
+
+describe('what cannot be said', () => {
+  const failureOf = (action: () => unknown): Failure => {
+    try {
+      action();
+    } catch (error) {
+      if (error instanceof Failure) return error;
+      throw error;
+    }
+    throw new Error('it answered');
+  };
+  const unknown = modelOf({ model_type: 'rwkv9' });
+  const weights: Weights = {
+    format: 'safetensors',
+    files: ['model.safetensors'],
+    tensors: 2,
+    parameters: 3e8,
+    bytes: 6e8,
+    byType: [{ type: 'BF16', tensors: 2, parameters: 3e8, bytes: 6e8 }],
+    groups: [],
+  };
+
+  it('asks for the length of the input', () => {
+    expect(failureOf(() => run(llama, { sequence: undefined })).code).toBe('no-sequence');
+  });
+
+  it('refuses an unknown family without weights, and its training with them', () => {
+    expect(failureOf(() => formulaEstimate(unknown, base, gpu)).code).toBe('no-formula');
+    const training = failureOf(() => formulaEstimate({ ...unknown, weights }, base, gpu));
+    expect(training).toMatchObject({ kind: 'input', code: 'no-formula' });
+  });
+
+  it('tells the weights of an unknown family exactly, and the rest with a wide interval', () => {
+    const answer = formulaEstimate({ ...unknown, weights }, { ...base, mode: 'infer' }, gpu);
+    checkAnswer(answer);
+    expect(bytesOf(answer, 'weights')).toBe(6e8);
+    expect(answer.interval.lowBytes).toBe(6e8);
+    expect(answer.interval.highBytes).toBeGreaterThan(2 * answer.peak.reservedBytes);
+    expect(answer.notes.join(' ')).toContain('Only the weights are known');
+  });
+
+  it('takes the tensors of a GGUF file as they lie, and trains none', () => {
+    const packed: Weights = { ...weights, format: 'gguf', bytes: 123_456_768 };
+    const model: Model = { ...modelOf(llama), weights: packed };
+    const answer = formulaEstimate(model, { ...base, mode: 'infer' }, gpu);
+    checkAnswer(answer);
+    expect(bytesOf(answer, 'weights')).toBe(123_456_768);
+    expect(bytesOf(answer, 'kv-cache')).toBe(4 * 2 * 2 * 64 * 4 * 64 * 2);
+    expect(failureOf(() => formulaEstimate(model, base, gpu)).code).toBe('no-formula');
+  });
+
+  it('trains no quantized weights but beside adapters, and has no GPU for the host', () => {
+    const wanted = { quantization: 'int4' } as const;
+    expect(failureOf(() => run(llama, wanted)).code).toBe('quantized-not-trained');
+    checkAnswer(run(llama, { ...wanted, loraRank: 8 }));
+    const onHost = failureOf(() => run(llama, { quantization: 'cpu', mode: 'infer' }));
+    expect(onHost.code).toBe('no-gpu-memory');
+  });
+
+  it('says so where the parts do not add up to the model', () => {
+    const odd = {
+      model_type: 'gpt2',
+      n_embd: 64,
+      n_head: 4,
+      n_layer: 2,
+      add_cross_attention: true,
+    };
+    expect(failureOf(() => run(odd)).fact).toContain('add up to');
+  });
+});

@@ -1,0 +1,93 @@
+import type { KnownModel, ModelDescription, Stack, Weights } from '../../model/contract.js';
+import { MiB } from '../../units/bytes.js';
+import { roundUp } from '../allocator/sizes.js';
+import type { Estimate, Workload } from '../contract.js';
+import type { Gpu } from '../gpu-table.js';
+import { refuse } from './checks.js';
+import { weightsOnlyEstimate } from './weights-only.js';
+
+/** llama.cpp keeps keys and values in 16 bits, and computes with this many tokens at once. */
+const cacheWidth = 2;
+const tokensAtOnce = 512;
+/** Its buffers hold a few tensors of the widest size in 32 bits. */
+const buffers = 4;
+const likelyMissed = 0.1;
+const missedBytes = 512 * MiB;
+
+/** A GGUF file as llama.cpp runs it: the tensors as they lie in the file, and a cache. */
+export function ggufEstimate(
+  model: ModelDescription,
+  weights: Weights,
+  workload: Workload,
+  gpu: Gpu,
+): Estimate {
+  if (workload.mode === 'train') {
+    throw refuse(
+      'no-formula',
+      'A GGUF file is for inference; nobody trains it.',
+      'Name the config.json of the model it was made from, or use --mode infer.',
+    );
+  }
+  if (model.family === 'unknown') return weightsOnlyEstimate(model, weights, workload, gpu);
+  if (workload.sequence === undefined) {
+    throw refuse(
+      'no-sequence',
+      'The cache of keys and values grows with the length of the context, which is not given.',
+      'Add --seq with the tokens of the context, such as --seq 8192.',
+    );
+  }
+  const cache = cacheBytes(model, workload.batch, workload.sequence);
+  const compute = computeBytes(model, workload.sequence);
+  const allocatedBytes = weights.bytes + cache + compute + gpu.workspaceBytes;
+  const reservedBytes = roundUp(allocatedBytes, 2 * MiB);
+  const deviceBytes = reservedBytes + gpu.context.bytes;
+  return {
+    method: 'formula',
+    peak: { allocatedBytes, reservedBytes, deviceBytes, leastCapacityBytes: deviceBytes },
+    interval: {
+      lowBytes: weights.bytes,
+      highBytes: Math.round(reservedBytes * (1 + likelyMissed)) + missedBytes + compute,
+      confidence: 0.95,
+    },
+    breakdown: [
+      { part: 'weights', bytes: weights.bytes },
+      { part: 'activations', bytes: compute },
+      { part: 'workspace', bytes: gpu.workspaceBytes },
+      { part: 'kv-cache', bytes: cache },
+      { part: 'context', bytes: gpu.context.bytes },
+      { part: 'fragmentation', bytes: reservedBytes - allocatedBytes },
+    ],
+    notes: [
+      'As llama.cpp runs it, all layers on the GPU: the tensors as they lie in the file, a cache of 16 bits, and buffers of a few tensors. It was not measured, so the interval is wide.',
+      ...model.notes,
+    ],
+  };
+}
+
+/** Keys and values of every layer; a window needs no more than its length. */
+function cacheBytes(model: KnownModel, batch: number, sequence: number): number {
+  const elements = model.stacks.reduce((sum, stack) => sum + cachedElements(stack, sequence), 0);
+  return batch * elements * cacheWidth;
+}
+
+function cachedElements({ layers }: Stack, sequence: number): number {
+  return layers.reduce((sum, { count, attention }) => {
+    if (attention === undefined) return sum;
+    const { kvHeads, headDim, valueHeadDim = headDim, latent, reach, window } = attention;
+    const tokens =
+      reach === 'sliding' ? Math.min(sequence, (window ?? sequence) + tokensAtOnce) : sequence;
+    const each =
+      latent === undefined
+        ? kvHeads * (headDim + valueHeadDim)
+        : latent.keyValueRank + latent.ropeDim;
+    return sum + count * each * tokens;
+  }, 0);
+}
+
+function computeBytes(model: KnownModel, sequence: number): number {
+  const widest = model.stacks.flatMap(({ layers }) =>
+    layers.map(({ feedForward, hidden }) => Math.max(feedForward.inner, hidden)),
+  );
+  const tokens = Math.min(sequence, tokensAtOnce);
+  return tokens * 4 * (buffers * Math.max(0, ...widest) + model.outputs);
+}

@@ -1,0 +1,146 @@
+import type { Net } from '../run/net.js';
+import { last, type Tensor } from '../run/tensor.js';
+import type { AttentionShape } from './attention-shape.js';
+import { mathAttention } from './math-attention.js';
+import { copy } from './pointwise.js';
+
+export interface Mask {
+  readonly tensor: Tensor;
+  /** True or false for each pair; made into numbers for every call. */
+  readonly boolean: boolean;
+  /** Its last dimension does not lie in one run, so that only plain products take it. */
+  readonly strided?: boolean;
+}
+
+export interface AttentionInput {
+  readonly query: Tensor;
+  readonly key: Tensor;
+  readonly value: Tensor;
+  readonly mask?: Mask | undefined;
+  readonly shape: AttentionShape;
+  readonly causal: boolean;
+  /** Keys and values lie head by head, as a cache keeps them. */
+  readonly inRun?: boolean;
+  /** The query lies head by head, and so does the result, which is then copied token by token. */
+  readonly copiesResult?: boolean;
+  /** Keys and values are repeated by the plain product itself, not before it. */
+  readonly repeatsLate?: boolean;
+}
+
+/** What the fused kernels take: heads in steps of this, up to that. */
+const headStep = 8;
+const largestHead = 256;
+const cudnnScratch = 256;
+/** Statistics of the memory-efficient kernel come for whole groups of rows. */
+const efficientRows = 32;
+
+/**
+ * transformers' way to attention: keys and values are repeated for their queries unless the kernel
+ * does it; the result lies token by token.
+ */
+export function attend(net: Net, input: AttentionInput): Tensor {
+  const { tape } = net;
+  const { shape, mask } = input;
+  return tape.scope(() => {
+    const query = tape.own(input.query);
+    let key = tape.own(input.key);
+    let value = tape.own(input.value);
+    let kvHeads = shape.kvHeads;
+    const groups = shape.heads / kvHeads;
+    const inKernel = mask === undefined && shape.headDim === shape.valueDim && shape.headDim <= 256;
+    if (groups > 1 && !inKernel && input.repeatsLate !== true) {
+      key = repeat(net, key, groups);
+      value = repeat(net, value, groups);
+      kvHeads = shape.heads;
+    }
+    const given = { ...input, query, key, value, shape: { ...shape, kvHeads } };
+    const result = scaledDotProduct(net, given);
+    return input.copiesResult === true ? copy(net, last(result)) : result;
+  });
+}
+
+/** Each head of keys or values, as often as queries share it. */
+function repeat(net: Net, x: Tensor, groups: number): Tensor {
+  return net.tape.run({ elements: x.elements * groups, width: x.width, inputs: [x] });
+}
+
+function scaledDotProduct(net: Net, input: AttentionInput): Tensor {
+  const { tape } = net;
+  const { shape } = input;
+  return tape.scope(() => {
+    const width = net.settings.autocast ?? input.query.width;
+    const [query, key, value] = [input.query, input.key, input.value].map((one) =>
+      net.castFor(one, width),
+    );
+    if (query === undefined || key === undefined || value === undefined) return input.query;
+    const mask = additive(net, input.mask, width);
+    const kernel =
+      input.mask?.strided === true || (input.repeatsLate === true && shape.heads > shape.kvHeads)
+        ? 'math'
+        : kernelFor(net, shape, mask, width);
+    if (kernel === 'math') {
+      const causal = input.causal && mask === undefined;
+      const inRun = input.inRun === true;
+      const repeatsLate = input.repeatsLate === true;
+      const given = { query, key, value, mask, shape, causal, inRun, repeatsLate };
+      return copy(net, last(mathAttention(net, given)));
+    }
+    const inputs = [query, key, value, ...(mask?.source ? [mask] : [])];
+    const rows = shape.batch * shape.heads * shape.queries;
+    const statistics =
+      kernel === 'fused'
+        ? rows * 4
+        : shape.batch * shape.heads * Math.ceil(shape.queries / efficientRows) * efficientRows * 4;
+    return tape.run({
+      elements: rows * shape.valueDim,
+      width,
+      inputs,
+      saves: [query, key, value, ...(mask ? [mask] : [])],
+      savesResult: true,
+      keeps: tape.learns && inputs.some(({ source }) => source) ? [statistics] : [],
+      scratch: kernel === 'fused' ? [cudnnScratch] : [],
+      backward: () => {
+        const gradients = inputs.map((one) => [one, tape.grad(one)] as const);
+        if (kernel === 'fused') tape.recorder.scratch([fusedBackward(shape, width)]);
+        else efficientBackward(net, shape, width);
+        for (const [one, gradient] of gradients) tape.give(one, gradient);
+      },
+    });
+  });
+}
+
+function kernelFor(net: Net, shape: AttentionShape, mask: Tensor | undefined, width: number) {
+  const { headDim, valueDim, queries } = shape;
+  const grouped = shape.heads !== shape.kvHeads;
+  if (width === 2 && net.settings.fusedAttention) {
+    const fits = [headDim, valueDim].every((dim) => dim % headStep === 0 && dim <= largestHead);
+    if (fits && mask?.source === undefined && queries > 1) return 'fused';
+    if (mask === undefined && headDim <= largestHead && headDim === valueDim) return 'fused';
+  }
+  return grouped ? 'math' : 'efficient';
+}
+
+function additive(net: Net, mask: Mask | undefined, width: number): Tensor | undefined {
+  if (mask === undefined) return undefined;
+  if (mask.boolean) return net.tape.fresh(mask.tensor.elements, width);
+  return net.castFor(mask.tensor, width);
+}
+
+/** Sums of the query's gradient in 32 bits; and whole gradients of keys that queries share. */
+function fusedBackward(shape: AttentionShape, width: number): number {
+  const { batch, heads, kvHeads, queries, keys, headDim, valueDim } = shape;
+  const sums = batch * heads * queries * (headDim + 1) * 4 + cudnnScratch;
+  return kvHeads === heads ? sums : sums + batch * heads * keys * (headDim + valueDim) * width;
+}
+
+function efficientBackward(net: Net, shape: AttentionShape, width: number): void {
+  const { recorder } = net.tape;
+  const { batch, heads, queries, headDim, valueDim } = shape;
+  const statistics = batch * heads * queries * 4;
+  if (width === 4) recorder.scratch([batch * heads * queries * valueDim * 4, statistics]);
+  const tileRows = width === 2 && headDim > 64 && headDim <= 128 ? 128 : 64;
+  const tileColumns = headDim <= 64 ? 64 : 128;
+  const tiles = Math.ceil(queries / tileRows) * Math.ceil(headDim / tileColumns);
+  const sums = batch * heads * tiles * (tileRows * tileColumns * 4 + 16);
+  recorder.scratch([statistics, sums]);
+}

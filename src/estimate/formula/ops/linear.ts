@@ -1,0 +1,126 @@
+import type { Net, Parameter } from '../run/net.js';
+import type { Block } from '../run/recorder.js';
+import { last, type Tensor } from '../run/tensor.js';
+import type { Layer } from './norm.js';
+import { add, scale } from './pointwise.js';
+import { columnSumScratch } from './reduction.js';
+
+interface LinearOptions {
+  readonly bias?: boolean;
+  /** GPT-2 keeps its matrices the other way round. */
+  readonly transposed?: boolean;
+  /** peft leaves the output layer alone. */
+  readonly adapters?: boolean;
+}
+
+/** A matrix product with a bias, as a layer of its own. */
+export function linear(
+  net: Net,
+  input: number,
+  output: number,
+  { bias = true, transposed = false, adapters = true }: LinearOptions = {},
+): Layer {
+  const { packing, loraRank } = net.settings;
+  const shape = transposed ? [input, output] : [output, input];
+  const packed = adapters && packing !== undefined;
+  const weight = net.parameter(shape, {
+    frozen: packed,
+    ...(packed ? { bytes: Math.ceil(input * output * packing.bytesPerParameter) } : {}),
+  });
+  const offset = bias ? net.parameter([output]) : undefined;
+  const base = packed
+    ? (x: Tensor) => packedProduct(net, x, weight, offset, input, output, packing.unpacks)
+    : (x: Tensor) => product(net, x, weight, offset, input, output);
+  if (!adapters || loraRank === undefined) return base;
+  // Adapters of a model in 16 bits are kept in 32.
+  const down = net.parameter([loraRank, input], { width: 4, adapter: true });
+  const up = net.parameter([output, loraRank], { width: 4, adapter: true });
+  return (x) =>
+    net.tape.scope(() => {
+      const given = net.tape.own(x);
+      const result = base(given);
+      const wide = net.cast(given, 4);
+      const inner = last(product(net, wide, down, undefined, input, loraRank));
+      const outer = last(product(net, inner, up, undefined, loraRank, output));
+      const sum = add(net, last(result), last(scale(net, outer)));
+      return net.cast(last(sum), result.width);
+    });
+}
+
+/** The product itself; the matrix may be another layer's, as the embedding's. */
+export function product(
+  net: Net,
+  given: Tensor,
+  matrix: Tensor,
+  bias: Tensor | undefined,
+  input: number,
+  output: number,
+): Tensor {
+  const { tape, settings } = net;
+  const width = settings.autocast ?? given.width;
+  const offset = bias === undefined ? undefined : net.weight(bias, width);
+  const weight = net.weight(matrix, width);
+  const x = net.castFor(given, width);
+  const elements = (x.elements / input) * output;
+  const inputs = [x, weight, ...(offset ? [offset] : [])];
+  const result = tape.run({
+    elements,
+    width,
+    inputs,
+    saves: [...(weight.source ? [x] : []), ...(x.source ? [weight] : [])],
+    lends: true,
+    backward: () => {
+      if (x.source) tape.give(x, productGrad(net, x));
+      if (weight.source) tape.give(weight, productGrad(net, weight));
+      if (offset?.source) {
+        const sums = tape.grad(offset);
+        tape.recorder.scratch(columnSumScratch(x.elements / input, output));
+        tape.give(offset, sums);
+      }
+    },
+  });
+  net.product(offset !== undefined);
+  for (const one of [...inputs, given]) if (one.passing) tape.drop(one);
+  return result;
+}
+
+function productGrad(net: Net, tensor: Tensor): Block {
+  const block = net.tape.grad(tensor);
+  net.product();
+  return block;
+}
+
+/** The matrix is unpacked for each product, forward and backward, and not kept. */
+function packedProduct(
+  net: Net,
+  given: Tensor,
+  matrix: Parameter,
+  bias: Tensor | undefined,
+  input: number,
+  output: number,
+  unpacks: boolean,
+): Tensor {
+  const { tape, settings } = net;
+  const width = settings.autocast ?? given.width;
+  const x = net.castFor(given, width);
+  const whole = unpacks ? matrix.elements * width : x.elements;
+  const unpacked = tape.recorder.take(whole, 'temporary');
+  const elements = (x.elements / input) * output;
+  const result = tape.run({
+    elements,
+    width,
+    inputs: [x, ...(bias ? [bias] : [])],
+    // Eight bits keep the input as it was packed, to multiply it again.
+    ...(unpacks ? {} : { keeps: [x.elements] }),
+    backward: () => {
+      const again = tape.recorder.take(matrix.elements * width);
+      if (x.source) tape.give(x, productGrad(net, x));
+      tape.recorder.drop(again);
+      if (bias?.source) tape.give(bias, tape.grad(bias));
+    },
+  });
+  net.product();
+  tape.recorder.drop(unpacked);
+  if (given.passing) tape.drop(given);
+  return result;
+}

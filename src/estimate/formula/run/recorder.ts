@@ -1,0 +1,75 @@
+import type { Part } from '../../contract.js';
+import { type EventStream, EventStreamBuilder } from '../../event-stream.js';
+import { cublasAddresses } from '../../recorded-events.js';
+
+/** One block of memory; it goes back when the last holder lets go. */
+export interface Block {
+  readonly slot: number;
+  readonly bytes: number;
+  holders: number;
+}
+
+/** An empty tensor never reaches the allocator. */
+const nothing = -1;
+
+/** Writes down what a job asks of the allocator, and what each request is for. */
+export class Recorder {
+  readonly #builder = new EventStreamBuilder();
+  readonly #parts: Part[] = [];
+  readonly #workspaces = new Set<string>();
+  /** What is asked for from now on. */
+  part: Part = 'weights';
+
+  constructor() {
+    // As in every recorded job: one small segment was cached before the model was built.
+    this.drop(this.take(1));
+  }
+
+  take(bytes: number, part = this.part): Block {
+    if (bytes <= 0) return { slot: nothing, bytes: 0, holders: 1 };
+    this.#parts.push(part);
+    // A share of a tensor may not come out whole.
+    const whole = Math.ceil(bytes);
+    return { slot: this.#builder.alloc(whole), bytes: whole, holders: 1 };
+  }
+
+  hold(block: Block): Block {
+    block.holders += 1;
+    return block;
+  }
+
+  drop(block: Block): void {
+    block.holders -= 1;
+    if (block.holders === 0 && block.slot !== nothing) this.#builder.free(block.slot);
+  }
+
+  /** Says afterwards what a block is for. */
+  label(block: Block, part: Part): void {
+    if (block.slot !== nothing) this.#parts[block.slot] = part;
+  }
+
+  /** What a kernel needs only while it runs: all at once, given back in the opposite order. */
+  scratch(bytes: readonly number[], part: Part = 'temporary'): void {
+    for (const block of bytes.map((size) => this.take(size, part)).toReversed()) this.drop(block);
+  }
+
+  /** What a library's handle keeps for good; the first asks for it. */
+  workspace(name: string, bytes: number): void {
+    if (this.#workspaces.has(name)) return;
+    if (this.#workspaces.size === 0) {
+      for (const taken of cublasAddresses) this.#builder.takeAddresses(taken);
+    }
+    this.#workspaces.add(name);
+    this.take(bytes, 'workspace');
+  }
+
+  /** The model is built; what counts from here on is what the steps take. */
+  ready(): void {
+    this.#builder.emptyCache();
+    this.#builder.resetPeaks();
+  }
+
+  finish(): { readonly stream: EventStream; readonly parts: readonly Part[] } {
+    return { stream: this.#builder.finish(), parts: this.#parts };
+  }
+}

@@ -1,0 +1,37 @@
+import type { Optimizer } from '../../contract.js';
+import type { Built } from '../families/context.js';
+import type { Net } from './net.js';
+import { OptimizerSteps } from './optimizer.js';
+import type { Tensor } from './tensor.js';
+
+/** States of the optimizer appear in the first step, so that the second or third is the peak. */
+const steps = 3;
+
+/** A few steps of training or inference; the last step's batch lives until the next is there. */
+export function runSteps(net: Net, built: Built, optimizer: Optimizer): void {
+  const { tape, settings } = net;
+  const { recorder } = tape;
+  const updates = settings.training ? new OptimizerSteps(net, optimizer) : undefined;
+  let held: Tensor[] = [];
+  for (let step = 0; step < steps; step += 1) {
+    recorder.part = 'activations';
+    const batch = built.batch();
+    for (const tensor of held) tape.drop(tensor);
+    held = batch.map((tensor) => tape.alias(tensor));
+    tape.scope(() => {
+      for (const tensor of batch) tape.own(Object.assign(tensor, { passing: true }));
+      const answer = built.forward(batch);
+      net.forgetCasts();
+      if (updates !== undefined) {
+        recorder.part = 'temporary';
+        tape.backward(answer);
+        net.forgetCasts();
+        updates.step();
+        updates.zero();
+      }
+      tape.drop(answer);
+      net.endStep();
+      return batch[0] ?? answer;
+    });
+  }
+}

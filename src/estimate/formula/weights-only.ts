@@ -1,0 +1,83 @@
+import type { UnknownModel, Weights } from '../../model/contract.js';
+import { GiB, MiB } from '../../units/bytes.js';
+import { roundUp } from '../allocator/sizes.js';
+import type { Estimate, Workload } from '../contract.js';
+import type { Gpu } from '../gpu-table.js';
+import { checkQuantization, refuse } from './checks.js';
+
+/** Of weights of these types, copies in other precisions are made; the others stay as they are. */
+const plainTypes = new Set(['F32', 'F16', 'BF16', 'F64']);
+/** In the recorded inferences of transformers, 0.1 to 0.5 of the weights came on top of them. */
+const likelyShare = 0.2;
+const highShare = 1.5;
+/** Small models of images took up to 19 times their weights: so much, and so much a sample, at most. */
+const highBytes = 2 * GiB;
+const highBytesOfSample = 64 * MiB;
+const segment = 2 * MiB;
+
+/**
+ * What can be said of a model of unknown family: its weights, and no more. Activations may be
+ * anything, so training is refused and inference has a wide interval.
+ */
+export function weightsOnlyEstimate(
+  model: UnknownModel,
+  weights: Weights | undefined,
+  workload: Workload,
+  gpu: Gpu,
+): Estimate {
+  if (weights === undefined) {
+    throw refuse(
+      'no-formula',
+      `There is no formula for the family "${model.modelType}", and no weights whose size could be told.`,
+      'Name the weights, or trace the model: --method trace, where Python and torch are installed.',
+    );
+  }
+  if (workload.mode === 'train') {
+    throw refuse(
+      'no-formula',
+      `There is no formula for the family "${model.modelType}", so nobody can say what its training keeps for the backward pass.`,
+      'Trace the model instead: --method trace, where Python and torch are installed.',
+    );
+  }
+  checkQuantization(workload);
+  const weightBytes = bytesInPrecision(weights, workload);
+  const workspace = gpu.workspaceBytes;
+  const activations = Math.round(weightBytes * likelyShare);
+  const reservedBytes = roundUp(weightBytes + workspace + activations, segment);
+  const allocatedBytes = weightBytes + workspace + activations;
+  const deviceBytes = reservedBytes + gpu.context.bytes;
+  return {
+    method: 'formula',
+    peak: { allocatedBytes, reservedBytes, deviceBytes, leastCapacityBytes: deviceBytes },
+    interval: {
+      lowBytes: weightBytes,
+      highBytes:
+        Math.round(weightBytes * (1 + highShare)) +
+        workspace +
+        highBytes +
+        workload.batch * highBytesOfSample,
+      confidence: 0.95,
+    },
+    breakdown: [
+      { part: 'weights', bytes: weightBytes },
+      { part: 'activations', bytes: activations },
+      { part: 'workspace', bytes: workspace },
+      { part: 'context', bytes: gpu.context.bytes },
+      { part: 'fragmentation', bytes: reservedBytes - allocatedBytes },
+    ],
+    notes: [
+      'Only the weights are known, from their headers. What the model computes with is unknown: a fifth of the weights is assumed, and the interval is wide.',
+      ...model.notes,
+    ],
+  };
+}
+
+/** Weights in the precision asked for; types that are packed stay as they lie in the files. */
+function bytesInPrecision({ byType }: Weights, { precision, quantization }: Workload): number {
+  const wide = precision === 'fp32' || precision.startsWith('amp-');
+  const width = wide && quantization === undefined ? 4 : 2;
+  return byType.reduce(
+    (sum, { type, parameters, bytes }) => sum + (plainTypes.has(type) ? parameters * width : bytes),
+    0,
+  );
+}

@@ -1,0 +1,118 @@
+import { Failure } from '../failure.js';
+import type { Estimate, Saving, Workload } from './contract.js';
+import { type EstimateMachine, type EstimateRequest, estimate } from './estimate.js';
+import { type ModelSource, readSource } from './model-source.js';
+import { type SettingChange, savingChanges } from './saving-changes.js';
+
+/** How to find out: by the formula's difference, or by estimating every change as well. */
+export type SavingsBasis = Saving['basis'];
+
+/**
+ * What other settings would save, the most first. By formula it costs next to nothing, and there is
+ * an answer only where the formula knows the model; by trace every change is traced, some seconds
+ * each, and what cannot be is asked of the formula. A change without an answer is left out.
+ *
+ * @example
+ * const found = await estimate(request, machine);
+ * const [first] = await findSavings(request, found, machine, 'formula');
+ * first?.change; // 'gradient checkpointing'
+ */
+export async function findSavings(
+  request: EstimateRequest,
+  base: Estimate,
+  machine: EstimateMachine,
+  basis: SavingsBasis,
+): Promise<readonly Saving[]> {
+  const changes = await changesOf(request);
+  const traced = basis === 'trace' ? await byTrace(request, base, changes, machine) : [];
+  const others = changes.filter(({ change }) => !traced.some((one) => one.change === change));
+  const savings = [...traced, ...(await byFormula(request, base, others, machine))];
+  return savings.toSorted((a, b) => b.savesBytes - a.savesBytes);
+}
+
+/** What a source decides itself, whatever the options say. */
+const fixed: Readonly<Record<ModelSource['kind'] | 'gguf', readonly (keyof Workload)[]>> = {
+  path: [],
+  gguf: ['precision', 'quantization'],
+  torchvision: ['sequence', 'checkpointing', 'quantization'],
+  script: ['batch', 'sequence', 'checkpointing', 'quantization'],
+  type: [],
+};
+
+async function changesOf({ source, workload }: EstimateRequest): Promise<readonly SettingChange[]> {
+  // A rule of thumb knows no settings.
+  if (source.kind === 'type') return [];
+  const kind = (await isGguf(source)) ? 'gguf' : source.kind;
+  return savingChanges(workload).filter(
+    ({ settings }) => !fixed[kind].some((name) => name in settings),
+  );
+}
+
+async function isGguf(source: ModelSource): Promise<boolean> {
+  if (source.kind !== 'path') return false;
+  const { model } = await readSource(source.path);
+  return model.weights?.format === 'gguf';
+}
+
+async function byTrace(
+  request: EstimateRequest,
+  base: Estimate,
+  changes: readonly SettingChange[],
+  machine: EstimateMachine,
+): Promise<Saving[]> {
+  const savings: Saving[] = [];
+  for (const [index, { change, settings }] of changes.entries()) {
+    const about = `What ${change} would save (${index + 1} of ${changes.length})`;
+    machine.onProgress?.(about);
+    const onProgress =
+      machine.onProgress && ((text: string) => machine.onProgress?.(`${about}: ${text}`));
+    const changed = { ...changedRequest(request, settings), method: 'trace' } as const;
+    const found = await orNothing(estimate(changed, { ...machine, onProgress }));
+    if (found === undefined) continue;
+    const savesBytes = base.peak.deviceBytes - found.peak.deviceBytes;
+    const { leastCapacityBytes } = found.peak;
+    savings.push({ change, settings, savesBytes, leastCapacityBytes, basis: 'trace' });
+  }
+  return savings;
+}
+
+async function byFormula(
+  request: EstimateRequest,
+  base: Estimate,
+  changes: readonly SettingChange[],
+  machine: EstimateMachine,
+): Promise<Saving[]> {
+  const formula = { ...request, method: 'formula' } as const;
+  const before = await orNothing(estimate(formula, machine));
+  if (before === undefined) return [];
+  // The formula may be off by some percent; what it says of a change is off by as much.
+  const scale = base.peak.reservedBytes / before.peak.reservedBytes;
+  const savings: Saving[] = [];
+  for (const { change, settings } of changes) {
+    const after = await orNothing(estimate(changedRequest(formula, settings), machine));
+    if (after === undefined) continue;
+    const saved = (name: 'deviceBytes' | 'leastCapacityBytes') =>
+      Math.round((before.peak[name] - after.peak[name]) * scale);
+    savings.push({
+      change,
+      settings,
+      savesBytes: saved('deviceBytes'),
+      leastCapacityBytes: base.peak.leastCapacityBytes - saved('leastCapacityBytes'),
+      basis: 'formula',
+    });
+  }
+  return savings;
+}
+
+function changedRequest(request: EstimateRequest, settings: Partial<Workload>): EstimateRequest {
+  return { ...request, workload: { ...request.workload, ...settings } };
+}
+
+async function orNothing(found: Promise<Estimate>): Promise<Estimate | undefined> {
+  try {
+    return await found;
+  } catch (error) {
+    if (!(error instanceof Failure) || error.kind === 'interrupted') throw error;
+    return undefined;
+  }
+}

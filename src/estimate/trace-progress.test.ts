@@ -1,0 +1,46 @@
+import * as fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { progressWords, splitProgress } from './trace-progress.js';
+
+const told = (progress: object) => JSON.stringify({ progress });
+
+describe('progressWords', () => {
+  it.each([
+    [told({ phase: 'import' }), 'Loading PyTorch'],
+    [told({ phase: 'build' }), 'Building the model without its weights'],
+    [told({ phase: 'step', step: 2, of: 3 }), 'Tracing step 2 of 3'],
+    [told({ phase: 'step', step: '\u001b[2J', of: 3 }), 'Tracing'],
+    [told({ phase: 'something new' }), 'Tracing'],
+    ['{"progress":', undefined],
+    ['Downloading 7%', undefined],
+    [told({ phase: 'x'.repeat(2000) }), undefined],
+  ])('%s', (line, words) => {
+    expect(progressWords(line)).toBe(words);
+  });
+});
+
+describe('splitProgress', () => {
+  it('parts the lines of progress from all others, however they are cut', () => {
+    const line = fc.oneof(
+      fc.constant(told({ phase: 'step', step: 1, of: 3 })),
+      fc.stringMatching(/^[ -~]{0,30}$/).filter((text) => !text.startsWith('{"progress":')),
+    );
+    fc.assert(
+      fc.property(fc.array(line), fc.integer({ min: 1, max: 40 }), (lines, size) => {
+        const progress: string[] = [];
+        let other = '';
+        const take = splitProgress(
+          (words) => progress.push(words),
+          (text) => {
+            other += text;
+          },
+        );
+        const text = lines.map((one) => `${one}\n`).join('');
+        for (let at = 0; at < text.length; at += size) take(text.slice(at, at + size));
+        const rest = lines.filter((one) => progressWords(one) === undefined);
+        expect(other).toBe(rest.map((one) => `${one}\n`).join(''));
+        expect(progress).toHaveLength(lines.length - rest.length);
+      }),
+    );
+  });
+});

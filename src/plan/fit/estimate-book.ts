@@ -1,0 +1,114 @@
+import type { Estimate, Workload } from '../../estimate/contract.js';
+import { Failure } from '../../failure.js';
+import { backwardBytes, type OnOneGpu, onOneGpu } from './shared-out.js';
+import type { PlanEstimators, PlanFacts, PlanWishes, Way } from './types.js';
+
+/** A rough estimate this far above the budget is believed: the judge is not asked. */
+const farAbove = 1.3;
+/** In a batch so many times as large activations make the peak. */
+const moreSamples = 8;
+
+/** Asks for estimates, each only once. */
+export interface EstimateBook {
+  /** What one GPU needs. */
+  of(way: Way, batch: number): Promise<OnOneGpu>;
+  /** The same; undefined where this way, unlike others, cannot be estimated. */
+  attempt(way: Way, batch: number): Promise<OnOneGpu | undefined>;
+  /** The same, by the guide, or from what the judge has already said. */
+  roughly(way: Way, batch: number): Promise<OnOneGpu | undefined>;
+  /** Whether the guide knows that it does not come near to fitting. */
+  hopeless(way: Way, batch: number): Promise<boolean>;
+  /** Ways that could not be estimated, and why. */
+  readonly refusals: readonly string[];
+}
+
+export function openEstimateBook(
+  { judge, guide }: PlanEstimators,
+  wishes: PlanWishes,
+  facts: PlanFacts,
+): EstimateBook {
+  const judged = new Map<string, Estimate>();
+  const refused = new Set<string>();
+  const guided = new Map<string, Estimate | undefined>();
+  const refusals = new Set<string>();
+
+  async function judgedBy(workload: Workload): Promise<Estimate> {
+    const key = keyOf(workload);
+    const known = judged.get(key) ?? (await judge(workload));
+    judged.set(key, known);
+    return known;
+  }
+
+  /** Where nothing could be estimated at all the person must know; later, it is one way less. */
+  async function attempted(workload: Workload): Promise<Estimate | undefined> {
+    const key = keyOf(workload);
+    if (refused.has(key)) return undefined;
+    try {
+      return await judgedBy(workload);
+    } catch (error) {
+      const isWay = error instanceof Failure && error.kind !== 'interrupted';
+      if (!isWay || judged.size === 0) throw error;
+      refused.add(key);
+      refusals.add(error.fact);
+      return undefined;
+    }
+  }
+
+  async function guidedBy(workload: Workload): Promise<Estimate | undefined> {
+    const key = keyOf(workload);
+    if (!guided.has(key)) guided.set(key, await guide?.(workload));
+    return guided.get(key);
+  }
+
+  type Ask = (workload: Workload) => Promise<Estimate | undefined>;
+
+  async function shared(way: Way, batch: number, ask: Ask): Promise<OnOneGpu | undefined> {
+    const estimate = await ask(workloadOf(way, batch, wishes));
+    if (estimate === undefined) return undefined;
+    if (way.zero < 2) return onOneGpu(estimate, way, facts);
+    const larger = await ask(workloadOf(way, batch * moreSamples, wishes));
+    return onOneGpu(estimate, way, facts, larger && backwardBytes(larger, moreSamples));
+  }
+
+  return {
+    async of(way, batch) {
+      const needs = await shared(way, batch, judgedBy);
+      if (needs === undefined) throw new Error('the judge has no answer and no failure');
+      return needs;
+    },
+    attempt: (way, batch) => shared(way, batch, attempted),
+    roughly: (way, batch) =>
+      shared(way, batch, async (one) => judged.get(keyOf(one)) ?? (await guidedBy(one))),
+    async hopeless(way, batch) {
+      const rough = await shared(way, batch, guidedBy);
+      const least = rough?.estimate.peak.leastCapacityBytes ?? 0;
+      return least > facts.capacityBytes * farAbove;
+    },
+    get refusals() {
+      return [...refusals];
+    },
+  };
+}
+
+function workloadOf(way: Way, batch: number, wishes: PlanWishes): Workload {
+  const { mode, sequence, image } = wishes;
+  const { precision, optimizer, checkpointing, loraRank, quantization } = way;
+  return {
+    mode,
+    batch,
+    ...(sequence !== undefined && { sequence }),
+    ...(image !== undefined && { image }),
+    precision,
+    optimizer,
+    checkpointing,
+    ...(loraRank !== undefined && { loraRank }),
+    ...(quantization !== undefined && {
+      // Which layers wait on the host is arithmetic on all of them.
+      quantization: quantization === 'int4_offload' ? 'int4_double' : quantization,
+    }),
+  };
+}
+
+function keyOf(workload: Workload): string {
+  return JSON.stringify(workload);
+}

@@ -1,0 +1,42 @@
+import type { Optimizer, Precision, Workload } from '../../estimate/contract.js';
+import { presetFacts } from '../quantization/presets.js';
+import type { PlanFacts, Way } from './types.js';
+
+const weightSize: Readonly<Record<Precision, number>> = {
+  fp32: 4,
+  bf16: 2,
+  fp16: 2,
+  'amp-bf16': 4,
+  'amp-fp16': 4,
+};
+
+/** Bytes of states for each byte of weights; in 8 bits two states are half of 4 bytes. */
+const statesPerWeightByte: Readonly<Record<Optimizer, number>> = {
+  adamw: 2,
+  'adamw-fused': 2,
+  'adamw-8bit': 0.5,
+  sgd: 0,
+  'sgd-momentum': 1,
+  adafactor: 0,
+};
+
+/**
+ * What a way takes of one GPU whatever the batch is: weights, gradients and states of the optimizer.
+ * Never too much, so what is larger than the budget need not be estimated.
+ *
+ * @example
+ * leastStateBytes(way, facts, 'train'); // 4 x 2 bytes a parameter, all in bf16
+ */
+export function leastStateBytes(way: Way, facts: PlanFacts, mode: Workload['mode']): number {
+  const { parameters = 0, gpus } = facts;
+  const { quantization, zero } = way;
+  // Layers may wait on the host.
+  if (way.offload === 'weights') return 0;
+  const preset = quantization === undefined ? undefined : presetFacts[quantization];
+  const weights = parameters * (preset?.bytesPerParameter ?? weightSize[way.precision]);
+  const keptWeights = zero === 3 ? weights / gpus : weights;
+  if (mode === 'infer' || way.loraRank !== undefined) return keptWeights;
+  const states = weights * statesPerWeightByte[way.optimizer];
+  const keptStates = way.offload === 'optimizer' ? 0 : zero >= 1 ? states / gpus : states;
+  return keptWeights + keptStates + (zero >= 2 ? weights / gpus : weights);
+}

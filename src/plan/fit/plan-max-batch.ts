@@ -1,0 +1,78 @@
+import { formatBytes } from '../../units/bytes.js';
+import { openEstimateBook } from './estimate-book.js';
+import { largestBatch } from './largest-batch.js';
+import { costOf, optionOf, type Weighed } from './options.js';
+import { roughGuess } from './rough-guess.js';
+import type { Plan, PlanEstimators, PlanFacts, PlanWishes, Way } from './types.js';
+import { waysToRun } from './ways.js';
+
+/**
+ * The largest batch that fits with settings as they are; what was left open is as an estimate takes
+ * it. A batch that was given is where the search begins.
+ *
+ * @example
+ * const plan = await planMaxBatch({ mode: 'train', precision: 'bf16' }, facts, { judge });
+ * plan.settings.batch;
+ */
+export async function planMaxBatch(
+  wishes: PlanWishes,
+  facts: PlanFacts,
+  estimators: PlanEstimators,
+): Promise<Plan> {
+  const { mode } = wishes;
+  const { capacityBytes } = facts;
+  const way = wayAsItIs(wishes, facts);
+  const book = openEstimateBook(estimators, wishes, facts);
+  const tried = new Map<number, Weighed>();
+  const weigh = async (batch: number): Promise<Weighed> => {
+    const known = tried.get(batch);
+    if (known) return known;
+    const weighed = { way, batch, accumulation: 1, needs: await book.of(way, batch) };
+    tried.set(batch, weighed);
+    return weighed;
+  };
+  const guess = wishes.batch ?? (await roughGuess(way, book, capacityBytes));
+  const { batch, tight } = await largestBatch({
+    bytesOf: async (one) => (await weigh(one)).needs.estimate.peak.leastCapacityBytes,
+    budgetBytes: capacityBytes,
+    guess,
+  });
+  const found = await weigh(Math.max(1, batch));
+  const unit = costOf(way, found.batch, 1, { mode, facts, unit: 1 });
+  const scale = { mode, facts, unit };
+  const others = [...tried.values()]
+    .filter((one) => one.batch !== found.batch)
+    .toSorted((one, other) => one.batch - other.batch)
+    .map((weighed) => {
+      const { estimate: _, ...option } = optionOf(weighed, scale);
+      return option;
+    });
+  const { method: _, peak: _peak, estimate, ...answer } = optionOf(found, scale);
+  const missing = estimate.peak.leastCapacityBytes - capacityBytes;
+  return {
+    ...answer,
+    estimate,
+    alternatives: others,
+    notes: [
+      ...(tight ? ['One sample more would not fit, and less than 1 % of the batch is spare.'] : []),
+      ...(missing > 0 ? [`Not even one sample fits: ${formatBytes(missing)} are missing.`] : []),
+    ],
+  };
+}
+
+/** The one way that is left when everything is as it is set. */
+function wayAsItIs(wishes: PlanWishes, facts: PlanFacts): Way {
+  const [way] = waysToRun(
+    {
+      ...wishes,
+      precision: wishes.precision ?? 'fp32',
+      optimizer: wishes.optimizer ?? 'adamw',
+      checkpointing: wishes.checkpointing ?? false,
+      offload: wishes.offload ?? (wishes.quantization === 'int4_offload' ? 'weights' : 'none'),
+      zero: wishes.zero ?? 0,
+    },
+    { ...facts, transformers: false },
+  );
+  if (way === undefined) throw new Error('there is always a way to run');
+  return way;
+}

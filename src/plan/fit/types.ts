@@ -1,0 +1,116 @@
+import type {
+  Estimate,
+  Optimizer,
+  Precision,
+  QuantizationPreset,
+  Workload,
+} from '../../estimate/contract.js';
+
+/** What may wait in the memory of the host. */
+export const offloads = ['none', 'optimizer', 'weights'] as const;
+export type Offload = (typeof offloads)[number];
+
+/** What is shared out over the GPUs: nothing, optimizer states, also gradients, also weights. */
+export const zeroStages = [0, 1, 2, 3] as const;
+export type ZeroStage = (typeof zeroStages)[number];
+
+/** What is given up for memory, the least first. A plan takes more only where less does not fit. */
+export const concessions = [
+  /** The same training; only its speed changes. */
+  'speed',
+  /** Numbers are kept with fewer bits. */
+  'numerics',
+  /** Another way to train: another optimizer, or adapters instead of the model. */
+  'training',
+  'weights in 8 bits',
+  'weights in 4 bits',
+] as const;
+export type Concession = (typeof concessions)[number];
+
+/** How to run, but for the batch. */
+export interface Way {
+  readonly checkpointing: boolean;
+  readonly precision: Precision;
+  readonly optimizer: Optimizer;
+  readonly loraRank?: number | undefined;
+  readonly quantization?: QuantizationPreset | undefined;
+  readonly offload: Offload;
+  readonly zero: ZeroStage;
+  readonly concession: Concession;
+  /** In words for people; empty where nothing is. */
+  readonly givesUp: readonly string[];
+}
+
+/** What to set. The effective batch is batch x accumulation x gpus. */
+export interface PlanSettings {
+  /** Samples that one GPU takes at a time. */
+  readonly batch: number;
+  /** How many of those come before one step of the optimizer. */
+  readonly accumulation: number;
+  readonly checkpointing: boolean;
+  readonly precision: Precision;
+  readonly quantization: QuantizationPreset | 'none';
+  readonly offload: Offload;
+  readonly optimizer: Optimizer | 'none';
+  /** The rank of the adapters. */
+  readonly lora: number | 'none';
+  readonly gpus: number;
+  readonly zero: ZeroStage;
+}
+
+/** `tightly`: the estimate fits, the upper end of its interval does not. */
+export type Fit = 'surely' | 'tightly' | 'no';
+
+/** Settings that were weighed. All bytes are estimated, and of one GPU. */
+export interface PlanOption {
+  readonly settings: PlanSettings;
+  readonly fits: boolean;
+  readonly surely: boolean;
+  readonly method: Estimate['method'];
+  readonly peak: Estimate['peak'];
+  /** What it needs of the host's memory. */
+  readonly hostBytes: number;
+  /** Time for a sample, against the fastest way with nothing given up; a model, not a measurement. */
+  readonly relativeCost: number;
+  readonly concession: Concession;
+  readonly givesUp: readonly string[];
+}
+
+export interface Plan extends Omit<PlanOption, 'method' | 'peak'> {
+  readonly estimate: Estimate;
+  /** What else was weighed: what fits comes first, and of that the least given up. */
+  readonly alternatives: readonly PlanOption[];
+  readonly notes: readonly string[];
+}
+
+/** What is known of the model and the card beside the estimates. */
+export interface PlanFacts {
+  /** Of each GPU, all that the process may take, its context included. */
+  readonly capacityBytes: number;
+  readonly gpus: number;
+  /** Where known, what cannot fit is told without an estimate. */
+  readonly parameters?: number | undefined;
+  /** Layers that ZeRO 3 gathers one at a time. */
+  readonly layers?: number | undefined;
+  /** Tokens of a sequence, patches of an image: how much a sample gives the GPU to do. */
+  readonly tokensPerSample: number;
+  /** Cards before Ampere have no bf16. */
+  readonly bfloat16: boolean;
+  /** transformers builds it: checkpointing, adapters and quantization can be switched on. */
+  readonly transformers: boolean;
+}
+
+/** What the person fixed; the rest is open. */
+export interface PlanWishes extends Partial<Workload> {
+  readonly mode: Workload['mode'];
+  readonly offload?: Offload | undefined;
+  readonly zero?: ZeroStage | undefined;
+}
+
+/** Who is asked for estimates. */
+export interface PlanEstimators {
+  /** Decides. It may take seconds. */
+  readonly judge: (workload: Workload) => Promise<Estimate>;
+  /** Quick and rough: saves the judge's time. Answers undefined where it does not know. */
+  readonly guide?: ((workload: Workload) => Promise<Estimate | undefined>) | undefined;
+}

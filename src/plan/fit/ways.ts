@@ -1,0 +1,237 @@
+import type { Optimizer, Precision, QuantizationPreset } from '../../estimate/contract.js';
+import { Failure } from '../../failure.js';
+import { presetFacts } from '../quantization/presets.js';
+import {
+  type Concession,
+  concessions,
+  type Offload,
+  type PlanFacts,
+  type PlanWishes,
+  type Way,
+  type ZeroStage,
+  zeroStages,
+} from './types.js';
+
+/** The usual rank of adapters. */
+const defaultRank = 16;
+
+/** One value of a setting, with what it gives up. */
+interface Choice<Value> {
+  readonly value: Value;
+  readonly concession?: Concession;
+  readonly givesUp?: string;
+}
+
+/**
+ * All ways to run that are worth an estimate: what the person fixed stays, what was left open takes
+ * each of its values.
+ *
+ * @example
+ * waysToRun({ mode: 'train', precision: 'bf16' }, facts).filter((way) => way.checkpointing);
+ */
+export function waysToRun(wishes: PlanWishes, facts: PlanFacts): Way[] {
+  checkWishes(wishes, facts);
+  return wishes.mode === 'infer' ? waysToInfer(wishes, facts) : waysToTrain(wishes, facts);
+}
+
+function waysToTrain(wishes: PlanWishes, facts: PlanFacts): Way[] {
+  const ways: Way[] = [];
+  for (const kind of trainedParts(wishes, facts)) {
+    const { loraRank, quantization } = kind.value;
+    for (const precision of trainingPrecisions(wishes, facts, loraRank)) {
+      for (const optimizer of trainingOptimizers(wishes, loraRank)) {
+        const trained = {
+          precision: precision.value,
+          optimizer: optimizer.value,
+          loraRank,
+          quantization,
+          ...given([kind, precision, optimizer]),
+        };
+        ways.push(...slowerWays(trained, wishes, facts));
+      }
+    }
+  }
+  return ways;
+}
+
+/** The same training, with memory that is paid for in time. */
+function slowerWays(
+  trained: Omit<Way, 'checkpointing' | 'offload' | 'zero'>,
+  wishes: PlanWishes,
+  facts: PlanFacts,
+): Way[] {
+  const ways: Way[] = [];
+  for (const checkpointing of checkpointings(wishes, facts)) {
+    for (const offload of stateOffloads(wishes, trained.loraRank, trained.optimizer)) {
+      for (const zero of stages(wishes, facts)) {
+        ways.push({ ...trained, checkpointing, offload, zero });
+      }
+    }
+  }
+  return ways;
+}
+
+function waysToInfer(wishes: PlanWishes, facts: PlanFacts): Way[] {
+  const half = facts.bfloat16 ? 'bf16' : 'fp16';
+  const presets: readonly Choice<QuantizationPreset | undefined>[] =
+    wishes.quantization !== undefined
+      ? [{ value: wishes.quantization }]
+      : [
+          { value: undefined },
+          ...(facts.transformers
+            ? (['int8', 'int4', 'int4_double', 'int4_offload'] as const)
+            : []
+          ).map((value) => ({
+            value,
+            concession: roundedTo(value),
+            givesUp: roundedTo(value),
+          })),
+        ];
+  return presets.map((quantization) => {
+    const { concession, givesUp } = given([quantization]);
+    return {
+      checkpointing: false,
+      precision: wishes.precision ?? half,
+      optimizer: 'adamw',
+      loraRank: wishes.loraRank,
+      quantization: quantization.value,
+      offload: quantization.value === 'int4_offload' ? 'weights' : 'none',
+      zero: 0,
+      concession,
+      givesUp,
+    };
+  });
+}
+
+/** The whole model, or adapters beside it, and how the weights are then kept. */
+function trainedParts(
+  { loraRank, quantization }: PlanWishes,
+  { transformers }: PlanFacts,
+): Choice<{ loraRank?: number; quantization?: QuantizationPreset }>[] {
+  const kept = quantization === undefined ? {} : { quantization };
+  if (loraRank !== undefined) return [{ value: { loraRank, ...kept } }];
+  const trained = `adapters of rank ${defaultRank} are trained, not the model`;
+  if (quantization !== undefined && presetFacts[quantization].quantized) {
+    const givesUp = `${trained}: rounded weights cannot be`;
+    return [{ value: { loraRank: defaultRank, ...kept }, concession: 'training', givesUp }];
+  }
+  const whole = { value: kept };
+  if (!transformers) return [whole];
+  const beside: Choice<{ loraRank: number; quantization?: QuantizationPreset }> = {
+    value: { loraRank: defaultRank, ...kept },
+    concession: 'training',
+    givesUp: trained,
+  };
+  if (quantization !== undefined) return [whole, beside];
+  const rounded = (['int8', 'int4', 'int4_double'] as const).map((preset) => ({
+    value: { loraRank: defaultRank, quantization: preset },
+    concession: roundedTo(preset),
+    givesUp: `${trained}; ${roundedTo(preset)}`,
+  }));
+  return [whole, beside, ...rounded];
+}
+
+function trainingPrecisions(
+  { precision, quantization }: PlanWishes,
+  { bfloat16 }: PlanFacts,
+  loraRank: number | undefined,
+): Choice<Precision>[] {
+  if (precision !== undefined) return [{ value: precision }];
+  // Frozen weights lose nothing in 16 bits, and the preset asks for them.
+  if (loraRank !== undefined || quantization === 'fp16')
+    return [{ value: bfloat16 ? 'bf16' : 'fp16' }];
+  // All in fp16 does not converge: its smallest numbers are too large for gradients.
+  if (!bfloat16) return [{ value: 'amp-fp16' }];
+  const givesUp = 'weights and states of the optimizer in 16 bits';
+  return [{ value: 'amp-bf16' }, { value: 'bf16', concession: 'numerics', givesUp }];
+}
+
+function trainingOptimizers(
+  { optimizer }: PlanWishes,
+  loraRank: number | undefined,
+): Choice<Optimizer>[] {
+  if (optimizer !== undefined) return [{ value: optimizer }];
+  // The states of adapters are small.
+  if (loraRank !== undefined) return [{ value: 'adamw-fused' }];
+  return [
+    { value: 'adamw-fused' },
+    {
+      value: 'adamw-8bit',
+      concession: 'numerics',
+      givesUp: 'states of the optimizer in 8 bits (bitsandbytes)',
+    },
+    {
+      value: 'adafactor',
+      concession: 'training',
+      givesUp: 'AdamW: Adafactor keeps rows and columns of its states',
+    },
+  ];
+}
+
+function stateOffloads(
+  { offload }: PlanWishes,
+  loraRank: number | undefined,
+  optimizer: Optimizer,
+): readonly Offload[] {
+  if (offload !== undefined) return [offload];
+  const worthwhile = loraRank === undefined && /^adamw(-fused)?$/.test(optimizer);
+  return worthwhile ? ['none', 'optimizer'] : ['none'];
+}
+
+function stages({ zero }: PlanWishes, { gpus }: PlanFacts): readonly ZeroStage[] {
+  if (zero !== undefined) return [zero];
+  return gpus > 1 ? zeroStages : [0];
+}
+
+function checkpointings(
+  { checkpointing }: PlanWishes,
+  { transformers }: PlanFacts,
+): readonly boolean[] {
+  if (checkpointing !== undefined) return [checkpointing];
+  return transformers ? [false, true] : [false];
+}
+
+function given(choices: readonly Choice<unknown>[]): Pick<Way, 'concession' | 'givesUp'> {
+  const worst = Math.max(
+    ...choices.map(({ concession = 'speed' }) => concessions.indexOf(concession)),
+  );
+  return {
+    concession: concessions[worst] ?? 'speed',
+    givesUp: choices.flatMap(({ givesUp }) => givesUp ?? []),
+  };
+}
+
+function roundedTo(preset: QuantizationPreset): Concession {
+  return preset === 'int8' ? 'weights in 8 bits' : 'weights in 4 bits';
+}
+
+function checkWishes({ mode, quantization, offload, zero }: PlanWishes, facts: PlanFacts): void {
+  if (quantization === 'cpu') {
+    throw badUsage('With --quantization cpu no GPU is used.', 'Leave it out, or take another.');
+  }
+  if (mode === 'train' && quantization === 'int4_offload') {
+    throw badUsage('Nothing can be trained with int4_offload.', 'Take int4_double.');
+  }
+  if (mode === 'infer' && offload === 'optimizer') {
+    throw badUsage('There is no optimizer in inference to offload.', 'Leave --offload out.');
+  }
+  if (offload === 'weights' && quantization !== 'int4_offload') {
+    throw badUsage(
+      'Weights are offloaded with --quantization int4_offload only.',
+      'Take that, with --mode infer.',
+    );
+  }
+  if (mode === 'infer' && facts.gpus > 1) {
+    throw badUsage(
+      'ZeRO is for training; in inference each GPU holds the whole model.',
+      'Leave --gpus out.',
+    );
+  }
+  if (zero !== undefined && zero > 0 && facts.gpus === 1) {
+    throw badUsage('ZeRO shares a job out over several GPUs.', 'Say how many with --gpus.');
+  }
+}
+
+function badUsage(fact: string, next: string): Failure {
+  return new Failure({ kind: 'input', code: 'bad-usage', fact, next });
+}

@@ -1,0 +1,93 @@
+import type { Estimate, Workload } from '../estimate/contract.js';
+import type { ModelSource } from '../estimate/model-source.js';
+import { formatBytes } from '../units/bytes.js';
+import { answersOf, type EstimateGpu, intervalText, verdictOf } from './estimate-words.js';
+import { emblem } from './html/emblem.js';
+import { breakdownBar, cardBar } from './html/estimate-bars.js';
+import {
+  answerTable,
+  breakdownTable,
+  moduleTables,
+  savingTable,
+} from './html/estimate-sections.js';
+import { estimateStyle } from './html/estimate-style.js';
+import { html, Markup, unbroken } from './html/markup.js';
+import { pageStyle } from './html/style.js';
+import { sourceWords, workloadFacts } from './workload-words.js';
+
+export interface EstimatePage {
+  readonly estimate: Estimate;
+  readonly source: ModelSource;
+  readonly workload: Workload;
+  readonly gpu: EstimateGpu;
+  /** Of plimsoll. */
+  readonly version: string;
+}
+
+/** Nothing may be fetched or run by the page, whatever stands in the data. */
+const policy = "default-src 'none'; style-src 'unsafe-inline'";
+
+/**
+ * An estimate as one HTML page that stands alone: no file beside it, nothing loaded, no script.
+ *
+ * @example
+ * await writeFile('estimate.html', renderEstimateHtml({ estimate, source, workload, gpu, version }));
+ */
+export function renderEstimateHtml(page: EstimatePage): string {
+  const { estimate, source, workload, gpu, version } = page;
+  const verdict = verdictOf(estimate, gpu);
+  const facts = [...workloadFacts(workload, source), ['card', gpu.name] as const];
+  return html`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="${policy}">
+<meta name="generator" content="plimsoll ${version}">
+<title>Memory estimate, ${sourceWords(source)}</title>
+<style>${new Markup(pageStyle)}${new Markup(estimateStyle)}</style>
+</head>
+<body>
+<main>
+<header>
+<div class="masthead">${emblem()}<div><h1>Memory estimate</h1>
+<p class="soft">${sourceWords(source)} <span class="tag">estimated, by ${estimate.method}</span></p></div></div>
+<p class="lede">${unbroken(ledeWords(estimate, gpu))} <span class="${verdict.fits}">${unbroken(verdict.sentence)}</span></p>
+<dl class="facts">${facts.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>
+</header>
+<section aria-labelledby="answers"><h2 id="answers">What it needs at its peak</h2>
+<figure>${cardBar(estimate, gpu)}</figure>
+${answerTable(estimate, gpu)}</section>
+<section aria-labelledby="breakdown"><h2 id="breakdown">What fills it</h2>
+<figure>${breakdownBar(estimate)}</figure>
+${breakdownTable(estimate)}</section>
+${moduleTables(estimate)}
+${savingTable(estimate, gpu)}
+${notesSection(estimate)}
+${footer(version)}
+</main>
+</body>
+</html>
+`.text;
+}
+
+/** `It takes 23.1 GiB on one NVIDIA H200 at its peak (95 %: 22.4 to 23.8 GiB).` */
+function ledeWords(estimate: Estimate, gpu: EstimateGpu): string {
+  const device = answersOf(estimate, gpu).find(({ name }) => name === 'device');
+  const interval = device === undefined ? '' : ` (${intervalText(estimate, device)})`;
+  return `It takes ${formatBytes(estimate.peak.deviceBytes)} on one ${gpu.name} at its peak${interval}.`;
+}
+
+function notesSection({ notes }: Estimate): Markup | undefined {
+  if (notes.length === 0) return undefined;
+  return html`<section aria-labelledby="notes"><h2 id="notes">What it rests on</h2><ul class="findings">${notes.map(
+    (note) => html`<li>${unbroken(note)}</li>`,
+  )}</ul></section>`;
+}
+
+function footer(version: string): Markup {
+  return html`<footer class="soft">
+<p>All figures are <b>estimated</b>: no GPU was used. An interval says where the real figure lies with the confidence named.</p>
+<p>GiB are 1024<sup>3</sup> bytes. Made by plimsoll ${version}.</p>
+</footer>`;
+}

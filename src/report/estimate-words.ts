@@ -1,0 +1,147 @@
+import type { Estimate, ModuleBytes, Part, Saving, Workload } from '../estimate/contract.js';
+import type { Gpu } from '../estimate/gpu-table.js';
+import { formatBytes, MiB } from '../units/bytes.js';
+import { percentWords } from './words.js';
+
+/** Of a card, what an estimate is read against. */
+export type EstimateGpu = Pick<Gpu, 'name' | 'capacityBytes' | 'context'>;
+
+export interface Answer {
+  readonly name: string;
+  readonly bytes: number;
+  readonly what: string;
+  /** Where it lies with the confidence of the estimate, where that is known. */
+  readonly interval?: { readonly lowBytes: number; readonly highBytes: number };
+}
+
+/** The four answers, each with what it means. */
+export function answersOf({ peak, interval }: Estimate, { context }: EstimateGpu): Answer[] {
+  const { lowBytes, highBytes } = interval;
+  return [
+    { name: 'allocated', bytes: peak.allocatedBytes, what: 'live blocks' },
+    {
+      name: 'reserved',
+      bytes: peak.reservedBytes,
+      what: 'what the allocator holds',
+      interval: { lowBytes, highBytes },
+    },
+    {
+      name: 'device',
+      bytes: peak.deviceBytes,
+      what: 'with the CUDA context',
+      interval: {
+        lowBytes: lowBytes + context.lowBytes,
+        highBytes: highBytes + context.highBytes,
+      },
+    },
+    {
+      name: 'least capacity',
+      bytes: peak.leastCapacityBytes,
+      what: 'the smallest device on which it still runs',
+    },
+  ];
+}
+
+/** `95 %: 21.7 to 23.0 GiB`. */
+export function intervalText({ interval }: Estimate, answer: Answer): string {
+  if (answer.interval === undefined) return '';
+  const { lowBytes, highBytes } = answer.interval;
+  const [low, high] = [formatBytes(lowBytes), formatBytes(highBytes)];
+  const unit = / \w+$/.exec(high)?.[0] ?? '';
+  const shortLow = unit !== '' && low.endsWith(unit) ? low.slice(0, -unit.length) : low;
+  return `${percentWords(interval.confidence * 100)}: ${shortLow} to ${high}`;
+}
+
+export interface Verdict {
+  readonly fits: 'yes' | 'barely' | 'no';
+  readonly sentence: string;
+}
+
+/** Whether it fits the card, and how surely. */
+export function verdictOf({ peak, interval }: Estimate, gpu: EstimateGpu): Verdict {
+  const capacity = formatBytes(gpu.capacityBytes);
+  const unknownBytes = interval.highBytes - peak.reservedBytes;
+  if (peak.leastCapacityBytes > gpu.capacityBytes) {
+    const missing = formatBytes(peak.leastCapacityBytes - gpu.capacityBytes);
+    return {
+      fits: 'no',
+      sentence: `It does not fit into the ${capacity} of this card; ${missing} are missing.`,
+    };
+  }
+  if (peak.leastCapacityBytes + unknownBytes > gpu.capacityBytes) {
+    return {
+      fits: 'barely',
+      sentence: `It should fit into the ${capacity} of this card, but the interval reaches beyond it.`,
+    };
+  }
+  return { fits: 'yes', sentence: `It fits into the ${capacity} of this card.` };
+}
+
+const partMeanings: Readonly<Record<Part, string>> = {
+  weights: 'the parameters, and buffers of the model',
+  gradients: 'one for each parameter that is trained',
+  optimizer: 'what the optimizer remembers of each parameter',
+  activations: 'kept for the backward pass, and the batch',
+  temporary: 'needed by an operation for a moment',
+  workspace: 'scratch memory of the math libraries',
+  'kv-cache': 'keys and values of the tokens so far',
+  context: 'the CUDA context and loaded kernels',
+  fragmentation: 'held by the allocator, unused',
+};
+
+export function partMeaning(part: Part): string {
+  return partMeanings[part];
+}
+
+/** `model.layers.*.mlp (32)`; what lies outside of all modules has no name. */
+export function moduleWords({ module, count }: ModuleBytes): string {
+  const name = module === '' ? 'outside of the modules' : module;
+  return count > 1 ? `${name} (${count})` : name;
+}
+
+/** The largest modules, and what the rest comes to. */
+export function largestModules(
+  modules: readonly ModuleBytes[],
+  most: number,
+): { shown: readonly ModuleBytes[]; others: { count: number; bytes: number } | undefined } {
+  const shown = modules.slice(0, modules.length === most + 1 ? most + 1 : most);
+  const left = modules.slice(shown.length);
+  const others =
+    left.length === 0
+      ? undefined
+      : { count: left.length, bytes: left.reduce((sum, { bytes }) => sum + bytes, 0) };
+  return { shown, others };
+}
+
+/** Without those that change neither what the device loses nor what it must have. */
+export function savingsThatMatter({ savings = [], peak }: Estimate): readonly Saving[] {
+  return savings.filter(
+    ({ savesBytes, leastCapacityBytes }) =>
+      Math.abs(savesBytes) >= MiB || Math.abs(peak.leastCapacityBytes - leastCapacityBytes) >= MiB,
+  );
+}
+
+/** Whether what did not fit the card then does. */
+export function makesItFit(saving: Saving, { peak }: Estimate, gpu: EstimateGpu): boolean {
+  return (
+    peak.leastCapacityBytes > gpu.capacityBytes && saving.leastCapacityBytes <= gpu.capacityBytes
+  );
+}
+
+/**
+ * Settings as the options that set them.
+ *
+ * @example
+ * settingOptions({ batch: 4 }); // '--batch 4'
+ */
+export function settingOptions(settings: Partial<Workload>): string {
+  const { batch, sequence, precision, optimizer, checkpointing, loraRank, quantization } = settings;
+  const values = { batch, seq: sequence, precision, optimizer, lora: loraRank, quantization };
+  const options = Object.entries(values).flatMap(([name, value]) =>
+    value === undefined ? [] : [`--${name} ${value}`],
+  );
+  if (checkpointing !== undefined) {
+    options.push(checkpointing ? '--checkpointing' : '--no-checkpointing');
+  }
+  return options.join(' ');
+}

@@ -1,0 +1,80 @@
+import type { Attempt, RunReport } from '../../run/contract.js';
+import { settingsWords } from '../../run/words.js';
+import { formatBytes } from '../../units/bytes.js';
+import { formatSeconds } from '../../units/durations.js';
+import { isKnown, type Known } from '../../units/known.js';
+import { html, type Markup, unbroken } from './markup.js';
+import { tag } from './overview.js';
+
+/** The share of a limit that a job should fill. */
+const loadLine = 0.9;
+
+export function attemptsTable(report: RunReport): Markup {
+  const most = scaleOf(report.attempts);
+  const rows = report.attempts.map(
+    (
+      attempt,
+    ) => html`<tr><th scope="row"><a href="#attempt-${attempt.number}">${attempt.number}</a></th>
+<td>${settingsWords(attempt.settings)}</td>
+<td>${hull(attempt, most)}</td>
+<td class="number">${formatBytes(attempt.peakBytes)}</td>
+<td class="number">${formatSeconds(secondsOf(attempt))}</td>
+<td>${endWords(attempt)}</td></tr>`,
+  );
+  return html`<section aria-label="Attempts"><div class="scroll"><table>
+<thead><tr><th scope="col">Attempt</th><th scope="col">Settings</th><th scope="col">Peak, with the load line</th><th scope="col" class="number">Peak</th><th scope="col" class="number">Time</th><th scope="col">End</th></tr></thead>
+<tbody>${rows}</tbody></table></div></section>`;
+}
+
+export function attemptSection(attempt: Attempt): Markup {
+  const { outOfMemory: oom, rungs, number } = attempt;
+  return html`<section class="device" id="attempt-${number}"><div class="heading"><h2>Attempt ${number} <span>${settingsWords(attempt.settings)}</span></h2> ${tag('measured')}</div>
+<p class="command">${attempt.command.join(' ')}</p>
+${oom !== null && html`<p class="said">${oom.message}</p><p class="soft">${unbroken(figures(attempt))}</p>`}
+${
+  rungs.length > 0 &&
+  html`<h3>What was done</h3><ol class="rungs">${rungs.map(
+    ({ rung, why, atSeconds }) =>
+      html`<li><span><b>${rung}</b><br><span class="soft">after ${formatSeconds(atSeconds)}</span></span><span>${unbroken(why)}</span></li>`,
+  )}</ol>`
+}
+<p class="soft">${attempt.limit.why}</p>
+</section>`;
+}
+
+function figures({ outOfMemory, peakBytes, peakFrom }: Attempt): string {
+  const parts: readonly (readonly [string, Known<number>])[] = [
+    ['asked for', outOfMemory?.askedBytes ?? 'unknown'],
+    ['free', outOfMemory?.freeBytes ?? 'unknown'],
+    ['of', outOfMemory?.totalBytes ?? 'unknown'],
+  ];
+  const told = parts.filter(([, bytes]) => isKnown(bytes));
+  const said = told.map(([name, bytes]) => `${name} ${formatBytes(bytes)}`).join(', ');
+  const peak = `peak ${formatBytes(peakBytes)} (by ${peakFrom})`;
+  return `Kind: ${outOfMemory?.kind ?? 'unknown'}. ${said === '' ? '' : `${said}; `}${peak}.`;
+}
+
+/** A hull filled to the peak, and the line that it should not pass. */
+function hull({ peakBytes, limit, outOfMemory }: Attempt, most: number): Markup | string {
+  if (!isKnown(peakBytes)) return 'unknown';
+  const capacity = typeof limit.bytes === 'number' ? limit.bytes : most;
+  const x = (bytes: number) => Math.round((bytes / most) * 1000) / 10;
+  const line = typeof limit.bytes === 'number' ? x(limit.bytes * loadLine) : undefined;
+  return html`<svg class="hull" viewBox="0 0 100 22" preserveAspectRatio="none" role="img" aria-label="${formatBytes(peakBytes)}"><rect class="room" x="0" y="4" width="${x(capacity)}" height="14"/><rect class="cargo ${outOfMemory !== null && 'sunk'}" x="0" y="4" width="${Math.min(100, x(peakBytes))}" height="14"/>${line !== undefined && html`<line class="line" vector-effect="non-scaling-stroke" x1="${line}" x2="${line}" y1="0" y2="22"/>`}</svg>`;
+}
+
+function scaleOf(attempts: readonly Attempt[]): number {
+  const known = attempts.flatMap(({ peakBytes, limit }) =>
+    [peakBytes, limit.bytes].filter((bytes) => typeof bytes === 'number'),
+  );
+  return Math.max(1, ...known);
+}
+
+function endWords({ outOfMemory, exitCode }: Attempt): string {
+  if (outOfMemory !== null) return `out of memory (${outOfMemory.kind})`;
+  return exitCode === 0 ? 'finished' : `exit code ${exitCode}`;
+}
+
+function secondsOf({ startedAt, endedAt }: Attempt): number {
+  return (Date.parse(endedAt) - Date.parse(startedAt)) / 1000;
+}

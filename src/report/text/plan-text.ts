@@ -1,0 +1,112 @@
+import type { Plan, PlanOption } from '../../plan/fit/types.js';
+import { asPython, type FromPretrainedArguments } from '../../plan/quantization/bits-and-bytes.js';
+import { formatBytes } from '../../units/bytes.js';
+import {
+  batchWords,
+  costWords,
+  fitWords,
+  neededBytes,
+  type PlanBudgetWords,
+  planVerdict,
+  settingRows,
+  wayWords,
+} from '../plan-words.js';
+import { partLine, stackedBar } from './estimate-text.js';
+import { noteLines } from './note-lines.js';
+import { paintLine, type Span, span, type TextStyle } from './spans.js';
+
+export interface PlanTextOptions {
+  readonly budget: PlanBudgetWords;
+  readonly gpu: { readonly name: string };
+  /** How transformers is told to load the weights, where they are quantized. */
+  readonly loading?: FromPretrainedArguments | undefined;
+  readonly columns: number;
+  readonly style: TextStyle;
+}
+
+const verdictPaints = { yes: 'green', barely: 'yellow', no: 'red' } as const;
+const widestBar = 60;
+
+/**
+ * A plan for people: whether it fits, what to set, what then fills the memory, and what else there
+ * is.
+ *
+ * @example
+ * planText(plan, { budget, gpu, columns: 80, style: { colour: false, unicode: true } });
+ */
+export function planText(plan: Plan, options: PlanTextOptions): string {
+  const { budget, columns, style, loading } = options;
+  const { estimate, notes } = plan;
+  const verdict = planVerdict(plan, budget);
+  const width = Math.min(widestBar, Math.max(10, columns - 4));
+  const lines: Span[][] = [
+    [span(verdict.sentence, verdictPaints[verdict.fits])],
+    [],
+    [span(plan.fits ? 'Set this:' : 'With this:', 'bold')],
+    ...settingRows(plan.settings).map(([name, value, more]) => [
+      span(`  ${name.padEnd(14)}`),
+      span(value, 'bold'),
+      span(more === '' ? '' : `  ${more}`, 'dim'),
+    ]),
+    ...plan.givesUp.map((given) => [span(`  given up: ${given}`, 'yellow')]),
+    [],
+    [span(`At the peak (estimated, by ${estimate.method}):`, 'bold')],
+    [span('  '), ...stackedBar(estimate.breakdown, width, style)],
+    ...estimate.breakdown.map((entry) => partLine(entry, estimate.peak.deviceBytes, style)),
+    ...otherLines(plan, budget),
+    ...(notes.length + estimate.notes.length > 0 ? [[]] : []),
+  ];
+  const drawn = lines.map((line) => paintLine(line, columns, style));
+  const noted = [...notes, ...estimate.notes]
+    .flatMap((note) => noteLines(note, columns))
+    .map((line) => paintLine([span(line)], Infinity, style));
+  // To be copied, so never cut.
+  const told = loading ? ['', 'Load it with:', '', asPython(loading).trimEnd()] : [];
+  return [...drawn, ...noted, ...told].join('\n');
+}
+
+const heads = ['fits', 'batch', 'needs', 'time', 'how'] as const;
+/** Words stand to the left, figures to the right. */
+const isWords = [true, false, false, false, true] as const;
+
+function otherLines({ alternatives, settings, estimate }: Plan, budget: PlanBudgetWords): Span[][] {
+  if (alternatives.length === 0) return [];
+  const rows = alternatives.map((option) => cellsOf(option, estimate, budget));
+  const widths = heads.map((head, at) =>
+    Math.max(head.length, ...rows.map((cells) => cells[at]?.length ?? 0)),
+  );
+  const padded = (cells: readonly string[]) =>
+    cells.map((cell, at) =>
+      isWords[at] ? cell.padEnd(widths[at] ?? 0) : cell.padStart(widths[at] ?? 0),
+    );
+  const lines = alternatives.map((option, at) => optionLines(option, padded(rows[at] ?? [])));
+  const sameWay = alternatives.every((one) => wayWords(one.settings) === wayWords(settings));
+  return [
+    [],
+    [span(sameWay ? 'Other batches that were tried:' : 'What else there is:', 'bold')],
+    [span(`  ${padded(heads).join('  ').trimEnd()}`, 'dim')],
+    ...lines.flat(),
+  ];
+}
+
+function optionLines(option: PlanOption, [fits = '', ...rest]: readonly string[]): Span[][] {
+  const lines = option.givesUp.map((one) => [span(`        gives up: ${one}`, 'dim')]);
+  const paint = verdictPaints[fitWords(option)];
+  lines.unshift([span('  '), span(fits, paint), span(`  ${rest.join('  ').trimEnd()}`)]);
+  return lines;
+}
+
+function cellsOf(
+  option: PlanOption,
+  { method: usual }: Plan['estimate'],
+  budget: PlanBudgetWords,
+): string[] {
+  const method = option.method === usual ? '' : ` (by ${option.method})`;
+  return [
+    fitWords(option),
+    batchWords(option.settings),
+    formatBytes(neededBytes(option, budget)),
+    costWords(option.relativeCost),
+    `${wayWords(option.settings)}${method}`,
+  ];
+}

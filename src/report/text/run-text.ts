@@ -1,0 +1,16 @@
+import type { RunReport } from '../../run/contract.js';
+import { settingsWords } from '../../run/words.js';
+import { count } from '../words.js';
+
+/** A run in one sentence; undefined where nothing happened that a person need know. */
+export function runSummary(report: RunReport): string | undefined {
+  const { attempts, outcome, notes } = report;
+  const last = attempts.at(-1);
+  const climbed = attempts.flatMap(({ rungs }) => rungs).length;
+  const ranOut = attempts.filter(({ outOfMemory }) => outOfMemory !== null).length;
+  if (last === undefined || (climbed === 0 && ranOut === 0)) return undefined;
+  const how = `${outcome} after ${count(attempts.length, 'attempt')}`;
+  const times = ranOut === 0 ? 'mended within the program' : `out of memory ${ranOut} x`;
+  const why = outcome === 'failed' ? ` ${notes.at(-1) ?? ''}` : '';
+  return `${how} (${times}); at the end ${settingsWords(last.settings)}.${why}`;
+}

@@ -1,0 +1,47 @@
+import type { Estimate, Saving } from '../../estimate/contract.js';
+import { formatBytes, MiB } from '../../units/bytes.js';
+import {
+  type EstimateGpu,
+  makesItFit,
+  savingsThatMatter,
+  settingOptions,
+} from '../estimate-words.js';
+import { type Span, span } from './spans.js';
+
+const changeWidth = 24;
+const sizeWidth = 10;
+const leastWidth = 16;
+
+/** What other settings would save, one line each; none where nobody asked, or nothing would. */
+export function savingLines(estimate: Estimate, gpu: EstimateGpu): Span[][] {
+  const savings = savingsThatMatter(estimate);
+  if (savings.length === 0) return [];
+  const heads = `  ${''.padEnd(changeWidth)}${'saves'.padStart(sizeWidth)}${'least capacity'.padStart(leastWidth)}`;
+  return [
+    [],
+    [span('Change this, save that:', 'bold'), span(basisWords(savings), 'dim')],
+    [span(heads, 'dim')],
+    ...savings.map((saving) => [
+      span(`  ${saving.change.padEnd(changeWidth)}`),
+      span(
+        savedWords(saving.savesBytes).padStart(sizeWidth),
+        saving.savesBytes > 0 ? 'bold' : 'dim',
+      ),
+      span(formatBytes(saving.leastCapacityBytes).padStart(leastWidth)),
+      span(`  ${settingOptions(saving.settings)}`, 'dim'),
+      ...(makesItFit(saving, estimate, gpu) ? [span('  then it fits', 'green')] : []),
+    ]),
+  ];
+}
+
+/** Where a change takes more, that is worth knowing too. */
+function savedWords(bytes: number): string {
+  if (Math.abs(bytes) < MiB) return 'nothing';
+  return bytes < 0 ? `+${formatBytes(-bytes)}` : formatBytes(bytes);
+}
+
+function basisWords(savings: readonly Saving[]): string {
+  const traced = savings.filter(({ basis }) => basis === 'trace').length;
+  if (traced === savings.length) return ' (each traced)';
+  return traced === 0 ? ' (estimated by formula)' : ' (traced where it can be)';
+}

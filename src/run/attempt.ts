@@ -1,0 +1,234 @@
+import type { Known } from '../units/known.js';
+import { Coordinator } from './bridge/coordinator.js';
+import { listenForSdk } from './bridge/unix-socket.js';
+import type {
+  Attempt,
+  ClimbedRung,
+  HeldLimit,
+  OutOfMemory,
+  PeakSource,
+  RunSettings,
+} from './contract.js';
+import { runIdVariable } from './job-environment.js';
+import type { RunningJob } from './launch/launch.js';
+import {
+  cgroupPids,
+  type LimitCgroup,
+  readCgroup,
+  readOwnKills,
+  removeCgroup,
+} from './limit/cgroup.js';
+import { killedByKernel } from './limit/kernel-log.js';
+import { createPeakMeter } from './peak-meter.js';
+import { endTree, killQuietly } from './processes/end-tree.js';
+import { type Membership, membersOf } from './processes/members.js';
+import { concludeOutOfMemory } from './recognise/conclude.js';
+import { createScanner } from './recognise/scanner.js';
+import type { RunContext } from './run-context.js';
+import { readNumberFile } from './store/number-file.js';
+
+/** Looks at the memory so often; the whole process table costs more and is read less often. */
+const sampleSeconds = 0.5;
+const tableEvery = 4;
+const deviceEvery = 2;
+/** For output that something we cannot reach still holds open. */
+const drainMs = 2000;
+
+export interface AttemptStart {
+  readonly runId: string;
+  readonly number: number;
+  readonly settings: RunSettings;
+  readonly command: readonly string[];
+  readonly startedAt: string;
+  readonly bridge: string;
+  readonly memoryBytes: number | undefined;
+  readonly limit: HeldLimit;
+  readonly cgroup: LimitCgroup | undefined;
+  readonly killsBefore: Known<number>;
+  /** Where a sweep wrote down what the cgroup had counted. */
+  readonly killsFile: string;
+  /** Rungs that were climbed in it before we came. */
+  readonly rungs: readonly ClimbedRung[];
+  readonly onRung: (rung: ClimbedRung) => void;
+  /** Starts the job, or takes up one that runs. */
+  readonly open: (onOutput: (bytes: Uint8Array) => void) => RunningJob;
+}
+
+/** An attempt that goes on. */
+export interface LiveAttempt {
+  readonly ended: Promise<EndedAttempt>;
+  signal(signal: NodeJS.Signals): void;
+  killAll(): void;
+  resize(): void;
+}
+
+export interface EndedAttempt {
+  readonly attempt: Attempt;
+  readonly baseBytes: Known<number>;
+  /** Whether it told of steps that went well. */
+  readonly madeProgress: boolean;
+  readonly leftBehind: readonly number[];
+}
+
+/** Watches over one attempt from its start to the end of the last process it left. */
+export async function beginAttempt(start: AttemptStart, context: RunContext): Promise<LiveAttempt> {
+  const { clock, procRoot } = context;
+  const beganAt = clock.seconds() - sinceStart(start, context);
+  const scanner = createScanner();
+  const rungs: ClimbedRung[] = [...start.rungs];
+  let told: OutOfMemory | undefined;
+  const coordinator = new Coordinator(clock, {
+    limitBytes: () => start.memoryBytes ?? 'unknown',
+    onRung(rung, why) {
+      const atSeconds = Math.round((clock.seconds() - beganAt) * 1000) / 1000;
+      rungs.push({ rung, why, atSeconds });
+      start.onRung({ rung, why, atSeconds });
+    },
+    onRaise(outOfMemory) {
+      told = outOfMemory;
+    },
+    onStep() {
+      told = undefined;
+    },
+  });
+  // Before the job: its first word must find a listener. Without one it decides by itself.
+  const bridge = await listenForSdk(start.bridge, coordinator).catch(() => undefined);
+  const job = start.open((bytes) => scanner.take(bytes));
+  let hasEnded = false;
+  let jobPid: number | undefined;
+  const started = job.pid.then((pid) => (jobPid = pid));
+  const membership: Membership = {
+    procRoot,
+    variable: `${runIdVariable}=${start.runId}`,
+    // Their numbers may be given to others once they have ended.
+    roots: () => (hasEnded ? [] : [job.keeperPid, jobPid].filter((pid) => pid !== undefined)),
+    inLimit: () => (start.cgroup === undefined ? [] : cgroupPids(start.cgroup.folder)),
+  };
+  const members = () => membersOf(membership);
+  const meter = createPeakMeter({
+    procRoot,
+    cgroup: start.cgroup,
+    onGpu: start.settings.device !== 'host',
+  });
+
+  async function toItsEnd(): Promise<EndedAttempt> {
+    const over = new AbortController();
+    const watching = watchMemory(over.signal);
+    let exitCode: Known<number>;
+    try {
+      exitCode = await job.ended;
+    } finally {
+      hasEnded = true;
+      over.abort();
+      await watching;
+    }
+    const pids = new Set([jobPid ?? 0, ...seen]);
+    const evidence = {
+      exitCode,
+      killsInLimit: killsIn(start),
+      killedByKernel: wasKilledByKernel(pids, start.killsBefore, procRoot),
+      limit: start.limit,
+      told,
+    };
+    const leftBehind = await endTree({
+      members,
+      kill: killQuietly,
+      clock,
+      patience: context.patience,
+    });
+    await job.drained(drainMs);
+    await bridge?.close();
+    const outOfMemory = concludeOutOfMemory({ ...evidence, read: scanner.found()?.outOfMemory });
+    const peak = meter.peak(coordinator.peakBytes);
+    if (start.cgroup !== undefined) removeCgroup(start.cgroup.folder);
+    return {
+      attempt: describe(start, { exitCode, outOfMemory, rungs, peak, endedMs: clock.epochMs() }),
+      baseBytes: coordinator.baseBytes,
+      madeProgress: coordinator.steps > 0,
+      leftBehind,
+    };
+  }
+
+  const seen = new Set<number>();
+  async function watchMemory(signal: AbortSignal): Promise<void> {
+    let pids: readonly number[] = [];
+    for (let tick = 0; !signal.aborted; tick++) {
+      if (tick % tableEvery === 0) {
+        pids = membersOf(membership, 'below');
+        for (const pid of pids) seen.add(pid);
+      }
+      meter.sample(jobPid === undefined ? pids : [...new Set([jobPid, ...pids])]);
+      if (tick % deviceEvery === 0 && start.settings.device !== 'host') {
+        const bytes = await context.readDevice(pids);
+        if (bytes !== undefined) meter.sawOnDevice(bytes);
+      }
+      await clock.waitUntil(clock.seconds() + sampleSeconds, signal);
+    }
+  }
+
+  return {
+    ended: toItsEnd(),
+    signal(name) {
+      // A job that is being started hears it as soon as it is there.
+      void started.then((pid) => pid !== undefined && killQuietly(pid, name));
+    },
+    killAll() {
+      // The keeper ends by itself, and tells how the job did.
+      for (const pid of members()) if (pid !== job.keeperPid) killQuietly(pid, 'SIGKILL');
+    },
+    resize() {
+      job.resize();
+      // The terminal told all of us at once; whoever asked for the size before it was set asks again.
+      if (jobPid !== undefined) killQuietly(jobPid, 'SIGWINCH');
+    },
+  };
+}
+
+function sinceStart({ startedAt }: AttemptStart, { clock }: RunContext): number {
+  return Math.max(0, (clock.epochMs() - Date.parse(startedAt)) / 1000);
+}
+
+function killsIn({ cgroup, killsFile }: AttemptStart): Known<number> {
+  if (cgroup === undefined) return 0;
+  const { kills } = readCgroup(cgroup);
+  return kills === 'unknown' ? (readNumberFile(killsFile) ?? 'unknown') : kills;
+}
+
+/** By the kernel's log where it may be read: it names the process. Else by the count of our cgroup. */
+function wasKilledByKernel(
+  pids: ReadonlySet<number>,
+  before: Known<number>,
+  procRoot: string,
+): Known<boolean> {
+  const now = readOwnKills(procRoot);
+  if (now === 'unknown' || before === 'unknown') return 'unknown';
+  if (now <= before) return false;
+  const named = killedByKernel();
+  return named === 'unknown' ? true : [...pids].some((pid) => named.has(pid));
+}
+
+function describe(
+  start: AttemptStart,
+  end: {
+    readonly exitCode: Known<number>;
+    readonly outOfMemory: OutOfMemory | null;
+    readonly rungs: readonly ClimbedRung[];
+    readonly peak: { readonly bytes: Known<number>; readonly from: PeakSource };
+    readonly endedMs: number;
+  },
+): Attempt {
+  return {
+    number: start.number,
+    settings: start.settings,
+    command: start.command,
+    startedAt: start.startedAt,
+    endedAt: new Date(end.endedMs).toISOString(),
+    exitCode: end.exitCode,
+    outOfMemory: end.outOfMemory,
+    rungs: end.rungs,
+    peakBytes: end.peak.bytes,
+    source: 'measured',
+    peakFrom: end.peak.from,
+    limit: start.limit,
+  };
+}

@@ -1,0 +1,189 @@
+import { describe, expect, it } from 'vitest';
+import { createVirtualClock } from '../../time/virtual-clock.js';
+import { GiB } from '../../units/bytes.js';
+import type { OutOfMemory } from '../contract.js';
+import { Coordinator, type Peer } from './coordinator.js';
+import { type FromSdk, readMessage, type ToSdk } from './messages.js';
+
+/** A made-up SDK: what it says goes in, what it hears is kept. */
+function talk(limitBytes = 8 * GiB) {
+  const clock = createVirtualClock();
+  const climbed: string[] = [];
+  const raised: OutOfMemory[] = [];
+  const coordinator = new Coordinator(clock, {
+    limitBytes: () => limitBytes,
+    onRung: (rung, why) => climbed.push(`${rung}: ${why}`),
+    onRaise: (outOfMemory) => raised.push(outOfMemory),
+  });
+  const join = (rank = 0, world = 1, hooks = ['microbatch']) => {
+    const heard: ToSdk[] = [];
+    const peer: Peer = { send: (message) => heard.push(message) };
+    const say = (document: object) => {
+      const message: FromSdk | undefined = readMessage(document);
+      if (message === undefined) throw new Error('not understood');
+      coordinator.take(peer, message);
+    };
+    say({ type: 'hello', version: 1, pid: 1, rank, world, torch: null, hooks, device: 'cpu' });
+    return { heard, say, peer };
+  };
+  return { clock, coordinator, climbed, raised, join };
+}
+
+const oom = {
+  type: 'oom',
+  id: 'a-1',
+  rank: 0,
+  phase: 'backward',
+  kind: 'cuda',
+  message: 'x',
+  askedBytes: GiB,
+  microbatch: 32,
+  batch: 64,
+  peakBytes: 8 * GiB,
+};
+
+describe('one process', () => {
+  it('hears a smaller microbatch for the question that it asked', () => {
+    const { join, climbed } = talk();
+    const { heard, say } = join();
+    say(oom);
+    expect(heard).toEqual([
+      expect.objectContaining({
+        type: 'decide',
+        id: 'a-1',
+        action: 'retry',
+        microbatch: 16,
+        rung: 'smaller-microbatch',
+      }),
+    ]);
+    expect(climbed).toHaveLength(1);
+  });
+
+  it('goes by what was measured once sizes are known, and grows back after clean steps', () => {
+    const { join, climbed } = talk();
+    const { heard, say } = join();
+    // 2 GiB, and 256 MiB a sample: 20 fit under 7.2 GiB.
+    say({ type: 'step', number: 1, microbatch: 4, batch: 64, peakBytes: 3 * GiB });
+    say({ type: 'step', number: 2, microbatch: 8, batch: 64, peakBytes: 4 * GiB });
+    say(oom);
+    expect(heard.at(-1)).toMatchObject({ type: 'decide', microbatch: 20 });
+    say({ ...oom, id: 'a-2', microbatch: 20, peakBytes: 7 * GiB });
+    expect(heard.at(-1)).toMatchObject({ type: 'decide', id: 'a-2', microbatch: 8 });
+    for (let number = 3; number < 20; number++) {
+      say({ type: 'step', number, microbatch: 8, batch: 64, peakBytes: 4 * GiB });
+    }
+    expect(heard.filter(({ type }) => type === 'grow')).toEqual([]);
+    for (let number = 20; number < 60; number++) {
+      say({ type: 'step', number, microbatch: 8, batch: 64, peakBytes: 4 * GiB });
+    }
+    expect(heard.find(({ type }) => type === 'grow')).toMatchObject({ microbatch: 16 });
+    expect(climbed.some((line) => line.startsWith('grow-back'))).toBe(true);
+  });
+
+  it('counts steps that were not told by their numbers', () => {
+    const { join } = talk();
+    const { heard, say } = join();
+    say({ type: 'step', number: 1, microbatch: 4, batch: 64, peakBytes: GiB });
+    say({ type: 'step', number: 40, microbatch: 4, batch: 64, peakBytes: GiB });
+    expect(heard).toEqual([expect.objectContaining({ type: 'grow', microbatch: 8 })]);
+  });
+
+  it('raises what nothing can mend, and tells the supervisor', () => {
+    const { join, raised, coordinator } = talk();
+    const { heard, say } = join(0, 1, []);
+    say(oom);
+    expect(heard.at(-1)).toMatchObject({ action: 'raise' });
+    expect(raised).toEqual([expect.objectContaining({ kind: 'cuda', askedBytes: GiB })]);
+    expect(coordinator.peakBytes).toBe(8 * GiB);
+  });
+
+  it('gives back the cache first where it is large enough', () => {
+    const { join } = talk();
+    const { heard, say } = join();
+    say({
+      type: 'figures',
+      at: 1,
+      allocatedBytes: 3 * GiB,
+      reservedBytes: 6 * GiB,
+      phase: 'forward',
+    });
+    say(oom);
+    say({ ...oom, id: 'a-2' });
+    expect(heard.map((message) => 'rung' in message && message.rung)).toEqual([
+      'give-back-cache',
+      'smaller-microbatch',
+    ]);
+  });
+
+  it('may declare more later, and is not forgotten for it', () => {
+    const { join, coordinator } = talk();
+    const { heard, say } = join(0, 1, []);
+    say({ type: 'step', number: 1, microbatch: 4, batch: 8, peakBytes: GiB });
+    say({ type: 'hello', rank: 0, world: 1, hooks: ['microbatch'] });
+    say(oom);
+    expect(heard.at(-1)).toMatchObject({ action: 'retry' });
+    expect(coordinator.peakBytes).toBe(8 * GiB);
+  });
+});
+
+describe('several ranks', () => {
+  it('all hear the same decision, and a verdict when all have spoken', () => {
+    const { join } = talk();
+    const ranks = [0, 1, 2].map((rank) => join(rank, 3));
+    ranks.forEach(({ say }, rank) => say({ type: 'barrier', round: 1, rank, ok: true }));
+    for (const { heard } of ranks)
+      expect(heard).toEqual([expect.objectContaining({ type: 'verdict', round: 1, ok: true })]);
+    ranks[1]?.say({ ...oom, rank: 1, round: 2 });
+    for (const { heard } of ranks) {
+      expect(heard.at(-1)).toMatchObject({
+        type: 'decide',
+        round: 2,
+        action: 'retry',
+        microbatch: 16,
+      });
+    }
+    expect(
+      ranks.map(
+        ({ heard }) => 'id' in (heard.at(-1) ?? {}) && Reflect.get(heard.at(-1) ?? {}, 'id'),
+      ),
+    ).toEqual([null, 'a-1', null]);
+    ranks.forEach(({ say }, rank) => say({ type: 'barrier', round: 2, rank, ok: rank !== 1 }));
+    for (const { heard } of ranks) {
+      expect(heard.at(-1)).toEqual({ type: 'verdict', round: 2, ok: false, microbatch: 16 });
+    }
+  });
+
+  it('two that fail in one round are answered alike', () => {
+    const { join, climbed } = talk();
+    const [one, other] = [join(0, 2), join(1, 2)];
+    one.say({ ...oom, round: 5 });
+    other.say({ ...oom, id: 'b-1', rank: 1, round: 5, microbatch: 32 });
+    const decisions = [...one.heard, ...other.heard].filter(({ type }) => type === 'decide');
+    expect(new Set(decisions.map((message) => Reflect.get(message, 'microbatch')))).toEqual(
+      new Set([16]),
+    );
+    expect(climbed).toHaveLength(1);
+  });
+
+  it('do not wait for one that hangs: two seconds after the first failure it is decided', async () => {
+    const { join, clock } = talk();
+    const [one, other] = [join(0, 2), join(1, 2)];
+    one.say({ type: 'barrier', round: 7, rank: 0, ok: false });
+    await clock.advance(1.9);
+    expect(one.heard).toEqual([]);
+    await clock.advance(0.2);
+    expect(one.heard.at(-1)).toMatchObject({ type: 'verdict', round: 7, ok: false });
+    expect(other.heard.at(-1)).toMatchObject({ type: 'verdict', round: 7, ok: false });
+    other.say({ type: 'barrier', round: 7, rank: 1, ok: true });
+    expect(other.heard.filter(({ type }) => type === 'verdict')).toHaveLength(2);
+    expect(other.heard.at(-1)).toMatchObject({ ok: false });
+  });
+
+  it('leave in peace', () => {
+    const { join, coordinator } = talk();
+    const { say, peer } = join(0, 2);
+    say({ type: 'bye' });
+    coordinator.leave(peer);
+    expect(() => say({ type: 'step', number: 1, microbatch: 1, batch: 1 })).not.toThrow();
+  });
+});

@@ -1,0 +1,89 @@
+import type { Known, Provenance } from '../units/known.js';
+
+/** What a program can be told; the keys are the placeholders of its command. */
+export interface RunSettings {
+  readonly batch_size: Known<number>;
+  /** Microbatches that make up one batch. */
+  readonly accumulation: number;
+  readonly checkpointing: boolean;
+  readonly precision: string;
+  readonly offload: boolean;
+  /** `gpu:0`, or `host`. */
+  readonly device: string;
+}
+
+/** One recovery step, in the order in which the ladder is climbed. */
+export const rungs = [
+  'give-back-cache',
+  'smaller-microbatch',
+  'checkpointing',
+  'lower-precision',
+  'cpu-offload',
+  'restart-from-checkpoint',
+  'host',
+] as const;
+export type Rung = (typeof rungs)[number];
+
+/** A rung that was climbed, and why, in words for people. */
+export interface ClimbedRung {
+  readonly rung: Rung | 'grow-back';
+  readonly why: string;
+  /** Counted from the start of the attempt. */
+  readonly atSeconds: number;
+}
+
+/** What is known of memory that ran out. Bytes that nobody told are `unknown`. */
+export interface OutOfMemory {
+  /** Who ran out: `cuda`, `cublas`, `pytorch-cpu`, `node`, `cgroup-killer`, ... */
+  readonly kind: string;
+  readonly askedBytes: Known<number>;
+  readonly freeBytes: Known<number>;
+  readonly totalBytes: Known<number>;
+  readonly message: string;
+}
+
+/** How a peak was measured; where nothing could, `unknown`. */
+export type PeakSource = 'sdk' | 'nvml' | 'cgroup' | 'process' | 'unknown';
+
+/** One try of a command. */
+export interface Attempt {
+  readonly number: number;
+  readonly settings: RunSettings;
+  readonly command: readonly string[];
+  readonly startedAt: string;
+  readonly endedAt: string;
+  /** 128 and its number where a signal ended it; `unknown` where nobody could see the end. */
+  readonly exitCode: Known<number>;
+  readonly outOfMemory: OutOfMemory | null;
+  readonly rungs: readonly ClimbedRung[];
+  readonly peakBytes: Known<number>;
+  readonly source: Provenance;
+  readonly peakFrom: PeakSource;
+  readonly limit: HeldLimit;
+}
+
+/** Which limit really held the program, and why not a better one. */
+export interface HeldLimit {
+  readonly bytes: Known<number> | 'none';
+  readonly by: 'cgroup-v1' | 'cgroup-v2' | 'address-space' | 'sdk' | 'none';
+  readonly why: string;
+}
+
+export const outcomes = ['succeeded', 'failed', 'interrupted'] as const;
+export type Outcome = (typeof outcomes)[number];
+
+/** The report of `plimsoll run`; `schema` rises when a field changes its meaning. */
+export interface RunReport {
+  readonly schema: 1;
+  readonly tool: { readonly name: 'plimsoll'; readonly version: string };
+  readonly id: string;
+  /** As it was given, placeholders and all. */
+  readonly command: readonly string[];
+  readonly outcome: Outcome;
+  readonly exitCode: Known<number>;
+  readonly startedAt: string;
+  readonly endedAt: string;
+  readonly attempts: readonly Attempt[];
+  /** What a reader should know besides: a limit that could not be set, a supervisor that died. */
+  readonly notes: readonly string[];
+}

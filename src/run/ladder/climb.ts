@@ -1,0 +1,143 @@
+import { isKnown, type Known } from '../../units/known.js';
+import type { Attempt, ClimbedRung, OutOfMemory, Rung, RunSettings } from '../contract.js';
+import type { Placeholder } from '../placeholders.js';
+import type { Observation } from './fit.js';
+import { smallerMicrobatch } from './smaller-microbatch.js';
+import { splitBatch } from './split-batch.js';
+
+/** What the ladder knows when an attempt ran out of memory. */
+export interface Fall {
+  readonly settings: RunSettings;
+  readonly outOfMemory: OutOfMemory;
+  readonly peakBytes: Known<number>;
+  readonly limitBytes: Known<number>;
+  readonly baseBytes: Known<number>;
+  readonly earlier: readonly Attempt[];
+  /** What the program can be told when it is started anew. */
+  readonly declared: ReadonlySet<Placeholder>;
+  /** The batch that the person asked for, before anything was changed. */
+  readonly batch: Known<number>;
+  /** Whether the program saved its state since it started. */
+  readonly savedProgress: boolean;
+}
+
+export interface NextAttempt {
+  readonly rung: Rung;
+  readonly why: string;
+  readonly settings: RunSettings;
+}
+
+type Step = (fall: Fall) => Omit<NextAttempt, 'rung'> | undefined;
+
+/** In the order in which they are tried; each answers whether it can be climbed from here. */
+const steps: readonly (readonly [Rung, Step])[] = [
+  ['smaller-microbatch', stepSmaller],
+  ['checkpointing', stepCheckpointing],
+  ['lower-precision', stepPrecision],
+  ['cpu-offload', stepOffload],
+  ['restart-from-checkpoint', stepRestart],
+  ['host', stepHost],
+];
+
+/**
+ * The next attempt after one that ran out of memory, by the first rung that the program declared
+ * and that has not been used up; undefined where there is none left.
+ *
+ * @example
+ * climb(fall)?.settings.batch_size; // 8, with accumulation 4
+ */
+export function climb(fall: Fall): NextAttempt | undefined {
+  for (const [rung, step] of steps) {
+    const next = step(fall);
+    if (next !== undefined) return { rung, ...next };
+  }
+  return undefined;
+}
+
+function stepSmaller(fall: Fall): Omit<NextAttempt, 'rung'> | undefined {
+  const { settings, batch } = fall;
+  if (!isKnown(batch) || !isKnown(settings.batch_size)) return undefined;
+  const smaller = smallerMicrobatch({
+    microbatch: settings.batch_size,
+    peakBytes: fall.peakBytes,
+    askedBytes: fall.outOfMemory.askedBytes,
+    limitBytes: fall.limitBytes,
+    baseBytes: fall.baseBytes,
+    earlier: comparable(fall),
+  });
+  if (smaller === undefined) return undefined;
+  const { microbatch, accumulation, effective } = splitBatch(batch, smaller.most);
+  const same =
+    effective === batch
+      ? `the effective batch stays ${batch}`
+      : `the effective batch becomes ${effective}, because ${batch} has no divisor near`;
+  const warning = fall.declared.has('accumulation')
+    ? ''
+    : '; the command has no {accumulation}, so this holds only if the program reads PLIMSOLL_ACCUMULATION';
+  return {
+    why: `${smaller.why}; now ${microbatch} x ${accumulation}: ${same}${warning}.`,
+    settings: { ...settings, batch_size: microbatch, accumulation },
+  };
+}
+
+function stepCheckpointing({ settings, declared }: Fall) {
+  if (!declared.has('checkpointing') || settings.checkpointing) return undefined;
+  return {
+    why: 'The batch cannot be smaller; activations are computed anew instead of kept.',
+    settings: { ...settings, checkpointing: true },
+  };
+}
+
+function stepPrecision({ settings, declared }: Fall) {
+  if (!declared.has('precision') || settings.precision !== 'fp32') return undefined;
+  return {
+    why: 'Activations in half the bytes: fp32 becomes bf16.',
+    settings: { ...settings, precision: 'bf16' },
+  };
+}
+
+function stepOffload({ settings, declared }: Fall) {
+  if (!declared.has('offload') || settings.offload) return undefined;
+  return {
+    why: 'What is not needed at the moment is kept on the host.',
+    settings: { ...settings, offload: true },
+  };
+}
+
+/** Only after progress: without it the same end would come the same way. */
+function stepRestart({ settings, declared, savedProgress, earlier }: Fall) {
+  const again = earlier.at(-1)?.rungs.some(({ rung }) => rung === 'restart-from-checkpoint');
+  if (!declared.has('attempt') || !savedProgress || again) return undefined;
+  return {
+    why: 'It had run for a while before memory ran out: a fresh process goes on from its last checkpoint.',
+    settings,
+  };
+}
+
+function stepHost({ settings, declared }: Fall) {
+  if (!declared.has('device') || settings.device === 'host') return undefined;
+  return {
+    why: `${settings.device} has too little memory for it: it runs on the host, slower.`,
+    settings: { ...settings, device: 'host' },
+  };
+}
+
+/** Sizes measured earlier tell of this one only where all else was the same. */
+function comparable({ earlier, settings }: Fall): readonly Observation[] {
+  return earlier.flatMap((attempt) => {
+    const { batch_size: batch, checkpointing, precision, offload, device } = attempt.settings;
+    const alike =
+      checkpointing === settings.checkpointing &&
+      precision === settings.precision &&
+      offload === settings.offload &&
+      device === settings.device;
+    if (!alike || !isKnown(batch) || !isKnown(attempt.peakBytes)) return [];
+    const isAtLeast = attempt.outOfMemory !== null;
+    return [{ batch, peakBytes: attempt.peakBytes, isAtLeast }];
+  });
+}
+
+/** As it stands in the report. */
+export function climbed({ rung, why }: NextAttempt, atSeconds: number): ClimbedRung {
+  return { rung, why, atSeconds: Math.round(atSeconds * 1000) / 1000 };
+}

@@ -1,0 +1,302 @@
+import * as fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { GiB, MiB } from '../../units/bytes.js';
+import type { Attempt, OutOfMemory, RunSettings } from '../contract.js';
+import { type Placeholder, placeholders } from '../placeholders.js';
+import { climb, type Fall } from './climb.js';
+import { fitMemory, fittingBatch } from './fit.js';
+import { type GrowthState, growBack } from './grow.js';
+import { decideStep, hooks, type StepFailure } from './in-process.js';
+import { smallerMicrobatch } from './smaller-microbatch.js';
+import { splitBatch } from './split-batch.js';
+
+const settings: RunSettings = {
+  batch_size: 32,
+  accumulation: 1,
+  checkpointing: false,
+  precision: 'fp32',
+  offload: false,
+  device: 'gpu:0',
+};
+const outOfMemory: OutOfMemory = {
+  kind: 'cuda',
+  askedBytes: 'unknown',
+  freeBytes: 'unknown',
+  totalBytes: 'unknown',
+  message: '',
+};
+const fall: Fall = {
+  settings,
+  outOfMemory,
+  peakBytes: 8 * GiB,
+  limitBytes: 8 * GiB,
+  baseBytes: 'unknown',
+  earlier: [],
+  declared: new Set<Placeholder>(placeholders),
+  batch: 32,
+  savedProgress: false,
+};
+
+function attempt(batch: number, peakBytes: number, failed: boolean): Attempt {
+  return {
+    number: 1,
+    settings: { ...settings, batch_size: batch },
+    command: [],
+    startedAt: '',
+    endedAt: '',
+    exitCode: failed ? 1 : 0,
+    outOfMemory: failed ? outOfMemory : null,
+    rungs: [],
+    peakBytes,
+    source: 'measured',
+    peakFrom: 'sdk',
+    limit: { bytes: 'none', by: 'none', why: '' },
+  };
+}
+
+describe('fitMemory', () => {
+  it('finds base and slope again, whatever they are', () => {
+    const sizes = fc.uniqueArray(fc.integer({ min: 1, max: 512 }), { minLength: 2, maxLength: 6 });
+    fc.assert(
+      fc.property(
+        fc.nat(20_000),
+        fc.integer({ min: 1, max: 900 }),
+        sizes,
+        (base, slope, batches) => {
+          const line = fitMemory(
+            batches.map((batch) => ({
+              batch,
+              peakBytes: (base + slope * batch) * MiB,
+              isAtLeast: false,
+            })),
+          );
+          expect(line?.perSampleBytes).toBeCloseTo(slope * MiB, -2);
+          expect(line?.baseBytes).toBeCloseTo(base * MiB, -3);
+        },
+      ),
+    );
+  });
+
+  it('does not let a failure, whose true need is higher, pull the line down', () => {
+    const line = fitMemory([
+      { batch: 4, peakBytes: 500, isAtLeast: false },
+      { batch: 8, peakBytes: 900, isAtLeast: false },
+      { batch: 100, peakBytes: 1000, isAtLeast: true },
+    ]);
+    expect(line).toEqual({ baseBytes: 100, perSampleBytes: 100, from: 'two sizes' });
+    expect(line && fittingBatch(line, 1000)).toBe(9);
+  });
+});
+
+describe('splitBatch', () => {
+  it('never loses a sample, and adds none where a divisor lies near', () => {
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 1, max: 5000 }),
+        fc.integer({ min: 1, max: 5000 }),
+        (batch, most) => {
+          const { microbatch, accumulation, effective } = splitBatch(batch, most);
+          expect(microbatch).toBeLessThanOrEqual(Math.max(1, Math.min(batch, most)));
+          expect(microbatch * accumulation).toBe(effective);
+          expect(effective).toBeGreaterThanOrEqual(batch);
+          expect(effective - batch).toBeLessThan(accumulation);
+        },
+      ),
+    );
+    expect(splitBatch(32, 14)).toEqual({ microbatch: 8, accumulation: 4, effective: 32 });
+    expect(splitBatch(127, 60)).toEqual({ microbatch: 43, accumulation: 3, effective: 129 });
+  });
+});
+
+describe('smallerMicrobatch', () => {
+  const failed = {
+    microbatch: 32,
+    peakBytes: 'unknown',
+    askedBytes: 'unknown',
+    limitBytes: GiB,
+    baseBytes: 'unknown',
+    earlier: [],
+  } as const;
+
+  it('goes by the line where sizes were measured, not by halves', () => {
+    const earlier = [
+      { batch: 4, peakBytes: 300 * MiB, isAtLeast: false },
+      { batch: 8, peakBytes: 400 * MiB, isAtLeast: false },
+    ];
+    // 200 MiB and 25 MiB a sample, of 921.6 MiB: 28.
+    expect(smallerMicrobatch({ ...failed, earlier })?.most).toBe(28);
+  });
+
+  it('goes back to what went well where the line was wrong', () => {
+    const earlier = [
+      { batch: 4, peakBytes: 100 * MiB, isAtLeast: false },
+      { batch: 12, peakBytes: 110 * MiB, isAtLeast: false },
+    ];
+    expect(smallerMicrobatch({ ...failed, earlier })).toEqual({
+      most: 12,
+      why: '32 did not fit, and 12 did before',
+    });
+  });
+
+  it('goes down in one step when the request was far beyond the limit', () => {
+    expect(smallerMicrobatch({ ...failed, askedBytes: 7 * GiB })?.most).toBe(3);
+    expect(smallerMicrobatch(failed)?.most).toBe(16);
+  });
+
+  it('takes what is held anyway out of the account', () => {
+    const big = { ...failed, askedBytes: 3 * GiB, peakBytes: GiB };
+    const without = smallerMicrobatch(big)?.most ?? 0;
+    const half = smallerMicrobatch({ ...big, baseBytes: 512 * MiB })?.most ?? 0;
+    expect(without).toBe(7);
+    expect(half).toBe(3);
+  });
+
+  it('always goes down, never below 1, and stops at 1', () => {
+    const known = fc.oneof(fc.constant('unknown' as const), fc.nat(200 * GiB));
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 2, max: 4096 }),
+        known,
+        known,
+        known,
+        known,
+        (microbatch, peakBytes, askedBytes, limitBytes, baseBytes) => {
+          const most =
+            smallerMicrobatch({
+              microbatch,
+              peakBytes,
+              askedBytes,
+              limitBytes,
+              baseBytes,
+              earlier: [],
+            })?.most ?? 0;
+          expect(most).toBeGreaterThanOrEqual(1);
+          expect(most).toBeLessThan(microbatch);
+        },
+      ),
+    );
+    expect(smallerMicrobatch({ ...failed, microbatch: 1 })).toBeUndefined();
+  });
+});
+
+describe('climb', () => {
+  it('takes a smaller microbatch first and keeps the effective batch', () => {
+    expect(climb(fall)).toMatchObject({
+      rung: 'smaller-microbatch',
+      settings: { batch_size: 16, accumulation: 2 },
+      why: expect.stringContaining('the effective batch stays 32'),
+    });
+  });
+
+  it('says so when the effective batch cannot be kept to the sample', () => {
+    const odd = { ...fall, batch: 127, settings: { ...settings, batch_size: 127 } };
+    expect(climb(odd)?.why).toContain('becomes 129, because 127 has no divisor near');
+  });
+
+  it('warns where the program cannot be told to accumulate', () => {
+    const mute = { ...fall, declared: new Set<Placeholder>(['batch_size']) };
+    expect(climb(mute)?.why).toContain('no {accumulation}');
+  });
+
+  it('climbs rung after rung, each once, and then ends', () => {
+    const taken: string[] = [];
+    const from = (now: Fall): void => {
+      const next = climb(now);
+      if (next === undefined || taken.length > 50) return;
+      taken.push(`${next.rung} ${next.settings.batch_size}`);
+      const rungs = [{ rung: next.rung, why: '', atSeconds: 0 }];
+      const earlier = [{ ...attempt(1, 8 * GiB, true), rungs }];
+      from({ ...fall, settings: next.settings, savedProgress: true, earlier });
+    };
+    from(fall);
+    expect(taken).toEqual([
+      'smaller-microbatch 16',
+      'smaller-microbatch 8',
+      'smaller-microbatch 4',
+      'smaller-microbatch 2',
+      'smaller-microbatch 1',
+      'checkpointing 1',
+      'lower-precision 1',
+      'cpu-offload 1',
+      'restart-from-checkpoint 1',
+      'host 1',
+      'restart-from-checkpoint 1',
+    ]);
+  });
+
+  it('climbs nothing that the program did not declare', () => {
+    const none = { ...fall, declared: new Set<Placeholder>(), batch: 'unknown' } as const;
+    expect(climb(none)).toBeUndefined();
+  });
+
+  it('uses sizes of earlier attempts only where all else was the same', () => {
+    const earlier = [attempt(4, 2 * GiB, false), attempt(8, 3 * GiB, false)];
+    expect(climb({ ...fall, earlier })?.settings.batch_size).toBe(16);
+    const other = { ...settings, checkpointing: true };
+    expect(climb({ ...fall, settings: other, earlier })?.settings.batch_size).toBe(16);
+    expect(climb({ ...fall, earlier })?.why).toContain('1.0 GiB and 0.3 GiB a sample');
+    expect(climb({ ...fall, settings: other, earlier })?.why).toContain('needed more than');
+  });
+});
+
+describe('decideStep', () => {
+  const failure: StepFailure = {
+    microbatch: 8,
+    askedBytes: GiB,
+    peakBytes: 7 * GiB,
+    limitBytes: 8 * GiB,
+    baseBytes: 'unknown',
+    cachedBytes: 0,
+    hooks: new Set(hooks),
+    climbed: new Set(),
+    gaveBackCache: false,
+    observations: [],
+  };
+
+  it('gives back the cache first where that is enough, once', () => {
+    const cached = { ...failure, cachedBytes: 2 * GiB };
+    expect(decideStep(cached)).toMatchObject({ rung: 'give-back-cache', microbatch: 8 });
+    expect(decideStep({ ...cached, gaveBackCache: true })).toMatchObject({
+      rung: 'smaller-microbatch',
+      microbatch: 4,
+    });
+  });
+
+  it('climbs the hooks at one sample, and raises when they are used up', () => {
+    const one = { ...failure, microbatch: 1 };
+    expect(decideStep(one).rung).toBe('checkpointing');
+    expect(decideStep({ ...one, climbed: new Set(['checkpointing'] as const) }).rung).toBe(
+      'lower-precision',
+    );
+    expect(decideStep({ ...one, hooks: new Set(['microbatch'] as const) }).action).toBe('raise');
+  });
+});
+
+describe('growBack', () => {
+  const state: GrowthState = {
+    microbatch: 8,
+    batch: 64,
+    cleanSteps: 20,
+    failedGrowths: 0,
+    smallestFailed: 'unknown',
+    limitBytes: 10 * GiB,
+    baseBytes: GiB,
+    observations: [{ batch: 8, peakBytes: 3 * GiB, isAtLeast: false }],
+  };
+
+  it('grows to what fits under the load line, twice at most', () => {
+    expect(growBack(state)?.microbatch).toBe(16);
+    const close = [{ batch: 8, peakBytes: 7 * GiB, isAtLeast: false }];
+    expect(growBack({ ...state, observations: close })?.microbatch).toBe(10);
+  });
+
+  it('waits for clean steps, longer after each failure, and avoids what failed', () => {
+    expect(growBack({ ...state, cleanSteps: 19 })).toBeUndefined();
+    expect(growBack({ ...state, failedGrowths: 1 })).toBeUndefined();
+    expect(growBack({ ...state, failedGrowths: 1, cleanSteps: 40 })?.microbatch).toBe(16);
+    expect(growBack({ ...state, smallestFailed: 12 })?.microbatch).toBe(11);
+    expect(growBack({ ...state, smallestFailed: 9 })).toBeUndefined();
+    expect(growBack({ ...state, microbatch: 64 })).toBeUndefined();
+    expect(growBack({ ...state, limitBytes: 'unknown' })).toBeUndefined();
+  });
+});

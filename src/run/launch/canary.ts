@@ -1,0 +1,70 @@
+import { spawn } from 'node:child_process';
+import { readProcess } from '../processes/process-table.js';
+
+/**
+ * Tells whether a signal came to us alone (then it is forwarded), or to our whole group, as Ctrl-C
+ * does (then the job has it already, and must not get it twice). The canary is a process in our
+ * group that any signal ends.
+ */
+export interface Canary {
+  /** Whether the canary, too, got this signal just now. */
+  heard(signal: NodeJS.Signals): Promise<boolean>;
+  /** Whether it was stopped just now, as Ctrl-Z does to a whole group. */
+  isStopped(): Promise<boolean>;
+  release(): void;
+}
+
+/** A signal to a group reaches all of it at once; the news of it takes a busy machine longer. */
+const newsMs = 400;
+const lookMs = 10;
+
+export function startCanary(): Canary {
+  let released = false;
+  let child = start();
+  let died: { signal: NodeJS.Signals | null; atMs: number } | undefined;
+  const waiting = new Set<() => void>();
+
+  function start() {
+    // It reads what never comes, and ends when we do, however we end.
+    const canary = spawn('cat', [], { stdio: ['pipe', 'ignore', 'ignore'] });
+    canary.stdin.on('error', () => {});
+    canary.once('error', () => {});
+    canary.once('exit', (_, signal) => {
+      died = { signal, atMs: performance.now() };
+      for (const wake of waiting) wake();
+      if (!released) child = start();
+    });
+    return canary;
+  }
+  return {
+    async heard(signal) {
+      const fromMs = performance.now() - newsMs;
+      const deadline = performance.now() + newsMs;
+      while (performance.now() < deadline) {
+        if (died !== undefined && died.signal === signal && died.atMs >= fromMs) return true;
+        await new Promise<void>((resolve) => {
+          const wake = () => {
+            clearTimeout(timer);
+            waiting.delete(wake);
+            resolve();
+          };
+          const timer = setTimeout(wake, Math.max(1, deadline - performance.now()));
+          waiting.add(wake);
+        });
+      }
+      return died !== undefined && died.signal === signal && died.atMs >= fromMs;
+    },
+    async isStopped() {
+      const deadline = performance.now() + newsMs;
+      while (performance.now() < deadline) {
+        if (child.pid !== undefined && readProcess('/proc', child.pid)?.state === 'T') return true;
+        await new Promise((resolve) => setTimeout(resolve, lookMs));
+      }
+      return false;
+    },
+    release() {
+      released = true;
+      child.stdin.end();
+    },
+  };
+}

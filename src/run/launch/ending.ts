@@ -1,0 +1,48 @@
+import type { Clock } from '../../time/clock.js';
+import type { Known } from '../../units/known.js';
+import { readProcess } from '../processes/process-table.js';
+import { readNumberFile } from '../store/number-file.js';
+import type { LaunchFiles } from './launch.js';
+
+export interface EndingOptions {
+  readonly files: LaunchFiles;
+  readonly procRoot: string;
+  readonly clock: Clock;
+  /** Whether the process of that pid is still the one of this run. */
+  readonly isOurs: (pid: number) => boolean;
+  /** Takes the exit code of an orphan that became our child. */
+  readonly reap: (pid: number) => number | undefined;
+}
+
+const lookSeconds = 0.1;
+/** The keeper writes its file right after the job's end; a machine that swaps may take a while. */
+const lastWordSeconds = 1;
+
+/** Whether the keeper, or the job, of an attempt is there. */
+function isThere(pid: number | undefined, options: EndingOptions): boolean {
+  if (pid === undefined) return false;
+  const found = readProcess(options.procRoot, pid);
+  return found !== undefined && found.state !== 'Z' && options.isOurs(pid);
+}
+
+/**
+ * How an attempt ended that nobody waits for: what its keeper wrote down; or, where the keeper was
+ * killed, what the kernel tells its new parent. `unknown` where both are gone without a word.
+ */
+export async function findEnding(options: EndingOptions): Promise<Known<number>> {
+  const { files, clock, reap } = options;
+  for (;;) {
+    const code = readNumberFile(files.exitCode);
+    if (code !== undefined) return code;
+    const job = readNumberFile(files.jobPid);
+    const orphan = job === undefined ? undefined : reap(job);
+    if (orphan !== undefined) return orphan;
+    const keeper = readNumberFile(files.keeperPid);
+    if (!isThere(keeper, options) && !isThere(job, options)) break;
+    await clock.waitUntil(clock.seconds() + lookSeconds);
+  }
+  await clock.waitUntil(clock.seconds() + lastWordSeconds);
+  const job = readNumberFile(files.jobPid);
+  const orphan = job === undefined ? undefined : reap(job);
+  return readNumberFile(files.exitCode) ?? orphan ?? 'unknown';
+}

@@ -1,0 +1,45 @@
+/**
+ * The two small shells that stay with a job, so that it outlives us. They cost under a megabyte
+ * each and do nothing while we are there.
+ */
+
+/**
+ * The keeper waits for the job and writes down its exit code: a parent can, and nobody else. It
+ * takes signals only to forget them, for those that reach the whole group are the job's to answer.
+ * A shell says "Killed" of a child that was; nobody asked it, so its own stderr goes nowhere.
+ * $1 file for the exit code, $2 file for its own pid, then the words of the starter.
+ */
+export const keeperScript = `trap : INT QUIT TERM HUP USR1 USR2
+code=$1; own=$2; shift 2
+printf '%s\\n' "$$" > "$own"
+exec 9>&2 2>/dev/null
+( exec 2>&9 9>&-; exec sh -c "$@" )
+ended=$?
+printf '%s\\n' "$ended" > "$code.new" && mv "$code.new" "$code"
+exit "$ended"`;
+
+/**
+ * The starter goes into the limit, tells the pid that the job will have, and becomes the job.
+ * $1 file for the pid, $2 cgroup.procs or nothing, $3 KiB of address space or nothing, then the
+ * command. Descriptor 3 hears the pid, too.
+ */
+export const starterScript = `pid=$1; group=$2; space=$3; shift 3
+[ -z "$group" ] || printf '%s\\n' "$$" > "$group" || exit 126
+[ -z "$space" ] || ulimit -v "$space" || exit 126
+printf '%s\\n' "$$" > "$pid"
+printf '%s\\n' "$$" >&3
+exec 3>&-
+exec "$@"`;
+
+/**
+ * The drainer holds the reading end of the job's output. While we live it waits for a line from us;
+ * when there is none and the line is cut, we were killed: then it takes over, so that the job finds
+ * an open pipe and never a full one.
+ * $1 the file that keeps what is printed from then on. Descriptor 3 is the line, 4 the output, 5 where
+ * it goes.
+ */
+export const drainerScript = `trap "" INT QUIT TERM HUP USR1 USR2 TSTP PIPE
+read -r line <&3
+[ -z "$line" ] || exit 0
+exec 3<&-
+exec tee -a "$1" <&4 >&5`;

@@ -1,0 +1,166 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { closeSync, constants, openSync, writeSync } from 'node:fs';
+import { constants as os } from 'node:os';
+import type { Known } from '../../units/known.js';
+import { startDrainer } from './drainer.js';
+import { keeperScript, starterScript } from './keeper-scripts.js';
+import type { Libc } from './libc.js';
+import type { OutputPlan } from './outputs.js';
+import { pump } from './pump.js';
+
+export interface LaunchFiles {
+  readonly exitCode: string;
+  readonly keeperPid: string;
+  readonly jobPid: string;
+  /** How many the kernel killed, when its cgroup had to be removed before anybody asked. */
+  readonly kills: string;
+  /** What the job prints after our own death, by output. */
+  readonly lateOutput: (name: OutputPlan['name']) => string;
+}
+
+export interface LaunchOptions {
+  readonly command: readonly string[];
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  readonly folder: string;
+  readonly files: LaunchFiles;
+  /** Where a process must write its pid to be limited. */
+  readonly cgroupProcs: string | undefined;
+  readonly addressSpaceBytes: number | undefined;
+  readonly outputs: readonly OutputPlan[];
+  /** Undefined where it could not be loaded: then the job gets our own outputs as they are. */
+  readonly libc: Libc | undefined;
+  readonly onOutput: (bytes: Uint8Array) => void;
+}
+
+/** A job that runs. */
+export interface RunningJob {
+  /** Undefined when it could not even be started. */
+  readonly pid: Promise<number | undefined>;
+  readonly keeperPid: number | undefined;
+  /** How it ended: 128 and the number for a signal; `unknown` when nobody could see. */
+  readonly ended: Promise<Known<number>>;
+  /** After all of its output got out; call it when the job and what it left are gone. */
+  drained(timeoutMs: number): Promise<void>;
+  /** The size of our terminal changed. */
+  resize(): void;
+}
+
+/** Starts a command in our own process group, with its output passing through us. */
+export function launch(options: LaunchOptions): RunningJob {
+  const { files, cgroupProcs, addressSpaceBytes } = options;
+  const ways = options.libc === undefined ? [] : openWays(options.libc, options);
+  const fdFor = (name: 'stdout' | 'stderr'): number | 'inherit' =>
+    ways.find((way) => way.plan.name === name || way.plan.name === 'both')?.writeFd ?? 'inherit';
+  const space = addressSpaceBytes === undefined ? '' : String(Math.floor(addressSpaceBytes / 1024));
+  const keeper = spawn(
+    'sh',
+    [
+      '-c',
+      keeperScript,
+      'plimsoll-keeper',
+      files.exitCode,
+      files.keeperPid,
+      starterScript,
+      'plimsoll-job',
+      files.jobPid,
+      cgroupProcs ?? '',
+      space,
+      ...options.command,
+    ],
+    {
+      cwd: options.folder,
+      env: options.environment,
+      stdio: ['inherit', fdFor('stdout'), fdFor('stderr'), 'pipe'],
+    },
+  );
+  for (const { writeFd } of ways) closeSync(writeFd);
+  const pumps = ways.map((way) => way.run(options));
+  return {
+    keeperPid: keeper.pid,
+    pid: firstLine(keeper.stdio[3]),
+    ended: new Promise((resolve, reject) => {
+      keeper.once('error', reject);
+      keeper.once('exit', (code, signal) => {
+        resolve(code ?? (signal === null ? 'unknown' : 128 + os.signals[signal]));
+      });
+    }),
+    async drained(timeoutMs) {
+      const timer = setTimeout(() => ways.forEach((way) => way.wake()), timeoutMs);
+      await Promise.all(pumps);
+      clearTimeout(timer);
+    },
+    resize() {
+      for (const way of ways) way.resize();
+    },
+  };
+}
+
+interface Way {
+  readonly plan: OutputPlan;
+  readonly writeFd: number;
+  run(options: LaunchOptions): Promise<void>;
+  /** Ends a read that waits for an output which something we cannot reach holds open. */
+  wake(): void;
+  resize(): void;
+}
+
+function openWays(libc: Libc, options: LaunchOptions): readonly Way[] {
+  return options.outputs.map((plan) => {
+    const ends = plan.as === 'terminal' ? libc.terminal() : libc.pipe();
+    let isOpen = true;
+    const resize = () => {
+      const size = plan.as === 'terminal' && isOpen ? plan.to.size() : undefined;
+      if (size !== undefined) libc.setWindow(ends.readFd, size);
+    };
+    resize();
+    return {
+      plan,
+      writeFd: ends.writeFd,
+      resize,
+      async run({ files, onOutput }) {
+        const drainer = startDrainer({
+          readFd: ends.readFd,
+          outFd: plan.to.fd,
+          logPath: files.lateOutput(plan.name),
+        });
+        try {
+          await pump(ends.readFd, async (bytes) => {
+            if (!isOpen) throw new Error('woken');
+            onOutput(bytes);
+            await plan.to.write(bytes);
+          });
+        } catch {
+          // Our reader left (`| head`). With both reading ends closed the job learns it the same way.
+        } finally {
+          isOpen = false;
+          drainer.release();
+        }
+      },
+      wake() {
+        if (!isOpen) return;
+        try {
+          const { O_WRONLY, O_NONBLOCK, O_NOCTTY } = constants;
+          const fd = openSync(ends.path, O_WRONLY | O_NONBLOCK | O_NOCTTY);
+          isOpen = false;
+          writeSync(fd, '\0');
+          closeSync(fd);
+        } catch {
+          // It ended in this very moment; or this system cannot, and its last holder will end it.
+        }
+      },
+    };
+  });
+}
+
+/** The pid that the starter tells; undefined when it ended before. */
+function firstLine(stream: ChildProcess['stdio'][3]): Promise<number | undefined> {
+  return new Promise((resolve) => {
+    let text = '';
+    stream?.on('data', (chunk) => {
+      text += String(chunk);
+      if (text.includes('\n')) resolve(Number.parseInt(text, 10));
+    });
+    stream?.on('close', () => resolve(undefined));
+    stream?.on('error', () => resolve(undefined));
+  });
+}

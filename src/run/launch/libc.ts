@@ -1,0 +1,126 @@
+import { constants, openSync } from 'node:fs';
+import type koffiModule from 'koffi';
+
+/** Two ends of a way for bytes, and the path under which the writing one can be opened again. */
+export interface Ends {
+  readonly readFd: number;
+  readonly writeFd: number;
+  readonly path: string;
+}
+
+/** The few calls of the C library that Node has no words for. */
+export interface Libc {
+  /** A pipe as two plain descriptors, so that its reading end can be shared with another process. */
+  pipe(): Ends;
+  /** A terminal of our own: what is written to `writeFd` can be read from `readFd`, unchanged. */
+  terminal(): Ends;
+  /** Tells programs on the terminal how large it is. */
+  setWindow(fd: number, size: { readonly columns: number; readonly rows: number }): void;
+  /** Orphans of our children become ours, so that none is lost. Linux only; elsewhere does nothing. */
+  adoptOrphans(): void;
+  /** The exit code of a child that Node did not start, once it has ended; takes it off the list. */
+  reap(pid: number): number | undefined;
+}
+
+/** Enough for every system: Linux has 60 bytes, macOS 72. */
+const termiosBytes = 128;
+const nameBytes = 128;
+
+/** Constants that differ by system. */
+const numbers = {
+  linux: {
+    closeOnExec: 0o2_000_000,
+    noControlling: 0o400,
+    setWindow: 0x5414,
+    library: 'libc.so.6',
+  },
+  darwin: {
+    closeOnExec: 0x100_0000,
+    noControlling: 0x2_0000,
+    setWindow: 0x8008_7467,
+    library: 'libSystem.B.dylib',
+  },
+} as const;
+const readWrite = 2;
+const setChildSubreaper = 36;
+const waitNoHang = 1;
+
+/** Loads them; where that is not possible says why, and the program gets our own terminal as it is. */
+export async function loadLibc(
+  platform: NodeJS.Platform = process.platform,
+): Promise<Libc | { readonly why: string }> {
+  if (platform !== 'linux' && platform !== 'darwin') return { why: `there is none on ${platform}` };
+  try {
+    const koffi = (await import('koffi')).default;
+    return bind(koffi, platform);
+  } catch (error) {
+    return { why: error instanceof Error ? error.message : String(error) };
+  }
+}
+
+function bind(koffi: typeof koffiModule, platform: 'linux' | 'darwin'): Libc {
+  const { closeOnExec, noControlling, setWindow, library } = numbers[platform];
+  const libc = koffi.load(library);
+  const pipe = libc.func('pipe', 'int', ['void *']);
+  const fcntl = libc.func('int fcntl(int, int, ...)');
+  const openpt = libc.func('int posix_openpt(int)');
+  const grantpt = libc.func('int grantpt(int)');
+  const unlockpt = libc.func('int unlockpt(int)');
+  const ptsname = libc.func('ptsname_r', 'int', ['int', 'void *', 'size_t']);
+  const getAttributes = libc.func('tcgetattr', 'int', ['int', 'void *']);
+  const setAttributes = libc.func('tcsetattr', 'int', ['int', 'int', 'void *']);
+  const makeRaw = libc.func('cfmakeraw', 'void', ['void *']);
+  const ioctl = libc.func('int ioctl(int, ulong, ...)');
+  const waitpid = libc.func('waitpid', 'int', ['int', 'void *', 'int']);
+  // F_SETFD with FD_CLOEXEC: only the children that are given it may hold it.
+  const closeInChildren = (fd: number) => must('fcntl', fcntl(fd, 2, 'int', 1));
+  return {
+    pipe() {
+      const ends = Buffer.alloc(8);
+      must('pipe', pipe(ends));
+      const [readFd, writeFd] = [ends.readInt32LE(0), ends.readInt32LE(4)];
+      closeInChildren(readFd);
+      closeInChildren(writeFd);
+      return { readFd, writeFd, path: `/proc/self/fd/${readFd}` };
+    },
+    terminal() {
+      const readFd = must('posix_openpt', openpt(readWrite | noControlling | closeOnExec));
+      closeInChildren(readFd);
+      must('grantpt', grantpt(readFd));
+      must('unlockpt', unlockpt(readFd));
+      const name = Buffer.alloc(nameBytes);
+      if (ptsname(readFd, name, nameBytes) !== 0) throw new Error('ptsname_r failed');
+      const path = name.toString('utf8', 0, name.indexOf(0));
+      const writeFd = openSync(path, constants.O_RDWR | constants.O_NOCTTY);
+      // The real terminal behind us turns line ends; doing it twice would change the output.
+      const attributes = Buffer.alloc(termiosBytes);
+      must('tcgetattr', getAttributes(writeFd, attributes));
+      makeRaw(attributes);
+      must('tcsetattr', setAttributes(writeFd, 0, attributes));
+      return { readFd, writeFd, path };
+    },
+    setWindow(fd, { columns, rows }) {
+      const size = Buffer.alloc(8);
+      size.writeUInt16LE(Math.min(rows, 65_535), 0);
+      size.writeUInt16LE(Math.min(columns, 65_535), 2);
+      ioctl(fd, setWindow, 'void *', size);
+    },
+    adoptOrphans() {
+      if (platform !== 'linux') return;
+      const prctl = libc.func('int prctl(int, ulong, ulong, ulong, ulong)');
+      prctl(setChildSubreaper, 1, 0, 0, 0);
+    },
+    reap(pid) {
+      const status = Buffer.alloc(4);
+      if (waitpid(pid, status, waitNoHang) !== pid) return undefined;
+      const word = status.readInt32LE(0);
+      const signal = word & 0x7f;
+      return signal === 0 ? (word >> 8) & 0xff : 128 + signal;
+    },
+  };
+}
+
+function must(call: string, result: number): number {
+  if (result < 0) throw new Error(`${call} failed`);
+  return result;
+}

@@ -1,0 +1,155 @@
+import { mkdirSync, rmdirSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { findCgroup } from '../../device/host/cgroup-memory.js';
+import { readKernelFile, readKernelNumber } from '../../device/kernel-files.js';
+import type { Known } from '../../units/known.js';
+
+/** The names under which the two versions keep the same things. */
+const names = {
+  1: {
+    limit: 'memory.limit_in_bytes',
+    withSwap: 'memory.memsw.limit_in_bytes',
+    events: 'memory.oom_control',
+    held: ['total_rss', 'total_shmem'],
+  },
+  2: {
+    limit: 'memory.max',
+    withSwap: 'memory.swap.max',
+    events: 'memory.events',
+    held: ['anon', 'shmem'],
+  },
+} as const;
+
+/** All cgroups that we make are named so; the next run sweeps those that were left. */
+const cgroupPrefix = 'plimsoll-run-';
+
+/** A limit of our own in the kernel's books. */
+export interface LimitCgroup {
+  readonly version: 1 | 2;
+  readonly folder: string;
+  /** A process that writes its pid there is limited. */
+  readonly procs: string;
+}
+
+/** How folders are made; the kernel fills a new one with files, a test must do that by itself. */
+type MakeFolder = (path: string) => void;
+
+/**
+ * Makes a cgroup with a limit below ours, or beside it where ours may have none below (version 2
+ * wants a cgroup to hold either processes or other cgroups).
+ */
+export function makeLimitCgroup(options: {
+  readonly procRoot: string;
+  readonly name: string;
+  readonly limitBytes: number;
+  readonly makeFolder?: MakeFolder;
+}): LimitCgroup | { readonly why: string } {
+  const place = findCgroup(options.procRoot);
+  if (place === undefined) return { why: 'no memory cgroup is mounted' };
+  const { version, folders } = place;
+  let why = 'no cgroup can be made';
+  for (const above of folders.slice(0, version === 2 ? 2 : 1)) {
+    const folder = join(above, `${cgroupPrefix}${options.name}`);
+    try {
+      (options.makeFolder ?? mkdirSync)(folder);
+    } catch (error) {
+      why = `no cgroup can be made in ${above} (${codeOf(error)})`;
+      continue;
+    }
+    const problem = setLimit(version, folder, options.limitBytes);
+    if (problem === undefined) return { version, folder, procs: join(folder, 'cgroup.procs') };
+    removeCgroup(folder);
+    why = problem;
+  }
+  return { why };
+}
+
+function setLimit(version: 1 | 2, folder: string, limitBytes: number): string | undefined {
+  const { limit, withSwap } = names[version];
+  if (readKernelFile(join(folder, limit)) === undefined) {
+    return `the memory controller is not on in ${dirname(folder)}`;
+  }
+  try {
+    writeFileSync(join(folder, limit), String(limitBytes));
+  } catch (error) {
+    return `its limit cannot be set (${codeOf(error)})`;
+  }
+  try {
+    // Swap would only make it slow before it fails.
+    writeFileSync(join(folder, withSwap), version === 1 ? String(limitBytes) : '0');
+  } catch {
+    // Kernels without accounting of swap have no such file.
+  }
+  return undefined;
+}
+
+/** What the kernel counted in a cgroup. */
+export interface CgroupReading {
+  /** Without the page cache, which goes before anything is killed. */
+  readonly heldBytes: Known<number>;
+  /** Processes killed for want of memory, since it was made. */
+  readonly kills: Known<number>;
+}
+
+export function readCgroup({ version, folder }: Omit<LimitCgroup, 'procs'>): CgroupReading {
+  const stat = readKernelFile(join(folder, 'memory.stat'));
+  const parts = names[version].held.map(
+    (name) => new RegExp(String.raw`^${name} (\d{1,16})$`, 'm').exec(stat ?? '')?.[1],
+  );
+  const events = readKernelFile(join(folder, names[version].events)) ?? '';
+  const kills = /^oom_kill (\d{1,15})$/m.exec(events)?.[1];
+  return {
+    heldBytes:
+      parts[0] === undefined ? 'unknown' : parts.reduce((sum, part) => sum + Number(part ?? 0), 0),
+    kills: kills === undefined ? 'unknown' : Number(kills),
+  };
+}
+
+export function cgroupPids(folder: string): readonly number[] {
+  const text = readKernelFile(join(folder, 'cgroup.procs')) ?? '';
+  return text.split('\n').flatMap((line) => (/^[1-9]\d*$/.test(line) ? [Number(line)] : []));
+}
+
+/** Whether it is gone; the kernel keeps one that still has processes. */
+export function removeCgroup(folder: string): boolean {
+  try {
+    rmdirSync(folder);
+    return true;
+  } catch (error) {
+    return codeOf(error) === 'ENOENT';
+  }
+}
+
+/** Our own cgroup's count of kills, and how sure it is: for jobs that have no limit from us. */
+export function readOwnKills(procRoot: string): Known<number> {
+  const place = findCgroup(procRoot);
+  const own = place?.folders[0];
+  if (place !== undefined && own !== undefined) {
+    const { kills } = readCgroup({ version: place.version, folder: own });
+    if (kills !== 'unknown') return kills;
+  }
+  const vmstat = readKernelFile(join(procRoot, 'vmstat')) ?? '';
+  const count = /^oom_kill (\d{1,15})$/m.exec(vmstat)?.[1];
+  return count === undefined ? 'unknown' : Number(count);
+}
+
+/** The cgroups that were made for runs, in the places where we make them. */
+export function listLimitCgroups(
+  procRoot: string,
+  list: (folder: string) => readonly string[],
+): readonly string[] {
+  const place = findCgroup(procRoot);
+  return (place?.folders.slice(0, 2) ?? []).flatMap((above) =>
+    list(above)
+      .filter((name) => name.startsWith(cgroupPrefix))
+      .map((name) => join(above, name)),
+  );
+}
+
+export function limitOf({ version, folder }: LimitCgroup): Known<number> {
+  return readKernelNumber(join(folder, names[version].limit)) ?? 'unknown';
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof Error && 'code' in error ? String(error.code) : String(error);
+}

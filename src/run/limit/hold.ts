@@ -1,0 +1,48 @@
+import type { HeldLimit } from '../contract.js';
+import { type LimitCgroup, makeLimitCgroup } from './cgroup.js';
+
+/** A limit that was set, ready for a process to start under it. */
+export interface Hold {
+  readonly held: HeldLimit;
+  readonly cgroup: LimitCgroup | undefined;
+  readonly addressSpaceBytes: number | undefined;
+}
+
+/**
+ * Makes `--memory` hold for an attempt: on a GPU through the SDK, on the host by a cgroup where we
+ * may make one, else by the address space.
+ */
+export function holdMemory(options: {
+  readonly memoryBytes: number | undefined;
+  readonly device: string;
+  /** Of the run and the attempt: no two are alike. */
+  readonly name: string;
+  readonly procRoot: string;
+  readonly platform: NodeJS.Platform;
+  readonly make?: typeof makeLimitCgroup;
+}): Hold {
+  const { memoryBytes, device, procRoot, name } = options;
+  const nothing = { cgroup: undefined, addressSpaceBytes: undefined };
+  if (memoryBytes === undefined) {
+    return { ...nothing, held: { bytes: 'none', by: 'none', why: 'No --memory was given.' } };
+  }
+  const held = { bytes: memoryBytes };
+  if (device !== 'host') {
+    const why = `On ${device} the SDK holds it, in programs that use PyTorch.`;
+    return { ...nothing, held: { ...held, by: 'sdk', why } };
+  }
+  const made =
+    options.platform === 'linux'
+      ? (options.make ?? makeLimitCgroup)({ procRoot, name, limitBytes: memoryBytes })
+      : { why: `there are none on ${options.platform}` };
+  if ('folder' in made) {
+    const why = 'The kernel counts all processes of the job together.';
+    return { ...nothing, cgroup: made, held: { ...held, by: `cgroup-v${made.version}`, why } };
+  }
+  const why = `No cgroup: ${made.why}. The address space of each process is limited instead.`;
+  return {
+    ...nothing,
+    addressSpaceBytes: memoryBytes,
+    held: { ...held, by: 'address-space', why },
+  };
+}

@@ -1,0 +1,146 @@
+import { beginAttempt, type LiveAttempt } from './attempt.js';
+import type { RunSettings } from './contract.js';
+import { jobEnvironment, runIdVariable } from './job-environment.js';
+import { adoptJob } from './launch/adopt.js';
+import { type EndingOptions, findEnding } from './launch/ending.js';
+import { launch, type RunningJob } from './launch/launch.js';
+import { readOwnKills } from './limit/cgroup.js';
+import { holdMemory } from './limit/hold.js';
+import { fillCommand } from './placeholders.js';
+import { hasVariable } from './processes/process-table.js';
+import type { RunContext } from './run-context.js';
+import type { Journal, JournalEntry, StartedEntry } from './store/journal.js';
+import { readNumberFile } from './store/number-file.js';
+import type { RunFolder, RunPlan } from './store/run-folder.js';
+
+export interface OpenAttemptOptions {
+  readonly plan: RunPlan;
+  readonly folder: RunFolder;
+  readonly context: RunContext;
+  readonly journal: Journal;
+  readonly past: readonly JournalEntry[];
+  /** The driver's name for a device, where the program shall see that one only. */
+  readonly visibleAs: (device: string) => string | undefined;
+  readonly number: number;
+  readonly settings: RunSettings;
+  /** It was begun under an earlier supervisor. */
+  readonly started: StartedEntry | undefined;
+}
+
+/** A shell that was started writes its pid within milliseconds; a machine that swaps takes longer. */
+const launchSeconds = 1;
+
+/** Starts an attempt, or takes up one that an earlier supervisor started. */
+export async function openAttempt(options: OpenAttemptOptions): Promise<LiveAttempt> {
+  const { plan, folder, context, journal, number, settings } = options;
+  const start = options.started ?? writeStart(options);
+  const files = folder.attemptFiles(number);
+  // Our forerunner may have died between writing it down and doing it.
+  const isThere = options.started !== undefined && (await wasLaunched(files.keeperPid, context));
+  const ending: EndingOptions = {
+    files,
+    procRoot: context.procRoot,
+    clock: context.clock,
+    isOurs: (pid) =>
+      context.platform !== 'linux' ||
+      hasVariable(context.procRoot, pid, `${runIdVariable}=${plan.id}`),
+    reap: (pid) => context.libc?.reap(pid),
+  };
+  const open = (onOutput: (bytes: Uint8Array) => void): RunningJob => {
+    if (isThere) return adoptJob({ ...ending, outputs: context.outputs, onOutput });
+    const job = launch({
+      command: start.command,
+      environment: environmentOf(options),
+      folder: plan.folder,
+      files,
+      cgroupProcs: start.cgroup?.procs,
+      addressSpaceBytes: addressSpaceOf(start),
+      outputs: context.outputs.plan,
+      libc: context.libc,
+      onOutput,
+    });
+    // A keeper that was killed says nothing; then the job, if it lives, is asked for.
+    return { ...job, ended: job.ended.then(() => findEnding(ending)) };
+  };
+  return beginAttempt(
+    {
+      runId: plan.id,
+      number,
+      settings,
+      command: start.command,
+      startedAt: start.at,
+      bridge: plan.bridge,
+      memoryBytes: plan.memoryBytes ?? undefined,
+      limit: start.limit,
+      cgroup: start.cgroup ?? undefined,
+      killsBefore: start.killsBefore,
+      killsFile: files.kills,
+      rungs: options.past.flatMap((entry) =>
+        entry.type === 'climbed' && entry.number === number ? entry.rung : [],
+      ),
+      // The SDK, inside the program, has told people of it already.
+      onRung: (rung) => journal.write({ type: 'climbed', number, rung }),
+      open,
+    },
+    context,
+  );
+}
+
+/** Written down before it happens: a start that nobody knows of would be a job that nobody ends. */
+function writeStart({
+  plan,
+  context,
+  journal,
+  number,
+  settings,
+}: OpenAttemptOptions): StartedEntry {
+  const command = fillCommand(plan.command, settings, number);
+  const { held, cgroup } = holdMemory({
+    memoryBytes: plan.memoryBytes ?? undefined,
+    device: settings.device,
+    name: `${plan.id}-${number}`,
+    procRoot: context.procRoot,
+    platform: context.platform,
+  });
+  const entry: StartedEntry = {
+    type: 'started',
+    at: new Date(context.clock.epochMs()).toISOString(),
+    number,
+    settings,
+    command,
+    limit: held,
+    cgroup: cgroup ?? null,
+    killsBefore: readOwnKills(context.procRoot),
+  };
+  journal.write(entry);
+  return entry;
+}
+
+async function wasLaunched(keeperPid: string, { clock }: RunContext): Promise<boolean> {
+  for (const until = clock.seconds() + launchSeconds; clock.seconds() < until; ) {
+    if (readNumberFile(keeperPid) !== undefined) return true;
+    await clock.waitUntil(clock.seconds() + launchSeconds / 10);
+  }
+  return readNumberFile(keeperPid) !== undefined;
+}
+
+function environmentOf(options: OpenAttemptOptions): Readonly<Record<string, string | undefined>> {
+  const { plan, folder, context, number, settings } = options;
+  const { device } = settings;
+  const fellToHost = device === 'host' && plan.settings.device !== 'host';
+  return jobEnvironment({
+    own: context.environment,
+    settings,
+    attempt: number,
+    id: plan.id,
+    bridge: plan.bridge,
+    sdkFolder: folder.sdk,
+    pythonFolder: context.pythonFolder,
+    memoryBytes: plan.memoryBytes ?? undefined,
+    visible: plan.pinnedDevice || fellToHost ? options.visibleAs(device) : undefined,
+  });
+}
+
+function addressSpaceOf({ limit }: StartedEntry): number | undefined {
+  return limit.by === 'address-space' && typeof limit.bytes === 'number' ? limit.bytes : undefined;
+}

@@ -1,0 +1,66 @@
+import { isKnown, type Known } from '../units/known.js';
+import type { PeakSource } from './contract.js';
+import { type LimitCgroup, limitOf, readCgroup } from './limit/cgroup.js';
+import { readResident } from './processes/process-table.js';
+
+/** How much memory an attempt took at most, by the best that can see it. */
+export interface PeakMeter {
+  /** Looks now. */
+  sample(pids: readonly number[]): void;
+  /** What a GPU's driver says that these processes hold now. */
+  sawOnDevice(bytes: number): void;
+  peak(fromSdk: Known<number>): { readonly bytes: Known<number>; readonly from: PeakSource };
+}
+
+export function createPeakMeter(options: {
+  readonly procRoot: string;
+  readonly cgroup: LimitCgroup | undefined;
+  readonly onGpu: boolean;
+}): PeakMeter {
+  const { procRoot, cgroup } = options;
+  let held = 0;
+  let resident = 0;
+  let own = 0;
+  let onDevice = 0;
+  return {
+    sample(pids) {
+      const reading = cgroup === undefined ? undefined : readCgroup(cgroup);
+      if (reading !== undefined && isKnown(reading.heldBytes))
+        held = Math.max(held, reading.heldBytes);
+      // Of one process the kernel remembers the peak itself; of several only their sum now is true.
+      let sum = 0;
+      for (const pid of pids) {
+        const bytes = readResident(procRoot, pid);
+        if (bytes === undefined) continue;
+        sum += bytes.nowBytes;
+        resident = Math.max(resident, bytes.peakBytes);
+        own = Math.max(own, bytes.peakOwnBytes);
+      }
+      resident = Math.max(resident, sum);
+    },
+    sawOnDevice(bytes) {
+      onDevice = Math.max(onDevice, bytes);
+    },
+    peak(fromSdk) {
+      if (options.onGpu) {
+        if (isKnown(fromSdk) && fromSdk > 0) return { bytes: fromSdk, from: 'sdk' };
+        return onDevice > 0
+          ? { bytes: onDevice, from: 'nvml' }
+          : { bytes: 'unknown', from: 'unknown' };
+      }
+      const killed = cgroup !== undefined && Number(readCgroup(cgroup).kills) > 0;
+      const limit = killed ? limitOf(cgroup) : 'unknown';
+      // It was killed because it reached the limit: no sample need have seen that.
+      if (isKnown(limit)) return { bytes: limit, from: 'cgroup' };
+      const most = cgroup === undefined ? 'unknown' : limitOf(cgroup);
+      if (held > 0) {
+        // The highest between two samples is what the kernel remembers of its largest process.
+        const bytes = Math.min(Math.max(held, own), isKnown(most) ? most : Infinity);
+        return { bytes, from: 'cgroup' };
+      }
+      return resident > 0
+        ? { bytes: resident, from: 'process' }
+        : { bytes: 'unknown', from: 'unknown' };
+    },
+  };
+}

@@ -1,0 +1,86 @@
+import { Failure } from '../failure.js';
+import { isKnown } from '../units/known.js';
+import type { RunSettings } from './contract.js';
+
+/** What may stand in a command in braces; each is also a variable of the program's environment. */
+export const placeholders = [
+  'batch_size',
+  'accumulation',
+  'checkpointing',
+  'precision',
+  'offload',
+  'device',
+  'torch_device',
+  'attempt',
+] as const;
+export type Placeholder = (typeof placeholders)[number];
+
+const inBraces = new RegExp(String.raw`\{(${placeholders.join('|')})\}`, 'g');
+
+/** The placeholders that a command has: what it has, its program can be told. */
+export function placeholdersOf(command: readonly string[]): ReadonlySet<Placeholder> {
+  const found = new Set<string>();
+  for (const word of command) for (const [, name = ''] of word.matchAll(inBraces)) found.add(name);
+  return new Set(placeholders.filter((name) => found.has(name)));
+}
+
+/**
+ * The command with its placeholders filled in. Other braces stay as they are.
+ *
+ * @example
+ * fillCommand(['train', '--batch={batch_size}'], settings, 1); // ['train', '--batch=32']
+ */
+export function fillCommand(
+  command: readonly string[],
+  settings: RunSettings,
+  attempt: number,
+): readonly string[] {
+  const values = valuesOf(settings, attempt);
+  return command.map((word) =>
+    word.replaceAll(inBraces, (_, name: Placeholder) => {
+      const value = values[name];
+      if (value !== undefined) return value;
+      throw new Failure({
+        kind: 'input',
+        code: 'unknown-batch-size',
+        fact: `The command has {${name}}, and no --${name.replaceAll('_', '-')} was given.`,
+        next: `Add it, such as --${name.replaceAll('_', '-')} 32.`,
+      });
+    }),
+  );
+}
+
+/** The same values as variables: `PLIMSOLL_BATCH_SIZE` and so on. */
+export function settingsVariables(
+  settings: RunSettings,
+  attempt: number,
+): Readonly<Record<string, string>> {
+  return Object.fromEntries(
+    Object.entries(valuesOf(settings, attempt)).flatMap(([name, value]) =>
+      value === undefined ? [] : [[`PLIMSOLL_${name.toUpperCase()}`, value]],
+    ),
+  );
+}
+
+function valuesOf(
+  settings: RunSettings,
+  attempt: number,
+): Readonly<Record<Placeholder, string | undefined>> {
+  const { batch_size: batch, device } = settings;
+  return {
+    batch_size: isKnown(batch) ? String(batch) : undefined,
+    accumulation: String(settings.accumulation),
+    checkpointing: String(settings.checkpointing),
+    precision: settings.precision,
+    offload: String(settings.offload),
+    device,
+    torch_device: torchDevice(device),
+    attempt: String(attempt),
+  };
+}
+
+/** As PyTorch calls it. */
+function torchDevice(device: string): string {
+  const index = /^gpu:(\d+)/.exec(device)?.[1];
+  return index === undefined ? 'cpu' : `cuda:${index}`;
+}

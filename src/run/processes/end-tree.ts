@@ -1,0 +1,59 @@
+import type { Clock } from '../../time/clock.js';
+
+/** How long each step of ending waits before the next, harder one. */
+export interface Patience {
+  /** For what the job left behind to end by itself: an uploader of logs has a last word to say. */
+  readonly bySelfSeconds: number;
+  readonly afterTermSeconds: number;
+}
+
+export interface EndTreeOptions {
+  readonly members: () => readonly number[];
+  readonly kill: (pid: number, signal: NodeJS.Signals) => void;
+  readonly clock: Clock;
+  readonly patience: Patience;
+}
+
+/** A process can start another while it is being killed; so often we look again. */
+const killRounds = 50;
+const lookSeconds = 0.05;
+
+/**
+ * Ends all that is left of a run: first it may end by itself, then it is asked to (SIGTERM), then it
+ * is killed. Answers the pids that could not be ended: none, unless they are not ours to kill.
+ */
+export async function endTree(options: EndTreeOptions): Promise<readonly number[]> {
+  const { members, clock, patience } = options;
+  const signalAll = (signal: NodeJS.Signals) => {
+    for (const pid of members()) options.kill(pid, signal);
+  };
+  if (await gone(options, patience.bySelfSeconds)) return [];
+  signalAll('SIGTERM');
+  // One that is stopped would never hear of it.
+  signalAll('SIGCONT');
+  if (await gone(options, patience.afterTermSeconds)) return [];
+  for (let round = 0; round < killRounds; round++) {
+    signalAll('SIGKILL');
+    await clock.waitUntil(clock.seconds() + lookSeconds);
+    if (members().length === 0) return [];
+  }
+  return members();
+}
+
+async function gone({ members, clock }: EndTreeOptions, seconds: number): Promise<boolean> {
+  const until = clock.seconds() + seconds;
+  while (members().length > 0) {
+    if (clock.seconds() >= until) return false;
+    await clock.waitUntil(Math.min(until, clock.seconds() + lookSeconds));
+  }
+  return true;
+}
+
+/** A process that is gone already is what we want. */
+export function killQuietly(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal);
+  } catch {
+    // It ended, or it is not ours.
+  }
+}

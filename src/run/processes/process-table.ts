@@ -1,0 +1,87 @@
+import { join } from 'node:path';
+import { listPids, readKernelBytes, readKernelFile } from '../../device/kernel-files.js';
+
+/** One process as /proc shows it. */
+export interface ProcessEntry {
+  readonly pid: number;
+  readonly parent: number;
+  /** `Z` has ended and waits for its parent; `T` is stopped. */
+  readonly state: string;
+  /** When it started, in ticks: tells a process from a later one that got the same pid. */
+  readonly started: number;
+}
+
+/** The name stands in brackets and may hold anything; what follows its last bracket is fixed. */
+export function parseStat(text: string): ProcessEntry | undefined {
+  const pid = Number.parseInt(text, 10);
+  const rest = text.slice(text.lastIndexOf(')') + 2).split(' ');
+  const [state = '', parent] = rest;
+  const started = Number(rest[19]);
+  if (!Number.isInteger(pid) || !Number.isInteger(Number(parent)) || Number.isNaN(started)) {
+    return undefined;
+  }
+  return { pid, parent: Number(parent), state, started };
+}
+
+/** A process, or undefined when there is none of that pid. */
+export function readProcess(procRoot: string, pid: number): ProcessEntry | undefined {
+  return parseStat(readKernelFile(join(procRoot, String(pid), 'stat')) ?? '');
+}
+
+export function readProcesses(procRoot: string): readonly ProcessEntry[] {
+  return listPids(procRoot).flatMap((pid) => readProcess(procRoot, pid) ?? []);
+}
+
+/** All below some processes, those themselves included where they are in the table. */
+export function descendants(
+  table: readonly ProcessEntry[],
+  roots: ReadonlySet<number>,
+): ReadonlySet<number> {
+  const children = new Map<number, ProcessEntry[]>();
+  for (const entry of table) {
+    const siblings = children.get(entry.parent);
+    if (siblings === undefined) children.set(entry.parent, [entry]);
+    else siblings.push(entry);
+  }
+  const found = new Set(table.filter(({ pid }) => roots.has(pid)).map(({ pid }) => pid));
+  const queue = [...roots];
+  for (let pid = queue.pop(); pid !== undefined; pid = queue.pop()) {
+    for (const child of children.get(pid) ?? []) {
+      if (found.has(child.pid)) continue;
+      found.add(child.pid);
+      queue.push(child.pid);
+    }
+  }
+  return found;
+}
+
+/** An environment has at most 2 MiB by default; what we look for stands near its start or end. */
+const environmentLimitBytes = 256 * 1024;
+
+/** Whether a process was started with a variable; false where we may not see that. */
+export function hasVariable(procRoot: string, pid: number, variable: string): boolean {
+  const bytes = readKernelBytes(join(procRoot, String(pid), 'environ'), environmentLimitBytes);
+  if (bytes === undefined) return false;
+  const at = bytes.indexOf(`${variable}\0`);
+  return at === 0 || (at > 0 && bytes[at - 1] === 0);
+}
+
+/** The memory of one process. */
+export interface Resident {
+  /** The most it ever held, pages of files included. */
+  readonly peakBytes: number;
+  /** The most it ever held of its own, about: what it maps of files now is taken off. */
+  readonly peakOwnBytes: number;
+  readonly nowBytes: number;
+}
+
+export function readResident(procRoot: string, pid: number): Resident | undefined {
+  const status = readKernelFile(join(procRoot, String(pid), 'status')) ?? '';
+  const bytes = (name: string) =>
+    Number(new RegExp(String.raw`^${name}:\s+(\d{1,12}) kB$`, 'm').exec(status)?.[1]) * 1024;
+  const [peakBytes, nowBytes, fileBytes] = [bytes('VmHWM'), bytes('VmRSS'), bytes('RssFile')];
+  if (Number.isNaN(peakBytes) || Number.isNaN(nowBytes)) return undefined;
+  // Kernels before 4.5 do not tell files apart.
+  const peakOwnBytes = Math.max(0, peakBytes - (Number.isNaN(fileBytes) ? 0 : fileBytes));
+  return { peakBytes, peakOwnBytes, nowBytes };
+}

@@ -1,0 +1,46 @@
+import { describe, expect, it } from 'vitest';
+import { GiB } from '../../units/bytes.js';
+import { concludeOutOfMemory, type Evidence } from './conclude.js';
+import { recogniseLine } from './recognise.js';
+
+const evidence: Evidence = {
+  exitCode: 1,
+  killsInLimit: 0,
+  killedByKernel: false,
+  limit: { bytes: GiB, by: 'cgroup-v1', why: '' },
+  told: undefined,
+  read: undefined,
+};
+const read = recogniseLine('MemoryError');
+
+describe('concludeOutOfMemory', () => {
+  it('is none for a program that succeeded, whatever it printed', () => {
+    expect(concludeOutOfMemory({ ...evidence, exitCode: 0, read, killsInLimit: 1 })).toBeNull();
+  });
+
+  it('takes a kill by hand for none, and one by a counter for one', () => {
+    expect(concludeOutOfMemory({ ...evidence, exitCode: 137 })).toBeNull();
+    expect(concludeOutOfMemory({ ...evidence, exitCode: 137, killsInLimit: 1 })).toMatchObject({
+      kind: 'cgroup-killer',
+      totalBytes: GiB,
+      message: 'The kernel killed a process at the limit of 1.0 GiB.',
+    });
+    expect(concludeOutOfMemory({ ...evidence, exitCode: 137, killedByKernel: true })?.kind).toBe(
+      'kernel-killer',
+    );
+  });
+
+  it('counts a killed worker though the program itself ended with an error', () => {
+    expect(concludeOutOfMemory({ ...evidence, exitCode: 1, killsInLimit: 2 })?.kind).toBe(
+      'cgroup-killer',
+    );
+  });
+
+  it('believes the SDK before the output, and the output where there is nothing else', () => {
+    const told = recogniseLine('RuntimeError: CUDA error: out of memory');
+    expect(concludeOutOfMemory({ ...evidence, read, told })?.kind).toBe('cuda-driver');
+    expect(concludeOutOfMemory({ ...evidence, read })?.kind).toBe('python');
+    expect(concludeOutOfMemory({ ...evidence, exitCode: 'unknown', read })?.kind).toBe('python');
+    expect(concludeOutOfMemory(evidence)).toBeNull();
+  });
+});

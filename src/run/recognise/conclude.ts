@@ -1,0 +1,56 @@
+import { formatBytes } from '../../units/bytes.js';
+import { isKnown, type Known } from '../../units/known.js';
+import type { HeldLimit, OutOfMemory } from '../contract.js';
+
+/** How a program ended: by itself, or by a signal, which a shell tells as 128 and its number. */
+const killedExitCode = 137;
+
+/** All that could be seen of an attempt's end. */
+export interface Evidence {
+  readonly exitCode: Known<number>;
+  /** Processes that the kernel killed inside the limit we set. */
+  readonly killsInLimit: Known<number>;
+  /** Whether the kernel killed one of this program's processes for want of memory elsewhere. */
+  readonly killedByKernel: Known<boolean>;
+  readonly limit: HeldLimit;
+  /** What the SDK told of an out-of-memory that it could not mend. */
+  readonly told: OutOfMemory | undefined;
+  /** What was read in the program's output. */
+  readonly read: OutOfMemory | undefined;
+}
+
+/**
+ * Whether an attempt ended for want of memory. A manual `kill -9` is none: only a counter of the
+ * kernel makes a killed process one.
+ *
+ * @example
+ * concludeOutOfMemory({ ...evidence, exitCode: 137, killsInLimit: 1 })?.kind; // 'cgroup-killer'
+ */
+export function concludeOutOfMemory(evidence: Evidence): OutOfMemory | null {
+  const { exitCode, killsInLimit, limit, told, read } = evidence;
+  if (exitCode === 0) return null;
+  if (told !== undefined) return told;
+  if (isKnown(killsInLimit) && killsInLimit > 0) return killedAtLimit(limit, killsInLimit);
+  if (exitCode === killedExitCode && evidence.killedByKernel === true) {
+    return {
+      kind: 'kernel-killer',
+      askedBytes: 'unknown',
+      freeBytes: 'unknown',
+      totalBytes: 'unknown',
+      message: 'The kernel killed it because the memory of the machine, or of its group, was full.',
+    };
+  }
+  return read ?? null;
+}
+
+function killedAtLimit(limit: HeldLimit, kills: number): OutOfMemory {
+  const totalBytes = limit.bytes === 'none' ? 'unknown' : limit.bytes;
+  const who = kills === 1 ? 'a process' : `${kills} processes`;
+  return {
+    kind: 'cgroup-killer',
+    askedBytes: 'unknown',
+    freeBytes: 0,
+    totalBytes,
+    message: `The kernel killed ${who} at the limit of ${formatBytes(totalBytes)}.`,
+  };
+}

@@ -1,0 +1,137 @@
+import type { OutOfMemory } from '../contract.js';
+import { amount, tensorBytes } from './amounts.js';
+
+type Figures = Partial<Pick<OutOfMemory, 'askedBytes' | 'freeBytes' | 'totalBytes'>>;
+
+interface Pattern {
+  readonly kind: string;
+  readonly says: RegExp;
+  /** Lines that look like it and are none. */
+  readonly unless?: RegExp;
+  readonly figures?: (line: string) => Figures;
+}
+
+/** What a launcher writes before each line of a worker: `[rank0]: `, `(pid=7) `, `0: `. */
+export const linePrefix = /^(?:\s*(?:\[[\w :.-]{1,40}\]:?|\([\w -]{1,30}pid=\d+[^)]{0,40}\))\s*)+/;
+
+/** A line without one of these words matches no pattern: most output is passed over by it. */
+export const candidate = /memory|alloc|oom\b|hbm|cuda failure|kIOGPU/i;
+
+/**
+ * Who says it ran out of memory, and how. The first that fits wins, so what is special stands before
+ * what is general. Wording by version is in the corpus beside this file.
+ */
+export const patterns: readonly Pattern[] = [
+  {
+    kind: 'tensorflow',
+    says: /OOM when allocating tensor with shape\[/,
+    figures: (line) => {
+      const match = /shape\[([\d,]{1,100})\] and type (\w{1,20})/.exec(line);
+      return { askedBytes: tensorBytes(match?.[1], match?.[2]) };
+    },
+  },
+  {
+    kind: 'jax',
+    says: /RESOURCE_EXHAUSTED|Resource exhausted: Out of memory/,
+    // The same word is any quota of gRPC; and an allocator that goes on with less says so.
+    unless: /^(?!.*(?:memory|allocat))|not a failure|quota|rate limit/i,
+    figures: (line) => ({
+      askedBytes: amount(
+        (/allocat\w*(?: request for)? (\d{1,15}) ?bytes/i.exec(line) ??
+          /\((\d{1,15})B\)/.exec(line) ??
+          /allocat\w* ([\d.]{1,12} ?[KMGT]i?B)/i.exec(line))?.[1],
+      ),
+    }),
+  },
+  {
+    kind: 'llama.cpp',
+    says: /allocating [\d.]+ MiB on device \d+: \w+ failed: out of memory|(?:ggml_\w+|alloc_tensor_range|llama_\w+|graph_reserve): .*(?:failed to allocate|insufficient memory|unable to allocate|Device memory allocation of size)|CUDA error 2 at \S{1,80}: out of memory|kIOGPUCommandBufferCallbackErrorOutOfMemory/,
+    // It does without pinned memory where it gets none.
+    unless: /pinned memory/,
+    figures: (line) => ({
+      askedBytes: amount(
+        (/allocating ([\d.]+ MiB)/.exec(line) ??
+          /attempted to allocate ([\d.]+ MB)/.exec(line) ??
+          /(?:buffer|allocation) of size (\d{1,15})/.exec(line))?.[1],
+      ),
+    }),
+  },
+  { kind: 'cublas', says: /CUBLAS_STATUS_ALLOC_FAILED|HIPBLAS_STATUS_ALLOC_FAILED/ },
+  {
+    kind: 'cudnn',
+    says: /CUDNN_STATUS_(?:SUBLIBRARY_)?ALLOC_FAILED|CUDNN_STATUS_\w*DEVICE_ALLOCATION_FAILED/,
+  },
+  {
+    kind: 'hip',
+    says: /HIP out of memory\. Tried to allocate|HIP error: (?:out of memory|hipErrorOutOfMemory)/,
+    figures: torchFigures,
+  },
+  { kind: 'cuda', says: /CUDA out of memory\. Tried to allocate/, figures: torchFigures },
+  {
+    kind: 'mps',
+    says: /MPS backend out of memory/,
+    figures: (line) => ({
+      ...torchFigures(line),
+      totalBytes: amount(/max allowed: ([\d.]+ [KMGT]?i?B)/.exec(line)?.[1]),
+    }),
+  },
+  { kind: 'xpu', says: /XPU out of memory\. Tried to allocate/, figures: torchFigures },
+  {
+    kind: 'cuda-driver',
+    says: /CUDA(?: driver)? error: out of memory|CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation|Cuda failure (?:\d+ )?'out of memory'/,
+    // TensorFlow's pool asks for less after this one, and goes on.
+    unless: /failed to allocate .{1,60} from device: CUDA_ERROR_OUT_OF_MEMORY/,
+  },
+  {
+    kind: 'pytorch-cpu',
+    says: /DefaultCPUAllocator: (?:can't allocate memory|not enough memory)|unable to mmap \d+ bytes from file .{0,200}: Cannot allocate memory \(12\)/,
+    figures: (line) => ({
+      askedBytes: amount(/(?:tried to allocate|unable to mmap) (\d{1,15}) bytes/.exec(line)?.[1]),
+    }),
+  },
+  { kind: 'vllm', says: /No available memory for the cache blocks/ },
+  {
+    kind: 'python',
+    // At the start of the line, as a traceback ends: a line of source is indented.
+    says: /^(?:\w+\.)*_?(?:Array)?MemoryError(?::|$)|^(?:Blocking)?(?:IO|OS)Error: \[Errno 12\] Cannot allocate memory/,
+    figures: (line) => ({
+      askedBytes: amount(/Unable to allocate ([\d.]+ [KMGT]?iB)/.exec(line)?.[1]),
+    }),
+  },
+  {
+    kind: 'node',
+    says: /JavaScript heap out of memory|RangeError: Array buffer allocation failed|Fatal (?:process|JavaScript) (?:out of memory|invalid size error)|\[?ERR_WORKER_OUT_OF_MEMORY/,
+  },
+  {
+    kind: 'java',
+    says: /java\.lang\.OutOfMemoryError/,
+  },
+  {
+    kind: 'native',
+    says: /^(?:terminate called after throwing an instance of 'std::bad_alloc'|\s*what\(\):\s+std::bad_alloc)|^fatal error: runtime: (?:cannot allocate memory|out of memory)|^runtime: out of memory|^memory allocation of \d+ bytes failed/,
+    figures: (line) => ({
+      askedBytes: amount(/^memory allocation of (\d{1,15}) bytes/.exec(line)?.[1]),
+    }),
+  },
+];
+
+/** PyTorch's own words, of today and of before 2.1. */
+function torchFigures(line: string): Figures {
+  const size = String.raw`([\d.]{1,12} [KMGT]?i?B|[\d.]{1,12} bytes)`;
+  const find = (before: string, after: string) =>
+    amount(new RegExp(before + size + after).exec(line)?.[1]);
+  const total = find('total capacity of ', '');
+  const free = find('of which ', ' is free');
+  const allowed = find('', ' allowed');
+  return {
+    askedBytes: find('Tried to allocate ', ''),
+    freeBytes: free === 'unknown' ? find('already allocated; ', ' free') : free,
+    // A process that was given a share of the card has no more than that.
+    totalBytes:
+      allowed === 'unknown'
+        ? total === 'unknown'
+          ? find('; ', ' total capacity')
+          : total
+        : allowed,
+  };
+}

@@ -1,0 +1,69 @@
+import type { OutOfMemory } from '../contract.js';
+import { candidate } from './patterns.js';
+import { longestLine, recogniseLine } from './recognise.js';
+
+/**
+ * A program that ran out of memory says so near its end: launchers add some pages of their own.
+ * What stands farther up was survived.
+ */
+const tailBytes = 64 * 1024;
+
+/** Messages this close to one another are about the same. */
+const sameBytes = 8 * 1024;
+
+/** What was found in the output, and how much came after it. */
+export interface Finding {
+  readonly outOfMemory: OutOfMemory;
+  readonly bytesAfter: number;
+}
+
+/**
+ * Reads the output of a program as it passes, in pieces of any size, and keeps only what matters:
+ * its memory does not grow with the output.
+ *
+ * @example
+ * const scanner = createScanner();
+ * scanner.take(Buffer.from('CUDA error: out of mem'));
+ * scanner.take(Buffer.from('ory\n'));
+ * scanner.found()?.outOfMemory.kind; // 'cuda-driver'
+ */
+export interface Scanner {
+  take(chunk: Uint8Array): void;
+  /** The last message near the end of the output; call it when the output has ended, or at any time. */
+  found(): Finding | undefined;
+}
+
+export function createScanner(): Scanner {
+  let seen = 0;
+  let carry = '';
+  let last: { readonly outOfMemory: OutOfMemory; readonly at: number } | undefined;
+
+  const look = (line: string, end: number) => {
+    const outOfMemory = recogniseLine(line);
+    if (outOfMemory === undefined) return;
+    // A program often says it twice, and only once with the figures.
+    const before = last !== undefined && end - last.at <= sameBytes ? last.outOfMemory : undefined;
+    const toldMore = before?.askedBytes !== 'unknown' && outOfMemory.askedBytes === 'unknown';
+    last = { outOfMemory: before !== undefined && toldMore ? before : outOfMemory, at: end };
+  };
+  return {
+    take(chunk) {
+      seen += chunk.length;
+      // One byte a character, so that a piece may end within one; what we look for is ASCII.
+      const text =
+        carry + Buffer.from(chunk.buffer, chunk.byteOffset, chunk.length).toString('latin1');
+      const end = Math.max(text.lastIndexOf('\n'), text.lastIndexOf('\r')) + 1;
+      const whole = text.slice(0, end);
+      if (candidate.test(whole)) {
+        for (const line of whole.split(/[\r\n]+/)) look(line, seen);
+      }
+      // The start of a line tells what it is; an endless one must not pile up.
+      carry = text.slice(end, end + longestLine);
+    },
+    found() {
+      if (carry !== '') look(carry, seen);
+      if (last === undefined || seen - last.at > tailBytes) return undefined;
+      return { outOfMemory: last.outOfMemory, bytesAfter: seen - last.at };
+    },
+  };
+}

@@ -1,0 +1,31 @@
+import type { Clock } from '../time/clock.js';
+import type { Libc } from './launch/libc.js';
+import type { OutputPlan, RawOutput } from './launch/outputs.js';
+import type { SignalSource } from './launch/signal-relay.js';
+import type { Patience } from './processes/end-tree.js';
+
+/** What a run may touch of the machine; the command and tests hand it in. */
+export interface RunContext {
+  readonly clock: Clock;
+  readonly home: string;
+  readonly version: string;
+  readonly platform: NodeJS.Platform;
+  readonly procRoot: string;
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  readonly signals: SignalSource;
+  /** Undefined where it could not be loaded; `libcMissing` says why. */
+  readonly libc: Libc | undefined;
+  readonly libcMissing: string | undefined;
+  readonly outputs: {
+    readonly plan: readonly OutputPlan[];
+    readonly stdout: RawOutput;
+    readonly stderr: RawOutput;
+  };
+  /** The folder that holds the Python package. */
+  readonly pythonFolder: string;
+  /** For people, on stderr, only when something happens that they must know. */
+  readonly tell: (line: string) => void;
+  /** Bytes that these processes hold on the device of the run; undefined where nobody can tell. */
+  readonly readDevice: (pids: readonly number[]) => Promise<number | undefined>;
+  readonly patience: Patience;
+}

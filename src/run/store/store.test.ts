@@ -1,0 +1,94 @@
+import {
+  appendFileSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { openJournal, readJournal } from './journal.js';
+import { readNumberFile } from './number-file.js';
+import { listRuns, newRunId, RunFolder } from './run-folder.js';
+import { isSupervised, takeRun } from './supervisor-lock.js';
+
+let home: string;
+beforeEach(() => {
+  home = mkdtempSync(join(tmpdir(), 'plimsoll-home-'));
+});
+afterEach(() => {
+  rmSync(home, { recursive: true, force: true });
+});
+
+describe('the journal', () => {
+  it('keeps what was written, and takes a torn line for one that never was', () => {
+    const path = join(home, 'journal.jsonl');
+    const journal = openJournal(path);
+    journal.write({ type: 'stopped', at: 'a', signal: 'SIGINT' });
+    journal.close();
+    appendFileSync(path, '{"type":"finis');
+    expect(readJournal(path)).toEqual([{ type: 'stopped', at: 'a', signal: 'SIGINT' }]);
+    appendFileSync(path, '\n');
+    const again = openJournal(path);
+    again.write({ type: 'attached', at: 'b', pid: 1 });
+    again.close();
+    expect(readJournal(path).map(({ type }) => type)).toEqual(['stopped', 'attached']);
+    expect(readJournal(join(home, 'none'))).toEqual([]);
+  });
+});
+
+describe('a run folder', () => {
+  it('is for its owner alone, and gives its plan back', () => {
+    const id = newRunId(Date.UTC(2026, 10, 15, 5, 58, 12), () => 0.5);
+    expect(id).toBe('20261115-055812-8000');
+    const folder = new RunFolder(home, id);
+    const plan = folder.create({
+      schema: 1,
+      id,
+      command: ['x'],
+      folder: '/',
+      createdAt: '',
+      settings: {
+        batch_size: 1,
+        accumulation: 1,
+        checkpointing: false,
+        precision: 'fp32',
+        offload: false,
+        device: 'host',
+      },
+      memoryBytes: null,
+      mostAttempts: 8,
+      pinnedDevice: false,
+      reports: [],
+    });
+    expect(folder.readPlan()).toEqual(plan);
+    expect(statSync(folder.path).mode & 0o077).toBe(0);
+    expect(listRuns(home)).toEqual([id]);
+    expect(listRuns(join(home, 'none'))).toEqual([]);
+  });
+
+  it('has numbers only where they are whole', () => {
+    const path = join(home, 'n');
+    expect(readNumberFile(path)).toBeUndefined();
+    writeFileSync(path, '12');
+    expect(readNumberFile(path)).toBeUndefined();
+    writeFileSync(path, '12\n');
+    expect(readNumberFile(path)).toBe(12);
+  });
+});
+
+describe('the right to supervise', () => {
+  it('belongs to one that lives, and passes on when it is dead', () => {
+    expect(takeRun(home, '/proc')).toEqual({ heldBy: undefined });
+    expect(isSupervised(home, '/proc')).toBe(true);
+    // Somebody else comes while we live.
+    expect(takeRun(home, '/proc', 1)).toEqual({ heldBy: process.pid });
+    // A process that began at another time is another process.
+    writeFileSync(join(home, 'supervisor-1'), JSON.stringify({ pid: process.pid, started: 1 }));
+    expect(isSupervised(home, '/proc')).toBe(false);
+    expect(takeRun(home, '/proc', 1)).toEqual({ heldBy: undefined });
+    expect(JSON.parse(readFileSync(join(home, 'supervisor-2'), 'utf8'))).toMatchObject({ pid: 1 });
+  });
+});

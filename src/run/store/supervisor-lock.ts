@@ -1,0 +1,73 @@
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { readProcess } from '../processes/process-table.js';
+
+/** Who supervises a run. Each new one has the next number, and only one can have it. */
+interface Holder {
+  readonly pid: number;
+  /** When the process began, in ticks: a later process may have the same pid. */
+  readonly started: number;
+}
+
+const name = /^supervisor-(\d{1,6})$/;
+
+/** Takes over a run, unless one that lives supervises it; its pid is answered then. */
+export function takeRun(
+  runFolder: string,
+  procRoot: string,
+  pid: number = process.pid,
+): { readonly heldBy: number | undefined } {
+  mkdirSync(runFolder, { recursive: true, mode: 0o700 });
+  for (;;) {
+    const { number, holder } = latestHolder(runFolder);
+    if (holder !== undefined && holder.pid !== pid && lives(holder, procRoot)) {
+      return { heldBy: holder.pid };
+    }
+    const started = readProcess(procRoot, pid)?.started ?? 0;
+    try {
+      // Made only if it is not there: of two that come at once, one is refused and looks again.
+      writeFileSync(join(runFolder, `supervisor-${number + 1}`), JSON.stringify({ pid, started }), {
+        flag: 'wx',
+        mode: 0o600,
+      });
+    } catch (error) {
+      if (error instanceof Error && 'code' in error && error.code === 'EEXIST') continue;
+      throw error;
+    }
+    if (number > 0) rmSync(join(runFolder, `supervisor-${number}`), { force: true });
+    return { heldBy: undefined };
+  }
+}
+
+/** Whether somebody who lives supervises a run. */
+export function isSupervised(runFolder: string, procRoot: string): boolean {
+  const { holder } = latestHolder(runFolder);
+  return holder !== undefined && lives(holder, procRoot);
+}
+
+function latestHolder(runFolder: string): { number: number; holder: Holder | undefined } {
+  let number = 0;
+  try {
+    for (const file of readdirSync(runFolder))
+      number = Math.max(number, Number(name.exec(file)?.[1] ?? 0));
+    if (number === 0) return { number, holder: undefined };
+    const holder: Holder = JSON.parse(
+      readFileSync(join(runFolder, `supervisor-${number}`), 'utf8'),
+    );
+    return { number, holder };
+  } catch {
+    return { number, holder: undefined };
+  }
+}
+
+function lives({ pid, started }: Holder, procRoot: string): boolean {
+  const now = readProcess(procRoot, pid);
+  if (now !== undefined) return now.started === started && now.state !== 'Z';
+  if (process.platform === 'linux') return false;
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,130 @@
+import type { EndedAttempt, LiveAttempt } from './attempt.js';
+import { removeSocket } from './bridge/unix-socket.js';
+import type { Attempt, RunReport } from './contract.js';
+import { climb, climbed, type NextAttempt } from './ladder/climb.js';
+import { startCanary } from './launch/canary.js';
+import { relaySignals } from './launch/signal-relay.js';
+import { openAttempt } from './open-attempt.js';
+import { placeholdersOf } from './placeholders.js';
+import type { RunContext } from './run-context.js';
+import { effectiveBatch, firstNotes, outcomeOf, whereItStands } from './run-state.js';
+import { openJournal, readJournal } from './store/journal.js';
+import type { RunFolder, RunPlan } from './store/run-folder.js';
+import { nextMessage, outOfMemoryMessage } from './words.js';
+
+export interface SuperviseOptions {
+  readonly plan: RunPlan;
+  readonly folder: RunFolder;
+  readonly context: RunContext;
+  /** The driver's name for a device, where the program shall see that one only. */
+  readonly visibleAs: (device: string) => string | undefined;
+}
+
+/**
+ * Runs a command to its end: attempt after attempt, until one does not run out of memory, or no
+ * rung is left, or somebody interrupts. A run that was begun before goes on where it was.
+ *
+ * @example
+ * const report = await superviseRun({ plan, folder, context, visibleAs: () => undefined });
+ * process.exitCode = Number(report.exitCode);
+ */
+export async function superviseRun(options: SuperviseOptions): Promise<RunReport> {
+  const { plan, folder, context } = options;
+  const now = () => new Date(context.clock.epochMs()).toISOString();
+  const past = readJournal(folder.journal);
+  const journal = openJournal(folder.journal);
+  const attempts: Attempt[] = past.flatMap((entry) =>
+    entry.type === 'ended' ? entry.attempt : [],
+  );
+  const notes = firstNotes(past, context);
+  let live: LiveAttempt | undefined;
+  const canary = startCanary();
+  const relay = relaySignals({
+    source: context.signals,
+    canary,
+    forward: (signal) => live?.signal(signal),
+    onStop: (signal) => journal.write({ type: 'stopped', at: now(), signal }),
+    onImpatient: () => live?.killAll(),
+    onResize: () => live?.resize(),
+  });
+  const stoppedBefore = past.some(({ type }) => type === 'stopped');
+  const wasStopped = () => stoppedBefore || relay.stoppedBy !== undefined;
+  context.libc?.adoptOrphans();
+
+  try {
+    let { number, settings, started, isOver } = whereItStands(past, plan);
+    while (!isOver) {
+      live = await openAttempt({ ...options, journal, past, number, settings, started });
+      const ended = await live.ended;
+      live = undefined;
+      started = undefined;
+      const { attempt, next } = afterAttempt(ended);
+      attempts.push(attempt);
+      journal.write({ type: 'ended', attempt, next: next ?? null });
+      isOver = next === undefined;
+      if (next === undefined) break;
+      number++;
+      settings = next.settings;
+      context.tell(nextMessage(next, number));
+    }
+    return finish();
+  } finally {
+    relay.release();
+    canary.release();
+    journal.close();
+  }
+
+  function afterAttempt(ended: EndedAttempt): { attempt: Attempt; next: NextAttempt | undefined } {
+    const { attempt, leftBehind } = ended;
+    if (attempt.number === 1 && attempt.limit.by === 'address-space') notes.push(attempt.limit.why);
+    if (leftBehind.length > 0) {
+      notes.push(`Could not be ended, because they are not ours: ${leftBehind.join(', ')}.`);
+    }
+    if (attempt.outOfMemory === null || wasStopped()) return { attempt, next: undefined };
+    context.tell(outOfMemoryMessage(attempt));
+    const next = nextAfter(ended);
+    if (next === undefined) return { attempt, next };
+    const atSeconds = (Date.parse(attempt.endedAt) - Date.parse(attempt.startedAt)) / 1000;
+    return { attempt: { ...attempt, rungs: [...attempt.rungs, climbed(next, atSeconds)] }, next };
+  }
+
+  function nextAfter({ attempt, baseBytes, madeProgress }: EndedAttempt): NextAttempt | undefined {
+    if (attempt.outOfMemory === null) return undefined;
+    if (attempt.number >= plan.mostAttempts) {
+      notes.push(`It was tried ${attempt.number} times, which is as often as --attempts allows.`);
+      return undefined;
+    }
+    const next = climb({
+      settings: attempt.settings,
+      outOfMemory: attempt.outOfMemory,
+      peakBytes: attempt.peakBytes,
+      limitBytes: plan.memoryBytes ?? attempt.outOfMemory.totalBytes,
+      baseBytes,
+      earlier: attempts,
+      declared: placeholdersOf(plan.command),
+      batch: effectiveBatch(plan),
+      savedProgress: madeProgress,
+    });
+    if (next === undefined) notes.push('No rung is left that the program declared.');
+    return next;
+  }
+
+  function finish(): RunReport {
+    const exitCode = attempts.at(-1)?.exitCode ?? 'unknown';
+    const outcome = outcomeOf(exitCode, wasStopped());
+    journal.write({ type: 'finished', at: now(), outcome, exitCode });
+    removeSocket(plan.bridge, folder.path);
+    return {
+      schema: 1,
+      tool: { name: 'plimsoll', version: context.version },
+      id: plan.id,
+      command: plan.command,
+      outcome,
+      exitCode,
+      startedAt: plan.createdAt,
+      endedAt: now(),
+      attempts,
+      notes,
+    };
+  }
+}

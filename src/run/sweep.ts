@@ -1,0 +1,48 @@
+import { existsSync, writeFileSync } from 'node:fs';
+import { listKernelFolder } from '../device/kernel-files.js';
+import { cgroupPids, listLimitCgroups, readCgroup, removeCgroup } from './limit/cgroup.js';
+import { readJournal } from './store/journal.js';
+import { listRuns, RunFolder } from './store/run-folder.js';
+import { isSupervised } from './store/supervisor-lock.js';
+
+/** Reports of so many runs are kept; people who want one for longer name a file. */
+const keptRuns = 100;
+
+/** Removes what earlier runs left: limits that nothing runs under, folders of runs long finished. */
+export function sweepRuns(home: string, procRoot: string): void {
+  const known = new Set(listRuns(home));
+  for (const cgroup of listLimitCgroups(procRoot, listKernelFolder)) {
+    const [, id = '', number = ''] = /(\d{8}-\d{6}-[\da-f]{4})-(\d+)$/.exec(cgroup) ?? [];
+    // A run of another home, or one that goes on, is not ours to touch.
+    if (!known.has(id)) continue;
+    const folder = new RunFolder(home, id);
+    if (isSupervised(folder.path, procRoot) || cgroupPids(cgroup).length > 0) continue;
+    keepCount(cgroup, folder.attemptFiles(Number(number)).kills);
+    removeCgroup(cgroup);
+  }
+  const finished = listRuns(home).filter((id) => isFinished(new RunFolder(home, id)));
+  for (const id of finished.slice(0, Math.max(0, finished.length - keptRuns))) {
+    new RunFolder(home, id).remove();
+  }
+}
+
+/** Runs that were begun and whose end nobody has written down. */
+export function unfinishedRuns(home: string): readonly string[] {
+  return listRuns(home).filter((id) => !isFinished(new RunFolder(home, id)));
+}
+
+/** Whoever takes up the run will ask whether the kernel killed it. */
+function keepCount(cgroup: string, path: string): void {
+  for (const version of [1, 2] as const) {
+    const { kills } = readCgroup({ version, folder: cgroup });
+    if (kills !== 'unknown') writeFileSync(path, `${kills}\n`, { mode: 0o600 });
+  }
+}
+
+/** The report is the last thing that is written. */
+function isFinished(folder: RunFolder): boolean {
+  return (
+    readJournal(folder.journal).some(({ type }) => type === 'finished') &&
+    existsSync(folder.reports.json)
+  );
+}

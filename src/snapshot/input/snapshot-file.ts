@@ -1,0 +1,125 @@
+import { type FileHandle, open } from 'node:fs/promises';
+import { createGunzip } from 'node:zlib';
+import { Failure } from '../../failure.js';
+import type { PickleWindow } from '../pickle/window.js';
+import { XzReader } from '../xz/xz-reader.js';
+
+/** A file that is read from its beginning to its end, whatever it is packed with. */
+export interface SnapshotInput {
+  /** About how long the pickle inside is. */
+  readonly expectedBytes: number;
+  /** Hands all of it on, piece by piece; stops early where the pickle does. */
+  pour(window: PickleWindow): Promise<void>;
+  readonly file: FileHandle;
+}
+
+/** What a snapshot usually shrinks to. */
+const usualRatio = 15;
+/** A pickle that was packed is at most so long as far as room is made beforehand. */
+const mostExpected = 2 ** 32;
+const pieceBytes = 1024 * 1024;
+
+/** Opens the file and looks at its first bytes: the name does not matter. */
+export async function openInput(path: string): Promise<SnapshotInput> {
+  const file = await openFile(path);
+  try {
+    const stats = await file.stat();
+    if (stats.isDirectory()) throw cannotRead(path, 'it is a folder');
+    if (!stats.isFile()) throw cannotRead(path, 'it is no plain file');
+    const head = new Uint8Array(6);
+    await file.read(head, 0, head.length, 0);
+    const packed = packingOf(head);
+    const expected = packed === 'none' ? stats.size : stats.size * usualRatio;
+    return { file, expectedBytes: Math.min(expected, mostExpected), pour: pours[packed](file) };
+  } catch (error) {
+    await file.close();
+    throw error;
+  }
+}
+
+export async function closeInput(input: SnapshotInput): Promise<void> {
+  await input.file.close();
+}
+
+type Packing = 'none' | 'gzip' | 'xz';
+
+function packingOf(head: Uint8Array): Packing {
+  const hex = Buffer.from(head).toString('hex');
+  if (hex.startsWith('1f8b')) return 'gzip';
+  return hex.startsWith('fd377a585a00') ? 'xz' : 'none';
+}
+
+const pours: Readonly<Record<Packing, (file: FileHandle) => SnapshotInput['pour']>> = {
+  none: (file) => async (window) => {
+    // Straight into the window: no byte is copied twice.
+    for (let at = 0; !window.isDone; ) {
+      const room = window.room();
+      const { bytesRead } = await file.read(room, 0, room.length, at);
+      if (bytesRead === 0) return;
+      at += bytesRead;
+      window.filled(bytesRead);
+    }
+  },
+  gzip: (file) => async (window) => {
+    const unpacked = createGunzip({ chunkSize: pieceBytes });
+    const packed = file.createReadStream({ start: 0, autoClose: false });
+    packed.on('error', (error) => unpacked.destroy(error));
+    packed.pipe(unpacked);
+    try {
+      for await (const chunk of unpacked) {
+        if (chunk instanceof Uint8Array) window.push(chunk);
+        if (window.isDone) return;
+      }
+    } catch (error) {
+      throw error instanceof Failure ? error : badArchive('gzip', error);
+    } finally {
+      packed.destroy();
+      unpacked.destroy();
+    }
+  },
+  xz: (file) => async (window) => {
+    const reader = new XzReader((bytes) => {
+      window.push(bytes);
+      return !window.isDone;
+    });
+    const piece = new Uint8Array(pieceBytes);
+    for (let at = 0; !window.isDone; ) {
+      const { bytesRead } = await file.read(piece, 0, piece.length, at);
+      if (bytesRead === 0) return reader.end();
+      at += bytesRead;
+      reader.push(piece.subarray(0, bytesRead));
+    }
+  },
+};
+
+function badArchive(what: string, cause: unknown): Failure {
+  const why = cause instanceof Error ? cause.message : String(cause);
+  return new Failure({
+    kind: 'input',
+    code: 'bad-archive',
+    fact: `The ${what} data are damaged: ${why}.`,
+    next: 'Copy the file again, or pack it again.',
+    cause,
+  });
+}
+
+async function openFile(path: string): Promise<FileHandle> {
+  try {
+    return await open(path, 'r');
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? String(error.code) : '';
+    if (code === 'ENOENT') throw cannotRead(path, 'there is no such file', error);
+    if (code === 'EACCES') throw cannotRead(path, 'permission is denied', error);
+    throw cannotRead(path, error instanceof Error ? error.message : String(error), error);
+  }
+}
+
+function cannotRead(path: string, why: string, cause?: unknown): Failure {
+  return new Failure({
+    kind: 'input',
+    code: 'cannot-read',
+    fact: `${path} cannot be read: ${why}.`,
+    next: 'Name a file that torch.cuda.memory._dump_snapshot wrote.',
+    ...(cause === undefined ? {} : { cause }),
+  });
+}

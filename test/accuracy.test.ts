@@ -1,0 +1,53 @@
+import { spawnSync } from 'node:child_process';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { readCases, truthFolders } from '../bench/accuracy/cases.mjs';
+import { findGpu } from '../src/estimate/gpus.js';
+import { pythonTrace } from '../src/estimate/python-trace.js';
+import { tracedEstimate, tracedGpu } from '../src/estimate/traced-estimate.js';
+import { root } from './support/project-files.js';
+
+/**
+ * Kinds that python/tests/test_recorded_runs.py has not, the quickest of each; all are held against
+ * the truth by `npm run bench:accuracy`.
+ */
+const sample = [
+  { id: 'bert-base/infer/b2/s512/amp-bf16', off: 0.005 },
+  { id: 'lstm-2x1024/train/b16/s128/fp32/adamw', off: 0.005 },
+  { id: 't5-base/train/b2/s256/bf16/sgd', off: 0.005 },
+  // What a convolution takes for itself is cuDNN's choice, which is not everywhere to be asked.
+  { id: 'mobilenet_v3/train/b16/s224/amp-bf16/sgd-momentum', off: 0.05 },
+];
+
+const cases = readCases(join(root, 'bench/truth/peaks.json'), truthFolders);
+const python = join(root, '.venv/bin/python');
+const hasTorch = spawnSync(python, ['-c', 'import torch, transformers']).status === 0;
+if (!hasTorch) {
+  process.stderr.write(
+    'Left out: estimates against measured peaks, as the .venv here has no torch.\n',
+  );
+}
+
+it('finds the model of every measured run', () => {
+  expect(cases).toHaveLength(93);
+  expect(new Set(cases.map(({ source }) => source.kind)).size).toBe(3);
+});
+
+/** Python needs seconds to load torch, and more where many tests run at once. */
+const timeout = 300_000;
+const traced = hasTorch ? describe : undefined;
+traced?.('an estimate against what an H200 measured', { timeout }, () => {
+  it.each(sample)('$id', async ({ id, off }) => {
+    const found = cases.find((one) => one.id === id);
+    if (found === undefined) throw new Error(`there is no case ${id}`);
+    const { source, workload, measured } = found;
+    const options = { python, environment: process.env, folder: root };
+    const trace = await pythonTrace(source, workload, options);
+    const { peak, interval } = tracedEstimate(trace, findGpu(tracedGpu));
+    expect(trace.parameters).toBe(measured.params);
+    expect(Math.abs(peak.reservedBytes / measured.peak_reserved - 1)).toBeLessThan(off);
+    expect(Math.abs(peak.allocatedBytes / measured.peak_allocated - 1)).toBeLessThan(off);
+    expect(interval.lowBytes).toBeLessThanOrEqual(measured.peak_reserved);
+    expect(interval.highBytes).toBeGreaterThanOrEqual(measured.peak_reserved);
+  });
+});

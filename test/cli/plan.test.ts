@@ -1,0 +1,230 @@
+import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { root } from '../support/project-files.js';
+import { useCommand } from './command.js';
+
+const command = useCommand();
+const gpt2 = join(root, 'bench/truth/configs/gpt2.json');
+
+/**
+ * In place of Python: a job whose memory can be added up by hand. 1 GiB of weights and of gradients,
+ * two of states, half a GiB of activations a sample, an eighth with checkpointing; all of it half as
+ * much in bf16.
+ */
+const pretender = String.raw`
+const { writeFileSync } = require('node:fs');
+const MiB = 1024 ** 2;
+const given = Object.fromEntries(process.argv.slice(2).flatMap((word, at, all) => {
+  const [name, value = all[at + 1]] = word.replace(/^--/, '').split('=');
+  return word.startsWith('--') ? [[name, value]] : [];
+}));
+if (process.env.PRETEND_CTRL_C) {
+  process.kill(process.ppid, 'SIGINT');
+  setTimeout(() => {}, 60_000);
+} else {
+  const half = given.precision === 'bf16' ? 0.5 : 1;
+  const kept = 'checkpointing' in given ? 0.125 : 1;
+  const lora = 'lora' in given;
+  const lines = [{ plimsoll: 'trace', version: 1, torch: 'pretended' }, ['s', 0, '']];
+  let id = 0;
+  const alloc = (mebibytes, letter) => {
+    id += 1;
+    lines.push(['a', id, Math.round(mebibytes * MiB), 0, 0, letter]);
+    return id;
+  };
+  const trained = lora ? 8 : 1024 * half;
+  alloc(1024 * half, 'w');
+  lines.push(['m', 'built'], ['m', 'ready']);
+  const samples = Array.from({ length: Number(given.batch) }, () => alloc(512 * half * kept, 'x'));
+  const gradient = alloc(trained, 'g');
+  alloc(trained, 'o');
+  alloc(trained, 'o');
+  for (const one of [...samples, gradient]) lines.push(['f', one]);
+  lines.push({ end: true, parameters: 268435456, parameterBytes: 1024 * half * MiB, notes: [] });
+  writeFileSync(given.output, lines.map((line) => JSON.stringify(line)).join('\n') + '\n');
+}
+`;
+
+describe('plimsoll plan, with a pretended job in place of Python', () => {
+  let plan: string[] = [];
+  beforeAll(() => {
+    const path = join(command.folder(), 'pretender.cjs');
+    writeFileSync(path, `#!${process.execPath}\n${pretender}`);
+    chmodSync(path, 0o755);
+    plan = ['plan', gpt2, '--method', 'trace', '--python', path];
+  });
+  const answer = async (more: readonly string[]) => {
+    const ended = await command.run([...plan, ...more, '--json']);
+    expect(ended.stderr).toBe('');
+    return { ...JSON.parse(ended.stdout), exitCode: ended.exitCode };
+  };
+
+  it('answers as the contract says', async () => {
+    const found = await answer(['--memory', '24GiB', '--train', '--batch', '16', '--seq', '128']);
+    expect(Object.keys(found).slice(0, 4)).toEqual([
+      'fits',
+      'settings',
+      'estimate',
+      'alternatives',
+    ]);
+    expect(found).toMatchObject({
+      fits: true,
+      exitCode: 0,
+      settings: {
+        batch: 16,
+        accumulation: 1,
+        checkpointing: false,
+        precision: 'amp-bf16',
+        quantization: 'none',
+        offload: 'none',
+      },
+      estimate: { method: 'trace', peak: { reservedBytes: 12 * 1024 ** 3 + 2 * 1024 ** 2 } },
+      budget: { memoryBytes: 24 * 1024 ** 3 },
+    });
+    expect(found.alternatives.length).toBeGreaterThan(2);
+    expect(found.alternatives[0]).toMatchObject({
+      fits: true,
+      relativeCost: expect.any(Number),
+      settings: { batch: expect.any(Number) },
+      peak: { leastCapacityBytes: expect.any(Number) },
+    });
+  });
+
+  it('keeps the effective batch in a smaller memory', async () => {
+    const found = await answer(['--memory', '9GiB', '--batch', '16', '--seq', '512']);
+    expect(found.settings).toMatchObject({ batch: 8, accumulation: 2, checkpointing: false });
+  });
+
+  it('keeps everything with --max-batch but the batch', async () => {
+    const settings = ['--seq', '128', '--precision', 'bf16', '--optimizer', 'adamw'];
+    const found = await answer(['--memory', '8GiB', '--max-batch', ...settings]);
+    // Two of 8 are states and weights in bf16, and a quarter for each sample.
+    expect(found.settings).toMatchObject({ batch: 24, precision: 'bf16', optimizer: 'adamw' });
+    expect(found).toMatchObject({ fits: true, exitCode: 0 });
+  });
+
+  it('says no with exit code 1', async () => {
+    const found = await answer(['--memory', '100MiB', '--batch', '4', '--seq', '128']);
+    expect(found).toMatchObject({ fits: false, exitCode: 1 });
+    const none = await answer(['--memory', '1GiB', '--max-batch', '--seq', '128']);
+    expect(none).toMatchObject({ fits: false, exitCode: 1, settings: { batch: 1 } });
+  });
+
+  it('counts the context into a card that is named, and not into --memory', async () => {
+    const job = ['--batch', '4', '--seq', '128'];
+    const card = await answer(['--gpu', 't4', ...job]);
+    expect(card.budget.capacityBytes).toBe(card.budget.memoryBytes + card.budget.contextBytes);
+    expect(card.notes.join('\n')).toContain('The Tesla T4 has 15.0 GiB; its CUDA context takes');
+    expect(card.settings.precision).toBe('amp-fp16');
+    const memory = await answer(['--memory', '15GiB', ...job]);
+    expect(memory.notes.join('\n')).toContain("The 15.0 GiB are for PyTorch's allocator");
+  });
+
+  it('takes what most people have where it is not told', async () => {
+    const { notes, settings } = await answer(['--memory', '24GiB', '--train']);
+    expect(notes.join('\n')).toContain('No --seq was given: 1024 is assumed.');
+    expect(settings.batch).toBeGreaterThan(8);
+  });
+
+  it('draws it for people, writes a page, and saves how to load it', async () => {
+    const html = join(command.folder(), 'plan.html');
+    const job = ['--memory', '24GiB', '--batch', '4', '--seq', '128', '--html', html, '--save'];
+    const environment = { PLIMSOLL_HOME: join(command.folder(), 'home') };
+    const { stdout, exitCode } = await command.run([...plan, ...job], { environment });
+    expect(exitCode).toBe(0);
+    expect(stdout).toMatch(/^It fits into 24\.0 GiB and needs /);
+    expect(stdout).toContain('What else there is:');
+    expect(readFileSync(html, 'utf8')).toContain('<title>Memory plan, gpt2.json</title>');
+    const saved = /^Saved to (.*)\.$/m.exec(stdout)?.[1] ?? '';
+    expect(JSON.parse(readFileSync(saved, 'utf8'))).toMatchObject({
+      model: gpt2,
+      preset: 'fp16',
+      forTraining: true,
+    });
+  });
+
+  it.each([
+    [[], 'bad-usage: Nothing says how much memory there is.'],
+    [['--memory', 'much'], 'bad-option: --memory cannot be "much".'],
+    [['--memory', '8GiB', '--zero', '4'], 'bad-option: --zero cannot be "4".'],
+    [['--memory', '8GiB', '--zero', '2'], 'bad-usage: ZeRO shares a job out over several GPUs.'],
+    [['--memory', '8GiB', '--offload', 'all'], 'bad-option: --offload cannot be "all".'],
+    [['--memory', '8GiB', '--gpus', '3', '--batch', '4'], 'bad-usage: A batch of 4 cannot be'],
+    [['--memory', '8GiB', '--train', '--mode', 'infer'], 'bad-usage: --train and --mode infer'],
+    [['--memory', '8GiB', '--html', 'no/such/page.html'], 'cannot-write: '],
+  ])('refuses %j', async (more, message) => {
+    const { stdout, stderr, exitCode } = await command.run([...plan, ...more]);
+    expect(stderr).toContain(message);
+    expect({ stdout, exitCode }).toEqual({ stdout: '', exitCode: 2 });
+  });
+
+  it.each([
+    [['--memory', '8GiB', '--script', 'a.py', '--batch', '4'], '--batch does not reach the script'],
+    [['--memory', '8GiB', '--script', 'a.py', '--max-batch'], '--max-batch does not reach'],
+    [['--memory', '8GiB', '--script', 'a.py', '--save'], '--save keeps how transformers loads'],
+    [['nowhere', '--memory', '8GiB'], 'no-file: '],
+  ])('refuses %j', async (argv, message) => {
+    const { stderr, exitCode } = await command.run(['plan', ...argv]);
+    expect(stderr).toContain(message);
+    expect(exitCode).toBe(2);
+  });
+
+  it('tells a script its batch where an argument asks for it', async () => {
+    const script = ['plan', '--script', 'train.py', '--arg', 'batch={batch}', ...plan.slice(4)];
+    const job = ['--memory', '8GiB', '--max-batch', '--precision', 'bf16', '--json'];
+    const { stdout } = await command.run([...script, ...job]);
+    expect(JSON.parse(stdout).settings.batch).toBe(24);
+  });
+
+  it('ends on Ctrl-C with what it started, and says nothing', async () => {
+    const { stdout, stderr, exitCode } = await command.run(
+      [...plan, '--memory', '8GiB', '--batch', '4', '--seq', '128'],
+      { environment: { PRETEND_CTRL_C: '1' } },
+    );
+    expect({ stdout, stderr, exitCode }).toEqual({ stdout: '', stderr: '', exitCode: 130 });
+  });
+
+  it('says what is missing where there is no Python', async () => {
+    const argv = ['plan', gpt2, '--memory', '8GiB', '--method', 'trace', '--python', './none'];
+    const { stderr, exitCode } = await command.run(argv);
+    expect(stderr).toMatch(/^plimsoll: python-missing: /);
+    expect(exitCode).toBe(3);
+  });
+});
+
+describe('plimsoll plan, by formula', () => {
+  const llama = join(root, 'bench/truth/configs/llama-2-7b.json');
+  const formula = ['plan', llama, '--method', 'formula', '--json'];
+  const answer = async (more: readonly string[]) => {
+    const { stdout, stderr } = await command.run([...formula, ...more]);
+    expect(stderr).toBe('');
+    return JSON.parse(stdout);
+  };
+
+  it('rounds weights that are too large, and says how to load them', async () => {
+    const job = ['--mode', 'infer', '--batch', '1', '--seq', '1024'];
+    const roomy = await answer(['--memory', '24GiB', ...job]);
+    expect(roomy.settings.quantization).toBe('none');
+    expect(roomy).not.toHaveProperty('loading');
+    const small = await answer(['--memory', '10GiB', ...job]);
+    expect(small).toMatchObject({
+      fits: true,
+      settings: { quantization: 'int8' },
+      loading: { quantization_config: { load_in_8bit: true }, device_map: 'auto' },
+    });
+    const tiny = await answer(['--memory', '4GiB', ...job]);
+    expect(tiny.settings).toMatchObject({ quantization: 'int4_offload', offload: 'weights' });
+    expect(tiny.loading.max_memory).toHaveProperty('cpu');
+    expect(tiny.hostBytes).toBeGreaterThan(0);
+  });
+
+  it('shares a training out over GPUs that it does not fit alone', async () => {
+    const job = ['--gpu', 'h100', '--batch', '64', '--seq', '1024', '--offload', 'none'];
+    const { fits, settings, concession } = await answer(['--gpus', '8', ...job]);
+    expect({ fits, concession }).toEqual({ fits: true, concession: 'speed' });
+    expect(settings.zero).toBeGreaterThan(0);
+    expect(settings.batch * settings.accumulation * settings.gpus).toBe(64);
+    expect((await answer(job)).concession).not.toBe('speed');
+  });
+});

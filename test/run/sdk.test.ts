@@ -1,0 +1,81 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import type { RunReport } from '../../src/run/contract.js';
+import { useCommand } from '../cli/command.js';
+
+const command = useCommand();
+
+async function report(argv: readonly string[]): Promise<{ report: RunReport; said: string }> {
+  const environment = { PLIMSOLL_HOME: join(command.folder(), 'home') };
+  const { stdout, stderr } = await command.run(['run', '--json', ...argv], { environment });
+  // Its own line comes first; ours, about how it went, is last.
+  return { report: JSON.parse(stdout), said: stderr.split('\n')[0] ?? '' };
+}
+
+describe('a program that speaks to its supervisor', () => {
+  it('is told what to do, and what it did is in the report', async () => {
+    writeFileSync(
+      join(command.folder(), 'speaks.mjs'),
+      `import { createConnection } from 'node:net';
+       import { createInterface } from 'node:readline';
+       const line = createConnection(process.env.PLIMSOLL_BRIDGE);
+       const say = (message) => line.write(JSON.stringify(message) + '\\n');
+       say({ type: 'hello', version: 1, pid: process.pid, rank: 0, world: 1, torch: null, hooks: ['microbatch'], device: 'cpu' });
+       say({ type: 'oom', id: 1, rank: 0, phase: 'backward', kind: 'cuda', message: 'x', askedBytes: 1, microbatch: 8, batch: 8, peakBytes: null, snapshot: null });
+       createInterface({ input: line }).once('line', (text) => {
+         console.log(text);
+         line.end();
+       });`,
+    );
+    const { report: found, said } = await report(['--', process.execPath, 'speaks.mjs']);
+    expect(JSON.parse(said)).toMatchObject({
+      type: 'decide',
+      id: 1,
+      action: 'retry',
+      microbatch: 4,
+    });
+    expect(found.attempts[0]?.rungs).toEqual([
+      expect.objectContaining({
+        rung: 'smaller-microbatch',
+        why: expect.stringContaining('now 4'),
+      }),
+    ]);
+    expect(found.outcome).toBe('succeeded');
+  });
+
+  it('counts as out of memory when it could not be mended and the program failed', async () => {
+    writeFileSync(
+      join(command.folder(), 'gives-up.mjs'),
+      `import { createConnection } from 'node:net';
+       const line = createConnection(process.env.PLIMSOLL_BRIDGE);
+       line.write('{"type":"hello","rank":0,"world":1,"hooks":[]}\\n');
+       line.write('{"type":"oom","id":1,"kind":"cublas","message":"full","askedBytes":77,"microbatch":1,"batch":1}\\n');
+       line.once('data', () => process.exit(1));`,
+    );
+    const { report: found } = await report(['--', process.execPath, 'gives-up.mjs']);
+    expect(found.attempts[0]?.outOfMemory).toMatchObject({
+      kind: 'cublas',
+      askedBytes: 77,
+      message: 'full',
+    });
+  });
+
+  it('is understood when it is the Python package', async () => {
+    const script = join(command.folder(), 'asks.py');
+    writeFileSync(
+      script,
+      `from plimsoll.bridge.connection import current
+from plimsoll.memory.out_of_memory import recognise
+line = current()
+line.declare(["microbatch"], 0, 1)
+found = recognise(RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB."))
+print(line.ask_about(found, "forward", 32, 64, 0)["microbatch"])
+line.close()
+`,
+    );
+    const { report: found, said } = await report(['--', 'python3', script]);
+    expect(said).toBe('16');
+    expect(found.attempts[0]?.rungs.map(({ rung }) => rung)).toEqual(['smaller-microbatch']);
+  });
+});
