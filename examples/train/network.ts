@@ -1,4 +1,4 @@
-import { type Sample, sampleWidth } from './samples.ts';
+import { type Sample, sampleWidth } from './samples.js';
 
 /** One wide layer of softsign, and one number out of it. */
 export interface Network {

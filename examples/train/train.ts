@@ -2,8 +2,8 @@
 // function. What it keeps for the backward pass grows with the microbatch, as in any training.
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
-import { createNetwork, type Network } from './network.ts';
-import { sampleAt } from './samples.ts';
+import { createNetwork, type Network } from './network.js';
+import { sampleAt } from './samples.js';
 
 const { values } = parseArgs({
   options: {

@@ -132,7 +132,9 @@ class Debugger:
             self._stop.wait(self._interval)
 
 
-def recommendations(percent: float, forecast: Dict[str, Any], leaks: Dict[str, Any], figures: Dict[str, Any], line: float) -> List[str]:
+def recommendations(
+    percent: float, forecast: Dict[str, Any], leaks: Dict[str, Any], figures: Dict[str, Any], line: float
+) -> List[str]:
     """What to do about it, the most pressing first."""
     said = []
     if forecast["risk"] == "critical":

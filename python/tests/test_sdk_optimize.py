@@ -151,6 +151,20 @@ class Pruning(unittest.TestCase):
         plimsoll.optimize(model, prune=0.5)
         self.assertEqual((model[0].out_features, model(torch.ones(2, 8)).shape), (16, (2, 4)))
 
+    def test_convolutions_of_residual_blocks(self):
+        from torchvision.models import resnet18
+
+        torch.manual_seed(0)
+        model = resnet18(num_classes=10).eval()
+        size, x = sum(p.numel() for p in model.parameters()), torch.randn(1, 3, 64, 64)
+        before = model(x)
+        done = plimsoll.optimize(model, prune=0.5)
+        self.assertLess(sum(p.numel() for p in model.parameters()), 0.6 * size)
+        self.assertEqual(model(x).shape, before.shape)
+        self.assertEqual(model.layer1[0].bn1.num_features, 32)
+        done.undo()
+        self.assertTrue(torch.equal(model(x), before))
+
     def test_not_in_training_and_not_without_cuda(self):
         done = plimsoll.optimize(Tower(), checkpoint=False, autocast=False, prune=0.5)
         self.assertIn("inference", done.skipped["prune"])

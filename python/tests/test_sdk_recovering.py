@@ -345,6 +345,36 @@ class Sizes(Quiet):
         self.assertEqual(decide(1, line, 9, 2, False, [], True).action, "wait")
         self.assertEqual(decide(1, line, 9, 2, False, [], False).action, "raise")
 
+    def test_it_waits_for_other_processes_and_goes_back_to_its_size(self):
+        model, optimizer = build(0, 0.0)
+        held, slept = [90], []
+
+        def loss(batch):
+            if held[0]:
+                raise RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`")
+            return mean_loss(model)(batch)
+
+        def sleep(seconds):
+            slept.append(seconds)
+            held[0] = 0 if len(slept) == 3 else held[0]
+
+        step = plimsoll.recovering(model, optimizer, loss)
+        step._gauge.others_bytes, step._gauge.total_bytes = (lambda: held[0]), (lambda: 100)
+        with mock.patch("time.sleep", sleep):
+            step(batch_of(0, 16))
+        self.assertEqual(slept, [1.0, 1.5, 2.0])
+        self.assertEqual(step.partition, [16])
+
+    def test_a_batch_in_many_parts_grows_before_its_end(self):
+        model, optimizer = build(0, 0.0)
+        step = plimsoll.recovering(model, optimizer, mean_loss(model), microbatch=1)
+        step._gauge.peak_bytes = lambda: 1000 + 10 * step.microbatch
+        step._gauge.used_bytes = lambda: 1000
+        step._gauge.capacity_bytes = lambda: 2000
+        step(batch_of(0, 600))
+        self.assertEqual((step.partition[0], step.partition[64], step.partition[128]), (1, 2, 4))
+        self.assertEqual(sum(step.partition), 600)
+
     def test_a_declared_rung_is_climbed_once(self):
         model, optimizer = build(0, 0.0)
         climbed = []

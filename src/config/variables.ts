@@ -12,6 +12,17 @@ const otherVariables: ReadonlySet<string> = new Set([
   'PLIMSOLL_PRECISION',
   'PLIMSOLL_DEVICE',
   'PLIMSOLL_ATTEMPT',
+  'PLIMSOLL_OFFLOAD',
+  'PLIMSOLL_TORCH_DEVICE',
+  'PLIMSOLL_RUN_ID',
+  'PLIMSOLL_RUN_DIR',
+  'PLIMSOLL_BRIDGE',
+  'PLIMSOLL_AUTO',
+  'PLIMSOLL_MEMORY_BYTES',
+  'PLIMSOLL_SNAPSHOT',
+  'PLIMSOLL_PROGRESS',
+  'PLIMSOLL_TEST_PYTHON',
+  'PLIMSOLL_TEST_KILLS',
 ]);
 
 /** Handed to the command that alerts are delivered to. */

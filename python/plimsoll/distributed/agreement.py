@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import itertools
 import logging
-import time
 from datetime import timedelta
-from typing import Any, NamedTuple, Optional
+from typing import NamedTuple, Optional
 
 from ..bridge import connection
 from ..failure import JOB_FAILED, Failure
@@ -17,6 +16,9 @@ log = logging.getLogger("plimsoll")
 # The supervisor's verdict is waited for this long after all have spoken; then the words themselves count.
 VERDICT_SECONDS = 2.0
 STORE_TIMEOUT = timedelta(seconds=60)
+
+# A supervisor knows rounds of a program, not of its steps: each step has numbers of its own.
+ROUNDS_A_STEP = 10**9
 
 _groups = itertools.count()
 
@@ -35,8 +37,15 @@ class Agreement:
         self.world = world
         self.round = 0
         # All ranks make their steps in the same order, so the same number means the same step.
-        self._channel = channel or StoreChannel(default_store(STORE_TIMEOUT), f"step{next(_groups)}", rank, world)
+        number = next(_groups)
+        self._first = number * ROUNDS_A_STEP
+        self._channel = channel or StoreChannel(default_store(STORE_TIMEOUT), f"step{number}", rank, world)
         self._gone = False
+
+    @property
+    def told_round(self) -> int:
+        """The number of this round as the supervisor hears it."""
+        return self._first + self.round
 
     def failed(self, microbatch: int) -> None:
         """This rank ran out of memory in this round, and goes on with a smaller size in the next."""
@@ -66,7 +75,7 @@ class Agreement:
         self._channel.say(self.round, word)
         bridge = connection.current()
         if bridge is not None:
-            bridge.send({"type": "barrier", "round": self.round, "rank": self.rank, "ok": ok})
+            bridge.send({"type": "barrier", "round": self.told_round, "rank": self.rank, "ok": ok})
 
     def _verdict(self, patience: float) -> Verdict:
         if not self._channel.wait(self.round, patience):
@@ -88,7 +97,7 @@ class Agreement:
         bridge = connection.current()
         if bridge is None or not bridge.alive:
             return own
-        answer = bridge.wait_for(("verdict", self.round), VERDICT_SECONDS)
+        answer = bridge.wait_for(("verdict", self.told_round), VERDICT_SECONDS)
         size = answer.get("microbatch") if answer else None
         if answer is None:
             log.warning("plimsoll: no verdict from the supervisor within %g s; the ranks decided", VERDICT_SECONDS)

@@ -20,7 +20,11 @@ def memory_state(device: Optional[str] = None) -> Dict[str, Any]:
 
 
 def estimate_batch_size(
-    model_bytes: int, sample_bytes: int, free_bytes: Optional[int] = None, safety: float = 0.8, overhead_bytes: int = 100 * 2**20
+    model_bytes: int,
+    sample_bytes: int,
+    free_bytes: Optional[int] = None,
+    safety: float = 0.8,
+    overhead_bytes: int = 100 * 2**20,
 ) -> int:
     """The largest batch that fits beside the model; at least 1. Estimated: memory is taken as even per sample.
 

@@ -17,15 +17,17 @@ PAIRS = [
     (("dense_h_to_4h",), "dense_4h_to_h"),
     (("wi",), "wo"),
 ]
+# Convolutions inside a residual block: what lies between two of them is nobody else's.
+CONVOLUTIONS = [("conv1", "bn1", "conv2"), ("conv2", "bn2", "conv3")]
 # Sparse kernels work on tiles; smaller layers stay dense.
 SPARSE_MULTIPLE = 64
 
 
 def remove_channels(model: Any, share: float) -> Optional[Change]:
-    """Takes out the hidden channels of each feed-forward block that carry least weight."""
+    """Takes out the hidden channels of each feed-forward or residual block that carry least weight."""
     before = parameter_bytes(model)
     undo = []
-    for inputs, output in feed_forward_pairs(model):
+    for inputs, output in [*feed_forward_pairs(model), *convolution_pairs(model)]:
         undo += _shrink(inputs, output, share)
     if not undo:
         return None
@@ -83,6 +85,20 @@ def feed_forward_pairs(model: Any) -> Iterator[Tuple[List[Any], Any]]:
             yield from _in_sequence(list(module), taken)
 
 
+def convolution_pairs(model: Any) -> List[Tuple[List[Any], Any]]:
+    """(a convolution and its norm, the convolution behind them) of residual blocks."""
+    from torch import nn
+
+    found = []
+    for module in model.modules():
+        for first, norm, second in CONVOLUTIONS:
+            one, between, two = (getattr(module, name, None) for name in (first, norm, second))
+            plain = all(isinstance(c, nn.Conv2d) and c.groups == 1 for c in (one, two))
+            if plain and isinstance(between, nn.BatchNorm2d) and one.out_channels == two.in_channels:
+                found.append(([one, between], two))
+    return found
+
+
 def _in_sequence(layers: List[Any], taken: set) -> Iterator[Tuple[List[Any], Any]]:
     """Linear, things without weights (an activation, dropout), Linear."""
     last = None
@@ -102,10 +118,9 @@ def _in_sequence(layers: List[Any], taken: set) -> Iterator[Tuple[List[Any], Any
 def _shrink(inputs: List[Any], output: Any, share: float) -> list:
     import torch
 
-    weight = _as_rows(output, output.weight.detach())
-    score = weight.float().norm(dim=0)
+    score = _as_rows(output, output.weight.detach()).float().transpose(0, 1).flatten(1).norm(dim=1)
     for one in inputs:
-        score = score * _as_rows(one, one.weight.detach()).float().norm(dim=1)
+        score = score * _as_rows(one, one.weight.detach()).float().flatten(1).norm(dim=1) if one.weight.dim() > 1 else score
     keep = int(score.numel() * (1 - share))
     # Kernels are fast on whole tiles; a width that is no multiple of 8 would save memory and cost time.
     keep = max(8, keep - keep % 8) if score.numel() >= 16 else max(1, keep)
@@ -116,25 +131,30 @@ def _shrink(inputs: List[Any], output: Any, share: float) -> list:
 
 
 def _cut(layer: Any, chosen: Any, out: bool) -> Any:
+    """Keeps the chosen channels of a layer, at its end or at its beginning."""
     from torch import nn
 
-    kept = {name: getattr(layer, name).detach().to("cpu", copy=True) for name in ("weight", "bias") if _has(layer, name)}
+    names = [name for name in ("weight", "bias", "running_mean", "running_var") if _has(layer, name)]
+    kept = {name: getattr(layer, name) for name in names}
+    copies = {name: tensor.detach().to("cpu", copy=True) for name, tensor in kept.items()}
     device, trained = layer.weight.device, layer.weight.requires_grad
     rows = out != _transposed(layer)
-    layer.weight = nn.Parameter(layer.weight.detach().index_select(0 if rows else 1, chosen).clone(), trained)
-    if out and _has(layer, "bias"):
-        layer.bias = nn.Parameter(layer.bias.detach().index_select(0, chosen).clone(), trained)
-    names = {(True, False): "out_features", (False, False): "in_features", (True, True): "nf", (False, True): "nx"}
-    name = names[(out, _transposed(layer))]
-    before = getattr(layer, name, None)
-    if before is not None:
+    for name in names if out else ["weight"]:
+        part = kept[name].detach().index_select(0 if rows or name != "weight" else 1, chosen).clone()
+        setattr(layer, name, nn.Parameter(part, trained) if isinstance(kept[name], nn.Parameter) else part)
+    counts = ("out_features", "out_channels", "nf", "num_features") if out else ("in_features", "in_channels", "nx")
+    before = {name: getattr(layer, name) for name in counts if hasattr(layer, name)}
+    for name in before:
         setattr(layer, name, int(chosen.numel()))
+    learnt = {name for name in names if isinstance(kept[name], nn.Parameter)}
+    kept.clear()
 
     def put_back() -> None:
-        for key, copy in kept.items():
-            setattr(layer, key, nn.Parameter(copy.to(device), trained))
-        if before is not None:
-            setattr(layer, name, before)
+        for name, copy in copies.items():
+            tensor = copy.to(device)
+            setattr(layer, name, nn.Parameter(tensor, trained) if name in learnt else tensor)
+        for name, value in before.items():
+            setattr(layer, name, value)
 
     return put_back
 

@@ -37,7 +37,7 @@ class Decider:
     ) -> Decision:
         """`number` is the round of the ranks, where there are several."""
         limit = LOAD_LINE * self._gauge.capacity_bytes()
-        others_hold = self._others_hold() and run.failures < self._most_waits
+        others_hold = self.others_hold() and run.failures < self._most_waits
         own = decide(failed, self._line, limit, run.attempt, failed in self._line, hooks, others_hold)
         if self._bridge is None or own.action == "wait":
             return own
@@ -53,7 +53,8 @@ class Decider:
             return own
         return Decision("retry" if retry else "raise", size, str(answer.get("rung") or "none"), str(answer.get("why", "")))
 
-    def _others_hold(self) -> bool:
+    def others_hold(self) -> bool:
+        """Whether the device is full because of other processes."""
         held = getattr(self._gauge, "others_bytes", None)
         return held is not None and held() > OTHERS_SHARE * self._gauge.total_bytes()
 

@@ -33,6 +33,7 @@ class RecoveringFunction:
     ) -> None:
         functools.update_wrapper(self, function)
         self.microbatch = microbatch
+        self._whole = microbatch is None
         self.recoveries = 0
         self._function = function
         self._splitter = Splitter(size, split)
@@ -42,7 +43,7 @@ class RecoveringFunction:
 
     def __call__(self, batch: Any, *arguments: Any, **named: Any) -> Any:
         count = self._splitter.size(batch)
-        if self.microbatch is None:
+        if self._whole or self.microbatch is None:
             self.microbatch = count
         gauge = gauge_of()
         parts: List[Any] = []
@@ -70,9 +71,10 @@ class RecoveringFunction:
             failures += 1
             self.recoveries += 1
             self._growth.failed(stop - done)
-            self.microbatch = decision.microbatch
+            self.microbatch, self._whole = decision.microbatch, False
         if not failures:
             grown = self._growth.clean_step(self.microbatch, count, self._line, 0)
+            self._whole = self._whole or (grown or 0) >= count
             self.microbatch = grown or self.microbatch
         return parts[0] if len(parts) == 1 else (self._join or (lambda all_parts: join(all_parts, sizes)))(parts)
 

@@ -44,6 +44,7 @@ class Microbatch:
     def __exit__(self, kind: Any, error: Any, trace: Any) -> bool:
         if error is None:
             self._run.finished(len(self), self._loss, self.share)
+            self._step._part_done(self._run)
             return False
         found = self._step._recognise(error)
         if found is None:

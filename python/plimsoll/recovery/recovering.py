@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any, Callable, Optional
 
 
-def recovering(target: Any = None, optimizer: Any = None, loss: Optional[Callable[[Any], Any]] = None, **options: Any) -> Any:
+def recovering(
+    target: Any = None, optimizer: Any = None, loss: Optional[Callable[[Any], Any]] = None, **options: Any
+) -> Any:
     """Makes a training step, or a function of a batch, survive running out of memory.
 
     A training step, in any loop:

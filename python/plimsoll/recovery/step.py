@@ -29,6 +29,7 @@ log = logging.getLogger("plimsoll")
 
 MOST_STEP_RETRIES = 2
 EARLY_GROWTH = 2
+MANY_PARTS = 64
 
 
 class RecoveringStep:
@@ -74,6 +75,7 @@ class RecoveringStep:
         self._line = PeakLine()
         self._measuring = 0
         self._wanted: Optional[int] = None
+        self._before_others: Optional[int] = None
         self._rungs = declared_rungs(model, self._settings.rungs)
         self._ranks = ranks.of(model)
         if not self._ranks.sizes_may_differ:
@@ -271,7 +273,7 @@ class RecoveringStep:
         if decision.microbatch < failed:
             self._growth.failed(failed)
             run.attempt = 0
-        self._set_microbatch(min(decision.microbatch, failed))
+        self._set_microbatch(self._size_beside_others(min(decision.microbatch, failed), failed, decision.action))
         self._ranks.failed(self.microbatch)
         self._statistics.put_back()
         if self._gradients.put_back():
@@ -281,6 +283,14 @@ class RecoveringStep:
         self._gradients.forget_marks()
         self._measuring = 0
         return True
+
+    def _size_beside_others(self, size: int, failed: int, action: str) -> int:
+        """While other processes fill the device sizes mean little: once they left, the old one is right."""
+        if self._decider.others_hold():
+            self._before_others = self._before_others or failed
+        elif self._before_others is not None:
+            size, self._before_others = (self._before_others if action == "wait" else size), None
+        return size
 
     def _redo(self, run: BatchRun) -> None:
         self._gradients.clear()
@@ -310,6 +320,16 @@ class RecoveringStep:
         return True
 
     # Sizes.
+
+    def _part_done(self, run: BatchRun) -> None:
+        """A batch in very many parts does not wait for its end to grow: that could be hours away."""
+        watched = self._bridge is not None and self._bridge.alive
+        if watched or not self._ranks.sizes_may_differ or len(run.partition) % MANY_PARTS or run.done >= run.count:
+            return
+        self._line.measured(run.partition[-1], self._gauge.peak_bytes())
+        fits = self._line.largest_under(LOAD_LINE * self._gauge.capacity_bytes())
+        if fits is not None and fits >= 2 * self.microbatch and run.partition[-1] == self.microbatch:
+            self._grow(2 * self.microbatch, f"{MANY_PARTS} parts of one batch went well")
 
     def _take_growth(self) -> None:
         wanted = self._bridge.take_growth() if self._bridge is not None else None

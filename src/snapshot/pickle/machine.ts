@@ -2,7 +2,7 @@ import { limits } from '../limits.js';
 import { refuseCut, refuseLimit } from '../refusals.js';
 import { MachineState } from './machine-state.js';
 import { absent } from './memo.js';
-import { float64, uint32 } from './numbers.js';
+import { float64, littleEndian, uint32 } from './numbers.js';
 import * as value from './values.js';
 
 /** More than any opcode with a length of one byte takes; longer ones ask for their bytes. */
@@ -41,35 +41,54 @@ export class PickleMachine extends MachineState {
       const opcode = bytes[at] ?? 0;
       switch (opcode) {
         case 0x6a: {
-          // LONG_BINGET
-          const index = uint32(bytes, at + 1);
+          // LONG_BINGET; the frames of a stack are many of them in a row.
+          const room = tags.length - 4;
+          do {
+            const index = uint32(bytes, at + 1);
+            const tag = index < known ? (places[index] ?? absent) : absent;
+            tags[top] = tag === absent ? memo.get(index) : tag;
+            top += 1;
+            at += 5;
+          } while (bytes[at] === 0x6a && at < limit && top < room);
+          break;
+        }
+        case 0x68: {
+          // BINGET
+          const index = bytes[at + 1] ?? 0;
           const tag = index < known ? (places[index] ?? absent) : absent;
           tags[top] = tag === absent ? memo.get(index) : tag;
           top += 1;
-          at += 5;
-          break;
-        }
-        case 0x68: // BINGET
-          tags[top] = memo.get(bytes[at + 1] ?? 0);
-          top += 1;
           at += 2;
           break;
-        case 0x94: // MEMOIZE
-          memo.put(memo.length, tags[this.needs(1, top, at) - 1] ?? 0);
-          places = memo.column;
-          known += 1;
+        }
+        case 0x94: {
+          // MEMOIZE
+          const tag = tags[this.needs(1, top, at) - 1] ?? 0;
+          if (memo.addNext(tag)) {
+            known += 1;
+          } else {
+            memo.put(known, tag);
+            places = memo.column;
+            known = memo.length;
+          }
           at += 1;
           break;
+        }
         case 0x8a: {
           // LONG1
           const length = bytes[at + 1] ?? 0;
           // Positive and below 2^53; a byte more than it needs holds the sign.
           const highest = bytes[at + 1 + length] ?? 0;
           if (length > 0 && length <= 7 && highest < (length === 7 ? 0x20 : 0x80)) {
-            let number = 0;
-            for (let from = at + 1 + length; from > at + 1; from -= 1) {
-              number = number * 256 + (bytes[from] ?? 0);
-            }
+            const low = uint32(bytes, at + 2);
+            const high =
+              (bytes[at + 6] ?? 0) | ((bytes[at + 7] ?? 0) << 8) | ((bytes[at + 8] ?? 0) << 16);
+            const number =
+              length === 7
+                ? high * 2 ** 32 + low
+                : length === 6
+                  ? (high & 0xffff) * 2 ** 32 + low
+                  : littleEndian(bytes, at + 2, length);
             tags[top] = value.integerTag;
             numbers[top] = number;
           } else {

@@ -1,7 +1,7 @@
 import { limits } from '../limits.js';
 import { refuseLimit, refuseSnapshot } from '../refusals.js';
 import { Room } from '../tables/room.js';
-import { kind, kindOf } from './values.js';
+import { kind, kindOf, stringTag } from './values.js';
 
 /** Nothing was put here. */
 export const absent = -1;
@@ -24,6 +24,18 @@ export class Memo {
   /** For the reader's inner loop: valid until the next `put`. */
   get column(): Int32Array {
     return this.#room.column;
+  }
+
+  /** Puts a list, dict or string at the next place, where that is all there is to it. */
+  addNext(tag: number): boolean {
+    const { column } = this.#room;
+    const next = this.#length;
+    if (tag < stringTag || tag === this.#last || next >= column.length) return false;
+    column[next] = tag;
+    this.#last = tag;
+    this.#repeats = 0;
+    this.#length = next + 1;
+    return true;
   }
 
   put(index: number, tag: number): void {

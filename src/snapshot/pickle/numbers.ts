@@ -47,3 +47,10 @@ export function float64(bytes: Uint8Array, at: number): number {
   for (let byte = 0; byte < 8; byte += 1) eight.setUint8(byte, bytes[at + byte] ?? 0);
   return eight.getFloat64(0);
 }
+
+/** A positive number of a few bytes, the lowest first; exact below 2^53. */
+export function littleEndian(bytes: Uint8Array, from: number, length: number): number {
+  let number = 0;
+  for (let at = from + length - 1; at >= from; at -= 1) number = number * 256 + (bytes[at] ?? 0);
+  return number;
+}
