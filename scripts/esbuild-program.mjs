@@ -1,11 +1,11 @@
-/** Options of esbuild for a program that runs in Node from a folder with koffi beside it. */
+/** Options of esbuild for a program that runs in Node from a folder with koffi and SQLite beside it. */
 export const program = {
   bundle: true,
   format: 'esm',
   platform: 'node',
   target: 'node20',
-  // It finds its native library by its own place on the disk, so it must stay a package.
-  external: ['koffi'],
+  // They find their native library by their own place on the disk, so they must stay packages.
+  external: ['koffi', '@photostructure/sqlite'],
   // Packages written for require() ask for Node's own modules with it.
   banner: {
     js: "import { createRequire as plimsollRequire } from 'node:module'; const require = plimsollRequire(import.meta.url);",

@@ -23,6 +23,7 @@ const layers = [
   'src/snapshot/',
   'src/batches/',
   'src/run/',
+  'src/jobs/',
   'src/config/',
   'src/report/',
   'src/index.',

@@ -92,8 +92,8 @@ export class Traces {
 function groundHash(python) {
   const hash = createHash('sha256');
   const folder = join(pythonFolder, 'plimsoll');
-  const sources = readdirSync(folder, { recursive: true }).filter((path) => path.endsWith('.py'));
-  for (const path of sources.toSorted()) {
+  const sources = readdirSync(folder, { recursive: true, encoding: 'utf8' });
+  for (const path of sources.filter((name) => name.endsWith('.py')).toSorted()) {
     hash.update(`${path}\0`).update(readFileSync(join(folder, path)));
   }
   const ask = `import sys

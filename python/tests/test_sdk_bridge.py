@@ -51,6 +51,17 @@ torch.empty(2**60, dtype=torch.uint8)
 """
 
 
+def deciding(action, microbatch):
+    def answer(message):
+        if message["type"] != "oom":
+            return None
+        rung = "smaller-microbatch" if action == "retry" else None
+        decision = {"action": action, "microbatch": microbatch, "rung": rung, "why": "as told"}
+        return {"type": "decide", "id": message["id"], **decision}
+
+    return answer
+
+
 def environment(bridge=None, folders=(), **more):
     kept = {key: value for key, value in os.environ.items() if not key.startswith("PLIMSOLL_")}
     kept["PYTHONPATH"] = os.pathsep.join([AUTO, PACKAGE, *folders])
@@ -79,7 +90,8 @@ class Bridge(unittest.TestCase):
     def test_a_program_that_knows_nothing_reports_itself_and_its_end(self):
         supervisor = self.supervisor()
         with tempfile.TemporaryDirectory() as folder:
-            job = start(UNCHANGED, bridge=supervisor.path, PLIMSOLL_RUN_DIR=folder, PLIMSOLL_MEMORY_BYTES=str(2**34))
+            more = {"PLIMSOLL_RUN_DIR": folder, "PLIMSOLL_MEMORY_BYTES": str(2**34)}
+            job = start(UNCHANGED, bridge=supervisor.path, **more)
             _, err = job.communicate(timeout=240)
             self.assertEqual(job.returncode, 1)
             self.assertIn("DefaultCPUAllocator", err)
@@ -98,17 +110,13 @@ class Bridge(unittest.TestCase):
             self.assertTrue(supervisor.wait_for("bye"))
 
     def test_the_supervisor_decides(self):
-        def answer(message):
-            if message["type"] == "oom":
-                return {"type": "decide", "id": message["id"], "action": "retry", "microbatch": 3, "rung": "smaller-microbatch", "why": "3"}
-            return None
-
-        supervisor = self.supervisor(answer)
+        supervisor = self.supervisor(deciding("retry", 3))
         job = start(STEPS, "wait", bridge=supervisor.path)
         self.assertEqual(job.stdout.readline().split(), ["microbatch", "3"])
         self.assertIn("microbatch", supervisor.of("hello")[-1]["hooks"])
         [asked] = supervisor.of("oom")
-        self.assertEqual((asked["microbatch"], asked["batch"], asked["phase"], asked["kind"]), (16, 16, "forward", "cuda"))
+        told = [asked[key] for key in ("microbatch", "batch", "phase", "kind")]
+        self.assertEqual(told, [16, 16, "forward", "cuda"])
         self.assertEqual(supervisor.wait_for("step")[0]["microbatch"], 3)
         supervisor.say({"type": "grow", "microbatch": 8, "why": "room"})
         supervisor.say({"type": "noise"})
@@ -123,22 +131,14 @@ class Bridge(unittest.TestCase):
         self.assertIn("no decision from the supervisor", err)
 
     def test_a_raise_lets_the_error_through(self):
-        supervisor = self.supervisor(
-            lambda m: {"type": "decide", "id": m["id"], "action": "raise", "microbatch": 1, "rung": None, "why": ""}
-            if m["type"] == "oom"
-            else None
-        )
+        supervisor = self.supervisor(deciding("raise", 1))
         job = start(STEPS, bridge=supervisor.path)
         _, err = job.communicate(timeout=240)
         self.assertEqual(job.returncode, 1)
         self.assertIn("CUDA out of memory", err)
 
     def test_a_supervisor_that_dies_is_not_missed(self):
-        supervisor = self.supervisor(
-            lambda m: {"type": "decide", "id": m["id"], "action": "retry", "microbatch": 2, "rung": "smaller-microbatch", "why": ""}
-            if m["type"] == "oom"
-            else None
-        )
+        supervisor = self.supervisor(deciding("retry", 2))
         job = start(STEPS, "wait", bridge=supervisor.path)
         self.assertEqual(job.stdout.readline().split(), ["microbatch", "2"])
         supervisor.die()
@@ -153,9 +153,8 @@ class Bridge(unittest.TestCase):
 
 class Customize(unittest.TestCase):
     def run_plain(self, code, **options):
-        done = subprocess.run(
-            [sys.executable, "-c", code], env=environment(**options), capture_output=True, text=True, timeout=120, check=False
-        )
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(command, env=environment(**options), capture_output=True, text=True, check=False)
         self.assertEqual(done.stderr, "")
         return done.stdout.split()
 
@@ -178,7 +177,8 @@ class Customize(unittest.TestCase):
         self.assertEqual(self.run_plain(code), ["False"])
 
     def test_a_missing_torch_is_missing_as_ever(self):
-        code = "import sys; sys.path = [p for p in sys.path if 'site-packages' not in p]\ntry:\n import torch\nexcept ModuleNotFoundError as e:\n print(e.name)"
+        hide = "import sys; sys.path = [p for p in sys.path if 'site-packages' not in p]"
+        code = f"{hide}\ntry:\n import torch\nexcept ModuleNotFoundError as e:\n print(e.name)"
         self.assertEqual(self.run_plain(code, bridge="/nowhere/bridge"), ["torch"])
 
 

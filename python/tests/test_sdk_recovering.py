@@ -179,7 +179,8 @@ class Exact(Quiet):
         model, optimizer = build(4, 0.0)
         scaler = torch.amp.GradScaler("cpu", init_scale=2.0**16)
         before = [p.clone() for p in model.parameters()]
-        step = plimsoll.recovering(model, optimizer, lambda b: mean_loss(model)(b) * float("inf"), scaler=scaler, microbatch=2)
+        loss = mean_loss(model)
+        step = plimsoll.recovering(model, optimizer, lambda b: loss(b) * float("inf"), scaler=scaler, microbatch=2)
         step(batch_of(0, 6))
         self.assertTrue(all(torch.equal(a, b) for a, b in zip(before, model.parameters())))
         self.assertEqual(scaler.get_scale(), 2.0**15)
@@ -399,7 +400,8 @@ import torch, plimsoll
 from plimsoll.memory.host import process_status
 torch.set_num_threads(1)
 torch.manual_seed(0)
-model = torch.nn.Sequential(torch.nn.Linear(64, 1024), torch.nn.Tanh(), torch.nn.Linear(1024, 1024), torch.nn.Tanh(), torch.nn.Linear(1024, 1))
+from torch.nn import Linear, Sequential, Tanh
+model = Sequential(Linear(64, 1024), Tanh(), Linear(1024, 1024), Tanh(), Linear(1024, 1))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 data = torch.randn(4096, 64)
 loss = lambda batch: model(batch).square().mean()

@@ -37,7 +37,8 @@ class Load(unittest.TestCase):
         x = torch.randn(4, 128)
         exact = tower()(x)
         for preset, most_error in (("cpu", 0), ("fp16", 0.05), ("int8", 0.05), ("int4", 0.5), ("int4_double", 0.5)):
-            model = plimsoll.load(tower, preset, device="cpu", cache=False, compute_dtype=torch.float32 if preset != "fp16" else None)
+            dtype = None if preset == "fp16" else torch.float32
+            model = plimsoll.load(tower, preset, device="cpu", cache=False, compute_dtype=dtype)
             sizes[preset] = held(model)
             with torch.no_grad():
                 error = float((model(x.to(next(iter(model[0].parameters())).dtype)).float() - exact).abs().max())

@@ -31,6 +31,8 @@ export async function stage(arch, folder, { withBench }) {
   await fetchKoffiLibrary(arch, library);
   checkElf(`${library}/linux_${arch}/koffi.node`, arch);
 
+  copySqlite(arch, folder);
+
   await fetchRuntime(arch, `${folder}/runtime`);
   renameSync(`${folder}/runtime/bin/node`, `${folder}/runtime/node`);
   rmdirSync(`${folder}/runtime/bin`);
@@ -81,10 +83,25 @@ function copyKoffi(folder) {
   const to = `${folder}/node_modules/koffi`;
   // Its JavaScript alone: the rest is C++ sources, headers and the tool that compiles them.
   const wanted = /^(package\.json|(index|indirect)\.c?js|src\/koffi(\/src)?\/[a-z]+\.c?js)$/;
-  for (const path of readdirSync(from, { recursive: true })) {
+  for (const path of readdirSync(from, { recursive: true, encoding: 'utf8' })) {
     if (wanted.test(path)) cpSync(`${from}/${path}`, `${to}/${path}`);
   }
   copyLicence('node_modules/koffi', 'koffi', folder);
+}
+
+/** Its package holds the binaries of every machine; the one of this archive travels. */
+function copySqlite(arch, folder) {
+  const binary = `prebuilds/linux-${arch}/@photostructure+sqlite.glibc.node`;
+  const wanted = {
+    '@photostructure/sqlite': ['package.json', 'dist/index.mjs', 'dist/index.cjs', binary],
+    'node-gyp-build': ['package.json', 'index.js', 'node-gyp-build.js'],
+  };
+  for (const [name, files] of Object.entries(wanted)) {
+    const place = `node_modules/${name}`;
+    for (const file of files) cpSync(`${root}${place}/${file}`, `${folder}/${place}/${file}`);
+    copyLicence(place, name, folder);
+  }
+  checkElf(`${folder}/node_modules/@photostructure/sqlite/${binary}`, arch);
 }
 
 function copyLicence(place, name, folder) {

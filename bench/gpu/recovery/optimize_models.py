@@ -42,7 +42,8 @@ def main():
         print(
             f"{name:5}  {gib(plain['peakBytes']):>10}  {gib(ours['peakBytes']):>9}  {100 * saved:4.1f} %  "
             f"{1000 * plain['stepSeconds']:7.1f} ms  {1000 * ours['stepSeconds']:6.1f} ms   "
-            f"{plain['finalLoss']:.4f} {other['finalLoss']:.4f}               {ours['finalLoss']:.4f} {again['finalLoss']:.4f}",
+            f"{plain['finalLoss']:.4f} {other['finalLoss']:.4f}               "
+            f"{ours['finalLoss']:.4f} {again['finalLoss']:.4f}",
             flush=True,
         )
 

@@ -11,6 +11,7 @@ name, way, seed = sys.argv[1], sys.argv[2], int(sys.argv[3])
 STEPS = 8 if TINY else 150
 LAST = 4 if TINY else 25
 POOL = 4 if TINY else 12
+SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
 # As people train today; the same for both.
 torch.set_float32_matmul_precision("high")
 torch.manual_seed(seed)
@@ -27,8 +28,7 @@ def gpt2():
 def bert():
     from transformers import BertConfig, BertForMaskedLM
 
-    small = dict(hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32, vocab_size=64) if TINY else {}
-    config = BertConfig(**small)
+    config = BertConfig(**({**SMALL, "vocab_size": 64} if TINY else {}))
 
     def batch(made):
         data = _sequences(made, config.vocab_size, (2, 16) if TINY else (32, 256))
@@ -44,8 +44,7 @@ def bert():
 def vit():
     from transformers import ViTConfig, ViTForImageClassification
 
-    small = dict(hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32, image_size=32) if TINY else {}
-    config = ViTConfig(num_labels=10, **small)
+    config = ViTConfig(num_labels=10, **({**SMALL, "image_size": 32} if TINY else {}))
 
     def batch(made):
         labels = torch.randint(0, 10, (4 if TINY else 64,), generator=made)

@@ -75,14 +75,16 @@ def rows(found):
             row(name, f"FAILED: {result['error']}")
     fine = {name: result for name, result in found.items() if not (isinstance(result, dict) and "error" in result)}
     if "free" in fine:
-        row("unlimited: peak", f"{gib(fine['free']['peakBytes'])}, {fine['free']['peakBytes'] / (8 * 2**30):.1f} x the cap of 8 GiB")
+        peak = fine["free"]["peakBytes"]
+        row("unlimited: peak", f"{gib(peak)}, {peak / (8 * 2**30):.1f} x the cap of 8 GiB")
     if "free" in fine and "capped" in fine:
         row("capped: peak", gib(fine["capped"]["peakBytes"]))
         row("capped: greatest difference of any loss", f"{curves(fine['free'], fine['capped']):.2e}")
         row("capped: out-of-memory recovered inside the step", fine["capped"]["recoveries"])
         row("capped: restarts, steps repeated", "0, 0")
         row("capped: microbatches", ", ".join(map(str, dict.fromkeys(fine["capped"]["sizes"]))))
-        row("time of all steps: unlimited, capped", f"{sum(fine['free']['times']):.1f} s, {sum(fine['capped']['times']):.1f} s")
+        times = [sum(fine[way]["times"]) for way in ("free", "capped")]
+        row("time of all steps: unlimited, capped", f"{times[0]:.1f} s, {times[1]:.1f} s")
     if "accelerate" in fine:
         told = fine["accelerate"]
         row("accelerate: restarts, steps repeated", f"{told['restarts']}, {told['stepsRepeated']}")
@@ -93,7 +95,8 @@ def rows(found):
     for way in ("driver", "cublas"):
         if way in fine:
             told = fine[way]
-            row(f"card filled by another ({way})", f"recovered: {told['recovered']}, as {told['kinds']}, {told['recoveries']} times")
+            how = f"recovered: {told['recovered']}, as {told['kinds']}, {told['recoveries']} times"
+            row(f"card filled by another ({way})", how)
     if "overhead" in fine:
         base = fine["overhead"]
         for name in ("plain", "watched", "recorded"):
@@ -102,9 +105,10 @@ def rows(found):
                 row(f"overhead, {name}", f"FAILED: {told['error']}")
                 continue
             reference = base["plain"].get("plainSeconds", told["plainSeconds"])
+            more = 100 * (told["recoveringSeconds"] / told["plainSeconds"] - 1)
             row(
                 f"overhead, {name}: recovering step, beside a plain loop in the same process",
-                f"{100 * (told['recoveringSeconds'] / told['plainSeconds'] - 1):+.2f} % of {1000 * told['plainSeconds']:.1f} ms",
+                f"{more:+.2f} % of {1000 * told['plainSeconds']:.1f} ms",
             )
             row(f"overhead, {name}: the plain loop itself", f"{100 * (told['plainSeconds'] / reference - 1):+.2f} %")
     return said

@@ -23,13 +23,11 @@ from .optimizer_guard import OptimizerGuard
 from .program import declared_rungs, loss_of
 from .running_statistics import RunningStatistics
 from .settings import Settings, settings
-from .sizes import LOAD_LINE, Growth, PeakLine
+from .sizer import Sizer
 
 log = logging.getLogger("plimsoll")
 
 MOST_STEP_RETRIES = 2
-EARLY_GROWTH = 2
-MANY_PARTS = 64
 
 
 class RecoveringStep:
@@ -56,9 +54,6 @@ class RecoveringStep:
     ) -> None:
         self.model = model
         self.optimizer = optimizer
-        # Without a size of its own a batch is tried whole, however large it is, until one fails.
-        self.microbatch = microbatch
-        self._whole = microbatch is None
         self.steps = 0
         self.partition: List[int] = []
         self._loss = loss
@@ -72,19 +67,11 @@ class RecoveringStep:
         self._gauge = gauge_of(model)
         if isinstance(self._gauge, HostGauge):
             fail_before_the_kernel_does()
-        self._line = PeakLine()
-        self._measuring = 0
-        self._wanted: Optional[int] = None
-        self._before_others: Optional[int] = None
         self._rungs = declared_rungs(model, self._settings.rungs)
         self._ranks = ranks.of(model)
-        if not self._ranks.sizes_may_differ:
-            # A failure cannot be taken back there, so it starts small and grows by what was measured.
-            self.microbatch, self._whole = microbatch or 1, False
-            grow_after = min(grow_after, EARLY_GROWTH)
-        self._growth = Growth(grow_after)
+        self._sizer = Sizer(microbatch, grow_after, self._gauge, self._ranks.sizes_may_differ)
         self._bridge = connection.current()
-        self._decider = Decider(self._gauge, self._line, self._bridge, self._settings.patience)
+        self._decider = Decider(self._gauge, self._sizer.line, self._bridge, self._settings.patience)
         self.events = self._decider.events
         if self._bridge is not None:
             self._bridge.declare(["microbatch", *self._rungs], rank=self._ranks.rank, world=self._ranks.world)
@@ -93,6 +80,15 @@ class RecoveringStep:
                 "plimsoll: this model has BatchNorm; its statistics are of a microbatch, so a batch that is "
                 "cut does not train exactly as a whole one does"
             )
+
+    @property
+    def microbatch(self) -> Optional[int]:
+        """The size of the next microbatch; None before the first batch. It can be set."""
+        return self._sizer.size
+
+    @microbatch.setter
+    def microbatch(self, size: Optional[int]) -> None:
+        self._sizer.set(size)
 
     def __call__(self, batch: Any, loss: Optional[Callable[[Any], Any]] = None) -> Any:
         """One step on one batch; the batch's loss, detached. Without a loss yet, takes it (a decorator)."""
@@ -141,7 +137,7 @@ class RecoveringStep:
 
     def report(self) -> Dict[str, Any]:
         """What happened so far: sizes, recoveries and why, and the line of measured peaks."""
-        line = self._line.line()
+        line = self._sizer.line.line()
         return {
             "steps": self.steps,
             "microbatch": self.microbatch,
@@ -155,12 +151,8 @@ class RecoveringStep:
     def _begin(self, batch: Any) -> BatchRun:
         self._take_growth()
         count = self._settings.splitter.size(batch)
-        if self._whole or self.microbatch is None:
-            self.microbatch, self._whole = count, True
         self._gradients.clear()
-        if self._measuring < 2:
-            self._line.rests_at(self._gauge.used_bytes())
-            self._gauge.reset_peak()
+        self._sizer.begin(count)
         self._first_statistics.mark()
         self._ranks.begin()
         return BatchRun(batch, count, self._settings, self.model)
@@ -197,10 +189,9 @@ class RecoveringStep:
     def _step_once(self, run: BatchRun) -> None:
         self._gradients.mark()
         if not run.reduced:
-            wanted = self._ranks.reduce(self._gradients.parameters, self._wanted or self.microbatch)
+            agreed = self._ranks.reduce(self._gradients.parameters, self._sizer.take_wish())
             run.reduced = self._ranks.world > 1
-            self._wanted = None
-            self._set_microbatch(wanted)
+            self._sizer.set(agreed)
             self._gradients.mark()
         if self._scaler is not None and not run.unscaled:
             self._scaler.unscale_(self.optimizer)
@@ -236,14 +227,7 @@ class RecoveringStep:
         phase.enter(phase.IDLE)
         peak = self._gauge.peak_bytes()
         if not run.failures:
-            self._measuring += 1
-            self._line.measured(max(run.partition), peak)
-            if self._bridge is None or not self._bridge.alive:
-                limit = LOAD_LINE * self._gauge.capacity_bytes() if self.microbatch < run.count else 0
-                grown = self._growth.clean_step(self.microbatch, run.count, self._line, limit)
-                if grown is not None:
-                    self._grow(grown, "clean steps, and measured peaks under the load line")
-                    self._whole = self._ranks.sizes_may_differ and grown >= run.count
+            self._sizer.clean_step(run, peak, not self._watched(), self._grow)
         if self._bridge is not None:
             self._bridge.tell_step(self.steps, self.microbatch, run.count, peak)
 
@@ -271,9 +255,9 @@ class RecoveringStep:
         elif decision.action == "wait":
             time.sleep(wait_seconds(run.attempt))
         if decision.microbatch < failed:
-            self._growth.failed(failed)
             run.attempt = 0
-        self._set_microbatch(self._size_beside_others(min(decision.microbatch, failed), failed, decision.action))
+        waited, others_hold = decision.action == "wait", self._decider.others_hold()
+        self._sizer.failed(failed, min(decision.microbatch, failed), waited, others_hold)
         self._ranks.failed(self.microbatch)
         self._statistics.put_back()
         if self._gradients.put_back():
@@ -281,16 +265,7 @@ class RecoveringStep:
         else:
             self._redo(run)
         self._gradients.forget_marks()
-        self._measuring = 0
         return True
-
-    def _size_beside_others(self, size: int, failed: int, action: str) -> int:
-        """While other processes fill the device sizes mean little: once they left, the old one is right."""
-        if self._decider.others_hold():
-            self._before_others = self._before_others or failed
-        elif self._before_others is not None:
-            size, self._before_others = (self._before_others if action == "wait" else size), None
-        return size
 
     def _redo(self, run: BatchRun) -> None:
         self._gradients.clear()
@@ -322,14 +297,8 @@ class RecoveringStep:
     # Sizes.
 
     def _part_done(self, run: BatchRun) -> None:
-        """A batch in very many parts does not wait for its end to grow: that could be hours away."""
-        watched = self._bridge is not None and self._bridge.alive
-        if watched or not self._ranks.sizes_may_differ or len(run.partition) % MANY_PARTS or run.done >= run.count:
-            return
-        self._line.measured(run.partition[-1], self._gauge.peak_bytes())
-        fits = self._line.largest_under(LOAD_LINE * self._gauge.capacity_bytes())
-        if fits is not None and fits >= 2 * self.microbatch and run.partition[-1] == self.microbatch:
-            self._grow(2 * self.microbatch, f"{MANY_PARTS} parts of one batch went well")
+        if not self._watched():
+            self._sizer.clean_part(run, self._grow)
 
     def _take_growth(self) -> None:
         wanted = self._bridge.take_growth() if self._bridge is not None else None
@@ -338,17 +307,10 @@ class RecoveringStep:
 
     def _grow(self, size: int, why: str) -> None:
         self._decider.note_growth(self.microbatch, size, why, self.steps)
-        if self._ranks.sizes_may_differ:
-            self._set_microbatch(size)
-        else:
-            # Asked for at the end of the next step: the smallest wish of all ranks counts for all.
-            self._wanted = size
+        self._sizer.grow(size)
 
-    def _set_microbatch(self, size: Optional[int]) -> None:
-        if size is not None and size != self.microbatch:
-            self._whole = False
-            self.microbatch = size
-            self._measuring = 0
+    def _watched(self) -> bool:
+        return self._bridge is not None and self._bridge.alive
 
     def _autocast(self) -> Any:
         if self._settings.autocast is None:

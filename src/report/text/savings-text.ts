@@ -21,17 +21,19 @@ export function savingLines(estimate: Estimate, gpu: EstimateGpu): Span[][] {
     [],
     [span('Change this, save that:', 'bold'), span(basisWords(savings), 'dim')],
     [span(heads, 'dim')],
-    ...savings.map((saving) => [
-      span(`  ${saving.change.padEnd(changeWidth)}`),
-      span(
-        savedWords(saving.savesBytes).padStart(sizeWidth),
-        saving.savesBytes > 0 ? 'bold' : 'dim',
-      ),
-      span(formatBytes(saving.leastCapacityBytes).padStart(leastWidth)),
-      span(`  ${settingOptions(saving.settings)}`, 'dim'),
-      ...(makesItFit(saving, estimate, gpu) ? [span('  then it fits', 'green')] : []),
-    ]),
+    ...savings.map((saving) => savingLine(saving, makesItFit(saving, estimate, gpu))),
   ];
+}
+
+function savingLine(saving: Saving, thenItFits: boolean): Span[] {
+  const { change, savesBytes, leastCapacityBytes, settings } = saving;
+  const line = [
+    span(`  ${change.padEnd(changeWidth)}`),
+    span(savedWords(savesBytes).padStart(sizeWidth), savesBytes > 0 ? 'bold' : 'dim'),
+    span(formatBytes(leastCapacityBytes).padStart(leastWidth)),
+    span(`  ${settingOptions(settings)}`, 'dim'),
+  ];
+  return thenItFits ? [...line, span('  then it fits', 'green')] : line;
 }
 
 /** Where a change takes more, that is worth knowing too. */

@@ -1,0 +1,91 @@
+import type { Attempt } from '../run/contract.js';
+import type { Known } from '../units/known.js';
+
+/** Where a job stands. The last five are ends: nothing follows them. */
+export const jobStates = [
+  'waiting',
+  'running',
+  'succeeded',
+  'failed',
+  'cancelled',
+  'refused',
+  'expired',
+] as const;
+export type JobState = (typeof jobStates)[number];
+
+/** What a figure of a reservation rests on. */
+export const bases = ['stated', 'estimated', 'measured'] as const;
+export type Basis = (typeof bases)[number];
+
+/** Bytes of devices that are promised to a job. */
+export interface Reservation {
+  /** `gpu:0`, or `host`. */
+  readonly devices: readonly string[];
+  /** On each of the devices. */
+  readonly bytes: number;
+  readonly basis: Basis;
+}
+
+/** What a person asked to run, and what became of it. */
+export interface Job {
+  readonly id: string;
+  readonly name: string;
+  readonly state: JobState;
+  /** Why it is in that state, in words for people; empty where there is nothing to say. */
+  readonly reason: string;
+  readonly command: readonly string[];
+  /** The higher, the sooner. */
+  readonly priority: number;
+  readonly submittedAt: string;
+  /** Of a running job; what an ended one had. */
+  readonly reservation: Reservation | null;
+  readonly attempts: readonly Attempt[];
+}
+
+/** What a job needs of the devices. */
+export interface Need {
+  /** On each of its devices. */
+  readonly bytes: number;
+  readonly basis: Basis;
+  /** 0 asks for the host's memory. Where there is no GPU at all, every job runs on the host's. */
+  readonly gpus: number;
+}
+
+/** A job that waits for its turn. */
+export interface WaitingJob extends Need {
+  readonly id: string;
+  /** The smaller, the sooner: see `turnOf`. */
+  readonly turn: number;
+  /** When waiting ends with the state `expired`; undefined is never. In epoch milliseconds. */
+  readonly deadlineMs?: number | undefined;
+  /** How long jobs of the same workload ran. */
+  readonly expectedSeconds: Known<number>;
+}
+
+/** A job that runs. */
+export interface RunningJob {
+  readonly id: string;
+  readonly turn: number;
+  readonly reservation: Reservation;
+  /** In epoch milliseconds; `unknown` once it ran longer than any of its workload did. */
+  readonly expectedEndMs: Known<number>;
+}
+
+const allowed: Readonly<Record<JobState, readonly JobState[]>> = {
+  waiting: ['running', 'cancelled', 'refused', 'expired'],
+  running: ['succeeded', 'failed', 'cancelled'],
+  succeeded: [],
+  failed: [],
+  cancelled: [],
+  refused: [],
+  expired: [],
+};
+
+/** A job never goes back: one that ran never waits again, so that none runs twice. */
+export function mayBecome(from: JobState, to: JobState): boolean {
+  return allowed[from].includes(to);
+}
+
+export function hasEnded(state: JobState): boolean {
+  return allowed[state].length === 0;
+}

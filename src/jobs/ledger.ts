@@ -1,0 +1,206 @@
+import { Failure } from '../failure.js';
+import { MiB } from '../units/bytes.js';
+import { isKnown, type Known } from '../units/known.js';
+import type { Reservation } from './contract.js';
+import { type LoadLineSettings, loadLineBytes } from './load-line.js';
+
+/**
+ * How long memory may take to come back where nobody can see who holds it. What is still used then
+ * is counted as foreign, so that it is not given again either.
+ */
+const patienceSeconds = 60;
+/** Drivers keep a little of what a process had: within this, memory counts as returned. */
+const slackBytes = 64 * MiB;
+
+export interface LedgerDevice {
+  readonly id: string;
+  readonly capacityBytes: number;
+}
+
+/** What a device said at one time. */
+export interface LedgerReading {
+  /** On a clock that never goes back, the same as that of `release`. */
+  readonly atSeconds: number;
+  readonly usedBytes: Known<number>;
+  /**
+   * What each of our jobs uses of it. A job that is not listed uses nothing; the whole is `unknown`
+   * where processes cannot be told apart.
+   */
+  readonly jobs: Known<ReadonlyMap<string, number>>;
+}
+
+/** The room on a device as placement and queue see it. */
+export interface DeviceRoom {
+  readonly id: string;
+  readonly lineBytes: number;
+  /** Used by processes that are not ours. */
+  readonly foreignBytes: Known<number>;
+  /** The sum of the reservations of jobs that run. */
+  readonly reservedBytes: number;
+  /** Reserved by jobs that ended, until the device shows that it came back. */
+  readonly returningBytes: number;
+  /** What can be promised now; 0 as long as the device has not been read. */
+  readonly freeBytes: number;
+}
+
+interface Entry {
+  readonly bytes: number;
+  usedBytes: Known<number>;
+  /** Set when the job ended. */
+  releasedAt: number | undefined;
+}
+
+interface Account {
+  readonly lineBytes: number;
+  readonly entries: Map<string, Entry>;
+  foreignBytes: Known<number>;
+}
+
+/**
+ * Who was promised how much of which device. The sum of the reservations on a device never passes
+ * its load line; processes that are not ours count as they are; a job that takes more than it was
+ * promised counts with what it takes; and what a job had is given again only once a reading, taken
+ * after its end, shows that it came back.
+ *
+ * It reads no hardware: readings are handed in.
+ *
+ * @example
+ * const ledger = new Ledger([{ id: 'gpu:0', capacityBytes: 80 * 2 ** 30 }]);
+ * ledger.observe('gpu:0', { atSeconds: 0, usedBytes: 0, jobs: new Map() });
+ * ledger.reserve('1', { devices: ['gpu:0'], bytes: 6 * 2 ** 30, basis: 'stated' }); // true
+ * ledger.rooms()[0]?.freeBytes; // 66 GiB
+ */
+export class Ledger {
+  readonly #accounts: ReadonlyMap<string, Account>;
+
+  constructor(devices: readonly LedgerDevice[], settings: LoadLineSettings = {}) {
+    this.#accounts = new Map(
+      devices.map(({ id, capacityBytes }) => [
+        id,
+        {
+          lineBytes: loadLineBytes(capacityBytes, settings),
+          entries: new Map<string, Entry>(),
+          foreignBytes: 'unknown' as const,
+        },
+      ]),
+    );
+  }
+
+  /** Promises the bytes on all of the devices, or on none. */
+  reserve(jobId: string, { devices, bytes }: Reservation): boolean {
+    if (!Number.isSafeInteger(bytes) || bytes < 0) throw new RangeError(`${bytes} are no bytes`);
+    const accounts = devices.map((id) => this.#account(id));
+    const distinct = devices.length > 0 && new Set(devices).size === devices.length;
+    const fits = accounts.every(
+      (account) => roomOf('', account).freeBytes >= bytes && !account.entries.has(jobId),
+    );
+    if (!distinct || !fits) return false;
+    for (const { entries } of accounts) {
+      entries.set(jobId, { bytes, usedBytes: 0, releasedAt: undefined });
+    }
+    return true;
+  }
+
+  /**
+   * Takes in a job that runs already, after a restart. It is there whether it fits or not, so it
+   * counts; a device that is gone is left out.
+   */
+  restore(jobId: string, { devices, bytes }: Reservation): void {
+    for (const id of devices) {
+      this.#accounts
+        .get(id)
+        ?.entries.set(jobId, { bytes, usedBytes: 'unknown', releasedAt: undefined });
+    }
+  }
+
+  /** The job ended. Its bytes stay counted until readings confirm that they came back. */
+  release(jobId: string, atSeconds: number): void {
+    for (const { entries } of this.#accounts.values()) {
+      const entry = entries.get(jobId);
+      if (entry !== undefined) entry.releasedAt ??= atSeconds;
+    }
+  }
+
+  observe(deviceId: string, { atSeconds, usedBytes, jobs }: LedgerReading): void {
+    const account = this.#account(deviceId);
+    for (const [id, entry] of account.entries) {
+      entry.usedBytes = isKnown(jobs) ? (jobs.get(id) ?? 0) : 'unknown';
+    }
+    // Without a figure the last one stands: better an old one than none.
+    if (!isKnown(usedBytes)) return;
+    const back = [...account.entries].filter(([, entry]) =>
+      cameBack(account, entry, usedBytes, atSeconds),
+    );
+    for (const [id] of back) account.entries.delete(id);
+    // What did not come back is in use by nobody of ours: from here on it counts as foreign.
+    account.foreignBytes = back.length > 0 ? unclaimed(account, usedBytes) : foreign(account, usedBytes);
+  }
+
+  rooms(): readonly DeviceRoom[] {
+    return [...this.#accounts].map(([id, account]) => roomOf(id, account));
+  }
+
+  #account(id: string): Account {
+    const account = this.#accounts.get(id);
+    if (account === undefined) {
+      throw new Failure({
+        kind: 'input',
+        code: 'unknown-device',
+        fact: `There is no device ${id}; there are ${[...this.#accounts.keys()].join(', ')}.`,
+        next: 'Run "plimsoll devices" to see them.',
+      });
+    }
+    return account;
+  }
+}
+
+function roomOf(id: string, account: Account): DeviceRoom {
+  const { lineBytes, foreignBytes } = account;
+  const entries = [...account.entries.values()];
+  const sum = (list: readonly Entry[]) => list.reduce((total, { bytes }) => total + bytes, 0);
+  const taken = entries.reduce(
+    (total, { bytes, usedBytes }) => total + Math.max(bytes, isKnown(usedBytes) ? usedBytes : 0),
+    0,
+  );
+  return {
+    id,
+    lineBytes,
+    foreignBytes,
+    reservedBytes: sum(entries.filter(({ releasedAt }) => releasedAt === undefined)),
+    returningBytes: sum(entries.filter(({ releasedAt }) => releasedAt !== undefined)),
+    freeBytes: isKnown(foreignBytes) ? Math.max(0, lineBytes - taken - foreignBytes) : 0,
+  };
+}
+
+function cameBack(account: Account, entry: Entry, usedBytes: number, atSeconds: number): boolean {
+  // A reading from before the end says nothing about what came after it.
+  if (entry.releasedAt === undefined || atSeconds <= entry.releasedAt) return false;
+  if (isKnown(entry.usedBytes)) return entry.usedBytes === 0;
+  const known = isKnown(account.foreignBytes) ? account.foreignBytes : 0;
+  return (
+    unclaimed(account, usedBytes) <= known + slackBytes ||
+    atSeconds - entry.releasedAt >= patienceSeconds
+  );
+}
+
+/** The most that can be foreign: all that no job of ours is known to use. */
+function unclaimed({ entries }: Account, usedBytes: number): number {
+  const ours = [...entries.values()].map((entry) => (isKnown(entry.usedBytes) ? entry.usedBytes : 0));
+  return Math.max(0, usedBytes - ours.reduce((total, bytes) => total + bytes, 0));
+}
+
+/**
+ * Exact where the use of every job of ours is known. Where it is not, the last figure stands as long
+ * as it is possible: a job may use anything between nothing and what it was promised.
+ */
+function foreign(account: Account, usedBytes: number): number {
+  const most = unclaimed(account, usedBytes);
+  const hidden = [...account.entries.values()].reduce(
+    (total, entry) => total + (isKnown(entry.usedBytes) ? 0 : entry.bytes),
+    0,
+  );
+  if (hidden === 0) return most;
+  const least = Math.max(0, most - hidden);
+  const last = isKnown(account.foreignBytes) ? account.foreignBytes : most;
+  return Math.min(most, Math.max(least, last));
+}

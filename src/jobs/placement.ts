@@ -1,0 +1,56 @@
+import type { Need } from './contract.js';
+
+export const placementPolicies = ['best-fit', 'balanced'] as const;
+/** `best-fit` fills devices one by one and keeps large rooms whole; `balanced` spreads the jobs. */
+export type PlacementPolicy = (typeof placementPolicies)[number];
+
+/** As much of a room as placement looks at. */
+export interface Room {
+  readonly id: string;
+  readonly lineBytes: number;
+  readonly freeBytes: number;
+}
+
+export const hostId = 'host';
+
+/** The devices that a job could ever be put on, and how many of them it takes. */
+export function candidates<R extends { readonly id: string }>(
+  rooms: readonly R[],
+  { gpus }: Pick<Need, 'gpus'>,
+): { readonly rooms: readonly R[]; readonly count: number } {
+  const graphics = rooms.filter(({ id }) => id !== hostId);
+  if (gpus === 0 || graphics.length === 0) {
+    return { rooms: rooms.filter(({ id }) => id === hostId), count: 1 };
+  }
+  return { rooms: graphics, count: gpus };
+}
+
+/**
+ * Where to put a job: as many devices as it asks for, each with room for it, or undefined. Devices
+ * with the same room are taken in the order given.
+ *
+ * @example
+ * const rooms = [
+ *   { id: 'gpu:0', lineBytes: 72, freeBytes: 40 },
+ *   { id: 'gpu:1', lineBytes: 72, freeBytes: 10 },
+ * ];
+ * place(rooms, { bytes: 8, gpus: 1 }); // ['gpu:1']
+ * place(rooms, { bytes: 8, gpus: 1 }, 'balanced'); // ['gpu:0']
+ * place(rooms, { bytes: 20, gpus: 2 }); // undefined: both or none
+ */
+export function place(
+  rooms: readonly Room[],
+  need: Pick<Need, 'bytes' | 'gpus'>,
+  policy: PlacementPolicy = 'best-fit',
+): readonly string[] | undefined {
+  const { rooms: possible, count } = candidates(rooms, need);
+  const fitting = possible.filter(({ freeBytes }) => freeBytes >= need.bytes);
+  if (fitting.length < count) return undefined;
+  const share = ({ freeBytes, lineBytes }: Room) => (lineBytes === 0 ? 0 : freeBytes / lineBytes);
+  return fitting
+    .toSorted((a, b) =>
+      policy === 'best-fit' ? a.freeBytes - b.freeBytes : share(b) - share(a),
+    )
+    .slice(0, count)
+    .map(({ id }) => id);
+}

@@ -1,0 +1,111 @@
+import type { WaitingJob } from './contract.js';
+
+/** Waiting this long weighs as much as one step of priority. */
+export const agingSeconds = 600;
+
+/**
+ * A job's place in the order: the smaller, the sooner. Age and priority count as one figure that
+ * does not change while the job waits: whoever comes later than a job by more than the priorities
+ * differ can never overtake it, so nobody starves.
+ */
+export function turnOf(submittedMs: number, priority: number): number {
+  return submittedMs - priority * agingSeconds * 1000;
+}
+
+/** Jobs in order of their turn, and by when they expire. Made for 100,000 of them and more. */
+export class WaitingList {
+  readonly #byId = new Map<string, WaitingJob>();
+  readonly #byTurn = new SortedJobs(({ turn }) => turn);
+  readonly #byDeadline = new SortedJobs(({ deadlineMs }) => deadlineMs ?? Number.POSITIVE_INFINITY);
+
+  constructor(jobs: Iterable<WaitingJob> = []) {
+    for (const job of jobs) this.#byId.set(job.id, job);
+    this.#byTurn.fill(this.#byId.values());
+    this.#byDeadline.fill(this.#byId.values());
+  }
+
+  get size(): number {
+    return this.#byId.size;
+  }
+
+  get(id: string): WaitingJob | undefined {
+    return this.#byId.get(id);
+  }
+
+  add(job: WaitingJob): void {
+    this.remove(job.id);
+    this.#byId.set(job.id, job);
+    this.#byTurn.add(job);
+    this.#byDeadline.add(job);
+  }
+
+  remove(id: string): void {
+    const job = this.#byId.get(id);
+    if (job === undefined) return;
+    this.#byId.delete(id);
+    this.#byTurn.remove(job);
+    this.#byDeadline.remove(job);
+  }
+
+  /** The first so many in order. */
+  first(most: number): readonly WaitingJob[] {
+    return this.#byTurn.first(most);
+  }
+
+  /** Those whose waiting is over. */
+  expired(nowMs: number): readonly WaitingJob[] {
+    return this.#byDeadline.upTo(nowMs);
+  }
+}
+
+/** Jobs sorted by a key, those of the same key by their id. */
+class SortedJobs {
+  readonly #key: (job: WaitingJob) => number;
+  #jobs: WaitingJob[] = [];
+
+  constructor(key: (job: WaitingJob) => number) {
+    this.#key = key;
+  }
+
+  fill(jobs: Iterable<WaitingJob>): void {
+    this.#jobs = [...jobs].toSorted((a, b) => this.#compare(a, b));
+  }
+
+  add(job: WaitingJob): void {
+    this.#jobs.splice(this.#place(job), 0, job);
+  }
+
+  remove(job: WaitingJob): void {
+    this.#jobs.splice(this.#place(job), 1);
+  }
+
+  first(most: number): readonly WaitingJob[] {
+    return this.#jobs.slice(0, most);
+  }
+
+  upTo(key: number): readonly WaitingJob[] {
+    const end = this.#jobs.findIndex((job) => this.#key(job) > key);
+    return this.#jobs.slice(0, end === -1 ? this.#jobs.length : end);
+  }
+
+  /** Where the job is, or would be. */
+  #place(job: WaitingJob): number {
+    let low = 0;
+    let high = this.#jobs.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      const other = this.#jobs[middle];
+      if (other !== undefined && this.#compare(other, job) < 0) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+
+  #compare(a: WaitingJob, b: WaitingJob): number {
+    const [left, right] = [this.#key(a), this.#key(b)];
+    if (left !== right) return left < right ? -1 : 1;
+    // Ids are numbers as text: a shorter one came earlier.
+    if (a.id.length !== b.id.length) return a.id.length - b.id.length;
+    return a.id < b.id ? -1 : Number(a.id > b.id);
+  }
+}
