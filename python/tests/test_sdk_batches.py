@@ -16,6 +16,8 @@ import plimsoll
 from plimsoll.batching import batches as module
 
 CRASHES = int(os.environ.get("PLIMSOLL_TEST_CRASHES", "8"))
+# So many that a job is still at work when it is to be killed for the last time.
+SAMPLES = 600 * CRASHES
 
 # Each batch is written under the number of its first sample, then confirmed: done twice, it is the same.
 JOB = """
@@ -23,7 +25,7 @@ import json, os, sys, time
 sys.path.insert(0, sys.argv[1])
 import plimsoll
 folder, way = sys.argv[2], sys.argv[3]
-data = list(range(1000, 3000))
+data = list(range(1000, 1000 + int(sys.argv[5])))
 shares = iter(json.loads(sys.argv[4]))
 looks = lambda: next(shares, 0.6)
 position = os.path.join(folder, 'position') if way == 'file' else None
@@ -37,6 +39,7 @@ if way == 'checkpoint' and os.path.exists(state):
     batches.load_state_dict(saved['batches'])
 print('ready', flush=True)
 for batch in batches:
+    time.sleep(0.001)
     if way == 'file':
         name = os.path.join(folder, 'batch-%06d' % batch.start)
         with open(name + '.part', 'w') as file:
@@ -174,14 +177,13 @@ class Killed(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             while True:
                 shares = json.dumps([draw.random() for _ in range(50)])
-                job = subprocess.Popen(
-                    [sys.executable, "-S", "-c", JOB, PACKAGE, folder, way, shares], stdout=subprocess.PIPE
-                )
+                command = [sys.executable, "-S", "-c", JOB, PACKAGE, folder, way, shares, str(SAMPLES)]
+                job = subprocess.Popen(command, stdout=subprocess.PIPE)
                 with job.stdout:
                     job.stdout.readline()
                     if kills < CRASHES:
                         try:
-                            job.wait(draw.uniform(0.0, 0.03))
+                            job.wait(draw.uniform(0.0, 0.04))
                         except subprocess.TimeoutExpired:
                             job.send_signal(signal.SIGKILL)
                             kills += 1
@@ -200,18 +202,18 @@ class Killed(unittest.TestCase):
 
     def test_with_a_position_file_nothing_is_lost(self):
         kills, written = self.run_to_the_end("file", 1)
-        self.assertGreater(kills, 0)
+        self.assertEqual(kills, CRASHES)
         samples = {}
         for start, batch in written:
             for place, sample in enumerate(batch, start):
                 # A batch that came again may be smaller; where it overlaps it is the same.
                 self.assertEqual(samples.setdefault(place, sample), sample)
-        self.assertEqual([samples[i] for i in sorted(samples)], list(range(1000, 3000)))
+        self.assertEqual([samples[i] for i in sorted(samples)], list(range(1000, 1000 + SAMPLES)))
 
     def test_saved_beside_the_model_every_sample_counts_once(self):
         kills, saved = self.run_to_the_end("checkpoint", 2)
-        self.assertGreater(kills, 0)
-        self.assertEqual((saved["total"], saved["count"]), (sum(range(1000, 3000)), 2000))
+        self.assertEqual(kills, CRASHES)
+        self.assertEqual((saved["total"], saved["count"]), (sum(range(1000, 1000 + SAMPLES)), SAMPLES))
 
 
 if __name__ == "__main__":

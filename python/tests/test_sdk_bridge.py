@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 from sdk import PACKAGE
 from sdk.supervisor import Supervisor
@@ -146,9 +147,11 @@ class Bridge(unittest.TestCase):
         self.assertEqual((job.returncode, out.split()), (0, ["microbatch", "2"]), err)
 
     def test_no_supervisor_at_all(self):
-        job = start(STEPS, bridge="/nowhere/bridge")
-        out, err = job.communicate(timeout=240)
-        self.assertEqual((job.returncode, out.split()), (0, ["microbatch", "4"]), err)
+        from plimsoll.bridge import connection
+
+        with mock.patch.dict(os.environ, {"PLIMSOLL_BRIDGE": "/nowhere/bridge"}):
+            with mock.patch.object(connection, "_tried", None), mock.patch.object(connection, "_bridge", None):
+                self.assertIsNone(connection.current())
 
 
 class Customize(unittest.TestCase):

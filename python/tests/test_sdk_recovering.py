@@ -11,7 +11,7 @@ from unittest import mock
 import torch
 import torch.nn.functional as F
 from sdk import PACKAGE
-from sdk.injection import Faults, batch_of, build, clean_step, gradients_at_step, out_of_memory
+from sdk.injection import Faults, batch_of, build, cheap_collection, clean_step, gradients_at_step, out_of_memory
 
 import plimsoll
 from plimsoll.recovery.ladder import decide
@@ -24,6 +24,10 @@ def mean_loss(model):
 
 
 class Quiet(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cheap_collection()
+
     def setUp(self):
         torch.set_num_threads(1)
         log = logging.getLogger("plimsoll")

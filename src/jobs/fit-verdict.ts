@@ -1,6 +1,7 @@
 import type { Plan } from '../plan/fit/types.js';
 import { formatBytes } from '../units/bytes.js';
 import type { Need } from './contract.js';
+import { bytesToReserve } from './corrections.js';
 import { candidates } from './placement.js';
 
 /** Settings with which a job that is too large fits after all. */
@@ -28,10 +29,7 @@ interface Line {
 }
 
 /** The most that each device of a job could ever be promised; undefined where there are too few. */
-export function largestOffer(
-  lines: readonly Line[],
-  need: Pick<Need, 'gpus'>,
-): number | undefined {
+export function largestOffer(lines: readonly Line[], need: Pick<Need, 'gpus'>): number | undefined {
   const { rooms, count } = candidates(lines, need);
   return rooms.map(({ lineBytes }) => lineBytes).toSorted((a, b) => b - a)[count - 1];
 }
@@ -73,9 +71,15 @@ export function judgeFit(need: Need, lines: readonly Line[], degraded?: Degraded
 }
 
 /** What a plan made for `largestOffer` bytes says to do; undefined where it found nothing. */
-export function degradedBy(plan: Pick<Plan, 'fits' | 'settings' | 'estimate'>): Degraded | undefined {
+export function degradedBy(
+  plan: Pick<Plan, 'fits' | 'surely' | 'settings' | 'estimate'>,
+): Degraded | undefined {
   const { batch, accumulation } = plan.settings;
   return plan.fits
-    ? { bytes: plan.estimate.peak.deviceBytes, batch, accumulation }
+    ? {
+        bytes: plan.surely ? bytesToReserve(plan.estimate) : plan.estimate.peak.deviceBytes,
+        batch,
+        accumulation,
+      }
     : undefined;
 }

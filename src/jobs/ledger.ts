@@ -133,7 +133,8 @@ export class Ledger {
     );
     for (const [id] of back) account.entries.delete(id);
     // What did not come back is in use by nobody of ours: from here on it counts as foreign.
-    account.foreignBytes = back.length > 0 ? unclaimed(account, usedBytes) : foreign(account, usedBytes);
+    account.foreignBytes =
+      back.length > 0 ? unclaimed(account, usedBytes) : foreign(account, usedBytes);
   }
 
   rooms(): readonly DeviceRoom[] {
@@ -185,7 +186,9 @@ function cameBack(account: Account, entry: Entry, usedBytes: number, atSeconds: 
 
 /** The most that can be foreign: all that no job of ours is known to use. */
 function unclaimed({ entries }: Account, usedBytes: number): number {
-  const ours = [...entries.values()].map((entry) => (isKnown(entry.usedBytes) ? entry.usedBytes : 0));
+  const ours = [...entries.values()].map((entry) =>
+    isKnown(entry.usedBytes) ? entry.usedBytes : 0,
+  );
   return Math.max(0, usedBytes - ours.reduce((total, bytes) => total + bytes, 0));
 }
 

@@ -48,9 +48,7 @@ export function place(
   if (fitting.length < count) return undefined;
   const share = ({ freeBytes, lineBytes }: Room) => (lineBytes === 0 ? 0 : freeBytes / lineBytes);
   return fitting
-    .toSorted((a, b) =>
-      policy === 'best-fit' ? a.freeBytes - b.freeBytes : share(b) - share(a),
-    )
+    .toSorted((a, b) => (policy === 'best-fit' ? a.freeBytes - b.freeBytes : share(b) - share(a)))
     .slice(0, count)
     .map(({ id }) => id);
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import nullcontext
-from typing import Any, ContextManager, List, Optional
+from typing import Any, ContextManager
 
 
 class Alone:
@@ -24,9 +24,6 @@ class Alone:
 
     def failed(self, microbatch: int) -> None:
         pass
-
-    def reduce(self, parameters: List[Any], microbatch: int) -> Optional[int]:
-        return None
 
     def gave_up(self, why: str) -> None:
         pass

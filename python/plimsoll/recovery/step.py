@@ -188,9 +188,9 @@ class RecoveringStep:
 
     def _step_once(self, run: BatchRun) -> None:
         self._gradients.mark()
-        if not run.reduced:
+        if self._ranks.world > 1 and not run.reduced:
             agreed = self._ranks.reduce(self._gradients.parameters, self._sizer.take_wish())
-            run.reduced = self._ranks.world > 1
+            run.reduced = True
             self._sizer.set(agreed)
             self._gradients.mark()
         if self._scaler is not None and not run.unscaled:

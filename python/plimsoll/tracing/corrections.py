@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict
 import torch
 
 from .accumulation import STORAGE_REFERENCES
-from .kernels import ctc, recurrent
+from .kernels import ctc, losses, recurrent
 from .kernels.convolution import channels_last
 
 _ATEN = torch.ops.aten
@@ -84,6 +84,8 @@ CORRECTIONS: Dict[Any, Callable] = {
     _ATEN._ctc_loss.Tensor: lambda f, a, k: ctc.forward(a),
     _ATEN._ctc_loss_backward.default: lambda f, a, k: ctc.backward(a),
     _ATEN._ctc_loss_backward.Tensor: lambda f, a, k: ctc.backward(a),
+    _ATEN.mse_loss.default: losses.forward,
+    _ATEN.smooth_l1_loss.default: losses.forward,
     _ATEN.convolution_backward.default: _convolution_backward,
     _ATEN.index_put.default: _into_zeros(_ATEN.index_put_.default),
     _ATEN.index_add.default: _into_zeros(_ATEN.index_add_.default),

@@ -50,7 +50,7 @@ FLOAT_OUTPUT = _names(
 )
 PROMOTE = _names(
     """
-    addcdiv addcmul atan2 bilinear cross dot vdot grid_sampler index_put tensordot scatter_add cat stack
+    addcdiv addcmul atan2 bilinear cross dot vdot grid_sampler index_put tensordot scatter_add
     """
 )
 

@@ -1,0 +1,114 @@
+import type { Estimate } from '../estimate/contract.js';
+import type { Attempt } from '../run/contract.js';
+import { formatBytes, MiB } from '../units/bytes.js';
+import { isKnown, type Known } from '../units/known.js';
+import type { Basis } from './contract.js';
+
+/** What an attempt showed of its workload. */
+export interface MeasuredRun {
+  readonly peakBytes: number;
+  /** It ran out of memory: it needs more than its peak, at least by what it asked for last. */
+  readonly askedBytes: Known<number> | 'none';
+  readonly seconds: number;
+}
+
+/** One run may have been a lucky one; each further run makes that less likely. */
+const firstMargin = 0.1;
+const leastMargin = 0.02;
+const leastMarginBytes = 64 * MiB;
+/** How much more is tried where a run ran out of memory and nobody knows what it asked for. */
+const outOfMemoryMargin = 0.25;
+
+export interface Correction {
+  readonly bytes: number;
+  readonly basis: Exclude<Basis, 'stated'>;
+  readonly evidence: {
+    readonly runs: number;
+    readonly outOfMemory: number;
+    readonly maxPeakBytes: Known<number>;
+    readonly marginBytes: number;
+    readonly estimatedBytes: Known<number>;
+  };
+  /** The evidence in a sentence. */
+  readonly why: string;
+}
+
+/**
+ * What to reserve for a workload that ran before: the largest peak of its runs and a margin that
+ * shrinks with their number and grows with their spread; never less than was measured. Without a
+ * run it is the estimate. Undefined where there is neither: such a job is tried alone.
+ *
+ * @example
+ * correctEstimate(8e9, [{ peakBytes: 6e9, askedBytes: 'none', seconds: 60 }])?.bytes; // 6600000000
+ */
+export function correctEstimate(
+  estimatedBytes: Known<number>,
+  runs: readonly MeasuredRun[],
+): Correction | undefined {
+  const whole = runs.filter(({ askedBytes }) => askedBytes === 'none').map((run) => run.peakBytes);
+  const cut = runs.filter(({ askedBytes }) => askedBytes !== 'none');
+  if (runs.length === 0) {
+    if (!isKnown(estimatedBytes)) return undefined;
+    const evidence = { runs: 0, outOfMemory: 0, maxPeakBytes: 'unknown', marginBytes: 0 } as const;
+    return {
+      bytes: estimatedBytes,
+      basis: 'estimated',
+      evidence: { ...evidence, estimatedBytes },
+      why: `Estimated at ${formatBytes(estimatedBytes)}; no run of it was measured yet.`,
+    };
+  }
+  const peaks = runs.map(({ peakBytes }) => peakBytes);
+  const most = Math.max(...peaks);
+  const spread = whole.length > 1 ? Math.max(...whole) - Math.min(...whole) : 0;
+  const share = Math.max(leastMargin, firstMargin / Math.sqrt(runs.length));
+  const marginBytes = Math.ceil(Math.max(most * share, spread / 2, leastMarginBytes));
+  // A run that was cut short tells the least that is needed; an estimate above it still counts.
+  const floors = cut.map(({ peakBytes, askedBytes }) =>
+    typeof askedBytes === 'number'
+      ? peakBytes + askedBytes + marginBytes
+      : Math.ceil(peakBytes * (1 + outOfMemoryMargin)),
+  );
+  const hoped = whole.length === 0 && isKnown(estimatedBytes) ? estimatedBytes : 0;
+  const bytes = Math.max(whole.length > 0 ? most + marginBytes : 0, hoped, most, ...floors);
+  const count = `${runs.length} ${runs.length === 1 ? 'run' : 'runs'}`;
+  const failed = cut.length === 0 ? '' : `, ${cut.length} of them out of memory`;
+  const before = isKnown(estimatedBytes) ? `; the estimate was ${formatBytes(estimatedBytes)}` : '';
+  return {
+    bytes,
+    basis: 'measured',
+    evidence: {
+      runs: runs.length,
+      outOfMemory: cut.length,
+      maxPeakBytes: most,
+      marginBytes,
+      estimatedBytes,
+    },
+    why: `Measured in ${count}${failed}: at most ${formatBytes(most)}, with a margin of ${formatBytes(bytes - most)}${before}.`,
+  };
+}
+
+/** What an attempt teaches; undefined where its peak was not measured. */
+export function measuredRun(attempt: Attempt): MeasuredRun | undefined {
+  const { peakBytes, source, outOfMemory, startedAt, endedAt } = attempt;
+  if (!isKnown(peakBytes) || source !== 'measured') return undefined;
+  const seconds = (Date.parse(endedAt) - Date.parse(startedAt)) / 1000;
+  return {
+    peakBytes,
+    askedBytes: outOfMemory === null ? 'none' : outOfMemory.askedBytes,
+    seconds: Number.isFinite(seconds) ? Math.max(0, seconds) : 0,
+  };
+}
+
+/** How long runs of a workload took that went to their end: the longest of them. */
+export function expectedSeconds(runs: readonly MeasuredRun[]): Known<number> {
+  const whole = runs.filter(({ askedBytes }) => askedBytes === 'none');
+  return whole.length === 0 ? 'unknown' : Math.max(...whole.map(({ seconds }) => seconds));
+}
+
+/**
+ * What to reserve on the word of an estimate: the upper end of its interval, with what the CUDA
+ * context takes.
+ */
+export function bytesToReserve({ peak, interval }: Pick<Estimate, 'peak' | 'interval'>): number {
+  return interval.highBytes + (peak.deviceBytes - peak.reservedBytes);
+}

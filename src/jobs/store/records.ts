@@ -1,0 +1,67 @@
+import type { Job, Need, Reservation } from '../contract.js';
+
+/** What a job needs to run beside its command. */
+export interface JobDetails {
+  readonly cwd?: string | undefined;
+  readonly env?: Readonly<Record<string, string>> | undefined;
+  /** Model and settings, where they were told. */
+  readonly workload?: Readonly<Record<string, unknown>> | undefined;
+  /** What a plan set: batch, accumulation. */
+  readonly settings?: Readonly<Record<string, unknown>> | undefined;
+  /** How long it may run. */
+  readonly timeoutSeconds?: number | undefined;
+}
+
+/** A job to be kept. */
+export interface NewJob {
+  readonly name: string;
+  readonly command: readonly string[];
+  readonly priority: number;
+  readonly need: Need;
+  readonly workloadKey: string;
+  readonly details: JobDetails;
+  /** When waiting ends; undefined is never. */
+  readonly deadlineMs?: number | undefined;
+  /** Refused at once, with the reason. */
+  readonly refused?: string | undefined;
+  /** What there is to say of a job that waits, such as that its batch was cut. */
+  readonly reason?: string | undefined;
+  /**
+   * A name that the caller chose. Sending it again answers the job that is there: somebody who did
+   * not hear our answer can ask again without doubling the job.
+   */
+  readonly submission?: string | undefined;
+}
+
+/** A job with all that is kept of it. */
+export interface StoredJob {
+  readonly job: Job;
+  readonly need: Need;
+  readonly turn: number;
+  readonly workloadKey: string;
+  readonly details: JobDetails;
+  readonly submittedMs: number;
+  readonly deadlineMs: number | undefined;
+  readonly startedMs: number | undefined;
+  readonly endedMs: number | undefined;
+  /** The run that carries it out; named before it is launched, so that it can be found again. */
+  readonly runId: string | undefined;
+}
+
+export const jobEventTypes = ['submitted', 'started', 'attempt', 'ended', 'note'] as const;
+export type JobEventType = (typeof jobEventTypes)[number];
+
+/** One change, in the order in which they happened. Ids only grow and are never used again. */
+export interface JobEvent {
+  readonly id: number;
+  readonly atMs: number;
+  readonly jobId: string;
+  readonly type: JobEventType;
+  readonly data: Readonly<Record<string, unknown>>;
+}
+
+export interface JobStart {
+  readonly reservation: Reservation;
+  readonly runId: string;
+  readonly atMs: number;
+}

@@ -1,0 +1,56 @@
+/** Stands in the header of our files, so that no other SQLite file is taken for one. "PLIM". */
+export const applicationId = 0x50_4c_49_4d;
+
+/**
+ * One script a version. A file of an older version runs through those it misses, in one transaction;
+ * a script that was released is never changed.
+ */
+export const migrations: readonly string[] = [
+  `
+  CREATE TABLE job (
+    sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+    submission TEXT UNIQUE,
+    state TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    name TEXT NOT NULL,
+    command TEXT NOT NULL,
+    priority INTEGER NOT NULL,
+    turn INTEGER NOT NULL,
+    submitted_ms INTEGER NOT NULL,
+    deadline_ms INTEGER,
+    bytes INTEGER NOT NULL,
+    basis TEXT NOT NULL,
+    gpus INTEGER NOT NULL,
+    workload_key TEXT NOT NULL,
+    details TEXT NOT NULL,
+    reservation TEXT,
+    run_id TEXT,
+    started_ms INTEGER,
+    ended_ms INTEGER
+  ) STRICT;
+  CREATE INDEX job_by_state ON job (state, sequence);
+  CREATE TABLE attempt (
+    job INTEGER NOT NULL REFERENCES job (sequence) ON DELETE CASCADE,
+    number INTEGER NOT NULL,
+    data TEXT NOT NULL,
+    PRIMARY KEY (job, number)
+  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE run (
+    sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+    workload_key TEXT NOT NULL,
+    peak_bytes INTEGER NOT NULL,
+    asked TEXT NOT NULL,
+    seconds REAL NOT NULL
+  ) STRICT;
+  CREATE INDEX run_by_workload ON run (workload_key, sequence);
+  CREATE TABLE event (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    at_ms INTEGER NOT NULL,
+    job INTEGER NOT NULL,
+    type TEXT NOT NULL,
+    data TEXT NOT NULL
+  ) STRICT;
+  `,
+];
+
+export const schemaVersion = migrations.length;

@@ -1,0 +1,79 @@
+import { Failure, type FailureKind } from '../../failure.js';
+
+type Code =
+  | 'store-in-use'
+  | 'foreign-store'
+  | 'broken-store'
+  | 'newer-store'
+  | 'disk-full'
+  | 'store-unreachable';
+
+const words: Readonly<Record<Code, readonly [FailureKind, string, string]>> = {
+  'store-in-use': [
+    'input',
+    'is in use by another process.',
+    'Stop the other "plimsoll serve", or set PLIMSOLL_HOME to another folder.',
+  ],
+  'foreign-store': [
+    'input',
+    'is not a store of plimsoll; it was left as it is.',
+    'Move it away, or set PLIMSOLL_HOME to another folder.',
+  ],
+  'broken-store': [
+    'input',
+    'is damaged.',
+    'Bring it back from a backup, or move it away (with its -wal file) to begin anew.',
+  ],
+  'newer-store': [
+    'input',
+    'was written by a newer plimsoll; it was left as it is.',
+    'Install that version, or set PLIMSOLL_HOME to another folder.',
+  ],
+  'disk-full': [
+    'missing',
+    'cannot be written: the disk is full. Nothing of this change was kept.',
+    'Make room on that disk and try again.',
+  ],
+  'store-unreachable': [
+    'missing',
+    'cannot be opened, read or written.',
+    'Check that its folder exists, on a local disk, and belongs to you.',
+  ],
+};
+
+/** Of SQLite's results, those with a next step of their own. The rest is `store-unreachable`. */
+const results: Readonly<Record<number, Code>> = {
+  5: 'store-in-use',
+  6: 'store-in-use',
+  11: 'broken-store',
+  13: 'disk-full',
+  26: 'broken-store',
+};
+/** SQLite's own mistakes of use are bugs of ours, and must look like them. */
+const bugs: ReadonlySet<number> = new Set([18, 19, 20, 21, 25]);
+
+export function storeFailure(code: Code, path: string, cause?: unknown): Failure {
+  const [kind, fact, next] = words[code];
+  const why = cause instanceof Error ? ` (${cause.message})` : '';
+  return new Failure({ kind, code, fact: `The store ${path} ${fact}${why}`, next, cause });
+}
+
+/** An error of SQLite or of the file system as one that a person can act on. */
+export function failureOf(error: unknown, path: string): unknown {
+  if (error instanceof Failure || !(error instanceof Error)) return error;
+  if ('errcode' in error && typeof error.errcode === 'number') {
+    // The low byte is the result, the rest its details.
+    const result = error.errcode & 0xff;
+    if (bugs.has(result)) return error;
+    // A table that is missing, or text where a number should be, is damage of another kind.
+    return storeFailure(
+      results[result] ?? (result === 1 ? 'broken-store' : 'store-unreachable'),
+      path,
+      error,
+    );
+  }
+  if ('syscall' in error && 'code' in error) {
+    return storeFailure(error.code === 'ENOSPC' ? 'disk-full' : 'store-unreachable', path, error);
+  }
+  return error;
+}

@@ -1,0 +1,110 @@
+import { formatBytes } from '../units/bytes.js';
+import { isKnown, type Known } from '../units/known.js';
+import { admit, type QueueSettings, type QueueState } from './admission.js';
+import type { RunningJob, WaitingJob } from './contract.js';
+import type { DeviceRoom } from './ledger.js';
+import { candidates } from './placement.js';
+
+/** Jobs that are told when they start: looking far ahead costs time and tells little. */
+const foreseen = 100;
+
+export interface WaitingReason {
+  readonly id: string;
+  /** 1 is next. */
+  readonly position: number;
+  /** In words for people. */
+  readonly reason: string;
+  /** From the run times of earlier jobs with the same workloads; in epoch milliseconds. */
+  readonly expectedStartMs: Known<number>;
+}
+
+/** Why each of the first jobs waits, and when it should start. */
+export function explainWaiting(
+  state: QueueState,
+  settings: QueueSettings = {},
+): readonly WaitingReason[] {
+  const expected = expectedStarts(state, settings);
+  return state.waiting.slice(0, foreseen).map((job, index) => ({
+    id: job.id,
+    position: index + 1,
+    reason: reasonOf(job, state, settings),
+    expectedStartMs: expected.get(job.id) ?? 'unknown',
+  }));
+}
+
+function reasonOf(job: WaitingJob, state: QueueState, { mostRunning }: QueueSettings): string {
+  const { rooms, running, hold } = state;
+  if (mostRunning !== undefined && running.length >= mostRunning) {
+    return `As many jobs run as may at once (${mostRunning}).`;
+  }
+  const { rooms: possible, count } = candidates(rooms, job);
+  if (possible.some(({ foreignBytes }) => !isKnown(foreignBytes))) {
+    return 'A device has not said yet how much of it is in use.';
+  }
+  const places = count === 1 ? 'a device' : `${count} devices at once`;
+  const needs = `It needs ${formatBytes(job.bytes)} on ${places}`;
+  const enough = (bytes: (room: DeviceRoom) => number) =>
+    possible.filter((room) => bytes(room) >= job.bytes).length >= count;
+  if (enough(({ freeBytes }) => freeBytes)) {
+    return hold === undefined || hold.jobId === job.id
+      ? 'It is about to start.'
+      : `It would fit, but would take room from job ${hold.jobId}, whose turn comes first.`;
+  }
+  const most = Math.max(0, ...possible.map(({ freeBytes }) => freeBytes));
+  const free = `${needs}; the most that is free is ${formatBytes(most)}.`;
+  if (
+    !enough(({ lineBytes, foreignBytes }) => lineBytes - (isKnown(foreignBytes) ? foreignBytes : 0))
+  ) {
+    return `${free} Processes that are not jobs stand in the way.`;
+  }
+  if (enough(({ freeBytes, returningBytes }) => freeBytes + returningBytes)) {
+    return `${free} Memory of a job that ended has not come back yet.`;
+  }
+  return hold?.jobId === job.id ? `${free} ${hold.devices.join(' and ')} kept for it.` : free;
+}
+
+/** The queue let run in virtual time. A job that hangs on one of unknown length is left out. */
+function expectedStarts(state: QueueState, settings: QueueSettings): ReadonlyMap<string, number> {
+  const found = new Map<string, number>();
+  let { nowMs, hold } = state;
+  let waiting = state.waiting.slice(0, foreseen);
+  let running: RunningJob[] = [...state.running];
+  let rooms: readonly DeviceRoom[] = state.rooms.map((room) => ({
+    ...room,
+    freeBytes: isKnown(room.foreignBytes) ? room.freeBytes + room.returningBytes : 0,
+    returningBytes: 0,
+  }));
+  for (;;) {
+    const admission = admit({ waiting, running, rooms, hold, nowMs }, settings);
+    for (const { job, reservation } of admission.starts) {
+      found.set(job.id, nowMs);
+      const expectedEndMs = isKnown(job.expectedSeconds)
+        ? nowMs + job.expectedSeconds * 1000
+        : 'unknown';
+      running.push({ id: job.id, turn: job.turn, reservation, expectedEndMs });
+      rooms = withFree(rooms, reservation.devices, -job.bytes);
+    }
+    waiting = waiting.filter(({ id }) => !found.has(id));
+    hold = admission.hold;
+    const next = running.reduce<RunningJob | undefined>((first, job) => {
+      if (!isKnown(job.expectedEndMs)) return first;
+      return first && isKnown(first.expectedEndMs) && first.expectedEndMs <= job.expectedEndMs
+        ? first
+        : job;
+    }, undefined);
+    if (waiting.length === 0 || next === undefined || !isKnown(next.expectedEndMs)) return found;
+    nowMs = Math.max(nowMs, next.expectedEndMs);
+    running = running.filter((job) => job !== next);
+    rooms = withFree(rooms, next.reservation.devices, next.reservation.bytes);
+  }
+}
+
+function withFree(
+  rooms: readonly DeviceRoom[],
+  devices: readonly string[],
+  bytes: number,
+): readonly DeviceRoom[] {
+  return rooms.map((room) =>
+    devices.includes(room.id) ? { ...room, freeBytes: room.freeBytes + bytes } : room,
+  );
+}
