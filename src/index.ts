@@ -81,6 +81,54 @@ export type { ModelSize, ModelType } from './estimate/model-types.js';
 export { findSavings, type SavingsBasis } from './estimate/savings.js';
 export { Failure, type FailureKind } from './failure.js';
 export { homeFolder } from './files/home-folder.js';
+export { type Admission, admit, type QueueSettings, type QueueState } from './jobs/admission.js';
+export {
+  type Basis,
+  type Job,
+  type JobState,
+  jobStates,
+  type Need,
+  type Reservation,
+  type RunningJob,
+  type WaitingJob,
+} from './jobs/contract.js';
+export {
+  bytesToReserve,
+  type Correction,
+  correctEstimate,
+  expectedSeconds,
+  type MeasuredRun,
+  measuredRun,
+} from './jobs/corrections.js';
+export {
+  type Degraded,
+  degradedBy,
+  type FitVerdict,
+  judgeFit,
+  largestOffer,
+} from './jobs/fit-verdict.js';
+export type { Hold } from './jobs/hold.js';
+export { type JobVariables, readJobVariables } from './jobs/job-variables.js';
+export {
+  type DeviceRoom,
+  Ledger,
+  type LedgerDevice,
+  type LedgerReading,
+} from './jobs/ledger.js';
+export { defaultLoadLine, type LoadLineSettings, loadLineBytes } from './jobs/load-line.js';
+export { type PlacementPolicy, place, placementPolicies, type Room } from './jobs/placement.js';
+export { type JobStore, openJobStore } from './jobs/store/job-store.js';
+export type {
+  JobDetails,
+  JobEvent,
+  JobEventType,
+  JobStart,
+  NewJob,
+  StoredJob,
+} from './jobs/store/records.js';
+export { turnOf, WaitingList } from './jobs/waiting-list.js';
+export { explainWaiting, type WaitingReason } from './jobs/waiting-reasons.js';
+export { type WorkloadIdentity, workloadKey } from './jobs/workload-key.js';
 export type {
   KnownModel,
   Model,

@@ -27,6 +27,8 @@ def asked(row):
             dtype=dtype,
         ).train(row["train"])
         x = torch.empty(row["batch"], row["seq"], row["input"], dtype=dtype, requires_grad=True)
+        # They were measured after a warm-up, which left the state of cuDNN's dropout behind.
+        torch.nn.GRU(1, 1, 2, dropout=0.1)(torch.empty(1, 1, 1))
         sizes = Asked(observer)
         with torch.set_grad_enabled(row["train"]):
             out, _ = layer(x)
@@ -53,6 +55,21 @@ class Recurrent(unittest.TestCase):
                 for mine, theirs in zip(forward + backward, row["forward"] + row["backward"]):
                     self.assertLess(abs(mine - theirs), 0.04 * theirs + 1)
         self.assertGreater(exact, 0.6 * len(ROWS))
+
+    def test_the_first_that_drops_anything_leaves_random_state_for_all(self):
+        # As recorded on an H200: a number of 8 bytes, then the state, which stays.
+        with watched() as observer, torch.device("meta"):
+            layer = torch.nn.GRU(300, 512, 3, batch_first=True, bidirectional=True, dropout=0.2)
+            x = torch.empty(64, 256, 300)
+            sizes = Asked(observer)
+            layer(x)
+            self.assertEqual(sizes.sizes()[1:3], [8, 6488064])
+            layer(x)
+            self.assertNotIn(6488064, sizes.sizes())
+
+    def test_autocast_runs_them_in_float16_whatever_it_is_set_to(self):
+        with watched(), torch.device("meta"), torch.autocast("cuda", dtype=torch.bfloat16):
+            self.assertEqual(torch.nn.GRU(8, 8)(torch.empty(2, 3, 8))[0].dtype, torch.float16)
 
 
 if __name__ == "__main__":

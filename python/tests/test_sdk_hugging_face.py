@@ -36,6 +36,33 @@ class HuggingFace(unittest.TestCase):
         plimsoll.recovering(model, optimizer, lambda b: model(**b), microbatch=4)({"input_ids": ids, "labels": labels})
         self.assertLess(max(float((a - b).abs().max()) for a, b in zip(taken[0], full)), 1e-6)
 
+    def test_the_loss_in_pieces_is_the_same_loss(self):
+        from unittest import mock
+
+        from plimsoll.optimizing import loss
+
+        torch.manual_seed(0)
+        model = GPT2LMHeadModel(GPT2Config(**SMALL, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0))
+        ids = torch.randint(0, 50, (3, 10))
+        labels = ids.clone()
+        labels[1, 4:] = -100
+        for more in ({}, {"num_items_in_batch": torch.tensor(7)}):
+            whole = model(input_ids=ids, labels=labels, **more).loss
+            wanted = torch.autograd.grad(whole, list(model.parameters()))
+            change = loss.in_pieces(model)
+            # Pieces of 7 rows: the last one is shorter.
+            with mock.patch.object(loss, "_PIECE", 7 * 50):
+                pieces = model(input_ids=ids, labels=labels, **more).loss
+                found = torch.autograd.grad(pieces, list(model.parameters()))
+            change.undo()
+            self.assertAlmostEqual(float(whole), float(pieces), places=5)
+            for one, other in zip(wanted, found):
+                torch.testing.assert_close(one, other)
+        again = model(input_ids=ids, labels=labels).loss
+        torch.testing.assert_close(again, model(input_ids=ids, labels=labels).loss)
+        bert = BertConfig(vocab_size=20, hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8)
+        self.assertIsNone(loss.in_pieces(BertForMaskedLM(bert)))
+
     def test_optimize_switches_checkpointing_and_attention_and_back(self):
         torch.manual_seed(0)
         config = GPT2Config(**SMALL, attn_implementation="eager")
@@ -44,7 +71,7 @@ class HuggingFace(unittest.TestCase):
         batch["labels"] = batch["input_ids"]
         optimizer = torch.optim.AdamW(model.parameters())
         done = plimsoll.optimize(model, optimizer, autocast=False, forward=lambda: model(**batch).loss)
-        self.assertEqual([c.what for c in done.changes], ["attention", "checkpointing", "fused-optimizer"])
+        self.assertEqual([c.what for c in done.changes], ["attention", "checkpointing", "loss-in-pieces", "fused-optimizer"])
         self.assertTrue(model.is_gradient_checkpointing)
         self.assertGreater(done.changes[1].measured_bytes, 0)
         self.assertEqual(model.config._attn_implementation, "sdpa")

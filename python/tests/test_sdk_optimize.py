@@ -2,6 +2,7 @@
 
 import copy
 import unittest
+import weakref
 
 import sdk  # noqa: F401 - puts the package on the path
 import torch
@@ -84,6 +85,29 @@ class Checkpointing(unittest.TestCase):
     def test_a_model_without_blocks_says_so(self):
         done = plimsoll.optimize(nn.Linear(4, 4), autocast=False)
         self.assertIn("checkpointing", done.skipped)
+
+
+class Measuring(unittest.TestCase):
+    def test_what_was_measured_is_freed(self):
+        from plimsoll.optimizing.measure import kept_for_backward
+
+        seen = []
+
+        class Keeps(nn.Module):
+            """exp keeps its own result for backward: such a graph is a ring if the result is held."""
+
+            def __init__(self):
+                super().__init__()
+                self.weight = nn.Parameter(torch.ones(1000))
+
+            def forward(self):
+                result = self.weight.exp()
+                seen.append(weakref.ref(result.untyped_storage()))
+                return result.sum()
+
+        model = Keeps()
+        self.assertEqual(kept_for_backward(model, model), 4000)
+        self.assertIsNone(seen[0]())
 
 
 class Precision(unittest.TestCase):

@@ -2,7 +2,7 @@ import { isKnown, type Known } from '../units/known.js';
 import type { Reservation, RunningJob, WaitingJob } from './contract.js';
 import { expectedRoomMs, type Hold, holdFor, spareBytes } from './hold.js';
 import type { DeviceRoom } from './ledger.js';
-import { type PlacementPolicy, place } from './placement.js';
+import { type PlacementPolicy, place, type Room } from './placement.js';
 
 /** How many of those behind are looked at: enough to fill gaps, few enough for a millisecond. */
 const lookAhead = 1000;
@@ -48,56 +48,79 @@ export function admit(state: QueueState, settings: QueueSettings = {}): Admissio
   const starts: { job: WaitingJob; reservation: Reservation }[] = [];
   const running = [...state.running];
   let rooms = state.rooms;
-  let held:
-    | { readonly hold: Hold; readonly head: WaitingJob; readonly roomMs: Known<number> }
-    | undefined;
+  let held: Held | undefined;
+  /** Worked out once for all that are behind; anew when one of them starts. */
+  let spare: readonly Room[] | undefined;
 
   for (const job of state.waiting.slice(0, lookAhead)) {
     if (running.length >= mostRunning) break;
-    const offered = held === undefined ? rooms : behind(held.head, held.hold, job);
-    const devices = place(offered, job, policy);
-    if (devices !== undefined) start(job, devices);
-    else if (held === undefined) {
+    let offered: readonly Room[] = rooms;
+    if (held !== undefined && !endsInTime(job, held, nowMs)) {
+      spare ??= spareRooms(held, rooms, running);
+      offered = spare;
+    }
+    const possible = offered.some(({ freeBytes }) => freeBytes >= job.bytes);
+    const devices = possible ? place(offered, job, policy) : undefined;
+    if (devices !== undefined) {
+      const reservation = { devices, bytes: job.bytes, basis: job.basis };
+      starts.push({ job, reservation });
+      running.push(runningFrom(job, reservation, nowMs));
+      rooms = withFree(rooms, devices, -job.bytes);
+      spare = undefined;
+    } else if (held === undefined) {
       const hold = holdFor(job, rooms, running, state.hold, nowMs);
       if (hold) held = { hold, head: job, roomMs: expectedRoomMs(hold, job, rooms, running) };
     }
   }
   return { starts, hold: held?.hold ?? keptHold(state, starts, running.length >= mostRunning) };
+}
 
-  function start(job: WaitingJob, devices: readonly string[]): void {
-    const reservation = { devices, bytes: job.bytes, basis: job.basis };
-    const expectedEndMs = isKnown(job.expectedSeconds)
-      ? nowMs + job.expectedSeconds * 1000
-      : 'unknown';
-    starts.push({ job, reservation });
-    running.push({ id: job.id, turn: job.turn, reservation, expectedEndMs });
-    rooms = rooms.map((room) =>
-      devices.includes(room.id)
-        ? {
-            ...room,
-            reservedBytes: room.reservedBytes + job.bytes,
-            freeBytes: room.freeBytes - job.bytes,
-          }
-        : room,
-    );
-  }
+/** A job as it runs once it starts. */
+export function runningFrom(job: WaitingJob, reservation: Reservation, nowMs: number): RunningJob {
+  const { id, turn, expectedSeconds } = job;
+  const expectedEndMs = isKnown(expectedSeconds) ? nowMs + expectedSeconds * 1000 : 'unknown';
+  return { id, turn, reservation, expectedEndMs };
+}
 
-  /** The rooms as one behind the head may use them. */
-  function behind(head: WaitingJob, hold: Hold, job: WaitingJob): readonly DeviceRoom[] {
-    if (rooms.every(({ freeBytes }) => freeBytes < job.bytes)) return [];
-    const roomMs = held?.roomMs ?? 'unknown';
-    const inTime =
-      isKnown(job.expectedSeconds) &&
-      isKnown(roomMs) &&
-      nowMs + job.expectedSeconds * 1000 <= roomMs &&
-      nowMs - hold.sinceMs < borrowSeconds * 1000;
-    if (inTime) return rooms;
-    return rooms.map((room) =>
-      hold.devices.includes(room.id)
-        ? { ...room, freeBytes: Math.min(room.freeBytes, spareBytes(room, head, running)) }
-        : room,
-    );
-  }
+/** The rooms when so much more is free on some of them. */
+export function withFree(
+  rooms: readonly DeviceRoom[],
+  devices: readonly string[],
+  bytes: number,
+): readonly DeviceRoom[] {
+  return rooms.map((room) =>
+    devices.includes(room.id) ? { ...room, freeBytes: room.freeBytes + bytes } : room,
+  );
+}
+
+/** The job whose turn it is, and what is kept for it. */
+interface Held {
+  readonly hold: Hold;
+  readonly head: WaitingJob;
+  /** When it should have room. */
+  readonly roomMs: Known<number>;
+}
+
+function endsInTime(job: WaitingJob, { hold, roomMs }: Held, nowMs: number): boolean {
+  return (
+    isKnown(job.expectedSeconds) &&
+    isKnown(roomMs) &&
+    nowMs + job.expectedSeconds * 1000 <= roomMs &&
+    nowMs - hold.sinceMs < borrowSeconds * 1000
+  );
+}
+
+/** The rooms as those behind the head may use them for longer. */
+function spareRooms(
+  { hold, head }: Held,
+  rooms: readonly DeviceRoom[],
+  running: readonly RunningJob[],
+): readonly Room[] {
+  return rooms.map((room) => {
+    const { id, lineBytes, freeBytes } = room;
+    const spare = hold.devices.includes(id) ? spareBytes(room, head, running) : freeBytes;
+    return { id, lineBytes, freeBytes: Math.min(freeBytes, spare) };
+  });
 }
 
 /** Where no more jobs may run at all, nobody was looked at: what was held stays held. */

@@ -158,7 +158,6 @@ export class Ledger {
 function roomOf(id: string, account: Account): DeviceRoom {
   const { lineBytes, foreignBytes } = account;
   const entries = [...account.entries.values()];
-  const sum = (list: readonly Entry[]) => list.reduce((total, { bytes }) => total + bytes, 0);
   const taken = entries.reduce(
     (total, { bytes, usedBytes }) => total + Math.max(bytes, isKnown(usedBytes) ? usedBytes : 0),
     0,
@@ -167,10 +166,14 @@ function roomOf(id: string, account: Account): DeviceRoom {
     id,
     lineBytes,
     foreignBytes,
-    reservedBytes: sum(entries.filter(({ releasedAt }) => releasedAt === undefined)),
-    returningBytes: sum(entries.filter(({ releasedAt }) => releasedAt !== undefined)),
+    reservedBytes: promised(entries.filter(({ releasedAt }) => releasedAt === undefined)),
+    returningBytes: promised(entries.filter(({ releasedAt }) => releasedAt !== undefined)),
     freeBytes: isKnown(foreignBytes) ? Math.max(0, lineBytes - taken - foreignBytes) : 0,
   };
+}
+
+function promised(entries: readonly Entry[]): number {
+  return entries.reduce((total, { bytes }) => total + bytes, 0);
 }
 
 function cameBack(account: Account, entry: Entry, usedBytes: number, atSeconds: number): boolean {

@@ -1,6 +1,6 @@
 import { formatBytes } from '../units/bytes.js';
 import { isKnown, type Known } from '../units/known.js';
-import { admit, type QueueSettings, type QueueState } from './admission.js';
+import { admit, type QueueSettings, type QueueState, runningFrom, withFree } from './admission.js';
 import type { RunningJob, WaitingJob } from './contract.js';
 import type { DeviceRoom } from './ledger.js';
 import { candidates } from './placement.js';
@@ -78,10 +78,7 @@ function expectedStarts(state: QueueState, settings: QueueSettings): ReadonlyMap
     const admission = admit({ waiting, running, rooms, hold, nowMs }, settings);
     for (const { job, reservation } of admission.starts) {
       found.set(job.id, nowMs);
-      const expectedEndMs = isKnown(job.expectedSeconds)
-        ? nowMs + job.expectedSeconds * 1000
-        : 'unknown';
-      running.push({ id: job.id, turn: job.turn, reservation, expectedEndMs });
+      running.push(runningFrom(job, reservation, nowMs));
       rooms = withFree(rooms, reservation.devices, -job.bytes);
     }
     waiting = waiting.filter(({ id }) => !found.has(id));
@@ -97,14 +94,4 @@ function expectedStarts(state: QueueState, settings: QueueSettings): ReadonlyMap
     running = running.filter((job) => job !== next);
     rooms = withFree(rooms, next.reservation.devices, next.reservation.bytes);
   }
-}
-
-function withFree(
-  rooms: readonly DeviceRoom[],
-  devices: readonly string[],
-  bytes: number,
-): readonly DeviceRoom[] {
-  return rooms.map((room) =>
-    devices.includes(room.id) ? { ...room, freeBytes: room.freeBytes + bytes } : room,
-  );
 }

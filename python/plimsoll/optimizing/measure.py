@@ -16,7 +16,8 @@ def kept_for_backward(forward: Callable[[], Any], model: Any) -> int:
         storage = tensor.untyped_storage()
         if storage.data_ptr() not in weights:
             kept[storage.data_ptr()] = storage.nbytes()
-        return tensor
+        # The tensor itself would hold its graph, and the graph it: neither would ever be freed.
+        return tensor.detach()
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         result = forward()

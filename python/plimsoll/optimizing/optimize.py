@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 from typing import Any, Callable, Dict, List, Optional, Union
 
-from . import checkpointing, fused, precision, pruning
+from . import checkpointing, fused, loss, precision, pruning
 from .change import Change, parameter_bytes
 from .measure import kept_for_backward
 
 log = logging.getLogger("plimsoll")
+# What changes the bytes kept for backward.
+_MEASURED = ("checkpointing", "autocast", "attention", "loss-in-pieces")
 
 
 class Optimization:
@@ -28,7 +30,7 @@ class Optimization:
             return
         self.changes.append(change)
         now = self._measure()
-        if self._kept is not None and now is not None and change.what in ("checkpointing", "autocast", "attention"):
+        if self._kept is not None and now is not None and change.what in _MEASURED:
             change.measured_bytes = self._kept - now
         elif change.what in ("dtype", "prune"):
             change.measured_bytes = change.estimated_bytes
@@ -60,6 +62,7 @@ def optimize(
     segments: Optional[int] = None,
     autocast: Any = None,
     attention: Optional[str] = "sdpa",
+    pieces: Optional[bool] = None,
     dtype: Any = None,
     fuse: Optional[bool] = None,
     prune: Union[None, float, str] = None,
@@ -71,8 +74,8 @@ def optimize(
         print(done.report())
         done.undo()
 
-    In training: checkpointing, autocast to bfloat16 (False turns it off), the sdpa attention kernel, a
-    fused optimizer; results stay the same but for the rounding of bfloat16. For inference: the weights'
+    In training: checkpointing, autocast to bfloat16 (False turns it off), the sdpa attention kernel, the
+    loss of a language model in pieces, a fused optimizer; results stay the same but for the rounding of bfloat16. For inference: the weights'
     type (`dtype`), and `prune` as a share of channels to remove or "2:4"; both change results.
     """
     import torch
@@ -86,6 +89,8 @@ def optimize(
         made.apply(checkpointing.checkpoint(model, segments), "checkpointing", "no repeated blocks were found")
     if autocast or (autocast is None and train):
         made.apply(precision.autocast(model, torch.bfloat16 if autocast in (None, True) else autocast), "autocast", "")
+    if pieces or (pieces is None and train):
+        made.apply(loss.in_pieces(model), "loss-in-pieces", "only causal language models of transformers have it")
     chosen = torch.bfloat16 if dtype is None and not train and on_gpu else dtype
     if chosen is not None:
         made.apply(precision.cast_parameters(model, chosen), "dtype", "the weights have this type already")

@@ -44,11 +44,24 @@ def _recurrent_backward(func, args, kwargs):
     return tuple(recurrent.backward(args))
 
 
+def _convolution(func, args, kwargs):
+    """The result lies as input and weight suggest; the meta kernel knows one layout only."""
+    result = func(*args, **kwargs)
+    return _pixel_by_pixel(result) if channels_last(args[0]) or channels_last(args[1]) else result
+
+
 def _convolution_backward(func, args, kwargs):
     """Gradients take the layout of input and weight, whatever that of the incoming gradient is."""
-    if not channels_last(args[1]) and not channels_last(args[2]):
-        args = (*map(_contiguous, args[:3]), *args[3:])
-    return func(*args, **kwargs)
+    if channels_last(args[1]) or channels_last(args[2]):
+        return tuple(_pixel_by_pixel(result) for result in func(*args, **kwargs))
+    return func(*map(_contiguous, args[:3]), *args[3:], **kwargs)
+
+
+def _pixel_by_pixel(tensor: Any) -> Any:
+    if not isinstance(tensor, torch.Tensor) or tensor.dim() != 4:
+        return tensor
+    layout = torch.channels_last
+    return torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device, memory_format=layout)
 
 
 def _grouped_product(func, args, kwargs):
@@ -86,6 +99,7 @@ CORRECTIONS: Dict[Any, Callable] = {
     _ATEN._ctc_loss_backward.Tensor: lambda f, a, k: ctc.backward(a),
     _ATEN.mse_loss.default: losses.forward,
     _ATEN.smooth_l1_loss.default: losses.forward,
+    _ATEN.convolution.default: _convolution,
     _ATEN.convolution_backward.default: _convolution_backward,
     _ATEN.index_put.default: _into_zeros(_ATEN.index_put_.default),
     _ATEN.index_add.default: _into_zeros(_ATEN.index_add_.default),

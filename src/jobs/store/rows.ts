@@ -1,5 +1,5 @@
 import type { Attempt } from '../../run/contract.js';
-import { type Basis, bases, type JobState, jobStates } from '../contract.js';
+import { type Basis, bases, type JobState, jobStates, type WaitingJob } from '../contract.js';
 import type { MeasuredRun } from '../corrections.js';
 import { type JobEvent, type JobEventType, jobEventTypes, type StoredJob } from './records.js';
 
@@ -33,6 +33,18 @@ export function storedJob(row: Row, attempts: readonly Attempt[]): StoredJob {
     startedMs: optional(row, 'started_ms'),
     endedMs: optional(row, 'ended_ms'),
     runId: row['run_id'] === null ? undefined : text(row, 'run_id'),
+  };
+}
+
+export function waitingJob(row: Row, longestSeconds: unknown): WaitingJob {
+  return {
+    id: String(integer(row, 'sequence')),
+    turn: integer(row, 'turn'),
+    bytes: integer(row, 'bytes'),
+    basis: oneOf<Basis>(row, 'basis', bases),
+    gpus: integer(row, 'gpus'),
+    deadlineMs: optional(row, 'deadline_ms'),
+    expectedSeconds: typeof longestSeconds === 'number' ? longestSeconds : 'unknown',
   };
 }
 

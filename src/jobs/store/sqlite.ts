@@ -41,21 +41,24 @@ export async function connect(path: string): Promise<Connection> {
   if (openHere.has(real)) throw storeFailure('store-in-use', path);
   openHere.add(real);
   try {
-    const verdict = judgeHeader(readHeader(file));
-    if (verdict === 'fresh') create(file, (at) => new DatabaseSync(at));
-    else if (verdict !== 'ours') throw storeFailure('foreign-store', path);
+    const header = judgeHeader(readHeader(file));
+    if (header.kind === 'foreign') throw storeFailure('foreign-store', path);
+    const version = header.kind === 'ours' ? header.version : schemaVersion;
+    if (version > schemaVersion) throw storeFailure('newer-store', path);
+    if (version < 1) throw storeFailure('broken-store', path);
+    if (header.kind === 'fresh') create(file, (at) => new DatabaseSync(at));
     // Whoever has the file keeps it: waiting would not help.
     const database = new DatabaseSync(file, { timeout: 0 });
     try {
-      prepare(database, path);
+      takeOver(database, version, path);
     } catch (error) {
-      database.close();
+      letGo(database);
       throw error;
     }
     return {
       database,
       close() {
-        database.close();
+        giveUp(database);
         openHere.delete(real);
       },
     };
@@ -98,18 +101,45 @@ function create(file: string, open: (path: string) => DatabaseSyncInstance): voi
   }
 }
 
-function prepare(database: DatabaseSyncInstance, path: string): void {
-  database.exec('PRAGMA locking_mode = EXCLUSIVE');
-  const version = Number(database.prepare('PRAGMA user_version').get()?.['user_version']);
-  if (!Number.isInteger(version) || version < 1) throw storeFailure('broken-store', path);
-  if (version > schemaVersion) throw storeFailure('newer-store', path);
+function takeOver(database: DatabaseSyncInstance, version: number, path: string): void {
+  // In exclusive mode a lock once taken is kept; this takes it.
+  database.exec('PRAGMA locking_mode = EXCLUSIVE; BEGIN IMMEDIATE; COMMIT');
+  // Before anything is written: a damaged file must stay as it is, for whoever can mend it.
+  const [found] = database.prepare('PRAGMA quick_check(1)').all();
+  if (found?.['quick_check'] !== 'ok') throw storeFailure('broken-store', path);
+  if (version < schemaVersion) {
+    // Not in the write-ahead log, so that the header always tells the version.
+    database.exec('PRAGMA journal_mode = DELETE');
+    migrate(database, version);
+  }
   database.exec('PRAGMA journal_mode = WAL');
   // A change that was acknowledged is on the disk, also when the power fails.
-  database.exec('PRAGMA synchronous = FULL');
-  database.exec('PRAGMA foreign_keys = ON');
-  // Takes the lock now, and keeps it: in exclusive mode a lock once taken is not given back.
-  database.exec('BEGIN IMMEDIATE; COMMIT');
-  if (version < schemaVersion) migrate(database, version);
+  database.exec('PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON');
+}
+
+/** Leaves one whole file, and no lock. */
+function giveUp(database: DatabaseSyncInstance): void {
+  try {
+    database.exec('PRAGMA journal_mode = DELETE');
+  } catch {
+    // On a full disk the log stays beside the file; the next owner reads both.
+  }
+  letGo(database);
+}
+
+/**
+ * Closing alone would keep the lock as long as the engine has not collected the statements that were
+ * prepared.
+ */
+function letGo(database: DatabaseSyncInstance): void {
+  try {
+    // The lock goes with the next access.
+    database.exec('PRAGMA locking_mode = NORMAL; SELECT count(*) FROM sqlite_schema');
+  } catch {
+    // A damaged file, or one that another process has: there is no lock of ours on it.
+  } finally {
+    database.close();
+  }
 }
 
 function migrate(database: DatabaseSyncInstance, from: number): void {

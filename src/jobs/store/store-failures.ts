@@ -58,22 +58,30 @@ export function storeFailure(code: Code, path: string, cause?: unknown): Failure
   return new Failure({ kind, code, fact: `The store ${path} ${fact}${why}`, next, cause });
 }
 
+/** Where an error of SQLite comes without its number, it has the words that go with it. */
+const messages: readonly (readonly [RegExp, number])[] = [
+  [/malformed/, 11],
+  [/not a database/, 26],
+  [/disk is full/, 13],
+  [/locked/, 5],
+];
+
 /** An error of SQLite or of the file system as one that a person can act on. */
 export function failureOf(error: unknown, path: string): unknown {
-  if (error instanceof Failure || !(error instanceof Error)) return error;
-  if ('errcode' in error && typeof error.errcode === 'number') {
-    // The low byte is the result, the rest its details.
-    const result = error.errcode & 0xff;
+  if (error instanceof Failure || !(error instanceof Error) || !('code' in error)) return error;
+  if (error.code === 'ERR_SQLITE_ERROR') {
+    const result = resultOf(error);
     if (bugs.has(result)) return error;
-    // A table that is missing, or text where a number should be, is damage of another kind.
-    return storeFailure(
-      results[result] ?? (result === 1 ? 'broken-store' : 'store-unreachable'),
-      path,
-      error,
-    );
+    // A table that is missing is damage of another kind.
+    const code = results[result] ?? (result === 1 ? 'broken-store' : 'store-unreachable');
+    return storeFailure(code, path, error);
   }
-  if ('syscall' in error && 'code' in error) {
-    return storeFailure(error.code === 'ENOSPC' ? 'disk-full' : 'store-unreachable', path, error);
-  }
-  return error;
+  if (!('syscall' in error)) return error;
+  return storeFailure(error.code === 'ENOSPC' ? 'disk-full' : 'store-unreachable', path, error);
+}
+
+/** The low byte of its number; the rest is details. */
+function resultOf(error: Error): number {
+  if ('errcode' in error && typeof error.errcode === 'number') return error.errcode & 0xff;
+  return messages.find(([words]) => words.test(error.message))?.[1] ?? 0;
 }

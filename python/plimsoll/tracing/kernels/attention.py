@@ -14,10 +14,12 @@ def _ceil(a: int, b: int) -> int:
 
 @rule("aten._scaled_dot_product_cudnn_attention")
 def cudnn(launch: Launch) -> None:
-    """The dropout state first, then the output and its row sums."""
+    """The dropout state first, then the output and, where a backward pass wants them, its row sums."""
     launch.place(6)
     launch.place(7)
     launch.place(0)
+    if not launch.argument(4, "compute_log_sumexp"):
+        launch.skip(1)
     launch.place(1)
     launch.scratch(_CUDNN_SCRATCH)
 

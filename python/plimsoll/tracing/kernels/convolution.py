@@ -79,9 +79,9 @@ def convolution(launch: Launch) -> None:
     problem = Problem(source, weight, launch.outputs[0], stride, padding, dilation, transposed, groups)
     if cudnn.library() is None:
         launch.note("cuDNN was not found: convolution workspaces follow its usual choice")
-    copies = _copies(launch, problem, source, weight)
+    copies = _copies(launch, problem, source)
     launch.place_all()
-    launch.scratch(problem.workspace("grad_input" if transposed else "forward"), category=WORKSPACE)
+    _with_weight(launch, problem, weight, "grad_input" if transposed else "forward")
     launch.give(*reversed(copies))
 
 
@@ -89,12 +89,12 @@ def convolution(launch: Launch) -> None:
 def convolution_backward(launch: Launch) -> None:
     grad, source, weight, _, stride, padding, dilation, transposed, _, groups, wanted = launch.args[:11]
     problem = Problem(source, weight, grad, stride, padding, dilation, transposed, groups)
-    copies = _copies(launch, problem, grad, source, weight)
+    copies = _copies(launch, problem, grad, source)
     if problem.depthwise:
         launch.place(1)
     if wanted[0]:
         launch.place(0)
-        launch.scratch(problem.workspace("forward" if transposed else "grad_input"), category=WORKSPACE)
+        _with_weight(launch, problem, weight, "forward" if transposed else "grad_input")
     if wanted[1]:
         launch.place(1)
         launch.scratch(problem.workspace("grad_weight"), category=WORKSPACE)
@@ -103,6 +103,13 @@ def convolution_backward(launch: Launch) -> None:
         launch.place(2)
         dims = [0, *range(2, grad.dim())]
         reduce_over(launch, grad, dims, max(4, grad.element_size()))
+
+
+def _with_weight(launch: Launch, problem: Problem, weight: Any, which: str) -> None:
+    """The weight is brought to the common layout only when the memory for the result is there."""
+    copies = _copies(launch, problem, weight)
+    launch.scratch(problem.workspace(which), category=WORKSPACE)
+    launch.give(*copies)
 
 
 def _copies(launch: Launch, problem: Problem, *tensors: Any) -> List[int]:

@@ -10,6 +10,12 @@ from ..gpu import CUDNN_H200
 from .cudnn_library import Choice, Cudnn
 from .split_k import split_scratch
 
+# Without a device cuDNN leaves its own kernels for these out, which sum the weight's gradient in parts.
+_DEPTHWISE_PARTS = 128
+
+# Weights of a 1 x 1 convolution from which the input's gradient is convolved in half precision.
+_LARGE_PRODUCT = 1 << 20
+
 _cache: Dict[Tuple, int] = {}
 
 
@@ -39,12 +45,19 @@ def _workspace(problem: Any, which: str) -> int:
     if choice is None:
         return usual(problem, which)
     size = choice.workspace
+    if which == "grad_weight" and _apart(problem):
+        return _DEPTHWISE_PARTS * prod(problem.w) * 4
     if _clustered(choice) and problem.groups == 1:
         size = _copies(problem) + split_scratch(problem, which, choice.knobs)
-    if _is_product(problem) and not (which == "grad_weight" and _wastes_product(problem)):
+    if _is_product(problem) and not _convolves(problem, which):
         # Without a device cuDNN leaves out the kernel it prefers here, a plain matrix product.
         return min(size, problem.x[0] * prod(problem.w) * 4) if which == "grad_weight" else 0
     return size
+
+
+def _apart(problem: Any) -> bool:
+    """Pixel by pixel and each channel for itself."""
+    return problem.channels_last and problem.groups > 1 and problem.groups == problem.x[1]
 
 
 def _clustered(choice: Choice) -> bool:
@@ -62,12 +75,16 @@ def _is_product(problem: Any) -> bool:
     )
 
 
-def _wastes_product(problem: Any) -> bool:
-    """In float32, few channels over many pixels fill a product's tiles badly, and cuDNN convolves."""
-    outputs, inputs = problem.w[:2]
+def _convolves(problem: Any, which: str) -> bool:
+    """Where the product would fill its tiles badly, or is so large that it gains nothing."""
+    images, (outputs, inputs) = problem.x[0], problem.w[:2]
+    if problem.dtype.itemsize == 2:
+        return which == "grad_input" and outputs * inputs >= _LARGE_PRODUCT
+    # Few channels over many pixels of not too many images.
     odd = inputs % 32 != 0 or outputs % 32 != 0
-    pixels = problem.x[0] * prod(problem.x[2:])
-    return problem.dtype.itemsize == 4 and odd and 8 < inputs <= 64 and problem.x[0] >= 16 and pixels >= 73728
+    few = 8 < inputs <= 64 and outputs <= 128
+    pixels = images * prod(problem.x[2:])
+    return which == "grad_weight" and odd and few and 8 <= images <= 32 and pixels >= 73728
 
 
 def _copies(problem: Any) -> int:

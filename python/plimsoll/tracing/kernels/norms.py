@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+from math import prod
+
+import torch
+
+from .reductions import reduce_over
 from .registry import Launch, rule
+
+# From this many rows of few columns on, a layer norm's gradients are summed in blocks of rows first.
+_MANY_ROWS = 64 * 1024
+_ROWS_IN_BLOCK = 32
+_WARP = 32
 
 
 def _copies(launch: Launch, *tensors) -> list:
@@ -23,8 +33,24 @@ def layer_norm_backward(launch: Launch) -> None:
     grad, source = launch.args[:2]
     copies = _copies(launch, source)
     launch.place_all()
-    launch.give(*reversed(_copies(launch, grad)))
+    dense = _copies(launch, grad)
+    _sums_of_blocks(launch, source.numel(), prod(launch.args[2]))
+    launch.give(*reversed(dense))
     launch.give(*copies)
+
+
+def _sums_of_blocks(launch: Launch, values: int, columns: int) -> None:
+    rows = values // max(1, columns)
+    if rows <= _MANY_ROWS or columns // _WARP >= launch.gpu.multiprocessors // 2:
+        return
+    wanted = [t for t in launch.outputs[1:] if isinstance(t, torch.Tensor)]
+    shape = (-(-rows // _ROWS_IN_BLOCK), columns)
+    blocks = [torch.empty(shape, dtype=t.dtype, device="meta") for t in wanted]
+    taken = [launch.take(t.numel() * t.element_size()) for t in blocks]
+    for block in blocks:
+        taken.append(launch.take(columns * block.element_size()))
+        reduce_over(launch, block, 0, max(4, block.element_size()))
+    launch.give(*reversed(taken))
 
 
 @rule("aten.native_group_norm")

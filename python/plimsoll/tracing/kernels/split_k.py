@@ -24,11 +24,11 @@ _TILES = {
     9: (64, 256),
 }
 # How many clusters of each size run at once on 132 multiprocessors.
-_CLUSTERS = {1: 132, 2: 66, 3: 40, 4: 30, 5: 22, 6: 14, 7: 15, 8: 15, 16: 6}
+_CLUSTERS = {1: 132, 2: 66, 3: 39, 4: 30, 5: 22, 6: 14, 7: 15, 8: 15, 16: 6}
 # Kernels that stay for several waves take tiles off a counter.
 _COUNTER = 131
-# A part is not made smaller than this many steps of the sum.
-_FEWEST_STEPS = 8
+# A part is not made smaller than this many steps of the sum, by the size of a value.
+_FEWEST_STEPS = {2: 26, 4: 4}
 
 
 def _ceil(a: int, b: int) -> int:
@@ -58,8 +58,9 @@ def split_scratch(problem: Any, which: str, knobs: Dict[int, int]) -> int:
     last = tiles % at_once
     if last == 0 or knobs.get(_WITHOUT_SPLIT) != 0:
         return counter
-    steps = depth * problem.dtype.itemsize // 128
-    parts = min(at_once // last, steps // _FEWEST_STEPS)
+    size = problem.dtype.itemsize
+    steps = depth * size // 128
+    parts = min(at_once // last, steps // _FEWEST_STEPS[size])
     if parts < 2:
         return counter
     return _COUNTER + last * parts * cluster * (rows * columns + 1) * 4

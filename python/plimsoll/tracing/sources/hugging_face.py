@@ -14,6 +14,7 @@ from ..workload import Settings, Workload
 from . import model_class
 from .batches import batch_for, is_text_alone, text_config
 
+_LAYERDROP = ("layerdrop", "encoder_layerdrop", "decoder_layerdrop")
 # A config is a page of text; the largest known (with 21k class names) is under 2 MB.
 _LARGEST_CONFIG = 16 << 20
 
@@ -70,6 +71,8 @@ def build(values: Dict[str, Any], settings: Settings) -> Tuple[Any, List[str]]:
         if wanted.__name__.endswith("SequenceClassification") and getattr(text, "pad_token_id", None) is None:
             # Without one the class takes a single sample; whoever trains it sets one.
             text.pad_token_id = 0
+        if settings.training and _keep_layers(config):
+            notes.append("layers that the model leaves out at random (layerdrop) were all run")
         with default_dtype(settings.dtype), torch.device("meta"):
             # A config may name a type of its own; what counts here is the precision asked for.
             model = wanted._from_config(config, dtype=settings.dtype)
@@ -82,6 +85,14 @@ def build(values: Dict[str, Any], settings: Settings) -> Tuple[Any, List[str]]:
     _bring(model)
     _prepare(model, settings)
     return model, [*notes, *why]
+
+
+def _keep_layers(config: Any) -> bool:
+    """A model that skips layers at random needs the most when it skips none; a trace must not be luck."""
+    names = [name for name in _LAYERDROP if getattr(config, name, 0)]
+    for name in names:
+        setattr(config, name, 0.0)
+    return bool(names)
 
 
 def _transformers() -> Any:

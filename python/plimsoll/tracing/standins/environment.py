@@ -23,6 +23,7 @@ from .dropout import dropout
 from .linear import linear
 from .patches import Patches
 from .rms_norm import rms_norm
+from .softmax import log_softmax, softmax
 
 
 @contextmanager
@@ -36,6 +37,8 @@ def cuda_like(observer: Any, names: Any) -> Iterator[None]:
         library.impl("dropout", dropout, "AutogradMeta")
         library.impl("linear", linear, "AutogradMeta")
         library.impl("rms_norm", rms_norm, "AutogradMeta")
+        library.impl("softmax.int", softmax, "AutogradMeta")
+        library.impl("log_softmax.int", log_softmax, "AutogradMeta")
         recurrent.register(library)
         recurrent.flatten_weights(patches)
         _autocast_state(patches, autocast)

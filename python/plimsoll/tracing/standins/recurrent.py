@@ -6,19 +6,36 @@ from typing import Any, List, Optional, Sequence, Tuple
 
 import torch
 
+from ..gpu import H200
 from .patches import Patches
 
 _ATEN = torch.ops.aten
 RELU, TANH, LSTM, GRU = 0, 1, 2, 3
 # PyTorch keeps weights of these types in one buffer from the start; bfloat16 it copies each time.
 _FLAT = (torch.float32, torch.float16, torch.float64)
+# Random state of cuDNN's dropout, for each thread that can run.
+_STATE_OF_THREAD = 24
+_STATE = H200.multiprocessors * H200.threads_per_multiprocessor * _STATE_OF_THREAD
 
 
 def register(library: Any) -> None:
-    library.impl("lstm.input", _lstm, "AutogradMeta")
-    library.impl("gru.input", _one_state(GRU), "AutogradMeta")
-    library.impl("rnn_tanh.input", _one_state(TANH), "AutogradMeta")
-    library.impl("rnn_relu.input", _one_state(RELU), "AutogradMeta")
+    state = DropoutState()
+    library.impl("lstm.input", _lstm(state), "AutogradMeta")
+    library.impl("gru.input", _one_state(GRU, state), "AutogradMeta")
+    library.impl("rnn_tanh.input", _one_state(TANH, state), "AutogradMeta")
+    library.impl("rnn_relu.input", _one_state(RELU, state), "AutogradMeta")
+
+
+class DropoutState:
+    """Made for the first layer that drops anything, and kept for all others."""
+
+    def __init__(self) -> None:
+        self._held: Optional[Any] = None
+
+    def need(self, dropout: float, train: bool, device: Any) -> None:
+        if self._held is None and train and dropout > 0:
+            torch.empty((), dtype=torch.int64, device=device)
+            self._held = torch.empty(_STATE, dtype=torch.uint8, device=device)
 
 
 def flatten_weights(patches: Patches) -> None:
@@ -42,15 +59,19 @@ def flatten_weights(patches: Patches) -> None:
     patches.set(torch.nn.RNNBase, "flatten_parameters", flatten_parameters)
 
 
-def _lstm(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):
-    out, hidden, cell = _run(
-        input, hx[0], hx[1], params, has_biases, LSTM, num_layers, dropout, train, bidirectional, batch_first
-    )
-    return out, hidden, cell
-
-
-def _one_state(mode: int):
+def _lstm(state: DropoutState):
     def layer(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):
+        state.need(dropout, train, input.device)
+        return _run(
+            input, *hx, params, has_biases, LSTM, num_layers, dropout, train, bidirectional, batch_first
+        )
+
+    return layer
+
+
+def _one_state(mode: int, state: DropoutState):
+    def layer(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):
+        state.need(dropout, train, input.device)
         out, hidden, _ = _run(
             input, hx, None, params, has_biases, mode, num_layers, dropout, train, bidirectional, batch_first
         )
@@ -75,7 +96,8 @@ def _run(
     weights: List[Any] = list(params)
     buffer = None
     if torch.is_autocast_enabled("cuda") and input.dtype != torch.float64:
-        dtype = torch.get_autocast_dtype("cuda")
+        # Whatever type autocast is set to, recurrent layers run in this one.
+        dtype = torch.float16
         buffer, weights = _cast_flat(weights, dtype)
         cell = None if cell is None else cell.to(dtype)
         hidden = hidden.to(dtype)

@@ -1,0 +1,55 @@
+// The jobs of the simulation: what they really need, and what this project says they need.
+import { fileURLToPath } from 'node:url';
+import { formulaEstimate } from '../../dist/estimate/formula/formula-estimate.js';
+import { findGpu } from '../../dist/estimate/gpus.js';
+import { Failure } from '../../dist/failure.js';
+import { bytesToReserve } from '../../dist/jobs/corrections.js';
+import { readModel } from '../../dist/model/read-model.js';
+import { readCases, truthFolders } from '../accuracy/cases.mjs';
+
+/**
+ * Models without a formula are traced, which needs Python and minutes. Here their estimate is the
+ * truth with an error as large as the traces' was measured (2.2 % at most for networks with many
+ * convolutions, `src/estimate/trace-interval.ts`), and the interval that such a trace has.
+ */
+const traced = { error: 0.022, interval: 0.03 };
+/** From a minute to an hour, short ones more often: as likely from 1 to 2 minutes as from 30 to 60. */
+const seconds = { shortest: 60, longest: 3600 };
+
+/** One for each measured run: `needs` is what the process took of the device, context and all. */
+export async function measuredWorkloads(random) {
+  const gpu = findGpu('h200');
+  const cases = readCases(
+    fileURLToPath(new URL('../truth/peaks.json', import.meta.url)),
+    truthFolders,
+  );
+  const workloads = [];
+  for (const { id, source, workload, measured } of cases) {
+    const needs = measured.process_used;
+    const byFormula =
+      source.kind === 'config' ? await estimateOf(source.path, workload, gpu) : undefined;
+    const error = 1 + (random() * 2 - 1) * traced.error;
+    const estimated =
+      byFormula ?? Math.round(needs * error + measured.peak_reserved * traced.interval);
+    workloads.push({ id, needs, estimated, method: byFormula ? 'formula' : 'trace' });
+  }
+  return workloads;
+}
+
+async function estimateOf(path, workload, gpu) {
+  try {
+    return bytesToReserve(formulaEstimate(await readModel(path), workload, gpu));
+  } catch (error) {
+    if (error instanceof Failure) return undefined;
+    throw error;
+  }
+}
+
+/** So many jobs of these workloads, in the order in which they come. */
+export function drawJobs(workloads, count, random) {
+  return Array.from({ length: count }, (_, index) => {
+    const workload = workloads[Math.floor(random() * workloads.length)];
+    const spread = seconds.longest / seconds.shortest;
+    return { ...workload, number: index + 1, seconds: seconds.shortest * spread ** random() };
+  });
+}

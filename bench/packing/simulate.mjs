@@ -1,0 +1,115 @@
+// Jobs on simulated GPUs in virtual time, decided by the real ledger, placement and queue.
+import { admit } from '../../dist/jobs/admission.js';
+import { correctEstimate } from '../../dist/jobs/corrections.js';
+import { Ledger } from '../../dist/jobs/ledger.js';
+import { turnOf, WaitingList } from '../../dist/jobs/waiting-list.js';
+
+/** How long after its end a reading shows that the memory of a job came back. */
+const confirmSeconds = 1;
+
+/**
+ * Every job is as large as its peak from its first second to its last: the worst it can do to its
+ * neighbours. Run times are not known to the queue. A device that is asked for more than it has is an
+ * out-of-memory.
+ */
+export function packed(jobs, { devices, capacityBytes, policy }) {
+  const ids = Array.from({ length: devices }, (_, index) => `gpu:${index}`);
+  const ledger = new Ledger(ids.map((id) => ({ id, capacityBytes })));
+  const byId = new Map(jobs.map((job) => [String(job.number), job]));
+  const list = new WaitingList(jobs.map((job) => waiting(job, job.estimated, 'estimated')));
+  const running = new Map();
+  const runs = new Map();
+  const seen = { outOfMemory: 0, tooLow: 0, mostAtOnce: 0, mostReserved: 0 };
+  let now = 0;
+  let hold;
+
+  while (list.size > 0 || running.size > 0) {
+    for (const id of ids) ledger.observe(id, reading(id));
+    const state = { waiting: list.first(1000), running: [...running.values()], hold };
+    const answer = admit({ ...state, rooms: ledger.rooms(), nowMs: now * 1000 }, { policy });
+    hold = answer.hold;
+    for (const { job, reservation } of answer.starts) start(job, reservation);
+    const next = Math.min(...[...running.values()].map(({ endsAt }) => endsAt));
+    if (!Number.isFinite(next)) throw new Error('jobs wait, and nothing runs');
+    now = next;
+    for (const one of running.values()) if (one.endsAt <= now) end(one);
+    now += confirmSeconds;
+  }
+  return { seconds: now - confirmSeconds, ...seen };
+
+  function start(job, reservation) {
+    if (!ledger.reserve(job.id, reservation)) throw new Error('admitted past the load line');
+    const { needs, seconds } = byId.get(job.id);
+    const { id, turn } = job;
+    running.set(id, { id, turn, reservation, expectedEndMs: 'unknown', endsAt: now + seconds });
+    list.remove(id);
+    if (needs > reservation.bytes) seen.tooLow++;
+    if (used(reservation.devices[0]) > capacityBytes) seen.outOfMemory++;
+    seen.mostAtOnce = Math.max(seen.mostAtOnce, running.size);
+    const reserved = ledger.rooms().map((room) => room.reservedBytes + room.returningBytes);
+    seen.mostReserved = Math.max(seen.mostReserved, ...reserved);
+  }
+
+  /** What it measured corrects those of its workload that still wait. */
+  function end({ id }) {
+    const job = byId.get(id);
+    ledger.release(id, now);
+    running.delete(id);
+    const known = runs.get(job.id) ?? [];
+    known.push({ peakBytes: job.needs, askedBytes: 'none', seconds: job.seconds });
+    runs.set(job.id, known);
+    const { bytes } = correctEstimate(job.estimated, known);
+    for (const other of jobs) {
+      const there = other.id === job.id && list.get(String(other.number));
+      if (there) list.add({ ...there, bytes, basis: 'measured' });
+    }
+  }
+
+  function reading(id) {
+    const here = [...running.values()].filter((one) => one.reservation.devices.includes(id));
+    const ours = new Map(here.map((one) => [one.id, byId.get(one.id).needs]));
+    return { atSeconds: now, usedBytes: used(id), jobs: ours };
+  }
+
+  function used(id) {
+    return [...running.values()]
+      .filter((one) => one.reservation.devices.includes(id))
+      .reduce((sum, one) => sum + byId.get(one.id).needs, 0);
+  }
+}
+
+function waiting({ number }, bytes, basis) {
+  return {
+    id: String(number),
+    turn: turnOf(number, 0),
+    bytes,
+    basis,
+    gpus: 1,
+    deadlineMs: undefined,
+    expectedSeconds: 'unknown',
+  };
+}
+
+/** A whole GPU for each job, in the same order: what most queues do. */
+export function oneJobEach(jobs, devices) {
+  const freeAt = Array.from({ length: devices }, () => 0);
+  for (const { seconds } of jobs) {
+    const first = freeAt.indexOf(Math.min(...freeAt));
+    freeAt[first] += seconds;
+  }
+  return Math.max(...freeAt);
+}
+
+/**
+ * What nobody could beat who fills devices up to the load line: memory times time, the longest job,
+ * and the jobs of more than half a device, no two of which fit on one.
+ */
+export function lowerBound(jobs, devices, lineBytes) {
+  const sum = (list, of) => list.reduce((total, job) => total + of(job), 0);
+  const large = jobs.filter(({ needs }) => needs > lineBytes / 2);
+  return Math.max(
+    sum(jobs, ({ needs, seconds }) => needs * seconds) / (devices * lineBytes),
+    sum(large, ({ seconds }) => seconds) / devices,
+    ...jobs.map(({ seconds }) => seconds),
+  );
+}

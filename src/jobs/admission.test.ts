@@ -1,0 +1,161 @@
+import * as fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { isKnown } from '../units/known.js';
+import { admit, type QueueState } from './admission.js';
+import type { RunningJob } from './contract.js';
+import type { Hold } from './hold.js';
+import { roomsWith, runningJob, waitingJob } from './queue-for-tests.js';
+import { WaitingList } from './waiting-list.js';
+
+function state(parts: Partial<QueueState> & { readonly devices?: number }): QueueState {
+  const { waiting = [], running = [], hold, nowMs = 0, devices = 1 } = parts;
+  return { waiting, running, hold, nowMs, rooms: parts.rooms ?? roomsWith(devices, running) };
+}
+
+const started = (given: QueueState, settings = {}) =>
+  admit(given, settings).starts.map(({ job }) => job.id);
+
+describe('admit', () => {
+  it('starts jobs in order while there is room', () => {
+    const waiting = [
+      waitingJob('1', 40),
+      waitingJob('2', 40),
+      waitingJob('3', 10),
+      waitingJob('4', 1),
+    ];
+    expect(started(state({ waiting }))).toEqual(['1', '2', '3']);
+    expect(started(state({ waiting }), { mostRunning: 2 })).toEqual(['1', '2']);
+  });
+
+  it('fills gaps behind a job that does not fit, with what it does not need', () => {
+    const running = [runningJob('a', 60, ['gpu:0'])];
+    const waiting = [
+      waitingJob('head', 50, { atSeconds: 1 }),
+      waitingJob('fits', 30, { atSeconds: 2 }),
+    ];
+    const { starts, hold } = admit(state({ waiting, running }));
+    expect(starts.map(({ job }) => job.id)).toEqual(['fits']);
+    expect(hold).toEqual({ jobId: 'head', devices: ['gpu:0'], sinceMs: 0 });
+    // 20 are free beside 60 + 10, but 50 for the head and 41 for it would be too much.
+    const late = [waitingJob('head', 50), waitingJob('large', 20), waitingJob('larger', 25)];
+    const twenty = [
+      runningJob('a', 65, ['gpu:0']),
+      { ...runningJob('b', 21, ['gpu:0']), turn: 5000 },
+    ];
+    expect(started(state({ waiting: late, running: twenty }))).toEqual([]);
+  });
+
+  it('lets a job borrow the room that is held when it should end in time, but not for ever', () => {
+    const running = [runningJob('a', 60, ['gpu:0'], 100_000)];
+    const waiting = [
+      waitingJob('head', 80, { atSeconds: 1 }),
+      waitingJob('long', 30, { atSeconds: 2, expectedSeconds: 101 }),
+      waitingJob('short', 30, { atSeconds: 2, expectedSeconds: 99 }),
+    ];
+    expect(started(state({ waiting, running }))).toEqual(['short']);
+    const hold = { jobId: 'head', devices: ['gpu:0'], sinceMs: -3_600_000 };
+    expect(started(state({ waiting, running, hold }))).toEqual([]);
+  });
+
+  it('uses other devices than those held, and keeps to its choice', () => {
+    const running = [runningJob('a', 80, ['gpu:0'], 5000), runningJob('b', 50, ['gpu:1'], 9000)];
+    const waiting = [
+      waitingJob('head', 60, { atSeconds: 1 }),
+      waitingJob('next', 35, { atSeconds: 2 }),
+    ];
+    const { starts, hold } = admit(state({ waiting, running, devices: 2 }));
+    expect(hold?.devices).toEqual(['gpu:0']);
+    expect(starts[0]?.reservation.devices).toEqual(['gpu:1']);
+    const kept = { jobId: 'head', devices: ['gpu:1'], sinceMs: 7 };
+    expect(admit(state({ waiting, running, devices: 2, hold: kept })).hold).toEqual(kept);
+  });
+
+  it('holds nothing for a job that only foreign processes keep out', () => {
+    const waiting = [waitingJob('blocked', 60), waitingJob('small', 30)];
+    const { starts, hold } = admit(state({ waiting, rooms: roomsWith(1, [], [50]) }));
+    expect(starts.map(({ job }) => job.id)).toEqual(['small']);
+    expect(hold).toBeUndefined();
+  });
+
+  it('gives a job all of its devices, or none', () => {
+    const waiting = [waitingJob('pair', 50, { gpus: 2 })];
+    const running = [runningJob('a', 60, ['gpu:0'])];
+    expect(admit(state({ waiting, running, devices: 2 })).hold?.devices.length).toBe(2);
+    expect(admit(state({ waiting, devices: 2 })).starts[0]?.reservation.devices).toEqual([
+      'gpu:0',
+      'gpu:1',
+    ]);
+  });
+});
+
+const told = fc.constantFrom('right', 'unknown', 'far too short');
+const priority = fc.integer({ min: -2, max: 2 });
+const crowd = fc.record({
+  bytes: fc.integer({ min: 10, max: 45 }),
+  gpus: fc.constantFrom(1, 1, 1, 2),
+  priority,
+  seconds: fc.integer({ min: 10, max: 50 }),
+  told,
+});
+const large = fc.record({
+  bytes: fc.integer({ min: 60, max: 90 }),
+  gpus: fc.integer({ min: 1, max: 3 }),
+  priority,
+  seconds: fc.integer({ min: 1, max: 50 }),
+  told,
+});
+
+describe('a queue that never rests', () => {
+  it('starves nobody, and never passes a load line', () => {
+    fc.assert(
+      fc.property(fc.array(crowd, { minLength: 1, maxLength: 20 }), large, (kinds, victim) => {
+        // A large job comes first; then, without end, smaller ones that would always find a gap.
+        const list = new WaitingList();
+        const lengths = new Map<string, number>();
+        let running: (RunningJob & { readonly endsAt: number })[] = [];
+        let hold: Hold | undefined;
+        let victimAt: number | undefined;
+        const add = (id: string, at: number, { told, ...kind }: typeof victim) => {
+          const expectedSeconds = told === 'unknown' ? told : told === 'right' ? kind.seconds : 1;
+          lengths.set(id, kind.seconds);
+          list.add(waitingJob(id, kind.bytes, { ...kind, atSeconds: at, expectedSeconds }));
+        };
+        add('victim', 0, victim);
+        // Four steps of priority are 40 minutes of age; borrowing ends after an hour at the head.
+        for (let now = 1; now < 8000 && victimAt === undefined; now++) {
+          // At most forty wait: more would only make the test slow.
+          for (let more = 0; more < 2 && list.size < 40; more++) {
+            const kind = kinds[(2 * now + more) % kinds.length];
+            if (kind) add(String(2 * now + more), now, kind);
+          }
+          running = running.filter(({ endsAt }) => endsAt > now);
+          const rooms = roomsWith(3, running);
+          const answer = admit({
+            waiting: list.first(1000),
+            running,
+            rooms,
+            hold,
+            nowMs: now * 1000,
+          });
+          hold = answer.hold;
+          for (const { job, reservation } of answer.starts) {
+            list.remove(job.id);
+            if (job.id === 'victim') victimAt = now;
+            const { turn, expectedSeconds } = job;
+            running.push({
+              id: job.id,
+              turn,
+              reservation,
+              expectedEndMs: isKnown(expectedSeconds) ? (now + expectedSeconds) * 1000 : 'unknown',
+              endsAt: now + (lengths.get(job.id) ?? 1),
+            });
+          }
+          for (const room of roomsWith(3, running))
+            expect(room.reservedBytes).toBeLessThanOrEqual(90);
+        }
+        expect(victimAt).toBeDefined();
+      }),
+      { numRuns: 30 },
+    );
+  });
+});

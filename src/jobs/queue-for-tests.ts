@@ -1,0 +1,60 @@
+import type { Known } from '../units/known.js';
+import type { RunningJob, WaitingJob } from './contract.js';
+import type { DeviceRoom } from './ledger.js';
+import { turnOf } from './waiting-list.js';
+
+/** A job of so many bytes that came at that second. */
+export function waitingJob(
+  id: string,
+  bytes: number,
+  options: {
+    readonly atSeconds?: number;
+    readonly priority?: number;
+    readonly gpus?: number;
+    readonly expectedSeconds?: Known<number>;
+    readonly deadlineMs?: number;
+  } = {},
+): WaitingJob {
+  const {
+    atSeconds = 0,
+    priority = 0,
+    gpus = 1,
+    expectedSeconds = 'unknown',
+    deadlineMs,
+  } = options;
+  const turn = turnOf(atSeconds * 1000, priority);
+  return { id, bytes, basis: 'stated', gpus, turn, expectedSeconds, deadlineMs };
+}
+
+export function runningJob(
+  id: string,
+  bytes: number,
+  devices: readonly string[],
+  expectedEndMs: Known<number> = 'unknown',
+): RunningJob {
+  return { id, turn: -1, reservation: { devices, bytes, basis: 'stated' }, expectedEndMs };
+}
+
+/** Devices with a line of 90, filled with what runs on them. */
+export function roomsWith(
+  count: number,
+  running: readonly RunningJob[],
+  foreignBytes: readonly Known<number>[] = [],
+): readonly DeviceRoom[] {
+  return Array.from({ length: count }, (_, index) => {
+    const id = `gpu:${index}`;
+    const reservedBytes = running
+      .filter(({ reservation }) => reservation.devices.includes(id))
+      .reduce((sum, { reservation }) => sum + reservation.bytes, 0);
+    const foreign = foreignBytes[index] ?? 0;
+    const freeBytes = foreign === 'unknown' ? 0 : Math.max(0, 90 - reservedBytes - foreign);
+    return {
+      id,
+      lineBytes: 90,
+      foreignBytes: foreign,
+      reservedBytes,
+      returningBytes: 0,
+      freeBytes,
+    };
+  });
+}

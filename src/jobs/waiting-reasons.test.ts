@@ -1,0 +1,71 @@
+import { describe, expect, it } from 'vitest';
+import { roomsWith, runningJob, waitingJob } from './queue-for-tests.js';
+import { explainWaiting } from './waiting-reasons.js';
+
+describe('explainWaiting', () => {
+  it('tells why each waits, and when it should start', () => {
+    const running = [runningJob('a', 60, ['gpu:0'], 100_000)];
+    const hold = { jobId: '1', devices: ['gpu:0'], sinceMs: 0 };
+    const waiting = [
+      waitingJob('1', 80, { expectedSeconds: 50 }),
+      waitingJob('2', 30, { expectedSeconds: 500 }),
+      waitingJob('3', 90),
+      waitingJob('4', 5, { expectedSeconds: 90 }),
+    ];
+    const told = explainWaiting({ waiting, running, rooms: roomsWith(1, running), hold, nowMs: 0 });
+    expect(told).toEqual([
+      {
+        id: '1',
+        position: 1,
+        reason: 'It needs 80 B on a device; the most that is free is 30 B. gpu:0 kept for it.',
+        expectedStartMs: 100_000,
+      },
+      {
+        id: '2',
+        position: 2,
+        reason: 'It would fit, but would take room from job 1, whose turn comes first.',
+        expectedStartMs: 150_000,
+      },
+      {
+        id: '3',
+        position: 3,
+        reason: 'It needs 90 B on a device; the most that is free is 30 B.',
+        expectedStartMs: 650_000,
+      },
+      { id: '4', position: 4, reason: expect.any(String), expectedStartMs: 0 },
+    ]);
+  });
+
+  it('says when it cannot know', () => {
+    const running = [runningJob('a', 60, ['gpu:0'])];
+    const waiting = [waitingJob('1', 80)];
+    const [told] = explainWaiting({
+      waiting,
+      running,
+      rooms: roomsWith(1, running),
+      hold: undefined,
+      nowMs: 0,
+    });
+    expect(told?.expectedStartMs).toBe('unknown');
+  });
+
+  it('names what stands in the way beside jobs', () => {
+    const why = (
+      rooms: ReturnType<typeof roomsWith>,
+      settings = {},
+      running = [runningJob('a', 5, [])],
+    ) =>
+      explainWaiting(
+        { waiting: [waitingJob('1', 80)], running, rooms, hold: undefined, nowMs: 0 },
+        settings,
+      )[0]?.reason;
+    expect(why(roomsWith(1, [], [40]))).toContain('Processes that are not jobs stand in the way.');
+    expect(why(roomsWith(1, [], ['unknown']))).toContain('has not said yet');
+    expect(why(roomsWith(1, []), { mostRunning: 1 })).toBe('As many jobs run as may at once (1).');
+    const [room] = roomsWith(1, []);
+    expect(why(room ? [{ ...room, freeBytes: 10, returningBytes: 80 }] : [])).toContain(
+      'has not come back yet',
+    );
+    expect(why(roomsWith(1, []))).toBe('It is about to start.');
+  });
+});
