@@ -2,7 +2,9 @@
 // of the recorded runs in truth/events. Sizes are as the allocator rounds them.
 //
 //   npm run build && node bench/events.mjs [--only TEXT] [--python PROGRAM] [--json]
+//     [--cases FILE --events FOLDER --configs FOLDER --scripts FOLDER]
 import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { gunzipSync } from 'node:zlib';
@@ -16,15 +18,25 @@ import { benchPython, Traces } from './accuracy/traces.mjs';
 const truth = fileURLToPath(new URL('truth/', import.meta.url));
 const { values } = parseArgs({
   options: {
+    cases: { type: 'string', default: `${truth}peaks.json` },
+    events: { type: 'string', default: `${truth}events` },
+    configs: { type: 'string', multiple: true, default: [] },
+    scripts: { type: 'string', multiple: true, default: [] },
     only: { type: 'string', default: '' },
     python: { type: 'string', default: benchPython() },
     json: { type: 'boolean', default: false },
   },
 });
 
-const cases = readCases(`${truth}peaks.json`, truthFolders);
+const cases = readCases(values.cases, {
+  configs: [...values.configs, ...truthFolders.configs],
+  scripts: [...values.scripts, ...truthFolders.scripts],
+});
 const traces = new Traces(values.python);
-const files = readdirSync(`${truth}events`).filter((file) => file.includes(values.only));
+// A folder may hold recordings of more than one list of cases.
+const files = readdirSync(values.events).filter(
+  (file) => file.includes(values.only) && caseNamed(cases, file) !== undefined,
+);
 const results = await inParallel(2, files, async (file) => {
   const { id, source, workload } = caseNamed(cases, file);
   return { id, ...compared(recorded(file), traced(await traces.text(source, workload))) };
@@ -35,7 +47,7 @@ else for (const result of results) console.log(line(result));
 
 /** What was asked for, without what importing torchaudio asked for in that process. */
 function recorded(file) {
-  const run = JSON.parse(gunzipSync(readFileSync(`${truth}events/${file}`)).toString());
+  const run = JSON.parse(gunzipSync(readFileSync(join(values.events, file))).toString());
   return run.events
     .filter(([kind, , , stack]) => kind === 'alloc' && !run.stacks[stack].includes('kaldi.py'))
     .map(([, , bytes, stack]) => ({ bytes, by: run.stacks[stack].split(' < ')[0] }));

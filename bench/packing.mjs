@@ -14,6 +14,7 @@ import { lowerBound, oneJobEach, packed } from './packing/simulate.mjs';
 import { randomFrom } from './queue/random.mjs';
 
 const GiB = 2 ** 30;
+const hours = (seconds) => (seconds / 3600).toFixed(2).padStart(9);
 const target = 1.15;
 const { values } = parseArgs({
   options: {
@@ -40,7 +41,8 @@ const bound = lowerBound(jobs, devices, lineBytes);
 const alone = oneJobEach(jobs, devices);
 const rows = ['best-fit', 'balanced'].map((policy) => {
   const result = packed(jobs, { devices, capacityBytes, policy });
-  return { policy, ...result, toBound: result.seconds / bound, faster: alone / result.seconds };
+  const { seconds } = result;
+  return Object.assign(result, { policy, toBound: seconds / bound, faster: alone / seconds });
 });
 const [ours] = rows;
 const missed = [
@@ -61,7 +63,6 @@ if (values.json) {
   const figures = { jobs: jobs.length, devices, capacityBytes, workloads, boundSeconds: bound };
   console.log(JSON.stringify({ ...figures, aloneSeconds: alone, rows, missed }, undefined, 2));
 } else {
-  const hours = (seconds) => (seconds / 3600).toFixed(2).padStart(9);
   const row = (name, seconds) =>
     `${name.padEnd(28)}${hours(seconds)} h ${(seconds / bound).toFixed(3).padStart(8)} x bound`;
   console.log(

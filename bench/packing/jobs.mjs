@@ -15,6 +15,8 @@ import { readCases, truthFolders } from '../accuracy/cases.mjs';
 const traced = { error: 0.022, interval: 0.03 };
 /** From a minute to an hour, short ones more often: as likely from 1 to 2 minutes as from 30 to 60. */
 const seconds = { shortest: 60, longest: 3600 };
+/** Jobs of one workload take about the same time. */
+const jitter = 0.1;
 
 /** One for each measured run: `needs` is what the process took of the device, context and all. */
 export async function measuredWorkloads(random) {
@@ -31,7 +33,9 @@ export async function measuredWorkloads(random) {
     const error = 1 + (random() * 2 - 1) * traced.error;
     const estimated =
       byFormula ?? Math.round(needs * error + measured.peak_reserved * traced.interval);
-    workloads.push({ id, needs, estimated, method: byFormula ? 'formula' : 'trace' });
+    const method = byFormula ? 'formula' : 'trace';
+    const typical = seconds.shortest * (seconds.longest / seconds.shortest) ** random();
+    workloads.push({ id, needs, estimated, method, typical });
   }
   return workloads;
 }
@@ -49,7 +53,7 @@ async function estimateOf(path, workload, gpu) {
 export function drawJobs(workloads, count, random) {
   return Array.from({ length: count }, (_, index) => {
     const workload = workloads[Math.floor(random() * workloads.length)];
-    const spread = seconds.longest / seconds.shortest;
-    return { ...workload, number: index + 1, seconds: seconds.shortest * spread ** random() };
+    const length = workload.typical * (1 + (random() * 2 - 1) * jitter);
+    return { ...workload, number: index + 1, seconds: length };
   });
 }

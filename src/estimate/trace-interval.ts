@@ -5,9 +5,9 @@ import { type Trace, traceCategories } from './trace-file.js';
 
 /**
  * What a trace may miss, each way, beside where segments lie. Of runs on an H200 without kernels that
- * choose their own scratch memory, one in a hundred lay outside of all the orders; with many of them,
- * as in convolutional networks, the trace was off by up to 2.2 %, and by 7 % for ConvNeXt alone.
- * Other cards have other kernels, and were not measured.
+ * choose their own scratch memory, one in a hundred lay outside of all the orders. Where there are many
+ * of them, as in convolutional networks, a single one that cuDNN chooses otherwise has moved the peak
+ * by 2 %. Other cards have other kernels, and were not measured.
  */
 const missedShare = { plain: 0.01, scratch: 0.03, otherCard: 0.05 };
 /** One shared segment of the allocator, more or less. */

@@ -61,7 +61,7 @@ describe('tracedEstimate', () => {
     }
     expect(part('optimizer') / trace.parameterBytes).toBeCloseTo(2, 2);
     expect(part('context')).toBe(h200.context.bytes);
-    expect(notes.join(' ')).toContain('676 to 762 MiB (measured)');
+    expect(notes.join(' ')).toContain('630 to 762 MiB (measured)');
   });
 
   it('takes the workspace and the context of another card, and says whose kernels it counts', () => {

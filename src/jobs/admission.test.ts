@@ -12,8 +12,10 @@ function state(parts: Partial<QueueState> & { readonly devices?: number }): Queu
   return { waiting, running, hold, nowMs, rooms: parts.rooms ?? roomsWith(devices, running) };
 }
 
+/** Nobody overtakes, so that what is held shows at once. */
+const strict = { patienceSeconds: 0 };
 const started = (given: QueueState, settings = {}) =>
-  admit(given, settings).starts.map(({ job }) => job.id);
+  admit(given, { ...strict, ...settings }).starts.map(({ job }) => job.id);
 
 describe('admit', () => {
   it('starts jobs in order while there is room', () => {
@@ -33,7 +35,7 @@ describe('admit', () => {
       waitingJob('head', 50, { atSeconds: 1 }),
       waitingJob('fits', 30, { atSeconds: 2 }),
     ];
-    const { starts, hold } = admit(state({ waiting, running }));
+    const { starts, hold } = admit(state({ waiting, running }), strict);
     expect(starts.map(({ job }) => job.id)).toEqual(['fits']);
     expect(hold).toEqual({ jobId: 'head', devices: ['gpu:0'], sinceMs: 0 });
     // 20 are free beside 60 + 10, but 50 for the head and 41 for it would be too much.
@@ -57,13 +59,27 @@ describe('admit', () => {
     expect(started(state({ waiting, running, hold }))).toEqual([]);
   });
 
+  it('lets others overtake for a while before a device is emptied, the largest first', () => {
+    const running = [runningJob('a', 60, ['gpu:0'])];
+    const waiting = [
+      waitingJob('head', 80, { atSeconds: 1 }),
+      waitingJob('small', 10, { atSeconds: 2 }),
+      waitingJob('large', 25, { atSeconds: 3 }),
+    ];
+    const hold = { jobId: 'head', devices: ['gpu:0'], sinceMs: 0 };
+    const at = (nowMs: number) =>
+      started(state({ waiting, running, hold, nowMs }), { patienceSeconds: 1800 });
+    expect(at(1_799_000)).toEqual(['large']);
+    expect(at(1_800_000)).toEqual(['small']);
+  });
+
   it('uses other devices than those held, and keeps to its choice', () => {
     const running = [runningJob('a', 80, ['gpu:0'], 5000), runningJob('b', 50, ['gpu:1'], 9000)];
     const waiting = [
       waitingJob('head', 60, { atSeconds: 1 }),
       waitingJob('next', 35, { atSeconds: 2 }),
     ];
-    const { starts, hold } = admit(state({ waiting, running, devices: 2 }));
+    const { starts, hold } = admit(state({ waiting, running, devices: 2 }), strict);
     expect(hold?.devices).toEqual(['gpu:0']);
     expect(starts[0]?.reservation.devices).toEqual(['gpu:1']);
     const kept = { jobId: 'head', devices: ['gpu:1'], sinceMs: 7 };
@@ -88,21 +104,21 @@ describe('admit', () => {
   });
 });
 
-const told = fc.constantFrom('right', 'unknown', 'far too short');
+const toldLength = fc.constantFrom('right', 'unknown', 'far too short');
 const priority = fc.integer({ min: -2, max: 2 });
 const crowd = fc.record({
   bytes: fc.integer({ min: 10, max: 45 }),
   gpus: fc.constantFrom(1, 1, 1, 2),
   priority,
   seconds: fc.integer({ min: 10, max: 50 }),
-  told,
+  told: toldLength,
 });
 const large = fc.record({
   bytes: fc.integer({ min: 60, max: 90 }),
   gpus: fc.integer({ min: 1, max: 3 }),
   priority,
   seconds: fc.integer({ min: 1, max: 50 }),
-  told,
+  told: toldLength,
 });
 
 describe('a queue that never rests', () => {
@@ -121,8 +137,8 @@ describe('a queue that never rests', () => {
           list.add(waitingJob(id, kind.bytes, { ...kind, atSeconds: at, expectedSeconds }));
         };
         add('victim', 0, victim);
-        // Four steps of priority are 40 minutes of age; borrowing ends after an hour at the head.
-        for (let now = 1; now < 8000 && victimAt === undefined; now++) {
+        // Four steps of priority are 40 minutes of age; overtaking ends after 90 minutes at the head.
+        for (let now = 1; now < 12_000 && victimAt === undefined; now++) {
           // At most forty wait: more would only make the test slow.
           for (let more = 0; more < 2 && list.size < 40; more++) {
             const kind = kinds[(2 * now + more) % kinds.length];

@@ -12,6 +12,14 @@ const lookAhead = 1000;
  */
 const borrowSeconds = 3600;
 
+/**
+ * Of those behind the first one, so many are tried by size, the largest first: gaps fill better so.
+ * The rest is tried by turn.
+ */
+const fillWindow = 50;
+/** Emptying a device for a large job costs everyone: for half an hour it may come about by itself. */
+const defaultPatienceSeconds = 1800;
+
 export interface QueueState {
   /** In order of their turn; those after the first thousand do not start before they come up. */
   readonly waiting: readonly WaitingJob[];
@@ -26,6 +34,8 @@ export interface QueueSettings {
   readonly policy?: PlacementPolicy | undefined;
   /** Jobs that may run at the same time; no limit where it is left out. */
   readonly mostRunning?: number | undefined;
+  /** How long the first job that does not fit is overtaken before devices are emptied for it. */
+  readonly patienceSeconds?: number | undefined;
 }
 
 export interface Admission {
@@ -35,8 +45,8 @@ export interface Admission {
 
 /**
  * Which waiting jobs start now, and where. They start in order of their turn. When one does not fit,
- * devices are held for it, and those behind it may only take what it does not need, or what they
- * should give back before it could start.
+ * it is overtaken for a while; then devices are held for it, and those behind it may only take what it
+ * does not need, or what they should give back before it could start.
  *
  * @example
  * const { starts, hold } = admit({ waiting: list.first(1000), running, rooms: ledger.rooms(), hold, nowMs });
@@ -44,18 +54,21 @@ export interface Admission {
  */
 export function admit(state: QueueState, settings: QueueSettings = {}): Admission {
   const { policy = 'best-fit', mostRunning = Number.POSITIVE_INFINITY } = settings;
+  const { patienceSeconds = defaultPatienceSeconds } = settings;
   const { nowMs } = state;
   const starts: { job: WaitingJob; reservation: Reservation }[] = [];
   const running = [...state.running];
+  let order = state.waiting.slice(0, lookAhead);
   let rooms = state.rooms;
   let held: Held | undefined;
   /** Worked out once for all that are behind; anew when one of them starts. */
   let spare: readonly Room[] | undefined;
 
-  for (const job of state.waiting.slice(0, lookAhead)) {
-    if (running.length >= mostRunning) break;
+  for (let at = 0; at < order.length && running.length < mostRunning; at++) {
+    const job = order[at];
+    if (job === undefined) break;
     let offered: readonly Room[] = rooms;
-    if (held !== undefined && !endsInTime(job, held, nowMs)) {
+    if (held !== undefined && !mayOvertake(job, held, nowMs, patienceSeconds)) {
       spare ??= spareRooms(held, rooms, running);
       offered = spare;
     }
@@ -69,7 +82,9 @@ export function admit(state: QueueState, settings: QueueSettings = {}): Admissio
       spare = undefined;
     } else if (held === undefined) {
       const hold = holdFor(job, rooms, running, state.hold, nowMs);
-      if (hold) held = { hold, head: job, roomMs: expectedRoomMs(hold, job, rooms, running) };
+      if (hold === undefined) continue;
+      held = { hold, head: job, roomMs: expectedRoomMs(hold, job, rooms, running) };
+      order = largestFirst(order, at + 1);
     }
   }
   return { starts, hold: held?.hold ?? keptHold(state, starts, running.length >= mostRunning) };
@@ -101,13 +116,33 @@ interface Held {
   readonly roomMs: Known<number>;
 }
 
-function endsInTime(job: WaitingJob, { hold, roomMs }: Held, nowMs: number): boolean {
+/** Whether it may use what the head needs: while that is patient, or if it should end in time. */
+function mayOvertake(
+  { expectedSeconds }: WaitingJob,
+  { hold, roomMs }: Held,
+  nowMs: number,
+  patienceSeconds: number,
+): boolean {
+  const heldSeconds = (nowMs - hold.sinceMs) / 1000;
+  if (heldSeconds < patienceSeconds) return true;
   return (
-    isKnown(job.expectedSeconds) &&
+    isKnown(expectedSeconds) &&
     isKnown(roomMs) &&
-    nowMs + job.expectedSeconds * 1000 <= roomMs &&
-    nowMs - hold.sinceMs < borrowSeconds * 1000
+    nowMs + expectedSeconds * 1000 <= roomMs &&
+    heldSeconds < patienceSeconds + borrowSeconds
   );
+}
+
+function sizeOf({ bytes, gpus }: WaitingJob): number {
+  return bytes * Math.max(1, gpus);
+}
+
+function largestFirst(order: readonly WaitingJob[], from: number): WaitingJob[] {
+  return [
+    ...order.slice(0, from),
+    ...order.slice(from, from + fillWindow).toSorted((a, b) => sizeOf(b) - sizeOf(a)),
+    ...order.slice(from + fillWindow),
+  ];
 }
 
 /** The rooms as those behind the head may use them for longer. */

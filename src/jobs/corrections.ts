@@ -60,7 +60,7 @@ export function correctEstimate(
   const peaks = runs.map(({ peakBytes }) => peakBytes);
   const most = Math.max(...peaks);
   const spread = whole.length > 1 ? Math.max(...whole) - Math.min(...whole) : 0;
-  const share = Math.max(leastMargin, firstMargin / Math.sqrt(runs.length));
+  const share = Math.max(leastMargin, firstMargin / runs.length);
   const marginBytes = Math.ceil(Math.max(most * share, spread / 2, leastMarginBytes));
   // A run that was cut short tells the least that is needed; an estimate above it still counts.
   const floors = cut.map(({ peakBytes, askedBytes }) =>

@@ -11,7 +11,7 @@ export interface Room {
   readonly freeBytes: number;
 }
 
-export const hostId = 'host';
+const hostId = 'host';
 
 /** The devices that a job could ever be put on, and how many of them it takes. */
 export function candidates<R extends { readonly id: string }>(

@@ -68,7 +68,7 @@ class SortedJobs {
   }
 
   fill(jobs: Iterable<WaitingJob>): void {
-    this.#jobs = Array.from(jobs).sort((a, b) => this.#compare(a, b));
+    this.#jobs = Array.from(jobs).toSorted((a, b) => this.#compare(a, b));
   }
 
   add(job: WaitingJob): void {

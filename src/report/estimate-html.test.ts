@@ -87,7 +87,7 @@ describe('renderEstimateHtml', () => {
   it('gives the four answers with their intervals', () => {
     const text = words(page());
     expect(text).toContain(
-      'It takes 10.0 GiB on one NVIDIA H200 at its peak (95 %: 7.7 to 9.7 GiB)',
+      'It takes 10.0 GiB on one NVIDIA H200 at its peak (95 %: 7.6 to 9.7 GiB)',
     );
     expect(text).toContain('allocated 6.0 GiB');
     expect(text).toContain('reserved 8.0 GiB 95 %: 7.0 to 9.0 GiB');

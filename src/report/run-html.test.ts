@@ -39,6 +39,7 @@ const report: RunReport = {
       peakBytes: 8 * GiB,
       source: 'measured',
       peakFrom: 'sdk',
+      snapshot: null,
       limit: { bytes: 8 * GiB, by: 'sdk', why: 'by the SDK' },
     },
     {
@@ -60,6 +61,7 @@ const report: RunReport = {
       peakBytes: 'unknown',
       source: 'measured',
       peakFrom: 'unknown',
+      snapshot: null,
       limit: { bytes: 'none', by: 'none', why: '' },
     },
   ],

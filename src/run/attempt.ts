@@ -140,9 +140,17 @@ export async function beginAttempt(start: AttemptStart, context: RunContext): Pr
     await bridge?.close();
     const outOfMemory = concludeOutOfMemory({ ...evidence, read: scanner.found()?.outOfMemory });
     const peak = meter.peak(coordinator.peakBytes);
+    const { snapshot } = coordinator;
     if (start.cgroup !== undefined) removeCgroup(start.cgroup.folder);
     return {
-      attempt: describe(start, { exitCode, outOfMemory, rungs, peak, endedMs: clock.epochMs() }),
+      attempt: describe(start, {
+        exitCode,
+        outOfMemory,
+        rungs,
+        peak,
+        snapshot,
+        endedMs: clock.epochMs(),
+      }),
       baseBytes: coordinator.baseBytes,
       madeProgress: coordinator.steps > 0,
       leftBehind,
@@ -214,6 +222,7 @@ function describe(
     readonly outOfMemory: OutOfMemory | null;
     readonly rungs: readonly ClimbedRung[];
     readonly peak: { readonly bytes: Known<number>; readonly from: PeakSource };
+    readonly snapshot: string | null;
     readonly endedMs: number;
   },
 ): Attempt {
@@ -230,5 +239,6 @@ function describe(
     source: 'measured',
     peakFrom: end.peak.from,
     limit: start.limit,
+    snapshot: end.snapshot === null ? null : { file: end.snapshot, findings: [] },
   };
 }

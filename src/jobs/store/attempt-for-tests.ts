@@ -22,6 +22,7 @@ export function attemptForTests(parts: Partial<Attempt> = {}): Attempt {
     source: 'measured',
     peakFrom: 'nvml',
     limit: { bytes: 'none', by: 'none', why: '' },
+    snapshot: null,
     ...parts,
   };
 }

@@ -176,7 +176,7 @@ describe('the store of jobs', () => {
     const store = await openJobStore(path);
     store.submit(newJob(), 1);
     for (const name of readdirSync(join(folder, 'home'))) {
-      expect(statSync(join(folder, 'home', name)).mode & 0o077, name).toBe(0);
+      expect(statSync(join(folder, 'home', name)).mode & 0o077).toBe(0);
     }
     store.close();
   });

@@ -83,5 +83,5 @@ export function failureOf(error: unknown, path: string): unknown {
 /** The low byte of its number; the rest is details. */
 function resultOf(error: Error): number {
   if ('errcode' in error && typeof error.errcode === 'number') return error.errcode & 0xff;
-  return messages.find(([words]) => words.test(error.message))?.[1] ?? 0;
+  return messages.find(([pattern]) => pattern.test(error.message))?.[1] ?? 0;
 }

@@ -38,8 +38,16 @@ ${
       html`<li><span><b>${rung}</b><br><span class="soft">after ${formatSeconds(atSeconds)}</span></span><span>${unbroken(why)}</span></li>`,
   )}</ol>`
 }
+${snapshotPart(attempt.snapshot)}
 <p class="soft">${attempt.limit.why}</p>
 </section>`;
+}
+
+function snapshotPart(snapshot: Attempt['snapshot']): Markup | false {
+  if (snapshot === null) return false;
+  return html`<h3>What its memory snapshot tells</h3><ul class="advice">${snapshot.findings.map(
+    (finding) => html`<li>${unbroken(finding)}</li>`,
+  )}</ul><p class="soft">${snapshot.file}</p>`;
 }
 
 function figures({ outOfMemory, peakBytes, peakFrom }: Attempt): string {

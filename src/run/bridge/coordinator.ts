@@ -31,6 +31,7 @@ export class Coordinator {
   #steps = 0;
   /** Of processes that have left: there may be any number of them. */
   #pastPeakBytes = 0;
+  #snapshot: string | null = null;
 
   constructor(clock: Clock, events: GroupEvents) {
     this.#clock = clock;
@@ -47,6 +48,11 @@ export class Coordinator {
   get baseBytes(): Known<number> {
     const bases = [...this.#parties.values()].map(({ group }) => group.baseBytes).filter(isKnown);
     return bases.length === 0 ? 'unknown' : Math.max(...bases);
+  }
+
+  /** The file that was written when memory last ran out. */
+  get snapshot(): string | null {
+    return this.#snapshot;
   }
 
   /** Steps that went well. */
@@ -116,6 +122,7 @@ export class Coordinator {
   }
 
   #outOfMemory(peer: Peer, party: Party, message: OutOfMemoryMessage): void {
+    this.#snapshot = message.snapshot ?? this.#snapshot;
     if (party.world === 1) {
       const decision = party.group.outOfMemory(message);
       peer.send(decideMessage(decision, message.id, message.round ?? null));

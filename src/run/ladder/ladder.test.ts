@@ -50,6 +50,7 @@ function attempt(batch: number, peakBytes: number, failed: boolean): Attempt {
     peakBytes,
     source: 'measured',
     peakFrom: 'sdk',
+    snapshot: null,
     limit: { bytes: 'none', by: 'none', why: '' },
   };
 }

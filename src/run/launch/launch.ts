@@ -48,6 +48,8 @@ export interface RunningJob {
 /** Starts a command in our own process group, with its output passing through us. */
 export function launch(options: LaunchOptions): RunningJob {
   const { files, cgroupProcs, addressSpaceBytes } = options;
+  // With their drainers, before the job is there: from its first word on, its output has a reader
+  // that outlives us.
   const ways = options.libc === undefined ? [] : openWays(options.libc, options);
   const fdFor = (name: 'stdout' | 'stderr'): number | 'inherit' =>
     ways.find((way) => way.plan.name === name || way.plan.name === 'both')?.writeFd ?? 'inherit';
@@ -113,16 +115,16 @@ function openWays(libc: Libc, options: LaunchOptions): readonly Way[] {
       if (size !== undefined) libc.setWindow(ends.readFd, size);
     };
     resize();
+    const drainer = startDrainer({
+      readFd: ends.readFd,
+      outFd: plan.to.fd,
+      logPath: options.files.lateOutput(plan.name),
+    });
     return {
       plan,
       writeFd: ends.writeFd,
       resize,
-      async run({ files, onOutput }) {
-        const drainer = startDrainer({
-          readFd: ends.readFd,
-          outFd: plan.to.fd,
-          logPath: files.lateOutput(plan.name),
-        });
+      async run({ onOutput }) {
         try {
           await pump(ends.readFd, async (bytes) => {
             if (!isOpen) throw new Error('woken');

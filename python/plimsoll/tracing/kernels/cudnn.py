@@ -49,7 +49,7 @@ def _workspace(problem: Any, which: str) -> int:
         return _DEPTHWISE_PARTS * prod(problem.w) * 4
     if _clustered(choice) and problem.groups == 1:
         size = _copies(problem) + split_scratch(problem, which, choice.knobs)
-    if _is_product(problem) and not _convolves(problem, which):
+    if _is_product(problem) and not convolves(problem, which):
         # Without a device cuDNN leaves out the kernel it prefers here, a plain matrix product.
         return min(size, problem.x[0] * prod(problem.w) * 4) if which == "grad_weight" else 0
     return size
@@ -75,15 +75,16 @@ def _is_product(problem: Any) -> bool:
     )
 
 
-def _convolves(problem: Any, which: str) -> bool:
-    """Where the product would fill its tiles badly, or is so large that it gains nothing."""
+def convolves(problem: Any, which: str) -> bool:
+    """Whether a product is convolved after all: such as were seen on an H200 (fits, not cuDNN's rules)."""
     images, (outputs, inputs) = problem.x[0], problem.w[:2]
+    pixels = images * prod(problem.x[2:])
     if problem.dtype.itemsize == 2:
-        return which == "grad_input" and outputs * inputs >= _LARGE_PRODUCT
+        wide = inputs >= 512 and outputs >= 96 and pixels >= 65536
+        return which == "grad_input" and (wide or outputs * inputs >= _LARGE_PRODUCT)
     # Few channels over many pixels of not too many images.
     odd = inputs % 32 != 0 or outputs % 32 != 0
     few = 8 < inputs <= 64 and outputs <= 128
-    pixels = images * prod(problem.x[2:])
     return which == "grad_weight" and odd and few and 8 <= images <= 32 and pixels >= 73728
 
 
@@ -103,6 +104,6 @@ def _copies(problem: Any) -> int:
 
 def usual(problem: Any, which: str) -> int:
     """What holds for most convolutions, for when cuDNN cannot be asked."""
-    if _is_product(problem):
+    if _is_product(problem) and not convolves(problem, which):
         return problem.x[0] * prod(problem.w) * 4 if which == "grad_weight" else 0
     return _copies(problem)
