@@ -11,8 +11,8 @@ import {
   savingTable,
 } from './html/estimate-sections.js';
 import { estimateStyle } from './html/estimate-style.js';
-import { html, Markup, unbroken } from './html/markup.js';
-import { pageStyle } from './html/style.js';
+import { html, type Markup, unbroken } from './html/markup.js';
+import { pageHead } from './html/page-head.js';
 import { sourceWords, workloadFacts } from './workload-words.js';
 
 export interface EstimatePage {
@@ -24,9 +24,6 @@ export interface EstimatePage {
   readonly version: string;
 }
 
-/** Nothing may be fetched or run by the page, whatever stands in the data. */
-const policy = "default-src 'none'; style-src 'unsafe-inline'";
-
 /**
  * An estimate as one HTML page that stands alone: no file beside it, nothing loaded, no script.
  *
@@ -37,16 +34,7 @@ export function renderEstimateHtml(page: EstimatePage): string {
   const { estimate, source, workload, gpu, version } = page;
   const verdict = verdictOf(estimate, gpu);
   const facts = [...workloadFacts(workload, source), ['card', gpu.name] as const];
-  return html`<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="${policy}">
-<meta name="generator" content="plimsoll ${version}">
-<title>Memory estimate, ${sourceWords(source)}</title>
-<style>${new Markup(pageStyle)}${new Markup(estimateStyle)}</style>
-</head>
+  return html`${pageHead({ title: `Memory estimate, ${sourceWords(source)}`, version, style: estimateStyle })}
 <body>
 <main>
 <header>

@@ -8,8 +8,8 @@ import { breakdownBar } from './html/estimate-bars.js';
 import { breakdownTable } from './html/estimate-sections.js';
 import { estimateStyle } from './html/estimate-style.js';
 import { html, Markup, unbroken } from './html/markup.js';
+import { pageHead } from './html/page-head.js';
 import { optionBar, planStyle } from './html/plan-bars.js';
-import { pageStyle } from './html/style.js';
 import {
   batchWords,
   costWords,
@@ -35,9 +35,6 @@ export interface PlanPage {
   readonly version: string;
 }
 
-/** Nothing may be fetched or run by the page, whatever stands in the data. */
-const policy = "default-src 'none'; style-src 'unsafe-inline'";
-
 /**
  * A plan as one HTML page that stands alone: no file beside it, nothing loaded, no script.
  *
@@ -48,16 +45,7 @@ export function renderPlanHtml(page: PlanPage): string {
   const { source, plan, budget, loading, version } = page;
   const { estimate } = plan;
   const verdict = planVerdict(plan, budget);
-  return html`<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="${policy}">
-<meta name="generator" content="plimsoll ${version}">
-<title>Memory plan, ${sourceWords(source)}</title>
-<style>${new Markup(pageStyle)}${new Markup(estimateStyle)}${new Markup(planStyle)}</style>
-</head>
+  return html`${pageHead({ title: `Memory plan, ${sourceWords(source)}`, version, style: estimateStyle + planStyle })}
 <body>
 <main>
 <header>

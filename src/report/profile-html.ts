@@ -2,13 +2,10 @@ import type { NumberedAlert } from './html/alert-marks.js';
 import { deviceSection } from './html/device-section.js';
 import { alertSection, eventSection } from './html/event-sections.js';
 import { hoverScript } from './html/hover.js';
-import { html, Markup } from './html/markup.js';
+import { html, type Markup } from './html/markup.js';
 import { masthead, overview } from './html/overview.js';
-import { pageStyle } from './html/style.js';
+import { pageHead } from './html/page-head.js';
 import type { ProfileReport } from './report-shape.js';
-
-/** Nothing may be fetched by the page, whatever stands in the data. */
-const policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'";
 
 /**
  * A profile as one HTML page that stands alone: no file beside it, nothing loaded, complete
@@ -23,16 +20,7 @@ export function renderProfileHtml(report: ProfileReport): string {
     alert,
   }));
   const devices = Object.values(report.devices);
-  const page = html`<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="${policy}">
-<meta name="generator" content="plimsoll ${report.tool.version}">
-<title>Memory profile, ${report.startedAt.slice(0, 10)}</title>
-<style>${new Markup(pageStyle)}</style>
-</head>
+  const page = html`${pageHead({ title: `Memory profile, ${report.startedAt.slice(0, 10)}`, version: report.tool.version, scripts: true })}
 <body>
 <main>
 ${masthead(report)}

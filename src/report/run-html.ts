@@ -1,12 +1,9 @@
 import type { RunReport } from '../run/contract.js';
-import { html, Markup } from './html/markup.js';
+import { html, type Markup } from './html/markup.js';
+import { pageHead } from './html/page-head.js';
 import { attemptSection, attemptsTable } from './html/run-attempts.js';
 import { runMasthead } from './html/run-masthead.js';
 import { runStyle } from './html/run-style.js';
-import { pageStyle } from './html/style.js';
-
-/** Nothing may be fetched by the page, whatever stands in the data. */
-const policy = "default-src 'none'; style-src 'unsafe-inline'";
 
 /**
  * The report of a run as one HTML page that stands alone.
@@ -15,16 +12,7 @@ const policy = "default-src 'none'; style-src 'unsafe-inline'";
  * await writeFile('run.html', renderRunHtml(report));
  */
 export function renderRunHtml(report: RunReport): string {
-  const page = html`<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="${policy}">
-<meta name="generator" content="plimsoll ${report.tool.version}">
-<title>Run ${report.id}: ${report.outcome}</title>
-<style>${new Markup(pageStyle)}${new Markup(runStyle)}</style>
-</head>
+  const page = html`${pageHead({ title: `Run ${report.id}: ${report.outcome}`, version: report.tool.version, style: runStyle })}
 <body>
 <main>
 ${runMasthead(report)}

@@ -5,6 +5,7 @@ import { formatSeconds } from '../units/durations.js';
 import { isKnown } from '../units/known.js';
 import { emblem } from './html/emblem.js';
 import { html, Markup, unbroken } from './html/markup.js';
+import { pageHead } from './html/page-head.js';
 import { baseScript } from './html/snapshot-script-base.js';
 import { mapsScript } from './html/snapshot-script-maps.js';
 import { timeScript } from './html/snapshot-script-time.js';
@@ -17,13 +18,9 @@ import {
   whatIfSection,
 } from './html/snapshot-sections.js';
 import { snapshotStyle } from './html/snapshot-style.js';
-import { pageStyle } from './html/style.js';
 import { snapshotFindings } from './snapshot-findings.js';
 import { snapshotPageData } from './snapshot-page-data.js';
 import { percentWords, utcWords } from './words.js';
-
-/** Nothing may be fetched by the page, whatever stands in the data. */
-const policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'";
 
 /**
  * A snapshot as one HTML page that stands alone: findings and tables as text, memory over time, a
@@ -38,16 +35,7 @@ export function renderSnapshotHtml(
 ): string {
   const findings = snapshotFindings(analysis);
   const data = snapshotPageData(analysis);
-  const page = html`<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="${policy}">
-<meta name="generator" content="plimsoll ${version}">
-<title>Memory snapshot ${name}</title>
-<style>${new Markup(pageStyle + snapshotStyle)}</style>
-</head>
+  const page = html`${pageHead({ title: `Memory snapshot ${name}`, version, style: snapshotStyle, scripts: true })}
 <body>
 <main>
 ${masthead(analysis, name, findings[0]?.text ?? '')}
