@@ -7,7 +7,7 @@ import { runSummary } from './text/run-text.js';
 const report: RunReport = {
   schema: 1,
   tool: { name: 'plimsoll', version: '0.1.0' },
-  id: '20261115-055812-8000',
+  id: '20261115-055812345-8000',
   command: ['python', '<script>alert(1)</script>', '{batch_size}'],
   outcome: 'succeeded',
   exitCode: 0,

@@ -12,7 +12,7 @@ const keptRuns = 100;
 export function sweepRuns(home: string, procRoot: string): void {
   const known = new Set(listRuns(home));
   for (const cgroup of listLimitCgroups(procRoot, listKernelFolder)) {
-    const [, id = '', number = ''] = /(\d{8}-\d{6}-[\da-f]{4})-(\d+)$/.exec(cgroup) ?? [];
+    const [, id = '', number = ''] = /(\d{8}-\d{9}-[\da-f]{4})-(\d+)$/.exec(cgroup) ?? [];
     // A run of another home, or one that goes on, is not ours to touch.
     if (!known.has(id)) continue;
     const folder = new RunFolder(home, id);

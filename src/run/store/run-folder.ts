@@ -76,9 +76,9 @@ export class RunFolder {
   }
 }
 
-/** A name that sorts by time: `20261115-055812-3f2a`. */
+/** A name that sorts by time, to the millisecond: `20261115-055812345-3f2a`. */
 export function newRunId(epochMs: number, random: () => number = Math.random): string {
-  const time = new Date(epochMs).toISOString().replaceAll(/[-:]/g, '').slice(0, 15);
+  const time = new Date(epochMs).toISOString().replaceAll(/[-:.]/g, '').slice(0, 18);
   const tail = Math.floor(random() * 0x1_0000)
     .toString(16)
     .padStart(4, '0');
@@ -89,7 +89,7 @@ export function newRunId(epochMs: number, random: () => number = Math.random): s
 export function listRuns(home: string): readonly string[] {
   try {
     return readdirSync(join(home, 'runs'))
-      .filter((name) => /^\d{8}-\d{6}-[\da-f]{4}$/.test(name))
+      .filter((name) => /^\d{8}-\d{9}-[\da-f]{4}$/.test(name))
       .toSorted();
   } catch {
     return [];

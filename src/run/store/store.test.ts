@@ -41,8 +41,8 @@ describe('the journal', () => {
 
 describe('a run folder', () => {
   it('is for its owner alone, and gives its plan back', () => {
-    const id = newRunId(Date.UTC(2026, 10, 15, 5, 58, 12), () => 0.5);
-    expect(id).toBe('20261115-055812-8000');
+    const id = newRunId(Date.UTC(2026, 10, 15, 5, 58, 12, 345), () => 0.5);
+    expect(id).toBe('20261115-055812345-8000');
     const folder = new RunFolder(home, id);
     const plan = folder.create({
       schema: 1,
