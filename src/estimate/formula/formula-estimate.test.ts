@@ -5,7 +5,7 @@ import { Failure } from '../../failure.js';
 import { describeConfig } from '../../model/config/describe-config.js';
 import type { Model, Weights } from '../../model/contract.js';
 import { families } from '../../model/contract.js';
-import { GiB } from '../../units/bytes.js';
+import { GiB, MiB } from '../../units/bytes.js';
 import { type Estimate, optimizers, precisions, type Workload } from '../contract.js';
 import { findGpu } from '../gpus.js';
 import { formulaEstimate } from './formula-estimate.js';
@@ -191,9 +191,9 @@ describe('what is counted', () => {
         const { batch, sequence } = settings;
         for (const larger of [{ batch: batch + more }, { sequence: sequence + more }]) {
           const { peak } = formulaEstimate(model, { ...base, ...settings, ...larger }, gpu);
-          // Scratch of single ops comes in steps, and may shrink a little where a shape suits better.
-          const least = Math.floor(answer.peak.allocatedBytes * 0.99);
-          expect(peak.allocatedBytes).toBeGreaterThanOrEqual(least);
+          // A block that fits nearly is handed out whole, and its rest of at most 1 MiB counts as
+          // allocated: a larger request may find a better fit. Traces show the same.
+          expect(peak.allocatedBytes).toBeGreaterThanOrEqual(answer.peak.allocatedBytes - MiB);
         }
       }),
       { numRuns: 25 },
