@@ -78,20 +78,30 @@ describe('unpacking .xz', () => {
     expect(() => unpack(packed)).toThrow(Failure);
   });
 
-  it('never gives something else when bytes are changed, and never fails in another way', () => {
-    const expected = unpack(oom);
+  it('finds out a changed byte wherever it is: header, index and footer included', () => {
+    const packed = Buffer.from(hellos.crc64, 'hex');
+    for (let at = 0; at < packed.length; at += 1) {
+      for (const by of [1, 2, 0x80, 0xff]) {
+        const changed = Buffer.from(packed);
+        changed[at] = (changed[at] ?? 0) ^ by;
+        expect(() => unpack(changed)).toThrow(expect.objectContaining({ code: 'bad-archive' }));
+      }
+    }
+  });
+
+  it('refuses the head of a stream whose block was made to look like its end', () => {
+    // The first byte after the head becomes the mark of the index.
+    const changed = Uint8Array.from(oom);
+    changed[12] = 0;
+    expect(() => unpack(changed)).toThrow(expect.objectContaining({ code: 'bad-archive' }));
+  });
+
+  it('finds out each changed byte', () => {
     assert(
       property(nat(oom.length - 1), integer({ min: 1, max: 255 }), (at, by) => {
         const changed = Uint8Array.from(oom);
         changed[at] = (changed[at] ?? 0) ^ by;
-        try {
-          // Only the index behind the data, which is not looked into, may change unseen.
-          expect(unpack(changed).equals(expected)).toBe(true);
-          expect(at).toBeGreaterThan(oom.length - 40);
-        } catch (error) {
-          if (!(error instanceof Failure)) throw error;
-          expect(error.code).toBe('bad-archive');
-        }
+        expect(() => unpack(changed)).toThrow(expect.objectContaining({ code: 'bad-archive' }));
       }),
       { numRuns: 60 },
     );

@@ -3,6 +3,7 @@ import { type BlockCheck, newBlockCheck } from './block-check.js';
 import { dictionarySize, endsWithSum } from './block-header.js';
 import { Dictionary, type Sink } from './dictionary.js';
 import { LzmaDecoder } from './lzma-decoder.js';
+import { StreamTail } from './stream-tail.js';
 
 type Step = 'stream-header' | 'block' | 'chunk' | 'padding' | 'check' | 'done';
 
@@ -29,8 +30,12 @@ export class XzReader {
   #check: BlockCheck | undefined;
   #dictionary = new Dictionary(0, () => {});
   #decoder = new LzmaDecoder(this.#dictionary);
+  readonly #tail = new StreamTail();
+  #headerBytes = 0;
   /** Bytes of the block's packed data so far; they are filled up to a multiple of four. */
   #packed = 0;
+  #padding = 0;
+  #unpacked = 0;
   #needsReset = true;
   #needsProperties = true;
 
@@ -78,14 +83,14 @@ export class XzReader {
       case 'stream-header':
         return 12;
       case 'block':
-        return first === 0 ? 1 : (first + 1) * 4;
+        return first === 0 ? this.#tail.bytes(this.#checkNumber).length : (first + 1) * 4;
       case 'chunk':
         if (first === 0) return 1;
         if (part.length < 6) return undefined;
         if (first < 0x80) return 3 + word(part, 1);
         return (first >= 0xc0 ? 6 : 5) + word(part, 3);
       case 'padding':
-        return this.#packed % 4 === 0 ? 0 : 1;
+        return (this.#packed + this.#padding) % 4 === 0 ? 0 : 1;
       case 'check':
         return this.#check?.length ?? 0;
       case 'done':
@@ -107,7 +112,7 @@ export class XzReader {
         this.#chunk(part);
         break;
       case 'padding':
-        this.#packed += part.length;
+        this.#padding += part.length;
         if (part.length === 0) this.#step = 'check';
         else if (part[0] !== 0) refuseXz('its padding is not empty');
         break;
@@ -115,6 +120,7 @@ export class XzReader {
         if (this.#check && !Buffer.from(part).equals(this.#check.digest())) {
           refuseXz('its check sum does not fit what it holds');
         }
+        this.#tail.addBlock(this.#headerBytes + this.#packed + part.length, this.#unpacked);
         this.#step = 'block';
         break;
       case 'done':
@@ -131,8 +137,11 @@ export class XzReader {
   }
 
   #blockHeader(part: Uint8Array): void {
-    // A block never begins with 0: the index of the blocks does, which nobody needs here.
+    // A block never begins with 0: the index of the blocks does.
     if (part[0] === 0) {
+      if (!this.#tail.bytes(this.#checkNumber).equals(part)) {
+        refuseXz('its index does not fit its blocks');
+      }
       this.#step = 'done';
       return;
     }
@@ -140,10 +149,14 @@ export class XzReader {
     this.#check = check;
     this.#dictionary = new Dictionary(dictionarySize(part), (bytes) => {
       check?.update(bytes);
+      this.#unpacked += bytes.length;
       if (!this.#sink(bytes)) this.#step = 'done';
     });
     this.#decoder = new LzmaDecoder(this.#dictionary);
+    this.#headerBytes = part.length;
     this.#packed = 0;
+    this.#padding = 0;
+    this.#unpacked = 0;
     this.#needsReset = true;
     this.#needsProperties = true;
     this.#step = 'chunk';
