@@ -23,9 +23,11 @@ const layers = [
   'src/snapshot/',
   'src/batches/',
   'src/run/',
+  'src/engine/',
   'src/jobs/',
   'src/config/',
   'src/report/',
+  'src/server/',
   'src/index.',
   'src/cli/',
 ];

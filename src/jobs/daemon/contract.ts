@@ -1,0 +1,195 @@
+import type { WorkloadRequest } from '../../plan/answers/workload-request.js';
+import type { Known, Provenance } from '../../units/known.js';
+import type { Alert, Forecast } from '../../watch/types.js';
+import type { Basis, Job, JobState } from '../contract.js';
+
+/** What somebody asks to run: the body of `POST /jobs`. */
+export interface JobRequest {
+  readonly command: readonly string[];
+  /** What it takes of each device, all in all. */
+  readonly memoryBytes?: number | undefined;
+  /** The model and how it is run, for an estimate. */
+  readonly workload?: WorkloadRequest | undefined;
+  /** The higher, the sooner; 0 where it is left out. */
+  readonly priority?: number | undefined;
+  /** 1 where it is left out; 0 asks for the host's memory. */
+  readonly gpus?: number | undefined;
+  /** How long it may wait; then it is `expired`. */
+  readonly timeoutSeconds?: number | undefined;
+  /** An absolute path; the daemon's own folder where it is left out. */
+  readonly cwd?: string | undefined;
+  readonly env?: Readonly<Record<string, string>> | undefined;
+  readonly name?: string | undefined;
+  /** Samples of one batch, for a command with {batch_size}. */
+  readonly batchSize?: number | undefined;
+  /** Sent again with the same word, it answers the job that is there. */
+  readonly submission?: string | undefined;
+}
+
+/** A job as the server shows it: JOB of the contract, and what people want to know beside it. */
+export interface JobView extends Job {
+  readonly startedAt: string | null;
+  readonly endedAt: string | null;
+  readonly gpus: number;
+  readonly cwd: string;
+  /** What it needs on each device, and where the figure comes from. */
+  readonly need: {
+    readonly bytes: number;
+    readonly basis: Basis;
+    /** The evidence, in a sentence: the estimate, the runs that corrected it, or that it is tried alone. */
+    readonly why: string;
+    /** What was estimated before measured runs corrected it. */
+    readonly estimatedBytes: Known<number>;
+    /** The runs of the same workload that it rests on. */
+    readonly runs: number;
+  };
+  /** Of a waiting job. */
+  readonly waiting: null | {
+    /** 1 is next. */
+    readonly position: number;
+    readonly why: string;
+    readonly expectedStartAt: Known<string>;
+    readonly expiresAt: string | null;
+  };
+  /** What it holds of its devices now, together; `unknown` where nobody can tell. */
+  readonly usedBytes: Known<number>;
+  /** Batch and accumulation that its plan set, where it would not have fitted. */
+  readonly degraded: null | { readonly batch: number; readonly accumulation: number };
+  readonly log: { readonly bytes: number };
+}
+
+/** One line of a list of jobs: 10,000 of them travel at once. */
+export type JobSummary = Pick<
+  JobView,
+  | 'id'
+  | 'name'
+  | 'state'
+  | 'reason'
+  | 'command'
+  | 'priority'
+  | 'submittedAt'
+  | 'startedAt'
+  | 'endedAt'
+  | 'reservation'
+  | 'attempts'
+  | 'need'
+  | 'waiting'
+  | 'gpus'
+>;
+
+/** A device with what is promised of it. */
+export interface DeviceView {
+  readonly id: string;
+  readonly name: string;
+  readonly source: string;
+  readonly provenance: Provenance;
+  readonly totalBytes: Known<number>;
+  readonly usedBytes: Known<number>;
+  readonly freeBytes: Known<number>;
+  readonly processes: Known<
+    readonly {
+      readonly pid: number;
+      readonly name: Known<string>;
+      readonly usedBytes: Known<number>;
+    }[]
+  >;
+  /** Up to here it may be loaded. */
+  readonly lineBytes: number;
+  readonly foreignBytes: Known<number>;
+  readonly reservedBytes: number;
+  /** Of jobs that ended, until the device shows that it came back. */
+  readonly returningBytes: number;
+  /** What can be promised now. */
+  readonly promisableBytes: number;
+  readonly reservations: readonly {
+    readonly jobId: string;
+    readonly name: string;
+    readonly bytes: number;
+    readonly usedBytes: Known<number>;
+    readonly isReturning: boolean;
+  }[];
+  readonly forecast: Forecast;
+  readonly alerts: readonly Alert[];
+  /** False: jobs are not placed here (the host where there are GPUs, or GPU_DEVICE left it out). */
+  readonly takesJobs: boolean;
+}
+
+/** Use over time, thinned so that peaks stay. */
+export interface DeviceHistory {
+  readonly id: string;
+  /** Milliseconds since 1970. */
+  readonly epochMs: readonly number[];
+  readonly usedMax: readonly (number | null)[];
+  readonly usedMin: readonly (number | null)[];
+  readonly alerts: readonly Alert[];
+}
+
+/** What a job held over time. */
+export interface JobHistory {
+  readonly epochMs: readonly number[];
+  readonly usedBytes: readonly (number | null)[];
+}
+
+/**
+ * What happens, as it is sent to those who listen. Changes of jobs have an id and are kept: who
+ * comes back names the last one and misses none. Readings have none: only the latest counts.
+ */
+export type DaemonEvent =
+  | { readonly type: 'job'; readonly id: number; readonly job: JobSummary; readonly what: string }
+  | { readonly type: 'devices'; readonly epochMs: number; readonly devices: readonly DeviceView[] }
+  | { readonly type: 'alert'; readonly alert: Alert }
+  /** The queue moved: positions and expected starts of those that wait, the first hundred. */
+  | {
+      readonly type: 'queue';
+      readonly waiting: readonly ({ readonly id: string } & NonNullable<JobView['waiting']>)[];
+      readonly counts: Readonly<Record<JobState, number>>;
+    };
+
+/** `GET /workers/status`: what the server holds, in one look. */
+export interface WorkersStatus {
+  readonly activeJobs: number;
+  readonly waitingJobs: number;
+  readonly reservedBytes: number;
+  readonly waitingBytes: number;
+  readonly devices: readonly {
+    readonly id: string;
+    readonly totalBytes: Known<number>;
+    readonly usedBytes: Known<number>;
+    readonly freeBytes: Known<number>;
+    readonly usedPercent: Known<number>;
+    /** `available`, `full` (nothing can be promised), `unknown`. */
+    readonly status: string;
+  }[];
+}
+
+/** The daemon as the server sees it. Every method that can be asked wrongly throws a `Failure`. */
+export interface Daemon {
+  submit(request: JobRequest): Promise<JobView>;
+  /** Of a job that ended already: a `Failure` with the code `job-has-ended`. */
+  cancel(id: string): Promise<JobView>;
+  /** A `Failure` with the code `unknown-job` where there is none. */
+  job(id: string): JobView;
+  jobs(filter: {
+    readonly states?: readonly JobState[] | undefined;
+    /** Jobs with a smaller id, the newest first, where `newestFirst`; else with a larger one. */
+    readonly after?: string | undefined;
+    readonly newestFirst?: boolean | undefined;
+    readonly limit?: number | undefined;
+  }): readonly JobSummary[];
+  counts(): Readonly<Record<JobState, number>>;
+  /** Bytes of what the job printed, from an offset; at most `most`. */
+  readLog(id: string, from: number, most: number): Promise<{ bytes: Uint8Array; size: number }>;
+  jobHistory(id: string): JobHistory;
+  devices(): readonly DeviceView[];
+  deviceHistory(id: string, windowSeconds: number, points: number): DeviceHistory;
+  status(): WorkersStatus;
+  /** Kept changes after an id; `first` is the oldest that is kept. */
+  eventsAfter(
+    id: number,
+    most: number,
+  ): { events: readonly DaemonEvent[]; first: number; last: number };
+  /** Listeners must not throw and must not block. Answers how to stop listening. */
+  listen(listener: (event: DaemonEvent) => void): () => void;
+  /** Stops deciding; jobs go on and are found again at the next start. */
+  close(): Promise<void>;
+}

@@ -1,0 +1,47 @@
+import type { Workload } from '../../estimate/contract.js';
+import type { ModelSource } from '../../estimate/model-source.js';
+import { Failure } from '../../failure.js';
+import type { OpenWorkload } from './read-workload.js';
+import { argsExample, type RequestField, type Wording } from './wording.js';
+
+/** The workload that an estimate is for; what was left open is taken as most people have it. */
+export function closedWorkload(
+  open: OpenWorkload,
+  source: ModelSource,
+  wording: Wording,
+): Workload {
+  if (source.kind === 'script') refuseForScript(open, wording);
+  else if (open.batch === undefined) {
+    const fact = `No ${wording.name('batch')} was given.`;
+    throw badUsage(fact, 'Say how many samples a batch has.');
+  }
+  return {
+    mode: 'train',
+    batch: 1,
+    precision: 'fp32',
+    optimizer: 'adamw',
+    checkpointing: false,
+    ...open,
+  };
+}
+
+/** A script makes its own batch and its own model; an option that does nothing would mislead. */
+function refuseForScript(open: OpenWorkload, wording: Wording): void {
+  const given: readonly (readonly [RequestField, unknown])[] = [
+    ['batch', open.batch],
+    ['seq', open.sequence],
+    ['image', open.image],
+    ['checkpointing', open.checkpointing],
+    ['quantization', open.quantization],
+  ];
+  const [field] = given.find(([, value]) => value !== undefined) ?? [];
+  if (field === undefined) return;
+  throw badUsage(
+    `${wording.name(field)} does not reach a script.`,
+    `Hand it over as an argument of its workload, such as ${argsExample(wording, '8')}.`,
+  );
+}
+
+function badUsage(fact: string, next: string): Failure {
+  return new Failure({ kind: 'input', code: 'bad-usage', fact, next });
+}

@@ -1,0 +1,163 @@
+import type { Workload } from '../../estimate/contract.js';
+import type { Gpu } from '../../estimate/gpu-table.js';
+import { type ModelSource, readSource } from '../../estimate/model-source.js';
+import { Failure } from '../../failure.js';
+import type { Model, Stack } from '../../model/contract.js';
+import type { Offload, PlanFacts, PlanWishes, ZeroStage } from '../fit/types.js';
+import { formatBytes, GiB, MiB } from '../../units/bytes.js';
+import { isKnown } from '../../units/known.js';
+import { filledInput, tokensPerSample } from './plan-input.js';
+import type { OpenWorkload } from './read-workload.js';
+import { argsExample, type Wording } from './wording.js';
+
+/** What `plan` takes beside what describes the workload. */
+export interface PlanLimits {
+  readonly memory?: number | undefined;
+  readonly gpuNamed: boolean;
+  readonly maxBatch: boolean;
+  readonly gpus: number;
+  readonly zero?: ZeroStage | undefined;
+  readonly offload?: Offload | undefined;
+}
+
+export interface PlanBudget {
+  /** What PyTorch's allocator may hold. */
+  readonly memoryBytes: number;
+  readonly contextBytes: number;
+  /** Both together: what the device loses. */
+  readonly capacityBytes: number;
+}
+
+export interface PlanRequest {
+  readonly wishes: PlanWishes;
+  readonly facts: PlanFacts;
+  readonly budget: PlanBudget;
+  /** Absent for what is not read from a file. */
+  readonly model?: Model;
+  readonly notes: readonly string[];
+}
+
+/** bf16 came with Ampere. */
+const leastForBfloat16 = 8;
+
+/** In an argument of a script: the batch that is tried. */
+const batchPlace = '{batch}';
+
+/** The model with a batch: a script is told it where its arguments ask for it. */
+export function sourceFor(source: ModelSource, { batch }: Workload): ModelSource {
+  if (source.kind !== 'script') return source;
+  const args = source.args.map((arg) => arg.replaceAll(batchPlace, String(batch)));
+  return { ...source, args };
+}
+
+/** Which model, run how, on which card. */
+export interface PlannedWorkload {
+  readonly source: ModelSource;
+  readonly workload: OpenWorkload;
+  readonly gpu: Gpu;
+}
+
+/** Fills in what was left open, from the model where it tells. */
+export async function planRequest(
+  { source, workload, gpu }: PlannedWorkload,
+  limits: PlanLimits,
+  wording: Wording,
+): Promise<PlanRequest> {
+  const ownBatch = source.kind === 'script' && !source.args.some((arg) => arg.includes(batchPlace));
+  if (ownBatch) refuseBatch(workload.batch !== undefined, limits.maxBatch, wording);
+  const model = source.kind === 'path' ? (await readSource(source.path)).model : undefined;
+  const budget = budgetOf(limits, gpu, wording);
+  const notes = [budgetNote(limits, budget, gpu, wording)];
+  const stacks = model ? stacksOf(model) : [];
+  const { gpus, zero, offload } = limits;
+  if (ownBatch) {
+    notes.push(
+      `The batch is the script's own; an argument such as ${argsExample(wording, batchPlace)} has it planned.`,
+    );
+  }
+  const input = filledInput(source, stacks, workload);
+  const { sequence, image } = input;
+  if (sequence !== workload.sequence) notes.push(`No ${wording.name('seq')} was given: ${sequence} is assumed.`);
+  if (image !== workload.image) notes.push(`No ${wording.name('image')} was given: ${image} is assumed.`);
+  return {
+    wishes: {
+      mode: 'train',
+      ...workload,
+      ...(ownBatch && { batch: 1 }),
+      sequence,
+      image,
+      offload,
+      zero,
+    },
+    facts: {
+      capacityBytes: budget.capacityBytes,
+      gpus,
+      parameters: model && parametersOf(model),
+      layers: layersOf(stacks),
+      tokensPerSample: tokensPerSample(source, stacks, input),
+      bfloat16: !(Number.parseFloat(gpu.capability) < leastForBfloat16),
+      transformers: source.kind === 'path',
+    },
+    budget,
+    ...(model && { model }),
+    notes,
+  };
+}
+
+function refuseBatch(given: boolean, wanted: boolean, wording: Wording): void {
+  if (!given && !wanted) return;
+  throw new Failure({
+    kind: 'input',
+    code: 'bad-usage',
+    fact: `${wording.name(given ? 'batch' : 'maxBatch')} does not reach the script, which makes its own batch.`,
+    next: `Hand it over as an argument of its workload, such as ${argsExample(wording, batchPlace)}.`,
+  });
+}
+
+function budgetOf(
+  { memory, gpuNamed }: PlanLimits,
+  { capacityBytes, context }: Gpu,
+  { name, example }: Wording,
+): PlanBudget {
+  const contextBytes = context.bytes;
+  const room = capacityBytes - contextBytes;
+  if (memory === undefined && !gpuNamed) {
+    throw new Failure({
+      kind: 'input',
+      code: 'bad-usage',
+      fact: 'Nothing says how much memory there is.',
+      next: `Give ${example('memoryBytes', 24 * GiB)}, or name the card with ${name('gpu')}.`,
+    });
+  }
+  const memoryBytes = Math.min(memory ?? room, gpuNamed ? room : Number.POSITIVE_INFINITY);
+  return { memoryBytes, contextBytes, capacityBytes: memoryBytes + contextBytes };
+}
+
+function budgetNote(
+  { memory, gpuNamed }: PlanLimits,
+  { memoryBytes, contextBytes }: PlanBudget,
+  { name, capacityBytes }: Gpu,
+  wording: Wording,
+): string {
+  const context = `${Math.round(contextBytes / MiB)} MiB`;
+  if (gpuNamed && memoryBytes !== memory) {
+    return `The ${name} has ${formatBytes(capacityBytes)}; its CUDA context takes about ${context} of them.`;
+  }
+  const beside = `The ${formatBytes(memoryBytes)} are for PyTorch's allocator; the CUDA context takes about ${context} of the device beside them`;
+  if (gpuNamed) return `${beside}, which has ${formatBytes(capacityBytes)}.`;
+  return `${beside} (as on the ${name}). Name a card with ${wording.name('gpu')} to have it counted in.`;
+}
+
+function stacksOf({ description }: Model): readonly Stack[] {
+  return description.family === 'unknown' ? [] : description.stacks;
+}
+
+function layersOf(stacks: readonly Stack[]): number | undefined {
+  const counts = stacks.flatMap(({ layers }) => layers.map(({ count }) => count));
+  return counts.length === 0 ? undefined : counts.reduce((sum, count) => sum + count, 0);
+}
+
+function parametersOf({ description, weights }: Model): number | undefined {
+  if (isKnown(description.parameters)) return description.parameters;
+  return weights?.parameters;
+}

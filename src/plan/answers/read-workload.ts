@@ -1,0 +1,150 @@
+import {
+  optimizers,
+  precisions,
+  quantizationPresets,
+  type Workload,
+} from '../../estimate/contract.js';
+import { type EstimateMethod, estimateMethods } from '../../estimate/estimate.js';
+import type { ModelSource } from '../../estimate/model-source.js';
+import { modelSizes, modelTypes } from '../../estimate/model-types.js';
+import { Failure } from '../../failure.js';
+import { nearest } from '../../units/nearest.js';
+import { offloads, zeroStages } from '../fit/types.js';
+import {
+  type FieldReader,
+  oneOf,
+  readArguments,
+  readByteCount,
+  readCount,
+  readFlag,
+  readText,
+} from './read-field.js';
+import { sourceOf } from './source-of.js';
+import type { RequestField, Wording } from './wording.js';
+import type { PlanAnswerRequest } from './workload-request.js';
+
+export const workloadModes = ['train', 'infer'] as const satisfies readonly Workload['mode'][];
+
+/** A workload of which anything may have been left open. */
+export type OpenWorkload = Partial<Workload>;
+
+/** What a request asks for: which model, run how; the card as it was named. */
+export interface ReadWorkload {
+  readonly source: ModelSource;
+  readonly workload: OpenWorkload;
+  readonly gpu?: string | undefined;
+  readonly method: EstimateMethod;
+}
+
+const workloadFields = [
+  'model',
+  'script',
+  'args',
+  'type',
+  'size',
+  'mode',
+  'batch',
+  'seq',
+  'image',
+  'precision',
+  'optimizer',
+  'checkpointing',
+  'lora',
+  'quantization',
+  'gpu',
+  'method',
+] as const satisfies readonly RequestField[];
+
+/** Only a plan takes these. */
+const planFields = [
+  'memoryBytes',
+  'gpus',
+  'maxBatch',
+  'zero',
+  'offload',
+] as const satisfies readonly RequestField[];
+
+/** A request with every value checked. */
+export type CheckedRequest = ReturnType<typeof checkRequest>;
+
+/**
+ * Checks a request that came from outside: each wrong value is a `Failure` that names the field
+ * and what it takes; a field that nobody knows is one, too.
+ *
+ * @example
+ * checkRequest({ model: '/models/gpt2', batch: 8 }, fieldWording, 'estimate').batch; // 8
+ */
+export function checkRequest(
+  request: PlanAnswerRequest,
+  wording: Wording,
+  purpose: 'estimate' | 'plan',
+) {
+  refuseUnknown(request, purpose);
+  const read = <T>(field: RequestField, reader: FieldReader<T>): T | undefined => {
+    const value = request[field];
+    // JSON has no other word for what is not there.
+    return value === undefined || value === null ? undefined : reader(value, field, wording);
+  };
+  return {
+    model: read('model', readText),
+    script: read('script', readText),
+    args: read('args', readArguments),
+    type: read('type', oneOf(modelTypes)),
+    size: read('size', oneOf(modelSizes)),
+    mode: read('mode', oneOf(workloadModes)),
+    batch: read('batch', readCount),
+    seq: read('seq', readCount),
+    image: read('image', readCount),
+    precision: read('precision', oneOf(precisions)),
+    optimizer: read('optimizer', oneOf(optimizers)),
+    checkpointing: read('checkpointing', readFlag),
+    lora: read('lora', readCount),
+    quantization: read('quantization', oneOf(quantizationPresets)),
+    gpu: read('gpu', readText),
+    method: read('method', oneOf(estimateMethods)),
+    memoryBytes: read('memoryBytes', readByteCount),
+    gpus: read('gpus', readCount),
+    maxBatch: read('maxBatch', readFlag),
+    zero: read('zero', oneOf(zeroStages)),
+    offload: read('offload', oneOf(offloads)),
+  };
+}
+
+/** Which model, run how. */
+export function readWorkload(checked: CheckedRequest, wording: Wording): ReadWorkload {
+  const { gpu, method = 'auto' } = checked;
+  return { source: sourceOf(checked, wording), workload: openWorkload(checked), gpu, method };
+}
+
+function openWorkload(checked: CheckedRequest): OpenWorkload {
+  const { mode, batch, seq, image, precision, optimizer, checkpointing } = checked;
+  const { lora, quantization } = checked;
+  const all = {
+    mode,
+    batch,
+    sequence: seq,
+    image,
+    precision,
+    optimizer,
+    checkpointing,
+    loraRank: lora,
+    quantization,
+  };
+  // Absent, not undefined: what is spread over defaults must leave them alone.
+  const present = Object.entries(all).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(present);
+}
+
+function refuseUnknown(request: object, purpose: 'estimate' | 'plan'): void {
+  const known: readonly string[] =
+    purpose === 'plan' ? [...workloadFields, ...planFields] : workloadFields;
+  const field = Object.keys(request).find((one) => !known.includes(one));
+  if (field === undefined) return;
+  const meant = nearest(field.slice(0, 100), known);
+  throw new Failure({
+    kind: 'input',
+    code: 'unknown-field',
+    fact: `A workload has no "${field.slice(0, 100)}".`,
+    next: meant === undefined ? `It has ${known.join(', ')}.` : `Did you mean "${meant}"?`,
+  });
+}

@@ -1,0 +1,57 @@
+import { isAbsolute } from 'node:path';
+import type { ModelSource } from '../../estimate/model-source.js';
+import type { ModelSize, ModelType } from '../../estimate/model-types.js';
+import { Failure } from '../../failure.js';
+import type { RequestField, Wording } from './wording.js';
+
+/** Before the name of a classifier of torchvision, in place of a path. */
+export const visionPrefix = 'torchvision:';
+
+/** What of a request names the model. */
+export interface NamedModel {
+  readonly model?: string | undefined;
+  readonly script?: string | undefined;
+  readonly args?: readonly string[] | undefined;
+  readonly type?: ModelType | undefined;
+  readonly size?: ModelSize | undefined;
+}
+
+/** The one model that was named; two of them, or none, is a `Failure`. */
+export function sourceOf(named: NamedModel, wording: Wording): ModelSource {
+  const { model, script, args = [], type, size } = named;
+  const { name, example } = wording;
+  const ways = { model, script, type: type ?? size } as const;
+  const given = (['model', 'script', 'type'] as const).filter((field) => ways[field] !== undefined);
+  const [first, second] = given;
+  if (first !== undefined && second !== undefined) {
+    throw badUsage(`Both ${name(first)} and ${name(second)} were given.`, 'Leave one of them out.');
+  }
+  if (script !== undefined) return { kind: 'script', path: absolute(script, 'script', name), args };
+  if (args.length > 0) {
+    throw badUsage(`${name('args')} is for a ${name('script')}, and none was given.`, 'Leave it out.');
+  }
+  if (type !== undefined && size !== undefined) return { kind: 'type', type, size };
+  if (type !== undefined || size !== undefined) {
+    throw badUsage(
+      `${name('type')} and ${name('size')} go together.`,
+      `Give both, such as ${example('type', 'cnn')} ${example('size', 'small')}.`,
+    );
+  }
+  if (model === undefined) {
+    throw badUsage('No model was given.', `Name a config.json, or a ${name('script')}.`);
+  }
+  if (model.startsWith(visionPrefix)) {
+    return { kind: 'torchvision', name: model.slice(visionPrefix.length) };
+  }
+  return { kind: 'path', path: absolute(model, 'model', name) };
+}
+
+/** Who asks and who answers may stand in different folders. */
+function absolute(path: string, field: RequestField, name: Wording['name']): string {
+  if (isAbsolute(path)) return path;
+  throw badUsage(`${name(field)} is "${path.slice(0, 100)}", which is no absolute path.`, 'Write it from the root on.');
+}
+
+function badUsage(fact: string, next: string): Failure {
+  return new Failure({ kind: 'input', code: 'bad-usage', fact, next });
+}

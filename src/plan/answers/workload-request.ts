@@ -1,0 +1,31 @@
+/** The options of `plimsoll estimate` and `plimsoll plan`, by the same names. */
+export interface WorkloadRequest {
+  /** A config.json, a folder, .safetensors, .gguf, or torchvision:NAME; paths are absolute. */
+  readonly model?: string | undefined;
+  readonly script?: string | undefined;
+  readonly args?: Readonly<Record<string, string>> | undefined;
+  readonly type?: string | undefined;
+  readonly size?: string | undefined;
+  readonly mode?: string | undefined;
+  readonly batch?: number | undefined;
+  readonly seq?: number | undefined;
+  readonly image?: number | undefined;
+  readonly precision?: string | undefined;
+  readonly optimizer?: string | undefined;
+  readonly checkpointing?: boolean | undefined;
+  readonly lora?: number | undefined;
+  readonly quantization?: string | undefined;
+  readonly gpu?: string | undefined;
+  readonly method?: string | undefined;
+}
+
+/** What `plimsoll plan` takes beside that; what is left out is open. */
+export interface PlanAnswerRequest extends WorkloadRequest {
+  /** What PyTorch's allocator may take; without it the card that is named decides. */
+  readonly memoryBytes?: number | undefined;
+  readonly gpus?: number | undefined;
+  /** Keeps all settings, and answers the largest batch. */
+  readonly maxBatch?: boolean | undefined;
+  readonly zero?: number | undefined;
+  readonly offload?: string | undefined;
+}
