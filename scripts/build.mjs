@@ -1,7 +1,10 @@
-// Makes dist: the library by tsc (with its types), the command by esbuild (one start, few files).
+// Makes dist: the library by tsc (with its types), the command by esbuild (one start, few files),
+// the dashboard by vite.
 import { mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { build } from 'esbuild';
+import { build as buildPage } from 'vite';
 import { program } from './esbuild-program.mjs';
+import { packPage } from './pack-page.mjs';
 import { sourcesHash } from './sources-hash.mjs';
 import { root, run, tool } from './steps.mjs';
 
@@ -25,6 +28,12 @@ async function makeDist() {
       // Commands load their own code when they run, so that each starts fast.
       splitting: true,
     });
+    await buildPage({
+      configFile: `${root}web/vite.config.ts`,
+      logLevel: 'warn',
+      build: { outDir: `${fresh}/web` },
+    });
+    packPage(`${fresh}/web`);
     writeFileSync(`${fresh}/.stamp`, hash);
     // Two renames instead of writing in place: nobody finds a dist half from before.
     try {

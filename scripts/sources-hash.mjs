@@ -8,14 +8,26 @@ const settings = [
   'package.json',
   'scripts/build.mjs',
   'scripts/esbuild-program.mjs',
+  'scripts/pack-page.mjs',
   'tsconfig.build.json',
   'tsconfig.json',
+  'web/index.html',
+  'web/tsconfig.json',
+  'web/vite.config.ts',
+];
+
+const folders = [
+  { folder: 'src', made: /\.ts$/ },
+  { folder: 'web/src', made: /\.(ts|tsx|css)$/ },
+  { folder: 'web/public', made: /\.\w+$/ },
 ];
 
 export function sourcesHash() {
-  const sources = readdirSync(`${root}src`, { recursive: true })
-    .map((path) => `src/${path.replaceAll('\\', '/')}`)
-    .filter((path) => path.endsWith('.ts') && !path.endsWith('.test.ts'));
+  const sources = folders.flatMap(({ folder, made }) =>
+    readdirSync(root + folder, { recursive: true })
+      .map((path) => `${folder}/${path.replaceAll('\\', '/')}`)
+      .filter((path) => made.test(path) && !path.endsWith('.test.ts')),
+  );
   const hash = createHash('sha256');
   for (const path of [...settings, ...sources].toSorted(byCodeUnit)) {
     hash

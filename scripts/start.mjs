@@ -1,14 +1,18 @@
-// `npm start`: all the set-up, then the main job: a small training under a memory limit that it
-// cannot meet at its first batch size. It runs out of memory for real, is brought back, and reaches
-// the loss of a run without a limit. `npm start -- --no-open` opens no page.
+// `npm start`: all the set-up, then the server with its dashboard, and through it the main job: a
+// small training with a memory reservation that it cannot meet at its first batch size. It runs out of
+// memory for real, is brought back, and reaches the loss of a run without a limit. On a terminal it
+// then serves until Ctrl-C; elsewhere (CI, a pipe) it ends. `npm start -- --no-open` opens no page,
+// `npm start -- --serve` serves on in any case.
 import { spawn } from 'node:child_process';
-import { mkdirSync, readFileSync, rmSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { ensureBuilt, ensureInstalled } from './setup.mjs';
+import { openPage } from './start/open-page.mjs';
+import { environmentFor, plimsoll, serverOf, startServer } from './start/server.mjs';
 import { root, run } from './steps.mjs';
 
 const folder = `${root}build/start`;
+const home = `${folder}/home`;
 const program = `${folder}/train.mjs`;
-const plimsoll = `${root}bin/plimsoll.js`;
 
 /**
  * By which limit can be set here. A cgroup counts what is used. An address space counts what is
@@ -21,38 +25,30 @@ const sizes = {
 
 await ensureInstalled();
 await ensureBuilt();
+const elsewhere = await serverOf(home);
+if (elsewhere !== undefined) {
+  console.error(`Another "npm start" serves at ${elsewhere}. End it with Ctrl-C first.`);
+  process.exit(1);
+}
 rmSync(folder, { recursive: true, force: true });
 mkdirSync(folder, { recursive: true });
 await buildExample();
 
 const { memory, batch, steps } = await sizesHere();
-console.log(`\nA training of ${steps} steps with batches of ${batch}, without a limit:`);
-const wanted = await train([process.execPath, [program, ...settings(batch, 1)]], 'free.bin');
+const server = await startServer(home, `${folder}/server.log`);
+const leave = leaveOnCtrlC();
+console.log(`\nThe server and its dashboard: ${server.url}`);
+openPage(server.url);
 
-console.log(`\nThe same with ${memory} of memory, too little for it, under "plimsoll run":`);
-const reports = ['--report', `${folder}/report.json`, '--report', `${folder}/report.html`];
-const found = await train(
-  [
-    process.execPath,
-    [
-      plimsoll,
-      'run',
-      '--memory',
-      memory,
-      '--device',
-      'host',
-      '--batch-size',
-      String(batch),
-      ...reports,
-      '--',
-      process.execPath,
-      program,
-      ...settings('{batch_size}', '{accumulation}'),
-    ],
-  ],
-  'limited.bin',
-);
-tell(JSON.parse(readFileSync(`${folder}/report.json`, 'utf8')));
+console.log(`\nA training of ${steps} steps with batches of ${batch}, without a limit:`);
+const free = [program, ...settings(batch, 1), '--checkpoint', `${folder}/free.bin`];
+const wanted = lossIn((await shown([process.execPath, free], 'stdout')).shown);
+
+console.log(`\nThe same as a job with ${memory} of memory, too little for it:`);
+const trained = await submitTraining();
+await keepReports();
+tell(trained);
+await goOn();
 
 function settings(batchSize, accumulation) {
   return [
@@ -65,33 +61,89 @@ function settings(batchSize, accumulation) {
   ];
 }
 
-/** Runs it with its output shown; answers its last loss. */
-function train([command, args], checkpoint) {
+/** Through the queue, as anybody would: its log comes on stderr, the job itself on stdout. */
+async function submitTraining() {
+  const training = [program, ...settings('{batch_size}', '{accumulation}')];
+  const {
+    code,
+    shown: log,
+    stdout,
+  } = await shown(
+    [
+      process.execPath,
+      [
+        plimsoll,
+        'submit',
+        '--json',
+        '--follow',
+        '--name',
+        'demo',
+        '--memory',
+        memory,
+        '--gpus',
+        '0',
+        '--batch-size',
+        String(batch),
+        '--',
+        process.execPath,
+        ...training,
+        '--checkpoint',
+        `${folder}/limited.bin`,
+      ],
+    ],
+    'stderr',
+  );
+  if (stdout === '') await close(code || 1);
+  const job = JSON.parse(stdout);
+  if (job.attempts.length === 0) {
+    console.error(`The job is ${job.state}: ${job.reason}`);
+    await close(1);
+  }
+  return { ...job, loss: lossIn(log) };
+}
+
+/** Runs it to its end and shows one of its outputs as it comes. */
+function shown([command, args], output) {
   return new Promise((resolve) => {
-    const child = spawn(command, [...args, '--checkpoint', `${folder}/${checkpoint}`], {
+    const child = spawn(command, args, {
       cwd: root,
-      stdio: ['inherit', 'pipe', 'inherit'],
+      env: environmentFor(home),
+      stdio: ['ignore', 'pipe', 'pipe'],
+      // Ctrl-C is for us, who end all of it in order.
+      detached: true,
     });
-    let said = '';
-    child.stdout.on('data', (bytes) => {
-      process.stdout.write(bytes);
-      said = (said + bytes).slice(-4096);
-    });
-    child.on('close', (code) => {
-      // Ctrl-C is how one leaves; npm would print an error about any exit code but 0.
-      if (code === 130) process.exit(0);
-      if (code !== 0) process.exit(code ?? 1);
-      resolve(Number(/final loss (\S+)/.exec(said)?.[1]));
+    leave.child = child;
+    const said = { stdout: '', stderr: '' };
+    for (const name of ['stdout', 'stderr']) {
+      child[name].setEncoding('utf8').on('data', (text) => {
+        said[name] += text;
+        if (leave.asked) return;
+        if (name === output) process.stdout.write(text);
+        else if (name === 'stderr') process.stderr.write(text);
+      });
+    }
+    child.on('close', async (code) => {
+      // Whoever pressed Ctrl-C is on the way out, and needs no word about it.
+      if (leave.asked) return;
+      if (code !== 0 && output === 'stdout') await close(code ?? 1);
+      resolve({ code, shown: said[output], stdout: said.stdout });
     });
   });
 }
 
+function lossIn(log) {
+  return Number(/final loss (\S+)/.exec(log)?.[1]);
+}
+
 /** What held the limit on this machine, by a run that needs nothing. */
 async function sizesHere() {
-  const { stdout } = await run([
-    process.execPath,
-    [plimsoll, 'run', '--json', '--memory', '64MiB', '--device', 'host', '--', 'true'],
-  ]);
+  const { stdout } = await run(
+    [
+      process.execPath,
+      [plimsoll, 'run', '--json', '--memory', '64MiB', '--device', 'host', '--', 'true'],
+    ],
+    { env: environmentFor(`${folder}/probe`) },
+  );
   const by = JSON.parse(stdout).attempts[0].limit.by;
   return by === 'address-space' ? sizes['address-space'] : sizes.cgroup;
 }
@@ -109,31 +161,80 @@ async function buildExample() {
   });
 }
 
-function tell({ attempts, outcome }) {
-  const last = attempts.at(-1).settings;
-  const difference = Math.abs(found - wanted) / Math.abs(wanted);
-  const ranOut = attempts.filter(({ outOfMemory }) => outOfMemory !== null).length;
-  console.log(`
-The job ${outcome}. It ran out of memory ${ranOut} x, and was brought back each time.
-  batch   ${batch} x 1 became ${last.batch_size} x ${last.accumulation}: the same effective batch
-  loss    ${wanted} without a limit
-          ${found} under it (relative difference ${difference.toExponential(1)})
-  report  ${folder}/report.html
-          ${folder}/report.json`);
-  if (ranOut === 0 || !(difference < 1e-6)) {
-    console.error('This is not what should happen: please report it with the file above.');
-    process.exit(1);
+/** The job is the only run of this home; its supervisor writes its reports when it is over. */
+async function keepReports() {
+  const [id] = readdirSync(`${home}/runs`);
+  for (const kind of ['html', 'json']) {
+    const report = `${home}/runs/${id}/report.${kind}`;
+    for (let looks = 0; looks < 100 && !existsSync(report); looks += 1) {
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+    copyFileSync(report, `${folder}/report.${kind}`);
   }
-  open(`${folder}/report.html`);
 }
 
-/** Only where somebody can see it. */
-function open(page) {
-  const { DISPLAY, WAYLAND_DISPLAY, CI } = process.env;
-  const hasScreen = process.platform === 'darwin' || DISPLAY || WAYLAND_DISPLAY;
-  if (!hasScreen || CI || !process.stdout.isTTY || process.argv.includes('--no-open')) return;
-  const opener = process.platform === 'darwin' ? 'open' : 'xdg-open';
-  const child = spawn(opener, [page], { stdio: 'ignore', detached: true });
-  child.on('error', () => console.log('  (no program was found to open it with)'));
-  child.unref();
+function tell({ attempts, state, loss }) {
+  const last = attempts.at(-1).settings;
+  const difference = Math.abs(loss - wanted) / Math.abs(wanted);
+  const ranOut = attempts.filter(({ outOfMemory }) => outOfMemory !== null).length;
+  console.log(`
+The job ${state}. It ran out of memory ${ranOut} x, and was brought back each time.
+  batch   ${batch} x 1 became ${last.batch_size} x ${last.accumulation}: the same effective batch
+  loss    ${wanted} without a limit
+          ${loss} under it (relative difference ${difference.toExponential(1)})
+  report  ${folder}/report.html
+          ${folder}/report.json
+  page    ${server.url}`);
+  if (state !== 'succeeded' || ranOut === 0 || !(difference < 1e-6)) {
+    console.error('This is not what should happen: please report it with the file above.');
+    process.exitCode = 1;
+  }
+}
+
+/** Serves on for somebody who looks; a pipe has seen all there is. */
+async function goOn() {
+  const looks = process.stdout.isTTY && !process.env.CI;
+  if (process.exitCode || !(looks || process.argv.includes('--serve'))) {
+    await close(process.exitCode ?? 0);
+  }
+  console.log(`
+Send it jobs of your own, from another terminal:
+  export PLIMSOLL_HOME=${home}
+  node bin/plimsoll.js submit --follow -- python train.py
+It serves until Ctrl-C.`);
+  await server.ended;
+  if (leave.asked) return;
+  console.error(`The server ended; ${folder}/server.log tells why.`);
+  process.exit(1);
+}
+
+/** npm would print an error about any exit code but 0, and Ctrl-C is how one leaves. */
+function leaveOnCtrlC() {
+  const state = { asked: false, child: undefined };
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
+    process.on(signal, () => {
+      if (state.asked) return;
+      state.asked = true;
+      state.child?.kill('SIGTERM');
+      void endJobs().then(() => close(0));
+    });
+  }
+  return state;
+}
+
+/** Jobs outlive their server; those of a demonstration should not. */
+async function endJobs() {
+  const env = environmentFor(home);
+  const list = ['jobs', '--state', 'waiting,running', '--json'];
+  const { stdout } = await run([process.execPath, [plimsoll, ...list]], { env });
+  if (stdout === '') return;
+  const ids = JSON.parse(stdout).jobs.map(({ id }) => id);
+  if (ids.length === 0) return;
+  await run([process.execPath, [plimsoll, 'cancel', ...ids]], { env });
+  for (const id of ids) await run([process.execPath, [plimsoll, 'logs', '-f', id]], { env });
+}
+
+async function close(code) {
+  await server.close();
+  process.exit(code);
 }

@@ -14,7 +14,8 @@ const checks = [
   { name: 'format', what: 'biome: format, order of imports', command: tool('biome', 'check') },
   { name: 'lint', what: 'oxlint: type-aware rules', command: tool('oxlint', '--type-aware') },
   { name: 'types', what: 'tsc: types', command: tool('tsc', '-p', 'tsconfig.json') },
-  { name: 'build', what: 'library and command', command: script('build.mjs') },
+  { name: 'page', what: 'tsc: types of web/', command: tool('tsc', '-p', 'web/tsconfig.json') },
+  { name: 'build', what: 'library, command and page', command: script('build.mjs') },
   { name: 'unused', what: 'knip: files, exports, packages', command: tool('knip') },
   { name: 'package', what: 'publint: what npm would get', command: tool('publint', '--strict') },
   {

@@ -53,6 +53,8 @@ export {
   type SimulateOptions,
 } from './device/discover.js';
 export { selectDevices } from './device/select-devices.js';
+export type { CarriedRun, Engine, RunNews, RunOrder, RunUse } from './engine/contract.js';
+export { type LocalEngineOptions, localEngine } from './engine/local/local-engine.js';
 export {
   type Estimate,
   type ModuleBytes,
@@ -100,6 +102,20 @@ export {
   type MeasuredRun,
   measuredRun,
 } from './jobs/corrections.js';
+export type {
+  Daemon,
+  DaemonEvent,
+  DeviceHistory,
+  DeviceView,
+  JobHistory,
+  JobRequest,
+  JobSummary,
+  JobView,
+  WorkersStatus,
+} from './jobs/daemon/contract.js';
+export { environmentForJobs } from './jobs/daemon/job-environment.js';
+export { openDaemon } from './jobs/daemon/open-daemon.js';
+export type { DaemonOptions } from './jobs/daemon/options.js';
 export {
   type Degraded,
   degradedBy,
@@ -113,16 +129,20 @@ export {
   type DeviceRoom,
   Ledger,
   type LedgerDevice,
+  type LedgerEntry,
   type LedgerReading,
 } from './jobs/ledger.js';
 export { defaultLoadLine, type LoadLineSettings, loadLineBytes } from './jobs/load-line.js';
 export { type PlacementPolicy, place, placementPolicies, type Room } from './jobs/placement.js';
 export { type JobStore, openJobStore } from './jobs/store/job-store.js';
 export type {
+  Ending,
   JobDetails,
   JobEvent,
   JobEventType,
+  JobFilter,
   JobStart,
+  NeedEvidence,
   NewJob,
   StoredJob,
 } from './jobs/store/records.js';

@@ -114,6 +114,11 @@ class Debugger:
                     "fragmentation": _fragmentation(figures),
                 }
             },
+            "summary": {
+                "totalDevices": 1,
+                "totalBytes": figures["totalBytes"],
+                "overallUtilizationPercent": percent,
+            },
             "leaks": leaks,
             "recommendations": recommendations(percent, forecast, leaks, figures, self._threshold),
             "source": "measured",

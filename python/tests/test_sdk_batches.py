@@ -139,6 +139,79 @@ class InOrder(unittest.TestCase):
             else:
                 self.assertIn(resumed.confirmed, (0, 20, 30))
 
+    def test_a_write_cut_short_at_any_byte_leaves_a_whole_position(self):
+        # Every prefix of every write: what kill -9 can leave, since a processor's stores come in order.
+        from plimsoll.batching import position
+
+        def states(write):
+            before = bytearray(made._map[:])
+            write()
+            after = bytes(made._map[:])
+            changed = [i for i in range(len(before)) if before[i] != after[i]]
+            # Slots are written one after the other; in which order is seen from what is whole in between.
+            for first in (0, position.SECOND):
+                torn = bytearray(before)
+                for place in sorted(changed, key=lambda i: ((i // position.SECOND * position.SECOND) != first, i)):
+                    torn[place] = after[place]
+                    yield first, bytes(torn)
+
+        made = position.PositionFile(self.path())
+        made.begin(10, 4, 0)
+        moves = [
+            (lambda: made.save(20, 4, 0), {10, 20}),
+            (lambda: made.save(30, 4, 0), {20, 30}),
+            (lambda: made.save(30, 2, 0), {30}),
+            (lambda: made.save(32, 2, 0), {30, 32}),
+            (lambda: made.begin(5, 2, 0), {32, 5}),
+            (lambda: made.save(0, 2, 1), {5, 0}),
+        ]
+        for write, allowed in moves:
+            seen = {}
+            for first, torn in states(write):
+                with open(self.path() + ".torn", "wb") as file:
+                    file.write(torn)
+                try:
+                    again = position.PositionFile(self.path() + ".torn")
+                    found = again.saved["next"]
+                    again.close()
+                except plimsoll.Failure:
+                    found = "lost"
+                seen.setdefault(first, set()).add(found)
+            # One of the two orders is the true one, and in it nothing is ever lost.
+            self.assertTrue(any(found <= allowed for found in seen.values()), seen)
+
+    def test_a_position_may_go_back_and_epochs_begin_anew(self):
+        made = plimsoll.batches(list(range(100)), batch_size=10, position=self.path())
+        for _ in range(5):
+            next(made)
+        made.load_state_dict({"next": 10, "size": 10, "epoch": 3})
+        next(made)
+        next(made)
+        made.close()
+        again = plimsoll.batches(list(range(100)), batch_size=10, position=self.path())
+        self.assertEqual(again.state_dict(), {"next": 20, "size": 10, "epoch": 3})
+
+    def test_the_size_it_came_to_is_saved(self):
+        made = plimsoll.batches(list(range(100)), batch_size=16, position=self.path(), used_share=lambda: 0.6)
+        next(made)
+        made.retry()
+        next(made)
+        made.close()
+        again = plimsoll.batches(list(range(100)), batch_size=16, position=self.path())
+        self.assertEqual(again.state_dict(), {"next": 0, "size": 8, "epoch": 0})
+
+    def test_two_processes_do_not_share_a_position(self):
+        made = plimsoll.batches(list(range(100)), batch_size=10, position=self.path())
+        next(made)
+        code = (
+            "import sys, plimsoll\ntry:\n plimsoll.batches([1], batch_size=1, position=sys.argv[1])\n"
+            "except plimsoll.Failure as failure:\n print(failure.code)"
+        )
+        command = [sys.executable, "-S", "-c", code, self.path()]
+        environment = {**os.environ, "PYTHONPATH": PACKAGE}
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+        self.assertEqual(done.stdout.strip(), "position-in-use")
+
     def test_a_file_of_someone_else_is_refused_and_kept(self):
         for content in (b"precious", b"\x80\x04" * 400, b"{}" * 300):
             with open(self.path(), "wb") as file:

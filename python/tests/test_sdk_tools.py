@@ -232,6 +232,9 @@ class Debugger(unittest.TestCase):
         self.assertEqual(device["statistics"]["samplesCount"], 45)
         self.assertAlmostEqual(device["statistics"]["maxUtilization"], 89.0)
         self.assertTrue(report["recommendations"])
+        used = device["currentUsage"]
+        whole = {key: report["summary"][key] for key in ("totalDevices", "totalBytes", "overallUtilizationPercent")}
+        self.assertEqual(list(whole.values()), [1, used["totalBytes"], used["utilizationPercent"]])
         json.dumps(report)
 
     def test_it_runs_beside_a_program(self):

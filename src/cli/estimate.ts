@@ -1,19 +1,22 @@
+import { loadSettings } from '../config/load.js';
 import type { Estimate } from '../estimate/contract.js';
-import { type EstimateMachine, type EstimateRequest, estimate } from '../estimate/estimate.js';
-import { findSavings } from '../estimate/savings.js';
+import type { EstimateRequest } from '../estimate/estimate.js';
 import { openOutputFile } from '../files/output-file.js';
+import { makeEstimate, prepareEstimate } from '../plan/answers/answer-estimate.js';
 import { renderEstimateHtml } from '../report/estimate-html.js';
 import { estimateText } from '../report/text/estimate-text.js';
 import type { CommandContext, CommandModule } from './command-module.js';
 import { type CliIo, printJson, textStyle } from './io.js';
 import { openProgress } from './progress.js';
 import { stopOnSignals } from './stop.js';
+import { workloadMachine } from './workload-machine.js';
 import {
+  addMachineOptions,
+  addModelArgument,
   addTypeOptions,
   addWorkloadOptions,
-  closedWorkload,
   type WorkloadArguments,
-  wantedWorkload,
+  workloadRequest,
 } from './workload-options.js';
 
 interface EstimateArguments extends WorkloadArguments {
@@ -24,7 +27,8 @@ interface EstimateArguments extends WorkloadArguments {
 
 export const estimateCommand: CommandModule = {
   define(command, context) {
-    addTypeOptions(addWorkloadOptions(command, { precision: 'fp32', optimizer: 'adamw' }))
+    const unset = { precision: 'fp32', optimizer: 'adamw' };
+    addTypeOptions(addMachineOptions(addWorkloadOptions(addModelArgument(command), unset)))
       .option('--savings', 'trace what other settings would save, too (some seconds each)')
       .option('--html <file>', 'write the estimate as one HTML page')
       .option('--json', 'print one JSON document on stdout')
@@ -41,48 +45,39 @@ Examples:
       )
       .action(
         context.action((model: string | undefined, given: EstimateArguments) =>
-          answerEstimate(model, given, context),
+          estimate(model, given, context),
         ),
       );
   },
 };
 
-async function answerEstimate(
+async function estimate(
   model: string | undefined,
   given: EstimateArguments,
   { io, version }: CommandContext,
 ): Promise<number> {
-  const { notes, python, ...wanted } = await wantedWorkload(model, given, io);
-  const request = { ...wanted, workload: closedWorkload(wanted.workload, wanted.source) };
-  const page = given.html === undefined ? undefined : openOutputFile(given.html, io.folder);
+  const { folder, environment } = io;
+  const settings = await loadSettings({ folder, environment, configPath: given.config });
+  const machine = workloadMachine(settings, io, given.python);
+  const request = await prepareEstimate(workloadRequest(model, given, folder), machine);
+  const page = given.html === undefined ? undefined : openOutputFile(given.html, folder);
   using stop = stopOnSignals([io.stdout.closed]);
   const progress = openProgress(io.stderr);
-  const { folder, environment } = io;
   const onProgress = io.stderr.isTerminal ? (text: string) => progress.show(text) : undefined;
-  const machine = { python, environment, folder, signal: stop.signal, onProgress };
-  const found = await estimateAndSavings(request, machine, given.savings === true)
+  const answer = await makeEstimate(
+    request,
+    { ...machine, signal: stop.signal, onProgress },
+    given.savings,
+  )
     .catch((error: unknown) => {
       if (stop.interruptedBy === undefined && !io.stdout.closed.aborted) throw error;
       return undefined;
     })
     .finally(() => progress.end());
-  if (found === undefined) return stop.interruptedBy ?? 0;
-  const answer = { ...found, notes: [...notes, ...found.notes] };
+  if (answer === undefined) return stop.interruptedBy ?? 0;
   page?.write(renderEstimateHtml({ estimate: answer, ...request, version }));
   print(answer, request, given, io);
   return 0;
-}
-
-/** What the formula knows of savings costs nothing; traces take their time. */
-async function estimateAndSavings(
-  request: EstimateRequest,
-  machine: EstimateMachine,
-  traceSavings: boolean,
-): Promise<Estimate> {
-  const found = await estimate(request, machine);
-  const basis = traceSavings && found.method === 'trace' ? 'trace' : 'formula';
-  const savings = await findSavings(request, found, machine, basis);
-  return savings.length === 0 ? found : { ...found, savings };
 }
 
 function print(

@@ -3,22 +3,26 @@ import { type Device, DeviceLost, type DeviceSource } from '../device/contract.j
 import type { FoundGpu } from '../estimate/gpu-at-hand.js';
 import { openDevices } from './watching.js';
 
+type GpuHere = FoundGpu & { readonly source: DeviceSource };
+
 /** The GPUs of this machine, in their order. */
-export async function gpusHere(
-  settings: Settings,
-): Promise<readonly (FoundGpu & { readonly source: DeviceSource })[]> {
+export async function gpusHere(settings: Settings): Promise<readonly GpuHere[]> {
   const discovery = await openDevices(settings);
   try {
-    const gpus = discovery.devices.filter(({ info }) => info.kind === 'gpu');
-    return await Promise.all(
-      gpus.map(async (device) => {
-        const { id, name, source } = device.info;
-        return { id, name, source, totalBytes: await totalOf(device) };
-      }),
-    );
+    return await gpusAmong(discovery.devices);
   } finally {
     discovery.close();
   }
+}
+
+export function gpusAmong(devices: readonly Device[]): Promise<readonly GpuHere[]> {
+  const gpus = devices.filter(({ info }) => info.kind === 'gpu');
+  return Promise.all(
+    gpus.map(async (device) => {
+      const { id, name, source } = device.info;
+      return { id, name, source, totalBytes: await totalOf(device) };
+    }),
+  );
 }
 
 async function totalOf(device: Device): Promise<FoundGpu['totalBytes']> {

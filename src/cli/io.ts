@@ -75,8 +75,8 @@ export function processIo(): CliIo {
  * The one JSON document of `--json`. Text from outside may be in it, and a terminal may be behind it:
  * what a terminal could act on is escaped, which leaves the document the same.
  */
-export function printJson(io: CliIo, document: unknown): void {
-  const json = JSON.stringify(document, undefined, 2);
+export function printJson(io: CliIo, document: unknown, indent = 2): void {
+  const json = JSON.stringify(document, undefined, indent);
   io.stdout.write(`${json.replaceAll(/[\u007f-\u009f\p{Cf}\u2028\u2029]/gu, escaped)}\n`);
 }
 

@@ -1,14 +1,18 @@
-import type { Workload } from '../estimate/contract.js';
-import { type EstimateMachine, estimate } from '../estimate/estimate.js';
+import { loadSettings } from '../config/load.js';
 import { Failure } from '../failure.js';
 import { openOutputFile } from '../files/output-file.js';
-import { planMaxBatch } from '../plan/fit/plan-max-batch.js';
-import { planSettings } from '../plan/fit/plan-settings.js';
+import {
+  makePlan,
+  type PreparedPlan,
+  planDocument,
+  preparePlan,
+} from '../plan/answers/answer-plan.js';
+import type { AnswerMachine } from '../plan/answers/machine.js';
+import { loadingOf } from '../plan/answers/plan-loading.js';
 import {
   type Offload,
   offloads,
   type Plan,
-  type PlanEstimators,
   type ZeroStage,
   zeroStages,
 } from '../plan/fit/types.js';
@@ -17,15 +21,16 @@ import { planText } from '../report/text/plan-text.js';
 import { badArgument, countArgument, oneOfArgument, sizeArgument } from './arguments.js';
 import type { CommandContext, CommandModule } from './command-module.js';
 import { type CliIo, printJson, textStyle } from './io.js';
-import { loadingOf, notSaved, saveLoading } from './plan-loading.js';
-import { type PlanRequest, planRequest, sourceFor } from './plan-request.js';
-import { openProgress, type Progress } from './progress.js';
+import { notSaved, saveLoading } from './plan-loading.js';
+import { openProgress } from './progress.js';
 import { stopOnSignals } from './stop.js';
+import { workloadMachine } from './workload-machine.js';
 import {
+  addMachineOptions,
+  addModelArgument,
   addWorkloadOptions,
-  type WantedWorkload,
   type WorkloadArguments,
-  wantedWorkload,
+  workloadRequest,
 } from './workload-options.js';
 
 interface PlanArguments extends WorkloadArguments {
@@ -42,7 +47,7 @@ interface PlanArguments extends WorkloadArguments {
 
 export const planCommand: CommandModule = {
   define(command, context) {
-    addWorkloadOptions(command)
+    addMachineOptions(addWorkloadOptions(addModelArgument(command)))
       .option('--memory <size>', "what PyTorch's allocator may take", sizeArgument('--memory'))
       .option('--train', 'the same as --mode train')
       .option('--max-batch', 'keep all settings, and answer the largest batch')
@@ -70,35 +75,40 @@ Examples:
       )
       .action(
         context.action((model: string | undefined, given: PlanArguments) =>
-          answerPlan(model, given, context),
+          plan(model, given, context),
         ),
       );
   },
 };
 
-async function answerPlan(
+async function plan(
   model: string | undefined,
   given: PlanArguments,
   { io, version }: CommandContext,
 ): Promise<number> {
-  const wanted = await wantedWorkload(model, withMode(given), io);
-  const request = await planRequest(wanted, limitsOf(given));
+  const { folder, environment } = io;
+  const { python, memory: memoryBytes, gpus, maxBatch, zero, offload } = given;
+  const settings = await loadSettings({ folder, environment, configPath: given.config });
+  const machine = workloadMachine(settings, io, python);
+  const workload = workloadRequest(model, withMode(given), folder);
+  const wanted = { ...workload, memoryBytes, gpus, maxBatch, zero, offload };
+  const prepared = await preparePlan(wanted, machine);
+  const { request, source, gpu } = prepared;
   const save = given.save === true;
   if (save && request.model === undefined) throw notSaved();
-  const page = given.html === undefined ? undefined : openOutputFile(given.html, io.folder);
-  const { exitCode, plan: found } = await makePlan(wanted, request, given, io);
+  const page = given.html === undefined ? undefined : openOutputFile(given.html, folder);
+  const { exitCode, plan: found } = await planWithProgress(prepared, machine, io);
   if (found === undefined) return exitCode;
-  const plan = { ...found, notes: [...found.notes, ...wanted.notes, ...request.notes] };
-  const loading = loadingOf(plan, request, save);
-  const savedTo = save && loading ? saveLoading(loading, request, io.environment) : undefined;
-  const shown = { budget: request.budget, gpu: wanted.gpu, loading: loading?.arguments };
+  const loading = loadingOf(found, request, machine, save);
+  const savedTo = save && loading ? saveLoading(loading, request, environment) : undefined;
+  const shown = { budget: request.budget, gpu, loading: loading?.arguments };
   const { sequence, image } = request.wishes;
-  page?.write(renderPlanHtml({ source: wanted.source, sequence, image, plan, ...shown, version }));
+  page?.write(renderPlanHtml({ source, sequence, image, plan: found, ...shown, version }));
   if (given.json) {
-    printJson(io, documentOf(plan, request, shown.loading, savedTo));
+    printJson(io, planDocument(found, prepared, { loading: shown.loading, savedTo }));
   } else {
     const text = { ...shown, columns: io.stdout.columns(), style: textStyle(io) };
-    io.stdout.write(`${planText(plan, text)}\n`);
+    io.stdout.write(`${planText(found, text)}\n`);
     if (savedTo !== undefined) io.stdout.write(`Saved to ${savedTo}.\n`);
     if (given.html !== undefined) io.stdout.write(`Written to ${given.html}.\n`);
   }
@@ -106,93 +116,23 @@ async function answerPlan(
 }
 
 /** No plan where the person, or whoever reads the answer, left meanwhile. */
-async function makePlan(
-  wanted: WantedWorkload,
-  { wishes, facts }: PlanRequest,
-  { maxBatch }: PlanArguments,
+async function planWithProgress(
+  prepared: PreparedPlan,
+  machine: AnswerMachine,
   io: CliIo,
 ): Promise<{ exitCode: number; plan?: Plan }> {
   using stop = stopOnSignals([io.stdout.closed]);
   const progress = openProgress(io.stderr);
-  const estimators = estimatorsOf(wanted, io, stop.signal, progress);
+  const onProgress = io.stderr.isTerminal ? (text: string) => progress.show(text) : undefined;
   try {
-    const make = maxBatch ? planMaxBatch : planSettings;
-    const plan = await make(wishes, facts, estimators);
-    return { exitCode: plan.fits ? 0 : 1, plan };
+    const found = await makePlan(prepared, { ...machine, signal: stop.signal, onProgress });
+    return { exitCode: found.fits ? 0 : 1, plan: found };
   } catch (error) {
     if (stop.interruptedBy === undefined && !io.stdout.closed.aborted) throw error;
     return { exitCode: stop.interruptedBy ?? 0 };
   } finally {
     progress.end();
   }
-}
-
-function limitsOf({ memory, zero, offload, gpu, gpus = 1, maxBatch = false }: PlanArguments) {
-  return { memory, zero, offload, gpus, maxBatch, gpuNamed: gpu !== undefined };
-}
-
-/** The judge is what `estimate` answers; where that takes a trace, the formula guides it. */
-function estimatorsOf(
-  { source, gpu, method, python }: WantedWorkload,
-  { environment, folder, stderr }: CliIo,
-  signal: AbortSignal,
-  progress: Progress,
-): PlanEstimators {
-  let count = 0;
-  const machineFor = (workload: Workload): EstimateMachine => {
-    count += 1;
-    const { batch, precision, checkpointing, loraRank } = workload;
-    const more = [
-      ...(checkpointing ? ['checkpointing'] : []),
-      ...(loraRank === undefined ? [] : ['LoRA']),
-    ];
-    const what = `Estimate ${count}: ${[`batch ${batch}`, precision, ...more].join(', ')}`;
-    progress.show(what);
-    const onProgress = (text: string) => progress.show(`${what}. ${text}`);
-    const shown = stderr.isTerminal ? { onProgress } : {};
-    return { python, environment, folder, signal, ...shown };
-  };
-  return {
-    judge: (workload) =>
-      estimate(
-        { source: sourceFor(source, workload), workload, gpu, method },
-        machineFor(workload),
-      ),
-    guide:
-      source.kind !== 'path' || method === 'formula'
-        ? undefined
-        : async (workload) => {
-            try {
-              const request = { source, workload, gpu, method: 'formula' } as const;
-              return await estimate(request, { environment, folder, signal });
-            } catch (error) {
-              // A model that no formula knows is planned by its traces alone.
-              if (error instanceof Failure && error.kind !== 'interrupted') return undefined;
-              throw error;
-            }
-          },
-  };
-}
-
-/** As the contract has it first, then all else. */
-function documentOf(
-  plan: Plan,
-  { budget }: PlanRequest,
-  loading: unknown,
-  savedTo: string | undefined,
-): unknown {
-  const { fits, settings, estimate: found, alternatives, notes, ...more } = plan;
-  return {
-    fits,
-    settings,
-    estimate: found,
-    alternatives,
-    ...more,
-    budget,
-    ...(loading !== undefined && { loading }),
-    ...(savedTo !== undefined && { savedTo }),
-    notes,
-  };
 }
 
 function withMode(given: PlanArguments): PlanArguments {

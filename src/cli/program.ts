@@ -56,6 +56,31 @@ const commands: readonly CommandEntry[] = [
     load: async () => (await import('./run.js')).runCommand,
   },
   {
+    name: 'serve',
+    summary: 'a queue that packs jobs by memory, with a dashboard',
+    load: async () => (await import('./serve.js')).serveCommand,
+  },
+  {
+    name: 'submit',
+    summary: 'send a job to the server, which runs it when its memory is free',
+    load: async () => (await import('./submit.js')).submitCommand,
+  },
+  {
+    name: 'jobs',
+    summary: 'the jobs of the server: what runs, what waits and why, what became of them',
+    load: async () => (await import('./jobs.js')).jobsCommand,
+  },
+  {
+    name: 'logs',
+    summary: 'what a job prints',
+    load: async () => (await import('./logs.js')).logsCommand,
+  },
+  {
+    name: 'cancel',
+    summary: 'take jobs out of the queue, or end them',
+    load: async () => (await import('./cancel.js')).cancelCommand,
+  },
+  {
     name: 'snapshot',
     summary: 'what a PyTorch memory snapshot tells: holders, leaks, fragmentation',
     load: async () => (await import('./snapshot.js')).snapshotCommand,
@@ -73,8 +98,10 @@ Examples:
   plimsoll monitor
   plimsoll profile --duration 60 --output profile.json --html profile.html
   plimsoll run --batch-size 32 -- python train.py --batch-size {batch_size}
+  plimsoll serve
+  plimsoll submit --memory 6GiB --follow -- python train.py
 
-Exit codes: 0 yes, 1 no (leak found, limit passed), 2 bad usage or input, 3 something is missing on
+Exit codes: 0 yes, 1 no (does not fit, leak found), 2 bad usage or input, 3 something is missing on
 this machine, 4 the job failed, 130 interrupted, 70 a bug in plimsoll.`;
 
 /** Parses the arguments, runs the command, and answers its exit code. */

@@ -4,9 +4,9 @@ import { Failure } from '../failure.js';
 import type { RunReport } from '../run/contract.js';
 import { openJournal, readJournal } from '../run/store/journal.js';
 import { readNumberFile } from '../run/store/number-file.js';
-import { listRuns, RunFolder, type RunPlan, unknownRun } from '../run/store/run-folder.js';
+import { isRunId, RunFolder, type RunPlan, unknownRun } from '../run/store/run-folder.js';
 import { isSupervised, takeRun } from '../run/store/supervisor-lock.js';
-import { unfinishedRuns } from '../run/sweep.js';
+import { isFinished, unfinishedRuns } from '../run/sweep.js';
 
 /** A run that is ours now; or, where it had ended already, its report. */
 type Attached =
@@ -19,12 +19,12 @@ type Attached =
     };
 
 export function attachedRun(wanted: string | boolean, home: string, procRoot: string): Attached {
-  const open = unfinishedRuns(home);
-  const id = typeof wanted === 'string' ? wanted : latestWithout(open, home, procRoot);
+  const id =
+    typeof wanted === 'string' ? wanted : latestWithout(unfinishedRuns(home), home, procRoot);
   const folder = new RunFolder(home, id);
-  const plan = listRuns(home).includes(id) ? folder.readPlan() : undefined;
-  if (plan === undefined) throw unknownRun(id, open);
-  if (!open.includes(id)) return { report: JSON.parse(readFileSync(folder.reports.json, 'utf8')) };
+  const plan = isRunId(id) ? folder.readPlan() : undefined;
+  if (plan === undefined) throw unknownRun(id, unfinishedRuns(home));
+  if (isFinished(folder)) return { report: JSON.parse(readFileSync(folder.reports.json, 'utf8')) };
   const { heldBy } = takeRun(folder.path, procRoot);
   if (heldBy !== undefined) {
     throw new Failure({
@@ -37,7 +37,8 @@ export function attachedRun(wanted: string | boolean, home: string, procRoot: st
   const journal = openJournal(folder.journal);
   journal.write({ type: 'attached', at: new Date().toISOString(), pid: process.pid });
   journal.close();
-  return { plan, folder, environment: environmentOf(folder, procRoot) ?? process.env };
+  const environment = environmentOf(folder, procRoot) ?? process.env;
+  return { plan, folder, environment: { ...environment, ...plan.environment } };
 }
 
 function latestWithout(open: readonly string[], home: string, procRoot: string): string {

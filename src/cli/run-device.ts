@@ -13,17 +13,26 @@ export interface RunDevice {
   close(): void;
 }
 
-/** `auto` is the GPU with the most free memory, or the host where there is none. */
-export async function openRunDevice(wanted: string, settings: Settings): Promise<RunDevice> {
+/**
+ * `auto` is the GPU with the most free memory, or the host where there is none. A run that was begun
+ * on a device goes on where that is gone: its program is still to be looked after.
+ */
+export async function openRunDevice(
+  wanted: string,
+  settings: Settings,
+  wasBegun = false,
+): Promise<RunDevice> {
   const discovery = await openDevices(settings);
   try {
     const device =
       wanted === 'auto'
         ? await freest(discovery.devices)
-        : selectDevices(discovery.devices, [wanted])[0];
+        : wasBegun
+          ? discovery.devices.find(({ info }) => info.id === wanted)
+          : selectDevices(discovery.devices, [wanted])[0];
     const find = (id: string) => discovery.devices.find(({ info }) => info.id === id);
     return {
-      id: device?.info.id ?? 'host',
+      id: device?.info.id ?? (wasBegun ? wanted : 'host'),
       visibleAs(id) {
         if (id === 'host') return 'none';
         const uuid = find(id)?.info.uuid ?? 'unknown';

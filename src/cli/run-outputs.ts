@@ -31,6 +31,11 @@ export function ownOutput(
   };
 }
 
+/** The same output for those who ask about it; what is written goes nowhere. */
+export function silent(output: RawOutput): RawOutput {
+  return { ...output, write: () => Promise.resolve() };
+}
+
 /** Through the thread pool: a reader that is slow must not hold up all else. */
 function writeSome(fd: number, bytes: Uint8Array): Promise<number> {
   return new Promise((resolve, reject) => {

@@ -11,6 +11,7 @@ import type { RunReport, RunSettings } from '../run/contract.js';
 import { loadLibc } from '../run/launch/libc.js';
 import { planOutputs } from '../run/launch/outputs.js';
 import { fillCommand } from '../run/placeholders.js';
+import { checkProgram } from '../run/program.js';
 import type { RunContext } from '../run/run-context.js';
 import { newRunId, RunFolder, type RunPlan } from '../run/store/run-folder.js';
 import { takeRun } from '../run/store/supervisor-lock.js';
@@ -23,8 +24,7 @@ import { type CliIo, printJson } from './io.js';
 import { attachedRun } from './run-attach.js';
 import { openRunDevice, type RunDevice } from './run-device.js';
 import { withFindings } from './run-findings.js';
-import { areOneOutput, ownOutput } from './run-outputs.js';
-import { checkProgram } from './run-program.js';
+import { areOneOutput, ownOutput, silent } from './run-outputs.js';
 
 interface RunArguments {
   readonly batchSize?: number;
@@ -116,8 +116,13 @@ async function run(
   const files = (given.report ?? []).map((path) => openOutputFile(path, io.folder));
   const { folder: cwd, environment } = io;
   const settings = await loadSettings({ folder: cwd, environment, configPath: given.config });
-  sweepRuns(home, procRoot);
-  const device = await openRunDevice(attached?.plan.settings.device ?? given.device, settings);
+  // Those of jobs are many and come quickly; whoever queued them keeps the house clean.
+  if (attached?.plan.log === undefined) sweepRuns(home, procRoot);
+  const device = await openRunDevice(
+    attached?.plan.settings.device ?? given.device,
+    settings,
+    attached !== undefined,
+  );
   try {
     const context = await contextOf(given, io, { home, version, device, attached });
     const { plan, folder } = attached ?? newRun(words, given, io, home, device);
@@ -176,7 +181,9 @@ async function contextOf(
     readonly home: string;
     readonly version: string;
     readonly device: RunDevice;
-    readonly attached: { readonly environment: RunContext['environment'] } | undefined;
+    readonly attached:
+      | { readonly plan: RunPlan; readonly environment: RunContext['environment'] }
+      | undefined;
   },
 ): Promise<RunContext> {
   const libc = await loadLibc();
@@ -184,6 +191,8 @@ async function contextOf(
   const stderr = ownOutput(process.stderr);
   const areOne = areOneOutput();
   const keepStdoutFree = given.json === true;
+  // What the job prints goes on to its log by itself; showing it again would double it.
+  const hasLog = parts.attached?.plan.log !== undefined;
   return {
     clock: systemClock,
     home: parts.home,
@@ -196,8 +205,8 @@ async function contextOf(
     libcMissing: 'why' in libc ? libc.why : undefined,
     outputs: {
       plan: planOutputs({ stdout, stderr, areOne, keepStdoutFree }),
-      stdout: keepStdoutFree ? stderr : stdout,
-      stderr,
+      stdout: hasLog ? silent(stdout) : keepStdoutFree ? stderr : stdout,
+      stderr: hasLog ? silent(stderr) : stderr,
     },
     pythonFolder,
     tell(line) {

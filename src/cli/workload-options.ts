@@ -1,6 +1,5 @@
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
-import { loadSettings } from '../config/load.js';
 import {
   type Optimizer,
   optimizers,
@@ -11,19 +10,12 @@ import {
   type Workload,
 } from '../estimate/contract.js';
 import { type EstimateMethod, estimateMethods } from '../estimate/estimate.js';
-import { gpuAtHand } from '../estimate/gpu-at-hand.js';
-import type { Gpu } from '../estimate/gpu-table.js';
-import { findGpu } from '../estimate/gpus.js';
-import type { ModelSource } from '../estimate/model-source.js';
 import { type ModelSize, type ModelType, modelSizes, modelTypes } from '../estimate/model-types.js';
 import { Failure } from '../failure.js';
+import { workloadModes } from '../plan/answers/read-workload.js';
+import { visionPrefix } from '../plan/answers/source-of.js';
+import type { WorkloadRequest } from '../plan/answers/workload-request.js';
 import { countArgument, oneOfArgument } from './arguments.js';
-import { gpusHere } from './gpus-here.js';
-import type { CliIo } from './io.js';
-
-const modes = ['train', 'infer'] as const;
-/** Before the name of a classifier of torchvision, in place of a path. */
-const visionPrefix = 'torchvision:';
 
 /** What the options below become; what was not given is absent. */
 export interface WorkloadArguments {
@@ -46,31 +38,23 @@ export interface WorkloadArguments {
   readonly config?: string;
 }
 
-/** A workload of which anything may have been left open. */
-export type OpenWorkload = Partial<Workload>;
-
-/** What the options ask for: which model, run how, on what. */
-export interface WantedWorkload {
-  readonly source: ModelSource;
-  readonly workload: OpenWorkload;
-  readonly gpu: Gpu;
-  /** Why it is this card, where nobody named one. */
-  readonly notes: readonly string[];
-  readonly method: EstimateMethod;
-  readonly python?: string | undefined;
+export function addModelArgument(command: Command): Command {
+  return command.argument(
+    '[model]',
+    'a config.json, .safetensors, .gguf, or a folder; torchvision:NAME',
+  );
 }
 
 /**
- * Which model, run how, on what: `estimate` and `plan` take these. What is not given stays open;
- * `unset` says for people what then holds.
+ * Which model, run how, on what: `estimate`, `plan` and `submit` take these. What is not given
+ * stays open; `unset` says for people what then holds.
  */
 export function addWorkloadOptions(
   command: Command,
   unset: { readonly precision?: string; readonly optimizer?: string } = {},
 ): Command {
   return command
-    .argument('[model]', 'a config.json, .safetensors, .gguf, or a folder; torchvision:NAME')
-    .option('--mode <mode>', 'train or infer (train)', oneOfArgument('--mode', modes))
+    .option('--mode <mode>', 'train or infer (train)', oneOfArgument('--mode', workloadModes))
     .option('--batch <n>', 'samples in a batch', countArgument('--batch'))
     .option('--seq <n>', 'tokens in a sequence', countArgument('--seq'))
     .option('--image <n>', "pixels of an image's edge", countArgument('--image'))
@@ -99,7 +83,12 @@ export function addWorkloadOptions(
       oneOfArgument('--method', estimateMethods),
     )
     .option('--script <file.py>', 'instead of a model: a file that defines workload(**args)')
-    .option('--arg <key=value>', 'an argument of workload; may be repeated', keyValue)
+    .option('--arg <key=value>', 'an argument of workload; may be repeated', keyValue);
+}
+
+/** What an answer is made with on this machine. */
+export function addMachineOptions(command: Command): Command {
+  return command
     .option('--python <program>', 'the Python that has torch (the active one)')
     .option('--config <file>', 'this configuration file instead of plimsoll.config.json');
 }
@@ -119,90 +108,42 @@ function listed(names: readonly string[], unset: string | undefined): string {
   return `${names.join(', ')}${unset === undefined ? '' : ` (${unset})`}`;
 }
 
-/** Reads the configuration, and puts together what the options ask for. */
-export async function wantedWorkload(
+/** What the options ask for, as a request; paths start in the folder where they were typed. */
+export function workloadRequest(
   model: string | undefined,
   given: WorkloadArguments,
-  { folder, environment }: CliIo,
-): Promise<WantedWorkload> {
-  const settings = await loadSettings({ folder, environment, configPath: given.config });
-  const source = sourceOf(model, given, folder);
-  const { gpu, notes } =
-    given.gpu === undefined
-      ? gpuAtHand(await gpusHere(settings), settings.gpus)
-      : { gpu: findGpu(given.gpu, settings.gpus), notes: [] };
-  const { method = 'auto', python } = given;
-  return { source, workload: openWorkload(given), gpu, notes, method, python };
-}
-
-/** The workload that an estimate is for; what was left open is taken as most people have it. */
-export function closedWorkload(open: OpenWorkload, source: ModelSource): Workload {
-  if (source.kind === 'script') refuseForScript(open);
-  else if (open.batch === undefined) {
-    throw badUsage('No --batch was given.', 'Say how many samples a batch has.');
-  }
+  folder: string,
+): WorkloadRequest {
+  const { mode, batch, seq, image, precision, optimizer, checkpointing, lora } = given;
+  const { quantization, gpu, method, type, size, script, arg } = given;
+  const isPath = model !== undefined && !model.startsWith(visionPrefix);
   return {
-    mode: 'train',
-    batch: 1,
-    precision: 'fp32',
-    optimizer: 'adamw',
-    checkpointing: false,
-    ...open,
-  };
-}
-
-/** A script makes its own batch and its own model; an option that does nothing would mislead. */
-function refuseForScript({ batch, sequence, image, checkpointing, quantization }: OpenWorkload) {
-  const given = { batch, seq: sequence, image, checkpointing, quantization };
-  const [name] = Object.entries(given).find(([, value]) => value !== undefined) ?? [];
-  if (name === undefined) return;
-  throw badUsage(
-    `--${name} does not reach a script.`,
-    'Hand it over as an argument of its workload, such as --arg batch=8.',
-  );
-}
-
-function openWorkload(given: WorkloadArguments): OpenWorkload {
-  const { mode, batch, seq, image, precision, optimizer, checkpointing } = given;
-  const { lora, quantization } = given;
-  const all = {
+    model: isPath ? resolve(folder, model) : model,
+    script: script === undefined ? undefined : resolve(folder, script),
+    args: arg && argumentsOf(arg),
+    type,
+    size,
     mode,
     batch,
-    sequence: seq,
+    seq,
     image,
     precision,
     optimizer,
     checkpointing,
-    loraRank: lora,
+    lora,
     quantization,
+    gpu,
+    method,
   };
-  // Absent, not undefined: what is spread over defaults must leave them alone.
-  const present = Object.entries(all).filter(([, value]) => value !== undefined);
-  return Object.fromEntries(present);
 }
 
-function sourceOf(
-  model: string | undefined,
-  { script, arg = [], type, size }: WorkloadArguments,
-  folder: string,
-): ModelSource {
-  const named = { 'a model': model, '--script': script, '--type': type ?? size };
-  const [first, second] = Object.keys(named).filter((name) => Reflect.get(named, name));
-  if (second !== undefined) {
-    throw badUsage(`Both ${first} and ${second} were given.`, 'Leave one of them out.');
-  }
-  if (script !== undefined) return { kind: 'script', path: resolve(folder, script), args: arg };
-  if (arg.length > 0)
-    throw badUsage('--arg is for a --script, and none was given.', 'Leave it out.');
-  if (type !== undefined && size !== undefined) return { kind: 'type', type, size };
-  if (type !== undefined || size !== undefined)
-    throw badUsage('--type and --size go together.', 'Give both, such as --type cnn --size small.');
-  if (model === undefined)
-    throw badUsage('No model was given.', 'Name a config.json, or a --script.');
-  if (model.startsWith(visionPrefix)) {
-    return { kind: 'torchvision', name: model.slice(visionPrefix.length) };
-  }
-  return { kind: 'path', path: resolve(folder, model) };
+function argumentsOf(pairs: readonly string[]): Record<string, string> {
+  return Object.fromEntries(
+    pairs.map((pair) => {
+      const at = pair.indexOf('=');
+      return [pair.slice(0, at), pair.slice(at + 1)];
+    }),
+  );
 }
 
 function keyValue(text: string, before: readonly string[] = []): readonly string[] {
@@ -213,8 +154,4 @@ function keyValue(text: string, before: readonly string[] = []): readonly string
     fact: `--arg cannot be "${text}".`,
     next: 'It takes a name and a value, such as layers=12.',
   });
-}
-
-function badUsage(fact: string, next: string): Failure {
-  return new Failure({ kind: 'input', code: 'bad-usage', fact, next });
 }

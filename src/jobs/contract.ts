@@ -60,6 +60,9 @@ export interface WaitingJob extends Need {
   readonly deadlineMs?: number | undefined;
   /** How long jobs of the same workload ran. */
   readonly expectedSeconds: Known<number>;
+  readonly workloadKey?: string | undefined;
+  /** Nobody knows its need: it gets a device to itself. */
+  readonly alone?: boolean | undefined;
 }
 
 /** A job that runs. */

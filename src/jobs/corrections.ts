@@ -87,13 +87,18 @@ export function correctEstimate(
   };
 }
 
-/** What an attempt teaches; undefined where its peak was not measured. */
-export function measuredRun(attempt: Attempt): MeasuredRun | undefined {
-  const { peakBytes, source, outOfMemory, startedAt, endedAt } = attempt;
+/**
+ * What an attempt teaches; undefined where its peak was not measured. A program counts what it has
+ * itself; what the device loses beside that (the CUDA context) comes on top.
+ */
+export function measuredRun(attempt: Attempt, besideBytes = 0): MeasuredRun | undefined {
+  const { peakBytes, source, peakFrom, exitCode, outOfMemory, startedAt, endedAt } = attempt;
   if (!isKnown(peakBytes) || source !== 'measured') return undefined;
+  // One that broke off for another reason may have been far from what it needs.
+  if (exitCode !== 0 && outOfMemory === null) return undefined;
   const seconds = (Date.parse(endedAt) - Date.parse(startedAt)) / 1000;
   return {
-    peakBytes,
+    peakBytes: peakFrom === 'sdk' ? peakBytes + besideBytes : peakBytes,
     askedBytes: outOfMemory === null ? 'none' : outOfMemory.askedBytes,
     seconds: Number.isFinite(seconds) ? Math.max(0, seconds) : 0,
   };

@@ -38,6 +38,26 @@ describe('Ledger', () => {
     expect(() => new Ledger(one, { share: 1.2 })).toThrow('A load line of 1.2');
   });
 
+  it('takes in a device that comes later, and promises nothing of one that is gone', () => {
+    const ledger = new Ledger([]);
+    expect(ledger.rooms()).toEqual([]);
+    ledger.add({ id: 'gpu:0', capacityBytes: 100 * GiB });
+    read(ledger, 0, 0);
+    expect(ledger.reserve('1', reservation(20 * GiB))).toBe(true);
+    expect(ledger.entries('gpu:0')).toEqual([
+      { jobId: '1', bytes: 20 * GiB, usedBytes: 0, isReturning: false },
+    ]);
+    ledger.lose('gpu:0');
+    expect(ledger.rooms()).toMatchObject([{ freeBytes: 0, reservedBytes: 20 * GiB }]);
+    ledger.add({ id: 'gpu:0', capacityBytes: 100 * GiB });
+    expect(ledger.rooms()).toMatchObject([{ freeBytes: 0, reservedBytes: 20 * GiB }]);
+    read(ledger, 1, GiB, { '1': GiB });
+    ledger.release('1', 2);
+    expect(ledger.entries('gpu:0')).toMatchObject([{ isReturning: true }]);
+    expect(ledger.rooms()).toMatchObject([{ freeBytes: 70 * GiB, returningBytes: 20 * GiB }]);
+    expect(ledger.entries('gpu:9')).toEqual([]);
+  });
+
   it('counts what others use as it is, and our jobs only once', () => {
     const ledger = new Ledger(one);
     read(ledger, 0, 10 * GiB);

@@ -43,6 +43,15 @@ export interface DeviceRoom {
   readonly freeBytes: number;
 }
 
+/** A promise as others see it. */
+export interface LedgerEntry {
+  readonly jobId: string;
+  readonly bytes: number;
+  readonly usedBytes: Known<number>;
+  /** Its job ended, and the memory has not come back yet. */
+  readonly isReturning: boolean;
+}
+
 interface Entry {
   readonly bytes: number;
   usedBytes: Known<number>;
@@ -71,19 +80,27 @@ interface Account {
  * ledger.rooms()[0]?.freeBytes; // 66 GiB
  */
 export class Ledger {
-  readonly #accounts: ReadonlyMap<string, Account>;
+  readonly #accounts = new Map<string, Account>();
+  readonly #settings: LoadLineSettings;
 
   constructor(devices: readonly LedgerDevice[], settings: LoadLineSettings = {}) {
-    this.#accounts = new Map(
-      devices.map(({ id, capacityBytes }) => [
-        id,
-        {
-          lineBytes: loadLineBytes(capacityBytes, settings),
-          entries: new Map<string, Entry>(),
-          foreignBytes: 'unknown' as const,
-        },
-      ]),
-    );
+    this.#settings = settings;
+    for (const device of devices) this.add(device);
+  }
+
+  /** A device that came later; one that came back has its reservations still. */
+  add({ id, capacityBytes }: LedgerDevice): void {
+    this.#accounts.set(id, {
+      lineBytes: loadLineBytes(capacityBytes, this.#settings),
+      entries: this.#accounts.get(id)?.entries ?? new Map<string, Entry>(),
+      foreignBytes: 'unknown',
+    });
+  }
+
+  /** A device is gone: nothing is promised there until it was added and read again. */
+  lose(id: string): void {
+    const account = this.#accounts.get(id);
+    if (account !== undefined) account.foreignBytes = 'unknown';
   }
 
   /** Promises the bytes on all of the devices, or on none. */
@@ -135,6 +152,18 @@ export class Ledger {
     // What did not come back is in use by nobody of ours: from here on it counts as foreign.
     account.foreignBytes =
       back.length > 0 ? unclaimed(account, usedBytes) : foreign(account, usedBytes);
+  }
+
+  /** What is promised of a device, to whom. */
+  entries(deviceId: string): readonly LedgerEntry[] {
+    return [...(this.#accounts.get(deviceId)?.entries ?? [])].map(
+      ([jobId, { bytes, usedBytes, releasedAt }]) => ({
+        jobId,
+        bytes,
+        usedBytes,
+        isReturning: releasedAt !== undefined,
+      }),
+    );
   }
 
   rooms(): readonly DeviceRoom[] {

@@ -29,6 +29,19 @@ describe('WaitingList', () => {
     expect(list.expired(200).map(({ id }) => id)).toEqual(['3', '2']);
   });
 
+  it('changes what a job needs where it stands', () => {
+    const list = new WaitingList([waitingJob('1', 5), waitingJob('2', 5, { deadlineMs: 10 })]);
+    list.change('2', { bytes: 7, basis: 'measured' });
+    list.change('9', { bytes: 7 });
+    expect(list.first(9).map(({ id, bytes }) => [id, bytes])).toEqual([
+      ['1', 5],
+      ['2', 7],
+    ]);
+    expect(list.expired(10)).toMatchObject([{ id: '2', bytes: 7, basis: 'measured' }]);
+    list.remove('2');
+    expect(list.expired(10)).toEqual([]);
+  });
+
   it('is what a sorted array would be, whatever comes and goes', () => {
     const change = fc.record({ id: fc.nat(20), at: fc.nat(5), remove: fc.boolean() });
     fc.assert(
@@ -44,6 +57,8 @@ describe('WaitingList', () => {
         const expected = [...plain].toSorted(([a, x], [b, y]) => x - y || a - b);
         expect(list.first(100).map(({ id }) => Number(id))).toEqual(expected.map(([id]) => id));
         expect(list.size).toBe(plain.size);
+        expected.forEach(([id], index) => expect(list.position(String(id))).toBe(index + 1));
+        expect(list.position('none')).toBeUndefined();
       }),
     );
   });

@@ -39,6 +39,16 @@ export class WaitingList {
     this.#byDeadline.add(job);
   }
 
+  /** Changes what a job needs; its turn and its deadline stay, and so its place. */
+  change(id: string, need: Partial<Omit<WaitingJob, 'id' | 'turn' | 'deadlineMs'>>): void {
+    const before = this.#byId.get(id);
+    if (before === undefined) return;
+    const job = { ...before, ...need };
+    this.#byId.set(id, job);
+    this.#byTurn.replace(job);
+    this.#byDeadline.replace(job);
+  }
+
   remove(id: string): void {
     const job = this.#byId.get(id);
     if (job === undefined) return;
@@ -50,6 +60,16 @@ export class WaitingList {
   /** The first so many in order. */
   first(most: number): readonly WaitingJob[] {
     return this.#byTurn.first(most);
+  }
+
+  /** 1 is next; undefined of one that does not wait. */
+  position(id: string): number | undefined {
+    const job = this.#byId.get(id);
+    return job && this.#byTurn.place(job) + 1;
+  }
+
+  values(): Iterable<WaitingJob> {
+    return this.#byId.values();
   }
 
   /** Those whose waiting is over. */
@@ -72,11 +92,15 @@ class SortedJobs {
   }
 
   add(job: WaitingJob): void {
-    this.#jobs.splice(this.#place(job), 0, job);
+    this.#jobs.splice(this.place(job), 0, job);
+  }
+
+  replace(job: WaitingJob): void {
+    this.#jobs[this.place(job)] = job;
   }
 
   remove(job: WaitingJob): void {
-    this.#jobs.splice(this.#place(job), 1);
+    this.#jobs.splice(this.place(job), 1);
   }
 
   first(most: number): readonly WaitingJob[] {
@@ -89,7 +113,7 @@ class SortedJobs {
   }
 
   /** Where the job is, or would be. */
-  #place(job: WaitingJob): number {
+  place(job: WaitingJob): number {
     let low = 0;
     let high = this.#jobs.length;
     while (low < high) {

@@ -20,7 +20,7 @@ describe('explainWaiting', () => {
       {
         id: '1',
         position: 1,
-        reason: 'It needs 80 B on a device; the most that is free is 30 B. gpu:0 kept for it.',
+        reason: 'It needs 80 B on a device; the most that is free is 30 B. gpu:0 is kept for it.',
         expectedStartMs: 100_000,
       },
       {

@@ -60,7 +60,9 @@ function reasonOf(job: WaitingJob, state: QueueState, { mostRunning }: QueueSett
   if (enough(({ freeBytes, returningBytes }) => freeBytes + returningBytes)) {
     return `${free} Memory of a job that ended has not come back yet.`;
   }
-  return hold?.jobId === job.id ? `${free} ${hold.devices.join(' and ')} kept for it.` : free;
+  if (hold?.jobId !== job.id) return free;
+  const verb = hold.devices.length === 1 ? 'is' : 'are';
+  return `${free} ${hold.devices.join(' and ')} ${verb} kept for it.`;
 }
 
 /** The queue let run in virtual time. A job that hangs on one of unknown length is left out. */

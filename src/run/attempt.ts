@@ -79,8 +79,9 @@ export async function beginAttempt(start: AttemptStart, context: RunContext): Pr
   let told: OutOfMemory | undefined;
   const coordinator = new Coordinator(clock, {
     limitBytes: () => start.memoryBytes ?? 'unknown',
-    onRung(rung, why) {
-      const atSeconds = Math.round((clock.seconds() - beganAt) * 1000) / 1000;
+    onRung(rung, why, secondsAgo) {
+      const at = Math.max(0, clock.seconds() - secondsAgo - beganAt);
+      const atSeconds = Math.round(at * 1000) / 1000;
       rungs.push({ rung, why, atSeconds });
       start.onRung({ rung, why, atSeconds });
     },

@@ -15,7 +15,7 @@ export function jobEnvironment(options: {
   readonly sdkFolder: string;
   readonly pythonFolder: string;
   readonly memoryBytes: number | undefined;
-  /** The driver's name of the only GPU that it shall see; `none` hides all of them. */
+  /** The driver's names of the only GPUs that it shall see; `none` hides all of them. */
   readonly visible: string | undefined;
 }): Readonly<Record<string, string | undefined>> {
   const { own, pythonFolder, visible } = options;
@@ -23,7 +23,7 @@ export function jobEnvironment(options: {
   const paths = [auto, pythonFolder, ...(own['PYTHONPATH'] ? [own['PYTHONPATH']] : [])];
   return {
     ...own,
-    ...settingsVariables(options.settings, options.attempt),
+    ...settingsVariables(options.settings, options.attempt, visible !== undefined),
     [runIdVariable]: options.id,
     PLIMSOLL_BRIDGE: options.bridge,
     PLIMSOLL_RUN_DIR: options.sdkFolder,

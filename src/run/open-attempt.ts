@@ -94,7 +94,7 @@ function writeStart({
   number,
   settings,
 }: OpenAttemptOptions): StartedEntry {
-  const command = fillCommand(plan.command, settings, number);
+  const command = fillCommand(plan.command, settings, number, plan.pinnedDevice);
   const { held, cgroup } = holdMemory({
     memoryBytes: plan.memoryBytes ?? undefined,
     device: settings.device,
@@ -137,8 +137,15 @@ function environmentOf(options: OpenAttemptOptions): Readonly<Record<string, str
     sdkFolder: folder.sdk,
     pythonFolder: context.pythonFolder,
     memoryBytes: plan.memoryBytes ?? undefined,
-    visible: plan.pinnedDevice || fellToHost ? options.visibleAs(device) : undefined,
+    visible: plan.pinnedDevice || fellToHost ? visibleTo(options) : undefined,
   });
+}
+
+/** All devices of the run, as the driver calls them; none where it fell to the host. */
+function visibleTo({ plan, settings, visibleAs }: OpenAttemptOptions): string | undefined {
+  const all = settings.device === plan.settings.device ? plan.devices : undefined;
+  const names = (all ?? [settings.device]).map(visibleAs).filter((name) => name !== undefined);
+  return names.length === 0 ? undefined : names.join(',');
 }
 
 function addressSpaceOf({ limit }: StartedEntry): number | undefined {

@@ -53,11 +53,14 @@ export function createPeakMeter(options: {
       // It was killed because it reached the limit: no sample need have seen that.
       if (isKnown(limit)) return { bytes: limit, from: 'cgroup' };
       const most = cgroup === undefined ? 'unknown' : limitOf(cgroup);
+      // What was before we came, only the program itself can tell.
+      const told = isKnown(fromSdk) ? fromSdk : 0;
       if (held > 0) {
         // The highest between two samples is what the kernel remembers of its largest process.
-        const bytes = Math.min(Math.max(held, own), isKnown(most) ? most : Infinity);
+        const bytes = Math.min(Math.max(held, own, told), isKnown(most) ? most : Infinity);
         return { bytes, from: 'cgroup' };
       }
+      if (told > resident) return { bytes: told, from: 'sdk' };
       return resident > 0
         ? { bytes: resident, from: 'process' }
         : { bytes: 'unknown', from: 'unknown' };

@@ -47,5 +47,10 @@ describe('placeholders', () => {
 
   it('call the host cpu for PyTorch', () => {
     expect(fillCommand(['{torch_device}'], { ...settings, device: 'host' }, 1)).toEqual(['cpu']);
+    const second = { ...settings, device: 'gpu:1' };
+    expect(fillCommand(['{torch_device}'], second, 1)).toEqual(['cuda:1']);
+    // A program that sees one device counts from there.
+    expect(fillCommand(['{torch_device}'], second, 1, true)).toEqual(['cuda:0']);
+    expect(settingsVariables(second, 1, true)).toMatchObject({ PLIMSOLL_TORCH_DEVICE: 'cuda:0' });
   });
 });

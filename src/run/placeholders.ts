@@ -34,8 +34,10 @@ export function fillCommand(
   command: readonly string[],
   settings: RunSettings,
   attempt: number,
+  /** It sees no other device, so that its first one is the first of all. */
+  isPinned = false,
 ): readonly string[] {
-  const values = valuesOf(settings, attempt);
+  const values = valuesOf(settings, attempt, isPinned);
   return command.map((word) =>
     word.replaceAll(inBraces, (_, name: Placeholder) => {
       const value = values[name];
@@ -54,9 +56,10 @@ export function fillCommand(
 export function settingsVariables(
   settings: RunSettings,
   attempt: number,
+  isPinned = false,
 ): Readonly<Record<string, string>> {
   return Object.fromEntries(
-    Object.entries(valuesOf(settings, attempt)).flatMap(([name, value]) =>
+    Object.entries(valuesOf(settings, attempt, isPinned)).flatMap(([name, value]) =>
       value === undefined ? [] : [[`PLIMSOLL_${name.toUpperCase()}`, value]],
     ),
   );
@@ -65,6 +68,7 @@ export function settingsVariables(
 function valuesOf(
   settings: RunSettings,
   attempt: number,
+  isPinned: boolean,
 ): Readonly<Record<Placeholder, string | undefined>> {
   const { batch_size: batch, device } = settings;
   return {
@@ -74,13 +78,13 @@ function valuesOf(
     precision: settings.precision,
     offload: String(settings.offload),
     device,
-    torch_device: torchDevice(device),
+    torch_device: torchDevice(device, isPinned),
     attempt: String(attempt),
   };
 }
 
-/** As PyTorch calls it. */
-function torchDevice(device: string): string {
+/** As PyTorch calls it, which counts only what it sees. */
+function torchDevice(device: string, isPinned: boolean): string {
   const index = /^gpu:(\d+)/.exec(device)?.[1];
-  return index === undefined ? 'cpu' : `cuda:${index}`;
+  return index === undefined ? 'cpu' : `cuda:${isPinned ? 0 : index}`;
 }

@@ -55,6 +55,9 @@ const attempt: Attempt = {
 describe('where a run stands', () => {
   it('is told by its journal, wherever its supervisor was killed', () => {
     expect(whereItStands([], plan)).toMatchObject({ number: 1, started: undefined, isOver: false });
+    const stopped = { type: 'stopped', at: '', signal: 'SIGTERM' } as const;
+    expect(whereItStands([stopped], plan)).toMatchObject({ started: undefined, isOver: true });
+    expect(whereItStands([started, stopped], plan)).toMatchObject({ started, isOver: false });
     const attached = { type: 'attached', at: '', pid: 1 } as const;
     expect(whereItStands([started, attached], plan)).toMatchObject({ number: 1, started });
     const smaller = { ...settings, batch_size: 4, accumulation: 8 };

@@ -28,7 +28,9 @@ export function whereItStands(past: readonly JournalEntry[], plan: RunPlan): Sta
       isOver: next === null,
     };
   }
-  return { number: 1, settings: plan.settings, started: undefined, isOver: false };
+  // One that was stopped before it began does not begin.
+  const isOver = past.some(({ type }) => type === 'stopped');
+  return { number: 1, settings: plan.settings, started: undefined, isOver };
 }
 
 /** What a reader of the report should know from the start. */

@@ -1,5 +1,7 @@
 import { existsSync, writeFileSync } from 'node:fs';
 import { listKernelFolder } from '../device/kernel-files.js';
+import { isAbandoned, writeLastReports } from './abandoned.js';
+import { removeSocket } from './bridge/unix-socket.js';
 import { cgroupPids, listLimitCgroups, readCgroup, removeCgroup } from './limit/cgroup.js';
 import { readJournal } from './store/journal.js';
 import { listRuns, RunFolder } from './store/run-folder.js';
@@ -8,8 +10,11 @@ import { isSupervised } from './store/supervisor-lock.js';
 /** Reports of so many runs are kept; people who want one for longer name a file. */
 const keptRuns = 100;
 
-/** Removes what earlier runs left: limits that nothing runs under, folders of runs long finished. */
-export function sweepRuns(home: string, procRoot: string): void {
+/**
+ * Removes what earlier runs left: limits that nothing runs under, folders of runs long finished, and
+ * of those that ended without a supervisor and that nobody took up.
+ */
+export function sweepRuns(home: string, procRoot: string, nowMs: number = Date.now()): void {
   const known = new Set(listRuns(home));
   for (const cgroup of listLimitCgroups(procRoot, listKernelFolder)) {
     const [, id = '', number = ''] = /(\d{8}-\d{9}-[\da-f]{4})-(\d+)$/.exec(cgroup) ?? [];
@@ -23,6 +28,14 @@ export function sweepRuns(home: string, procRoot: string): void {
   const finished = listRuns(home).filter((id) => isFinished(new RunFolder(home, id)));
   for (const id of finished.slice(0, Math.max(0, finished.length - keptRuns))) {
     new RunFolder(home, id).remove();
+  }
+  for (const id of unfinishedRuns(home)) {
+    const folder = new RunFolder(home, id);
+    if (!isAbandoned(folder, id, procRoot, nowMs)) continue;
+    writeLastReports(folder);
+    const bridge = folder.readPlan()?.bridge;
+    if (bridge !== undefined) removeSocket(bridge, folder.path);
+    folder.remove();
   }
 }
 
@@ -40,7 +53,7 @@ function keepCount(cgroup: string, path: string): void {
 }
 
 /** The report is the last thing that is written. */
-function isFinished(folder: RunFolder): boolean {
+export function isFinished(folder: RunFolder): boolean {
   return (
     readJournal(folder.journal).some(({ type }) => type === 'finished') &&
     existsSync(folder.reports.json)

@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, Iterator, Optional
 from ..failure import Failure
 from ..memory.gauge import gauge_of
 from .batch import Batch
-from .position import PositionFile
+from .position import CHECK, SECOND_WORD, START, PositionFile
 from .sizing import GROW_BELOW, SHRINK_ABOVE, next_size
 
 log = logging.getLogger("plimsoll")
@@ -75,6 +75,8 @@ class Batches:
                 self.epoch += 1
                 self.confirmed = self._given = 0
             self._running = self._indexed_batches() if self._indexed else self._streamed_batches()
+            if self._file is not None:
+                self._file.begin(self.confirmed, self.batch_size, self.epoch)
         return self._running
 
     def __next__(self) -> Any:
@@ -122,7 +124,8 @@ class Batches:
         dataset, collate = self._dataset, self._collate
         get, count = dataset.__getitem__, len(dataset)
         many = getattr(dataset, "__getitems__", None)
-        clock, file = time.monotonic, self._file
+        clock, file, place = time.monotonic, self._file, 0
+        words = None if file is None else file.words
         start = self._given
         while start < count:
             stop = start + self.batch_size
@@ -137,8 +140,11 @@ class Batches:
             # The consumer came back for more: the batch is confirmed, unless it was taken back.
             if self._again is None and clock() - self._looked < LOOK_SECONDS:
                 self.confirmed = start = stop
-                if file is not None:
-                    file.save(stop, self.batch_size, self.epoch)
+                if words is not None:
+                    # Written out here, in the slot whose turn it is: it is done with each batch.
+                    words[place + START] = stop
+                    words[place + CHECK] = stop ^ file.base
+                    place ^= SECOND_WORD
             else:
                 start = self._next_start(stop)
         self._end()
@@ -171,6 +177,7 @@ class Batches:
         if self._again is not None:
             start, self._again = self._again, None
             self._given = start
+            self._save_size()
             return start
         self._confirm(stop)
         self._adapt()
@@ -195,6 +202,11 @@ class Batches:
         if size != self.batch_size:
             log.info("plimsoll: %.0f %% of memory in use; batches of %d instead of %d", 100 * share, size, self.batch_size)
             self.batch_size = size
+            self._save_size()
+
+    def _save_size(self) -> None:
+        if self._file is not None:
+            self._file.save(self.confirmed, self.batch_size, self.epoch)
 
     def _end(self) -> None:
         self._running = None

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import atexit
+import logging
 import os
 import sys
 
 from . import connection, phases_seen, uncaught
 from .memory_cap import cap_cuda
 from .reporter import Reporter
+
+log = logging.getLogger("plimsoll")
 
 # They start the ranks and hold no memory worth telling of.
 LAUNCHERS = ("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch")
@@ -25,12 +27,34 @@ def start() -> None:
     _started = os.getpid()
     cap_cuda(sys.modules["torch"])
     bridge = connection.current()
-    uncaught.install(bridge)
+    uncaught.install()
     if bridge is None:
         return
     phases_seen.install()
     Reporter(bridge).start()
-    atexit.register(bridge.close)
+
+
+def _begin_in_child() -> None:
+    """A forked child that trains: threads do not come along, so it reports by a line of its own."""
+    global _started
+    if _started == os.getpid():
+        return
+    _started = os.getpid()
+    try:
+        bridge = connection.current()
+        if bridge is not None:
+            Reporter(bridge).start()
+    except Exception as error:
+        log.debug("plimsoll: a forked process does not report: %s", error)
+
+
+def _after_fork() -> None:
+    if _started is not None:
+        phases_seen.on_first_backward = _begin_in_child
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def is_launcher() -> bool:

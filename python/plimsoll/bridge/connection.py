@@ -1,22 +1,29 @@
-"""The socket to the supervisor: JSON lines both ways. A line that breaks is given up, the job goes on."""
+"""What a process says to its supervisor, and hears from it: JSON lines. It decides; without it all goes on."""
 
 from __future__ import annotations
 
+import atexit
 import itertools
 import json
 import logging
 import os
-import queue
-import socket
 import threading
 import time
-from typing import Any, Dict, List, Optional
+import weakref
+from collections import OrderedDict, deque
+from typing import Any, Deque, Dict, List, Optional, Tuple
 
-from .messages import ANSWER_SECONDS, LONGEST_LINE, MOST_WAITING, hello, oom, step
+from .line import Line
+from .messages import ANSWER_SECONDS, MOST_WAITING, climbed, hello, oom, step
 
 log = logging.getLogger("plimsoll")
 
 STEP_MESSAGES_PER_SECOND = 4
+GOODBYE_SECONDS = 0.5
+# The newest of a program that makes steps or functions without end; the supervisor hears no more either.
+MOST_WORKS = 64
+# Rungs climbed while nobody was there to ask; a program that climbs more has told enough.
+MOST_CLIMBED = 64
 
 _lock = threading.Lock()
 _bridge: Optional["Bridge"] = None
@@ -24,70 +31,109 @@ _tried: Optional[int] = None
 
 
 class Bridge:
-    """One connection. Nothing here raises into the job, and no call but `ask` waits."""
+    """Nothing here raises into the job, and no call but `ask_about` and `wait_for` waits."""
 
     def __init__(self, path: str) -> None:
-        self.alive = True
         self.rank = int(os.environ.get("RANK", "0") or 0)
         self.world = int(os.environ.get("WORLD_SIZE", "1") or 1)
         self._pid = os.getpid()
         self._hooks: List[str] = []
+        self._works: Dict[str, Any] = {}
+        self._climbed: Deque[Tuple[float, str, str]] = deque(maxlen=MOST_CLIMBED)
         self._ids = itertools.count(1)
-        self._answers: Dict[Any, Dict[str, Any]] = {}
+        self._answers: "OrderedDict[Any, Dict[str, Any]]" = OrderedDict()
         self._arrived = threading.Condition()
-        self._growth: Optional[int] = None
-        self._last_step = 0.0
-        self._outgoing: "queue.Queue[bytes]" = queue.Queue(MOST_WAITING)
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._socket.settimeout(ANSWER_SECONDS)
-        self._socket.connect(path)
-        self._socket.settimeout(None)
-        for work in (self._write_lines, self._read_lines):
-            threading.Thread(target=work, name="plimsoll-bridge", daemon=True).start()
-        self.send(hello(self))
+        self._growth: Dict[str, int] = {}
+        self._last_step: Dict[str, float] = {}
+        self._line = Line(path, self._greeting, self._take, self._wake)
+        self._line.start()
+
+    @property
+    def alive(self) -> bool:
+        """Whether a supervisor is there now. One that is not may come again."""
+        return self._line.up
+
+    @property
+    def over(self) -> bool:
+        """Whether none will ever come again."""
+        return self._line.over
 
     @property
     def hooks(self) -> List[str]:
         return list(self._hooks)
 
+    def works(self) -> List[Dict[str, Any]]:
+        """Where each step and function of this process stands."""
+        living = [(who, known()) for who, known in list(self._works.items())]
+        for who in [who for who, work in living if work is None]:
+            self._works.pop(who, None)
+            self._last_step.pop(who, None)
+        told = [work.describe() for _, work in living if work is not None]
+        return [one for one in told if one is not None][-MOST_WORKS:]
+
     def send(self, message: Dict[str, Any]) -> bool:
         """Queues a message; False when there is nobody to send it to, or too much waits already."""
-        if not self.alive or os.getpid() != self._pid:
+        if not self._line.up or os.getpid() != self._pid:
             return False
-        try:
-            self._outgoing.put_nowait(json.dumps(message).encode() + b"\n")
-            return True
-        except queue.Full:
-            return False
+        return self._line.put(_encoded(message))
 
     def declare(self, hooks: List[str], rank: int, world: int) -> None:
         """What this program lets the supervisor change; said again when it grows."""
         self._hooks = sorted({*self._hooks, *hooks})
         self.rank, self.world = rank, world
+        self.say_hello()
+
+    def say_hello(self) -> None:
         self.send(hello(self))
 
+    def know(self, who: str, work: Any) -> None:
+        """A supervisor that comes later is told what the work's `describe` says. It is not kept alive by that."""
+        self._works[who] = weakref.ref(work)
+
     def ask_about(
-        self, found: Any, phase: str, microbatch: int, batch: int, peak: int, number: Optional[int] = None
+        self,
+        found: Any,
+        phase: str,
+        microbatch: int,
+        batch: int,
+        peak: int,
+        number: Optional[int] = None,
+        who: str = "",
+        hooks: Optional[List[str]] = None,
     ) -> Optional[Dict[str, Any]]:
         """The supervisor's decision about an out-of-memory; None when it gives none in time."""
         ident = f"{self._pid}-{next(self._ids)}"
         message = oom(ident, self.rank, found, phase, microbatch, batch, peak)
-        if not self.send(message if number is None else {**message, "round": number}):
+        message["who"] = who
+        if hooks is not None:
+            message["hooks"] = hooks
+        if number is not None:
+            message["round"] = number
+        if not self.send(message):
             return None
         answer = self.wait_for(("decide", ident), ANSWER_SECONDS)
         if answer is None and self.alive:
             log.warning("plimsoll: no decision from the supervisor within %g s; deciding here", ANSWER_SECONDS)
         return answer
 
-    def tell_step(self, number: int, microbatch: int, batch: int, peak: int) -> None:
-        now = time.monotonic()
-        if now - self._last_step >= 1 / STEP_MESSAGES_PER_SECOND:
-            self._last_step = now
-            self.send(step(number, microbatch, batch, peak))
+    def step_is_due(self, now: float, who: str = "") -> bool:
+        return self._line.up and now - self._last_step.get(who, 0.0) >= 1 / STEP_MESSAGES_PER_SECOND
 
-    def take_growth(self) -> Optional[int]:
-        wanted, self._growth = self._growth, None
-        return wanted
+    def tell_step(self, number: int, microbatch: int, batch: int, peak: int, who: str = "") -> None:
+        now = time.monotonic()
+        if self.step_is_due(now, who):
+            self._last_step[who] = now
+            self.send(step(number, microbatch, batch, peak, who))
+
+    def tell_rung(self, rung: str, why: str) -> None:
+        """A rung that was climbed without asking; kept for the next supervisor where there is none."""
+        if rung != "none" and not self.send(climbed(rung, why, 0.0)):
+            self._climbed.append((time.monotonic(), rung, why))
+
+    def take_growth(self, who: str = "") -> Optional[int]:
+        if not self._growth:
+            return None
+        return self._growth.pop(who, None) or self._growth.pop("", None)
 
     def wait_for(self, key: Any, seconds: float) -> Optional[Dict[str, Any]]:
         with self._arrived:
@@ -96,34 +142,28 @@ class Bridge:
 
     def close(self) -> None:
         """Says goodbye; waits a moment so that it is heard."""
-        if self.send({"type": "bye"}):
-            until = time.monotonic() + 0.5
-            while not self._outgoing.empty() and self.alive and time.monotonic() < until:
-                time.sleep(0.005)
-        self._end()
+        if os.getpid() == self._pid:
+            said = self.send({"type": "bye"})
+            self._line.close(GOODBYE_SECONDS if said else 0.0)
 
     def forget(self) -> None:
         """In a forked child: the line is the parent's."""
-        self.alive = False
+        self._line.forget()
 
-    def _write_lines(self) -> None:
-        try:
-            while self.alive:
-                self._socket.sendall(self._outgoing.get())
-        except OSError:
-            self._end()
+    def _greeting(self) -> List[bytes]:
+        said = [hello(self)]
+        now = time.monotonic()
+        while self._climbed:
+            at, rung, why = self._climbed.popleft()
+            said.append(climbed(rung, why, now - at))
+        return [_encoded(message) for message in said]
 
-    def _read_lines(self) -> None:
-        try:
-            with self._socket.makefile("rb") as lines:
-                while self.alive:
-                    line = lines.readline(LONGEST_LINE)
-                    if not line.endswith(b"\n"):
-                        break
-                    self._take(line)
-        except (OSError, ValueError):
-            pass
-        self._end()
+    def _wake(self) -> None:
+        with self._arrived:
+            if not self._line.up:
+                # What a supervisor wanted is not what the next one will.
+                self._growth.clear()
+            self._arrived.notify_all()
 
     def _take(self, line: bytes) -> None:
         try:
@@ -134,41 +174,48 @@ class Bridge:
             return
         kind = message.get("type")
         if kind == "grow" and isinstance(message.get("microbatch"), int) and message["microbatch"] > 0:
-            self._growth = message["microbatch"]
+            who = message.get("who")
+            self._growth[who if who in self._works else ""] = message["microbatch"]
         key = (kind, message.get("id") if kind == "decide" else message.get("round"))
         if kind in ("decide", "verdict") and isinstance(key[1], (str, int)):
             with self._arrived:
-                if len(self._answers) < MOST_WAITING:
-                    self._answers[key] = message
+                self._answers[key] = message
+                # Most verdicts are never asked for; the oldest make room for what is.
+                while len(self._answers) > MOST_WAITING:
+                    self._answers.popitem(last=False)
                 self._arrived.notify_all()
 
-    def _end(self) -> None:
-        self.alive = False
-        with self._arrived:
-            self._arrived.notify_all()
-        try:
-            self._socket.close()
-        except OSError:
-            pass
+
+def _encoded(message: Dict[str, Any]) -> bytes:
+    return json.dumps(message).encode() + b"\n"
 
 
 def current() -> Optional[Bridge]:
-    """The line to the supervisor that PLIMSOLL_BRIDGE names; None without one. Tried once a process."""
+    """The line to the supervisor that PLIMSOLL_BRIDGE names; None without one. Made once a process."""
     global _bridge, _tried
+    if _tried == os.getpid():
+        return _bridge
     with _lock:
         if _tried != os.getpid():
-            _tried = os.getpid()
             path = os.environ.get("PLIMSOLL_BRIDGE")
+            # Without its folder the run is over, and its supervisor with it.
+            there = path and os.path.isdir(os.path.dirname(path))
             try:
-                _bridge = Bridge(path) if path else None
-            except (OSError, AttributeError) as error:
+                _bridge = Bridge(path) if there else None
+                if _bridge is not None:
+                    # What waits to be said is said before the program ends.
+                    atexit.register(_bridge.close)
+            except (OSError, AttributeError, RuntimeError, ValueError) as error:
                 log.info("plimsoll: no supervisor at %s (%s); going on without", path, error)
                 _bridge = None
+            _tried = os.getpid()
         return _bridge
 
 
 def _after_fork() -> None:
-    global _bridge
+    global _bridge, _lock
+    # Another thread of the parent may have held it; nobody is left here to release it.
+    _lock = threading.Lock()
     if _bridge is not None:
         _bridge.forget()
     _bridge = None

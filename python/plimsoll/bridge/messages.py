@@ -6,6 +6,8 @@ import os
 import sys
 from typing import Any, Dict, Optional
 
+from ..memory.highest import highest_bytes
+
 VERSION = 1
 # A job waits this long for a decision and no longer; then it decides by the same rule itself.
 ANSWER_SECONDS = 2.0
@@ -26,6 +28,9 @@ def hello(bridge: Any) -> Dict[str, Any]:
         "torch": str(torch.__version__) if torch is not None and hasattr(torch, "__version__") else None,
         "hooks": bridge.hooks,
         "device": device_name(),
+        # Where things stand: a supervisor that took the place of a killed one goes on from there.
+        "peakBytes": highest_bytes(),
+        "works": bridge.works(),
     }
 
 
@@ -54,8 +59,13 @@ def oom(
     }
 
 
-def step(number: int, microbatch: int, batch: int, peak: int) -> Dict[str, Any]:
-    return {"type": "step", "number": number, "microbatch": microbatch, "batch": batch, "peakBytes": peak}
+def step(number: int, microbatch: int, batch: int, peak: int, who: str) -> Dict[str, Any]:
+    sizes = {"microbatch": microbatch, "batch": batch, "peakBytes": peak}
+    return {"type": "step", "who": who, "number": number, **sizes}
+
+
+def climbed(rung: str, why: str, seconds_ago: float) -> Dict[str, Any]:
+    return {"type": "climbed", "rung": rung, "why": why, "secondsAgo": round(seconds_ago, 3)}
 
 
 def device_name() -> str:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import functools
 import sys
+from typing import Callable, Optional
 
 from . import phase
+
+# Called at the first backward after a fork: a child that trains is one to report, a loader's worker is not.
+on_first_backward: Optional[Callable[[], None]] = None
 
 
 def install() -> None:
@@ -17,6 +21,8 @@ def install() -> None:
 
     @functools.wraps(real)
     def backward(*arguments, **named):
+        if on_first_backward is not None:
+            _first_backward()
         before = phase.current()
         phase.enter(phase.BACKWARD)
         # In an error the phase stays: whoever looks then wants to know where it happened.
@@ -27,6 +33,13 @@ def install() -> None:
     backward._plimsoll = True
     torch.autograd.backward = backward
     _watch_optimizers(torch)
+
+
+def _first_backward() -> None:
+    global on_first_backward
+    act, on_first_backward = on_first_backward, None
+    if act is not None:
+        act()
 
 
 def _watch_optimizers(torch) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Optional
 from ..memory.gauge import CudaGauge, HostGauge
 from . import phase
 from .memory_cap import cap_current
-from .messages import device_name, hello
+from .messages import device_name
 
 log = logging.getLogger("plimsoll")
 
@@ -33,7 +33,8 @@ class Reporter:
         threading.Thread(target=self._run, name="plimsoll-reporter", daemon=True).start()
 
     def _run(self) -> None:
-        while self._bridge.alive:
+        # While no supervisor is there it still looks: the next one shall know of every peak.
+        while not self._bridge.over:
             try:
                 self.report()
             except Exception as error:
@@ -57,7 +58,7 @@ class Reporter:
         self._gauge = CudaGauge(int(name[5:])) if name.startswith("cuda:") else HostGauge()
         if name.startswith("cuda:"):
             cap_current(torch)
-        self._bridge.send(hello(self._bridge))
+        self._bridge.say_hello()
 
     def _phase(self, figures: Any) -> str:
         seen = phase.current()
@@ -68,11 +69,14 @@ class Reporter:
         return phase.FORWARD if held > GROWN * self._resting else phase.IDLE
 
 
+_captures = {"now": 0}
+
+
 def _count_captures() -> dict:
     """How many CUDA graphs are being recorded right now."""
-    count = {"now": 0}
+    count = _captures
     graph = getattr(getattr(sys.modules.get("torch"), "cuda", None), "CUDAGraph", None)
-    if graph is None or not hasattr(graph, "capture_begin"):
+    if graph is None or not hasattr(graph, "capture_begin") or hasattr(graph.capture_begin, "_plimsoll"):
         return count
     begin, end = graph.capture_begin, graph.capture_end
 
@@ -86,5 +90,6 @@ def _count_captures() -> dict:
         finally:
             count["now"] = max(0, count["now"] - 1)
 
+    capture_begin._plimsoll = True
     graph.capture_begin, graph.capture_end = capture_begin, capture_end
     return count

@@ -13,7 +13,7 @@ from typing import Any, Dict, List, Optional
 
 from ..memory.gauge import gauge_of
 from ..memory.out_of_memory import recognise
-from . import phase
+from . import connection, phase
 from .messages import oom
 
 log = logging.getLogger("plimsoll")
@@ -23,14 +23,14 @@ HISTORY_ENTRIES = 100_000
 TENSORS_LISTED = 20
 
 
-def install(bridge: Any) -> None:
+def install() -> None:
     for owner, name in ((sys, "excepthook"), (threading, "excepthook")):
-        _wrap(owner, name, bridge)
+        _wrap(owner, name)
     if os.environ.get("PLIMSOLL_SNAPSHOT") == "1":
         _record_history()
 
 
-def _wrap(owner: Any, name: str, bridge: Any) -> None:
+def _wrap(owner: Any, name: str) -> None:
     real = getattr(owner, name)
 
     def hook(*arguments: Any) -> None:
@@ -38,7 +38,7 @@ def _wrap(owner: Any, name: str, bridge: Any) -> None:
         try:
             found = recognise(error) if isinstance(error, BaseException) else None
             if found is not None:
-                _tell(bridge, error, found)
+                _tell(error, found)
         except Exception as trouble:
             log.debug("plimsoll: no snapshot: %s", trouble)
         real(*arguments)
@@ -46,13 +46,15 @@ def _wrap(owner: Any, name: str, bridge: Any) -> None:
     setattr(owner, name, hook)
 
 
-def _tell(bridge: Any, error: BaseException, found: Any) -> None:
+def _tell(error: BaseException, found: Any) -> None:
     where = phase.current()
     snapshot = write_snapshot(os.environ.get("PLIMSOLL_RUN_DIR"), error, found, where)
+    bridge = connection.current()
     if bridge is not None:
         peak = gauge_of().figures()["peakAllocatedBytes"]
         ident = f"{os.getpid()}-uncaught"
-        bridge.send(oom(ident, bridge.rank, found, where, peak=peak, snapshot=snapshot))
+        told = oom(ident, bridge.rank, found, where, peak=peak, snapshot=snapshot)
+        bridge.send({**told, "uncaught": True})
 
 
 def write_snapshot(folder: Optional[str], error: BaseException, found: Any, where: str) -> Optional[str]:

@@ -6,6 +6,7 @@ import sys
 from typing import Any, Dict, Optional
 
 from . import host
+from .highest import raised
 
 
 class HostGauge:
@@ -16,8 +17,6 @@ class HostGauge:
     def __init__(self) -> None:
         self._address_space = host.address_space_limit()
         self._limits = [limit for limit in (host.cgroup_limit(), host.stated_limit()) if limit is not None]
-        self._resettable = True
-        self._highest = 0
 
     def used_bytes(self) -> int:
         return host.resident_bytes()
@@ -40,21 +39,23 @@ class HostGauge:
         return self.used_bytes() / capacity if capacity else 0.0
 
     def reset_peak(self) -> None:
-        self._highest = max(self._highest, self.peak_bytes())
-        self._resettable = host.reset_peak()
+        peak = self.peak_bytes()
+        raised(self.device, peak, peak)
+        host.reset_peak()
 
     def peak_bytes(self) -> int:
         return _peak(host.process_status(), host.resident_bytes())
 
     def figures(self) -> Dict[str, Any]:
         used = host.resident_bytes()
-        peak = _peak(host.process_status(), used)
+        now = _peak(host.process_status(), used)
+        peak, _ = raised(self.device, now, now)
         capacity = self.capacity_bytes()
         return {
             "allocatedBytes": used,
             "reservedBytes": used,
-            "peakAllocatedBytes": max(peak, self._highest),
-            "peakReservedBytes": max(peak, self._highest),
+            "peakAllocatedBytes": peak,
+            "peakReservedBytes": peak,
             "freeBytes": max(0, capacity - used),
             "totalBytes": capacity,
         }
@@ -74,7 +75,6 @@ class CudaGauge:
         self._torch = torch
         self.index = index
         self.device = f"cuda:{index}"
-        self._highest = (0, 0)
 
     def used_bytes(self) -> int:
         return self._torch.cuda.memory_allocated(self.index)
@@ -112,11 +112,7 @@ class CudaGauge:
 
     def reset_peak(self) -> None:
         cuda = self._torch.cuda
-        held, kept = self._highest
-        self._highest = (
-            max(held, cuda.max_memory_allocated(self.index)),
-            max(kept, cuda.max_memory_reserved(self.index)),
-        )
+        raised(self.device, cuda.max_memory_allocated(self.index), cuda.max_memory_reserved(self.index))
         cuda.reset_peak_memory_stats(self.index)
 
     def peak_bytes(self) -> int:
@@ -126,14 +122,35 @@ class CudaGauge:
         stats = self._torch.cuda.memory_stats_as_nested_dict(self.index)
         held, kept = stats.get("allocated_bytes", {}).get("all", {}), stats.get("reserved_bytes", {}).get("all", {})
         free, total = self._torch.cuda.mem_get_info(self.index)
+        most_held, most_kept = raised(self.device, held.get("peak", 0), kept.get("peak", 0))
         return {
             "allocatedBytes": held.get("current", 0),
             "reservedBytes": kept.get("current", 0),
-            "peakAllocatedBytes": max(held.get("peak", 0), self._highest[0]),
-            "peakReservedBytes": max(kept.get("peak", 0), self._highest[1]),
+            "peakAllocatedBytes": most_held,
+            "peakReservedBytes": most_kept,
             "freeBytes": free,
             "totalBytes": total,
         }
+
+
+class CurrentGauge:
+    """The device in use, whichever that is: the host until the program has initialised a card itself."""
+
+    def __init__(self) -> None:
+        self._host = HostGauge()
+        self._cards: Dict[int, CudaGauge] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._now(), name)
+
+    def _now(self) -> Any:
+        cuda = getattr(sys.modules.get("torch"), "cuda", None)
+        if cuda is None or not cuda.is_initialized():
+            return self._host
+        index = cuda.current_device()
+        if index not in self._cards:
+            self._cards[index] = CudaGauge(index)
+        return self._cards[index]
 
 
 def gauge_of(model: Any = None, device: Optional[str] = None):

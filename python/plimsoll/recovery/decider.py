@@ -25,24 +25,48 @@ SAME_AGAIN = 3
 
 
 class Decider:
-    def __init__(self, gauge: Any, line: PeakLine, bridge: Any, patience: float) -> None:
+    def __init__(self, gauge: Any, line: PeakLine, bridge: Any, patience: float, who: str = "") -> None:
         self.events: Deque[Dict[str, Any]] = deque(maxlen=EVENTS_KEPT)
         self._gauge = gauge
         self._line = line
         self._bridge = bridge
+        self._who = who
         self._most_waits = SHORT_WAITS + int(patience / LONGEST_WAIT_SECONDS)
 
     def decide(
         self, run: Any, failed: int, found: OutOfMemory, where: str, hooks: List[str], number: Optional[int]
     ) -> Decision:
         """`number` is the round of the ranks, where there are several."""
+        try:
+            return self._ask(run, failed, found, where, hooks, number)
+        except (MemoryError, RuntimeError, OSError) as trouble:
+            # So full that not even a device can be read, nor a line sent: by halves, which takes nothing.
+            log.debug("plimsoll: could not look at memory: %s", trouble)
+            return decide(failed, PeakLine(), 0.0, run.attempt, False, hooks, False)
+
+    def _ask(
+        self, run: Any, failed: int, found: OutOfMemory, where: str, hooks: List[str], number: Optional[int]
+    ) -> Decision:
         limit = LOAD_LINE * self._gauge.capacity_bytes()
         others_hold = self.others_hold() and run.failures < self._most_waits
         own = decide(failed, self._line, limit, run.attempt, failed in self._line, hooks, others_hold)
-        if self._bridge is None or own.action == "wait":
+        if self._bridge is None:
             return own
-        answer = self._bridge.ask_about(found, where, failed, run.count, self._gauge.peak_bytes(), number)
-        return own if answer is None else self._as_told(answer, own, failed, run)
+        if own.action == "wait":
+            if run.attempt == 2:
+                self._bridge.tell_rung(own.rung, own.why)
+            return own
+        was_there = self._bridge.alive
+        declared = ["microbatch", *hooks]
+        answer = self._bridge.ask_about(
+            found, where, failed, run.count, self._gauge.peak_bytes(), number, self._who, declared
+        )
+        if answer is not None:
+            return self._as_told(answer, own, failed, run)
+        if own.action == "retry" and not (was_there and self._bridge.alive):
+            # The next supervisor writes it into the report; one that was only slow writes its own.
+            self._bridge.tell_rung(own.rung, own.why)
+        return own
 
     def _as_told(self, answer: Dict[str, Any], own: Decision, failed: int, run: Any) -> Decision:
         size = answer.get("microbatch")
@@ -80,6 +104,11 @@ class Decider:
     def note_growth(self, before: int, after: int, why: str, step: int) -> None:
         log.info("plimsoll: microbatch grows from %d to %d: %s", before, after, why)
         self.events.append({"step": step, "rung": "grow-back", "from": before, "to": after, "why": why})
+
+    def tell_rung(self, rung: str, why: str) -> None:
+        """Into the supervisor's report, where it did not decide this itself."""
+        if self._bridge is not None:
+            self._bridge.tell_rung(rung, why)
 
 
 def wait_seconds(attempt: int) -> float:

@@ -30,7 +30,7 @@ class OptimizerGuard:
         self._stepped = False
 
     def before_step(self) -> None:
-        self._states = {p: dict(state) for p, state in self._optimizer.state.items()}
+        self._states = {p: _kept(state) for p, state in self._optimizer.state.items()}
         tensors = self._tensors()
         self._before = [(tensor, tensor._version) for tensor in tensors]
         wanted = self._backup == "always" or (self._backup == "first" and not self._states and not self._stepped)
@@ -56,7 +56,7 @@ class OptimizerGuard:
         # States that this step began to make are made anew; some have only a part of their keys.
         for parameter in list(self._optimizer.state):
             if parameter in self._states:
-                self._optimizer.state[parameter] = dict(self._states[parameter])
+                self._optimizer.state[parameter] = _kept(self._states[parameter])
             else:
                 del self._optimizer.state[parameter]
 
@@ -94,4 +94,12 @@ class OptimizerGuard:
         found = [p for group in self._optimizer.param_groups for p in group["params"]]
         for state in self._states.values():
             found += [value for value in state.values() if hasattr(value, "_version")]
+            # LBFGS keeps what it knows of the past in lists.
+            lists = [value for value in state.values() if isinstance(value, list)]
+            found += [one for value in lists for one in value if hasattr(one, "_version")]
         return found
+
+
+def _kept(state: Dict[str, Any]) -> Dict[str, Any]:
+    """A copy that does not change with the state; the tensors in it are the same."""
+    return {key: list(value) if isinstance(value, list) else value for key, value in state.items()}

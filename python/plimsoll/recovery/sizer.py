@@ -26,12 +26,18 @@ class Sizer:
         self._growth = Growth(grow_after if may_differ else min(grow_after, EARLY_GROWTH))
         self._before_others: Optional[int] = None
         self._measured = 0
+        self.smallest_failed: Optional[int] = None
+
+    @property
+    def is_new(self) -> bool:
+        """Whether this size has not been measured yet."""
+        return self._measured < 2
 
     def begin(self, count: int) -> None:
         """Before a batch: its size if nothing else was said, and a fresh peak while sizes are new."""
         if self._whole or self.size is None:
             self.size, self._whole = count, True
-        if self._measured < 2:
+        if self.is_new:
             self.line.rests_at(self._gauge.used_bytes())
             self._gauge.reset_peak()
 
@@ -56,6 +62,7 @@ class Sizer:
         """After a failure the decided size; once others have left the device, the one before they came."""
         if size < failed:
             self._growth.failed(failed)
+            self.smallest_failed = min(failed, self.smallest_failed or failed)
         if others_hold:
             self._before_others = self._before_others or failed
         elif self._before_others is not None:
@@ -63,14 +70,14 @@ class Sizer:
         self.set(size)
         self._measured = 0
 
-    def clean_step(self, run: Any, peak_bytes: int, alone: bool, grow: Callable[[int, str], None]) -> None:
-        """A step without a failure: its peak is measured; without a supervisor it may grow."""
-        self._measured += 1
-        self.line.measured(max(run.partition), peak_bytes)
-        if not alone:
+    def clean_step(self, run: Any, peak_bytes: Optional[int], alone: bool, grow: Callable[[int, str], None]) -> None:
+        """A step without a failure, its peak where somebody looked; without a supervisor it may grow."""
+        if peak_bytes is not None:
+            self._measured += 1
+            self.line.measured(max(run.partition), peak_bytes)
+        if not alone or not self._growth.is_due(self.size, run.count):
             return
-        limit = LOAD_LINE * self._gauge.capacity_bytes() if self.size < run.count else 0
-        grown = self._growth.clean_step(self.size, run.count, self.line, limit)
+        grown = self._growth.grow(self.size, run.count, self.line, LOAD_LINE * self._gauge.capacity_bytes())
         if grown is not None:
             grow(grown, "clean steps, and measured peaks under the load line")
             self._whole = self._may_differ and grown >= run.count

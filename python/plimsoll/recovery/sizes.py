@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Dict, Optional, Tuple
+from typing import Dict, List, Optional, Tuple
 
 LOAD_LINE = 0.9
 # Enough to draw a line; a job that sees many sizes keeps the newest.
@@ -30,6 +30,10 @@ class PeakLine:
     def __contains__(self, size: int) -> bool:
         """Whether a microbatch of this size was seen to fit."""
         return size in self._peaks
+
+    def peaks(self) -> List[Tuple[int, int]]:
+        """(size, peak) of each size that fitted. Also for another thread: the dict is copied first."""
+        return sorted(self._peaks.copy().items())
 
     def line(self) -> Optional[Tuple[float, float]]:
         """(a, b) in bytes: no measured peak lies above it; None while one point is all there is."""
@@ -81,9 +85,14 @@ class Growth:
 
     def clean_step(self, size: int, batch: int, line: PeakLine, limit_bytes: float) -> Optional[int]:
         """The size to grow to after this clean step, or None to stay."""
+        return self.grow(size, batch, line, limit_bytes) if self.is_due(size, batch) else None
+
+    def is_due(self, size: int, batch: int) -> bool:
+        """Counts one clean step; whether enough of them were made. It costs nothing."""
         self._clean += 1
-        if size >= batch or self._clean < self._wait:
-            return None
+        return size < batch and self._clean >= self._wait
+
+    def grow(self, size: int, batch: int, line: PeakLine, limit_bytes: float) -> Optional[int]:
         self._clean = 0
         fits = line.largest_under(limit_bytes)
         # At most twice: the line was measured at smaller sizes. Where it tells nothing (flat peaks), twice.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import time
 from contextlib import nullcontext
 from typing import Any, Callable, Dict, Iterator, List, Optional
 
-from ..bridge import connection, phase
+from ..bridge import phase
 from ..distributed import ranks
 from ..failure import Failure
 from ..memory.clean_up import drop_dead_frames, give_back_caches
@@ -15,6 +16,7 @@ from ..memory.gauge import HostGauge, gauge_of
 from ..memory.host_cap import fail_before_the_kernel_does
 from ..memory.out_of_memory import OutOfMemory, recognise
 from .batch_run import BatchRun
+from .closure import Closure, check_closure
 from .decider import Decider, wait_seconds
 from .gradients import Gradients
 from .ladder import GIVE_BACK, HOOKS, Decision
@@ -24,10 +26,14 @@ from .program import declared_rungs, loss_of
 from .running_statistics import RunningStatistics
 from .settings import Settings, settings
 from .sizer import Sizer
+from .work import Work
 
 log = logging.getLogger("plimsoll")
 
 MOST_STEP_RETRIES = 2
+
+# All ranks make their steps in the same order, so the same number means the same step.
+_numbers = itertools.count()
 
 
 class RecoveringStep:
@@ -54,7 +60,6 @@ class RecoveringStep:
     ) -> None:
         self.model = model
         self.optimizer = optimizer
-        self.steps = 0
         self.partition: List[int] = []
         self._loss = loss
         self._scaler = scaler if scaler is not None and scaler.is_enabled() else None
@@ -69,17 +74,24 @@ class RecoveringStep:
             fail_before_the_kernel_does()
         self._rungs = declared_rungs(model, self._settings.rungs)
         self._ranks = ranks.of(model)
+        self._needs_closure = check_closure(optimizer, self._scaler, self._ranks.world)
         self._sizer = Sizer(microbatch, grow_after, self._gauge, self._ranks.sizes_may_differ)
-        self._bridge = connection.current()
-        self._decider = Decider(self._gauge, self._sizer.line, self._bridge, self._settings.patience)
+        self._work = Work(f"step-{next(_numbers)}", self._sizer, self._gauge)
+        self._decider = Decider(
+            self._gauge, self._sizer.line, self._work.bridge, self._settings.patience, self._work.who
+        )
         self.events = self._decider.events
-        if self._bridge is not None:
-            self._bridge.declare(["microbatch", *self._rungs], rank=self._ranks.rank, world=self._ranks.world)
+        self._work.declare(["microbatch", *self._rungs], self._ranks.rank, self._ranks.world)
         if self._statistics.modules:
             log.warning(
                 "plimsoll: this model has BatchNorm; its statistics are of a microbatch, so a batch that is "
                 "cut does not train exactly as a whole one does"
             )
+
+    @property
+    def steps(self) -> int:
+        """Steps that were made."""
+        return self._work.steps
 
     @property
     def microbatch(self) -> Optional[int]:
@@ -100,19 +112,30 @@ class RecoveringStep:
             raise Failure("no-loss", "this step was given no loss", "pass loss=lambda batch: ..., or decorate one")
         run = self._begin(batch)
         while True:
+            self._evaluate(run, use)
+            if self._finish(run, use):
+                return run.loss
+
+    def _evaluate(self, run: BatchRun, loss: Callable[[Any], Any]) -> None:
+        """The loss and the gradients of what is left of a batch."""
+        while True:
             piece = self._next(run)
             if piece is None:
-                if self._finish(run):
-                    return run.loss
-                continue
+                return
             with piece, self._ranks.no_sync():
                 with self._autocast():
-                    value = loss_of(use(piece.batch))
+                    value = loss_of(loss(piece.batch))
                 piece.backward(value)
                 del value
 
     def microbatches(self, batch: Any) -> Iterator[Microbatch]:
         """For loops of one's own: `with` each microbatch; after the last, the optimizer has stepped."""
+        if self._needs_closure:
+            raise Failure(
+                "closure-needed",
+                f"{type(self.optimizer).__name__} computes the loss more than once a step",
+                "give the loss to plimsoll.recovering and call step(batch)",
+            )
         run = self._begin(batch)
         while True:
             piece = self._next(run)
@@ -161,12 +184,12 @@ class RecoveringStep:
         part = run.part(self.microbatch or run.count)
         return None if part is None else Microbatch(self, run, *part)
 
-    def _finish(self, run: BatchRun) -> bool:
+    def _finish(self, run: BatchRun, loss: Optional[Callable[[Any], Any]] = None) -> bool:
         """Reduces, clips and steps once; False where the batch has to be done again."""
         phase.enter(phase.STEP)
         for attempt in range(MOST_STEP_RETRIES + 1):
             try:
-                self._step_once(run)
+                self._step_once(run, loss)
                 break
             except Exception as error:
                 if not self._may_retry_step(run, error, attempt):
@@ -186,7 +209,7 @@ class RecoveringStep:
         self._finished(run)
         return True
 
-    def _step_once(self, run: BatchRun) -> None:
+    def _step_once(self, run: BatchRun, loss: Optional[Callable[[Any], Any]]) -> None:
         self._gradients.mark()
         if self._ranks.world > 1 and not run.reduced:
             agreed = self._ranks.reduce(self._gradients.parameters, self._sizer.take_wish())
@@ -197,16 +220,23 @@ class RecoveringStep:
             self._scaler.unscale_(self.optimizer)
             run.unscaled = True
             self._gradients.mark()
-        if self._settings.clip is not None and not run.clipped:
-            self._clip(self._settings.clip)
-            run.clipped = True
+        if self._clip_once(run):
             self._gradients.mark()
         self._guard.before_step()
         if self._scaler is not None:
             self._scaler.step(self.optimizer)
+        elif self._needs_closure and loss is not None:
+            self.optimizer.step(Closure(self, run, loss))
         else:
             self.optimizer.step()
         self._guard.after_step()
+
+    def _clip_once(self, run: BatchRun) -> bool:
+        if self._settings.clip is None or run.clipped:
+            return False
+        self._clip(self._settings.clip)
+        run.clipped = True
+        return True
 
     def _clip(self, most: float) -> None:
         own = getattr(self.model, "clip_grad_norm_", None)
@@ -222,14 +252,9 @@ class RecoveringStep:
         if self._scaler is not None:
             self._scaler.update()
         self._gradients.clear()
-        self.steps += 1
         self.partition = run.partition
         phase.enter(phase.IDLE)
-        peak = self._gauge.peak_bytes()
-        if not run.failures:
-            self._sizer.clean_step(run, peak, not self._watched(), self._grow)
-        if self._bridge is not None:
-            self._bridge.tell_step(self.steps, self.microbatch, run.count, peak)
+        self._work.done(run, self._grow)
 
     # When memory runs out.
 
@@ -273,7 +298,7 @@ class RecoveringStep:
         run.start_anew()
         if self._scaler is not None:
             # It remembers that it unscaled the gradients that were just thrown away.
-            self._scaler._per_optimizer_states.pop(id(self.optimizer), None)
+            getattr(self._scaler, "_per_optimizer_states", {}).pop(id(self.optimizer), None)
 
     def _may_retry_step(self, run: BatchRun, error: Exception, attempt: int) -> bool:
         """Puts the optimizer back as it was; False lets the error go on, and the other ranks know."""
@@ -283,6 +308,8 @@ class RecoveringStep:
             why = "the optimizer's step was put back; cached memory was given back"
             decision = Decision("raise" if last else "retry", self.microbatch, GIVE_BACK, why)
             self._decider.note(decision, self.microbatch, found, "step", self.steps)
+            if not last:
+                self._decider.tell_rung(GIVE_BACK, f"{why.capitalize()}.")
             run.failures += 1
             try:
                 self._guard.roll_back()
@@ -297,20 +324,20 @@ class RecoveringStep:
     # Sizes.
 
     def _part_done(self, run: BatchRun) -> None:
-        if not self._watched():
+        if not self._work.watched:
             self._sizer.clean_part(run, self._grow)
 
     def _take_growth(self) -> None:
-        wanted = self._bridge.take_growth() if self._bridge is not None else None
-        if wanted is not None and self.microbatch is not None and wanted > self.microbatch:
-            self._grow(wanted, "the supervisor said so")
+        wanted = self._work.growth()
+        if wanted is not None:
+            self._decider.note_growth(self.microbatch, wanted, "the supervisor said so", self.steps)
+            self._sizer.grow(wanted)
 
     def _grow(self, size: int, why: str) -> None:
+        """Decided here, because no supervisor is there to do it."""
         self._decider.note_growth(self.microbatch, size, why, self.steps)
+        self._decider.tell_rung("grow-back", f"{why}: {self.microbatch} becomes {size}.")
         self._sizer.grow(size)
-
-    def _watched(self) -> bool:
-        return self._bridge is not None and self._bridge.alive
 
     def _autocast(self) -> Any:
         if self._settings.autocast is None:

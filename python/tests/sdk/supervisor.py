@@ -10,14 +10,18 @@ import threading
 
 
 class Supervisor:
-    def __init__(self, answer=None):
-        self._folder = tempfile.TemporaryDirectory()
-        self.path = os.path.join(self._folder.name, "bridge")
+    def __init__(self, answer=None, path=None):
+        """With a path, in the place of one that died."""
+        self._folder = tempfile.TemporaryDirectory() if path is None else None
+        self.path = path or os.path.join(self._folder.name, "bridge")
         self.heard = []
+        self.hung_up = 0
         self._answer = answer or (lambda message: None)
         self._news = threading.Condition()
         self._connections = []
         self._server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        if path is not None:
+            os.unlink(path)
         self._server.bind(self.path)
         self._server.listen()
         threading.Thread(target=self._accept, daemon=True).start()
@@ -30,11 +34,18 @@ class Supervisor:
             self._news.wait_for(lambda: len(self.of(kind)) >= count, seconds)
         return self.of(kind)
 
+    def wait_for_end(self, count=1, seconds=60):
+        """Until so many of those who spoke have hung up."""
+        with self._news:
+            return self._news.wait_for(lambda: self.hung_up >= count, seconds)
+
     def say(self, message):
         for connection in list(self._connections):
             connection.sendall(json.dumps(message).encode() + b"\n")
 
     def die(self):
+        # Closing alone leaves it listening while a thread waits in accept.
+        self._server.shutdown(socket.SHUT_RDWR)
         self._server.close()
         for connection in list(self._connections):
             connection.shutdown(socket.SHUT_RDWR)
@@ -45,7 +56,8 @@ class Supervisor:
             self.die()
         except OSError:
             pass
-        self._folder.cleanup()
+        if self._folder is not None:
+            self._folder.cleanup()
 
     def _accept(self):
         while True:
@@ -68,3 +80,6 @@ class Supervisor:
                     connection.sendall(json.dumps(answer).encode() + b"\n")
         except OSError:
             pass
+        with self._news:
+            self.hung_up += 1
+            self._news.notify_all()

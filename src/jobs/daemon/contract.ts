@@ -1,4 +1,5 @@
 import type { WorkloadRequest } from '../../plan/answers/workload-request.js';
+import type { ClimbedRung, RunSettings } from '../../run/contract.js';
 import type { Known, Provenance } from '../../units/known.js';
 import type { Alert, Forecast } from '../../watch/types.js';
 import type { Basis, Job, JobState } from '../contract.js';
@@ -53,6 +54,13 @@ export interface JobView extends Job {
   };
   /** What it holds of its devices now, together; `unknown` where nobody can tell. */
   readonly usedBytes: Known<number>;
+  /** The attempt that goes on; `attempts` has those that ended. */
+  readonly underWay: null | {
+    readonly number: number;
+    readonly settings: RunSettings;
+    readonly startedAt: string;
+    readonly rungs: readonly ClimbedRung[];
+  };
   /** Batch and accumulation that its plan set, where it would not have fitted. */
   readonly degraded: null | { readonly batch: number; readonly accumulation: number };
   readonly log: { readonly bytes: number };
@@ -190,6 +198,8 @@ export interface Daemon {
   ): { events: readonly DaemonEvent[]; first: number; last: number };
   /** Listeners must not throw and must not block. Answers how to stop listening. */
   listen(listener: (event: DaemonEvent) => void): () => void;
+  /** Whether it still decides and can write; where not, why, in a sentence. */
+  health?(): { readonly ok: boolean; readonly why: string };
   /** Stops deciding; jobs go on and are found again at the next start. */
   close(): Promise<void>;
 }

@@ -16,7 +16,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Failure } from '../../failure.js';
 import { attemptForTests } from './attempt-for-tests.js';
 import { type JobStore, openJobStore } from './job-store.js';
-import type { NewJob } from './records.js';
+import type { JobFilter, NewJob } from './records.js';
 
 let folder: string;
 let path: string;
@@ -126,9 +126,80 @@ describe('the store of jobs', () => {
         basis: 'stated',
         gpus: 1,
         expectedSeconds: 'unknown',
+        deadlineMs: undefined,
+        workloadKey: 'k',
+        alone: false,
       },
       expect.objectContaining({ id: '2', expectedSeconds: 90, deadlineMs: 9000 }),
     ]);
+    store.close();
+  });
+
+  it('lists page by page, in both directions, with the attempts of each', async () => {
+    const store = await openJobStore(path);
+    for (let at = 1; at <= 5; at++) store.submit(newJob(), at);
+    for (const id of ['2', '4']) {
+      store.start(id, { ...start, runId: `run-${id}` });
+      store.addAttempt(id, attemptForTests(), 3);
+      store.addAttempt(id, attemptForTests({ number: 2 }), 4);
+    }
+    const ids = (filter: JobFilter) => store.list(filter).map(({ job }) => job.id);
+    expect(ids({ limit: 2 })).toEqual(['1', '2']);
+    expect(ids({ after: '2' })).toEqual(['3', '4', '5']);
+    expect(ids({ newestFirst: true, limit: 3 })).toEqual(['5', '4', '3']);
+    expect(ids({ newestFirst: true, after: '3' })).toEqual(['2', '1']);
+    expect(ids({ states: ['running'], newestFirst: true })).toEqual(['4', '2']);
+    const listed = store.list({ states: ['running', 'waiting'] });
+    expect(listed.map(({ job }) => job.attempts.length)).toEqual([0, 2, 0, 2, 0]);
+    store.close();
+  });
+
+  it('decides once how a running job shall end, and keeps that', async () => {
+    let store = await openJobStore(path);
+    store.submit(newJob(), 1);
+    const cancelled = { state: 'cancelled', reason: 'Cancelled.' } as const;
+    expect(() => store.endSoon('1', cancelled, 2)).toThrow(
+      expect.objectContaining({ code: 'bad-change' }),
+    );
+    store.start('1', start);
+    store.endSoon('1', cancelled, 3);
+    store.endSoon('1', { state: 'failed', reason: 'Too much.' }, 4);
+    store.close();
+    store = await openJobStore(path);
+    expect(store.job('1')).toMatchObject({ job: { state: 'running' }, ending: cancelled });
+    expect(store.events(0).map(({ type }) => type)).toEqual(['submitted', 'started', 'note']);
+    store.close();
+  });
+
+  it('renews the need of those that wait with a workload, and did not state it', async () => {
+    const store = await openJobStore(path);
+    const guessed = { bytes: 9, basis: 'estimated', gpus: 1 } as const;
+    store.submit(newJob({ workloadKey: 'w', need: guessed, alone: true }), 1);
+    store.submit(newJob({ workloadKey: 'w' }), 2);
+    store.submit(newJob({ workloadKey: 'other', need: guessed, alone: true }), 3);
+    const evidence = { why: 'Measured.', estimatedBytes: 'unknown', runs: 1 } as const;
+    store.renewNeed('w', { bytes: 5, basis: 'measured', evidence });
+    expect(store.job('1')).toMatchObject({
+      need: { bytes: 5, basis: 'measured' },
+      alone: false,
+      details: { cwd: '/tmp', evidence },
+    });
+    expect(store.waiting().map(({ bytes, alone }) => [bytes, alone])).toEqual([
+      [5, false],
+      [1000, false],
+      [9, true],
+    ]);
+    store.close();
+  });
+
+  it('learns nothing from a run that broke off for another reason', async () => {
+    const store = await openJobStore(path);
+    store.submit(newJob(), 1);
+    store.start('1', start);
+    store.addAttempt('1', attemptForTests({ exitCode: 1 }), 2);
+    expect(store.runsOf('k')).toEqual([]);
+    store.addAttempt('1', attemptForTests({ number: 2, peakFrom: 'sdk' }), 3, 500);
+    expect(store.runsOf('k')).toMatchObject([{ peakBytes: 1500 }]);
     store.close();
   });
 

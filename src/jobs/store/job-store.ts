@@ -1,10 +1,26 @@
 import type { Attempt } from '../../run/contract.js';
-import { hasEnded, type JobState, mayBecome, type WaitingJob } from '../contract.js';
+import {
+  hasEnded,
+  type JobState,
+  jobStates,
+  mayBecome,
+  type Need,
+  type WaitingJob,
+} from '../contract.js';
 import { type MeasuredRun, measuredRun } from '../corrections.js';
 import { turnOf } from '../waiting-list.js';
 import { badChange, unknownJob } from './changes.js';
 import { checkNewJob, reasonCharacters } from './limits.js';
-import type { JobEvent, JobEventType, JobStart, NewJob, StoredJob } from './records.js';
+import type {
+  Ending,
+  JobEvent,
+  JobEventType,
+  JobFilter,
+  JobStart,
+  NeedEvidence,
+  NewJob,
+  StoredJob,
+} from './records.js';
 import {
   BadRow,
   integer,
@@ -48,8 +64,8 @@ export class JobStore {
       const reason = cut(job.refused ?? job.reason ?? '');
       const row = this.#one(
         `INSERT INTO job (submission, state, reason, name, command, priority, turn, submitted_ms,
-           deadline_ms, bytes, basis, gpus, workload_key, details, ended_ms)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING *`,
+           deadline_ms, bytes, basis, gpus, workload_key, details, ended_ms, alone)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING *`,
         job.submission ?? null,
         state,
         reason,
@@ -65,6 +81,7 @@ export class JobStore {
         job.workloadKey,
         JSON.stringify(job.details),
         state === 'refused' ? nowMs : null,
+        job.alone ? 1 : 0,
       );
       this.#journal(integer(row, 'sequence'), 'submitted', { state, reason }, nowMs);
       return storedJob(row, []);
@@ -99,7 +116,13 @@ export class JobStore {
   }
 
   /** One try ended. What it measured is there for the next job of the same workload. */
-  addAttempt(id: string, attempt: Attempt, atMs: number): StoredJob {
+  addAttempt(
+    id: string,
+    attempt: Attempt,
+    atMs: number,
+    /** What a device loses beside what the program itself counts. */
+    besideBytes = 0,
+  ): StoredJob {
     return this.#change(() => {
       const before = this.#whole(this.#row(id));
       if (before.job.state !== 'running') throw badChange(before.job, 'an attempt');
@@ -107,7 +130,7 @@ export class JobStore {
       if (before.job.attempts.some(({ number }) => number === attempt.number)) return before;
       const { number } = attempt;
       this.#run('INSERT INTO attempt VALUES (?, ?, ?)', id, number, JSON.stringify(attempt));
-      const run = measuredRun(attempt);
+      const run = measuredRun(attempt, besideBytes);
       if (run !== undefined) {
         this.#run(
           'INSERT INTO run (workload_key, peak_bytes, asked, seconds) VALUES (?, ?, ?, ?)',
@@ -120,6 +143,42 @@ export class JobStore {
       this.#journal(id, 'attempt', { number, exitCode: attempt.exitCode }, atMs);
       return this.#whole(this.#row(id));
     });
+  }
+
+  /** Decides how a running job shall end, before anybody ends it: it stays decided after a crash. */
+  endSoon(id: string, ending: Ending, atMs: number): StoredJob {
+    return this.#change(() => {
+      const before = this.#whole(this.#row(id));
+      if (before.job.state !== 'running') throw badChange(before.job, ending.state);
+      // What was decided first is why it ends.
+      if (before.ending !== undefined) return before;
+      const kept = { state: ending.state, reason: cut(ending.reason) };
+      const row = this.#one(
+        'UPDATE job SET ending = ? WHERE sequence = ? RETURNING *',
+        JSON.stringify(kept),
+        id,
+      );
+      this.#journal(id, 'note', { words: kept.reason, ending: kept.state }, atMs);
+      return this.#whole(row);
+    });
+  }
+
+  /** Something was learnt of a workload: those that wait and did not state their need get it anew. */
+  renewNeed(
+    workloadKey: string,
+    { bytes, basis, evidence }: Omit<Need, 'gpus'> & { readonly evidence: NeedEvidence },
+  ): void {
+    this.#change(() =>
+      this.#run(
+        `UPDATE job SET bytes = ?, basis = ?, alone = 0,
+           details = json_set(details, '$.evidence', json(?))
+         WHERE workload_key = ? AND state = 'waiting' AND basis <> 'stated'`,
+        bytes,
+        basis,
+        JSON.stringify(evidence),
+        workloadKey,
+      ),
+    );
   }
 
   /** Something that happened to a job without changing its state, such as a warning. */
@@ -139,24 +198,39 @@ export class JobStore {
     });
   }
 
+  /** The job that was submitted under a name before. */
+  submitted(submission: string): StoredJob | undefined {
+    return this.#guard(() => {
+      const row = this.#get('SELECT * FROM job WHERE submission = ?', submission);
+      return row && this.#whole(row);
+    });
+  }
+
   /** Jobs in one of these states, the oldest first; `afterId` pages on. */
   jobs(states: readonly JobState[], afterId = '0', most = mostRows): readonly StoredJob[] {
+    return this.list({ states, after: afterId, limit: most });
+  }
+
+  /** Jobs page by page, in the order in which they came or against it. */
+  list({
+    states = jobStates,
+    after,
+    newestFirst,
+    limit = mostRows,
+  }: JobFilter): readonly StoredJob[] {
     return this.#guard(() => {
-      const rows = states.flatMap((state) =>
-        this.#all(
-          'SELECT * FROM job WHERE state = ? AND sequence > ? ORDER BY sequence LIMIT ?',
-          state,
-          Number(afterId),
-          Math.min(most, mostRows),
-        ),
-      );
-      return (
-        rows
-          .toSorted((a, b) => integer(a, 'sequence') - integer(b, 'sequence'))
-          .slice(0, most)
-          // A job that never ran has no attempts: 100,000 of them need no second question.
-          .map((row) => (row['started_ms'] === null ? storedJob(row, []) : this.#whole(row)))
-      );
+      const most = Math.max(0, Math.min(limit, mostRows));
+      const from =
+        after === undefined ? (newestFirst ? Number.MAX_SAFE_INTEGER : 0) : Number(after);
+      const sql = newestFirst
+        ? 'SELECT * FROM job WHERE state = ? AND sequence < ? ORDER BY sequence DESC LIMIT ?'
+        : 'SELECT * FROM job WHERE state = ? AND sequence > ? ORDER BY sequence LIMIT ?';
+      const rows = [...new Set(states)]
+        .flatMap((state) => this.#all(sql, state, from, most))
+        .toSorted((a, b) => integer(a, 'sequence') - integer(b, 'sequence'));
+      const page = newestFirst ? rows.toReversed().slice(0, most) : rows.slice(0, most);
+      const attempts = this.#attemptsOf(page);
+      return page.map((row) => storedJob(row, attempts.get(integer(row, 'sequence')) ?? []));
     });
   }
 
@@ -169,7 +243,7 @@ export class JobStore {
         ).map((row) => [row['workload_key'], row['seconds']]),
       );
       return this.#all(
-        `SELECT sequence, turn, bytes, basis, gpus, deadline_ms, workload_key FROM job
+        `SELECT sequence, turn, bytes, basis, gpus, deadline_ms, workload_key, alone FROM job
          WHERE state = 'waiting' ORDER BY turn, sequence`,
       ).map((row) => waitingJob(row, longest.get(row['workload_key'])));
     });
@@ -220,6 +294,26 @@ export class JobStore {
     );
   }
 
+  /** The oldest of those that ended, beyond so many, with the runs whose files lie somewhere. */
+  endedBeyond(
+    kept: number,
+  ): readonly { readonly id: string; readonly runId: string | undefined }[] {
+    return this.#guard(() =>
+      this.#all(
+        `SELECT sequence, run_id FROM job WHERE ended_ms IS NOT NULL ORDER BY sequence DESC
+         LIMIT ? OFFSET ?`,
+        mostRows,
+        kept,
+      ).map((row) => {
+        const runId = row['run_id'];
+        return {
+          id: String(integer(row, 'sequence')),
+          runId: typeof runId === 'string' ? runId : undefined,
+        };
+      }),
+    );
+  }
+
   /** Forgets the oldest of what is over. What runs or waits, and what was measured, stays. */
   prune(keep: { readonly endedJobs: number; readonly events: number }): void {
     this.#change(() => {
@@ -263,11 +357,29 @@ export class JobStore {
   }
 
   #whole(row: Row): StoredJob {
-    const attempts = this.#all(
-      'SELECT data FROM attempt WHERE job = ? ORDER BY number',
-      integer(row, 'sequence'),
-    ).map((one): Attempt => json(one, 'data'));
-    return storedJob(row, attempts);
+    const sequence = integer(row, 'sequence');
+    return storedJob(row, this.#attemptsOf([row]).get(sequence) ?? []);
+  }
+
+  /** Of many jobs with one question. One that never ran has none and is not asked for. */
+  #attemptsOf(rows: readonly Row[]): ReadonlyMap<number, readonly Attempt[]> {
+    const ids = rows
+      .filter((row) => row['started_ms'] !== null)
+      .map((row) => integer(row, 'sequence'));
+    const found = new Map<number, Attempt[]>();
+    if (ids.length === 0) return found;
+    for (const row of this.#all(
+      `SELECT job, data FROM attempt WHERE job IN (SELECT value FROM json_each(?))
+       ORDER BY job, number`,
+      JSON.stringify(ids),
+    )) {
+      const job = integer(row, 'job');
+      const attempt: Attempt = json(row, 'data');
+      const others = found.get(job);
+      if (others === undefined) found.set(job, [attempt]);
+      else others.push(attempt);
+    }
+    return found;
   }
 
   #journal(

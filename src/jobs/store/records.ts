@@ -1,4 +1,5 @@
-import type { Job, Need, Reservation } from '../contract.js';
+import type { Known } from '../../units/known.js';
+import type { Job, JobState, Need, Reservation } from '../contract.js';
 
 /** What a job needs to run beside its command. */
 export interface JobDetails {
@@ -6,10 +7,26 @@ export interface JobDetails {
   readonly env?: Readonly<Record<string, string>> | undefined;
   /** Model and settings, where they were told. */
   readonly workload?: Readonly<Record<string, unknown>> | undefined;
-  /** What a plan set: batch, accumulation. */
-  readonly settings?: Readonly<Record<string, unknown>> | undefined;
-  /** How long it may run. */
-  readonly timeoutSeconds?: number | undefined;
+  /** What a plan set, where the job would not have fitted. */
+  readonly settings?: { readonly batch: number; readonly accumulation: number } | undefined;
+  /** Samples of one batch, for a command that can be told. */
+  readonly batchSize?: number | undefined;
+  readonly evidence?: NeedEvidence | undefined;
+}
+
+/** What the figure of a job's need rests on. */
+export interface NeedEvidence {
+  /** In a sentence. */
+  readonly why: string;
+  /** What was estimated before measured runs corrected it. */
+  readonly estimatedBytes: Known<number>;
+  readonly runs: number;
+}
+
+/** How a running job shall end, decided and not yet come about. */
+export interface Ending {
+  readonly state: 'cancelled' | 'failed';
+  readonly reason: string;
 }
 
 /** A job to be kept. */
@@ -22,6 +39,8 @@ export interface NewJob {
   readonly details: JobDetails;
   /** When waiting ends; undefined is never. */
   readonly deadlineMs?: number | undefined;
+  /** Nobody knows its need: it gets a device to itself. */
+  readonly alone?: boolean | undefined;
   /** Refused at once, with the reason. */
   readonly refused?: string | undefined;
   /** What there is to say of a job that waits, such as that its batch was cut. */
@@ -46,6 +65,18 @@ export interface StoredJob {
   readonly endedMs: number | undefined;
   /** The run that carries it out; named before it is launched, so that it can be found again. */
   readonly runId: string | undefined;
+  readonly alone: boolean;
+  readonly ending: Ending | undefined;
+}
+
+/** Which jobs to list. */
+export interface JobFilter {
+  /** All where it is left out. */
+  readonly states?: readonly JobState[] | undefined;
+  /** Only those that came before (the newest first) or after (the oldest first) this id. */
+  readonly after?: string | undefined;
+  readonly newestFirst?: boolean | undefined;
+  readonly limit?: number | undefined;
 }
 
 export const jobEventTypes = ['submitted', 'started', 'attempt', 'ended', 'note'] as const;

@@ -33,6 +33,8 @@ export function storedJob(row: Row, attempts: readonly Attempt[]): StoredJob {
     startedMs: optional(row, 'started_ms'),
     endedMs: optional(row, 'ended_ms'),
     runId: row['run_id'] === null ? undefined : text(row, 'run_id'),
+    alone: integer(row, 'alone') === 1,
+    ending: row['ending'] === null ? undefined : json(row, 'ending'),
   };
 }
 
@@ -45,6 +47,8 @@ export function waitingJob(row: Row, longestSeconds: unknown): WaitingJob {
     gpus: integer(row, 'gpus'),
     deadlineMs: optional(row, 'deadline_ms'),
     expectedSeconds: typeof longestSeconds === 'number' ? longestSeconds : 'unknown',
+    workloadKey: text(row, 'workload_key'),
+    alone: integer(row, 'alone') === 1,
   };
 }
 

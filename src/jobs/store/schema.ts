@@ -51,6 +51,11 @@ export const migrations: readonly string[] = [
     data TEXT NOT NULL
   ) STRICT;
   `,
+  `
+  ALTER TABLE job ADD COLUMN alone INTEGER NOT NULL DEFAULT 0;
+  ALTER TABLE job ADD COLUMN ending TEXT;
+  CREATE INDEX waiting_by_workload ON job (workload_key) WHERE state = 'waiting';
+  `,
 ];
 
 export const schemaVersion = migrations.length;

@@ -3,9 +3,9 @@ import type { Gpu } from '../../estimate/gpu-table.js';
 import { type ModelSource, readSource } from '../../estimate/model-source.js';
 import { Failure } from '../../failure.js';
 import type { Model, Stack } from '../../model/contract.js';
-import type { Offload, PlanFacts, PlanWishes, ZeroStage } from '../fit/types.js';
 import { formatBytes, GiB, MiB } from '../../units/bytes.js';
 import { isKnown } from '../../units/known.js';
+import type { Offload, PlanFacts, PlanWishes, ZeroStage } from '../fit/types.js';
 import { filledInput, tokensPerSample } from './plan-input.js';
 import type { OpenWorkload } from './read-workload.js';
 import { argsExample, type Wording } from './wording.js';
@@ -77,8 +77,10 @@ export async function planRequest(
   }
   const input = filledInput(source, stacks, workload);
   const { sequence, image } = input;
-  if (sequence !== workload.sequence) notes.push(`No ${wording.name('seq')} was given: ${sequence} is assumed.`);
-  if (image !== workload.image) notes.push(`No ${wording.name('image')} was given: ${image} is assumed.`);
+  if (sequence !== workload.sequence)
+    notes.push(`No ${wording.name('seq')} was given: ${sequence} is assumed.`);
+  if (image !== workload.image)
+    notes.push(`No ${wording.name('image')} was given: ${image} is assumed.`);
   return {
     wishes: {
       mode: 'train',

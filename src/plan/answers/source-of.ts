@@ -28,7 +28,10 @@ export function sourceOf(named: NamedModel, wording: Wording): ModelSource {
   }
   if (script !== undefined) return { kind: 'script', path: absolute(script, 'script', name), args };
   if (args.length > 0) {
-    throw badUsage(`${name('args')} is for a ${name('script')}, and none was given.`, 'Leave it out.');
+    throw badUsage(
+      `${name('args')} is for a ${name('script')}, and none was given.`,
+      'Leave it out.',
+    );
   }
   if (type !== undefined && size !== undefined) return { kind: 'type', type, size };
   if (type !== undefined || size !== undefined) {
@@ -49,7 +52,10 @@ export function sourceOf(named: NamedModel, wording: Wording): ModelSource {
 /** Who asks and who answers may stand in different folders. */
 function absolute(path: string, field: RequestField, name: Wording['name']): string {
   if (isAbsolute(path)) return path;
-  throw badUsage(`${name(field)} is "${path.slice(0, 100)}", which is no absolute path.`, 'Write it from the root on.');
+  throw badUsage(
+    `${name(field)} is "${path.slice(0, 100)}", which is no absolute path.`,
+    'Write it from the root on.',
+  );
 }
 
 function badUsage(fact: string, next: string): Failure {

@@ -5,9 +5,9 @@ export type RequestField = keyof PlanAnswerRequest;
 
 /** How errors and notes name what was asked for: as those who asked wrote it. */
 export interface Wording {
-  name(field: RequestField): string;
+  readonly name: (field: RequestField) => string;
   /** A field with a value, as an example. */
-  example(field: RequestField, value: unknown): string;
+  readonly example: (field: RequestField, value: unknown) => string;
 }
 
 /** For those who send JSON. */

@@ -2,8 +2,12 @@ import { describe, expect, it } from 'vitest';
 import { createVirtualClock } from '../../time/virtual-clock.js';
 import { GiB } from '../../units/bytes.js';
 import type { OutOfMemory } from '../contract.js';
-import { Coordinator, type Peer } from './coordinator.js';
-import { type FromSdk, readMessage, type ToSdk } from './messages.js';
+import { Coordinator } from './coordinator.js';
+import type { FromSdk, ToSdk } from './messages.js';
+import type { Peer } from './party.js';
+import { readMessage } from './read-message.js';
+
+const ago = (seconds: number) => (seconds === 0 ? '' : ` ${seconds} s ago`);
 
 /** A made-up SDK: what it says goes in, what it hears is kept. */
 function talk(limitBytes = 8 * GiB) {
@@ -12,7 +16,7 @@ function talk(limitBytes = 8 * GiB) {
   const raised: OutOfMemory[] = [];
   const coordinator = new Coordinator(clock, {
     limitBytes: () => limitBytes,
-    onRung: (rung, why) => climbed.push(`${rung}: ${why}`),
+    onRung: (rung, why, secondsAgo) => climbed.push(`${rung}: ${why}${ago(secondsAgo)}`),
     onRaise: (outOfMemory) => raised.push(outOfMemory),
   });
   const join = (rank = 0, world = 1, hooks = ['microbatch']) => {
@@ -126,7 +130,132 @@ describe('one process', () => {
   });
 });
 
+describe('a supervisor that came late', () => {
+  const standing = {
+    who: 'step-0',
+    steps: 500,
+    microbatch: 8,
+    batch: 64,
+    sizes: [
+      { microbatch: 4, peakBytes: 3 * GiB },
+      { microbatch: 8, peakBytes: 4 * GiB },
+    ],
+    smallestFailed: 32,
+  };
+  const late = { type: 'hello', rank: 0, world: 1, hooks: ['microbatch'], peakBytes: 6 * GiB };
+
+  it('goes on from what the program did under another', () => {
+    const { join, coordinator, climbed } = talk();
+    const { heard, say } = join(0, 1, []);
+    say({ ...late, works: [standing] });
+    expect(coordinator.peakBytes).toBe(6 * GiB);
+    // By the two sizes that it was told of: 20 fit under 7.2 GiB.
+    say({ ...oom, who: 'step-0' });
+    expect(heard.at(-1)).toMatchObject({ type: 'decide', microbatch: 20 });
+    expect(climbed).toHaveLength(1);
+  });
+
+  it('counts the steps that were made before it came as progress, once', () => {
+    const { coordinator, clock } = talk();
+    const hello = readMessage({ ...late, works: [standing] });
+    if (hello === undefined) throw new Error('not understood');
+    coordinator.take({ send: () => {} }, hello);
+    expect(coordinator.steps).toBe(500);
+    expect(clock.seconds()).toBe(0);
+  });
+
+  it('does not try again what failed before it came', () => {
+    const { join } = talk();
+    const { heard, say } = join(0, 1, []);
+    say({ ...late, works: [{ ...standing, smallestFailed: 10 }] });
+    say({ type: 'step', who: 'step-0', number: 501, microbatch: 8, batch: 64, peakBytes: 4 * GiB });
+    say({ type: 'step', who: 'step-0', number: 560, microbatch: 8, batch: 64, peakBytes: 4 * GiB });
+    expect(heard).toEqual([{ type: 'grow', who: 'step-0', microbatch: 9, why: expect.anything() }]);
+  });
+
+  it('writes down the rungs that the program climbed alone, at their time', () => {
+    const { join, climbed } = talk();
+    const { say } = join();
+    say({ type: 'climbed', rung: 'smaller-microbatch', why: 'alone', secondsAgo: 12 });
+    expect(climbed).toEqual(['smaller-microbatch: alone 12 s ago']);
+    const known = { type: 'climbed', why: 'x', secondsAgo: -1 };
+    expect(readMessage({ ...known, rung: 'grow-back' })).toMatchObject({ secondsAgo: 0 });
+    expect(readMessage({ ...known, rung: 'rm -rf' })).toBeUndefined();
+  });
+});
+
+describe('several works in one process', () => {
+  it('have their own sizes, and hear of their own growth', () => {
+    const { join } = talk();
+    const { heard, say } = join();
+    say({ type: 'step', who: 'step-0', number: 1, microbatch: 4, batch: 64, peakBytes: GiB });
+    say({
+      type: 'step',
+      who: 'encode-0',
+      number: 1,
+      microbatch: 99,
+      batch: 99,
+      peakBytes: 7 * GiB,
+    });
+    say({ type: 'step', who: 'step-0', number: 40, microbatch: 4, batch: 64, peakBytes: GiB });
+    expect(heard).toEqual([
+      expect.objectContaining({ type: 'grow', who: 'step-0', microbatch: 8 }),
+    ]);
+  });
+
+  it('climb what they declare, and not what another does', () => {
+    const { join, raised } = talk();
+    const { heard, say } = join(0, 1, ['microbatch', 'checkpointing']);
+    say({ ...oom, who: 'encode-0', microbatch: 1, hooks: ['microbatch'] });
+    expect(heard.at(-1)).toMatchObject({ action: 'raise' });
+    expect(raised).toHaveLength(1);
+    say({
+      ...oom,
+      id: 'a-2',
+      who: 'step-0',
+      microbatch: 1,
+      hooks: ['microbatch', 'checkpointing'],
+    });
+    expect(heard.at(-1)).toMatchObject({ action: 'retry', rung: 'checkpointing' });
+  });
+
+  it('more than any program has are heard as one, and cost no more', () => {
+    const { join } = talk();
+    const { heard, say } = join();
+    for (let i = 0; i < 1000; i++) say({ ...oom, id: i, who: `w-${i}`, microbatch: 8 });
+    expect(heard).toHaveLength(1000);
+  });
+
+  it('one that nobody caught is no question: no rung, and the program ends with it', () => {
+    const { join, raised, climbed } = talk();
+    const { heard, say } = join();
+    say({ ...oom, uncaught: true });
+    expect(heard).toEqual([]);
+    expect(climbed).toEqual([]);
+    expect(raised).toEqual([expect.objectContaining({ kind: 'cuda' })]);
+  });
+});
+
 describe('several ranks', () => {
+  it("a loader's worker with its parent's rank is none, and its memory is not theirs", () => {
+    const { join } = talk();
+    const [one, other] = [join(0, 2), join(1, 2)];
+    const worker = join(1, 2, []);
+    worker.say({ type: 'figures', reservedBytes: 2 * GiB, allocatedBytes: 0, freeBytes: 1 });
+    other.say({ ...oom, rank: 1, round: 1, askedBytes: GiB });
+    // Not "give back the cache": it is the worker's. Nor a limit of 2 GiB.
+    expect(one.heard.at(-1)).toMatchObject({ rung: 'smaller-microbatch', microbatch: 16 });
+    expect(worker.heard).toEqual([]);
+  });
+
+  it('a function that one of them calls by itself is no round', () => {
+    const { join } = talk();
+    const [one, other] = [join(0, 2), join(1, 2)];
+    one.say({ ...oom, who: 'encode-0@0', hooks: ['microbatch'] });
+    expect(one.heard.at(-1)).toMatchObject({ type: 'decide', round: null, microbatch: 16 });
+    expect(other.heard).toEqual([]);
+  });
+
   it('all hear the same decision, and a verdict when all have spoken', () => {
     const { join } = talk();
     const ranks = [0, 1, 2].map((rank) => join(rank, 3));

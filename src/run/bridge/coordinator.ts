@@ -1,23 +1,12 @@
 import type { Clock } from '../../time/clock.js';
 import { isKnown, type Known } from '../../units/known.js';
 import type { StepDecision } from '../ladder/in-process.js';
-import { type GroupEvents, RankGroup } from './group.js';
+import type { GroupEvents } from './group.js';
 import type { FromSdk, Hello, OutOfMemoryMessage, ToSdk } from './messages.js';
-import { Rounds } from './rounds.js';
+import { Party, type Peer } from './party.js';
 
-/** One process of the job that speaks to us. */
-export interface Peer {
-  send(message: ToSdk): void;
-}
-
-interface Party {
-  readonly group: RankGroup;
-  readonly rounds: Rounds;
-  /** Decisions by round: every rank must hear the same. */
-  readonly decided: Map<number, StepDecision>;
-  readonly peers: Map<Peer, Hello>;
-  world: number;
-}
+/** A rank asks about the round it is in; decisions of older ones are forgotten. */
+const keptDecisions = 16;
 
 /**
  * Answers what the SDK asks. Ranks of one program (world above 1) are one party and hear the same;
@@ -40,13 +29,13 @@ export class Coordinator {
 
   /** The most that any of its processes held. */
   get peakBytes(): Known<number> {
-    const peaks = [...this.#parties.values()].map(({ group }) => group.peakBytes).filter(isKnown);
+    const peaks = [...this.#parties.values()].map(({ peakBytes }) => peakBytes).filter(isKnown);
     const peak = Math.max(this.#pastPeakBytes, ...peaks);
     return peak === 0 ? 'unknown' : peak;
   }
 
   get baseBytes(): Known<number> {
-    const bases = [...this.#parties.values()].map(({ group }) => group.baseBytes).filter(isKnown);
+    const bases = [...this.#parties.values()].map(({ baseBytes }) => baseBytes).filter(isKnown);
     return bases.length === 0 ? 'unknown' : Math.max(...bases);
   }
 
@@ -55,7 +44,7 @@ export class Coordinator {
     return this.#snapshot;
   }
 
-  /** Steps that went well. */
+  /** Steps that went well; those under an earlier supervisor among them. */
   get steps(): number {
     return this.#steps;
   }
@@ -69,15 +58,15 @@ export class Coordinator {
     if (party === undefined) return;
     switch (message.type) {
       case 'figures':
-        party.group.figures(message);
+        party.figures(peer, message);
         break;
       case 'step': {
         this.#steps++;
         this.#events.onStep?.();
-        // The lowest rank counts for all: each of them makes the same steps.
-        if (party.peers.get(peer)?.rank !== lowestRank(party)) break;
-        const grown = party.group.step(message);
-        if (grown !== undefined) broadcast(party, { type: 'grow', ...grown });
+        party.sawPeak(message.peakBytes);
+        if (!party.counts(peer, message.who)) break;
+        const grown = party.work(message.who).step(message, party.memory());
+        if (grown !== undefined) party.broadcast({ type: 'grow', who: message.who, ...grown });
         break;
       }
       case 'oom':
@@ -87,9 +76,12 @@ export class Coordinator {
         const verdict = party.rounds.verdictOf(message.round);
         if (verdict === undefined) {
           party.rounds.say(message.round, message.rank, message.ok, party.world);
-        } else peer.send(verdictMessage(party, message.round, verdict));
+        } else peer.send(party.verdict(message.round, verdict));
         break;
       }
+      case 'climbed':
+        this.#events.onRung(message.rung, message.why, message.secondsAgo);
+        break;
       case 'bye':
         this.leave(peer);
         break;
@@ -100,74 +92,60 @@ export class Coordinator {
     const party = this.#parties.get(peer);
     if (party === undefined) return;
     this.#parties.delete(peer);
-    party.peers.delete(peer);
-    const { peakBytes } = party.group;
-    if (isKnown(peakBytes)) this.#pastPeakBytes = Math.max(this.#pastPeakBytes, peakBytes);
+    party.leave(peer);
+    if (isKnown(party.peakBytes)) {
+      this.#pastPeakBytes = Math.max(this.#pastPeakBytes, party.peakBytes);
+    }
   }
 
   #join(peer: Peer, hello: Hello): void {
-    // Said again when a program declares more; what is known of it stays.
+    // A loader's worker has the rank of the process that started it, and is none: it can do nothing.
+    const isRank = hello.world > 1 && hello.hooks.length > 0;
     const before = this.#parties.get(peer);
-    if (before !== undefined && before.world > 1 === hello.world > 1) {
-      before.peers.set(peer, hello);
-      before.group.declare(hello.hooks);
-      return;
+    if (before === undefined) {
+      this.#steps = Math.max(this.#steps, ...hello.works.map(({ steps }) => steps));
     }
-    this.leave(peer);
-    const party = hello.world > 1 ? (this.#together ??= this.#newParty()) : this.#newParty();
-    party.world = Math.max(party.world, hello.world);
-    party.peers.set(peer, hello);
-    party.group.declare(hello.hooks);
+    // Said again when a program declares more; what is known of it stays.
+    const stays = before !== undefined && (before === this.#together) === isRank;
+    if (!stays) this.leave(peer);
+    const fresh = () => new Party(this.#clock, this.#events);
+    const party = stays ? before : isRank ? (this.#together ??= fresh()) : fresh();
+    party.join(peer, isRank ? hello : { ...hello, world: 1 });
     this.#parties.set(peer, party);
   }
 
   #outOfMemory(peer: Peer, party: Party, message: OutOfMemoryMessage): void {
     this.#snapshot = message.snapshot ?? this.#snapshot;
-    if (party.world === 1) {
-      const decision = party.group.outOfMemory(message);
-      peer.send(decideMessage(decision, message.id, message.round ?? null));
+    party.sawPeak(message.peakBytes);
+    const memory = party.memory(peer);
+    if (message.uncaught) {
+      const { kind, askedBytes, message: text } = message;
+      const totalBytes = memory.limitBytes;
+      this.#events.onRaise({ kind, askedBytes, freeBytes: 'unknown', totalBytes, message: text });
+      return;
+    }
+    const decide = () =>
+      party.work(message.who).outOfMemory(message, memory, party.hooksOf(peer, message));
+    // What one process does by itself is no round of the ranks.
+    const isAlone = party.world === 1 || (message.round === undefined && message.who !== '');
+    if (isAlone) {
+      peer.send(decideMessage(decide(), message.id, message.round ?? null));
       return;
     }
     const round = message.round ?? party.rounds.current;
     const before = party.decided.get(round);
-    const decision = before ?? party.group.outOfMemory(message);
+    const decision = before ?? decide();
     if (before === undefined) {
       party.decided.set(round, decision);
       const [oldest] = party.decided.keys();
-      if (party.decided.size > 16 && oldest !== undefined) party.decided.delete(oldest);
-      for (const other of party.peers.keys()) {
+      if (party.decided.size > keptDecisions && oldest !== undefined) party.decided.delete(oldest);
+      for (const other of party.peers) {
         if (other !== peer) other.send(decideMessage(decision, null, round));
       }
     }
     peer.send(decideMessage(decision, message.id, round));
     party.rounds.fail(round, message.rank);
   }
-
-  #newParty(): Party {
-    const party: Party = {
-      group: new RankGroup(this.#events),
-      rounds: new Rounds(this.#clock, (round, ok) => {
-        broadcast(party, verdictMessage(party, round, ok));
-      }),
-      decided: new Map(),
-      peers: new Map(),
-      world: 1,
-    };
-    return party;
-  }
-}
-
-function lowestRank({ peers }: Party): number {
-  return Math.min(...[...peers.values()].map(({ rank }) => rank));
-}
-
-function broadcast({ peers }: Party, message: ToSdk): void {
-  for (const peer of peers.keys()) peer.send(message);
-}
-
-function verdictMessage(party: Party, round: number, ok: boolean): ToSdk {
-  const microbatch = party.decided.get(round)?.microbatch ?? party.group.microbatch;
-  return { type: 'verdict', round, ok, microbatch };
 }
 
 function decideMessage(

@@ -2,9 +2,10 @@ import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
 import { createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import type { Coordinator, Peer } from './coordinator.js';
+import type { Coordinator } from './coordinator.js';
 import { createJsonLines } from './json-lines.js';
-import { readMessage } from './messages.js';
+import type { Peer } from './party.js';
+import { readMessage } from './read-message.js';
 
 /** The kernel takes 107 bytes on Linux, 103 on macOS. */
 const longestPath = 100;

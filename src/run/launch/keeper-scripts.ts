@@ -6,13 +6,17 @@
 /**
  * The keeper waits for the job and writes down its exit code: a parent can, and nobody else. It
  * takes signals only to forget them, for those that reach the whole group are the job's to answer.
+ * It takes its place only if that is free: a supervisor that believes an attempt was never launched
+ * may launch it again, and must not run it twice.
  * A shell says "Killed" of a child that was; nobody asked it, so its own stderr goes nowhere.
  * $1 file for the exit code, $2 file for its own pid, then the words of the starter.
  */
 export const keeperScript = `trap : INT QUIT TERM HUP USR1 USR2
 code=$1; own=$2; shift 2
-printf '%s\\n' "$$" > "$own"
 exec 9>&2 2>/dev/null
+set -C
+printf '%s\\n' "$$" > "$own" || exit 125
+set +C
 ( exec 2>&9 9>&-; exec sh -c "$@" )
 ended=$?
 printf '%s\\n' "$ended" > "$code.new" && mv "$code.new" "$code"

@@ -1,4 +1,4 @@
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Failure } from '../../failure.js';
 import { socketPath } from '../bridge/unix-socket.js';
@@ -21,6 +21,12 @@ export interface RunPlan {
   readonly bridge: string;
   /** Files that the person asked for. */
   readonly reports: readonly string[];
+  /** All that it may see, where that is more than the one of its settings. */
+  readonly devices?: readonly string[] | undefined;
+  /** The file that takes what it prints, whoever supervises it. */
+  readonly log?: string | undefined;
+  /** What the program gets on top of its supervisor's environment. */
+  readonly environment?: Readonly<Record<string, string>> | undefined;
 }
 
 /** The folder of a run below `$PLIMSOLL_HOME/runs`, and the files in it. */
@@ -58,7 +64,10 @@ export class RunFolder {
   create(plan: Omit<RunPlan, 'bridge'>): RunPlan {
     mkdirSync(this.sdk, { recursive: true, mode: 0o700 });
     const whole = { ...plan, bridge: socketPath(this.path) };
-    writeFileSync(join(this.path, 'run.json'), JSON.stringify(whole), { mode: 0o600 });
+    const file = join(this.path, 'run.json');
+    // Moved into place: whoever finds it finds all of it.
+    writeFileSync(`${file}.new`, JSON.stringify(whole), { mode: 0o600 });
+    renameSync(`${file}.new`, file);
     return whole;
   }
 
@@ -85,7 +94,19 @@ export function newRunId(epochMs: number, random: () => number = Math.random): s
   return `${time.replace('T', '-')}-${tail}`;
 }
 
-/** All runs that are kept, the oldest first. */
+/**
+ * The name of a job's run. Such runs are looked after by whoever queued the job: they are in no list
+ * of runs, are not swept, and are taken up only by their name.
+ */
+export function jobRunId(epochMs: number, jobId: string, random?: () => number): string {
+  return `${newRunId(epochMs, random)}-job${jobId}`;
+}
+
+export function isRunId(name: string): boolean {
+  return /^\d{8}-\d{9}-[\da-f]{4}(-job\d{1,15})?$/.test(name);
+}
+
+/** All runs that are kept, the oldest first; those of jobs are not among them. */
 export function listRuns(home: string): readonly string[] {
   try {
     return readdirSync(join(home, 'runs'))

@@ -11,7 +11,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { openJournal, readJournal } from './journal.js';
 import { readNumberFile } from './number-file.js';
-import { listRuns, newRunId, RunFolder } from './run-folder.js';
+import { isRunId, jobRunId, listRuns, newRunId, RunFolder } from './run-folder.js';
 import { isSupervised, takeRun } from './supervisor-lock.js';
 
 let home: string;
@@ -67,6 +67,18 @@ describe('a run folder', () => {
     expect(statSync(folder.path).mode & 0o077).toBe(0);
     expect(listRuns(home)).toEqual([id]);
     expect(listRuns(join(home, 'none'))).toEqual([]);
+    // Runs of jobs are looked after by whoever queued them.
+    const ofJob = jobRunId(Date.UTC(2026, 10, 15), '17', () => 0.5);
+    expect(ofJob).toBe('20261115-000000000-8000-job17');
+    new RunFolder(home, ofJob).create({ ...plan, id: ofJob });
+    expect(listRuns(home)).toEqual([id]);
+    expect([id, ofJob, '..', `${id}/..`, `${id}-job`].map(isRunId)).toEqual([
+      true,
+      true,
+      false,
+      false,
+      false,
+    ]);
   });
 
   it('has numbers only where they are whole', () => {

@@ -1,4 +1,4 @@
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { linkSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { readProcess } from '../processes/process-table.js';
 
@@ -24,15 +24,17 @@ export function takeRun(
       return { heldBy: holder.pid };
     }
     const started = readProcess(procRoot, pid)?.started ?? 0;
+    // Linked under its name when it is whole, and only if the name is free: of two that come at once
+    // one is refused and looks again, and nobody takes half a file for a holder that is dead.
+    const claim = join(runFolder, `claim-${pid}-${started}`);
+    writeFileSync(claim, JSON.stringify({ pid, started }), { mode: 0o600 });
     try {
-      // Made only if it is not there: of two that come at once, one is refused and looks again.
-      writeFileSync(join(runFolder, `supervisor-${number + 1}`), JSON.stringify({ pid, started }), {
-        flag: 'wx',
-        mode: 0o600,
-      });
+      linkSync(claim, join(runFolder, `supervisor-${number + 1}`));
     } catch (error) {
       if (error instanceof Error && 'code' in error && error.code === 'EEXIST') continue;
       throw error;
+    } finally {
+      rmSync(claim, { force: true });
     }
     if (number > 0) rmSync(join(runFolder, `supervisor-${number}`), { force: true });
     return { heldBy: undefined };
@@ -41,8 +43,13 @@ export function takeRun(
 
 /** Whether somebody who lives supervises a run. */
 export function isSupervised(runFolder: string, procRoot: string): boolean {
+  return supervisorOf(runFolder, procRoot) !== undefined;
+}
+
+/** The process that supervises a run; undefined where none lives. */
+export function supervisorOf(runFolder: string, procRoot: string): number | undefined {
   const { holder } = latestHolder(runFolder);
-  return holder !== undefined && lives(holder, procRoot);
+  return holder !== undefined && lives(holder, procRoot) ? holder.pid : undefined;
 }
 
 function latestHolder(runFolder: string): { number: number; holder: Holder | undefined } {

@@ -1,0 +1,158 @@
+// All jobs of the mix through one server, and what became of them.
+import { mkdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { startServer } from './server.mjs';
+
+const GiB = 2 ** 30;
+const program = fileURLToPath(new URL('mix_job.py', import.meta.url));
+/** Estimates that are made at the same time. */
+const atOnce = 4;
+const over = new Set(['succeeded', 'failed', 'cancelled', 'refused', 'expired']);
+
+/**
+ * Submits all jobs at once and waits for the last to end. `steps` has the steps of each job by its
+ * name; a job that is not in it trains for `seconds`.
+ */
+export async function runPhase({ name, jobs, command, python, folder, environment, ...options }) {
+  const { steps = new Map(), seconds, limitSeconds } = options;
+  const home = join(folder, name.replaceAll(' ', '-'));
+  mkdirSync(home, { recursive: true });
+  const server = await startServer({ command, python, home, environment });
+  const watched = { mostAtOnce: 0, mostUsedBytes: 0, mostReservedBytes: 0, lineBytes: 0 };
+  const until = Date.now() + limitSeconds * 1000;
+  try {
+    const begun = Date.now();
+    // Jobs run while others are still being estimated, so looking on begins now.
+    const looking = setInterval(() => void look().catch(() => {}), 500);
+    let list;
+    let known;
+    try {
+      list = await submitAll();
+      known = Date.now();
+      while (!(await allOver(list))) {
+        if (Date.now() > until) await cancelAll();
+        await sleep(500);
+      }
+    } catch (error) {
+      await cancelAll();
+      throw error;
+    } finally {
+      clearInterval(looking);
+    }
+    const views = await Promise.all(list.map(({ id }) => server.ask('GET', `/jobs/${id}`)));
+    const results = await Promise.all(views.map(resultOf));
+    const ends = views.flatMap(({ endedAt }) => (endedAt ? [Date.parse(endedAt)] : []));
+    return {
+      name,
+      seconds: (Math.max(begun, ...ends) - begun) / 1000,
+      estimatingSeconds: (known - begun) / 1000,
+      ...watched,
+      jobs: results,
+    };
+  } finally {
+    await server.stop();
+  }
+
+  /** In their order; a few at a time, as each may trace a model on all cores. */
+  async function submitAll() {
+    const sent = [];
+    const left = jobs.entries();
+    const sender = async () => {
+      for (const [index, job] of left) sent[index] = await submit(job);
+    };
+    await Promise.all(Array.from({ length: atOnce }, sender));
+    return sent;
+  }
+
+  function submit(job) {
+    const amount = steps.has(job.name)
+      ? ['--steps', String(steps.get(job.name))]
+      : ['--seconds', String(seconds)];
+    const output = outputOf(job.name);
+    return server.ask('POST', '/jobs', {
+      name: job.name,
+      // Sent again it is the same job.
+      submission: job.name,
+      command: [
+        python,
+        program,
+        JSON.stringify(job),
+        ...amount,
+        '--output',
+        output,
+        '--device',
+        '{torch_device}',
+      ],
+      cwd: process.cwd(),
+      ...(job.statedGiB ? { memoryBytes: job.statedGiB * GiB } : { workload: workloadOf(job) }),
+    });
+  }
+
+  async function allOver(list) {
+    const views = await Promise.all(list.map(({ id }) => server.ask('GET', `/jobs/${id}`)));
+    return views.every(({ state }) => over.has(state));
+  }
+
+  async function look() {
+    const { devices } = await server.ask('GET', '/devices');
+    for (const { takesJobs, usedBytes, reservedBytes, lineBytes, reservations } of devices) {
+      if (!takesJobs) continue;
+      watched.lineBytes = Math.max(watched.lineBytes, lineBytes);
+      watched.mostReservedBytes = Math.max(watched.mostReservedBytes, reservedBytes);
+      if (Number.isFinite(usedBytes)) {
+        watched.mostUsedBytes = Math.max(watched.mostUsedBytes, usedBytes);
+      }
+      const running = reservations.filter(({ isReturning }) => !isReturning).length;
+      watched.mostAtOnce = Math.max(watched.mostAtOnce, running);
+    }
+  }
+
+  async function cancelAll() {
+    process.stderr.write(`${name}: what still waits or runs is cancelled.\n`);
+    const { jobs: open } = await server.ask('GET', '/jobs?state=waiting,running');
+    await Promise.allSettled(open.map(({ id }) => server.ask('DELETE', `/jobs/${id}`)));
+    await sleep(5000);
+  }
+
+  async function resultOf(view) {
+    const { id, name: job, state, reason, reservation, need, attempts, startedAt, endedAt } = view;
+    const peaks = attempts.flatMap(({ peakBytes }) =>
+      Number.isFinite(peakBytes) ? [peakBytes] : [],
+    );
+    const told = {
+      job,
+      state,
+      reason,
+      reservedBytes: reservation?.bytes ?? need.bytes,
+      basis: need.basis,
+      why: need.why,
+      peakBytes: peaks.length > 0 ? Math.max(...peaks) : null,
+      attempts: attempts.length,
+      outOfMemory: attempts.filter(({ outOfMemory }) => outOfMemory !== null).length,
+      runSeconds:
+        startedAt && endedAt ? (Date.parse(endedAt) - Date.parse(startedAt)) / 1000 : null,
+    };
+    if (state === 'succeeded') return { ...told, trained: readJson(outputOf(job)) };
+    const log = await server.ask('GET', `/jobs/${id}/log`).catch((error) => error.message);
+    return { ...told, log: log.slice(-2000) };
+  }
+
+  function outputOf(job) {
+    return join(home, `${job}.done.json`);
+  }
+}
+
+/** How the project is told what the job will train; it finds out the rest. */
+function workloadOf({ source, model, path, batch, seq, precision, optimizer, checkpointing }) {
+  const how = { mode: 'train', precision, optimizer, ...(checkpointing && { checkpointing }) };
+  if (source === 'script') {
+    return { ...how, script: path, args: { batch: String(batch), seq: String(seq) } };
+  }
+  return { ...how, model: source === 'torchvision' ? `torchvision:${model}` : path, batch, seq };
+}
+
+function readJson(path) {
+  return JSON.parse(readFileSync(path, 'utf8'));
+}

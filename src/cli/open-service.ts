@@ -1,0 +1,142 @@
+import { mkdirSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import type { Settings } from '../config/settings.js';
+import type { Discovery } from '../device/discover.js';
+import { localEngine } from '../engine/local/local-engine.js';
+import { Failure } from '../failure.js';
+import type { Daemon } from '../jobs/daemon/contract.js';
+import { environmentForJobs } from '../jobs/daemon/job-environment.js';
+import { openDaemon } from '../jobs/daemon/open-daemon.js';
+import { readJobVariables } from '../jobs/job-variables.js';
+import type { PlacementPolicy } from '../jobs/placement.js';
+import { openServer } from '../server/open-server.js';
+import { systemClock } from '../time/clock.js';
+import type { CommandContext } from './command-module.js';
+import { alertSinks } from './delivery.js';
+import { serveAnswers } from './serve-answers.js';
+import { readServerNote } from './server-file.js';
+import { openDevices } from './watching.js';
+
+export interface ServiceOptions {
+  readonly home: string;
+  readonly settings: Settings;
+  readonly host: string;
+  readonly port: number;
+  readonly token?: string | undefined;
+  readonly allowedHosts?: readonly string[] | undefined;
+  readonly policy?: PlacementPolicy | undefined;
+  readonly python?: string | undefined;
+  readonly logRequests?: boolean | undefined;
+}
+
+/** A daemon with its server, and the devices they look at. */
+export interface Service {
+  readonly url: string;
+  readonly daemon: Daemon;
+  /** What could not be seen on this machine. */
+  readonly notes: readonly string[];
+  /** Jobs go on. */
+  close(): Promise<void>;
+}
+
+// The sources and the build lie equally deep below the package.
+const program = fileURLToPath(new URL('../../bin/plimsoll.js', import.meta.url));
+export const webFolder = fileURLToPath(new URL('../../dist/web', import.meta.url));
+
+/** Opens all of it, or nothing. */
+export async function openService(
+  options: ServiceOptions,
+  { io, version }: Pick<CommandContext, 'io' | 'version'>,
+): Promise<Service> {
+  makeHome(options.home);
+  const closers: (() => Promise<void> | void)[] = [];
+  const close = async () => {
+    for (const one of closers.splice(0).toReversed()) await one();
+  };
+  try {
+    const discovery = await openDevices(options.settings);
+    closers.push(() => discovery.close());
+    const answers = serveAnswers(options.settings, discovery, io, options.python);
+    const daemon = await daemonOf(options, discovery, answers, io);
+    closers.push(() => daemon.close());
+    const server = await openServer({
+      daemon,
+      answers,
+      host: options.host,
+      port: options.port,
+      token: options.token,
+      allowedHosts: options.allowedHosts,
+      webFolder,
+      version,
+      clock: systemClock,
+      log: (line) => io.stderr.write(`${line}\n`),
+      logRequests: options.logRequests,
+    });
+    closers.push(() => server.close());
+    return { url: server.url, daemon, notes: discovery.notes, close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+async function daemonOf(
+  { home, settings, policy }: ServiceOptions,
+  discovery: Discovery,
+  answers: ReturnType<typeof serveAnswers>,
+  io: CommandContext['io'],
+): Promise<Daemon> {
+  const { folder } = io;
+  const environment = environmentForJobs(io.environment);
+  const command = [process.execPath, program];
+  try {
+    return await openDaemon({
+      home,
+      discovery,
+      engine: localEngine({ home, command, environment, folder }),
+      environment,
+      folder,
+      variables: readJobVariables(io.environment),
+      loadLine: settings.loadLinePercent / 100,
+      policy,
+      estimate: (request, signal) => answers.estimate(request, signal),
+      plan: (request, budgetBytes, signal) => answers.planWithin(request, budgetBytes, signal),
+      watch: {
+        intervalSeconds: settings.intervalSeconds,
+        processIntervalSeconds: settings.processIntervalSeconds,
+        thresholds: settings.alerts,
+        deliver: alertSinks(settings.deliver, folder),
+      },
+      gpus: settings.gpus,
+    });
+  } catch (error) {
+    throw error instanceof Failure && error.code === 'store-in-use' ? inUse(home, error) : error;
+  }
+}
+
+function makeHome(home: string): void {
+  try {
+    mkdirSync(home, { recursive: true, mode: 0o700 });
+  } catch (error) {
+    throw new Failure({
+      kind: 'missing',
+      code: 'cannot-keep-state',
+      fact: `The folder ${home} cannot be made: ${error instanceof Error ? error.message : String(error)}.`,
+      next: 'Set PLIMSOLL_HOME to a folder that can be written.',
+      cause: error,
+    });
+  }
+}
+
+/** Says who it is, where that is known. */
+function inUse(home: string, cause: Failure): Failure {
+  const note = readServerNote(home);
+  if (note === undefined) return cause;
+  return new Failure({
+    kind: cause.kind,
+    code: cause.code,
+    fact: `Another "plimsoll serve" (process ${note.pid}, ${note.url}) has the home ${home}.`,
+    next: 'Use that one, stop it, or set PLIMSOLL_HOME to another folder.',
+    cause,
+  });
+}

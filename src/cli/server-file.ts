@@ -1,0 +1,62 @@
+import {
+  closeSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { join } from 'node:path';
+
+/** What a server that runs tells the commands of the same home. */
+export interface ServerNote {
+  readonly url: string;
+  readonly pid: number;
+  readonly token?: string | undefined;
+}
+
+/** Some 200 bytes are written; a file beyond this is not ours. */
+const mostBytes = 64 * 1024;
+
+function serverFile(home: string): string {
+  return join(home, 'server.json');
+}
+
+/** Whole or not at all, and for its owner alone: it may hold the token. */
+export function writeServerNote(home: string, note: ServerNote): void {
+  mkdirSync(home, { recursive: true });
+  const path = serverFile(home);
+  const temporary = `${path}.${process.pid}.tmp`;
+  rmSync(temporary, { force: true });
+  const descriptor = openSync(temporary, 'wx', 0o600);
+  try {
+    writeFileSync(descriptor, `${JSON.stringify(note)}\n`);
+    fsyncSync(descriptor);
+  } finally {
+    closeSync(descriptor);
+  }
+  renameSync(temporary, path);
+}
+
+/** Undefined where there is none, or where it is no note of ours. */
+export function readServerNote(home: string): ServerNote | undefined {
+  try {
+    const path = serverFile(home);
+    if (statSync(path).size > mostBytes) return undefined;
+    const { url, pid, token } = Object(JSON.parse(readFileSync(path, 'utf8')));
+    if (typeof url !== 'string' || !URL.canParse(url) || !Number.isSafeInteger(pid)) {
+      return undefined;
+    }
+    return { url, pid, ...(typeof token === 'string' && { token }) };
+  } catch {
+    return undefined;
+  }
+}
+
+/** Only the one who wrote it takes it away: another server may have come meanwhile. */
+export function removeServerNote(home: string, pid: number): void {
+  if (readServerNote(home)?.pid === pid) rmSync(serverFile(home), { force: true });
+}

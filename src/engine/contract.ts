@@ -1,0 +1,51 @@
+import type { ClimbedRung, Outcome } from '../run/contract.js';
+import type { JournalEntry, StartedEntry } from '../run/store/journal.js';
+import type { RunPlan } from '../run/store/run-folder.js';
+import type { Known } from '../units/known.js';
+
+/** What shall run. The same order again finds the run that is there: none is begun twice. */
+export type RunOrder = Omit<RunPlan, 'bridge'> & {
+  /** What the program prints is added to this file. */
+  readonly log: string;
+};
+
+/** What happens to a run. Whoever takes it up anew hears all of it again, from the beginning. */
+export type RunNews =
+  | StartedEntry
+  | { readonly type: 'climbed'; readonly number: number; readonly rung: ClimbedRung }
+  /** It was asked to end. */
+  | { readonly type: 'stopped'; readonly signal: string }
+  | Extract<JournalEntry, { type: 'ended' }>
+  | { readonly type: 'finished'; readonly outcome: Outcome; readonly exitCode: Known<number> }
+  /** Nobody could be found to look after it: it is over, and what was left of it is ended. */
+  | { readonly type: 'lost'; readonly why: string };
+
+/** A run that an engine looks after. */
+export interface CarriedRun {
+  /** Asks the program to end; one that does not is killed after a while. */
+  stop(): void;
+  /** Looks no longer; the run itself goes on. */
+  release(): void;
+}
+
+/** Who holds which memory, at one moment. */
+export interface RunUse {
+  /** Whether the process is seen at all: a driver may name it by the number of another namespace. */
+  knows(pid: number): boolean;
+  /** The run that a process belongs to; undefined where it belongs to none. */
+  runOf(pid: number): string | undefined;
+  /** Of the host's memory. */
+  hostBytes(runId: string): number;
+}
+
+/** Where runs happen: this machine, a cluster. It knows nothing of jobs and queues. */
+export interface Engine {
+  /** Begins a run, or takes up one that was begun; tells what happens to it until it is over. */
+  carry(order: RunOrder, tell: (news: RunNews) => void): CarriedRun;
+  /** Looks at all processes once. */
+  use(): RunUse;
+  /** Removes what is kept of a run that is over. */
+  forget(runId: string): void;
+  /** Releases all of them. */
+  close(): void;
+}

@@ -1,0 +1,69 @@
+import { appendFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import * as fc from 'fast-check';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { JournalTail, parseEntry } from './journal-tail.js';
+
+let folder: string;
+let path: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'plimsoll-tail-'));
+  path = join(folder, 'journal.jsonl');
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+const stopped = (signal: string) => JSON.stringify({ type: 'stopped', at: 'now', signal });
+
+describe('JournalTail', () => {
+  it('finds nothing before the file is there, then each line once', () => {
+    const tail = new JournalTail(path);
+    expect(tail.read()).toEqual([]);
+    writeFileSync(path, `${stopped('A')}\n`);
+    expect(tail.read()).toMatchObject([{ signal: 'A' }]);
+    expect(tail.read()).toEqual([]);
+    appendFileSync(path, `${stopped('B')}\n${stopped('C')}\n`);
+    expect(tail.read()).toMatchObject([{ signal: 'B' }, { signal: 'C' }]);
+  });
+
+  it('reads the same entries however the writes are cut', () => {
+    const signals = fc.array(fc.string(), { maxLength: 20 });
+    fc.assert(
+      fc.property(signals, fc.integer({ min: 1, max: 60 }), (names, size) => {
+        writeFileSync(path, '');
+        const tail = new JournalTail(path);
+        const all = Buffer.from(names.map((name) => `${stopped(name)}\n`).join(''));
+        const found: unknown[] = [];
+        for (let at = 0; at < all.length; at += size) {
+          appendFileSync(path, all.subarray(at, at + size));
+          found.push(...tail.read());
+        }
+        expect(found).toEqual(names.map((signal) => ({ type: 'stopped', at: 'now', signal })));
+      }),
+      { numRuns: 50 },
+    );
+  });
+
+  it('goes on after a line that a crash cut, and after one that is longer than any', () => {
+    const tail = new JournalTail(path);
+    writeFileSync(path, `{"type":"star${stopped('lost')}\n${stopped('A')}\n`);
+    expect(tail.read()).toMatchObject([{ signal: 'A' }]);
+    appendFileSync(path, 'x'.repeat(5 * 1024 * 1024));
+    expect(tail.read()).toEqual([]);
+    appendFileSync(path, `\n${stopped('B')}\n`);
+    expect(tail.read()).toMatchObject([{ signal: 'B' }]);
+  });
+});
+
+describe('parseEntry', () => {
+  it('takes nothing for an entry that is none', () => {
+    fc.assert(
+      fc.property(fc.oneof(fc.string(), fc.json()), (line) => {
+        const entry = parseEntry(line);
+        expect(entry === undefined || typeof entry.type === 'string').toBe(true);
+      }),
+    );
+    expect(parseEntry('{"type":"surprise"}')).toBeUndefined();
+    expect(parseEntry('null')).toBeUndefined();
+  });
+});

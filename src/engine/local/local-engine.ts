@@ -1,0 +1,97 @@
+import { machineRoots } from '../../device/roots.js';
+import { readCgroup } from '../../run/limit/cgroup.js';
+import { readResident } from '../../run/processes/process-table.js';
+import { RunFolder } from '../../run/store/run-folder.js';
+import { type Clock, systemClock } from '../../time/clock.js';
+import { isKnown } from '../../units/known.js';
+import type { CarriedRun, Engine, RunNews, RunOrder, RunUse } from '../contract.js';
+import { LocalRun, type LocalRunParts } from './local-run.js';
+import { RunProcesses } from './run-processes.js';
+
+/** Between two looks at the journals of runs that go on; nobody looks while none does. */
+const lookSeconds = 0.3;
+
+export interface LocalEngineOptions {
+  /** Where runs are kept: `$PLIMSOLL_HOME`. */
+  readonly home: string;
+  /** The command `plimsoll` as this machine starts it: `[process.execPath, '.../bin/plimsoll.js']`. */
+  readonly command: readonly string[];
+  /** Of the supervisors, and below what each order adds of the programs. */
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  /** Where supervisors start: the folder whose configuration they read. */
+  readonly folder: string;
+  readonly clock?: Clock;
+  readonly procRoot?: string;
+}
+
+/**
+ * Runs on this machine, each under a supervisor in a session of its own. They go on when this process
+ * ends; the next one carries them again.
+ *
+ * @example
+ * const engine = localEngine({ home, command: [process.execPath, 'bin/plimsoll.js'], environment, folder });
+ * const run = engine.carry(order, (news) => console.log(news.type));
+ */
+export function localEngine(options: LocalEngineOptions): Engine {
+  const { home, clock = systemClock, procRoot = machineRoots.proc } = options;
+  const runs = new Map<string, LocalRun>();
+  const processes = new RunProcesses(procRoot);
+  const closing = new AbortController();
+  let isLooking = false;
+  const parts: LocalRunParts = {
+    ...options,
+    clock,
+    procRoot,
+    environment: { ...options.environment, PLIMSOLL_HOME: home },
+  };
+
+  async function lookOn(): Promise<void> {
+    if (isLooking) return;
+    isLooking = true;
+    while (runs.size > 0 && !closing.signal.aborted) {
+      for (const [id, run] of runs) if (run.look()) runs.delete(id);
+      await clock.waitUntil(clock.seconds() + lookSeconds, closing.signal);
+    }
+    isLooking = false;
+  }
+
+  return {
+    carry(order: RunOrder, tell: (news: RunNews) => void): CarriedRun {
+      const run = new LocalRun(order, parts, tell);
+      runs.set(order.id, run);
+      // Never from within the call: the caller has not heard its answer yet.
+      setImmediate(() => void lookOn());
+      return {
+        stop: () => run.stop(),
+        release: () => {
+          runs.delete(order.id);
+        },
+      };
+    },
+    use(): RunUse {
+      // Read only when asked for: where the kernel counts a run's memory, nobody needs the table.
+      let table: ReadonlyMap<number, string | undefined> | undefined;
+      const runOf = () => (table ??= processes.look());
+      return {
+        knows: (pid) => runOf().has(pid),
+        runOf: (pid) => runOf().get(pid),
+        hostBytes(runId) {
+          const cgroup = runs.get(runId)?.cgroup;
+          const held = cgroup === undefined ? 'unknown' : readCgroup(cgroup).heldBytes;
+          if (isKnown(held)) return held;
+          const pids = [...runOf()].filter(([, id]) => id === runId).map(([pid]) => pid);
+          return residentBytes(procRoot, pids);
+        },
+      };
+    },
+    forget: (runId) => new RunFolder(home, runId).remove(),
+    close() {
+      closing.abort();
+      runs.clear();
+    },
+  };
+}
+
+function residentBytes(procRoot: string, pids: readonly number[]): number {
+  return pids.reduce((sum, pid) => sum + (readResident(procRoot, pid)?.nowBytes ?? 0), 0);
+}

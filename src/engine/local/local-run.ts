@@ -1,0 +1,162 @@
+import { runIdVariable } from '../../run/job-environment.js';
+import type { LimitCgroup } from '../../run/limit/cgroup.js';
+import { removeCgroup } from '../../run/limit/cgroup.js';
+import { endTree, killQuietly } from '../../run/processes/end-tree.js';
+import { membersOf } from '../../run/processes/members.js';
+import { type JournalEntry, openJournal } from '../../run/store/journal.js';
+import { RunFolder } from '../../run/store/run-folder.js';
+import { supervisorOf } from '../../run/store/supervisor-lock.js';
+import type { Clock } from '../../time/clock.js';
+import type { RunNews, RunOrder } from '../contract.js';
+import { JournalTail } from './journal-tail.js';
+import { mostTries, nextStep } from './next-step.js';
+import { type SupervisorProcess, startSupervisor } from './supervisor-process.js';
+
+export interface LocalRunParts {
+  readonly home: string;
+  readonly command: readonly string[];
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  readonly folder: string;
+  readonly clock: Clock;
+  readonly procRoot: string;
+}
+
+/** Whether it still has a supervisor costs more than whether its journal grew. */
+const supervisorSeconds = 1;
+/** For processes of a run that nobody looks after any more. */
+const patience = { bySelfSeconds: 0, afterTermSeconds: 5 };
+
+/** One run: its journal is read, its supervisor is replaced when it dies. */
+export class LocalRun {
+  readonly #order: RunOrder;
+  readonly #parts: LocalRunParts;
+  readonly #tell: (news: RunNews) => void;
+  readonly #folder: RunFolder;
+  readonly #journal: JournalTail;
+  #child: SupervisorProcess | undefined;
+  #tries = 0;
+  #triedAt = Number.NEGATIVE_INFINITY;
+  #lookAt = Number.NEGATIVE_INFINITY;
+  #stop: { asked: number; askedAt: number } | undefined;
+  #cgroup: LimitCgroup | undefined;
+  #wasStarted = false;
+  #wasStopped = false;
+  #isOver = false;
+  #trouble = '';
+
+  constructor(order: RunOrder, parts: LocalRunParts, tell: (news: RunNews) => void) {
+    this.#order = order;
+    this.#parts = parts;
+    this.#tell = tell;
+    this.#folder = new RunFolder(parts.home, order.id);
+    this.#journal = new JournalTail(this.#folder.journal);
+  }
+
+  /** The limit of the attempt that goes on, where the kernel holds one. */
+  get cgroup(): LimitCgroup | undefined {
+    return this.#cgroup;
+  }
+
+  stop(): void {
+    this.#stop ??= { asked: 0, askedAt: Number.NEGATIVE_INFINITY };
+    this.#lookAt = Number.NEGATIVE_INFINITY;
+    // A supervisor on its way reads it before it begins.
+    if (!this.#wasStarted && this.#child !== undefined) this.#trying(() => this.#writeStop());
+  }
+
+  /** Looks once, and does what there is to do; true when the run is over. */
+  look(): boolean {
+    this.#trying(() => this.#look());
+    return this.#isOver;
+  }
+
+  /** A disk that is full, a folder that was taken away: it may come back, and is tried for ever. */
+  #trying(work: () => void): void {
+    try {
+      work();
+    } catch (error) {
+      this.#trouble = error instanceof Error ? error.message : String(error);
+      this.#tries = Math.min(this.#tries, mostTries - 1);
+    }
+  }
+
+  #look(): void {
+    const { clock, procRoot } = this.#parts;
+    const nowSeconds = clock.seconds();
+    const isDue = nowSeconds >= this.#lookAt;
+    // Before the journal: a supervisor that ended has written all that it had to say.
+    const supervisor = isDue ? supervisorOf(this.#folder.path, procRoot) : undefined;
+    for (const entry of this.#journal.read()) this.#take(entry);
+    if (this.#isOver || !isDue) return;
+    this.#lookAt = nowSeconds + (this.#stop === undefined ? supervisorSeconds : 0);
+    const next = nextStep({
+      nowSeconds,
+      supervisor,
+      isStarting: this.#child?.isAlive === true,
+      tries: this.#tries,
+      triedAt: this.#triedAt,
+      stop: this.#stop,
+    });
+    if (next.step === 'attach') this.#attach(nowSeconds);
+    if (next.step === 'give-up') void this.#giveUp();
+    if (next.step === 'ask' && this.#stop !== undefined) {
+      killQuietly(next.pid, 'SIGTERM');
+      this.#stop = { asked: this.#stop.asked + 1, askedAt: nowSeconds };
+    }
+  }
+
+  #take(entry: JournalEntry): void {
+    if (entry.type === 'attached') return;
+    this.#tries = 0;
+    if (entry.type === 'started') {
+      this.#wasStarted = true;
+      this.#cgroup = entry.cgroup ?? undefined;
+    }
+    if (entry.type === 'ended') this.#cgroup = undefined;
+    if (entry.type === 'stopped') this.#wasStopped = true;
+    // Written again by a supervisor that took it up between its end and its report.
+    if (entry.type === 'finished' && this.#isOver) return;
+    if (entry.type === 'finished') this.#isOver = true;
+    this.#tell(entry);
+  }
+
+  #attach(nowSeconds: number): void {
+    const { command, folder, environment } = this.#parts;
+    this.#triedAt = nowSeconds;
+    this.#tries++;
+    if (this.#folder.readPlan() === undefined) this.#folder.create(this.#order);
+    if (this.#stop !== undefined) this.#writeStop();
+    const { id: runId, log } = this.#order;
+    this.#child = startSupervisor({ command, folder, environment, runId, log }, () => {
+      this.#lookAt = Number.NEGATIVE_INFINITY;
+    });
+  }
+
+  /** Asked to end while nobody was there to hear it: whoever takes it up finds it written. */
+  #writeStop(): void {
+    if (this.#wasStopped) return;
+    const at = new Date(this.#parts.clock.epochMs()).toISOString();
+    const journal = openJournal(this.#folder.journal);
+    journal.write({ type: 'stopped', at, signal: 'SIGTERM' });
+    journal.close();
+  }
+
+  async #giveUp(): Promise<void> {
+    this.#isOver = true;
+    const { clock, procRoot } = this.#parts;
+    const code = this.#child?.exitCode;
+    const how = code === undefined ? '' : `, the last time with exit code ${code}`;
+    const trouble = this.#trouble === '' ? '' : ` (${this.#trouble})`;
+    const why = `Its supervisor ended ${mostTries} times in a row before anything happened${how}${trouble}. What it said stands in the log.`;
+    const members = () =>
+      membersOf({
+        procRoot,
+        variable: `${runIdVariable}=${this.#order.id}`,
+        roots: () => [],
+        inLimit: () => [],
+      });
+    await endTree({ members, kill: killQuietly, clock, patience });
+    if (this.#cgroup !== undefined) removeCgroup(this.#cgroup.folder);
+    this.#tell({ type: 'lost', why });
+  }
+}

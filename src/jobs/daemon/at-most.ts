@@ -1,0 +1,23 @@
+/**
+ * Lets so many pieces of work go on at the same time; the others wait for their turn, in order.
+ *
+ * @example
+ * const limited = atMost(2);
+ * await limited(() => trace(model));
+ */
+export function atMost(most: number): <T>(work: () => Promise<T>) => Promise<T> {
+  const waiting: (() => void)[] = [];
+  let working = 0;
+  return async (work) => {
+    // Whoever ends hands its place to the next, so that nobody slips in between.
+    if (working >= most) await new Promise<void>((resolve) => waiting.push(resolve));
+    else working++;
+    try {
+      return await work();
+    } finally {
+      const next = waiting.shift();
+      if (next === undefined) working--;
+      else next();
+    }
+  };
+}

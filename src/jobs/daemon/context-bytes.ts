@@ -1,0 +1,21 @@
+import type { Discovery } from '../../device/discover.js';
+import { assumedContext } from '../../estimate/gpu-table.js';
+import { findGpu, type GpuEntry } from '../../estimate/gpus.js';
+import { Failure } from '../../failure.js';
+
+/** What a process takes of each device before it has anything there; of the host that is nothing. */
+export function contextBytesOn(
+  { devices }: Pick<Discovery, 'devices'>,
+  configured: readonly GpuEntry[] | undefined,
+): (deviceId: string) => number {
+  return (deviceId) => {
+    const info = devices.find((device) => device.info.id === deviceId)?.info;
+    if (info === undefined || info.kind === 'host') return 0;
+    try {
+      return findGpu(info.name, configured).context.bytes;
+    } catch (error) {
+      if (!(error instanceof Failure)) throw error;
+      return assumedContext.bytes;
+    }
+  };
+}

@@ -1,0 +1,283 @@
+import { Failure } from '../../failure.js';
+import { type Clock, systemClock } from '../../time/clock.js';
+import type { Alert } from '../../watch/types.js';
+import type { JobState } from '../contract.js';
+import type { Ledger } from '../ledger.js';
+import type { JobStore } from '../store/job-store.js';
+import type { JobFilter, StoredJob } from '../store/records.js';
+import { atMost } from './at-most.js';
+import { contextBytesOn } from './context-bytes.js';
+import type {
+  Daemon,
+  DaemonEvent,
+  DeviceHistory,
+  DeviceView,
+  JobHistory,
+  JobRequest,
+  JobSummary,
+  JobView,
+  WorkersStatus,
+} from './contract.js';
+import { DeviceReadings } from './device-readings.js';
+import { deviceHistory, deviceStatus, deviceView } from './device-views.js';
+import { environmentForJobs } from './job-environment.js';
+import { JobFiles } from './job-files.js';
+import { checkRequest } from './job-request.js';
+import { jobSummary, jobView } from './job-views.js';
+import type { DaemonOptions } from './options.js';
+import { Publisher } from './publisher.js';
+import { Scheduler } from './scheduler.js';
+import { newJobOf } from './submission.js';
+
+/** Each may start a process that traces a model. */
+const estimatesAtOnce = 2;
+const queueEventSeconds = 0.5;
+/** All devices are read at the same tick: their samples come within this, and are told as one. */
+const devicesEventSeconds = 0.03;
+const firstOfQueue = 100;
+/** What a chart of a day has room for. */
+const keptAlerts = 500;
+/** The processes of a host cost most of what watching costs; jobs are looked at more often. */
+const defaultWatch = { intervalSeconds: 0.5, processIntervalSeconds: 5 };
+
+export interface DaemonParts extends DaemonOptions {
+  readonly store: JobStore;
+  readonly ledger: Ledger;
+  readonly takes: (deviceId: string) => boolean;
+}
+
+/** The daemon as the server sees it: takes requests in, and shows what there is. */
+export class JobDaemon implements Daemon {
+  readonly #parts: DaemonParts;
+  readonly #clock: Clock;
+  readonly #files: JobFiles;
+  readonly #scheduler: Scheduler;
+  readonly #readings: DeviceReadings;
+  readonly #publisher: Publisher;
+  readonly #limited = atMost(estimatesAtOnce);
+  readonly #closing = new AbortController();
+  readonly #environment: Readonly<Record<string, string>>;
+  readonly #alerts: Alert[] = [];
+  readonly #ticking: Promise<void>;
+
+  constructor(parts: DaemonParts) {
+    const { store, discovery, clock = systemClock } = parts;
+    const { signal } = this.#closing;
+    this.#parts = parts;
+    this.#clock = clock;
+    this.#files = new JobFiles(parts.home);
+    this.#environment = environmentForJobs(parts.environment);
+    this.#scheduler = new Scheduler({
+      ...parts,
+      clock,
+      signal,
+      files: this.#files,
+      contextBytes: contextBytesOn(discovery, parts.gpus),
+      onChange: () => this.#changed(),
+      lookNow: () => this.#readings.lookNow(),
+    });
+    const { queue, carrier } = this.#scheduler;
+    this.#publisher = new Publisher({
+      store,
+      clock,
+      signal,
+      summaryOf: (id) => {
+        const stored = store.job(id);
+        return stored && this.#summary(stored);
+      },
+    });
+    this.#readings = new DeviceReadings({
+      ...parts,
+      clock,
+      watch: { ...defaultWatch, ...parts.watch },
+      jobOf: (runId) => carrier.running.ofRun(runId)?.id,
+      runOf: (jobId) => carrier.running.get(jobId)?.runId,
+      onUse: (use) => carrier.sawUse(use),
+      onReading: () => this.#scheduler.admitSoon(),
+      onSample: () => void this.#publisher.tellSoon(this.#devicesEvent, devicesEventSeconds),
+      onAlert: (alert) => this.#sawAlert(alert),
+    });
+    this.#scheduler.takeUp();
+    if (queue.runningCount > 0) this.#readings.lookNow();
+    this.#ticking = this.#scheduler.tick();
+  }
+
+  async submit(request: JobRequest): Promise<JobView> {
+    this.#mustBeOpen();
+    const { store, folder, estimate, plan, variables } = this.#parts;
+    const asked = { ...request, batchSize: request.batchSize ?? request.workload?.batch };
+    const { submission } = asked;
+    const known = () => (submission === undefined ? undefined : store.submitted(submission));
+    const before = known();
+    if (before !== undefined) return this.#view(before);
+    checkRequest(asked, { folder, environment: this.#environment });
+    this.#scheduler.checkRoom();
+    const job = await this.#limited(() =>
+      newJobOf(asked, {
+        lines: this.#parts.ledger.rooms(),
+        runsOf: (key) => store.runsOf(key),
+        estimate,
+        plan,
+        signal: this.#closing.signal,
+        nowMs: this.#clock.epochMs(),
+        waitSeconds: variables?.waitTimeoutSeconds,
+      }),
+    );
+    this.#mustBeOpen();
+    // Sent again while the first one was being estimated.
+    return this.#view(known() ?? this.#scheduler.submit(job));
+  }
+
+  async cancel(id: string): Promise<JobView> {
+    this.#mustBeOpen();
+    this.#scheduler.cancel(id);
+    return await Promise.resolve(this.job(id));
+  }
+
+  job(id: string): JobView {
+    return this.#view(this.#scheduler.must(id));
+  }
+
+  jobs(filter: JobFilter): readonly JobSummary[] {
+    return this.#parts.store.list(filter).map((stored) => this.#summary(stored));
+  }
+
+  counts(): Readonly<Record<JobState, number>> {
+    return { ...this.#scheduler.counts };
+  }
+
+  async readLog(
+    id: string,
+    from: number,
+    most: number,
+  ): Promise<{ bytes: Uint8Array; size: number }> {
+    this.#scheduler.must(id);
+    return await this.#files.readLog(id, from, most);
+  }
+
+  jobHistory(id: string): JobHistory {
+    const live = this.#scheduler.carrier.running.get(id);
+    if (live !== undefined) return live.series.read();
+    this.#scheduler.must(id);
+    return this.#files.readHistory(id) ?? { epochMs: [], usedBytes: [] };
+  }
+
+  devices(): readonly DeviceView[] {
+    const { ledger } = this.#parts;
+    const rooms = new Map(ledger.rooms().map((room) => [room.id, room]));
+    const hasGpus = [...rooms.keys()].some((id) => id !== 'host');
+    return this.#readings
+      .states()
+      .filter(({ present }) => present)
+      .map((state) => {
+        const { id } = state.info;
+        return deviceView({
+          state,
+          room: rooms.get(id),
+          entries: ledger.entries(id),
+          nameOf: (jobId) => this.#scheduler.carrier.running.get(jobId)?.name ?? '',
+          takesJobs: rooms.has(id) && (id !== 'host' || !hasGpus),
+        });
+      });
+  }
+
+  deviceHistory(id: string, windowSeconds: number, points: number): DeviceHistory {
+    const state = this.#readings.states().find(({ info }) => info.id === id);
+    if (state === undefined) {
+      throw new Failure({
+        kind: 'input',
+        code: 'unknown-device',
+        fact: `There is no device ${id.slice(0, 40)}.`,
+        next: 'Run "plimsoll devices" to see them.',
+      });
+    }
+    const alerts = this.#alerts.filter(({ deviceId }) => deviceId === id);
+    return deviceHistory(state, windowSeconds, points, alerts);
+  }
+
+  status(): WorkersStatus {
+    const { queue } = this.#scheduler;
+    const devices = this.devices();
+    return {
+      activeJobs: queue.runningCount,
+      waitingJobs: queue.waitingCount,
+      reservedBytes: devices.reduce((sum, { reservedBytes }) => sum + reservedBytes, 0),
+      waitingBytes: queue.waitingBytes,
+      devices: devices.map(deviceStatus),
+    };
+  }
+
+  eventsAfter(
+    id: number,
+    most: number,
+  ): { events: readonly DaemonEvent[]; first: number; last: number } {
+    return this.#publisher.eventsAfter(id, most);
+  }
+
+  listen(listener: (event: DaemonEvent) => void): () => void {
+    return this.#publisher.listen(listener);
+  }
+
+  async close(): Promise<void> {
+    if (this.#closing.signal.aborted) return;
+    this.#closing.abort();
+    this.#parts.engine.close();
+    await this.#readings.close();
+    await this.#ticking;
+    this.#scheduler.carrier.saveAll();
+    this.#parts.store.close();
+  }
+
+  #sawAlert(alert: Alert): void {
+    this.#alerts.push(alert);
+    if (this.#alerts.length > keptAlerts) this.#alerts.shift();
+    this.#publisher.tell({ type: 'alert', alert });
+  }
+
+  /** Something about jobs changed: those who listen hear of it. */
+  #changed(): void {
+    this.#publisher.tellChanges();
+    void this.#publisher.tellSoon(this.#queueEvent, queueEventSeconds);
+  }
+
+  readonly #devicesEvent = (): DaemonEvent => ({
+    type: 'devices',
+    epochMs: this.#clock.epochMs(),
+    devices: this.devices(),
+  });
+
+  readonly #queueEvent = (): DaemonEvent => {
+    const waiting = this.#scheduler.queue.first(firstOfQueue).flatMap(({ id }) => {
+      const told = this.#waitingOf(id);
+      return told === null ? [] : [{ id, ...told }];
+    });
+    return { type: 'queue', waiting, counts: this.counts() };
+  };
+
+  #summary(stored: StoredJob): JobSummary {
+    return jobSummary(stored, this.#waitingOf(stored.job.id));
+  }
+
+  #view(stored: StoredJob): JobView {
+    const { id } = stored.job;
+    const live = this.#scheduler.carrier.running.get(id);
+    const { folder } = this.#parts;
+    const logBytes = this.#files.logBytes(id);
+    return jobView(stored, this.#waitingOf(id), live, { logBytes, folder });
+  }
+
+  #waitingOf(id: string): JobView['waiting'] {
+    const { queue } = this.#scheduler;
+    return queue.waitingOf(id, () => this.#parts.ledger.rooms(), this.#clock.epochMs());
+  }
+
+  #mustBeOpen(): void {
+    if (!this.#closing.signal.aborted) return;
+    throw new Failure({
+      kind: 'missing',
+      code: 'daemon-closed',
+      fact: 'The daemon is closing.',
+      next: 'Start "plimsoll serve" again.',
+    });
+  }
+}

@@ -1,0 +1,43 @@
+import type { Discovery } from '../../device/discover.js';
+import type { Engine } from '../../engine/contract.js';
+import type { Estimate } from '../../estimate/contract.js';
+import type { GpuEntry } from '../../estimate/gpus.js';
+import type { WorkloadRequest } from '../../plan/answers/workload-request.js';
+import type { Plan } from '../../plan/fit/types.js';
+import type { Clock } from '../../time/clock.js';
+import type { JobVariables } from '../job-variables.js';
+import type { PlacementPolicy } from '../placement.js';
+import type { DeviceReadingsOptions } from './device-readings.js';
+
+export interface DaemonOptions {
+  /** `$PLIMSOLL_HOME`: the store, the logs and the runs lie in it. */
+  readonly home: string;
+  /** Stays open; who made it closes it. */
+  readonly discovery: Discovery;
+  /** Closed with the daemon. */
+  readonly engine: Engine;
+  /** Where jobs look for their programs, with what each adds; the same as that of the engine. */
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  /** Where jobs run that name no folder. */
+  readonly folder: string;
+  readonly variables?: JobVariables | undefined;
+  /** How much of a device may be promised, above 0 and up to 1. */
+  readonly loadLine?: number | undefined;
+  readonly policy?: PlacementPolicy | undefined;
+  /** Without it a job with a model is refused as one that cannot be estimated. */
+  readonly estimate?:
+    | ((request: WorkloadRequest, signal: AbortSignal) => Promise<Estimate>)
+    | undefined;
+  /** Settings with which a workload fits so many bytes. */
+  readonly plan?:
+    | ((request: WorkloadRequest, budgetBytes: number, signal: AbortSignal) => Promise<Plan>)
+    | undefined;
+  readonly watch?: DeviceReadingsOptions['watch'] | undefined;
+  /** Cards of the configuration, for what their contexts take. */
+  readonly gpus?: readonly GpuEntry[] | undefined;
+  /** How many are kept of the jobs that ended, of their runs' own files, and of changes. */
+  readonly keep?:
+    | { readonly endedJobs: number; readonly runs: number; readonly events: number }
+    | undefined;
+  readonly clock?: Clock | undefined;
+}

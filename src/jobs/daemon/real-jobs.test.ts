@@ -1,0 +1,213 @@
+import { existsSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { cleanEnvironment, useCommand } from '../../../test/cli/command.js';
+import { canLimitByCgroup, livingWith, runIds, until } from '../../../test/run/running.js';
+import { type Discovery, discoverDevices } from '../../device/discover.js';
+import { type LocalEngineOptions, localEngine } from '../../engine/local/local-engine.js';
+import { RunFolder } from '../../run/store/run-folder.js';
+import { supervisorOf } from '../../run/store/supervisor-lock.js';
+import { type Clock, systemClock } from '../../time/clock.js';
+import { MiB } from '../../units/bytes.js';
+import type { Daemon, JobView } from './contract.js';
+import { openDaemon } from './open-daemon.js';
+
+const command = useCommand();
+let folder: string;
+let discovery: Discovery;
+let daemon: Daemon;
+const home = () => join(folder, 'home');
+
+async function open(more: Partial<LocalEngineOptions> = {}): Promise<Daemon> {
+  const environment = cleanEnvironment({ PLIMSOLL_TOKEN: 's3cret', TEST_MARK: folder });
+  const { PLIMSOLL_TOKEN: _, ...forJobs } = environment;
+  const engine = localEngine({
+    home: home(),
+    command: [process.execPath, command.path()],
+    environment: forJobs,
+    folder,
+    ...more,
+  });
+  const variables = { useGpus: false };
+  return await openDaemon({ home: home(), discovery, engine, environment, folder, variables });
+}
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'plimsoll-real-'));
+  discovery = await discoverDevices();
+  daemon = await open();
+});
+afterEach(async () => {
+  await daemon.close();
+  discovery.close();
+  for (const pid of livingWith(`TEST_MARK=${folder}`)) process.kill(pid, 'SIGKILL');
+  rmSync(folder, { recursive: true, force: true });
+});
+
+async function ended(id: string): Promise<JobView> {
+  await until(() => (daemon.job(id).endedAt === null ? undefined : true));
+  return daemon.job(id);
+}
+
+async function logOf(id: string): Promise<string> {
+  const { bytes } = await daemon.readLog(id, 0, 1_000_000);
+  return Buffer.from(bytes).toString();
+}
+
+function script(name: string, text: string): string {
+  const path = join(folder, name);
+  writeFileSync(path, text);
+  return path;
+}
+
+/** Pauses pass so many times as fast. */
+function hurried(speed: number): Clock {
+  return {
+    seconds: () => systemClock.seconds() * speed,
+    epochMs: () => systemClock.epochMs(),
+    waitUntil: (at, signal) => systemClock.waitUntil(at / speed, signal),
+  };
+}
+
+const shell = (text: string) => ['sh', '-c', text];
+const node = process.execPath;
+
+describe('a job on this machine', () => {
+  it('runs to its end in its folder, with its environment, and its log is there', async () => {
+    const { id } = await daemon.submit({
+      command: shell('echo "$WHO in $(pwd) with [$PLIMSOLL_TOKEN]"; echo trouble >&2'),
+      memoryBytes: 64 * MiB,
+      cwd: folder,
+      env: { WHO: 'ada' },
+    });
+    const job = await ended(id);
+    expect(job).toMatchObject({ state: 'succeeded', reason: '', gpus: 1 });
+    expect(job.attempts).toMatchObject([{ number: 1, exitCode: 0 }]);
+    expect(job.reservation).toEqual({ devices: ['host'], bytes: 64 * MiB, basis: 'stated' });
+    expect(await logOf(id)).toBe(`ada in ${folder} with []\ntrouble\n`);
+    expect(job.log.bytes).toBe((await logOf(id)).length);
+    expect(statSync(join(home(), 'jobs', id, 'log')).mode & 0o777).toBe(0o600);
+    const { bytes, size } = await daemon.readLog(id, 4, 2);
+    expect([Buffer.from(bytes).toString(), size]).toEqual(['in', job.log.bytes]);
+  });
+
+  it('says how it failed', async () => {
+    const failing = await daemon.submit({ command: shell('exit 3'), memoryBytes: 64 * MiB });
+    const killed = await daemon.submit({ command: shell('kill -9 $$'), memoryBytes: 64 * MiB });
+    expect(await ended(failing.id)).toMatchObject({
+      state: 'failed',
+      reason: 'It ended with exit code 3.',
+    });
+    expect(await ended(killed.id)).toMatchObject({
+      state: 'failed',
+      reason: 'It was ended by SIGKILL (exit code 137).',
+    });
+  });
+
+  it('is held to its promise, and brought back with a smaller batch', async () => {
+    // Node reserves more than a gigabyte of address space before it does anything.
+    const [memoryBytes, batchSize] = canLimitByCgroup() ? [160 * MiB, 32] : [2048 * MiB, 256];
+    const train = script(
+      'train.mjs',
+      `const batch = Number(process.argv[2]), accumulation = Number(process.argv[3]);
+       const samples = Array.from({ length: batch }, () => Buffer.alloc(8 * 1024 * 1024, 1));
+       console.log('trained', samples.length * accumulation);`,
+    );
+    const request = {
+      command: [node, train, '{batch_size}', '{accumulation}'],
+      memoryBytes,
+      batchSize,
+    };
+    const { id } = await daemon.submit(request);
+    const job = await ended(id);
+    expect(job.state).toBe('succeeded');
+    expect(job.reason).toMatch(
+      /^It ran out of memory .* and was brought back with batch \d+ x \d+/,
+    );
+    expect(job.attempts.length).toBeGreaterThan(1);
+    expect(job.attempts[0]?.outOfMemory).not.toBeNull();
+    expect(await logOf(id)).toContain(`trained ${batchSize}\n`);
+    // The same command without a figure is given what was measured: more than it had.
+    const { need } = await daemon.submit({ ...request, memoryBytes: undefined });
+    expect(need).toMatchObject({ basis: 'measured' });
+    expect(need.bytes).toBeGreaterThan(memoryBytes);
+    expect(need.why).toMatch(/^Measured in \d+ runs, \d+ of them out of memory/);
+  });
+
+  it('ends when it is cancelled, with all that it started', async () => {
+    const { id } = await daemon.submit({
+      command: shell('sleep 100 & echo ready; wait'),
+      memoryBytes: 64 * MiB,
+    });
+    await until(() => (daemon.job(id).log.bytes > 0 ? true : undefined));
+    expect(await daemon.cancel(id)).toMatchObject({ state: 'running' });
+    expect(await ended(id)).toMatchObject({ state: 'cancelled', reason: 'Cancelled.' });
+    await until(() => (livingWith(`TEST_MARK=${folder}`).length === 0 ? true : undefined));
+  });
+
+  it('does not begin any more when it is cancelled before its supervisor is there', async () => {
+    const begun = join(folder, 'begun');
+    const { id } = await daemon.submit({
+      command: shell(`echo yes > ${begun}; sleep 100`),
+      memoryBytes: 64 * MiB,
+    });
+    await until(() => (daemon.job(id).state === 'running' ? true : undefined));
+    await daemon.cancel(id);
+    expect(await ended(id)).toMatchObject({ state: 'cancelled' });
+    expect(existsSync(begun)).toBe(false);
+  });
+
+  it('is killed where it does not end when it is asked to', async () => {
+    await daemon.close();
+    daemon = await open({ clock: hurried(3) });
+    const { id } = await daemon.submit({
+      command: shell('trap "echo no" TERM; echo ready; while true; do sleep 0.1; done'),
+      memoryBytes: 64 * MiB,
+    });
+    await until(() => (daemon.job(id).log.bytes > 0 ? true : undefined));
+    await daemon.cancel(id);
+    const job = await ended(id);
+    expect(job).toMatchObject({ state: 'cancelled', attempts: [{ exitCode: 137 }] });
+    expect(await logOf(id)).toContain('no\n');
+  });
+
+  it('outlives its supervisor, and is taken up again without a word lost or said twice', async () => {
+    const lines = 'for i in 1 2 3 4 5 6 7 8; do echo line $i; sleep 0.3; done';
+    const { id } = await daemon.submit({ command: shell(lines), memoryBytes: 64 * MiB });
+    await until(() => (daemon.job(id).log.bytes > 10 ? true : undefined));
+    const [run = ''] = runIds(home());
+    const supervisor = supervisorOf(new RunFolder(home(), run).path, '/proc') ?? Number.NaN;
+    process.kill(supervisor, 'SIGKILL');
+    const job = await ended(id);
+    expect(job).toMatchObject({ state: 'succeeded' });
+    expect(job.attempts).toMatchObject([{ number: 1, exitCode: 0 }]);
+    const said = (await logOf(id)).split('\n').filter((line) => line.startsWith('line'));
+    expect(said).toEqual([1, 2, 3, 4, 5, 6, 7, 8].map((n) => `line ${n}`));
+  });
+
+  it('goes on while no daemon is there, and is found again', async () => {
+    const { id } = await daemon.submit({
+      command: shell('echo begun; sleep 1.5; echo done'),
+      memoryBytes: 64 * MiB,
+    });
+    await until(() => (daemon.job(id).log.bytes > 0 ? true : undefined));
+    await daemon.close();
+    daemon = await open();
+    expect(daemon.job(id)).toMatchObject({ state: 'running' });
+    expect(await ended(id)).toMatchObject({ state: 'succeeded' });
+    expect(await logOf(id)).toBe('begun\ndone\n');
+  });
+
+  it('fails where no supervisor stays with it, and nothing of it is left', async () => {
+    await daemon.close();
+    const broken = script('broken.mjs', 'console.error("no"); process.exit(9);');
+    daemon = await open({ command: [node, broken], clock: hurried(20) });
+    const { id } = await daemon.submit({ command: shell('true'), memoryBytes: 64 * MiB });
+    expect(await ended(id)).toMatchObject({ state: 'failed' });
+    expect(daemon.job(id).reason).toMatch(
+      /^Its supervisor ended 5 times in a row before anything happened, the last time with exit code 9/,
+    );
+    expect(await logOf(id)).toBe('no\n'.repeat(5));
+  });
+});

@@ -1,0 +1,256 @@
+import { randomInt } from 'node:crypto';
+import { Failure } from '../../failure.js';
+import { jobRunId } from '../../run/store/run-folder.js';
+import type { Clock } from '../../time/clock.js';
+import { isKnown } from '../../units/known.js';
+import { runningFrom } from '../admission.js';
+import { hasEnded, type JobState, type Reservation, type WaitingJob } from '../contract.js';
+import { expectedSeconds } from '../corrections.js';
+import { largestOffer } from '../fit-verdict.js';
+import type { Ledger } from '../ledger.js';
+import { unknownJob } from '../store/changes.js';
+import type { JobStore } from '../store/job-store.js';
+import type { NewJob, StoredJob } from '../store/records.js';
+import { JobCarrier, type JobCarrierOptions } from './job-carrier.js';
+import { JobQueue } from './job-queue.js';
+import { estimateOf, judgeNeed } from './need.js';
+import type { DaemonOptions } from './options.js';
+import type { RunningEntry } from './running-jobs.js';
+
+/** The queue must not grow without end; 100,000 fit into some 100 MB. */
+const mostWaiting = 100_000;
+/** What is kept of what is over: as many as a page of history can want. */
+const defaultKeep = { endedJobs: 10_000, events: 100_000, runs: 1000 };
+const pruneSeconds = 600;
+/** Between two looks at what must happen by itself: deadlines, a disk that has room again. */
+const tickSeconds = 1;
+
+export interface SchedulerOptions
+  extends Omit<JobCarrierOptions, 'store' | 'onAttempt' | 'onEnd'>,
+    Pick<DaemonOptions, 'policy' | 'variables' | 'keep'> {
+  readonly store: JobStore;
+  readonly ledger: Ledger;
+  /** A job began or ended: what devices hold is another now. */
+  readonly lookNow: () => void;
+}
+
+/** Who waits, who runs, who is done: every change of it is in the store before it takes effect. */
+export class Scheduler {
+  readonly queue: JobQueue;
+  readonly carrier: JobCarrier;
+  readonly counts: Record<JobState, number>;
+  readonly #options: SchedulerOptions;
+  readonly #store: JobStore;
+  readonly #clock: Clock;
+  #isAdmitting = false;
+  #prunedAt: number;
+
+  constructor(options: SchedulerOptions) {
+    const { store, clock, policy, variables } = options;
+    this.#options = options;
+    this.#store = store;
+    this.#clock = clock;
+    this.#prunedAt = clock.seconds();
+    this.counts = countsOf(store);
+    this.queue = new JobQueue(store.waiting(), { policy, mostRunning: variables?.mostRunning });
+    this.carrier = new JobCarrier({
+      ...options,
+      onAttempt: (entry) => this.#learn(entry),
+      onEnd: (entry, state) => this.#ended(entry, state),
+    });
+  }
+
+  /** Takes up the jobs that ran when the last daemon ended. */
+  takeUp(): void {
+    for (const stored of this.#store.jobs(['running'])) {
+      const { job, runId, turn, startedMs = this.#clock.epochMs() } = stored;
+      if (job.reservation === null || runId === undefined) continue;
+      this.#options.ledger.restore(job.id, job.reservation);
+      const seconds = expectedSeconds(this.#store.runsOf(stored.workloadKey));
+      this.queue.run({
+        id: job.id,
+        turn,
+        reservation: job.reservation,
+        expectedEndMs: isKnown(seconds) ? startedMs + seconds * 1000 : 'unknown',
+      });
+      this.carrier.carry(stored, job.reservation, runId);
+    }
+  }
+
+  /** What must happen by itself, until the daemon closes. */
+  async tick(): Promise<void> {
+    const { signal } = this.#options;
+    for (;;) {
+      await this.#clock.waitUntil(this.#clock.seconds() + tickSeconds, signal);
+      if (signal.aborted) return;
+      this.#ifStorable(() => this.#expire());
+      this.carrier.tryAgain();
+      const isDue = this.#clock.seconds() - this.#prunedAt >= pruneSeconds;
+      if (isDue) this.#ifStorable(() => this.#prune());
+    }
+  }
+
+  checkRoom(): void {
+    if (this.queue.waitingCount < mostWaiting) return;
+    throw new Failure({
+      kind: 'missing',
+      code: 'queue-full',
+      fact: `${mostWaiting} jobs wait already.`,
+      next: 'Wait until some have run, or cancel some.',
+    });
+  }
+
+  submit(job: NewJob): StoredJob {
+    this.checkRoom();
+    const stored = this.#store.submit(job, this.#clock.epochMs());
+    const { state, id } = stored.job;
+    this.counts[state]++;
+    if (state === 'waiting') {
+      const { turn, need, deadlineMs, workloadKey, alone } = stored;
+      const seconds = expectedSeconds(this.#store.runsOf(workloadKey));
+      const waiting = { id, turn, ...need, deadlineMs, workloadKey, alone };
+      this.queue.add({ ...waiting, expectedSeconds: seconds });
+      this.admitSoon();
+    }
+    this.#options.onChange();
+    return stored;
+  }
+
+  cancel(id: string): void {
+    const { state } = this.must(id).job;
+    if (hasEnded(state)) {
+      throw new Failure({
+        kind: 'input',
+        code: 'job-has-ended',
+        fact: `Job ${id} has ended: it is ${state}.`,
+        next: 'There is nothing to cancel.',
+      });
+    }
+    const entry = this.carrier.running.get(id);
+    if (entry !== undefined) this.carrier.end(entry, { state: 'cancelled', reason: 'Cancelled.' });
+    else this.#endWaiting(id, 'cancelled', 'Cancelled while it waited.');
+  }
+
+  must(id: string): StoredJob {
+    const stored = this.#store.job(id);
+    if (stored === undefined) throw unknownJob(id);
+    return stored;
+  }
+
+  /** There may be room: looks soon, and once for all that happens at the same time. */
+  admitSoon(): void {
+    if (this.#isAdmitting || this.queue.waitingCount === 0) return;
+    this.#isAdmitting = true;
+    setImmediate(() => {
+      this.#isAdmitting = false;
+      if (!this.#options.signal.aborted) this.#ifStorable(() => this.#admit());
+    });
+  }
+
+  #admit(): void {
+    const { ledger } = this.#options;
+    const { starts } = this.queue.admit(ledger.rooms(), this.#clock.epochMs());
+    if (starts.length === 0) return;
+    try {
+      for (const { job, reservation } of starts) this.#start(job, reservation);
+    } finally {
+      this.#options.lookNow();
+      this.#options.onChange();
+    }
+  }
+
+  #start(job: WaitingJob, reservation: Reservation): void {
+    const { ledger } = this.#options;
+    if (!ledger.reserve(job.id, reservation)) return;
+    const atMs = this.#clock.epochMs();
+    const runId = jobRunId(atMs, job.id, () => randomInt(0x1_0000) / 0x1_0000);
+    let stored: StoredJob;
+    try {
+      stored = this.#store.start(job.id, { reservation, runId, atMs });
+    } catch (error) {
+      // What was not written did not happen: it goes on waiting.
+      ledger.release(job.id, this.#clock.seconds());
+      throw error;
+    }
+    this.counts.waiting--;
+    this.counts.running++;
+    this.queue.run(runningFrom(job, reservation, atMs));
+    this.carrier.carry(stored, reservation, runId);
+  }
+
+  #ended({ id }: RunningEntry, state: JobState): void {
+    this.counts.running--;
+    this.counts[state]++;
+    this.queue.end(id);
+    // Room is given again when a reading shows that it came back.
+    this.#options.ledger.release(id, this.#clock.seconds());
+    this.#options.lookNow();
+  }
+
+  /** What an attempt measured counts for those that wait with the same workload. */
+  #learn({ id, workloadKey, reservation }: RunningEntry): void {
+    if (!this.queue.hasAlike(workloadKey)) return;
+    const { need: before, details } = this.must(id);
+    const { gpus } = before;
+    const offerBytes = largestOffer(this.#options.ledger.rooms(), { gpus }) ?? reservation.bytes;
+    const runs = this.#store.runsOf(workloadKey);
+    const estimatedBytes = estimateOf(details.evidence);
+    const facts = { gpus, statedBytes: undefined, estimatedBytes, runs, offerBytes };
+    const { need, evidence, alone } = judgeNeed(facts);
+    if (alone || need.bytes > offerBytes) return;
+    this.#store.renewNeed(workloadKey, { ...need, evidence });
+    this.queue.renew(workloadKey, need, expectedSeconds(runs));
+  }
+
+  #endWaiting(id: string, state: 'cancelled' | 'expired', reason: string): void {
+    this.#store.end(id, state, reason, this.#clock.epochMs());
+    this.queue.remove(id);
+    this.counts.waiting--;
+    this.counts[state]++;
+    this.#options.onChange();
+    this.admitSoon();
+  }
+
+  #expire(): void {
+    for (const { id } of this.queue.expired(this.#clock.epochMs())) {
+      this.#endWaiting(id, 'expired', 'It waited as long as it was allowed to, and never started.');
+    }
+  }
+
+  #prune(): void {
+    const { keep = defaultKeep, files, engine } = this.#options;
+    this.#prunedAt = this.#clock.seconds();
+    const runs = Math.min(keep.runs, keep.endedJobs);
+    // Files first: what is still in the store can be removed again after a crash. Runs go sooner than
+    // the rest, for they may hold snapshots of what was in memory.
+    this.#store.endedBeyond(runs).forEach(({ id, runId }, index) => {
+      if (runId !== undefined) engine.forget(runId);
+      if (index >= keep.endedJobs - runs) files.remove(id);
+    });
+    this.#store.prune(keep);
+    Object.assign(this.counts, countsOf(this.#store));
+  }
+
+  /** A store that cannot be written now is tried again at the next occasion; what runs goes on. */
+  #ifStorable(work: () => void): void {
+    try {
+      work();
+    } catch (error) {
+      if (!(error instanceof Failure)) throw error;
+    }
+  }
+}
+
+function countsOf(store: JobStore): Record<JobState, number> {
+  const counts = store.counts();
+  const of = (state: JobState) => counts.get(state) ?? 0;
+  return {
+    waiting: of('waiting'),
+    running: of('running'),
+    succeeded: of('succeeded'),
+    failed: of('failed'),
+    cancelled: of('cancelled'),
+    refused: of('refused'),
+    expired: of('expired'),
+  };
+}

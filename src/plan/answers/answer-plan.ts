@@ -1,0 +1,108 @@
+import type { EstimateMachine, EstimateMethod } from '../../estimate/estimate.js';
+import type { Gpu } from '../../estimate/gpu-table.js';
+import type { ModelSource } from '../../estimate/model-source.js';
+import { Failure } from '../../failure.js';
+import { planMaxBatch } from '../fit/plan-max-batch.js';
+import { planSettings } from '../fit/plan-settings.js';
+import type { Plan } from '../fit/types.js';
+import type { FromPretrainedArguments } from '../quantization/bits-and-bytes.js';
+import { type AnswerMachine, chosenGpu, wordingOf } from './machine.js';
+import { planEstimators } from './plan-estimators.js';
+import { loadingOf } from './plan-loading.js';
+import { type PlanBudget, type PlanRequest, planRequest } from './plan-request.js';
+import { checkRequest, readWorkload } from './read-workload.js';
+import type { PlanAnswerRequest } from './workload-request.js';
+
+/** A request that holds together: what is left is to find out. */
+export interface PreparedPlan {
+  readonly source: ModelSource;
+  readonly gpu: Gpu;
+  readonly method: EstimateMethod;
+  readonly maxBatch: boolean;
+  readonly request: PlanRequest;
+  /** What was assumed, and why it is this card. */
+  readonly notes: readonly string[];
+}
+
+/** A plan with the budget it was made for, and how to load the model where that matters. */
+export interface PlanDocument extends Plan {
+  readonly budget: PlanBudget;
+  readonly loading?: FromPretrainedArguments;
+  /** The file that keeps the loading. */
+  readonly savedTo?: string;
+}
+
+/**
+ * What `plimsoll plan --json` answers. A request that cannot be answered is a `Failure` that names
+ * the field; one that nothing fits is an answer with `fits` false.
+ *
+ * @example
+ * const plan = await answerPlan({ model: '/models/gpt2', memoryBytes: 24 * 2 ** 30 }, machine);
+ * plan.settings.batch;
+ */
+export async function answerPlan(
+  request: PlanAnswerRequest,
+  machine: AnswerMachine,
+): Promise<PlanDocument> {
+  const prepared = await preparePlan(request, machine);
+  const plan = await makePlan(prepared, machine);
+  return planDocument(plan, prepared, {
+    loading: loadingOf(plan, prepared.request, machine)?.arguments,
+  });
+}
+
+/** Everything that can be told to be wrong before anything takes its time. */
+export async function preparePlan(
+  request: PlanAnswerRequest,
+  machine: AnswerMachine,
+): Promise<PreparedPlan> {
+  const wording = wordingOf(machine);
+  const checked = checkRequest(request, wording, 'plan');
+  const { source, workload, method, gpu: named } = readWorkload(checked, wording);
+  if (source.kind === 'type') throw noRuleOfThumb();
+  const { gpu, notes } = await chosenGpu(named, machine);
+  const { memoryBytes: memory, gpus = 1, maxBatch = false, zero, offload } = checked;
+  const limits = { memory, gpus, maxBatch, zero, offload, gpuNamed: named !== undefined };
+  const planned = await planRequest({ source, workload, gpu }, limits, wording);
+  return { source, gpu, method, maxBatch, request: planned, notes: [...notes, ...planned.notes] };
+}
+
+export async function makePlan(prepared: PreparedPlan, machine: EstimateMachine): Promise<Plan> {
+  const { wishes, facts } = prepared.request;
+  const make = prepared.maxBatch ? planMaxBatch : planSettings;
+  const plan = await make(wishes, facts, planEstimators(prepared, machine));
+  return { ...plan, notes: [...plan.notes, ...prepared.notes] };
+}
+
+/** As the contract has it first, then all else. */
+export function planDocument(
+  plan: Plan,
+  { request }: PreparedPlan,
+  more: {
+    readonly loading?: FromPretrainedArguments | undefined;
+    readonly savedTo?: string | undefined;
+  } = {},
+): PlanDocument {
+  const { fits, settings, estimate, alternatives, notes, ...others } = plan;
+  const { loading, savedTo } = more;
+  return {
+    fits,
+    settings,
+    estimate,
+    alternatives,
+    ...others,
+    budget: request.budget,
+    ...(loading !== undefined && { loading }),
+    ...(savedTo !== undefined && { savedTo }),
+    notes,
+  };
+}
+
+function noRuleOfThumb(): Failure {
+  return new Failure({
+    kind: 'input',
+    code: 'bad-usage',
+    fact: 'A type and a size are too little to plan with.',
+    next: 'Name a config.json, or a script.',
+  });
+}

@@ -1,0 +1,152 @@
+import { join } from 'node:path';
+import * as fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { root } from '../../../test/support/project-files.js';
+import { Failure } from '../../failure.js';
+import { GiB } from '../../units/bytes.js';
+import { answerEstimate } from './answer-estimate.js';
+import { answerPlan } from './answer-plan.js';
+import type { AnswerMachine } from './machine.js';
+import { checkRequest } from './read-workload.js';
+import { fieldWording } from './wording.js';
+
+const gpt2 = join(root, 'bench/truth/configs/gpt2.json');
+const machine: AnswerMachine = {
+  environment: {},
+  folder: root,
+  hostBytes: 64 * GiB,
+  gpusHere: async () => [{ id: 'gpu:0', name: 'Tesla T4', totalBytes: 15 * GiB }],
+};
+const job = { model: gpt2, batch: 8, seq: 512, method: 'formula' };
+
+async function failure(asked: Promise<unknown>): Promise<Failure> {
+  const error: unknown = await asked.then(
+    () => 'an answer',
+    (reason: unknown) => reason,
+  );
+  if (error instanceof Failure) return error;
+  throw new Error(`no Failure but ${String(error)}`);
+}
+
+describe('answerEstimate', () => {
+  it('answers as the contract says, for the card that is here', async () => {
+    const answer = await answerEstimate(job, machine);
+    expect(Object.keys(answer)).toEqual([
+      'method',
+      'peak',
+      'interval',
+      'breakdown',
+      'notes',
+      'savings',
+    ]);
+    expect(answer.notes[0]).toBe('This is for gpu:0, which was found here.');
+    const larger = await answerEstimate({ ...job, batch: 16 }, machine);
+    expect(larger.peak.allocatedBytes).toBeGreaterThan(answer.peak.allocatedBytes);
+  });
+
+  it('takes cards of the configuration, and null as left out', async () => {
+    const gpus = [{ name: 'Lab card', capacityBytes: 10 * GiB }];
+    const request = { ...job, gpu: 'Lab card', precision: null, lora: undefined };
+    // As it comes from JSON.
+    const parsed = JSON.parse(JSON.stringify(request));
+    const { method } = await answerEstimate(parsed, { ...machine, gpus });
+    expect(method).toBe('formula');
+  });
+
+  it.each([
+    [{ ...job, batch: 0 }, 'bad-field', '"batch" cannot be "0".'],
+    [{ ...job, batch: 1.5 }, 'bad-field', '"batch" cannot be "1.5".'],
+    [{ ...job, batch: '8' }, 'bad-field', '"batch" cannot be "8".'],
+    [{ ...job, batch: 2 ** 40 }, 'bad-field', '"batch" cannot be "1099511627776".'],
+    [{ ...job, precision: 'fp8' }, 'bad-field', '"precision" cannot be "fp8".'],
+    [{ ...job, optimizer: 'lion' }, 'bad-field', '"optimizer" cannot be "lion".'],
+    [{ ...job, mode: ['train'] }, 'bad-field', '"mode" cannot be "["train"]".'],
+    [{ ...job, quantization: 'int2' }, 'bad-field', '"quantization" cannot be "int2".'],
+    [{ ...job, method: 'guess' }, 'bad-field', '"method" cannot be "guess".'],
+    [{ ...job, checkpointing: 'yes' }, 'bad-field', '"checkpointing" cannot be "yes".'],
+    [{ ...job, model: '' }, 'bad-field', '"model" cannot be "".'],
+    [{ ...job, model: 'a\0b' }, 'bad-field', '"model" cannot be'],
+    [{ ...job, model: 'gpt2.json' }, 'bad-usage', '"model" is "gpt2.json", which is no absolute'],
+    [{ ...job, precison: 'bf16' }, 'unknown-field', 'A workload has no "precison".'],
+    [{ ...job, memoryBytes: GiB }, 'unknown-field', 'A workload has no "memoryBytes".'],
+    [{ ...job, gpu: 'nonsense' }, 'unknown-gpu', 'nonsense'],
+    [{ ...job, batch: undefined }, 'bad-usage', 'No "batch" was given.'],
+    [{}, 'bad-usage', 'No model was given.'],
+    [{ ...job, script: '/a.py' }, 'bad-usage', 'Both "model" and "script" were given.'],
+    [{ ...job, args: { a: '1' } }, 'bad-usage', '"args" is for a "script"'],
+    [{ ...job, args: { 'a b': '1' } }, 'bad-field', '"args" cannot be'],
+    [{ script: '/a.py', args: { a: 1 } }, 'bad-field', '"args" cannot be'],
+    [{ script: '/a.py', batch: 8 }, 'bad-usage', '"batch" does not reach a script.'],
+    [{ type: 'cnn', batch: 8 }, 'bad-usage', '"type" and "size" go together.'],
+    [{ type: 'tree', size: 'small' }, 'bad-field', '"type" cannot be "tree".'],
+    [{ ...job, model: '/nowhere/at/all' }, 'no-file', '/nowhere/at/all'],
+  ])('refuses %j', async (request, code, fact) => {
+    // As it comes from JSON: the types of TypeScript hold nothing there.
+    const error = await failure(answerEstimate(Object(request), machine));
+    expect(error).toMatchObject({ code, kind: 'input' });
+    expect(error.fact).toContain(fact);
+    expect(error.next).not.toBe('');
+  });
+
+  it('suggests the field that was meant', async () => {
+    const error = await failure(answerEstimate(Object({ ...job, sequ: 1 }), machine));
+    expect(error.next).toBe('Did you mean "seq"?');
+  });
+});
+
+describe('answerPlan', () => {
+  it('answers as the contract says', async () => {
+    const plan = await answerPlan({ ...job, batch: 64, memoryBytes: 8 * GiB }, machine);
+    expect(Object.keys(plan).slice(0, 4)).toEqual(['fits', 'settings', 'estimate', 'alternatives']);
+    expect(plan.fits).toBe(true);
+    expect(plan.settings.batch * plan.settings.accumulation).toBe(64);
+    expect(plan.budget.memoryBytes).toBe(8 * GiB);
+  });
+
+  it('says no where nothing fits', async () => {
+    const fixed = { ...job, precision: 'fp32', optimizer: 'adamw', offload: 'none', batch: 1 };
+    const { fits } = await answerPlan({ ...fixed, memoryBytes: GiB / 4, maxBatch: true }, machine);
+    expect(fits).toBe(false);
+  });
+
+  it('says how to load weights that are rounded', async () => {
+    const model = join(root, 'bench/truth/configs/llama-2-7b.json');
+    const request = { model, mode: 'infer', batch: 1, seq: 1024, method: 'formula' };
+    const plan = await answerPlan({ ...request, memoryBytes: 10 * GiB }, machine);
+    expect(plan.loading).toMatchObject({ device_map: 'auto' });
+    expect(plan.settings.quantization).toBe('int8');
+  });
+
+  it.each([
+    [{ ...job }, 'Nothing says how much memory there is.'],
+    [{ ...job, memoryBytes: '8GiB' }, '"memoryBytes" cannot be "8GiB".'],
+    [{ ...job, memoryBytes: 0 }, '"memoryBytes" cannot be "0".'],
+    [{ ...job, memoryBytes: GiB, zero: 4 }, '"zero" cannot be "4".'],
+    [{ ...job, memoryBytes: GiB, offload: 'all' }, '"offload" cannot be "all".'],
+    [{ ...job, memoryBytes: GiB, gpus: 3, batch: 4 }, 'A batch of 4 cannot be'],
+    [{ type: 'cnn', size: 'small', memoryBytes: GiB }, 'A type and a size are too little'],
+    [{ script: '/a.py', memoryBytes: GiB, batch: 2 }, '"batch" does not reach the script'],
+  ])('refuses %j', async (request, fact) => {
+    const error = await failure(answerPlan(Object(request), machine));
+    expect(error.fact).toContain(fact);
+  });
+});
+
+describe('checkRequest', () => {
+  it('answers or throws a Failure, whatever comes', () => {
+    const fields = ['model', 'script', 'args', 'batch', 'gpu', 'mode', 'zero', 'memoryBytes', 'x'];
+    const request = fc.dictionary(fc.constantFrom(...fields), fc.jsonValue());
+    fc.assert(
+      fc.property(request, fc.constantFrom('estimate', 'plan'), (given, purpose) => {
+        try {
+          const checked = checkRequest(Object(given), fieldWording, purpose);
+          for (const [field, value] of Object.entries(checked)) {
+            if (value !== undefined) expect(given).toHaveProperty(field);
+          }
+        } catch (error) {
+          expect(error).toBeInstanceOf(Failure);
+        }
+      }),
+    );
+  });
+});

@@ -1,0 +1,60 @@
+import type { Workload } from '../../estimate/contract.js';
+import { type EstimateMachine, type EstimateMethod, estimate } from '../../estimate/estimate.js';
+import type { Gpu } from '../../estimate/gpu-table.js';
+import type { ModelSource } from '../../estimate/model-source.js';
+import { Failure } from '../../failure.js';
+import type { PlanEstimators } from '../fit/types.js';
+import { sourceFor } from './plan-request.js';
+
+/** The judge is what `estimate` answers; where that takes a trace, the formula guides it. */
+export function planEstimators(
+  {
+    source,
+    gpu,
+    method,
+  }: {
+    readonly source: ModelSource;
+    readonly gpu: Gpu;
+    readonly method: EstimateMethod;
+  },
+  machine: EstimateMachine,
+): PlanEstimators {
+  const { environment, folder, signal } = machine;
+  let count = 0;
+  const machineFor = (workload: Workload): EstimateMachine => {
+    count += 1;
+    const { onProgress } = machine;
+    if (onProgress === undefined) return machine;
+    const what = `Estimate ${count}: ${described(workload)}`;
+    onProgress(what);
+    return { ...machine, onProgress: (text: string) => onProgress(`${what}. ${text}`) };
+  };
+  return {
+    judge: (workload) =>
+      estimate(
+        { source: sourceFor(source, workload), workload, gpu, method },
+        machineFor(workload),
+      ),
+    guide:
+      source.kind !== 'path' || method === 'formula'
+        ? undefined
+        : async (workload) => {
+            try {
+              const request = { source, workload, gpu, method: 'formula' } as const;
+              return await estimate(request, { environment, folder, signal });
+            } catch (error) {
+              // A model that no formula knows is planned by its traces alone.
+              if (error instanceof Failure && error.kind !== 'interrupted') return undefined;
+              throw error;
+            }
+          },
+  };
+}
+
+function described({ batch, precision, checkpointing, loraRank }: Workload): string {
+  const more = [
+    ...(checkpointing ? ['checkpointing'] : []),
+    ...(loraRank === undefined ? [] : ['LoRA']),
+  ];
+  return [`batch ${batch}`, precision, ...more].join(', ');
+}

@@ -1,0 +1,136 @@
+import type { JobView } from '../../jobs/daemon/contract.js';
+import type { Attempt } from '../../run/contract.js';
+import { settingsWords } from '../../run/words.js';
+import { formatBytes } from '../../units/bytes.js';
+import { formatSeconds } from '../../units/durations.js';
+import { isKnown } from '../../units/known.js';
+import { percentOf, percentWords, utcWords } from '../words.js';
+import { expectedWords, type JobsTableOptions, jobTime, statePaint } from './jobs-table.js';
+import { noteLines } from './note-lines.js';
+import { shellWords } from './shell-words.js';
+import { paintLine, type Span, span } from './spans.js';
+import { cleanText } from './text-width.js';
+
+/** Wide enough for the longest label below. */
+const labelWidth = 11;
+
+/**
+ * All that is known of one job, for people: what it asked for, what it got, and every attempt.
+ *
+ * @example
+ * jobText(job, { columns: 80, nowMs: Date.now(), style: { colour: false, unicode: true } });
+ */
+export function jobText(job: JobView, options: JobsTableOptions): string {
+  const { columns, style, nowMs } = options;
+  const labelled = (label: string, text: string): Span[][] =>
+    text === ''
+      ? []
+      : noteLines(text, columns - labelWidth).map((line, index) => [
+          span((index === 0 ? label : '').padEnd(labelWidth), 'dim'),
+          span(line.slice(2)),
+        ]);
+  const lines: Span[][] = [
+    [
+      span(`Job ${cleanText(job.id)}  `, 'bold'),
+      span(`${cleanText(job.name)}  `),
+      span(job.state, statePaint(job.state)),
+      span(`  ${jobTime(job, nowMs)}`, 'dim'),
+    ],
+    ...labelled('why', job.waiting === null ? job.reason : waitingWords(job, nowMs)),
+    ...labelled('command', shellWords(job.command)),
+    ...labelled('in', job.cwd),
+    ...labelled('times', timesOf(job)),
+    ...labelled('reserved', reservedWords(job)),
+    ...labelled('need', needWords(job)),
+    ...labelled('measured', measuredWords(job)),
+    ...labelled('degraded', degradedWords(job)),
+    ...job.attempts.flatMap((attempt) => [
+      ...labelled(`attempt ${attempt.number}`, attemptWords(attempt)),
+      ...attempt.rungs.flatMap(({ rung, why }) => labelled('', `${rung}: ${why}`)),
+    ]),
+    ...(job.underWay === null ? [] : underWayLines(job.underWay, labelled)),
+    ...labelled('log', `${formatBytes(job.log.bytes)}; "plimsoll logs ${job.id}" shows it`),
+  ];
+  return lines.map((line) => paintLine(line, columns, style).trimEnd()).join('\n');
+}
+
+function underWayLines(
+  { number, settings, rungs }: NonNullable<JobView['underWay']>,
+  labelled: (label: string, text: string) => Span[][],
+): Span[][] {
+  return [
+    ...labelled(`attempt ${number}`, `${settingsWords(settings)}, goes on`),
+    ...rungs.flatMap(({ rung, why }) => labelled('', `${rung}: ${why}`)),
+  ];
+}
+
+/** Its place, the reason, and when it should start. */
+export function waitingWords({ waiting, reason }: JobView, nowMs: number): string {
+  if (waiting === null) return reason;
+  const { position, why, expectedStartAt, expiresAt } = waiting;
+  return [
+    position === 1 ? 'It is next.' : position > 1 ? `It is number ${position} in the queue.` : '',
+    why || reason,
+    expectedWords(expectedStartAt, nowMs),
+    expiresAt === null ? '' : `It gives up at ${utcWords(Date.parse(expiresAt))}.`,
+  ]
+    .filter((text) => text !== '')
+    .join(' ');
+}
+
+function timesOf({ submittedAt, startedAt, endedAt }: JobView): string {
+  const told = [
+    ['submitted', submittedAt],
+    ['started', startedAt],
+    ['ended', endedAt],
+  ] as const;
+  return told
+    .flatMap(([what, at]) => (at === null ? [] : [`${what} ${utcWords(Date.parse(at))}`]))
+    .join(', ');
+}
+
+/** `6.0 GiB on gpu:0 (stated)`; empty while nothing is. */
+export function reservedWords({ reservation, usedBytes, state }: JobView): string {
+  if (reservation === null) return '';
+  const { bytes, devices, basis } = reservation;
+  const each = devices.length > 1 ? ' each' : '';
+  const now = state === 'running' ? `; it holds ${formatBytes(usedBytes)} now (measured)` : '';
+  return `${formatBytes(bytes)}${each} on ${devices.join(', ')} (${basis})${now}`;
+}
+
+function needWords({ need }: JobView): string {
+  const { bytes, basis, why, estimatedBytes } = need;
+  const before =
+    isKnown(estimatedBytes) && estimatedBytes !== bytes
+      ? ` Estimated were ${formatBytes(estimatedBytes)}.`
+      : '';
+  // The evidence of what was stated begins with the same words.
+  const figure = basis === 'stated' ? '' : `${formatBytes(bytes)} (${basis}). `;
+  return `${figure}${why}${before}`;
+}
+
+/** The highest of all attempts, beside what it was thought to need. */
+function measuredWords({ attempts, need }: JobView): string {
+  const peaks = attempts.flatMap(({ peakBytes }) => (isKnown(peakBytes) ? [peakBytes] : []));
+  if (peaks.length === 0) return '';
+  const peak = Math.max(...peaks);
+  const source = attempts.find(({ peakBytes }) => peakBytes === peak)?.source ?? 'measured';
+  return `${formatBytes(peak)} at most (${source}), ${percentWords(percentOf(peak, need.bytes))} of the need`;
+}
+
+function degradedWords({ degraded }: JobView): string {
+  if (degraded === null) return '';
+  return `it would never have fitted; its plan has batch ${degraded.batch} x ${degraded.accumulation}`;
+}
+
+function attemptWords(attempt: Attempt): string {
+  const { settings, startedAt, endedAt, exitCode, peakBytes, source, outOfMemory } = attempt;
+  const seconds = (Date.parse(endedAt) - Date.parse(startedAt)) / 1000;
+  const asked = outOfMemory?.askedBytes ?? 'unknown';
+  const end =
+    outOfMemory === null
+      ? `exit code ${exitCode}`
+      : `out of memory (${outOfMemory.kind}${isKnown(asked) ? `, asking for ${formatBytes(asked)}` : ''})`;
+  const peak = isKnown(peakBytes) ? `peak ${formatBytes(peakBytes)} (${source})` : 'peak unknown';
+  return [settingsWords(settings), formatSeconds(Math.max(0, seconds)), peak, end].join(', ');
+}

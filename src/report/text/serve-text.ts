@@ -1,0 +1,62 @@
+import type { DeviceView } from '../../jobs/daemon/contract.js';
+import { formatBytes } from '../../units/bytes.js';
+import { count } from '../words.js';
+import { paintLine, type Span, span, type TextStyle } from './spans.js';
+import { cleanText } from './text-width.js';
+
+/** What a server that just opened has to say. */
+export interface ServeFacts {
+  readonly url: string;
+  readonly home: string;
+  readonly hasPage: boolean;
+  readonly hasToken: boolean;
+  readonly devices: readonly DeviceView[];
+  readonly counts: Readonly<Record<string, number>>;
+  readonly notes: readonly string[];
+}
+
+const labelWidth = 10;
+
+/** For the person who started it. */
+export function serveText(
+  facts: ServeFacts,
+  { columns, style }: { readonly columns: number; readonly style: TextStyle },
+): string {
+  const { url, hasPage, hasToken, devices, counts } = facts;
+  const waiting = counts['waiting'] ?? 0;
+  const running = counts['running'] ?? 0;
+  const lines: Span[][] = [
+    [span('plimsoll serves at '), span(cleanText(url), 'bold')],
+    ...devices.map((device) =>
+      labelled(device.id.slice(0, labelWidth - 1), span(cleanText(deviceWords(device)))),
+    ),
+    labelled(
+      'jobs',
+      span(
+        `${running} run, ${waiting} wait${running > 0 ? '; those that run were taken up again' : ''}`,
+      ),
+    ),
+    labelled('home', span(cleanText(facts.home))),
+    ...(hasToken ? [labelled('token', span('everyone must send it'))] : []),
+    ...(hasPage ? [] : [labelled('note', span('there is no dashboard: dist/web was not built'))]),
+    ...facts.notes.map((note) => labelled('note', span(cleanText(note)))),
+    [span('Ctrl-C closes it; jobs go on without it.', 'dim')],
+  ];
+  return lines.map((line) => paintLine(line, columns, style)).join('\n');
+}
+
+function labelled(label: string, ...spans: Span[]): Span[] {
+  return [span(label.padEnd(labelWidth), 'dim'), ...spans];
+}
+
+function deviceWords({ name, totalBytes, lineBytes, takesJobs, provenance }: DeviceView): string {
+  const simulated = provenance === 'simulated' && !name.includes('simulated') ? ' (simulated)' : '';
+  const line = takesJobs ? `load line at ${formatBytes(lineBytes)}` : 'takes no jobs';
+  return `${name}${simulated}, ${formatBytes(totalBytes)}, ${line}`;
+}
+
+/** What becomes of the jobs of a server that closes. */
+export function goOnWords(running: number): string {
+  if (running === 0) return 'No job was running.';
+  return `${count(running, 'job goes', 'jobs go')} on; the next "plimsoll serve" takes up what runs and what waits.`;
+}

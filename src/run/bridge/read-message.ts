@@ -1,0 +1,154 @@
+import type { Known } from '../../units/known.js';
+import { type ClimbedRung, rungs } from '../contract.js';
+import { type Hook, hooks } from '../ladder/in-process.js';
+import type { FromSdk, WorkState } from './messages.js';
+
+/** The version of this language; a newer SDK says so in its hello, and is still understood. */
+const bridgeVersion = 1;
+/** Larger than any cluster; a number beyond it is a mistake. */
+const mostRanks = 65_536;
+/** A step for each of some models and a few functions; a program with more is heard as one. */
+export const mostWorks = 64;
+/** As many sizes as the SDK keeps of one work. */
+const mostSizes = 16;
+/** Its name and a number; a longer one is cut. */
+const longestName = 128;
+/** Paths and messages; the longest real ones are below this. */
+const longestText = 4096;
+
+/** What a document says, or undefined where it says nothing that we know. */
+export function readMessage(document: unknown): FromSdk | undefined {
+  const read = readerOf(document);
+  if (read === undefined) return undefined;
+  const { get, count, bytes, text, wordOrNull, list } = read;
+  switch (get('type')) {
+    case 'hello': {
+      const rank = count('rank', mostRanks) ?? 0;
+      return {
+        type: 'hello',
+        version: count('version') ?? bridgeVersion,
+        pid: count('pid') ?? 0,
+        rank,
+        world: Math.max(1, count('world', mostRanks) ?? 1, rank + 1),
+        torch: wordOrNull('torch'),
+        hooks: readHooks(list('hooks') ?? []),
+        device: text('device'),
+        peakBytes: bytes('peakBytes'),
+        works: (list('works') ?? []).slice(0, mostWorks).flatMap(readWork),
+      };
+    }
+    case 'figures': {
+      const at = get('at');
+      return {
+        type: 'figures',
+        at: typeof at === 'number' ? at : 0,
+        allocatedBytes: bytes('allocatedBytes'),
+        reservedBytes: bytes('reservedBytes'),
+        peakAllocatedBytes: bytes('peakAllocatedBytes'),
+        peakReservedBytes: bytes('peakReservedBytes'),
+        freeBytes: bytes('freeBytes'),
+        totalBytes: bytes('totalBytes'),
+        phase: text('phase'),
+      };
+    }
+    case 'oom': {
+      const id = get('id');
+      const microbatch = count('microbatch') ?? 0;
+      const given = list('hooks');
+      return {
+        type: 'oom',
+        id: typeof id === 'number' || typeof id === 'string' ? id : 0,
+        rank: count('rank', mostRanks) ?? 0,
+        round: count('round'),
+        phase: text('phase'),
+        kind: text('kind'),
+        message: text('message'),
+        askedBytes: bytes('askedBytes'),
+        microbatch,
+        batch: count('batch') ?? microbatch,
+        peakBytes: bytes('peakBytes'),
+        snapshot: wordOrNull('snapshot'),
+        who: read.who(),
+        hooks: given === undefined ? undefined : readHooks(given),
+        uncaught: get('uncaught') === true,
+      };
+    }
+    case 'step': {
+      const [number, microbatch] = [count('number'), count('microbatch')];
+      if (number === undefined || microbatch === undefined || microbatch < 1) return undefined;
+      const batch = Math.max(microbatch, count('batch') ?? 0);
+      const [who, peakBytes] = [read.who(), bytes('peakBytes')];
+      return { type: 'step', who, number, microbatch, batch, peakBytes };
+    }
+    case 'barrier': {
+      const [round, rank, ok] = [count('round'), count('rank', mostRanks), get('ok')];
+      if (round === undefined || rank === undefined || typeof ok !== 'boolean') return undefined;
+      return { type: 'barrier', round, rank, ok };
+    }
+    case 'climbed': {
+      const rung = rungNames.find((name) => name === get('rung'));
+      if (rung === undefined) return undefined;
+      const ago = get('secondsAgo');
+      const secondsAgo = typeof ago === 'number' && ago >= 0 && Number.isFinite(ago) ? ago : 0;
+      return { type: 'climbed', rung, why: text('why'), secondsAgo };
+    }
+    case 'bye':
+      return { type: 'bye' };
+    default:
+      return undefined;
+  }
+}
+
+const rungNames: readonly ClimbedRung['rung'][] = [...rungs, 'grow-back'];
+
+function readWork(document: unknown): readonly WorkState[] {
+  const read = readerOf(document);
+  const microbatch = read?.count('microbatch') ?? 0;
+  if (read === undefined || microbatch < 1) return [];
+  const sizes = (read.list('sizes') ?? []).slice(0, mostSizes).flatMap((one) => {
+    const pair = readerOf(one);
+    const [size, peakBytes] = [pair?.count('microbatch') ?? 0, pair?.count('peakBytes')];
+    return size < 1 || peakBytes === undefined ? [] : { microbatch: size, peakBytes };
+  });
+  return [
+    {
+      who: read.who(),
+      steps: read.count('steps') ?? 0,
+      microbatch,
+      batch: Math.max(microbatch, read.count('batch') ?? 0),
+      sizes,
+      smallestFailed: read.bytes('smallestFailed'),
+    },
+  ];
+}
+
+function readHooks(named: readonly unknown[]): readonly Hook[] {
+  return hooks.filter((hook) => named.includes(hook));
+}
+
+/** Fields of a document, each only where it is what it should be. */
+function readerOf(document: unknown) {
+  if (typeof document !== 'object' || document === null) return undefined;
+  const get = (name: string): unknown => Reflect.get(document, name);
+  const count = (name: string, most = Number.MAX_SAFE_INTEGER): number | undefined => {
+    const value = get(name);
+    const isCount = typeof value === 'number' && Number.isSafeInteger(value);
+    return isCount && value >= 0 && value <= most ? value : undefined;
+  };
+  const wordOrNull = (name: string, most = longestText): string | null => {
+    const value = get(name);
+    return typeof value === 'string' ? value.slice(0, most) : null;
+  };
+  return {
+    get,
+    count,
+    wordOrNull,
+    bytes: (name: string): Known<number> => count(name) ?? 'unknown',
+    text: (name: string): string => wordOrNull(name) ?? 'unknown',
+    who: (): string => wordOrNull('who', longestName) ?? '',
+    list: (name: string): readonly unknown[] | undefined => {
+      const value = get(name);
+      return Array.isArray(value) ? value : undefined;
+    },
+  };
+}

@@ -1,0 +1,122 @@
+import { z } from '@hono/zod-openapi';
+import { afterEach, describe, expect, it } from 'vitest';
+import { createVirtualClock } from '../../time/virtual-clock.js';
+import { serverLimits } from '../limits.js';
+import type { ServerOptions } from '../open-server.js';
+import { errorOf, startTestServer, type TestServer } from '../server-for-tests.js';
+
+const servers: TestServer[] = [];
+afterEach(async () => {
+  await Promise.all(servers.splice(0).map((server) => server.close()));
+});
+async function start(options: Partial<ServerOptions>): Promise<TestServer> {
+  const server = await startTestServer(options);
+  servers.push(server);
+  return server;
+}
+
+const token = 'a-long-and-secret-token';
+const authorization = `Bearer ${token}`;
+
+describe('a server with a token', () => {
+  it('answers nobody without it, but for health and the page', async () => {
+    const server = await start({ token });
+    const asked = await server.ask('/openapi.json', { headers: { authorization } });
+    const document = z.object({ paths: z.record(z.string(), z.looseObject({})) });
+    const { paths } = document.parse(await asked.json());
+    expect(Object.keys(paths).length).toBeGreaterThan(10);
+    for (const [path, methods] of Object.entries(paths)) {
+      for (const method of Object.keys(methods)) {
+        const answer = await server.ask(path.replace('{id}', '1'), {
+          method: method.toUpperCase(),
+          headers: { 'content-type': 'application/json' },
+          ...(method === 'post' && { body: '{"token":"wrong"}' }),
+        });
+        const isOpen = path === '/healthz' || (path === '/session' && method === 'delete');
+        if (isOpen) expect(answer.status).toBeLessThan(300);
+        else expect(await errorOf(answer)).toMatch(/^401 (no|wrong)-token$/);
+      }
+    }
+    expect(server.daemon.submitted).toEqual([]);
+    expect(await errorOf(server.ask('/'))).toBe('404 no-page');
+  });
+
+  it('takes the token in the header, and no other', async () => {
+    const server = await start({ token });
+    const ask = (header: string) => server.ask('/jobs', { headers: { authorization: header } });
+    expect((await ask(authorization)).status).toBe(200);
+    const wrong = await ask('Bearer wrong');
+    expect(wrong.headers.get('www-authenticate')).toBe('Bearer realm="plimsoll"');
+    expect(await errorOf(wrong)).toBe('401 wrong-token');
+    expect(await errorOf(ask(`Bearer ${token}x`))).toBe('401 wrong-token');
+    expect(await errorOf(ask(`Basic ${btoa(token)}`))).toBe('401 no-token');
+  });
+
+  it('gives a browser a cookie for it, which opens events too, until it logs out', async () => {
+    const server = await start({ token });
+    const made = await server.send('POST', '/session', { token });
+    expect(made.status).toBe(204);
+    const setCookie = made.headers.get('set-cookie') ?? '';
+    expect(setCookie).toMatch(/HttpOnly; SameSite=Strict/);
+    expect(setCookie).not.toContain(token);
+    const headers = { cookie: setCookie.split(';')[0] ?? '' };
+    expect((await server.ask('/jobs', { headers })).status).toBe(200);
+    const events = await server.ask('/events', { headers });
+    expect(events.status).toBe(200);
+    await events.body?.cancel();
+    const left = await server.ask('/session', { method: 'DELETE', headers });
+    expect([left.status, left.headers.get('set-cookie')]).toEqual([
+      204,
+      expect.stringContaining('Max-Age=0'),
+    ]);
+    expect(await errorOf(server.ask('/jobs', { headers }))).toBe('401 no-token');
+  });
+
+  it('lets nobody try tokens by the thousand', async () => {
+    const clock = createVirtualClock();
+    const server = await start({ token, clock });
+    const login = (word: string) => server.send('POST', '/session', { token: word });
+    for (let tries = 0; tries < serverLimits.wrongTokens; tries++) {
+      expect(await errorOf(login(`guess ${tries}`))).toBe('401 wrong-token');
+    }
+    const waiting = await login(token);
+    expect(waiting.headers.get('retry-after')).toBe('60');
+    expect(await errorOf(waiting)).toBe('429 too-many-wrong-tokens');
+    await clock.advance(60);
+    expect((await login(token)).status).toBe(204);
+  });
+
+  it('says in its document how to show who one is', async () => {
+    const server = await start({ token });
+    const answer = await server.ask('/openapi.json', { headers: { authorization } });
+    expect(await answer.json()).toMatchObject({
+      security: [{ token: [] }, { session: [] }],
+      components: { securitySchemes: { token: { type: 'http', scheme: 'bearer' } } },
+    });
+  });
+});
+
+describe('a server without a token', () => {
+  it('listens on loopback only', async () => {
+    for (const host of ['0.0.0.0', '::', '', '192.0.2.1']) {
+      await expect(start({ host })).rejects.toMatchObject({
+        code: 'token-needed',
+        next: expect.stringContaining('PLIMSOLL_TOKEN'),
+      });
+    }
+  });
+
+  it('has nothing to log in to', async () => {
+    const server = await start({});
+    expect(await errorOf(server.send('POST', '/session', { token: 'x' }))).toBe('400 no-token-set');
+    expect((await server.ask('/session', { method: 'DELETE' })).status).toBe(204);
+  });
+});
+
+describe('a server beyond loopback', () => {
+  it('listens with a token, and knows its addresses and the names it was given', async () => {
+    const server = await start({ host: '0.0.0.0', token, allowedHosts: ['gpu.example'] });
+    expect(server.url).toBe(`http://localhost:${server.port}`);
+    expect((await server.ask('/jobs', { headers: { authorization } })).status).toBe(200);
+  });
+});

@@ -1,0 +1,57 @@
+import { Failure } from '../../failure.js';
+import { serverLimits } from '../limits.js';
+import { addressTooLong, shown } from '../refusals.js';
+import { type HostPolicy, isOwnHost, readHost } from './hosts.js';
+import { type BrowserHeaders, isOwnOrigin } from './same-origin.js';
+
+/** What of a request decides whether it is let in at all. */
+export interface Arrival {
+  readonly method: string;
+  /** Path and query. */
+  readonly url: string;
+  /** Every `Host` header; there must be one. */
+  readonly hosts: readonly string[];
+  readonly headers: BrowserHeaders;
+}
+
+/** Why a request is refused before anybody looks at what it asks for; undefined lets it in. */
+export function judgeAccess(
+  { method, url, hosts, headers }: Arrival,
+  policy: HostPolicy,
+): Failure | undefined {
+  if (url.length > serverLimits.urlCharacters) return addressTooLong();
+  const [text, ...more] = hosts;
+  if (text === undefined || more.length > 0) return noHost();
+  const host = readHost(text);
+  if (host === undefined || !isOwnHost(host, policy)) return foreignHost(text);
+  const path = url.split('?', 1)[0] ?? '';
+  if (isOwnOrigin(headers, { host, path, method }, policy.allowed)) return undefined;
+  return foreignOrigin(headers.origin);
+}
+
+function noHost(): Failure {
+  return new Failure({
+    kind: 'input',
+    code: 'no-host',
+    fact: 'The request does not say, or says twice, which host it is for.',
+    next: 'Send one Host header.',
+  });
+}
+
+function foreignHost(text: string): Failure {
+  return new Failure({
+    kind: 'input',
+    code: 'foreign-host',
+    fact: `The request is for the host "${shown(text)}", which is not a name of this server.`,
+    next: 'Use localhost or the address it listens on, or start it with that name as an allowed host.',
+  });
+}
+
+function foreignOrigin(origin: string | undefined): Failure {
+  return new Failure({
+    kind: 'input',
+    code: 'foreign-origin',
+    fact: `The request comes from ${origin === undefined ? 'a page of another site' : `"${shown(origin)}"`}.`,
+    next: 'Only the page of this server and programs other than browsers may ask it.',
+  });
+}

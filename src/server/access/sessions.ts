@@ -1,0 +1,75 @@
+import { createHmac, randomBytes } from 'node:crypto';
+import { isSameSecret } from './token.js';
+
+/** A working week; then the page asks for the token again. */
+const sessionSeconds = 7 * 24 * 3600;
+/** Those who said goodbye. The oldest are forgotten first; their cookies are gone from the browser. */
+const mostEnded = 10_000;
+
+/**
+ * Sessions of browsers, which cannot send a token with an event stream. A session is its end and a
+ * signature that only the token makes, so it outlives a restart of the server and nothing is kept.
+ */
+export class Sessions {
+  readonly #token: string;
+  readonly #epochMs: () => number;
+  readonly #ended = new Set<string>();
+  readonly cookieName: string;
+
+  constructor(options: { token: string; epochMs: () => number }) {
+    this.#token = options.token;
+    this.#epochMs = options.epochMs;
+    // Cookies know no ports: the name keeps two servers on one host apart.
+    this.cookieName = `plimsoll_session_${this.#sign('name').slice(0, 8)}`;
+  }
+
+  /** The value of `Set-Cookie`; `overTls` keeps it from being sent in the clear later. */
+  open(overTls: boolean): string {
+    const until = Math.floor(this.#epochMs() / 1000) + sessionSeconds;
+    const body = `${until}.${randomBytes(16).toString('base64url')}`;
+    const cookie = this.#cookie(`${body}.${this.#sign(`session ${body}`)}`, sessionSeconds);
+    return overTls ? `${cookie}; Secure` : cookie;
+  }
+
+  /** Ends the session of a request, and answers the `Set-Cookie` that takes it from the browser. */
+  end(cookies: string | undefined): string {
+    const value = this.#valueIn(cookies);
+    if (value !== undefined && this.#isValid(value)) {
+      this.#ended.add(value);
+      const [oldest] = this.#ended;
+      if (this.#ended.size > mostEnded && oldest !== undefined) this.#ended.delete(oldest);
+    }
+    return this.#cookie('', 0);
+  }
+
+  isOpen(cookies: string | undefined): boolean {
+    const value = this.#valueIn(cookies);
+    return value !== undefined && !this.#ended.has(value) && this.#isValid(value);
+  }
+
+  #isValid(value: string): boolean {
+    const match = /^((\d{1,12})\.[\w-]{22})\.([\w-]{43})$/.exec(value);
+    if (!match) return false;
+    const [, body = '', until = '', signature = ''] = match;
+    return (
+      isSameSecret(signature, this.#sign(`session ${body}`)) &&
+      Number(until) * 1000 > this.#epochMs()
+    );
+  }
+
+  #sign(text: string): string {
+    return createHmac('sha256', this.#token).update(text).digest('base64url');
+  }
+
+  #valueIn(cookies: string | undefined): string | undefined {
+    const prefix = `${this.cookieName}=`;
+    return cookies
+      ?.split(/; */)
+      .find((cookie) => cookie.startsWith(prefix))
+      ?.slice(prefix.length);
+  }
+
+  #cookie(value: string, seconds: number): string {
+    return `${this.cookieName}=${value}; Path=/; HttpOnly; SameSite=Strict; Max-Age=${seconds}`;
+  }
+}

@@ -1,0 +1,59 @@
+import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { Failure } from '../../failure.js';
+import { isLoopback } from './hosts.js';
+
+/** Beyond this machine a shorter one could be found by trying. */
+const leastTokenCharacters = 16;
+
+/**
+ * A token nobody can guess: 256 bits, in letters that need no quotes.
+ *
+ * @example
+ * newToken(); // 'kJ2v...': 43 letters
+ */
+export function newToken(): string {
+  return randomBytes(32).toString('base64url');
+}
+
+/** In a time that tells nothing of how much of it was right. */
+export function isSameSecret(given: string, expected: string): boolean {
+  return timingSafeEqual(digest(given), digest(expected));
+}
+
+function digest(text: string): Buffer {
+  return createHash('sha256').update(text).digest();
+}
+
+/** The token of `Authorization: Bearer TOKEN`. */
+export function bearerToken(header: string | undefined): string | undefined {
+  return /^bearer +([^\s]+) *$/i.exec(header ?? '')?.[1];
+}
+
+/** Submitting a job runs a command: whoever can reach the server from afar must know a secret. */
+export function checkToken(host: string, token: string | undefined): void {
+  if (token !== undefined && !/^[\x21-\x7e]+$/.test(token)) {
+    throw new Failure({
+      kind: 'input',
+      code: 'bad-token',
+      fact: 'The token is empty, or has spaces or letters that no header can carry.',
+      next: 'Make one with "openssl rand -hex 32".',
+    });
+  }
+  if (isLoopback(host)) return;
+  if (token === undefined) {
+    throw new Failure({
+      kind: 'input',
+      code: 'token-needed',
+      fact: `Others reach the server at ${host}, and may run commands on this machine.`,
+      next: 'Set PLIMSOLL_TOKEN, or name a file that holds the token; or listen on 127.0.0.1.',
+    });
+  }
+  if (token.length < leastTokenCharacters) {
+    throw new Failure({
+      kind: 'input',
+      code: 'weak-token',
+      fact: `The token has ${token.length} letters, and others reach the server at ${host}.`,
+      next: `Take ${leastTokenCharacters} or more: "openssl rand -hex 32" makes a good one.`,
+    });
+  }
+}

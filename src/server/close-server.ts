@@ -1,0 +1,23 @@
+import type { Server } from 'node:http';
+import type { Clock } from '../time/clock.js';
+import { serverLimits } from './limits.js';
+
+/** Takes nobody new, lets those under way end, and cuts off who takes too long. */
+export async function closeServer(
+  server: Server,
+  stopAll: () => void,
+  clock: Clock,
+): Promise<void> {
+  const done = new AbortController();
+  const closed = new Promise<void>((resolve) => {
+    server.close(() => {
+      done.abort();
+      resolve();
+    });
+  });
+  stopAll();
+  server.closeIdleConnections();
+  await clock.waitUntil(clock.seconds() + serverLimits.closeSeconds, done.signal);
+  server.closeAllConnections();
+  await closed;
+}

@@ -1,0 +1,253 @@
+import { Failure } from '../failure.js';
+import { hasEnded, type JobState, jobStates } from '../jobs/contract.js';
+import type {
+  Daemon,
+  DaemonEvent,
+  DeviceView,
+  JobRequest,
+  JobSummary,
+  JobView,
+} from '../jobs/daemon/contract.js';
+import { deviceExample } from './routes/examples.js';
+
+type JobEvent = Extract<DaemonEvent, { type: 'job' }>;
+
+/** A daemon in memory: nothing runs, all is told at once, and time is what the test says. */
+export interface FakeDaemon extends Daemon {
+  /** Tells all who listen. */
+  tell(event: DaemonEvent): void;
+  /** Moves a job on, and tells it. */
+  change(id: string, parts: Partial<JobView>, what?: string): JobView;
+  setDevices(devices: readonly DeviceView[]): void;
+  setLog(id: string, text: string): void;
+  /** The next call of any method throws this. */
+  failNext(error: Error): void;
+  /** Forgets changes up to this id. */
+  forgetUpTo(id: number): void;
+  setHealth(health: { ok: boolean; why: string }): void;
+  readonly listeners: number;
+  /** Requests as they came in. */
+  readonly submitted: readonly JobRequest[];
+}
+
+const startedAt = Date.UTC(2026, 0, 1);
+
+/**
+ * @example
+ * const daemon = createFakeDaemon();
+ * const job = await daemon.submit({ command: ['true'] });
+ * daemon.change(job.id, { state: 'running' });
+ */
+export function createFakeDaemon(): FakeDaemon {
+  const jobs = new Map<string, JobView>();
+  const logs = new Map<string, Buffer>();
+  const events: JobEvent[] = [];
+  const listeners = new Set<(event: DaemonEvent) => void>();
+  const submitted: JobRequest[] = [];
+  let devices: readonly DeviceView[] = [deviceExample];
+  let health = { ok: true, why: '' };
+  let failure: Error | undefined;
+  let lastEvent = 0;
+
+  function guard(): void {
+    const error = failure;
+    failure = undefined;
+    if (error) throw error;
+  }
+
+  function found(id: string): JobView {
+    guard();
+    const job = jobs.get(id);
+    if (job) return job;
+    throw new Failure({
+      kind: 'input',
+      code: 'unknown-job',
+      fact: `There is no job "${id.slice(0, 40)}".`,
+      next: 'Run "plimsoll jobs" to see them.',
+    });
+  }
+
+  function tell(event: DaemonEvent): void {
+    for (const listener of listeners) listener(event);
+  }
+
+  function keep(job: JobView, what: string): JobView {
+    jobs.set(job.id, job);
+    lastEvent += 1;
+    const event: JobEvent = { type: 'job', id: lastEvent, job: summaryOf(job), what };
+    events.push(event);
+    tell(event);
+    return job;
+  }
+
+  function counts(): Record<JobState, number> {
+    const all = [...jobs.values()];
+    const of = (state: JobState): number => all.filter((job) => job.state === state).length;
+    const entries = jobStates.map((state): [JobState, number] => [state, of(state)]);
+    return { ...zeroCounts, ...Object.fromEntries(entries) };
+  }
+
+  return {
+    tell,
+    submitted,
+    get listeners() {
+      return listeners.size;
+    },
+    change: (id, parts, what = 'changed') => keep({ ...found(id), ...parts }, what),
+    setDevices(next) {
+      devices = next;
+    },
+    setLog(id, text) {
+      logs.set(id, Buffer.from(text));
+    },
+    failNext(error) {
+      failure = error;
+    },
+    forgetUpTo(id) {
+      events.splice(
+        0,
+        events.findIndex((event) => event.id > id),
+      );
+    },
+    setHealth(next) {
+      health = next;
+    },
+    health: () => health,
+    async submit(request) {
+      guard();
+      submitted.push(request);
+      return keep(newJob(String(jobs.size + 1), request), 'submitted');
+    },
+    async cancel(id) {
+      const job = found(id);
+      if (hasEnded(job.state)) {
+        throw new Failure({
+          kind: 'input',
+          code: 'job-has-ended',
+          fact: `Job ${id} has ended: it is ${job.state}.`,
+          next: 'There is nothing to cancel.',
+        });
+      }
+      return keep({ ...job, state: 'cancelled', reason: 'Cancelled.', waiting: null }, 'ended');
+    },
+    job: found,
+    jobs({ states = jobStates, after, newestFirst = false, limit = Infinity }) {
+      guard();
+      const all = [...jobs.values()].filter(({ state }) => states.includes(state));
+      const ordered = newestFirst ? all.toReversed() : all;
+      const behind = ordered.filter(({ id }) => {
+        if (after === undefined) return true;
+        return newestFirst ? Number(id) < Number(after) : Number(id) > Number(after);
+      });
+      return behind.slice(0, limit).map(summaryOf);
+    },
+    counts,
+    async readLog(id, from, most) {
+      found(id);
+      const log = logs.get(id) ?? Buffer.alloc(0);
+      return { bytes: log.subarray(from, from + most), size: log.length };
+    },
+    jobHistory(id) {
+      found(id);
+      return { epochMs: [startedAt], usedBytes: [null] };
+    },
+    devices() {
+      guard();
+      return devices;
+    },
+    deviceHistory(id, windowSeconds, points) {
+      guard();
+      if (!devices.some((device) => device.id === id)) {
+        throw new Failure({
+          kind: 'input',
+          code: 'unknown-device',
+          fact: `There is no device ${id.slice(0, 40)}.`,
+          next: 'GET /devices lists them.',
+        });
+      }
+      const count = Math.min(points, windowSeconds);
+      const epochMs = Array.from({ length: count }, (_, at) => startedAt + at * 1000);
+      return {
+        id,
+        epochMs,
+        usedMax: epochMs.map(() => 2),
+        usedMin: epochMs.map(() => 1),
+        alerts: [],
+      };
+    },
+    status() {
+      guard();
+      const { running, waiting } = counts();
+      return {
+        activeJobs: running,
+        waitingJobs: waiting,
+        reservedBytes: running * 1024 ** 3,
+        waitingBytes: waiting * 1024 ** 3,
+        devices: devices.map(({ id, totalBytes, usedBytes, freeBytes }) => ({
+          id,
+          totalBytes,
+          usedBytes,
+          freeBytes,
+          usedPercent: 'unknown',
+          status: 'available',
+        })),
+      };
+    },
+    eventsAfter(id, most) {
+      const after = events.filter((event) => event.id > id).slice(0, most);
+      return { events: after, first: events[0]?.id ?? lastEvent + 1, last: lastEvent };
+    },
+    listen(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+    async close() {
+      listeners.clear();
+    },
+  };
+}
+
+const zeroCounts: Record<JobState, number> = {
+  waiting: 0,
+  running: 0,
+  succeeded: 0,
+  failed: 0,
+  cancelled: 0,
+  refused: 0,
+  expired: 0,
+};
+
+function newJob(id: string, request: JobRequest): JobView {
+  const bytes = request.memoryBytes ?? 1024 ** 3;
+  return {
+    id,
+    name: request.name ?? request.command[0] ?? '',
+    state: 'waiting',
+    reason: '',
+    command: request.command,
+    priority: request.priority ?? 0,
+    submittedAt: new Date(startedAt + Number(id) * 1000).toISOString(),
+    startedAt: null,
+    endedAt: null,
+    gpus: request.gpus ?? 1,
+    cwd: request.cwd ?? '/srv',
+    reservation: null,
+    attempts: [],
+    need: { bytes, basis: 'stated', why: 'Stated.', estimatedBytes: 'unknown', runs: 0 },
+    waiting: {
+      position: Number(id),
+      why: 'Memory of gpu:0 is taken.',
+      expectedStartAt: 'unknown',
+      expiresAt: null,
+    },
+    usedBytes: 'unknown',
+    underWay: null,
+    degraded: null,
+    log: { bytes: 0 },
+  };
+}
+
+function summaryOf(job: JobView): JobSummary {
+  const { cwd: _, usedBytes: __, underWay: ___, degraded: ____, log: _____, ...summary } = job;
+  return summary;
+}

@@ -1,0 +1,45 @@
+import type { Failure } from '../failure.js';
+import { type ErrorStatus, retryAfterSeconds, statusOf } from './error-status.js';
+
+/** Every error of the server, whoever asks for what. */
+export interface ErrorBody {
+  readonly error: { readonly code: string; readonly fact: string; readonly next: string };
+}
+
+export interface ErrorAnswer {
+  readonly status: ErrorStatus;
+  readonly body: ErrorBody;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/** What was never meant to happen: the log has the rest, the client gets no inside view. */
+export const internalError: ErrorAnswer = {
+  status: 500,
+  body: {
+    error: {
+      code: 'internal',
+      fact: 'Something went wrong in the server that should not have.',
+      next: 'Its log says what; the server goes on. Please report it.',
+    },
+  },
+  headers: {},
+};
+
+export function errorAnswer(failure: Failure): ErrorAnswer {
+  const { code, fact, next } = failure;
+  const status = statusOf(failure);
+  const retry = retryAfterSeconds(code);
+  return {
+    status,
+    body: { error: { code, fact: readable(fact), next: readable(next) } },
+    headers: {
+      ...(retry !== undefined && { 'retry-after': String(retry) }),
+      ...(status === 401 && { 'www-authenticate': 'Bearer realm="plimsoll"' }),
+    },
+  };
+}
+
+/** What somebody sent may be in it; a terminal may show it. */
+function readable(text: string): string {
+  return text.replaceAll(/\p{Cc}+/gu, ' ');
+}

@@ -1,0 +1,77 @@
+import type { Failure, FailureKind } from '../failure.js';
+
+export type ErrorStatus =
+  | 400
+  | 401
+  | 403
+  | 404
+  | 405
+  | 408
+  | 409
+  | 413
+  | 414
+  | 415
+  | 422
+  | 429
+  | 431
+  | 500
+  | 501
+  | 503
+  | 507;
+
+/** What a failure means where its code says nothing more. */
+const byKind: Readonly<Record<FailureKind, ErrorStatus>> = {
+  input: 400,
+  /** A program or driver that this machine lacks: asking again changes nothing. */
+  missing: 501,
+  job: 422,
+  interrupted: 503,
+};
+
+const byCode: Readonly<Record<string, ErrorStatus>> = {
+  'no-token': 401,
+  'wrong-token': 401,
+  'foreign-host': 403,
+  'foreign-origin': 403,
+  'unknown-route': 404,
+  'unknown-job': 404,
+  'unknown-device': 404,
+  'unknown-run': 404,
+  'no-page': 404,
+  'wrong-method': 405,
+  'slow-request': 408,
+  'job-has-ended': 409,
+  'bad-change': 409,
+  'body-too-large': 413,
+  'address-too-long': 414,
+  'wrong-content-type': 415,
+  'too-many-wrong-tokens': 429,
+  'headers-too-large': 431,
+  'queue-full': 503,
+  'too-many-streams': 503,
+  'too-many-answers': 503,
+  'too-busy': 503,
+  closing: 503,
+  'store-in-use': 503,
+  'store-unreachable': 503,
+  'cannot-write': 507,
+  'disk-full': 507,
+};
+
+/**
+ * The one place that turns a failure into an HTTP status.
+ *
+ * @example
+ * statusOf({ kind: 'input', code: 'unknown-job' }); // 404
+ */
+export function statusOf({ kind, code }: Pick<Failure, 'kind' | 'code'>): ErrorStatus {
+  return (Object.hasOwn(byCode, code) ? byCode[code] : undefined) ?? byKind[kind];
+}
+
+/** Those who may simply ask again are told when. */
+export function retryAfterSeconds(code: string): number | undefined {
+  if (code === 'too-many-wrong-tokens') return 60;
+  return /^(too-many-(streams|answers)|too-busy|queue-full|closing|store-in-use)$/.test(code)
+    ? 5
+    : undefined;
+}

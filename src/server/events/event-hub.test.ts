@@ -1,0 +1,69 @@
+import { describe, expect, it } from 'vitest';
+import { createVirtualClock } from '../../time/virtual-clock.js';
+import { createFakeDaemon } from '../daemon.fake.js';
+import { serverLimits } from '../limits.js';
+import type { EventBytes } from './event-bytes.js';
+import { EventHub } from './event-hub.js';
+
+function sink() {
+  const got: EventBytes[] = [];
+  let ended = 0;
+  return {
+    got,
+    ended: () => ended,
+    write(bytes: EventBytes) {
+      got.push(bytes);
+      return true;
+    },
+    cut: () => undefined,
+    end() {
+      ended += 1;
+    },
+  };
+}
+
+describe('the hub', () => {
+  it('encodes an event once, for whoever hears it now and whoever asks later', async () => {
+    const daemon = createFakeDaemon();
+    const hub = new EventHub(daemon, createVirtualClock());
+    const [one, other, late] = [sink(), sink(), sink()];
+    hub.open(one, undefined);
+    hub.open(other, undefined);
+    await daemon.submit({ command: ['true'] });
+    hub.open(late, 0);
+    expect(one.got.at(-1)?.toString()).toMatch(/^event: job\nid: 1\n/);
+    expect(other.got.at(-1)).toBe(one.got.at(-1));
+    expect(late.got.at(-1)).toBe(one.got.at(-1));
+    hub.close();
+  });
+
+  it('has room for so many, and again when one leaves', () => {
+    const hub = new EventHub(createFakeDaemon(), createVirtualClock());
+    const streams = Array.from({ length: serverLimits.eventStreams }, () => {
+      hub.checkRoom();
+      return hub.open(sink(), undefined);
+    });
+    expect(() => hub.checkRoom()).toThrow(/2000 event streams are open/);
+    const [first] = streams;
+    if (first) hub.leave(first);
+    expect(() => hub.checkRoom()).not.toThrow();
+    expect(hub.count).toBe(serverLimits.eventStreams - 1);
+    hub.close();
+  });
+
+  it('beats to all, and stops when it is closed', async () => {
+    const clock = createVirtualClock();
+    const daemon = createFakeDaemon();
+    const hub = new EventHub(daemon, clock);
+    const clients = [sink(), sink()];
+    for (const client of clients) hub.open(client, undefined);
+    await clock.advance(3 * serverLimits.heartbeatSeconds);
+    for (const { got } of clients) {
+      expect(got.filter((bytes) => bytes.toString() === ':\n\n').length).toBe(3);
+    }
+    hub.close();
+    await clock.advance(1);
+    expect(clients.map(({ ended }) => ended())).toEqual([1, 1]);
+    expect([clock.waiting, daemon.listeners, hub.count]).toEqual([0, 0, 0]);
+  });
+});

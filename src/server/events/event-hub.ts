@@ -1,0 +1,70 @@
+import type { Daemon, DaemonEvent } from '../../jobs/daemon/contract.js';
+import type { Clock } from '../../time/clock.js';
+import { serverLimits } from '../limits.js';
+import { tooManyStreams } from '../refusals.js';
+import { EventStream, type StreamSink } from './event-stream.js';
+import { KeptChanges } from './kept-changes.js';
+
+/** All clients of `GET /events`: each event is encoded once, however many listen. */
+export class EventHub {
+  readonly #kept: KeptChanges;
+  readonly #streams = new Map<EventStream, StreamSink>();
+  readonly #closed = new AbortController();
+  readonly #stopListening: () => void;
+  #latestDevices: DaemonEvent | undefined;
+
+  constructor(daemon: Daemon, clock: Clock) {
+    this.#kept = new KeptChanges(daemon, serverLimits.keptEventBytes);
+    this.#stopListening = daemon.listen((event) => this.#hear(event));
+    void this.#beat(clock);
+  }
+
+  get count(): number {
+    return this.#streams.size;
+  }
+
+  /** Throws where there are too many; to be asked before the client is answered. */
+  checkRoom(): void {
+    if (this.#streams.size >= serverLimits.eventStreams) throw tooManyStreams();
+  }
+
+  open(sink: StreamSink, after: number | undefined): EventStream {
+    const stream = new EventStream(this.#kept, sink);
+    this.#streams.set(stream, sink);
+    stream.open(after);
+    // The page need not wait for the next reading.
+    const latest = this.#latestDevices;
+    if (latest) stream.hear(latest, this.#kept.encode(latest));
+    return stream;
+  }
+
+  leave(stream: EventStream): void {
+    this.#streams.delete(stream);
+  }
+
+  /** Ends all streams; clients come back by themselves and name what they have. */
+  close(): void {
+    this.#closed.abort();
+    this.#stopListening();
+    for (const sink of this.#streams.values()) sink.end();
+    this.#streams.clear();
+  }
+
+  #hear(event: DaemonEvent): void {
+    if (event.type === 'devices') this.#latestDevices = event;
+    if (event.type === 'job') this.#kept.forgetMissed();
+    if (this.#streams.size === 0) return;
+    const bytes = this.#kept.encode(event);
+    for (const stream of this.#streams.keys()) stream.hear(event, bytes);
+  }
+
+  async #beat(clock: Clock): Promise<void> {
+    const { signal } = this.#closed;
+    for (let at = clock.seconds(); !signal.aborted; ) {
+      at = Math.max(at, clock.seconds()) + serverLimits.heartbeatSeconds;
+      await clock.waitUntil(at, signal);
+      if (signal.aborted) return;
+      for (const stream of this.#streams.keys()) stream.beat();
+    }
+  }
+}

@@ -1,0 +1,156 @@
+import {
+  createServer,
+  type IncomingMessage,
+  type Server,
+  type ServerResponse,
+  STATUS_CODES,
+} from 'node:http';
+import type { Duplex } from 'node:stream';
+import { getRequestListener, RequestError } from '@hono/node-server';
+import type { Failure } from '../failure.js';
+import type { HostPolicy } from './access/hosts.js';
+import { type Arrival, judgeAccess } from './access/judge-access.js';
+import type { ServerApp } from './app.js';
+import { type ErrorAnswer, errorAnswer, internalError } from './error-body.js';
+import { serverLimits } from './limits.js';
+import { badAddress, brokenRequest, headersTooLarge, slowRequest } from './refusals.js';
+import { securityHeaders } from './security-headers.js';
+
+export interface ListenerOptions {
+  readonly app: ServerApp;
+  readonly policy: HostPolicy;
+  /** A fault of ours that no route caught. */
+  readonly fault: (error: unknown) => void;
+  /** Of requests that never reach a route. */
+  readonly refused: (request: { method: string; path: string; status: number }) => void;
+}
+
+/** A server of node:http over the routes, with its limits set; it does not listen yet. */
+export function createHttpServer({ app, policy, refused, fault }: ListenerOptions): Server {
+  const listener = getRequestListener(app.fetch, {
+    // Stands in where there is no Host header; those are refused with a reason below.
+    hostname: 'localhost',
+    overrideGlobalObjects: false,
+    errorHandler(error) {
+      if (error instanceof RequestError) return responseOf(errorAnswer(badAddress()));
+      fault(error);
+      return responseOf(internalError);
+    },
+  });
+  /** The latest answer on each connection. */
+  const underWay = new WeakMap<Duplex, ServerResponse>();
+  const serve = (incoming: IncomingMessage, outgoing: ServerResponse): void => {
+    underWay.set(incoming.socket, outgoing);
+    outgoing.once('close', () => {
+      underWay.delete(incoming.socket);
+      // While the server closes nobody asks again on this connection.
+      if (!server.listening) setImmediate(() => server.closeIdleConnections());
+    });
+    const refusal = judgeAccess(arrivalOf(incoming), policy);
+    if (refusal === undefined) {
+      void listener(incoming, outgoing);
+      return;
+    }
+    const { method = '', url = '' } = incoming;
+    refused({ method, path: url, status: refuse(outgoing, refusal) });
+  };
+  const server = createServer(
+    {
+      maxHeaderSize: serverLimits.headerBytes,
+      headersTimeout: serverLimits.headersSeconds * 1000,
+      requestTimeout: serverLimits.requestSeconds * 1000,
+      keepAliveTimeout: serverLimits.keepAliveSeconds * 1000,
+      connectionsCheckingInterval: 2000,
+      requireHostHeader: false,
+      noDelay: true,
+      // A client whose machine vanished is found out.
+      keepAlive: true,
+      keepAliveInitialDelay: 30_000,
+    },
+    serve,
+  );
+  server.maxConnections = serverLimits.connections;
+  // Their bytes are limited: a count would drop some unseen, and one of them might matter.
+  server.maxHeadersCount = 0;
+  server.timeout = serverLimits.silentSeconds * 1000;
+  // A client that asks first is not told to go on with what will be refused.
+  server.on('checkContinue', (incoming: IncomingMessage, outgoing: ServerResponse) => {
+    if (Number(incoming.headers['content-length'] ?? 0) <= serverLimits.bodyBytes) {
+      outgoing.writeContinue();
+    }
+    serve(incoming, outgoing);
+  });
+  server.on('clientError', (error: Error & { code?: string }, socket: Duplex) => {
+    answerBrokenRequest(error, socket, underWay.get(socket)?.headersSent ?? false);
+  });
+  return server;
+}
+
+function arrivalOf({ method = '', url = '', headers, headersDistinct }: IncomingMessage): Arrival {
+  const one = (name: string): string | undefined => headersDistinct[name]?.join(', ');
+  return {
+    method,
+    url,
+    hosts: headersDistinct['host'] ?? [],
+    headers: {
+      origin: headers.origin,
+      'sec-fetch-site': one('sec-fetch-site'),
+      'sec-fetch-mode': one('sec-fetch-mode'),
+      'sec-fetch-dest': one('sec-fetch-dest'),
+    },
+  };
+}
+
+function headersOf({ headers }: ErrorAnswer, body: string): Record<string, string> {
+  return {
+    ...securityHeaders,
+    ...headers,
+    'content-type': 'application/json',
+    'content-length': String(Buffer.byteLength(body)),
+    'cache-control': 'no-store',
+  };
+}
+
+function responseOf(answer: ErrorAnswer): Response {
+  const body = JSON.stringify(answer.body);
+  return new Response(body, { status: answer.status, headers: headersOf(answer, body) });
+}
+
+/** Whoever is refused at the door may still be sending; the connection does not wait for that. */
+function refuse(outgoing: ServerResponse, failure: Failure): number {
+  const answer = errorAnswer(failure);
+  const body = JSON.stringify(answer.body);
+  outgoing.writeHead(answer.status, { ...headersOf(answer, body), connection: 'close' });
+  outgoing.end(body);
+  return answer.status;
+}
+
+/** What the parser of HTTP cannot read, or did not wait for. Into another answer nothing is written. */
+function answerBrokenRequest(
+  error: Error & { code?: string },
+  socket: Duplex,
+  isAnswering: boolean,
+): void {
+  if (error.code === 'ECONNRESET' || !socket.writable || isAnswering) {
+    socket.destroy();
+    return;
+  }
+  const answer = errorAnswer(failureOf(error.code ?? ''));
+  const body = JSON.stringify(answer.body);
+  const lines = Object.entries({
+    ...headersOf(answer, body),
+    connection: 'close',
+  }).map(([name, value]) => `${name}: ${value}\r\n`);
+  socket.end(
+    `HTTP/1.1 ${answer.status} ${STATUS_CODES[answer.status]}\r\n${lines.join('')}\r\n${body}`,
+  );
+  socket.once('finish', () => socket.destroy());
+}
+
+function failureOf(code: string): Failure {
+  if (code === 'HPE_HEADER_OVERFLOW') return headersTooLarge();
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return slowRequest();
+  return brokenRequest(
+    /^HPE_\w+$/.test(code) ? code.slice(4).toLowerCase().replaceAll('_', ' ') : 'it cannot be read',
+  );
+}

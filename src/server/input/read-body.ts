@@ -1,0 +1,65 @@
+import type { IncomingMessage } from 'node:http';
+import { badJson, bodyTooLarge, wrongContentType } from '../refusals.js';
+
+/**
+ * The JSON that a request carries. A body over the limit is refused as soon as it is known to be
+ * one, by its own word or by what came; what came is let go of.
+ */
+export async function readJsonBody(incoming: IncomingMessage, mostBytes: number): Promise<unknown> {
+  const contentType = incoming.headers['content-type'];
+  if (!isJson(contentType)) throw wrongContentType(contentType);
+  if (Number(incoming.headers['content-length'] ?? 0) > mostBytes) throw bodyTooLarge();
+  return parseJson(await readBytes(incoming, mostBytes));
+}
+
+/** A page of another site cannot send this type without asking us first, and we say no. */
+function isJson(contentType: string | undefined): boolean {
+  return /^application\/json *(; *charset="?utf-?8"? *)?$/i.test(contentType ?? '');
+}
+
+function readBytes(incoming: IncomingMessage, mostBytes: number): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    let size = 0;
+    const end = (): void => {
+      incoming.off('data', take).off('end', finish).off('error', fail).off('close', leave);
+    };
+    const take = (chunk: Buffer): void => {
+      size += chunk.length;
+      chunks.push(chunk);
+      if (size <= mostBytes) return;
+      end();
+      // The rest is thrown away, and the connection closed, by whoever answers.
+      incoming.pause();
+      reject(bodyTooLarge());
+    };
+    const finish = (): void => {
+      end();
+      resolve(Buffer.concat(chunks));
+    };
+    const fail = (error: Error): void => {
+      end();
+      reject(error);
+    };
+    const leave = (): void => fail(new Error('The client left while it was sending.'));
+    incoming.on('data', take).on('end', finish).on('error', fail).on('close', leave);
+  });
+}
+
+function parseJson(bytes: Buffer): unknown {
+  try {
+    const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+    return JSON.parse(text) as unknown;
+  } catch (error) {
+    throw badJson(reason(bytes, error));
+  }
+}
+
+/** Where it breaks, as far as the parser tells. */
+function reason(bytes: Buffer, error: unknown): string {
+  if (bytes.length === 0) return 'it is empty';
+  if (!(error instanceof SyntaxError)) return 'it is not UTF-8';
+  const at = /at position \d+/.exec(error.message)?.[0];
+  if (/end of JSON input/i.test(error.message)) return 'it ends too early';
+  return at === undefined ? 'it breaks somewhere' : `it breaks ${at}`;
+}

@@ -1,0 +1,51 @@
+const mib = 1024 * 1024;
+
+/** What the server lets one client, and all of them together, take of it. */
+export const serverLimits = {
+  /** A job with a long command and its environment takes some 100 KiB; nothing else comes near. */
+  bodyBytes: mib,
+  /** The longest address of ours, with every option, takes some 300 letters. */
+  urlCharacters: 8 * 1024,
+  /** Of all headers together. Cookies of other programs on the same host name come along. */
+  headerBytes: 32 * 1024,
+  /** Somebody who opens connections and says nothing holds one of them no longer than this. */
+  headersSeconds: 10,
+  /** For a whole request to arrive: a body of 1 MiB over a poor line takes half of it. */
+  requestSeconds: 30,
+  /** An open connection with nothing on it. Longer than a scrape interval is of no use. */
+  keepAliveSeconds: 30,
+  /** A client that takes no byte of its answer for so long is let go. */
+  silentSeconds: 60,
+  /** All event streams, and as many again for everything else. */
+  connections: 4096,
+  /** Each costs some 20 KiB and a write at every event: see bench/streams.mjs. */
+  eventStreams: 2000,
+  /** Changes of jobs that one slow stream may lag behind; then it is cut off and resumes by id. */
+  streamBacklogBytes: mib,
+  /** Changes that are fetched at once while a stream catches up. */
+  catchUpEvents: 100,
+  /** Encoded changes that are kept for those who come back: all of them come at once. */
+  keptEventBytes: 8 * mib,
+  heartbeatSeconds: 15,
+  /** Heartbeats that a stream may miss before it counts as dead. */
+  missedHeartbeats: 4,
+  /** Browsers and clients come back after this. */
+  retryMilliseconds: 2000,
+  /** Answers that were made and not yet taken by slow clients, all together. */
+  unsentBytes: 256 * mib,
+  /** Each may start Python and trace a model on all cores. */
+  answersAtOnce: 4,
+  /** Of one log, in one answer. */
+  logBytes: mib,
+  jobsListed: 10_000,
+  jobsListedUnlessTold: 1000,
+  historyPoints: 5000,
+  historySeconds: 31 * 24 * 3600,
+  /** Wrong tokens from one address in a minute, before it must wait. */
+  wrongTokens: 10,
+  /** What requests under way get to end in when the server closes. */
+  closeSeconds: 5,
+  /** The page is some 200 KiB. Beyond this the folder is not the page. */
+  webBytes: 64 * mib,
+  webFiles: 1000,
+} as const;

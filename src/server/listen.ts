@@ -1,0 +1,73 @@
+import type { Server } from 'node:http';
+import { Failure } from '../failure.js';
+import { bracketed, isLoopback, isWildcard } from './access/hosts.js';
+
+/** Where a server really listens. */
+export interface Place {
+  readonly port: number;
+  readonly url: string;
+}
+
+/** Listens, or says why it cannot. */
+export async function listen(server: Server, host: string, port: number): Promise<Place> {
+  if (!Number.isInteger(port) || port < 0 || port > 65_535) throw badPort(port);
+  const name = host.replace(/^\[(.*)\]$/, '$1');
+  await new Promise<void>((resolve, reject) => {
+    const fail = (error: Error): void => reject(listenFailure(error, host, port));
+    server.once('error', fail);
+    server.listen({ host: name, port }, () => {
+      server.off('error', fail);
+      resolve();
+    });
+  });
+  const address = server.address();
+  if (address === null || typeof address === 'string') throw new Error('no address of TCP');
+  // A name is judged by what it looks like before, and by what it turned out to be here.
+  if (isLoopback(host) && !isLoopback(address.address)) {
+    server.close();
+    throw badHost(host);
+  }
+  const shownHost = isWildcard(host) ? 'localhost' : bracketed(name);
+  return { port: address.port, url: `http://${shownHost}:${address.port}` };
+}
+
+function listenFailure(error: Error & { code?: string }, host: string, port: number): Failure {
+  if (error.code === 'EADDRINUSE') {
+    return new Failure({
+      kind: 'input',
+      code: 'port-in-use',
+      fact: `Another program listens on port ${port} of ${host}.`,
+      next: 'If it is plimsoll, use that one; else stop it, or take another port with --port.',
+      cause: error,
+    });
+  }
+  if (error.code === 'EACCES' || error.code === 'EPERM') {
+    return new Failure({
+      kind: 'input',
+      code: 'port-not-allowed',
+      fact: `This user may not listen on port ${port}.`,
+      next: 'Take a port above 1023 with --port, and put a proxy in front where it must be another.',
+      cause: error,
+    });
+  }
+  return badHost(host, error);
+}
+
+function badHost(host: string, cause?: Error): Failure {
+  return new Failure({
+    kind: 'input',
+    code: 'bad-host',
+    fact: `"${host.slice(0, 100)}" is no address of this machine.`,
+    next: 'Take 127.0.0.1 for this machine alone, or 0.0.0.0 for all its addresses.',
+    cause,
+  });
+}
+
+function badPort(port: number): Failure {
+  return new Failure({
+    kind: 'input',
+    code: 'bad-port',
+    fact: `The port is ${port}.`,
+    next: 'It takes a whole number from 0 (any free one) to 65535.',
+  });
+}

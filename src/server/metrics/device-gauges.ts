@@ -1,0 +1,67 @@
+import { Gauge, type Registry } from 'prom-client';
+import type { Daemon, DeviceView } from '../../jobs/daemon/contract.js';
+import { isKnown } from '../../units/known.js';
+import { risks } from '../../watch/types.js';
+
+const labelNames = ['device', 'name', 'provenance'] as const;
+const jobLabels = ['job', 'name'] as const;
+
+/** What each figure is taken from; nothing where it is not known, never a made-up 0. */
+const figures: Readonly<
+  Record<string, { help: string; of: (device: DeviceView) => number | string | undefined }>
+> = {
+  total_bytes: { help: 'Capacity of the device.', of: (one) => one.totalBytes },
+  used_bytes: { help: 'Memory in use, by whomever.', of: (one) => one.usedBytes },
+  line_bytes: { help: 'Up to here it may be loaded.', of: (one) => one.lineBytes },
+  reserved_bytes: { help: 'Promised to jobs that run.', of: (one) => one.reservedBytes },
+  foreign_bytes: { help: 'Used by processes that are no jobs.', of: (one) => one.foreignBytes },
+  returning_bytes: {
+    help: 'Of jobs that ended, until the device shows that it came back.',
+    of: (one) => one.returningBytes,
+  },
+  promisable_bytes: { help: 'What can be promised now.', of: (one) => one.promisableBytes },
+  out_of_memory_seconds: {
+    help: 'Expected time until the memory is full (estimated); absent where none is expected.',
+    of: (one) => one.forecast.etaSeconds,
+  },
+  risk: {
+    help: 'Risk of running out of memory: 0 none, 1 low, 2 medium, 3 high, 4 critical (estimated).',
+    of: ({ forecast: { risk } }) => (isKnown(risk) ? risks.indexOf(risk) : undefined),
+  },
+};
+
+/** Figures of devices, and of the jobs on them, as they are when somebody looks. */
+export function deviceGauges(daemon: Daemon, registry: Registry): () => void {
+  const registers = [registry];
+  const gauges = Object.entries(figures).map(([name, { help, of }]) => ({
+    gauge: new Gauge({ name: `plimsoll_device_${name}`, help, labelNames, registers }),
+    of,
+  }));
+  const reserved = new Gauge({
+    name: 'plimsoll_job_reserved_bytes',
+    help: 'Promised to a job that runs, on all its devices.',
+    labelNames: jobLabels,
+    registers,
+  });
+  const used = new Gauge({
+    name: 'plimsoll_job_used_bytes',
+    help: 'What a job that runs holds of its devices.',
+    labelNames: jobLabels,
+    registers,
+  });
+  return () => {
+    for (const gauge of [...gauges.map((one) => one.gauge), reserved, used]) gauge.reset();
+    for (const device of daemon.devices()) {
+      const labels = { device: device.id, name: device.name, provenance: device.provenance };
+      for (const { gauge, of } of gauges) {
+        const value = of(device);
+        if (typeof value === 'number') gauge.set(labels, value);
+      }
+      for (const { jobId, name, bytes, usedBytes, isReturning } of device.reservations) {
+        if (isReturning) continue;
+        reserved.inc({ job: jobId, name }, bytes);
+        if (isKnown(usedBytes)) used.inc({ job: jobId, name }, usedBytes);
+      }
+    }
+  };
+}

@@ -1,0 +1,98 @@
+import { Counter, Histogram, type Registry } from 'prom-client';
+import { hasEnded } from '../../jobs/contract.js';
+import type { Daemon, DaemonEvent, JobSummary } from '../../jobs/daemon/contract.js';
+import { isKnown } from '../../units/known.js';
+
+/** Ends that were counted already: a job may be told of again after it ended. */
+const rememberedEnds = 10_000;
+
+/** Counts what happens to jobs from now on. Answers how to stop. */
+export function jobCounters(daemon: Daemon, registry: Registry): () => void {
+  const registers = [registry];
+  const submitted = new Counter({
+    name: 'plimsoll_jobs_submitted_total',
+    help: 'Jobs that were submitted.',
+    registers,
+  });
+  const ended = new Counter({
+    name: 'plimsoll_jobs_ended_total',
+    help: 'Jobs that ended, by how.',
+    labelNames: ['state'],
+    registers,
+  });
+  const attempts = new Counter({
+    name: 'plimsoll_attempts_total',
+    help: 'Tries that ended, by whether memory ran out.',
+    labelNames: ['out_of_memory'],
+    registers,
+  });
+  const waited = new Histogram({
+    name: 'plimsoll_job_waiting_seconds',
+    help: 'How long jobs waited before they started.',
+    buckets: [0.1, 1, 10, 60, 300, 900, 3600, 4 * 3600, 24 * 3600],
+    registers,
+  });
+  const errorRatio = new Histogram({
+    name: 'plimsoll_estimate_error_ratio',
+    help: 'Measured peak of a job over the bytes that were reserved for it.',
+    buckets: [0.25, 0.5, 0.75, 0.9, 0.95, 1, 1.05, 1.1, 1.25, 1.5, 2],
+    registers,
+  });
+  const alerts = new Counter({
+    name: 'plimsoll_alerts_total',
+    help: 'Alerts that were raised.',
+    labelNames: ['kind', 'severity'],
+    registers,
+  });
+
+  /** Ids of jobs only grow. */
+  let newest = Number(daemon.jobs({ newestFirst: true, limit: 1 })[0]?.id ?? 0);
+  /** How many attempts were counted, of jobs that run. */
+  const running = new Map(
+    daemon.jobs({ states: ['running'] }).map(({ id, attempts: made }) => [id, made.length]),
+  );
+  const ends = new Set<string>();
+
+  function countJob(job: JobSummary): void {
+    if (ends.has(job.id)) return;
+    if (Number(job.id) > newest) {
+      newest = Number(job.id);
+      submitted.inc();
+    }
+    if (job.startedAt !== null) countRun(job, job.startedAt);
+    if (hasEnded(job.state)) countEnd(job);
+  }
+
+  function countRun({ id, submittedAt, attempts: made }: JobSummary, startedAt: string): void {
+    const counted = running.get(id);
+    if (counted === undefined) {
+      waited.observe(Math.max(0, Date.parse(startedAt) - Date.parse(submittedAt)) / 1000);
+    }
+    for (const { outOfMemory } of made.slice(counted ?? 0)) {
+      attempts.inc({ out_of_memory: String(outOfMemory !== null) });
+    }
+    running.set(id, made.length);
+  }
+
+  function countEnd({ id, state, reservation, attempts: made }: JobSummary): void {
+    running.delete(id);
+    ends.add(id);
+    const [oldest] = ends;
+    if (ends.size > rememberedEnds && oldest !== undefined) ends.delete(oldest);
+    ended.inc({ state });
+    const peaks = made
+      .filter(({ source }) => source === 'measured')
+      .map(({ peakBytes }) => peakBytes)
+      .filter(isKnown);
+    if (reservation !== null && reservation.bytes > 0 && peaks.length > 0) {
+      errorRatio.observe(Math.max(...peaks) / reservation.bytes);
+    }
+  }
+
+  return daemon.listen((event: DaemonEvent) => {
+    if (event.type === 'job') countJob(event.job);
+    else if (event.type === 'alert' && event.alert.state === 'raised') {
+      alerts.inc({ kind: event.alert.kind, severity: event.alert.severity });
+    }
+  });
+}

@@ -1,0 +1,147 @@
+import { describe, expect, it } from 'vitest';
+import { attemptForTests } from '../../jobs/store/attempt-for-tests.js';
+import type { Alert } from '../../watch/types.js';
+import { createFakeDaemon } from '../daemon.fake.js';
+import { deviceExample } from '../routes/examples.js';
+import { openMetrics } from './metrics.js';
+
+async function figures(text: Promise<string>): Promise<Record<string, number>> {
+  const lines = (await text).split('\n').filter((line) => line.startsWith('plimsoll_'));
+  return Object.fromEntries(
+    lines.map((line) => {
+      const at = line.lastIndexOf(' ');
+      return [line.slice('plimsoll_'.length, at), Number(line.slice(at + 1))];
+    }),
+  );
+}
+
+const alert: Alert = {
+  kind: 'gpu-warning',
+  state: 'raised',
+  severity: 'warning',
+  deviceId: 'gpu:0',
+  atSeconds: 1,
+  epochMs: 1,
+  message: 'Full.',
+  recommendations: [],
+  provenance: 'measured',
+};
+
+describe('metrics', () => {
+  it('show devices and their jobs as they are when asked', async () => {
+    const daemon = createFakeDaemon();
+    const metrics = openMetrics(daemon, () => 7);
+    const labels = '{device="gpu:0",name="NVIDIA H100 80GB HBM3",provenance="measured"}';
+    const gib = 1024 ** 3;
+    expect(await figures(metrics.text())).toMatchObject({
+      [`device_total_bytes${labels}`]: 80 * gib,
+      [`device_used_bytes${labels}`]: 5 * gib,
+      [`device_line_bytes${labels}`]: 72 * gib,
+      [`device_reserved_bytes${labels}`]: 6 * gib,
+      [`device_foreign_bytes${labels}`]: 0,
+      [`device_returning_bytes${labels}`]: 0,
+      [`device_promisable_bytes${labels}`]: 66 * gib,
+      [`device_risk${labels}`]: 0,
+      'job_reserved_bytes{job="1",name="resnet on cifar"}': 6 * gib,
+      'job_used_bytes{job="1",name="resnet on cifar"}': 5 * gib,
+      event_streams: 7,
+    });
+    const full = { ...deviceExample.forecast, risk: 'critical', etaSeconds: 12 } as const;
+    daemon.setDevices([{ ...deviceExample, forecast: full, reservations: [] }]);
+    const later = await figures(metrics.text());
+    expect(later[`device_out_of_memory_seconds${labels}`]).toBe(12);
+    expect(later[`device_risk${labels}`]).toBe(4);
+    expect(Object.keys(later).filter((name) => name.startsWith('job_used'))).toEqual([]);
+  });
+
+  it('leave out what is not known, instead of a made-up 0', async () => {
+    const daemon = createFakeDaemon();
+    const unknown = 'unknown' as const;
+    const forecast = { ...deviceExample.forecast, risk: unknown, etaSeconds: unknown };
+    daemon.setDevices([{ ...deviceExample, usedBytes: unknown, foreignBytes: unknown, forecast }]);
+    const names = Object.keys(await figures(openMetrics(daemon, () => 0).text()));
+    const device = names.filter((name) => name.startsWith('device_'));
+    expect(device.map((name) => name.split('{')[0])).toEqual([
+      'device_total_bytes',
+      'device_line_bytes',
+      'device_reserved_bytes',
+      'device_returning_bytes',
+      'device_promisable_bytes',
+    ]);
+  });
+
+  it('count what happens to jobs, each thing once', async () => {
+    const daemon = createFakeDaemon();
+    await daemon.submit({ command: ['before'] });
+    const metrics = openMetrics(daemon, () => 0);
+    const { id } = await daemon.submit({ command: ['train'] });
+    const startedAt = '2026-01-01T00:00:07.000Z';
+    const reservation = { devices: ['gpu:0'], bytes: 1000, basis: 'stated' } as const;
+    daemon.change(id, { state: 'running', startedAt, reservation });
+    daemon.change(id, { reason: 'a note' });
+    const outOfMemory = {
+      kind: 'cuda',
+      askedBytes: 5,
+      freeBytes: 1,
+      totalBytes: 9,
+      message: 'CUDA out of memory',
+    };
+    const first = attemptForTests({ outOfMemory, peakBytes: 900 });
+    daemon.change(id, { attempts: [first] });
+    const second = attemptForTests({ number: 2, peakBytes: 800 });
+    daemon.change(id, { attempts: [first, second] });
+    daemon.change(id, { state: 'succeeded' });
+    daemon.change(id, { reason: 'told again' });
+    await daemon.cancel('1');
+    daemon.tell({ type: 'alert', alert });
+    daemon.tell({ type: 'alert', alert: { ...alert, state: 'cleared' } });
+    expect(await figures(metrics.text())).toMatchObject({
+      jobs_submitted_total: 1,
+      'jobs_ended_total{state="succeeded"}': 1,
+      'jobs_ended_total{state="cancelled"}': 1,
+      'attempts_total{out_of_memory="true"}': 1,
+      'attempts_total{out_of_memory="false"}': 1,
+      job_waiting_seconds_count: 1,
+      job_waiting_seconds_sum: 5,
+      estimate_error_ratio_count: 1,
+      estimate_error_ratio_sum: 0.9,
+      'alerts_total{kind="gpu-warning",severity="warning"}': 1,
+      'jobs{state="succeeded"}': 1,
+      'jobs{state="cancelled"}': 1,
+      'jobs{state="waiting"}': 0,
+    });
+  });
+
+  it('do not count again what ran before the server was there', async () => {
+    const daemon = createFakeDaemon();
+    const { id } = await daemon.submit({ command: ['train'] });
+    const startedAt = '2026-01-01T00:00:07.000Z';
+    const attempt = attemptForTests();
+    daemon.change(id, { state: 'running', startedAt, attempts: [attempt] });
+    const metrics = openMetrics(daemon, () => 0);
+    daemon.change(id, { reason: 'a note' });
+    const seen = await figures(metrics.text());
+    expect(seen['job_waiting_seconds_count']).toBe(0);
+    expect(seen['attempts_total{out_of_memory="false"}']).toBeUndefined();
+    expect(seen['jobs_submitted_total']).toBe(0);
+  });
+
+  it('keep two servers apart, and the methods of strangers out', async () => {
+    const [one, other] = [createFakeDaemon(), createFakeDaemon()].map((daemon) =>
+      openMetrics(daemon, () => 0),
+    );
+    one?.countRequest({ method: 'GET', route: '/jobs', status: 200 });
+    one?.countRequest({ method: 'BREW', route: '/jobs', status: 405 });
+    const seen = await figures(one?.text() ?? Promise.resolve(''));
+    expect(seen['http_requests_total{method="GET",route="/jobs",status="200"}']).toBe(1);
+    expect(seen['http_requests_total{method="other",route="/jobs",status="405"}']).toBe(1);
+    const elsewhere = await figures(other?.text() ?? Promise.resolve(''));
+    expect(Object.keys(elsewhere).filter((name) => name.startsWith('http_'))).toEqual([]);
+  });
+
+  it('say how the process itself does', async () => {
+    expect(await openMetrics(createFakeDaemon(), () => 0).text()).toContain(
+      'process_resident_memory_bytes',
+    );
+  });
+});

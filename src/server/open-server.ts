@@ -1,0 +1,149 @@
+import type { Daemon } from '../jobs/daemon/contract.js';
+import type { Clock } from '../time/clock.js';
+import { checkAllowedHosts } from './access/hosts.js';
+import type { Gate } from './access/identify.js';
+import { Sessions } from './access/sessions.js';
+import { checkToken } from './access/token.js';
+import { WrongTokens } from './access/wrong-tokens.js';
+import type { ErrorReport } from './answer-to-error.js';
+import { createApp } from './app.js';
+import { closeServer } from './close-server.js';
+import { EventHub } from './events/event-hub.js';
+import { createHttpServer } from './http-listener.js';
+import { serverLimits } from './limits.js';
+import { listen } from './listen.js';
+import { openMetrics } from './metrics/metrics.js';
+import { ReadingPulse } from './reading-pulse.js';
+import { requestLine } from './request-line.js';
+import { answerOperations } from './routes/answer-routes.js';
+import type { Answers } from './routes/answerers.js';
+import { deviceOperations } from './routes/device-routes.js';
+import { metricsOperation } from './routes/document-routes.js';
+import { eventOperation } from './routes/event-route.js';
+import { jobOperations } from './routes/job-routes.js';
+import { logOperation } from './routes/log-route.js';
+import { sessionOperations } from './routes/session-routes.js';
+import { statusOperations } from './routes/status-routes.js';
+import { readWebFiles } from './web/web-files.js';
+
+export interface ServerOptions {
+  readonly daemon: Daemon;
+  readonly answers: Answers;
+  /** `127.0.0.1`; whatever others can reach needs a token. */
+  readonly host: string;
+  /** 0 takes any free one. */
+  readonly port: number;
+  readonly token?: string | undefined;
+  /** Further names in `Host` and `Origin`, as a proxy in front has them. */
+  readonly allowedHosts?: readonly string[] | undefined;
+  /** The folder dist/web; without it there is no page. */
+  readonly webFolder?: string | undefined;
+  readonly version: string;
+  readonly clock: Clock;
+  /** Faults of ours, and each request where `logRequests`. */
+  log(line: string): void;
+  readonly logRequests?: boolean | undefined;
+}
+
+export interface OpenServer {
+  readonly url: string;
+  readonly port: number;
+  /** Streams end, requests under way get a moment, then all is closed. The daemon is not. */
+  close(): Promise<void>;
+}
+
+/**
+ * Serves a daemon over HTTP: the API, events, metrics and the page.
+ *
+ * @example
+ * const server = await openServer({
+ *   daemon, answers, host: '127.0.0.1', port: 8000, version: '1.0.0', clock: systemClock, log,
+ * });
+ * console.log(server.url); // 'http://127.0.0.1:8000'
+ * await server.close();
+ */
+export async function openServer(options: ServerOptions): Promise<OpenServer> {
+  const { daemon, host, port, token, clock, version } = options;
+  const allowed = options.allowedHosts ?? [];
+  checkToken(host, token);
+  checkAllowedHosts(allowed);
+  const webFiles =
+    options.webFolder === undefined ? new Map() : await readWebFiles(options.webFolder);
+  const closing = new AbortController();
+  const openedAt = clock.seconds();
+  const pulse = new ReadingPulse(() => clock.seconds());
+  const stopPulse = daemon.listen(({ type }) => {
+    if (type === 'devices') pulse.heard();
+  });
+  const hub = new EventHub(daemon, clock);
+  const metrics = openMetrics(daemon, () => hub.count);
+  const gate = token === undefined ? undefined : gateOf(token, clock);
+  const report = (request: ErrorReport): void => {
+    const line = requestLine(request, options.logRequests ?? false);
+    if (line !== undefined) options.log(line);
+  };
+  const app = createApp({
+    operations: [
+      ...jobOperations(daemon),
+      logOperation(daemon),
+      ...deviceOperations(daemon),
+      ...answerOperations(options.answers, closing.signal),
+      ...statusOperations({
+        daemon,
+        version,
+        pulse,
+        uptimeSeconds: () => clock.seconds() - openedAt,
+      }),
+      eventOperation(hub),
+      ...sessionOperations(gate),
+      metricsOperation(metrics),
+    ],
+    version,
+    gate,
+    webFiles,
+    metrics,
+    report,
+  });
+  const server = createHttpServer({
+    app,
+    policy: { listening: host, allowed },
+    fault: (error) => report({ method: '', path: '', status: 500, error }),
+    refused(request) {
+      metrics.countRequest({ ...request, route: 'refused' });
+      report(request);
+    },
+  });
+  const stopAll = (): void => {
+    closing.abort();
+    stopPulse();
+    hub.close();
+    metrics.close();
+  };
+  const place = await listen(server, host, port).catch((error: unknown) => {
+    stopAll();
+    throw error;
+  });
+  // Such as too many open files: the server goes on.
+  server.on('error', (error) =>
+    options.log(`The server cannot take a connection: ${error.message}`),
+  );
+  let closed: Promise<void> | undefined;
+  return {
+    ...place,
+    close() {
+      closed ??= closeServer(server, stopAll, clock);
+      return closed;
+    },
+  };
+}
+
+function gateOf(token: string, clock: Clock): Gate {
+  return {
+    token,
+    sessions: new Sessions({ token, epochMs: () => clock.epochMs() }),
+    wrongTokens: new WrongTokens({
+      most: serverLimits.wrongTokens,
+      seconds: () => clock.seconds(),
+    }),
+  };
+}

@@ -1,0 +1,19 @@
+import type { ErrorReport } from './answer-to-error.js';
+
+/** An address in a log is cut here: it may be long, and anybody may write it. */
+const shownCharacters = 200;
+
+/** One line for the log, or nothing where there is nothing worth one. */
+export function requestLine(
+  { method, path, status, error }: ErrorReport,
+  everyRequest: boolean,
+): string | undefined {
+  if (error === undefined && !everyRequest) return undefined;
+  const line = `${method} ${path.slice(0, shownCharacters)} ${status}`.replaceAll(/\p{Cc}+/gu, ' ');
+  return error === undefined ? line : `${line}: ${tellFault(error)}`;
+}
+
+function tellFault(error: unknown): string {
+  if (error instanceof Error) return error.stack ?? error.message;
+  return typeof error === 'string' ? error : JSON.stringify(error);
+}

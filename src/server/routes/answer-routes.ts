@@ -1,0 +1,68 @@
+import { serverLimits } from '../limits.js';
+import { closing, tooManyAnswers } from '../refusals.js';
+import {
+  estimateSchema,
+  planRequestSchema,
+  planSchema,
+  workloadRequestSchema,
+} from '../schemas/workload.js';
+import type { Answers } from './answerers.js';
+import { jsonAnswer, jsonContent, nothing } from './answers.js';
+import { estimateExample, planExample, planRequestExample, workloadExample } from './examples.js';
+import { type Answer, type Call, type Operation, operation } from './operation.js';
+
+const tag = 'answers';
+
+/** Estimates and plans take seconds and cores: only a few are made at once, for those who wait. */
+export function answerOperations(answers: Answers, closed: AbortSignal): readonly Operation[] {
+  let underWay = 0;
+  async function make(
+    { signal, incoming: { socket } }: Call,
+    ask: (signal: AbortSignal) => Promise<unknown>,
+  ): Promise<Answer> {
+    if (underWay >= serverLimits.answersAtOnce) throw tooManyAnswers();
+    underWay += 1;
+    // While it is being made nothing moves on the connection, and that is right.
+    socket.setTimeout(0);
+    try {
+      return jsonAnswer(await ask(AbortSignal.any([signal, closed])));
+    } catch (error) {
+      throw closed.aborted ? closing() : error;
+    } finally {
+      socket.setTimeout(serverLimits.silentSeconds * 1000);
+      underWay -= 1;
+    }
+  }
+  return [
+    operation({
+      method: 'post',
+      path: '/estimate',
+      id: 'estimate',
+      tag,
+      summary: 'What a workload will need',
+      description: 'As "plimsoll estimate --json". It may take many seconds.',
+      params: nothing,
+      query: nothing,
+      body: { schema: workloadRequestSchema, example: workloadExample },
+      answers: { 200: jsonContent(estimateSchema, 'The estimate.', estimateExample) },
+      errors: [422, 501, 503],
+      handle: ({ body }, call) => make(call, (signal) => answers.estimate(body, signal)),
+    }),
+    operation({
+      method: 'post',
+      path: '/plan',
+      id: 'plan',
+      tag,
+      summary: 'Settings that make a workload fit',
+      description: 'As "plimsoll plan --json". It may take many seconds.',
+      params: nothing,
+      query: nothing,
+      body: { schema: planRequestSchema, example: planRequestExample },
+      answers: {
+        200: jsonContent(planSchema, 'The plan; "fits" says whether there is one.', planExample),
+      },
+      errors: [422, 501, 503],
+      handle: ({ body }, call) => make(call, (signal) => answers.plan(body, signal)),
+    }),
+  ];
+}

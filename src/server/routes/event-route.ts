@@ -1,0 +1,83 @@
+import type { ServerResponse } from 'node:http';
+import { z } from '@hono/zod-openapi';
+import { Failure } from '../../failure.js';
+import type { EventHub } from '../events/event-hub.js';
+import { eventSchema } from '../schemas/events.js';
+import { securityHeaders } from '../security-headers.js';
+import { noBody, nothing } from './answers.js';
+import { type Answer, type Operation, operation } from './operation.js';
+
+const streamHeaders = {
+  'content-type': 'text/event-stream',
+  'cache-control': 'no-store',
+  /** The end of the connection is the end of the answer: no framing around each event. */
+  connection: 'close',
+  /** Proxies such as nginx otherwise keep events until they have many. */
+  'x-accel-buffering': 'no',
+};
+
+export function eventOperation(hub: EventHub): Operation {
+  return operation({
+    method: 'get',
+    path: '/events',
+    id: 'listen',
+    tag: 'events',
+    summary: 'What happens, as it happens (server-sent events)',
+    description:
+      'Events are named job, devices, alert, queue and reset; their data is JSON. Those named job have an id and are kept: a client that comes back with Last-Event-ID, or ?after=, misses none. Of devices and queue only the latest counts. After reset, older changes are no longer kept: fetch all anew.',
+    params: nothing,
+    query: z.strictObject({
+      after: z.int().min(0).max(Number.MAX_SAFE_INTEGER).optional().openapi({
+        description: 'The last change that the client has, as lastEventId of GET /jobs.',
+        example: 0,
+      }),
+    }),
+    body: noBody,
+    answers: {
+      200: {
+        description: 'The events; the answer ends when either side leaves.',
+        content: { 'text/event-stream': { schema: eventSchema } },
+      },
+    },
+    errors: [503],
+    handle({ query }, { incoming, outgoing }): Answer {
+      const after = lastEventId(incoming.headers['last-event-id']) ?? query.after;
+      if (incoming.method === 'HEAD') return { status: 200, body: null, headers: streamHeaders };
+      hub.checkRoom();
+      openStream(hub, outgoing, after);
+      return 'sent';
+    },
+  });
+}
+
+/** What a browser sends when it comes back; newer than what the address says. */
+function lastEventId(header: string | string[] | undefined): number | undefined {
+  if (header === undefined || header === '') return undefined;
+  if (typeof header === 'string' && /^\d{1,15}$/.test(header)) return Number(header);
+  throw new Failure({
+    kind: 'input',
+    code: 'bad-event-id',
+    fact: 'The header Last-Event-ID is no id of an event of this server.',
+    next: 'Send back the id as it came, or leave it out.',
+  });
+}
+
+function openStream(hub: EventHub, outgoing: ServerResponse, after: number | undefined): void {
+  outgoing.removeHeader('transfer-encoding');
+  outgoing.writeHead(200, { ...securityHeaders, ...streamHeaders });
+  outgoing.flushHeaders();
+  const { socket } = outgoing;
+  // Silence is no sign of death here: the heartbeats find out who is gone.
+  socket?.setTimeout(0);
+  socket?.setNoDelay(true);
+  const sink = {
+    write: (bytes: Uint8Array) => outgoing.write(bytes),
+    cut: () => outgoing.destroy(),
+    end: () => outgoing.end(),
+  };
+  const stream = hub.open(sink, after);
+  outgoing.on('drain', () => stream.drained());
+  // A client that leaves is no error.
+  outgoing.on('error', () => outgoing.destroy());
+  outgoing.on('close', () => hub.leave(stream));
+}

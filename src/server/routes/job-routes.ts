@@ -1,0 +1,139 @@
+import { z } from '@hono/zod-openapi';
+import { jobStates } from '../../jobs/contract.js';
+import type { Daemon } from '../../jobs/daemon/contract.js';
+import { serverLimits } from '../limits.js';
+import { jobHistorySchema, jobListSchema, jobRequestSchema, jobSchema } from '../schemas/jobs.js';
+import { jsonAnswer, jsonContent, noBody, nothing } from './answers.js';
+import { countsExample, jobExample, jobRequestExample, jobSummaryExample } from './examples.js';
+import { type Operation, operation } from './operation.js';
+
+const tag = 'jobs';
+export const jobIdParams = z.strictObject({
+  id: z.string().min(1).max(100).openapi({ description: 'The id of a job.', example: '1' }),
+});
+
+export function jobOperations(daemon: Daemon): readonly Operation[] {
+  return [
+    operation({
+      method: 'get',
+      path: '/jobs',
+      id: 'listJobs',
+      tag,
+      summary: 'Jobs, the newest first',
+      params: nothing,
+      query: z.strictObject({
+        state: z
+          .array(z.enum(jobStates))
+          .min(1)
+          .max(jobStates.length)
+          .optional()
+          .openapi({
+            description: 'Only jobs in one of these states; commas between them.',
+            param: { style: 'form', explode: false },
+            example: ['waiting', 'running'],
+          }),
+        after: z
+          .string()
+          .regex(/^\d{1,15}$/)
+          .optional()
+          .openapi({
+            description: 'Goes on behind the job with this id, in the order asked for.',
+            example: '100',
+          }),
+        limit: z
+          .int()
+          .min(1)
+          .max(serverLimits.jobsListed)
+          .optional()
+          .openapi({
+            description: `At most so many; ${serverLimits.jobsListedUnlessTold} where it is left out.`,
+            example: 50,
+          }),
+        order: z.enum(['newest', 'oldest']).optional().openapi({ example: 'newest' }),
+      }),
+      body: noBody,
+      answers: {
+        200: jsonContent(jobListSchema, 'The jobs, and how many there are in each state.', {
+          jobs: [jobSummaryExample],
+          counts: countsExample,
+          lastEventId: 3,
+        }),
+      },
+      errors: [503],
+      handle({ query }) {
+        // Asked for first: what changes meanwhile is told again rather than lost.
+        const lastEventId = daemon.eventsAfter(Number.MAX_SAFE_INTEGER, 1).last;
+        const jobs = daemon.jobs({
+          states: query.state,
+          after: query.after,
+          newestFirst: query.order !== 'oldest',
+          limit: query.limit ?? serverLimits.jobsListedUnlessTold,
+        });
+        return jsonAnswer({ jobs, counts: daemon.counts(), lastEventId });
+      },
+    }),
+    operation({
+      method: 'post',
+      path: '/jobs',
+      id: 'submitJob',
+      tag,
+      summary: 'Submit a job',
+      description:
+        'It starts when the memory it needs can be promised. When this answers, the job is kept on the disk.',
+      params: nothing,
+      query: nothing,
+      body: { schema: jobRequestSchema, example: jobRequestExample },
+      answers: { 201: jsonContent(jobSchema, 'The job.', jobExample) },
+      errors: [422, 501, 503, 507],
+      async handle({ body }) {
+        const job = await daemon.submit(body);
+        return jsonAnswer(job, 201, { location: `/jobs/${encodeURIComponent(job.id)}` });
+      },
+    }),
+    operation({
+      method: 'get',
+      path: '/jobs/{id}',
+      id: 'getJob',
+      tag,
+      summary: 'One job',
+      params: jobIdParams,
+      query: nothing,
+      body: noBody,
+      answers: { 200: jsonContent(jobSchema, 'The job.', jobExample) },
+      errors: [404],
+      handle: ({ params }) => jsonAnswer(daemon.job(params.id)),
+    }),
+    operation({
+      method: 'delete',
+      path: '/jobs/{id}',
+      id: 'cancelJob',
+      tag,
+      summary: 'Cancel a job',
+      description: 'One that runs is asked to end, and has ended a little later.',
+      params: jobIdParams,
+      query: nothing,
+      body: noBody,
+      answers: { 200: jsonContent(jobSchema, 'The job.', jobExample) },
+      errors: [404, 409, 507],
+      handle: async ({ params }) => jsonAnswer(await daemon.cancel(params.id)),
+    }),
+    operation({
+      method: 'get',
+      path: '/jobs/{id}/history',
+      id: 'getJobHistory',
+      tag,
+      summary: 'What a job held over time',
+      params: jobIdParams,
+      query: nothing,
+      body: noBody,
+      answers: {
+        200: jsonContent(jobHistorySchema, 'The series.', {
+          epochMs: [1_767_225_600_000],
+          usedBytes: [5_368_709_120],
+        }),
+      },
+      errors: [404],
+      handle: ({ params }) => jsonAnswer(daemon.jobHistory(params.id)),
+    }),
+  ];
+}

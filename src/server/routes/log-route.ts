@@ -1,0 +1,71 @@
+import { z } from '@hono/zod-openapi';
+import { Failure } from '../../failure.js';
+import type { Daemon } from '../../jobs/daemon/contract.js';
+import { serverLimits } from '../limits.js';
+import { noBody } from './answers.js';
+import { jobIdParams } from './job-routes.js';
+import { type Operation, operation } from './operation.js';
+
+export function logOperation(daemon: Daemon): Operation {
+  return operation({
+    method: 'get',
+    path: '/jobs/{id}/log',
+    id: 'getJobLog',
+    tag: 'jobs',
+    summary: 'What a job printed',
+    description: `At most ${serverLimits.logBytes} bytes an answer. To read on, ask from the offset plus the bytes that came; where X-Log-Size is that offset, there is no more yet.`,
+    params: jobIdParams,
+    query: z.strictObject({
+      from: z.int().min(0).max(Number.MAX_SAFE_INTEGER).optional().openapi({
+        description: 'The offset of the first byte wanted; 0 where it is left out.',
+        example: 0,
+      }),
+      tail: z.int().min(0).max(serverLimits.logBytes).optional().openapi({
+        description: 'Instead of from: the last so many bytes.',
+      }),
+    }),
+    body: noBody,
+    answers: {
+      200: {
+        description: 'The bytes, as the job wrote them.',
+        headers: z.object({
+          'x-log-size': z.int().openapi({ description: 'Bytes of the whole log.', example: 1024 }),
+          'x-log-from': z
+            .int()
+            .openapi({ description: 'The offset of the first byte here.', example: 0 }),
+        }),
+        content: { 'text/plain': { schema: z.string(), example: 'step 1 loss 2.31\n' } },
+      },
+    },
+    errors: [404],
+    async handle({ params, query: { from, tail } }) {
+      if (from !== undefined && tail !== undefined) throw eitherOr();
+      const start = tail === undefined ? (from ?? 0) : await tailStart(daemon, params.id, tail);
+      const { bytes, size } = await daemon.readLog(params.id, start, tail ?? serverLimits.logBytes);
+      return {
+        status: 200,
+        body: new Uint8Array(bytes),
+        headers: {
+          'content-type': 'text/plain; charset=utf-8',
+          'cache-control': 'no-store',
+          'x-log-size': String(size),
+          'x-log-from': String(start),
+        },
+      };
+    },
+  });
+}
+
+async function tailStart(daemon: Daemon, id: string, tail: number): Promise<number> {
+  const { size } = await daemon.readLog(id, 0, 0);
+  return Math.max(0, size - tail);
+}
+
+function eitherOr(): Failure {
+  return new Failure({
+    kind: 'input',
+    code: 'bad-option',
+    fact: 'Both from and tail are given.',
+    next: 'Leave one of them out.',
+  });
+}

@@ -1,0 +1,159 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { RouteConfig, z } from '@hono/zod-openapi';
+import type { ErrorStatus } from '../error-status.js';
+import { bodyPart, checkable, checkInput, queryPart } from '../input/check-input.js';
+import { queryValues } from '../input/query-values.js';
+import { readJsonBody } from '../input/read-body.js';
+import { serverLimits } from '../limits.js';
+import { errorSchema } from '../schemas/common.js';
+
+/** One request, as far as it goes beyond its input. */
+export interface Call {
+  readonly incoming: IncomingMessage;
+  readonly outgoing: ServerResponse;
+  /** Aborts when the client leaves before it has its answer. */
+  readonly signal: AbortSignal;
+}
+
+/** What a handler answers; `sent` where it has spoken to the client itself. */
+export type Answer =
+  | 'sent'
+  | {
+      readonly status: number;
+      readonly body: string | Uint8Array<ArrayBuffer> | null;
+      readonly headers: Readonly<Record<string, string>>;
+    };
+
+/** One thing that can be asked: how it is declared and who answers it. */
+export interface Operation {
+  readonly route: RouteConfig;
+  /** `/jobs/:id`, as routers and metrics have it. */
+  readonly pattern: string;
+  /** Needs no token. */
+  readonly open: boolean;
+  answer(
+    params: Readonly<Record<string, string>>,
+    query: URLSearchParams,
+    call: Call,
+  ): Promise<Answer>;
+}
+
+interface Declaration<
+  Params extends z.ZodObject,
+  Query extends z.ZodObject,
+  Body extends z.ZodType,
+> {
+  readonly method: 'get' | 'post' | 'delete';
+  /** `/jobs/{id}`, as OpenAPI has it. */
+  readonly path: string;
+  readonly id: string;
+  readonly tag: string;
+  readonly summary: string;
+  readonly description?: string;
+  readonly params: Params;
+  readonly query: Query;
+  /** `noBody`, but for POST. */
+  readonly body: { readonly schema: Body; readonly example: z.input<Body> };
+  readonly answers: RouteConfig['responses'];
+  /** Beside those that every request can meet. */
+  readonly errors?: readonly ErrorStatus[];
+  readonly open?: boolean;
+  handle(
+    input: {
+      readonly params: z.output<Params>;
+      readonly query: z.output<Query>;
+      readonly body: z.output<Body>;
+    },
+    call: Call,
+  ): Answer | Promise<Answer>;
+}
+
+/** Each route is declared once: the same schemas check what comes and make the document. */
+export function operation<
+  Params extends z.ZodObject,
+  Query extends z.ZodObject,
+  Body extends z.ZodType,
+>(declared: Declaration<Params, Query, Body>): Operation {
+  const paramsCheck = checkable(declared.params);
+  const queryCheck = checkable(declared.query);
+  const bodyCheck = checkable(declared.body.schema);
+  return {
+    route: routeOf(declared),
+    pattern: declared.path.replaceAll(/\{(\w+)\}/g, ':$1'),
+    open: declared.open ?? false,
+    async answer(givenParams, givenQuery, call) {
+      const params = checkInput(givenParams, paramsCheck, queryPart);
+      const query = checkInput(queryValues(givenQuery, queryCheck.node), queryCheck, queryPart);
+      const sent = takesBody(declared)
+        ? await readJsonBody(call.incoming, serverLimits.bodyBytes)
+        : undefined;
+      const body = checkInput(sent, bodyCheck, bodyPart);
+      return declared.handle({ params, query, body }, call);
+    },
+  };
+}
+
+/** Who sends one all the same is not listened to. */
+function takesBody({ method }: { readonly method: string }): boolean {
+  return method === 'post';
+}
+
+const meanings: Readonly<Record<ErrorStatus, string>> = {
+  400: 'The request is wrong; the answer says where, and what is taken there.',
+  401: 'No token, or a wrong one.',
+  403: 'A Host or Origin that is not of this server.',
+  404: 'There is none.',
+  405: 'Not with this method.',
+  408: 'The request came too slowly.',
+  409: 'The job is in a state in which this cannot be.',
+  413: `The body has more than ${serverLimits.bodyBytes} bytes.`,
+  414: 'The address is too long.',
+  415: 'The body is not application/json.',
+  422: 'It was understood, and could not be done.',
+  429: 'Too many wrong tokens.',
+  431: 'The headers are too large.',
+  500: 'A fault of the server.',
+  501: 'Something is missing on the machine of the server, such as Python with torch.',
+  503: 'Too much at once, or the server is closing: ask again after Retry-After seconds.',
+  507: 'The disk is full, or cannot be written.',
+};
+
+function routeOf<Params extends z.ZodObject, Query extends z.ZodObject, Body extends z.ZodType>(
+  declared: Declaration<Params, Query, Body>,
+): RouteConfig {
+  const { method, path, id, tag, summary, description, params, query, body } = declared;
+  const always: readonly ErrorStatus[] = declared.open ? [400, 403, 500] : [400, 401, 403, 500];
+  const ofBody: readonly ErrorStatus[] = takesBody(declared) ? [413, 415] : [];
+  const statuses = [...always, ...ofBody, ...(declared.errors ?? [])].toSorted((a, b) => a - b);
+  return {
+    method,
+    path,
+    operationId: id,
+    tags: [tag],
+    summary,
+    ...(description !== undefined && { description }),
+    ...(declared.open && { security: [] }),
+    request: {
+      ...(Object.keys(params.shape).length > 0 && { params }),
+      ...(Object.keys(query.shape).length > 0 && { query }),
+      ...(takesBody(declared) && {
+        body: {
+          required: true,
+          content: { 'application/json': { schema: body.schema, example: body.example } },
+        },
+      }),
+    },
+    responses: {
+      ...declared.answers,
+      ...Object.fromEntries(
+        statuses.map((status) => [
+          status,
+          {
+            description: meanings[status],
+            content: { 'application/json': { schema: errorSchema } },
+          },
+        ]),
+      ),
+    },
+  };
+}

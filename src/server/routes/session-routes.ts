@@ -1,0 +1,60 @@
+import { type Gate, openSession } from '../access/identify.js';
+import { sessionRequestSchema } from '../schemas/status.js';
+import { noBody, nothing } from './answers.js';
+import { type Answer, type Operation, operation } from './operation.js';
+
+const tag = 'server';
+
+/** Browsers cannot send a header with an event stream: the page trades the token for a cookie. */
+export function sessionOperations(gate: Gate | undefined): readonly Operation[] {
+  const answers = {
+    204: { description: 'Done; the cookie is in Set-Cookie.' },
+  };
+  return [
+    operation({
+      method: 'post',
+      path: '/session',
+      id: 'openSession',
+      tag,
+      summary: 'Log a browser in',
+      params: nothing,
+      query: nothing,
+      body: { schema: sessionRequestSchema, example: { token: 'TOKEN' } },
+      open: true,
+      answers,
+      errors: [401, 429],
+      handle: ({ body }, { incoming }) =>
+        withCookie(
+          openSession(gate, body.token, {
+            address: incoming.socket.remoteAddress ?? '',
+            // TLS ends before us; the page says how it was loaded.
+            overTls: incoming.headers.origin?.startsWith('https:') ?? false,
+          }),
+        ),
+    }),
+    operation({
+      method: 'delete',
+      path: '/session',
+      id: 'endSession',
+      tag,
+      summary: 'Log a browser out',
+      params: nothing,
+      query: nothing,
+      open: true,
+      body: noBody,
+      answers,
+      handle: (_, { incoming }) =>
+        gate === undefined
+          ? { status: 204, body: null, headers: {} }
+          : withCookie(gate.sessions.end(incoming.headers.cookie)),
+    }),
+  ];
+}
+
+function withCookie(cookie: string): Answer {
+  return {
+    status: 204,
+    body: null,
+    headers: { 'set-cookie': cookie, 'cache-control': 'no-store' },
+  };
+}

@@ -1,0 +1,33 @@
+import { z } from '@hono/zod-openapi';
+
+/** A value, or the word `unknown` where nobody could read it. */
+export function known<Schema extends z.ZodType>(
+  schema: Schema,
+): z.ZodUnion<[Schema, z.ZodLiteral<'unknown'>]> {
+  return z.union([schema, z.literal('unknown')]);
+}
+
+export const bytes = z.int().min(0).openapi({ description: 'Bytes.' });
+export const seconds = z.number();
+/** Of a moment, for people and programs: 2026-01-01T00:00:00.000Z. */
+export const moment = z.iso.datetime();
+export const epochMs = z.number().openapi({ description: 'Milliseconds since 1970.' });
+export const provenance = z.enum(['measured', 'simulated', 'estimated']);
+
+export const errorSchema = z
+  .object({
+    error: z.object({
+      code: z.string().openapi({ description: 'Stable; for programs.' }),
+      fact: z.string().openapi({ description: 'What is the matter; for people.' }),
+      next: z.string().openapi({ description: 'What to do about it; for people.' }),
+    }),
+  })
+  .openapi('Error', {
+    example: {
+      error: {
+        code: 'unknown-job',
+        fact: 'There is no job "7".',
+        next: 'Run "plimsoll jobs" to see them.',
+      },
+    },
+  });

@@ -1,0 +1,50 @@
+import type { z } from '@hono/zod-openapi';
+import { describe, expectTypeOf, it } from 'vitest';
+import type {
+  DaemonEvent,
+  DeviceHistory,
+  DeviceView,
+  JobHistory,
+  JobRequest,
+  JobSummary,
+  JobView,
+  WorkersStatus,
+} from '../../jobs/daemon/contract.js';
+import type { WorkloadRequest } from '../../plan/answers/workload-request.js';
+import type { deviceHistorySchema, deviceSchema } from './devices.js';
+import type { eventSchema } from './events.js';
+import type { jobHistorySchema, jobRequestSchema, jobSchema, jobSummarySchema } from './jobs.js';
+import type { workersStatusSchema } from './status.js';
+import type { workloadRequestSchema } from './workload.js';
+
+/** As deep as it goes: whether a list may be changed is no question over HTTP. */
+type Frozen<T> = T extends (infer Item)[]
+  ? readonly Frozen<Item>[]
+  : T extends object
+    ? { readonly [Key in keyof T]: Frozen<T[Key]> }
+    : T;
+
+describe('what the document declares', () => {
+  it('is what the daemon answers', () => {
+    expectTypeOf<JobView>().toExtend<Frozen<z.output<typeof jobSchema>>>();
+    expectTypeOf<keyof JobView>().toEqualTypeOf<keyof z.output<typeof jobSchema>>();
+    expectTypeOf<JobSummary>().toExtend<Frozen<z.output<typeof jobSummarySchema>>>();
+    expectTypeOf<keyof JobSummary>().toEqualTypeOf<keyof z.output<typeof jobSummarySchema>>();
+    expectTypeOf<DeviceView>().toExtend<Frozen<z.output<typeof deviceSchema>>>();
+    expectTypeOf<keyof DeviceView>().toEqualTypeOf<keyof z.output<typeof deviceSchema>>();
+    expectTypeOf<DeviceHistory>().toExtend<Frozen<z.output<typeof deviceHistorySchema>>>();
+    expectTypeOf<JobHistory>().toExtend<Frozen<z.output<typeof jobHistorySchema>>>();
+    expectTypeOf<DaemonEvent>().toExtend<Frozen<z.output<typeof eventSchema>>>();
+    // With the older names beside.
+    expectTypeOf<Frozen<z.output<typeof workersStatusSchema>>>().toExtend<WorkersStatus>();
+  });
+
+  it('is what the daemon takes', () => {
+    expectTypeOf<z.output<typeof workloadRequestSchema>>().toExtend<WorkloadRequest>();
+    expectTypeOf<keyof z.output<typeof workloadRequestSchema>>().toEqualTypeOf<
+      keyof WorkloadRequest
+    >();
+    expectTypeOf<z.output<typeof jobRequestSchema>>().toExtend<JobRequest>();
+    expectTypeOf<keyof z.output<typeof jobRequestSchema>>().toEqualTypeOf<keyof JobRequest>();
+  });
+});

@@ -1,0 +1,82 @@
+import { z } from '@hono/zod-openapi';
+import { alertKinds, risks } from '../../watch/types.js';
+import { bytes, epochMs, known, provenance, seconds } from './common.js';
+
+const untilFull = z.union([seconds, z.literal('unknown'), z.literal('never')]);
+
+const forecast = z
+  .object({
+    risk: known(z.enum(risks)),
+    etaSeconds: untilFull,
+    lowSeconds: untilFull,
+    highSeconds: untilFull,
+    confidence: z.number(),
+    bytesPerSecond: known(z.number()),
+    reason: z.string(),
+    recommendations: z.array(z.string()),
+    provenance: z.literal('estimated'),
+  })
+  .openapi('Forecast', { description: 'When the limit will be reached.' });
+
+export const alertSchema = z
+  .object({
+    kind: z.enum(alertKinds),
+    state: z.enum(['raised', 'cleared']),
+    severity: z.enum(['warning', 'critical']),
+    deviceId: z.string(),
+    pid: z.number().optional(),
+    atSeconds: seconds,
+    epochMs,
+    message: z.string(),
+    recommendations: z.array(z.string()),
+    provenance: z.enum(['measured', 'simulated']),
+  })
+  .openapi('Alert');
+
+/** As `DeviceView` has it. */
+export const deviceSchema = z
+  .object({
+    id: z.string(),
+    name: z.string(),
+    source: z.string(),
+    provenance,
+    totalBytes: known(bytes),
+    usedBytes: known(bytes),
+    freeBytes: known(bytes),
+    processes: known(
+      z.array(z.object({ pid: z.number(), name: known(z.string()), usedBytes: known(bytes) })),
+    ),
+    lineBytes: bytes.openapi({ description: 'Up to here it may be loaded.' }),
+    foreignBytes: known(bytes),
+    reservedBytes: bytes,
+    returningBytes: bytes.openapi({
+      description: 'Of jobs that ended, until the device shows that it came back.',
+    }),
+    promisableBytes: bytes.openapi({ description: 'What can be promised now.' }),
+    reservations: z.array(
+      z.object({
+        jobId: z.string(),
+        name: z.string(),
+        bytes,
+        usedBytes: known(bytes),
+        isReturning: z.boolean(),
+      }),
+    ),
+    forecast,
+    alerts: z.array(alertSchema),
+    takesJobs: z.boolean(),
+  })
+  .openapi('Device');
+
+export const deviceListSchema = z.object({ devices: z.array(deviceSchema) }).openapi('DeviceList');
+
+/** As `DeviceHistory` has it. */
+export const deviceHistorySchema = z
+  .object({
+    id: z.string(),
+    epochMs: z.array(epochMs),
+    usedMax: z.array(z.number().nullable()),
+    usedMin: z.array(z.number().nullable()),
+    alerts: z.array(alertSchema),
+  })
+  .openapi('DeviceHistory', { description: 'Use over time, thinned so that peaks stay.' });

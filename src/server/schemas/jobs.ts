@@ -1,0 +1,192 @@
+import { isAbsolute } from 'node:path';
+import { z } from '@hono/zod-openapi';
+import { bases, jobStates } from '../../jobs/contract.js';
+import { rungs } from '../../run/contract.js';
+import { bytes, epochMs, known, moment, provenance, seconds } from './common.js';
+import { workloadRequestSchema } from './workload.js';
+
+/** No program can be given one. */
+const withoutZero = (text: string): boolean => !text.includes('\0');
+const noZero = 'It takes a text without zero bytes.';
+const commandWord = z
+  .string()
+  .max(256 * 1024)
+  .refine(withoutZero, noZero);
+
+/** As `JobRequest` has it; the store of the jobs has limits of its own beside. */
+export const jobRequestSchema = z
+  .strictObject({
+    command: z
+      .array(commandWord)
+      .min(1)
+      .max(10_000)
+      .openapi({ description: 'The program and its arguments; no shell is involved.' }),
+    memoryBytes: z.int().min(1).max(Number.MAX_SAFE_INTEGER).optional().openapi({
+      description: 'What it takes of each device, all in all, the CUDA context included.',
+    }),
+    workload: workloadRequestSchema.optional(),
+    priority: z
+      .int()
+      .min(-100)
+      .max(100)
+      .optional()
+      .openapi({ description: 'The higher, the sooner.' }),
+    gpus: z.int().min(0).max(64).optional().openapi({
+      description: "1 where it is left out; 0 asks for the host's memory.",
+    }),
+    timeoutSeconds: z
+      .number()
+      .min(0.001)
+      .max(10 * 365 * 24 * 3600)
+      .optional()
+      .openapi({ description: 'How long it may wait; then it is "expired".' }),
+    cwd: z
+      .string()
+      .min(1)
+      .max(4096)
+      .refine(isAbsolute, 'It takes an absolute path on the machine of the server.')
+      .refine(withoutZero, noZero)
+      .optional()
+      .openapi({ description: 'An absolute path on the machine of the server.' }),
+    env: z
+      .record(
+        z.string().regex(/^[^=\0]{1,1000}$/),
+        z
+          .string()
+          .max(128 * 1024)
+          .refine(withoutZero, noZero),
+      )
+      .optional()
+      .openapi({ description: 'Added to the environment of the server.' }),
+    name: z.string().min(1).max(200).optional(),
+    batchSize: z.int().min(1).max(1_000_000_000).optional().openapi({
+      description: 'Samples of one batch, for a command with {batch_size}.',
+    }),
+    submission: z.string().min(1).max(200).optional().openapi({
+      description: 'Sent again with the same word, it answers the job that is there.',
+    }),
+  })
+  .openapi('JobRequest');
+
+const reservation = z.object({
+  devices: z.array(z.string()),
+  bytes: bytes.openapi({ description: 'On each of the devices.' }),
+  basis: z.enum(bases),
+});
+
+const settings = z.object({
+  batch_size: known(z.number()),
+  accumulation: z.number(),
+  checkpointing: z.boolean(),
+  precision: z.string(),
+  offload: z.boolean(),
+  device: z.string(),
+});
+
+const climbedRungs = z.array(
+  z.object({ rung: z.enum([...rungs, 'grow-back']), why: z.string(), atSeconds: seconds }),
+);
+
+const attempt = z
+  .object({
+    number: z.int(),
+    settings,
+    command: z.array(z.string()),
+    startedAt: moment,
+    endedAt: moment,
+    exitCode: known(z.number()),
+    outOfMemory: z
+      .object({
+        kind: z.string(),
+        askedBytes: known(bytes),
+        freeBytes: known(bytes),
+        totalBytes: known(bytes),
+        message: z.string(),
+      })
+      .nullable(),
+    rungs: climbedRungs,
+    peakBytes: known(bytes),
+    source: provenance,
+    peakFrom: z.enum(['sdk', 'nvml', 'cgroup', 'process', 'unknown']),
+    limit: z.object({
+      bytes: z.union([bytes, z.literal('unknown'), z.literal('none')]),
+      by: z.enum(['cgroup-v1', 'cgroup-v2', 'address-space', 'sdk', 'none']),
+      why: z.string(),
+    }),
+    snapshot: z.object({ file: z.string(), findings: z.array(z.string()) }).nullable(),
+  })
+  .openapi('Attempt', { description: 'One try of a command.' });
+
+const need = z.object({
+  bytes,
+  basis: z.enum(bases),
+  why: z.string(),
+  estimatedBytes: known(bytes),
+  runs: z.int().openapi({ description: 'Runs of the same workload that it rests on.' }),
+});
+
+export const waitingSchema = z.object({
+  position: z.int().openapi({ description: '1 is next.' }),
+  why: z.string(),
+  expectedStartAt: known(moment),
+  expiresAt: moment.nullable(),
+});
+
+const summaryFields = {
+  id: z.string(),
+  name: z.string(),
+  state: z.enum(jobStates),
+  reason: z.string().openapi({ description: 'Why it is in that state; for people.' }),
+  command: z.array(z.string()),
+  priority: z.number(),
+  submittedAt: moment,
+  startedAt: moment.nullable(),
+  endedAt: moment.nullable(),
+  gpus: z.number(),
+  reservation: reservation.nullable(),
+  attempts: z.array(attempt),
+  need,
+  waiting: waitingSchema.nullable(),
+};
+
+/** As `JobSummary` has it. */
+export const jobSummarySchema = z.object(summaryFields).openapi('JobSummary');
+
+/** As `JobView` has it. */
+export const jobSchema = z
+  .object({
+    ...summaryFields,
+    cwd: z.string(),
+    usedBytes: known(bytes),
+    underWay: z
+      .object({ number: z.int(), settings, startedAt: moment, rungs: climbedRungs })
+      .nullable()
+      .openapi({ description: 'The attempt that goes on; "attempts" has those that ended.' }),
+    degraded: z.object({ batch: z.number(), accumulation: z.number() }).nullable(),
+    log: z.object({ bytes }),
+  })
+  .openapi('Job');
+
+export const countsSchema = z.object({
+  waiting: z.int(),
+  running: z.int(),
+  succeeded: z.int(),
+  failed: z.int(),
+  cancelled: z.int(),
+  refused: z.int(),
+  expired: z.int(),
+});
+
+export const jobListSchema = z
+  .object({
+    jobs: z.array(jobSummarySchema),
+    counts: countsSchema,
+    lastEventId: z.int().openapi({
+      description: 'The list holds all changes up to this one: GET /events?after= goes on from it.',
+    }),
+  })
+  .openapi('JobList');
+
+export const jobHistorySchema = z
+  .object({ epochMs: z.array(epochMs), usedBytes: z.array(z.number().nullable()) })
+  .openapi('JobHistory', { description: 'What a job held over time; null where nobody knows.' });

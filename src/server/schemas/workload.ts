@@ -1,0 +1,87 @@
+import { z } from '@hono/zod-openapi';
+import { optimizers, precisions, quantizationPresets } from '../../estimate/contract.js';
+import { estimateMethods } from '../../estimate/estimate.js';
+import { modelSizes, modelTypes } from '../../estimate/model-types.js';
+
+/** More than any batch, sequence or image there is. */
+const mostCount = 1_000_000_000;
+const pathCharacters = 4096;
+
+const count = z.int().min(1).max(mostCount);
+
+const workloadFields = {
+  model: z.string().min(1).max(pathCharacters).optional().openapi({
+    description:
+      'A config.json, a folder, a .safetensors or .gguf file, by its absolute path on the machine of the server; or torchvision:NAME.',
+  }),
+  script: z.string().min(1).max(pathCharacters).optional().openapi({
+    description: 'Instead of a model: a Python file that defines workload(**args).',
+  }),
+  args: z
+    .record(z.string().min(1).max(200), z.string().max(pathCharacters))
+    .optional()
+    .openapi({ description: 'What workload() of the script is given.' }),
+  type: z.enum(modelTypes).optional().openapi({
+    description: 'A rough kind of model, where there is no model to read.',
+  }),
+  size: z.enum(modelSizes).optional(),
+  mode: z.enum(['train', 'infer']).optional(),
+  batch: count.optional().openapi({ description: 'Samples in a batch.' }),
+  seq: count.optional().openapi({ description: 'Tokens in a sequence.' }),
+  image: count.optional().openapi({ description: "Pixels of an image's edge." }),
+  precision: z.enum(precisions).optional(),
+  optimizer: z.enum(optimizers).optional(),
+  checkpointing: z.boolean().optional(),
+  lora: count.optional().openapi({ description: 'Rank of LoRA adapters on all linear layers.' }),
+  quantization: z.enum(quantizationPresets).optional(),
+  gpu: z.string().min(1).max(200).optional().openapi({ description: 'A card, such as h100.' }),
+  method: z.enum(estimateMethods).optional(),
+};
+
+/** As `WorkloadRequest` has it. */
+export const workloadRequestSchema = z.strictObject(workloadFields).openapi('WorkloadRequest', {
+  description: 'A model and how it is run; what is left out is open, or has its usual value.',
+});
+
+/** What `POST /plan` takes beside the workload. */
+export const planRequestSchema = z
+  .strictObject({
+    ...workloadFields,
+    memoryBytes: z.int().min(1).max(Number.MAX_SAFE_INTEGER).optional().openapi({
+      description: "What PyTorch's allocator may take of each GPU.",
+    }),
+    gpus: z.int().min(1).max(4096).optional(),
+    maxBatch: z.boolean().optional().openapi({
+      description: 'Keeps all other settings, and answers the largest batch.',
+    }),
+  })
+  .openapi('PlanRequest');
+
+const peak = z.object({
+  allocatedBytes: z.int(),
+  reservedBytes: z.int(),
+  deviceBytes: z.int(),
+  leastCapacityBytes: z.int(),
+});
+
+/** What `plimsoll estimate --json` answers; more may stand beside it. */
+export const estimateSchema = z
+  .looseObject({
+    method: z.string(),
+    peak,
+    interval: z.object({ lowBytes: z.int(), highBytes: z.int(), confidence: z.number() }),
+    breakdown: z.array(z.looseObject({ part: z.string(), bytes: z.int() })),
+    notes: z.array(z.string()),
+  })
+  .openapi('Estimate', { description: 'All figures are estimated.' });
+
+/** What `plimsoll plan --json` answers; more may stand beside it. */
+export const planSchema = z
+  .looseObject({
+    fits: z.boolean(),
+    settings: z.looseObject({}).nullable().optional(),
+    estimate: z.looseObject({}).nullable().optional(),
+    alternatives: z.array(z.looseObject({})).optional(),
+    notes: z.array(z.string()).optional(),
+  })
+  .openapi('Plan');

@@ -1,0 +1,87 @@
+import { spawn } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { onTestFinished } from 'vitest';
+import { livingWith, until } from '../run/running.js';
+import { type Command, cleanEnvironment, type Ended, type RunOptions } from './command.js';
+
+/** A `plimsoll serve` in a process of its own. */
+export interface Serving {
+  readonly url: string;
+  readonly pid: number;
+  /** The document that it prints once it listens. */
+  readonly ready: Readonly<Record<string, unknown>>;
+  readonly ended: Promise<number | null>;
+  stderr(): string;
+  kill(signal: NodeJS.Signals): void;
+}
+
+export interface Home {
+  readonly path: string;
+  readonly environment: Readonly<Record<string, string>>;
+  serve(argv?: readonly string[], environment?: Readonly<Record<string, string>>): Promise<Serving>;
+  /** A command beside that server. */
+  run(argv: readonly string[], options?: RunOptions): Promise<Ended>;
+  /** The same, for the document that it prints. */
+  json(argv: readonly string[]): Promise<Readonly<Record<string, unknown>>>;
+}
+
+/** A home of one test; what still runs from it is ended, and it is gone afterwards. */
+export function useHome(command: Command): Home {
+  const path = mkdtempSync(join(tmpdir(), 'plimsoll-home-'));
+  const environment = { PLIMSOLL_HOME: path };
+  const run = (argv: readonly string[], options: RunOptions = {}) =>
+    command.run(argv, { ...options, environment: { ...environment, ...options.environment } });
+  onTestFinished(async () => {
+    const living = () => livingWith(`PLIMSOLL_HOME=${path}`);
+    for (const pid of living()) end(pid);
+    await until(() => (living().length === 0 ? true : undefined));
+    rmSync(path, { recursive: true, force: true });
+  });
+  return {
+    path,
+    environment,
+    run,
+    async json([name = '', ...rest]) {
+      const { stdout, stderr } = await run([name, '--json', ...rest]);
+      try {
+        return JSON.parse(stdout);
+      } catch {
+        throw new Error(`no document: ${stdout}${stderr}`);
+      }
+    },
+    async serve(argv = [], more = {}) {
+      const child = spawn(
+        process.execPath,
+        [command.path(), 'serve', '--port', '0', '--json', ...argv],
+        {
+          cwd: command.folder(),
+          env: cleanEnvironment({ ...environment, ...more }),
+          stdio: ['ignore', 'pipe', 'pipe'],
+        },
+      );
+      let stderr = '';
+      child.stderr.on('data', (data) => {
+        stderr += String(data);
+      });
+      const ended = new Promise<number | null>((resolve) => child.once('close', resolve));
+      const line = await new Promise<string>((resolve, reject) => {
+        createInterface({ input: child.stdout }).once('line', resolve);
+        void ended.then(() => reject(new Error(`it ended: ${stderr}`)));
+      });
+      const ready = JSON.parse(line);
+      const kill = (signal: NodeJS.Signals) => child.kill(signal);
+      return { url: ready.url, pid: ready.pid, ready, ended, stderr: () => stderr, kill };
+    },
+  };
+}
+
+function end(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch {
+    // It ended by itself.
+  }
+}

@@ -1,0 +1,93 @@
+import { expect, it } from 'vitest';
+import { attemptForTests } from '../../src/jobs/store/attempt-for-tests.js';
+import { createFakeDaemon } from '../../src/server/daemon.fake.js';
+import { openMetrics } from '../../src/server/metrics/metrics.js';
+import { deployText, deployYaml } from './deploy-files.js';
+import { metricsIn, metricsOn } from './metric-names.js';
+
+/** What Prometheus adds to all that it scrapes, or makes of a label that it needs itself. */
+const fromPrometheus = new Set(['instance', 'job', 'exported_job']);
+
+/** All texts that stand under this key, however deep. */
+function textsUnder(node: unknown, wanted: string, key = ''): readonly string[] {
+  if (typeof node === 'string') return key === wanted ? [node] : [];
+  return Object.entries(Object(node)).flatMap(([name, value]) => textsUnder(value, wanted, name));
+}
+
+/** The real metrics of a server whose daemon has seen everything once. */
+async function exportedMetrics(): Promise<string> {
+  const daemon = createFakeDaemon();
+  const metrics = openMetrics(daemon, () => 1);
+  const [device] = daemon.devices();
+  if (device === undefined) throw new Error('the fake daemon has no device');
+  const forecast = { ...device.forecast, risk: 'high', etaSeconds: 30 } as const;
+  const job = await daemon.submit({ command: ['true'] });
+  const reservation = { jobId: job.id, name: job.name, bytes: 2, usedBytes: 1, isReturning: false };
+  daemon.setDevices([{ ...device, foreignBytes: 0, forecast, reservations: [reservation] }]);
+  const startedAt = job.submittedAt;
+  const attempts = [attemptForTests({ peakBytes: 1, source: 'measured' })];
+  const promised = { devices: [device.id], bytes: 2, basis: 'stated' } as const;
+  daemon.change(job.id, { state: 'succeeded', startedAt, attempts, reservation: promised });
+  metrics.countRequest({ method: 'GET', route: '/jobs', status: 200 });
+  const page = await metrics.text();
+  metrics.close();
+  return page;
+}
+
+it('alerts and dashboard ask only for metrics and labels that the server exports', async () => {
+  const exported = metricsOn(await exportedMetrics());
+  const dashboard: unknown = JSON.parse(deployText('grafana/dashboards/plimsoll.json'));
+  const all = [
+    ...textsUnder(deployYaml('alerts.yml'), 'expr'),
+    ...textsUnder(dashboard, 'expr'),
+    ...textsUnder(dashboard, 'definition'),
+  ];
+  // Of Prometheus itself, whether it was answered.
+  const expressions = all.filter((expression) => !expression.startsWith('up{'));
+  expect(expressions.length).toBeGreaterThan(30);
+  const unknown = expressions.flatMap((expression) => {
+    const asked = metricsIn(expression);
+    if (asked.length === 0) return [`no metric in: ${expression}`];
+    return asked.flatMap(({ name, labels }) => {
+      // Alerts are told when there are any; the fake daemon raises none.
+      if (name === 'plimsoll_alerts_total') return [];
+      const known = exported.get(name);
+      if (known === undefined) return [name];
+      return labels
+        .filter((label) => !known.has(label) && !fromPrometheus.has(label))
+        .map((label) => `${name}{${label}}`);
+    });
+  });
+  expect(unknown).toEqual([]);
+});
+
+it('the buckets that alerts look at are there', async () => {
+  const page = await exportedMetrics();
+  const asked = [
+    ...deployText('alerts.yml').matchAll(/(\w+_bucket)\{le="([^"]+)"\}/g),
+    ...deployText('alerts.test.yml').matchAll(/(plimsoll_estimate\w+_bucket)\{le="([^"]+)"/g),
+  ];
+  expect(asked.length).toBeGreaterThan(0);
+  for (const [, name, bound] of asked) expect(page).toContain(`${name}{le="${bound}"}`);
+});
+
+it('the panels of the dashboard have ids of their own and do not lie on each other', () => {
+  const { panels }: { panels: readonly Panel[] } = JSON.parse(
+    deployText('grafana/dashboards/plimsoll.json'),
+  );
+  expect(new Set(panels.map(({ id }) => id)).size).toBe(panels.length);
+  const overlaps = panels.flatMap((one, index) =>
+    panels.slice(index + 1).flatMap((other) => {
+      const [a, b] = [one.gridPos, other.gridPos];
+      const apart = a.x + a.w <= b.x || b.x + b.w <= a.x || a.y + a.h <= b.y || b.y + b.h <= a.y;
+      return apart ? [] : [`${one.title} and ${other.title}`];
+    }),
+  );
+  expect(overlaps).toEqual([]);
+});
+
+interface Panel {
+  readonly id: number;
+  readonly title: string;
+  readonly gridPos: Readonly<Record<'x' | 'y' | 'w' | 'h', number>>;
+}

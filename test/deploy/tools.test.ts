@@ -1,0 +1,80 @@
+import { type SpawnSyncReturns, spawnSync } from 'node:child_process';
+import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { deployFolder, deployText } from './deploy-files.js';
+
+/** The tools that know these files best; where one is missing, the rest is still checked. */
+const tools = {
+  promtool: ['--version'],
+  'systemd-analyze': ['--version'],
+  caddy: ['version'],
+} as const;
+
+let folder = '';
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'plimsoll-deploy-'));
+});
+afterAll(() => {
+  rmSync(folder, { recursive: true, force: true });
+});
+
+function run(command: string, ...args: readonly string[]): SpawnSyncReturns<string> {
+  return spawnSync(command, args, { encoding: 'utf8', cwd: folder });
+}
+
+/** Undefined where it is not installed, said on stderr. */
+function describeWith(tool: keyof typeof tools): typeof describe | undefined {
+  if (spawnSync(tool, tools[tool]).status === 0) return describe;
+  process.stderr.write(`Left out: what ${tool} says of the files in deploy/; it is not here.\n`);
+  return undefined;
+}
+
+describeWith('promtool')?.('promtool', () => {
+  it('finds no fault with the rules, and they fire when they should', () => {
+    const checked = run('promtool', 'check', 'rules', join(deployFolder, 'alerts.yml'));
+    expect(checked.stderr).toBe('');
+    expect(checked.status).toBe(0);
+    const tested = run('promtool', 'test', 'rules', join(deployFolder, 'alerts.test.yml'));
+    expect(tested.stderr).toBe('');
+    expect(tested.status).toBe(0);
+  });
+
+  it('finds no fault with the configuration', () => {
+    // It wants to see the token, which is only there where the server runs.
+    writeFileSync(join(folder, 'token'), 'x');
+    copyFileSync(join(deployFolder, 'alerts.yml'), join(folder, 'alerts.yml'));
+    const config = deployText('prometheus.yml').replace('/run/secrets/plimsoll_token', 'token');
+    writeFileSync(join(folder, 'prometheus.yml'), config);
+    expect(run('promtool', 'check', 'config', 'prometheus.yml')).toMatchObject({ status: 0 });
+  });
+});
+
+describeWith('systemd-analyze')?.('systemd-analyze', () => {
+  it('finds no fault with the unit', () => {
+    const home = join(folder, 'usr/local/bin');
+    mkdirSync(home, { recursive: true });
+    const program = join(home, 'plimsoll');
+    writeFileSync(program, '#!/bin/sh\n');
+    chmodSync(program, 0o755);
+    const unit = join(folder, 'plimsoll.service');
+    writeFileSync(unit, deployText('plimsoll.service').replace('/usr/local/bin/plimsoll', program));
+    const { stderr } = run('systemd-analyze', 'verify', '--man=no', unit);
+    const ours = stderr
+      .split('\n')
+      .filter((line) => line.includes('plimsoll.service'))
+      // Older ones do not know it; the unit says so.
+      .filter((line) => !line.includes('DelegateSubgroup'));
+    expect(ours).toEqual([]);
+  });
+});
+
+describeWith('caddy')?.('caddy', () => {
+  it('can read its file', () => {
+    const file = join(deployFolder, 'Caddyfile');
+    const { status, stdout } = run('caddy', 'adapt', '--config', file, '--adapter', 'caddyfile');
+    expect(status).toBe(0);
+    expect(JSON.parse(stdout)).toHaveProperty('apps.http.servers');
+  });
+});

@@ -1,0 +1,49 @@
+import { accessSync, constants } from 'node:fs';
+import { delimiter, join } from 'node:path';
+import { type Browser, chromium } from 'playwright-core';
+import { afterAll, beforeAll } from 'vitest';
+
+const names = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable'];
+
+/** The browser of this machine; undefined where it has none. */
+export const chromiumPath = (process.env['PATH'] ?? '')
+  .split(delimiter)
+  .flatMap((folder) => names.map((name) => join(folder, name)))
+  .find(isProgram);
+
+/** Says what is not tested where there is no browser; answers whether there is one. */
+export function hasChromium(what: string): boolean {
+  if (chromiumPath !== undefined) return true;
+  process.stderr.write(
+    `Left out: ${what}, as there is no Chromium here (looked for ${names.join(', ')}).\n`,
+  );
+  return false;
+}
+
+/** A real browser for the tests of a file; open pages with `newPage`. */
+export function useChromium(): { browser: () => Browser } {
+  let browser: Browser | undefined;
+  beforeAll(async () => {
+    browser = await chromium.launch({
+      executablePath: chromiumPath ?? '',
+      // Where the tests run as root, as in a container, Chromium starts in no other way.
+      args: process.getuid?.() === 0 ? ['--no-sandbox'] : [],
+    });
+  }, 60_000);
+  afterAll(async () => browser?.close());
+  return {
+    browser() {
+      if (browser === undefined) throw new Error('the browser has not started');
+      return browser;
+    },
+  };
+}
+
+function isProgram(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}

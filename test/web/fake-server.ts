@@ -1,0 +1,51 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll } from 'vitest';
+import { type OpenServer, openServer } from '../../src/server/open-server.js';
+import { systemClock } from '../../src/time/clock.js';
+import { type FakeDaemon, openFakeDaemon } from '../../web/testing/fake-daemon.js';
+import { buildPage } from './built-page.js';
+
+/** Ten readings a second, as a real machine has them. */
+const everyMs = 100;
+
+/** The real server and page over a daemon with nothing behind it: 8 GPUs and many jobs. */
+export function useFakeServer(options: { readonly jobs: number; readonly token?: string }): {
+  readonly url: () => string;
+} {
+  let folder = '';
+  let server: OpenServer | undefined;
+  let timer: ReturnType<typeof setInterval> | undefined;
+  beforeAll(async () => {
+    folder = mkdtempSync(join(tmpdir(), 'plimsoll-page-'));
+    await buildPage(folder);
+    const daemon: FakeDaemon = openFakeDaemon({
+      gpus: 8,
+      jobs: options.jobs,
+      seed: 7,
+      nowMs: Date.now(),
+    });
+    timer = setInterval(() => daemon.tick(Date.now()), everyMs);
+    server = await openServer({
+      daemon,
+      answers: {
+        estimate: () => Promise.reject(new Error('nobody asks')),
+        plan: () => Promise.reject(new Error('nobody asks')),
+      },
+      host: '127.0.0.1',
+      port: 0,
+      token: options.token,
+      webFolder: folder,
+      version: '0.0.0',
+      clock: systemClock,
+      log: () => undefined,
+    });
+  }, 60_000);
+  afterAll(async () => {
+    clearInterval(timer);
+    await server?.close();
+    rmSync(folder, { recursive: true, force: true });
+  });
+  return { url: () => server?.url ?? '' };
+}

@@ -1,0 +1,165 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Page } from 'playwright-core';
+import { afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { root } from '../support/project-files.js';
+import { hasChromium, useChromium } from './chromium.js';
+import { useServed } from './served.js';
+import { openPage } from './watched-page.js';
+
+/** Runs out of its heap for real where the batch is large, and prints as it goes. */
+const training = `
+const batch = Number(process.argv[2]);
+const held = [];
+console.log('batch ' + batch);
+for (let step = 1; step <= 12; step++) {
+  held.push(Array.from({ length: batch * 8000 }, (_, i) => i + 0.5));
+  if (held.length > 6) held.shift();
+  console.log('\\u001b[32mstep ' + step + '\\u001b[0m');
+  await new Promise((resolve) => setTimeout(resolve, 50));
+}
+console.log('trained');
+`;
+
+const real = hasChromium('jobs on the dashboard') ? describe : undefined;
+real?.('jobs on the dashboard', { timeout: 90_000 }, () => {
+  const served = useServed();
+  const { browser } = useChromium();
+  let close: (() => Promise<void>) | undefined;
+  beforeAll(() => {
+    writeFileSync(join(served.command.folder(), 'train.mjs'), training);
+    writeFileSync(join(served.command.folder(), 'wait.mjs'), 'setInterval(() => {}, 1000);');
+  });
+  afterEach(async () => close?.());
+
+  async function open(hash: string): Promise<Page> {
+    const opened = await openPage(browser(), `${served.url()}/${hash}`);
+    ({ close } = opened);
+    return opened.page;
+  }
+
+  async function submit(page: Page, fields: Readonly<Record<string, string>>): Promise<void> {
+    for (const [label, value] of Object.entries(fields)) {
+      await page.getByLabel(label, { exact: true }).fill(value);
+    }
+    await page.getByRole('button', { name: 'Submit' }).click();
+  }
+
+  it('are sent from the form, run out of memory, and come back before one’s eyes', async () => {
+    const page = await open('');
+    await page.getByText('No jobs yet.').waitFor();
+    await page.getByRole('navigation').getByRole('link', { name: 'New job' }).click();
+    await submit(page, {
+      Command: `"${process.execPath}" --max-old-space-size=64 train.mjs {batch_size}`,
+      Name: 'heap',
+      Memory: '1GiB',
+      'Batch size': '256',
+    });
+    await page.getByRole('heading', { name: 'heap' }).waitFor();
+    // Without a reload: the attempt that ran out, its rung, the next one, the end.
+    await page.getByText('Out of memory (node)').waitFor({ timeout: 60_000 });
+    await page.getByText('Rung: smaller microbatch').first().waitFor();
+    await page.locator('.job-heading .state.succeeded').waitFor({ timeout: 60_000 });
+    const rows = page.getByRole('table', { name: 'Attempts of job' }).getByRole('row');
+    expect(await rows.nth(1).innerText()).toMatch(/256 × 1\s+= 256.*out of memory/s);
+    expect(await rows.last().innerText()).toMatch(/finished/);
+    const log = page.getByRole('log');
+    expect(await log.innerText()).toMatch(/batch 256[^]*heap out of memory[^]*trained/i);
+    expect(await log.locator('.green').first().innerText()).toBe('step 1');
+    await page.getByRole('link', { name: 'Overview', exact: true }).click();
+    expect(await page.getByRole('row', { name: /heap/ }).innerText()).toMatch(/recovered \d ×/);
+  });
+
+  it('are cancelled after a question, from the list and from their page', async () => {
+    const page = await open('#/submit');
+    const command = `"${process.execPath}" wait.mjs`;
+    await submit(page, { Command: command, Name: 'waits', Memory: '200MiB' });
+    await page.locator('.job-heading .state.running').waitFor();
+    await page.getByRole('button', { name: 'Cancel', exact: true }).click();
+    const dialog = page.getByRole('dialog', { name: /^Cancel job/ });
+    await dialog.getByRole('button', { name: 'Keep it' }).click();
+    expect(await page.locator('.job-heading .state').innerText()).toBe('running');
+    await page.keyboard.press('c');
+    await dialog.getByRole('button', { name: 'Cancel the job' }).click();
+    await page.locator('.job-heading .state.cancelled').waitFor();
+
+    await page.getByRole('link', { name: 'Submit again' }).click();
+    await page.waitForURL(/#\/submit\/\d+$/);
+    await expect.poll(() => page.getByLabel('Command').inputValue()).toContain('wait.mjs');
+    await page.getByLabel('Name', { exact: true }).fill('again');
+    await page.getByRole('button', { name: 'Submit' }).click();
+    await page.locator('.job-heading .state.running').waitFor();
+    await page.keyboard.press('o');
+    await page.getByRole('button', { name: 'Cancel again' }).click();
+    await dialog.getByRole('button', { name: 'Cancel the job' }).click();
+    await page.getByRole('row', { name: /again/ }).locator('.state.cancelled').waitFor();
+  });
+
+  it('are refused at the field that is wrong, by the page and by the server', async () => {
+    const page = await open('#/submit');
+    await submit(page, { Command: 'python "open', Memory: 'lots' });
+    const command = page.getByLabel('Command');
+    await page.getByText('A quote (") is not closed.').waitFor();
+    await page.getByText('"lots" is not a size.').waitFor();
+    expect(await command.getAttribute('aria-invalid')).toBe('true');
+    await submit(page, { Command: 'no-such-program-here', Memory: '1GiB' });
+    await page.locator('.field.wrong .problem').waitFor();
+    const problem = page.locator(`#${await command.getAttribute('aria-describedby')}`);
+    expect(await problem.innerText()).toContain('no-such-program-here');
+    await submit(page, { Command: `"${process.execPath}" wait.mjs`, Folder: 'here' });
+    await page.getByText('The field cwd is "here".').waitFor();
+  });
+
+  it('are still there after the server was killed, and the page finds back by itself', async () => {
+    const page = await open('#/submit');
+    await submit(page, {
+      Command: `"${process.execPath}" wait.mjs`,
+      Name: 'stays',
+      Memory: '200MiB',
+    });
+    await page.locator('.job-heading .state.running').waitFor();
+    await page.goto(`${served.url()}/#/`);
+    await page.getByText('live', { exact: true }).waitFor();
+    await served.stop('SIGKILL');
+    await page.getByText('No connection to the server.').waitFor();
+    await served.start();
+    await page.getByText('live', { exact: true }).waitFor();
+    await page.getByText('No connection to the server.').waitFor({ state: 'hidden' });
+    await page.getByRole('row', { name: /stays/ }).locator('.state.running').waitFor();
+    // What happens from now on comes as before.
+    await page.getByRole('button', { name: 'Cancel stays' }).click();
+    await page.getByRole('button', { name: 'Cancel the job' }).click();
+    const state = page.getByRole('row', { name: /stays/ }).locator('.state');
+    await expect.poll(() => state.innerText()).toBe('cancelled');
+  });
+
+  it('are estimated and planned in a form', async () => {
+    const page = await open('#/estimate');
+    await page.getByRole('button', { name: 'Estimate' }).click();
+    await page.getByText('Name a model.').waitFor();
+    await page.getByLabel('Model', { exact: true }).fill('/nowhere/config.json');
+    await page.getByLabel('Batch', { exact: true }).fill('4');
+    await page.getByRole('button', { name: 'Estimate' }).click();
+    await page.getByRole('alert').getByText('/nowhere/config.json').waitFor();
+    await page
+      .getByLabel('Model', { exact: true })
+      .fill(join(root, 'bench/truth/configs/gpt2.json'));
+    await page.getByLabel('Tokens of a sequence').fill('64');
+    await page.getByLabel('Method').selectOption('formula');
+    await page.getByRole('button', { name: 'Estimate' }).click();
+    await page.getByRole('heading', { name: /^It needs \d+\.\d GiB estimated$/ }).waitFor();
+    const parts = page.getByRole('table', { name: 'What the memory is for' });
+    expect(await parts.getByRole('row', { name: /^weights/ }).innerText()).toContain('GiB');
+
+    // What was filled in is still there on the other page.
+    await page.keyboard.press('Escape');
+    await page.getByRole('link', { name: 'Plan', exact: true }).click();
+    await page.getByLabel('Memory', { exact: true }).fill('1KiB');
+    await page.getByRole('button', { name: 'Plan' }).click();
+    await page.getByRole('heading', { name: /^Nothing fits into/ }).waitFor();
+    await page.getByLabel('Memory', { exact: true }).fill('8GiB');
+    await page.getByRole('button', { name: 'Plan' }).click();
+    await page.getByRole('heading', { name: /^It fits into 8\.0 GiB/ }).waitFor();
+    await page.getByRole('table', { name: 'Other settings' }).waitFor();
+  });
+});

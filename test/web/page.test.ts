@@ -1,0 +1,210 @@
+import type { BrowserContextOptions, Page } from 'playwright-core';
+import { afterEach, describe, expect, it } from 'vitest';
+import { audit } from './audit.js';
+import { hasChromium, useChromium } from './chromium.js';
+import { contrast } from './contrast.js';
+import { useFakeServer } from './fake-server.js';
+import { openPage, type WatchedPage } from './watched-page.js';
+
+const real = hasChromium('how the dashboard looks and is used') ? describe : undefined;
+/** Not with `waitForFunction`: the policy of the page lets no text become code. */
+async function until(page: Page, condition: string): Promise<void> {
+  await expect.poll(() => page.evaluate<boolean>(condition), { timeout: 25_000 }).toBe(true);
+}
+
+real?.('the dashboard with 8 GPUs and 10,000 jobs', { timeout: 90_000 }, () => {
+  const server = useFakeServer({ jobs: 10_000 });
+  const { browser } = useChromium();
+  let opened: WatchedPage | undefined;
+  afterEach(async () => opened?.close());
+
+  async function open(hash = '', options: BrowserContextOptions = {}) {
+    opened = await openPage(browser(), `${server.url()}/${hash}`, options);
+    await opened.page.getByText('live', { exact: true }).waitFor();
+    return opened.page;
+  }
+
+  it('shows each device as a hull, marked as simulated, with its forecast', async () => {
+    const page = await open();
+    const hulls = page.getByRole('img', { name: /Load line at 72\.0 GiB/ });
+    await hulls.nth(7).waitFor();
+    expect(await hulls.count()).toBe(8);
+    expect(await page.locator('article .tag.simulated').count()).toBe(8);
+    const leaking = page.getByRole('article', { name: 'gpu:1' });
+    expect(await leaking.innerText()).toMatch(
+      /Full in \d+ s \(\d+ to \d+ s\), risk \w+, estimated/,
+    );
+    await leaking.locator('canvas').waitFor();
+  });
+
+  it('moves without a reload', async () => {
+    const page = await open();
+    const figure = page
+      .getByRole('article', { name: 'gpu:0' })
+      .locator('.hull-list .figure')
+      .first();
+    const before = await figure.innerText();
+    await expect.poll(() => figure.innerText()).not.toBe(before);
+    await page
+      .locator('#news')
+      .getByText(/started|succeeded/)
+      .waitFor();
+  });
+
+  it('lists all jobs, draws few of them, and scrolls to the last', async () => {
+    const page = await open();
+    await until(
+      page,
+      "Number(document.querySelector('[role=table].jobs')?.getAttribute('aria-rowcount')) >= 10000",
+    );
+    const rows = page.locator('.rows [role=row]');
+    await page.evaluate('scrollTo(0, document.body.scrollHeight)');
+    await until(
+      page,
+      "Number([...document.querySelectorAll('.rows [role=row]')].at(-1)?.getAttribute('aria-rowindex')) >= 10000",
+    );
+    expect(await rows.count()).toBeLessThan(80);
+  });
+
+  it('is narrowed by state and searched', async () => {
+    const page = await open();
+    await page.getByRole('radio', { name: /^waiting/ }).check({ force: true });
+    const states = page.locator('.rows .state');
+    await until(
+      page,
+      "[...document.querySelectorAll('.rows .state')].every((one) => one.innerText === 'waiting')",
+    );
+    expect(await states.count()).toBeGreaterThan(5);
+    const first = page.locator('.rows [role=row]').first();
+    expect(await first.innerText()).toMatch(/It needs .* on a device; the most that is free is/);
+    expect(await first.innerText()).toMatch(/in \d+ (s|min)[^]*place 1/);
+    await page.getByRole('radio', { name: /^all/ }).check({ force: true });
+    await page.getByRole('searchbox').fill('#4321');
+    await until(page, "document.querySelectorAll('.rows [role=row]').length === 1");
+    await page.getByRole('searchbox').fill('nothing is called this');
+    await page.getByText('No job is like that.').waitFor();
+  });
+
+  it('is used with the keyboard alone', async () => {
+    const page = await open();
+    await page.locator('a[data-row]').first().waitFor();
+    await page.keyboard.press('Tab');
+    expect(await page.evaluate<string>('document.activeElement.className')).toBe('skip');
+    await page.keyboard.press('Enter');
+    await page.keyboard.press('?');
+    await page.getByRole('dialog', { name: 'Keys' }).waitFor();
+    await page.keyboard.press('Escape');
+    await page.getByRole('dialog', { name: 'Keys' }).waitFor({ state: 'hidden' });
+    await page.keyboard.press('/');
+    await page.keyboard.type('bert');
+    expect(await page.getByRole('searchbox').inputValue()).toBe('bert');
+    await page.getByRole('searchbox').fill('');
+    await page.getByRole('searchbox').blur();
+    await page.keyboard.press('j');
+    await page.keyboard.press('j');
+    await page.keyboard.press('k');
+    const row = await page.evaluate<string>("document.activeElement.dataset.row ?? ''");
+    expect(row).toMatch(/^\d+$/);
+    const outline = await page.evaluate<string>(
+      'getComputedStyle(document.activeElement).outlineStyle',
+    );
+    expect(outline).toBe('solid');
+    await page.keyboard.press('Enter');
+    await page.waitForURL(/#\/job\/\d+$/);
+    for (const [key, heading] of [
+      ['n', 'New job'],
+      ['p', 'Plan'],
+      ['e', 'Estimate'],
+    ] as const) {
+      await page.keyboard.press(key);
+      await page.getByRole('heading', { level: 1, name: heading }).waitFor();
+    }
+  });
+
+  it.each(['light', 'dark'] as const)('follows a %s system, and its own switch', async (scheme) => {
+    const page = await open('', { colorScheme: scheme });
+    const theme = () => page.evaluate<string>('document.documentElement.dataset.theme');
+    const ground = () => page.evaluate<string>('getComputedStyle(document.body).backgroundColor');
+    expect(await theme()).toBe(scheme);
+    const before = await ground();
+    const other = scheme === 'light' ? 'dark' : 'light';
+    await page.emulateMedia({ colorScheme: other });
+    await expect.poll(theme).toBe(other);
+    expect(await ground()).not.toBe(before);
+    for (const expected of ['light', 'dark', other]) {
+      await page.keyboard.press('t');
+      expect(await theme()).toBe(expected);
+    }
+    await page.keyboard.press('t');
+    await page.reload();
+    expect(await theme()).toBe('light');
+  });
+
+  it.each(['light', 'dark'])('has colours that can be read, in %s', async (scheme) => {
+    const page = await open('', { colorScheme: scheme === 'dark' ? 'dark' : 'light' });
+    const colour = (name: string) =>
+      page.evaluate<string>(
+        `getComputedStyle(document.documentElement).getPropertyValue('--${name}').trim()`,
+      );
+    const poor: string[] = [];
+    const check = async (text: string, ground: string, least: number) => {
+      const found = contrast(await colour(text), await colour(ground));
+      if (found < least) poor.push(`${text} on ${ground}: ${found.toFixed(2)}`);
+    };
+    for (const text of ['ink', 'soft', 'water', 'good', 'accent', 'warning', 'critical']) {
+      for (const ground of ['ground', 'card']) await check(text, ground, 4.5);
+    }
+    await check('soft', 'chip', 4.5);
+    await check('ink', 'chip', 4.5);
+    await check('on-mark', 'critical', 4.5);
+    await check('edge', 'ground', 3);
+    for (let hue = 0; hue < 10; hue++) await check(`hue-${hue}`, 'card', 3);
+    expect(poor).toEqual([]);
+  });
+
+  it.each([
+    ['', 1440],
+    ['', 360],
+    ['#/job/9000', 1280],
+    ['#/job/9000', 360],
+    ['#/submit', 1280],
+    ['#/submit', 360],
+    ['#/plan', 360],
+    ['#/estimate', 1280],
+  ])('has names, order and room: %s at %i px', async (hash, width) => {
+    const page = await open(hash, { viewport: { width, height: 800 } });
+    if (hash.startsWith('#/job'))
+      await page.getByRole('heading', { name: 'What happened' }).waitFor();
+    if (hash === '') await page.locator('a[data-row]').first().waitFor();
+    expect(await audit(page)).toEqual([]);
+  });
+
+  it('says that a job or a page is not there', async () => {
+    const page = await open('#/job/999999');
+    const said = () => page.locator('.empty').innerText();
+    await expect.poll(said).toContain('There is no job 999999.');
+    await page.goto(`${server.url()}/#/nowhere`);
+    await expect.poll(said).toContain('There is no such page.');
+  });
+});
+
+real?.('the dashboard of a server with a token', { timeout: 60_000 }, () => {
+  const token = 'a-token-that-is-long-enough-for-anyone';
+  const server = useFakeServer({ jobs: 5, token });
+  const { browser } = useChromium();
+
+  it('asks for it, refuses a wrong one, and remembers the right one', async () => {
+    const { page, close } = await openPage(browser(), `${server.url()}/`);
+    await page.getByRole('heading', { name: 'Sign in' }).waitFor();
+    expect(await audit(page)).toEqual([]);
+    await page.getByLabel('Token').fill('wrong');
+    await page.getByRole('button', { name: 'Sign in' }).click();
+    await page.getByRole('alert').waitFor();
+    await page.getByLabel('Token').fill(token);
+    await page.getByRole('button', { name: 'Sign in' }).click();
+    await page.getByRole('article', { name: 'gpu:0' }).waitFor();
+    await page.reload();
+    await page.getByRole('article', { name: 'gpu:0' }).waitFor();
+    await close();
+  });
+});

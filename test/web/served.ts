@@ -1,0 +1,91 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { afterAll, beforeAll } from 'vitest';
+import { type Command, cleanEnvironment, useCommand } from '../cli/command.js';
+import { buildPage } from './built-page.js';
+
+export interface Served {
+  readonly command: Command;
+  readonly home: () => string;
+  readonly url: () => string;
+  /** Ends the server; its jobs go on. */
+  stop(signal?: NodeJS.Signals): Promise<void>;
+  /** Starts it again on the same port and the same home. */
+  start(): Promise<void>;
+}
+
+/** The real `plimsoll serve` with the real page, in a home of its own. */
+export function useServed(): Served {
+  const command = useCommand();
+  let home = '';
+  let url = '';
+  let child: ChildProcess | undefined;
+
+  async function start(): Promise<void> {
+    const port = url === '' ? '0' : new URL(url).port;
+    const argv = [command.path(), 'serve', '--port', port, '--json'];
+    const started = spawn(process.execPath, argv, {
+      cwd: command.folder(),
+      env: cleanEnvironment({ PLIMSOLL_HOME: home, USE_GPU: 'false' }),
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    child = started;
+    const ready: { url: string } = JSON.parse(await firstLine(started));
+    url = ready.url;
+  }
+
+  async function stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<void> {
+    const ending = child;
+    child = undefined;
+    if (ending === undefined || ending.exitCode !== null) return;
+    const ended = new Promise((resolve) => ending.once('close', resolve));
+    ending.kill(signal);
+    await ended;
+  }
+
+  beforeAll(async () => {
+    home = mkdtempSync(join(tmpdir(), 'plimsoll-home-'));
+    await buildPage(join(dirname(command.path()), '../dist/web'));
+    await start();
+  }, 120_000);
+  afterAll(async () => {
+    if (child !== undefined) await cancelAll(url);
+    await stop();
+    rmSync(home, { recursive: true, force: true });
+  });
+  return { command, home: () => home, url: () => url, stop, start };
+}
+
+/** What it prints once it listens; what it says where it does not. */
+function firstLine(child: ChildProcess): Promise<string> {
+  return new Promise((resolve, reject) => {
+    let stdout = '';
+    let stderr = '';
+    child.stderr?.on('data', (data) => {
+      stderr += String(data);
+    });
+    child.stdout?.on('data', (data) => {
+      stdout += String(data);
+      const end = stdout.indexOf('\n');
+      if (end !== -1) resolve(stdout.slice(0, end));
+    });
+    child.on('error', reject);
+    child.on('close', (code) => reject(new Error(`serve ended with ${code}: ${stderr}`)));
+  });
+}
+
+/** A test that failed half-way must leave nothing running. */
+async function cancelAll(url: string): Promise<void> {
+  const read = async (): Promise<{ jobs: readonly { id: string }[] }> =>
+    JSON.parse(await (await fetch(`${url}/jobs?state=waiting,running`)).text());
+  for (let tries = 0; tries < 100; tries++) {
+    const { jobs } = await read();
+    if (jobs.length === 0) return;
+    if (tries % 30 === 0) {
+      await Promise.all(jobs.map(({ id }) => fetch(`${url}/jobs/${id}`, { method: 'DELETE' })));
+    }
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+}

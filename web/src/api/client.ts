@@ -1,0 +1,108 @@
+import { refusalOf } from './refusal.js';
+import type {
+  DeviceHistory,
+  DeviceView,
+  JobHistory,
+  JobRequest,
+  JobState,
+  JobSummary,
+  JobView,
+} from './types.js';
+
+/** Relative to the page, so that it also works below a path of a proxy. */
+function address(path: string): string {
+  return new URL(path, document.baseURI).href;
+}
+
+async function call(path: string, init: RequestInit = {}): Promise<Response> {
+  const answer = await fetch(address(path), { credentials: 'same-origin', ...init });
+  if (answer.ok) return answer;
+  const body: unknown = await answer.json().catch(() => undefined);
+  throw refusalOf(answer.status, body);
+}
+
+/** The server is of the same package as this page: its answers have the types of the contract. */
+async function ask<T>(path: string, init?: RequestInit): Promise<T> {
+  const answer = await call(path, init);
+  const body: T = await answer.json();
+  return body;
+}
+
+function sending(method: 'POST', body: unknown): RequestInit {
+  return { method, headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) };
+}
+
+export interface JobList {
+  readonly jobs: readonly JobSummary[];
+  readonly counts: Readonly<Record<JobState, number>>;
+}
+
+export interface JobListQuery {
+  readonly states?: readonly JobState[];
+  readonly after?: string | undefined;
+  readonly limit: number;
+  readonly order: 'newest' | 'oldest';
+}
+
+export function fetchDevices(): Promise<{ readonly devices: readonly DeviceView[] }> {
+  return ask('devices');
+}
+
+export function fetchDeviceHistory(
+  id: string,
+  seconds: number,
+  points: number,
+): Promise<DeviceHistory> {
+  return ask(`devices/${encodeURIComponent(id)}/history?seconds=${seconds}&points=${points}`);
+}
+
+export function fetchJobs({ states, after, limit, order }: JobListQuery): Promise<JobList> {
+  const query = new URLSearchParams({ limit: String(limit), order });
+  if (states !== undefined) query.set('state', states.join(','));
+  if (after !== undefined) query.set('after', after);
+  return ask(`jobs?${query}`);
+}
+
+export function fetchJob(id: string): Promise<JobView> {
+  return ask(`jobs/${encodeURIComponent(id)}`);
+}
+
+export function fetchJobHistory(id: string): Promise<JobHistory> {
+  return ask(`jobs/${encodeURIComponent(id)}/history`);
+}
+
+/** Part of what a job printed, and how long all of it is. */
+export async function fetchLog(
+  id: string,
+  from: number,
+): Promise<{ readonly bytes: Uint8Array; readonly size: number }> {
+  const answer = await call(`jobs/${encodeURIComponent(id)}/log?from=${from}`);
+  const bytes = new Uint8Array(await answer.arrayBuffer());
+  const said = answer.headers.get('x-log-size');
+  return { bytes, size: said === null ? from + bytes.length : Number(said) };
+}
+
+export function logAddress(id: string): string {
+  return address(`jobs/${encodeURIComponent(id)}/log`);
+}
+
+export function submitJob(request: JobRequest): Promise<JobView> {
+  return ask('jobs', sending('POST', request));
+}
+
+export function cancelJob(id: string): Promise<JobView> {
+  return ask(`jobs/${encodeURIComponent(id)}`, { method: 'DELETE' });
+}
+
+export function postQuestion<T>(path: 'estimate' | 'plan', body: object): Promise<T> {
+  return ask(path, sending('POST', body));
+}
+
+/** Answers with a cookie that all later calls carry. */
+export async function signIn(token: string): Promise<void> {
+  await call('session', sending('POST', { token }));
+}
+
+export function eventsAddress(after: number | undefined): string {
+  return address(after === undefined ? 'events' : `events?after=${after}`);
+}

@@ -1,0 +1,42 @@
+/** A chart does not change visibly more often than this. */
+const leastMs = 200;
+/** Charts drawn in one frame of the screen: the rest of it belongs to scrolling and typing. */
+const drawnInAFrame = 2;
+
+export interface Drawable {
+  draw(): void;
+}
+
+const waiting = new Set<Drawable>();
+const lastDrawn = new WeakMap<Drawable, number>();
+let scheduled = false;
+
+/** Draws it soon, with others spread over several frames. Asked again before that, it is drawn once. */
+export function requestDraw(drawable: Drawable): void {
+  waiting.add(drawable);
+  schedule();
+}
+
+export function forgetDraw(drawable: Drawable): void {
+  waiting.delete(drawable);
+}
+
+function schedule(): void {
+  if (scheduled) return;
+  scheduled = true;
+  requestAnimationFrame(drawSome);
+}
+
+function drawSome(nowMs: number): void {
+  scheduled = false;
+  let drawn = 0;
+  for (const drawable of waiting) {
+    if (drawn === drawnInAFrame) break;
+    if (nowMs - (lastDrawn.get(drawable) ?? -Infinity) < leastMs) continue;
+    waiting.delete(drawable);
+    lastDrawn.set(drawable, nowMs);
+    drawable.draw();
+    drawn += 1;
+  }
+  if (waiting.size > 0) schedule();
+}

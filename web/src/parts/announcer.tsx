@@ -1,0 +1,12 @@
+import { news } from '../state/live.js';
+import { useStore } from '../state/store.js';
+
+/** Says to a screen reader what happened: alerts and ends of jobs, not every reading. */
+export function Announcer() {
+  const text = useStore(news, (now) => now);
+  return (
+    <p class="aside" role="status" aria-live="polite" id="news">
+      {text}
+    </p>
+  );
+}

@@ -1,0 +1,109 @@
+import type { ComponentChildren } from 'preact';
+import { useId } from 'preact/hooks';
+
+interface FieldProps {
+  readonly label: string;
+  readonly hint?: string;
+  readonly problem: string | undefined;
+  readonly value: string;
+  readonly set: (value: string) => void;
+}
+
+/** A field with its name above, a hint below, and what is wrong with it. */
+function Frame(
+  props: Omit<FieldProps, 'value' | 'set'> & {
+    id: string;
+    children: ComponentChildren;
+    wide?: boolean;
+  },
+) {
+  const { id, label, hint, problem } = props;
+  return (
+    <div
+      class={`field ${props.wide === true ? 'wide' : ''} ${problem === undefined ? '' : 'wrong'}`}
+    >
+      <label class="label" for={id}>
+        {label}
+      </label>
+      {props.children}
+      {problem !== undefined && (
+        <p class="problem" id={`${id}-problem`} role="alert">
+          {problem}
+        </p>
+      )}
+      {hint !== undefined && problem === undefined && (
+        <p class="hint" id={`${id}-hint`}>
+          {hint}
+        </p>
+      )}
+    </div>
+  );
+}
+
+function described(id: string, { hint, problem }: FieldProps): string | undefined {
+  if (problem !== undefined) return `${id}-problem`;
+  return hint === undefined ? undefined : `${id}-hint`;
+}
+
+export function TextField(props: FieldProps & { placeholder?: string; numeric?: boolean }) {
+  const id = useId();
+  return (
+    <Frame id={id} {...props}>
+      <input
+        id={id}
+        type="text"
+        inputMode={props.numeric === true ? 'numeric' : 'text'}
+        value={props.value}
+        placeholder={props.placeholder ?? ''}
+        aria-invalid={props.problem !== undefined}
+        aria-describedby={described(id, props)}
+        autocomplete="off"
+        spellcheck={false}
+        onInput={(event) => props.set(event.currentTarget.value)}
+      />
+    </Frame>
+  );
+}
+
+export function AreaField(
+  props: FieldProps & { placeholder?: string; rows: number; wide?: boolean },
+) {
+  const id = useId();
+  return (
+    <Frame id={id} {...props}>
+      <textarea
+        id={id}
+        rows={props.rows}
+        value={props.value}
+        placeholder={props.placeholder ?? ''}
+        aria-invalid={props.problem !== undefined}
+        aria-describedby={described(id, props)}
+        autocomplete="off"
+        spellcheck={false}
+        onInput={(event) => props.set(event.currentTarget.value)}
+      />
+    </Frame>
+  );
+}
+
+export function ChoiceField(
+  props: FieldProps & { choices: readonly (readonly [value: string, label: string])[] },
+) {
+  const id = useId();
+  return (
+    <Frame id={id} {...props}>
+      <select
+        id={id}
+        value={props.value}
+        aria-describedby={described(id, props)}
+        onChange={(event) => props.set(event.currentTarget.value)}
+      >
+        {props.choices.map(([value, label]) => (
+          <option key={value} value={value}>
+            {label}
+          </option>
+        ))}
+      </select>
+    </Frame>
+  );
+}

@@ -1,0 +1,49 @@
+import { formatBytes } from '../../../src/units/bytes.js';
+import { isKnown } from '../../../src/units/known.js';
+import type { DeviceView } from '../api/types.js';
+import { hueClass } from './use-hue.js';
+import { usedOfReserved } from './words.js';
+
+/** More would make one card taller than its neighbours. */
+const jobsShown = 4;
+
+/** What lies in the hull, from the top down, as in the picture beside it. */
+export function HullList({ device }: { device: DeviceView }) {
+  const stacked = device.reservations
+    .toSorted((one, other) => Number(one.isReturning) - Number(other.isReturning))
+    .toReversed();
+  const shown = stacked.slice(0, jobsShown);
+  const more = stacked.slice(jobsShown);
+  return (
+    <ul class="hull-list">
+      {shown.map(({ jobId, name, bytes, usedBytes, isReturning }) => (
+        <li key={jobId} class={hueClass(jobId)}>
+          <i class={isReturning ? 'swatch returning' : 'swatch'} />
+          <a href={`#/job/${jobId}`} title={name}>
+            {name}
+          </a>
+          <span class="figure">
+            {isReturning ? `${formatBytes(bytes)} returning` : usedOfReserved(usedBytes, bytes)}
+          </span>
+        </li>
+      ))}
+      {more.length > 0 && (
+        <li>
+          <i class="swatch none" />
+          <span class="soft">{more.length} more</span>
+          <span class="figure">{formatBytes(more.reduce((sum, { bytes }) => sum + bytes, 0))}</span>
+        </li>
+      )}
+      {stacked.length === 0 && (
+        <li class="nobody">{device.takesJobs ? 'No job runs here.' : 'Takes no jobs.'}</li>
+      )}
+      {isKnown(device.foreignBytes) && device.foreignBytes > 0 && (
+        <li>
+          <i class="swatch foreign" />
+          <span title="Processes that are not jobs of this server">not ours</span>
+          <span class="figure">{formatBytes(device.foreignBytes)}</span>
+        </li>
+      )}
+    </ul>
+  );
+}

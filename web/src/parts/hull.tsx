@@ -1,0 +1,145 @@
+import { formatBytes } from '../../../src/units/bytes.js';
+import type { DeviceView } from '../api/types.js';
+import { type HullLayout, hullLayout, type Layer } from '../charts/hull-layout.js';
+import { hueClass } from './use-hue.js';
+
+const left = 18;
+const right = 132;
+const deck = 10;
+const keel = 166;
+/** Both sides straight, a round bilge, a flat bottom. */
+const outline = `M${left} ${deck}V136Q${left} ${keel} 48 ${keel}H102Q${right} ${keel} ${right} 136V${deck}`;
+/** Lower layers have no room for a number. */
+const leastForText = 13;
+
+function y(share: number): number {
+  return Math.round((keel - share * (keel - deck)) * 10) / 10;
+}
+
+/** A device as a hull in the water: what is promised stacked inside, what is used outside. */
+export function Hull({ device }: { device: DeviceView }) {
+  const layout = hullLayout(device);
+  const id = `hull-${device.id.replace(':', '-')}`;
+  return (
+    <svg class="hull" viewBox="0 0 150 176" role="img" aria-label={hullWords(device, layout)}>
+      <defs>
+        <clipPath id={id}>
+          <path d={`${outline}Z`} />
+        </clipPath>
+        <pattern
+          id={`${id}-hatch`}
+          width="6"
+          height="6"
+          patternUnits="userSpaceOnUse"
+          patternTransform="rotate(45)"
+        >
+          <rect class="hatch" width="2" height="6" />
+        </pattern>
+      </defs>
+      {layout.water !== undefined && <path class="water" d={waterPath(y(layout.water))} />}
+      <path class="inside" d={`${outline}Z`} />
+      <g clip-path={`url(#${id})`}>
+        {layout.layers.map((layer) => (
+          <LayerShape
+            key={`${layer.kind} ${layer.jobId}`}
+            layer={layer}
+            hatch={`url(#${id}-hatch)`}
+          />
+        ))}
+      </g>
+      {layout.room !== undefined && (
+        <Room from={y(layout.room.from)} to={y(layout.room.to)} bytes={device.promisableBytes} />
+      )}
+      <path class="outline" d={outline} />
+      {layout.line !== undefined && <LoadLine at={y(layout.line)} share={layout.line} />}
+    </svg>
+  );
+}
+
+function LayerShape({ layer, hatch }: { layer: Layer; hatch: string }) {
+  const top = y(layer.to);
+  const height = Math.max(0.5, y(layer.from) - top);
+  const wide = right - left;
+  const number = layer.jobId === '' ? '' : `#${layer.jobId}`;
+  return (
+    <g class={`layer ${layer.kind} ${hueClass(layer.jobId)}`}>
+      <rect class="reserved" x={left} y={top} width={wide} height={height} />
+      {layer.filled !== undefined && layer.kind !== 'foreign' && (
+        <rect
+          class="used"
+          x={left}
+          y={top}
+          width={Math.round(wide * layer.filled * 10) / 10}
+          height={height}
+        />
+      )}
+      {layer.kind === 'returning' && (
+        <rect x={left} y={top} width={wide} height={height} fill={hatch} />
+      )}
+      {layer.over && <rect class="beyond" x={left} y={top} width={wide} height={height} />}
+      <line class="seam" x1={left} x2={right} y1={top} y2={top} />
+      {height >= leastForText && number !== '' && (
+        <text x="75" y={top + height / 2 + 3.6}>
+          {number}
+        </text>
+      )}
+    </g>
+  );
+}
+
+/** What can still be promised, as far as there is room to say so. */
+function Room({ from, to, bytes }: { from: number; to: number; bytes: number }) {
+  const middle = (from + to) / 2;
+  if (from - to < leastForText) return null;
+  if (from - to < 2.2 * leastForText) {
+    return (
+      <g class="room">
+        <text x="75" y={middle + 4}>
+          {formatBytes(bytes)} left
+        </text>
+      </g>
+    );
+  }
+  return (
+    <g class="room">
+      <text x="75" y={middle}>
+        {formatBytes(bytes)}
+      </text>
+      <text x="75" y={middle + 11}>
+        left to promise
+      </text>
+    </g>
+  );
+}
+
+function LoadLine({ at, share }: { at: number; share: number }) {
+  return (
+    <g class="load-line">
+      <line x1="3" x2="147" y1={at} y2={at} />
+      <circle cx={left} cy={at} r="6.5" />
+      <line x1="3" x2="33" y1={at} y2={at} />
+      <text x={right - 5} y={at - 3.5}>
+        {Math.round(share * 100)} %
+      </text>
+    </g>
+  );
+}
+
+/** The surface of the water, with a little swell. */
+function waterPath(level: number): string {
+  const swell = [0, 1, 2, 3, 4].map(() => 'q7.5 -2.4 15 0t15 0').join('');
+  return `M0 ${level}${swell}V176H0Z`;
+}
+
+/** What the picture shows, for those who do not see it. */
+function hullWords(device: DeviceView, { layers }: HullLayout): string {
+  const { id, usedBytes, totalBytes, lineBytes, promisableBytes, provenance } = device;
+  const jobs = layers.filter(({ kind }) => kind === 'job');
+  const stacked = jobs.map(({ name, bytes }) => `${name} ${formatBytes(bytes)}`).join(', ');
+  return [
+    `${id}: ${formatBytes(usedBytes)} of ${formatBytes(totalBytes)} used, ${provenance}.`,
+    `Load line at ${formatBytes(lineBytes)}.`,
+    stacked === '' ? 'No job holds a reservation.' : `Reserved: ${stacked}.`,
+    `${formatBytes(promisableBytes)} left to promise.`,
+  ].join(' ');
+}

@@ -1,0 +1,54 @@
+import { formatBytes } from '../../../src/units/bytes.js';
+import { isKnown } from '../../../src/units/known.js';
+import { headlineOf } from '../state/headline.js';
+import { board } from '../state/live.js';
+import { useStore } from '../state/store.js';
+import { ProvenanceTag } from './tags.js';
+
+/** The one thing to know, and the sums. */
+export function Lede() {
+  const devices = useStore(board, (now) => now.devices);
+  const counts = useStore(board, (now) => now.counts);
+  const loaded = useStore(board, (now) => now.loaded);
+  if (!loaded || devices.length === 0) return null;
+  const headline = headlineOf(devices, counts);
+  const carrying = devices.filter(({ takesJobs }) => takesJobs);
+  const sum = (bytes: (device: (typeof devices)[number]) => number): string =>
+    formatBytes(carrying.reduce((total, device) => total + bytes(device), 0));
+  return (
+    <div class="lede-block">
+      <p class={`lede ${headline.level}`}>
+        {headline.text} {headline.estimated && <ProvenanceTag from="estimated" />}
+      </p>
+      <dl class="facts">
+        <div>
+          <dt>Running</dt>
+          <dd>{counts.running.toLocaleString('en-US')}</dd>
+        </div>
+        <div>
+          <dt>Waiting</dt>
+          <dd>{counts.waiting.toLocaleString('en-US')}</dd>
+        </div>
+        <div>
+          <dt>Memory</dt>
+          <dd>{sum(({ totalBytes }) => (isKnown(totalBytes) ? totalBytes : 0))}</dd>
+        </div>
+        <div>
+          <dt>Used</dt>
+          <dd>{sum(({ usedBytes }) => (isKnown(usedBytes) ? usedBytes : 0))}</dd>
+        </div>
+        <div>
+          <dt>Reserved</dt>
+          <dd>{sum(({ reservedBytes }) => reservedBytes)}</dd>
+        </div>
+        <div>
+          <dt>Left to promise</dt>
+          <dd>{sum(({ promisableBytes }) => promisableBytes)}</dd>
+        </div>
+        {[...new Set(carrying.map(({ provenance }) => provenance))].map((from) => (
+          <ProvenanceTag key={from} from={from} />
+        ))}
+      </dl>
+    </div>
+  );
+}

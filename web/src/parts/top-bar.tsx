@@ -1,0 +1,56 @@
+import { connection } from '../state/live.js';
+import type { Route } from '../state/route.js';
+import { useStore } from '../state/store.js';
+import { nextTheme, theme } from '../state/theme.js';
+import { Emblem } from './emblem.js';
+import { openHelp } from './help-sheet.js';
+
+const places = [
+  { name: 'overview', label: 'Overview', href: '#/' },
+  { name: 'submit', label: 'New job', href: '#/submit' },
+  { name: 'plan', label: 'Plan', href: '#/plan' },
+  { name: 'estimate', label: 'Estimate', href: '#/estimate' },
+] as const;
+
+export function TopBar({ route }: { route: Route }) {
+  const { phase } = useStore(connection, (now) => now);
+  const chosen = useStore(theme, (now) => now);
+  return (
+    <header class="top">
+      <a class="home" href="#/" aria-label="Plimsoll, overview">
+        <Emblem />
+        <span>Plimsoll</span>
+      </a>
+      <nav aria-label="Pages">
+        {places.map(({ name, label, href }) => (
+          <a key={name} href={href} aria-current={route.name === name ? 'page' : undefined}>
+            {label}
+          </a>
+        ))}
+      </nav>
+      <div class="tools">
+        <span class={`link ${phase}`}>{words[phase]}</span>
+        <button type="button" class="quiet" onClick={nextTheme} title="Colours (t)">
+          <span class="aside">Colours: </span>
+          {chosen}
+        </button>
+        <button
+          type="button"
+          class="quiet help-key"
+          onClick={openHelp}
+          aria-label="Keyboard and help"
+          title="Help (?)"
+        >
+          ?
+        </button>
+      </div>
+    </header>
+  );
+}
+
+const words = {
+  live: 'live',
+  connecting: 'connecting',
+  lost: 'no connection',
+  'signed-out': 'signed out',
+} as const;

@@ -1,0 +1,40 @@
+/** Where on the page one is; it stands in the address, so that it can be kept and shared. */
+export type Route =
+  | { readonly name: 'overview' }
+  | { readonly name: 'job'; readonly id: string }
+  | { readonly name: 'submit'; readonly like: string | undefined }
+  | { readonly name: 'plan' }
+  | { readonly name: 'estimate' }
+  | { readonly name: 'lost' };
+
+/**
+ * @example
+ * routeOf('#/job/12'); // { name: 'job', id: '12' }
+ */
+export function routeOf(hash: string): Route {
+  const [first = '', second] = hash.replace(/^#?\/?/, '').split('/');
+  switch (first) {
+    case '':
+      return { name: 'overview' };
+    case 'job':
+      return second === undefined || second === ''
+        ? { name: 'lost' }
+        : { name: 'job', id: decoded(second) };
+    case 'submit':
+      return { name: 'submit', like: second };
+    case 'plan':
+      return { name: 'plan' };
+    case 'estimate':
+      return { name: 'estimate' };
+    default:
+      return { name: 'lost' };
+  }
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}

@@ -1,0 +1,91 @@
+import { describe, expect, it } from 'vitest';
+import type { DaemonEvent } from '../api/types.js';
+import { backOffSeconds } from './back-off.js';
+import { headlineOf } from './headline.js';
+import { madeDevice, madeJob } from './made-for-tests.js';
+import { newsOf } from './news.js';
+import { routeOf } from './route.js';
+import { usedByJob } from './used-by-job.js';
+
+const counts = {
+  waiting: 3,
+  running: 1,
+  succeeded: 0,
+  failed: 0,
+  cancelled: 0,
+  refused: 0,
+  expired: 0,
+};
+
+describe('the way back to a server', () => {
+  it('takes longer each time, up to a bound, and never the same for all', () => {
+    const waits = [1, 2, 3, 4, 5, 6, 60].map((failures) => backOffSeconds(failures, 0.5));
+    expect(waits).toEqual([0.5, 1, 2, 4, 8, 10, 10]);
+    expect(backOffSeconds(3, 0)).toBeLessThan(backOffSeconds(3, 1));
+  });
+});
+
+describe('an address', () => {
+  it.each([
+    ['', { name: 'overview' }],
+    ['#/', { name: 'overview' }],
+    ['#/job/12', { name: 'job', id: '12' }],
+    ['#/job/', { name: 'lost' }],
+    ['#/job/%E0%A4%A', { name: 'job', id: '%E0%A4%A' }],
+    ['#/submit', { name: 'submit', like: undefined }],
+    ['#/submit/3', { name: 'submit', like: '3' }],
+    ['#/elsewhere', { name: 'lost' }],
+  ])('%s', (hash, route) => {
+    expect(routeOf(hash)).toEqual(route);
+  });
+});
+
+describe('what is said aloud', () => {
+  const event = (id: string, state: 'running' | 'failed' | 'waiting'): DaemonEvent => ({
+    type: 'job',
+    id: 1,
+    job: madeJob({ id, state }),
+    what: state,
+  });
+
+  it('is one job by its name, many by their number, and nothing that did not change', () => {
+    expect(newsOf([event('1', 'failed')], () => 'running')).toBe('job 1 failed.');
+    expect(newsOf([event('1', 'running'), event('2', 'running')], () => 'waiting')).toBe(
+      '2 jobs started.',
+    );
+    expect(newsOf([event('1', 'running')], () => 'running')).toBeUndefined();
+    expect(newsOf([event('1', 'waiting')], () => undefined)).toBeUndefined();
+  });
+});
+
+describe('the headline', () => {
+  it('is calm where all is well', () => {
+    expect(headlineOf([madeDevice({})], counts)).toEqual({
+      level: 'fine',
+      text: 'gpu:0 is below its load line. 1 job runs, 3 wait.',
+      estimated: false,
+    });
+  });
+
+  it('tells what is about to happen before what is', () => {
+    const forecast = { ...madeDevice({}).forecast, risk: 'high', etaSeconds: 45 } as const;
+    const deep = madeDevice({ id: 'gpu:1', usedBytes: 95 * 1024 ** 3 });
+    expect(headlineOf([deep, madeDevice({ forecast })], counts)).toMatchObject({
+      level: 'critical',
+      text: 'gpu:0 is expected to be full in 45 s.',
+    });
+    expect(headlineOf([deep], counts).text).toBe('gpu:1 is 5.0 GiB above its load line.');
+  });
+});
+
+describe('what a job uses', () => {
+  it('is the sum over its devices, and unknown where nobody can tell', () => {
+    const reservation = { name: 'a', bytes: 9, isReturning: false };
+    const devices = [
+      madeDevice({ reservations: [{ ...reservation, jobId: '1', usedBytes: 4 }] }),
+      madeDevice({ reservations: [{ ...reservation, jobId: '1', usedBytes: 3 }] }),
+      madeDevice({ reservations: [{ ...reservation, jobId: '2', usedBytes: 'unknown' }] }),
+    ];
+    expect([usedByJob(devices, '1'), usedByJob(devices, '2')]).toEqual([7, 'unknown']);
+  });
+});

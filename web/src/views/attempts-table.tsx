@@ -1,0 +1,108 @@
+import { formatBytes } from '../../../src/units/bytes.js';
+import { formatSeconds } from '../../../src/units/durations.js';
+import { isKnown } from '../../../src/units/known.js';
+import type { Attempt, JobView } from '../api/types.js';
+import { BatchSteps } from '../parts/batch-steps.js';
+import { useNow } from '../parts/clock.js';
+import { spanWords } from '../parts/words.js';
+import { endWords } from '../state/job-story.js';
+
+/** Every try: its settings, how it ended, what it took, what held it. */
+export function AttemptsTable({ job }: { job: JobView }) {
+  const now = useNow();
+  const { attempts, underWay } = job;
+  if (attempts.length === 0 && underWay === null) return null;
+  const all = underWay === null ? attempts : [...attempts, { ...underWay, outOfMemory: null }];
+  return (
+    <section aria-labelledby="attempts-title">
+      <h2 id="attempts-title">Attempts</h2>
+      <div class="scroll" tabIndex={0} role="region" aria-labelledby="attempts-title">
+        <table>
+          <caption class="aside">Attempts of job {job.id}</caption>
+          <thead>
+            <tr>
+              <th scope="col" class="number">
+                Try
+              </th>
+              <th scope="col">Batch × accumulation</th>
+              <th scope="col">Checkpointing</th>
+              <th scope="col">Precision</th>
+              <th scope="col">Ended</th>
+              <th scope="col" class="number">
+                Asked for
+              </th>
+              <th scope="col" class="number">
+                Peak
+              </th>
+              <th scope="col">Limit</th>
+              <th scope="col" class="number">
+                Took
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {attempts.map((attempt) => (
+              <Row key={attempt.number} attempt={attempt} />
+            ))}
+            {underWay !== null && (
+              <tr key={underWay.number}>
+                <Settings {...underWay} />
+                <td>goes on</td>
+                <td />
+                <td />
+                <td />
+                <td class="number">{spanWords(underWay.startedAt, now)}</td>
+              </tr>
+            )}
+          </tbody>
+        </table>
+      </div>
+      {all.length > 1 && <BatchSteps attempts={all} />}
+    </section>
+  );
+}
+
+function Row({ attempt }: { attempt: Attempt }) {
+  const { number, settings, outOfMemory, peakBytes, peakFrom, limit, source } = attempt;
+  const seconds = (Date.parse(attempt.endedAt) - Date.parse(attempt.startedAt)) / 1000;
+  return (
+    <tr>
+      <Settings number={number} settings={settings} />
+      <td class={outOfMemory === null ? '' : 'sunk'}>{endWords(attempt)}</td>
+      <td class="number">{outOfMemory === null ? '' : formatBytes(outOfMemory.askedBytes)}</td>
+      <td class="number">
+        {formatBytes(peakBytes)}{' '}
+        <small>
+          {source}, {peakFrom}
+        </small>
+      </td>
+      <td>
+        {limit.bytes === 'none' ? 'none' : formatBytes(limit.bytes)}{' '}
+        <small title={limit.why}>{limit.by === 'none' ? '' : `by ${limit.by}`}</small>
+      </td>
+      <td class="number">{Number.isFinite(seconds) ? formatSeconds(seconds) : ''}</td>
+    </tr>
+  );
+}
+
+function Settings({ number, settings }: Pick<Attempt, 'number' | 'settings'>) {
+  const { batch_size, accumulation } = settings;
+  return (
+    <>
+      <th scope="row" class="number">
+        {number}
+      </th>
+      <td>
+        {isKnown(batch_size) ? (
+          <>
+            {batch_size} × {accumulation} <small>= {batch_size * accumulation}</small>
+          </>
+        ) : (
+          'unknown'
+        )}
+      </td>
+      <td>{settings.checkpointing ? 'yes' : 'no'}</td>
+      <td>{settings.precision}</td>
+    </>
+  );
+}

@@ -1,0 +1,97 @@
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { hasEnded } from '../../../src/jobs/contract.js';
+import { count } from '../../../src/report/words.js';
+import { formatBytes } from '../../../src/units/bytes.js';
+import { logAddress } from '../api/client.js';
+import type { JobView } from '../api/types.js';
+import { memo } from '../parts/memo.js';
+import { RefusalNote } from '../parts/refusal-note.js';
+import { styledLine } from '../state/ansi.js';
+import { useLog } from '../state/follow-log.js';
+import { openLine } from '../state/log-lines.js';
+
+/** Lines that are drawn together: a new line draws one such piece, not all. */
+const pieceLines = 100;
+
+/** What the job printed, live. */
+export function JobLog({ job }: { job: JobView }) {
+  const [following, setFollowing] = useState(true);
+  const box = useRef<HTMLPreElement>(null);
+  const log = useLog(job.id, job.log.bytes, !hasEnded(job.state), following);
+  const { lines, dropped } = log.lines;
+  const open = openLine(log.lines);
+  useEffect(() => {
+    if (following && box.current !== null) box.current.scrollTop = box.current.scrollHeight;
+  }, [log, following]);
+  const pieces: { readonly from: number; readonly lines: readonly string[] }[] = [];
+  const shift = dropped % pieceLines;
+  for (let at = -shift; at < lines.length; at += pieceLines) {
+    pieces.push({ from: dropped + at, lines: lines.slice(Math.max(0, at), at + pieceLines) });
+  }
+  return (
+    <section aria-labelledby="log-title">
+      <div class="heading">
+        <h2 id="log-title">Log</h2>
+        <div class="actions">
+          <button
+            type="button"
+            id="follow-log"
+            aria-pressed={following}
+            onClick={() => setFollowing(!following)}
+          >
+            {following ? 'Pause' : 'Follow'}
+          </button>
+          <a class="button" href={logAddress(job.id)} target="_blank" rel="noreferrer">
+            As text
+          </a>
+        </div>
+      </div>
+      {(log.skipped > 0 || dropped > 0) && (
+        <p class="soft">
+          {log.skipped > 0 && `The first ${formatBytes(log.skipped)} are left out here. `}
+          {dropped > 0 && `${count(dropped, 'older line')} left out here.`}
+        </p>
+      )}
+      {log.refusal !== undefined && <RefusalNote refusal={log.refusal} />}
+      {lines.length === 0 && open === '' ? (
+        <p class="nothing">
+          {job.startedAt === null ? 'It has not started.' : 'It printed nothing yet.'}
+        </p>
+      ) : (
+        // A region that scrolls must be reachable with the keyboard.
+        <pre
+          class="log"
+          ref={box}
+          tabIndex={0}
+          role="log"
+          aria-live="off"
+          aria-label={`Log of job ${job.id}`}
+        >
+          {pieces.map((piece) => (
+            <Piece key={piece.from} {...piece} />
+          ))}
+          {open}
+        </pre>
+      )}
+    </section>
+  );
+}
+
+const Piece = memo(
+  ({ lines }: { from: number; lines: readonly string[] }) => (
+    <span>
+      {lines.map((line) => (
+        <>
+          {styledLine(line).map(({ text, look }) =>
+            look === '' ? text : <span class={look}>{text}</span>,
+          )}
+          {'\n'}
+        </>
+      ))}
+    </span>
+  ),
+  (one, other) =>
+    one.from === other.from &&
+    one.lines.length === other.lines.length &&
+    one.lines[0] === other.lines[0],
+);

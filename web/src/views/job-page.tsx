@@ -1,0 +1,72 @@
+import { hasEnded } from '../../../src/jobs/contract.js';
+import type { JobView } from '../api/types.js';
+import { askToCancel } from '../parts/cancel-dialog.js';
+import { Empty } from '../parts/empty.js';
+import { RefusalNote } from '../parts/refusal-note.js';
+import { StateTag } from '../parts/tags.js';
+import { recoverySentence } from '../state/job-story.js';
+import { useJob } from '../state/open-job.js';
+import { joinCommand } from '../state/split-command.js';
+import { AttemptsTable } from './attempts-table.js';
+import { JobFacts } from './job-facts.js';
+import { JobLog } from './job-log.js';
+import { JobMemory } from './job-memory.js';
+import { NeedBars } from './need-bars.js';
+import { StoryLine } from './story-line.js';
+
+/** One job: where it stands, what it took, what happened to it, what it printed. */
+export function JobPage({ id }: { id: string }) {
+  const { job, history, refusal } = useJob(id);
+  if (job === undefined) {
+    if (refusal === undefined) return <p class="nothing">Fetching job {id} …</p>;
+    return refusal.status === 404 ? (
+      <Empty title={`There is no job ${id}.`}>
+        <a href="#/">All jobs</a> are on the overview.
+      </Empty>
+    ) : (
+      <RefusalNote refusal={refusal} />
+    );
+  }
+  return (
+    <article class="job-page">
+      <Heading job={job} />
+      <JobFacts job={job} />
+      <div class="columns">
+        <JobMemory job={job} history={history} />
+        <NeedBars job={job} />
+      </div>
+      <AttemptsTable job={job} />
+      <StoryLine job={job} />
+      <JobLog key={job.id} job={job} />
+    </article>
+  );
+}
+
+function Heading({ job }: { job: JobView }) {
+  const reason = job.waiting?.why ?? job.reason;
+  // Where the server speaks of memory itself, it is not said twice.
+  const recovery = /memory/i.test(reason) ? undefined : recoverySentence(job);
+  const sentence = [reason, recovery ?? ''].filter((part) => part !== '').join(' ');
+  return (
+    <>
+      <div class="heading job-heading">
+        <h1>
+          {job.name} <span>#{job.id}</span>
+        </h1>
+        <StateTag state={job.state} />
+        <div class="actions">
+          <a class="button" href={`#/submit/${job.id}`}>
+            Submit again
+          </a>
+          {!hasEnded(job.state) && (
+            <button type="button" class="danger" id="cancel-job" onClick={() => askToCancel(job)}>
+              Cancel
+            </button>
+          )}
+        </div>
+      </div>
+      {sentence !== '' && <p class="lede">{sentence}</p>}
+      <pre class="command">{joinCommand(job.command)}</pre>
+    </>
+  );
+}

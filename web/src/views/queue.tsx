@@ -1,0 +1,82 @@
+import { useMemo, useRef } from 'preact/hooks';
+import { jobsListed } from '../api/all-jobs.js';
+import type { JobSummary } from '../api/types.js';
+import { Empty } from '../parts/empty.js';
+import { JobFilters } from '../parts/job-filters.js';
+import { VirtualRows } from '../parts/virtual-rows.js';
+import { listedJobs } from '../state/job-list.js';
+import { listFilter } from '../state/list-filter.js';
+import { board } from '../state/live.js';
+import { useStore } from '../state/store.js';
+import { QueueRow } from './queue-row.js';
+
+/** All jobs: what runs, what waits and why, what ended. */
+export function Queue() {
+  const jobs = useStore(board, (now) => now.jobs);
+  const loaded = useStore(board, (now) => now.loaded);
+  const filter = useStore(listFilter, (now) => now);
+  const before = useRef<readonly JobSummary[]>([]);
+  const listed = useMemo(() => {
+    before.current = listedJobs(jobs, filter, before.current);
+    return before.current;
+  }, [jobs, filter]);
+  return (
+    <section aria-labelledby="jobs-title">
+      <div class="heading">
+        <h2 id="jobs-title">Jobs</h2>
+        <a class="button primary" href="#/submit">
+          New job
+        </a>
+      </div>
+      {loaded && jobs.size === 0 ? (
+        <Empty
+          title="No jobs yet."
+          command="plimsoll submit --memory 6GiB -- python train.py --batch-size {batch_size}"
+        >
+          Send one from here with <a href="#/submit">New job</a>, or from a terminal:
+        </Empty>
+      ) : (
+        <>
+          <JobFilters />
+          <JobTable jobs={listed} loaded={loaded} />
+        </>
+      )}
+    </section>
+  );
+}
+
+function JobTable({ jobs, loaded }: { jobs: ReturnType<typeof listedJobs>; loaded: boolean }) {
+  if (jobs.length === 0) {
+    return <p class="nothing">{loaded ? 'No job is like that.' : 'Fetching the jobs …'}</p>;
+  }
+  return (
+    <>
+      <div class="jobs" role="table" aria-label="Jobs" aria-rowcount={jobs.length + 1}>
+        <div role="rowgroup" class="jobs-head">
+          <div role="row" class="job-row" aria-rowindex={1}>
+            <span role="columnheader">State</span>
+            <span role="columnheader">Job</span>
+            <span role="columnheader">Memory</span>
+            <span role="columnheader">What happens</span>
+            <span role="columnheader" class="right">
+              When
+            </span>
+            <span role="columnheader">
+              <span class="aside">Cancel</span>
+            </span>
+          </div>
+        </div>
+        <VirtualRows
+          count={jobs.length}
+          row={(index, style) => {
+            const job = jobs[index];
+            return job && <QueueRow key={job.id} job={job} index={index} style={style} />;
+          }}
+        />
+      </div>
+      {jobs.length >= jobsListed && (
+        <p class="nothing">The latest {jobsListed.toLocaleString('en-US')} are listed here.</p>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,198 @@
+import type { JobState } from '../../src/jobs/contract.js';
+import type { JobView } from '../../src/jobs/daemon/contract.js';
+import type { Attempt, ClimbedRung } from '../../src/run/contract.js';
+import { GiB, MiB } from '../../src/units/bytes.js';
+
+/** Numbers from 0 to 1 that are the same each time for the same seed. */
+export type Random = () => number;
+
+export function randomFrom(seed: number): Random {
+  let state = seed >>> 0;
+  return () => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return state / 2 ** 32;
+  };
+}
+
+const models = [
+  ['bert-base', 5.2],
+  ['gpt2-medium', 17.5],
+  ['resnet50', 9.1],
+  ['llama-8b lora', 31],
+  ['whisper-small', 12.4],
+  ['vit-large', 22.8],
+  ['t5-base', 14.2],
+  ['sdxl unet', 38],
+] as const;
+
+export interface MadeJob {
+  readonly number: number;
+  readonly state: JobState;
+  readonly nowMs: number;
+  readonly random: Random;
+}
+
+/** A job as a busy team leaves it behind: most went well, some ran out of memory and came back. */
+export function makeJob({ number, state, nowMs, random }: MadeJob): JobView {
+  const [model, gib] = models[Math.floor(random() * models.length)] ?? models[0];
+  const bytes = Math.round(gib * (0.85 + random() * 0.3) * GiB);
+  const ranSeconds = 60 + random() * 3000;
+  const ended = state !== 'waiting' && state !== 'running';
+  const started = state === 'running' || state === 'succeeded' || state === 'failed';
+  const endMs = nowMs - (ended ? random() * 6 * 86_400_000 : 0);
+  const startMs = ended ? endMs - ranSeconds * 1000 : nowMs - random() * 1_800_000;
+  const submitMs = startMs - 1000 - random() * 600_000;
+  const recovered = ended && started && random() < 0.2;
+  const batch = 2 ** (3 + Math.floor(random() * 4));
+  const command = [
+    'python',
+    'train.py',
+    '--model',
+    model.split(' ')[0] ?? model,
+    '--batch-size',
+    '{batch_size}',
+    '--accumulate',
+    '{accumulation}',
+  ];
+  const attempts =
+    ended && started
+      ? makeAttempts({
+          startMs,
+          endMs,
+          bytes,
+          batch,
+          recovered,
+          command,
+          failed: state === 'failed',
+        })
+      : [];
+  return {
+    id: String(number),
+    name: `${model} ${['pretrain', 'finetune', 'sweep', 'eval'][number % 4] ?? ''}`,
+    state,
+    reason: reasonOf(state, recovered, bytes),
+    command,
+    priority: random() < 0.1 ? 5 : 0,
+    submittedAt: new Date(submitMs).toISOString(),
+    startedAt: started ? new Date(startMs).toISOString() : null,
+    endedAt: ended ? new Date(endMs).toISOString() : null,
+    reservation: started ? { devices: ['gpu:0'], bytes, basis: 'estimated' } : null,
+    attempts,
+    gpus: 1,
+    cwd: '/srv/train',
+    need: {
+      bytes,
+      basis: random() < 0.4 ? 'measured' : 'estimated',
+      why: `Estimated by formula, corrected by ${2 + (number % 4)} measured runs of the same workload.`,
+      estimatedBytes: Math.round(bytes * (0.9 + random() * 0.25)),
+      runs: 2 + (number % 4),
+    },
+    waiting: null,
+    usedBytes: 'unknown',
+    underWay: null,
+    degraded: null,
+    log: { bytes: 0 },
+  };
+}
+
+function reasonOf(state: JobState, recovered: boolean, bytes: number): string {
+  switch (state) {
+    case 'succeeded':
+      return recovered ? 'It ran out of memory once and finished with a smaller batch.' : '';
+    case 'failed':
+      return 'The program ended with exit code 1.';
+    case 'expired':
+      return 'It waited as long as it may (1 h) and did not get its turn.';
+    case 'refused':
+      return `It needs ${(bytes / GiB).toFixed(1)} GiB on a device; the largest load line is 72.0 GiB.`;
+    case 'cancelled':
+      return 'Cancelled by a person.';
+    case 'waiting':
+    case 'running':
+      return '';
+    default:
+      return state satisfies never;
+  }
+}
+
+interface Run {
+  readonly startMs: number;
+  readonly endMs: number;
+  readonly bytes: number;
+  readonly batch: number;
+  readonly recovered: boolean;
+  readonly failed: boolean;
+  readonly command: readonly string[];
+}
+
+function makeAttempts(run: Run): readonly Attempt[] {
+  const { startMs, endMs, bytes, batch, recovered, failed } = run;
+  const cutMs = startMs + (endMs - startMs) * 0.2;
+  if (!recovered) {
+    return [
+      attempt(run, 1, batch, 1, startMs, endMs, { exitCode: failed ? 1 : 0, peak: bytes * 0.93 }),
+    ];
+  }
+  const rungs: readonly ClimbedRung[] = [
+    {
+      rung: 'give-back-cache',
+      why: 'Asked for 1.2 GiB with 0.3 GiB free; the cache held 0.6 GiB.',
+      atSeconds: (cutMs - startMs) / 1000 - 4,
+    },
+    {
+      rung: 'smaller-microbatch',
+      why: `Batch ${batch} does not fit; ${batch / 2} in 2 steps keeps the effective batch.`,
+      atSeconds: (cutMs - startMs) / 1000,
+    },
+  ];
+  return [
+    attempt(run, 1, batch, 1, startMs, cutMs, { exitCode: 1, peak: bytes, rungs }),
+    attempt(run, 2, batch / 2, 2, cutMs + 2000, endMs, {
+      exitCode: failed ? 1 : 0,
+      peak: bytes * 0.81,
+    }),
+  ];
+}
+
+function attempt(
+  { bytes, command }: Run,
+  number: number,
+  batch: number,
+  accumulation: number,
+  startMs: number,
+  endMs: number,
+  end: { exitCode: number; peak: number; rungs?: readonly ClimbedRung[] },
+): Attempt {
+  const { exitCode, peak, rungs = [] } = end;
+  return {
+    number,
+    settings: {
+      batch_size: batch,
+      accumulation,
+      checkpointing: false,
+      precision: 'amp-bf16',
+      offload: false,
+      device: 'gpu:0',
+    },
+    command,
+    startedAt: new Date(startMs).toISOString(),
+    endedAt: new Date(endMs).toISOString(),
+    exitCode,
+    outOfMemory:
+      rungs.length === 0
+        ? null
+        : {
+            kind: 'cuda',
+            askedBytes: 1200 * MiB,
+            freeBytes: 310 * MiB,
+            totalBytes: 80 * GiB,
+            message: 'CUDA out of memory. Tried to allocate 1.17 GiB.',
+          },
+    rungs,
+    peakBytes: Math.round(peak),
+    source: 'simulated',
+    peakFrom: 'sdk',
+    limit: { bytes, by: 'sdk', why: 'Held by the SDK inside of the process.' },
+    snapshot: null,
+  };
+}
