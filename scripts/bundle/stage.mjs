@@ -17,6 +17,8 @@ import { fail } from './trouble.mjs';
 
 /** The machine field of an ELF header; a binary of the wrong kind must not travel. */
 const elfMachines = { x64: 62, arm64: 183 };
+/** What is inside the dashboard. */
+const pagePackages = ['preact', 'uplot'];
 const gnuNames = { x64: 'x86_64-linux-gnu', arm64: 'aarch64-linux-gnu' };
 
 export async function stage(arch, folder, { withBench }) {
@@ -46,6 +48,8 @@ export async function stage(arch, folder, { withBench }) {
     `${JSON.stringify({ name, version, license, type, private: true }, null, 2)}\n`,
   );
   cpSync(`${root}bin/plimsoll.js`, `${folder}/bin/plimsoll.js`);
+  cpSync(`${root}dist/web`, `${folder}/dist/web`, { recursive: true });
+  for (const name of pagePackages) copyLicence(`node_modules/${name}`, name, folder);
   cpSync(`${root}python/plimsoll`, `${folder}/python/plimsoll`, {
     recursive: true,
     filter: (path) => !path.endsWith('__pycache__'),

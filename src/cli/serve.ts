@@ -32,6 +32,8 @@ interface ServeArguments {
   readonly json?: boolean;
 }
 
+/** A dashboard wants no more; a machine that waits for jobs should not be kept busy. */
+const usualPace = { intervalSeconds: 0.5, processIntervalSeconds: 2 };
 /** Devices that have not said how large they are by then are shown as they are. */
 const firstReadingMs = 2000;
 const lookMs = 20;
@@ -49,7 +51,7 @@ export const serveCommand: CommandModule = {
       )
       .option(
         '--interval <seconds>',
-        'seconds between samples (0.1)',
+        'seconds between samples (0.5)',
         intervalArgument('--interval'),
       )
       .option(
@@ -90,7 +92,7 @@ async function serve(given: ServeArguments, context: CommandContext): Promise<nu
   const { io } = context;
   if (process.platform === 'win32') throw notOnWindows();
   const token = serveToken(given.tokenFile, io.environment, io.folder);
-  const settings = await settingsOf(given, io);
+  const settings = await settingsOf(given, io, usualPace);
   const home = homeFolder(io.environment);
   const { host, port, allowHost: allowedHosts, placement: policy, python, logRequests } = given;
   using stop = stopOnSignals();

@@ -53,6 +53,7 @@ export function addWatchOptions(command: Command, usualDuration: string): Comman
 export function settingsOf(
   given: DeviceArguments & { interval?: number; loadLine?: number },
   io: CliIo,
+  defaults: Config = {},
 ): Promise<Settings> {
   const options: Config = {
     devices: given.devices === undefined ? undefined : [...given.devices],
@@ -64,6 +65,7 @@ export function settingsOf(
     folder: io.folder,
     environment: io.environment,
     configPath: given.config,
+    defaults,
     options,
   });
 }

@@ -12,6 +12,8 @@ export interface LoadOptions {
   readonly environment: Environment;
   /** `--config FILE`. */
   readonly configPath?: string | undefined;
+  /** What the command does where nobody says otherwise. */
+  readonly defaults?: Config | undefined;
   /** What options of the command set; they win over all else. */
   readonly options?: Config | undefined;
 }
@@ -29,7 +31,8 @@ export async function loadSettings(load: LoadOptions): Promise<Settings> {
   const variables = configurationVariables(load.environment);
   const fromVariables =
     variables.size === 0 ? {} : (await import('./environment.js')).configFromVariables(variables);
-  const settings = [fromFile, fromVariables, load.options ?? {}].reduce(merge, defaultSettings);
+  const all = [load.defaults ?? {}, fromFile, fromVariables, load.options ?? {}];
+  const settings = all.reduce(merge, defaultSettings);
   checkOrder(settings);
   return settings;
 }

@@ -16,7 +16,12 @@ export type RunNews =
   /** It was asked to end. */
   | { readonly type: 'stopped'; readonly signal: string }
   | Extract<JournalEntry, { type: 'ended' }>
-  | { readonly type: 'finished'; readonly outcome: Outcome; readonly exitCode: Known<number> }
+  | {
+      readonly type: 'finished';
+      readonly at: string;
+      readonly outcome: Outcome;
+      readonly exitCode: Known<number>;
+    }
   /** Nobody could be found to look after it: it is over, and what was left of it is ended. */
   | { readonly type: 'lost'; readonly why: string };
 

@@ -18,7 +18,7 @@ describe('place', () => {
   });
 
   it('gives all devices or none', () => {
-    expect(place(gpus, { bytes: 15, gpus: 2 })).toEqual(['gpu:2', 'gpu:0']);
+    expect(place(gpus, { bytes: 15, gpus: 2 })).toEqual(['gpu:0', 'gpu:2']);
     expect(place(gpus, { bytes: 15, gpus: 3 })).toBeUndefined();
     expect(place(gpus, { bytes: 1, gpus: 4 })).toBeUndefined();
   });

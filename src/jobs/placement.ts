@@ -47,8 +47,11 @@ export function place(
   const fitting = possible.filter(({ freeBytes }) => freeBytes >= need.bytes);
   if (fitting.length < count) return undefined;
   const share = ({ freeBytes, lineBytes }: Room) => (lineBytes === 0 ? 0 : freeBytes / lineBytes);
-  return fitting
-    .toSorted((a, b) => (policy === 'best-fit' ? a.freeBytes - b.freeBytes : share(b) - share(a)))
-    .slice(0, count)
-    .map(({ id }) => id);
+  const chosen = new Set(
+    fitting
+      .toSorted((a, b) => (policy === 'best-fit' ? a.freeBytes - b.freeBytes : share(b) - share(a)))
+      .slice(0, count),
+  );
+  // Several are named in the order in which the machine counts them.
+  return fitting.filter((room) => chosen.has(room)).map(({ id }) => id);
 }

@@ -194,6 +194,7 @@ export function createFakeDaemon(): FakeDaemon {
       };
     },
     eventsAfter(id, most) {
+      guard();
       const after = events.filter((event) => event.id > id).slice(0, most);
       return { events: after, first: events[0]?.id ?? lastEvent + 1, last: lastEvent };
     },

@@ -52,6 +52,7 @@ const byCode: Readonly<Record<string, ErrorStatus>> = {
   'too-many-answers': 503,
   'too-busy': 503,
   closing: 503,
+  'daemon-closed': 503,
   'store-in-use': 503,
   'store-unreachable': 503,
   'cannot-write': 507,
@@ -68,10 +69,19 @@ export function statusOf({ kind, code }: Pick<Failure, 'kind' | 'code'>): ErrorS
   return (Object.hasOwn(byCode, code) ? byCode[code] : undefined) ?? byKind[kind];
 }
 
+/** It may be well again in a moment. */
+const passing: ReadonlySet<string> = new Set([
+  'too-many-streams',
+  'too-many-answers',
+  'too-busy',
+  'queue-full',
+  'closing',
+  'daemon-closed',
+  'store-in-use',
+]);
+
 /** Those who may simply ask again are told when. */
 export function retryAfterSeconds(code: string): number | undefined {
   if (code === 'too-many-wrong-tokens') return 60;
-  return /^(too-many-(streams|answers)|too-busy|queue-full|closing|store-in-use)$/.test(code)
-    ? 5
-    : undefined;
+  return passing.has(code) ? 5 : undefined;
 }

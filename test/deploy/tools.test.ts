@@ -31,6 +31,14 @@ function describeWith(tool: keyof typeof tools): typeof describe | undefined {
   return undefined;
 }
 
+it('has a test for every alert', () => {
+  const named = (text: string, key: string) =>
+    new Set([...text.matchAll(new RegExp(`${key}: (\\w+)$`, 'gm'))].map((match) => match[1]));
+  const alerts = named(deployText('alerts.yml'), 'alert');
+  expect(alerts.size).toBeGreaterThan(5);
+  expect(named(deployText('alerts.test.yml'), 'alertname')).toEqual(alerts);
+});
+
 describeWith('promtool')?.('promtool', () => {
   it('finds no fault with the rules, and they fire when they should', () => {
     const checked = run('promtool', 'check', 'rules', join(deployFolder, 'alerts.yml'));

@@ -6,7 +6,7 @@ import { afterAll, beforeAll } from 'vitest';
 const names = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable'];
 
 /** The browser of this machine; undefined where it has none. */
-export const chromiumPath = (process.env['PATH'] ?? '')
+const chromiumPath = (process.env['PATH'] ?? '')
   .split(delimiter)
   .flatMap((folder) => names.map((name) => join(folder, name)))
   .find(isProgram);

@@ -31,9 +31,7 @@ real?.('the dashboard with 8 GPUs and 10,000 jobs', { timeout: 90_000 }, () => {
     expect(await hulls.count()).toBe(8);
     expect(await page.locator('article .tag.simulated').count()).toBe(8);
     const leaking = page.getByRole('article', { name: 'gpu:1' });
-    expect(await leaking.innerText()).toMatch(
-      /Full in \d+ s \(\d+ to \d+ s\), risk \w+, estimated/,
-    );
+    expect(await leaking.innerText()).toMatch(/Full in .+ \(.+\), risk \w+, estimated/);
     await leaking.locator('canvas').waitFor();
   });
 

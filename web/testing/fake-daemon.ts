@@ -28,6 +28,8 @@ export interface FakeDaemon extends Daemon {
 
 const waitingJobs = 60;
 const changeEvery = 2;
+/** Seconds into the show at which it begins: a leak is far on by then. */
+const showBegins = 240 + 192;
 
 export function openFakeDaemon({ gpus, jobs: count, seed, nowMs }: FakeMachine): FakeDaemon {
   const random: Random = randomFrom(seed);
@@ -47,13 +49,13 @@ export function openFakeDaemon({ gpus, jobs: count, seed, nowMs }: FakeMachine):
     'expired',
     'refused',
   ];
-  const running = Math.min(count, gpus * 3 - 2);
+  const active = Math.min(count, gpus * 3 - 2);
   for (let number = 1; number <= count; number++) {
     const left = count - number;
     const state: JobState =
-      left < waitingJobs && count > running + waitingJobs
+      left < waitingJobs && count > active + waitingJobs
         ? 'waiting'
-        : left < waitingJobs + running
+        : left < waitingJobs + active
           ? 'running'
           : (ended[Math.floor(random() * ended.length)] ?? 'succeeded');
     jobs.set(String(number), makeJob({ number, state, nowMs, random }));
@@ -94,14 +96,18 @@ export function openFakeDaemon({ gpus, jobs: count, seed, nowMs }: FakeMachine):
   }
 
   function viewDevices(): readonly DeviceView[] {
-    const seconds = (latestMs - startMs) / 1000 + 100;
-    return Array.from({ length: gpus }, (_, index) => {
-      const on = [...jobs.values()].filter(
-        ({ state, reservation }) =>
-          state === 'running' && reservation?.devices.includes(`gpu:${index}`),
-      );
-      return makeDevice(index, on, seconds, latestMs);
-    });
+    const running = runningJobs();
+    return Array.from({ length: gpus }, (_, index) => deviceAt(index, latestMs, running));
+  }
+
+  function runningJobs(): readonly JobView[] {
+    return [...jobs.values()].filter(({ state }) => state === 'running');
+  }
+
+  /** Jobs as they are now; what they use, as it was then. */
+  function deviceAt(index: number, atMs: number, running: readonly JobView[]): DeviceView {
+    const on = running.filter(({ reservation }) => reservation?.devices.includes(`gpu:${index}`));
+    return makeDevice(index, on, (atMs - startMs) / 1000 + showBegins, atMs);
   }
 
   function tellJob(job: JobView, what: string): void {
@@ -165,6 +171,7 @@ export function openFakeDaemon({ gpus, jobs: count, seed, nowMs }: FakeMachine):
   }
 
   return {
+    health: () => ({ ok: true, why: '' }),
     tick(now) {
       latestMs = now;
       ticks += 1;
@@ -229,20 +236,21 @@ export function openFakeDaemon({ gpus, jobs: count, seed, nowMs }: FakeMachine):
     },
     devices: viewDevices,
     deviceHistory(id, windowSeconds, points) {
-      const device = viewDevices().find((one) => one.id === id);
-      const used = device !== undefined && isKnown(device.usedBytes) ? device.usedBytes : 0;
+      const index = Number(id.slice('gpu:'.length));
       const epochMs = Array.from(
         { length: points },
-        (_, index) => latestMs - windowSeconds * 1000 * (1 - (index + 1) / points),
+        (_, point) => latestMs - windowSeconds * 1000 * (1 - (point + 1) / points),
       );
-      const wave = (index: number, low: number) =>
-        Math.round(used * (0.9 + 0.08 * Math.sin(index / 19) - low + (0.02 * index) / points));
+      const running = runningJobs();
+      const used = epochMs.map((atMs) => deviceAt(index, atMs, running).usedBytes);
       return {
         id,
         epochMs,
-        usedMax: epochMs.map((_, index) => wave(index, 0)),
-        usedMin: epochMs.map((_, index) => wave(index, 0.03)),
-        alerts: device?.alerts ?? [],
+        usedMax: used.map((bytes) => (isKnown(bytes) ? bytes : null)),
+        usedMin: used.map((bytes, point) =>
+          isKnown(bytes) ? Math.round(bytes * (0.96 + 0.02 * Math.sin(point))) : null,
+        ),
+        alerts: deviceAt(index, latestMs, running).alerts,
       };
     },
     status() {

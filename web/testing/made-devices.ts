@@ -6,7 +6,7 @@ const capacity = 80 * GiB;
 const line = Math.round(capacity * 0.9);
 
 /** How a device of the made-up machine behaves. */
-export type Temper = 'steady' | 'leaking' | 'shared' | 'returning' | 'idle';
+type Temper = 'steady' | 'leaking' | 'shared' | 'returning' | 'idle';
 
 const tempers: readonly Temper[] = [
   'steady',
@@ -19,7 +19,7 @@ const tempers: readonly Temper[] = [
   'idle',
 ];
 
-export function temperOf(index: number): Temper {
+function temperOf(index: number): Temper {
   return tempers[index % tempers.length] ?? 'steady';
 }
 
@@ -31,16 +31,15 @@ export function makeDevice(
   nowMs: number,
 ): DeviceView {
   const temper = temperOf(index);
-  const foreign = temper === 'shared' ? 3.4 * GiB : 420 * MiB;
+  const foreign = foreignBytes(temper, seconds);
   const reservations = jobs.map((job, place) => {
     const wave = 0.06 * Math.sin(seconds / (7 + place) + index);
-    const grown = temper === 'leaking' && place === 0 ? (seconds % 240) / 240 : 0;
     const bytes = job.reservation?.bytes ?? job.need.bytes;
     return {
       jobId: job.id,
       name: job.name,
       bytes,
-      usedBytes: Math.round(bytes * Math.min(1, 0.72 + wave + grown * 0.3)),
+      usedBytes: Math.round(bytes * Math.min(1, 0.72 + wave)),
       isReturning: temper === 'returning' && place === jobs.length - 1,
     };
   });
@@ -67,27 +66,39 @@ export function makeDevice(
     returningBytes: returning,
     promisableBytes: Math.max(0, Math.round(line - foreign - reserved - returning)),
     reservations,
-    forecast: forecastOf(temper, seconds),
-    alerts: temper === 'leaking' ? [leakAlert(`gpu:${index}`, nowMs, seconds)] : [],
+    forecast: forecastOf(temper, usedBytes),
+    alerts:
+      temper === 'leaking' && seconds % leakSeconds > 60
+        ? [leakAlert(`gpu:${index}`, nowMs, seconds)]
+        : [],
     takesJobs: true,
   };
 }
 
+/** A process that is not a job leaks, and is started anew when it is full. */
+const leakSeconds = 240;
+const leakBytesPerSecond = 195 * MiB;
+
+function foreignBytes(temper: Temper, seconds: number): number {
+  if (temper === 'leaking') return 420 * MiB + (seconds % leakSeconds) * leakBytesPerSecond;
+  return temper === 'shared' ? 3.4 * GiB : 420 * MiB;
+}
+
 function leakAlert(deviceId: string, nowMs: number, seconds: number): Alert {
   return {
-    kind: 'out-of-memory-risk',
+    kind: 'leak',
     state: 'raised',
     severity: 'warning',
     deviceId,
     atSeconds: 0,
-    epochMs: nowMs - Math.round((seconds % 240) * 1000) + 60_000 - 120_000,
-    message: `${deviceId} is expected to be full in about 50 s.`,
+    epochMs: Math.round((nowMs - (seconds % leakSeconds) * 1000) / 1000) * 1000 + 60_000,
+    message: `python (process 4711) on ${deviceId} leaks 195.0 MiB a second.`,
     recommendations: ['Save a checkpoint now.'],
     provenance: 'simulated',
   };
 }
 
-function forecastOf(temper: Temper, seconds: number): Forecast {
+function forecastOf(temper: Temper, usedBytes: number): Forecast {
   if (temper !== 'leaking') {
     return {
       risk: 'none',
@@ -101,15 +112,15 @@ function forecastOf(temper: Temper, seconds: number): Forecast {
       provenance: 'estimated',
     };
   }
-  const eta = 20 + (240 - (seconds % 240)) / 4;
+  const eta = Math.max(1, (capacity - usedBytes) / leakBytesPerSecond);
   return {
-    risk: eta < 60 ? 'high' : 'medium',
+    risk: eta < 15 ? 'critical' : eta < 60 ? 'high' : 'medium',
     etaSeconds: eta,
     lowSeconds: eta * 0.7,
     highSeconds: eta * 1.6,
     confidence: 0.82,
-    bytesPerSecond: 120 * MiB,
-    reason: 'Memory grows by 120.0 MiB a second and does not come back.',
+    bytesPerSecond: leakBytesPerSecond,
+    reason: 'Memory grows by 195.0 MiB a second and does not come back.',
     recommendations: ['Save a checkpoint now.'],
     provenance: 'estimated',
   };

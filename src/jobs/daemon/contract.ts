@@ -199,7 +199,7 @@ export interface Daemon {
   /** Listeners must not throw and must not block. Answers how to stop listening. */
   listen(listener: (event: DaemonEvent) => void): () => void;
   /** Whether it still decides and can write; where not, why, in a sentence. */
-  health?(): { readonly ok: boolean; readonly why: string };
+  health(): { readonly ok: boolean; readonly why: string };
   /** Stops deciding; jobs go on and are found again at the next start. */
   close(): Promise<void>;
 }

@@ -119,6 +119,8 @@ export class DeviceReadings {
     for (const device of this.#busy()) {
       const { id, kind, provenance } = device.info;
       const isSimulated = provenance === 'simulated';
+      // Before it is read: a job that ends meanwhile is not yet seen to be gone.
+      const atSeconds = clock.seconds();
       const processes =
         kind === 'host' ? [] : await device.processes().catch(() => 'unknown' as const);
       const reading = await readDevice(device);
@@ -128,7 +130,7 @@ export class DeviceReadings {
         kind === 'host'
           ? this.#jobsOnHost(use)
           : jobsOnGpu({ usedBytes, processes, use, isSimulated, jobOf: this.#options.jobOf });
-      ledger.observe(id, { atSeconds: clock.seconds(), usedBytes, jobs });
+      ledger.observe(id, { atSeconds, usedBytes, jobs });
       for (const { jobId, isReturning } of ledger.entries(id)) {
         if (isReturning) continue;
         const bytes = isKnown(jobs) ? (jobs.get(jobId) ?? 0) : 'unknown';

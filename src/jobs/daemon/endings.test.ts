@@ -13,7 +13,7 @@ const outOfMemory = {
 const ran = attemptForTests();
 const ranOut = attemptForTests({ exitCode: 1, outOfMemory, peakBytes: 4 * GiB });
 const finished = (outcome: 'succeeded' | 'failed' | 'interrupted', exitCode: number | 'unknown') =>
-  ({ type: 'finished', outcome, exitCode }) as const;
+  ({ type: 'finished', at: '2026-11-15T00:00:00.000Z', outcome, exitCode }) as const;
 const end = (parts: Partial<Parameters<typeof endOf>[0]>) =>
   endOf({
     news: finished('succeeded', 0),

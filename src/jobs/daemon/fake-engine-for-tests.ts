@@ -111,7 +111,7 @@ export class FakeMachine {
     run.news = [
       ...(exitCode === 143 ? [{ type: 'stopped', signal: 'SIGTERM' } as const] : []),
       { type: 'ended', attempt, next: null },
-      { type: 'finished', outcome, exitCode },
+      { type: 'finished', at: attempt.endedAt, outcome, exitCode },
     ];
     for (const news of run.news) run.tell?.(news);
   }

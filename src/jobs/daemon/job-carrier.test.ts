@@ -66,7 +66,7 @@ describe('while the disk is full', () => {
     carrier.carry(stored, reservation, 'r');
 
     tell({ type: 'ended', attempt: attemptForTests(), next: null });
-    tell({ type: 'finished', outcome: 'succeeded', exitCode: 0 });
+    tell({ type: 'finished', at: '2026-11-15T00:00:09.000Z', outcome: 'succeeded', exitCode: 0 });
     carrier.sawUse(new Map([['1', new Map([['gpu:0', 2 ** 40]])]]));
     carrier.tryAgain();
     expect(ends).toEqual([]);

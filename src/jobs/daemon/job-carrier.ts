@@ -130,7 +130,9 @@ export class JobCarrier {
       case 'finished':
       case 'lost': {
         const { state, reason } = endOf({ news, ...entry });
-        store.end(entry.id, state, reason, clock.epochMs());
+        // It may have ended while no daemon was there to see it.
+        const endedMs = news.type === 'finished' ? Date.parse(news.at) : Number.NaN;
+        store.end(entry.id, state, reason, Number.isFinite(endedMs) ? endedMs : clock.epochMs());
         this.#saveSeries(entry);
         this.running.remove(entry);
         this.#options.onEnd(entry, state);

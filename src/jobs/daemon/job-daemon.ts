@@ -218,6 +218,10 @@ export class JobDaemon implements Daemon {
     return this.#publisher.listen(listener);
   }
 
+  health(): { readonly ok: boolean; readonly why: string } {
+    return this.#scheduler.health();
+  }
+
   async close(): Promise<void> {
     if (this.#closing.signal.aborted) return;
     this.#closing.abort();

@@ -45,10 +45,6 @@ export class JobQueue {
     return this.#running.size;
   }
 
-  waits(id: string): boolean {
-    return this.#waiting.get(id) !== undefined;
-  }
-
   /** The sum of what those that wait need, on one device each. */
   get waitingBytes(): number {
     return this.#waitingBytes;

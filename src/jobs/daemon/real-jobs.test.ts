@@ -10,6 +10,7 @@ import { RunFolder } from '../../run/store/run-folder.js';
 import { supervisorOf } from '../../run/store/supervisor-lock.js';
 import { type Clock, systemClock } from '../../time/clock.js';
 import { MiB } from '../../units/bytes.js';
+import type { JobVariables } from '../job-variables.js';
 import type { Daemon, JobView } from './contract.js';
 import { openDaemon } from './open-daemon.js';
 
@@ -19,7 +20,10 @@ let discovery: Discovery;
 let daemon: Daemon;
 const home = () => join(folder, 'home');
 
-async function open(more: Partial<LocalEngineOptions> = {}): Promise<Daemon> {
+async function open(
+  more: Partial<LocalEngineOptions> = {},
+  variables: JobVariables = { useGpus: false },
+): Promise<Daemon> {
   const environment = cleanEnvironment({ PLIMSOLL_TOKEN: 's3cret', TEST_MARK: folder });
   const { PLIMSOLL_TOKEN: _, ...forJobs } = environment;
   const engine = localEngine({
@@ -29,7 +33,6 @@ async function open(more: Partial<LocalEngineOptions> = {}): Promise<Daemon> {
     folder,
     ...more,
   });
-  const variables = { useGpus: false };
   return await openDaemon({ home: home(), discovery, engine, environment, folder, variables });
 }
 
@@ -197,6 +200,28 @@ describe('a job on this machine', () => {
     expect(daemon.job(id)).toMatchObject({ state: 'running' });
     expect(await ended(id)).toMatchObject({ state: 'succeeded' });
     expect(await logOf(id)).toBe('begun\ndone\n');
+  });
+
+  it('sees all of the GPUs it was given, and no others', async () => {
+    await daemon.close();
+    discovery.close();
+    discovery = await discoverDevices({ simulate: { scenario: 'steady', gpus: 3 } });
+    daemon = await open({}, { useGpus: true, devices: ['gpu:1', 'gpu:2'] });
+    const say = 'echo "$CUDA_VISIBLE_DEVICES $PLIMSOLL_DEVICE $PLIMSOLL_TORCH_DEVICE"';
+    const request = { command: shell(say), memoryBytes: 8 * 1024 * MiB };
+    // Each takes more than half of what is free: the second starts when the first is gone.
+    const two = await daemon.submit({ ...request, gpus: 2 });
+    const none = await daemon.submit({ ...request, gpus: 0, memoryBytes: 64 * MiB });
+    const again = await daemon.submit({ ...request, gpus: 2 });
+    const three = await daemon.submit({ ...request, gpus: 3 });
+    expect(three).toMatchObject({ state: 'refused' });
+    for (const { id } of [two, again]) {
+      expect(await ended(id)).toMatchObject({ state: 'succeeded' });
+      expect(await logOf(id)).toBe('1,2 gpu:1 cuda:0\n');
+    }
+    expect(daemon.job(two.id).reservation?.devices).toEqual(['gpu:1', 'gpu:2']);
+    expect(await ended(none.id)).toMatchObject({ reservation: { devices: ['host'] } });
+    expect(await logOf(none.id)).toBe(' host cpu\n');
   });
 
   it('fails where no supervisor stays with it, and nothing of it is left', async () => {

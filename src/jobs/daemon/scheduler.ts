@@ -24,6 +24,8 @@ const defaultKeep = { endedJobs: 10_000, events: 100_000, runs: 1000 };
 const pruneSeconds = 600;
 /** Between two looks at what must happen by itself: deadlines, a disk that has room again. */
 const tickSeconds = 1;
+/** A busy machine may be late by seconds, not by this. */
+const stillSeconds = 30;
 
 export interface SchedulerOptions
   extends Omit<JobCarrierOptions, 'store' | 'onAttempt' | 'onEnd'>,
@@ -44,6 +46,7 @@ export class Scheduler {
   readonly #clock: Clock;
   #isAdmitting = false;
   #prunedAt: number;
+  #tickedAt: number;
 
   constructor(options: SchedulerOptions) {
     const { store, clock, policy, variables } = options;
@@ -51,6 +54,7 @@ export class Scheduler {
     this.#store = store;
     this.#clock = clock;
     this.#prunedAt = clock.seconds();
+    this.#tickedAt = clock.seconds();
     this.counts = countsOf(store);
     this.queue = new JobQueue(store.waiting(), { policy, mostRunning: variables?.mostRunning });
     this.carrier = new JobCarrier({
@@ -83,11 +87,23 @@ export class Scheduler {
     for (;;) {
       await this.#clock.waitUntil(this.#clock.seconds() + tickSeconds, signal);
       if (signal.aborted) return;
+      if (this.#store.trouble !== undefined) this.#ifStorable(() => this.#store.probe());
       this.#ifStorable(() => this.#expire());
+      this.#tickedAt = this.#clock.seconds();
       this.carrier.tryAgain();
       const isDue = this.#clock.seconds() - this.#prunedAt >= pruneSeconds;
       if (isDue) this.#ifStorable(() => this.#prune());
     }
+  }
+
+  /** Whether it still decides and can write. */
+  health(): { readonly ok: boolean; readonly why: string } {
+    const { trouble } = this.#store;
+    if (trouble !== undefined) return { ok: false, why: trouble.fact };
+    const still = this.#clock.seconds() - this.#tickedAt;
+    return still < stillSeconds
+      ? { ok: true, why: '' }
+      : { ok: false, why: `Nothing was decided for ${Math.round(still)} s.` };
   }
 
   checkRoom(): void {

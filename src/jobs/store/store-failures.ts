@@ -41,6 +41,11 @@ const words: Readonly<Record<Code, readonly [FailureKind, string, string]>> = {
   ],
 };
 
+/** Whether it is about the store, and not about what somebody asked of it. */
+export function isOfStore({ code }: Failure): boolean {
+  return code in words;
+}
+
 /** Of SQLite's results, those with a next step of their own. The rest is `store-unreachable`. */
 const results: Readonly<Record<number, Code>> = {
   5: 'store-in-use',

@@ -1,6 +1,7 @@
 import type { Estimate } from '../../estimate/contract.js';
 import { type EstimateMachine, type EstimateRequest, estimate } from '../../estimate/estimate.js';
 import { findSavings } from '../../estimate/savings.js';
+import { withFields } from './as-fields.js';
 import { closedWorkload } from './closed-workload.js';
 import { type AnswerMachine, chosenGpu, wordingOf } from './machine.js';
 import { checkRequest, readWorkload } from './read-workload.js';
@@ -24,7 +25,7 @@ export async function answerEstimate(
   request: WorkloadRequest,
   machine: AnswerMachine,
 ): Promise<Estimate> {
-  return makeEstimate(await prepareEstimate(request, machine), machine);
+  return withFields(async () => makeEstimate(await prepareEstimate(request, machine), machine));
 }
 
 /** Everything that can be told to be wrong before anything takes its time. */

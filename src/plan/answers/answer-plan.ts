@@ -6,6 +6,7 @@ import { planMaxBatch } from '../fit/plan-max-batch.js';
 import { planSettings } from '../fit/plan-settings.js';
 import type { Plan } from '../fit/types.js';
 import type { FromPretrainedArguments } from '../quantization/bits-and-bytes.js';
+import { withFields } from './as-fields.js';
 import { type AnswerMachine, chosenGpu, wordingOf } from './machine.js';
 import { planEstimators } from './plan-estimators.js';
 import { loadingOf } from './plan-loading.js';
@@ -44,10 +45,12 @@ export async function answerPlan(
   request: PlanAnswerRequest,
   machine: AnswerMachine,
 ): Promise<PlanDocument> {
-  const prepared = await preparePlan(request, machine);
-  const plan = await makePlan(prepared, machine);
-  return planDocument(plan, prepared, {
-    loading: loadingOf(plan, prepared.request, machine)?.arguments,
+  return withFields(async () => {
+    const prepared = await preparePlan(request, machine);
+    const plan = await makePlan(prepared, machine);
+    return planDocument(plan, prepared, {
+      loading: loadingOf(plan, prepared.request, machine)?.arguments,
+    });
   });
 }
 

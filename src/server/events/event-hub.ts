@@ -23,9 +23,10 @@ export class EventHub {
     return this.#streams.size;
   }
 
-  /** Throws where there are too many; to be asked before the client is answered. */
+  /** Throws where there are too many, or the daemon cannot tell; to be asked before the client is answered. */
   checkRoom(): void {
     if (this.#streams.size >= serverLimits.eventStreams) throw tooManyStreams();
+    this.#kept.range();
   }
 
   open(sink: StreamSink, after: number | undefined): EventStream {

@@ -65,7 +65,7 @@ export class EventStream {
 
   beat(): void {
     if (!this.#outbox.isFull) {
-      this.#sink.write(heartbeat);
+      this.#outbox.send(heartbeat);
       return;
     }
     this.#missedHeartbeats += 1;

@@ -1,6 +1,7 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { Failure } from '../../failure.js';
 import type { DaemonEvent } from '../../jobs/daemon/contract.js';
 import { createVirtualClock, type VirtualClock } from '../../time/virtual-clock.js';
 import { serverLimits } from '../limits.js';
@@ -182,6 +183,15 @@ describe('events', () => {
     await client.closed;
     expect(server.daemon.listeners).toBe(0);
     expect(clock.waiting).toBe(0);
+  });
+
+  it('are refused, or cut off, where the daemon cannot tell them, and the server goes on', async () => {
+    const full = { kind: 'missing', code: 'store-unreachable', fact: 'Gone.', next: 'x' } as const;
+    server.daemon.failNext(new Failure(full));
+    expect(await errorOf(server.ask('/events?after=0'))).toBe('503 store-unreachable');
+    const client = openEvents(server.port, '/events?after=0');
+    await client.until(/id: 0\n\n/);
+    client.socket.destroy();
   });
 
   it('want no body and no wrong option', async () => {

@@ -76,7 +76,14 @@ function openStream(hub: EventHub, outgoing: ServerResponse, after: number | und
     end: () => outgoing.end(),
   };
   const stream = hub.open(sink, after);
-  outgoing.on('drain', () => stream.drained());
+  outgoing.on('drain', () => {
+    try {
+      stream.drained();
+    } catch {
+      // The daemon could not tell what was missed; the client asks again.
+      outgoing.destroy();
+    }
+  });
   // A client that leaves is no error.
   outgoing.on('error', () => outgoing.destroy());
   outgoing.on('close', () => hub.leave(stream));

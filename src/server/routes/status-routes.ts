@@ -67,9 +67,7 @@ function healthOf(
     if (still !== undefined) {
       return { ok: false, why: `No device was read for ${Math.round(still)} seconds.` };
     }
-    if (daemon.health) return daemon.health();
-    daemon.status();
-    return { ok: true, why: '' };
+    return daemon.health();
   } catch {
     return { ok: false, why: 'The daemon does not answer; its log says why.' };
   }

@@ -12,5 +12,5 @@ export type {
 } from '../../../src/jobs/daemon/contract.js';
 export type { WorkloadRequest } from '../../../src/plan/answers/workload-request.js';
 export type { Attempt, ClimbedRung } from '../../../src/run/contract.js';
-export type { Known, Provenance } from '../../../src/units/known.js';
+export type { Provenance } from '../../../src/units/known.js';
 export type { Alert, Forecast } from '../../../src/watch/types.js';

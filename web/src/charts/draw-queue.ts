@@ -1,9 +1,10 @@
-/** A chart does not change visibly more often than this. */
-const leastMs = 200;
-/** Charts drawn in one frame of the screen: the rest of it belongs to scrolling and typing. */
-const drawnInAFrame = 2;
+/** What is drawn in one frame of the screen: the rest of it belongs to scrolling and typing. */
+const drawnInAFrame = 3;
 
+/** Something that is drawn when its turn comes. */
 export interface Drawable {
+  /** It does not change visibly more often than this. */
+  readonly leastMs: number;
   draw(): void;
 }
 
@@ -32,7 +33,7 @@ function drawSome(nowMs: number): void {
   let drawn = 0;
   for (const drawable of waiting) {
     if (drawn === drawnInAFrame) break;
-    if (nowMs - (lastDrawn.get(drawable) ?? -Infinity) < leastMs) continue;
+    if (nowMs - (lastDrawn.get(drawable) ?? -Infinity) < drawable.leastMs) continue;
     waiting.delete(drawable);
     lastDrawn.set(drawable, nowMs);
     drawable.draw();

@@ -1,7 +1,7 @@
 import type { DeviceView } from '../api/types.js';
 
 /** As many colours as the style sheet has for jobs. */
-export const hueCount = 10;
+const hueCount = 10;
 export type Hues = ReadonlyMap<string, number>;
 
 /** The colour of a job that lies in no hull. */

@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useRef, useState } from 'preact/hooks';
 import { cancelJob } from '../api/client.js';
 import { asRefusal, type Refusal } from '../api/refusal.js';
 import type { JobSummary } from '../api/types.js';
@@ -7,10 +7,12 @@ import { RefusalNote } from './refusal-note.js';
 
 type Asked = Pick<JobSummary, 'id' | 'name' | 'state'>;
 const asked = createStore<Asked | undefined>(undefined);
+let show: (() => void) | undefined;
 
 /** Asks before a job is ended: hours of work may hang on it. */
 export function askToCancel(job: Asked): void {
   asked.set(job);
+  show?.();
 }
 
 export function CancelDialog() {
@@ -18,12 +20,11 @@ export function CancelDialog() {
   const dialog = useRef<HTMLDialogElement>(null);
   const [refusal, setRefusal] = useState<Refusal | undefined>(undefined);
   const [busy, setBusy] = useState(false);
-  useEffect(() => {
-    if (job !== undefined) {
-      setRefusal(undefined);
-      dialog.current?.showModal();
-    }
-  }, [job]);
+  // At once, not when the job is drawn: a key pressed as the last question closes asks again.
+  show = () => {
+    setRefusal(undefined);
+    if (dialog.current?.open === false) dialog.current.showModal();
+  };
   const close = (): void => dialog.current?.close();
   const cancel = async (): Promise<void> => {
     if (job === undefined) return;
@@ -38,7 +39,7 @@ export function CancelDialog() {
     }
   };
   return (
-    <dialog ref={dialog} aria-labelledby="cancel-title" onClose={() => asked.set(undefined)}>
+    <dialog ref={dialog} aria-labelledby="cancel-title">
       <h2 id="cancel-title">Cancel job {job?.id}?</h2>
       <p>
         {job?.state === 'running'

@@ -4,6 +4,9 @@ import { type Drawable, forgetDraw, requestDraw } from '../charts/draw-queue.js'
 import { createMemoryChart, type MemoryChart } from '../charts/memory-chart.js';
 import { colourVersion } from '../state/theme.js';
 
+/** A pixel of a chart is a second or so wide. */
+const leastMs = 200;
+
 /** A chart, drawn only while it is on the screen; `label` tells in words what it shows. */
 export function ChartBox({ input, label }: { input: ChartInput; label: string }) {
   const box = useRef<HTMLDivElement>(null);
@@ -38,6 +41,7 @@ function mountChart(
   let chart: MemoryChart | undefined;
   let seen = false;
   const drawable: Drawable = {
+    leastMs,
     draw() {
       chart ??= createMemoryChart(element, input(), say);
       chart.draw(input());

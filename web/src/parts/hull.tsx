@@ -44,6 +44,7 @@ export function Hull({ device }: { device: DeviceView }) {
             key={`${layer.kind} ${layer.jobId}`}
             layer={layer}
             hatch={`url(#${id}-hatch)`}
+            lineY={y(layout.line ?? -1)}
           />
         ))}
       </g>
@@ -56,10 +57,13 @@ export function Hull({ device }: { device: DeviceView }) {
   );
 }
 
-function LayerShape({ layer, hatch }: { layer: Layer; hatch: string }) {
+function LayerShape(props: { layer: Layer; hatch: string; lineY: number }) {
+  const { layer, hatch, lineY } = props;
   const top = y(layer.to);
   const height = Math.max(0.5, y(layer.from) - top);
   const wide = right - left;
+  // The load line would strike it out.
+  const hasRoom = height >= leastForText && Math.abs(top + height / 2 - lineY) > 8;
   const number = layer.jobId === '' ? '' : `#${layer.jobId}`;
   return (
     <g class={`layer ${layer.kind} ${hueClass(layer.jobId)}`}>
@@ -78,7 +82,7 @@ function LayerShape({ layer, hatch }: { layer: Layer; hatch: string }) {
       )}
       {layer.over && <rect class="beyond" x={left} y={top} width={wide} height={height} />}
       <line class="seam" x1={left} x2={right} y1={top} y2={top} />
-      {height >= leastForText && number !== '' && (
+      {hasRoom && number !== '' && (
         <text x="75" y={top + height / 2 + 3.6}>
           {number}
         </text>

@@ -40,8 +40,3 @@ export function usedOfReserved(used: Known<number>, reserved: number): string {
   const unit = whole.slice(whole.lastIndexOf(' '));
   return part.endsWith(unit) ? `${part.slice(0, -unit.length)} of ${whole}` : `${part} of ${whole}`;
 }
-
-/** A rung's name for people. */
-export function rungWords(rung: string): string {
-  return rung.replaceAll('-', ' ');
-}

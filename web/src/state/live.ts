@@ -58,20 +58,21 @@ export function connect(): void {
 }
 
 async function fetchAnew(mine: number): Promise<void> {
-  try {
-    const [{ devices }, { jobs, counts }] = await Promise.all([fetchDevices(), firstJobs()]);
-    if (mine !== generation) return;
-    board.set(withEvents(withSnapshot(board.get(), { devices, jobs, counts }), early ?? []));
-    early = undefined;
-    failures = 0;
-    connection.set({ phase: 'live' });
-    await Promise.all([fetchHistories(), fetchRest(jobs, mine)]);
-  } catch {
-    if (mine === generation && connection.get().phase !== 'live') await lost(mine);
+  const fetched = await Promise.all([fetchDevices(), firstJobs()]).catch(() => undefined);
+  if (mine !== generation) return;
+  if (fetched === undefined) {
+    await lost(mine);
+    return;
   }
+  const [{ devices }, { jobs, counts }] = fetched;
+  board.set(withEvents(withSnapshot(board.get(), { devices, jobs, counts }), early ?? []));
+  early = undefined;
+  failures = 0;
+  connection.set({ phase: 'live' });
+  await Promise.allSettled([fetchHistories(), fetchRest(jobs, mine)]);
 }
 
-/** Not lost for the page: what is missing is the past alone, and comes with the next try. */
+/** Where one fails, the past alone is missing: its chart begins now. */
 async function fetchHistories(): Promise<void> {
   const { devices, windowSeconds } = board.get();
   await Promise.all(

@@ -9,16 +9,26 @@ import { ChartBox } from '../parts/chart-box.js';
 import { Hull } from '../parts/hull.js';
 import { HullList } from '../parts/hull-list.js';
 import { ProvenanceTag } from '../parts/tags.js';
+import { useInTurn } from '../parts/use-in-turn.js';
 import { board } from '../state/live.js';
-import { useStore } from '../state/store.js';
 import { emptyHistory, type UseHistory } from '../state/use-history.js';
+
+/** Ten times a second, as often as devices are read. */
+const leastMs = 90;
 
 /** One device: its hull, what lies in it, its use over time, and what is forecast. */
 export function DeviceCard({ id }: { id: string }) {
-  const device = useStore(board, ({ devices }) => devices.find((one) => one.id === id));
-  const history = useStore(board, ({ histories }) => histories.get(id));
-  const alerts = useStore(board, (now) => now.alerts);
-  const readAtMs = useStore(board, (now) => now.readAtMs);
+  const [device, history, alerts, readAtMs] = useInTurn(
+    board,
+    (now) =>
+      [
+        now.devices.find((one) => one.id === id),
+        now.histories.get(id),
+        now.alerts,
+        now.readAtMs,
+      ] as const,
+    leastMs,
+  );
   if (device === undefined) return null;
   const used = history ?? emptyHistory(board.get().windowSeconds);
   const nowMs = used.epochMs.at(-1) ?? readAtMs;

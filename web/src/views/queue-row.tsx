@@ -118,7 +118,7 @@ function When({ job }: { job: JobSummary }) {
     const start = job.waiting?.expectedStartAt ?? 'unknown';
     return (
       <>
-        {isKnown(start) ? agoWords(Date.parse(start), Math.min(now, Date.parse(start))) : 'unknown'}
+        {isKnown(start) ? agoWords(Date.parse(start), Math.min(now, Date.parse(start))) : 'unknown'}{' '}
         <small>{job.waiting === null ? 'queued' : `place ${job.waiting.position}`}</small>
       </>
     );
@@ -133,7 +133,7 @@ function When({ job }: { job: JobSummary }) {
   const end = Date.parse(job.endedAt ?? job.submittedAt);
   return (
     <>
-      {agoWords(end, now)}
+      {agoWords(end, now)}{' '}
       {job.startedAt !== null && (
         <small>ran {coarse((end - Date.parse(job.startedAt)) / 1000)}</small>
       )}

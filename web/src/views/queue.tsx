@@ -3,6 +3,7 @@ import { jobsListed } from '../api/all-jobs.js';
 import type { JobSummary } from '../api/types.js';
 import { Empty } from '../parts/empty.js';
 import { JobFilters } from '../parts/job-filters.js';
+import { useInTurn } from '../parts/use-in-turn.js';
 import { VirtualRows } from '../parts/virtual-rows.js';
 import { listedJobs } from '../state/job-list.js';
 import { listFilter } from '../state/list-filter.js';
@@ -10,10 +11,12 @@ import { board } from '../state/live.js';
 import { useStore } from '../state/store.js';
 import { QueueRow } from './queue-row.js';
 
+/** Rows that jump more often can be neither read nor clicked. */
+const leastMs = 300;
+
 /** All jobs: what runs, what waits and why, what ended. */
 export function Queue() {
-  const jobs = useStore(board, (now) => now.jobs);
-  const loaded = useStore(board, (now) => now.loaded);
+  const [jobs, loaded] = useInTurn(board, (now) => [now.jobs, now.loaded] as const, leastMs);
   const filter = useStore(listFilter, (now) => now);
   const before = useRef<readonly JobSummary[]>([]);
   const listed = useMemo(() => {

@@ -1,0 +1,187 @@
+import type { Attempt } from '../../run/contract.js';
+import { type JobState, jobStates, type WaitingJob } from '../contract.js';
+import type { MeasuredRun } from '../corrections.js';
+import { unknownJob } from './changes.js';
+import type { JobEvent, JobFilter, StoredJob } from './records.js';
+import { integer, json, type Row, storedEvent, storedJob, storedRun, waitingJob } from './rows.js';
+import type { Transactions } from './transactions.js';
+
+/** Runs of a workload that are looked at: enough for the margin to shrink to its least. */
+const runsLookedAt = 50;
+/** Rows that one answer holds at most, so that no answer fills the memory. */
+const mostRows = 100_000;
+
+/** What can be asked of the store of jobs. */
+export class JobReader {
+  protected readonly sql: Transactions;
+
+  constructor(sql: Transactions) {
+    this.sql = sql;
+  }
+
+  job(id: string): StoredJob | undefined {
+    return this.sql.guard(() => {
+      const row = /^\d{1,15}$/.test(id)
+        ? this.sql.get('SELECT * FROM job WHERE sequence = ?', id)
+        : undefined;
+      return row && this.whole(row);
+    });
+  }
+
+  /** The job that was submitted under a name before. */
+  submitted(submission: string): StoredJob | undefined {
+    return this.sql.guard(() => {
+      const row = this.sql.get('SELECT * FROM job WHERE submission = ?', submission);
+      return row && this.whole(row);
+    });
+  }
+
+  /** Jobs in one of these states, the oldest first; `afterId` pages on. */
+  jobs(states: readonly JobState[], afterId = '0', most = mostRows): readonly StoredJob[] {
+    return this.list({ states, after: afterId, limit: most });
+  }
+
+  /** Jobs page by page, in the order in which they came or against it. */
+  list({
+    states = jobStates,
+    after,
+    newestFirst,
+    limit = mostRows,
+  }: JobFilter): readonly StoredJob[] {
+    return this.sql.guard(() => {
+      const most = Math.max(0, Math.min(limit, mostRows));
+      const from =
+        after === undefined ? (newestFirst ? Number.MAX_SAFE_INTEGER : 0) : Number(after);
+      const sql = newestFirst
+        ? 'SELECT * FROM job WHERE state = ? AND sequence < ? ORDER BY sequence DESC LIMIT ?'
+        : 'SELECT * FROM job WHERE state = ? AND sequence > ? ORDER BY sequence LIMIT ?';
+      const rows = [...new Set(states)]
+        .flatMap((state) => this.sql.all(sql, state, from, most))
+        .toSorted((a, b) => integer(a, 'sequence') - integer(b, 'sequence'));
+      const page = newestFirst ? rows.toReversed().slice(0, most) : rows.slice(0, most);
+      const attempts = this.#attemptsOf(page);
+      return page.map((row) => storedJob(row, attempts.get(integer(row, 'sequence')) ?? []));
+    });
+  }
+
+  /** The whole queue in its order, as light as it can be: 100,000 of them in a moment. */
+  waiting(): readonly WaitingJob[] {
+    return this.sql.guard(() => {
+      const longest = new Map(
+        this.sql
+          .all(
+            "SELECT workload_key, max(seconds) AS seconds FROM run WHERE asked = 'none' GROUP BY 1",
+          )
+          .map((row) => [row['workload_key'], row['seconds']]),
+      );
+      return this.sql
+        .all(
+          `SELECT sequence, turn, bytes, basis, gpus, deadline_ms, workload_key, alone FROM job
+         WHERE state = 'waiting' ORDER BY turn, sequence`,
+        )
+        .map((row) => waitingJob(row, longest.get(row['workload_key'])));
+    });
+  }
+
+  /** How many jobs are in each state. */
+  counts(): ReadonlyMap<string, number> {
+    return this.sql.guard(
+      () =>
+        new Map(
+          this.sql
+            .all('SELECT state, count(*) AS n FROM job GROUP BY state')
+            .map((row) => [String(row['state']), integer(row, 'n')]),
+        ),
+    );
+  }
+
+  /** What happened after an event, the oldest first. */
+  events(afterId: number, most = 1000): readonly JobEvent[] {
+    return this.sql.guard(() =>
+      this.sql
+        .all(
+          'SELECT * FROM event WHERE id > ? ORDER BY id LIMIT ?',
+          afterId,
+          Math.min(most, mostRows),
+        )
+        .map(storedEvent),
+    );
+  }
+
+  /** The first and the last event that are kept; 0 where there is none. */
+  eventRange(): { readonly first: number; readonly last: number } {
+    return this.sql.guard(() => {
+      const row = this.sql.one(
+        'SELECT ifnull(min(id), 0) AS first, ifnull(max(id), 0) AS last FROM event',
+      );
+      return { first: integer(row, 'first'), last: integer(row, 'last') };
+    });
+  }
+
+  /** What earlier runs of a workload measured, the latest first. */
+  runsOf(workloadKey: string): readonly MeasuredRun[] {
+    return this.sql.guard(() =>
+      this.sql
+        .all(
+          'SELECT * FROM run WHERE workload_key = ? ORDER BY sequence DESC LIMIT ?',
+          workloadKey,
+          runsLookedAt,
+        )
+        .map(storedRun),
+    );
+  }
+
+  /** The oldest of those that ended, beyond so many, with the runs whose files lie somewhere. */
+  endedBeyond(
+    kept: number,
+  ): readonly { readonly id: string; readonly runId: string | undefined }[] {
+    return this.sql.guard(() =>
+      this.sql
+        .all(
+          `SELECT sequence, run_id FROM job WHERE ended_ms IS NOT NULL ORDER BY sequence DESC
+         LIMIT ? OFFSET ?`,
+          mostRows,
+          kept,
+        )
+        .map((row) => {
+          const runId = row['run_id'];
+          return {
+            id: String(integer(row, 'sequence')),
+            runId: typeof runId === 'string' ? runId : undefined,
+          };
+        }),
+    );
+  }
+
+  protected row(id: string): Row {
+    const row = /^\d{1,15}$/.test(id) && this.sql.get('SELECT * FROM job WHERE sequence = ?', id);
+    if (!row) throw unknownJob(id);
+    return row;
+  }
+
+  protected whole(row: Row): StoredJob {
+    const sequence = integer(row, 'sequence');
+    return storedJob(row, this.#attemptsOf([row]).get(sequence) ?? []);
+  }
+
+  /** Of many jobs with one question. One that never ran has none and is not asked for. */
+  #attemptsOf(rows: readonly Row[]): ReadonlyMap<number, readonly Attempt[]> {
+    const ids = rows
+      .filter((row) => row['started_ms'] !== null)
+      .map((row) => integer(row, 'sequence'));
+    const found = new Map<number, Attempt[]>();
+    if (ids.length === 0) return found;
+    for (const row of this.sql.all(
+      `SELECT job, data FROM attempt WHERE job IN (SELECT value FROM json_each(?))
+       ORDER BY job, number`,
+      JSON.stringify(ids),
+    )) {
+      const job = integer(row, 'job');
+      const attempt: Attempt = json(row, 'data');
+      const others = found.get(job);
+      if (others === undefined) found.set(job, [attempt]);
+      else others.push(attempt);
+    }
+    return found;
+  }
+}
