@@ -9,7 +9,7 @@ import { holdMemory } from './limit/hold.js';
 import { fillCommand } from './placeholders.js';
 import { hasVariable } from './processes/process-table.js';
 import type { RunContext } from './run-context.js';
-import type { Journal, JournalEntry, StartedEntry } from './store/journal.js';
+import { isDiskFull, type Journal, type JournalEntry, type StartedEntry } from './store/journal.js';
 import { readNumberFile } from './store/number-file.js';
 import type { RunFolder, RunPlan } from './store/run-folder.js';
 
@@ -79,11 +79,20 @@ export async function openAttempt(options: OpenAttemptOptions): Promise<LiveAtte
         entry.type === 'climbed' && entry.number === number ? entry.rung : [],
       ),
       // The SDK, inside the program, has told people of it already.
-      onRung: (rung) => journal.write({ type: 'climbed', number, rung }),
+      onRung: (rung) => writeIfRoom(journal, { type: 'climbed', number, rung }),
       open,
     },
     context,
   );
+}
+
+/** It stands in the attempt as well, which is written when it ends. */
+function writeIfRoom(journal: Journal, entry: JournalEntry): void {
+  try {
+    journal.write(entry);
+  } catch (error) {
+    if (!isDiskFull(error)) throw error;
+  }
 }
 
 /** Written down before it happens: a start that nobody knows of would be a job that nobody ends. */

@@ -8,9 +8,14 @@ import { openAttempt } from './open-attempt.js';
 import { placeholdersOf } from './placeholders.js';
 import type { RunContext } from './run-context.js';
 import { effectiveBatch, firstNotes, outcomeOf, whereItStands } from './run-state.js';
-import { openJournal, readJournal } from './store/journal.js';
+import { isDiskFull, type JournalEntry, openJournal, readJournal } from './store/journal.js';
 import type { RunFolder, RunPlan } from './store/run-folder.js';
 import { nextMessage, outOfMemoryMessage } from './words.js';
+
+/** Between two looks whether a full disk has room again. */
+const roomSeconds = 1;
+const diskFullMessage =
+  'plimsoll: the disk is full: what happens to this run cannot be written down.';
 
 export interface SuperviseOptions {
   readonly plan: RunPlan;
@@ -38,12 +43,13 @@ export async function superviseRun(options: SuperviseOptions): Promise<RunReport
   );
   const notes = firstNotes(past, context);
   let live: LiveAttempt | undefined;
+  let saidFull = false;
   const canary = startCanary();
   const relay = relaySignals({
     source: context.signals,
     canary,
     forward: (signal) => live?.signal(signal),
-    onStop: (signal) => journal.write({ type: 'stopped', at: now(), signal }),
+    onStop: (signal) => void keep({ type: 'stopped', at: now(), signal }),
     onImpatient: () => live?.killAll(),
     onResize: () => live?.resize(),
   });
@@ -60,14 +66,14 @@ export async function superviseRun(options: SuperviseOptions): Promise<RunReport
       started = undefined;
       const { attempt, next } = afterAttempt(ended);
       attempts.push(attempt);
-      journal.write({ type: 'ended', attempt, next: next ?? null });
+      await keep({ type: 'ended', attempt, next: next ?? null });
       isOver = next === undefined;
       if (next === undefined) break;
       number++;
       settings = next.settings;
       context.tell(nextMessage(next, number));
     }
-    return finish();
+    return await finish();
   } finally {
     relay.release();
     canary.release();
@@ -109,10 +115,29 @@ export async function superviseRun(options: SuperviseOptions): Promise<RunReport
     return next;
   }
 
-  function finish(): RunReport {
+  /**
+   * A disk that is full must not stop a program. Its exit code is what counts for a person; of a job
+   * somebody else keeps account, so it is tried until there is room.
+   */
+  async function keep(entry: JournalEntry): Promise<void> {
+    for (;;) {
+      try {
+        journal.write(entry);
+        return;
+      } catch (error) {
+        if (!isDiskFull(error)) throw error;
+        if (!saidFull) context.tell(diskFullMessage);
+        saidFull = true;
+        if (plan.log === undefined || entry.type === 'stopped') return;
+        await context.clock.waitUntil(context.clock.seconds() + roomSeconds);
+      }
+    }
+  }
+
+  async function finish(): Promise<RunReport> {
     const exitCode = attempts.at(-1)?.exitCode ?? 'unknown';
     const outcome = outcomeOf(exitCode, wasStopped());
-    journal.write({ type: 'finished', at: now(), outcome, exitCode });
+    await keep({ type: 'finished', at: now(), outcome, exitCode });
     removeSocket(plan.bridge, folder.path);
     return {
       schema: 1,

@@ -38,9 +38,9 @@ export function livingWith(variable: string): readonly number[] {
 }
 
 /** Asks again until it is there; the time limit is that of the test. */
-export async function until<T>(look: () => T | undefined): Promise<T> {
+export async function until<T>(look: () => T | undefined | Promise<T | undefined>): Promise<T> {
   for (;;) {
-    const found = look();
+    const found = await look();
     if (found !== undefined) return found;
     await new Promise((resolve) => setTimeout(resolve, 10));
   }

@@ -8,6 +8,8 @@
  * takes signals only to forget them, for those that reach the whole group are the job's to answer.
  * It takes its place only if that is free: a supervisor that believes an attempt was never launched
  * may launch it again, and must not run it twice.
+ * The room for the exit code is taken before the job begins, so that a disk that runs full meanwhile
+ * cannot hide how it ended.
  * A shell says "Killed" of a child that was; nobody asked it, so its own stderr goes nowhere.
  * $1 file for the exit code, $2 file for its own pid, then the words of the starter.
  */
@@ -17,9 +19,10 @@ exec 9>&2 2>/dev/null
 set -C
 printf '%s\\n' "$$" > "$own" || exit 125
 set +C
+printf 'xxx\\n' > "$code.new"
 ( exec 2>&9 9>&-; exec sh -c "$@" )
 ended=$?
-printf '%s\\n' "$ended" > "$code.new" && mv "$code.new" "$code"
+printf '%03d\\n' "$ended" 1<> "$code.new" && mv "$code.new" "$code"
 exit "$ended"`;
 
 /**

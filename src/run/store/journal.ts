@@ -39,13 +39,27 @@ export interface Journal {
 
 export function openJournal(path: string): Journal {
   const fd = openSync(path, 'a', 0o600);
+  // Half a line may be left by a disk that ran full; what comes next must not be part of it.
+  let isTorn = false;
   return {
     write(entry) {
-      writeSync(fd, `${JSON.stringify(entry)}\n`);
+      const line = Buffer.from(`${isTorn ? '\n' : ''}${JSON.stringify(entry)}\n`);
+      isTorn = true;
+      if (writeSync(fd, line) < line.length) throw diskFull();
       fsyncSync(fd);
+      isTorn = false;
     },
     close: () => closeSync(fd),
   };
+}
+
+/** A write that was cut without an error: the next one would have had it. */
+function diskFull(): Error {
+  return Object.assign(new Error('no space left on device'), { code: 'ENOSPC' });
+}
+
+export function isDiskFull(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && /^(ENOSPC|EDQUOT)$/.test(String(error.code));
 }
 
 /** All whole lines; one that was cut by a crash never happened. */

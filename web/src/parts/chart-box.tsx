@@ -4,8 +4,8 @@ import { type Drawable, forgetDraw, requestDraw } from '../charts/draw-queue.js'
 import { createMemoryChart, type MemoryChart } from '../charts/memory-chart.js';
 import { colourVersion } from '../state/theme.js';
 
-/** A pixel of a chart is a second or so wide. */
-const leastMs = 200;
+/** A pixel of a chart of five minutes is nearly a second wide. */
+const leastMs = 400;
 
 /** A chart, drawn only while it is on the screen; `label` tells in words what it shows. */
 export function ChartBox({ input, label }: { input: ChartInput; label: string }) {

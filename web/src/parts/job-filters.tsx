@@ -1,13 +1,12 @@
-import { jobStates } from '../../../src/jobs/contract.js';
+import { hasEnded, jobStates } from '../../../src/jobs/contract.js';
+import type { JobState } from '../api/types.js';
 import type { Counts } from '../state/board.js';
 import type { JobFilter } from '../state/job-list.js';
 import { listFilter } from '../state/list-filter.js';
 import { board } from '../state/live.js';
 import { useStore } from '../state/store.js';
 
-/** States by which the list is narrowed; the rare ones only where there are any. */
-const always: readonly string[] = ['running', 'waiting'];
-
+/** Narrows the list by state, with the ends only where there are any, and by words. */
 export function JobFilters() {
   const filter = useStore(listFilter, (now) => now);
   const counts = useStore(board, (now) => now.counts);
@@ -46,14 +45,15 @@ export function JobFilters() {
 }
 
 function choicesOf(counts: Counts, chosen: JobFilter['state']) {
-  const all = Object.values(counts).reduce((sum, count) => sum + count, 0);
-  const states = jobStates
-    .filter((state) => always.includes(state) || counts[state] > 0 || state === chosen)
-    .toSorted((one, other) => always.indexOf(one) - always.indexOf(other))
-    .map((state) => ({ state, count: counts[state] }));
-  const [active, ended] = [
-    always.flatMap((name) => states.filter(({ state }) => state === name)),
-    states.filter(({ state }) => !always.includes(state)),
-  ];
-  return [{ state: 'all', count: all } as const, ...active, ...ended];
+  const sum = (states: readonly JobState[]) =>
+    states.reduce((total, state) => total + counts[state], 0);
+  const ends = jobStates.filter((state) => hasEnded(state));
+  const shown = ends.filter((state) => counts[state] > 0 || state === chosen);
+  return [
+    { state: 'all', count: sum(jobStates) },
+    { state: 'running', count: counts.running },
+    { state: 'waiting', count: counts.waiting },
+    { state: 'ended', count: sum(ends) },
+    ...shown.map((state) => ({ state, count: counts[state] })),
+  ] as const;
 }

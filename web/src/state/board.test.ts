@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { Alert, DaemonEvent } from '../api/types.js';
 import {
   emptyBoard,
+  jobsKept,
   mergedAlerts,
   withEvents,
   withHistory,
@@ -128,6 +129,15 @@ describe('the board', () => {
     const live = withEvents(start, [{ type: 'devices', epochMs: 1, devices: [madeDevice({})] }]);
     expect(withWindow(live, 60)).toBe(live);
     expect(withWindow(live, 3600).histories.size).toBe(0);
+  });
+
+  it('forgets the oldest that ended when there are too many, and none that runs or waits', () => {
+    const events = Array.from({ length: jobsKept + 10 }, (_, index) =>
+      jobEvent(index, { id: String(index + 1), state: index < 5 ? 'running' : 'succeeded' }),
+    );
+    const { jobs } = withEvents(start, events);
+    expect(jobs.size).toBeLessThan(jobsKept);
+    expect([jobs.has('1'), jobs.has('6'), jobs.has(String(jobsKept))]).toEqual([true, false, true]);
   });
 
   it('starts anew with what a server that was restarted tells', () => {

@@ -1,3 +1,4 @@
+import { hasEnded } from '../../../src/jobs/contract.js';
 import type {
   Alert,
   DaemonEvent,
@@ -11,6 +12,9 @@ import { emptyHistory, historyFrom, joined, type UseHistory, withReading } from 
 
 /** Alerts that are kept for the charts and the list; the oldest go. */
 const alertsKept = 200;
+
+/** More than the page lists when it is opened, so that forgetting is rare. */
+export const jobsKept = 12_000;
 
 export type Counts = Readonly<Record<JobState, number>>;
 
@@ -149,9 +153,18 @@ export function withEvents(board: Board, events: readonly DaemonEvent[]): Board 
     counts,
     lastEventId,
     histories,
-    jobs: jobs ?? board.jobs,
+    jobs: jobs === undefined ? board.jobs : withoutOldest(jobs),
     alerts: raised.length === 0 ? board.alerts : mergedAlerts(board.alerts, raised),
   };
+}
+
+/** A page that stays open for weeks forgets the jobs that ended first, some at a time. */
+function withoutOldest(jobs: Map<string, JobSummary>): Map<string, JobSummary> {
+  if (jobs.size <= jobsKept) return jobs;
+  const ended = [...jobs.values()].filter(({ state }) => hasEnded(state));
+  const oldest = ended.toSorted((one, other) => Number(one.id) - Number(other.id));
+  for (const { id } of oldest.slice(0, jobs.size - jobsKept * 0.9)) jobs.delete(id);
+  return jobs;
 }
 
 /** A job that is not on the page's list yet was counted by nobody. */

@@ -2,10 +2,10 @@ import { describe, expect, it } from 'vitest';
 import type { DaemonEvent } from '../api/types.js';
 import { backOffSeconds } from './back-off.js';
 import { headlineOf } from './headline.js';
-import { madeDevice, madeJob } from './made-for-tests.js';
+import { madeAttempt, madeDevice, madeJob } from './made-for-tests.js';
 import { newsOf } from './news.js';
 import { routeOf } from './route.js';
-import { usedByJob } from './used-by-job.js';
+import { provenanceOfJob, usedByJob } from './used-by-job.js';
 
 const counts = {
   waiting: 3,
@@ -87,5 +87,14 @@ describe('what a job uses', () => {
       madeDevice({ reservations: [{ ...reservation, jobId: '2', usedBytes: 'unknown' }] }),
     ];
     expect([usedByJob(devices, '1'), usedByJob(devices, '2')]).toEqual([7, 'unknown']);
+  });
+
+  it('says where it comes from', () => {
+    const reservation = { devices: ['gpu:0'], bytes: 1, basis: 'stated' } as const;
+    const devices = [madeDevice({})];
+    expect(provenanceOfJob(devices, madeJob({ id: '1', reservation }))).toBe('simulated');
+    const attempts = [madeAttempt({ source: 'measured' })];
+    expect(provenanceOfJob(devices, madeJob({ id: '1', attempts }))).toBe('measured');
+    expect(provenanceOfJob([], madeJob({ id: '1', reservation }))).toBe('unknown');
   });
 });

@@ -1,5 +1,5 @@
 import { isKnown, type Known } from '../../../src/units/known.js';
-import type { DeviceView } from '../api/types.js';
+import type { DeviceView, JobView, Provenance } from '../api/types.js';
 
 /** What a job holds of all devices together; `unknown` where nobody can tell. */
 export function usedByJob(devices: readonly DeviceView[], jobId: string): Known<number> {
@@ -12,4 +12,13 @@ export function usedByJob(devices: readonly DeviceView[], jobId: string): Known<
     }
   }
   return sum ?? 'unknown';
+}
+
+/** Where the figures of a job come from: as its attempts say, else as its device does. */
+export function provenanceOfJob(
+  devices: readonly DeviceView[],
+  { attempts, reservation }: Pick<JobView, 'attempts' | 'reservation'>,
+): Known<Provenance> {
+  const place = devices.find(({ id }) => reservation?.devices.includes(id));
+  return attempts[0]?.source ?? place?.provenance ?? 'unknown';
 }

@@ -4,10 +4,14 @@ import { isKnown } from '../../../src/units/known.js';
 import type { JobView } from '../api/types.js';
 import { useNow } from '../parts/clock.js';
 import { agoWords, clockWords, spanWords } from '../parts/words.js';
+import { board } from '../state/live.js';
+import { useStore } from '../state/store.js';
+import { provenanceOfJob } from '../state/used-by-job.js';
 
 /** The figures of a job; what does not apply is left out. */
 export function JobFacts({ job }: { job: JobView }) {
   const now = useNow();
+  const from = useStore(board, ({ devices }) => provenanceOfJob(devices, job));
   const end = job.endedAt === null ? now : Date.parse(job.endedAt);
   const { reservation, waiting, degraded } = job;
   return (
@@ -45,7 +49,7 @@ export function JobFacts({ job }: { job: JobView }) {
         </Fact>
       )}
       {job.state === 'running' && (
-        <Fact name="Uses now" note="measured">
+        <Fact name="Uses now" note={from}>
           {formatBytes(job.usedBytes)}
         </Fact>
       )}

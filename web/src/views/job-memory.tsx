@@ -3,9 +3,13 @@ import type { JobHistory, JobView } from '../api/types.js';
 import type { ChartInput, ChartMark } from '../charts/chart-input.js';
 import { ChartBox } from '../parts/chart-box.js';
 import { type StoryStep, storyOf } from '../state/job-story.js';
+import { board } from '../state/live.js';
+import { useStore } from '../state/store.js';
+import { provenanceOfJob } from '../state/used-by-job.js';
 
 /** What it held over time, against what is reserved for it. */
 export function JobMemory({ job, history }: { job: JobView; history: JobHistory }) {
+  const from = useStore(board, ({ devices }) => provenanceOfJob(devices, job));
   const peak = Math.max(0, ...history.usedBytes.map((bytes) => bytes ?? 0));
   return (
     <section aria-labelledby="memory-title">
@@ -18,7 +22,7 @@ export function JobMemory({ job, history }: { job: JobView; history: JobHistory 
         <>
           <ChartBox input={chartInput(job, history)} label={words(job, peak)} />
           <p class="legend">
-            <span class="key use-key">used, {provenanceOf(job)}</span>
+            <span class="key use-key">used, {from}</span>
             <span class="key line-key">reserved, {job.reservation?.basis ?? job.need.basis}</span>
             {job.attempts.some(({ outOfMemory }) => outOfMemory !== null) && (
               <span class="key sunk-key">out of memory</span>
@@ -31,11 +35,6 @@ export function JobMemory({ job, history }: { job: JobView; history: JobHistory 
       )}
     </section>
   );
-}
-
-/** What the attempts say; a job without any that ended is measured on the device. */
-function provenanceOf({ attempts }: JobView): string {
-  return attempts[0]?.source ?? 'measured';
 }
 
 function chartInput(job: JobView, { epochMs, usedBytes }: JobHistory): ChartInput {

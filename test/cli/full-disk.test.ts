@@ -1,0 +1,66 @@
+import { spawnSync } from 'node:child_process';
+import { existsSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { until } from '../run/running.js';
+import { useCommand } from './command.js';
+import { useHome } from './served.js';
+
+const command = useCommand();
+const megabyte = 2 ** 20;
+
+/** A disk of 4 MB in place of a folder; false where we may not make one (only root may). */
+function smallDisk(folder: string): boolean {
+  const args = ['-t', 'tmpfs', '-o', 'size=4m,mode=700', 'tmpfs', folder];
+  if (process.platform !== 'linux' || spawnSync('mount', args).status !== 0) return false;
+  onTestFinished(() => {
+    spawnSync('umount', ['-l', folder]);
+  });
+  return true;
+}
+
+describe('a disk that runs full under the server', { timeout: 120_000 }, () => {
+  it('refuses what cannot be kept, loses nothing, and recovers', async () => {
+    const home = useHome(command);
+    if (!smallDisk(home.path)) {
+      console.warn('Left out: a full disk, because this user may not mount a small one.');
+      return;
+    }
+    const { url } = await home.serve();
+    const go = join(command.folder(), 'go');
+    const wait = `until [ -e '${go}' ]; do sleep 0.1; done; echo done; touch '${go}.ended'; exit 3`;
+    expect((await home.run(['submit', '--memory', '64MiB', '--', 'sh', '-c', wait])).exitCode).toBe(
+      0,
+    );
+    await until(async () =>
+      (await home.json(['jobs', '1']))['state'] === 'running' ? true : undefined,
+    );
+
+    const filler = join(home.path, 'filler');
+    expect(() => writeFileSync(filler, Buffer.alloc(8 * megabyte))).toThrow('ENOSPC');
+    // What is left over in half-filled blocks goes as well, job by job.
+    const refused = await until(async () => {
+      const argv = ['submit', '--memory', '64MiB', '--', 'sh', '-c', `: ${'x'.repeat(20_000)}`];
+      const ended = await home.run(argv);
+      return ended.exitCode === 0 ? undefined : ended;
+    });
+    expect(refused.exitCode).toBe(3);
+    expect(refused.stderr).toMatch(/disk-full: .*the disk is full.* Make room/);
+    expect((await fetch(`${url}/healthz`)).status).toBe(503);
+    expect((await fetch(`${url}/jobs/1`)).status).toBe(200);
+
+    writeFileSync(go, '');
+    await until(() => (existsSync(`${go}.ended`) ? true : undefined));
+    rmSync(filler);
+    await until(async () => ((await fetch(`${url}/healthz`)).status === 200 ? true : undefined));
+    await until(async () =>
+      (await home.json(['jobs', '1']))['state'] === 'failed' ? true : undefined,
+    );
+    expect(await home.json(['jobs', '1'])).toMatchObject({
+      reason: 'It ended with exit code 3.',
+      attempts: [{ number: 1, exitCode: 3 }],
+    });
+    const after = await home.run(['submit', '--wait', '--memory', '64MiB', '--', 'true']);
+    expect(after.exitCode).toBe(0);
+  });
+});
