@@ -108,12 +108,21 @@ function copySqlite(arch, folder) {
   checkElf(`${folder}/node_modules/@photostructure/sqlite/${binary}`, arch);
 }
 
+/** Packages of one project that ship without the file: the project's own licence is theirs. */
+const licencesElsewhere = { '@hono/zod-openapi': 'hono', '@hono/zod-validator': 'hono' };
+
 function copyLicence(place, name, folder) {
   const file = readdirSync(root + place).find((entry) => /^licen[cs]e/i.test(entry));
+  const elsewhere = licencesElsewhere[name];
+  if (!file && elsewhere) return copyLicenceFrom(`node_modules/${elsewhere}/LICENSE`, name, folder);
   if (!file) {
     fail('no-licence', `${place} has no licence file.`, 'Find its licence before you ship it.');
   }
-  cpSync(`${root}${place}/${file}`, `${folder}/licences/${name.replace('/', '-')}.txt`);
+  return copyLicenceFrom(`${place}/${file}`, name, folder);
+}
+
+function copyLicenceFrom(file, name, folder) {
+  cpSync(`${root}${file}`, `${folder}/licences/${name.replace('/', '-')}.txt`);
 }
 
 function checkElf(path, arch) {

@@ -12,9 +12,11 @@ import type { HostPolicy } from './access/hosts.js';
 import { type Arrival, judgeAccess } from './access/judge-access.js';
 import type { ServerApp } from './app.js';
 import { type ErrorAnswer, errorAnswer, internalError } from './error-body.js';
+import { judgeFraming } from './judge-framing.js';
 import { serverLimits } from './limits.js';
 import { badAddress, brokenRequest, headersTooLarge, slowRequest } from './refusals.js';
 import { securityHeaders } from './security-headers.js';
+import { Exchanges, waitsForClient } from './silent-clients.js';
 
 export interface ListenerOptions {
   readonly app: ServerApp;
@@ -37,17 +39,20 @@ export function createHttpServer({ app, policy, refused, fault }: ListenerOption
       return responseOf(internalError);
     },
   });
-  /** The latest answer on each connection. */
-  const underWay = new WeakMap<Duplex, ServerResponse>();
-  const serve = (incoming: IncomingMessage, outgoing: ServerResponse): void => {
-    underWay.set(incoming.socket, outgoing);
+  const exchanges = new Exchanges();
+  const serve = (incoming: IncomingMessage, outgoing: ServerResponse, asksFirst = false): void => {
+    const { socket } = incoming;
+    const exchange = { incoming, outgoing };
+    exchanges.add(socket, exchange);
     outgoing.once('close', () => {
-      underWay.delete(incoming.socket);
+      exchanges.remove(socket, exchange);
       // While the server closes nobody asks again on this connection.
       if (!server.listening) setImmediate(() => server.closeIdleConnections());
     });
-    const refusal = judgeAccess(arrivalOf(incoming), policy);
+    const refusal = judgeFraming(incoming) ?? judgeAccess(arrivalOf(incoming), policy);
     if (refusal === undefined) {
+      // A client that asks first is not told to go on with what will be refused.
+      if (asksFirst && claimedBytes(incoming) <= serverLimits.bodyBytes) outgoing.writeContinue();
       void listener(incoming, outgoing);
       return;
     }
@@ -67,23 +72,27 @@ export function createHttpServer({ app, policy, refused, fault }: ListenerOption
       keepAlive: true,
       keepAliveInitialDelay: 30_000,
     },
-    serve,
+    (incoming, outgoing) => serve(incoming, outgoing),
   );
   server.maxConnections = serverLimits.connections;
   // Their bytes are limited: a count would drop some unseen, and one of them might matter.
   server.maxHeadersCount = 0;
   server.timeout = serverLimits.silentSeconds * 1000;
-  // A client that asks first is not told to go on with what will be refused.
-  server.on('checkContinue', (incoming: IncomingMessage, outgoing: ServerResponse) => {
-    if (Number(incoming.headers['content-length'] ?? 0) <= serverLimits.bodyBytes) {
-      outgoing.writeContinue();
-    }
-    serve(incoming, outgoing);
+  // The one place that lets silent clients go; no route touches the time of a connection.
+  server.on('timeout', (socket) => {
+    if (waitsForClient(exchanges.oldest(socket))) socket.destroy();
   });
+  server.on('checkContinue', (incoming: IncomingMessage, outgoing: ServerResponse) =>
+    serve(incoming, outgoing, true),
+  );
   server.on('clientError', (error: Error & { code?: string }, socket: Duplex) => {
-    answerBrokenRequest(error, socket, underWay.get(socket)?.headersSent ?? false);
+    answerBrokenRequest(error, socket, exchanges.isAnswering(socket));
   });
   return server;
+}
+
+function claimedBytes({ headers }: IncomingMessage): number {
+  return Number(headers['content-length'] ?? 0);
 }
 
 function arrivalOf({ method = '', url = '', headers, headersDistinct }: IncomingMessage): Arrival {

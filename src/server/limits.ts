@@ -4,6 +4,14 @@ const mib = 1024 * 1024;
 export const serverLimits = {
   /** A job with a long command and its environment takes some 100 KiB; nothing else comes near. */
   bodyBytes: mib,
+  /** Of those who have not shown yet who they are: a token, and room around it. */
+  strangersBodyBytes: 4 * 1024,
+  /** Of all bodies that are still coming in: half-sent ones must not fill the memory. */
+  incomingBodyBytes: 64 * mib,
+  /** Of one body: the longest command and environment there are come to half of it. */
+  bodyValues: 25_000,
+  /** The deepest field of ours lies at 3. */
+  bodyDepth: 16,
   /** The longest address of ours, with every option, takes some 300 letters. */
   urlCharacters: 8 * 1024,
   /** Of all headers together. Cookies of other programs on the same host name come along. */
@@ -14,7 +22,10 @@ export const serverLimits = {
   requestSeconds: 30,
   /** An open connection with nothing on it. Longer than a scrape interval is of no use. */
   keepAliveSeconds: 30,
-  /** A client that takes no byte of its answer for so long is let go. */
+  /**
+   * A client that sends nothing of its request, or takes nothing of its answer, for so long is let
+   * go. While we make the answer it is not the client that is silent, and no time counts.
+   */
   silentSeconds: 60,
   /** All event streams, and as many again for everything else. */
   connections: 4096,
@@ -37,12 +48,16 @@ export const serverLimits = {
   answersAtOnce: 4,
   /** Of one log, in one answer. */
   logBytes: mib,
-  jobsListed: 10_000,
-  jobsListedUnlessTold: 1000,
+  /** In one answer, which takes some 3 ms to write; longer lists are fetched in pages. */
+  jobsListed: 1000,
   historyPoints: 5000,
   historySeconds: 31 * 24 * 3600,
-  /** Wrong tokens from one address in a minute, before it must wait. */
+  /** Wrong tokens from one address in a minute, before answers to more of them are held back. */
   wrongTokens: 10,
+  /** So long each. Right tokens are answered at once. */
+  wrongTokenSeconds: 1,
+  /** Answers that are held back at the same time; more are sent at once. */
+  heldAnswers: 1000,
   /** What requests under way get to end in when the server closes. */
   closeSeconds: 5,
   /** The page is some 200 KiB. Beyond this the folder is not the page. */

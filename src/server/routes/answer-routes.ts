@@ -17,19 +17,16 @@ const tag = 'answers';
 export function answerOperations(answers: Answers, closed: AbortSignal): readonly Operation[] {
   let underWay = 0;
   async function make(
-    { signal, incoming: { socket } }: Call,
+    { signal }: Call,
     ask: (signal: AbortSignal) => Promise<unknown>,
   ): Promise<Answer> {
     if (underWay >= serverLimits.answersAtOnce) throw tooManyAnswers();
     underWay += 1;
-    // While it is being made nothing moves on the connection, and that is right.
-    socket.setTimeout(0);
     try {
       return jsonAnswer(await ask(AbortSignal.any([signal, closed])));
     } catch (error) {
       throw closed.aborted ? closing() : error;
     } finally {
-      socket.setTimeout(serverLimits.silentSeconds * 1000);
       underWay -= 1;
     }
   }

@@ -66,10 +66,7 @@ function openStream(hub: EventHub, outgoing: ServerResponse, after: number | und
   outgoing.removeHeader('transfer-encoding');
   outgoing.writeHead(200, { ...securityHeaders, ...streamHeaders });
   outgoing.flushHeaders();
-  const { socket } = outgoing;
-  // Silence is no sign of death here: the heartbeats find out who is gone.
-  socket?.setTimeout(0);
-  socket?.setNoDelay(true);
+  outgoing.socket?.setNoDelay(true);
   const sink = {
     write: (bytes: Uint8Array) => outgoing.write(bytes),
     cut: () => outgoing.destroy(),
