@@ -5,5 +5,7 @@ export default defineConfig({
     include: ['src/**/*.test.ts', 'test/**/*.test.ts', 'web/src/**/*.test.ts'],
     setupFiles: ['test/support/property-seed.ts'],
     testTimeout: 30_000,
+    // What a test waits for comes when the machine gets to it.
+    expect: { poll: { timeout: 20_000 } },
   },
 });

@@ -7,18 +7,24 @@
 // With --seeds 10 the ten seeds from --seed on are tried, and the worst and the mean are told: one seed
 // may be a lucky one.
 //
+// The same jobs are also let come one after another, as much work as four fifths of what the devices can
+// do: how long jobs wait then, beside an order in which nobody overtakes anybody.
+//
 // Jobs do not slow each other down here: what is measured is packing, not the speed of a GPU that
 // several share. Ends with exit code 1 when a target is missed.
 import { parseArgs } from 'node:util';
 import { judgeFit } from '../dist/jobs/fit-verdict.js';
 import { loadLineBytes } from '../dist/jobs/load-line.js';
-import { drawJobs, measuredWorkloads } from './packing/jobs.mjs';
-import { lowerBound, oneJobEach, packed } from './packing/simulate.mjs';
+import { arriving, drawJobs, drawWorkloads, measuredRuns } from './packing/jobs.mjs';
+import { firstCome, lowerBound, oneJobEach, packed, simulate } from './packing/simulate.mjs';
 import { randomFrom } from './queue/random.mjs';
 
 const GiB = 2 ** 30;
 const hours = (seconds) => (seconds / 3600).toFixed(2).padStart(9);
+const minutes = (seconds) => `${(seconds / 60).toFixed(1)} min`;
 const target = 1.15;
+/** Of what the devices can do: a machine that is busy, and not overrun. */
+const load = 0.8;
 const { values } = parseArgs({
   options: {
     jobs: { type: 'string', default: '1000' },
@@ -30,19 +36,22 @@ const { values } = parseArgs({
 });
 const devices = Number(values.gpus);
 const capacityBytes = 80 * GiB;
+const machine = { devices, capacityBytes };
 const lineBytes = loadLineBytes(capacityBytes);
 const seeds = Array.from(
   { length: Number(values.seeds) },
   (_, index) => Number(values.seed) + index,
 );
 
-if (seeds.length > 1) await tellSpread();
-else tellOne(await tried(seeds[0]));
+const runs = await measuredRuns();
+
+if (seeds.length > 1) tellSpread();
+else tellOne(tried(seeds[0]));
 
 /** All of it for the jobs of one seed. */
-async function tried(seed) {
+function tried(seed) {
   const random = randomFrom(seed);
-  const all = await measuredWorkloads(random);
+  const all = drawWorkloads(runs, random);
   const lines = [{ id: 'gpu:0', lineBytes }];
   const fitting = all.filter(
     ({ estimated, needs }) =>
@@ -53,15 +62,24 @@ async function tried(seed) {
   const bound = lowerBound(jobs, devices, lineBytes);
   const alone = oneJobEach(jobs, devices);
   const rows = ['best-fit', 'balanced'].map((policy) => {
-    const result = packed(jobs, { devices, capacityBytes, policy });
+    const { waits, ...result } = simulate(jobs, { ...machine, decide: packed(policy) });
     const { seconds } = result;
-    return Object.assign(result, { policy, toBound: seconds / bound, faster: alone / seconds });
+    return { ...result, policy, toBound: seconds / bound, faster: alone / seconds };
   });
+  const stream = arriving(jobs, load, bound, random);
+  const waiting = {
+    ours: waits(simulate(stream, { ...machine, decide: packed('best-fit') })),
+    firstCome: waits(simulate(stream, { ...machine, decide: firstCome })),
+  };
   const [ours] = rows;
   const missed = [
     [ours.toBound <= target, `${ours.toBound.toFixed(3)} x the bound, wanted at most ${target}`],
     [rows.every(({ outOfMemory }) => outOfMemory === 0), 'a job ran out of memory'],
     [rows.every(({ mostReserved }) => mostReserved <= lineBytes), 'the load line was passed'],
+    [
+      waiting.ours.mean <= waiting.firstCome.mean && waiting.ours.most <= waiting.firstCome.most,
+      'jobs that come one after another wait longer than in plain order',
+    ],
   ]
     .filter(([met]) => !met)
     .map(([, words]) => words);
@@ -73,19 +91,25 @@ async function tried(seed) {
     byFormula: byMethod('formula'),
     byTrace: byMethod('trace'),
   };
-  return { seed, jobs: jobs.length, workloads, bound, alone, rows, missed };
+  return { seed, jobs: jobs.length, workloads, bound, alone, rows, waiting, missed };
 }
 
-async function tellSpread() {
+function waits({ waits: seconds }) {
+  const mean = seconds.reduce((sum, one) => sum + one, 0) / seconds.length;
+  return { mean, most: Math.max(...seconds) };
+}
+
+function tellSpread() {
   const results = [];
   for (const seed of seeds) {
-    const result = await tried(seed);
+    const result = tried(seed);
     results.push(result);
     const cells = result.rows.map(({ policy, toBound }) => `${policy} ${toBound.toFixed(3)}`);
     const { outOfMemory, faster } = result.rows[0];
+    const { ours, firstCome: plain } = result.waiting;
     if (!values.json) {
       console.log(
-        `seed ${seed}: ${cells.join(', ')} x bound; ${faster.toFixed(1)} x as fast as one job a GPU; out of memory: ${outOfMemory}`,
+        `seed ${seed}: ${cells.join(', ')} x bound; ${faster.toFixed(1)} x as fast as one job a GPU; out of memory: ${outOfMemory}; waits at ${load} load ${minutes(ours.mean)} (most ${minutes(ours.most)}), in plain order ${minutes(plain.mean)} (${minutes(plain.most)})`,
       );
     }
   }
@@ -101,11 +125,12 @@ async function tellSpread() {
   process.exitCode = over === 0 ? 0 : 1;
 }
 
-function tellOne({ jobs, workloads, bound, alone, rows, missed }) {
+function tellOne({ jobs, workloads, bound, alone, rows, waiting, missed }) {
   const [ours] = rows;
   if (values.json) {
     const figures = { jobs, devices, capacityBytes, workloads, boundSeconds: bound };
-    console.log(JSON.stringify({ ...figures, aloneSeconds: alone, rows, missed }, undefined, 2));
+    const answer = { ...figures, aloneSeconds: alone, rows, waiting, missed };
+    console.log(JSON.stringify(answer, undefined, 2));
   } else {
     const row = (name, seconds) =>
       `${name.padEnd(28)}${hours(seconds)} h ${(seconds / bound).toFixed(3).padStart(8)} x bound`;
@@ -118,6 +143,7 @@ function tellOne({ jobs, workloads, bound, alone, rows, missed }) {
         row('one job a GPU', alone),
         `Packed is ${ours.faster.toFixed(1)} x as fast as one job a GPU; up to ${ours.mostAtOnce} jobs at once.`,
         `Out of memory: ${ours.outOfMemory}. Jobs that took more than was reserved for them: ${ours.tooLow}; the room above the load line is for those.`,
+        `Coming one after another at ${load} load, jobs wait ${minutes(waiting.ours.mean)} in the mean and ${minutes(waiting.ours.most)} at most; in plain first-come order ${minutes(waiting.firstCome.mean)} and ${minutes(waiting.firstCome.most)}.`,
         missed.length === 0 ? 'All targets met.' : `Missed: ${missed.join('; ')}.`,
       ].join('\n'),
     );

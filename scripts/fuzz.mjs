@@ -26,7 +26,7 @@ for (let round = 1; round <= rounds; round += 1) {
 }
 
 function testsIn(folder) {
-  return readdirSync(folder, { recursive: true })
+  return readdirSync(folder, { recursive: true, encoding: 'utf8' })
     .filter((path) => path.endsWith('.test.ts'))
     .map((path) => `${folder}/${path}`);
 }

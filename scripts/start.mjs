@@ -122,11 +122,12 @@ function shown([command, args], output) {
         else if (name === 'stderr') process.stderr.write(text);
       });
     }
-    child.on('close', async (code) => {
+    child.on('close', (code) => {
       // Whoever pressed Ctrl-C is on the way out, and needs no word about it.
       if (leave.asked) return;
-      if (code !== 0 && output === 'stdout') await close(code ?? 1);
-      resolve({ code, shown: said[output], stdout: said.stdout });
+      const answer = { code, shown: said[output], stdout: said.stdout };
+      if (code !== 0 && output === 'stdout') void close(code ?? 1).then(() => resolve(answer));
+      else resolve(answer);
     });
   });
 }

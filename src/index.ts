@@ -84,6 +84,7 @@ export { findSavings, type SavingsBasis } from './estimate/savings.js';
 export { Failure, type FailureKind } from './failure.js';
 export { homeFolder } from './files/home-folder.js';
 export { type Admission, admit, type QueueSettings, type QueueState } from './jobs/admission.js';
+export { inOrder } from './jobs/admission-order.js';
 export {
   type Basis,
   type Job,

@@ -19,25 +19,31 @@ const seconds = { shortest: 60, longest: 3600 };
 const jitter = 0.1;
 
 /** One for each measured run: `needs` is what the process took of the device, context and all. */
-export async function measuredWorkloads(random) {
+export async function measuredRuns() {
   const gpu = findGpu('h200');
   const cases = readCases(
     fileURLToPath(new URL('../truth/peaks.json', import.meta.url)),
     truthFolders,
   );
-  const workloads = [];
+  const runs = [];
   for (const { id, source, workload, measured } of cases) {
-    const needs = measured.process_used;
     const byFormula =
       source.kind === 'config' ? await estimateOf(source.path, workload, gpu) : undefined;
+    const { process_used: needs, peak_reserved: reserved } = measured;
+    runs.push({ id, needs, reserved, byFormula });
+  }
+  return runs;
+}
+
+/** The runs with what chance has in it: how long they take, and how wrong a trace is. */
+export function drawWorkloads(runs, random) {
+  return runs.map(({ id, needs, reserved, byFormula }) => {
     const error = 1 + (random() * 2 - 1) * traced.error;
-    const estimated =
-      byFormula ?? Math.round(needs * error + measured.peak_reserved * traced.interval);
+    const estimated = byFormula ?? Math.round(needs * error + reserved * traced.interval);
     const method = byFormula ? 'formula' : 'trace';
     const typical = seconds.shortest * (seconds.longest / seconds.shortest) ** random();
-    workloads.push({ id, needs, estimated, method, typical });
-  }
-  return workloads;
+    return { id, needs, estimated, method, typical };
+  });
 }
 
 async function estimateOf(path, workload, gpu) {
@@ -54,6 +60,20 @@ export function drawJobs(workloads, count, random) {
   return Array.from({ length: count }, (_, index) => {
     const workload = workloads[Math.floor(random() * workloads.length)];
     const length = workload.typical * (1 + (random() * 2 - 1) * jitter);
-    return { ...workload, number: index + 1, seconds: length };
+    return { ...workload, number: index + 1, seconds: length, atSeconds: 0 };
+  });
+}
+
+/**
+ * The same jobs, coming one after another: as far apart as chance has it, and together as much work as
+ * that share of what the devices could do in the time.
+ */
+export function arriving(jobs, share, boundSeconds, random) {
+  const gaps = jobs.map(() => -Math.log(1 - random()));
+  const all = gaps.reduce((sum, gap) => sum + gap, 0);
+  let at = 0;
+  return jobs.map((job, index) => {
+    at += (gaps[index] / all) * (boundSeconds / share);
+    return { ...job, atSeconds: at };
   });
 }

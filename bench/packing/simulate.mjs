@@ -1,7 +1,9 @@
 // Jobs on simulated GPUs in virtual time, decided by the real ledger, placement and queue.
 import { admit, runningFrom } from '../../dist/jobs/admission.js';
+import { inOrder } from '../../dist/jobs/admission-order.js';
 import { correctEstimate, expectedSeconds } from '../../dist/jobs/corrections.js';
 import { Ledger } from '../../dist/jobs/ledger.js';
+import { place } from '../../dist/jobs/placement.js';
 import { turnOf, WaitingList } from '../../dist/jobs/waiting-list.js';
 
 /** How long after its end a reading shows that the memory of a job came back: devices are read at 10 Hz. */
@@ -12,34 +14,40 @@ const confirmSeconds = 0.1;
  * neighbours. The queue knows of run times only what earlier jobs of a workload took. A device that is
  * asked for more than it has is an out-of-memory.
  */
-export function packed(jobs, { devices, capacityBytes, policy }) {
+export function simulate(jobs, { devices, capacityBytes, decide }) {
   const ids = Array.from({ length: devices }, (_, index) => `gpu:${index}`);
   const ledger = new Ledger(ids.map((id) => ({ id, capacityBytes })));
   const byId = new Map(jobs.map((job) => [String(job.number), job]));
-  const list = new WaitingList(jobs.map((job) => waiting(job, job.estimated, 'estimated')));
+  const coming = jobs.toSorted((a, b) => a.atSeconds - b.atSeconds);
+  const list = new WaitingList();
   const running = new Map();
   const runs = new Map();
   const seen = { outOfMemory: 0, tooLow: 0, mostAtOnce: 0, mostReserved: 0 };
+  const waits = [];
   let now = 0;
   let hold;
 
-  while (list.size > 0 || running.size > 0) {
+  while (coming.length > 0 || list.size > 0 || running.size > 0) {
+    while (coming[0]?.atSeconds <= now) list.add(waiting(coming.shift()));
     for (const id of ids) ledger.observe(id, reading(id));
     const state = { waiting: list.first(1000), running: [...running.values()], hold };
-    const answer = admit({ ...state, rooms: ledger.rooms(), nowMs: now * 1000 }, { policy });
+    const answer = decide({ ...state, rooms: ledger.rooms(), nowMs: now * 1000 });
     hold = answer.hold;
     for (const { job, reservation } of answer.starts) start(job, reservation);
-    const next = Math.min(...[...running.values()].map(({ endsAt }) => endsAt));
+    const ends = [...running.values()].map(({ endsAt }) => endsAt);
+    const next = Math.min(coming[0]?.atSeconds ?? Number.POSITIVE_INFINITY, ...ends);
     if (!Number.isFinite(next)) throw new Error('jobs wait, and nothing runs');
     now = Math.max(now, next);
-    for (const one of running.values()) if (one.endsAt <= now) end(one);
-    now += confirmSeconds;
+    const ended = [...running.values()].filter(({ endsAt }) => endsAt <= now);
+    for (const one of ended) end(one);
+    if (ended.length > 0) now += confirmSeconds;
   }
-  return { seconds: now - confirmSeconds, ...seen };
+  return { seconds: now - confirmSeconds, waits, ...seen };
 
   function start(job, reservation) {
     if (!ledger.reserve(job.id, reservation)) throw new Error('admitted past the load line');
-    const { needs, seconds } = byId.get(job.id);
+    const { needs, seconds, atSeconds } = byId.get(job.id);
+    waits.push(now - atSeconds);
     running.set(job.id, {
       ...runningFrom(job, reservation, now * 1000),
       endsAt: now + seconds,
@@ -60,12 +68,19 @@ export function packed(jobs, { devices, capacityBytes, policy }) {
     const known = runs.get(job.id) ?? [];
     known.push({ peakBytes: job.needs, askedBytes: 'none', seconds: job.seconds });
     runs.set(job.id, known);
-    const { bytes } = correctEstimate(job.estimated, known);
-    const longest = expectedSeconds(known);
-    for (const other of jobs) {
-      const there = other.id === job.id && list.get(String(other.number));
-      if (there) list.add({ ...there, bytes, basis: 'measured', expectedSeconds: longest });
-    }
+    for (const other of jobs) if (other.id === job.id) list.change(String(other.number), need(job));
+  }
+
+  function need({ id, estimated }) {
+    const { bytes, basis } = correctEstimate(estimated, runs.get(id) ?? []);
+    return { bytes, basis, expectedSeconds: expectedSeconds(runs.get(id) ?? []) };
+  }
+
+  function waiting(job) {
+    const { id: workloadKey, number, atSeconds } = job;
+    // A thousandth of a millisecond apart, so that those that come at once keep their order.
+    const turn = turnOf(atSeconds * 1000 + number / 1000, 0);
+    return { id: String(number), turn, gpus: 1, workloadKey, ...need(job) };
   }
 
   function reading(id) {
@@ -81,16 +96,25 @@ export function packed(jobs, { devices, capacityBytes, policy }) {
   }
 }
 
-function waiting({ number }, bytes, basis) {
-  return {
-    id: String(number),
-    turn: turnOf(number, 0),
-    bytes,
-    basis,
-    gpus: 1,
-    deadlineMs: undefined,
-    expectedSeconds: 'unknown',
+/** As the daemon decides. */
+export function packed(policy) {
+  return (state) => {
+    const { waiting, running, rooms } = state;
+    return admit({ ...state, waiting: inOrder(waiting, running, rooms) }, { policy });
   };
+}
+
+/** Whoever came first starts first; when he does not fit, all wait for him. */
+export function firstCome({ waiting, rooms }) {
+  const free = rooms.map((room) => ({ ...room }));
+  const starts = [];
+  for (const job of waiting) {
+    const devices = place(free, job);
+    if (devices === undefined) break;
+    for (const room of free) if (devices.includes(room.id)) room.freeBytes -= job.bytes;
+    starts.push({ job, reservation: { devices, bytes: job.bytes, basis: job.basis } });
+  }
+  return { starts, hold: undefined };
 }
 
 /** A whole GPU for each job, in the same order: what most queues do. */

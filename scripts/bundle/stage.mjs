@@ -49,7 +49,7 @@ export async function stage(arch, folder, { withBench }) {
   );
   cpSync(`${root}bin/plimsoll.js`, `${folder}/bin/plimsoll.js`);
   cpSync(`${root}dist/web`, `${folder}/dist/web`, { recursive: true });
-  for (const name of pagePackages) copyLicence(`node_modules/${name}`, name, folder);
+  for (const part of pagePackages) copyLicence(`node_modules/${part}`, part, folder);
   cpSync(`${root}python/plimsoll`, `${folder}/python/plimsoll`, {
     recursive: true,
     filter: (path) => !path.endsWith('__pycache__'),

@@ -12,16 +12,11 @@ const lookAhead = 1000;
  */
 const borrowSeconds = 3600;
 
-/**
- * Of those behind the first one, so many are tried by size, the largest first: gaps fill better so.
- * The rest is tried by turn.
- */
-const fillWindow = 50;
 /** Emptying a device for a large job costs everyone: for half an hour it may come about by itself. */
 const defaultPatienceSeconds = 1800;
 
 export interface QueueState {
-  /** In order of their turn; those after the first thousand do not start before they come up. */
+  /** As `inOrder` answers; those after the first thousand do not start before they come up. */
   readonly waiting: readonly WaitingJob[];
   readonly running: readonly RunningJob[];
   readonly rooms: readonly DeviceRoom[];
@@ -49,7 +44,9 @@ export interface Admission {
  * does not need, or what they should give back before it could start.
  *
  * @example
- * const { starts, hold } = admit({ waiting: list.first(1000), running, rooms: ledger.rooms(), hold, nowMs });
+ * const rooms = ledger.rooms();
+ * const waiting = inOrder(list.first(1000), running, rooms);
+ * const { starts, hold } = admit({ waiting, running, rooms, hold: last, nowMs });
  * for (const { job, reservation } of starts) ledger.reserve(job.id, reservation);
  */
 export function admit(state: QueueState, settings: QueueSettings = {}): Admission {
@@ -58,15 +55,13 @@ export function admit(state: QueueState, settings: QueueSettings = {}): Admissio
   const { nowMs } = state;
   const starts: { job: WaitingJob; reservation: Reservation }[] = [];
   const running = [...state.running];
-  let order = state.waiting.slice(0, lookAhead);
   let rooms = state.rooms;
   let held: Held | undefined;
   /** Worked out once for all that are behind; anew when one of them starts. */
   let spare: readonly Room[] | undefined;
 
-  for (let at = 0; at < order.length && running.length < mostRunning; at++) {
-    const job = order[at];
-    if (job === undefined) break;
+  for (const job of state.waiting.slice(0, lookAhead)) {
+    if (running.length >= mostRunning) break;
     let offered: readonly Room[] = rooms;
     if (held !== undefined && !mayOvertake(job, held, nowMs, patienceSeconds)) {
       spare ??= spareRooms(held, rooms, running);
@@ -84,7 +79,6 @@ export function admit(state: QueueState, settings: QueueSettings = {}): Admissio
       const hold = holdFor(job, rooms, running, state.hold, nowMs);
       if (hold === undefined) continue;
       held = { hold, head: job, roomMs: expectedRoomMs(hold, job, rooms, running) };
-      order = largestFirst(order, at + 1);
     }
   }
   return { starts, hold: held?.hold ?? keptHold(state, starts, running.length >= mostRunning) };
@@ -92,9 +86,9 @@ export function admit(state: QueueState, settings: QueueSettings = {}): Admissio
 
 /** A job as it runs once it starts. */
 export function runningFrom(job: WaitingJob, reservation: Reservation, nowMs: number): RunningJob {
-  const { id, turn, expectedSeconds } = job;
+  const { id, turn, expectedSeconds, workloadKey } = job;
   const expectedEndMs = isKnown(expectedSeconds) ? nowMs + expectedSeconds * 1000 : 'unknown';
-  return { id, turn, reservation, expectedEndMs };
+  return { id, turn, reservation, expectedEndMs, workloadKey };
 }
 
 /** The rooms when so much more is free on some of them. */
@@ -131,18 +125,6 @@ function mayOvertake(
     nowMs + expectedSeconds * 1000 <= roomMs &&
     heldSeconds < patienceSeconds + borrowSeconds
   );
-}
-
-function sizeOf({ bytes, gpus }: WaitingJob): number {
-  return bytes * Math.max(1, gpus);
-}
-
-function largestFirst(order: readonly WaitingJob[], from: number): WaitingJob[] {
-  return [
-    ...order.slice(0, from),
-    ...order.slice(from, from + fillWindow).toSorted((a, b) => sizeOf(b) - sizeOf(a)),
-    ...order.slice(from + fillWindow),
-  ];
 }
 
 /** The rooms as those behind the head may use them for longer. */

@@ -72,6 +72,7 @@ export interface RunningJob {
   readonly reservation: Reservation;
   /** In epoch milliseconds; `unknown` once it ran longer than any of its workload did. */
   readonly expectedEndMs: Known<number>;
+  readonly workloadKey?: string | undefined;
 }
 
 const allowed: Readonly<Record<JobState, readonly JobState[]>> = {

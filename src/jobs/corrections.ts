@@ -14,6 +14,10 @@ export interface MeasuredRun {
 
 /** One run may have been a lucky one; each further run makes that less likely. */
 const firstMargin = 0.1;
+/** An estimate that says the same is as good as a second run: it knows nothing of the first. */
+const agreedMargin = 0.05;
+/** The estimate is an upper end: a run this far below it bears it out, one further down is another case. */
+const agreement = 0.75;
 const leastMargin = 0.02;
 const leastMarginBytes = 64 * MiB;
 /** How much more is tried where a run ran out of memory and nobody knows what it asked for. */
@@ -35,8 +39,8 @@ export interface Correction {
 
 /**
  * What to reserve for a workload that ran before: the largest peak of its runs and a margin that
- * shrinks with their number and grows with their spread; never less than was measured. Without a
- * run it is the estimate. Undefined where there is neither: such a job is tried alone.
+ * shrinks with their number and grows with their spread, and is half as large where they bear the
+ * estimate out; never less than was measured. Without a run it is the estimate. Undefined where there is neither: such a job is tried alone.
  *
  * @example
  * correctEstimate(8e9, [{ peakBytes: 6e9, askedBytes: 'none', seconds: 60 }])?.bytes; // 6600000000
@@ -60,7 +64,9 @@ export function correctEstimate(
   const peaks = runs.map(({ peakBytes }) => peakBytes);
   const most = Math.max(...peaks);
   const spread = whole.length > 1 ? Math.max(...whole) - Math.min(...whole) : 0;
-  const share = Math.max(leastMargin, firstMargin / runs.length);
+  const agrees =
+    isKnown(estimatedBytes) && most <= estimatedBytes && most >= estimatedBytes * agreement;
+  const share = Math.max(leastMargin, (agrees ? agreedMargin : firstMargin) / runs.length);
   const marginBytes = Math.ceil(Math.max(most * share, spread / 2, leastMarginBytes));
   // A run that was cut short tells the least that is needed; an estimate above it still counts.
   const floors = cut.map(({ peakBytes, askedBytes }) =>

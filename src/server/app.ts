@@ -5,6 +5,7 @@ import type { Context } from 'hono';
 import { Failure } from '../failure.js';
 import { type Gate, requireIdentity } from './access/identify.js';
 import { answerToError, type ErrorReport } from './answer-to-error.js';
+import { IncomingBytes } from './input/incoming-bytes.js';
 import type { Metrics } from './metrics/metrics.js';
 import { openApiDocument, registerSecurity } from './openapi-document.js';
 import { noPage, tooBusy, unknownRoute, wrongMethod } from './refusals.js';
@@ -32,6 +33,7 @@ export function createApp(options: AppOptions): ServerApp {
   const { gate, metrics, report } = options;
   const app: ServerApp = new OpenAPIHono<Bindings>();
   const unsent = new UnsentBytes();
+  const bodies = new IncomingBytes();
   const cookieName = gate?.sessions.cookieName;
   registerSecurity(app, cookieName);
   let document: string | undefined;
@@ -74,13 +76,21 @@ export function createApp(options: AppOptions): ServerApp {
     const { route, pattern, open } = operation;
     app.openAPIRegistry.registerPath(route);
     app.on([route.method.toUpperCase()], [pattern], (context) =>
-      respond(context, pattern, () => {
+      respond(context, pattern, async () => {
         const { incoming, outgoing } = context.env;
-        if (!open) requireIdentity(gate, incoming.headers);
+        const { authorization, cookie } = incoming.headers;
+        const address = incoming.socket.remoteAddress ?? '';
+        const mayStay = await requireIdentity(open ? undefined : gate, {
+          address,
+          authorization,
+          cookie,
+        });
         if (!open && unsent.isTooMuch) throw tooBusy();
         return operation.answer(context.req.param(), new URL(context.req.url).searchParams, {
           incoming,
           outgoing,
+          mayStay,
+          bodies,
           get signal() {
             return context.req.raw.signal;
           },

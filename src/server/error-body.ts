@@ -1,5 +1,6 @@
 import type { Failure } from '../failure.js';
 import { type ErrorStatus, retryAfterSeconds, statusOf } from './error-status.js';
+import { readable } from './readable.js';
 
 /** Every error of the server, whoever asks for what. */
 export interface ErrorBody {
@@ -31,15 +32,11 @@ export function errorAnswer(failure: Failure): ErrorAnswer {
   const retry = retryAfterSeconds(code);
   return {
     status,
+    // What somebody sent may be in it, and a terminal may show it.
     body: { error: { code, fact: readable(fact), next: readable(next) } },
     headers: {
       ...(retry !== undefined && { 'retry-after': String(retry) }),
       ...(status === 401 && { 'www-authenticate': 'Bearer realm="plimsoll"' }),
     },
   };
-}
-
-/** What somebody sent may be in it; a terminal may show it. */
-function readable(text: string): string {
-  return text.replaceAll(/\p{Cc}+/gu, ' ');
 }

@@ -45,6 +45,7 @@ const byCode: Readonly<Record<string, ErrorStatus>> = {
   'body-too-large': 413,
   'address-too-long': 414,
   'wrong-content-type': 415,
+  'packed-body': 415,
   'too-many-wrong-tokens': 429,
   'headers-too-large': 431,
   'queue-full': 503,

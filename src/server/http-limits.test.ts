@@ -176,7 +176,9 @@ describe('addresses and headers', () => {
     expect(errorIn(await get('jobs'))).toBe('400 broken-request');
     expect(errorIn(await get('/jo\\bs'))).toBe('400 bad-address');
     expect(errorIn(await get('//evil.example/jobs'))).toBe('404 unknown-route');
-    expect(await get('http://evil.example/healthz')).toMatch(/^HTTP\/1\.1 200 /);
+    expect(errorIn(await get('http://evil.example/healthz'))).toBe('403 foreign-host');
+    expect(errorIn(await get('http://localhost@evil.example/healthz'))).toBe('403 foreign-host');
+    expect(await get('http://localhost:8000/healthz')).toMatch(/^HTTP\/1\.1 200 /);
     expect(await get('/healthz', '\nUpgrade: websocket\nConnection: Upgrade')).toMatch(
       /^HTTP\/1\.1 /,
     );

@@ -77,7 +77,7 @@ export async function openServer(options: ServerOptions): Promise<OpenServer> {
   });
   const hub = new EventHub(daemon, clock);
   const metrics = openMetrics(daemon, () => hub.count);
-  const gate = token === undefined ? undefined : gateOf(token, clock);
+  const gate = token === undefined ? undefined : gateOf(token, clock, closing.signal);
   const report = (request: ErrorReport): void => {
     const line = requestLine(request, options.logRequests ?? false);
     if (line !== undefined) options.log(line);
@@ -95,7 +95,7 @@ export async function openServer(options: ServerOptions): Promise<OpenServer> {
         uptimeSeconds: () => clock.seconds() - openedAt,
       }),
       eventOperation(hub),
-      ...sessionOperations(gate),
+      ...sessionOperations(gate, () => hub.dismiss()),
       metricsOperation(metrics),
     ],
     version,
@@ -137,13 +137,16 @@ export async function openServer(options: ServerOptions): Promise<OpenServer> {
   };
 }
 
-function gateOf(token: string, clock: Clock): Gate {
+function gateOf(token: string, clock: Clock, closed: AbortSignal): Gate {
   return {
     token,
     sessions: new Sessions({ token, epochMs: () => clock.epochMs() }),
     wrongTokens: new WrongTokens({
       most: serverLimits.wrongTokens,
-      seconds: () => clock.seconds(),
+      holdSeconds: serverLimits.wrongTokenSeconds,
+      mostHeld: serverLimits.heldAnswers,
+      clock,
+      closed,
     }),
   };
 }

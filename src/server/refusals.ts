@@ -34,10 +34,10 @@ export function noPage(): Failure {
   );
 }
 
-export function bodyTooLarge(): Failure {
+export function bodyTooLarge(mostBytes: number): Failure {
   return refusal(
     'body-too-large',
-    `The body has more than ${serverLimits.bodyBytes} bytes.`,
+    `The body has more than ${mostBytes} bytes.`,
     'Put long input into a file, and name the file.',
   );
 }
@@ -50,6 +50,27 @@ export function wrongContentType(contentType: string | undefined): Failure {
       : `The body is "${shown(contentType)}".`,
     'Send JSON, with the header "Content-Type: application/json".',
   );
+}
+
+export function packedBody(packing: string): Failure {
+  return refusal(
+    'packed-body',
+    `The body is packed: "${shown(packing)}".`,
+    'Send it as it is, without Content-Encoding.',
+  );
+}
+
+export function tooManyBodies(): Failure {
+  return refusal(
+    'too-busy',
+    'More requests are coming in at once than the server keeps.',
+    'Ask again in a moment.',
+  );
+}
+
+/** For the log and the metrics; nobody is there to read it. */
+export function clientLeft(): Failure {
+  return refusal('client-left', 'The client left while it was sending.', 'Send it again.');
 }
 
 export function badJson(why: string): Failure {

@@ -1,4 +1,5 @@
 import type { ErrorReport } from './answer-to-error.js';
+import { readable } from './readable.js';
 
 /** An address in a log is cut here: it may be long, and anybody may write it. */
 const shownCharacters = 200;
@@ -9,7 +10,7 @@ export function requestLine(
   everyRequest: boolean,
 ): string | undefined {
   if (error === undefined && !everyRequest) return undefined;
-  const line = `${method} ${path.slice(0, shownCharacters)} ${status}`.replaceAll(/\p{Cc}+/gu, ' ');
+  const line = readable(`${method} ${path.slice(0, shownCharacters)} ${status}`);
   return error === undefined ? line : `${line}: ${tellFault(error)}`;
 }
 

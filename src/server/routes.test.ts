@@ -1,3 +1,4 @@
+import { z } from '@hono/zod-openapi';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Failure } from '../failure.js';
 import { serverLimits } from './limits.js';
@@ -61,6 +62,21 @@ describe('jobs', () => {
       /^text\/plain/,
     );
     expect(await errorOf(server.ask(`/jobs/${id}/log?from=1&tail=1`))).toBe('400 bad-option');
+  });
+
+  it('are listed a thousand at a time, and page by page all of them, each once', async () => {
+    for (let made = 0; made < 2500; made++) await server.daemon.submit({ command: ['true'] });
+    const page = z.object({ jobs: z.array(z.object({ id: z.string() })) });
+    const sizes: number[] = [];
+    const seen = new Set<string>();
+    for (let after = ''; sizes.at(-1) !== 0; ) {
+      const { jobs } = page.parse(await (await server.ask(`/jobs?order=oldest${after}`)).json());
+      sizes.push(jobs.length);
+      for (const { id } of jobs) seen.add(id);
+      after = `&after=${jobs.at(-1)?.id}`;
+    }
+    expect(sizes).toEqual([1000, 1000, 500, 0]);
+    expect(seen.size).toBe(2500);
   });
 
   it('send at most 1 MiB of a log at once', async () => {
@@ -162,7 +178,7 @@ describe('what is wrong', () => {
       expect(answer.headers.get('allow')).toBe(allowed);
       expect(await errorOf(answer)).toBe('405 wrong-method');
     }
-    for (const query of ['limit=0', 'limit=10001', 'limit=x', 'order=up', 'after=-1', 'state=']) {
+    for (const query of ['limit=0', 'limit=1001', 'limit=x', 'order=up', 'after=-1', 'state=']) {
       expect(await errorOf(server.ask(`/jobs?${query}`))).toBe('400 bad-option');
     }
     expect(await errorOf(server.ask('/healthz?x=1'))).toBe('400 unknown-option');

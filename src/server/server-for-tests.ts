@@ -143,8 +143,10 @@ export function parseEvents(text: string): readonly SentEvent[] {
   const blocks = text.slice(text.indexOf('\r\n\r\n') + 4).split('\n\n');
   // The last one may still be on its way.
   return blocks.slice(0, -1).flatMap((block) => {
+    // Lines end as the standard of event streams has it, which is not as expressions have it.
+    const lines = block.split(/\r\n|\n|\r/);
     const field = (name: string): string | undefined =>
-      new RegExp(`^${name}: (.*)$`, 'm').exec(block)?.[1];
+      lines.find((line) => line.startsWith(`${name}: `))?.slice(name.length + 2);
     const data = field('data');
     const parsed: unknown = data === undefined ? undefined : JSON.parse(data);
     if (data === undefined) return [];

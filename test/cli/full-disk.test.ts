@@ -23,7 +23,7 @@ describe('a disk that runs full under the server', { timeout: 120_000 }, () => {
   it('refuses what cannot be kept, loses nothing, and recovers', async () => {
     const home = useHome(command);
     if (!smallDisk(home.path)) {
-      console.warn('Left out: a full disk, because this user may not mount a small one.');
+      process.stderr.write('Left out: a full disk, as this user may not mount a small one.\n');
       return;
     }
     const { url } = await home.serve();

@@ -5,8 +5,8 @@ import { openMetrics } from '../../src/server/metrics/metrics.js';
 import { deployText, deployYaml } from './deploy-files.js';
 import { metricsIn, metricsOn } from './metric-names.js';
 
-/** What Prometheus adds to all that it scrapes, or makes of a label that it needs itself. */
-const fromPrometheus = new Set(['instance', 'job', 'exported_job']);
+/** What Prometheus adds to all that it scrapes. One of ours by such a name would be renamed. */
+const fromPrometheus = new Set(['instance', 'job']);
 
 /** All texts that stand under this key, however deep. */
 function textsUnder(node: unknown, wanted: string, key = ''): readonly string[] {
@@ -49,8 +49,6 @@ it('alerts and dashboard ask only for metrics and labels that the server exports
     const asked = metricsIn(expression);
     if (asked.length === 0) return [`no metric in: ${expression}`];
     return asked.flatMap(({ name, labels }) => {
-      // Alerts are told when there are any; the fake daemon raises none.
-      if (name === 'plimsoll_alerts_total') return [];
       const known = exported.get(name);
       if (known === undefined) return [name];
       return labels
@@ -59,6 +57,45 @@ it('alerts and dashboard ask only for metrics and labels that the server exports
     });
   });
   expect(unknown).toEqual([]);
+});
+
+it('no metric has a label that Prometheus needs itself', async () => {
+  const exported = metricsOn(await exportedMetrics());
+  const renamed = [...exported].filter(([, labels]) =>
+    [...labels].some((label) => fromPrometheus.has(label)),
+  );
+  expect(renamed.map(([name]) => name)).toEqual([]);
+});
+
+it('legends name labels that the server exports', async () => {
+  const exported = metricsOn(await exportedMetrics());
+  const { panels }: { panels: readonly { readonly targets?: readonly Target[] }[] } = JSON.parse(
+    deployText('grafana/dashboards/plimsoll.json'),
+  );
+  const unknown = panels
+    .flatMap(({ targets = [] }) => targets)
+    .flatMap(({ expr, legendFormat = '' }) => {
+      const asked = metricsIn(expr).map(({ name }) => exported.get(name));
+      return [...legendFormat.matchAll(/\{\{(\w+)\}\}/g)]
+        .map(([, label = '']) => label)
+        .filter((label) => !asked.some((known) => known?.has(label)) && !fromPrometheus.has(label))
+        .map((label) => `${label} of ${expr}`);
+    });
+  expect(unknown).toEqual([]);
+});
+
+it('jobs are stacked on the device that they are on', () => {
+  const { panels }: { panels: readonly Panel[] } = JSON.parse(
+    deployText('grafana/dashboards/plimsoll.json'),
+  );
+  const stacked = panels.filter(({ targets: [first] = [] }) =>
+    /^plimsoll_job_(reserved|used)_bytes\{[^}]*\}$/.test(first?.expr ?? ''),
+  );
+  expect(stacked).toHaveLength(2);
+  for (const { repeat, targets: [first] = [] } of stacked) {
+    expect(repeat).toBe('device');
+    expect(first?.expr).toContain('device=~"$device"');
+  }
 });
 
 it('the buckets that alerts look at are there', async () => {
@@ -86,7 +123,14 @@ it('the panels of the dashboard have ids of their own and do not lie on each oth
   expect(overlaps).toEqual([]);
 });
 
+interface Target {
+  readonly expr: string;
+  readonly legendFormat?: string;
+}
+
 interface Panel {
+  readonly targets?: readonly Target[];
+  readonly repeat?: string;
   readonly id: number;
   readonly title: string;
   readonly gridPos: Readonly<Record<'x' | 'y' | 'w' | 'h', number>>;

@@ -1,5 +1,6 @@
 import { isKnown, type Known } from '../../units/known.js';
 import { type Admission, admit, type QueueSettings, type QueueState } from '../admission.js';
+import { inOrder } from '../admission-order.js';
 import type { Need, RunningJob, WaitingJob } from '../contract.js';
 import type { Hold } from '../hold.js';
 import type { DeviceRoom } from '../ledger.js';
@@ -26,7 +27,15 @@ export class JobQueue {
   #hold: Hold | undefined;
   #waitingBytes = 0;
   /** Looked up many times for one answer; soon after it is looked at anew. */
-  #reasons: { readonly atMs: number; readonly of: ReadonlyMap<string, WaitingReason> } | undefined;
+  #reasons:
+    | {
+        readonly atMs: number;
+        readonly of: ReadonlyMap<string, WaitingReason>;
+        readonly positions: ReadonlyMap<string, number>;
+      }
+    | undefined;
+  /** As they were when jobs were admitted last. */
+  #rooms: readonly DeviceRoom[] = [];
 
   constructor(waiting: Iterable<WaitingJob>, settings: QueueSettings) {
     this.#waiting = new WaitingList(waiting);
@@ -98,7 +107,8 @@ export class JobQueue {
 
   /** Which jobs start now, and where. */
   admit(rooms: readonly DeviceRoom[], nowMs: number): Admission {
-    const admission = admit(this.#state(rooms, nowMs, lookedAt), this.#settings);
+    this.#rooms = rooms;
+    const admission = admit(this.#state(rooms, nowMs), this.#settings);
     this.#hold = admission.hold;
     return admission;
   }
@@ -106,12 +116,17 @@ export class JobQueue {
   /** What there is to say of a job that waits. */
   waitingOf(id: string, rooms: () => readonly DeviceRoom[], nowMs: number): Waiting | null {
     const job = this.#waiting.get(id);
-    const position = this.#waiting.position(id);
-    if (job === undefined || position === undefined) return null;
+    if (job === undefined) return null;
     if (this.#reasons === undefined || nowMs - this.#reasons.atMs >= reasonsMs) {
-      const reasons = explainWaiting(this.#state(rooms(), nowMs, lookedAt), this.#settings);
-      this.#reasons = { atMs: nowMs, of: new Map(reasons.map((reason) => [reason.id, reason])) };
+      const state = this.#state(rooms(), nowMs);
+      const reasons = explainWaiting(state, this.#settings);
+      this.#reasons = {
+        atMs: nowMs,
+        of: new Map(reasons.map((reason) => [reason.id, reason])),
+        positions: new Map(state.waiting.map((waiting, index) => [waiting.id, index + 1])),
+      };
     }
+    const position = this.#reasons.positions.get(id) ?? this.#waiting.position(id) ?? 0;
     const told = this.#reasons.of.get(id);
     const before = position - 1;
     return {
@@ -125,13 +140,19 @@ export class JobQueue {
     };
   }
 
+  /** The first so many in the order in which they are looked at. */
   first(most: number): readonly WaitingJob[] {
-    return this.#waiting.first(most);
+    return this.#ordered(this.#rooms).slice(0, most);
   }
 
-  #state(rooms: readonly DeviceRoom[], nowMs: number, most: number): QueueState {
+  #ordered(rooms: readonly DeviceRoom[]): readonly WaitingJob[] {
+    const waiting = this.#waiting.first(lookedAt).map((job) => askingNow(job, rooms));
+    return inOrder(waiting, [...this.#running.values()], rooms);
+  }
+
+  #state(rooms: readonly DeviceRoom[], nowMs: number): QueueState {
     return {
-      waiting: this.#waiting.first(most).map((job) => askingNow(job, rooms)),
+      waiting: this.#ordered(rooms),
       running: [...this.#running.values()].map((job) => asExpected(job, nowMs)),
       rooms,
       hold: this.#hold,

@@ -76,6 +76,7 @@ export class Scheduler {
         turn,
         reservation: job.reservation,
         expectedEndMs: isKnown(seconds) ? startedMs + seconds * 1000 : 'unknown',
+        workloadKey: stored.workloadKey,
       });
       this.carrier.carry(stored, job.reservation, runId);
     }

@@ -41,7 +41,7 @@ describe('changes of the store', () => {
       fill(1);
       throw new Error('no');
     };
-    expect(() => sql.change(work)).toThrow();
+    expect(() => sql.change(work)).toThrow('no');
     expect(count()).toBe(0);
   });
 

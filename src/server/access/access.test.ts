@@ -1,9 +1,9 @@
 import { z } from '@hono/zod-openapi';
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { createVirtualClock } from '../../time/virtual-clock.js';
 import { serverLimits } from '../limits.js';
 import type { ServerOptions } from '../open-server.js';
-import { errorOf, startTestServer, type TestServer } from '../server-for-tests.js';
+import { errorOf, openEvents, startTestServer, type TestServer } from '../server-for-tests.js';
 
 const servers: TestServer[] = [];
 afterEach(async () => {
@@ -17,6 +17,14 @@ async function start(options: Partial<ServerOptions>): Promise<TestServer> {
 
 const token = 'a-long-and-secret-token';
 const authorization = `Bearer ${token}`;
+
+const bearer = (server: TestServer, word: string) =>
+  server.ask('/jobs', { headers: { authorization: `Bearer ${word}` } });
+
+async function login(server: TestServer): Promise<string> {
+  const made = await server.send('POST', '/session', { token });
+  return made.headers.get('set-cookie')?.split(';')[0] ?? '';
+}
 
 describe('a server with a token', () => {
   it('answers nobody without it, but for health and the page', async () => {
@@ -72,18 +80,64 @@ describe('a server with a token', () => {
     expect(await errorOf(server.ask('/jobs', { headers }))).toBe('401 no-token');
   });
 
-  it('lets nobody try tokens by the thousand', async () => {
+  it.each([
+    ['in a header', (server: TestServer, word: string) => bearer(server, word)],
+    [
+      'to log in',
+      (server: TestServer, word: string) => server.send('POST', '/session', { token: word }),
+    ],
+  ])('slows down who tries tokens %s, and nobody who has the right one', async (_, attempt) => {
     const clock = createVirtualClock();
     const server = await start({ token, clock });
-    const login = (word: string) => server.send('POST', '/session', { token: word });
+    const waitingBefore = clock.waiting;
     for (let tries = 0; tries < serverLimits.wrongTokens; tries++) {
-      expect(await errorOf(login(`guess ${tries}`))).toBe('401 wrong-token');
+      expect(await errorOf(attempt(server, `guess-${tries}`))).toBe('401 wrong-token');
     }
-    const waiting = await login(token);
-    expect(waiting.headers.get('retry-after')).toBe('60');
-    expect(await errorOf(waiting)).toBe('429 too-many-wrong-tokens');
+    const slow = attempt(server, 'one-more');
+    await vi.waitUntil(() => clock.waiting > waitingBefore);
+    // From the same address, as all behind a proxy are.
+    expect((await bearer(server, token)).status).toBe(200);
+    expect((await server.send('POST', '/session', { token })).status).toBe(204);
+    await clock.advance(serverLimits.wrongTokenSeconds);
+    const answer = await slow;
+    expect(answer.headers.get('retry-after')).toBe('60');
+    expect(await errorOf(answer)).toBe('429 too-many-wrong-tokens');
     await clock.advance(60);
-    expect((await login(token)).status).toBe(204);
+    expect(await errorOf(attempt(server, 'later'))).toBe('401 wrong-token');
+  });
+
+  it('counts tokens together, whichever way they come', async () => {
+    const clock = createVirtualClock();
+    const server = await start({ token, clock });
+    const waitingBefore = clock.waiting;
+    for (let tries = 0; tries < serverLimits.wrongTokens; tries++) {
+      await errorOf(bearer(server, `guess-${tries}`));
+    }
+    const slow = server.send('POST', '/session', { token: 'guess' });
+    await vi.waitUntil(() => clock.waiting > waitingBefore);
+    await clock.advance(1);
+    expect(await errorOf(slow)).toBe('429 too-many-wrong-tokens');
+  });
+
+  it('ends the event streams of a session that is logged out, and no others', async () => {
+    const server = await start({ token });
+    const cookies = await Promise.all([login(server), login(server)]);
+    const [mine, other] = cookies.map((cookie) =>
+      openEvents(server.port, '/events', `\nCookie: ${cookie}`),
+    );
+    const program = openEvents(server.port, '/events', `\nAuthorization: ${authorization}`);
+    for (const stream of [mine, other, program]) await stream?.until(/\nid: 0\n/);
+    // One that is made up ends nothing.
+    const madeUp = { cookie: `${cookies[1]}x` };
+    await server.ask('/session', { method: 'DELETE', headers: madeUp });
+    await server.ask('/session', { method: 'DELETE', headers: { cookie: cookies[0] ?? '' } });
+    await mine?.closed;
+    await server.daemon.submit({ command: ['secret'] });
+    for (const stream of [other, program]) {
+      await stream?.until(/event: job/);
+      stream?.socket.destroy();
+    }
+    expect(mine?.text()).not.toContain('secret');
   });
 
   it('says in its document how to show who one is', async () => {

@@ -1,5 +1,5 @@
 import { Failure } from '../../failure.js';
-import { type Sessions } from './sessions.js';
+import type { Sessions } from './sessions.js';
 import { bearerToken, isSameSecret } from './token.js';
 import type { WrongTokens } from './wrong-tokens.js';
 
@@ -10,30 +10,44 @@ export interface Gate {
   readonly wrongTokens: WrongTokens;
 }
 
+/** Where a request comes from, and what it shows for itself. */
+export interface Asker {
+  readonly address: string;
+  readonly authorization?: string | undefined;
+  readonly cookie?: string | undefined;
+}
+
+/** Asked again during an answer that goes on for hours: a session may end meanwhile. */
+export type MayStay = () => boolean;
+
+const always: MayStay = () => true;
+
 /** Throws unless the request carries the token, or the cookie of a session. */
-export function requireIdentity(
-  gate: Gate | undefined,
-  { authorization, cookie }: { authorization?: string | undefined; cookie?: string | undefined },
-): void {
-  if (gate === undefined || gate.sessions.isOpen(cookie)) return;
-  const given = bearerToken(authorization);
+export async function requireIdentity(gate: Gate | undefined, asker: Asker): Promise<MayStay> {
+  if (gate === undefined) return always;
+  const session = gate.sessions.find(asker.cookie);
+  if (session !== undefined) return () => gate.sessions.isOpen(session);
+  const given = bearerToken(asker.authorization);
   if (given === undefined) throw noToken();
-  if (!isSameSecret(given, gate.token)) throw wrongToken();
+  await requireToken(gate, given, asker.address);
+  return always;
 }
 
 /** A session for somebody who knows the token; answers its `Set-Cookie`. */
-export function openSession(
+export async function openSession(
   gate: Gate | undefined,
   given: string,
   { address, overTls }: { readonly address: string; readonly overTls: boolean },
-): string {
+): Promise<string> {
   if (gate === undefined) throw noTokenSet();
-  if (gate.wrongTokens.mustWait(address)) throw tooManyWrongTokens();
-  if (!isSameSecret(given, gate.token)) {
-    gate.wrongTokens.add(address);
-    throw wrongToken();
-  }
+  await requireToken(gate, given, address);
   return gate.sessions.open(overTls);
+}
+
+/** The one place where a token is tried, whichever way it came. */
+async function requireToken(gate: Gate, given: string, address: string): Promise<void> {
+  if (isSameSecret(given, gate.token)) return;
+  throw (await gate.wrongTokens.add(address)) ? tooManyWrongTokens() : wrongToken();
 }
 
 function noToken(): Failure {
@@ -59,7 +73,7 @@ function tooManyWrongTokens(): Failure {
     kind: 'input',
     code: 'too-many-wrong-tokens',
     fact: 'Too many wrong tokens came from this address.',
-    next: 'Wait a minute.',
+    next: 'Check the token: the right one is taken at once. Wrong ones are answered slowly for a minute.',
   });
 }
 

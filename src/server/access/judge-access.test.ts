@@ -21,6 +21,30 @@ describe('who may come in', () => {
     expect(judge({ hosts: ['evil.example'] })).toBe('foreign-host');
   });
 
+  it('wants a host of its own also where the address names one', () => {
+    expect(judge({ url: 'http://localhost:8000/jobs' })).toBeUndefined();
+    for (const url of [
+      'http://evil.example/jobs',
+      'HTTPS://evil.example',
+      'http://localhost@evil.example/',
+      'http://evil.example?x=http://localhost/',
+      'http:///jobs',
+    ]) {
+      expect(judge({ url })).toBe('foreign-host');
+    }
+    // No address: a path, of whatever look.
+    expect(judge({ url: '//evil.example/jobs' })).toBeUndefined();
+    expect(judge({ url: '/http://evil.example/' })).toBeUndefined();
+  });
+
+  it('knows the port that browsers leave out', () => {
+    const from = (origin: string, host: string) => judge({ hosts: [host], headers: { origin } });
+    expect(from('https://localhost', 'localhost:443')).toBeUndefined();
+    expect(from('http://localhost', 'localhost:80')).toBeUndefined();
+    expect(from('https://localhost', 'localhost:80')).toBe('foreign-origin');
+    expect(from('https://localhost:8443', 'localhost:443')).toBe('foreign-origin');
+  });
+
   it.each(['GET', 'HEAD', 'POST', 'DELETE', 'OPTIONS'])('refuses other origins: %s', (method) => {
     for (const origin of [
       'http://evil.example',

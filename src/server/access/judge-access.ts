@@ -7,7 +7,7 @@ import { type BrowserHeaders, isOwnOrigin } from './same-origin.js';
 /** What of a request decides whether it is let in at all. */
 export interface Arrival {
   readonly method: string;
-  /** Path and query. */
+  /** Path and query; or a whole address, as for a proxy. */
   readonly url: string;
   /** Every `Host` header; there must be one. */
   readonly hosts: readonly string[];
@@ -24,6 +24,12 @@ export function judgeAccess(
   if (text === undefined || more.length > 0) return noHost();
   const host = readHost(text);
   if (host === undefined || !isOwnHost(host, policy)) return foreignHost(text);
+  // Where the address names a host itself, that one counts, and a proxy may have gone by either.
+  const named = /^[a-z][a-z0-9+.-]*:\/\/([^/?#]*)/i.exec(url)?.[1];
+  if (named !== undefined) {
+    const target = readHost(named);
+    if (target === undefined || !isOwnHost(target, policy)) return foreignHost(named);
+  }
   const path = url.split('?', 1)[0] ?? '';
   if (isOwnOrigin(headers, { host, path, method }, policy.allowed)) return undefined;
   return foreignOrigin(headers.origin);

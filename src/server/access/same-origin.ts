@@ -29,8 +29,14 @@ export function isOwnOrigin(
   );
 }
 
+const usualPorts: Readonly<Record<string, string>> = { http: '80', https: '443' };
+
 function isOwn(origin: string, host: HostName, allowed: readonly string[]): boolean {
-  const from = readHost(/^https?:\/\/(.+)$/.exec(origin)?.[1] ?? '');
+  const [, scheme = '', rest = ''] = /^(https?):\/\/(.+)$/.exec(origin) ?? [];
+  const from = readHost(rest);
   if (from === undefined) return false;
-  return (from.name === host.name && from.port === host.port) || isAllowedHost(from, allowed);
+  // Browsers leave the usual port out of an origin; a proxy may put it into the host.
+  const isSamePort =
+    from.port === host.port || (from.port === '' && host.port === usualPorts[scheme]);
+  return (from.name === host.name && isSamePort) || isAllowedHost(from, allowed);
 }

@@ -6,6 +6,12 @@ const sessionSeconds = 7 * 24 * 3600;
 /** Those who said goodbye. The oldest are forgotten first; their cookies are gone from the browser. */
 const mostEnded = 10_000;
 
+/** One that was found to be true. */
+export interface Session {
+  readonly value: string;
+  readonly untilMs: number;
+}
+
 /**
  * Sessions of browsers, which cannot send a token with an event stream. A session is its end and a
  * signature that only the token makes, so it outlives a restart of the server and nothing is kept.
@@ -33,28 +39,29 @@ export class Sessions {
 
   /** Ends the session of a request, and answers the `Set-Cookie` that takes it from the browser. */
   end(cookies: string | undefined): string {
-    const value = this.#valueIn(cookies);
-    if (value !== undefined && this.#isValid(value)) {
-      this.#ended.add(value);
+    const session = this.find(cookies);
+    if (session !== undefined) {
+      this.#ended.add(session.value);
       const [oldest] = this.#ended;
       if (this.#ended.size > mostEnded && oldest !== undefined) this.#ended.delete(oldest);
     }
     return this.#cookie('', 0);
   }
 
-  isOpen(cookies: string | undefined): boolean {
-    const value = this.#valueIn(cookies);
-    return value !== undefined && !this.#ended.has(value) && this.#isValid(value);
+  /** The session of a request, where it is a true one and open. */
+  find(cookies: string | undefined): Session | undefined {
+    const value = this.#valueIn(cookies) ?? '';
+    const match = /^((\d{1,12})\.[\w-]{22})\.([\w-]{43})$/.exec(value);
+    if (!match) return undefined;
+    const [, body = '', until = '', signature = ''] = match;
+    if (!isSameSecret(signature, this.#sign(`session ${body}`))) return undefined;
+    const session = { value, untilMs: Number(until) * 1000 };
+    return this.isOpen(session) ? session : undefined;
   }
 
-  #isValid(value: string): boolean {
-    const match = /^((\d{1,12})\.[\w-]{22})\.([\w-]{43})$/.exec(value);
-    if (!match) return false;
-    const [, body = '', until = '', signature = ''] = match;
-    return (
-      isSameSecret(signature, this.#sign(`session ${body}`)) &&
-      Number(until) * 1000 > this.#epochMs()
-    );
+  /** Whether one that was found is still open. */
+  isOpen({ value, untilMs }: Session): boolean {
+    return !this.#ended.has(value) && untilMs > this.#epochMs();
   }
 
   #sign(text: string): string {

@@ -1,37 +1,56 @@
+import type { Clock } from '../../time/clock.js';
+import { networkOf } from './network.js';
+
 /** Wrong tokens count for so long. */
 const windowSeconds = 60;
-/** Addresses that are remembered; beyond, the one that failed longest ago is forgotten. */
-const mostAddresses = 10_000;
+/** Networks that are remembered; beyond, the one that failed longest ago is forgotten. */
+const mostNetworks = 10_000;
 
-/** Counts wrong tokens by address, so that nobody tries them by the thousand. */
+export interface WrongTokenOptions {
+  /** In a minute; answers to more of them are held back. */
+  readonly most: number;
+  readonly holdSeconds: number;
+  /** At the same time; beyond, answers are sent at once, so that nobody fills the memory with them. */
+  readonly mostHeld: number;
+  readonly clock: Clock;
+  /** Lets go of all that is held. */
+  readonly closed?: AbortSignal | undefined;
+}
+
+/**
+ * Counts wrong tokens by where they come from, and makes trying them slow. Whoever has the right one
+ * is never made to wait: behind a proxy all come from one address, and one of them must not lock out
+ * the others.
+ */
 export class WrongTokens {
-  readonly #most: number;
-  readonly #seconds: () => number;
-  readonly #byAddress = new Map<string, { count: number; since: number }>();
+  readonly #options: WrongTokenOptions;
+  readonly #byNetwork = new Map<string, { count: number; since: number }>();
+  #held = 0;
 
-  constructor(options: { most: number; seconds: () => number }) {
-    this.#most = options.most;
-    this.#seconds = options.seconds;
+  constructor(options: WrongTokenOptions) {
+    this.#options = options;
   }
 
-  /** While this holds, not even the right one is looked at: else waiting would cost nothing. */
-  mustWait(address: string): boolean {
-    const found = this.#current(address);
-    return found !== undefined && found.count >= this.#most;
+  /** One more. Answers, maybe a little later, whether they are too many. */
+  async add(address: string): Promise<boolean> {
+    const { most, mostHeld, holdSeconds, clock, closed } = this.#options;
+    if (this.#count(networkOf(address)) <= most) return false;
+    if (this.#held >= mostHeld) return true;
+    this.#held += 1;
+    await clock.waitUntil(clock.seconds() + holdSeconds, closed);
+    this.#held -= 1;
+    return true;
   }
 
-  add(address: string): void {
-    const found = this.#current(address) ?? { count: 0, since: this.#seconds() };
-    this.#byAddress.delete(address);
-    this.#byAddress.set(address, { ...found, count: found.count + 1 });
-    const [oldest] = this.#byAddress.keys();
-    if (this.#byAddress.size > mostAddresses && oldest !== undefined) {
-      this.#byAddress.delete(oldest);
-    }
-  }
-
-  #current(address: string): { count: number; since: number } | undefined {
-    const found = this.#byAddress.get(address);
-    return found && this.#seconds() - found.since < windowSeconds ? found : undefined;
+  #count(network: string): number {
+    const now = this.#options.clock.seconds();
+    const found = this.#byNetwork.get(network);
+    const current = found && now - found.since < windowSeconds ? found : { count: 0, since: now };
+    const count = current.count + 1;
+    this.#byNetwork.delete(network);
+    this.#byNetwork.set(network, { count, since: current.since });
+    const [oldest] = this.#byNetwork.keys();
+    if (this.#byNetwork.size > mostNetworks && oldest !== undefined) this.#byNetwork.delete(oldest);
+    return count;
   }
 }

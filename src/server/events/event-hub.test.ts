@@ -37,6 +37,27 @@ describe('the hub', () => {
     hub.close();
   });
 
+  it('ends the streams of those who may no longer listen, at once or at the next heartbeat', async () => {
+    const clock = createVirtualClock();
+    const daemon = createFakeDaemon();
+    const hub = new EventHub(daemon, clock);
+    const [one, other, free] = [sink(), sink(), sink()];
+    const may = { one: true, other: true };
+    hub.open(one, undefined, () => may.one);
+    hub.open(other, undefined, () => may.other);
+    hub.open(free, undefined);
+    may.one = false;
+    hub.dismiss();
+    may.other = false;
+    expect([one.ended(), other.ended(), hub.count]).toEqual([1, 0, 2]);
+    await clock.advance(serverLimits.heartbeatSeconds);
+    expect([one.ended(), other.ended(), free.ended(), hub.count]).toEqual([1, 1, 0, 1]);
+    const before = one.got.length;
+    await daemon.submit({ command: ['true'] });
+    expect(one.got).toHaveLength(before);
+    hub.close();
+  });
+
   it('has room for so many, and again when one leaves', () => {
     const hub = new EventHub(createFakeDaemon(), createVirtualClock());
     const streams = Array.from({ length: serverLimits.eventStreams }, () => {

@@ -5,10 +5,15 @@ import { tooManyStreams } from '../refusals.js';
 import { EventStream, type StreamSink } from './event-stream.js';
 import { KeptChanges } from './kept-changes.js';
 
+interface Listener {
+  readonly sink: StreamSink;
+  readonly mayStay: () => boolean;
+}
+
 /** All clients of `GET /events`: each event is encoded once, however many listen. */
 export class EventHub {
   readonly #kept: KeptChanges;
-  readonly #streams = new Map<EventStream, StreamSink>();
+  readonly #streams = new Map<EventStream, Listener>();
   readonly #closed = new AbortController();
   readonly #stopListening: () => void;
   #latestDevices: DaemonEvent | undefined;
@@ -29,9 +34,14 @@ export class EventHub {
     this.#kept.range();
   }
 
-  open(sink: StreamSink, after: number | undefined): EventStream {
+  /** `mayStay` is asked again and again: once it says no, the stream ends. */
+  open(
+    sink: StreamSink,
+    after: number | undefined,
+    mayStay: () => boolean = () => true,
+  ): EventStream {
     const stream = new EventStream(this.#kept, sink);
-    this.#streams.set(stream, sink);
+    this.#streams.set(stream, { sink, mayStay });
     stream.open(after);
     // The page need not wait for the next reading.
     const latest = this.#latestDevices;
@@ -43,11 +53,20 @@ export class EventHub {
     this.#streams.delete(stream);
   }
 
+  /** Ends the streams of those who may no longer listen. */
+  dismiss(): void {
+    for (const [stream, { sink, mayStay }] of this.#streams) {
+      if (mayStay()) continue;
+      this.#streams.delete(stream);
+      sink.end();
+    }
+  }
+
   /** Ends all streams; clients come back by themselves and name what they have. */
   close(): void {
     this.#closed.abort();
     this.#stopListening();
-    for (const sink of this.#streams.values()) sink.end();
+    for (const { sink } of this.#streams.values()) sink.end();
     this.#streams.clear();
   }
 
@@ -65,6 +84,8 @@ export class EventHub {
       at = Math.max(at, clock.seconds()) + serverLimits.heartbeatSeconds;
       await clock.waitUntil(at, signal);
       if (signal.aborted) return;
+      // A session may have come to its end by itself.
+      this.dismiss();
       for (const stream of this.#streams.keys()) stream.beat();
     }
   }

@@ -65,6 +65,8 @@ describe('what is sent', () => {
   it('cuts long values, in facts and in names', () => {
     expect(refusal({ command: 'x'.repeat(5000) })?.fact.length).toBeLessThan(150);
     expect(refusal({ command: ['a'], ['y'.repeat(5000)]: 1 })?.fact.length).toBeLessThan(150);
+    const env = { ['z'.repeat(5000)]: 1 };
+    expect(refusal({ command: ['a'], env })?.fact.length).toBeLessThan(150);
   });
 
   it('passes what is right as it is', () => {

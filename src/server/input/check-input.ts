@@ -56,7 +56,9 @@ export function checkInput<Schema extends z.ZodType>(
 }
 
 function unknownKey(path: Path, known: readonly string[], part: InputPart): Failure {
-  const meant = nearest(String(path.at(-1)), known);
+  const name = String(path.at(-1));
+  // To compare takes time with every letter, and no name of ours is so long.
+  const meant = name.length > shownCharacters ? undefined : nearest(name, known);
   const all = known.length === 0 ? 'There is none.' : `There are: ${known.join(', ')}.`;
   return new Failure({
     kind: 'input',
@@ -67,7 +69,7 @@ function unknownKey(path: Path, known: readonly string[], part: InputPart): Fail
 }
 
 function badValue(path: Path, value: unknown, next: string, part: InputPart): Failure {
-  const name = path.length === 0 ? 'The body' : `The ${part.noun} ${path.join('.')}`;
+  const name = path.length === 0 ? 'The body' : `The ${part.noun} ${cut(path.join('.'))}`;
   return new Failure({
     kind: 'input',
     code: part.badCode,
@@ -108,6 +110,9 @@ function valueAt(value: unknown, path: Path): unknown {
 }
 
 function shown(value: unknown): string {
-  const text = JSON.stringify(value) ?? String(value);
+  return cut(JSON.stringify(value) ?? String(value));
+}
+
+function cut(text: string): string {
   return text.length > shownCharacters ? `${text.slice(0, shownCharacters)}...` : text;
 }

@@ -1,15 +1,30 @@
 import type { IncomingMessage } from 'node:http';
-import { badJson, bodyTooLarge, wrongContentType } from '../refusals.js';
+import {
+  badJson,
+  bodyTooLarge,
+  clientLeft,
+  packedBody,
+  tooManyBodies,
+  wrongContentType,
+} from '../refusals.js';
+import { checkShape } from './check-shape.js';
+import type { IncomingBytes } from './incoming-bytes.js';
 
 /**
  * The JSON that a request carries. A body over the limit is refused as soon as it is known to be
  * one, by its own word or by what came; what came is let go of.
  */
-export async function readJsonBody(incoming: IncomingMessage, mostBytes: number): Promise<unknown> {
-  const contentType = incoming.headers['content-type'];
+export async function readJsonBody(
+  incoming: IncomingMessage,
+  limits: { readonly mostBytes: number; readonly bodies: IncomingBytes },
+): Promise<unknown> {
+  const { 'content-type': contentType, 'content-encoding': packing } = incoming.headers;
   if (!isJson(contentType)) throw wrongContentType(contentType);
-  if (Number(incoming.headers['content-length'] ?? 0) > mostBytes) throw bodyTooLarge();
-  return parseJson(await readBytes(incoming, mostBytes));
+  // Nothing is unpacked: a few bytes could become millions.
+  if (packing !== undefined) throw packedBody(packing);
+  const { mostBytes } = limits;
+  if (Number(incoming.headers['content-length'] ?? 0) > mostBytes) throw bodyTooLarge(mostBytes);
+  return checkShape(parseJson(await readBytes(incoming, limits)));
 }
 
 /** A page of another site cannot send this type without asking us first, and we say no. */
@@ -17,32 +32,38 @@ function isJson(contentType: string | undefined): boolean {
   return /^application\/json *(; *charset="?utf-?8"? *)?$/i.test(contentType ?? '');
 }
 
-function readBytes(incoming: IncomingMessage, mostBytes: number): Promise<Buffer> {
+function readBytes(
+  incoming: IncomingMessage,
+  { mostBytes, bodies }: { readonly mostBytes: number; readonly bodies: IncomingBytes },
+): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let size = 0;
     const end = (): void => {
-      incoming.off('data', take).off('end', finish).off('error', fail).off('close', leave);
+      bodies.remove(size);
+      incoming.off('data', take).off('end', finish).off('error', leave).off('close', leave);
     };
     const take = (chunk: Buffer): void => {
       size += chunk.length;
+      bodies.add(chunk.length);
       chunks.push(chunk);
-      if (size <= mostBytes) return;
+      if (size <= mostBytes && !bodies.isTooMuch) return;
       end();
       // The rest is thrown away, and the connection closed, by whoever answers.
       incoming.pause();
-      reject(bodyTooLarge());
+      reject(size > mostBytes ? bodyTooLarge(mostBytes) : tooManyBodies());
     };
     const finish = (): void => {
       end();
       resolve(Buffer.concat(chunks));
     };
-    const fail = (error: Error): void => {
+    const leave = (): void => {
       end();
-      reject(error);
+      reject(clientLeft());
     };
-    const leave = (): void => fail(new Error('The client left while it was sending.'));
-    incoming.on('data', take).on('end', finish).on('error', fail).on('close', leave);
+    incoming.on('data', take).on('end', finish).on('error', leave).on('close', leave);
+    // One that is gone already tells nothing more.
+    if (incoming.destroyed) leave();
   });
 }
 

@@ -2,9 +2,11 @@ import { Gauge, type Registry } from 'prom-client';
 import type { Daemon, DeviceView } from '../../jobs/daemon/contract.js';
 import { isKnown } from '../../units/known.js';
 import { risks } from '../../watch/types.js';
+import { readable } from '../readable.js';
 
 const labelNames = ['device', 'name', 'provenance'] as const;
-const jobLabels = ['job', 'name'] as const;
+/** Not `job`: Prometheus has one of its own, and would call ours `exported_job`. */
+const jobLabels = ['job_id', 'name', 'device'] as const;
 
 /** What each figure is taken from; nothing where it is not known, never a made-up 0. */
 const figures: Readonly<
@@ -39,13 +41,13 @@ export function deviceGauges(daemon: Daemon, registry: Registry): () => void {
   }));
   const reserved = new Gauge({
     name: 'plimsoll_job_reserved_bytes',
-    help: 'Promised to a job that runs, on all its devices.',
+    help: 'Promised to a job that runs, on one of its devices.',
     labelNames: jobLabels,
     registers,
   });
   const used = new Gauge({
     name: 'plimsoll_job_used_bytes',
-    help: 'What a job that runs holds of its devices.',
+    help: 'What a job that runs holds of one of its devices.',
     labelNames: jobLabels,
     registers,
   });
@@ -59,8 +61,9 @@ export function deviceGauges(daemon: Daemon, registry: Registry): () => void {
       }
       for (const { jobId, name, bytes, usedBytes, isReturning } of device.reservations) {
         if (isReturning) continue;
-        reserved.inc({ job: jobId, name }, bytes);
-        if (isKnown(usedBytes)) used.inc({ job: jobId, name }, usedBytes);
+        const ofJob = { job_id: jobId, name: readable(name), device: device.id };
+        reserved.set(ofJob, bytes);
+        if (isKnown(usedBytes)) used.set(ofJob, usedBytes);
       }
     }
   };

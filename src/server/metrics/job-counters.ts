@@ -1,10 +1,21 @@
 import { Counter, Histogram, type Registry } from 'prom-client';
-import { hasEnded } from '../../jobs/contract.js';
+import { hasEnded, jobStates } from '../../jobs/contract.js';
 import type { Daemon, DaemonEvent, JobSummary } from '../../jobs/daemon/contract.js';
 import { isKnown } from '../../units/known.js';
+import { type Alert, type AlertKind, alertKinds } from '../../watch/types.js';
 
 /** Ends that were counted already: a job may be told of again after it ended. */
 const rememberedEnds = 10_000;
+
+/** How grave each kind can be. */
+const severitiesOf: Readonly<Record<AlertKind, readonly Alert['severity'][]>> = {
+  'memory-warning': ['warning'],
+  'memory-critical': ['critical'],
+  'gpu-warning': ['warning'],
+  'gpu-critical': ['critical'],
+  leak: ['warning'],
+  'out-of-memory-risk': ['warning', 'critical'],
+};
 
 /** Counts what happens to jobs from now on. Answers how to stop. */
 export function jobCounters(daemon: Daemon, registry: Registry): () => void {
@@ -44,6 +55,13 @@ export function jobCounters(daemon: Daemon, registry: Registry): () => void {
     labelNames: ['kind', 'severity'],
     registers,
   });
+
+  // A series that appears with a 1 has not grown for Prometheus: the first of each would be missed.
+  for (const state of jobStates.filter(hasEnded)) ended.inc({ state }, 0);
+  for (const out_of_memory of ['true', 'false']) attempts.inc({ out_of_memory }, 0);
+  for (const kind of alertKinds) {
+    for (const severity of severitiesOf[kind]) alerts.inc({ kind, severity }, 0);
+  }
 
   /** Ids of jobs only grow. */
   let newest = Number(daemon.jobs({ newestFirst: true, limit: 1 })[0]?.id ?? 0);

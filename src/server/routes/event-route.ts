@@ -35,16 +35,16 @@ export function eventOperation(hub: EventHub): Operation {
     body: noBody,
     answers: {
       200: {
-        description: 'The events; the answer ends when either side leaves.',
+        description: 'The events; the answer ends when either side leaves, or the session does.',
         content: { 'text/event-stream': { schema: eventSchema } },
       },
     },
     errors: [503],
-    handle({ query }, { incoming, outgoing }): Answer {
+    handle({ query }, { incoming, outgoing, mayStay }): Answer {
       const after = lastEventId(incoming.headers['last-event-id']) ?? query.after;
       if (incoming.method === 'HEAD') return { status: 200, body: null, headers: streamHeaders };
       hub.checkRoom();
-      openStream(hub, outgoing, after);
+      openStream(hub, outgoing, { after, mayStay });
       return 'sent';
     },
   });
@@ -62,7 +62,11 @@ function lastEventId(header: string | string[] | undefined): number | undefined 
   });
 }
 
-function openStream(hub: EventHub, outgoing: ServerResponse, after: number | undefined): void {
+function openStream(
+  hub: EventHub,
+  outgoing: ServerResponse,
+  { after, mayStay }: { readonly after: number | undefined; readonly mayStay: () => boolean },
+): void {
   outgoing.removeHeader('transfer-encoding');
   outgoing.writeHead(200, { ...securityHeaders, ...streamHeaders });
   outgoing.flushHeaders();
@@ -72,7 +76,7 @@ function openStream(hub: EventHub, outgoing: ServerResponse, after: number | und
     cut: () => outgoing.destroy(),
     end: () => outgoing.end(),
   };
-  const stream = hub.open(sink, after);
+  const stream = hub.open(sink, after, mayStay);
   outgoing.on('drain', () => {
     try {
       stream.drained();

@@ -1,5 +1,5 @@
 import { z } from '@hono/zod-openapi';
-import { jobStates } from '../../jobs/contract.js';
+import { hasEnded, jobStates } from '../../jobs/contract.js';
 import type { Daemon } from '../../jobs/daemon/contract.js';
 import { serverLimits } from '../limits.js';
 import { jobHistorySchema, jobListSchema, jobRequestSchema, jobSchema } from '../schemas/jobs.js';
@@ -46,7 +46,7 @@ export function jobOperations(daemon: Daemon): readonly Operation[] {
           .max(serverLimits.jobsListed)
           .optional()
           .openapi({
-            description: `At most so many; ${serverLimits.jobsListedUnlessTold} where it is left out.`,
+            description: `At most so many; ${serverLimits.jobsListed} where it is left out. For more, ask again with after=, the last id that came.`,
             example: 50,
           }),
         order: z.enum(['newest', 'oldest']).optional().openapi({ example: 'newest' }),
@@ -67,7 +67,7 @@ export function jobOperations(daemon: Daemon): readonly Operation[] {
           states: query.state,
           after: query.after,
           newestFirst: query.order !== 'oldest',
-          limit: query.limit ?? serverLimits.jobsListedUnlessTold,
+          limit: query.limit ?? serverLimits.jobsListed,
         });
         return jsonAnswer({ jobs, counts: daemon.counts(), lastEventId });
       },
@@ -79,14 +79,16 @@ export function jobOperations(daemon: Daemon): readonly Operation[] {
       tag,
       summary: 'Submit a job',
       description:
-        'It starts when the memory it needs can be promised. When this answers, the job is kept on the disk.',
+        'It starts when the memory it needs can be promised. When this answers, the job is kept on the disk. With a workload that may take minutes: it is estimated first. A client that leaves before it has its answer knows no id; its job is cancelled, unless it sent a submission, with which it can ask again.',
       params: nothing,
       query: nothing,
       body: { schema: jobRequestSchema, example: jobRequestExample },
       answers: { 201: jsonContent(jobSchema, 'The job.', jobExample) },
       errors: [422, 501, 503, 507],
-      async handle({ body }) {
+      async handle({ body }, { outgoing }) {
         const job = await daemon.submit(body);
+        const isOrphan = outgoing.destroyed && body.submission === undefined;
+        if (isOrphan && !hasEnded(job.state)) await daemon.cancel(job.id);
         return jsonAnswer(job, 201, { location: `/jobs/${encodeURIComponent(job.id)}` });
       },
     }),

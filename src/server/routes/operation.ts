@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { RouteConfig, z } from '@hono/zod-openapi';
 import type { ErrorStatus } from '../error-status.js';
 import { bodyPart, checkable, checkInput, queryPart } from '../input/check-input.js';
+import type { IncomingBytes } from '../input/incoming-bytes.js';
 import { queryValues } from '../input/query-values.js';
 import { readJsonBody } from '../input/read-body.js';
 import { serverLimits } from '../limits.js';
@@ -13,6 +14,10 @@ export interface Call {
   readonly outgoing: ServerResponse;
   /** Aborts when the client leaves before it has its answer. */
   readonly signal: AbortSignal;
+  /** Whether the client may still be answered: for answers that go on. */
+  readonly mayStay: () => boolean;
+  /** All bodies that are coming in. */
+  readonly bodies: IncomingBytes;
 }
 
 /** What a handler answers; `sent` where it has spoken to the client itself. */
@@ -58,6 +63,7 @@ interface Declaration<
   /** Beside those that every request can meet. */
   readonly errors?: readonly ErrorStatus[];
   readonly open?: boolean;
+  readonly mostBodyBytes?: number;
   handle(
     input: {
       readonly params: z.output<Params>;
@@ -85,7 +91,10 @@ export function operation<
       const params = checkInput(givenParams, paramsCheck, queryPart);
       const query = checkInput(queryValues(givenQuery, queryCheck.node), queryCheck, queryPart);
       const sent = takesBody(declared)
-        ? await readJsonBody(call.incoming, serverLimits.bodyBytes)
+        ? await readJsonBody(call.incoming, {
+            mostBytes: declared.mostBodyBytes ?? serverLimits.bodyBytes,
+            bodies: call.bodies,
+          })
         : undefined;
       const body = checkInput(sent, bodyCheck, bodyPart);
       return declared.handle({ params, query, body }, call);
@@ -106,9 +115,9 @@ const meanings: Readonly<Record<ErrorStatus, string>> = {
   405: 'Not with this method.',
   408: 'The request came too slowly.',
   409: 'The job is in a state in which this cannot be.',
-  413: `The body has more than ${serverLimits.bodyBytes} bytes.`,
+  413: `The body has more bytes than are taken: ${serverLimits.bodyBytes}, but for a session.`,
   414: 'The address is too long.',
-  415: 'The body is not application/json.',
+  415: 'The body is not application/json, or is packed.',
   422: 'It was understood, and could not be done.',
   429: 'Too many wrong tokens.',
   431: 'The headers are too large.',
@@ -122,9 +131,13 @@ function routeOf<Params extends z.ZodObject, Query extends z.ZodObject, Body ext
   declared: Declaration<Params, Query, Body>,
 ): RouteConfig {
   const { method, path, id, tag, summary, description, params, query, body } = declared;
-  const always: readonly ErrorStatus[] = declared.open ? [400, 403, 500] : [400, 401, 403, 500];
-  const ofBody: readonly ErrorStatus[] = takesBody(declared) ? [413, 415] : [];
-  const statuses = [...always, ...ofBody, ...(declared.errors ?? [])].toSorted((a, b) => a - b);
+  const always: readonly ErrorStatus[] = declared.open
+    ? [400, 403, 500]
+    : [400, 401, 403, 429, 500];
+  const ofBody: readonly ErrorStatus[] = takesBody(declared) ? [413, 415, 503] : [];
+  const statuses = [...new Set([...always, ...ofBody, ...(declared.errors ?? [])])].toSorted(
+    (a, b) => a - b,
+  );
   return {
     method,
     path,

@@ -1,4 +1,5 @@
 import { type Gate, openSession } from '../access/identify.js';
+import { serverLimits } from '../limits.js';
 import { sessionRequestSchema } from '../schemas/status.js';
 import { noBody, nothing } from './answers.js';
 import { type Answer, type Operation, operation } from './operation.js';
@@ -6,7 +7,11 @@ import { type Answer, type Operation, operation } from './operation.js';
 const tag = 'server';
 
 /** Browsers cannot send a header with an event stream: the page trades the token for a cookie. */
-export function sessionOperations(gate: Gate | undefined): readonly Operation[] {
+export function sessionOperations(
+  gate: Gate | undefined,
+  /** Answers that go on are looked at again. */
+  onEnd: () => void,
+): readonly Operation[] {
   const answers = {
     204: { description: 'Done; the cookie is in Set-Cookie.' },
   };
@@ -23,9 +28,10 @@ export function sessionOperations(gate: Gate | undefined): readonly Operation[] 
       open: true,
       answers,
       errors: [401, 429],
-      handle: ({ body }, { incoming }) =>
+      mostBodyBytes: serverLimits.strangersBodyBytes,
+      handle: async ({ body }, { incoming }) =>
         withCookie(
-          openSession(gate, body.token, {
+          await openSession(gate, body.token, {
             address: incoming.socket.remoteAddress ?? '',
             // TLS ends before us; the page says how it was loaded.
             overTls: incoming.headers.origin?.startsWith('https:') ?? false,
@@ -38,15 +44,19 @@ export function sessionOperations(gate: Gate | undefined): readonly Operation[] 
       id: 'endSession',
       tag,
       summary: 'Log a browser out',
+      description: 'Its event streams end, too.',
       params: nothing,
       query: nothing,
       open: true,
       body: noBody,
       answers,
-      handle: (_, { incoming }) =>
-        gate === undefined
-          ? { status: 204, body: null, headers: {} }
-          : withCookie(gate.sessions.end(incoming.headers.cookie)),
+      handle(_, { incoming }) {
+        if (gate === undefined) return { status: 204, body: null, headers: {} };
+        const isOpen = gate.sessions.find(incoming.headers.cookie) !== undefined;
+        const cookie = gate.sessions.end(incoming.headers.cookie);
+        if (isOpen) onEnd();
+        return withCookie(cookie);
+      },
     }),
   ];
 }

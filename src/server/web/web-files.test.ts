@@ -63,7 +63,10 @@ describe('the page', () => {
     expect(packingFor('gzip, deflate, br')).toBe('br');
     expect(packingFor('gzip')).toBe('gzip');
     expect(packingFor('br;q=0, gzip;q=0.5')).toBe('gzip');
+    expect(packingFor('br ; q=0 , gzip')).toBe('gzip');
     expect(packingFor(undefined)).toBe('plain');
+    // Takes longer than any test may where each space is looked at from every other one.
+    expect(packingFor(`a${' '.repeat(300_000)}b, gzip`)).toBe('gzip');
   });
 
   it('is only what is there: no maps, no packed files by name, nothing behind links', async () => {

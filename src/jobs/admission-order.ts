@@ -1,0 +1,57 @@
+import { isKnown } from '../units/known.js';
+import type { RunningJob, WaitingJob } from './contract.js';
+import type { Room } from './placement.js';
+
+/**
+ * What a job may be ahead of its turn, in seconds. Together they are less than one step of priority:
+ * whoever waits longer than that cannot be overtaken by anybody new, however large.
+ */
+const headStarts = {
+  /** For as much as the largest device has. Small jobs fill gaps whenever there are some; large ones need them made. */
+  size: 420,
+  /** For an hour and more: a long job that starts last keeps one device busy when all others are done. */
+  length: 60,
+  /** For the first of a workload: what it measures, all others of it need no longer reserve. */
+  first: 90,
+};
+const longSeconds = 3600;
+
+/**
+ * The jobs in the order in which they are looked at, each with the turn that it has so. Large ones,
+ * long ones and the first of each workload come a little sooner; those with the same turn come in
+ * the order given.
+ *
+ * @example
+ * const waiting = inOrder(list.first(1000), running, ledger.rooms());
+ * const { starts } = admit({ waiting, running, rooms: ledger.rooms(), hold, nowMs });
+ */
+export function inOrder(
+  waiting: readonly WaitingJob[],
+  running: readonly Pick<RunningJob, 'workloadKey'>[],
+  rooms: readonly Pick<Room, 'lineBytes'>[],
+): readonly WaitingJob[] {
+  const largest = Math.max(1, ...rooms.map(({ lineBytes }) => lineBytes));
+  const tried = new Set(running.map(({ workloadKey }) => workloadKey));
+  return waiting
+    .map((job) => {
+      const { workloadKey: key } = job;
+      const isFirst = job.basis === 'estimated' && key !== undefined && !tried.has(key);
+      if (isFirst) tried.add(key);
+      const seconds =
+        headStarts.size * Math.min(1, sizeOf(job) / largest) +
+        headStarts.length * lengthOf(job) +
+        (isFirst ? headStarts.first : 0);
+      return { ...job, turn: job.turn - seconds * 1000 };
+    })
+    .toSorted((a, b) => a.turn - b.turn);
+}
+
+/** On all of its devices together: those that need several at once are the hardest to place. */
+function sizeOf({ bytes, gpus }: WaitingJob): number {
+  return bytes * Math.max(1, gpus);
+}
+
+/** From 0 to 1. One of which nobody knows may be long. */
+function lengthOf({ expectedSeconds }: WaitingJob): number {
+  return isKnown(expectedSeconds) ? Math.min(1, expectedSeconds / longSeconds) : 1;
+}
