@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { isKnown } from '../units/known.js';
-import { admit, type QueueState } from './admission.js';
+import { admit, type QueueState, runningFrom } from './admission.js';
+import { inOrder } from './admission-order.js';
 import type { RunningJob } from './contract.js';
 import type { Hold } from './hold.js';
 import { roomsWith, runningJob, waitingJob } from './queue-for-tests.js';
@@ -12,10 +12,8 @@ function state(parts: Partial<QueueState> & { readonly devices?: number }): Queu
   return { waiting, running, hold, nowMs, rooms: parts.rooms ?? roomsWith(devices, running) };
 }
 
-/** Nobody overtakes, so that what is held shows at once. */
-const strict = { patienceSeconds: 0 };
 const started = (given: QueueState, settings = {}) =>
-  admit(given, { ...strict, ...settings }).starts.map(({ job }) => job.id);
+  admit(given, settings).starts.map(({ job }) => job.id);
 
 describe('admit', () => {
   it('starts jobs in order while there is room', () => {
@@ -35,7 +33,7 @@ describe('admit', () => {
       waitingJob('head', 50, { atSeconds: 1 }),
       waitingJob('fits', 30, { atSeconds: 2 }),
     ];
-    const { starts, hold } = admit(state({ waiting, running }), strict);
+    const { starts, hold } = admit(state({ waiting, running }));
     expect(starts.map(({ job }) => job.id)).toEqual(['fits']);
     expect(hold).toEqual({ jobId: 'head', devices: ['gpu:0'], sinceMs: 0 });
     // 20 are free beside 60 + 10, but 50 for the head and 41 for it would be too much.
@@ -59,27 +57,13 @@ describe('admit', () => {
     expect(started(state({ waiting, running, hold }))).toEqual([]);
   });
 
-  it('lets others overtake for a while before a device is emptied, the largest first', () => {
-    const running = [runningJob('a', 60, ['gpu:0'])];
-    const waiting = [
-      waitingJob('head', 80, { atSeconds: 1 }),
-      waitingJob('small', 10, { atSeconds: 2 }),
-      waitingJob('large', 25, { atSeconds: 3 }),
-    ];
-    const hold = { jobId: 'head', devices: ['gpu:0'], sinceMs: 0 };
-    const at = (nowMs: number) =>
-      started(state({ waiting, running, hold, nowMs }), { patienceSeconds: 1800 });
-    expect(at(1_799_000)).toEqual(['large']);
-    expect(at(1_800_000)).toEqual(['small']);
-  });
-
   it('uses other devices than those held, and keeps to its choice', () => {
     const running = [runningJob('a', 80, ['gpu:0'], 5000), runningJob('b', 50, ['gpu:1'], 9000)];
     const waiting = [
       waitingJob('head', 60, { atSeconds: 1 }),
       waitingJob('next', 35, { atSeconds: 2 }),
     ];
-    const { starts, hold } = admit(state({ waiting, running, devices: 2 }), strict);
+    const { starts, hold } = admit(state({ waiting, running, devices: 2 }));
     expect(hold?.devices).toEqual(['gpu:0']);
     expect(starts[0]?.reservation.devices).toEqual(['gpu:1']);
     const kept = { jobId: 'head', devices: ['gpu:1'], sinceMs: 7 };
@@ -137,7 +121,7 @@ describe('a queue that never rests', () => {
           list.add(waitingJob(id, kind.bytes, { ...kind, atSeconds: at, expectedSeconds }));
         };
         add('victim', 0, victim);
-        // Four steps of priority are 40 minutes of age; overtaking ends after 90 minutes at the head.
+        // Four steps of priority and a head start are 50 minutes of age; nobody borrows after an hour.
         for (let now = 1; now < 12_000 && victimAt === undefined; now++) {
           // At most forty wait: more would only make the test slow.
           for (let more = 0; more < 2 && list.size < 40; more++) {
@@ -146,25 +130,14 @@ describe('a queue that never rests', () => {
           }
           running = running.filter(({ endsAt }) => endsAt > now);
           const rooms = roomsWith(3, running);
-          const answer = admit({
-            waiting: list.first(1000),
-            running,
-            rooms,
-            hold,
-            nowMs: now * 1000,
-          });
+          const waiting = inOrder(list.first(1000), running, rooms);
+          const answer = admit({ waiting, running, rooms, hold, nowMs: now * 1000 });
           hold = answer.hold;
           for (const { job, reservation } of answer.starts) {
             list.remove(job.id);
             if (job.id === 'victim') victimAt = now;
-            const { turn, expectedSeconds } = job;
-            running.push({
-              id: job.id,
-              turn,
-              reservation,
-              expectedEndMs: isKnown(expectedSeconds) ? (now + expectedSeconds) * 1000 : 'unknown',
-              endsAt: now + (lengths.get(job.id) ?? 1),
-            });
+            const endsAt = now + (lengths.get(job.id) ?? 1);
+            running.push({ ...runningFrom(job, reservation, now * 1000), endsAt });
           }
           for (const room of roomsWith(3, running))
             expect(room.reservedBytes).toBeLessThanOrEqual(90);

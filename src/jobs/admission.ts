@@ -12,9 +12,6 @@ const lookAhead = 1000;
  */
 const borrowSeconds = 3600;
 
-/** Emptying a device for a large job costs everyone: for half an hour it may come about by itself. */
-const defaultPatienceSeconds = 1800;
-
 export interface QueueState {
   /** As `inOrder` answers; those after the first thousand do not start before they come up. */
   readonly waiting: readonly WaitingJob[];
@@ -29,8 +26,6 @@ export interface QueueSettings {
   readonly policy?: PlacementPolicy | undefined;
   /** Jobs that may run at the same time; no limit where it is left out. */
   readonly mostRunning?: number | undefined;
-  /** How long the first job that does not fit is overtaken before devices are emptied for it. */
-  readonly patienceSeconds?: number | undefined;
 }
 
 export interface Admission {
@@ -40,8 +35,8 @@ export interface Admission {
 
 /**
  * Which waiting jobs start now, and where. They start in order of their turn. When one does not fit,
- * it is overtaken for a while; then devices are held for it, and those behind it may only take what it
- * does not need, or what they should give back before it could start.
+ * devices are held for it, and those behind it may only take what it does not need, or what they
+ * should give back before it could start.
  *
  * @example
  * const rooms = ledger.rooms();
@@ -51,7 +46,6 @@ export interface Admission {
  */
 export function admit(state: QueueState, settings: QueueSettings = {}): Admission {
   const { policy = 'best-fit', mostRunning = Number.POSITIVE_INFINITY } = settings;
-  const { patienceSeconds = defaultPatienceSeconds } = settings;
   const { nowMs } = state;
   const starts: { job: WaitingJob; reservation: Reservation }[] = [];
   const running = [...state.running];
@@ -63,7 +57,7 @@ export function admit(state: QueueState, settings: QueueSettings = {}): Admissio
   for (const job of state.waiting.slice(0, lookAhead)) {
     if (running.length >= mostRunning) break;
     let offered: readonly Room[] = rooms;
-    if (held !== undefined && !mayOvertake(job, held, nowMs, patienceSeconds)) {
+    if (held !== undefined && !mayBorrow(job, held, nowMs)) {
       spare ??= spareRooms(held, rooms, running);
       offered = spare;
     }
@@ -110,20 +104,17 @@ interface Held {
   readonly roomMs: Known<number>;
 }
 
-/** Whether it may use what the head needs: while that is patient, or if it should end in time. */
-function mayOvertake(
+/** Whether it may use what the head needs: if it should end before the head could start. */
+function mayBorrow(
   { expectedSeconds }: WaitingJob,
   { hold, roomMs }: Held,
   nowMs: number,
-  patienceSeconds: number,
 ): boolean {
-  const heldSeconds = (nowMs - hold.sinceMs) / 1000;
-  if (heldSeconds < patienceSeconds) return true;
   return (
     isKnown(expectedSeconds) &&
     isKnown(roomMs) &&
     nowMs + expectedSeconds * 1000 <= roomMs &&
-    heldSeconds < patienceSeconds + borrowSeconds
+    nowMs - hold.sinceMs < borrowSeconds * 1000
   );
 }
 

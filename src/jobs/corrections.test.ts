@@ -37,6 +37,14 @@ describe('correctEstimate', () => {
     expect(bytes(4)).toBeLessThan(bytes(1));
   });
 
+  it('asks for half of the margin where the estimate said the same', () => {
+    const bytes = (estimate: number) => correctEstimate(estimate * GiB, [run(10 * GiB)])?.bytes;
+    expect(bytes(11)).toBe(10.5 * GiB);
+    // More than was estimated, or so much less that it was another case.
+    expect(bytes(9)).toBe(11 * GiB);
+    expect(bytes(20)).toBe(11 * GiB);
+  });
+
   it('asks for more than a run had that ran out of memory', () => {
     expect(correctEstimate('unknown', [run(4 * GiB, 2 * GiB)])?.bytes).toBeGreaterThan(6 * GiB);
     expect(correctEstimate('unknown', [run(4 * GiB, 'unknown')])?.bytes).toBe(5 * GiB);

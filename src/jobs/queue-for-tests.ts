@@ -13,6 +13,8 @@ export function waitingJob(
     readonly gpus?: number;
     readonly expectedSeconds?: Known<number>;
     readonly deadlineMs?: number;
+    readonly basis?: WaitingJob['basis'];
+    readonly workloadKey?: string;
   } = {},
 ): WaitingJob {
   const {
@@ -21,9 +23,11 @@ export function waitingJob(
     gpus = 1,
     expectedSeconds = 'unknown',
     deadlineMs,
+    basis = 'stated',
+    workloadKey,
   } = options;
   const turn = turnOf(atSeconds * 1000, priority);
-  return { id, bytes, basis: 'stated', gpus, turn, expectedSeconds, deadlineMs };
+  return { id, bytes, basis, gpus, turn, expectedSeconds, deadlineMs, workloadKey };
 }
 
 export function runningJob(

@@ -12,10 +12,8 @@ describe('explainWaiting', () => {
       waitingJob('3', 90),
       waitingJob('4', 5, { expectedSeconds: 90 }),
     ];
-    const told = explainWaiting(
-      { waiting, running, rooms: roomsWith(1, running), hold, nowMs: 0 },
-      { patienceSeconds: 0 },
-    );
+    const rooms = roomsWith(1, running);
+    const told = explainWaiting({ waiting, running, rooms, hold, nowMs: 0 });
     expect(told).toEqual([
       {
         id: '1',

@@ -66,7 +66,7 @@ export interface JobView extends Job {
   readonly log: { readonly bytes: number };
 }
 
-/** One line of a list of jobs: 10,000 of them travel at once. */
+/** One line of a list of jobs: 1,000 of them travel at once. */
 export type JobSummary = Pick<
   JobView,
   | 'id'

@@ -86,8 +86,15 @@ export function logAddress(id: string): string {
   return address(`jobs/${encodeURIComponent(id)}/log`);
 }
 
+/** Under a name of its own: a page that is closed meanwhile leaves the job to run. */
 export function submitJob(request: JobRequest): Promise<JobView> {
-  return ask('jobs', sending('POST', request));
+  return ask('jobs', sending('POST', { submission: newSubmission(), ...request }));
+}
+
+function newSubmission(): string {
+  return [...crypto.getRandomValues(new Uint8Array(16))]
+    .map((byte) => byte.toString(16).padStart(2, '0'))
+    .join('');
 }
 
 export function cancelJob(id: string): Promise<JobView> {
