@@ -1,0 +1,61 @@
+// GPUs and programs that only exist here: a job holds what it was promised until it is told to end.
+const GiB = 2 ** 30;
+const totalBytes = 80 * GiB;
+
+export function fakeMachine(gpus) {
+  const runs = new Map();
+  /** Called with each run that begins. */
+  const machine = { discovery: discovery(), engine: engine(), onStart() {}, endOldest };
+  return machine;
+
+  function endOldest() {
+    const [[id, { tell }]] = runs;
+    runs.delete(id);
+    const at = new Date().toISOString();
+    tell({ type: 'finished', at, outcome: 'succeeded', exitCode: 0 });
+  }
+
+  function processesOn(device) {
+    return [...runs.values()]
+      .filter(({ order }) => order.devices.includes(device))
+      .map(({ pid, order }) => ({ pid, name: 'fake', usedBytes: order.memoryBytes ?? GiB }));
+  }
+
+  function discovery() {
+    const devices = Array.from({ length: gpus }, (_, index) => device(`gpu:${index}`));
+    const rescan = () => Promise.resolve({ appeared: [], vanished: [] });
+    return { devices, notes: [], rescan, close() {} };
+  }
+
+  function device(id) {
+    const unknown = { uuid: 'unknown', driver: 'unknown' };
+    const simulated = { source: 'simulated', provenance: 'simulated' };
+    return {
+      info: { id, kind: 'gpu', name: 'GPU', ...simulated, ...unknown },
+      read() {
+        const usedBytes = processesOn(id).reduce((sum, one) => sum + one.usedBytes, 0);
+        const freeBytes = totalBytes - usedBytes;
+        return { totalBytes, usedBytes, freeBytes, utilizationPercent: 'unknown' };
+      },
+      processes: () => Promise.resolve(processesOn(id)),
+    };
+  }
+
+  function engine() {
+    let pid = 0;
+    return {
+      carry(order, tell) {
+        pid += 1;
+        runs.set(order.id, { order, tell, pid });
+        machine.onStart(order);
+        return { stop() {}, release() {} };
+      },
+      use() {
+        const byPid = new Map([...runs].map(([id, run]) => [run.pid, id]));
+        return { knows: () => true, runOf: (of) => byPid.get(of), hostBytes: () => 0 };
+      },
+      forget: (id) => runs.delete(id),
+      close() {},
+    };
+  }
+}
