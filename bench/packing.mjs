@@ -22,6 +22,7 @@ import { randomFrom } from './queue/random.mjs';
 const GiB = 2 ** 30;
 const hours = (seconds) => (seconds / 3600).toFixed(2).padStart(9);
 const minutes = (seconds) => `${(seconds / 60).toFixed(1)} min`;
+const mean = (list) => list.reduce((sum, one) => sum + one, 0) / list.length;
 const target = 1.15;
 /** Of what the devices can do: a machine that is busy, and not overrun. */
 const load = 0.8;
@@ -62,14 +63,15 @@ function tried(seed) {
   const bound = lowerBound(jobs, devices, lineBytes);
   const alone = oneJobEach(jobs, devices);
   const rows = ['best-fit', 'balanced'].map((policy) => {
-    const { waits, ...result } = simulate(jobs, { ...machine, decide: packed(policy) });
+    const result = simulate(jobs, { ...machine, decide: packed(policy) });
     const { seconds } = result;
-    return { ...result, policy, toBound: seconds / bound, faster: alone / seconds };
+    delete result.waits;
+    return Object.assign(result, { policy, toBound: seconds / bound, faster: alone / seconds });
   });
   const stream = arriving(jobs, load, bound, random);
   const waiting = {
-    ours: waits(simulate(stream, { ...machine, decide: packed('best-fit') })),
-    firstCome: waits(simulate(stream, { ...machine, decide: firstCome })),
+    ours: waitsOf(simulate(stream, { ...machine, decide: packed('best-fit') })),
+    firstCome: waitsOf(simulate(stream, { ...machine, decide: firstCome })),
   };
   const [ours] = rows;
   const missed = [
@@ -94,9 +96,12 @@ function tried(seed) {
   return { seed, jobs: jobs.length, workloads, bound, alone, rows, waiting, missed };
 }
 
-function waits({ waits: seconds }) {
-  const mean = seconds.reduce((sum, one) => sum + one, 0) / seconds.length;
-  return { mean, most: Math.max(...seconds) };
+function waitsOf({ waits }) {
+  return { mean: mean(waits), most: Math.max(...waits) };
+}
+
+function waitWords(one) {
+  return `${minutes(one.mean)} in the mean; the longest of a seed ${minutes(one.meanOfWorst)} in the mean and ${minutes(one.worst)} at worst`;
 }
 
 function tellSpread() {
@@ -114,7 +119,6 @@ function tellSpread() {
     }
   }
   const ratios = results.map(({ rows: [ours] }) => ours.toBound);
-  const mean = (list) => list.reduce((sum, one) => sum + one, 0) / list.length;
   const over = results.filter(({ missed }) => missed.length > 0).length;
   const spread = { mean: mean(ratios), worst: Math.max(...ratios), over };
   const waiting = (order) => ({
@@ -123,12 +127,10 @@ function tellSpread() {
     worst: Math.max(...results.map((result) => result.waiting[order].most)),
   });
   const [ours, plain] = [waiting('ours'), waiting('firstCome')];
-  const words = (one) =>
-    `${minutes(one.mean)} in the mean; the one that waits longest ${minutes(one.meanOfWorst)}, at worst ${minutes(one.worst)}`;
   if (values.json) console.log(JSON.stringify({ ...spread, waiting: { ours, plain }, results }));
   else {
     console.log(
-      `best-fit: ${spread.mean.toFixed(3)} x bound in the mean, ${spread.worst.toFixed(3)} at worst; ${over} of ${seeds.length} seeds miss a target.\nWaits at ${load} load: ${words(ours)}.\nIn plain first-come order: ${words(plain)}.`,
+      `best-fit: ${spread.mean.toFixed(3)} x bound in the mean, ${spread.worst.toFixed(3)} at worst; ${over} of ${seeds.length} seeds miss a target.\nWaits at ${load} load: ${waitWords(ours)}.\nIn plain first-come order: ${waitWords(plain)}.`,
     );
   }
   process.exitCode = over === 0 ? 0 : 1;

@@ -2,10 +2,18 @@
 const GiB = 2 ** 30;
 const totalBytes = 80 * GiB;
 
+const rescan = () => Promise.resolve({ appeared: [], vanished: [] });
+
 export function fakeMachine(gpus) {
   const runs = new Map();
-  /** Called with each run that begins. */
-  const machine = { discovery: discovery(), engine: engine(), onStart() {}, endOldest };
+  /** `onRead` is called when a device was read, `onStart` when a run begins. */
+  const machine = {
+    discovery: discovery(),
+    engine: engine(),
+    onRead() {},
+    onStart() {},
+    endOldest,
+  };
   return machine;
 
   function endOldest() {
@@ -15,15 +23,14 @@ export function fakeMachine(gpus) {
     tell({ type: 'finished', at, outcome: 'succeeded', exitCode: 0 });
   }
 
-  function processesOn(device) {
+  function processesOn(deviceId) {
     return [...runs.values()]
-      .filter(({ order }) => order.devices.includes(device))
+      .filter(({ order }) => order.devices.includes(deviceId))
       .map(({ pid, order }) => ({ pid, name: 'fake', usedBytes: order.memoryBytes ?? GiB }));
   }
 
   function discovery() {
     const devices = Array.from({ length: gpus }, (_, index) => device(`gpu:${index}`));
-    const rescan = () => Promise.resolve({ appeared: [], vanished: [] });
     return { devices, notes: [], rescan, close() {} };
   }
 
@@ -31,10 +38,11 @@ export function fakeMachine(gpus) {
     const unknown = { uuid: 'unknown', driver: 'unknown' };
     const simulated = { source: 'simulated', provenance: 'simulated' };
     return {
-      info: { id, kind: 'gpu', name: 'GPU', ...simulated, ...unknown },
+      info: { id, kind: 'gpu', name: 'NVIDIA H100 80GB HBM3', ...simulated, ...unknown },
       read() {
         const usedBytes = processesOn(id).reduce((sum, one) => sum + one.usedBytes, 0);
         const freeBytes = totalBytes - usedBytes;
+        machine.onRead();
         return { totalBytes, usedBytes, freeBytes, utilizationPercent: 'unknown' };
       },
       processes: () => Promise.resolve(processesOn(id)),
@@ -47,7 +55,7 @@ export function fakeMachine(gpus) {
       carry(order, tell) {
         pid += 1;
         runs.set(order.id, { order, tell, pid });
-        machine.onStart(order);
+        machine.onStart();
         return { stop() {}, release() {} };
       },
       use() {

@@ -8,14 +8,21 @@ export function contextBytesOn(
   { devices }: Pick<Discovery, 'devices'>,
   configured: readonly GpuEntry[] | undefined,
 ): (deviceId: string) => number {
+  const known = new Map<string, number>();
   return (deviceId) => {
     const info = devices.find((device) => device.info.id === deviceId)?.info;
     if (info === undefined || info.kind === 'host') return 0;
-    try {
-      return findGpu(info.name, configured).context.bytes;
-    } catch (error) {
-      if (!(error instanceof Failure)) throw error;
-      return assumedContext.bytes;
-    }
+    const bytes = known.get(info.name) ?? contextOf(info.name, configured);
+    known.set(info.name, bytes);
+    return bytes;
   };
+}
+
+function contextOf(name: string, configured: readonly GpuEntry[] | undefined): number {
+  try {
+    return findGpu(name, configured).context.bytes;
+  } catch (error) {
+    if (!(error instanceof Failure)) throw error;
+    return assumedContext.bytes;
+  }
 }

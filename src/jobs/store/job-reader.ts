@@ -111,8 +111,10 @@ export class JobReader {
   /** The first and the last event that are kept; 0 where there is none. */
   eventRange(): { readonly first: number; readonly last: number } {
     return this.sql.guard(() => {
+      // Both in one question would be looked for in the whole table; each alone is found at once.
       const row = this.sql.one(
-        'SELECT ifnull(min(id), 0) AS first, ifnull(max(id), 0) AS last FROM event',
+        `SELECT ifnull((SELECT min(id) FROM event), 0) AS first,
+           ifnull((SELECT max(id) FROM event), 0) AS last`,
       );
       return { first: integer(row, 'first'), last: integer(row, 'last') };
     });
