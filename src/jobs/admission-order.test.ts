@@ -36,6 +36,22 @@ describe('inOrder', () => {
     expect(ids(waiting, running, rooms)).toEqual(['large', 'first', 'second']);
   });
 
+  it('leaves nobody out, whatever the turns are', () => {
+    const turn = fc.double({ min: -2e12, max: 3e12, noNaN: true });
+    fc.assert(
+      fc.property(fc.array(turn, { maxLength: 1000 }), (turns) => {
+        const waiting = turns.map((at, index) =>
+          waitingJob(String(index), index % 70, { ...known, turn: at }),
+        );
+        const ordered = inOrder(waiting, [], rooms);
+        expect(new Set(ordered.map(({ id }) => id)).size).toBe(turns.length);
+        const sorted = ordered.map((job) => Math.floor(job.turn));
+        expect(sorted).toEqual(sorted.toSorted((a, b) => a - b));
+      }),
+      { numRuns: 200 },
+    );
+  });
+
   it('never counts more than a step of priority, nor for less than the time of coming', () => {
     const job = fc.record({
       bytes: fc.integer({ min: 1, max: 1000 }),

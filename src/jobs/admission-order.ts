@@ -33,18 +33,46 @@ export function inOrder(
 ): readonly WaitingJob[] {
   const largest = Math.max(1, ...rooms.map(({ lineBytes }) => lineBytes));
   const tried = new Set(running.map(({ workloadKey }) => workloadKey));
-  return waiting
-    .map((job) => {
+  return sorted(
+    waiting.map((job) => {
       const { workloadKey: key } = job;
       const isFirst = job.basis === 'estimated' && key !== undefined && !tried.has(key);
       if (isFirst) tried.add(key);
-      const seconds =
-        headStarts.size * Math.min(1, sizeOf(job) / largest) +
-        headStarts.length * lengthOf(job) +
-        (isFirst ? headStarts.first : 0);
-      return { ...job, turn: job.turn - seconds * 1000 };
-    })
-    .toSorted((a, b) => a.turn - b.turn);
+      return ahead(job, largest, isFirst);
+    }),
+  );
+}
+
+/** By turn; numbers alone sort many times as fast as objects do. */
+function sorted(jobs: readonly WaitingJob[]): readonly WaitingJob[] {
+  // A turn counts milliseconds and has 41 bits: the place of each job fits in behind it.
+  const count = jobs.length;
+  const keys = Float64Array.from(jobs, ({ turn }, place) => Math.floor(turn) * count + place);
+  return Array.from(keys.toSorted(), (key) => jobs[key - Math.floor(key / count) * count]).filter(
+    (job) => job !== undefined,
+  );
+}
+
+interface Ahead {
+  readonly largest: number;
+  readonly isFirst: boolean;
+  readonly job: WaitingJob;
+}
+
+/** A thousand are looked at each time a job starts, and few of them changed since. */
+const known = new WeakMap<WaitingJob, Ahead>();
+
+/** The job with its head start. */
+function ahead(job: WaitingJob, largest: number, isFirst: boolean): WaitingJob {
+  const before = known.get(job);
+  if (before?.largest === largest && before.isFirst === isFirst) return before.job;
+  const seconds =
+    headStarts.size * Math.min(1, sizeOf(job) / largest) +
+    headStarts.length * lengthOf(job) +
+    (isFirst ? headStarts.first : 0);
+  const moved = { ...job, turn: job.turn - Math.round(seconds * 1000) };
+  known.set(job, { largest, isFirst, job: moved });
+  return moved;
 }
 
 /** On all of its devices together: those that need several at once are the hardest to place. */

@@ -21,7 +21,7 @@ export class WaitingList {
   constructor(jobs: Iterable<WaitingJob> = []) {
     for (const job of jobs) this.#byId.set(job.id, job);
     this.#byTurn.fill(this.#byId.values());
-    this.#byDeadline.fill(this.#byId.values());
+    this.#byDeadline.fill([...this.#byId.values()].filter(hasDeadline));
   }
 
   get size(): number {
@@ -36,7 +36,7 @@ export class WaitingList {
     this.remove(job.id);
     this.#byId.set(job.id, job);
     this.#byTurn.add(job);
-    this.#byDeadline.add(job);
+    if (hasDeadline(job)) this.#byDeadline.add(job);
   }
 
   /** Changes what a job needs; its turn and its deadline stay, and so its place. */
@@ -46,7 +46,7 @@ export class WaitingList {
     const job = { ...before, ...need };
     this.#byId.set(id, job);
     this.#byTurn.replace(job);
-    this.#byDeadline.replace(job);
+    if (hasDeadline(job)) this.#byDeadline.replace(job);
   }
 
   remove(id: string): void {
@@ -54,7 +54,7 @@ export class WaitingList {
     if (job === undefined) return;
     this.#byId.delete(id);
     this.#byTurn.remove(job);
-    this.#byDeadline.remove(job);
+    if (hasDeadline(job)) this.#byDeadline.remove(job);
   }
 
   /** The first so many in order. */
@@ -76,6 +76,10 @@ export class WaitingList {
   expired(nowMs: number): readonly WaitingJob[] {
     return this.#byDeadline.upTo(nowMs);
   }
+}
+
+function hasDeadline({ deadlineMs }: WaitingJob): boolean {
+  return deadlineMs !== undefined;
 }
 
 /** Jobs sorted by a key, those of the same key by their id. */
