@@ -40,9 +40,10 @@ describe('inOrder', () => {
     const turn = fc.double({ min: -2e12, max: 3e12, noNaN: true });
     fc.assert(
       fc.property(fc.array(turn, { maxLength: 1000 }), (turns) => {
-        const waiting = turns.map((at, index) =>
-          waitingJob(String(index), index % 70, { ...known, turn: at }),
-        );
+        const waiting = turns.map((at, index) => ({
+          ...waitingJob(String(index), index % 70, known),
+          turn: at,
+        }));
         const ordered = inOrder(waiting, [], rooms);
         expect(new Set(ordered.map(({ id }) => id)).size).toBe(turns.length);
         const sorted = ordered.map((job) => Math.floor(job.turn));
