@@ -13,6 +13,8 @@ trap stop TERM INT HUP
 while [ -z "$stopping" ]; do
   plimsoll serve "$@" &
   server=$!
+  # Asked in between, when it had no name yet.
+  [ -z "$stopping" ] || kill -TERM "$server" 2>/dev/null
   code=0
   wait "$server" || code=$?
   # A signal ends the waiting, not the server.
