@@ -6,6 +6,7 @@ import logging
 import os
 import tempfile
 import unittest
+import weakref
 
 import sdk  # noqa: F401 - puts the package on the path
 import torch
@@ -13,6 +14,7 @@ from torch import nn
 
 import plimsoll
 from plimsoll.leaks.collection import PressureCollector
+from plimsoll.loading.offload import place_with_offload
 from plimsoll.loading.quantized import pack, quantize, unpack
 from plimsoll.loading.saved import model_key
 
@@ -60,6 +62,17 @@ class Load(unittest.TestCase):
         model = plimsoll.load(tower, "int4_offload", device="cpu", max_bytes=20_000, cache=False)
         self.assertEqual(model(torch.ones(2, 128, dtype=torch.bfloat16)).shape, (2, 128))
 
+    def test_layers_leave_a_device_that_has_no_room_for_them(self):
+        class Block(nn.Linear):
+            def to(self, where):
+                self.moved_to = str(where)
+
+        model = nn.Sequential(*[Block(128, 128, bias=False) for _ in range(4)])
+        one = 128 * 128 * 4
+        # Room for two that stay, and for the one that visits.
+        self.assertEqual(place_with_offload(model, torch.device("meta"), 3 * one), 2)
+        self.assertEqual([block.moved_to for block in model], ["meta", "meta", "cpu", "cpu"])
+
     def test_loaded_models_are_kept_until_they_are_given_up(self):
         first = plimsoll.load(tower, "cpu")
         self.assertIs(plimsoll.load(tower, "cpu"), first)
@@ -101,6 +114,14 @@ class Load(unittest.TestCase):
         model = nn.ModuleDict({"body": nn.Linear(8, 8), "lm_head": nn.Linear(8, 8)})
         self.assertEqual(quantize(model, 8, False, torch.float32), 1)
         self.assertIsInstance(model["lm_head"], nn.Linear)
+
+    def test_the_dense_weights_are_gone_once_quantized(self):
+        for bits in (8, 4):
+            model = nn.Sequential(nn.Linear(64, 64), nn.Linear(64, 64))
+            dense = [weakref.ref(layer.weight) for layer in model]
+            quantize(model, bits, False, torch.float32)
+            gc.collect()
+            self.assertEqual([ref() for ref in dense], [None, None])
 
 
 class Swapping(unittest.TestCase):

@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { type RecordedName, recordedPath, recordedTruth } from '../snapshot/recorded-for-tests.js';
+import { recordedPath, recordedTruth } from '../snapshot/recorded-for-tests.js';
 import type { CliIo, Output } from './io.js';
 import { runProgram } from './program.js';
 
@@ -32,7 +32,7 @@ describe('plimsoll snapshot', () => {
     ['steady', 0],
     ['leak', 1],
     ['oom', 0],
-  ] as const)('answers by contract: %s', async (name: RecordedName, expected) => {
+  ] as const)('answers by contract: %s', async (name, expected) => {
     const { exitCode, stdout } = await run(recordedPath(name), '--json');
     expect(exitCode).toBe(expected);
     const answer = JSON.parse(stdout);

@@ -53,6 +53,54 @@ describe('leaks', () => {
     }
   });
 
+  it('does not take the layers of one forward pass for steps that leak', async () => {
+    const { leaks, steps } = analyseSnapshot(await recorded('first-forward')).leaks;
+    expect({ leaks, basis: steps.basis }).toEqual({ leaks: [], basis: 'none' });
+  });
+
+  describe('of a loop that calls a model on one line', () => {
+    const module = '/venv/lib/python3.12/site-packages/torch/nn/modules/module.py';
+    const outer = [`${module}:1787 _call_impl`, '/app/train.py:20 <module>'];
+    const inner = [`${module}:1787 _call_impl`, '/app/model.py:8 forward', ...outer];
+
+    /** Twelve times a temporary and something that stays, under the frames that are given. */
+    function repeated(temporary: readonly string[], kept: readonly string[]): MadeEvent[] {
+      return Array.from({ length: 12 }, (_, at) => [
+        { action: 'alloc', addr: base, size: MiB, stack: frames(...temporary) },
+        { action: 'alloc', addr: base + (at + 1) * 4 * MiB, size: MiB, stack: frames(...kept) },
+        { action: 'free_requested', addr: base, size: MiB },
+        { action: 'free_completed', addr: base, size: MiB },
+      ]).flat();
+    }
+    const leaksOf = (events: readonly MadeEvent[]) =>
+      analyseSnapshot(madeSnapshot([], events)).leaks.leaks.map(({ count }) => count);
+
+    it('finds what it keeps', () => {
+      const body = ['/app/model.py:7 forward', ...outer];
+      expect(leaksOf(repeated(body, ['/app/model.py:9 forward', ...outer]))).toEqual([12]);
+    });
+
+    it('finds what it keeps where the model stands inside of a wrapper', () => {
+      const wrapper =
+        '/venv/lib/python3.12/site-packages/torch/nn/parallel/distributed.py:1700 forward';
+      const wrapped = [`${module}:1787 _call_impl`, wrapper, ...outer];
+      const body = ['/app/model.py:7 forward', ...wrapped];
+      expect(leaksOf(repeated(body, ['/app/model.py:9 forward', ...wrapped]))).toEqual([12]);
+    });
+
+    it('claims nothing where the layers of the model are what repeats', () => {
+      const body = ['/app/layer.py:3 forward', ...inner];
+      expect(leaksOf(repeated(body, ['/app/layer.py:4 forward', ...inner]))).toEqual([]);
+    });
+
+    it('claims nothing while a model is loaded', () => {
+      const loader = '/venv/lib/python3.12/site-packages/transformers/modeling_utils.py';
+      const load = [`${loader}:4000 from_pretrained`, '/app/train.py:5 <module>'];
+      const events = repeated([`${loader}:70 cast`, ...load], [`${loader}:71 cast`, ...load]);
+      expect(leaksOf(events)).toEqual([]);
+    });
+  });
+
   /** A loop of `steps` steps with a temporary, and one tensor of `keep` kept for so many steps. */
   function loop(steps: number, keptSteps: number): MadeEvent[] {
     const temporary = frames('/app/train.py:10 step');

@@ -72,7 +72,7 @@ def train(job, options, device):
     ready, stop = queue.Queue(maxsize=2), threading.Event()
     loader = threading.Thread(target=load, args=(make_batch, job.get("loaderMs", 0), ready, stop), daemon=True)
     loader.start()
-    losses, begun = [], time.perf_counter()
+    losses, begun, at = [], time.perf_counter(), time.time()
     while not ended(len(losses), time.perf_counter() - begun, options):
         batch = on(device, ready.get())
         with torch.autocast(device.split(":")[0], dtype=amp) if amp else nullcontext():
@@ -85,8 +85,11 @@ def train(job, options, device):
         optimizer.zero_grad(set_to_none=True)
         # Waits for the step: what is counted is done.
         losses.append(loss.item())
+    seconds = time.perf_counter() - begun
     stop.set()
-    return losses, time.perf_counter() - begun
+    # A thread inside torch while Python ends would abort the process.
+    loader.join()
+    return losses, seconds, at
 
 
 def ended(steps, seconds, options):
@@ -110,7 +113,7 @@ def main():
     if device == "cpu":
         # Several jobs share the cores.
         torch.set_num_threads(1)
-    losses, seconds = train(job, options, device)
+    losses, seconds, at = train(job, options, device)
     on_gpu = device.startswith("cuda")
     told = {
         "name": job["name"],
@@ -118,6 +121,8 @@ def main():
         "steps": len(losses),
         "samples": len(losses) * job["batch"],
         "stepSeconds": seconds / len(losses),
+        "trainedFrom": at,
+        "trainedTo": at + seconds,
         "seconds": time.perf_counter() - begun,
         "firstLoss": losses[0],
         "lastLoss": losses[-1],

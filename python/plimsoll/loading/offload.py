@@ -18,9 +18,9 @@ def place_with_offload(model: Any, device: Any, device_bytes: int) -> int:
     waiting: List[Any] = []
     for block, size in zip(blocks, sizes):
         room -= size
-        if room >= 0:
-            block.to(device)
-        else:
+        # A model that was built on the device leaves it where there is no room.
+        block.to(device if room >= 0 else "cpu")
+        if room < 0:
             waiting.append(block)
     for module in model.modules():
         if id(module) not in inside:

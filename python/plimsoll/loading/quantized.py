@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Iterable
 
 # NF4 of the QLoRA paper: quantiles of a normal distribution, so that each value is used as often.
@@ -20,26 +21,33 @@ def quantize(model: Any, bits: int, double: bool, compute_dtype: Any, keep: Iter
     from torch import nn
 
     kept = tuple(keep)
+    # Places, not layers: each layer's weights are freed as soon as its successor stands.
     found = [
-        (parent, name, child)
-        for path, parent in model.named_modules()
+        (parent, name)
+        for parent in model.modules()
         for name, child in parent.named_children()
         if (isinstance(child, nn.Linear) or type(child).__name__ == "Conv1D") and name not in kept
     ]
-    for parent, name, child in found:
-        setattr(parent, name, quantized_linear(child, bits, double, compute_dtype))
+    for parent, name in found:
+        setattr(parent, name, quantized_linear(getattr(parent, name), bits, double, compute_dtype))
     return len(found)
 
 
 def quantized_linear(layer: Any, bits: int, double: bool, compute_dtype: Any) -> Any:
-    import torch
+    made = _layer_class()(layer, bits, double, compute_dtype)
+    return made.to(layer.weight.device) if layer.weight.device.type != "meta" else made
+
+
+@lru_cache(maxsize=None)
+def _layer_class() -> Any:
+    """One class for all layers, made when torch is there. It must not know a layer: it would keep its weights."""
     from torch import nn
     from torch.nn import functional
 
     class QuantizedLinear(nn.Module):
         """Holds what `pack` made; a dense weight lives only while its layer runs."""
 
-        def __init__(self) -> None:
+        def __init__(self, layer: Any, bits: int, double: bool, compute_dtype: Any) -> None:
             super().__init__()
             turned = type(layer).__name__ == "Conv1D"
             weight = layer.weight.detach().t() if turned else layer.weight.detach()
@@ -58,8 +66,7 @@ def quantized_linear(layer: Any, bits: int, double: bool, compute_dtype: Any) ->
         def extra_repr(self) -> str:
             return f"{self.in_features}, {self.out_features}, bits={self.bits}"
 
-    made = QuantizedLinear()
-    return made.to(layer.weight.device) if layer.weight.device.type != "meta" else made
+    return QuantizedLinear
 
 
 def pack(weight: Any, bits: int, double: bool) -> dict:

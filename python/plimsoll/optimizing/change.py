@@ -27,4 +27,20 @@ class Change:
 
 
 def parameter_bytes(model: Any) -> int:
-    return sum(p.numel() * p.element_size() for p in model.parameters())
+    """Bytes of memory behind the parameters: what several share counts once, sparse ones as they are stored."""
+    sizes = {}
+    for parameter in model.parameters():
+        for tensor in _stored(parameter):
+            storage = tensor.untyped_storage()
+            # Storages on `meta` all lie at 0.
+            key = storage.data_ptr() or id(parameter)
+            sizes[key] = storage.nbytes()
+    return sum(sizes.values())
+
+
+def _stored(tensor: Any) -> Any:
+    """The plain tensors that a tensor is made of: itself, or the parts of a sparse one."""
+    if not hasattr(tensor, "__tensor_flatten__"):
+        return [tensor]
+    names, _ = tensor.__tensor_flatten__()
+    return [part for name in names for part in _stored(getattr(tensor, name))]

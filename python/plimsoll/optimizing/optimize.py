@@ -23,6 +23,7 @@ class Optimization:
         self.skipped: Dict[str, str] = {}
         self._forward = forward
         self._kept = self._measure()
+        self._weights = parameter_bytes(model)
 
     def apply(self, change: Optional[Change], name: str, why_not: str) -> None:
         if change is None:
@@ -32,9 +33,10 @@ class Optimization:
         now = self._measure()
         if self._kept is not None and now is not None and change.what in _MEASURED:
             change.measured_bytes = self._kept - now
-        elif change.what in ("dtype", "prune"):
-            change.measured_bytes = change.estimated_bytes
-        self._kept = now
+        weights = parameter_bytes(self.model)
+        if change.what in ("dtype", "prune"):
+            change.measured_bytes = self._weights - weights
+        self._kept, self._weights = now, weights
 
     def undo(self) -> None:
         while self.changes:
@@ -75,8 +77,8 @@ def optimize(
         done.undo()
 
     In training: checkpointing, autocast to bfloat16 (False turns it off), the sdpa attention kernel, the
-    loss of a language model in pieces, a fused optimizer; results stay the same but for the rounding of bfloat16. For inference: the weights'
-    type (`dtype`), and `prune` as a share of channels to remove or "2:4"; both change results.
+    loss of a language model in pieces, a fused optimizer; results stay the same but for the rounding of
+    bfloat16. For inference: the weights' type (`dtype`), and `prune` as a share of channels to remove or "2:4"; both change results.
     """
     import torch
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Optional
 
-from .change import Change, parameter_bytes
+from .change import Change
 
 
 def autocast(model: Any, dtype: Any) -> Change:
@@ -36,10 +36,11 @@ def cast_parameters(model: Any, dtype: Any) -> Optional[Change]:
     """All floating weights in another type. The originals are kept on the host for undo."""
     import torch
 
-    before = parameter_bytes(model)
     floating = [t for t in [*model.parameters(), *model.buffers()] if t.is_floating_point() and t.dtype != dtype]
     if not floating:
         return None
+    weights = [p for p in model.parameters() if p.is_floating_point()]
+    estimated = sum(p.numel() * (p.element_size() - dtype.itemsize) for p in weights)
     kept = [(tensor, tensor.detach().to("cpu", copy=True), tensor.device) for tensor in floating]
     with torch.no_grad():
         for tensor in floating:
@@ -50,8 +51,7 @@ def cast_parameters(model: Any, dtype: Any) -> Optional[Change]:
             for tensor, copy, device in kept:
                 tensor.data = copy.to(device)
 
-    saved = before - parameter_bytes(model)
-    return Change("dtype", undo, saved, note=f"weights in {_short(dtype)}; a copy for undo is on the host")
+    return Change("dtype", undo, estimated, note=f"weights in {_short(dtype)}; a copy for undo is on the host")
 
 
 def attention(model: Any, kernel: str) -> Optional[Change]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, Iterator, List, Optional, Tuple
 
 from .change import Change, parameter_bytes
@@ -25,19 +26,18 @@ SPARSE_MULTIPLE = 64
 
 def remove_channels(model: Any, share: float) -> Optional[Change]:
     """Takes out the hidden channels of each feed-forward or residual block that carry least weight."""
-    before = parameter_bytes(model)
+    estimated = 0
     undo = []
     for inputs, output in [*feed_forward_pairs(model), *convolution_pairs(model)]:
-        undo += _shrink(inputs, output, share)
+        bytes_before = sum(one.weight.numel() * one.weight.element_size() for one in [*inputs, output])
+        cut = _shrink(inputs, output, share)
+        estimated += int(share * bytes_before) if cut else 0
+        undo += cut
     if not undo:
         return None
     blocks = len(undo)
-    return Change(
-        "prune",
-        lambda: [put_back() for put_back in reversed(undo)] and None,
-        before - parameter_bytes(model),
-        note=f"{share:.0%} of hidden channels removed from {blocks} layers; results change, check them",
-    )
+    note = f"{share:.0%} of hidden channels removed from {blocks} layers; results change, check them"
+    return Change("prune", lambda: [put_back() for put_back in reversed(undo)] and None, estimated, note)
 
 
 def semi_structured(model: Any) -> Optional[Change]:
@@ -46,25 +46,46 @@ def semi_structured(model: Any) -> Optional[Change]:
     from torch import nn
 
     before = parameter_bytes(model)
-    saved = 0
+    estimated = 0
     undo = []
-    for module in model.modules():
-        weight = getattr(module, "weight", None)
-        if not isinstance(module, nn.Linear) or not weight.is_cuda or weight.dtype not in (torch.float16, torch.bfloat16):
-            continue
-        if any(size % SPARSE_MULTIPLE for size in weight.shape):
-            continue
+    for module in sparse_layers(model):
+        weight = module.weight
         kept = weight.detach().to("cpu", copy=True)
-        groups = weight.detach().reshape(-1, 4)
-        keep = torch.zeros_like(groups, dtype=torch.bool).scatter_(1, groups.abs().topk(2, dim=1).indices, True)
-        sparse = torch.sparse.to_sparse_semi_structured((groups * keep).reshape(weight.shape))
+        sparse = torch.sparse.to_sparse_semi_structured(two_of_four(weight.detach()))
         module.weight = nn.Parameter(sparse, requires_grad=False)
-        saved += weight.numel() * weight.element_size() * 7 // 16
+        estimated += weight.numel() * weight.element_size() * 7 // 16
         undo.append(lambda m=module, k=kept, d=weight.device: setattr(m, "weight", nn.Parameter(k.to(d))))
     if not undo:
         return None
     note = f"{len(undo)} linear layers in 2:4 sparse storage, of {before} bytes of weights; results change, check them"
-    return Change("prune", lambda: [put_back() for put_back in undo] and None, saved, note)
+    return Change("prune", lambda: [put_back() for put_back in undo] and None, estimated, note)
+
+
+def sparse_layers(model: Any, on: str = "cuda") -> List[Any]:
+    """Linear layers that 2:4 storage makes smaller. A head that shares its weights with the embedding would
+    be stored a second time, so it stays dense."""
+    import torch
+    from torch import nn
+
+    users = Counter(id(p) for module in model.modules() for p in module.parameters(recurse=False))
+    return [
+        module
+        for module in model.modules()
+        if isinstance(module, nn.Linear)
+        and module.weight.device.type == on
+        and module.weight.dtype in (torch.float16, torch.bfloat16)
+        and users[id(module.weight)] == 1
+        and all(size % SPARSE_MULTIPLE == 0 for size in module.weight.shape)
+    ]
+
+
+def two_of_four(weight: Any) -> Any:
+    """The weight with the smaller two of every four numbers in a row set to zero."""
+    import torch
+
+    groups = weight.reshape(-1, 4)
+    keep = torch.zeros_like(groups, dtype=torch.bool).scatter_(1, groups.abs().topk(2, dim=1).indices, True)
+    return (groups * keep).reshape(weight.shape)
 
 
 def feed_forward_pairs(model: Any) -> Iterator[Tuple[List[Any], Any]]:

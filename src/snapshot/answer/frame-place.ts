@@ -30,6 +30,14 @@ export function frameText({ name, file, line }: Frame): string {
 /** Code that only passes a call on; never the answer to "who holds it?". */
 const passing =
   /\/(?:torch\/nn\/modules\/module|torch\/_compile|torch\/_dynamo\/eval_frame)\.py$|\/(?:contextlib|functools)\.py$/;
+/** Models that stand around another model and do no work of their own. */
+const wrapping = /\/(?:torch\/nn\/parallel|torch\/distributed|torch\/_dynamo|accelerate)\//;
+
+/** The frame belongs to what hands a call on to a model: PyTorch's machinery, or a wrapper. */
+export function isPassing({ file }: Frame): boolean {
+  const path = slashes(file);
+  return passing.test(path) || wrapping.test(path);
+}
 
 /**
  * The part of a program that allocated: the innermost frame that stands in no machinery of PyTorch,

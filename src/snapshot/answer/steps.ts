@@ -1,5 +1,6 @@
 import { before, type Lives, never } from '../history/lives.js';
-import { type DeviceSnapshot, type Events, rowOf, type Snapshot } from '../snapshot.js';
+import { type DeviceSnapshot, type Events, type Names, rowOf, type Snapshot } from '../snapshot.js';
+import { isWithinOneCall } from './one-call.js';
 
 /** Where the steps of a job begin: numbers of events, rising. Step 0 is all before the first. */
 export interface Steps {
@@ -27,7 +28,7 @@ export function findSteps(snapshot: Snapshot, device: DeviceSnapshot, lives: Liv
   const [first] = noted;
   const own = noted.filter(({ name }) => name === first?.name).map(({ at }) => at);
   if (own.length >= fewestSteps) return { starts: own, basis: 'optimizer steps' };
-  const repeated = mostEven(device.events, lives);
+  const repeated = mostEven(device.events, lives, snapshot.names);
   if (repeated) return { starts: repeated, basis: 'a repeating allocation' };
   return { starts: own, basis: own.length > 0 ? 'optimizer steps' : 'none' };
 }
@@ -63,7 +64,43 @@ interface Beat {
   squares: number;
 }
 
-function mostEven(events: Events, lives: Lives): number[] | undefined {
+/** The births of the stack that comes most evenly, of those that mark steps of the program itself. */
+function mostEven(events: Events, lives: Lives, names: Names): number[] | undefined {
+  const even = evenBeats(events, lives).toSorted((a, b) => a.score - b.score);
+  // What lies within a stretch that one call made was made by that call, too.
+  let one: Beat | undefined;
+  for (const { stack, beat } of even) {
+    const known = one !== undefined && beat.first >= one.first && beat.last <= one.last;
+    if (known) continue;
+    if (isWithinOneCall(names, lives, beat.first, beat.last)) one = beat;
+    else return birthsOf(stack, lives);
+  }
+  return undefined;
+}
+
+interface EvenBeat {
+  readonly stack: number;
+  readonly beat: Beat;
+  /** The lower, the more evenly it comes. */
+  readonly score: number;
+}
+
+function evenBeats(events: Events, lives: Lives): EvenBeat[] {
+  const even: EvenBeat[] = [];
+  for (const [stack, beat] of beatsByStack(lives)) {
+    const { count, kept, first, last } = beat;
+    const gaps = count - 1;
+    // What marks a step comes and goes; what is kept may be the very leak.
+    if (stack === 0 || gaps < fewestSteps || kept > count * 0.1 + 1) continue;
+    if (last - first < events.length / 2) continue;
+    const mean = (last - first) / gaps;
+    const uneven = Math.sqrt(Math.max(0, beat.squares / gaps - mean ** 2)) / mean;
+    if (uneven <= mostUneven) even.push({ stack, beat, score: uneven + Math.log10(count) / 100 });
+  }
+  return even;
+}
+
+function beatsByStack(lives: Lives): Map<number, Beat> {
   const beats = new Map<number, Beat>();
   for (let life = 0; life < lives.length; life += 1) {
     const born = lives.born[life] ?? before;
@@ -76,23 +113,14 @@ function mostEven(events: Events, lives: Lives): number[] | undefined {
     beat.last = born;
     beats.set(stack, beat);
   }
-  let best: { stack: number; score: number } | undefined;
-  for (const [stack, beat] of beats) {
-    const { count, kept, first, last } = beat;
-    const gaps = count - 1;
-    // What marks a step comes and goes; what is kept may be the very leak.
-    if (stack === 0 || gaps < fewestSteps || kept > count * 0.1 + 1) continue;
-    if (last - first < events.length / 2) continue;
-    const mean = (last - first) / gaps;
-    const uneven = Math.sqrt(Math.max(0, beat.squares / gaps - mean ** 2)) / mean;
-    const score = uneven + Math.log10(count) / 100;
-    if (uneven <= mostUneven && (best === undefined || score < best.score)) best = { stack, score };
-  }
-  if (best === undefined) return undefined;
-  const starts: number[] = [];
+  return beats;
+}
+
+function birthsOf(stack: number, lives: Lives): number[] {
+  const births: number[] = [];
   for (let life = 0; life < lives.length; life += 1) {
     const born = lives.born[life] ?? before;
-    if (lives.stack[life] === best.stack && born !== before) starts.push(born);
+    if (lives.stack[life] === stack && born !== before) births.push(born);
   }
-  return starts;
+  return births;
 }
