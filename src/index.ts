@@ -81,6 +81,7 @@ export { findGpu, type GpuEntry } from './estimate/gpus.js';
 export type { ModelSource } from './estimate/model-source.js';
 export type { ModelSize, ModelType } from './estimate/model-types.js';
 export { findSavings, type SavingsBasis } from './estimate/savings.js';
+export type { EstimateSetting, Wording } from './estimate/wording.js';
 export { Failure, type FailureKind } from './failure.js';
 export { homeFolder } from './files/home-folder.js';
 export { type Admission, admit, type QueueSettings, type QueueState } from './jobs/admission.js';
@@ -181,6 +182,7 @@ export type {
   PlanOption,
   PlanSettings,
   PlanWishes,
+  PlanWording,
   ZeroStage,
 } from './plan/fit/types.js';
 export {

@@ -80,6 +80,55 @@ describe('followLog', () => {
     expect(told).toEqual([expect.stringContaining('does not answer'), 'The server is back.']);
   });
 
+  it('is carried over what was dropped while it lagged behind, once', async () => {
+    const note = '\nplimsoll: 990 bytes of this log were dropped here (8 to 998)\n';
+    let looks = 0;
+    const server = await serverForTests((asked, response) => {
+      const from = Number(new URL(asked.url, 'http://x').searchParams.get('from'));
+      const told = (text: string, next: number) => {
+        response.writeHead(200, { 'x-log-size': 1002, 'x-log-next': next });
+        response.end(text);
+      };
+      if (!asked.url.includes('/log')) {
+        looks += 1;
+        answerJson(response, looks < 2 ? runningJobForTests() : succeeded);
+      } else if (from === 0) told('one\ntwo\nth', 10);
+      else if (from < 998) told(`${note}end\n`, 1002);
+      else told('', from);
+    });
+    const { signal } = new AbortController();
+    let text = '';
+    const ended = await followLog({
+      client: openServerClient(server, signal),
+      id: '12',
+      from: 0,
+      write: (part) => {
+        text += part;
+      },
+      tell: () => {},
+      signal,
+      sleep: async () => {},
+    });
+    expect(text).toBe(`one\ntwo\nth${note}end\n`);
+    expect(ended?.state).toBe('succeeded');
+    const asked = server.asked.flatMap(({ url }) => /from=(\d+)/.exec(url)?.[1] ?? []);
+    expect(asked).toEqual(['0', '10', '1002', '1002', '1002']);
+  });
+
+  it('does not ask for ever where an answer leads nowhere', async () => {
+    for (const next of [0, -1, 'what']) {
+      const server = await serverForTests((asked, response) => {
+        if (!asked.url.includes('/log')) return answerJson(response, runningJobForTests());
+        response.writeHead(200, { 'x-log-size': 9, 'x-log-next': next });
+        return response.end('bytes');
+      });
+      const { signal } = new AbortController();
+      const client = openServerClient(server, signal);
+      const following = followLog({ client, id: '12', from: 0, write() {}, tell() {}, signal });
+      await expect(following).rejects.toMatchObject({ code: 'no-plimsoll-server' });
+    }
+  });
+
   it('ends when it is told to, and does not fetch what nobody wants', async () => {
     const server = await serverForTests((_, response) => answerJson(response, jobForTests()));
     const stop = new AbortController();
@@ -121,7 +170,11 @@ describe('tailStart', () => {
         async (lines, ends, wanted) => {
           const text = lines.join('\n') + (ends && lines.length > 0 ? '\n' : '');
           const log = Buffer.from(text);
-          const start = await tailStart(async (from) => log.subarray(from), log.byteLength, wanted);
+          const read = async (from: number) => ({
+            bytes: log.subarray(from),
+            next: log.byteLength,
+          });
+          const start = await tailStart(read, log.byteLength, wanted);
           const whole = text.endsWith('\n') ? text.slice(0, -1) : text;
           const expected = whole.split('\n').slice(-wanted).join('\n');
           expect(log.subarray(start).toString()).toBe(expected + text.slice(whole.length));
@@ -130,12 +183,30 @@ describe('tailStart', () => {
     );
   });
 
+  it('looks no further back than to where a part is missing', async () => {
+    const note = '\nplimsoll: dropped\n';
+    const [kept, size] = [Buffer.from('seven\neight\nnine\n'), 10_000_000_000];
+    const first = size - kept.byteLength;
+    let reads = 0;
+    const read = async (from: number) => {
+      reads += 1;
+      const bytes = from < first ? Buffer.concat([Buffer.from(note), kept]) : kept;
+      return { bytes: from <= first ? bytes : kept.subarray(from - first), next: size };
+    };
+    expect(await tailStart(read, size, 1)).toBe(size - 5);
+    expect(await tailStart(read, size, 3)).toBe(first);
+    // More than are left: from before them, so that it is said that more were there.
+    expect(await tailStart(read, size, 50)).toBeLessThan(first);
+    expect(reads).toBe(3);
+  });
+
   it('reads a large log from its end', async () => {
     const log = Buffer.from(`${'x'.repeat(200)}\n`.repeat(10_000));
     const reads: number[] = [];
     const read = async (from: number) => {
       reads.push(from);
-      return log.subarray(from, from + 1024 * 1024);
+      const bytes = log.subarray(from, from + 1024 * 1024);
+      return { bytes, next: from + bytes.byteLength };
     };
     const start = await tailStart(read, log.byteLength, 500);
     expect(start).toBe(log.byteLength - 500 * 201);

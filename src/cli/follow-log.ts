@@ -13,8 +13,8 @@ export interface FollowOptions {
   readonly id: string;
   /** Bytes of the log that are known already. */
   readonly from: number;
-  /** What the job printed, as text; left out, nobody wants it. */
-  readonly write?: ((text: string) => void) | undefined;
+  /** What the job printed, as text; left out, nobody wants it. No more is fetched until it resolves. */
+  readonly write?: ((text: string) => void | Promise<void>) | undefined;
   /** Called with every look at the job. */
   readonly onJob?: ((job: JobView) => void) | undefined;
   /** Something a person should know: that the server is away, that it is back. */
@@ -52,7 +52,7 @@ export async function followLog(options: FollowOptions): Promise<JobView | undef
 /** What was printed since the last look, in whole letters. */
 function openLog(
   { client, id, from }: FollowOptions,
-  write: (text: string) => void,
+  write: (text: string) => void | Promise<void>,
   patiently: Patience,
 ): {
   catchUp(): Promise<void>;
@@ -63,9 +63,9 @@ function openLog(
   const catchUp = async () => {
     for (;;) {
       const part = await patiently(() => readLog(client, id, at));
-      if (part === undefined || part.bytes.byteLength === 0) return;
-      at += part.bytes.byteLength;
-      write(decoder.write(Buffer.from(part.bytes)));
+      if (part === undefined || part.next === at) return;
+      at = part.next;
+      await write(decoder.write(Buffer.from(part.bytes)));
     }
   };
   return {
@@ -74,7 +74,7 @@ function openLog(
       // The supervisor sums up when the job is over; a job that never ran has none.
       if (at > 0) await sleep(lookMs);
       await catchUp();
-      write(decoder.end());
+      await write(decoder.end());
     },
   };
 }

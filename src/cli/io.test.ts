@@ -7,6 +7,7 @@ class FakeStream extends EventEmitter {
   readonly written: string[] = [];
   readonly isTTY: boolean;
   readonly columns = 20;
+  writableNeedDrain = false;
 
   constructor(isTTY = false) {
     super();
@@ -38,6 +39,28 @@ describe('outputOf', () => {
     stream.emit('error', errorWith('ENOSPC'));
     expect(output.closed.aborted).toBe(true);
     expect(output.failure?.message).toBe('ENOSPC');
+  });
+
+  it('waits for a slow reader, and for none that left or is not wanted any more', async () => {
+    const stream = new FakeStream();
+    const output = outputOf(stream, {});
+    const stop = new AbortController();
+    await output.drained(stop.signal);
+    stream.writableNeedDrain = true;
+    const order: string[] = [];
+    const waiting = output.drained(stop.signal).then(() => order.push('drained'));
+    await Promise.resolve();
+    order.push('drains');
+    stream.emit('drain');
+    await waiting;
+    expect(order).toEqual(['drains', 'drained']);
+    const stopped = output.drained(stop.signal);
+    stop.abort();
+    await stopped;
+    const left = output.drained(new AbortController().signal);
+    stream.emit('error', errorWith('EPIPE'));
+    await left;
+    expect(stream.listenerCount('drain')).toBe(0);
   });
 
   it('has colours only for a person who wants them', () => {

@@ -22,14 +22,20 @@ export interface Output {
   /** Why it closed, when that is an error and not a reader that left. */
   readonly failure: Error | undefined;
   write(text: string): void;
+  /** When a slow reader has room for more; or nobody reads any more, or `signal` says to stop. */
+  drained(signal: AbortSignal): Promise<void>;
 }
 
 /** What a stream must have; `process.stdout` does. */
 export interface OutputStream {
   readonly isTTY?: boolean;
   readonly columns?: number;
+  /** It holds more than it should; the event `drain` tells when it no longer does. */
+  readonly writableNeedDrain?: boolean;
   write(text: string): unknown;
   on(event: 'error', listener: (error: Error) => void): unknown;
+  once(event: 'drain', listener: () => void): unknown;
+  off(event: 'drain', listener: () => void): unknown;
 }
 
 /** The reader of a pipe left; the terminal was closed. Neither is an error of ours. */
@@ -57,6 +63,21 @@ export function outputOf(stream: OutputStream, environment: Environment): Output
     },
     write(text) {
       if (!closed.signal.aborted) stream.write(text);
+    },
+    drained(signal) {
+      const either = [signal, closed.signal];
+      if (!stream.writableNeedDrain || either.some(({ aborted }) => aborted)) {
+        return Promise.resolve();
+      }
+      return new Promise((resolve) => {
+        const end = () => {
+          stream.off('drain', end);
+          for (const one of either) one.removeEventListener('abort', end);
+          resolve();
+        };
+        stream.once('drain', end);
+        for (const one of either) one.addEventListener('abort', end);
+      });
     },
   };
 }

@@ -1,5 +1,5 @@
 import { type JobState, jobStates } from '../jobs/contract.js';
-import type { JobRequest, JobSummary, JobView } from '../jobs/daemon/contract.js';
+import type { JobRequest, JobSummary, JobView, LogAnswer } from '../jobs/daemon/contract.js';
 import { notOurs, type ServerClient } from './server-client.js';
 
 export type JobCounts = Readonly<Record<string, number>>;
@@ -52,16 +52,17 @@ export async function listJobs(
   }
 }
 
-/** What a job printed, from a byte on; the server gives a part of it. */
-export async function readLog(
-  client: ServerClient,
-  id: string,
-  from: number,
-): Promise<{ bytes: Uint8Array; size: number }> {
-  const { bytes, header } = await client.read(`${jobPath(id)}/log?from=${from}`, 'x-log-size');
-  const size = Number(header ?? Number.NaN);
-  if (!Number.isSafeInteger(size) || size < 0) throw notOurs(client.address);
-  return { bytes, size };
+/** What a job printed, from an offset on; the server gives a part of it. */
+export async function readLog(client: ServerClient, id: string, from: number): Promise<LogAnswer> {
+  const { bytes, headers } = await client.read(`${jobPath(id)}/log?from=${from}`);
+  const said = (name: string) => Number(headers.get(name) ?? Number.NaN);
+  const [size, next] = [said('x-log-size'), said('x-log-next')];
+  const isOurs = [size, next].every((at) => Number.isSafeInteger(at) && at >= 0);
+  // One that stands still while bytes come would be asked for them for ever.
+  if (!isOurs || next < from || (next === from && bytes.byteLength > 0)) {
+    throw notOurs(client.address);
+  }
+  return { bytes, size, next };
 }
 
 function jobPath(id: string): string {

@@ -1,26 +1,33 @@
 const newline = 0x0a;
-/** A page of a terminal, many times over. */
-const blockBytes = 64 * 1024;
+/** A page of a terminal, many times over. Whoever wants more lines gets them in larger pieces. */
+const firstBlockBytes = 64 * 1024;
+/** The server gives twice as much at once: a block comes whole, also with a line of the server's. */
+const largestBlockBytes = 512 * 1024;
 
-/** Reads a part of a log from a byte on; it may answer less than all that follows. */
-export type ReadPart = (from: number) => Promise<Uint8Array>;
+/** Reads a part of a log from an offset on; it may answer less than all that follows. */
+export type ReadPart = (
+  from: number,
+) => Promise<{ readonly bytes: Uint8Array; readonly next: number }>;
 
 /**
  * Where the last lines of a log begin. Reads backwards, so that of a log of gigabytes only the end
- * is fetched.
+ * is fetched; where a part of it is missing, the last lines begin behind that.
  */
 export async function tailStart(read: ReadPart, size: number, lines: number): Promise<number> {
   let left = lines;
   let end = size;
-  while (end > 0) {
-    const from = Math.max(0, end - blockBytes);
-    const block = (await read(from)).subarray(0, end - from);
-    for (let at = block.length - 1; at >= 0; at -= 1) {
+  for (let block = firstBlockBytes; end > 0; block = Math.min(2 * block, largestBlockBytes)) {
+    const from = Math.max(0, end - block);
+    const { bytes, next } = await read(from);
+    const first = next - bytes.length;
+    for (let index = bytes.length - 1; index >= 0; index -= 1) {
+      const at = first + index;
       // The end of the last line begins no other.
-      if (block[at] !== newline || from + at === size - 1) continue;
+      if (bytes[index] !== newline || at >= end || at === size - 1) continue;
       left -= 1;
-      if (left <= 0) return from + at + 1;
+      if (left <= 0) return at + 1;
     }
+    if (first !== from) return from;
     end = from;
   }
   return 0;

@@ -8,7 +8,7 @@ import { readJob, readLog } from './job-client.js';
 import { jobExitCode } from './job-exit.js';
 import { tailStart } from './log-tail.js';
 import type { ServerClient } from './server-client.js';
-import { watchJob } from './watch-job.js';
+import { watchJob, writing } from './watch-job.js';
 import { withServer } from './with-server.js';
 
 interface LogsArguments extends ServerArguments {
@@ -56,7 +56,7 @@ async function logs(id: string, given: LogsArguments, { io }: CommandContext): P
         log += text;
       });
       printJson(io, { id: job.id, state: job.state, from, log });
-    } else await copyLog(client, id, from, (text) => io.stdout.write(text));
+    } else await copyLog(client, id, from, writing(io.stdout, stop.signal));
     return 0;
   });
 }
@@ -69,7 +69,7 @@ function startOf(
 ): Promise<number> | number {
   if (tail === undefined) return 0;
   if (tail === 0) return size;
-  return tailStart(async (from) => (await readLog(client, id, from)).bytes, size, tail);
+  return tailStart((from) => readLog(client, id, from), size, tail);
 }
 
 /** To where it ends now: a job that prints faster than we read must not hold us. */
@@ -77,16 +77,16 @@ async function copyLog(
   client: ServerClient,
   id: string,
   from: number,
-  write: (text: string) => void,
+  write: (text: string) => void | Promise<void>,
 ): Promise<void> {
   const decoder = new StringDecoder('utf8');
   let end: number | undefined;
   for (let at = from; ; ) {
-    const { bytes, size } = await readLog(client, id, at);
+    const { bytes, size, next } = await readLog(client, id, at);
     end ??= size;
-    at += bytes.byteLength;
-    write(decoder.write(Buffer.from(bytes)));
-    if (bytes.byteLength === 0 || at >= end) break;
+    await write(decoder.write(Buffer.from(bytes)));
+    if (next === at || next >= end) break;
+    at = next;
   }
-  write(decoder.end());
+  await write(decoder.end());
 }

@@ -5,6 +5,8 @@ import type { Discovery } from '../device/discover.js';
 import { localEngine } from '../engine/local/local-engine.js';
 import { Failure } from '../failure.js';
 import type { Daemon } from '../jobs/daemon/contract.js';
+import { estimatesAtOnce } from '../jobs/daemon/estimates/estimates-at-once.js';
+import { estimatingHost } from '../jobs/daemon/estimates/estimating-host.js';
 import { environmentForJobs } from '../jobs/daemon/job-environment.js';
 import { openDaemon } from '../jobs/daemon/open-daemon.js';
 import { readJobVariables } from '../jobs/job-variables.js';
@@ -99,8 +101,9 @@ async function daemonOf(
       variables: readJobVariables(io.environment),
       loadLine: settings.loadLinePercent / 100,
       policy,
-      estimate: (request, signal) => answers.estimate(request, signal),
-      plan: (request, budgetBytes, signal) => answers.planWithin(request, budgetBytes, signal),
+      estimate: (...asked) => answers.estimate(...asked),
+      estimatesAtOnce: estimatesAtOnce(await estimatingHost(discovery)),
+      plan: (...asked) => answers.planWithin(...asked),
       watch: {
         intervalSeconds: settings.intervalSeconds,
         processIntervalSeconds: settings.processIntervalSeconds,

@@ -9,4 +9,5 @@ it('names options as they are typed', () => {
   expect(example('memoryBytes', 24 * GiB)).toBe('--memory 24GiB');
   expect(example('args', { batch: '8' })).toBe('--arg batch=8');
   expect(example('type', 'cnn')).toBe('--type cnn');
+  expect(example('seq', 160_000)).toBe('--seq 160000');
 });

@@ -1,4 +1,4 @@
-import type { RequestField, Wording } from '../plan/answers/wording.js';
+import type { RequestField, RequestWording } from '../plan/answers/wording.js';
 import { formatBytes } from '../units/bytes.js';
 
 /** Fields whose option has another name. */
@@ -10,17 +10,18 @@ const optionNames: Partial<Record<RequestField, string>> = {
 };
 
 /** For those who type options. */
-export const optionWording: Wording = {
+export const optionWording: RequestWording = {
   name: optionName,
-  example: (field, value) => `${optionName(field)} ${shown(value)}`,
+  example: (field, value) => `${optionName(field)} ${shown(field, value)}`,
+  anotherPython: 'name another with --python',
 };
 
 function optionName(field: RequestField): string {
   return optionNames[field] ?? `--${field}`;
 }
 
-function shown(value: unknown): string {
-  if (typeof value === 'number') return formatBytes(value).replace('.0 ', '');
+function shown(field: RequestField, value: unknown): string {
+  if (field === 'memoryBytes') return formatBytes(Number(value)).replace('.0 ', '');
   if (typeof value !== 'object' || value === null) return String(value);
   return Object.entries(value)
     .map(([name, text]) => `${name}=${String(text)}`)

@@ -1,6 +1,7 @@
 import { fstatSync, write } from 'node:fs';
 import { isatty } from 'node:tty';
 import type { RawOutput } from '../run/launch/outputs.js';
+import { isDiskFull } from '../run/store/journal.js';
 
 /** One of our own outputs as bytes. Its end may not be ours: what follows a bar starts a line. */
 export interface OwnOutput extends RawOutput {
@@ -34,6 +35,29 @@ export function ownOutput(
 /** The same output for those who ask about it; what is written goes nowhere. */
 export function silent(output: RawOutput): RawOutput {
   return { ...output, write: () => Promise.resolve() };
+}
+
+const fullWords = '\nplimsoll: the disk was full: some of what was printed is missing here.\n';
+
+/**
+ * A job's log. A disk that is full must not end the program: what finds no room is left out, and a
+ * line says so once there is some.
+ */
+export function sparing(log: RawOutput): RawOutput {
+  let isMissing = false;
+  return {
+    ...log,
+    async write(bytes) {
+      try {
+        if (isMissing) await log.write(Buffer.from(fullWords));
+        isMissing = false;
+        await log.write(bytes);
+      } catch (error) {
+        if (!isDiskFull(error)) throw error;
+        isMissing = true;
+      }
+    },
+  };
 }
 
 /** Through the thread pool: a reader that is slow must not hold up all else. */

@@ -24,7 +24,7 @@ import { type CliIo, printJson } from './io.js';
 import { attachedRun } from './run-attach.js';
 import { openRunDevice, type RunDevice } from './run-device.js';
 import { withFindings } from './run-findings.js';
-import { areOneOutput, ownOutput, silent } from './run-outputs.js';
+import { areOneOutput, ownOutput, silent, sparing } from './run-outputs.js';
 
 interface RunArguments {
   readonly batchSize?: number;
@@ -204,7 +204,12 @@ async function contextOf(
     libc: 'why' in libc ? undefined : libc,
     libcMissing: 'why' in libc ? libc.why : undefined,
     outputs: {
-      plan: planOutputs({ stdout, stderr, areOne, keepStdoutFree }),
+      plan: planOutputs({
+        stdout: hasLog ? sparing(stdout) : stdout,
+        stderr: hasLog ? sparing(stderr) : stderr,
+        areOne,
+        keepStdoutFree,
+      }),
       stdout: hasLog ? silent(stdout) : keepStdoutFree ? stderr : stdout,
       stderr: hasLog ? silent(stderr) : stderr,
     },

@@ -2,22 +2,30 @@ import { totalmem } from 'node:os';
 import type { Settings } from '../config/settings.js';
 import type { Discovery } from '../device/discover.js';
 import type { Estimate } from '../estimate/contract.js';
-import { answerEstimate } from '../plan/answers/answer-estimate.js';
-import { answerPlan, type PlanDocument } from '../plan/answers/answer-plan.js';
+import type { InTurn } from '../jobs/daemon/at-most.js';
+import { answerKey } from '../jobs/daemon/estimates/answer-key.js';
+import { rememberedAnswers } from '../jobs/daemon/estimates/remembered-answers.js';
+import { answerEstimate, prepareEstimate } from '../plan/answers/answer-estimate.js';
+import { answerPlan, type PlanDocument, preparePlan } from '../plan/answers/answer-plan.js';
 import { type AnswerMachine, chosenGpu } from '../plan/answers/machine.js';
+import { fieldWording } from '../plan/answers/wording.js';
 import type { PlanAnswerRequest, WorkloadRequest } from '../plan/answers/workload-request.js';
 import { gpusAmong } from './gpus-here.js';
 import type { CliIo } from './io.js';
 
-/** Estimates and plans as the server and the daemon ask for them. */
+/**
+ * Estimates and plans as the server and the daemon ask for them. The same one is made once, whoever
+ * asks; what must be made waits for its turn where there is one.
+ */
 export interface ServeAnswers {
-  estimate(request: WorkloadRequest, signal: AbortSignal): Promise<Estimate>;
-  plan(request: PlanAnswerRequest, signal: AbortSignal): Promise<PlanDocument>;
+  estimate(request: WorkloadRequest, signal: AbortSignal, inTurn?: InTurn): Promise<Estimate>;
+  plan(request: PlanAnswerRequest, signal: AbortSignal, inTurn?: InTurn): Promise<PlanDocument>;
   /** Settings with which a job takes no more of a device than this, all in all. */
   planWithin(
     request: WorkloadRequest,
     budgetBytes: number,
     signal: AbortSignal,
+    inTurn?: InTurn,
   ): Promise<PlanDocument>;
 }
 
@@ -34,15 +42,35 @@ export function serveAnswers(
     gpus: settings.gpus,
     gpusHere: () => gpusAmong(discovery.devices),
     hostBytes: totalmem(),
+    wording: fieldWording,
   };
+  const estimates = rememberedAnswers<Estimate>(({ method }) => method === 'trace');
+  const plans = rememberedAnswers<PlanDocument>(({ estimate }) => estimate.method === 'trace');
+  const plan: ServeAnswers['plan'] = (request, signal, inTurn = atOnce) =>
+    plans(
+      {
+        key: async () => answerKey(await preparePlan(request, machine), machine),
+        make: (ending) => inTurn(() => answerPlan(request, { ...machine, signal: ending })),
+      },
+      signal,
+    );
   return {
-    estimate: (request, signal) => answerEstimate(request, { ...machine, signal }),
-    plan: (request, signal) => answerPlan(request, { ...machine, signal }),
-    async planWithin(request, budgetBytes, signal) {
+    estimate: (request, signal, inTurn = atOnce) =>
+      estimates(
+        {
+          key: async () => answerKey(await prepareEstimate(request, machine), machine),
+          make: (ending) => inTurn(() => answerEstimate(request, { ...machine, signal: ending })),
+        },
+        signal,
+      ),
+    plan,
+    async planWithin(request, budgetBytes, signal, inTurn) {
       const { gpu } = await chosenGpu(request.gpu, machine);
       // The context is no part of what a plan shares out.
       const memoryBytes = Math.max(1, budgetBytes - gpu.context.bytes);
-      return answerPlan({ ...request, memoryBytes }, { ...machine, signal });
+      return plan({ ...request, memoryBytes }, signal, inTurn);
     },
   };
 }
+
+const atOnce: InTurn = (work) => work();

@@ -6,8 +6,8 @@ export interface ServerClient {
   readonly address: ServerAddress;
   /** The JSON that it answers. */
   ask(method: 'GET' | 'POST' | 'DELETE', path: string, body?: unknown): Promise<unknown>;
-  /** Plain bytes, and a header of the answer. */
-  read(path: string, header: string): Promise<{ bytes: Uint8Array; header: string | null }>;
+  /** Plain bytes, and the headers of the answer. */
+  read(path: string): Promise<{ bytes: Uint8Array; headers: Headers }>;
 }
 
 /** Much more than 10,000 jobs take; what answers more is no server of ours. */
@@ -50,10 +50,10 @@ export function openServerClient(
       if (answer.response.ok && document !== undefined) return document;
       throw refused(address, answer.response.status, document);
     },
-    async read(path, header) {
+    async read(path) {
       const { response, bytes } = await send('GET', path);
       if (!response.ok) throw refused(address, response.status, parsed(bytes));
-      return { bytes, header: response.headers.get(header) };
+      return { bytes, headers: response.headers };
     },
   };
 }

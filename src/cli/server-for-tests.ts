@@ -63,6 +63,11 @@ export function answerLog(
   most = 1024 * 1024,
 ): void {
   const from = Number(new URL(url, 'http://x').searchParams.get('from'));
-  response.writeHead(200, { 'content-type': 'text/plain', 'x-log-size': log.byteLength });
-  response.end(log.subarray(from, from + most));
+  const bytes = log.subarray(from, from + most);
+  response.writeHead(200, {
+    'content-type': 'text/plain',
+    'x-log-size': log.byteLength,
+    'x-log-next': from + bytes.byteLength,
+  });
+  response.end(bytes);
 }

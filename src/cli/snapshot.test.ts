@@ -17,6 +17,7 @@ function outputTo(written: string[]): Output {
     closed: new AbortController().signal,
     failure: undefined,
     write: (text) => written.push(text),
+    drained: () => Promise.resolve(),
   };
 }
 

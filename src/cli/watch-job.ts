@@ -3,7 +3,7 @@ import type { JobView } from '../jobs/daemon/contract.js';
 import { jobName, jobStandsWords } from '../report/text/job-words.js';
 import { systemClock } from '../time/clock.js';
 import { followLog } from './follow-log.js';
-import type { CliIo } from './io.js';
+import type { CliIo, Output } from './io.js';
 import type { ServerClient } from './server-client.js';
 import type { Stop } from './stop.js';
 
@@ -34,7 +34,7 @@ export async function watchJob(
     client,
     id: job.id,
     from,
-    write: follow ? (text) => output.write(text) : undefined,
+    write: follow ? writing(output, stop.signal) : undefined,
     onJob(now) {
       if (now.state !== state && !hasEnded(now.state))
         tell(jobStandsWords(now, systemClock.epochMs()));
@@ -49,4 +49,12 @@ export async function watchJob(
     );
   }
   return ended;
+}
+
+/** Never more than a reader takes: a log may be larger than our memory. */
+export function writing(output: Output, signal: AbortSignal): (text: string) => Promise<void> {
+  return (text) => {
+    output.write(text);
+    return output.drained(signal);
+  };
 }

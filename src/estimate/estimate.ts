@@ -8,6 +8,7 @@ import { typeEstimate } from './model-types.js';
 import { checkInput, inputNotes } from './needed-input.js';
 import { pythonTrace, type TraceSource } from './python-trace.js';
 import { tracedEstimate } from './traced-estimate.js';
+import { callWording, type Wording } from './wording.js';
 
 export const estimateMethods = ['auto', 'trace', 'formula'] as const;
 export type EstimateMethod = (typeof estimateMethods)[number];
@@ -29,6 +30,8 @@ export interface EstimateMachine {
   readonly signal?: AbortSignal | undefined;
   /** Told what goes on, for a person who waits. */
   readonly onProgress?: ((text: string) => void) | undefined;
+  /** How errors and notes name what was asked for; as a call does where it is left out. */
+  readonly wording?: Wording | undefined;
 }
 
 /**
@@ -48,17 +51,18 @@ export async function estimate(
   machine: EstimateMachine,
 ): Promise<Estimate> {
   const { source, method } = request;
+  const { wording = callWording } = machine;
   if (source.kind === 'type') {
     if (method === 'trace') throw notTraced();
     return typeEstimate(source, request.workload, request.gpu);
   }
   if (source.kind !== 'path') {
-    if (method === 'formula') throw onlyTraced(source);
+    if (method === 'formula') throw onlyTraced(source, wording);
     return traced(source, request, machine);
   }
   const { model, config } = await readSource(source.path);
   const willTrace = config !== undefined && method !== 'formula';
-  checkInput(model.description, request.workload, willTrace);
+  checkInput(model.description, request.workload, willTrace, wording);
   const found = await ofModel(model, config, request, machine);
   return withNotes(found, inputNotes(model.description, request.workload));
 }
@@ -70,17 +74,19 @@ async function ofModel(
   machine: EstimateMachine,
 ): Promise<Estimate> {
   const { workload, gpu, method } = request;
+  const { wording = callWording } = machine;
+  const byFormula = () => formulaEstimate(model, workload, gpu, wording);
   // PyTorch does not run GGUF, so there is nothing to trace it with.
   const never = model.weights?.format === 'gguf';
   if (method === 'formula' || (method === 'auto' && never)) {
-    return formulaEstimate(model, workload, gpu);
+    return byFormula();
   }
   try {
-    if (config === undefined) throw noConfig(model);
+    if (config === undefined) throw noConfig(model, wording);
     return await traced({ kind: 'config', path: config }, request, machine);
   } catch (error) {
     if (method === 'trace' || !canFallBack(error)) throw error;
-    const found = orBoth(error, () => formulaEstimate(model, workload, gpu));
+    const found = orBoth(error, byFormula);
     // What could be installed is worth saying; what cannot be helped is not.
     const next = error.kind === 'missing' ? ` ${error.next}` : '';
     return withNotes(found, [`Not traced: ${error.fact}${next}`]);
@@ -95,7 +101,7 @@ async function traced(
   return tracedEstimate(await pythonTrace(source, workload, machine), gpu);
 }
 
-function noConfig(model: Model): Failure {
+function noConfig(model: Model, { example }: Wording): Failure {
   const gguf = model.weights?.format === 'gguf';
   return new Failure({
     kind: 'input',
@@ -103,7 +109,7 @@ function noConfig(model: Model): Failure {
     fact: gguf
       ? `${model.path} is GGUF, which PyTorch does not run.`
       : `There is no config.json beside ${model.path}, so what it computes cannot be traced.`,
-    next: gguf ? '--method formula takes it.' : 'Put its config.json there.',
+    next: gguf ? `${example('method', 'formula')} takes it.` : 'Put its config.json there.',
   });
 }
 
@@ -116,13 +122,13 @@ function notTraced(): Failure {
   });
 }
 
-function onlyTraced(source: ModelSource): Failure {
+function onlyTraced(source: ModelSource, { name }: Wording): Failure {
   const what = source.kind === 'script' ? 'A script' : 'A model of torchvision';
   return new Failure({
     kind: 'input',
     code: 'only-traced',
     fact: `${what} can only be traced; there is no formula for what it computes.`,
-    next: 'Leave --method out.',
+    next: `Leave ${name('method')} out.`,
   });
 }
 

@@ -2,6 +2,7 @@ import { isKnown, type Known } from '../units/known.js';
 import type { Gpu } from './gpu-table.js';
 import { findGpu, type GpuEntry } from './gpus.js';
 import { tracedGpu } from './traced-estimate.js';
+import type { Wording } from './wording.js';
 
 /** A GPU that was found on this machine. */
 export interface FoundGpu {
@@ -21,17 +22,19 @@ export interface ChosenGpu {
  * the one that is known best.
  *
  * @example
- * gpuAtHand([]).gpu.name; // 'NVIDIA H200'
- * gpuAtHand([{ id: 'gpu:0', name: 'Tesla T4', totalBytes: 16106127360 }]).gpu.capability; // '7.5'
+ * gpuAtHand([], [], callWording).gpu.name; // 'NVIDIA H200'
+ * const found = [{ id: 'gpu:0', name: 'Tesla T4', totalBytes: 16106127360 }];
+ * gpuAtHand(found, [], callWording).gpu.capability; // '7.5'
  */
 export function gpuAtHand(
   found: readonly FoundGpu[],
-  configured: readonly GpuEntry[] = [],
+  configured: readonly GpuEntry[],
+  wording: Wording,
 ): ChosenGpu {
   const [first] = found;
   const usual = findGpu(tracedGpu, configured);
   if (first === undefined) {
-    const note = `No GPU was found here, so this is for the ${usual.name}; another is named with --gpu.`;
+    const note = `No GPU was found here, so this is for the ${usual.name}; another is named with ${wording.name('gpu')}.`;
     return { gpu: usual, notes: [note] };
   }
   const { id, name, totalBytes } = first;

@@ -4,6 +4,7 @@ import { readModelConfig } from '../model/config/read-config.js';
 import type { ModelDescription } from '../model/contract.js';
 import type { Workload } from './contract.js';
 import { checkInput, inputNotes } from './needed-input.js';
+import { callWording } from './wording.js';
 
 const config = (name: string) =>
   readModelConfig(
@@ -26,27 +27,29 @@ const workload: Workload = {
 
 describe('checkInput', () => {
   it('asks for the sequence where tokens go in', () => {
-    const check = () => checkInput(gpt2, workload, true);
+    const check = () => checkInput(gpt2, workload, true, callWording);
     expect(check).toThrow(expect.objectContaining({ kind: 'input', code: 'no-sequence' }));
-    expect(() => checkInput(gpt2, { ...workload, sequence: 8 }, true)).not.toThrow();
+    expect(() => checkInput(gpt2, { ...workload, sequence: 8 }, true, callWording)).not.toThrow();
   });
 
   it('takes the image that the config names', () => {
-    expect(() => checkInput(config('vit-base'), workload, true)).not.toThrow();
+    expect(() => checkInput(config('vit-base'), workload, true, callWording)).not.toThrow();
   });
 
   it('wants either of an unknown model, where it is traced', () => {
-    const check = () => checkInput(unknown, workload, true);
-    expect(check).toThrow('Neither --seq nor --image was given.');
-    expect(() => checkInput(unknown, { ...workload, image: 224 }, true)).not.toThrow();
-    expect(() => checkInput(unknown, workload, false)).not.toThrow();
+    const check = () => checkInput(unknown, workload, true, callWording);
+    expect(check).toThrow('Neither sequence nor image was given.');
+    expect(() => checkInput(unknown, { ...workload, image: 224 }, true, callWording)).not.toThrow();
+    expect(() => checkInput(unknown, workload, false, callWording)).not.toThrow();
   });
 
   it('refuses to train quantized weights, whatever the family', () => {
     const quantized: Workload = { ...workload, sequence: 8, quantization: 'int4' };
     for (const model of [gpt2, unknown]) {
-      expect(() => checkInput(model, quantized, true)).toThrow('cannot be trained');
-      expect(() => checkInput(model, { ...quantized, loraRank: 8 }, true)).not.toThrow();
+      expect(() => checkInput(model, quantized, true, callWording)).toThrow('cannot be trained');
+      expect(() =>
+        checkInput(model, { ...quantized, loraRank: 8 }, true, callWording),
+      ).not.toThrow();
     }
   });
 });

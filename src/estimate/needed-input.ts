@@ -2,6 +2,7 @@ import { Failure } from '../failure.js';
 import type { ModelDescription, StackInput } from '../model/contract.js';
 import type { Workload } from './contract.js';
 import { checkQuantization, checkWorkload } from './formula/checks.js';
+import type { Wording } from './wording.js';
 
 /**
  * Throws where the workload leaves out what the model needs, or cannot be run at all. Of a model of
@@ -11,17 +12,18 @@ export function checkInput(
   description: ModelDescription,
   workload: Workload,
   willTrace: boolean,
+  wording: Wording,
 ): void {
   if (description.family !== 'unknown') {
-    checkWorkload(description, workload);
+    checkWorkload(description, workload, wording);
     return;
   }
-  checkQuantization(workload);
+  checkQuantization(workload, wording);
   if (!willTrace || workload.sequence !== undefined || workload.image !== undefined) return;
   throw new Failure({
     kind: 'input',
     code: 'no-sequence',
-    fact: 'Neither --seq nor --image was given.',
+    fact: `Neither ${wording.name('seq')} nor ${wording.name('image')} was given.`,
     next: 'Say how long a sequence is, or how large an image.',
   });
 }

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { pythonFailure } from './python-failure.js';
+import { callWording } from './wording.js';
 
 const ended = (code: number | null, stdout: string, stderr = '') => ({
   code,
@@ -41,6 +42,22 @@ describe('pythonFailure', () => {
     const error = { code: 'torch-missing', fact: 'no torch', next: 'pip install torch' };
     const failure = pythonFailure('python3', ended(3, told(error)), false);
     expect(failure?.next).toBe('Run pip install torch.');
+  });
+
+  it('says what to do as its reader names it, and leaves the words of others alone', () => {
+    const wording = { ...callWording, name: (setting: string) => `<${setting}>` };
+    const error = { code: 'lora-refused', fact: 'peft: no --rank', next: 'leave --lora out' };
+    expect(pythonFailure('python3', ended(2, told(error)), false, wording)).toMatchObject({
+      fact: 'Peft: no --rank.',
+      next: 'Leave <lora> out.',
+    });
+    const script = { code: 'script-failed', fact: 'SystemExit: --data is missing', next: 'fix it' };
+    expect(pythonFailure('python3', ended(2, told(script)), false, wording)).toMatchObject({
+      fact: 'SystemExit: --data is missing.',
+      next: 'Fix it.',
+    });
+    const missing = pythonFailure('python3', { notStarted: 'ENOENT' }, false, wording);
+    expect(missing?.next).toContain('or name another as python.');
   });
 
   it.each([

@@ -1,4 +1,6 @@
 import { Failure } from '../failure.js';
+import { pythonNextStep } from './python-next-step.js';
+import { callWording, type Wording } from './wording.js';
 
 /** How a Python process came to its end. */
 export type PythonEnd =
@@ -26,13 +28,14 @@ export function pythonFailure(
   program: string,
   end: PythonEnd,
   leftTrace: boolean,
+  wording: Wording = callWording,
 ): Failure | undefined {
   if ('notStarted' in end) {
     return new Failure({
       kind: 'missing',
       code: 'python-missing',
       fact: `An estimate is traced in Python, and "${program}" could not be started (${end.notStarted}).`,
-      next: 'Install Python with torch and transformers, or name another with --python.',
+      next: `Install Python with torch and transformers, or ${wording.anotherPython}.`,
     });
   }
   if ('timedOutSeconds' in end) {
@@ -44,11 +47,15 @@ export function pythonFailure(
     });
   }
   if (end.code === 0 && leftTrace) return undefined;
-  return toldFailure(end.code, end.stdout) ?? crashed(program, end);
+  return toldFailure(end.code, end.stdout, wording) ?? crashed(program, end);
 }
 
 /** The error that the Python part wrote as one JSON line, last of all. */
-function toldFailure(code: number | null, stdout: string): Failure | undefined {
+function toldFailure(
+  exitCode: number | null,
+  stdout: string,
+  wording: Wording,
+): Failure | undefined {
   const line = stdout.trimEnd().split('\n').at(-1) ?? '';
   const told: unknown = Reflect.get(Object(parsed(line)), 'error');
   if (typeof told !== 'object' || told === null) return undefined;
@@ -57,11 +64,12 @@ function toldFailure(code: number | null, stdout: string): Failure | undefined {
     return typeof value === 'string' ? value.replaceAll(/\s+/g, ' ').trim() : '';
   };
   const where = text('where');
+  const code = /^[a-z][a-z0-9-]{0,60}$/.test(text('code')) ? text('code') : 'trace-failed';
   return new Failure({
-    kind: code === missingPackage ? 'missing' : 'input',
-    code: /^[a-z][a-z0-9-]{0,60}$/.test(text('code')) ? text('code') : 'trace-failed',
+    kind: exitCode === missingPackage ? 'missing' : 'input',
+    code,
     fact: sentence(where === '' ? text('fact') : `${text('fact')} (${where})`),
-    next: sentence(text('next')),
+    next: pythonNextStep(code, wording) ?? sentence(text('next')),
   });
 }
 

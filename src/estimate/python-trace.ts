@@ -9,6 +9,7 @@ import type { Workload } from './contract.js';
 import { type PythonEnd, pythonFailure } from './python-failure.js';
 import { readTrace, type Trace } from './trace-file.js';
 import { splitProgress } from './trace-progress.js';
+import type { Wording } from './wording.js';
 
 /** What to trace: a Hugging Face config, a classifier of torchvision, or a Python file. */
 export type TraceSource =
@@ -27,6 +28,8 @@ export interface PythonTraceOptions {
   readonly timeoutSeconds?: number | undefined;
   /** Told what goes on, for a person who waits. */
   readonly onProgress?: ((text: string) => void) | undefined;
+  /** How failures name settings. */
+  readonly wording?: Wording | undefined;
 }
 
 const defaultTimeoutSeconds = 600;
@@ -57,7 +60,7 @@ export async function pythonTrace(
     const temporary = { TMPDIR: scratch, TEMP: scratch, TMP: scratch };
     const environment = { ...options.environment, ...temporary };
     const end = await runPython(program, args, { ...options, environment });
-    const failure = pythonFailure(program, end, existsSync(output));
+    const failure = pythonFailure(program, end, existsSync(output), options.wording);
     if (failure !== undefined) throw failure;
     return await readTrace(createReadStream(output, 'utf8'));
   } finally {

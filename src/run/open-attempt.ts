@@ -6,6 +6,8 @@ import { type EndingOptions, findEnding } from './launch/ending.js';
 import { launch, type RunningJob } from './launch/launch.js';
 import { readOwnKills } from './limit/cgroup.js';
 import { holdMemory } from './limit/hold.js';
+import { type BoundLog, boundLog } from './log/bound-log.js';
+import { lateLogLimit } from './log/log-limit.js';
 import { fillCommand } from './placeholders.js';
 import { hasVariable } from './processes/process-table.js';
 import type { RunContext } from './run-context.js';
@@ -47,7 +49,11 @@ export async function openAttempt(options: OpenAttemptOptions): Promise<LiveAtte
     reap: (pid) => context.libc?.reap(pid),
   };
   const open = (onOutput: (bytes: Uint8Array) => void): RunningJob => {
-    if (isThere) return adoptJob({ ...ending, outputs: context.outputs, onOutput });
+    if (isThere) {
+      // A person's own run keeps all that was printed meanwhile: it is shown to them.
+      const hold = plan.log === undefined ? undefined : (path: string) => boundLate(path, context);
+      return adoptJob({ ...ending, outputs: context.outputs, onOutput, hold });
+    }
     const job = launch({
       command: start.command,
       environment: environmentOf(options),
@@ -84,6 +90,11 @@ export async function openAttempt(options: OpenAttemptOptions): Promise<LiveAtte
     },
     context,
   );
+}
+
+/** Where it cannot be bounded, the job's log cannot be either, and says so. */
+function boundLate(path: string, { clock, libc }: RunContext): BoundLog {
+  return boundLog({ path, limit: lateLogLimit, clock, libc, tell: () => {} });
 }
 
 /** It stands in the attempt as well, which is written when it ends. */

@@ -4,6 +4,8 @@ import type { Attempt, RunReport } from './contract.js';
 import { climb, climbed, type NextAttempt } from './ladder/climb.js';
 import { startCanary } from './launch/canary.js';
 import { relaySignals } from './launch/signal-relay.js';
+import { type BoundLog, boundLog } from './log/bound-log.js';
+import { jobLogLimit } from './log/log-limit.js';
 import { openAttempt } from './open-attempt.js';
 import { placeholdersOf } from './placeholders.js';
 import type { RunContext } from './run-context.js';
@@ -56,6 +58,7 @@ export async function superviseRun(options: SuperviseOptions): Promise<RunReport
   const stoppedBefore = past.some(({ type }) => type === 'stopped');
   const wasStopped = () => stoppedBefore || relay.stoppedBy !== undefined;
   context.libc?.adoptOrphans();
+  const log = plan.log === undefined ? undefined : boundJobLog(plan.log, plan, context);
 
   try {
     let { number, settings, started, isOver } = whereItStands(past, plan);
@@ -78,6 +81,7 @@ export async function superviseRun(options: SuperviseOptions): Promise<RunReport
     relay.release();
     canary.release();
     journal.close();
+    await log?.release();
   }
 
   function afterAttempt(ended: EndedAttempt): { attempt: Attempt; next: NextAttempt | undefined } {
@@ -152,4 +156,8 @@ export async function superviseRun(options: SuperviseOptions): Promise<RunReport
       notes,
     };
   }
+}
+
+function boundJobLog(path: string, plan: RunPlan, { clock, libc, tell }: RunContext): BoundLog {
+  return boundLog({ path, limit: plan.logLimit ?? jobLogLimit, clock, libc, tell });
 }

@@ -145,7 +145,8 @@ export function createFakeDaemon(): FakeDaemon {
     async readLog(id, from, most) {
       found(id);
       const log = logs.get(id) ?? Buffer.alloc(0);
-      return { bytes: log.subarray(from, from + most), size: log.length };
+      const bytes = log.subarray(from, from + most);
+      return { bytes, size: log.length, next: from + bytes.length };
     },
     jobHistory(id) {
       found(id);

@@ -50,14 +50,15 @@ describe('jobs', () => {
     const read = async (query: string) => {
       const answer = await server.ask(`/jobs/${id}/log${query}`);
       const { headers } = answer;
-      return [await answer.text(), headers.get('x-log-from'), headers.get('x-log-size')];
+      const places = ['x-log-from', 'x-log-next', 'x-log-size'].map((name) => headers.get(name));
+      return [await answer.text(), ...places];
     };
-    expect(await read('')).toEqual(['step 1\nstep 2\nstep 3\n', '0', '21']);
-    expect(await read('?from=7')).toEqual(['step 2\nstep 3\n', '7', '21']);
-    expect(await read('?from=21')).toEqual(['', '21', '21']);
-    expect(await read('?from=100')).toEqual(['', '100', '21']);
-    expect(await read('?tail=7')).toEqual(['step 3\n', '14', '21']);
-    expect(await read('?tail=500')).toEqual(['step 1\nstep 2\nstep 3\n', '0', '21']);
+    expect(await read('')).toEqual(['step 1\nstep 2\nstep 3\n', '0', '21', '21']);
+    expect(await read('?from=7')).toEqual(['step 2\nstep 3\n', '7', '21', '21']);
+    expect(await read('?from=21')).toEqual(['', '21', '21', '21']);
+    expect(await read('?from=100')).toEqual(['', '100', '100', '21']);
+    expect(await read('?tail=7')).toEqual(['step 3\n', '14', '21', '21']);
+    expect(await read('?tail=500')).toEqual(['step 1\nstep 2\nstep 3\n', '0', '21', '21']);
     expect((await server.ask(`/jobs/${id}/log`)).headers.get('content-type')).toMatch(
       /^text\/plain/,
     );
@@ -84,6 +85,7 @@ describe('jobs', () => {
     server.daemon.setLog(id, 'x'.repeat(serverLimits.logBytes + 5));
     const answer = await server.ask(`/jobs/${id}/log`);
     expect((await answer.text()).length).toBe(serverLimits.logBytes);
+    expect(answer.headers.get('x-log-next')).toBe(String(serverLimits.logBytes));
     expect(answer.headers.get('x-log-size')).toBe(String(serverLimits.logBytes + 5));
   });
 

@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { existsSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { until } from '../run/running.js';
@@ -62,5 +62,31 @@ describe('a disk that runs full under the server', { timeout: 120_000 }, () => {
     });
     const after = await home.run(['submit', '--wait', '--memory', '64MiB', '--', 'true']);
     expect(after.exitCode).toBe(0);
+  });
+
+  it('ends no program that prints; its log says that something is missing', async () => {
+    const home = useHome(command);
+    if (!smallDisk(home.path)) {
+      process.stderr.write('Left out: a full disk, as this user may not mount a small one.\n');
+      return;
+    }
+    await home.serve();
+    const [printed, go] = [join(command.folder(), 'printed'), join(command.folder(), 'go-on')];
+    const loud = `yes step | head -c 8000000 && touch '${printed}'; until [ -e '${go}' ]; do sleep 0.1; done; echo back; exit 3`;
+    await home.run(['submit', '--memory', '64MiB', '--', 'sh', '-c', loud]);
+    await until(() => (existsSync(printed) ? true : undefined));
+    // As a person would who finds the disk full.
+    truncateSync(join(home.path, 'jobs', '1', 'log'), 0);
+    writeFileSync(go, '');
+    await until(async () =>
+      (await home.json(['jobs', '1']))['state'] === 'failed' ? true : undefined,
+    );
+    expect(await home.json(['jobs', '1'])).toMatchObject({
+      reason: 'It ended with exit code 3.',
+    });
+    const { stdout } = await home.run(['logs', '1']);
+    expect(stdout).toMatch(
+      /\nplimsoll: the disk was full: some of what was printed is missing here\.\n[step\n]*back\n/,
+    );
   });
 });

@@ -213,7 +213,8 @@ export function openFakeDaemon({ gpus, jobs: count, seed, nowMs }: FakeMachine):
     readLog(id, from, most) {
       jobOf(id);
       const all = new TextEncoder().encode(logText);
-      return Promise.resolve({ bytes: all.slice(from, from + most), size: all.length });
+      const bytes = all.slice(from, from + most);
+      return Promise.resolve({ bytes, size: all.length, next: from + bytes.length });
     },
     jobHistory(id) {
       const { need, startedAt, endedAt } = jobOf(id);

@@ -6,7 +6,6 @@ import inspect
 from typing import Any, Callable
 
 from ..failure import Failure
-from .batch_run import BatchRun
 
 
 def needs_closure(optimizer: Any) -> bool:
@@ -35,19 +34,13 @@ def check_closure(optimizer: Any, scaler: Any, world: int) -> bool:
 class Closure:
     """The first look is the batch that was just done; each later one runs all its microbatches again."""
 
-    def __init__(self, step: Any, run: BatchRun, loss: Callable[[Any], Any]) -> None:
-        self._step = step
-        self._run = run
+    def __init__(self, loss: Any, look_again: Callable[[], Any]) -> None:
         self._loss = loss
+        self._look_again = look_again
         self._looked = False
 
     def __call__(self) -> Any:
         if not self._looked:
             self._looked = True
-            return self._run.loss
-        step = self._step
-        step._gradients.clear()
-        again = BatchRun(self._run.batch, self._run.count, step._settings, step.model)
-        step._evaluate(again, self._loss)
-        step._clip_once(again)
-        return again.loss
+            return self._loss
+        return self._look_again()

@@ -3,29 +3,15 @@
 from __future__ import annotations
 
 import functools
-import itertools
-import logging
-import time
 import weakref
 from typing import Any, Callable, Dict, List, Optional
 
-from ..bridge import connection, phase
-from ..memory.clean_up import drop_dead_frames, give_back_caches
-from ..memory.gauge import CurrentGauge
-from ..memory.out_of_memory import recognise
-from .decider import Decider, wait_seconds
+from ..bridge import phase
+from ..memory.clean_up import drop_dead_frames
+from .calls import Calls
 from .joining import join as joined
 from .random_state import RandomState
-from .sizer import Sizer
 from .split import Splitter
-from .work import Work
-
-log = logging.getLogger("plimsoll")
-
-# For other processes to leave a device that they fill.
-PATIENCE_SECONDS = 60.0
-
-_numbers = itertools.count()
 
 
 class RecoveringFunction:
@@ -55,11 +41,11 @@ class RecoveringFunction:
     @property
     def microbatch(self) -> Optional[int]:
         """The size of the next part; None before the first call. It can be set."""
-        return self.calls().sizer.size
+        return self.calls().fitting.sizer.size
 
     @microbatch.setter
     def microbatch(self, size: Optional[int]) -> None:
-        self.calls().sizer.set(size)
+        self.calls().fitting.sizer.set(size)
 
     @property
     def recoveries(self) -> int:
@@ -69,7 +55,7 @@ class RecoveringFunction:
     @property
     def events(self) -> List[Dict[str, Any]]:
         """What happened, and why."""
-        return list(self.calls().decider.events)
+        return list(self.calls().fitting.decider.events)
 
     def __call__(self, batch: Any, *arguments: Any, **named: Any) -> Any:
         return self.call(self.calls(), lambda part: self._function(part, *arguments, **named), batch)
@@ -88,7 +74,7 @@ class RecoveringFunction:
         # As functions are: by name, so that a process pool or a loader's worker can be given one.
         return self.__qualname__
 
-    def calls(self, instance: Any = None) -> "Calls":
+    def calls(self, instance: Any = None) -> Calls:
         """Where the calls on an instance stand. Made when it is first needed, never on import."""
         if instance is not None:
             try:
@@ -103,14 +89,13 @@ class RecoveringFunction:
             self._own = self._new_calls()
         return self._own
 
-    def call(self, calls: "Calls", function: Callable[[Any], Any], batch: Any) -> Any:
+    def call(self, calls: Calls, function: Callable[[Any], Any], batch: Any) -> Any:
         count = self._splitter.size(batch)
-        calls.begin(count)
+        run = calls.begin(count)
         before = phase.current()
-        run = CallRun(count)
         parts: List[Any] = []
         while run.done < count:
-            start, stop = run.done, min(count, run.done + (calls.sizer.size or count))
+            start, stop = run.done, min(count, run.done + (calls.fitting.sizer.size or count))
             random = RandomState()
             try:
                 phase.enter(phase.FORWARD)
@@ -124,13 +109,13 @@ class RecoveringFunction:
             calls.after_failure(run)
             random.restore()
         phase.enter(before)
-        calls.work.done(run, calls.grow)
+        calls.fitting.batch_done(run)
         return parts[0] if len(parts) == 1 else self._joined(parts, run.partition)
 
     def _joined(self, parts: List[Any], sizes: List[int]) -> Any:
         return joined(parts, sizes) if self._join is None else self._join(parts)
 
-    def _new_calls(self) -> "Calls":
+    def _new_calls(self) -> Calls:
         return Calls(getattr(self, "__name__", "function"), *self._begin)
 
 
@@ -144,7 +129,7 @@ class BoundFunction:
 
     @property
     def microbatch(self) -> Optional[int]:
-        return self._recovering.calls(self.__self__).sizer.size
+        return self._recovering.calls(self.__self__).fitting.sizer.size
 
     @property
     def recoveries(self) -> int:
@@ -154,69 +139,3 @@ class BoundFunction:
         function, instance = self._recovering._function, self.__self__
         calls = self._recovering.calls(instance)
         return self._recovering.call(calls, lambda part: function(instance, part, *arguments, **named), batch)
-
-
-class CallRun:
-    """One call on its way through its parts."""
-
-    def __init__(self, count: int) -> None:
-        self.count = count
-        self.done = self.attempt = self.failures = 0
-        self.partition: List[int] = []
-        self.waited = False
-
-    def finished(self, samples: int) -> None:
-        self.done += samples
-        self.attempt = 0
-        self.partition.append(samples)
-
-
-class Calls:
-    """Sizes, decisions and what the supervisor knows of one function."""
-
-    def __init__(self, name: str, microbatch: Optional[int], grow_after: int) -> None:
-        gauge = CurrentGauge()
-        bridge = connection.current()
-        rank = f"@{bridge.rank}" if bridge is not None and bridge.world > 1 else ""
-        self.recoveries = 0
-        self.gauge = gauge
-        self.sizer = Sizer(microbatch, grow_after, gauge, may_differ=True)
-        self.work = Work(f"{name}-{next(_numbers)}{rank}", self.sizer, gauge)
-        self.decider = Decider(gauge, self.sizer.line, self.work.bridge, PATIENCE_SECONDS, self.work.who)
-        if bridge is not None:
-            self.work.declare(["microbatch"], bridge.rank, bridge.world)
-
-    def begin(self, count: int) -> None:
-        wanted = self.work.growth()
-        if wanted is not None:
-            self.decider.note_growth(self.sizer.size, wanted, "the supervisor said so", self.work.steps)
-            self.sizer.grow(wanted)
-        self.sizer.begin(count)
-
-    def failed(self, run: CallRun, size: int, error: Exception) -> bool:
-        """Decides; False lets the error go on."""
-        found = recognise(error, self.gauge.used_share)
-        if found is None:
-            return False
-        run.attempt += 1
-        run.failures += 1
-        decision = self.decider.decide(run, size, found, phase.FORWARD, [], None)
-        self.decider.note(decision, size, found, phase.FORWARD, self.work.steps)
-        if decision.action == "raise":
-            return False
-        self.recoveries += 1
-        run.waited = decision.action == "wait"
-        self.sizer.failed(size, min(size, decision.microbatch), run.waited, self.decider.others_hold())
-        if decision.microbatch < size:
-            run.attempt = 0
-        return True
-
-    def after_failure(self, run: CallRun) -> None:
-        give_back_caches()
-        if run.waited:
-            time.sleep(wait_seconds(run.attempt))
-
-    def grow(self, size: int, why: str) -> None:
-        self.decider.note_growth(self.sizer.size, size, why, self.work.steps)
-        self.decider.tell_rung("grow-back", f"{why}: {self.sizer.size} becomes {size}.")
-        self.sizer.grow(size)

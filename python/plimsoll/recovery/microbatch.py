@@ -5,19 +5,35 @@ from __future__ import annotations
 from typing import Any
 
 from ..bridge import phase
+from .batch_run import BatchRun
+from .fitting import Fitting
 from .random_state import RandomState
+from .retry import Retry
+from .training import Training
 
 
 class Microbatch:
     """Some samples of a batch, and the share of the batch's mean loss that they carry."""
 
-    def __init__(self, step: Any, run: Any, start: int, stop: int, samples: Any, share: float) -> None:
+    def __init__(
+        self,
+        training: Training,
+        fitting: Fitting,
+        retry: Retry,
+        run: BatchRun,
+        start: int,
+        stop: int,
+        samples: Any,
+        share: float,
+    ) -> None:
         self.batch = samples
         self.start = start
         self.stop = stop
         self.share = share
         self.used = False
-        self._step = step
+        self._training = training
+        self._fitting = fitting
+        self._retry = retry
         self._run = run
         self._loss: Any = None
 
@@ -27,16 +43,13 @@ class Microbatch:
     def __enter__(self) -> "Microbatch":
         self.used = True
         self._random = RandomState()
-        self._step._gradients.mark()
-        self._step._statistics.mark()
+        self._training.mark()
         phase.enter(phase.FORWARD)
         return self
 
     def backward(self, loss: Any) -> None:
         """Adds this microbatch's gradients, scaled so that all of them sum to the batch's."""
-        scaled = loss if self.share == 1 else loss * self.share
-        if self._step._scaler is not None:
-            scaled = self._step._scaler.scale(scaled)
+        scaled = self._training.scaled(loss if self.share == 1 else loss * self.share)
         phase.enter(phase.BACKWARD)
         scaled.backward()
         self._loss = loss.detach().float()
@@ -44,14 +57,11 @@ class Microbatch:
     def __exit__(self, kind: Any, error: Any, trace: Any) -> bool:
         if error is None:
             self._run.finished(len(self), self._loss, self.share)
-            self._step._part_done(self._run)
+            self._fitting.part_done(self._run)
             return False
-        found = self._step._recognise(error)
+        found = self._fitting.out_of_memory(error)
         if found is None:
             return False
         self._loss = None
         # Decided while the frames still hold everything; from here on nothing may refer to them.
-        return self._step._failed(self._run, self, error, found, phase.current())
-
-    def put_back_random(self) -> None:
-        self._random.restore()
+        return self._retry.prepare(self._run, len(self), self._random, error, found, phase.current())

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any, List
+
+log = logging.getLogger("plimsoll")
 
 
 def batch_norms(model: Any) -> List[Any]:
@@ -32,3 +35,10 @@ class RunningStatistics:
     def put_back(self) -> None:
         for saved, buffer in zip(self._saved, self._live):
             buffer.copy_(saved)
+
+    def warn(self) -> None:
+        if self.modules:
+            log.warning(
+                "plimsoll: this model has BatchNorm; its statistics are of a microbatch, so a batch that is "
+                "cut does not train exactly as a whole one does"
+            )

@@ -1,5 +1,6 @@
 import { machineRoots } from '../../device/roots.js';
 import { readCgroup } from '../../run/limit/cgroup.js';
+import type { LogLimit } from '../../run/log/log-limit.js';
 import { readResident } from '../../run/processes/process-table.js';
 import { RunFolder } from '../../run/store/run-folder.js';
 import { type Clock, systemClock } from '../../time/clock.js';
@@ -20,6 +21,8 @@ export interface LocalEngineOptions {
   readonly environment: Readonly<Record<string, string | undefined>>;
   /** Where supervisors start: the folder whose configuration they read. */
   readonly folder: string;
+  /** How much of each log is kept, where it is not what jobs have. */
+  readonly logLimit?: LogLimit;
   readonly clock?: Clock;
   readonly procRoot?: string;
 }

@@ -1,6 +1,7 @@
 import { runIdVariable } from '../../run/job-environment.js';
 import type { LimitCgroup } from '../../run/limit/cgroup.js';
 import { removeCgroup } from '../../run/limit/cgroup.js';
+import type { LogLimit } from '../../run/log/log-limit.js';
 import { endTree, killQuietly } from '../../run/processes/end-tree.js';
 import { membersOf } from '../../run/processes/members.js';
 import { type JournalEntry, openJournal } from '../../run/store/journal.js';
@@ -17,6 +18,7 @@ export interface LocalRunParts {
   readonly command: readonly string[];
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly folder: string;
+  readonly logLimit?: LogLimit;
   readonly clock: Clock;
   readonly procRoot: string;
 }
@@ -121,10 +123,12 @@ export class LocalRun {
   }
 
   #attach(nowSeconds: number): void {
-    const { command, folder, environment } = this.#parts;
+    const { command, folder, environment, logLimit } = this.#parts;
     this.#triedAt = nowSeconds;
     this.#tries++;
-    if (this.#folder.readPlan() === undefined) this.#folder.create(this.#order);
+    if (this.#folder.readPlan() === undefined) {
+      this.#folder.create({ ...this.#order, logLimit });
+    }
     if (this.#stop !== undefined) this.#writeStop();
     const { id: runId, log } = this.#order;
     this.#child = startSupervisor({ command, folder, environment, runId, log }, () => {

@@ -2,6 +2,7 @@ import { Failure } from '../../failure.js';
 import type { KnownModel } from '../../model/contract.js';
 import type { QuantizationPreset, Workload } from '../contract.js';
 import { doubleNf4Bytes, int8Bytes, nf4Bytes } from '../quantization-bytes.js';
+import type { Wording } from '../wording.js';
 import type { Packing } from './run/net.js';
 
 /** 4 bits are unpacked as a whole before each product; 8 bits are multiplied as they are. */
@@ -19,7 +20,7 @@ export function packingOf({ quantization }: Workload): Packing | undefined {
 }
 
 /** Throws where the workload leaves out what the model needs, or cannot be run at all. */
-export function checkWorkload(model: KnownModel, workload: Workload): void {
+export function checkWorkload(model: KnownModel, workload: Workload, wording: Wording): void {
   const takesText = model.stacks.some(({ input }) => input.kind === 'tokens');
   const takesWaves = model.family === 'wav2vec2';
   if ((takesText || takesWaves) && workload.sequence === undefined) {
@@ -27,19 +28,27 @@ export function checkWorkload(model: KnownModel, workload: Workload): void {
       'no-sequence',
       `How much ${model.className} needs depends on the length of its input, which is not given.`,
       takesWaves
-        ? 'Add --seq with the samples of sound, such as --seq 160000.'
-        : 'Add --seq with the tokens of a sequence, such as --seq 1024.',
+        ? addSequence('the samples of sound', 160_000, wording)
+        : addSequence('the tokens of a sequence', 1024, wording),
     );
   }
-  checkQuantization(workload);
+  checkQuantization(workload, wording);
 }
 
-export function checkQuantization({ mode, quantization, loraRank }: Workload): void {
+/** What to do where the length of a sample is missing. */
+export function addSequence(counted: string, usual: number, { name, example }: Wording): string {
+  return `Add ${name('seq')} with ${counted}, such as ${example('seq', usual)}.`;
+}
+
+export function checkQuantization(
+  { mode, quantization, loraRank }: Workload,
+  { name, example }: Wording,
+): void {
   if (quantization === 'cpu') {
     throw refuse(
       'no-gpu-memory',
       'The preset cpu keeps the whole model on the host, so it takes no memory of a GPU.',
-      'Choose another preset, or leave --quantization out.',
+      `Choose another preset, or leave ${name('quantization')} out.`,
     );
   }
   const packed = quantization !== undefined && packings[quantization] !== undefined;
@@ -47,7 +56,7 @@ export function checkQuantization({ mode, quantization, loraRank }: Workload): v
     throw refuse(
       'quantized-not-trained',
       `Weights quantized to ${quantization} cannot be trained themselves.`,
-      'Train adapters beside them: add --lora 16.',
+      `Train adapters beside them: add ${example('lora', 16)}.`,
     );
   }
 }

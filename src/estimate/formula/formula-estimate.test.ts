@@ -8,6 +8,7 @@ import { families } from '../../model/contract.js';
 import { GiB, MiB } from '../../units/bytes.js';
 import { type Estimate, optimizers, precisions, type Workload } from '../contract.js';
 import { findGpu } from '../gpus.js';
+import { callWording } from '../wording.js';
 import { formulaEstimate } from './formula-estimate.js';
 
 type Config = Readonly<Record<string, unknown>>;
@@ -249,6 +250,21 @@ describe('what cannot be said', () => {
     expect(bytesOf(answer, 'weights')).toBe(123_456_768);
     expect(bytesOf(answer, 'kv-cache')).toBe(4 * 2 * 2 * 64 * 4 * 64 * 2);
     expect(failureOf(() => formulaEstimate(model, base, gpu)).code).toBe('no-formula');
+    const endless: Workload = { ...base, mode: 'infer', sequence: undefined };
+    expect(failureOf(() => formulaEstimate(model, endless, gpu)).next).toBe(
+      'Add sequence with the tokens of the context, such as sequence: 8192.',
+    );
+  });
+
+  it('says what to do about what is unknown deep inside, as its reader names it', () => {
+    const odd = { ...llama, hidden_act: 'odd' };
+    const wording = { ...callWording, example: (name: string) => `<${name}>` };
+    expect(failureOf(() => formulaEstimate(modelOf(odd), base, gpu, wording))).toMatchObject({
+      kind: 'input',
+      code: 'no-formula',
+      fact: 'There is no formula for the activation "odd".',
+      next: 'Trace the model instead: <method>, where Python and torch are installed.',
+    });
   });
 
   it('trains no quantized weights but beside adapters, and has no GPU for the host', () => {

@@ -6,10 +6,11 @@ import { type Estimate, type Part, parts, type Workload } from '../contract.js';
 import { replay } from '../event-replay.js';
 import { type EventStream, eventKind } from '../event-stream.js';
 import type { Gpu } from '../gpu-table.js';
+import { callWording, type Wording } from '../wording.js';
 import { checkWorkload, packingOf } from './checks.js';
 import { dryRun } from './dry-run.js';
-import { noFormula } from './families/context.js';
 import { ggufEstimate } from './gguf-estimate.js';
+import { NoFormula, orTraceInstead } from './no-formula.js';
 import { type Spread, spreadOf } from './spread.js';
 import { weightsOnlyEstimate } from './weights-only.js';
 
@@ -32,23 +33,30 @@ const smallestBlock = 512;
  * const { peak, interval } = formulaEstimate(model, workload, findGpu('h200'));
  * peak.reservedBytes;
  */
-export function formulaEstimate(model: Model, workload: Workload, gpu: Gpu): Estimate {
+export function formulaEstimate(
+  model: Model,
+  workload: Workload,
+  gpu: Gpu,
+  wording: Wording = callWording,
+): Estimate {
   const { description, weights } = model;
-  if (weights?.format === 'gguf') return ggufEstimate(description, weights, workload, gpu);
-  if (description.family === 'unknown') {
-    return weightsOnlyEstimate(description, weights, workload, gpu);
+  if (weights?.format === 'gguf') {
+    return ggufEstimate(description, weights, workload, gpu, wording);
   }
-  checkWorkload(description, workload);
-  return knownEstimate(description, workload, gpu);
+  if (description.family === 'unknown') {
+    return weightsOnlyEstimate(description, weights, workload, gpu, wording);
+  }
+  checkWorkload(description, workload, wording);
+  return orTraceInstead(() => knownEstimate(description, workload, gpu), wording);
 }
 
 function knownEstimate(model: KnownModel, workload: Workload, gpu: Gpu): Estimate {
   if (model.head === 'none' && workload.mode === 'train') {
-    throw noFormula(`training ${model.className}, which has no loss of its own`);
+    throw new NoFormula(`training ${model.className}, which has no loss of its own`);
   }
   const run = dryRun(model, workload, gpu, packingOf(workload));
   if (run.parameters !== model.parameters) {
-    throw noFormula(
+    throw new NoFormula(
       `${model.className} with these settings: its parts add up to ${run.parameters} of ${model.parameters} parameters`,
     );
   }

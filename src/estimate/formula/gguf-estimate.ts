@@ -3,7 +3,8 @@ import { MiB } from '../../units/bytes.js';
 import { roundUp } from '../allocator/sizes.js';
 import type { Estimate, Workload } from '../contract.js';
 import type { Gpu } from '../gpu-table.js';
-import { refuse } from './checks.js';
+import type { Wording } from '../wording.js';
+import { addSequence, refuse } from './checks.js';
 import { weightsOnlyEstimate } from './weights-only.js';
 
 /** llama.cpp keeps keys and values in 16 bits, and computes with this many tokens at once. */
@@ -20,20 +21,23 @@ export function ggufEstimate(
   weights: Weights,
   workload: Workload,
   gpu: Gpu,
+  wording: Wording,
 ): Estimate {
   if (workload.mode === 'train') {
     throw refuse(
       'no-formula',
       'A GGUF file is for inference; nobody trains it.',
-      'Name the config.json of the model it was made from, or use --mode infer.',
+      `Name the config.json of the model it was made from, or use ${wording.example('mode', 'infer')}.`,
     );
   }
-  if (model.family === 'unknown') return weightsOnlyEstimate(model, weights, workload, gpu);
+  if (model.family === 'unknown') {
+    return weightsOnlyEstimate(model, weights, workload, gpu, wording);
+  }
   if (workload.sequence === undefined) {
     throw refuse(
       'no-sequence',
       'The cache of keys and values grows with the length of the context, which is not given.',
-      'Add --seq with the tokens of the context, such as --seq 8192.',
+      addSequence('the tokens of the context', 8192, wording),
     );
   }
   const cache = cacheBytes(model, workload.batch, workload.sequence);

@@ -3,7 +3,9 @@ import { GiB, MiB } from '../../units/bytes.js';
 import { roundUp } from '../allocator/sizes.js';
 import type { Estimate, Workload } from '../contract.js';
 import type { Gpu } from '../gpu-table.js';
+import type { Wording } from '../wording.js';
 import { checkQuantization, refuse } from './checks.js';
+import { tracing } from './no-formula.js';
 
 /** Of weights of these types, copies in other precisions are made; the others stay as they are. */
 const plainTypes = new Set(['F32', 'F16', 'BF16', 'F64']);
@@ -24,22 +26,23 @@ export function weightsOnlyEstimate(
   weights: Weights | undefined,
   workload: Workload,
   gpu: Gpu,
+  wording: Wording,
 ): Estimate {
   if (weights === undefined) {
     throw refuse(
       'no-formula',
       `There is no formula for the family "${model.modelType}", and no weights whose size could be told.`,
-      'Name the weights, or trace the model: --method trace, where Python and torch are installed.',
+      `Name the weights, or trace the model: ${tracing(wording)}`,
     );
   }
   if (workload.mode === 'train') {
     throw refuse(
       'no-formula',
       `There is no formula for the family "${model.modelType}", so nobody can say what its training keeps for the backward pass.`,
-      'Trace the model instead: --method trace, where Python and torch are installed.',
+      `Trace the model instead: ${tracing(wording)}`,
     );
   }
-  checkQuantization(workload);
+  checkQuantization(workload, wording);
   const weightBytes = bytesInPrecision(weights, workload);
   const workspace = gpu.workspaceBytes;
   const activations = Math.round(weightBytes * likelyShare);

@@ -1,3 +1,6 @@
+/** Does a piece of work when its turn has come. */
+export type InTurn = <T>(work: () => Promise<T>) => Promise<T>;
+
 /**
  * Lets so many pieces of work go on at the same time; the others wait for their turn, in order.
  *
@@ -5,7 +8,7 @@
  * const limited = atMost(2);
  * await limited(() => trace(model));
  */
-export function atMost(most: number): <T>(work: () => Promise<T>) => Promise<T> {
+export function atMost(most: number): InTurn {
   const waiting: (() => void)[] = [];
   let working = 0;
   return async (work) => {

@@ -170,6 +170,16 @@ export interface WorkersStatus {
   }[];
 }
 
+/** A part of what a job printed. An offset is a place in all that it ever printed. */
+export interface LogAnswer {
+  /** As the job wrote them; where a part of the log is missing, a line of ours stands for it. */
+  readonly bytes: Uint8Array;
+  /** Of all that it ever printed, with what is missing. */
+  readonly size: number;
+  /** The offset to read on from: behind these bytes, and behind what is missing. */
+  readonly next: number;
+}
+
 /** The daemon as the server sees it. Every method that can be asked wrongly throws a `Failure`. */
 export interface Daemon {
   submit(request: JobRequest): Promise<JobView>;
@@ -185,8 +195,8 @@ export interface Daemon {
     readonly limit?: number | undefined;
   }): readonly JobSummary[];
   counts(): Readonly<Record<JobState, number>>;
-  /** Bytes of what the job printed, from an offset; at most `most`. */
-  readLog(id: string, from: number, most: number): Promise<{ bytes: Uint8Array; size: number }>;
+  /** What the job printed, from an offset; at most `most` bytes. */
+  readLog(id: string, from: number, most: number): Promise<LogAnswer>;
   jobHistory(id: string): JobHistory;
   devices(): readonly DeviceView[];
   deviceHistory(id: string, windowSeconds: number, points: number): DeviceHistory;

@@ -1,11 +1,12 @@
+import { setMaxListeners } from 'node:events';
 import { Failure } from '../../failure.js';
 import { type Clock, systemClock } from '../../time/clock.js';
 import type { Alert } from '../../watch/types.js';
 import type { JobState } from '../contract.js';
 import type { Ledger } from '../ledger.js';
 import type { JobStore } from '../store/job-store.js';
-import type { JobFilter, StoredJob } from '../store/records.js';
-import { atMost } from './at-most.js';
+import type { JobFilter, NewJob, StoredJob } from '../store/records.js';
+import { atMost, type InTurn } from './at-most.js';
 import { contextBytesOn } from './context-bytes.js';
 import type {
   Daemon,
@@ -16,6 +17,7 @@ import type {
   JobRequest,
   JobSummary,
   JobView,
+  LogAnswer,
   WorkersStatus,
 } from './contract.js';
 import { DeviceReadings } from './device-readings.js';
@@ -29,8 +31,8 @@ import { Publisher } from './publisher.js';
 import { Scheduler } from './scheduler.js';
 import { newJobOf } from './submission.js';
 
-/** Each may start a process that traces a model. */
-const estimatesAtOnce = 2;
+/** Each may start a process that traces a model; who knows the machine says how many it bears. */
+const usualEstimatesAtOnce = 2;
 const queueEventSeconds = 0.5;
 /** All devices are read at the same tick: their samples come within this, and are told as one. */
 const devicesEventSeconds = 0.03;
@@ -54,7 +56,7 @@ export class JobDaemon implements Daemon {
   readonly #scheduler: Scheduler;
   readonly #readings: DeviceReadings;
   readonly #publisher: Publisher;
-  readonly #limited = atMost(estimatesAtOnce);
+  readonly #inTurn: InTurn;
   readonly #closing = new AbortController();
   readonly #environment: Readonly<Record<string, string>>;
   readonly #alerts: Alert[] = [];
@@ -63,8 +65,11 @@ export class JobDaemon implements Daemon {
   constructor(parts: DaemonParts) {
     const { store, discovery, clock = systemClock } = parts;
     const { signal } = this.#closing;
+    // Every submit that is being estimated listens to it.
+    setMaxListeners(0, signal);
     this.#parts = parts;
     this.#clock = clock;
+    this.#inTurn = atMost(parts.estimatesAtOnce ?? usualEstimatesAtOnce);
     this.#files = new JobFiles(parts.home);
     this.#environment = environmentForJobs(parts.environment);
     this.#scheduler = new Scheduler({
@@ -112,20 +117,19 @@ export class JobDaemon implements Daemon {
     if (before !== undefined) return this.#view(before);
     checkRequest(asked, { folder, environment: this.#environment });
     this.#scheduler.checkRoom();
-    const job = await this.#limited(() =>
-      newJobOf(asked, {
-        lines: this.#parts.ledger.rooms(),
-        runsOf: (key) => store.runsOf(key),
-        estimate,
-        plan,
-        signal: this.#closing.signal,
-        nowMs: this.#clock.epochMs(),
-        waitSeconds: variables?.waitTimeoutSeconds,
-      }),
-    );
+    const nowMs = this.#clock.epochMs();
+    const job = await newJobOf(asked, {
+      lines: this.#parts.ledger.rooms(),
+      runsOf: (key) => store.runsOf(key),
+      estimate: estimate && ((workload, signal) => estimate(workload, signal, this.#inTurn)),
+      plan: plan && ((workload, bytes, signal) => plan(workload, bytes, signal, this.#inTurn)),
+      signal: this.#closing.signal,
+      nowMs,
+      waitSeconds: variables?.waitTimeoutSeconds,
+    });
     this.#mustBeOpen();
     // Sent again while the first one was being estimated.
-    return this.#view(known() ?? this.#scheduler.submit(job));
+    return this.#view(known() ?? this.#scheduler.submit(this.#waitingFromNow(job, nowMs)));
   }
 
   async cancel(id: string): Promise<JobView> {
@@ -146,11 +150,7 @@ export class JobDaemon implements Daemon {
     return { ...this.#scheduler.counts };
   }
 
-  async readLog(
-    id: string,
-    from: number,
-    most: number,
-  ): Promise<{ bytes: Uint8Array; size: number }> {
+  async readLog(id: string, from: number, most: number): Promise<LogAnswer> {
     this.#scheduler.must(id);
     return await this.#files.readLog(id, from, most);
   }
@@ -273,6 +273,12 @@ export class JobDaemon implements Daemon {
   #waitingOf(id: string): JobView['waiting'] {
     const { queue } = this.#scheduler;
     return queue.waitingOf(id, () => this.#parts.ledger.rooms(), this.#clock.epochMs());
+  }
+
+  /** What a job may wait counts from when it is in the queue; its estimate may have taken longer. */
+  #waitingFromNow(job: NewJob, askedMs: number): NewJob {
+    if (job.deadlineMs === undefined) return job;
+    return { ...job, deadlineMs: job.deadlineMs + this.#clock.epochMs() - askedMs };
   }
 
   #mustBeOpen(): void {

@@ -7,9 +7,10 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs';
-import { open } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { JobHistory } from './contract.js';
+import { droppedNote } from '../../run/log/dropped-note.js';
+import { readLogPart } from '../../run/log/read-log-part.js';
+import type { JobHistory, LogAnswer } from './contract.js';
 
 /** What one answer holds of a log at most. */
 const mostLogBytes = 16 * 1024 * 1024;
@@ -32,23 +33,19 @@ export class JobFiles {
     return statSync(this.log(id), { throwIfNoEntry: false })?.size ?? 0;
   }
 
-  async readLog(
-    id: string,
-    from: number,
-    most: number,
-  ): Promise<{ bytes: Uint8Array; size: number }> {
-    const size = this.logBytes(id);
-    const start = Math.max(0, Math.min(from, size));
-    const length = Math.max(0, Math.min(most, mostLogBytes, size - start));
-    if (length === 0) return { bytes: new Uint8Array(), size };
-    const file = await open(this.log(id), 'r');
-    try {
-      const bytes = new Uint8Array(length);
-      const { bytesRead } = await file.read(bytes, 0, length, start);
-      return { bytes: bytes.subarray(0, bytesRead), size };
-    } finally {
-      await file.close();
-    }
+  /** Where a part is missing, a line says so in its place; it is counted in `most`. */
+  async readLog(id: string, from: number, most: number): Promise<LogAnswer> {
+    const path = this.log(id);
+    const part = await readLogPart(path, Math.max(0, from), Math.min(most, mostLogBytes));
+    const { bytes, size, next, dropped } = part;
+    if (dropped === undefined) return { bytes, size, next };
+    const isAtLineStart = from === dropped.from && (await endsLine(path, from));
+    // Of what is missing to this reader, who may have read some of it before it went.
+    const words = droppedNote({ from, to: dropped.to });
+    const note = Buffer.from(isAtLineStart ? words : `\n${words}`);
+    const room = Math.max(0, most - note.length);
+    const surplus = Math.max(0, bytes.length - room);
+    return { bytes: Buffer.concat([note, bytes.subarray(0, room)]), size, next: next - surplus };
   }
 
   /** A word of ours in the log of a job; a full disk takes none, and nothing depends on it. */
@@ -96,4 +93,11 @@ export class JobFiles {
   #folder(id: string): string {
     return join(this.#home, 'jobs', id);
   }
+}
+
+/** Whether what stands before a place is the end of a line. */
+async function endsLine(path: string, at: number): Promise<boolean> {
+  if (at === 0) return true;
+  const { bytes } = await readLogPart(path, at - 1, 1);
+  return bytes[0] === 0x0a;
 }

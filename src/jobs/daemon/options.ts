@@ -7,6 +7,7 @@ import type { Plan } from '../../plan/fit/types.js';
 import type { Clock } from '../../time/clock.js';
 import type { JobVariables } from '../job-variables.js';
 import type { PlacementPolicy } from '../placement.js';
+import type { InTurn } from './at-most.js';
 import type { DeviceReadingsOptions } from './device-readings.js';
 
 export interface DaemonOptions {
@@ -24,14 +25,24 @@ export interface DaemonOptions {
   /** How much of a device may be promised, above 0 and up to 1. */
   readonly loadLine?: number | undefined;
   readonly policy?: PlacementPolicy | undefined;
-  /** Without it a job with a model is refused as one that cannot be estimated. */
+  /**
+   * Without it a job with a model is refused as one that cannot be estimated. What takes time and
+   * cores is done through `inTurn`; so it is with `plan`.
+   */
   readonly estimate?:
-    | ((request: WorkloadRequest, signal: AbortSignal) => Promise<Estimate>)
+    | ((request: WorkloadRequest, signal: AbortSignal, inTurn?: InTurn) => Promise<Estimate>)
     | undefined;
   /** Settings with which a workload fits so many bytes. */
   readonly plan?:
-    | ((request: WorkloadRequest, budgetBytes: number, signal: AbortSignal) => Promise<Plan>)
+    | ((
+        request: WorkloadRequest,
+        budgetBytes: number,
+        signal: AbortSignal,
+        inTurn?: InTurn,
+      ) => Promise<Plan>)
     | undefined;
+  /** How many estimates and plans have their turn at the same time; two where nobody says. */
+  readonly estimatesAtOnce?: number | undefined;
   readonly watch?: DeviceReadingsOptions['watch'] | undefined;
   /** Cards of the configuration, for what their contexts take. */
   readonly gpus?: readonly GpuEntry[] | undefined;

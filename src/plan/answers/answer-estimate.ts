@@ -1,9 +1,8 @@
 import type { Estimate } from '../../estimate/contract.js';
-import { type EstimateMachine, type EstimateRequest, estimate } from '../../estimate/estimate.js';
+import { type EstimateRequest, estimate } from '../../estimate/estimate.js';
 import { findSavings } from '../../estimate/savings.js';
-import { withFields } from './as-fields.js';
 import { closedWorkload } from './closed-workload.js';
-import { type AnswerMachine, chosenGpu, wordingOf } from './machine.js';
+import { type AnswerMachine, chosenGpu } from './machine.js';
 import { checkRequest, readWorkload } from './read-workload.js';
 import type { WorkloadRequest } from './workload-request.js';
 
@@ -25,7 +24,7 @@ export async function answerEstimate(
   request: WorkloadRequest,
   machine: AnswerMachine,
 ): Promise<Estimate> {
-  return withFields(async () => makeEstimate(await prepareEstimate(request, machine), machine));
+  return makeEstimate(await prepareEstimate(request, machine), machine);
 }
 
 /** Everything that can be told to be wrong before anything takes its time. */
@@ -33,7 +32,7 @@ export async function prepareEstimate(
   request: WorkloadRequest,
   machine: AnswerMachine,
 ): Promise<PreparedEstimate> {
-  const wording = wordingOf(machine);
+  const { wording } = machine;
   const read = readWorkload(checkRequest(request, wording, 'estimate'), wording);
   const { source, method } = read;
   const { gpu, notes } = await chosenGpu(read.gpu, machine);
@@ -43,7 +42,7 @@ export async function prepareEstimate(
 /** What the formula knows of savings costs nothing; traces take their time. */
 export async function makeEstimate(
   { notes, ...request }: PreparedEstimate,
-  machine: EstimateMachine,
+  machine: AnswerMachine,
   traceSavings = false,
 ): Promise<Estimate> {
   const found = await estimate(request, machine);

@@ -1,4 +1,4 @@
-import type { EstimateMachine, EstimateMethod } from '../../estimate/estimate.js';
+import type { EstimateMethod } from '../../estimate/estimate.js';
 import type { Gpu } from '../../estimate/gpu-table.js';
 import type { ModelSource } from '../../estimate/model-source.js';
 import { Failure } from '../../failure.js';
@@ -6,8 +6,7 @@ import { planMaxBatch } from '../fit/plan-max-batch.js';
 import { planSettings } from '../fit/plan-settings.js';
 import type { Plan } from '../fit/types.js';
 import type { FromPretrainedArguments } from '../quantization/bits-and-bytes.js';
-import { withFields } from './as-fields.js';
-import { type AnswerMachine, chosenGpu, wordingOf } from './machine.js';
+import { type AnswerMachine, chosenGpu } from './machine.js';
 import { planEstimators } from './plan-estimators.js';
 import { loadingOf } from './plan-loading.js';
 import { type PlanBudget, type PlanRequest, planRequest } from './plan-request.js';
@@ -45,12 +44,10 @@ export async function answerPlan(
   request: PlanAnswerRequest,
   machine: AnswerMachine,
 ): Promise<PlanDocument> {
-  return withFields(async () => {
-    const prepared = await preparePlan(request, machine);
-    const plan = await makePlan(prepared, machine);
-    return planDocument(plan, prepared, {
-      loading: loadingOf(plan, prepared.request, machine)?.arguments,
-    });
+  const prepared = await preparePlan(request, machine);
+  const plan = await makePlan(prepared, machine);
+  return planDocument(plan, prepared, {
+    loading: loadingOf(plan, prepared.request, machine)?.arguments,
   });
 }
 
@@ -59,7 +56,7 @@ export async function preparePlan(
   request: PlanAnswerRequest,
   machine: AnswerMachine,
 ): Promise<PreparedPlan> {
-  const wording = wordingOf(machine);
+  const { wording } = machine;
   const checked = checkRequest(request, wording, 'plan');
   const { source, workload, method, gpu: named } = readWorkload(checked, wording);
   if (source.kind === 'type') throw noRuleOfThumb();
@@ -70,10 +67,10 @@ export async function preparePlan(
   return { source, gpu, method, maxBatch, request: planned, notes: [...notes, ...planned.notes] };
 }
 
-export async function makePlan(prepared: PreparedPlan, machine: EstimateMachine): Promise<Plan> {
+export async function makePlan(prepared: PreparedPlan, machine: AnswerMachine): Promise<Plan> {
   const { wishes, facts } = prepared.request;
   const make = prepared.maxBatch ? planMaxBatch : planSettings;
-  const plan = await make(wishes, facts, planEstimators(prepared, machine));
+  const plan = await make(wishes, facts, planEstimators(prepared, machine), machine.wording);
   return { ...plan, notes: [...plan.notes, ...prepared.notes] };
 }
 

@@ -15,6 +15,7 @@ const machine: AnswerMachine = {
   environment: {},
   folder: root,
   hostBytes: 64 * GiB,
+  wording: fieldWording,
   gpusHere: async () => [{ id: 'gpu:0', name: 'Tesla T4', totalBytes: 15 * GiB }],
 };
 const job = { model: gpt2, batch: 8, seq: 512, method: 'formula' };

@@ -2,13 +2,13 @@ import type { Workload } from '../../estimate/contract.js';
 import type { ModelSource } from '../../estimate/model-source.js';
 import { Failure } from '../../failure.js';
 import type { OpenWorkload } from './read-workload.js';
-import { argsExample, type RequestField, type Wording } from './wording.js';
+import { argsExample, type RequestField, type RequestWording } from './wording.js';
 
 /** The workload that an estimate is for; what was left open is taken as most people have it. */
 export function closedWorkload(
   open: OpenWorkload,
   source: ModelSource,
-  wording: Wording,
+  wording: RequestWording,
 ): Workload {
   if (source.kind === 'script') refuseForScript(open, wording);
   else if (open.batch === undefined) {
@@ -26,7 +26,7 @@ export function closedWorkload(
 }
 
 /** A script makes its own batch and its own model; an option that does nothing would mislead. */
-function refuseForScript(open: OpenWorkload, wording: Wording): void {
+function refuseForScript(open: OpenWorkload, wording: RequestWording): void {
   const given: readonly (readonly [RequestField, unknown])[] = [
     ['batch', open.batch],
     ['seq', open.sequence],

@@ -1,7 +1,7 @@
 import type { EstimateMachine } from '../../estimate/estimate.js';
 import { type ChosenGpu, type FoundGpu, gpuAtHand } from '../../estimate/gpu-at-hand.js';
 import { findGpu, type GpuEntry } from '../../estimate/gpus.js';
-import { fieldWording, type Wording } from './wording.js';
+import type { RequestWording } from './wording.js';
 
 /** What an answer may touch of the machine it is made on. */
 export interface AnswerMachine extends EstimateMachine {
@@ -11,19 +11,15 @@ export interface AnswerMachine extends EstimateMachine {
   readonly gpus?: readonly GpuEntry[] | undefined;
   /** What the host has, for weights that wait there. */
   readonly hostBytes: number;
-  /** How errors name what was asked for; as fields of JSON where it is left out. */
-  readonly wording?: Wording | undefined;
-}
-
-export function wordingOf({ wording = fieldWording }: AnswerMachine): Wording {
-  return wording;
+  /** How errors and notes name what was asked for; who asks decides, so nothing is assumed. */
+  readonly wording: RequestWording;
 }
 
 /** The card that was named, or else the one at hand. */
 export async function chosenGpu(
   named: string | undefined,
-  { gpusHere, gpus }: AnswerMachine,
+  { gpusHere, gpus = [], wording }: AnswerMachine,
 ): Promise<ChosenGpu> {
   if (named !== undefined) return { gpu: findGpu(named, gpus), notes: [] };
-  return gpuAtHand(await gpusHere(), gpus);
+  return gpuAtHand(await gpusHere(), gpus, wording);
 }

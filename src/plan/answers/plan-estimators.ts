@@ -1,9 +1,10 @@
 import type { Workload } from '../../estimate/contract.js';
-import { type EstimateMachine, type EstimateMethod, estimate } from '../../estimate/estimate.js';
+import { type EstimateMethod, estimate } from '../../estimate/estimate.js';
 import type { Gpu } from '../../estimate/gpu-table.js';
 import type { ModelSource } from '../../estimate/model-source.js';
 import { Failure } from '../../failure.js';
 import type { PlanEstimators } from '../fit/types.js';
+import type { AnswerMachine } from './machine.js';
 import { sourceFor } from './plan-request.js';
 
 /** The judge is what `estimate` answers; where that takes a trace, the formula guides it. */
@@ -17,11 +18,11 @@ export function planEstimators(
     readonly gpu: Gpu;
     readonly method: EstimateMethod;
   },
-  machine: EstimateMachine,
+  machine: AnswerMachine,
 ): PlanEstimators {
-  const { environment, folder, signal } = machine;
+  const { environment, folder, signal, wording } = machine;
   let count = 0;
-  const machineFor = (workload: Workload): EstimateMachine => {
+  const machineFor = (workload: Workload): AnswerMachine => {
     count += 1;
     const { onProgress } = machine;
     if (onProgress === undefined) return machine;
@@ -41,7 +42,7 @@ export function planEstimators(
         : async (workload) => {
             try {
               const request = { source, workload, gpu, method: 'formula' } as const;
-              return await estimate(request, { environment, folder, signal });
+              return await estimate(request, { environment, folder, signal, wording });
             } catch (error) {
               // A model that no formula knows is planned by its traces alone.
               if (error instanceof Failure && error.kind !== 'interrupted') return undefined;

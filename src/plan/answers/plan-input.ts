@@ -39,7 +39,7 @@ export function filledInput(
   if (source.kind === 'torchvision') return nothing ? { image: usualImage } : given;
   const edge = stacks.flatMap(({ input }) => (input.kind === 'image' ? input.imageSize[0] : []))[0];
   const length = stacks.length === 0 ? usualSequence : lengthOf(stacks);
-  // For a model of images alone --seq may stand for the edge.
+  // For a model of images alone the length of a sequence may stand for the edge.
   const needsImage = edge !== undefined && image === undefined && (nothing || length !== undefined);
   return {
     sequence: sequence ?? (nothing || stacks.length > 0 ? length : undefined),

@@ -8,7 +8,7 @@ import { isKnown } from '../../units/known.js';
 import type { Offload, PlanFacts, PlanWishes, ZeroStage } from '../fit/types.js';
 import { filledInput, tokensPerSample } from './plan-input.js';
 import type { OpenWorkload } from './read-workload.js';
-import { argsExample, type Wording } from './wording.js';
+import { argsExample, type RequestWording } from './wording.js';
 
 /** What `plan` takes beside what describes the workload. */
 export interface PlanLimits {
@@ -61,7 +61,7 @@ export interface PlannedWorkload {
 export async function planRequest(
   { source, workload, gpu }: PlannedWorkload,
   limits: PlanLimits,
-  wording: Wording,
+  wording: RequestWording,
 ): Promise<PlanRequest> {
   const ownBatch = source.kind === 'script' && !source.args.some((arg) => arg.includes(batchPlace));
   if (ownBatch) refuseBatch(workload.batch !== undefined, limits.maxBatch, wording);
@@ -106,7 +106,7 @@ export async function planRequest(
   };
 }
 
-function refuseBatch(given: boolean, wanted: boolean, wording: Wording): void {
+function refuseBatch(given: boolean, wanted: boolean, wording: RequestWording): void {
   if (!given && !wanted) return;
   throw new Failure({
     kind: 'input',
@@ -119,7 +119,7 @@ function refuseBatch(given: boolean, wanted: boolean, wording: Wording): void {
 function budgetOf(
   { memory, gpuNamed }: PlanLimits,
   { capacityBytes, context }: Gpu,
-  { name, example }: Wording,
+  { name, example }: RequestWording,
 ): PlanBudget {
   const contextBytes = context.bytes;
   const room = capacityBytes - contextBytes;
@@ -139,7 +139,7 @@ function budgetNote(
   { memory, gpuNamed }: PlanLimits,
   { memoryBytes, contextBytes }: PlanBudget,
   { name, capacityBytes }: Gpu,
-  wording: Wording,
+  wording: RequestWording,
 ): string {
   const context = `${Math.round(contextBytes / MiB)} MiB`;
   if (gpuNamed && memoryBytes !== memory) {

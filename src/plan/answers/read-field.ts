@@ -1,5 +1,5 @@
 import { Failure } from '../../failure.js';
-import type { RequestField, Wording } from './wording.js';
+import type { RequestField, RequestWording } from './wording.js';
 
 /** More than any dimension of a tensor that fits a GPU. */
 const largestCount = 2 ** 24;
@@ -12,7 +12,7 @@ const mostArguments = 256;
 
 // Each of these reads one field of a request that came from outside, and names it in its error.
 
-export type FieldReader<T> = (value: unknown, field: RequestField, wording: Wording) => T;
+export type FieldReader<T> = (value: unknown, field: RequestField, wording: RequestWording) => T;
 
 /** One of some words, or numbers, as they are written. */
 export function oneOf<T extends string | number>(values: readonly T[]): FieldReader<T> {
@@ -65,7 +65,12 @@ export const readArguments: FieldReader<readonly string[]> = (value, field, word
   });
 };
 
-function wrong(value: unknown, field: RequestField, wording: Wording, next: string): Failure {
+function wrong(
+  value: unknown,
+  field: RequestField,
+  wording: RequestWording,
+  next: string,
+): Failure {
   const shown = typeof value === 'string' ? value : (JSON.stringify(value) ?? String(value));
   return new Failure({
     kind: 'input',

@@ -20,7 +20,7 @@ import {
   readText,
 } from './read-field.js';
 import { sourceOf } from './source-of.js';
-import type { RequestField, Wording } from './wording.js';
+import type { RequestField, RequestWording } from './wording.js';
 import type { PlanAnswerRequest } from './workload-request.js';
 
 export const workloadModes = ['train', 'infer'] as const satisfies readonly Workload['mode'][];
@@ -76,7 +76,7 @@ export type CheckedRequest = ReturnType<typeof checkRequest>;
  */
 export function checkRequest(
   request: PlanAnswerRequest,
-  wording: Wording,
+  wording: RequestWording,
   purpose: 'estimate' | 'plan',
 ) {
   refuseUnknown(request, purpose);
@@ -111,7 +111,7 @@ export function checkRequest(
 }
 
 /** Which model, run how. */
-export function readWorkload(checked: CheckedRequest, wording: Wording): ReadWorkload {
+export function readWorkload(checked: CheckedRequest, wording: RequestWording): ReadWorkload {
   const { gpu, method = 'auto' } = checked;
   return { source: sourceOf(checked, wording), workload: openWorkload(checked), gpu, method };
 }

@@ -2,7 +2,7 @@ import { isAbsolute } from 'node:path';
 import type { ModelSource } from '../../estimate/model-source.js';
 import type { ModelSize, ModelType } from '../../estimate/model-types.js';
 import { Failure } from '../../failure.js';
-import type { RequestField, Wording } from './wording.js';
+import type { RequestField, RequestWording } from './wording.js';
 
 /** Before the name of a classifier of torchvision, in place of a path. */
 export const visionPrefix = 'torchvision:';
@@ -17,7 +17,7 @@ export interface NamedModel {
 }
 
 /** The one model that was named; two of them, or none, is a `Failure`. */
-export function sourceOf(named: NamedModel, wording: Wording): ModelSource {
+export function sourceOf(named: NamedModel, wording: RequestWording): ModelSource {
   const { model, script, args = [], type, size } = named;
   const { name, example } = wording;
   const ways = { model, script, type: type ?? size } as const;
@@ -50,7 +50,7 @@ export function sourceOf(named: NamedModel, wording: Wording): ModelSource {
 }
 
 /** Who asks and who answers may stand in different folders. */
-function absolute(path: string, field: RequestField, name: Wording['name']): string {
+function absolute(path: string, field: RequestField, name: RequestWording['name']): string {
   if (isAbsolute(path)) return path;
   throw badUsage(
     `${name(field)} is "${path.slice(0, 100)}", which is no absolute path.`,

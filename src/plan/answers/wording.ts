@@ -1,22 +1,20 @@
+import type { Wording } from '../../estimate/wording.js';
 import type { PlanAnswerRequest } from './workload-request.js';
 
 /** Something a request may hold. */
 export type RequestField = keyof PlanAnswerRequest;
 
-/** How errors and notes name what was asked for: as those who asked wrote it. */
-export interface Wording {
-  readonly name: (field: RequestField) => string;
-  /** A field with a value, as an example. */
-  readonly example: (field: RequestField, value: unknown) => string;
-}
+/** How errors and notes name any field of a request. */
+export type RequestWording = Wording<RequestField>;
 
 /** For those who send JSON. */
-export const fieldWording: Wording = {
+export const fieldWording: RequestWording = {
   name: (field) => `"${field}"`,
   example: (field, value) => `${JSON.stringify(field)}: ${JSON.stringify(value)}`,
+  anotherPython: 'have the server started with another',
 };
 
 /** The arguments of a script, as an example. */
-export function argsExample(wording: Wording, batch: string): string {
-  return wording.example('args', { batch });
+export function argsExample({ example }: RequestWording, batch: string): string {
+  return example('args', { batch });
 }

@@ -1,9 +1,10 @@
+import { callWording } from '../../estimate/wording.js';
 import { formatBytes } from '../../units/bytes.js';
 import { openEstimateBook } from './estimate-book.js';
 import { largestBatch } from './largest-batch.js';
 import { costOf, optionOf, type Weighed } from './options.js';
 import { roughGuess } from './rough-guess.js';
-import type { Plan, PlanEstimators, PlanFacts, PlanWishes, Way } from './types.js';
+import type { Plan, PlanEstimators, PlanFacts, PlanWishes, PlanWording, Way } from './types.js';
 import { waysToRun } from './ways.js';
 
 /**
@@ -18,10 +19,11 @@ export async function planMaxBatch(
   wishes: PlanWishes,
   facts: PlanFacts,
   estimators: PlanEstimators,
+  wording: PlanWording = callWording,
 ): Promise<Plan> {
   const { mode } = wishes;
   const { capacityBytes } = facts;
-  const way = wayAsItIs(wishes, facts);
+  const way = wayAsItIs(wishes, facts, wording);
   const book = openEstimateBook(estimators, wishes, facts);
   const tried = new Map<number, Weighed>();
   const weigh = async (batch: number): Promise<Weighed> => {
@@ -61,7 +63,7 @@ export async function planMaxBatch(
 }
 
 /** The one way that is left when everything is as it is set. */
-function wayAsItIs(wishes: PlanWishes, facts: PlanFacts): Way {
+function wayAsItIs(wishes: PlanWishes, facts: PlanFacts, wording: PlanWording): Way {
   const [way] = waysToRun(
     {
       ...wishes,
@@ -72,6 +74,7 @@ function wayAsItIs(wishes: PlanWishes, facts: PlanFacts): Way {
       zero: wishes.zero ?? 0,
     },
     { ...facts, transformers: false },
+    wording,
   );
   if (way === undefined) throw new Error('there is always a way to run');
   return way;

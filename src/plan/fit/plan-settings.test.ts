@@ -1,6 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Estimate, Workload } from '../../estimate/contract.js';
+import { callWording } from '../../estimate/wording.js';
 import { Failure } from '../../failure.js';
 import { facts, fakeEstimate, fakeJudge, parameters } from './estimates-for-tests.js';
 import { planSettings } from './plan-settings.js';
@@ -88,7 +89,7 @@ describe('planSettings', () => {
     const { settings, notes } = await plan({ mode: 'train' }, 30_000);
     expect(settings.batch).toBeGreaterThan(100);
     expect(settings.accumulation).toBe(1);
-    expect(notes.join()).toContain('No --batch was given');
+    expect(notes.join()).toContain('No batch was given');
   });
 
   it('rounds weights for inference, and moves layers to the host as the last resort', async () => {
@@ -204,7 +205,7 @@ describe('every plan', () => {
           }
         }
         // Not only among those shown: each way with the whole batch at once.
-        for (const way of waysToRun(wishes, { ...facts, capacityBytes })) {
+        for (const way of waysToRun(wishes, { ...facts, capacityBytes }, callWording)) {
           if (way.offload !== 'none' || level(way.concession) >= level(found.concession)) continue;
           const { precision, optimizer, checkpointing, loraRank, quantization } = way;
           const workload = {

@@ -1,3 +1,4 @@
+import { callWording } from '../../estimate/wording.js';
 import { Failure } from '../../failure.js';
 import { formatBytes } from '../../units/bytes.js';
 import { type EstimateBook, openEstimateBook } from './estimate-book.js';
@@ -13,6 +14,7 @@ import {
   type PlanEstimators,
   type PlanFacts,
   type PlanWishes,
+  type PlanWording,
   type Way,
 } from './types.js';
 import { waysToRun } from './ways.js';
@@ -32,10 +34,11 @@ export async function planSettings(
   wishes: PlanWishes,
   facts: PlanFacts,
   estimators: PlanEstimators,
+  wording: PlanWording = callWording,
 ): Promise<Plan> {
   const { mode } = wishes;
-  const perGpu = batchOfOneGpu(wishes, facts);
-  const ways = inOrder(waysToRun(wishes, facts), perGpu, { mode, facts, unit: 1 });
+  const perGpu = batchOfOneGpu(wishes, facts, wording);
+  const ways = inOrder(waysToRun(wishes, facts, wording), perGpu, { mode, facts, unit: 1 });
   const [plain] = ways;
   if (plain === undefined) throw new Error('there is always a way to run');
   const unit = costOf(plain, perGpu, 1, { mode, facts, unit: 1 });
@@ -47,11 +50,12 @@ export async function planSettings(
   const others = await otherOptions(grown, considered, ways, book, scale);
   const { method: _, peak: _peak, estimate, ...answer } = optionOf(grown, scale);
   const left = ways.length - others.length - 1;
+  const assumed = wishes.batch === undefined ? [assumedBatch(mode, wording)] : [];
   return {
     ...answer,
     estimate,
     alternatives: others.toSorted(byWorth),
-    notes: notesOf(grown, wishes, facts, book, left),
+    notes: notesOf(grown, assumed, facts, book, left),
   };
 }
 
@@ -137,20 +141,28 @@ async function grow(
   return larger === undefined ? chosen : { way, batch, accumulation: 1, needs: larger };
 }
 
-function batchOfOneGpu({ batch, mode }: PlanWishes, { gpus }: PlanFacts): number {
+function batchOfOneGpu(
+  { batch, mode }: PlanWishes,
+  { gpus }: PlanFacts,
+  { name }: PlanWording,
+): number {
   if (batch === undefined) return defaultBatch[mode];
   if (batch % gpus === 0) return batch / gpus;
   throw new Failure({
     kind: 'input',
     code: 'bad-usage',
     fact: `A batch of ${batch} cannot be shared out evenly over ${gpus} GPUs.`,
-    next: `Take a --batch that ${gpus} divides.`,
+    next: `Take a ${name('batch')} that ${gpus} divides.`,
   });
+}
+
+function assumedBatch(mode: PlanWishes['mode'], { name }: PlanWording): string {
+  return `No ${name('batch')} was given: settings were chosen for ${defaultBatch[mode]}, and the batch then took what room there is.`;
 }
 
 function notesOf(
   chosen: Weighed,
-  wishes: PlanWishes,
+  assumed: readonly string[],
   { capacityBytes }: PlanFacts,
   book: EstimateBook,
   left: number,
@@ -163,11 +175,7 @@ function notesOf(
           `It fits by the estimate, but not by the upper end of its interval, which needs ${formatBytes(sureBytes(estimate) - capacityBytes)} more.`,
         ]
       : []),
-    ...(wishes.batch === undefined
-      ? [
-          `No --batch was given: settings were chosen for ${defaultBatch[wishes.mode]}, and the batch then took what room there is.`,
-        ]
-      : []),
+    ...assumed,
     ...(hostBytes > 0 ? [`It needs ${formatBytes(hostBytes)} of the host's memory.`] : []),
     ...(left > 0
       ? [`${left} more ways were left out: too large by their states alone, slower, or not needed.`]

@@ -5,6 +5,7 @@ import type {
   QuantizationPreset,
   Workload,
 } from '../../estimate/contract.js';
+import type { Wording } from '../../estimate/wording.js';
 
 /** What may wait in the memory of the host. */
 export const offloads = ['none', 'optimizer', 'weights'] as const;
@@ -106,6 +107,9 @@ export interface PlanWishes extends Partial<Workload> {
   readonly offload?: Offload | undefined;
   readonly zero?: ZeroStage | undefined;
 }
+
+/** How a plan names what it may have to. */
+export type PlanWording = Wording<'mode' | 'batch' | 'quantization' | 'offload' | 'gpus'>;
 
 /** Who is asked for estimates. */
 export interface PlanEstimators {

@@ -1,10 +1,11 @@
 import { describe, expect, it } from 'vitest';
+import { callWording } from '../../estimate/wording.js';
 import { facts } from './estimates-for-tests.js';
 import { concessions } from './types.js';
 import { waysToRun } from './ways.js';
 
 function words(wishes: Parameters<typeof waysToRun>[0], more: Partial<typeof facts> = {}) {
-  return waysToRun(wishes, { ...facts, ...more }).map((way) =>
+  return waysToRun(wishes, { ...facts, ...more }, callWording).map((way) =>
     [way.precision, way.optimizer, way.quantization ?? '-', way.concession].join(' '),
   );
 }
@@ -24,7 +25,7 @@ describe('waysToRun', () => {
   });
 
   it('leaves each way only once, and each with words for what it gives up', () => {
-    const ways = waysToRun({ mode: 'train' }, { ...facts, gpus: 8 });
+    const ways = waysToRun({ mode: 'train' }, { ...facts, gpus: 8 }, callWording);
     expect(new Set(ways.map((way) => JSON.stringify(way))).size).toBe(ways.length);
     for (const { concession, givesUp } of ways) {
       expect(givesUp.length > 0).toBe(concession !== 'speed');
@@ -39,12 +40,12 @@ describe('waysToRun', () => {
   });
 
   it('puts no adapters on what transformers does not load', () => {
-    const ways = waysToRun({ mode: 'train' }, { ...facts, transformers: false });
+    const ways = waysToRun({ mode: 'train' }, { ...facts, transformers: false }, callWording);
     expect(ways.every(({ loraRank }) => loraRank === undefined)).toBe(true);
   });
 
   it('trains adapters where the weights are rounded', () => {
-    const ways = waysToRun({ mode: 'train', quantization: 'int4' }, facts);
+    const ways = waysToRun({ mode: 'train', quantization: 'int4' }, facts, callWording);
     expect(ways.every(({ loraRank }) => loraRank === 16)).toBe(true);
     expect(ways[0]?.givesUp.join()).toContain('rounded weights cannot be');
   });

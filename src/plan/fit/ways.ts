@@ -7,6 +7,7 @@ import {
   type Offload,
   type PlanFacts,
   type PlanWishes,
+  type PlanWording,
   type Way,
   type ZeroStage,
   zeroStages,
@@ -27,10 +28,11 @@ interface Choice<Value> {
  * each of its values.
  *
  * @example
- * waysToRun({ mode: 'train', precision: 'bf16' }, facts).filter((way) => way.checkpointing);
+ * const wishes = { mode: 'train', precision: 'bf16' } as const;
+ * waysToRun(wishes, facts, callWording).filter((way) => way.checkpointing);
  */
-export function waysToRun(wishes: PlanWishes, facts: PlanFacts): Way[] {
-  checkWishes(wishes, facts);
+export function waysToRun(wishes: PlanWishes, facts: PlanFacts, wording: PlanWording): Way[] {
+  checkWishes(wishes, facts, wording);
   return wishes.mode === 'infer' ? waysToInfer(wishes, facts) : waysToTrain(wishes, facts);
 }
 
@@ -205,30 +207,43 @@ function roundedTo(preset: QuantizationPreset): Concession {
   return preset === 'int8' ? 'weights in 8 bits' : 'weights in 4 bits';
 }
 
-function checkWishes({ mode, quantization, offload, zero }: PlanWishes, facts: PlanFacts): void {
+function checkWishes(
+  { mode, quantization, offload, zero }: PlanWishes,
+  facts: PlanFacts,
+  { name, example }: PlanWording,
+): void {
   if (quantization === 'cpu') {
-    throw badUsage('With --quantization cpu no GPU is used.', 'Leave it out, or take another.');
+    throw badUsage(
+      `With ${example('quantization', 'cpu')} no GPU is used.`,
+      'Leave it out, or take another.',
+    );
   }
   if (mode === 'train' && quantization === 'int4_offload') {
     throw badUsage('Nothing can be trained with int4_offload.', 'Take int4_double.');
   }
   if (mode === 'infer' && offload === 'optimizer') {
-    throw badUsage('There is no optimizer in inference to offload.', 'Leave --offload out.');
+    throw badUsage(
+      'There is no optimizer in inference to offload.',
+      `Leave ${name('offload')} out.`,
+    );
   }
   if (offload === 'weights' && quantization !== 'int4_offload') {
     throw badUsage(
-      'Weights are offloaded with --quantization int4_offload only.',
-      'Take that, with --mode infer.',
+      `Weights are offloaded with ${example('quantization', 'int4_offload')} only.`,
+      `Take that, with ${example('mode', 'infer')}.`,
     );
   }
   if (mode === 'infer' && facts.gpus > 1) {
     throw badUsage(
       'ZeRO is for training; in inference each GPU holds the whole model.',
-      'Leave --gpus out.',
+      `Leave ${name('gpus')} out.`,
     );
   }
   if (zero !== undefined && zero > 0 && facts.gpus === 1) {
-    throw badUsage('ZeRO shares a job out over several GPUs.', 'Say how many with --gpus.');
+    throw badUsage(
+      'ZeRO shares a job out over several GPUs.',
+      `Say how many with ${name('gpus')}.`,
+    );
   }
 }
 

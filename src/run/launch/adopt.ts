@@ -1,12 +1,15 @@
-import { closeSync, openSync, readSync } from 'node:fs';
+import { statSync } from 'node:fs';
+import type { Clock } from '../../time/clock.js';
 import type { Known } from '../../units/known.js';
+import type { BoundLog } from '../log/bound-log.js';
+import { readLogPart } from '../log/read-log-part.js';
 import { readNumberFile } from '../store/number-file.js';
 import { type EndingOptions, findEnding } from './ending.js';
 import type { RunningJob } from './launch.js';
 import type { OutputPlan, RawOutput } from './outputs.js';
 
-const chunkBytes = 64 * 1024;
-const followMs = 100;
+const chunkBytes = 256 * 1024;
+const followSeconds = 0.1;
 
 /**
  * A job that an earlier supervisor started and did not live to see end. What it prints goes where
@@ -17,59 +20,66 @@ export function adoptJob(
     /** Where to show what it prints now. */
     readonly outputs: { readonly stdout: RawOutput; readonly stderr: RawOutput };
     readonly onOutput: (bytes: Uint8Array) => void;
+    /** Holds such a file to a limit, where it has one. */
+    readonly hold: ((path: string) => BoundLog) | undefined;
   },
 ): RunningJob {
-  const { files, onOutput, outputs } = options;
-  const show = (output: RawOutput) => (bytes: Uint8Array) => {
+  const { files, clock, onOutput, outputs, hold } = options;
+  const show = (output: RawOutput) => async (bytes: Uint8Array) => {
     onOutput(bytes);
-    output.write(bytes).catch(() => {});
+    await output.write(bytes).catch(() => {});
   };
   const names: readonly (readonly [OutputPlan['name'], RawOutput])[] = [
     ['both', outputs.stdout],
     ['stdout', outputs.stdout],
     ['stderr', outputs.stderr],
   ];
-  const followers = names.map(([name, to]) => follow(files.lateOutput(name), show(to)));
+  const followers = names.map(([name, to]) => follow(files.lateOutput(name), clock, show(to)));
+  const held = hold === undefined ? [] : names.map(([name]) => hold(files.lateOutput(name)));
   const ended: Promise<Known<number>> = findEnding(options);
   return {
     pid: Promise.resolve(readNumberFile(files.jobPid)),
     keeperPid: readNumberFile(files.keeperPid),
     ended,
-    drained() {
-      for (const follower of followers) follower.end();
-      return Promise.resolve();
+    async drained() {
+      await Promise.all(followers.map((follower) => follower.end()));
+      await Promise.all(held.map((log) => log.release()));
     },
     resize() {},
   };
 }
 
-/** Reads a file that grows, from its start. */
-function follow(path: string, take: (bytes: Uint8Array) => void): { end(): void } {
-  let at = 0;
-  const look = () => {
-    let fd: number;
-    try {
-      fd = openSync(path, 'r');
-    } catch {
-      return;
+/** Reads a file that grows, from its start; what is dropped of it meanwhile is passed over. */
+function follow(
+  path: string,
+  clock: Clock,
+  take: (bytes: Uint8Array) => Promise<void>,
+): { end(): Promise<void> } {
+  const over = new AbortController();
+  /** As far as it goes now: a job that prints faster than we read must not hold us. */
+  const readOn = async (from: number): Promise<number> => {
+    const end = statSync(path, { throwIfNoEntry: false })?.size ?? 0;
+    let at = from;
+    while (at < end) {
+      const { bytes, next } = await readLogPart(path, at, chunkBytes);
+      if (next === at) break;
+      at = next;
+      await take(bytes);
     }
-    try {
-      for (;;) {
-        const buffer = Buffer.allocUnsafe(chunkBytes);
-        const count = readSync(fd, buffer, 0, chunkBytes, at);
-        if (count === 0) return;
-        at += count;
-        take(buffer.subarray(0, count));
-      }
-    } finally {
-      closeSync(fd);
-    }
+    return at;
   };
-  const timer = setInterval(look, followMs);
+  const following = (async () => {
+    for (let at = 0; ; ) {
+      const isLast = over.signal.aborted;
+      at = await readOn(at).catch(() => at);
+      if (isLast) return;
+      await clock.waitUntil(clock.seconds() + followSeconds, over.signal);
+    }
+  })();
   return {
-    end() {
-      clearInterval(timer);
-      look();
+    async end() {
+      over.abort();
+      await following;
     },
   };
 }

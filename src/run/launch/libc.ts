@@ -20,6 +20,11 @@ export interface Libc {
   adoptOrphans(): void;
   /** The exit code of a child that Node did not start, once it has ended; takes it off the list. */
   reap(pid: number): number | undefined;
+  /**
+   * Takes a part out of a file: its room is free, zeros are read there, all else stays where it is.
+   * False where that cannot be done.
+   */
+  punchHole(fd: number, from: number, bytes: number): Promise<boolean>;
 }
 
 /** Enough for every system: Linux has 60 bytes, macOS 72. */
@@ -44,6 +49,8 @@ const numbers = {
 const readWrite = 2;
 const setChildSubreaper = 36;
 const waitNoHang = 1;
+/** FALLOC_FL_KEEP_SIZE and FALLOC_FL_PUNCH_HOLE. */
+const punchAndKeepSize = 3;
 
 /** Loads them; where that is not possible says why, and the program gets our own terminal as it is. */
 export async function loadLibc(
@@ -72,6 +79,10 @@ function bind(koffi: typeof koffiModule, platform: 'linux' | 'darwin'): Libc {
   const makeRaw = libc.func('cfmakeraw', 'void', ['void *']);
   const ioctl = libc.func('int ioctl(int, ulong, ...)');
   const waitpid = libc.func('waitpid', 'int', ['int', 'void *', 'int']);
+  const fallocate =
+    platform === 'linux'
+      ? libc.func('fallocate', 'int', ['int', 'int', 'int64_t', 'int64_t'])
+      : undefined;
   // F_SETFD with FD_CLOEXEC: only the children that are given it may hold it.
   const closeInChildren = (fd: number) => must('fcntl', fcntl(fd, 2, 'int', 1));
   return {
@@ -116,6 +127,15 @@ function bind(koffi: typeof koffiModule, platform: 'linux' | 'darwin'): Libc {
       const word = status.readInt32LE(0);
       const signal = word & 0x7f;
       return signal === 0 ? (word >> 8) & 0xff : 128 + signal;
+    },
+    punchHole(fd, from, bytes) {
+      if (fallocate === undefined) return Promise.resolve(false);
+      return new Promise((resolve) => {
+        // In a thread: a disk that is busy must not hold up the program's output.
+        fallocate.async(fd, punchAndKeepSize, from, bytes, (error: unknown, result: number) =>
+          resolve(error === null && result === 0),
+        );
+      });
     },
   };
 }

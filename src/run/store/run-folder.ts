@@ -4,6 +4,7 @@ import { Failure } from '../../failure.js';
 import { socketPath } from '../bridge/unix-socket.js';
 import type { RunSettings } from '../contract.js';
 import type { LaunchFiles } from '../launch/launch.js';
+import type { LogLimit } from '../log/log-limit.js';
 
 /** What a run was asked to be; it does not change. */
 export interface RunPlan {
@@ -25,6 +26,8 @@ export interface RunPlan {
   readonly devices?: readonly string[] | undefined;
   /** The file that takes what it prints, whoever supervises it. */
   readonly log?: string | undefined;
+  /** How much of that file is kept, where it is not what jobs have. */
+  readonly logLimit?: LogLimit | undefined;
   /** What the program gets on top of its supervisor's environment. */
   readonly environment?: Readonly<Record<string, string>> | undefined;
 }

@@ -13,7 +13,7 @@ export function logOperation(daemon: Daemon): Operation {
     id: 'getJobLog',
     tag: 'jobs',
     summary: 'What a job printed',
-    description: `At most ${serverLimits.logBytes} bytes an answer. To read on, ask from the offset plus the bytes that came; where X-Log-Size is that offset, there is no more yet.`,
+    description: `At most ${serverLimits.logBytes} bytes an answer. To read on, ask from X-Log-Next; where that is X-Log-Size, there is no more yet. An offset is a place in all that the job ever wrote. Of a log that is longer than its limit a part is no longer there: a line stands for it, and X-Log-Next lies behind it.`,
     params: jobIdParams,
     query: z.strictObject({
       from: z.int().min(0).max(Number.MAX_SAFE_INTEGER).optional().openapi({
@@ -27,9 +27,12 @@ export function logOperation(daemon: Daemon): Operation {
     body: noBody,
     answers: {
       200: {
-        description: 'The bytes, as the job wrote them.',
+        description: 'The bytes, as the job wrote them, and a line where some are missing.',
         headers: z.object({
           'x-log-size': z.int().openapi({ description: 'Bytes of the whole log.', example: 1024 }),
+          'x-log-next': z
+            .int()
+            .openapi({ description: 'The offset to read on from.', example: 17 }),
           'x-log-from': z
             .int()
             .openapi({ description: 'The offset of the first byte here.', example: 0 }),
@@ -41,7 +44,8 @@ export function logOperation(daemon: Daemon): Operation {
     async handle({ params, query: { from, tail } }) {
       if (from !== undefined && tail !== undefined) throw eitherOr();
       const start = tail === undefined ? (from ?? 0) : await tailStart(daemon, params.id, tail);
-      const { bytes, size } = await daemon.readLog(params.id, start, tail ?? serverLimits.logBytes);
+      const most = tail ?? serverLimits.logBytes;
+      const { bytes, size, next } = await daemon.readLog(params.id, start, most);
       return {
         status: 200,
         body: new Uint8Array(bytes),
@@ -49,6 +53,7 @@ export function logOperation(daemon: Daemon): Operation {
           'content-type': 'text/plain; charset=utf-8',
           'cache-control': 'no-store',
           'x-log-size': String(size),
+          'x-log-next': String(next),
           'x-log-from': String(start),
         },
       };

@@ -2,6 +2,7 @@ import { z } from '@hono/zod-openapi';
 import { optimizers, precisions, quantizationPresets } from '../../estimate/contract.js';
 import { estimateMethods } from '../../estimate/estimate.js';
 import { modelSizes, modelTypes } from '../../estimate/model-types.js';
+import { offloads, zeroStages } from '../../plan/fit/types.js';
 
 /** More than any batch, sequence or image there is. */
 const mostCount = 1_000_000_000;
@@ -51,6 +52,8 @@ export const planRequestSchema = z
       description: "What PyTorch's allocator may take of each GPU.",
     }),
     gpus: z.int().min(1).max(4096).optional(),
+    zero: z.literal(zeroStages).optional().openapi({ description: 'Stage of ZeRO over the GPUs.' }),
+    offload: z.enum(offloads).optional().openapi({ description: 'What may lie on the host.' }),
     maxBatch: z.boolean().optional().openapi({
       description: 'Keeps all other settings, and answers the largest batch.',
     }),

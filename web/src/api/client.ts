@@ -71,15 +71,15 @@ export function fetchJobHistory(id: string): Promise<JobHistory> {
   return ask(`jobs/${encodeURIComponent(id)}/history`);
 }
 
-/** Part of what a job printed, and how long all of it is. */
+/** Part of what a job printed, how long all of it is, and from where to read on. */
 export async function fetchLog(
   id: string,
   from: number,
-): Promise<{ readonly bytes: Uint8Array; readonly size: number }> {
+): Promise<{ readonly bytes: Uint8Array; readonly size: number; readonly next: number }> {
   const answer = await call(`jobs/${encodeURIComponent(id)}/log?from=${from}`);
   const bytes = new Uint8Array(await answer.arrayBuffer());
-  const said = answer.headers.get('x-log-size');
-  return { bytes, size: said === null ? from + bytes.length : Number(said) };
+  const said = (name: string) => Number(answer.headers.get(name) ?? from + bytes.length);
+  return { bytes, size: said('x-log-size'), next: said('x-log-next') };
 }
 
 export function logAddress(id: string): string {

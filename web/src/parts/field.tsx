@@ -1,4 +1,4 @@
-import type { ComponentChildren } from 'preact';
+import type { ComponentChildren, TargetedInputEvent } from 'preact';
 import { useId } from 'preact/hooks';
 
 interface FieldProps {
@@ -45,43 +45,41 @@ function described(id: string, { hint, problem }: FieldProps): string | undefine
   return hint === undefined ? undefined : `${id}-hint`;
 }
 
-export function TextField(props: FieldProps & { placeholder?: string; numeric?: boolean }) {
+type TypedProps = FieldProps & { readonly placeholder?: string };
+
+/** What a field that is typed into has, on one line or on several. */
+function typed(id: string, props: TypedProps) {
+  return {
+    id,
+    value: props.value,
+    placeholder: props.placeholder ?? '',
+    'aria-invalid': props.problem !== undefined,
+    'aria-describedby': described(id, props),
+    autocomplete: 'off',
+    spellcheck: false,
+    onInput: (event: TargetedInputEvent<HTMLInputElement | HTMLTextAreaElement>) =>
+      props.set(event.currentTarget.value),
+  } as const;
+}
+
+export function TextField(props: TypedProps & { numeric?: boolean }) {
   const id = useId();
   return (
     <Frame id={id} {...props}>
       <input
-        id={id}
         type="text"
         inputMode={props.numeric === true ? 'numeric' : 'text'}
-        value={props.value}
-        placeholder={props.placeholder ?? ''}
-        aria-invalid={props.problem !== undefined}
-        aria-describedby={described(id, props)}
-        autocomplete="off"
-        spellcheck={false}
-        onInput={(event) => props.set(event.currentTarget.value)}
+        {...typed(id, props)}
       />
     </Frame>
   );
 }
 
-export function AreaField(
-  props: FieldProps & { placeholder?: string; rows: number; wide?: boolean },
-) {
+export function AreaField(props: TypedProps & { rows: number; wide?: boolean }) {
   const id = useId();
   return (
     <Frame id={id} {...props}>
-      <textarea
-        id={id}
-        rows={props.rows}
-        value={props.value}
-        placeholder={props.placeholder ?? ''}
-        aria-invalid={props.problem !== undefined}
-        aria-describedby={described(id, props)}
-        autocomplete="off"
-        spellcheck={false}
-        onInput={(event) => props.set(event.currentTarget.value)}
-      />
+      <textarea rows={props.rows} {...typed(id, props)} />
     </Frame>
   );
 }

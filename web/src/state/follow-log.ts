@@ -35,7 +35,7 @@ export function useLog(
         const from = here.next;
         const part = await fetchLog(id, from);
         if (left) return;
-        here.next = from + part.bytes.length;
+        here.next = part.next;
         const text = here.decoder.decode(part.bytes, { stream: true });
         const skipped = Math.max(0, bytes - tailBytes);
         setLog((before) => ({

@@ -22,7 +22,7 @@ _LARGEST_CONFIG = 16 << 20
 def load(path: str, settings: Settings) -> Workload:
     model, notes = build(read_config(path), settings)
     if is_text_alone(model, settings):
-        notes = [*notes, "no --image was given, so it was run on text alone; its vision part only lies there"]
+        notes = [*notes, "no image was given, so it was run on text alone; its vision part only lies there"]
     return Workload(model, lambda: batch_for(model, settings), _forward(settings), notes=notes)
 
 
@@ -55,7 +55,7 @@ def build(values: Dict[str, Any], settings: Settings) -> Tuple[Any, List[str]]:
     notes = []
     if isinstance(values.get("quantization_config"), dict):
         values = {name: value for name, value in values.items() if name != "quantization_config"}
-        notes.append("the config's own quantization was left out; --quantization names one")
+        notes.append("the config's own quantization was left out; a preset has to be asked for")
     try:
         config = transformers.AutoConfig.for_model(**values)
     except Exception as error:

@@ -1,5 +1,6 @@
 import type { Stack } from '../../../model/contract.js';
 import type { Workload } from '../../contract.js';
+import { NoFormula } from '../no-formula.js';
 import { convolution } from '../ops/convolution.js';
 import { lookUp } from '../ops/embedding.js';
 import { linear } from '../ops/linear.js';
@@ -9,7 +10,7 @@ import { add, copy, multiply } from '../ops/pointwise.js';
 import { concatenate } from '../ops/rotary.js';
 import type { Net } from '../run/net.js';
 import { last, type Tensor } from '../run/tensor.js';
-import { type Build, noFormula, stackOf } from './context.js';
+import { type Build, stackOf } from './context.js';
 import { vitBlock } from './vit.js';
 
 type Tower = (input: Tensor) => Tensor;
@@ -18,7 +19,7 @@ type Tower = (input: Tensor) => Tensor;
 export const clip: Build = (input) => {
   const { net, model, workload } = input;
   const { tape, settings } = net;
-  if (model.head !== 'contrastive') throw noFormula(`the class ${model.className}`);
+  if (model.head !== 'contrastive') throw new NoFormula(`the class ${model.className}`);
   const pictures = stackOf(model, 'vision');
   const captions = stackOf(model, 'text');
   const { batch } = workload;

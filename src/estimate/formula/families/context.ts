@@ -1,6 +1,6 @@
-import { Failure } from '../../../failure.js';
 import type { KnownModel, Stack } from '../../../model/contract.js';
 import type { Workload } from '../../contract.js';
+import { NoFormula } from '../no-formula.js';
 import type { Net } from '../run/net.js';
 import type { Tensor } from '../run/tensor.js';
 
@@ -22,17 +22,8 @@ export type Build = (input: BuildInput) => Built;
 
 export function stackOf(model: KnownModel, role: Stack['role']): Stack {
   const found = model.stacks.find((stack) => stack.role === role);
-  if (found === undefined) throw noFormula(`the class ${model.className}`);
+  if (found === undefined) throw new NoFormula(`the class ${model.className}`);
   return found;
-}
-
-export function noFormula(what: string): Failure {
-  return new Failure({
-    kind: 'input',
-    code: 'no-formula',
-    fact: `There is no formula for ${what}.`,
-    next: 'Trace the model instead: --method trace, where Python and torch are installed.',
-  });
 }
 
 /** Whether some layer has a parameter whose name ends so. */

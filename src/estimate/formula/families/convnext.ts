@@ -1,4 +1,5 @@
 import type { LayerGroup } from '../../../model/contract.js';
+import { NoFormula } from '../no-formula.js';
 import { activate } from '../ops/activation.js';
 import { convolution } from '../ops/convolution.js';
 import { linear } from '../ops/linear.js';
@@ -7,7 +8,7 @@ import { type Layer, layerNorm } from '../ops/norm.js';
 import { add, dropPath, multiply } from '../ops/pointwise.js';
 import type { Net } from '../run/net.js';
 import { last, type Tensor } from '../run/tensor.js';
-import { type Build, noFormula, stackOf } from './context.js';
+import { type Build, stackOf } from './context.js';
 import { imageEdges } from './images.js';
 
 /** Depthwise convolutions in place of attention; norms over channels, which are moved to the end. */
@@ -16,7 +17,7 @@ export const convnext: Build = (input) => {
   const { tape, settings } = net;
   const stack = stackOf(model, 'vision');
   if (stack.input.kind !== 'image') throw new Error('the model takes images');
-  if (model.head !== 'image-classification') throw noFormula(`the class ${model.className}`);
+  if (model.head !== 'image-classification') throw new NoFormula(`the class ${model.className}`);
   const { channels, patchSize } = stack.input;
   const [edge] = imageEdges(workload, stack.input.imageSize);
   const { batch } = workload;

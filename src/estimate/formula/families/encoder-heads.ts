@@ -1,9 +1,10 @@
+import { NoFormula } from '../no-formula.js';
 import { activate } from '../ops/activation.js';
 import { linear, product } from '../ops/linear.js';
 import { crossEntropy } from '../ops/loss.js';
 import { type Layer, layerNorm } from '../ops/norm.js';
 import { last, type Tensor } from '../run/tensor.js';
-import { type BuildInput, noFormula } from './context.js';
+import type { BuildInput } from './context.js';
 
 /** What stands on top of an encoder of text. */
 export function encoderHead(input: BuildInput, hidden: number, table: Tensor): Layer {
@@ -18,7 +19,7 @@ export function encoderHead(input: BuildInput, hidden: number, table: Tensor): L
     return (x) => tape.scope(() => finish(classify(x)));
   }
   if (head !== 'sequence-classification') {
-    throw noFormula(`the head "${head}" of ${model.className}`);
+    throw new NoFormula(`the head "${head}" of ${model.className}`);
   }
   const dense = linear(net, hidden, hidden, { adapters: false });
   const classify = linear(net, hidden, outputs, { adapters: false });

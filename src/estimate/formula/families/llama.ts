@@ -1,4 +1,5 @@
 import type { Attention, LayerGroup } from '../../../model/contract.js';
+import { NoFormula } from '../no-formula.js';
 import { attend } from '../ops/attention.js';
 import { remember } from '../ops/cache.js';
 import { experts } from '../ops/experts.js';
@@ -9,7 +10,7 @@ import { add } from '../ops/pointwise.js';
 import { rotate, rotationFor } from '../ops/rotary.js';
 import type { Net } from '../run/net.js';
 import { last, type Tensor } from '../run/tensor.js';
-import { type Build, type BuildInput, hasTensor, noFormula } from './context.js';
+import { type Build, type BuildInput, hasTensor } from './context.js';
 import { type DecoderState, decoder } from './decoder.js';
 
 type Shared = DecoderState;
@@ -19,7 +20,7 @@ type Norm = (net: Net, size: number) => Layer;
 /** The families that descend from Llama: rotary positions, norms by the root mean square, gates. */
 export const llama: Build = (input) => {
   const { net, model } = input;
-  if (model.stacks.length !== 1) throw noFormula(`${model.className}, which takes images too`);
+  if (model.stacks.length !== 1) throw new NoFormula(`${model.className}, which takes images too`);
   const norm: Norm = model.family.startsWith('gemma') ? gemmaNorm : rmsNorm;
   return decoder(input, {
     norm,

@@ -1,4 +1,5 @@
 import type { LayerGroup, Stack } from '../../../model/contract.js';
+import { NoFormula } from '../no-formula.js';
 import { attend, type Mask } from '../ops/attention.js';
 import { convolution } from '../ops/convolution.js';
 import { plainFeedForward } from '../ops/feed-forward.js';
@@ -8,7 +9,7 @@ import { type Layer, layerNorm } from '../ops/norm.js';
 import { add, copy, dropout, dropPath } from '../ops/pointwise.js';
 import type { Net, Parameter } from '../run/net.js';
 import { last, type Tensor } from '../run/tensor.js';
-import { type Build, noFormula, stackOf } from './context.js';
+import { type Build, stackOf } from './context.js';
 import { imageEdges } from './images.js';
 
 /** Masks of the memory-efficient kernel come in whole steps of columns. */
@@ -26,7 +27,7 @@ export const swin: Build = (input) => {
   const { tape, settings } = net;
   const stack = stackOf(model, 'vision');
   if (stack.input.kind !== 'image') throw new Error('the model takes images');
-  if (model.head !== 'image-classification') throw noFormula(`the class ${model.className}`);
+  if (model.head !== 'image-classification') throw new NoFormula(`the class ${model.className}`);
   const { channels, patchSize } = stack.input;
   const [edge] = imageEdges(workload, stack.input.imageSize);
   const { batch } = workload;

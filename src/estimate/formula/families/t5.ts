@@ -1,4 +1,5 @@
 import type { LayerGroup, Stack } from '../../../model/contract.js';
+import { NoFormula } from '../no-formula.js';
 import { activate } from '../ops/activation.js';
 import type { Mask } from '../ops/attention.js';
 import { lookUp } from '../ops/embedding.js';
@@ -10,7 +11,7 @@ import { type Layer, rmsNorm } from '../ops/norm.js';
 import { add, dropout, multiply, scale } from '../ops/pointwise.js';
 import type { Net, Parameter } from '../run/net.js';
 import { last, type Tensor } from '../run/tensor.js';
-import { type Build, type BuildInput, noFormula, stackOf } from './context.js';
+import { type Build, type BuildInput, stackOf } from './context.js';
 
 interface Call {
   readonly batch: number;
@@ -26,7 +27,7 @@ type StackRun = (words: Tensor, call: Omit<Call, 'bias'>) => Tensor;
 export const t5: Build = (input) => {
   const { net, model, workload } = input;
   const { tape } = net;
-  if (model.head !== 'lm') throw noFormula(`the class ${model.className}`);
+  if (model.head !== 'lm') throw new NoFormula(`the class ${model.className}`);
   const encoder = stackOf(model, 'encoder');
   const decoder = stackOf(model, 'decoder');
   const { hidden } = encoder;

@@ -1,4 +1,5 @@
 import type { LayerGroup, Stack } from '../../../model/contract.js';
+import { NoFormula } from '../no-formula.js';
 import { convolution } from '../ops/convolution.js';
 import { plainFeedForward } from '../ops/feed-forward.js';
 import { linear } from '../ops/linear.js';
@@ -9,7 +10,7 @@ import { add, dropout } from '../ops/pointwise.js';
 import { concatenate } from '../ops/rotary.js';
 import type { Net } from '../run/net.js';
 import { last } from '../run/tensor.js';
-import { type Build, noFormula, stackOf } from './context.js';
+import { type Build, stackOf } from './context.js';
 import { imageEdges } from './images.js';
 
 /** Patches of an image as tokens, with one more for the whole. */
@@ -19,7 +20,7 @@ export const vit: Build = (input) => {
   const stack = stackOf(model, 'vision');
   const { hidden, dropout: rates } = stack;
   if (stack.input.kind !== 'image') throw new Error('the model takes images');
-  if (model.head !== 'image-classification') throw noFormula(`the class ${model.className}`);
+  if (model.head !== 'image-classification') throw new NoFormula(`the class ${model.className}`);
   const { channels, patchSize, extraTokens } = stack.input;
   const [high, wide] = imageEdges(workload, stack.input.imageSize);
   const patches = Math.floor(high / patchSize[0]) * Math.floor(wide / patchSize[1]);

@@ -1,4 +1,5 @@
 import type { LayerGroup, Stack } from '../../../model/contract.js';
+import { NoFormula } from '../no-formula.js';
 import { activate } from '../ops/activation.js';
 import { convolution } from '../ops/convolution.js';
 import { plainFeedForward } from '../ops/feed-forward.js';
@@ -9,13 +10,13 @@ import { type Layer, layerNorm } from '../ops/norm.js';
 import { add, copy, dropout } from '../ops/pointwise.js';
 import type { Net } from '../run/net.js';
 import { last, type Tensor } from '../run/tensor.js';
-import { type Build, noFormula, stackOf } from './context.js';
+import { type Build, stackOf } from './context.js';
 
 /** A wave through many convolutions, then an encoder; `sequence` counts samples of sound. */
 export const wav2vec2: Build = (input) => {
   const { net, model, workload } = input;
   const { tape, settings } = net;
-  if (model.head !== 'ctc') throw noFormula(`the class ${model.className}`);
+  if (model.head !== 'ctc') throw new NoFormula(`the class ${model.className}`);
   const stack = stackOf(model, 'speech');
   const { hidden, dropout: rates } = stack;
   if (stack.input.kind !== 'audio') throw new Error('the model takes sound');

@@ -1,4 +1,5 @@
 import type { LayerGroup, Stack } from '../../../model/contract.js';
+import { NoFormula } from '../no-formula.js';
 import { activate } from '../ops/activation.js';
 import { convolution } from '../ops/convolution.js';
 import { lookUp } from '../ops/embedding.js';
@@ -10,7 +11,7 @@ import { type Layer, layerNorm } from '../ops/norm.js';
 import { add, dropout } from '../ops/pointwise.js';
 import type { Net } from '../run/net.js';
 import { last, type Tensor } from '../run/tensor.js';
-import { type Build, noFormula, stackOf } from './context.js';
+import { type Build, stackOf } from './context.js';
 
 /** Positions of the decoder are looked up for each sample; heads are copied apart. */
 interface Call {
@@ -24,7 +25,7 @@ interface Call {
 export const whisper: Build = (input) => {
   const { net, model, workload } = input;
   const { tape } = net;
-  if (model.head !== 'lm') throw noFormula(`the class ${model.className}`);
+  if (model.head !== 'lm') throw new NoFormula(`the class ${model.className}`);
   const speech = stackOf(model, 'speech');
   const text = stackOf(model, 'decoder');
   if (speech.input.kind !== 'audio' || text.input.kind !== 'tokens') {

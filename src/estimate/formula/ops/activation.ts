@@ -1,4 +1,4 @@
-import { Failure } from '../../../failure.js';
+import { NoFormula } from '../no-formula.js';
 import type { Net } from '../run/net.js';
 import { last, type Tensor } from '../run/tensor.js';
 import { add, fromInput, fromResult, multiply, scale, shift } from './pointwise.js';
@@ -67,13 +67,6 @@ const activations: Readonly<Record<string, Activation>> = {
 
 export function activate(net: Net, name: string, x: Tensor): Tensor {
   const activation = activations[name];
-  if (activation === undefined) {
-    throw new Failure({
-      kind: 'input',
-      code: 'no-formula',
-      fact: `There is no formula for the activation "${name}".`,
-      next: 'Trace the model instead: --method trace, where Python and torch are installed.',
-    });
-  }
+  if (activation === undefined) throw new NoFormula(`the activation "${name}"`);
   return activation(net, x);
 }

@@ -1,0 +1,63 @@
+"""A microbatch that ran out of memory: what is done about it, and all made ready for another try."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Callable, Dict
+
+from ..memory.clean_up import drop_dead_frames, give_back_caches
+from ..memory.out_of_memory import OutOfMemory
+from .batch_run import BatchRun
+from .decider import wait_seconds
+from .fitting import Fitting
+from .ladder import HOOKS, Decision
+from .random_state import RandomState
+from .training import Training
+
+
+class Retry:
+    def __init__(self, training: Training, fitting: Fitting, ranks: Any, rungs: Dict[str, Callable[[], Any]]) -> None:
+        self._training = training
+        self._fitting = fitting
+        self._ranks = ranks
+        # Each is climbed once, and then gone.
+        self._rungs = rungs
+
+    def prepare(
+        self, run: BatchRun, failed: int, random: RandomState, error: BaseException, found: OutOfMemory, where: str
+    ) -> bool:
+        """Decides, frees, puts all back as it was before the microbatch; False lets the error go on."""
+        run.attempt += 1
+        run.failures += 1
+        decision = self._decide(run, failed, found, where)
+        if decision.action == "raise" or not self._ranks.may_retry:
+            self._ranks.gave_up(found.message)
+            return False
+        drop_dead_frames(error)
+        give_back_caches()
+        self._climb(decision, run)
+        self._resize(decision, run, failed)
+        self._training.put_back(run, random)
+        return True
+
+    def _decide(self, run: BatchRun, failed: int, found: OutOfMemory, where: str) -> Decision:
+        hooks = [name for name in HOOKS if name in self._rungs]
+        decision = self._fitting.decider.decide(run, failed, found, where, hooks, self._ranks.round)
+        self._fitting.note(decision, failed, found, where)
+        return decision
+
+    def _climb(self, decision: Decision, run: BatchRun) -> None:
+        """The rung that the program declared, or a wait for other processes."""
+        hook = next((name for name, rung in HOOKS.items() if rung == decision.rung), None)
+        if hook in self._rungs:
+            self._rungs.pop(hook)()
+        elif decision.action == "wait":
+            time.sleep(wait_seconds(run.attempt))
+
+    def _resize(self, decision: Decision, run: BatchRun, failed: int) -> None:
+        if decision.microbatch < failed:
+            run.attempt = 0
+        sizer = self._fitting.sizer
+        waited, others_hold = decision.action == "wait", self._fitting.decider.others_hold()
+        sizer.failed(failed, min(decision.microbatch, failed), waited, others_hold)
+        self._ranks.failed(sizer.size)

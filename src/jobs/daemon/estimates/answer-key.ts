@@ -1,0 +1,39 @@
+import { createHash } from 'node:crypto';
+import type { EstimateMethod } from '../../../estimate/estimate.js';
+import type { ModelSource } from '../../../estimate/model-source.js';
+import { fileStates } from './file-states.js';
+import { modelFiles } from './model-files.js';
+import { type PythonPlace, pythonPackages } from './python-packages.js';
+
+/** A request that holds together, with all that was settled: the card, too. */
+export interface PreparedAnswer {
+  readonly source: ModelSource;
+  readonly method: EstimateMethod;
+}
+
+/** The largest models come in a few hundred; looking at more could take longer than a trace. */
+const mostFiles = 2000;
+
+/**
+ * A name of an estimate or a plan that changes with all that it depends on: what was asked for, the
+ * card, the files of the model, the packages of Python. Undefined where that cannot be told, as for
+ * a script, which imports what it likes, and where a formula answers at once anyway.
+ *
+ * @example
+ * const prepared = await prepareEstimate(request, machine);
+ * const before = await answerKey(prepared, machine);
+ * (await answerKey(prepared, machine)) === before; // true, until somebody edits the config.json
+ */
+export async function answerKey(
+  prepared: PreparedAnswer,
+  python: PythonPlace,
+): Promise<string | undefined> {
+  const { source, method } = prepared;
+  if (method === 'formula' || source.kind === 'script' || source.kind === 'type') return undefined;
+  const files = source.kind === 'path' ? await modelFiles(source.path) : [];
+  if (files.length > mostFiles) return undefined;
+  const states = await fileStates([...files, ...(await pythonPackages(python))]);
+  return createHash('sha256')
+    .update(JSON.stringify([prepared, states]))
+    .digest('hex');
+}
