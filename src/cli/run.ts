@@ -20,10 +20,10 @@ import { sweepRuns } from '../run/sweep.js';
 import { systemClock } from '../time/clock.js';
 import { countArgument, durationArgument, sizeArgument } from './arguments.js';
 import type { CommandModule } from './command-module.js';
+import { explainSnapshot } from './explain-snapshot.js';
 import { type CliIo, printJson } from './io.js';
 import { attachedRun } from './run-attach.js';
 import { openRunDevice, type RunDevice } from './run-device.js';
-import { withFindings } from './run-findings.js';
 import { areOneOutput, ownOutput, silent, sparing } from './run-outputs.js';
 
 interface RunArguments {
@@ -126,9 +126,8 @@ async function run(
   try {
     const context = await contextOf(given, io, { home, version, device, attached });
     const { plan, folder } = attached ?? newRun(words, given, io, home, device);
-    const report = await withFindings(
-      await superviseRun({ plan, folder, context, visibleAs: (id) => device.visibleAs(id) }),
-    );
+    const visibleAs = (id: string) => device.visibleAs(id);
+    const report = await superviseRun({ plan, folder, context, visibleAs });
     const { json, html } = folder.reports;
     const kept = [...(attached?.plan.reports ?? []), json, html].map((path) =>
       openOutputFile(path, cwd),
@@ -214,6 +213,7 @@ async function contextOf(
       stderr: hasLog ? silent(stderr) : stderr,
     },
     pythonFolder,
+    explain: explainSnapshot,
     tell(line) {
       // The program's bar may stand on either of them; a line of ours starts one of its own.
       const isFresh = stdout.atLineStart && stderr.atLineStart;

@@ -1,4 +1,5 @@
 import type { Clock } from '../time/clock.js';
+import type { AttemptSnapshot } from './contract.js';
 import type { Libc } from './launch/libc.js';
 import type { OutputPlan, RawOutput } from './launch/outputs.js';
 import type { SignalSource } from './launch/signal-relay.js';
@@ -23,6 +24,8 @@ export interface RunContext {
   };
   /** The folder that holds the Python package. */
   readonly pythonFolder: string;
+  /** Adds what a snapshot of memory tells; it answers for every file, readable or not. */
+  readonly explain: (snapshot: AttemptSnapshot) => Promise<AttemptSnapshot>;
   /** For people, on stderr, only when something happens that they must know. */
   readonly tell: (line: string) => void;
   /** Bytes that these processes hold on the device of the run; undefined where nobody can tell. */

@@ -64,7 +64,7 @@ export async function superviseRun(options: SuperviseOptions): Promise<RunReport
     let { number, settings, started, isOver } = whereItStands(past, plan);
     while (!isOver) {
       live = await openAttempt({ ...options, journal, past, number, settings, started });
-      const ended = await live.ended;
+      const ended = await explained(await live.ended);
       live = undefined;
       started = undefined;
       const { attempt, next } = afterAttempt(ended);
@@ -82,6 +82,13 @@ export async function superviseRun(options: SuperviseOptions): Promise<RunReport
     canary.release();
     journal.close();
     await log?.release();
+  }
+
+  /** Before the end is written down: whoever reads of it, a daemon too, then reads why. */
+  async function explained(ended: EndedAttempt): Promise<EndedAttempt> {
+    const { snapshot } = ended.attempt;
+    if (snapshot === null) return ended;
+    return { ...ended, attempt: { ...ended.attempt, snapshot: await context.explain(snapshot) } };
   }
 
   function afterAttempt(ended: EndedAttempt): { attempt: Attempt; next: NextAttempt | undefined } {

@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs';
+import { copyFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
@@ -21,6 +21,16 @@ for (let step = 1; step <= 12; step++) {
 console.log('trained');
 `;
 
+/** Says that memory ran out, names the snapshot that it left, and fails. */
+const dying = `
+import { createConnection } from 'node:net';
+const line = createConnection(process.env.PLIMSOLL_BRIDGE);
+line.write('{"type":"hello","rank":0,"world":1,"hooks":[]}\\n');
+const oom = { type: 'oom', id: 1, kind: 'cuda', message: 'full', microbatch: 1, batch: 1 };
+line.write(JSON.stringify({ ...oom, snapshot: process.cwd() + '/left.pickle' }) + '\\n');
+line.once('data', () => process.exit(1));
+`;
+
 const real = hasChromium('jobs on the dashboard') ? describe : undefined;
 real?.('jobs on the dashboard', { timeout: 90_000 }, () => {
   const served = useServed();
@@ -29,6 +39,9 @@ real?.('jobs on the dashboard', { timeout: 90_000 }, () => {
   beforeAll(() => {
     writeFileSync(join(served.command.folder(), 'train.mjs'), training);
     writeFileSync(join(served.command.folder(), 'wait.mjs'), 'setInterval(() => {}, 1000);');
+    writeFileSync(join(served.command.folder(), 'die.mjs'), dying);
+    const snapshot = join(root, 'bench/truth/snapshots/oom.pickle.xz');
+    copyFileSync(snapshot, join(served.command.folder(), 'left.pickle'));
   });
   afterEach(async () => close?.());
 
@@ -68,6 +81,19 @@ real?.('jobs on the dashboard', { timeout: 90_000 }, () => {
     expect(await log.locator('.green').first().innerText()).toBe('step 1');
     await page.getByRole('link', { name: 'Overview', exact: true }).click();
     expect(await page.getByRole('row', { name: /heap/ }).innerText()).toMatch(/recovered \d ×/);
+  });
+
+  it('say what their memory held when it ran out', async () => {
+    const page = await open('#/submit');
+    await submit(page, {
+      Command: `"${process.execPath}" die.mjs`,
+      Name: 'dies',
+      Memory: '300MiB',
+    });
+    await page.locator('.job-heading .state.failed').waitFor();
+    const told = page.getByRole('region', { name: 'What its memory held' });
+    expect(await told.getByRole('listitem').first().innerText()).toContain('asked for 96.0 MiB');
+    expect(await told.innerText()).toContain('plimsoll snapshot');
   });
 
   it('are cancelled after a question, from the list and from their page', async () => {

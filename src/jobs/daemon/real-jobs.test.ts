@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -93,6 +93,23 @@ describe('a job on this machine', () => {
     expect(statSync(join(home(), 'jobs', id, 'log')).mode & 0o777).toBe(0o600);
     const { bytes, size } = await daemon.readLog(id, 4, 2);
     expect([Buffer.from(bytes).toString(), size]).toEqual(['in', job.log.bytes]);
+  });
+
+  it('has the memory snapshots of its attempts explained', async () => {
+    const left = join(folder, 'left.pickle');
+    copyFileSync(new URL('../../../bench/truth/snapshots/oom.pickle.xz', import.meta.url), left);
+    const dies = script(
+      'dies.mjs',
+      `import { createConnection } from 'node:net';
+       const line = createConnection(process.env.PLIMSOLL_BRIDGE);
+       line.write('{"type":"hello","rank":0,"world":1,"hooks":[]}\\n');
+       line.write(JSON.stringify({ type: 'oom', id: 1, kind: 'cuda', message: 'full', microbatch: 1, batch: 1, snapshot: ${JSON.stringify(left)} }) + '\\n');
+       line.once('data', () => process.exit(1));`,
+    );
+    const { id } = await daemon.submit({ command: [node, dies], memoryBytes: 256 * MiB });
+    const [attempt] = (await ended(id)).attempts;
+    expect(attempt?.snapshot?.file).toBe(left);
+    expect(attempt?.snapshot?.findings[0]).toContain('asked for 96.0 MiB');
   });
 
   it('says how it failed', async () => {

@@ -12,6 +12,7 @@ import { JobFacts } from './job-facts.js';
 import { JobLog } from './job-log.js';
 import { JobMemory } from './job-memory.js';
 import { NeedBars } from './need-bars.js';
+import { SnapshotFindings } from './snapshot-findings.js';
 import { StoryLine } from './story-line.js';
 
 /** One job: where it stands, what it took, what happened to it, what it printed. */
@@ -36,6 +37,7 @@ export function JobPage({ id }: { id: string }) {
         <NeedBars job={job} />
       </div>
       <AttemptsTable job={job} />
+      <SnapshotFindings job={job} />
       <StoryLine job={job} />
       <JobLog key={job.id} job={job} />
     </article>
