@@ -40,7 +40,7 @@ const gpu = findGpu(tracedGpu);
 const failures = [];
 const estimated = await inParallel(Number(values.parallel), cases, async (one) => {
   try {
-    return rowOf(one, tracedEstimate(await traces.trace(one.source, one.workload), gpu));
+    return rowOf(one, await tracedEstimate(await traces.trace(one.source, one.workload), gpu));
   } catch (error) {
     failures.push({ id: one.id, why: error.message });
     return undefined;

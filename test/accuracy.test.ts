@@ -43,7 +43,7 @@ traced?.('an estimate against what an H200 measured', { timeout }, () => {
     const { source, workload, measured } = found;
     const options = { python, environment: process.env, folder: root };
     const trace = await pythonTrace(source, workload, options);
-    const { peak, interval } = tracedEstimate(trace, findGpu(tracedGpu));
+    const { peak, interval } = await tracedEstimate(trace, findGpu(tracedGpu));
     expect(trace.parameters).toBe(measured.params);
     expect(Math.abs(peak.reservedBytes / measured.peak_reserved - 1)).toBeLessThan(off);
     expect(Math.abs(peak.allocatedBytes / measured.peak_allocated - 1)).toBeLessThan(off);

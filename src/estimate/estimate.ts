@@ -1,3 +1,4 @@
+import { setImmediate as turn } from 'node:timers/promises';
 import { Failure } from '../failure.js';
 import type { Model } from '../model/contract.js';
 import type { Estimate, Workload } from './contract.js';
@@ -52,6 +53,8 @@ export async function estimate(
 ): Promise<Estimate> {
   const { source, method } = request;
   const { wording = callWording } = machine;
+  // Plans and savings ask for many in a row, each some tenths of a second where a formula answers.
+  await turn();
   if (source.kind === 'type') {
     if (method === 'trace') throw notTraced();
     return typeEstimate(source, request.workload, request.gpu);

@@ -1,3 +1,4 @@
+import { setImmediate as turn } from 'node:timers/promises';
 import type { AllocatorSettings } from './allocator/settings.js';
 import { roundUp, segmentStep } from './allocator/sizes.js';
 import { replay } from './event-replay.js';
@@ -32,17 +33,18 @@ const mostReplays = 2000;
 
 /**
  * Finds how small a cap may be. With `safeOnly` the search ends at the first cap that fails, which
- * is sooner, and tells nothing about `luckyBytes`.
+ * is sooner, and tells nothing about `luckyBytes`. A large job takes a second of replays; between two of
+ * them others get their turn, for a server has more to do.
  *
  * @example
- * const { safeBytes } = leastCapacity(stream, { expandableSegments: true });
+ * const { safeBytes } = await leastCapacity(stream, { expandableSegments: true });
  * replay(stream, { expandableSegments: true, allowedBytes: safeBytes }).outOfMemory; // undefined
  */
-export function leastCapacity(
+export async function leastCapacity(
   stream: EventStream,
   settings: Partial<Omit<AllocatorSettings, 'allowedBytes' | 'deviceBytes'>> = {},
   { safeOnly = false }: { readonly safeOnly?: boolean } = {},
-): LeastCapacity {
+): Promise<LeastCapacity> {
   const threshold = settings.garbageCollectionThreshold ?? 0;
   const collects = threshold > 0;
   const uncapped = replay(stream, { ...settings, garbageCollectionThreshold: 0 });
@@ -58,6 +60,7 @@ export function leastCapacity(
   let replays = 1;
   let cap = safeBytes - stepBytes;
   for (; cap >= floor && replays < mostReplays; replays += 1) {
+    await turn();
     const caps = { allowedBytes: cap, deviceBytes: cap };
     const { outOfMemory, allocator } = replay(stream, { ...settings, ...caps });
     // All caps from the most that was granted up to this one behave alike: one replay decides them.

@@ -8,7 +8,7 @@ import { gpt2TraceText, pieces } from './traces-for-tests.js';
 
 const trace = await readTrace(pieces(gpt2TraceText()));
 const h200 = findGpu('h200');
-const estimate = tracedEstimate(trace, h200);
+const estimate = await tracedEstimate(trace, h200);
 const { peak, interval, breakdown, notes } = estimate;
 const part = (name: string) => breakdown.find((one) => one.part === name)?.bytes ?? 0;
 
@@ -64,9 +64,9 @@ describe('tracedEstimate', () => {
     expect(notes.join(' ')).toContain('630 to 762 MiB (measured)');
   });
 
-  it('takes the workspace and the context of another card, and says whose kernels it counts', () => {
+  it('takes the workspace and the context of another card, and says whose kernels it counts', async () => {
     const t4 = findGpu('t4');
-    const there = tracedEstimate(trace, t4);
+    const there = await tracedEstimate(trace, t4);
     const workspace = there.breakdown.find((one) => one.part === 'workspace')?.bytes ?? 0;
     expect(part('workspace') - workspace).toBe(2 * (32 * MiB - t4.workspaceBytes));
     expect(there.peak.deviceBytes - there.peak.reservedBytes).toBe(t4.context.bytes);
@@ -77,7 +77,7 @@ describe('tracedEstimate', () => {
   it('says when building the model takes more than running it', async () => {
     const built = ['["a",1,104857600,0,0,"w"]', '["f",1]', '["m","built"]', '["c"]'];
     const events = [...built, '["m","ready"]', '["a",2,600,0,0,"x"]'];
-    const answer = tracedEstimate(await small(...events), h200);
+    const answer = await tracedEstimate(await small(...events), h200);
     expect(answer.peak.reservedBytes).toBe(2 * MiB);
     expect(answer.peak.leastCapacityBytes).toBe(100 * MiB + h200.context.bytes);
     expect(answer.notes.join(' ')).toContain('Building the model takes more');

@@ -20,10 +20,10 @@ const otherOrders: readonly AddressOrder[] = ['fresh-driver', 'falling', 'rising
  * What a traced job needs on a GPU: its requests, fed to a simulated allocator.
  *
  * @example
- * const { peak } = tracedEstimate(trace, findGpu('h200'));
+ * const { peak } = await tracedEstimate(trace, findGpu('h200'));
  * peak.reservedBytes;
  */
-export function tracedEstimate(trace: Trace, gpu: Gpu): Estimate {
+export async function tracedEstimate(trace: Trace, gpu: Gpu): Promise<Estimate> {
   const stream = withWorkspaceOf(trace, gpu);
   const { peakAllocatedBytes, peakReservedBytes, peakAllocatedAt } = replay(stream);
   const peaks = {
@@ -33,7 +33,7 @@ export function tracedEstimate(trace: Trace, gpu: Gpu): Estimate {
   };
   const live = liveParts({ ...trace, stream }, peakAllocatedAt);
   const deviceBytes = peakReservedBytes + gpu.context.bytes;
-  const { safeBytes } = leastCapacity(stream, {}, { safeOnly: true });
+  const { safeBytes } = await leastCapacity(stream, {}, { safeOnly: true });
   return {
     method: 'trace',
     peak: {
