@@ -23,7 +23,7 @@ const traceWith = (scratch: number) =>
   );
 
 const plain = await traceWith(0);
-const peaks = { reservedBytes: 10 * GiB, allocatedBytes: 8 * GiB, otherOrders: [] };
+const peaks = { reservedBytes: 10 * GiB, allocatedBytes: 8 * GiB, otherRuns: [] };
 
 describe('tracedInterval', () => {
   it('is narrow where kernels have no scratch memory of their own, or hardly any', async () => {
@@ -44,14 +44,14 @@ describe('tracedInterval', () => {
   });
 
   it('holds every order that segments may lie in', () => {
-    const otherOrders = [9 * GiB, 12 * GiB];
-    const { lowBytes, highBytes } = tracedInterval(plain, { ...peaks, otherOrders }, true);
+    const otherRuns = [9 * GiB, 12 * GiB];
+    const { lowBytes, highBytes } = tracedInterval(plain, { ...peaks, otherRuns }, true);
     expect(lowBytes).toBeLessThan(9 * GiB);
     expect(highBytes).toBeGreaterThan(12 * GiB);
   });
 
   it('never goes below what is allocated, and is a segment wide at least', () => {
-    const small = { reservedBytes: 60 * MiB, allocatedBytes: 50 * MiB, otherOrders: [] };
+    const small = { reservedBytes: 60 * MiB, allocatedBytes: 50 * MiB, otherRuns: [] };
     expect(tracedInterval(plain, small, true)).toMatchObject({
       lowBytes: 50 * MiB,
       highBytes: 80 * MiB,

@@ -4,7 +4,7 @@ import { eventKind } from './event-stream.js';
 import { type Trace, traceCategories } from './trace-file.js';
 
 /**
- * What a trace may miss, each way, beside where segments lie. Of runs on an H200 without kernels that
+ * What a trace may miss, each way, beside where segments lie and what they held before. Of runs on an H200 without kernels that
  * choose their own scratch memory, one in a hundred lay outside of all the orders. Where there are many
  * of them, as in convolutional networks, a single one that cuDNN chooses otherwise has moved the peak
  * by 2 %. Other cards have other kernels, and were not measured.
@@ -19,27 +19,27 @@ const confidence = 0.95;
 export interface ReplayedPeaks {
   readonly reservedBytes: number;
   readonly allocatedBytes: number;
-  /** Reserved where segments lie in other orders. */
-  readonly otherOrders: readonly number[];
+  /** Reserved where segments lie in other orders, or hold what the building of the model left. */
+  readonly otherRuns: readonly number[];
 }
 
 /**
- * The interval of reserved bytes: all orders that segments may lie in, widened by what the trace may
- * miss. `sameCard` says that the kernels traced are those of the card asked about.
+ * The interval of reserved bytes: all orders that segments may lie in, emptied after building or not,
+ * widened by what the trace may miss. `sameCard` says that the kernels traced are those of the card asked about.
  *
  * @example
- * tracedInterval(trace, { reservedBytes, allocatedBytes, otherOrders: [] }, true).highBytes;
+ * tracedInterval(trace, { reservedBytes, allocatedBytes, otherRuns: [] }, true).highBytes;
  */
 export function tracedInterval(
   trace: Trace,
-  { reservedBytes, allocatedBytes, otherOrders }: ReplayedPeaks,
+  { reservedBytes, allocatedBytes, otherRuns }: ReplayedPeaks,
   sameCard: boolean,
 ): Estimate['interval'] {
   const share = sameCard ? shareOf(trace) : missedShare.otherCard;
   const missed = Math.max(missedBytes, Math.round(reservedBytes * share));
   return {
-    lowBytes: Math.max(allocatedBytes, Math.min(reservedBytes, ...otherOrders) - missed),
-    highBytes: Math.max(reservedBytes, ...otherOrders) + missed,
+    lowBytes: Math.max(allocatedBytes, Math.min(reservedBytes, ...otherRuns) - missed),
+    highBytes: Math.max(reservedBytes, ...otherRuns) + missed,
     confidence,
   };
 }

@@ -29,7 +29,11 @@ export async function tracedEstimate(trace: Trace, gpu: Gpu): Promise<Estimate> 
   const peaks = {
     reservedBytes: peakReservedBytes,
     allocatedBytes: peakAllocatedBytes,
-    otherOrders: otherOrders.map((addresses) => replay(stream, { addresses }).peakReservedBytes),
+    otherRuns: [
+      ...otherOrders.map((addresses) => replay(stream, { addresses })),
+      // Who only runs a model has loaded it: nothing is left of a building.
+      ...(trains(stream) ? [replay(keepingCache(stream))] : []),
+    ].map((run) => run.peakReservedBytes),
   };
   const live = liveParts({ ...trace, stream }, peakAllocatedAt);
   const deviceBytes = peakReservedBytes + gpu.context.bytes;
@@ -52,6 +56,19 @@ export async function tracedEstimate(trace: Trace, gpu: Gpu): Promise<Estimate> 
       ...trace.notes,
     ],
   };
+}
+
+function trains({ marks }: EventStream): boolean {
+  return marks.some(({ name }) => name.endsWith(':backward'));
+}
+
+/**
+ * The same job in a program that built its model on the card and went on without `empty_cache()`: what
+ * was left over from building is used again, and segments lie otherwise.
+ */
+function keepingCache(stream: EventStream): EventStream {
+  const { emptyCache, resetPeaks } = eventKind;
+  return { ...stream, kind: stream.kind.map((kind) => (kind === emptyCache ? resetPeaks : kind)) };
 }
 
 /** The trace has the BLAS workspaces of one card; another card's may be smaller. */
