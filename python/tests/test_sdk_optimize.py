@@ -207,6 +207,20 @@ class Pruning(unittest.TestCase):
         self.assertEqual(sparse_layers(model, on="cpu"), [model["body"]])
         self.assertEqual(parameter_bytes(model), 2 * (64 * 64 * 2 + 64 * 2))
 
+    def test_weights_of_every_layout_are_counted(self):
+        ends, places, ones = torch.arange(5), torch.arange(4), torch.ones(4)
+        for made, stored in (
+            (torch.sparse_coo_tensor(torch.stack((places, places)), ones), 16 + 64),
+            (torch.sparse_csr_tensor(ends, places, ones), 16 + 40 + 32),
+            (torch.sparse_csc_tensor(ends, places, ones), 16 + 40 + 32),
+        ):
+            model = nn.Linear(4, 4, bias=False).eval()
+            model.mask = nn.Parameter(made, requires_grad=False)
+            self.assertEqual(parameter_bytes(model), 4 * 4 * 4 + stored)
+            self.assertEqual(plimsoll.optimize(model).report()["parameterBytes"], 4 * 4 * 4 + stored)
+        # One that has no shape yet has no bytes either.
+        self.assertEqual(parameter_bytes(nn.Sequential(nn.LazyLinear(4), nn.Linear(4, 4, bias=False))), 64)
+
     def test_the_two_largest_of_four_stay(self):
         weight = torch.tensor([[1.0, -4.0, 2.0, 3.0, 0.5, 0.0, -0.25, 0.125]])
         self.assertEqual(two_of_four(weight).tolist(), [[0.0, -4.0, 0.0, 3.0, 0.5, 0.0, -0.25, 0.0]])

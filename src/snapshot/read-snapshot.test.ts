@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -149,6 +150,12 @@ describe('packed snapshots', () => {
     await expect(readSnapshot(path)).rejects.toMatchObject({ code: 'bad-archive' });
     writeFileSync(path, readFileSync(recordedPath('oom')).subarray(0, 4000));
     await expect(readSnapshot(path)).rejects.toMatchObject({ code: 'bad-archive' });
+  });
+
+  it.runIf(process.platform !== 'win32')('does not wait for the writer of a pipe', async () => {
+    const path = join(folder, 'pipe.pickle');
+    execFileSync('mkfifo', [path]);
+    await expect(readSnapshot(path)).rejects.toThrow('it is no plain file');
   });
 
   it('says what it cannot open', async () => {

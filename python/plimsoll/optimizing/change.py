@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, Dict, List, Optional
 
 
 class Change:
@@ -30,17 +30,34 @@ def parameter_bytes(model: Any) -> int:
     """Bytes of memory behind the parameters: what several share counts once, sparse ones as they are stored."""
     sizes = {}
     for parameter in model.parameters():
+        if _has_no_size(parameter):
+            continue
         for tensor in _stored(parameter):
             storage = tensor.untyped_storage()
             # Storages on `meta` all lie at 0.
-            key = storage.data_ptr() or id(parameter)
-            sizes[key] = storage.nbytes()
+            sizes[storage.data_ptr() or id(tensor)] = storage.nbytes()
     return sum(sizes.values())
 
 
-def _stored(tensor: Any) -> Any:
+def _has_no_size(parameter: Any) -> bool:
+    """Lazy layers learn the shape of their weights from the first batch."""
+    from torch.nn.parameter import is_lazy
+
+    return is_lazy(parameter)
+
+
+def _stored(tensor: Any) -> List[Any]:
     """The plain tensors that a tensor is made of: itself, or the parts of a sparse one."""
-    if not hasattr(tensor, "__tensor_flatten__"):
-        return [tensor]
-    names, _ = tensor.__tensor_flatten__()
-    return [part for name in names for part in _stored(getattr(tensor, name))]
+    import torch
+
+    if hasattr(tensor, "__tensor_flatten__"):
+        names, _ = tensor.__tensor_flatten__()
+        return [part for name in names for part in _stored(getattr(tensor, name))]
+    layout, plain = tensor.layout, tensor.detach()
+    if layout == torch.sparse_coo:
+        return [plain._indices(), plain._values()]
+    if layout in (torch.sparse_csr, torch.sparse_bsr):
+        return [plain.crow_indices(), plain.col_indices(), plain.values()]
+    if layout in (torch.sparse_csc, torch.sparse_bsc):
+        return [plain.ccol_indices(), plain.row_indices(), plain.values()]
+    return [tensor]

@@ -5,13 +5,12 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { cleanEnvironment, useCommand } from '../../../test/cli/command.js';
 import { livingWith, runIds, until } from '../../../test/run/running.js';
 import { type Discovery, discoverDevices } from '../../device/discover.js';
-import { localEngine } from '../../engine/local/local-engine.js';
 import { lateLogLimit } from '../../run/log/log-limit.js';
 import { RunFolder } from '../../run/store/run-folder.js';
 import { supervisorOf } from '../../run/store/supervisor-lock.js';
 import { MiB } from '../../units/bytes.js';
 import type { Daemon } from './contract.js';
-import { openDaemon } from './open-daemon.js';
+import { openRealDaemon } from './real-daemon-for-tests.js';
 
 const logLimit = { bytes: 4 * MiB, firstBytes: MiB };
 /** Of the file system, for a few blocks of its own. */
@@ -27,17 +26,10 @@ let daemon: Daemon;
 const home = () => join(folder, 'home');
 const logFile = (id: string) => join(home(), 'jobs', id, 'log');
 
-async function open(): Promise<Daemon> {
+function open(): Promise<Daemon> {
   const environment = cleanEnvironment({ TEST_MARK: folder });
-  const engine = localEngine({
-    home: home(),
-    command: [process.execPath, command.path()],
-    environment,
-    folder,
-    logLimit,
-  });
-  const variables = { useGpus: false };
-  return await openDaemon({ home: home(), discovery, engine, environment, folder, variables });
+  const engine = { logLimit };
+  return openRealDaemon({ folder, command: command.path(), discovery, environment, engine });
 }
 
 beforeEach(async () => {

@@ -8,9 +8,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { cleanEnvironment, useCommand } from '../../../test/cli/command.js';
 import { livingWith } from '../../../test/run/running.js';
 import { discoverDevices } from '../../device/discover.js';
-import { localEngine } from '../../engine/local/local-engine.js';
 import type { Daemon } from './contract.js';
-import { openDaemon } from './open-daemon.js';
+import { openRealDaemon } from './real-daemon-for-tests.js';
 
 /** `PLIMSOLL_TEST_KILLS=100` is the whole proof; a few show in seconds that it still holds. */
 const kills = Number(process.env['PLIMSOLL_TEST_KILLS'] ?? 5);
@@ -86,17 +85,14 @@ describe('kill -9 of the daemon under load', () => {
         const said = await killedDaemon(round, lines, (round * 97) % 900);
         acknowledged.push(...said.filter((line) => line.startsWith('submitted ')));
       }
-      const environment = cleanEnvironment({ TEST_MARK: folder });
-      const engine = localEngine({
-        home: home(),
-        command: [process.execPath, command.path()],
-        environment,
-        folder,
-      });
       const discovery = await discoverDevices();
-      const variables = { useGpus: false, mostRunning: 4 };
-      const options = { home: home(), discovery, engine, environment, folder, variables };
-      const daemon = await openDaemon(options);
+      const daemon = await openRealDaemon({
+        folder,
+        command: command.path(),
+        discovery,
+        environment: cleanEnvironment({ TEST_MARK: folder }),
+        variables: { useGpus: false, mostRunning: 4 },
+      });
       await untilIdle(daemon);
       const jobs = daemon.jobs({ limit: 100_000 });
       await daemon.close();

@@ -5,14 +5,14 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { cleanEnvironment, useCommand } from '../../../test/cli/command.js';
 import { canLimitByCgroup, livingWith, runIds, until } from '../../../test/run/running.js';
 import { type Discovery, discoverDevices } from '../../device/discover.js';
-import { type LocalEngineOptions, localEngine } from '../../engine/local/local-engine.js';
+import type { LocalEngineOptions } from '../../engine/local/local-engine.js';
 import { RunFolder } from '../../run/store/run-folder.js';
 import { supervisorOf } from '../../run/store/supervisor-lock.js';
 import { type Clock, systemClock } from '../../time/clock.js';
 import { MiB } from '../../units/bytes.js';
 import type { JobVariables } from '../job-variables.js';
 import type { Daemon, JobView } from './contract.js';
-import { openDaemon } from './open-daemon.js';
+import { openRealDaemon } from './real-daemon-for-tests.js';
 
 const command = useCommand();
 let folder: string;
@@ -20,20 +20,20 @@ let discovery: Discovery;
 let daemon: Daemon;
 const home = () => join(folder, 'home');
 
-async function open(
-  more: Partial<LocalEngineOptions> = {},
+function open(
+  engine: Partial<LocalEngineOptions> = {},
   variables: JobVariables = { useGpus: false },
 ): Promise<Daemon> {
   const environment = cleanEnvironment({ PLIMSOLL_TOKEN: 's3cret', TEST_MARK: folder });
   const { PLIMSOLL_TOKEN: _, ...forJobs } = environment;
-  const engine = localEngine({
-    home: home(),
-    command: [process.execPath, command.path()],
-    environment: forJobs,
+  return openRealDaemon({
     folder,
-    ...more,
+    command: command.path(),
+    discovery,
+    environment,
+    engine: { environment: forJobs, ...engine },
+    variables,
   });
-  return await openDaemon({ home: home(), discovery, engine, environment, folder, variables });
 }
 
 beforeEach(async () => {

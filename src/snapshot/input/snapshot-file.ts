@@ -1,3 +1,4 @@
+import { constants } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 import { createGunzip } from 'node:zlib';
 import { Failure } from '../../failure.js';
@@ -105,7 +106,8 @@ function badArchive(what: string, cause: unknown): Failure {
 
 async function openFile(path: string): Promise<FileHandle> {
   try {
-    return await open(path, 'r');
+    // A named pipe would wait for a writer for ever; so it opens, and is refused as no plain file.
+    return await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? String(error.code) : '';
     if (code === 'ENOENT') throw cannotRead(path, 'there is no such file', error);

@@ -1,0 +1,31 @@
+import { join } from 'node:path';
+import type { Discovery } from '../../device/discover.js';
+import { type LocalEngineOptions, localEngine } from '../../engine/local/local-engine.js';
+import type { JobVariables } from '../job-variables.js';
+import type { Daemon } from './contract.js';
+import { openDaemon } from './open-daemon.js';
+
+export interface RealDaemonOptions {
+  /** Where jobs start; the home lies in it. */
+  readonly folder: string;
+  /** The program of this checkout. */
+  readonly command: string;
+  readonly discovery: Discovery;
+  readonly environment: LocalEngineOptions['environment'];
+  readonly engine?: Partial<LocalEngineOptions>;
+  readonly variables?: JobVariables;
+}
+
+/** A daemon whose jobs are real processes of this machine, on the host's memory if nothing else is said. */
+export function openRealDaemon(options: RealDaemonOptions): Promise<Daemon> {
+  const { folder, command, discovery, environment, variables = { useGpus: false } } = options;
+  const home = join(folder, 'home');
+  const engine = localEngine({
+    home,
+    command: [process.execPath, command],
+    environment,
+    folder,
+    ...options.engine,
+  });
+  return openDaemon({ home, discovery, engine, environment, folder, variables });
+}
