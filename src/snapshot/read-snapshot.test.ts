@@ -154,7 +154,7 @@ describe('packed snapshots', () => {
 
   it.runIf(process.platform !== 'win32')('does not wait for the writer of a pipe', async () => {
     const path = join(folder, 'pipe.pickle');
-    execFileSync('mkfifo', [path]);
+    execFileSync('sh', ['-c', 'mkfifo "$0"', path]);
     await expect(readSnapshot(path)).rejects.toThrow('it is no plain file');
   });
 
