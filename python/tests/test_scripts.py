@@ -7,8 +7,14 @@ from io import StringIO
 from unittest import mock
 
 import torch
+import torch._dynamo.trace_rules
 import watching  # noqa: F401 - puts the package on the path
+from plimsoll.tracing.gpu import H200
+from plimsoll.tracing.ledger import Ledger
+from plimsoll.tracing.module_names import ModuleNames
+from plimsoll.tracing.observer import Observer
 from plimsoll.tracing.standins.cuda_names import on_meta
+from plimsoll.tracing.standins.environment import cuda_like
 from test_command import Scripts, run
 
 CUDA = """
@@ -68,6 +74,14 @@ class Named(Scripts):
             self.assertTrue(torch.cuda.is_available())
             self.assertEqual(torch.ones(2, device="cuda").device.type, "meta")
         self.assertEqual((torch.cuda.is_available, torch.cuda.synchronize), before)
+
+    def test_torch_can_list_its_functions_while_cuda_is_replaced(self):
+        # torch 2.6 makes this list when torchvision or transformers is imported, and refuses to
+        # where two of its functions are one object.
+        names = ModuleNames()
+        with cuda_like(Observer(Ledger(), H200, names.current), names), on_meta():
+            rules = torch._dynamo.trace_rules.get_torch_obj_rule_map.__wrapped__()
+        self.assertIn(torch.relu, rules)
 
 
 class Progress(Scripts):

@@ -7,7 +7,7 @@ H200 would. What only a real GPU can do (streams, graphs, its random numbers' st
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import Any, Iterator
+from typing import Any, Callable, Iterator
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -18,8 +18,9 @@ from .patches import Patches
 _MAJOR, _MINOR = divmod(H200.capability, 10)
 
 
-def _nothing(*args: Any, **kwargs: Any) -> None:
-    return None
+def _nothing() -> Callable[..., None]:
+    """A function of its own for each name: torch refuses to load `_dynamo` where one object has two names."""
+    return lambda *args, **kwargs: None
 
 
 class _Properties:
@@ -48,7 +49,7 @@ _ANSWERS = {
         )
     },
     **{
-        name: _nothing
+        name: _nothing()
         for name in (
             "set_device",
             "synchronize",
