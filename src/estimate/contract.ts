@@ -21,10 +21,18 @@ export type Precision = (typeof precisions)[number];
 export const optimizers = [
   'adamw',
   'adamw-fused',
+  'adamw-8bit',
+  'adam',
+  'adam-fused',
+  'adamax',
+  'nadam',
+  'radam',
+  'rmsprop',
+  'adagrad',
+  'adadelta',
+  'adafactor',
   'sgd',
   'sgd-momentum',
-  'adafactor',
-  'adamw-8bit',
 ] as const;
 export type Optimizer = (typeof optimizers)[number];
 

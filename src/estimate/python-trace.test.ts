@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { Workload } from './contract.js';
+import { optimizers, precisions, quantizationPresets, type Workload } from './contract.js';
 import {
   type PythonTraceOptions,
   pythonProgram,
@@ -166,5 +166,17 @@ describe('traceArguments', () => {
     );
     const quantized = traceArguments(source, { ...workload, quantization: 'int4' });
     expect(quantized).toContain('--quantization=int4');
+  });
+
+  it('names every setting as Python does', () => {
+    const file = new URL('../../python/plimsoll/tracing/options.py', import.meta.url);
+    const python = readFileSync(file, 'utf8');
+    const listed = (name: string) => {
+      const [, list = ''] = new RegExp(`^${name} = \\(([^)]*)\\)`, 'm').exec(python) ?? [];
+      return [...list.matchAll(/"([^"]+)"/g)].map(([, word]) => word);
+    };
+    expect(listed('OPTIMIZERS')).toEqual([...optimizers]);
+    expect(listed('PRECISIONS')).toEqual([...precisions]);
+    expect(listed('QUANTIZATIONS')).toEqual([...quantizationPresets]);
   });
 });

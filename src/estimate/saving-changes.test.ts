@@ -32,6 +32,12 @@ describe('savingChanges', () => {
     );
   });
 
+  it('offers to Adam what it offers to AdamW', () => {
+    expect(settings({ optimizer: 'adam' })).toContainEqual({ optimizer: 'adam-fused' });
+    expect(settings({ optimizer: 'adam-fused' })).toContainEqual({ optimizer: 'adamw-8bit' });
+    expect(settings({ optimizer: 'rmsprop' })).not.toContainEqual({ optimizer: 'adamw-8bit' });
+  });
+
   it('goes from autocast to bf16 throughout', () => {
     expect(settings({ precision: 'amp-fp16' })).toContainEqual({ precision: 'bf16' });
     expect(settings({ precision: 'amp-fp16' })).not.toContainEqual({ precision: 'amp-bf16' });

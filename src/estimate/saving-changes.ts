@@ -36,10 +36,10 @@ function trainingChanges({ checkpointing, optimizer, loraRank }: Workload): Sett
   if (!checkpointing) {
     changes.push({ change: 'gradient checkpointing', settings: { checkpointing: true } });
   }
-  if (optimizer === 'adamw') {
-    changes.push({ change: 'the fused optimizer', settings: { optimizer: 'adamw-fused' } });
+  if (optimizer === 'adamw' || optimizer === 'adam') {
+    changes.push({ change: 'the fused optimizer', settings: { optimizer: `${optimizer}-fused` } });
   }
-  if (optimizer === 'adamw' || optimizer === 'adamw-fused') {
+  if (/^adamw?(-fused)?$/.test(optimizer)) {
     changes.push({ change: 'an 8-bit optimizer', settings: { optimizer: 'adamw-8bit' } });
   }
   if (optimizer !== 'sgd') {

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import nullcontext
-from typing import Any, Optional
+from typing import Any, Iterator, Optional
 
 import torch
 
@@ -70,10 +71,8 @@ class Loop:
         self._phase(step, "optimizer", kinds.TEMPORARY)
         self.optimizer.step()
         if step == 1:
-            for state in self.optimizer.state.values():
-                for value in state.values():
-                    if isinstance(value, torch.Tensor):
-                        self._label(value, kinds.OPTIMIZER, "")
+            for tensor in state_tensors(getattr(self.optimizer, "state", {})):
+                self._label(tensor, kinds.OPTIMIZER, "")
         self._phase(step, "end", kinds.TEMPORARY)
         self.optimizer.zero_grad(set_to_none=True)
 
@@ -89,6 +88,18 @@ class Loop:
     def _phase(self, step: int, name: str, category: str) -> None:
         self.ledger.mark("step:%d:%s" % (step, name))
         self.observer.category = category
+
+
+def state_tensors(state: Any) -> Iterator[Any]:
+    """However deep an optimizer keeps them."""
+    if isinstance(state, torch.Tensor):
+        yield state
+    elif isinstance(state, Mapping):
+        for value in state.values():
+            yield from state_tensors(value)
+    elif isinstance(state, (list, tuple)):
+        for value in state:
+            yield from state_tensors(value)
 
 
 def _with_rest(returned: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, List
 
 import torch
 
@@ -13,21 +13,37 @@ _RATE = 1e-4
 _SMALLEST_QUANTIZED, _BLOCK = 4096, 256
 
 
+# The class of torch.optim for each name, with the settings that the name stands for.
+_CLASSES = {
+    "adamw": ("AdamW", {}),
+    "adamw-fused": ("AdamW", {"fused": True}),
+    "adam": ("Adam", {}),
+    "adam-fused": ("Adam", {"fused": True}),
+    "adamax": ("Adamax", {}),
+    "nadam": ("NAdam", {}),
+    "radam": ("RAdam", {}),
+    "rmsprop": ("RMSprop", {}),
+    "adagrad": ("Adagrad", {}),
+    "adadelta": ("Adadelta", {}),
+    "sgd": ("SGD", {}),
+    "sgd-momentum": ("SGD", {"momentum": 0.9}),
+    "adafactor": ("Adafactor", {}),
+}
+
+
 def make(name: str, model: Any) -> Any:
+    parameters = trained(model)
+    if name not in _CLASSES:
+        return EightBitAdamW(parameters)
+    kind, settings = _CLASSES[name]
+    return getattr(torch.optim, kind)(parameters, lr=_RATE, **settings)
+
+
+def trained(model: Any) -> List[Any]:
     parameters = [p for p in model.parameters() if p.requires_grad]
     if not parameters:
         raise Failure("nothing-to-train", "no parameter of the model takes gradients", "use --mode infer")
-    if name == "adamw":
-        return torch.optim.AdamW(parameters, lr=_RATE)
-    if name == "adamw-fused":
-        return torch.optim.AdamW(parameters, lr=_RATE, fused=True)
-    if name == "sgd":
-        return torch.optim.SGD(parameters, lr=_RATE)
-    if name == "sgd-momentum":
-        return torch.optim.SGD(parameters, lr=_RATE, momentum=0.9)
-    if name == "adafactor":
-        return torch.optim.Adafactor(parameters, lr=_RATE)
-    return EightBitAdamW(parameters)
+    return parameters
 
 
 class EightBitAdamW(torch.optim.Optimizer):

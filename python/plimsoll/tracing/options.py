@@ -9,7 +9,22 @@ from ..failure import Failure
 
 PRECISIONS = ("fp32", "bf16", "fp16", "amp-bf16", "amp-fp16")
 QUANTIZATIONS = ("cpu", "fp16", "int8", "int4", "int4_double", "int4_offload")
-OPTIMIZERS = ("adamw", "adamw-fused", "sgd", "sgd-momentum", "adafactor", "adamw-8bit")
+OPTIMIZERS = (
+    "adamw",
+    "adamw-fused",
+    "adamw-8bit",
+    "adam",
+    "adam-fused",
+    "adamax",
+    "nadam",
+    "radam",
+    "rmsprop",
+    "adagrad",
+    "adadelta",
+    "adafactor",
+    "sgd",
+    "sgd-momentum",
+)
 # More than any tensor dimension that fits a GPU; keeps a slip of the finger from running for hours.
 _LARGEST = 1 << 24
 

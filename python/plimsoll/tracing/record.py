@@ -7,7 +7,7 @@ import os
 import traceback
 from argparse import Namespace
 from dataclasses import dataclass, field
-from typing import List
+from typing import Any, List
 
 import torch
 
@@ -88,8 +88,17 @@ def _run(
     _label_weights(observer, model)
     recording.parameters = quantized.count(model)
     recording.parameter_bytes = sum(p.numel() * p.element_size() for p in model.parameters())
-    optimizer = optimizers.make(settings.optimizer, model) if settings.training else None
-    Loop(observer, workload, settings, optimizer, names).run()
+    Loop(observer, workload, settings, _optimizer(workload, settings, observer), names).run()
+
+
+def _optimizer(workload: Workload, settings: Settings, observer: Observer) -> Any:
+    if not settings.training:
+        return None
+    if workload.optimizer is None:
+        return optimizers.make(settings.optimizer, workload.model)
+    made = workload.optimizer(workload.model)
+    observer.notes.add("the optimizer is the one that workload() returns: %s" % type(made).__name__)
+    return made
 
 
 def _load(options: Namespace, settings: Settings) -> Workload:

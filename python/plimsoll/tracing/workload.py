@@ -26,6 +26,8 @@ class Workload:
     forward: Callable[[Any, Any], Any]
     # Turns that into the loss, or None where forward already returns it.
     loss: Optional[Callable[[Any, Any], Any]] = None
+    # Makes the optimizer of the workload's own, or None where the settings name one.
+    optimizer: Optional[Callable[[Any], Any]] = None
     # What a person should know about how the model was chosen and built.
     notes: List[str] = field(default_factory=list)
 

@@ -139,6 +139,20 @@ describe('what is counted', () => {
     expect(kept('sgd-momentum')).toBeGreaterThan(kept('adamw-8bit'));
     expect(kept('adamw')).toBeGreaterThan(kept('sgd-momentum'));
     expect(kept('adamw-fused')).toBeGreaterThanOrEqual(kept('adamw'));
+    for (const two of ['adam', 'adamax', 'nadam', 'radam', 'adadelta'] as const) {
+      expect(kept(two), two).toBe(kept('adamw'));
+    }
+    expect(kept('adam-fused')).toBe(kept('adamw-fused'));
+    expect(kept('rmsprop')).toBe(kept('sgd-momentum'));
+    expect(kept('adagrad')).toBe(kept('sgd-momentum'));
+  });
+
+  it('counts the copies that a step makes of all parameters', () => {
+    const most = (optimizer: Workload['optimizer']) =>
+      run(llama, { optimizer, batch: 1, sequence: 8, precision: 'fp32' }).peak.allocatedBytes;
+    expect(most('adagrad')).toBeGreaterThan(most('rmsprop'));
+    expect(most('rmsprop')).toBeGreaterThan(most('sgd-momentum'));
+    expect(most('adam-fused')).toBeLessThan(most('adam'));
   });
 
   it('adapters leave the optimizer next to nothing', () => {

@@ -15,9 +15,17 @@ const statesPerWeightByte: Readonly<Record<Optimizer, number>> = {
   adamw: 2,
   'adamw-fused': 2,
   'adamw-8bit': 0.5,
+  adam: 2,
+  'adam-fused': 2,
+  adamax: 2,
+  nadam: 2,
+  radam: 2,
+  rmsprop: 1,
+  adagrad: 1,
+  adadelta: 2,
+  adafactor: 0,
   sgd: 0,
   'sgd-momentum': 1,
-  adafactor: 0,
 };
 
 /**

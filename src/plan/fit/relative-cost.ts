@@ -24,9 +24,17 @@ const precisionCost: Readonly<Record<Precision, number>> = {
 /** The step is a small part of the time; the fused one reads every state once. */
 const optimizerCost: Readonly<Record<Optimizer, number>> = {
   'adamw-fused': 1,
+  'adam-fused': 1,
   sgd: 1,
   'sgd-momentum': 1,
   adamw: 1.01,
+  adam: 1.01,
+  adamax: 1.01,
+  nadam: 1.01,
+  radam: 1.01,
+  rmsprop: 1.01,
+  adagrad: 1.01,
+  adadelta: 1.01,
   'adamw-8bit': 1.02,
   adafactor: 1.05,
 };

@@ -75,7 +75,8 @@ def build(values: Dict[str, Any], settings: Settings) -> Tuple[Any, List[str]]:
             notes.append("layers that the model leaves out at random (layerdrop) were all run")
         with default_dtype(settings.dtype), torch.device("meta"):
             # A config may name a type of its own; what counts here is the precision asked for.
-            model = wanted._from_config(config, dtype=settings.dtype)
+            precision = {dtype_keyword(transformers.__version__): settings.dtype}
+            model = wanted._from_config(config, **precision)
     except Exception as error:
         raise Failure(
             "model-refused",
@@ -85,6 +86,12 @@ def build(values: Dict[str, Any], settings: Settings) -> Tuple[Any, List[str]]:
     _bring(model)
     _prepare(model, settings)
     return model, [*notes, *why]
+
+
+def dtype_keyword(version: str) -> str:
+    """What `_from_config` calls the type of the weights: renamed in transformers 4.56."""
+    numbers = tuple(int(part) for part in version.split(".")[:2])
+    return "dtype" if numbers >= (4, 56) else "torch_dtype"
 
 
 def _keep_layers(config: Any) -> bool:
@@ -111,11 +118,17 @@ def _transformers() -> Any:
 
 def _bring(model: Any) -> None:
     """Old constructors such as `torch.Tensor(n)` ignore the current device; the model is then sent there."""
+    moved: Dict[int, Any] = {}
     for module in model.modules():
-        for name, parameter in module.named_parameters(recurse=False):
-            if parameter.device.type == "cpu":
-                moved = torch.nn.Parameter(parameter.detach().to("meta"), parameter.requires_grad)
-                setattr(module, name, moved)
+        for name, parameter in list(module._parameters.items()):
+            if parameter is None or parameter.device.type != "cpu":
+                continue
+            # A parameter that two modules share stays one.
+            if id(parameter) not in moved:
+                sent = torch.nn.Parameter(parameter.detach().to("meta"), parameter.requires_grad)
+                # The old one is kept until the end, so that no other gets its id.
+                moved[id(parameter)] = (parameter, sent)
+            setattr(module, name, moved[id(parameter)][1])
         for name, buffer in module.named_buffers(recurse=False):
             if buffer.device.type == "cpu":
                 setattr(module, name, buffer.to("meta"))

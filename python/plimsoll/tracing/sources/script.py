@@ -15,9 +15,11 @@ import torch
 from ...failure import Failure
 from ..standins.cuda_names import on_meta
 from ..workload import Settings, Workload
+from . import script_optimizer
 from .hugging_face import default_dtype, first_line
 
 _NEEDS_GPU = ("no NVIDIA driver", "not compiled with CUDA", "No CUDA GPUs", "CUDA driver", "CUDA error")
+_KNOWN = ("model", "batch", "loss", "optimizer")
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__))
 _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -123,7 +125,17 @@ def _workload(made: Any, path: str, settings: Settings) -> Workload:
             )
         return result
 
-    return Workload(model, next_batch, run)
+    optimizer, notes = made.get("optimizer"), _unused(made)
+    if optimizer is None:
+        return Workload(model, next_batch, run, notes=notes)
+    own = lambda trained: _run(lambda: script_optimizer.make(optimizer, trained, path), path)  # noqa: E731
+    return Workload(model, next_batch, run, optimizer=own, notes=notes)
+
+
+def _unused(made: Dict[str, Any]) -> List[str]:
+    """What a workload returns and a trace does not look at must not seem to count."""
+    names = sorted(str(name)[:60] for name in made if name not in _KNOWN)
+    return ["workload() returns %s, which a trace does not use" % ", ".join(names)] if names else []
 
 
 def _shape(value: Any) -> str:

@@ -67,7 +67,11 @@ _ANSWERS = {
 def on_meta() -> Iterator[None]:
     """While entered, code that names CUDA gets the meta device."""
     patches = Patches()
+    future = torch.__future__
+    swapped = future.get_swap_module_params_on_conversion()
     try:
+        # A module that is moved from the CPU to CUDA keeps its parameters, tied ones too; to meta only so.
+        future.set_swap_module_params_on_conversion(True)
         for name, answer in _ANSWERS.items():
             if hasattr(torch.cuda, name):
                 patches.set(torch.cuda, name, answer)
@@ -75,6 +79,7 @@ def on_meta() -> Iterator[None]:
             yield
     finally:
         patches.undo()
+        future.set_swap_module_params_on_conversion(swapped)
 
 
 class _Renamed(TorchFunctionMode):

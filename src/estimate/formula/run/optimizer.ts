@@ -26,12 +26,11 @@ export class OptimizerSteps {
     recorder.part = 'temporary';
     if (!this.#started) this.#start();
     this.#started = true;
-    if (this.#kind === 'adamw') {
-      // All square roots at once, for all parameters.
-      recorder.scratch(this.#trained.map(bytesIn));
-    } else if (this.#kind === 'adafactor') {
+    if (this.#kind === 'adafactor') {
       for (const parameter of this.#trained) this.#factored(parameter);
     }
+    const copies = Array.from({ length: stepCopies[this.#kind] }, () => this.#trained.map(bytesIn));
+    recorder.scratch(copies.flat());
   }
 
   /** Gradients go before the next step begins. */
@@ -65,13 +64,47 @@ export class OptimizerSteps {
   }
 }
 
+/**
+ * Copies of all parameters that a step makes for a moment: PyTorch takes the square root (or the
+ * absolute value) of all of them at once. Adagrad and Adadelta need the numerator beside it. What is
+ * fused, or works in place, makes none.
+ */
+const stepCopies: Readonly<Record<Optimizer, number>> = {
+  adamw: 1,
+  'adamw-fused': 0,
+  'adamw-8bit': 0,
+  adam: 1,
+  'adam-fused': 0,
+  adamax: 1,
+  nadam: 1,
+  radam: 1,
+  rmsprop: 1,
+  adagrad: 2,
+  adadelta: 2,
+  adafactor: 0,
+  sgd: 0,
+  'sgd-momentum': 0,
+};
+
+const oneState = (parameter: Parameter) => [bytesIn(parameter)];
+const twoStates = (parameter: Parameter) => [bytesIn(parameter), bytesIn(parameter)];
+/** Step counters of a fused optimizer live on the GPU. */
+const fusedStates = (parameter: Parameter) => [4, ...twoStates(parameter)];
+
 /** Bytes of each state tensor of one parameter. */
 const stateSizes: Readonly<Record<Optimizer, (parameter: Parameter) => readonly number[]>> = {
-  adamw: (parameter) => [bytesIn(parameter), bytesIn(parameter)],
-  // Its step counters live on the GPU.
-  'adamw-fused': (parameter) => [4, bytesIn(parameter), bytesIn(parameter)],
+  adamw: twoStates,
+  'adamw-fused': fusedStates,
+  adam: twoStates,
+  'adam-fused': fusedStates,
+  adamax: twoStates,
+  nadam: twoStates,
+  radam: twoStates,
+  rmsprop: oneState,
+  adagrad: oneState,
+  adadelta: twoStates,
   sgd: () => [],
-  'sgd-momentum': (parameter) => [bytesIn(parameter)],
+  'sgd-momentum': oneState,
   adafactor: ({ shape, elements, width }) => {
     if (shape.length < 2) return [elements * width];
     const columns = shape.at(-1) ?? 1;
