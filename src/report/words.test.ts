@@ -92,7 +92,7 @@ describe('figures', () => {
   it('states slow rates by the minute or the hour', () => {
     expect(rateWords(2 * MiB)).toBe('2.0 MiB a second');
     expect(rateWords(20 * 1024)).toBe('1.2 MiB a minute');
-    expect(rateWords(100)).toBe('351.6 KiB an hour');
+    expect(rateWords(100)).toBe('352 KiB an hour');
     expect(rateWords('unknown')).toBe('an unknown rate');
   });
 

@@ -110,9 +110,9 @@ export function percentWords(percent: Known<number>, digits = 0): string {
   return isKnown(percent) ? `${percent.toFixed(digits)} %` : 'unknown';
 }
 
-/** Used of total in one unit: `85.6 of 139.8 GiB`. */
+/** Used of total, in one unit where both are large: `85.6 of 139.8 GiB`, `640 MiB of 139.8 GiB`. */
 export function usedOfTotal(used: Known<number>, total: Known<number>): string {
-  if (isKnown(used) && isKnown(total) && total >= GiB / 10) {
+  if (isKnown(used) && isKnown(total) && used >= GiB && total >= GiB) {
     return `${(used / GiB).toFixed(1)} of ${formatBytes(total)}`;
   }
   return `${formatBytes(used)} of ${formatBytes(total)}`;

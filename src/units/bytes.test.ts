@@ -51,10 +51,26 @@ describe('formatBytes', () => {
     ['unknown' as const, 'unknown'],
     [0, '0 B'],
     [KiB, '1.0 KiB'],
+    [1023.4 * KiB, '1023 KiB'],
+    [1023.6 * KiB, '1.0 MiB'],
     [5.25 * MiB, '5.3 MiB'],
+    [97 * MiB, '97.0 MiB'],
+    [104 * MiB, '104 MiB'],
+    [-640 * MiB, '-640 MiB'],
+    [1023 * MiB, '1023 MiB'],
+    [GiB, '1.0 GiB'],
     [141 * GiB, '141.0 GiB'],
     [-2 * GiB, '-2.0 GiB'],
   ])('%s', (bytes, text) => {
     expect(formatBytes(bytes)).toBe(text);
+  });
+
+  it('is never more than 5 % off, so that a rate or a leak can be told apart from another', () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 512 * GiB }), (bytes) => {
+        const back = parseBytes(formatBytes(bytes));
+        expect(Math.abs(back - bytes) / bytes).toBeLessThanOrEqual(0.05);
+      }),
+    );
   });
 });

@@ -45,12 +45,23 @@ export function parseBytes(text: string): number {
   return bytes;
 }
 
-/** Bytes for people: GiB with one decimal, smaller units below 0.1 GiB. */
+/**
+ * Bytes for people: GiB with one decimal, smaller units below one GiB. Two digits or more always
+ * count, so that a rate or a leak is not rounded away.
+ *
+ * @example
+ * formatBytes(640 * 1024 ** 2); // '640 MiB'
+ */
 export function formatBytes(bytes: Known<number>): string {
   if (bytes === 'unknown') return 'unknown';
-  const size = Math.abs(bytes);
-  if (size >= GiB / 10) return `${(bytes / GiB).toFixed(1)} GiB`;
-  if (size >= MiB) return `${(bytes / MiB).toFixed(1)} MiB`;
-  if (size >= KiB) return `${(bytes / KiB).toFixed(1)} KiB`;
+  // What would be written as 1024 of a unit is one of the next.
+  const reaches = (unit: number): boolean => Math.abs(bytes) * 1024 >= unit * 1023.5;
+  if (reaches(GiB)) return `${(bytes / GiB).toFixed(1)} GiB`;
+  if (reaches(MiB)) return `${shortNumber(bytes / MiB)} MiB`;
+  if (reaches(KiB)) return `${shortNumber(bytes / KiB)} KiB`;
   return `${bytes} B`;
+}
+
+function shortNumber(value: number): string {
+  return value.toFixed(Math.abs(value) < 99.95 ? 1 : 0);
 }

@@ -92,7 +92,7 @@ function leakAlert(deviceId: string, nowMs: number, seconds: number): Alert {
     deviceId,
     atSeconds: 0,
     epochMs: Math.round((nowMs - (seconds % leakSeconds) * 1000) / 1000) * 1000 + 60_000,
-    message: `python (process 4711) on ${deviceId} leaks 195.0 MiB a second.`,
+    message: `python (process 4711) on ${deviceId} leaks 195 MiB a second.`,
     recommendations: ['Save a checkpoint now.'],
     provenance: 'simulated',
   };
@@ -120,7 +120,7 @@ function forecastOf(temper: Temper, usedBytes: number): Forecast {
     highSeconds: eta * 1.6,
     confidence: 0.82,
     bytesPerSecond: leakBytesPerSecond,
-    reason: 'Memory grows by 195.0 MiB a second and does not come back.',
+    reason: 'Memory grows by 195 MiB a second and does not come back.',
     recommendations: ['Save a checkpoint now.'],
     provenance: 'estimated',
   };

@@ -11,7 +11,7 @@ const unpack = (text, Kind) => {
 const GiB = 2 ** 30, MiB = 2 ** 20;
 const bytesText = (bytes) => {
   const size = Math.abs(bytes);
-  if (size >= GiB / 10) return (bytes / GiB).toFixed(2) + ' GiB';
+  if (size >= GiB) return (bytes / GiB).toFixed(2) + ' GiB';
   if (size >= MiB) return (bytes / MiB).toFixed(1) + ' MiB';
   if (size >= 1024) return (bytes / 1024).toFixed(1) + ' KiB';
   return bytes + ' B';

@@ -84,7 +84,7 @@ describe('jobText', () => {
       'need       8.0 GiB (measured). 3 runs. Estimated were 6.0 GiB.',
       'measured   6.0 GiB at most (measured), 75 % of the need',
       'degraded   it would never have fitted; its plan has batch 8 x 4',
-      'attempt 1  batch 32 x 1, on gpu:0, 2.0 s, peak 6.0 GiB (measured), out of memory (cuda, asking for 0.5 GiB)',
+      'attempt 1  batch 32 x 1, on gpu:0, 2.0 s, peak 6.0 GiB (measured), out of memory (cuda, asking for 512 MiB)',
       '           smaller-microbatch: The batch is halved.',
       'attempt 2  batch 32 x 1, on gpu:0, 2.0 s, peak 3.0 GiB (measured), exit code 0',
       'log        2.0 KiB; "plimsoll logs 12" shows it',

@@ -30,7 +30,7 @@ describe('planText', () => {
         W weights          5.0 GiB  24.1 %
         O optimizer       10.0 GiB  48.2 %
         A activations      5.0 GiB  24.1 %
-        C context          0.7 GiB   3.6 %
+        C context          758 MiB   3.6 %
 
       What else there is:
         fits  batch     needs    time  how

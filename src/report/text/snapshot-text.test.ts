@@ -70,7 +70,7 @@ describe('the text of a snapshot', () => {
   it('tells what changed against another snapshot', async () => {
     const [leak, steady] = [await recorded('leak'), await recorded('steady')];
     const text = againstText(analyseSnapshot(leak), analyseSnapshot(steady), options);
-    expect(text).toContain('allocated +0.3 GiB, reserved -1.9 GiB');
-    expect(text).toMatch(/\+0\.3 GiB {2}0 -> 12 +truth\/snapshots\.py:22 in gpt2/);
+    expect(text).toContain('allocated +358 MiB, reserved -1.9 GiB');
+    expect(text).toMatch(/\+288 MiB {2}0 -> 12 +truth\/snapshots\.py:22 in gpt2/);
   });
 });

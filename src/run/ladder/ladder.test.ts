@@ -235,7 +235,7 @@ describe('climb', () => {
     expect(climb({ ...fall, earlier })?.settings.batch_size).toBe(16);
     const other = { ...settings, checkpointing: true };
     expect(climb({ ...fall, settings: other, earlier })?.settings.batch_size).toBe(16);
-    expect(climb({ ...fall, earlier })?.why).toContain('1.0 GiB and 0.3 GiB a sample');
+    expect(climb({ ...fall, earlier })?.why).toContain('1.0 GiB and 256 MiB a sample');
     expect(climb({ ...fall, settings: other, earlier })?.why).toContain('needed more than');
   });
 });

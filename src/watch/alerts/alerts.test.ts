@@ -165,7 +165,7 @@ describe('what an alert says', () => {
     expect(risk?.message).toContain('run out of memory in 42 s (between 30 s and 55 s)');
     expect(risk?.recommendations).toEqual(['Lower the batch size.']);
     expect(leak?.message).toBe(
-      'python (process 7) on gpu:0 (Fake GPU, simulated) leaks 2.0 MiB a second, 100.0 MiB so far.',
+      'python (process 7) on gpu:0 (Fake GPU, simulated) leaks 2.0 MiB a second, 100 MiB so far.',
     );
     const [measured] = createAlerts(defaultThresholds).update(input({ percent: 80 }, host), at);
     expect(measured?.message).toContain('host (Memory) uses 80.0 %');

@@ -39,7 +39,7 @@ describe('what happened to a job', () => {
       'Succeeded',
     ]);
     const [, , out, rung] = storyOf(recovered);
-    expect(out?.detail).toBe('Asked for 1.0 GiB with 0.5 GiB free. CUDA out of memory.');
+    expect(out?.detail).toBe('Asked for 1.0 GiB with 512 MiB free. CUDA out of memory.');
     expect(rung?.detail).toBe('32 is too much.');
   });
 
