@@ -35,7 +35,8 @@ export const estimateCommand: CommandModule = {
       .addHelpText(
         'after',
         `
-Without Python, torch or transformers a known family of models is estimated by formula.
+Without Python, torch or transformers a known family of models is estimated by formula. The exit code
+is 0 whether or not it fits the card; "plimsoll plan" answers that with its own.
 
 Examples:
   plimsoll estimate gpt2/config.json --batch 8 --seq 1024 --precision bf16

@@ -14,7 +14,7 @@ import { addWatchOptions, settingsOf, type WatchArguments } from './watch-option
 
 interface LeakArguments extends WatchArguments {
   readonly check?: boolean;
-  readonly threshold: number;
+  readonly threshold?: number;
   readonly pid?: number;
 }
 
@@ -31,7 +31,6 @@ export const leakCommand: CommandModule = {
         '--threshold <MiB>',
         'growth that counts: MiB (100), or a size with its unit',
         mebibytesArgument('--threshold'),
-        defaultThresholdBytes,
       )
       .option(
         '--pid <number>',
@@ -61,10 +60,10 @@ Examples:
 };
 
 async function leak(given: LeakArguments, io: CliIo, stop: Stop): Promise<number> {
-  const { pid } = given;
+  const { pid, threshold = defaultThresholdBytes } = given;
   const slower = pid === undefined ? {} : { interval: processIntervalSeconds };
   const settings = await settingsOf({ ...slower, ...given }, io);
-  const news = new LeakNews(given.threshold);
+  const news = new LeakNews(threshold);
   const watching = await runWatch({
     settings,
     io,
@@ -82,7 +81,7 @@ async function leak(given: LeakArguments, io: CliIo, stop: Stop): Promise<number
       stop.stop();
     },
   });
-  const verdict = leakVerdict(watching.states(), given.threshold);
+  const verdict = leakVerdict(watching.states(), threshold);
   if (given.json) printJson(io, verdict);
   else if (given.check) io.stdout.write(verdictText(verdict, watching.states()));
   return stop.interruptedBy ?? (verdict.found === true ? 1 : 0);

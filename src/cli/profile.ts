@@ -28,7 +28,7 @@ const progressEverySeconds = 0.2;
 export const profileCommand: CommandModule = {
   define(command, context) {
     addWatchOptions(command, String(usualSeconds))
-      .option('--output <file>', 'write the report as JSON')
+      .option('--output <file>', 'write the report as JSON; "plimsoll replay" reads it')
       .option('--html <file>', 'write the report as one HTML page with charts')
       .addHelpText(
         'after',
@@ -75,6 +75,10 @@ async function profile(
   } finally {
     // Even when a file could not be written, an hour of watching should not be for nothing.
     answer(report, given, settings, io);
+  }
+  const written = [given.output, given.html].filter((file) => file !== undefined);
+  if (!given.json && written.length > 0) {
+    io.stdout.write(`\nWritten to ${written.join(' and ')}.\n`);
   }
   return stop.interruptedBy ?? 0;
 }

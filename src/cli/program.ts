@@ -1,5 +1,6 @@
 import { Command } from 'commander';
 import type { CommandContext, CommandModule } from './command-module.js';
+import { wrapHelp } from './help-text.js';
 import type { CliIo } from './io.js';
 
 interface CommandEntry {
@@ -101,8 +102,10 @@ Examples:
   plimsoll serve
   plimsoll submit --memory 6GiB --follow -- python train.py
 
-Exit codes: 0 yes, 1 no (does not fit, leak found), 2 bad usage or input, 3 something is missing on
-this machine, 4 the job failed, 130 interrupted, 70 a bug in plimsoll.`;
+Exit codes: 0 yes or done; 1 no ("plan": nothing fits, "leak" and "snapshot": a leak was found,
+"oom": memory is about to run out, "submit": refused, "env --check": a setting is bad); 2 bad usage
+or input; 3 something is missing on this machine; 4 the job failed; 130 interrupted; 70 a bug in
+plimsoll. "estimate" answers how much and exits with 0, also where that does not fit.`;
 
 /** Parses the arguments, runs the command, and answers its exit code. */
 export async function runProgram(
@@ -127,8 +130,9 @@ export async function runProgram(
     // Commander throws instead of ending the process; `main` puts its errors into our words.
     .exitOverride()
     .configureOutput({
-      writeOut: (text) => io.stdout.write(text),
-      writeErr: (text) => io.stderr.write(text),
+      // What commander itself writes is help, and the version.
+      writeOut: (text) => io.stdout.write(wrapHelp(text, io.stdout.columns())),
+      writeErr: (text) => io.stderr.write(wrapHelp(text, io.stderr.columns())),
       outputError: () => {},
     })
     .addHelpText('after', examples);

@@ -1,27 +1,34 @@
 import { defaultSettings } from '../config/settings.js';
 import { type RecordedTrace, readRecordedTrace, type TraceRow } from '../device/recorded-trace.js';
 import { type ReplayTrace, replayText } from '../report/text/lines.js';
+import { cleanText } from '../report/text/text-width.js';
 import { isKnown, type Known } from '../units/known.js';
 import { replayTrace } from '../watch/diagnosis/replay.js';
 import type { CommandModule } from './command-module.js';
 import { type CliIo, printJson, textStyle } from './io.js';
 
 interface ReplayArguments {
+  readonly device?: string;
   readonly json?: boolean;
 }
 
 export const replayCommand: CommandModule = {
   define(command, context) {
     command
-      .argument('<trace>', 'a recorded series: {"capacity":..,"columns":[..],"rows":[[..]]}')
+      .argument('<file>', 'what "plimsoll profile --output" wrote, or a trace of your own')
+      .option('--device <id>', 'this device of a profile that holds several, such as gpu:0')
       .option('--json', 'print one JSON document on stdout')
       .addHelpText(
         'after',
         `
 The series goes through the same forecaster as live samples, at the times recorded; it never looks
 ahead. "high" means: out of memory is expected within 60 s; "critical": within 15 s.
+A trace of your own is {"capacity":BYTES,"columns":["seconds","allocated","reserved","device_used"],
+"rows":[[0,1,2,3]]}; of the three columns of bytes one is enough.
 
-Example:
+Examples:
+  plimsoll replay profile.json
+  plimsoll replay profile.json --device gpu:1
   plimsoll replay trace.json --json`,
       )
       .action(
@@ -31,7 +38,7 @@ Example:
 };
 
 async function replay(path: string, given: ReplayArguments, io: CliIo): Promise<number> {
-  const trace = await readRecordedTrace(path);
+  const trace = await readRecordedTrace(path, given.device);
   const answer = replayTrace(trace);
   if (given.json) {
     printJson(io, answer);
@@ -40,6 +47,7 @@ async function replay(path: string, given: ReplayArguments, io: CliIo): Promise<
   const { loadLinePercent } = defaultSettings;
   const size = { columns: io.stdout.columns(), rows: 12 };
   const options = { ...size, loadLinePercent, style: textStyle(io) };
+  if (trace.origin !== undefined) io.stdout.write(`${cleanText(trace.origin)}\n`);
   io.stdout.write(`${replayText(answer, drawable(trace), options)}\n`);
   return 0;
 }

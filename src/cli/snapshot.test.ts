@@ -76,6 +76,12 @@ describe('plimsoll snapshot', () => {
     expect(readFileSync(page, 'utf8')).toContain('<title>Memory snapshot');
   });
 
+  it('says where the page went', async () => {
+    const page = join(folder, 'told.html');
+    const { stdout } = await run(recordedPath('steady'), '--html', page);
+    expect(stdout).toMatch(new RegExp(`\\nWritten to ${page}\\.\\n$`));
+  });
+
   it('replays with the settings that are asked for', async () => {
     const settings = ['--what-if', 'expandable_segments:True', '--what-if', 'max_split_size_mb:64'];
     const { stdout } = await run(recordedPath('oom'), ...settings, '--json');

@@ -72,6 +72,7 @@ async function answer(
     const options = { top, columns: io.stdout.columns(), style: textStyle(io) };
     io.stdout.write(`${snapshotText(analysis, options)}\n`);
     if (against) io.stdout.write(`\n${againstText(analysis, against, options)}\n`);
+    if (given.html !== undefined) io.stdout.write(`Written to ${given.html}.\n`);
   }
   return analysis.leaks.leaks.length > 0 ? 1 : 0;
 }

@@ -1,24 +1,10 @@
 import { createReadStream } from 'node:fs';
 import { Failure } from '../failure.js';
 import type { Known } from '../units/known.js';
+import { isProfileReport, traceOfProfile } from './profile-trace.js';
+import { badTrace, isRecord, type RecordedTrace, type TraceRow } from './trace-shape.js';
 
-/** A recorded series of memory readings, as `replay` and the simulated device take it. */
-export interface RecordedTrace {
-  /** The most that could be had while it was recorded. */
-  readonly capacityBytes: number;
-  /** At least one; their times rise. */
-  readonly rows: readonly TraceRow[];
-}
-
-export interface TraceRow {
-  readonly seconds: number;
-  /** Live bytes in the caching allocator. */
-  readonly allocatedBytes: Known<number>;
-  /** What that allocator held from the driver. */
-  readonly reservedBytes: Known<number>;
-  /** What the whole device had in use. */
-  readonly deviceUsedBytes: Known<number>;
-}
+export type { RecordedTrace, TraceRow };
 
 /** A week at one reading a second is 604,800 rows. */
 const mostRows = 2_000_000;
@@ -29,14 +15,15 @@ const fileLimitBytes = 128 * 1024 * 1024;
 const memoryColumns = ['allocated', 'reserved', 'device_used'] as const;
 
 /**
- * Reads a recorded trace: `{"capacity": bytes, "columns": ["seconds", ...], "rows": [[...]]}`.
- * Throws a `Failure` (`no-file` or `bad-trace`) that names the place.
+ * Reads a recorded trace: `{"capacity": bytes, "columns": ["seconds", ...], "rows": [[...]]}`, or
+ * one device of the report that `plimsoll profile --output` writes (`device`, such as `gpu:0`,
+ * where it holds several). Throws a `Failure` (`no-file` or `bad-trace`) that names the place.
  *
  * @example
- * const trace = await readRecordedTrace('trace.json');
+ * const trace = await readRecordedTrace('profile.json', 'gpu:0');
  * trace.rows.at(-1)?.seconds;
  */
-export async function readRecordedTrace(path: string): Promise<RecordedTrace> {
+export async function readRecordedTrace(path: string, device?: string): Promise<RecordedTrace> {
   const chunks: Buffer[] = [];
   let size = 0;
   try {
@@ -58,11 +45,11 @@ export async function readRecordedTrace(path: string): Promise<RecordedTrace> {
     });
   }
   if (size > fileLimitBytes) throw badTrace(path, `it is larger than ${fileLimitBytes} bytes`);
-  return parseRecordedTrace(Buffer.concat(chunks).toString('utf8'), path);
+  return parseRecordedTrace(Buffer.concat(chunks).toString('utf8'), path, device);
 }
 
 /** The same from text; `place` names it in errors. Fractions of bytes are rounded. */
-export function parseRecordedTrace(text: string, place: string): RecordedTrace {
+export function parseRecordedTrace(text: string, place: string, device?: string): RecordedTrace {
   let parsed: unknown;
   try {
     parsed = JSON.parse(text.replace(/^\u{feff}/u, ''));
@@ -70,6 +57,10 @@ export function parseRecordedTrace(text: string, place: string): RecordedTrace {
     throw badTrace(place, `it is not JSON (${error instanceof Error ? error.message : 'unknown'})`);
   }
   if (!isRecord(parsed)) throw badTrace(place, 'it is not an object');
+  if (isProfileReport(parsed)) return traceOfProfile(parsed, place, device);
+  if (device !== undefined) {
+    throw badTrace(place, `it is a trace of one device, which has no name such as ${device}`);
+  }
   const { capacity, columns, rows } = parsed;
   if (
     typeof capacity !== 'number' ||
@@ -143,17 +134,4 @@ function columnIndexes(columns: unknown, place: string): ReadonlyMap<string, num
     throw badTrace(place, `there is none of the columns "${memoryColumns.join('", "')}"`);
   }
   return indexes;
-}
-
-function badTrace(place: string, what: string): Failure {
-  return new Failure({
-    kind: 'input',
-    code: 'bad-trace',
-    fact: `${place} is no trace we can read: ${what}.`,
-    next: 'A trace is {"capacity":BYTES,"columns":["seconds","allocated","reserved","device_used"],"rows":[[0,1,2,3]]}.',
-  });
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

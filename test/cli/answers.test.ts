@@ -44,6 +44,19 @@ describe('plimsoll replay', () => {
     expect(cause).toBe('leak');
   });
 
+  it('reads what profile wrote', async () => {
+    const profile = ['profile', '--simulate', 'leak', '--duration', '1.5', '--output', 'seen.json'];
+    const told = await command.run([...profile, '--devices', '0', 'host', '--html', 'seen.html']);
+    expect(told.stdout).toContain('Written to seen.json and seen.html.\n');
+    const answer = await command.run(['replay', 'seen.json', '--json']);
+    expect(answer).toMatchObject({ stderr: '', exitCode: 0 });
+    expect(JSON.parse(answer.stdout)).toHaveProperty('alarms');
+    const drawn = await command.run(['replay', 'seen.json', '--device', 'host']);
+    expect(drawn.stdout).toMatch(/^host of the profile seen\.json\n/);
+    const simulated = await command.run(['devices', '--simulate', './seen.json', '--json']);
+    expect(JSON.parse(simulated.stdout).devices[0]).toMatchObject({ source: 'simulated' });
+  });
+
   it('draws it for people', async () => {
     const { stdout } = await command.run(['replay', join(traces, 'steady-0.json')]);
     expect(stdout).toContain('4.0 GiB │');
@@ -57,7 +70,9 @@ describe('plimsoll replay', () => {
   ])('says what is wrong with a trace that is %s', async (name, text, what) => {
     writeFileSync(join(command.folder(), `${name}.json`), text);
     const { stdout, stderr, exitCode } = await command.run(['replay', `${name}.json`, '--json']);
-    expect(stderr).toContain(`plimsoll: bad-trace: ${name}.json is no trace we can read: ${what}`);
+    expect(stderr).toContain(
+      `plimsoll: bad-trace: ${name}.json is not a trace that can be read: ${what}`,
+    );
     expect({ stdout, exitCode }).toEqual({ stdout: '', exitCode: 2 });
   });
 });

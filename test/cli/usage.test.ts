@@ -2,6 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { useCommand } from './command.js';
+import { openPty } from './pty.js';
 
 const command = useCommand();
 const names = ['devices', 'monitor', 'profile', 'oom', 'leak', 'replay', 'estimate', 'env'];
@@ -23,6 +24,27 @@ describe('help and version', () => {
     expect((await command.run(['help', 'leak'])).stdout).toContain('--pid');
   });
 
+  it('shows sizes as people write them, and the exit code that a command really has', async () => {
+    const leak = (await command.run(['leak', '--help'])).stdout;
+    expect(leak).toContain('MiB (100)');
+    expect(leak).not.toMatch(/\d{6}/);
+    const all = (await command.run(['--help'])).stdout.replaceAll(/\s+/g, ' ');
+    expect(all).toContain('1 no ("plan": nothing fits,');
+    expect(all).toContain('"estimate" answers how much and exits with 0');
+  });
+
+  it('fits a terminal of 80 columns, but for commands to copy', async () => {
+    const pty = openPty([process.execPath, command.path(), 'run', '--help'], {
+      columns: 80,
+      rows: 24,
+      cwd: command.folder(),
+    });
+    const { output } = await pty.end;
+    const wide = output.split(/\r?\n/).filter((line) => line.length > 80);
+    expect(wide.filter((line) => !line.startsWith('  plimsoll run'))).toEqual([]);
+    expect(output).toContain('PLIMSOLL_BATCH_SIZE');
+  });
+
   it('answers a bare call with help on stderr and exit code 2', async () => {
     const { stdout, stderr, exitCode } = await command.run([]);
     expect({ stdout, exitCode }).toEqual({ stdout: '', exitCode: 2 });
@@ -36,7 +58,7 @@ describe('bad usage is one line on stderr, nothing on stdout, exit code 2', () =
     [['profile', '--intervl', '1'], "Unknown option '--intervl'. Did you mean --interval?"],
     [['devices', 'extra'], 'bad-usage: Too many arguments'],
     [['profile', '--output'], "bad-usage: Option '--output <file>' argument missing."],
-    [['replay'], "bad-usage: Missing required argument 'trace'."],
+    [['replay'], "bad-usage: Missing required argument 'file'."],
     [
       ['profile', '--interval', '-1'],
       'bad-option: --interval cannot be "-1". It takes seconds from',

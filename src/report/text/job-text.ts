@@ -6,10 +6,10 @@ import { formatSeconds } from '../../units/durations.js';
 import { isKnown } from '../../units/known.js';
 import { percentOf, percentWords, utcWords } from '../words.js';
 import { expectedWords, type JobsTableOptions, jobTime, statePaint } from './jobs-table.js';
-import { noteLines } from './note-lines.js';
 import { shellWords } from './shell-words.js';
 import { paintLine, type Span, span } from './spans.js';
 import { cleanText } from './text-width.js';
+import { wrapText } from './wrap-text.js';
 
 /** Wide enough for the longest label below. */
 const labelWidth = 11;
@@ -23,12 +23,10 @@ const labelWidth = 11;
 export function jobText(job: JobView, options: JobsTableOptions): string {
   const { columns, style, nowMs } = options;
   const labelled = (label: string, text: string): Span[][] =>
-    text === ''
-      ? []
-      : noteLines(text, columns - labelWidth).map((line, index) => [
-          span((index === 0 ? label : '').padEnd(labelWidth), 'dim'),
-          span(line.slice(2)),
-        ]);
+    wrapText(text, columns - labelWidth - 2).map((line, index) => [
+      span((index === 0 ? label : '').padEnd(labelWidth), 'dim'),
+      span(line),
+    ]);
   const lines: Span[][] = [
     [
       span(`Job ${cleanText(job.id)}  `, 'bold'),

@@ -1,7 +1,7 @@
 import { formatSeconds } from '../../units/durations.js';
 import type { Alert, WatchEvent } from '../../watch/types.js';
 import { type Paint, type Span, span, type TextStyle } from './spans.js';
-import { cleanText } from './text-width.js';
+import { wrapText } from './wrap-text.js';
 
 interface News {
   readonly atSeconds: number;
@@ -13,6 +13,10 @@ interface News {
 
 /** More than any screen is high; the rest is in the report. */
 const mostNews = 100;
+/** A sentence of ours has at most three lines at 80 columns; a longer one comes from outside. */
+const mostLines = 4;
+/** Narrower than this a sentence would be one word a line. */
+const leastTextColumns = 20;
 
 /** Alerts, and devices that came and went, newest first with their age. */
 export function newsLines(
@@ -30,11 +34,19 @@ export function newsLines(
   ]
     .toSorted((one, other) => other.atSeconds - one.atSeconds)
     .slice(0, mostNews);
-  return news.map(({ atSeconds, mark, deviceId, text, paint }) => {
+  return news.flatMap(({ atSeconds, mark, deviceId, text, paint }) => {
     const age = `${formatSeconds(Math.max(0, model.nowSeconds - atSeconds))} ago`;
     const when = columns >= 40 ? `${age.padEnd(14)} ` : '';
     const about = text.includes(deviceId) ? text : `${deviceId} ${text}`;
-    return [span(`${mark} `, paint), span(when, 'dim'), span(cleanText(about), paint)];
+    // The fact is at the end of the sentence: it is wrapped, not cut.
+    const lines = wrapText(about, Math.max(leastTextColumns, columns - 2 - when.length));
+    return lines
+      .slice(0, mostLines)
+      .map((line, index) => [
+        span(index === 0 ? `${mark} ` : '  ', paint),
+        span(index === 0 ? when : ' '.repeat(when.length), 'dim'),
+        span(line, paint),
+      ]);
   });
 }
 

@@ -128,6 +128,15 @@ describe('renderScreen', () => {
     expect(places[0]).toBeGreaterThan(0);
   });
 
+  it('shows the fact at the end of an alert at 80 columns', () => {
+    const message =
+      'python (process 4711) on gpu:0 (NVIDIA H100 80GB HBM3, simulated) leaks 110 MiB a second, 2.3 GiB so far.';
+    const lines = screen({ alerts: [fakeAlert({ atSeconds: 50, message })] }, 80, 24).split('\n');
+    const told = lines.map((line) => line.trim()).join(' ');
+    expect(told).toContain('leaks 110 MiB a second, 2.3 GiB so far.');
+    expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(80);
+  });
+
   it('marks simulated devices in blocks and in lines', () => {
     const state = fakeState({ info: { source: 'simulated', provenance: 'simulated' } });
     expect(screen({ states: [state] }, 80, 24)).toContain('simulated');

@@ -10,6 +10,7 @@ import { count, percentWords } from '../words.js';
 import { segmentLines } from './snapshot-segments.js';
 import { type Paint, paintLine, type Span, span, type TextStyle } from './spans.js';
 import { cleanText } from './text-width.js';
+import { wrapText } from './wrap-text.js';
 
 export interface SnapshotTextOptions {
   /** How many holders are listed. */
@@ -146,18 +147,7 @@ function whatIfLines({ whatIfs, history }: SnapshotAnalysis): Span[][] {
 /** A finding may be what matters most, so it is wrapped and never cut. */
 function findingLines({ level, text, provenance }: Finding, columns: number): Span[][] {
   const width = Math.max(20, Math.min(columns, 110) - 4);
-  const lines: string[] = [];
-  let line = '';
-  for (const raw of `${text} [${provenance}]`.split(' ')) {
-    const word = cleanText(raw);
-    if (line !== '' && line.length + word.length + 1 > width) {
-      lines.push(line);
-      line = word;
-    } else {
-      line = line === '' ? word : `${line} ${word}`;
-    }
-  }
-  return [...lines, line].map((part, index) => [
+  return wrapText(`${text} [${provenance}]`, width).map((part, index) => [
     span(index === 0 ? '- ' : '  ', paints[level]),
     span(part, level === 'critical' || level === 'warning' ? paints[level] : undefined),
   ]);
