@@ -6,12 +6,14 @@ import { Failure } from '../failure.js';
 import { type Gate, requireIdentity } from './access/identify.js';
 import { answerToError, type ErrorReport } from './answer-to-error.js';
 import { IncomingBytes } from './input/incoming-bytes.js';
+import { serverLimits } from './limits.js';
 import type { Metrics } from './metrics/metrics.js';
 import { openApiDocument, registerSecurity } from './openapi-document.js';
 import { noPage, tooBusy, unknownRoute, wrongMethod } from './refusals.js';
 import { documentOperation } from './routes/document-routes.js';
 import type { Answer, Operation } from './routes/operation.js';
 import { securityHeaders } from './security-headers.js';
+import type { StrangerConnections } from './stranger-connections.js';
 import { UnsentBytes } from './unsent-bytes.js';
 import { webAnswer } from './web/web-answer.js';
 import type { WebFiles } from './web/web-files.js';
@@ -23,6 +25,7 @@ export interface AppOptions {
   readonly operations: readonly Operation[];
   readonly version: string;
   readonly gate: Gate | undefined;
+  readonly strangers: StrangerConnections;
   readonly webFiles: WebFiles;
   readonly metrics: Metrics;
   readonly report: (request: ErrorReport) => void;
@@ -30,9 +33,10 @@ export interface AppOptions {
 
 /** All routes, over whatever answers them. Who may ask at all was judged before. */
 export function createApp(options: AppOptions): ServerApp {
-  const { gate, metrics, report } = options;
+  const { gate, strangers, metrics, report } = options;
   const app: ServerApp = new OpenAPIHono<Bindings>();
-  const unsent = new UnsentBytes();
+  const unsent = new UnsentBytes(serverLimits.unsentBytes);
+  const unsentToStrangers = new UnsentBytes(serverLimits.strangersUnsentBytes);
   const bodies = new IncomingBytes();
   const cookieName = gate?.sessions.cookieName;
   registerSecurity(app, cookieName);
@@ -44,6 +48,13 @@ export function createApp(options: AppOptions): ServerApp {
       return document;
     }),
   ];
+
+  const countUnsent = (bytes: number, env: HttpBindings): void => {
+    if (!strangers.has(env.incoming.socket)) return unsent.count(bytes, env);
+    unsentToStrangers.count(bytes, env);
+    // The newest is let through: it may be the owner, who opens the page.
+    unsentToStrangers.cutOldest();
+  };
 
   async function respond(
     context: Context<Bindings>,
@@ -65,7 +76,7 @@ export function createApp(options: AppOptions): ServerApp {
     metrics.countRequest({ method, route, status });
     report({ method, path, status, error: fault });
     if (answer === 'sent') return RESPONSE_ALREADY_SENT;
-    if (answer.body !== null) unsent.count(answer.body.length, outgoing);
+    if (answer.body !== null) countUnsent(answer.body.length, context.env);
     return new Response(answer.body, {
       status,
       headers: { ...securityHeaders, ...answer.headers },
@@ -85,7 +96,10 @@ export function createApp(options: AppOptions): ServerApp {
           authorization,
           cookie,
         });
-        if (!open && unsent.isTooMuch) throw tooBusy();
+        if (!open) {
+          strangers.isKnown(incoming.socket);
+          if (unsent.isTooMuch) throw tooBusy();
+        }
         return operation.answer(context.req.param(), new URL(context.req.url).searchParams, {
           incoming,
           outgoing,

@@ -13,6 +13,7 @@ import {
   startTestServer,
   type TestServer,
 } from './server-for-tests.js';
+import { StrangerConnections } from './stranger-connections.js';
 
 let server: TestServer;
 beforeEach(async () => {
@@ -138,6 +139,7 @@ describe('slow clients', () => {
     const http = createHttpServer({
       app,
       policy,
+      strangers: new StrangerConnections(1000),
       refused: () => undefined,
       fault: () => undefined,
     });

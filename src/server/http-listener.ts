@@ -17,10 +17,13 @@ import { serverLimits } from './limits.js';
 import { badAddress, brokenRequest, headersTooLarge, slowRequest } from './refusals.js';
 import { securityHeaders } from './security-headers.js';
 import { Exchanges, waitsForClient } from './silent-clients.js';
+import type { StrangerConnections } from './stranger-connections.js';
+import { whenAnswered } from './when-answered.js';
 
 export interface ListenerOptions {
   readonly app: ServerApp;
   readonly policy: HostPolicy;
+  readonly strangers: StrangerConnections;
   /** A fault of ours that no route caught. */
   readonly fault: (error: unknown) => void;
   /** Of requests that never reach a route. */
@@ -28,7 +31,8 @@ export interface ListenerOptions {
 }
 
 /** A server of node:http over the routes, with its limits set; it does not listen yet. */
-export function createHttpServer({ app, policy, refused, fault }: ListenerOptions): Server {
+export function createHttpServer(options: ListenerOptions): Server {
+  const { app, policy, strangers, refused, fault } = options;
   const listener = getRequestListener(app.fetch, {
     // Stands in where there is no Host header; those are refused with a reason below.
     hostname: 'localhost',
@@ -42,9 +46,15 @@ export function createHttpServer({ app, policy, refused, fault }: ListenerOption
   const exchanges = new Exchanges();
   const serve = (incoming: IncomingMessage, outgoing: ServerResponse, asksFirst = false): void => {
     const { socket } = incoming;
+    // The parser goes through what it has read, also of a connection that was closed.
+    if (socket.destroyed) return;
+    if (exchanges.count(socket) >= serverLimits.pipelinedRequests) {
+      socket.destroy();
+      return;
+    }
     const exchange = { incoming, outgoing };
     exchanges.add(socket, exchange);
-    outgoing.once('close', () => {
+    whenAnswered(incoming, outgoing, () => {
       exchanges.remove(socket, exchange);
       // While the server closes nobody asks again on this connection.
       if (!server.listening) setImmediate(() => server.closeIdleConnections());
@@ -75,6 +85,7 @@ export function createHttpServer({ app, policy, refused, fault }: ListenerOption
     (incoming, outgoing) => serve(incoming, outgoing),
   );
   server.maxConnections = serverLimits.connections;
+  server.on('connection', (socket) => strangers.add(socket));
   // Their bytes are limited: a count would drop some unseen, and one of them might matter.
   server.maxHeadersCount = 0;
   server.timeout = serverLimits.silentSeconds * 1000;

@@ -29,6 +29,10 @@ export const serverLimits = {
   silentSeconds: 60,
   /** All event streams, and as many again for everything else. */
   connections: 4096,
+  /** Connections that have not shown a token; a quarter, so that the rest is for those who have. */
+  strangerConnections: 1024,
+  /** On one connection, while earlier ones are still being answered: browsers and curl send none. */
+  pipelinedRequests: 8,
   /** Each costs some 20 KiB and a write at every event: see bench/streams.mjs. */
   eventStreams: 2000,
   /** Changes of jobs that one slow stream may lag behind; then it is cut off and resumes by id. */
@@ -44,6 +48,8 @@ export const serverLimits = {
   retryMilliseconds: 2000,
   /** Answers that were made and not yet taken by slow clients, all together. */
   unsentBytes: 256 * mib,
+  /** The same of answers to those without a token: the page, a hundred times over. */
+  strangersUnsentBytes: 32 * mib,
   /** Each may start Python and trace a model on all cores. */
   answersAtOnce: 4,
   /** Of one log, in one answer. */

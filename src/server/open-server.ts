@@ -24,6 +24,7 @@ import { jobOperations } from './routes/job-routes.js';
 import { logOperation } from './routes/log-route.js';
 import { sessionOperations } from './routes/session-routes.js';
 import { statusOperations } from './routes/status-routes.js';
+import { StrangerConnections } from './stranger-connections.js';
 import { readWebFiles } from './web/web-files.js';
 
 export interface ServerOptions {
@@ -82,6 +83,7 @@ export async function openServer(options: ServerOptions): Promise<OpenServer> {
     const line = requestLine(request, options.logRequests ?? false);
     if (line !== undefined) options.log(line);
   };
+  const strangers = new StrangerConnections(serverLimits.strangerConnections);
   const app = createApp({
     operations: [
       ...jobOperations(daemon),
@@ -100,6 +102,7 @@ export async function openServer(options: ServerOptions): Promise<OpenServer> {
     ],
     version,
     gate,
+    strangers,
     webFiles,
     metrics,
     report,
@@ -107,6 +110,7 @@ export async function openServer(options: ServerOptions): Promise<OpenServer> {
   const server = createHttpServer({
     app,
     policy: { listening: host, allowed },
+    strangers,
     fault: (error) => report({ method: '', path: '', status: 500, error }),
     refused(request) {
       metrics.countRequest({ ...request, route: 'refused' });

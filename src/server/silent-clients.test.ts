@@ -7,6 +7,7 @@ import { createHttpServer } from './http-listener.js';
 import { listen } from './listen.js';
 import { openRaw, rawRequest } from './server-for-tests.js';
 import { waitsForClient } from './silent-clients.js';
+import { StrangerConnections } from './stranger-connections.js';
 
 const servers: Server[] = [];
 afterEach(() => {
@@ -27,6 +28,7 @@ async function slowServer() {
   const server = createHttpServer({
     app,
     policy: { listening: '127.0.0.1', allowed: [] },
+    strangers: new StrangerConnections(1000),
     refused: () => undefined,
     fault: () => undefined,
   });

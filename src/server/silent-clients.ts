@@ -31,6 +31,10 @@ export class Exchanges {
     this.#bySocket.get(socket)?.delete(exchange);
   }
 
+  count(socket: object): number {
+    return this.#bySocket.get(socket)?.size ?? 0;
+  }
+
   oldest(socket: object): Exchange | undefined {
     const [first] = this.#bySocket.get(socket) ?? [];
     return first;

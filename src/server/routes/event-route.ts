@@ -1,9 +1,10 @@
-import type { ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { z } from '@hono/zod-openapi';
 import { Failure } from '../../failure.js';
 import type { EventHub } from '../events/event-hub.js';
 import { eventSchema } from '../schemas/events.js';
 import { securityHeaders } from '../security-headers.js';
+import { whenAnswered } from '../when-answered.js';
 import { noBody, nothing } from './answers.js';
 import { type Answer, type Operation, operation } from './operation.js';
 
@@ -44,7 +45,7 @@ export function eventOperation(hub: EventHub): Operation {
       const after = lastEventId(incoming.headers['last-event-id']) ?? query.after;
       if (incoming.method === 'HEAD') return { status: 200, body: null, headers: streamHeaders };
       hub.checkRoom();
-      openStream(hub, outgoing, { after, mayStay });
+      openStream(hub, { incoming, outgoing }, { after, mayStay });
       return 'sent';
     },
   });
@@ -64,7 +65,7 @@ function lastEventId(header: string | string[] | undefined): number | undefined 
 
 function openStream(
   hub: EventHub,
-  outgoing: ServerResponse,
+  { incoming, outgoing }: { readonly incoming: IncomingMessage; readonly outgoing: ServerResponse },
   { after, mayStay }: { readonly after: number | undefined; readonly mayStay: () => boolean },
 ): void {
   outgoing.removeHeader('transfer-encoding');
@@ -87,5 +88,5 @@ function openStream(
   });
   // A client that leaves is no error.
   outgoing.on('error', () => outgoing.destroy());
-  outgoing.on('close', () => hub.leave(stream));
+  whenAnswered(incoming, outgoing, () => hub.leave(stream));
 }

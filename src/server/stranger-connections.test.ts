@@ -1,0 +1,36 @@
+import { Socket } from 'node:net';
+import { expect, it } from 'vitest';
+import { StrangerConnections } from './stranger-connections.js';
+
+function socketFrom(address: string): Socket {
+  return Object.defineProperty(new Socket(), 'remoteAddress', { value: address });
+}
+
+it('closes the oldest connection of the address with the most, when there are too many', () => {
+  const strangers = new StrangerConnections(3);
+  const one = socketFrom('10.0.0.1');
+  const many = [socketFrom('10.0.0.2'), socketFrom('10.0.0.2'), socketFrom('10.0.0.2')];
+  for (const socket of [one, ...many]) strangers.add(socket);
+  expect([one, ...many].map((socket) => socket.destroyed)).toEqual([false, true, false, false]);
+  expect(strangers.count).toBe(3);
+});
+
+it('never closes one that showed a token, nor counts it', () => {
+  const strangers = new StrangerConnections(1);
+  const owner = socketFrom('127.0.0.1');
+  strangers.add(owner);
+  strangers.isKnown(owner);
+  expect(strangers.has(owner)).toBe(false);
+  const others = [socketFrom('127.0.0.1'), socketFrom('127.0.0.1')];
+  for (const socket of others) strangers.add(socket);
+  expect(owner.destroyed).toBe(false);
+  expect(others.map((socket) => socket.destroyed)).toEqual([true, false]);
+});
+
+it('forgets one that closed', () => {
+  const strangers = new StrangerConnections(1);
+  const left = socketFrom('127.0.0.1');
+  strangers.add(left);
+  left.emit('close');
+  expect([strangers.count, strangers.has(left)]).toEqual([0, false]);
+});

@@ -1,0 +1,54 @@
+import type { Socket } from 'node:net';
+
+/**
+ * Connections on which no request has shown a token yet. When there are too many, the oldest of the
+ * address with the most of them is closed: strangers make room for each other, never for themselves
+ * at the cost of those who are known.
+ */
+export class StrangerConnections {
+  readonly #most: number;
+  readonly #byAddress = new Map<string, Set<Socket>>();
+  #count = 0;
+
+  constructor(most: number) {
+    this.#most = most;
+  }
+
+  get count(): number {
+    return this.#count;
+  }
+
+  has(socket: Socket): boolean {
+    return this.#byAddress.get(socket.remoteAddress ?? '')?.has(socket) ?? false;
+  }
+
+  add(socket: Socket): void {
+    const address = socket.remoteAddress ?? '';
+    const ofAddress = this.#byAddress.get(address) ?? new Set<Socket>();
+    this.#byAddress.set(address, ofAddress.add(socket));
+    this.#count += 1;
+    socket.once('close', () => this.#forget(address, socket));
+    if (this.#count > this.#most) this.#closeOne();
+  }
+
+  /** A request on it came with a token, a session, or the server asks for neither. */
+  isKnown(socket: Socket): void {
+    this.#forget(socket.remoteAddress ?? '', socket);
+  }
+
+  #forget(address: string, socket: Socket): void {
+    const ofAddress = this.#byAddress.get(address);
+    if (ofAddress === undefined || !ofAddress.delete(socket)) return;
+    this.#count -= 1;
+    if (ofAddress.size === 0) this.#byAddress.delete(address);
+  }
+
+  #closeOne(): void {
+    const [most] = [...this.#byAddress].toSorted(([, a], [, b]) => b.size - a.size);
+    if (most === undefined) return;
+    const [address, [oldest]] = [most[0], [...most[1]]];
+    if (oldest === undefined) return;
+    this.#forget(address, oldest);
+    oldest.destroy();
+  }
+}
