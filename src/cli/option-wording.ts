@@ -5,6 +5,7 @@ import { formatBytes } from '../units/bytes.js';
 const optionNames: Partial<Record<RequestField, string>> = {
   model: 'a model',
   args: '--arg',
+  targetSeq: '--target-seq',
   memoryBytes: '--memory',
   maxBatch: '--max-batch',
 };

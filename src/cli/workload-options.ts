@@ -1,6 +1,8 @@
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import {
+  type Kept,
+  keptResults,
   type Optimizer,
   optimizers,
   type Precision,
@@ -23,6 +25,8 @@ export interface WorkloadArguments {
   readonly batch?: number;
   readonly seq?: number;
   readonly image?: number;
+  readonly targetSeq?: number;
+  readonly keep?: Kept;
   readonly precision?: Precision;
   readonly optimizer?: Optimizer;
   readonly checkpointing?: boolean;
@@ -58,6 +62,16 @@ export function addWorkloadOptions(
     .option('--batch <n>', 'samples in a batch', countArgument('--batch'))
     .option('--seq <n>', 'tokens in a sequence', countArgument('--seq'))
     .option('--image <n>', "pixels of an image's edge", countArgument('--image'))
+    .option(
+      '--target-seq <n>',
+      'tokens of the labels, for an encoder with a decoder (half of --seq)',
+      countArgument('--target-seq'),
+    )
+    .option(
+      '--keep <what>',
+      'what the loop holds until the next step: loss, or outputs (of the model, too)',
+      oneOfArgument('--keep', keptResults),
+    )
     .option(
       '--precision <name>',
       listed(precisions, unset.precision),
@@ -115,7 +129,7 @@ export function workloadRequest(
   folder: string,
 ): WorkloadRequest {
   const { mode, batch, seq, image, precision, optimizer, checkpointing, lora } = given;
-  const { quantization, gpu, method, type, size, script, arg } = given;
+  const { quantization, gpu, method, type, size, script, arg, targetSeq, keep } = given;
   const isPath = model !== undefined && !model.startsWith(visionPrefix);
   return {
     model: isPath ? resolve(folder, model) : model,
@@ -127,6 +141,8 @@ export function workloadRequest(
     batch,
     seq,
     image,
+    targetSeq,
+    keep,
     precision,
     optimizer,
     checkpointing,

@@ -6,6 +6,10 @@ export interface Workload {
   readonly sequence?: number | undefined;
   /** Pixels of an image's edge, for a model that takes both images and text. */
   readonly image?: number | undefined;
+  /** Tokens of the labels, where an encoder and a decoder take sequences of their own. */
+  readonly targetSequence?: number | undefined;
+  /** What the loop holds until the next step: the loss alone, or the model's outputs with it. */
+  readonly keep?: Kept | undefined;
   readonly precision: Precision;
   /** Of no meaning in inference. */
   readonly optimizer: Optimizer;
@@ -14,6 +18,9 @@ export interface Workload {
   readonly loraRank?: number | undefined;
   readonly quantization?: QuantizationPreset | undefined;
 }
+
+export const keptResults = ['loss', 'outputs'] as const;
+export type Kept = (typeof keptResults)[number];
 
 export const precisions = ['fp32', 'bf16', 'fp16', 'amp-bf16', 'amp-fp16'] as const;
 export type Precision = (typeof precisions)[number];

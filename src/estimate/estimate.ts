@@ -1,6 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { Failure } from '../failure.js';
 import type { Model } from '../model/contract.js';
+import { assumedNotes } from './assumed-loop.js';
 import type { Estimate, Workload } from './contract.js';
 import { formulaEstimate } from './formula/formula-estimate.js';
 import type { Gpu } from './gpu-table.js';
@@ -67,7 +68,9 @@ export async function estimate(
   const willTrace = config !== undefined && method !== 'formula';
   checkInput(model.description, request.workload, willTrace, wording);
   const found = await ofModel(model, config, request, machine);
-  return withNotes(found, inputNotes(model.description, request.workload));
+  const assumed = assumedNotes(found, model.description, request.workload, wording);
+  const noted = withNotes(found, inputNotes(model.description, request.workload));
+  return { ...noted, notes: [...noted.notes, ...assumed] };
 }
 
 async function ofModel(
@@ -136,7 +139,7 @@ function onlyTraced(source: ModelSource, { name }: Wording): Failure {
 }
 
 /** What is wrong with the workload itself; a formula would only hide it. */
-const wrongWorkload = new Set(['no-checkpointing', 'quantized-not-trained']);
+const wrongWorkload = new Set(['no-checkpointing', 'no-target', 'quantized-not-trained']);
 
 /** An interrupted trace is no reason for another answer either. */
 function canFallBack(error: unknown): error is Failure {

@@ -16,6 +16,7 @@ const nextSteps: ReadonlyMap<string, NextStep> = new Map<string, NextStep>([
     'quantized-not-trained',
     ({ example }) => `Add ${example('lora', 16)}, or take ${example('mode', 'infer')}.`,
   ],
+  ['no-target', leaveOut('targetSeq')],
   ['nothing-to-train', ({ example }) => `Take ${example('mode', 'infer')}.`],
   [
     'no-loss',

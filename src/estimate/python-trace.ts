@@ -109,6 +109,8 @@ export function traceArguments(source: TraceSource, workload: Workload): string[
   add('batch', workload.batch);
   add('seq', workload.sequence);
   add('image', workload.image);
+  add('target-seq', workload.targetSequence);
+  add('keep', workload.keep);
   add('precision', workload.precision);
   if (workload.mode === 'train') add('optimizer', workload.optimizer);
   if (workload.checkpointing) args.push('--checkpointing');

@@ -13,6 +13,8 @@ export type EstimateSetting =
   | 'mode'
   | 'seq'
   | 'image'
+  | 'targetSeq'
+  | 'keep'
   | 'checkpointing'
   | 'lora'
   | 'quantization'
@@ -20,7 +22,11 @@ export type EstimateSetting =
   | 'method';
 
 /** What is called otherwise in code. */
-const namesInCode: Readonly<Record<string, string>> = { seq: 'sequence', lora: 'loraRank' };
+const namesInCode: Readonly<Record<string, string>> = {
+  seq: 'sequence',
+  targetSeq: 'targetSequence',
+  lora: 'loraRank',
+};
 
 /** For those who call these functions themselves. */
 export const callWording: Wording<string> = {

@@ -43,7 +43,8 @@ class Loop:
                 with torch.no_grad(), self._autocast():
                     result = self.workload.forward(self.workload.model, batch)
                 self._phase(step, "end", kinds.TEMPORARY)
-                result = None
+                if self.settings.keep != "outputs":
+                    result = None
                 continue
             if self.workload.loss is None:
                 with self._autocast():
@@ -52,6 +53,8 @@ class Loop:
                 with self._autocast():
                     result = self.workload.forward(self.workload.model, batch)
                     loss = self.workload.loss(result, batch)
+                if self.settings.keep == "loss":
+                    result = None
             self._backward(step, loss)
             self._optimizer_step(step)
         self.ledger.close()

@@ -9,6 +9,7 @@ from ..failure import Failure
 
 PRECISIONS = ("fp32", "bf16", "fp16", "amp-bf16", "amp-fp16")
 QUANTIZATIONS = ("cpu", "fp16", "int8", "int4", "int4_double", "int4_offload")
+KEPT = ("loss", "outputs")
 OPTIMIZERS = (
     "adamw",
     "adamw-fused",
@@ -51,6 +52,12 @@ def parse(argv: List[str]) -> argparse.Namespace:
     parser.add_argument("--batch", type=_count, default=1)
     parser.add_argument("--seq", type=_count, default=None, help="tokens; for images pixels a side")
     parser.add_argument("--image", type=_count, default=None, help="pixels a side")
+    parser.add_argument(
+        "--target-seq", type=_count, default=None, help="tokens of the labels, for an encoder with a decoder"
+    )
+    parser.add_argument(
+        "--keep", choices=KEPT, default=None, help="what the loop holds until the next step replaces it"
+    )
     parser.add_argument("--precision", choices=PRECISIONS, default="fp32")
     parser.add_argument("--optimizer", choices=OPTIMIZERS, default="adamw")
     parser.add_argument("--checkpointing", action="store_true", help="gradient checkpointing")

@@ -63,6 +63,8 @@ def settings_of(options: Namespace) -> Settings:
         lora=options.lora or 0,
         steps=options.steps,
         quantization=options.quantization or "",
+        target_seq=options.target_seq or 0,
+        keep=options.keep or "",
     )
 
 

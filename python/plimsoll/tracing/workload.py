@@ -44,6 +44,9 @@ class Settings:
     lora: int
     steps: int
     quantization: str = ""
+    target_seq: int = 0
+    # What the loop holds until the next step: "loss", "outputs", or "" for what the source usually does.
+    keep: str = ""
 
     @property
     def training(self) -> bool:

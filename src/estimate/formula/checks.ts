@@ -32,6 +32,14 @@ export function checkWorkload(model: KnownModel, workload: Workload, wording: Wo
         : addSequence('the tokens of a sequence', 1024, wording),
     );
   }
+  const roles = new Set(model.stacks.map(({ role }) => role));
+  if (workload.targetSequence !== undefined && !(roles.has('encoder') && roles.has('decoder'))) {
+    throw refuse(
+      'no-target',
+      `${model.className} has no decoder beside an encoder, so its labels have no length of their own.`,
+      `Leave ${wording.name('targetSeq')} out.`,
+    );
+  }
   checkQuantization(workload, wording);
 }
 

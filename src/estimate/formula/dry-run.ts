@@ -28,6 +28,7 @@ export function dryRun(model: KnownModel, workload: Workload, gpu: Gpu, packing?
     width: (workload.precision === 'fp32' || autocasts) && !halves ? 4 : 2,
     autocast: autocasts ? 2 : undefined,
     checkpointing: workload.checkpointing,
+    keepsOutputs: workload.keep === 'outputs',
     loraRank: training ? workload.loraRank : undefined,
     packing,
     workspaceBytes: gpu.workspaceBytes,

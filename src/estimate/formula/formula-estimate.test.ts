@@ -155,6 +155,25 @@ describe('what is counted', () => {
     expect(most('adam-fused')).toBeLessThan(most('adam'));
   });
 
+  it('counts outputs that the loop keeps, and labels of a length of their own', () => {
+    const most = (config: Config, parts: Partial<Workload>) =>
+      run(config, parts).peak.allocatedBytes;
+    const t5 = recorded.cases.find(({ name }) => name.startsWith('t5'))?.config ?? {};
+    // A vocabulary so large that the peak is where the loss is made.
+    const wordy = { ...llama, vocab_size: 65_536, num_hidden_layers: 1 };
+    const [sequence, optimizer] = [1024, 'sgd'] as const;
+    const logits = 2 * sequence * 65_536 * 2;
+    const lean = most(wordy, { keep: 'loss', sequence, optimizer });
+    expect(most(wordy, { keep: 'outputs', sequence, optimizer })).toBeGreaterThan(
+      lean + logits / 2,
+    );
+    expect(most(wordy, { keep: 'outputs', sequence, optimizer })).toBeLessThan(lean + logits * 1.1);
+    expect(most(t5, { targetSequence: 32 })).toBe(most(t5, {}));
+    expect(most(t5, { targetSequence: 64 })).toBeGreaterThan(most(t5, {}));
+    const error = expect(() => most(llama, { targetSequence: 64 }));
+    error.toThrow(expect.objectContaining({ code: 'no-target' }));
+  });
+
   it('adapters leave the optimizer next to nothing', () => {
     const [all, some] = [run(llama), run(llama, { loraRank: 8 })];
     expect(bytesOf(some, 'optimizer')).toBeLessThan(bytesOf(all, 'optimizer') / 10);

@@ -31,6 +31,8 @@ function refuseForScript(open: OpenWorkload, wording: RequestWording): void {
     ['batch', open.batch],
     ['seq', open.sequence],
     ['image', open.image],
+    ['targetSeq', open.targetSequence],
+    ['keep', open.keep],
     ['checkpointing', open.checkpointing],
     ['quantization', open.quantization],
   ];

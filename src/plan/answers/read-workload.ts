@@ -1,4 +1,5 @@
 import {
+  keptResults,
   optimizers,
   precisions,
   quantizationPresets,
@@ -46,6 +47,8 @@ const workloadFields = [
   'batch',
   'seq',
   'image',
+  'targetSeq',
+  'keep',
   'precision',
   'optimizer',
   'checkpointing',
@@ -95,6 +98,8 @@ export function checkRequest(
     batch: read('batch', readCount),
     seq: read('seq', readCount),
     image: read('image', readCount),
+    targetSeq: read('targetSeq', readCount),
+    keep: read('keep', oneOf(keptResults)),
     precision: read('precision', oneOf(precisions)),
     optimizer: read('optimizer', oneOf(optimizers)),
     checkpointing: read('checkpointing', readFlag),
@@ -118,12 +123,14 @@ export function readWorkload(checked: CheckedRequest, wording: RequestWording): 
 
 function openWorkload(checked: CheckedRequest): OpenWorkload {
   const { mode, batch, seq, image, precision, optimizer, checkpointing } = checked;
-  const { lora, quantization } = checked;
+  const { lora, quantization, targetSeq, keep } = checked;
   const all = {
     mode,
     batch,
     sequence: seq,
     image,
+    targetSequence: targetSeq,
+    keep,
     precision,
     optimizer,
     checkpointing,

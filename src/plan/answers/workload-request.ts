@@ -10,6 +10,8 @@ export interface WorkloadRequest {
   readonly batch?: number | undefined;
   readonly seq?: number | undefined;
   readonly image?: number | undefined;
+  readonly targetSeq?: number | undefined;
+  readonly keep?: string | undefined;
   readonly precision?: string | undefined;
   readonly optimizer?: string | undefined;
   readonly checkpointing?: boolean | undefined;

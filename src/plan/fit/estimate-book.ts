@@ -91,13 +91,15 @@ export function openEstimateBook(
 }
 
 function workloadOf(way: Way, batch: number, wishes: PlanWishes): Workload {
-  const { mode, sequence, image } = wishes;
+  const { mode, sequence, image, targetSequence, keep } = wishes;
   const { precision, optimizer, checkpointing, loraRank, quantization } = way;
   return {
     mode,
     batch,
     ...(sequence !== undefined && { sequence }),
     ...(image !== undefined && { image }),
+    ...(targetSequence !== undefined && { targetSequence }),
+    ...(keep !== undefined && { keep }),
     precision,
     optimizer,
     checkpointing,

@@ -1,5 +1,10 @@
 import { z } from '@hono/zod-openapi';
-import { optimizers, precisions, quantizationPresets } from '../../estimate/contract.js';
+import {
+  keptResults,
+  optimizers,
+  precisions,
+  quantizationPresets,
+} from '../../estimate/contract.js';
 import { estimateMethods } from '../../estimate/estimate.js';
 import { modelSizes, modelTypes } from '../../estimate/model-types.js';
 import { offloads, zeroStages } from '../../plan/fit/types.js';
@@ -30,6 +35,13 @@ const workloadFields = {
   batch: count.optional().openapi({ description: 'Samples in a batch.' }),
   seq: count.optional().openapi({ description: 'Tokens in a sequence.' }),
   image: count.optional().openapi({ description: "Pixels of an image's edge." }),
+  targetSeq: count.optional().openapi({
+    description: 'Tokens of the labels, for an encoder with a decoder; half of seq if left out.',
+  }),
+  keep: z.enum(keptResults).optional().openapi({
+    description:
+      'What the loop holds until the next step: the loss, or the outputs of the model too.',
+  }),
   precision: z.enum(precisions).optional(),
   optimizer: z.enum(optimizers).optional(),
   checkpointing: z.boolean().optional(),

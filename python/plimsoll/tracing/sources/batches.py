@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any, Dict
+from typing import Any, Callable, Dict, List
 
 import torch
 
+from ...failure import Failure
 from ..workload import Settings
 
 Batch = Dict[str, Any]
@@ -21,19 +22,19 @@ _SAMPLES_PER_LABEL = 1000
 def batch_for(model: Any, settings: Settings) -> Batch:
     """Made anew each step, on the device that is current."""
     takes = inspect.signature(model.forward).parameters
-    inputs = {
-        "pixel_values": _images,
-        "input_features": _spectra,
-        "input_values": _waves,
-    }.get(model.main_input_name, _tokens)
-    if _contrasts(takes):
-        # Texts are held against images, so it takes both whichever it names first.
-        inputs = _images
     with torch.device("meta"):
-        batch = inputs(model, takes, settings)
+        batch = _inputs(model, takes)(model, takes, settings)
         if settings.training:
             batch.update(_labels(model, takes, settings, batch))
     return batch
+
+
+def _inputs(model: Any, takes: Any) -> Callable[[Any, Any, Settings], Batch]:
+    if _contrasts(takes):
+        # Texts are held against images, so it takes both whichever it names first.
+        return _images
+    inputs = {"pixel_values": _images, "input_features": _spectra, "input_values": _waves}
+    return inputs.get(model.main_input_name, _tokens)
 
 
 def is_text_alone(model: Any, settings: Settings) -> bool:
@@ -41,6 +42,29 @@ def is_text_alone(model: Any, settings: Settings) -> bool:
     takes = inspect.signature(model.forward).parameters
     could = "pixel_values" in takes and model.main_input_name not in ("pixel_values", "input_features")
     return could and not settings.image and not _contrasts(takes)
+
+
+def target_notes(model: Any, settings: Settings) -> List[str]:
+    """How long the labels are taken to be; a length that no labels have is refused."""
+    takes = inspect.signature(model.forward).parameters
+    has_target = getattr(model.config, "is_encoder_decoder", False) and "labels" in takes
+    if not has_target or _classifies(model):
+        if not settings.target_seq:
+            return []
+        raise Failure(
+            "no-target",
+            "%s has no decoder beside an encoder, so its labels have no length of their own"
+            % type(model).__name__,
+            "leave --target-seq out",
+        )
+    if settings.target_seq or _inputs(model, takes) is not _tokens:
+        return []
+    tokens = half(settings)
+    return ["labels are taken to be half as long as the input, %d tokens, unless a length is given" % tokens]
+
+
+def half(settings: Settings) -> int:
+    return max(1, (settings.seq or 1) // 2)
 
 
 def _contrasts(takes: Any) -> bool:
@@ -62,7 +86,7 @@ def _tokens(model: Any, takes: Any, settings: Settings) -> Batch:
     if "bbox" in takes:
         batch["bbox"] = torch.zeros(settings.batch, ids.shape[-1], 4, dtype=torch.long)
     if getattr(config, "is_encoder_decoder", False) and "labels" in takes and not _classifies(model):
-        batch["labels"] = _target(config, settings, max(1, ids.shape[-1] // 2))
+        batch["labels"] = _target(config, settings, settings.target_seq or half(settings))
         if not hasattr(model, "prepare_decoder_input_ids_from_labels"):
             batch["decoder_input_ids"] = batch["labels"]
     return batch
@@ -75,7 +99,7 @@ def _images(model: Any, takes: Any, settings: Settings) -> Batch:
     if "bool_masked_pos" in takes and "Masked" in type(model).__name__:
         batch["bool_masked_pos"] = torch.ones(settings.batch, _patches(model.config, settings)).bool()
     if getattr(model.config, "is_encoder_decoder", False) and "labels" in takes:
-        batch["labels"] = _target(model.config, settings, settings.seq or 1)
+        batch["labels"] = _target(model.config, settings, settings.target_seq or settings.seq or 1)
     return batch
 
 
@@ -91,7 +115,7 @@ def _spectra(model: Any, takes: Any, settings: Settings) -> Batch:
         shape = (settings.seq or _USUAL_FRAMES, next((w for w in widths if isinstance(w, int)), _USUAL_WIDTH))
     batch = {"input_features": torch.randn(settings.batch, *shape, dtype=settings.dtype)}
     if getattr(config, "is_encoder_decoder", False) and "labels" in takes and not _classifies(model):
-        batch["labels"] = _target(config, settings, settings.seq or 1)
+        batch["labels"] = _target(config, settings, settings.target_seq or settings.seq or 1)
     return batch
 
 

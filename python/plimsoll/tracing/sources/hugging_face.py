@@ -12,7 +12,7 @@ import torch
 from ...failure import MISSING_PACKAGE, Failure
 from ..workload import Settings, Workload
 from . import model_class
-from .batches import batch_for, is_text_alone, text_config
+from .batches import batch_for, is_text_alone, target_notes, text_config
 
 _LAYERDROP = ("layerdrop", "encoder_layerdrop", "decoder_layerdrop")
 # A config is a page of text; the largest known (with 21k class names) is under 2 MB.
@@ -23,6 +23,7 @@ def load(path: str, settings: Settings) -> Workload:
     model, notes = build(read_config(path), settings)
     if is_text_alone(model, settings):
         notes = [*notes, "no image was given, so it was run on text alone; its vision part only lies there"]
+    notes = [*notes, *target_notes(model, settings)]
     return Workload(model, lambda: batch_for(model, settings), _forward(settings), notes=notes)
 
 
@@ -168,14 +169,15 @@ def _forward(settings: Settings):
         return lambda model, batch: model(**batch)
 
     def loss(model, batch):
-        result = getattr(model(**batch), "loss", None)
+        outputs = model(**batch)
+        result = getattr(outputs, "loss", None)
         if not isinstance(result, torch.Tensor):
             raise Failure(
                 "no-loss",
                 "%s gives no loss to train with" % type(model).__name__,
                 "name a class with a head in the config's architectures, or write a --script",
             )
-        return result
+        return (result, outputs) if settings.keep == "outputs" else result
 
     return loss
 

@@ -1,4 +1,5 @@
 import type { LayerGroup, Stack } from '../../../model/contract.js';
+import { targetLength } from '../../target-length.js';
 import { NoFormula } from '../no-formula.js';
 import { activate } from '../ops/activation.js';
 import type { Mask } from '../ops/attention.js';
@@ -36,7 +37,7 @@ export const t5: Build = (input) => {
   const decode = stackRun(input, decoder, true);
   const { batch } = workload;
   const sequence = workload.sequence ?? 1;
-  const targets = Math.max(1, Math.floor(sequence / 2));
+  const targets = targetLength(workload);
   return {
     batch: () => [tape.fresh(batch * sequence, 8), tape.fresh(batch * targets, 8)],
     forward: ([ids]) =>

@@ -58,7 +58,7 @@ export const whisper: Build = (input) => {
   const decoderNorm = layerNorm(net, hidden);
   const own = model.tied ? table : net.parameter([model.outputs, hidden]);
   const { batch } = workload;
-  const targets = workload.sequence ?? 1;
+  const targets = workload.targetSequence ?? workload.sequence ?? 1;
   const through = (layers: readonly Layer[], start: Tensor, needs: readonly Tensor[]): Tensor => {
     let x = start;
     for (const layer of layers) {

@@ -6,6 +6,7 @@ export function crossEntropy(net: Net, given: Tensor): Tensor {
   const { tape } = net;
   return tape.scope(() => {
     const logits = tape.own(given);
+    net.putOut(logits);
     const { elements, width } = logits;
     const logs = tape.run({ elements, width, inputs: [logits], savesResult: true });
     // Autocast takes the mean in 32 bits, from a copy.
@@ -20,6 +21,7 @@ export function causalLoss(net: Net, given: Tensor, tokens: number): Tensor {
   const { tape } = net;
   return tape.scope(() => {
     const logits = tape.own(given);
+    net.putOut(logits);
     const wide = net.cast(logits, 4);
     const padded = tape.fresh(tokens + 1, 8);
     const shifted = tape.fresh(tokens, 8);

@@ -17,6 +17,8 @@ export interface NetSettings {
   /** Bytes of what autocast computes in; absent without autocast. */
   readonly autocast: number | undefined;
   readonly checkpointing: boolean;
+  /** The loop holds what the model puts out until the next step has its own. */
+  readonly keepsOutputs: boolean;
   /** Rank of the adapters; the model itself is then frozen. */
   readonly loraRank: number | undefined;
   /** How the matrices of linear layers are packed; absent: as everything else. */
@@ -43,6 +45,8 @@ export class Net {
   readonly #casts = new Map<Tensor, Tensor>();
   readonly #held: Block[] = [];
   readonly #kept: Block[] = [];
+  #output: Block | undefined;
+  #lastOutput: Block | undefined;
 
   constructor(tape: Tape, settings: NetSettings) {
     this.tape = tape;
@@ -117,6 +121,18 @@ export class Net {
   endStep(): void {
     for (const block of this.#kept) this.tape.recorder.drop(block);
     this.#kept.length = 0;
+  }
+
+  /** What the loss is made from; where more than one tensor passes here, the first is the output. */
+  putOut(output: Tensor): void {
+    if (this.settings.keepsOutputs) this.#output ??= this.tape.recorder.hold(output.block);
+  }
+
+  /** The forward pass is over: the loop's variable now holds the new output. */
+  replaceOutput(): void {
+    if (this.#lastOutput !== undefined) this.tape.recorder.drop(this.#lastOutput);
+    this.#lastOutput = this.#output;
+    this.#output = undefined;
   }
 
   /** What a matrix product asks for beside its result, the first time. */

@@ -21,6 +21,8 @@ export function runSteps(net: Net, built: Built, optimizer: Optimizer): void {
     tape.scope(() => {
       for (const tensor of batch) tape.own(Object.assign(tensor, { passing: true }));
       const answer = built.forward(batch);
+      if (!settings.training) net.putOut(answer);
+      net.replaceOutput();
       net.forgetCasts();
       if (updates !== undefined) {
         recorder.part = 'temporary';
