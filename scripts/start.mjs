@@ -37,8 +37,8 @@ await buildExample();
 const { memory, batch, steps } = await sizesHere();
 const server = await startServer(home, `${folder}/server.log`);
 const leave = leaveOnCtrlC();
-console.log(`\nThe server and its dashboard: ${server.url}`);
-openPage(server.url);
+console.log(`\nThe server and its dashboard (the link opens once): ${server.link}`);
+openPage(server.link);
 
 console.log(`\nA training of ${steps} steps with batches of ${batch}, without a limit:`);
 const free = [program, ...settings(batch, 1), '--checkpoint', `${folder}/free.bin`];
@@ -185,7 +185,7 @@ The job ${state}. It ran out of memory ${ranOut} x, and was brought back each ti
           ${loss} under it (relative difference ${difference.toExponential(1)})
   report  ${folder}/report.html
           ${folder}/report.json
-  page    ${server.url}`);
+  page    ${server.url} ("node bin/plimsoll.js dashboard" prints a link to it)`);
   if (state !== 'succeeded' || ranOut === 0 || !(difference < 1e-6)) {
     console.error('This is not what should happen: please report it with the file above.');
     process.exitCode = 1;
@@ -202,6 +202,7 @@ async function goOn() {
 Send it jobs of your own, from another terminal:
   export PLIMSOLL_HOME=${home}
   node bin/plimsoll.js submit --follow -- python train.py
+  node bin/plimsoll.js dashboard
 It serves until Ctrl-C.`);
   await server.ended;
   if (leave.asked) return;

@@ -59,8 +59,10 @@ async function listenOn(port, home, logFile) {
     ended.then(() => undefined),
   ]);
   if (line === undefined) return undefined;
+  const { url, link } = JSON.parse(line);
   return {
-    url: JSON.parse(line).url,
+    url,
+    link,
     ended,
     /** Jobs would go on without it: whoever started some ends them first. */
     close() {

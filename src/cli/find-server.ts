@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import { Failure } from '../failure.js';
 import { homeFolder } from '../files/home-folder.js';
+import { tokenOfHome } from './serve-token.js';
 import { readServerNote } from './server-file.js';
 
 /** Where "plimsoll serve" listens unless told otherwise. */
@@ -10,6 +11,11 @@ export interface ServerAddress {
   /** Without a slash at its end. */
   readonly url: string;
   readonly token?: string | undefined;
+  /**
+   * It was not named, there is no token to prove itself with, and no process of ours serves there:
+   * what listens on that port may be anybody's, and is not spoken to.
+   */
+  readonly isForeign?: boolean;
 }
 
 export interface ServerArguments {
@@ -29,15 +35,16 @@ export function findServer(
   { server }: ServerArguments,
   environment: Readonly<Record<string, string | undefined>>,
 ): ServerAddress {
-  const note = readServerNote(homeFolder(environment));
+  const home = homeFolder(environment);
+  const note = readServerNote(home);
   const named = server ?? (environment['PLIMSOLL_SERVER'] || undefined);
   const url = checkedUrl(named ?? note?.url ?? usualServer, server === undefined);
-  const given = environment['PLIMSOLL_TOKEN'] || undefined;
-  // The token of one server is no other's business; nor is it of whoever took the port of one that
-  // was killed: on a machine with several users that may be anybody.
-  const isSame = note !== undefined && sameOrigin(note.url, url) && isAlive(note.pid);
-  const noted = isSame ? note.token : undefined;
-  return { url, token: given ?? noted };
+  const own = note !== undefined && sameOrigin(note.url, url) ? note : undefined;
+  const kept = note === undefined && named === undefined ? tokenOfHome(home) : undefined;
+  const token = environment['PLIMSOLL_TOKEN'] || (own?.token ?? kept);
+  const isNamed = named !== undefined || token !== undefined;
+  const isForeign = !isNamed && (own === undefined || !isAlive(own.pid));
+  return { url, token, ...(isForeign && { isForeign }) };
 }
 
 function checkedUrl(text: string, fromVariable: boolean): string {
@@ -67,7 +74,7 @@ function sameOrigin(one: string, other: string): boolean {
 }
 
 /** Programs and folders are the same for us and for the server. */
-export function isOnThisMachine({ url }: ServerAddress): boolean {
+export function isOnThisMachine({ url }: Pick<ServerAddress, 'url'>): boolean {
   const { hostname } = new URL(url);
   return hostname === 'localhost' || hostname === '[::1]' || /^127\.[\d.]+$/.test(hostname);
 }

@@ -35,6 +35,8 @@ export interface ServiceOptions {
 export interface Service {
   readonly url: string;
   readonly daemon: Daemon;
+  /** Opens the dashboard, once, without a token. */
+  pageLink(): string;
   /** What could not be seen on this machine. */
   readonly notes: readonly string[];
   /** Jobs go on. */
@@ -50,7 +52,6 @@ export async function openService(
   options: ServiceOptions,
   { io, version }: Pick<CommandContext, 'io' | 'version'>,
 ): Promise<Service> {
-  makeHome(options.home);
   const closers: (() => Promise<void> | void)[] = [];
   const close = async () => {
     for (const one of closers.splice(0).toReversed()) await one();
@@ -75,7 +76,8 @@ export async function openService(
       logRequests: options.logRequests,
     });
     closers.push(() => server.close());
-    return { url: server.url, daemon, notes: discovery.notes, close };
+    const { url, pageLink } = server;
+    return { url, pageLink, daemon, notes: discovery.notes, close };
   } catch (error) {
     await close();
     throw error;
@@ -117,7 +119,7 @@ async function daemonOf(
   }
 }
 
-function makeHome(home: string): void {
+export function makeHome(home: string): void {
   try {
     mkdirSync(home, { recursive: true, mode: 0o700 });
   } catch (error) {

@@ -62,6 +62,11 @@ const commands: readonly CommandEntry[] = [
     load: async () => (await import('./serve.js')).serveCommand,
   },
   {
+    name: 'dashboard',
+    summary: 'a link that opens the dashboard of the server in a browser',
+    load: async () => (await import('./dashboard.js')).dashboardCommand,
+  },
+  {
     name: 'submit',
     summary: 'send a job to the server, which runs it when its memory is free',
     load: async () => (await import('./submit.js')).submitCommand,

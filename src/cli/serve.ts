@@ -10,7 +10,7 @@ import { intervalArgument, oneOfArgument, percentArgument } from './arguments.js
 import type { CommandContext, CommandModule } from './command-module.js';
 import { sleepFor } from './follow-log.js';
 import { type CliIo, printJson, textStyle } from './io.js';
-import { openService, type Service, webFolder } from './open-service.js';
+import { makeHome, openService, type Service, webFolder } from './open-service.js';
 import { hostsArgument, portArgument } from './serve-arguments.js';
 import { serveToken } from './serve-token.js';
 import { removeServerNote, type ServerNote, writeServerNote } from './server-file.js';
@@ -21,6 +21,8 @@ interface ServeArguments {
   readonly host: string;
   readonly port: number;
   readonly tokenFile?: string;
+  /** False with `--no-token`. */
+  readonly token?: boolean;
   readonly allowHost?: readonly string[];
   readonly interval?: number;
   readonly loadLine?: number;
@@ -41,9 +43,13 @@ const lookMs = 20;
 export const serveCommand: CommandModule = {
   define(command, context) {
     command
-      .option('--host <address>', 'where to listen; beyond this machine with a token', '127.0.0.1')
+      .option('--host <address>', 'where to listen', '127.0.0.1')
       .option('--port <n>', 'where to listen; 0 is any free port', portArgument, 8000)
-      .option('--token-file <file>', 'the token that everyone must send (PLIMSOLL_TOKEN)')
+      .option(
+        '--token-file <file>',
+        'the token that every client must send (PLIMSOLL_TOKEN, or one made in $PLIMSOLL_HOME/token)',
+      )
+      .option('--no-token', 'let every user of this machine submit jobs as you')
       .option(
         '--allow-host <name>',
         'another name of this server, as a proxy in front has it; may be repeated',
@@ -80,20 +86,25 @@ export const serveCommand: CommandModule = {
 const help = `
 It runs jobs from its queue as memory comes free, and shows them on its dashboard. Jobs go on when it
 is closed or killed; it takes them up again when it is back. USE_GPU, GPU_DEVICE, MAX_CONCURRENT_JOBS,
-JOB_TIMEOUT and SAFETY_MARGIN_MB are understood. Submitting a job runs a command on this machine: it
-listens on loopback, and elsewhere only with a token. Ctrl-C or SIGTERM closes it with exit code 0.
+JOB_TIMEOUT and SAFETY_MARGIN_MB are understood. Submitting a job runs a command as you, so every
+client must send a token. One is made and kept in $PLIMSOLL_HOME/token, which only you can read; your
+own commands find it, and the printed link opens the dashboard. Ctrl-C or SIGTERM closes it with exit
+code 0.
 
 Examples:
   plimsoll serve
-  PLIMSOLL_TOKEN=$(openssl rand -hex 32) plimsoll serve --host 0.0.0.0
+  plimsoll serve --host 0.0.0.0 --token-file /etc/plimsoll/token
   plimsoll serve --port 0 --json`;
 
 async function serve(given: ServeArguments, context: CommandContext): Promise<number> {
   const { io } = context;
   if (process.platform === 'win32') throw notOnWindows();
-  const token = serveToken(given.tokenFile, io.environment, io.folder);
+  const { environment, folder } = io;
   const settings = await settingsOf(given, io, usualPace);
-  const home = homeFolder(io.environment);
+  const home = homeFolder(environment);
+  makeHome(home);
+  const none = given.token === false;
+  const token = serveToken({ file: given.tokenFile, none, environment, folder, home });
   const { host, port, allowHost: allowedHosts, placement: policy, python, logRequests } = given;
   using stop = stopOnSignals();
   const service = await openService(
@@ -102,9 +113,13 @@ async function serve(given: ServeArguments, context: CommandContext): Promise<nu
   );
   const { pid } = process;
   try {
-    const notes = [...service.notes, ...leaveNote(home, { url: service.url, pid, token })];
+    const notes = [
+      ...service.notes,
+      ...leaveNote(home, { url: service.url, pid, token }),
+      ...accessNotes({ hasToken: token !== undefined, uid: process.getuid?.() }),
+    ];
     await firstReadings(service.daemon, stop.signal);
-    tellReady(service, { home, hasToken: token !== undefined, notes }, given, io);
+    tellReady(service, { home, link: service.pageLink(), notes }, given, io);
     await aborted(stop.signal);
   } finally {
     removeServerNote(home, pid);
@@ -131,9 +146,9 @@ function tellReady(
   { url, daemon }: Service,
   {
     home,
-    hasToken,
+    link,
     notes,
-  }: { readonly home: string; readonly hasToken: boolean; readonly notes: readonly string[] },
+  }: { readonly home: string; readonly link: string; readonly notes: readonly string[] },
   { json }: ServeArguments,
   io: CliIo,
 ): void {
@@ -141,13 +156,27 @@ function tellReady(
   const counts = daemon.counts();
   if (json) {
     // On one line: who waits for it knows that it is whole while we go on.
-    printJson(io, { url, pid: process.pid, home, devices, counts, notes }, 0);
+    printJson(io, { url, link, pid: process.pid, home, devices, counts, notes }, 0);
     return;
   }
   const hasPage = existsSync(join(webFolder, 'index.html'));
-  const facts = { url, home, hasPage, hasToken, devices, counts, notes };
+  const facts = { url, link, home, hasPage, devices, counts, notes };
   const options = { columns: io.stdout.columns(), style: textStyle(io) };
   io.stdout.write(`${serveText(facts, options)}\n`);
+}
+
+/** What the one who started it should know about who may use it. */
+export function accessNotes({
+  hasToken,
+  uid,
+}: {
+  readonly hasToken: boolean;
+  readonly uid: number | undefined;
+}): readonly string[] {
+  return [
+    ...(hasToken ? [] : ['no token: every user of this machine can run commands as you']),
+    ...(uid === 0 ? ['it runs as root, and so do its jobs'] : []),
+  ];
 }
 
 async function firstReadings(daemon: Daemon, signal: AbortSignal): Promise<void> {

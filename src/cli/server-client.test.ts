@@ -1,15 +1,26 @@
 import { mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import type { ServerResponse } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { Failure } from '../failure.js';
 import { jobForTests } from '../report/job-for-tests.js';
+import { proofOf } from '../server/access/proof.js';
 import { findServer, isOnThisMachine } from './find-server.js';
 import { cancelJob, listJobs, readJob, readLog } from './job-client.js';
 import { sendJob } from './send-job.js';
 import { openServerClient } from './server-client.js';
 import { readServerNote, removeServerNote, writeServerNote } from './server-file.js';
-import { answerJson, serverForTests } from './server-for-tests.js';
+import { type Asked, answerJson, serverForTests } from './server-for-tests.js';
+
+/** A server that knows a token, and answers everything else as a test wants it. */
+function proving(token: string, answer: (response: ServerResponse) => void) {
+  return ({ url }: Asked, response: ServerResponse): void => {
+    const nonce = new URL(url, 'http://x').searchParams.get('nonce');
+    if (nonce === null) answer(response);
+    else answerJson(response, { proof: proofOf(token, nonce) });
+  };
+}
 
 const never = new AbortController().signal;
 const now = async () => {};
@@ -33,7 +44,10 @@ describe('findServer', () => {
   it('takes the option, the variable, the file of the home, or the usual one', () => {
     const PLIMSOLL_HOME = folder();
     const home = { PLIMSOLL_HOME };
-    expect(findServer({}, home)).toEqual({ url: 'http://127.0.0.1:8000', token: undefined });
+    const usual = 'http://127.0.0.1:8000';
+    expect(findServer({}, home)).toEqual({ url: usual, isForeign: true });
+    writeFileSync(join(PLIMSOLL_HOME, 'token'), 'kept\n', { mode: 0o600 });
+    expect(findServer({}, home)).toEqual({ url: usual, token: 'kept' });
     const { pid } = process;
     writeServerNote(PLIMSOLL_HOME, { url: 'http://127.0.0.1:9/', pid, token: 'secret' });
     expect(findServer({}, home)).toEqual({ url: 'http://127.0.0.1:9', token: 'secret' });
@@ -48,11 +62,13 @@ describe('findServer', () => {
     });
   });
 
-  it('keeps the token of a server that was killed from whoever has its port now', () => {
+  it('takes what listens at the address of a server without a token that was killed for foreign', () => {
     const PLIMSOLL_HOME = folder();
-    const note = { url: 'http://127.0.0.1:9', token: 'secret' };
-    writeServerNote(PLIMSOLL_HOME, { ...note, pid: 2 ** 30 });
-    expect(findServer({}, { PLIMSOLL_HOME })).toEqual({ url: note.url, token: undefined });
+    const url = 'http://127.0.0.1:9';
+    writeServerNote(PLIMSOLL_HOME, { url, pid: 2 ** 30 });
+    expect(findServer({}, { PLIMSOLL_HOME })).toEqual({ url, isForeign: true });
+    writeServerNote(PLIMSOLL_HOME, { url, pid: process.pid });
+    expect(findServer({}, { PLIMSOLL_HOME })).toEqual({ url });
   });
 
   it.each(['nowhere', 'ftp://a', 'http://user:pass@a', ''])('refuses %j', (server) => {
@@ -109,14 +125,59 @@ describe('the file of a server', () => {
 describe('asking a server', () => {
   it('sends the token and the path, and hands on the answer', async () => {
     const job = jobForTests();
-    const server = await serverForTests((_, response) => answerJson(response, job));
+    const server = await serverForTests(proving('secret', (response) => answerJson(response, job)));
     const client = openServerClient({ url: server.url, token: 'secret' }, never);
     expect(await readJob(client, 'a/b')).toEqual(job);
-    expect(server.asked[0]).toMatchObject({
+    expect(server.asked[1]).toMatchObject({
       method: 'GET',
       url: '/jobs/a%2Fb',
       authorization: 'Bearer secret',
     });
+  });
+
+  it('sends neither token nor job to what cannot prove that it knows the token', async () => {
+    const answers: ((asked: Asked, response: ServerResponse) => void)[] = [
+      proving('another', () => undefined),
+      (_, response) => answerJson(response, jobForTests(), 201),
+      (_, response) => response.end('hello'),
+      (_, response) =>
+        answerJson(
+          response,
+          { error: { code: 'no-token-set', fact: 'None.', next: 'Go on.' } },
+          400,
+        ),
+    ];
+    for (const answer of answers) {
+      const server = await serverForTests(answer);
+      const client = openServerClient({ url: server.url, token: 'secret-token' }, never);
+      const request = { command: ['true'], env: { PASSWORD: 'secret-word' } };
+      const found = await failure(sendJob(client, request, never, now));
+      expect(found).toMatchObject({ code: 'server-unproven', exitCode: 2 });
+      expect(JSON.stringify(server.asked)).not.toContain('secret');
+    }
+  });
+
+  it('asks for the proof again after a connection broke: another program may be there now', async () => {
+    let times = 0;
+    const server = await serverForTests(
+      proving('secret', (response) => {
+        times += 1;
+        if (times === 1) response.destroy();
+        else answerJson(response, jobForTests());
+      }),
+    );
+    const client = openServerClient({ url: server.url, token: 'secret' }, never);
+    await failure(readJob(client, '1'));
+    await readJob(client, '1');
+    const paths = server.asked.map(({ url }) => url.split('?')[0]);
+    expect(paths).toEqual(['/proof', '/jobs/1', '/proof', '/jobs/1']);
+  });
+
+  it('does not speak to what is not a server of ours', async () => {
+    const server = await serverForTests((_, response) => answerJson(response, jobForTests()));
+    const client = openServerClient({ url: server.url, isForeign: true }, never);
+    expect(await failure(readJob(client, '1'))).toMatchObject({ code: 'server-unreachable' });
+    expect(server.asked).toEqual([]);
   });
 
   it.each([

@@ -1,4 +1,6 @@
+import { randomBytes } from 'node:crypto';
 import { Failure, type FailureKind } from '../failure.js';
+import { isProof } from '../server/access/proof.js';
 import type { ServerAddress } from './find-server.js';
 
 /** What is asked of a server, over HTTP. Every error is a `Failure`. */
@@ -22,8 +24,28 @@ export function openServerClient(
   fetcher: typeof fetch = fetch,
 ): ServerClient {
   const send = async (method: string, path: string, body?: unknown): Promise<Answer> => {
+    if (address.isForeign) throw unreachable(address);
+    await prove();
+    return exchange(method, path, body);
+  };
+  let isProven = false;
+  /** Before the token or anything else that is secret is sent. */
+  const prove = async (): Promise<void> => {
+    if (isProven || address.token === undefined) return;
+    const nonce = randomBytes(24).toString('base64url');
+    const { bytes } = await exchange('GET', `/proof?nonce=${nonce}`, undefined, false);
+    const { proof } = Object(parsed(bytes));
+    if (typeof proof !== 'string' || !isProof(proof, address.token, nonce)) throw unproven(address);
+    isProven = true;
+  };
+  const exchange = async (
+    method: string,
+    path: string,
+    body?: unknown,
+    withToken = address.token !== undefined,
+  ): Promise<Answer> => {
     const headers = {
-      ...(address.token !== undefined && { authorization: `Bearer ${address.token}` }),
+      ...(withToken && { authorization: `Bearer ${address.token}` }),
       ...(body !== undefined && { 'content-type': 'application/json' }),
     };
     try {
@@ -39,6 +61,8 @@ export function openServerClient(
     } catch (error) {
       if (error instanceof Failure) throw error;
       if (signal.aborted) throw interrupted(error);
+      // What answers there next may be another program.
+      isProven = false;
       throw unreachable(address, error);
     }
   };
@@ -102,7 +126,16 @@ function tokenRefused({ url }: ServerAddress, code: string, fact: string): Failu
   });
 }
 
-function unreachable({ url }: ServerAddress, cause: unknown): Failure {
+function unproven({ url }: ServerAddress): Failure {
+  return new Failure({
+    kind: 'input',
+    code: 'server-unproven',
+    fact: `What answers at ${url} does not know the token that this command would send. Nothing was sent.`,
+    next: 'Correct or unset PLIMSOLL_TOKEN. If it is right, another program has taken the port: start "plimsoll serve", or name the server with --server.',
+  });
+}
+
+function unreachable({ url }: ServerAddress, cause?: unknown): Failure {
   const why = reasonOf(cause);
   return new Failure({
     kind: 'missing',

@@ -31,6 +31,7 @@ const byKind: Readonly<Record<FailureKind, ErrorStatus>> = {
 const byCode: Readonly<Record<string, ErrorStatus>> = {
   'no-token': 401,
   'wrong-token': 401,
+  'used-link': 401,
   'foreign-host': 403,
   'foreign-origin': 403,
   'unknown-route': 404,

@@ -1,7 +1,8 @@
 import type { Daemon } from '../jobs/daemon/contract.js';
 import type { Clock } from '../time/clock.js';
 import { checkAllowedHosts } from './access/hosts.js';
-import type { Gate } from './access/identify.js';
+import { type Gate, loginLink } from './access/identify.js';
+import { LoginLinks } from './access/login-links.js';
 import { Sessions } from './access/sessions.js';
 import { checkToken } from './access/token.js';
 import { WrongTokens } from './access/wrong-tokens.js';
@@ -49,6 +50,8 @@ export interface ServerOptions {
 export interface OpenServer {
   readonly url: string;
   readonly port: number;
+  /** An address that logs one browser in, once; that of the page where no token is asked for. */
+  pageLink(): string;
   /** Streams end, requests under way get a moment, then all is closed. The daemon is not. */
   close(): Promise<void>;
 }
@@ -134,6 +137,7 @@ export async function openServer(options: ServerOptions): Promise<OpenServer> {
   let closed: Promise<void> | undefined;
   return {
     ...place,
+    pageLink: () => (gate === undefined ? place.url : `${place.url}${loginLink(gate)}`),
     close() {
       closed ??= closeServer(server, stopAll, clock);
       return closed;
@@ -145,6 +149,7 @@ function gateOf(token: string, clock: Clock, closed: AbortSignal): Gate {
   return {
     token,
     sessions: new Sessions({ token, epochMs: () => clock.epochMs() }),
+    links: new LoginLinks(() => clock.seconds()),
     wrongTokens: new WrongTokens({
       most: serverLimits.wrongTokens,
       holdSeconds: serverLimits.wrongTokenSeconds,

@@ -26,7 +26,7 @@ describe('a disk that runs full under the server', { timeout: 120_000 }, () => {
       process.stderr.write('Left out: a full disk, as this user may not mount a small one.\n');
       return;
     }
-    const { url } = await home.serve();
+    const { url, ask } = await home.serve();
     const go = join(command.folder(), 'go');
     const wait = `until [ -e '${go}' ]; do sleep 0.1; done; echo done; touch '${go}.ended'; exit 3`;
     expect((await home.run(['submit', '--memory', '64MiB', '--', 'sh', '-c', wait])).exitCode).toBe(
@@ -47,7 +47,7 @@ describe('a disk that runs full under the server', { timeout: 120_000 }, () => {
     expect(refused.exitCode).toBe(3);
     expect(refused.stderr).toMatch(/disk-full: .*the disk is full.* Make room/);
     expect((await fetch(`${url}/healthz`)).status).toBe(503);
-    expect((await fetch(`${url}/jobs/1`)).status).toBe(200);
+    expect((await ask('/jobs/1')).status).toBe(200);
 
     writeFileSync(go, '');
     await until(() => (existsSync(`${go}.ended`) ? true : undefined));

@@ -22,8 +22,15 @@ describe('plimsoll serve', { timeout }, () => {
       devices: expect.arrayContaining([expect.objectContaining({ id: 'host' })]),
     });
     const note = join(home.path, 'server.json');
-    expect(JSON.parse(readFileSync(note, 'utf8'))).toEqual({ url: serving.url, pid: serving.pid });
-    expect(statSync(note).mode & 0o777).toBe(0o600);
+    const token = readFileSync(join(home.path, 'token'), 'utf8').trim();
+    expect(JSON.parse(readFileSync(note, 'utf8'))).toEqual({
+      url: serving.url,
+      pid: serving.pid,
+      token,
+    });
+    for (const file of [note, join(home.path, 'token')]) {
+      expect(statSync(file).mode & 0o777).toBe(0o600);
+    }
     expect((await fetch(`${serving.url}/healthz`)).ok).toBe(true);
     serving.kill('SIGTERM');
     expect(await serving.ended).toBe(0);
@@ -53,7 +60,7 @@ describe('plimsoll serve', { timeout }, () => {
       SAFETY_MARGIN_MB: '1000',
       GPU_DEVICE: '0',
     });
-    const { devices } = JSON.parse(await (await fetch(`${serving.url}/devices`)).text());
+    const { devices } = JSON.parse(await (await serving.ask('/devices')).text());
     const gpu = devices.find(({ id }: { id: string }) => id === 'gpu:0');
     expect(gpu).toMatchObject({ provenance: 'simulated', takesJobs: true });
     expect(gpu.lineBytes).toBe(Math.floor(gpu.totalBytes / 2));
@@ -66,8 +73,9 @@ describe('plimsoll serve', { timeout }, () => {
 
   it.each([
     [['--port', '99999'], 'bad-option: --port cannot be "99999".'],
-    [['--host', '0.0.0.0'], 'token-needed: '],
-    [['--host', '192.0.2.77'], 'token-needed: '],
+    [['--host', '0.0.0.0', '--no-token'], 'token-needed: '],
+    [['--host', '192.0.2.77', '--no-token'], 'token-needed: '],
+    [['--no-token', '--token-file', 'x'], 'bad-option: --no-token and --token-file'],
     [['--token-file', 'nowhere'], 'bad-token-file: '],
     [['--line', '0'], 'bad-option: --line cannot be "0".'],
     [['--placement', 'random'], 'bad-option: --placement cannot be "random".'],
@@ -83,13 +91,13 @@ describe('plimsoll serve', { timeout }, () => {
   it('asks for its token, which the commands of its home know', async () => {
     const home = useHome(command);
     const file = join(home.path, 'token');
-    writeFileSync(file, 'a-token-of-the-test\n');
+    writeFileSync(file, 'a-token-of-the-test\n', { mode: 0o600 });
     const serving = await home.serve(['--token-file', file]);
     expect((await fetch(`${serving.url}/jobs`)).status).toBe(401);
     expect((await home.run(['jobs'])).exitCode).toBe(0);
     const wrong = await home.run(['jobs'], { environment: { PLIMSOLL_TOKEN: 'no' } });
     expect(wrong).toMatchObject({ exitCode: 2, stdout: '' });
-    expect(wrong.stderr).toMatch(/^plimsoll: wrong-token: .*PLIMSOLL_TOKEN/);
+    expect(wrong.stderr).toMatch(/^plimsoll: server-unproven: .*PLIMSOLL_TOKEN/);
     const stranger = useHome(command);
     const none = await stranger.run(['jobs', '--server', serving.url]);
     expect(none.stderr).toMatch(/^plimsoll: no-token: .*PLIMSOLL_TOKEN/);
@@ -99,10 +107,10 @@ describe('plimsoll serve', { timeout }, () => {
 describe('estimates and plans over HTTP', { timeout }, () => {
   it('are what the commands answer', async () => {
     const home = useHome(command);
-    const { url } = await home.serve();
+    const serving = await home.serve();
     const ask = async (path: string, body: object) => {
       const headers = { 'content-type': 'application/json' };
-      const response = await fetch(url + path, {
+      const response = await serving.ask(path, {
         method: 'POST',
         headers,
         body: JSON.stringify(body),

@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -11,6 +11,8 @@ import { type Command, cleanEnvironment, type Ended, type RunOptions } from './c
 export interface Serving {
   readonly url: string;
   readonly pid: number;
+  /** Asks it as the commands of its home do, with its token. */
+  ask(path: string, init?: RequestInit): Promise<Response>;
   /** The document that it prints once it listens. */
   readonly ready: Readonly<Record<string, unknown>>;
   readonly ended: Promise<number | null>;
@@ -73,9 +75,16 @@ export function useHome(command: Command): Home {
       });
       const ready = JSON.parse(line);
       const kill = (signal: NodeJS.Signals) => child.kill(signal);
-      return { url: ready.url, pid: ready.pid, ready, ended, stderr: () => stderr, kill };
+      const ask = (where: string, init: RequestInit = {}) =>
+        fetch(ready.url + where, { ...init, headers: { ...init.headers, ...tokenHeaders(path) } });
+      return { url: ready.url, pid: ready.pid, ask, ready, ended, stderr: () => stderr, kill };
     },
   };
+}
+
+/** What every request must carry: the token that the server made in its home. */
+export function tokenHeaders(home: string): Readonly<Record<string, string>> {
+  return { authorization: `Bearer ${readFileSync(join(home, 'token'), 'utf8').trim()}` };
 }
 
 function end(pid: number): void {

@@ -4,12 +4,15 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll } from 'vitest';
 import { type Command, cleanEnvironment, useCommand } from '../cli/command.js';
+import { tokenHeaders } from '../cli/served.js';
 import { buildPage } from './built-page.js';
 
 export interface Served {
   readonly command: Command;
   readonly home: () => string;
   readonly url: () => string;
+  /** Opens the dashboard in one browser, once. */
+  readonly newLink: () => Promise<string>;
   /** Ends the server; its jobs go on. */
   stop(signal?: NodeJS.Signals): Promise<void>;
   /** Starts it again on the same port and the same home. */
@@ -33,7 +36,14 @@ export function useServed(): Served {
     });
     child = started;
     const ready: { url: string } = JSON.parse(await firstLine(started));
-    url = ready.url;
+    ({ url } = ready);
+  }
+
+  async function newLink(): Promise<string> {
+    const headers = { 'content-type': 'application/json', ...tokenHeaders(home) };
+    const answer = await fetch(`${url}/session/link`, { method: 'POST', headers, body: '{}' });
+    const { path }: { path: string } = JSON.parse(await answer.text());
+    return url + path;
   }
 
   async function stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<void> {
@@ -51,11 +61,11 @@ export function useServed(): Served {
     await start();
   }, 120_000);
   afterAll(async () => {
-    if (child !== undefined) await cancelAll(url);
+    if (child !== undefined) await cancelAll(url, tokenHeaders(home));
     await stop();
     rmSync(home, { recursive: true, force: true });
   });
-  return { command, home: () => home, url: () => url, stop, start };
+  return { command, home: () => home, url: () => url, newLink, stop, start };
 }
 
 /** What it prints once it listens; what it says where it does not. */
@@ -77,14 +87,16 @@ function firstLine(child: ChildProcess): Promise<string> {
 }
 
 /** A test that failed half-way must leave nothing running. */
-async function cancelAll(url: string): Promise<void> {
+async function cancelAll(url: string, headers: Readonly<Record<string, string>>): Promise<void> {
   const read = async (): Promise<{ jobs: readonly { id: string }[] }> =>
-    JSON.parse(await (await fetch(`${url}/jobs?state=waiting,running`)).text());
+    JSON.parse(await (await fetch(`${url}/jobs?state=waiting,running`, { headers })).text());
   for (let tries = 0; tries < 100; tries++) {
     const { jobs } = await read();
     if (jobs.length === 0) return;
     if (tries % 30 === 0) {
-      await Promise.all(jobs.map(({ id }) => fetch(`${url}/jobs/${id}`, { method: 'DELETE' })));
+      await Promise.all(
+        jobs.map(({ id }) => fetch(`${url}/jobs/${id}`, { method: 'DELETE', headers })),
+      );
     }
     await new Promise((resolve) => setTimeout(resolve, 100));
   }

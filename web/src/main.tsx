@@ -1,6 +1,8 @@
 import { render } from 'preact';
+import { signIn } from './api/client.js';
 import { openHelp } from './parts/help-sheet.js';
 import { connect, connection } from './state/live.js';
+import { loginCode } from './state/login-link.js';
 import { listenToKeys } from './state/shortcuts.js';
 import { followSystemTheme, nextTheme } from './state/theme.js';
 import { App } from './views/app.js';
@@ -13,7 +15,17 @@ listenToKeys({
   theme: nextTheme,
   help: openHelp,
 });
-connect();
+void openWithLink().then(connect);
+
+/** A link that logs in works once: it leaves the address, so that a reload does not use it again. */
+async function openWithLink(): Promise<void> {
+  const code = loginCode(location.hash);
+  if (code === undefined) return;
+  history.replaceState(null, '', location.pathname + location.search);
+  // Where it was used before, the page asks for the token.
+  await signIn({ code }).catch(() => undefined);
+}
+
 /** Whoever comes back to the page, or to the network, does not wait for the next try. */
 function tryNow(): void {
   if (!document.hidden && connection.get().phase === 'lost') connect();

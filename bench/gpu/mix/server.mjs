@@ -1,6 +1,8 @@
 // A "plimsoll serve" of its own: started, asked, stopped.
 import { spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /** Loading Node and finding the devices takes a second; a busy machine ten of them. */
@@ -23,7 +25,7 @@ export async function startServer({ command, python, home, environment }) {
     });
   });
   const url = `http://127.0.0.1:${port}`;
-  const server = { ask: (...request) => ask(url, ...request), stop };
+  const server = { ask: (...request) => ask(url, tokenOf(home), ...request), stop };
   const until = Date.now() + startSeconds * 1000;
   while (!(await answers(url))) {
     if (!running || Date.now() > until) {
@@ -42,11 +44,20 @@ export async function startServer({ command, python, home, environment }) {
   }
 }
 
+/** The server made it when it started. */
+function tokenOf(home) {
+  return readFileSync(join(home, 'token'), 'utf8').trim();
+}
+
 /** The body of the answer; what is no success is an error with the server's own words. */
-async function ask(url, method, path, body) {
+async function ask(url, token, method, path, body) {
   const answer = await fetchPatiently(url + path, {
     method,
-    ...(body && { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }),
+    headers: {
+      authorization: `Bearer ${token}`,
+      ...(body && { 'content-type': 'application/json' }),
+    },
+    ...(body && { body: JSON.stringify(body) }),
   });
   const text = await answer.text();
   if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${text.slice(0, 1000)}`);

@@ -8,25 +8,29 @@ import { cleanText } from './text-width.js';
 export interface ServeFacts {
   readonly url: string;
   readonly home: string;
+  /** Opens the dashboard. */
+  readonly link: string;
   readonly hasPage: boolean;
-  readonly hasToken: boolean;
   readonly devices: readonly DeviceView[];
   readonly counts: Readonly<Record<string, number>>;
   readonly notes: readonly string[];
 }
 
-const labelWidth = 10;
+const labelWidth = 11;
 
 /** For the person who started it. */
 export function serveText(
   facts: ServeFacts,
   { columns, style }: { readonly columns: number; readonly style: TextStyle },
 ): string {
-  const { url, hasPage, hasToken, devices, counts } = facts;
+  const { url, link, hasPage, devices, counts } = facts;
   const waiting = counts['waiting'] ?? 0;
   const running = counts['running'] ?? 0;
   const lines: Span[][] = [
     [span('plimsoll serves at '), span(cleanText(url), 'bold')],
+    ...(hasPage
+      ? [labelled('dashboard', span(cleanText(link)), span(opensOnce(url, link), 'dim'))]
+      : []),
     ...devices.map((device) =>
       labelled(device.id.slice(0, labelWidth - 1), span(cleanText(deviceWords(device)))),
     ),
@@ -37,12 +41,15 @@ export function serveText(
       ),
     ),
     labelled('home', span(cleanText(facts.home))),
-    ...(hasToken ? [labelled('token', span('everyone must send it'))] : []),
     ...(hasPage ? [] : [labelled('note', span('there is no dashboard: dist/web was not built'))]),
     ...facts.notes.map((note) => labelled('note', span(cleanText(note)))),
     [span('Ctrl-C closes it; jobs go on without it.', 'dim')],
   ];
   return lines.map((line) => paintLine(line, columns, style)).join('\n');
+}
+
+function opensOnce(url: string, link: string): string {
+  return link === url ? '' : '  (opens once; "plimsoll dashboard" makes another)';
 }
 
 function labelled(label: string, ...spans: Span[]): Span[] {

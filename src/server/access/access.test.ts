@@ -4,6 +4,7 @@ import { createVirtualClock } from '../../time/virtual-clock.js';
 import { serverLimits } from '../limits.js';
 import type { ServerOptions } from '../open-server.js';
 import { errorOf, openEvents, startTestServer, type TestServer } from '../server-for-tests.js';
+import { isProof } from './proof.js';
 
 const servers: TestServer[] = [];
 afterEach(async () => {
@@ -41,7 +42,9 @@ describe('a server with a token', () => {
           ...(method === 'post' && { body: '{"token":"wrong"}' }),
         });
         const isOpen = path === '/healthz' || (path === '/session' && method === 'delete');
-        if (isOpen) expect(answer.status).toBeLessThan(300);
+        // It shows that the server knows the token, and no more.
+        if (path === '/proof') expect(await errorOf(answer)).toBe('400 bad-option');
+        else if (isOpen) expect(answer.status).toBeLessThan(300);
         else expect(await errorOf(answer)).toMatch(/^401 (no|wrong)-token$/);
       }
     }
@@ -140,6 +143,39 @@ describe('a server with a token', () => {
     expect(mine?.text()).not.toContain('secret');
   });
 
+  it('logs a browser in with a link, once', async () => {
+    const server = await start({ token });
+    const made = await server.ask('/session/link', {
+      method: 'POST',
+      headers: { authorization, 'content-type': 'application/json' },
+      body: '{}',
+    });
+    expect(made.status).toBe(201);
+    const { path } = z.object({ path: z.string() }).parse(await made.json());
+    const code = path.replace('/#login=', '');
+    const opened = await server.send('POST', '/session', { code });
+    expect(opened.status).toBe(204);
+    const cookie = opened.headers.get('set-cookie')?.split(';')[0] ?? '';
+    expect((await server.ask('/jobs', { headers: { cookie } })).status).toBe(200);
+    expect(await errorOf(server.send('POST', '/session', { code }))).toBe('401 used-link');
+    expect(await errorOf(server.send('POST', '/session', { code, token }))).toBe('400 bad-field');
+    expect(await errorOf(server.send('POST', '/session', {}))).toBe('400 bad-field');
+  });
+
+  it('proves that it knows the token without sending it', async () => {
+    const server = await start({ token });
+    const nonce = 'x8Jk2-bV9qLw3nRt';
+    const answer = await server.ask(`/proof?nonce=${nonce}`);
+    const { proof } = z.object({ proof: z.string() }).parse(await answer.json());
+    expect([isProof(proof, token, nonce), isProof(proof, token, `${nonce}y`)]).toEqual([
+      true,
+      false,
+    ]);
+    expect(isProof(proof, `${token}x`, nonce)).toBe(false);
+    const open = await start({});
+    expect(await errorOf(open.ask(`/proof?nonce=${nonce}`))).toBe('400 no-token-set');
+  });
+
   it('says in its document how to show who one is', async () => {
     const server = await start({ token });
     const answer = await server.ask('/openapi.json', { headers: { authorization } });
@@ -155,7 +191,7 @@ describe('a server without a token', () => {
     for (const host of ['0.0.0.0', '::', '', '192.0.2.1']) {
       await expect(start({ host })).rejects.toMatchObject({
         code: 'token-needed',
-        next: expect.stringContaining('PLIMSOLL_TOKEN'),
+        next: expect.stringContaining('--no-token'),
       });
     }
   });

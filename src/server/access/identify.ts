@@ -1,4 +1,6 @@
 import { Failure } from '../../failure.js';
+import type { LoginLinks } from './login-links.js';
+import { proofOf } from './proof.js';
 import type { Sessions } from './sessions.js';
 import { bearerToken, isSameSecret } from './token.js';
 import type { WrongTokens } from './wrong-tokens.js';
@@ -7,6 +9,7 @@ import type { WrongTokens } from './wrong-tokens.js';
 export interface Gate {
   readonly token: string;
   readonly sessions: Sessions;
+  readonly links: LoginLinks;
   readonly wrongTokens: WrongTokens;
 }
 
@@ -33,15 +36,34 @@ export async function requireIdentity(gate: Gate | undefined, asker: Asker): Pro
   return always;
 }
 
-/** A session for somebody who knows the token; answers its `Set-Cookie`. */
+/** What a browser shows that wants a session: one of the two. */
+export interface LoginRequest {
+  readonly token?: string | undefined;
+  readonly code?: string | undefined;
+}
+
+/** A session for who knows the token or has a link; answers its `Set-Cookie`. */
 export async function openSession(
   gate: Gate | undefined,
-  given: string,
+  given: LoginRequest,
   { address, overTls }: { readonly address: string; readonly overTls: boolean },
 ): Promise<string> {
   if (gate === undefined) throw noTokenSet();
-  await requireToken(gate, given, address);
+  if (given.code === undefined) await requireToken(gate, given.token ?? '', address);
+  else if (!gate.links.use(given.code)) throw usedLink();
   return gate.sessions.open(overTls);
+}
+
+/** The address that logs one browser in. */
+export function loginLink(gate: Gate | undefined): string {
+  if (gate === undefined) throw noTokenSet();
+  return gate.links.make();
+}
+
+/** What only a server with the token can answer. */
+export function serverProof(gate: Gate | undefined, nonce: string): string {
+  if (gate === undefined) throw noTokenSet();
+  return proofOf(gate.token, nonce);
 }
 
 /** The one place where a token is tried, whichever way it came. */
@@ -55,7 +77,16 @@ function noToken(): Failure {
     kind: 'input',
     code: 'no-token',
     fact: 'This server asks for a token.',
-    next: 'Send the header "Authorization: Bearer TOKEN"; in a browser, open the page and enter it.',
+    next: 'Send the header "Authorization: Bearer TOKEN"; in a browser, open the link that "plimsoll dashboard" prints.',
+  });
+}
+
+function usedLink(): Failure {
+  return new Failure({
+    kind: 'input',
+    code: 'used-link',
+    fact: 'This link was used before, or is older than an hour.',
+    next: 'Get a new one with "plimsoll dashboard", or enter the token.',
   });
 }
 
@@ -64,7 +95,7 @@ function wrongToken(): Failure {
     kind: 'input',
     code: 'wrong-token',
     fact: 'The token is not the one of this server.',
-    next: 'Ask whoever started it; PLIMSOLL_TOKEN or the token file holds it.',
+    next: 'Ask the person who started it. It is in the file "token" of its PLIMSOLL_HOME, in its token file or in its PLIMSOLL_TOKEN.',
   });
 }
 
@@ -82,6 +113,6 @@ function noTokenSet(): Failure {
     kind: 'input',
     code: 'no-token-set',
     fact: 'This server asks for no token, so there is nothing to log in to.',
-    next: 'Just use it.',
+    next: 'Use it without one.',
   });
 }

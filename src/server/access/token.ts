@@ -2,7 +2,7 @@ import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { Failure } from '../../failure.js';
 import { isLoopback } from './hosts.js';
 
-/** Beyond this machine a shorter one could be found by trying. */
+/** A shorter one could be found by trying, by others on this machine, too. */
 const leastTokenCharacters = 16;
 
 /**
@@ -39,21 +39,21 @@ export function checkToken(host: string, token: string | undefined): void {
       next: 'Make one with "openssl rand -hex 32".',
     });
   }
-  if (isLoopback(host)) return;
   if (token === undefined) {
+    if (isLoopback(host)) return;
     throw new Failure({
       kind: 'input',
       code: 'token-needed',
       fact: `Others reach the server at ${host}, and may run commands on this machine.`,
-      next: 'Set PLIMSOLL_TOKEN, or name a file that holds the token; or listen on 127.0.0.1.',
+      next: 'Leave out --no-token, or listen on 127.0.0.1.',
     });
   }
   if (token.length < leastTokenCharacters) {
     throw new Failure({
       kind: 'input',
       code: 'weak-token',
-      fact: `The token has ${token.length} letters, and others reach the server at ${host}.`,
-      next: `Take ${leastTokenCharacters} or more: "openssl rand -hex 32" makes a good one.`,
+      fact: `The token has ${token.length} characters.`,
+      next: `Use ${leastTokenCharacters} or more: "openssl rand -hex 32" makes a good one.`,
     });
   }
 }

@@ -1,7 +1,8 @@
-import { type Gate, openSession } from '../access/identify.js';
+import { z } from '@hono/zod-openapi';
+import { type Gate, loginLink, openSession, serverProof } from '../access/identify.js';
 import { serverLimits } from '../limits.js';
-import { sessionRequestSchema } from '../schemas/status.js';
-import { noBody, nothing } from './answers.js';
+import { loginLinkSchema, proofSchema, sessionRequestSchema } from '../schemas/status.js';
+import { jsonAnswer, jsonContent, noBody, nothing } from './answers.js';
 import { type Answer, type Operation, operation } from './operation.js';
 
 const tag = 'server';
@@ -31,12 +32,46 @@ export function sessionOperations(
       mostBodyBytes: serverLimits.strangersBodyBytes,
       handle: async ({ body }, { incoming }) =>
         withCookie(
-          await openSession(gate, body.token, {
+          await openSession(gate, body, {
             address: incoming.socket.remoteAddress ?? '',
             // TLS ends before us; the page says how it was loaded.
             overTls: incoming.headers.origin?.startsWith('https:') ?? false,
           }),
         ),
+    }),
+    operation({
+      method: 'post',
+      path: '/session/link',
+      id: 'makeLoginLink',
+      tag,
+      summary: 'A link that logs one browser in, once',
+      params: nothing,
+      query: nothing,
+      body: { schema: nothing, example: {} },
+      answers: {
+        201: jsonContent(loginLinkSchema, 'The link.', { path: '/#login=CODE' }),
+      },
+      handle: () => jsonAnswer({ path: loginLink(gate) }, 201),
+    }),
+    operation({
+      method: 'get',
+      path: '/proof',
+      id: 'getProof',
+      tag,
+      summary: 'Whether this server knows the token of the client',
+      description:
+        'Clients ask before they send the token or a job: another program may have taken the port.',
+      params: nothing,
+      query: z.strictObject({
+        nonce: z
+          .string()
+          .regex(/^[\w-]{16,100}$/)
+          .openapi({ description: 'Random letters, new each time.', example: 'x8Jk2-bV9qLw3nRt' }),
+      }),
+      open: true,
+      body: noBody,
+      answers: { 200: jsonContent(proofSchema, 'The proof.', { proof: 'BASE64URL' }) },
+      handle: ({ query }) => jsonAnswer({ proof: serverProof(gate, query.nonce) }),
     }),
     operation({
       method: 'delete',

@@ -106,8 +106,10 @@ export function postQuestion<T>(path: 'estimate' | 'plan', body: object): Promis
 }
 
 /** Answers with a cookie that all later calls carry. */
-export async function signIn(token: string): Promise<void> {
-  await call('session', sending('POST', { token }));
+export async function signIn(
+  shown: { readonly token: string } | { readonly code: string },
+): Promise<void> {
+  await call('session', sending('POST', shown));
 }
 
 export function eventsAddress(after: number | undefined): string {

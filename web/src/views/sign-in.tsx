@@ -12,7 +12,7 @@ export function SignIn() {
   const send = async (event: Event): Promise<void> => {
     event.preventDefault();
     try {
-      await signIn(token.trim());
+      await signIn({ token: token.trim() });
       setRefusal(undefined);
       connect();
     } catch (error) {
@@ -23,7 +23,11 @@ export function SignIn() {
     <main class="sign-in" id="main">
       <Emblem />
       <h1>Sign in</h1>
-      <p>This server asks for its token. "plimsoll serve" printed it, or tells where it lies.</p>
+      <p>
+        Run <code>plimsoll dashboard</code> on the machine of the server and open the link that it
+        prints. Or enter the token: it is in the file <code>token</code> of the server's
+        PLIMSOLL_HOME.
+      </p>
       <form onSubmit={(event) => void send(event)}>
         <label class="field">
           <span class="label">Token</span>
