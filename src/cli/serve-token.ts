@@ -34,7 +34,7 @@ export function serveToken({
 }
 
 /** Where the token of a home is kept. */
-export function tokenFile(home: string): string {
+function tokenFile(home: string): string {
   return join(home, 'token');
 }
 
