@@ -7,6 +7,7 @@ import { renderEstimateHtml } from '../report/estimate-html.js';
 import { estimateText } from '../report/text/estimate-text.js';
 import type { CommandContext, CommandModule } from './command-module.js';
 import { type CliIo, printJson, textStyle } from './io.js';
+import { keptOrMade } from './kept-answer.js';
 import { openProgress } from './progress.js';
 import { stopOnSignals } from './stop.js';
 import { workloadMachine } from './workload-machine.js';
@@ -65,11 +66,17 @@ async function estimate(
   using stop = stopOnSignals([io.stdout.closed]);
   const progress = openProgress(io.stderr);
   const onProgress = io.stderr.isTerminal ? (text: string) => progress.show(text) : undefined;
-  const answer = await makeEstimate(
-    request,
-    { ...machine, signal: stop.signal, onProgress },
-    given.savings,
-  )
+  const make = () =>
+    makeEstimate(request, { ...machine, signal: stop.signal, onProgress }, given.savings);
+  const asked = {
+    prepared: request,
+    settings: ['estimate', given.savings ?? false],
+    version,
+    place: machine,
+    estimateIn: (found: Estimate) => found,
+    make,
+  };
+  const answer = await (given.cache === false ? make() : keptOrMade(asked))
     .catch((error: unknown) => {
       if (stop.interruptedBy === undefined && !io.stdout.closed.aborted) throw error;
       return undefined;

@@ -21,6 +21,7 @@ import { planText } from '../report/text/plan-text.js';
 import { badArgument, countArgument, oneOfArgument, sizeArgument } from './arguments.js';
 import type { CommandContext, CommandModule } from './command-module.js';
 import { type CliIo, printJson, textStyle } from './io.js';
+import { keptOrMade } from './kept-answer.js';
 import { notSaved, saveLoading } from './plan-loading.js';
 import { openProgress } from './progress.js';
 import { stopOnSignals } from './stop.js';
@@ -97,7 +98,18 @@ async function plan(
   const save = given.save === true;
   if (save && request.model === undefined) throw notSaved();
   const page = given.html === undefined ? undefined : openOutputFile(given.html, folder);
-  const { exitCode, plan: found } = await planWithProgress(prepared, machine, io);
+  const { exitCode, plan: found } = await planWithProgress(prepared, machine, io, (make) =>
+    given.cache === false
+      ? make()
+      : keptOrMade({
+          prepared,
+          settings: ['plan', machine.hostBytes],
+          version,
+          place: machine,
+          estimateIn: (one: Plan) => one.estimate,
+          make,
+        }),
+  );
   if (found === undefined) return exitCode;
   const loading = loadingOf(found, request, machine, save);
   const savedTo = save && loading ? saveLoading(loading, request, environment) : undefined;
@@ -120,12 +132,14 @@ async function planWithProgress(
   prepared: PreparedPlan,
   machine: AnswerMachine,
   io: CliIo,
+  through: (make: () => Promise<Plan>) => Promise<Plan>,
 ): Promise<{ exitCode: number; plan?: Plan }> {
   using stop = stopOnSignals([io.stdout.closed]);
   const progress = openProgress(io.stderr);
   const onProgress = io.stderr.isTerminal ? (text: string) => progress.show(text) : undefined;
   try {
-    const found = await makePlan(prepared, { ...machine, signal: stop.signal, onProgress });
+    const make = () => makePlan(prepared, { ...machine, signal: stop.signal, onProgress });
+    const found = await through(make);
     return { exitCode: found.fits ? 0 : 1, plan: found };
   } catch (error) {
     if (stop.interruptedBy === undefined && !io.stdout.closed.aborted) throw error;

@@ -39,6 +39,8 @@ export interface WorkloadArguments {
   readonly size?: ModelSize;
   readonly arg?: readonly string[];
   readonly python?: string;
+  /** False with --no-cache. */
+  readonly cache?: boolean;
   readonly config?: string;
 }
 
@@ -104,6 +106,7 @@ export function addWorkloadOptions(
 export function addMachineOptions(command: Command): Command {
   return command
     .option('--python <program>', 'the Python that has torch (the active one)')
+    .option('--no-cache', 'answer anew, though the same question was answered before')
     .option('--config <file>', 'this configuration file instead of plimsoll.config.json');
 }
 

@@ -68,7 +68,11 @@ export function useCommand(): Command {
   return {
     path,
     folder: work,
-    run: (argv, options = {}) => runToEnd([path(), ...argv], { cwd: work(), ...options }),
+    run: (argv, options = {}) => {
+      // Not the home of whoever runs the tests: answers are kept there from call to call.
+      const environment = { PLIMSOLL_HOME: join(folder, 'home'), ...options.environment };
+      return runToEnd([path(), ...argv], { cwd: work(), ...options, environment });
+    },
   };
 }
 

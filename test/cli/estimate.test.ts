@@ -46,6 +46,29 @@ describe('plimsoll estimate, with a recorded trace in place of Python', () => {
     expect(deviceBytes).toBeGreaterThan(reservedBytes);
   });
 
+  it('answers the same question again without Python, unless told not to', async () => {
+    const path = join(command.folder(), 'counted');
+    const calls = join(command.folder(), 'calls');
+    const fixture = fileURLToPath(gpt2TraceFile);
+    writeFileSync(
+      path,
+      `#!/bin/sh\nfor output; do :; done\necho x >> '${calls}'\ngunzip -c '${fixture}' > "$output"\n`,
+    );
+    chmodSync(path, 0o755);
+    const ask = async (...more: string[]) => {
+      const asked = ['estimate', gpt2, ...size, '--python', path, '--json', ...more];
+      const { stdout, exitCode } = await command.run(asked);
+      expect(exitCode).toBe(0);
+      const { notes, ...answer } = JSON.parse(stdout);
+      const kept = notes.filter((note: string) => note.startsWith('Kept from 2'));
+      return { answer, kept: kept.length, calls: readFileSync(calls, 'utf8').length / 2 };
+    };
+    const first = await ask();
+    expect(first).toMatchObject({ kept: 0, calls: 1 });
+    expect(await ask()).toEqual({ ...first, kept: 1 });
+    expect(await ask('--no-cache')).toMatchObject({ kept: 0, calls: 2 });
+  });
+
   it('draws it for people, for the card that was named', async () => {
     const { stdout } = await command.run([...recorded, '--gpu', 't4']);
     expect(stdout).toMatch(/^Peak on one Tesla T4 \(estimated, by trace\):\n/);

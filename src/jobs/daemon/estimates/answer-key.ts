@@ -4,6 +4,7 @@ import type { ModelSource } from '../../../estimate/model-source.js';
 import { fileStates } from './file-states.js';
 import { modelFiles } from './model-files.js';
 import { type PythonPlace, pythonPackages } from './python-packages.js';
+import { scriptFiles } from './script-files.js';
 
 /** A request that holds together, with all that was settled: the card, too. */
 export interface PreparedAnswer {
@@ -27,13 +28,21 @@ const mostFiles = 2000;
 export async function answerKey(
   prepared: PreparedAnswer,
   python: PythonPlace,
+  /** Takes a script for what lies in its folder; for those who can ask without. */
+  ofScripts = false,
 ): Promise<string | undefined> {
   const { source, method } = prepared;
-  if (method === 'formula' || source.kind === 'script' || source.kind === 'type') return undefined;
-  const files = source.kind === 'path' ? await modelFiles(source.path) : [];
-  if (files.length > mostFiles) return undefined;
+  if (method === 'formula' || source.kind === 'type') return undefined;
+  if (source.kind === 'script' && !ofScripts) return undefined;
+  const files = await filesOf(source);
+  if (files === undefined || files.length > mostFiles) return undefined;
   const states = await fileStates([...files, ...(await pythonPackages(python))]);
   return createHash('sha256')
     .update(JSON.stringify([prepared, states]))
     .digest('hex');
+}
+
+async function filesOf(source: ModelSource): Promise<readonly string[] | undefined> {
+  if (source.kind === 'path') return modelFiles(source.path);
+  return source.kind === 'script' ? scriptFiles(source.path) : [];
 }
