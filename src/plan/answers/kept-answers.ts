@@ -35,7 +35,7 @@ const ending = '.json';
  * or the folder only means that the question is answered again.
  *
  * @example
- * const kept = new KeptAnswers('/home/me/.plimsoll/answers');
+ * const kept = new KeptAnswers('/srv/plimsoll/answers');
  * kept.write(key, answer, new Date());
  * kept.read(key)?.answer;
  */

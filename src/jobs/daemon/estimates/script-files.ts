@@ -13,7 +13,7 @@ const deepest = 4;
  * many to look at.
  *
  * @example
- * await scriptFiles('/work/train.py'); // ['/work/train.py', '/work/models/net.py']
+ * await scriptFiles('/srv/job/train.py'); // ['/srv/job/train.py', '/srv/job/net.py']
  */
 export async function scriptFiles(path: string): Promise<readonly string[] | undefined> {
   const found = new Set([path]);
