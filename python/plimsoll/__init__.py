@@ -16,7 +16,7 @@ _PLACES = {
     "clean_up": "leaks.collection",
     "cleaning": "leaks.collection",
     "collect_on_pressure": "leaks.collection",
-    "debugger": "debugging",
+    "debugger": "debugging.debugger",
     "estimate_batch_size": "memory.state",
     "least_loaded_device": "memory.state",
     "load": "loading.load",

@@ -6,6 +6,9 @@ import threading
 from collections import OrderedDict
 from typing import Any, Callable, Dict, Hashable, Optional
 
+from .arguments import optional_size
+from .memory.device_name import device_of
+
 # Free memory that is never taken on the device: others, and the next step, need room too.
 SPARE_BYTES = 100 * 2**20
 # Uses beyond this count no more, so that what was popular once does not stay for ever.
@@ -22,9 +25,11 @@ class Swap:
     def __init__(self, device: Any = None, device_bytes: Optional[int] = None, host_bytes: Optional[int] = None) -> None:
         import torch
 
+        optional_size("device_bytes", device_bytes)
+        optional_size("host_bytes", host_bytes)
         self._torch = torch
         default = "cuda" if torch.cuda.is_available() else "cpu"
-        self.device = torch.device(default if device is None else device)
+        self.device = device_of(default if device is None else device, any_kind=True)
         self._limits = {"device": device_bytes, "host": host_bytes}
         self._tiers: Dict[str, "OrderedDict[Hashable, Any]"] = {"device": OrderedDict(), "host": OrderedDict()}
         self._uses: Dict[Hashable, int] = {}

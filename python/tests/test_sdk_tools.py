@@ -1,4 +1,4 @@
-"""Loading, swapping, garbage, leaks, the debugger: on the host, for real."""
+"""Loading, swapping, garbage, leaks: on the host, for real."""
 
 import gc
 import json
@@ -234,35 +234,6 @@ class Leaks(unittest.TestCase):
         self.assertIn("test_sdk_tools.py", lines[0]["where"])
         self.assertGreater(lines[0]["bytes"], 400_000)
         del kept
-
-
-class Debugger(unittest.TestCase):
-    def test_it_warns_once_and_reports(self):
-        now, warned = [0.0], []
-        debug = plimsoll.debugger(on_warning=warned.append, clock=lambda: now[0])
-        logging.getLogger("plimsoll").setLevel(logging.ERROR)
-        self.addCleanup(logging.getLogger("plimsoll").setLevel, logging.NOTSET)
-        shares = [0.5] * 5 + [0.5 + 0.01 * i for i in range(40)]
-        for share in shares:
-            debug._gauge.used_share = lambda share=share: share
-            now[0] += 1
-            debug.sample()
-        self.assertEqual([one["risk"] for one in warned], ["high", "critical"])
-        report = debug.get_status_report()
-        [device] = report["devices"].values()
-        self.assertEqual(device["statistics"]["samplesCount"], 45)
-        self.assertAlmostEqual(device["statistics"]["maxUtilization"], 89.0)
-        self.assertTrue(report["recommendations"])
-        used = device["currentUsage"]
-        whole = {key: report["summary"][key] for key in ("totalDevices", "totalBytes", "overallUtilizationPercent")}
-        self.assertEqual(list(whole.values()), [1, used["totalBytes"], used["utilizationPercent"]])
-        json.dumps(report)
-
-    def test_it_runs_beside_a_program(self):
-        with plimsoll.debugger(interval=0.001) as debug:
-            while debug.get_status_report()["devices"]["cpu"]["statistics"]["samplesCount"] < 3:
-                pass
-        self.assertIsNone(debug._thread)
 
 
 class State(unittest.TestCase):

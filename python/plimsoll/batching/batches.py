@@ -7,6 +7,7 @@ import time
 from itertools import islice
 from typing import Any, Callable, Dict, Iterator, Optional
 
+from ..arguments import function, share, whole
 from ..failure import Failure
 from ..memory.gauge import gauge_of
 from .batch import Batch
@@ -39,6 +40,12 @@ class Batches:
         used_share: Optional[Callable[[], float]] = None,
         drop_last: bool = False,
     ) -> None:
+        whole("batch_size", batch_size, 1)
+        whole("smallest", smallest, 1)
+        share("shrink_above", shrink_above)
+        share("grow_below", grow_below)
+        function("collate", collate)
+        function("used_share", used_share)
         if batch_size < 1 or not 1 <= smallest <= batch_size:
             raise ValueError(f"batch_size is 1 or more, and smallest is not above it; not {batch_size}, {smallest}")
         if not 0 < grow_below < shrink_above <= 1:

@@ -9,6 +9,7 @@ import threading
 import time
 from typing import Any, Callable, Dict, Optional, Tuple
 
+from ..arguments import function, number, share, truth, whole
 from ..memory.clean_up import give_back_caches
 from ..memory.gauge import gauge_of
 
@@ -41,13 +42,16 @@ def tune_gc(young: int = THRESHOLDS[0], middle: int = THRESHOLDS[1], old: int = 
         with plimsoll.tune_gc(700, 10, 10):
             train()
     """
-    return GarbageSettings((young, middle, old))
+    return GarbageSettings((whole("young", young, 0), whole("middle", middle, 0), whole("old", old, 0)))
 
 
 class PressureCollector:
     """Looks at memory now and then; above the line it collects and gives caches back."""
 
     def __init__(self, above: float, every: float, quiet: float, used_share: Optional[Callable[[], float]] = None) -> None:
+        share("above", above)
+        number("every", every, 0.001)
+        number("quiet", quiet, 0)
         self.collections = 0
         self.longest_seconds = 0.0
         self._above, self._every, self._quiet = above, every, quiet
@@ -103,6 +107,7 @@ def clean_up(emergency: bool = False) -> Dict[str, int]:
 
         freed = plimsoll.clean_up()["freedBytes"]
     """
+    truth("emergency", emergency)
     gauge = gauge_of()
     before, held = gauge.used_bytes(), gauge.figures()["reservedBytes"]
     unreachable = gc.collect()
@@ -126,7 +131,7 @@ class cleaning:
     """
 
     def __init__(self, emergency: bool = False) -> None:
-        self._emergency = emergency
+        self._emergency = truth("emergency", emergency, "a function is decorated with @plimsoll.cleaning()")
 
     def __enter__(self) -> "cleaning":
         return self
@@ -134,10 +139,10 @@ class cleaning:
     def __exit__(self, *_: Any) -> None:
         clean_up(self._emergency)
 
-    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(function)
+    def __call__(self, work: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function("the decorated thing", work))
         def cleaned(*arguments: Any, **named: Any) -> Any:
             with cleaning(self._emergency):
-                return function(*arguments, **named)
+                return work(*arguments, **named)
 
         return cleaned

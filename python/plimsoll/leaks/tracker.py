@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import gc
-import sys
 import tracemalloc
 import weakref
 from collections import Counter
 from typing import Any, Dict, List, Optional, Tuple
+
+from ..arguments import truth, whole
+from .census import count_tensors
 
 # Steps in which something must grow, one after the other, before it is called a leak.
 STEPS_OF_GROWTH = 3
@@ -18,6 +19,8 @@ class LeakTracker:
     """`watch` objects that should die; `check` after each step; `report` what did not, and what grew."""
 
     def __init__(self, python: bool = False, top: int = TOP) -> None:
+        truth("python", python)
+        whole("top", top, 1)
         self._watched: Dict[int, Tuple[str, Any]] = {}
         self._tensors: List[Counter] = []
         self._sizes: Dict[Tuple[Any, ...], int] = {}
@@ -45,18 +48,8 @@ class LeakTracker:
 
     def check(self) -> Dict[str, Any]:
         """To be called at the same point of each step. Counts the tensors that live."""
-        counts: Counter = Counter()
-        torch = sys.modules.get("torch")
-        for one in gc.get_objects() if torch is not None else []:
-            try:
-                # By its type: asking an object for its class can run code of its own.
-                if issubclass(type(one), torch.Tensor) and not isinstance(one, torch.nn.Parameter):
-                    kind = (tuple(one.shape), str(one.dtype).replace("torch.", ""), str(one.device))
-                    counts[kind] += 1
-                    self._sizes[kind] = one.numel() * one.element_size()
-            except Exception:
-                # A weak proxy whose object died in between.
-                continue
+        counts, sizes = count_tensors()
+        self._sizes.update(sizes)
         self._tensors = [*self._tensors, counts][-(STEPS_OF_GROWTH + 1) :]
         return {"tensors": sum(counts.values()), "growing": self.growing()}
 

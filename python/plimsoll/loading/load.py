@@ -6,13 +6,16 @@ import logging
 from collections import OrderedDict
 from typing import Any, Callable, Dict, Optional, Tuple, Union
 
+from ..arguments import dtype as floating_type
+from ..arguments import optional_size
 from ..failure import MISSING_PACKAGE, Failure
 from ..memory.clean_up import drop_dead_frames, give_back_caches
+from ..memory.device_name import device_of
 from ..memory.out_of_memory import recognise
 from .offload import place_with_offload
 from .presets import LADDER, PRESETS, after, most_precise
 from .quantized import quantize
-from .saved import saved_choice
+from .saved import canonical_model, saved_choice
 
 log = logging.getLogger("plimsoll")
 
@@ -42,14 +45,18 @@ def load(
     """
     import torch
 
-    key = (source, preset, str(device), str(compute_dtype), model_class)
+    if not isinstance(source, str) and not callable(source):
+        raise TypeError(f"source is the name of a model or a function that builds one, not a {type(source).__name__}")
+    if preset != "auto" and preset not in PRESETS:
+        raise ValueError(f"preset is auto or one of {', '.join(PRESETS)}, not {preset!r}")
+    floating_type("compute_dtype", compute_dtype)
+    optional_size("max_bytes", max_bytes, least=1)
+    where = device_of(device if device is not None else "cuda" if torch.cuda.is_available() else "cpu", any_kind=True)
+    key = _cache_key(source, preset, where, compute_dtype, fallback, max_bytes, home, model_class, options)
     if cache and key in _cache:
         _cache.move_to_end(key)
         return _cache[key]
-    if preset != "auto" and preset not in PRESETS:
-        raise ValueError(f"preset is auto or one of {', '.join(PRESETS)}, not {preset!r}")
     saved = saved_choice(source, home) if preset == "auto" and isinstance(source, str) else None
-    where = torch.device(device if device is not None else "cuda" if torch.cuda.is_available() else "cpu")
     dtype = compute_dtype or getattr(torch, saved["computeDtype"] if saved else "bfloat16")
     build = _builder(source, model_class, options)
     first = saved["preset"] if saved else preset if preset != "auto" else _choose(build, where)
@@ -63,11 +70,23 @@ def load(
 
 def unload(source: Any = None) -> int:
     """Forgets cached models (all, or those of one source) and gives their memory back; how many."""
-    keys = [key for key in _cache if source is None or key[0] == source]
+    wanted = canonical_model(source) if isinstance(source, str) else source
+    keys = [key for key in _cache if source is None or key[0] == wanted]
     for key in keys:
         del _cache[key]
     give_back_caches()
     return len(keys)
+
+
+def _cache_key(source: Any, *asked: Any) -> Tuple[Any, ...]:
+    """All that was asked for: a model that was loaded in another way, or for less memory, is another."""
+    *plain, options = asked
+    return (
+        canonical_model(source) if isinstance(source, str) else source,
+        *(one if isinstance(one, (str, int, bool, type, type(None))) else str(one) for one in plain),
+        # Options are any Python; what they look like tells them apart.
+        tuple((name, repr(value)) for name, value in sorted(options.items())),
+    )
 
 
 def _first_that_fits(build: Callable[..., Any], steps: Any, where: Any, dtype: Any, room: Optional[int]) -> Any:
@@ -139,7 +158,7 @@ def _choose(build: Callable[[Any], Any], where: Any) -> str:
 
 
 def _free(where: Any) -> int:
-    from ..memory.gauge import gauge_of
+    from ..memory.gauge import HostGauge, gauge_of
 
-    gauge = gauge_of(device=str(where))
+    gauge = gauge_of(device=str(where)) if where.type == "cuda" else HostGauge()
     return max(0, gauge.capacity_bytes() - gauge.used_bytes())

@@ -27,8 +27,22 @@ def model_key(model: str) -> str:
     return f"{readable}-{digest}" if readable else digest
 
 
+def canonical_model(model: str) -> str:
+    """One name for one model: a folder that is there by its real path, however it was written.
+
+    `./my-model`, `my-model/` and `my-model/config.json` are the same model; anything else is a name on a hub.
+    """
+    folder = os.path.dirname(model) or "." if os.path.basename(model) == "config.json" else model
+    return os.path.realpath(folder) if os.path.isdir(folder) else model
+
+
 def saved_choice(model: str, home: Optional[str] = None) -> Optional[Dict[str, Any]]:
-    """The saved choice for a model; None when nothing was saved."""
+    """The saved choice for a model, however its path is written; None when nothing was saved."""
+    names = dict.fromkeys((canonical_model(model), model))
+    return next((found for found in (_choice_of(name, home) for name in names) if found is not None), None)
+
+
+def _choice_of(model: str, home: Optional[str]) -> Optional[Dict[str, Any]]:
     path = os.path.join(home or home_folder(), "quantization", f"{model_key(model)}.json")
     try:
         with open(path, "rb") as file:

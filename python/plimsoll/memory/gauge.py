@@ -6,6 +6,7 @@ import sys
 from typing import Any, Dict, Optional
 
 from . import host
+from .device_name import device_of
 from .highest import raised
 
 
@@ -155,12 +156,14 @@ class CurrentGauge:
 
 def gauge_of(model: Any = None, device: Optional[str] = None):
     """The gauge of the device that a model lies on; of the current one when there is no model."""
+    if device is not None:
+        found = device_of(device)
+    else:
+        found = None
     torch = sys.modules.get("torch")
     if torch is None:
         return HostGauge()
-    if device is not None:
-        found = torch.device(device)
-    else:
+    if found is None:
         found = next((p.device for p in model.parameters()), None) if model is not None else None
         if found is None and torch.cuda.is_available() and torch.cuda.is_initialized():
             found = torch.device("cuda")

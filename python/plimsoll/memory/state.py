@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, Optional
 
+from ..arguments import optional_size, share, size
 from .gauge import gauge_of
 
 
@@ -31,8 +32,11 @@ def estimate_batch_size(
     >>> estimate_batch_size(2**30, 2**20, free_bytes=4 * 2**30)
     2152
     """
-    if sample_bytes <= 0:
-        raise ValueError("a sample takes at least one byte")
+    size("model_bytes", model_bytes)
+    size("sample_bytes", sample_bytes, least=1)
+    optional_size("free_bytes", free_bytes)
+    share("safety", safety)
+    size("overhead_bytes", overhead_bytes)
     if free_bytes is None:
         gauge = gauge_of()
         free_bytes = gauge.capacity_bytes() - gauge.used_bytes()

@@ -5,6 +5,10 @@ from __future__ import annotations
 import logging
 from typing import Any, Callable, Dict, List, Optional, Union
 
+from ..arguments import dtype as floating_type
+from ..arguments import function, whole
+from ..arguments import model as torch_model
+from ..arguments import optimizer as torch_optimizer
 from . import checkpointing, fused, loss, precision, pruning
 from .change import Change, parameter_bytes
 from .measure import kept_for_backward
@@ -82,6 +86,14 @@ def optimize(
     """
     import torch
 
+    torch_model("model", model)
+    torch_optimizer("optimizer", optimizer)
+    function("forward", forward)
+    floating_type("dtype", dtype)
+    floating_type("autocast", None if isinstance(autocast, bool) else autocast)
+    if segments is not None:
+        whole("segments", segments, 1)
+    _check_prune(prune)
     train = model.training if training is None else training
     on_gpu = any(p.is_cuda for p in model.parameters())
     made = Optimization(model, forward)
@@ -110,7 +122,11 @@ def _prune(made: Optimization, model: Any, prune: Union[float, str], train: bool
         made.apply(None, "prune", "pruning is for inference: call model.eval(), or pass training=False")
     elif prune == "2:4":
         made.apply(pruning.semi_structured(model), "prune", "needs linear layers in 16 bits on a CUDA device")
-    elif isinstance(prune, float) and 0 < prune < 1:
-        made.apply(pruning.remove_channels(model, prune), "prune", "no feed-forward layers were found")
     else:
+        made.apply(pruning.remove_channels(model, float(prune)), "prune", "no feed-forward layers were found")
+
+
+def _check_prune(prune: Union[None, float, str]) -> None:
+    """Before anything is changed: a model half optimized would be hard to explain."""
+    if prune is not None and prune != "2:4" and not (isinstance(prune, float) and 0 < prune < 1):
         raise ValueError(f'prune is a share between 0 and 1, or "2:4"; not {prune!r}')

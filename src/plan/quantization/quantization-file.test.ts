@@ -5,10 +5,11 @@ import {
   readdirSync,
   readFileSync,
   rmSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { dirname, join, relative } from 'node:path';
 import * as fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Failure } from '../../failure.js';
@@ -33,6 +34,21 @@ afterEach(() => {
 });
 
 const path = () => join(home, 'quantization', `${modelKey(saved.model)}.json`);
+
+describe('a model in a folder', () => {
+  it('is found however its path is written', () => {
+    const folder = join(dirname(home), 'my-model');
+    mkdirSync(folder);
+    writeFileSync(join(folder, 'config.json'), '{}');
+    symlinkSync(folder, join(dirname(home), 'link'));
+    saveQuantization(home, { ...saved, model: join(folder, 'config.json') });
+    const written = [folder, `${folder}/`, relative('.', folder), join(dirname(home), 'link')];
+    for (const name of [...written, join(folder, 'config.json'), `${folder}/../my-model`]) {
+      expect(loadQuantization(home, name)?.preset).toBe(saved.preset);
+    }
+    expect(loadQuantization(home, 'my-model')).toBeUndefined();
+  });
+});
 
 function write(text: string | Uint8Array): void {
   mkdirSync(dirname(path()), { recursive: true });

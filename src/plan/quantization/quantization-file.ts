@@ -2,6 +2,7 @@ import { closeSync, fstatSync, mkdirSync, openSync, readFileSync } from 'node:fs
 import { join } from 'node:path';
 import { Failure } from '../../failure.js';
 import { openOutputFile } from '../../files/output-file.js';
+import { canonicalModel } from './canonical-model.js';
 import { modelKey } from './model-key.js';
 import { fromJson, type SavedQuantization, savedLimits, toJson } from './saved-quantization.js';
 
@@ -13,7 +14,8 @@ import { fromJson, type SavedQuantization, savedLimits, toJson } from './saved-q
  * saveQuantization(homeFolder(process.env), { model: 'gpt2', preset: 'int8', forTraining: false,
  *   computeDtype: 'bfloat16', memory: { gpuBytes: [24e9], hostBytes: 0 } });
  */
-export function saveQuantization(home: string, saved: SavedQuantization): string {
+export function saveQuantization(home: string, given: SavedQuantization): string {
+  const saved = { ...given, model: canonicalModel(given.model) };
   const text = toJson(saved);
   const problem = fromJson(text);
   if (typeof problem === 'string') {
@@ -30,8 +32,14 @@ export function saveQuantization(home: string, saved: SavedQuantization): string
   return path;
 }
 
-/** What was saved for a model; undefined when nothing was. */
+/** What was saved for a model, however its path is written; undefined when nothing was. */
 export function loadQuantization(home: string, model: string): SavedQuantization | undefined {
+  const canonical = canonicalModel(model);
+  const found = readSaved(home, canonical);
+  return found === undefined && canonical !== model ? readSaved(home, model) : found;
+}
+
+function readSaved(home: string, model: string): SavedQuantization | undefined {
   const path = pathOf(home, model);
   const text = readText(path);
   if (text === undefined) return undefined;

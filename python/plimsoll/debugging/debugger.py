@@ -1,0 +1,219 @@
+"""`plimsoll.debugger()`: watches memory inside a program, warns, finds what it keeps, and reports it all."""
+
+from __future__ import annotations
+
+import gc
+import json
+import logging
+import threading
+import time
+from typing import Any, Callable, Dict, List, Optional
+
+from ..arguments import function, number, percent, truth
+from ..leaks.census import Census, take_census
+from ..leaks.kept import kept
+from ..leaks.tracker import LeakTracker
+from ..memory.device_name import device_of
+from .advice import fragmentation, recommendations, warning_advice
+from .watched import WatchedDevice, gauges_here
+
+log = logging.getLogger("plimsoll")
+
+# Looks at all objects while it runs: at least so far apart, and so that they take at most 1 % of the time.
+LOOK_SECONDS = 5.0
+LOOK_SHARE = 0.01
+# The first and the last looks tell what was kept, those between that it grew; more would tell no more.
+LOOKS_KEPT = 8
+
+
+class Debugger:
+    """Samples memory from a thread. `start_monitoring`, `stop_monitoring`, `get_status_report`."""
+
+    def __init__(
+        self,
+        interval: float = 0.1,
+        threshold: float = 85.0,
+        on_warning: Optional[Callable[[Dict[str, Any]], Any]] = None,
+        device: Optional[str] = None,
+        python: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+        gauges: Optional[Callable[[], List[Any]]] = None,
+    ) -> None:
+        self._interval = number("interval", interval, 0.001)
+        self._threshold = percent("threshold", threshold)
+        self._on_warning = function("on_warning", on_warning)
+        if device is not None:
+            device_of(device)
+        known: Dict[str, Any] = {}
+        self._gauges = gauges or (lambda: gauges_here(device, known))
+        self._clock = clock
+        self._devices: Dict[str, WatchedDevice] = {}
+        self._callback_errors = 0
+        self._last_error = ""
+        self.leaks = LeakTracker(truth("python", python))
+        self._first: Optional[Census] = None
+        self._last: Optional[Census] = None
+        self._between: List[Census] = []
+        self._python: List[Dict[str, Any]] = []
+        self._next_look = 0.0
+        self._stop = threading.Event()
+        self._thread: Optional[threading.Thread] = None
+
+    def start_monitoring(self) -> "Debugger":
+        """From here on: what is there now is not what the program keeps."""
+        if self._thread is None:
+            gc.collect()
+            self._first, self._last, self._between = self._look(), None, []
+            self._stop.clear()
+            self._thread = threading.Thread(target=self._run, name="plimsoll-debugger", daemon=True)
+            self._thread.start()
+        return self
+
+    def stop_monitoring(self) -> None:
+        """Ends the samples, and looks at what was kept since the start."""
+        if self._thread is None:
+            return
+        self._stop.set()
+        # A callback may stop the monitoring: a thread does not wait for itself.
+        if self._thread is not threading.current_thread():
+            self._thread.join(timeout=5)
+        self._thread = None
+        # Cycles that were not collected yet are not kept by anything.
+        gc.collect()
+        self._last = self._look()
+        self._python = self.leaks.python_growth()
+        self.leaks.close()
+
+    def __enter__(self) -> "Debugger":
+        return self.start_monitoring()
+
+    def __exit__(self, *_: Any) -> None:
+        self.stop_monitoring()
+
+    def sample(self) -> None:
+        """One look at each device; the thread does it at each interval."""
+        now = self._clock()
+        for device in self._watched():
+            warning = device.sample(now)
+            if warning is not None:
+                self._warn({**warning, "recommendations": warning_advice(warning)})
+
+    def forecast(self) -> Dict[str, Dict[str, Any]]:
+        """Of each device, when its memory will be full."""
+        return {device.gauge.device: device.forecast() for device in self._watched()}
+
+    def get_status_report(self) -> Dict[str, Any]:
+        """What was seen, as JSON can hold it; while it runs, what is seen now."""
+        devices = {device.gauge.device: self._device_report(device) for device in self._watched()}
+        leaks = self._leak_report()
+        usages = [device["currentUsage"] for device in devices.values()]
+        total = sum(usage["totalBytes"] for usage in usages)
+        used = sum(usage["totalBytes"] - usage["freeBytes"] for usage in usages)
+        return {
+            "timestamp": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+            "devices": devices,
+            "summary": {
+                "totalDevices": len(devices),
+                "totalBytes": total,
+                "overallUtilizationPercent": 100 * used / total if total else 0.0,
+            },
+            "leaks": leaks,
+            "callbackErrors": {"count": self._callback_errors, "last": self._last_error},
+            "recommendations": recommendations(devices, leaks, self._threshold),
+            "source": "measured",
+        }
+
+    def generate_report(self, path: str) -> None:
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(self.get_status_report(), file, indent=2)
+
+    def _watched(self) -> List[WatchedDevice]:
+        for gauge in self._gauges():
+            if gauge.device not in self._devices:
+                self._devices[gauge.device] = WatchedDevice(gauge, self._threshold)
+        return list(self._devices.values())
+
+    def _device_report(self, device: WatchedDevice) -> Dict[str, Any]:
+        figures = device.gauge.figures()
+        used = figures["totalBytes"] - figures["freeBytes"]
+        share = 100 * used / figures["totalBytes"] if figures["totalBytes"] else 0.0
+        return {
+            "currentUsage": {**figures, "utilizationPercent": share},
+            "statistics": device.statistics(),
+            "forecast": device.forecast(),
+            "fragmentation": fragmentation(figures),
+        }
+
+    def _leak_report(self) -> Dict[str, Any]:
+        """Kept since the start, beside what `leaks.check()` found from step to step."""
+        stepwise = self.leaks.report()
+        if self._first is None:
+            return {**stepwise, "confidence": 0.95 if stepwise["found"] else 0.0, "objects": [], "containers": []}
+        running = self._thread is not None
+        since = kept(self._first, self._look() if running or self._last is None else self._last, self._between)
+        return {
+            **since,
+            "found": since["found"] or stepwise["found"],
+            "tensors": since["tensors"] or stepwise["tensors"],
+            "alive": stepwise["alive"],
+            "python": stepwise["python"] if running else self._python,
+            "source": "measured",
+        }
+
+    def _warn(self, warning: Dict[str, Any]) -> None:
+        log.warning(
+            "plimsoll: %s uses %.1f %% of its memory; risk %s",
+            warning["device"], warning["utilizationPercent"], warning["risk"],
+        )  # fmt: skip
+        if self._on_warning is None:
+            return
+        try:
+            self._on_warning(warning)
+        except BaseException as error:
+            # Even sys.exit() in it must not end the watching in silence.
+            self._callback_errors += 1
+            self._last_error = f"{type(error).__name__}: {error}"
+            told = log.warning if self._callback_errors == 1 else log.debug
+            told("plimsoll: on_warning failed with %s; watching goes on", self._last_error, exc_info=True)
+
+    def _look(self) -> Census:
+        begin = time.perf_counter()
+        seen = take_census()
+        took = time.perf_counter() - begin
+        self._next_look = self._clock() + max(LOOK_SECONDS, took / LOOK_SHARE)
+        return seen
+
+    def _look_between(self) -> None:
+        # A look holds every object for a moment, so none is taken while memory is short.
+        if self._clock() < self._next_look or any(one["risk"] != "low" for one in self.forecast().values()):
+            return
+        self._between.append(self._look())
+        if len(self._between) > LOOKS_KEPT:
+            self._between = self._between[::2]
+
+    def _run(self) -> None:
+        failed = False
+        while not self._stop.is_set():
+            try:
+                self.sample()
+                self._look_between()
+            except Exception as error:
+                told = log.debug if failed else log.warning
+                told("plimsoll: the debugger could not take a sample: %s", error)
+                failed = True
+            self._stop.wait(self._interval)
+
+
+def debugger(**options: Any) -> Debugger:
+    """Gathers the tools in one: samples, warnings, leaks, a report.
+
+        debug = plimsoll.debugger(on_warning=print)
+        debug.start_monitoring()
+        train()
+        debug.stop_monitoring()
+        print(debug.get_status_report())
+
+    It watches the host and each card that this process uses; `device="cuda:1"` watches one. `with` does
+    the same as start and stop.
+    """
+    return Debugger(**options)

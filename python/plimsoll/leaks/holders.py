@@ -1,0 +1,100 @@
+"""Who holds an object, in words a person can search for: a variable of a module, an attribute, a closure."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from types import CellType, FrameType, FunctionType, ModuleType
+from typing import Any, List, Optional, Set
+
+# From an element to its list, to the dictionary that holds the list, to the object that owns that.
+MOST_STEPS = 4
+LOCAL = "a local variable"
+
+
+def holder_of(thing: Any, ignore: Optional[Set[int]] = None) -> Optional[str]:
+    """`module.name`, `Class.attribute`, or where it else is; None when a library holds it."""
+    return _search(thing, set(ignore or ()), MOST_STEPS)
+
+
+def _search(thing: Any, seen: Set[int], steps: int) -> Optional[str]:
+    seen.add(id(thing))
+    referrers = [one for one in gc.get_referrers(thing) if id(one) not in seen and not isinstance(one, FrameType)]
+    seen.update((id(referrers), id(seen)))
+    if not referrers:
+        return LOCAL
+    for one in referrers:
+        name = _named(one, thing)
+        if name is not None:
+            return name or None
+    if steps == 0:
+        return None
+    for one in referrers:
+        if isinstance(one, CellType):
+            return _closure(one)
+        if isinstance(one, (list, dict, set, tuple)):
+            name = _search(one, seen, steps - 1)
+            if name is not None:
+                return name
+    return None
+
+
+def _closure(cell: CellType) -> Optional[str]:
+    """The function whose variable it is, where it is one of the program."""
+    for closure in gc.get_referrers(cell):
+        for one in gc.get_referrers(closure) if isinstance(closure, tuple) else ():
+            if isinstance(one, FunctionType) and one.__closure__ is closure:
+                return None if is_library(sys.modules.get(one.__module__)) else f"a variable of {one.__qualname__}"
+    return None
+
+
+def _named(owner: Any, thing: Any) -> Optional[str]:
+    """The name under which this one holds it; empty when it is a library's; None when it has no name for it."""
+    if isinstance(owner, dict):
+        key = next((key for key, value in list(owner.items()) if value is thing and isinstance(key, str)), None)
+        if key is None:
+            return None
+        if "__name__" in owner and "__spec__" in owner:
+            module = sys.modules.get(owner["__name__"])
+            return "" if is_library(module) else f"{owner['__name__']}.{key}"
+        owner = next((one for one in gc.get_referrers(owner) if _space(one) is owner), None)
+        return None if owner is None else _named(owner, thing)
+    if isinstance(owner, ModuleType):
+        return None
+    space = _space(owner)
+    key = next((key for key, value in list(space.items()) if value is thing), None) if space else None
+    if key is None:
+        return None
+    kind = owner if isinstance(owner, type) else type(owner)
+    return "" if is_library(sys.modules.get(kind.__module__)) else f"{kind.__qualname__}.{key}"
+
+
+def _space(one: Any) -> Any:
+    try:
+        space = object.__getattribute__(one, "__dict__")
+    except Exception:
+        return None
+    return space if hasattr(space, "items") else None
+
+
+def is_library(module: Any) -> bool:
+    """Python's own modules and installed packages; the program's own files are not."""
+    if module is None or getattr(module, "__name__", "") == "__main__":
+        return False
+    path = getattr(module, "__file__", None) or ""
+    return path == "" or "site-packages" in path or path.startswith(f"{sys.base_prefix}/lib")
+
+
+def of_the_program(kinds: tuple) -> List[Any]:
+    """Objects of exactly these types in variables of the program's own modules.
+
+    The garbage collector does not know a dictionary that holds texts and numbers alone.
+    """
+    modules = [module for module in list(sys.modules.values()) if not is_library(module)]
+    return [value for module in modules for value in list(getattr(module, "__dict__", {}).values()) if type(value) in kinds]
+
+
+def alive(kinds: tuple) -> List[Any]:
+    """All live objects of exactly these types, each once."""
+    found = [one for one in gc.get_objects() if type(one) in kinds] + of_the_program(kinds)
+    return list({id(one): one for one in found}.values())
