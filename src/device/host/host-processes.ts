@@ -1,50 +1,19 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { GiB } from '../../units/bytes.js';
-import type { Known } from '../../units/known.js';
-import type { ProcessReading } from '../contract.js';
 import { listPids, readKernelFile } from '../kernel-files.js';
 import { processName } from '../process-names.js';
-import { sortProcesses } from '../sort-processes.js';
+import type { ProcessFiles } from './process-list.js';
 
-/**
- * How many of the largest processes are measured exactly. The exact figure (PSS: a page shared by
- * n processes counts 1/n for each) makes the kernel walk all pages of the process; the plain one
- * (RSS: shared pages count in full) costs a few microseconds.
- */
-const exactlyMeasured = 6;
-
-/** Walking the pages takes some 10 ms for each GiB; beyond this, RSS must do. */
-const exactLimitBytes = 8 * GiB;
-
-/** All processes that hold RAM, largest first; `unknown` where /proc shows none. */
-export async function hostProcesses(
-  procRoot: string,
-  pageSize: number,
-): Promise<Known<readonly ProcessReading[]>> {
-  const resident: { pid: number; usedBytes: number }[] = [];
-  for (const pid of listPids(procRoot)) {
-    const pages = parseResidentPages(readKernelFile(join(procRoot, String(pid), 'statm')) ?? '');
+/** What /proc tells of processes; all of it may be gone while we look. */
+export function processFiles(procRoot: string, pageSize: number): ProcessFiles {
+  return {
+    listPids: () => listPids(procRoot),
     // Threads of the kernel hold none, and a process that has just ended tells nothing.
-    if (pages > 0) resident.push({ pid, usedBytes: pages * pageSize });
-  }
-  if (resident.length === 0) return 'unknown';
-  const largest = resident
-    .filter(({ usedBytes }) => usedBytes <= exactLimitBytes)
-    .toSorted((a, b) => b.usedBytes - a.usedBytes)
-    .slice(0, exactlyMeasured);
-  const exact = new Map<number, number>();
-  for (const { pid } of largest) {
-    const bytes = await readProportional(procRoot, pid);
-    if (bytes !== undefined) exact.set(pid, bytes);
-  }
-  return sortProcesses(
-    resident.map(({ pid, usedBytes }) => ({
-      pid,
-      name: processName(procRoot, pid),
-      usedBytes: exact.get(pid) ?? usedBytes,
-    })),
-  );
+    residentBytes: (pid) =>
+      pageSize * parseResidentPages(readKernelFile(join(procRoot, String(pid), 'statm')) ?? ''),
+    proportionalBytes: (pid) => readProportional(procRoot, pid),
+    name: (pid) => processName(procRoot, pid),
+  };
 }
 
 /** The second figure of /proc/PID/statm; 0 where it cannot be read. */

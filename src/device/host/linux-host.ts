@@ -12,13 +12,17 @@ import type {
 import { readKernelFile } from '../kernel-files.js';
 import { type CgroupLimit, findCgroup, tightestLimit, usedUnderLimit } from './cgroup-memory.js';
 import { type CpuTime, cpuPercent, parseCpuTime } from './cpu-time.js';
-import { hostProcesses } from './host-processes.js';
+import { processFiles } from './host-processes.js';
 import { type MachineMemory, parseMeminfo } from './meminfo.js';
 import { readPageSize } from './page-size.js';
-import { parsePressure } from './pressure.js';
+import { type Pressure, parsePressure } from './pressure.js';
+import { ProcessList } from './process-list.js';
 
 /** A limit seldom changes, and finding it reads a file for each level of the cgroup tree. */
 const limitAgeSeconds = 5;
+
+/** It is an average of 10 s, which the kernel renews every 2 s. */
+const pressureAgeSeconds = 1;
 
 /** /proc/stat costs more the more processors there are, and a shorter span tells little. */
 const cpuSpanSeconds = 0.5;
@@ -39,9 +43,10 @@ export class LinuxHost implements Device {
   };
   readonly #procRoot: string;
   readonly #clock: Clock;
-  readonly #pageSize: number;
+  readonly #processes: ProcessList;
   #limit: CgroupLimit | undefined;
   #limitAt = Number.NEGATIVE_INFINITY;
+  #pressure: { path: string; at: number; pressure: Pressure } | undefined;
   #cpu: CpuTime | undefined;
   #cpuAt = Number.NEGATIVE_INFINITY;
   #cpuPercent: Known<number> = 'unknown';
@@ -49,7 +54,7 @@ export class LinuxHost implements Device {
   constructor(procRoot: string, clock: Clock) {
     this.#procRoot = procRoot;
     this.#clock = clock;
-    this.#pageSize = readPageSize(procRoot);
+    this.#processes = new ProcessList(processFiles(procRoot, readPageSize(procRoot)), clock);
   }
 
   read(): MemoryReading {
@@ -60,22 +65,18 @@ export class LinuxHost implements Device {
     return {
       ...(binding === undefined ? machineReading(machine) : cgroupReading(binding, machine)),
       utilizationPercent: this.#utilization(now),
-      host: this.#hostReading(machine, binding),
+      host: this.#hostReading(now, machine, binding),
     };
   }
 
   processes(): Promise<Known<readonly ProcessReading[]>> {
-    return hostProcesses(this.#procRoot, this.#pageSize);
+    return this.#processes.read();
   }
 
-  #hostReading(machine: MachineMemory, binding: CgroupLimit | undefined): HostReading {
+  #hostReading(now: number, machine: MachineMemory, binding: CgroupLimit | undefined): HostReading {
     const { swapTotalBytes, swapFreeBytes } = machine;
     const isSwapKnown = swapTotalBytes !== 'unknown' && swapFreeBytes !== 'unknown';
-    const path =
-      binding?.version === 2
-        ? join(binding.folder, 'memory.pressure')
-        : join(this.#procRoot, 'pressure/memory');
-    const pressure = parsePressure(readKernelFile(path) ?? '');
+    const pressure = this.#currentPressure(now, binding);
     return {
       swapTotalBytes,
       swapUsedBytes: isSwapKnown ? Math.max(0, swapTotalBytes - swapFreeBytes) : 'unknown',
@@ -84,6 +85,18 @@ export class LinuxHost implements Device {
       pressureSomePercent: pressure.somePercent,
       pressureFullPercent: pressure.fullPercent,
     };
+  }
+
+  #currentPressure(now: number, binding: CgroupLimit | undefined): Pressure {
+    const path =
+      binding?.version === 2
+        ? join(binding.folder, 'memory.pressure')
+        : join(this.#procRoot, 'pressure/memory');
+    const known = this.#pressure;
+    if (known?.path === path && now - known.at < pressureAgeSeconds) return known.pressure;
+    const pressure = parsePressure(readKernelFile(path) ?? '');
+    this.#pressure = { path, at: now, pressure };
+    return pressure;
   }
 
   #currentLimit(now: number): CgroupLimit | undefined {

@@ -16,18 +16,25 @@ export interface MachineMemory {
  * parseMeminfo('MemTotal: 1024 kB\nMemAvailable: 512 kB\n').availableBytes; // 524288
  */
 export function parseMeminfo(text: string): MachineMemory {
-  const found = new Map<string, number>();
-  for (const line of text.split('\n')) {
-    // The kernel's "kB" has always been 1024 bytes.
-    const match = /^(\w+):\s+(\d{1,13}) kB$/.exec(line);
-    if (match?.[1] !== undefined) found.set(match[1], Number(match[2]) * 1024);
-  }
-  const bytes = (name: string): Known<number> => found.get(name) ?? 'unknown';
   return {
-    totalBytes: bytes('MemTotal'),
+    totalBytes: bytes(text, lines.total),
     // Kernels before 3.14 have no MemAvailable; MemFree alone would call every cache "used".
-    availableBytes: bytes('MemAvailable'),
-    swapTotalBytes: bytes('SwapTotal'),
-    swapFreeBytes: bytes('SwapFree'),
+    availableBytes: bytes(text, lines.available),
+    swapTotalBytes: bytes(text, lines.swapTotal),
+    swapFreeBytes: bytes(text, lines.swapFree),
   };
+}
+
+/** Only the lines that are wanted, since this is read ten times a second. */
+const lines = {
+  total: /^MemTotal:\s+(\d{1,13}) kB$/m,
+  available: /^MemAvailable:\s+(\d{1,13}) kB$/m,
+  swapTotal: /^SwapTotal:\s+(\d{1,13}) kB$/m,
+  swapFree: /^SwapFree:\s+(\d{1,13}) kB$/m,
+} as const;
+
+function bytes(text: string, line: RegExp): Known<number> {
+  const match = line.exec(text);
+  // The kernel's "kB" has always been 1024 bytes.
+  return match === null ? 'unknown' : Number(match[1]) * 1024;
 }
