@@ -1,4 +1,5 @@
 import type { DeviceInfo, ProcessReading } from '../device/contract.js';
+import { MiB } from '../units/bytes.js';
 import { isKnown, type Known } from '../units/known.js';
 import type { Alerts } from './alerts/alerts.js';
 import type { Diagnosis } from './diagnosis/diagnose.js';
@@ -27,6 +28,16 @@ export function memoryPointOf(sample: Sample): MemoryPoint | undefined {
   }
   if (!isKnown(usedBytes) || !isKnown(totalBytes)) return undefined;
   return { seconds: atSeconds, limitBytes: totalBytes, heldBytes: usedBytes };
+}
+
+/**
+ * A host has hundreds of small processes, and following one costs as much as following a device. A
+ * leak is asked for from 100 MiB on, so it is seen in time.
+ */
+const followedFromBytes = 32 * MiB;
+
+function largeProcesses(processes: readonly ProcessReading[]): readonly ProcessReading[] {
+  return processes.filter(({ usedBytes }) => !isKnown(usedBytes) || usedBytes >= followedFromBytes);
 }
 
 interface Conclusions {
@@ -76,7 +87,7 @@ export class WatchedDevice implements DeviceState {
 
   takeProcesses(atSeconds: number, processes: Known<readonly ProcessReading[]>): void {
     this.#processes = processes;
-    if (isKnown(processes)) this.#diagnosis.addProcesses(atSeconds, processes);
+    if (isKnown(processes)) this.#diagnosis.addProcesses(atSeconds, largeProcesses(processes));
   }
 
   vanish(): void {
