@@ -60,7 +60,7 @@ export async function beChild(role, options) {
 
 /** A timer and the work, nothing else. */
 async function runTimed({ seconds, settle }, work, interval) {
-  const timer = setInterval(work, interval * 1000);
+  const timer = setInterval(() => work(), interval * 1000);
   const begin = cpuMs();
   await sleep(settle * 1000);
   const settled = cpuMs();
