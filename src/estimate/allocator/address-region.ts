@@ -1,18 +1,34 @@
+import type { Sized } from './sized-list.js';
+
 interface Hole {
   start: number;
   bytes: number;
 }
 
+/** Free address space below a region, down to the next one. */
+export interface Gap extends Sized {
+  readonly above: AddressRegion;
+}
+
 /** One stretch of address space that the driver holds, and what of it is free. */
-export class AddressRegion {
+export class AddressRegion implements Sized {
   readonly start: number;
   readonly bytes: number;
+  /** Its age: regions made later have a higher number. */
+  readonly order: number;
+  /** Its largest hole, as its list knows it. */
+  size = 0;
+  /** The next regions by address, and the gap to the lower one where there is any. */
+  above: AddressRegion | undefined;
+  below: AddressRegion | undefined;
+  gap: Gap | undefined;
   readonly #lasting: boolean;
   /** By address; no two touch. */
   readonly #holes: Hole[] = [];
 
   /** All of it is in use. `lasting`: made when the driver started, stays when it is empty. */
-  constructor(start: number, bytes: number, lasting: boolean) {
+  constructor(start: number, bytes: number, lasting: boolean, order: number) {
+    this.order = order;
     this.start = start;
     this.bytes = bytes;
     this.#lasting = lasting;
@@ -23,13 +39,17 @@ export class AddressRegion {
     return !this.#lasting && this.#holes[0]?.bytes === this.bytes;
   }
 
-  /** The start of the smallest hole that is large enough. */
-  take(bytes: number): number | undefined {
+  largestHole(): number {
+    return this.#holes.reduce((most, { bytes }) => Math.max(most, bytes), 0);
+  }
+
+  /** Takes the start of the smallest hole that is large enough. */
+  take(bytes: number): number {
     let best: Hole | undefined;
     for (const hole of this.#holes) {
       if (hole.bytes >= bytes && hole.bytes < (best?.bytes ?? Infinity)) best = hole;
     }
-    if (best === undefined) return undefined;
+    if (best === undefined) throw new RangeError(`No hole has ${bytes} bytes.`);
     const { start } = best;
     best.start += bytes;
     best.bytes -= bytes;
@@ -37,8 +57,8 @@ export class AddressRegion {
     return start;
   }
 
-  /** Frees a range, and says how large the hole is that it now belongs to. */
-  give(start: number, bytes: number): number {
+  /** Frees a range. */
+  give(start: number, bytes: number): void {
     const holes = this.#holes;
     const found = holes.findIndex((hole) => hole.start > start);
     const place = found === -1 ? holes.length : found;
@@ -50,6 +70,5 @@ export class AddressRegion {
     hole.bytes += bytes + (joinsAfter ? after.bytes : 0);
     if (joinsAfter) holes.splice(place, 1);
     if (!joinsBefore) holes.splice(place, 0, hole);
-    return hole.bytes;
   }
 }

@@ -3,7 +3,7 @@ import type { AllocatorStats, OutOfMemory } from './answers.js';
 import { allocatedMark, BlockTable, none } from './block-table.js';
 import { DeviceMemory } from './device-memory.js';
 import { ExpandableSegments } from './expandable-segments.js';
-import type { FreeSet } from './free-set.js';
+import { type FreeSet, nowhere } from './free-set.js';
 import { Pools } from './pools.js';
 import { refuseFree, refuseRequest } from './refusals.js';
 import { Release } from './release.js';
@@ -76,7 +76,7 @@ export class CachingAllocator {
     const place = this.#bestFit(set, size);
     let block: number;
     if (place !== none) {
-      block = set.ids[place] ?? 0;
+      block = set.blockAt(place);
       const rest = (this.#blocks.size[block] ?? 0) - size;
       if (this.#splits(size, rest, small)) {
         const front = this.#splitFront(block, size);
@@ -186,10 +186,10 @@ export class CachingAllocator {
   /** The place in the set of the block that best fit chooses, or `none`. */
   #bestFit(set: FreeSet, size: number): number {
     let place = set.firstOf(size);
-    if (place === set.length) return none;
+    if (place === nowhere) return none;
     if (this.#settings.expandableSegments) place = this.#expandable.better(set, place);
     if (this.#maxSplit !== Infinity) {
-      const found = this.#blocks.size[set.ids[place] ?? 0] ?? 0;
+      const found = this.#blocks.size[set.blockAt(place)] ?? 0;
       if (size < this.#maxSplit) {
         if (found >= this.#maxSplit) return none;
       } else if (found >= size + this.#settings.maxNonSplitRoundingBytes) {
@@ -277,8 +277,8 @@ export class CachingAllocator {
 
   #inactiveSplitBytes(): number {
     let bytes = 0;
-    for (const { ids, length } of this.#pools.sets) {
-      for (const block of ids.subarray(0, length)) {
+    for (const set of this.#pools.sets) {
+      for (const block of set.all()) {
         if (this.#blocks.isSplit(block) && this.#blocks.expandable[block] === none) {
           bytes += this.#blocks.size[block] ?? 0;
         }

@@ -1,5 +1,6 @@
 import { MiB } from '../../units/bytes.js';
-import { AddressRegion } from './address-region.js';
+import { AddressRegion, type Gap } from './address-region.js';
+import { SizedList } from './sized-list.js';
 import { roundUp, segmentStep, smallSegment } from './sizes.js';
 
 /** The driver asks the kernel for address space in multiples of this. */
@@ -29,26 +30,27 @@ export type DriverHistory = 'fresh' | 'after-kernels';
  * below, with 6 MiB left: it seems that the driver moved something that had to grow.
  */
 export class DriverAddresses {
-  /** By address. */
-  readonly #regions: AddressRegion[] = [];
-  /** By age, the oldest first. */
-  readonly #byAge: AddressRegion[] = [];
-  /** No hole is larger, no gap between regions is: most searches would find nothing. */
-  #holeBound = 0;
-  #gapBound = 0;
+  /** By age; their size is that of their largest hole. */
+  readonly #regions = new SizedList<AddressRegion>();
+  /** Free address space between two regions, by the start of the upper one. */
+  readonly #gaps = new SizedList<Gap>();
+  /** The region of each range that is in use, by where it starts. */
+  readonly #taken = new Map<number, AddressRegion>();
+  #lowest: AddressRegion | undefined;
+  #made = 0;
   /** The small segment that was there before kernels ran is the first to be asked for. */
-  #expectsFirstSmall: boolean;
+  #firstSmall: AddressRegion | undefined;
 
   constructor(history: DriverHistory) {
-    this.#expectsFirstSmall = history === 'after-kernels';
-    const tail = this.#addLasting(480 * MiB, 32 * MiB);
-    const main = this.#addLasting(0, 480 * MiB);
+    const tail = this.#addBelow(480 * MiB, 32 * MiB, true);
+    const main = this.#addBelow(0, 480 * MiB, true);
     if (history === 'fresh') {
       this.#addHole(tail, 488 * MiB, 24 * MiB);
       this.#addHole(main, 414 * MiB, 2 * MiB);
       return;
     }
-    const lower = this.#addLasting(-512 * MiB, 512 * MiB);
+    this.#firstSmall = main;
+    const lower = this.#addBelow(-512 * MiB, 512 * MiB, true);
     this.#addHole(tail, 490 * MiB, 22 * MiB);
     this.#addHole(main, 0, 414 * MiB);
     this.#addHole(lower, -6 * MiB, 6 * MiB);
@@ -56,67 +58,93 @@ export class DriverAddresses {
 
   take(asked: number): number {
     const bytes = roundUp(asked, segmentStep);
-    if (this.#expectsFirstSmall) {
-      this.#expectsFirstSmall = false;
-      if (bytes === smallSegment) return 414 * MiB;
-    }
-    if (bytes <= this.#holeBound) {
-      for (let at = this.#byAge.length - 1; at >= 0; at -= 1) {
-        const start = this.#byAge[at]?.take(bytes);
-        if (start !== undefined) return start;
-      }
-      this.#holeBound = bytes - 1;
-    }
-    return this.#makeRegion(bytes);
+    const first = this.#firstSmall;
+    this.#firstSmall = undefined;
+    if (first !== undefined && bytes === smallSegment) return this.#note(414 * MiB, first);
+    const region = this.#regions.lastOf(bytes);
+    if (region === undefined) return this.#makeRegion(bytes);
+    const start = region.take(bytes);
+    this.#regions.resize(region, region.largestHole());
+    return this.#note(start, region);
   }
 
   give(address: number, bytes: number): void {
-    const at = this.#regions.findLastIndex(({ start }) => start <= address);
-    const region = this.#regions[at];
+    const region = this.#taken.get(address);
     if (region === undefined) throw new RangeError(`Address ${address} was never taken.`);
+    this.#taken.delete(address);
     this.#addHole(region, address, roundUp(bytes, segmentStep));
-    if (!region.isEmpty) return;
-    this.#regions.splice(at, 1);
-    this.#byAge.splice(this.#byAge.indexOf(region), 1);
-    this.#gapBound = Math.max(this.#gapBound, this.#gapBelow(at));
+    if (region.isEmpty) this.#remove(region);
   }
 
-  #addLasting(start: number, bytes: number): AddressRegion {
-    const region = new AddressRegion(start, bytes, true);
-    this.#byAge.push(region);
-    this.#insert(region);
-    return region;
+  #note(start: number, region: AddressRegion): number {
+    this.#taken.set(start, region);
+    return start;
   }
 
   #addHole(region: AddressRegion, start: number, bytes: number): void {
-    this.#holeBound = Math.max(this.#holeBound, region.give(start, bytes));
+    region.give(start, bytes);
+    this.#regions.resize(region, region.largestHole());
   }
 
   #makeRegion(bytes: number): number {
     const length = roundUp(bytes, regionStep);
-    let at = 0;
-    if (length < this.#gapBound) {
-      at = this.#regions.length - 1;
-      while (at > 0 && this.#gapBelow(at) <= length) at -= 1;
-      if (at === 0) this.#gapBound = length;
-    }
-    const start = (this.#regions[at]?.start ?? 0) - length;
-    const region = new AddressRegion(start, length, false);
-    this.#regions.splice(at, 0, region);
-    this.#byAge.push(region);
+    // A gap of just its size is passed over.
+    const gap = this.#gaps.lastOf(length + 1);
+    const region =
+      gap === undefined
+        ? this.#addBelow((this.#lowest?.start ?? 0) - length, length, false)
+        : this.#addInto(gap, length);
+    const { start } = region;
     if (length > bytes) this.#addHole(region, start + bytes, length - bytes);
-    return start;
+    return this.#note(start, region);
   }
 
-  #insert(region: AddressRegion): void {
-    const above = this.#regions.findIndex(({ start }) => start > region.start);
-    this.#regions.splice(above === -1 ? this.#regions.length : above, 0, region);
+  #region(start: number, bytes: number, lasting: boolean): AddressRegion {
+    const region = new AddressRegion(start, bytes, lasting, this.#made);
+    this.#made += 1;
+    this.#regions.add(region);
+    return region;
   }
 
-  /** Free address space between a region and the next lower one. */
-  #gapBelow(at: number): number {
-    const region = this.#regions[at];
-    const below = this.#regions[at - 1];
-    return region && below ? region.start - (below.start + below.bytes) : 0;
+  /** Below all others. */
+  #addBelow(start: number, bytes: number, lasting: boolean): AddressRegion {
+    const region = this.#region(start, bytes, lasting);
+    const above = this.#lowest;
+    region.above = above;
+    if (above !== undefined) above.below = region;
+    this.#lowest = region;
+    return region;
+  }
+
+  /** At the upper end of a gap that is larger than it. */
+  #addInto(gap: Gap, bytes: number): AddressRegion {
+    const { above, size } = gap;
+    const region = this.#region(above.start - bytes, bytes, false);
+    this.#gaps.remove(gap);
+    above.gap = undefined;
+    region.above = above;
+    region.below = above.below;
+    if (above.below !== undefined) above.below.above = region;
+    above.below = region;
+    this.#setGap(region, size - bytes);
+    return region;
+  }
+
+  #remove(region: AddressRegion): void {
+    const { above, below } = region;
+    this.#regions.remove(region);
+    if (region.gap !== undefined) this.#gaps.remove(region.gap);
+    if (below === undefined) this.#lowest = above;
+    else below.above = above;
+    if (above === undefined) return;
+    above.below = below;
+    // Below the lowest region nothing ends, so that there is no gap.
+    this.#setGap(above, below === undefined ? 0 : above.start - below.start - below.bytes);
+  }
+
+  #setGap(above: AddressRegion, size: number): void {
+    if (above.gap !== undefined) this.#gaps.remove(above.gap);
+    above.gap = size > 0 ? { order: above.start, size, above } : undefined;
+    if (above.gap !== undefined) this.#gaps.add(above.gap);
   }
 }

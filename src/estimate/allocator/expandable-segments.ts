@@ -1,7 +1,7 @@
 import { type BlockTable, none, unmappedMark } from './block-table.js';
 import type { DeviceMemory } from './device-memory.js';
 import { regionStep } from './driver-addresses.js';
-import type { FreeSet } from './free-set.js';
+import { type FreeSet, nowhere } from './free-set.js';
 import type { Pools } from './pools.js';
 import type { AllocatorSettings } from './settings.js';
 import { roundUp, smallSegment } from './sizes.js';
@@ -47,11 +47,9 @@ export class ExpandableSegments {
    */
   better(set: FreeSet, place: number): number {
     let best = place;
-    while (
-      best + 1 < set.length &&
-      this.#room(set.ids[best + 1] ?? 0) < this.#room(set.ids[best] ?? 0)
-    ) {
-      best += 1;
+    for (let next = set.after(best); next !== nowhere; next = set.after(best)) {
+      if (this.#room(set.blockAt(next)) >= this.#room(set.blockAt(best))) break;
+      best = next;
     }
     return best;
   }
@@ -74,10 +72,9 @@ export class ExpandableSegments {
 
   /** Gives back the whole pages inside the free blocks of a set. */
   unmapFree(set: number): void {
-    const { ids, length } = this.#pools.setAt(set);
     const blocks = this.#blocks;
     const inExpandable = (block: number) => blocks.expandable[block] !== none;
-    for (const block of [...ids.subarray(0, length)].filter(inExpandable)) {
+    for (const block of this.#pools.setAt(set).all().filter(inExpandable)) {
       if (!this.#unmap(block) || blocks.isSplit(block)) continue;
       this.#forget(set, block);
       blocks.drop(block);

@@ -1,121 +1,118 @@
 import type { BlockTable } from './block-table.js';
+import { FreeChunk } from './free-chunk.js';
+
+/** The place of a block: the number of its chunk times this, and its place there. */
+const placeStep = 2 ** 16;
+/** Nothing is large enough. */
+export const nowhere = -1;
 
 /**
  * The free blocks of one pool and stream, ordered by size and then address, as best fit wants them.
  *
- * Two flat sorted columns: real jobs keep 20 to 400 free blocks, where moving a few hundred bytes is
- * quicker than any tree. A block that shrinks (split) or grows (merge) slides from its old place to
- * the new one, which is usually near.
+ * Sorted chunks: most jobs keep 20 to 400 free blocks, which are one chunk of two flat columns, where
+ * moving a few hundred bytes is quicker than any tree. A model of a thousand layers frees tens of
+ * thousands; chunks keep the cost of one move from growing with them. A place is valid until the next
+ * change.
  */
 export class FreeSet {
-  length = 0;
-  /** Blocks in order; only the first `length` entries count. */
-  ids = new Int32Array(64);
-  #sizes = new Float64Array(64);
+  readonly #chunks: FreeChunk[];
   readonly #blocks: BlockTable;
 
   constructor(blocks: BlockTable) {
     this.#blocks = blocks;
+    this.#chunks = [new FreeChunk(blocks)];
+  }
+
+  get length(): number {
+    return this.#chunks.reduce((sum, { length }) => sum + length, 0);
+  }
+
+  blockAt(place: number): number {
+    return this.#chunkOf(place).ids[place % placeStep] ?? 0;
   }
 
   /** The place of the smallest block with at least `size` bytes (the lowest address among equals). */
   firstOf(size: number): number {
-    const sizes = this.#sizes;
-    let low = 0;
-    let high = this.length;
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      if ((sizes[middle] ?? 0) < size) low = middle + 1;
-      else high = middle;
-    }
-    return low;
+    const number = this.#chunkFor(size, Number.NEGATIVE_INFINITY);
+    const chunk = this.#chunks[number];
+    const at = chunk?.placeFor(size, Number.NEGATIVE_INFINITY) ?? 0;
+    return at < (chunk?.length ?? 0) ? number * placeStep + at : nowhere;
   }
 
-  /** The place of a block that is in the set, or the one it would get. */
+  /** The place of a block that is in the set. */
   placeOf(block: number): number {
-    return this.#place(this.#blocks.size[block] ?? 0, this.#blocks.address[block] ?? 0);
+    const size = this.#blocks.size[block] ?? 0;
+    const address = this.#blocks.address[block] ?? 0;
+    const number = this.#chunkFor(size, address);
+    return number * placeStep + (this.#chunks[number]?.placeFor(size, address) ?? 0);
   }
 
-  #place(size: number, address: number): number {
-    const sizes = this.#sizes;
-    const ids = this.ids;
-    const addresses = this.#blocks.address;
-    let low = 0;
-    let high = this.length;
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      const other = sizes[middle] ?? 0;
-      if (other < size || (other === size && (addresses[ids[middle] ?? 0] ?? 0) < address)) {
-        low = middle + 1;
-      } else {
-        high = middle;
-      }
-    }
-    return low;
+  /** The next place in the order, or `nowhere`. */
+  after(place: number): number {
+    if ((place % placeStep) + 1 < this.#chunkOf(place).length) return place + 1;
+    const next = Math.floor(place / placeStep) + 1;
+    return next < this.#chunks.length ? next * placeStep : nowhere;
   }
 
   insert(block: number): void {
-    const place = this.placeOf(block);
-    if (this.length === this.ids.length) this.#grow();
-    this.#shift(place, this.length, 1);
-    this.length += 1;
-    this.ids[place] = block;
-    this.#sizes[place] = this.#blocks.size[block] ?? 0;
+    const size = this.#blocks.size[block] ?? 0;
+    const number = this.#chunkFor(size, this.#blocks.address[block] ?? 0);
+    const chunk = this.#chunks[number];
+    chunk?.insert(block);
+    if (chunk?.isFull === true) this.#chunks.splice(number + 1, 0, chunk.splitOff());
   }
 
   removeAt(place: number): void {
-    this.length -= 1;
-    this.#shift(place, this.length, -1);
+    const chunk = this.#chunkOf(place);
+    chunk.removeAt(place % placeStep);
+    if (chunk.length === 0 && this.#chunks.length > 1) {
+      this.#chunks.splice(Math.floor(place / placeStep), 1);
+    }
   }
 
   /** The entry at `place` becomes `block`, whose size and address are already the new ones. */
   slide(place: number, block: number): void {
-    const ids = this.ids;
-    const sizes = this.#sizes;
+    const from = Math.floor(place / placeStep);
     const size = this.#blocks.size[block] ?? 0;
-    let at = this.placeOf(block);
-    // The search still saw the old entry: above it, everything moves one down.
-    if (at > place) {
-      at -= 1;
-      this.#shift(place, at, -1);
-    } else {
-      this.#shift(at, place, 1);
+    if (this.#chunkFor(size, this.#blocks.address[block] ?? 0) === from) {
+      this.#chunkOf(place).slide(place % placeStep, block);
+      return;
     }
-    ids[at] = block;
-    sizes[at] = size;
+    this.removeAt(place);
+    this.insert(block);
   }
 
-  /** Moves entries by one: [from, to) up, or (from, to] down. */
-  #shift(from: number, to: number, by: 1 | -1): void {
-    const ids = this.ids;
-    const sizes = this.#sizes;
-    if (to - from > 32) {
-      if (by === 1) {
-        ids.copyWithin(from + 1, from, to);
-        sizes.copyWithin(from + 1, from, to);
-      } else {
-        ids.copyWithin(from, from + 1, to + 1);
-        sizes.copyWithin(from, from + 1, to + 1);
-      }
-    } else if (by === 1) {
-      for (let i = to; i > from; i -= 1) {
-        ids[i] = ids[i - 1] ?? 0;
-        sizes[i] = sizes[i - 1] ?? 0;
-      }
-    } else {
-      for (let i = from; i < to; i += 1) {
-        ids[i] = ids[i + 1] ?? 0;
-        sizes[i] = sizes[i + 1] ?? 0;
-      }
-    }
+  /** Takes out the blocks that are `chosen`, in their order, and says how many. */
+  removeWhere(chosen: (block: number) => boolean, onRemoved: (block: number) => void): number {
+    const before = this.length;
+    for (const chunk of this.#chunks) chunk.removeWhere(chosen, onRemoved);
+    const left = this.#chunks.filter(({ length }) => length > 0);
+    if (left.length > 0) this.#chunks.splice(0, this.#chunks.length, ...left);
+    else this.#chunks.length = 1;
+    return before - this.length;
   }
 
-  #grow(): void {
-    const ids = new Int32Array(this.ids.length * 2);
-    ids.set(this.ids);
-    this.ids = ids;
-    const sizes = new Float64Array(ids.length);
-    sizes.set(this.#sizes);
-    this.#sizes = sizes;
+  /** All blocks in their order, as they are now. */
+  all(): number[] {
+    return this.#chunks.flatMap(({ ids, length }) => [...ids.subarray(0, length)]);
+  }
+
+  #chunkOf(place: number): FreeChunk {
+    const chunk = this.#chunks[Math.floor(place / placeStep)];
+    if (chunk === undefined) throw new RangeError(`There is no free block at ${place}.`);
+    return chunk;
+  }
+
+  /** The first chunk that ends at or after this size and address; the last where none does. */
+  #chunkFor(size: number, address: number): number {
+    const chunks = this.#chunks;
+    let low = 0;
+    let high = chunks.length - 1;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if (chunks[middle]?.endsBefore(size, address) === true) low = middle + 1;
+      else high = middle;
+    }
+    return low;
   }
 }

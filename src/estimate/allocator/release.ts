@@ -2,7 +2,7 @@ import type { AddressSpace } from './address-space.js';
 import { type BlockTable, none } from './block-table.js';
 import type { DeviceMemory } from './device-memory.js';
 import type { AllocatorParts, ExpandableSegments } from './expandable-segments.js';
-import type { FreeSet } from './free-set.js';
+import { type FreeSet, nowhere } from './free-set.js';
 import { defaultOwner, type Pool, type Pools } from './pools.js';
 
 /** The ways in which cached segments go back to the driver. */
@@ -41,17 +41,17 @@ export class Release {
     const set = this.#pools.setAt(setNumber);
     const wanted = Math.max(size, maxSplit);
     const place = set.firstOf(wanted);
-    if (place < set.length && this.#isWhole(set.ids[place] ?? 0)) {
+    if (place !== nowhere && this.#isWhole(set.blockAt(place))) {
       this.#releaseAt(set, place);
       return true;
     }
     let released = 0;
-    for (let at = place - 1; at >= 0 && released < wanted; at -= 1) {
-      const block = set.ids[at] ?? 0;
+    const smaller = set.all().filter((block) => (this.#blocks.size[block] ?? 0) < wanted);
+    for (const block of smaller.toReversed()) {
       const bytes = this.#blocks.size[block] ?? 0;
-      if (bytes < maxSplit) break;
+      if (released >= wanted || bytes < maxSplit) break;
       if (!this.#isWhole(block)) continue;
-      this.#releaseAt(set, at);
+      this.#releaseAt(set, set.placeOf(block));
       released += bytes;
     }
     return released >= wanted;
@@ -84,8 +84,7 @@ export class Release {
     let count = 0;
     let age = 0;
     for (const number of pool.sets) {
-      const { ids, length } = this.#pools.setAt(number);
-      for (const block of ids.subarray(0, length)) {
+      for (const block of this.#pools.setAt(number).all()) {
         if (this.#blocks.isSplit(block)) continue;
         count += 1;
         age += pool.searches - (this.#blocks.freedAt[block] ?? 0);
@@ -96,14 +95,10 @@ export class Release {
 
   /** Releases the whole segments of a set, in its order, that are `chosen`; says how many. */
   #releaseWhere(setNumber: number, chosen: (block: number) => boolean): number {
-    const set = this.#pools.setAt(setNumber);
-    const before = set.length;
-    for (let place = 0; place < set.length; ) {
-      const block = set.ids[place] ?? none;
-      if (this.#isWhole(block) && chosen(block)) this.#releaseAt(set, place);
-      else place += 1;
-    }
-    return before - set.length;
+    return this.#pools.setAt(setNumber).removeWhere(
+      (block) => this.#isWhole(block) && chosen(block),
+      (block) => this.#giveBack(block),
+    );
   }
 
   #isWhole(block: number): boolean {
@@ -111,9 +106,14 @@ export class Release {
   }
 
   #releaseAt(set: FreeSet, place: number): void {
-    const block = set.ids[place] ?? 0;
-    const bytes = this.#blocks.size[block] ?? 0;
+    const block = set.blockAt(place);
     set.removeAt(place);
+    this.#giveBack(block);
+  }
+
+  /** A segment that is in no set any more. */
+  #giveBack(block: number): void {
+    const bytes = this.#blocks.size[block] ?? 0;
     this.#addresses.give(this.#blocks.address[block] ?? 0, bytes);
     this.#memory.give(bytes);
     this.#memory.segments -= 1;

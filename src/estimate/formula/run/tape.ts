@@ -203,7 +203,7 @@ export class Tape {
   #runAgain(node: Node, region: Region): void {
     const { again } = region;
     region.again = undefined;
-    const before = [...this.#nodes, node];
+    const before = this.#nodes;
     this.#nodes = [];
     this.recorder.part = 'activations';
     this.#saversLeft = region.savers;
@@ -211,12 +211,11 @@ export class Tape {
     this.#saversLeft = undefined;
     this.onRunAgain();
     this.recorder.part = 'temporary';
-    const copies = this.#nodes;
-    copies.forEach(({ saved }, index) => {
-      const original = before[region.start + index];
+    this.#nodes.forEach(({ saved }, index) => {
+      const at = region.start + index;
+      const original = at === before.length ? node : before[at];
       if (original !== undefined) original.saved = saved;
     });
-    before.pop();
     this.#nodes = before;
   }
 
