@@ -11,10 +11,17 @@ export const limits = {
   configDepth: 32,
   /** Torch itself counts many sizes in 32 bits. */
   dimension: 2 ** 31 - 1,
-  /** The deepest transformers published have 1,000 layers. */
-  layers: 10_000,
+  /**
+   * Of one model, all its stages and towers together. The deepest transformers published have 1,000
+   * layers; every op of every layer is gone through, some 10 ms a layer.
+   */
+  layers: 2000,
   /** Stages, convolutions, layers that differ: lists by layer, so no longer than the layers. */
-  listLength: 10_000,
+  listLength: 2000,
+  /** Speech models published have 7; a file of 2,000 would pass any length of sound. */
+  convolutions: 64,
+  /** The largest published mixture has 512 a layer, Switch Transformers up to 2,048. */
+  experts: 16_384,
   /** The reference reader of safetensors refuses longer headers. */
   safetensorsHeaderBytes: 100_000_000,
   /** A model of 384 experts with its scales has 140,000 tensors over all its files. */

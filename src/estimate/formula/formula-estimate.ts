@@ -12,6 +12,7 @@ import { dryRun } from './dry-run.js';
 import { ggufEstimate } from './gguf-estimate.js';
 import { NoFormula, orTraceInstead } from './no-formula.js';
 import { type Spread, spreadOf } from './spread.js';
+import { tooLarge } from './too-large.js';
 import { weightsOnlyEstimate } from './weights-only.js';
 
 /** Where segments may lie beside where the driver was seen to put them. */
@@ -62,6 +63,10 @@ function knownEstimate(model: KnownModel, workload: Workload, gpu: Gpu): Estimat
   }
   const { stream } = run;
   const { peakAllocatedBytes, peakReservedBytes, peakAllocatedAt } = replay(stream);
+  // What the interval adds must stay exact, too.
+  if (!Number.isSafeInteger(peakReservedBytes * 4)) {
+    throw tooLarge(`It would take ${peakReservedBytes} bytes in all`);
+  }
   const others = otherOrders.map((addresses) => replay(stream, { addresses }).peakReservedBytes);
   const spread = spreadOf(model.family, workload);
   const missed = Math.max(missedBytes, Math.round(peakAllocatedBytes * spread.share));

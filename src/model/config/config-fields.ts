@@ -70,6 +70,21 @@ export class ConfigFields {
     return value;
   }
 
+  /** How many layers each stage has; all together no more than one model may have. */
+  depths(name: string): readonly number[] {
+    const depths = this.sizes(name);
+    const total = depths.reduce((sum, depth) => sum + depth, 0);
+    if (total <= limits.layers) return depths;
+    throw this.bad(name, `${total} layers in all; at most ${limits.layers} are taken`);
+  }
+
+  /** Experts of a layer; 0 where it has none. */
+  experts(name: string): number {
+    const value = this.count(name);
+    if (value <= limits.experts) return value;
+    throw this.bad(name, `${value} experts; at most ${limits.experts} are taken`);
+  }
+
   number(name: string): number {
     const value = this.#find(name);
     if (value === null || value === undefined) return 0;

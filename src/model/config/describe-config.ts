@@ -1,6 +1,7 @@
 import type { Head, ModelDescription } from '../contract.js';
-import type { FamilyRules } from '../families/family.js';
+import type { FamilyParts, FamilyRules } from '../families/family.js';
 import { familyRules } from '../families/registry.js';
+import { limits } from '../limits.js';
 import { badConfig, ConfigFields, type ConfigValues, isRecord } from './config-fields.js';
 
 /**
@@ -24,6 +25,7 @@ export function describeConfig(config: ConfigValues, place: string): ModelDescri
   const { className, head, notes } = chooseClass(config, rules, place);
   const fields = new ConfigFields(config, rules.table, place);
   const { parameters: list, ...parts } = rules.describe(fields, className, head);
+  checkLayers(parts, place);
   const parameters = list.count();
   if (!Number.isSafeInteger(parameters)) {
     throw badConfig(place, 'its sizes make a model of more parameters than can be counted exactly');
@@ -39,6 +41,13 @@ export function describeConfig(config: ConfigValues, place: string): ModelDescri
     tensors: list.groups(),
     notes: [...notes, ...defaultNotes(fields), ...quantizationNotes(config)],
   };
+}
+
+/** Each tower was checked by itself; what counts is the model. */
+function checkLayers({ stacks }: Pick<FamilyParts, 'stacks'>, place: string): void {
+  const layers = stacks.flatMap((stack) => stack.layers).reduce((sum, { count }) => sum + count, 0);
+  if (layers <= limits.layers) return;
+  throw badConfig(place, `it has ${layers} layers in all; at most ${limits.layers} are taken`);
 }
 
 /** Some configs give little more than a family: then a size that was not given is worth a word. */

@@ -12,7 +12,7 @@ interface Stage {
 }
 
 function stagesOf(fields: ConfigFields): readonly Stage[] {
-  const depths = fields.sizes('depths');
+  const depths = fields.depths('depths');
   const widths = fields.sizes('hidden_sizes');
   const stages = fields.size('num_stages');
   if (depths.length < stages || widths.length < stages) {

@@ -48,7 +48,7 @@ export function expertsOf(sizes: ExpertSizes, isSparse: (layer: number) => boole
 export function mixtralExperts(fields: ConfigFields): Experts {
   return expertsOf(
     {
-      count: fields.size('num_local_experts'),
+      count: fields.experts('num_local_experts'),
       active: fields.size('num_experts_per_tok'),
       inner: fields.size('intermediate_size'),
       sharedInner: 0,
@@ -65,7 +65,7 @@ function qwenIsSparse(fields: ConfigFields, count: number): (layer: number) => b
 }
 
 export function qwen2Experts(fields: ConfigFields): Experts {
-  const count = fields.count('num_experts');
+  const count = fields.experts('num_experts');
   return expertsOf(
     {
       count,
@@ -80,7 +80,7 @@ export function qwen2Experts(fields: ConfigFields): Experts {
 }
 
 export function qwen3Experts(fields: ConfigFields): Experts {
-  const count = fields.count('num_experts');
+  const count = fields.experts('num_experts');
   return expertsOf(
     {
       count,

@@ -17,7 +17,7 @@ function stagesOf(fields: ConfigFields): readonly Stage[] {
   const width = fields.size('embed_dim');
   const ratio = fields.number('mlp_ratio');
   const heads = fields.sizes('num_heads');
-  const depths = fields.sizes('depths');
+  const depths = fields.depths('depths');
   // Beyond this the width passes any size there can be.
   if (depths.length > 16) throw fields.bad('depths', `a list of ${depths.length} stages`);
   return depths.map((depth, index) => {

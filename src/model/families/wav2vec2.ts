@@ -1,5 +1,6 @@
 import type { ConfigFields } from '../config/config-fields.js';
 import type { Head } from '../contract.js';
+import { limits } from '../limits.js';
 import { ParameterList } from '../parameter-list.js';
 import { equalLayers, type FamilyParts, type FamilyRules, noDropout } from './family.js';
 import { quotient } from './head-dim.js';
@@ -14,7 +15,12 @@ interface Convolution {
 function convolutionsOf(fields: ConfigFields): readonly Convolution[] {
   const kernels = fields.sizes('conv_kernel');
   const strides = fields.sizes('conv_stride');
-  const convolutions = fields.sizes('conv_dim').map((channels, index) => {
+  const channelsOf = fields.sizes('conv_dim');
+  if (channelsOf.length > limits.convolutions) {
+    const most = `at most ${limits.convolutions} are taken`;
+    throw fields.bad('conv_dim', `a list of ${channelsOf.length} convolutions; ${most}`);
+  }
+  const convolutions = channelsOf.map((channels, index) => {
     const kernel = kernels[index];
     const stride = strides[index];
     if (kernel !== undefined && stride !== undefined) return { channels, kernel, stride };

@@ -1,6 +1,8 @@
+import { largestRequest } from '../../allocator/sizes.js';
 import type { Part } from '../../contract.js';
 import { type EventStream, EventStreamBuilder } from '../../event-stream.js';
 import { cublasAddresses } from '../../recorded-events.js';
+import { tooLarge } from '../too-large.js';
 
 /** One block of memory; it goes back when the last holder lets go. */
 export interface Block {
@@ -30,6 +32,7 @@ export class Recorder {
     this.#parts.push(part);
     // A share of a tensor may not come out whole.
     const whole = Math.ceil(bytes);
+    if (whole > largestRequest) throw tooLarge(`One tensor of it would take ${whole} bytes`);
     return { slot: this.#builder.alloc(whole), bytes: whole, holders: 1 };
   }
 
