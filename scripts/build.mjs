@@ -3,7 +3,7 @@
 import { mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { build } from 'esbuild';
 import { build as buildPage } from 'vite';
-import { program } from './esbuild-program.mjs';
+import { program, programs } from './esbuild-program.mjs';
 import { packPage } from './pack-page.mjs';
 import { sourcesHash } from './sources-hash.mjs';
 import { root, run, tool } from './steps.mjs';
@@ -23,7 +23,7 @@ async function makeDist() {
     await build({
       ...program,
       absWorkingDir: root,
-      entryPoints: ['src/cli/main.ts'],
+      entryPoints: programs,
       outdir: `${fresh}/cli`,
       // Commands load their own code when they run, so that each starts fast.
       splitting: true,

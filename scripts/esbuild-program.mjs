@@ -13,3 +13,6 @@ export const program = {
   legalComments: 'none',
   logLevel: 'warning',
 };
+
+/** The command, and what its threads run. */
+export const programs = ['src/cli/main.ts', 'src/cli/estimate-thread.ts'];

@@ -10,7 +10,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { build } from 'esbuild';
-import { program } from '../esbuild-program.mjs';
+import { program, programs } from '../esbuild-program.mjs';
 import { root, run } from '../steps.mjs';
 import { fetchKoffiLibrary, fetchRuntime } from './fetch.mjs';
 import { fail } from './trouble.mjs';
@@ -64,7 +64,7 @@ async function bundleCode(folder, withBench) {
   const options = { ...program, absWorkingDir: root, metafile: true };
   const command = await build({
     ...options,
-    entryPoints: ['src/cli/main.ts'],
+    entryPoints: programs,
     outdir: `${folder}/dist/cli`,
     splitting: true,
   });

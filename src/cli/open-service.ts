@@ -15,6 +15,7 @@ import { openServer } from '../server/open-server.js';
 import { systemClock } from '../time/clock.js';
 import type { CommandContext } from './command-module.js';
 import { alertSinks } from './delivery.js';
+import { openEstimateWork } from './estimate-work.js';
 import { serveAnswers } from './serve-answers.js';
 import { readServerNote } from './server-file.js';
 import { openDevices } from './watching.js';
@@ -59,7 +60,10 @@ export async function openService(
   try {
     const discovery = await openDevices(options.settings);
     closers.push(() => discovery.close());
-    const answers = serveAnswers(options.settings, discovery, io, options.python);
+    const estimating = openEstimateWork();
+    closers.push(() => estimating.close());
+    const { settings, python } = options;
+    const answers = serveAnswers(settings, discovery, io, python, estimating.work);
     const daemon = await daemonOf(options, discovery, answers, io);
     closers.push(() => daemon.close());
     const server = await openServer({

@@ -2,6 +2,7 @@ import { totalmem } from 'node:os';
 import type { Settings } from '../config/settings.js';
 import type { Discovery } from '../device/discover.js';
 import type { Estimate } from '../estimate/contract.js';
+import type { EstimateWork } from '../estimate/estimate-work.js';
 import type { InTurn } from '../jobs/daemon/at-most.js';
 import { answerKey } from '../jobs/daemon/estimates/answer-key.js';
 import { rememberedAnswers } from '../jobs/daemon/estimates/remembered-answers.js';
@@ -34,6 +35,7 @@ export function serveAnswers(
   discovery: Discovery,
   { environment, folder }: Pick<CliIo, 'environment' | 'folder'>,
   python: string | undefined,
+  work?: EstimateWork,
 ): ServeAnswers {
   const machine: AnswerMachine = {
     environment,
@@ -42,6 +44,7 @@ export function serveAnswers(
     gpus: settings.gpus,
     gpusHere: () => gpusAmong(discovery.devices),
     hostBytes: totalmem(),
+    work,
     wording: fieldWording,
   };
   const estimates = rememberedAnswers<Estimate>(({ method }) => method === 'trace');

@@ -1,6 +1,7 @@
 import { totalmem } from 'node:os';
 import type { Settings } from '../config/settings.js';
 import type { AnswerMachine } from '../plan/answers/machine.js';
+import { openEstimateWork } from './estimate-work.js';
 import { gpusHere } from './gpus-here.js';
 import type { CliIo } from './io.js';
 import { optionWording } from './option-wording.js';
@@ -18,6 +19,7 @@ export function workloadMachine(
     gpus: settings.gpus,
     gpusHere: () => gpusHere(settings),
     hostBytes: totalmem(),
+    work: openEstimateWork().work,
     wording: optionWording,
   };
 }

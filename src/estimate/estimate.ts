@@ -3,13 +3,13 @@ import { Failure } from '../failure.js';
 import type { Model } from '../model/contract.js';
 import { assumedNotes } from './assumed-loop.js';
 import type { Estimate, Workload } from './contract.js';
-import { formulaEstimate } from './formula/formula-estimate.js';
+import { type EstimateWork, inThisThread } from './estimate-work.js';
+import { formulaAnswer } from './formula/formula-estimate.js';
 import type { Gpu } from './gpu-table.js';
 import { type ModelSource, readSource } from './model-source.js';
 import { typeEstimate } from './model-types.js';
 import { checkInput, inputNotes } from './needed-input.js';
 import { pythonTrace, type TraceSource } from './python-trace.js';
-import { tracedEstimate } from './traced-estimate.js';
 import { callWording, type Wording } from './wording.js';
 
 export const estimateMethods = ['auto', 'trace', 'formula'] as const;
@@ -32,6 +32,8 @@ export interface EstimateMachine {
   readonly signal?: AbortSignal | undefined;
   /** Told what goes on, for a person who waits. */
   readonly onProgress?: ((text: string) => void) | undefined;
+  /** Who does the work that keeps a core busy; this thread where it is left out. */
+  readonly work?: EstimateWork | undefined;
   /** How errors and notes name what was asked for; as a call does where it is left out. */
   readonly wording?: Wording | undefined;
 }
@@ -81,7 +83,7 @@ async function ofModel(
 ): Promise<Estimate> {
   const { workload, gpu, method } = request;
   const { wording = callWording } = machine;
-  const byFormula = () => formulaEstimate(model, workload, gpu, wording);
+  const byFormula = () => formulaAnswer(model, workload, gpu, machine);
   // PyTorch does not run GGUF, so there is nothing to trace it with.
   const never = model.weights?.format === 'gguf';
   if (method === 'formula' || (method === 'auto' && never)) {
@@ -92,7 +94,7 @@ async function ofModel(
     return await traced({ kind: 'config', path: config }, request, machine);
   } catch (error) {
     if (method === 'trace' || !canFallBack(error)) throw error;
-    const found = orBoth(error, byFormula);
+    const found = await orBoth(error, byFormula);
     // What could be installed is worth saying; what cannot be helped is not.
     const next = error.kind === 'missing' ? ` ${error.next}` : '';
     return withNotes(found, [`Not traced: ${error.fact}${next}`]);
@@ -104,7 +106,8 @@ async function traced(
   { workload, gpu }: EstimateRequest,
   machine: EstimateMachine,
 ): Promise<Estimate> {
-  return tracedEstimate(await pythonTrace(source, workload, machine), gpu);
+  const { work = inThisThread, signal } = machine;
+  return work({ kind: 'trace', trace: await pythonTrace(source, workload, machine), gpu }, signal);
 }
 
 function noConfig(model: Model, { example }: Wording): Failure {
@@ -147,11 +150,11 @@ function canFallBack(error: unknown): error is Failure {
 }
 
 /** Where the formula has no answer either, a person should know both reasons. */
-function orBoth(traceFailure: Failure, formula: () => Estimate): Estimate {
+async function orBoth(traceFailure: Failure, formula: () => Promise<Estimate>): Promise<Estimate> {
   try {
-    return formula();
+    return await formula();
   } catch (error) {
-    if (!(error instanceof Failure)) throw error;
+    if (!(error instanceof Failure) || error.kind === 'interrupted') throw error;
     const { kind, code, next } = traceFailure;
     const fact = `${traceFailure.fact} ${error.fact}`;
     throw new Failure({ kind, code, fact, next, cause: error });

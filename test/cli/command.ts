@@ -50,11 +50,13 @@ export function useCommand(): Command {
     symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'));
     symlinkSync(join(root, 'python'), join(folder, 'python'));
     const options = new URL('../../scripts/esbuild-program.mjs', import.meta.url).href;
-    const { program }: { program: BuildOptions } = await import(options);
+    const { program, programs }: { program: BuildOptions; programs: string[] } = await import(
+      options
+    );
     await build({
       ...program,
       absWorkingDir: root,
-      entryPoints: ['src/cli/main.ts'],
+      entryPoints: programs,
       outdir: join(folder, 'dist/cli'),
       splitting: true,
     });

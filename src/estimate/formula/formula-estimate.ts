@@ -1,28 +1,13 @@
 import type { KnownModel, Model } from '../../model/contract.js';
-import { MiB } from '../../units/bytes.js';
-import type { AddressOrder } from '../allocator/settings.js';
-import { roundUp, segmentStep } from '../allocator/sizes.js';
-import { type Estimate, type Part, parts, type Workload } from '../contract.js';
-import { replay } from '../event-replay.js';
-import { type EventStream, eventKind } from '../event-stream.js';
+import type { Estimate, Workload } from '../contract.js';
+import { type EstimateWork, inThisThread } from '../estimate-work.js';
 import type { Gpu } from '../gpu-table.js';
 import { callWording, type Wording } from '../wording.js';
-import { checkWorkload, packingOf } from './checks.js';
-import { dryRun } from './dry-run.js';
+import { checkWorkload } from './checks.js';
 import { ggufEstimate } from './gguf-estimate.js';
-import { NoFormula, orTraceInstead } from './no-formula.js';
-import { type Spread, spreadOf } from './spread.js';
-import { tooLarge } from './too-large.js';
+import { knownEstimate } from './known-estimate.js';
+import { orTraceInstead, traceInstead } from './no-formula.js';
 import { weightsOnlyEstimate } from './weights-only.js';
-
-/** Where segments may lie beside where the driver was seen to put them. */
-const otherOrders: readonly AddressOrder[] = ['fresh-driver', 'falling', 'rising'];
-/** Segments come in whole steps, and libraries load a little more than is known. */
-const missedBytes = 64 * MiB;
-/** How finely the least capacity is looked for. */
-const leastSteps = 8;
-const confidence = 0.95;
-const smallestBlock = 512;
 
 /**
  * What a workload needs, from the shapes of its model alone: no Python, no GPU. Every op of a known
@@ -40,7 +25,42 @@ export function formulaEstimate(
   gpu: Gpu,
   wording: Wording = callWording,
 ): Estimate {
-  const { description, weights } = model;
+  const found = withoutOps(model, workload, gpu, wording);
+  if ('method' in found) return found;
+  return orTraceInstead(() => knownEstimate(found, workload, gpu), wording);
+}
+
+/** The same, with the part that takes its time done by `work`. */
+export async function formulaAnswer(
+  model: Model,
+  workload: Workload,
+  gpu: Gpu,
+  {
+    wording = callWording,
+    work = inThisThread,
+    signal,
+  }: {
+    readonly wording?: Wording | undefined;
+    readonly work?: EstimateWork | undefined;
+    readonly signal?: AbortSignal | undefined;
+  },
+): Promise<Estimate> {
+  const found = withoutOps(model, workload, gpu, wording);
+  if ('method' in found) return found;
+  try {
+    return await work({ kind: 'formula', model: found, workload, gpu }, signal);
+  } catch (error) {
+    throw traceInstead(error, wording);
+  }
+}
+
+/** What is answered at once, or the model whose ops must be gone through. */
+function withoutOps(
+  { description, weights }: Model,
+  workload: Workload,
+  gpu: Gpu,
+  wording: Wording,
+): Estimate | KnownModel {
   if (weights?.format === 'gguf') {
     return ggufEstimate(description, weights, workload, gpu, wording);
   }
@@ -48,129 +68,5 @@ export function formulaEstimate(
     return weightsOnlyEstimate(description, weights, workload, gpu, wording);
   }
   checkWorkload(description, workload, wording);
-  return orTraceInstead(() => knownEstimate(description, workload, gpu), wording);
-}
-
-function knownEstimate(model: KnownModel, workload: Workload, gpu: Gpu): Estimate {
-  if (model.head === 'none' && workload.mode === 'train') {
-    throw new NoFormula(`training ${model.className}, which has no loss of its own`);
-  }
-  const run = dryRun(model, workload, gpu, packingOf(workload));
-  if (run.parameters !== model.parameters) {
-    throw new NoFormula(
-      `${model.className} with these settings: its parts add up to ${run.parameters} of ${model.parameters} parameters`,
-    );
-  }
-  const { stream } = run;
-  const { peakAllocatedBytes, peakReservedBytes, peakAllocatedAt } = replay(stream);
-  // What the interval adds must stay exact, too.
-  if (!Number.isSafeInteger(peakReservedBytes * 4)) {
-    throw tooLarge(`It would take ${peakReservedBytes} bytes in all`);
-  }
-  const others = otherOrders.map((addresses) => replay(stream, { addresses }).peakReservedBytes);
-  const spread = spreadOf(model.family, workload);
-  const missed = Math.max(missedBytes, Math.round(peakAllocatedBytes * spread.share));
-  const deviceBytes = peakReservedBytes + gpu.context.bytes;
-  const live = liveParts(stream, run.parts, peakAllocatedAt);
-  return {
-    method: 'formula',
-    peak: {
-      allocatedBytes: peakAllocatedBytes,
-      reservedBytes: peakReservedBytes,
-      deviceBytes,
-      leastCapacityBytes: least(stream, peakAllocatedBytes, peakReservedBytes) + gpu.context.bytes,
-    },
-    interval: intervalOf(peakAllocatedBytes, [peakReservedBytes, ...others], missed),
-    breakdown: breakdownOf(live, peakReservedBytes, gpu),
-    notes: [...notesOf(spread, workload, gpu), ...model.notes],
-  };
-}
-
-/**
- * Under a cap the allocator gives cached segments back and tries again. Caps are tried from above, in
- * even steps towards what is allocated at the peak; the last that works before one fails is taken.
- */
-function least(stream: EventStream, allocatedBytes: number, reservedBytes: number): number {
-  const step = (reservedBytes - allocatedBytes) / leastSteps;
-  let works = reservedBytes;
-  for (let number = 1; number < leastSteps; number += 1) {
-    const allowedBytes = roundUp(reservedBytes - number * step, segmentStep);
-    if (replay(stream, { allowedBytes }).outOfMemory !== undefined) break;
-    works = allowedBytes;
-  }
-  return works;
-}
-
-/** It cannot be below what is live; how much lies unused depends on the order of events. */
-function intervalOf(
-  allocatedBytes: number,
-  reserved: readonly number[],
-  missed: number,
-): Estimate['interval'] {
-  const [likely = 0] = reserved;
-  const unused = likely - allocatedBytes;
-  return {
-    lowBytes: Math.max(0, Math.min(allocatedBytes, ...reserved) - missed),
-    highBytes: Math.max(...reserved) + missed + unused,
-    confidence,
-  };
-}
-
-/** What was live right after an event, by what it is for. */
-function liveParts(
-  { kind, slot, bytes, slots }: EventStream,
-  partOf: readonly Part[],
-  at: number,
-): ReadonlyMap<Part, number> {
-  const held = new Float64Array(slots);
-  for (let event = 0; event <= at; event += 1) {
-    const place = slot[event] ?? 0;
-    if (kind[event] === eventKind.alloc) held[place] = roundUp(bytes[event] ?? 0, smallestBlock);
-    else if (kind[event] === eventKind.free) held[place] = 0;
-  }
-  const sums = new Map<Part, number>();
-  for (const [place, size] of held.entries()) {
-    const part = partOf[place] ?? 'activations';
-    if (size > 0) sums.set(part, (sums.get(part) ?? 0) + size);
-  }
-  return sums;
-}
-
-/** In the order of `parts`; what no block accounts for is held by the allocator, unused. */
-function breakdownOf(
-  live: ReadonlyMap<Part, number>,
-  reservedBytes: number,
-  gpu: Gpu,
-): Estimate['breakdown'] {
-  const used = [...live.values()].reduce((sum, bytes) => sum + bytes, 0);
-  const whole = new Map<Part, number>(live);
-  whole.set('context', gpu.context.bytes);
-  whole.set('fragmentation', reservedBytes - used);
-  return parts.flatMap((part) => {
-    const bytes = whole.get(part) ?? 0;
-    return bytes === 0 ? [] : [{ part, bytes }];
-  });
-}
-
-const evidenceWords = {
-  measured: 'This family was checked against runs on an H200.',
-  traced:
-    'This family was checked against traces of its code, not on a GPU, so the interval is wider.',
-  read: 'This was worked out from the code alone, so the interval is wide.',
-} as const;
-
-function notesOf(spread: Spread, workload: Workload, gpu: Gpu): string[] {
-  const { context } = gpu;
-  const notes = [
-    `Estimated from the shapes of the model, op by op as transformers 5 runs it. ${evidenceWords[spread.evidence]}`,
-    `The CUDA context of the ${gpu.name} takes ${mebibytes(context.lowBytes)} to ${mebibytes(context.highBytes)} MiB (${context.provenance}).`,
-  ];
-  if (workload.quantization === 'int4_offload') {
-    notes.push('As if every layer were on the GPU; those that wait on the host take less.');
-  }
-  return notes;
-}
-
-function mebibytes(bytes: number): number {
-  return Math.round(bytes / MiB);
+  return description;
 }

@@ -3,9 +3,12 @@ import type { Wording } from '../wording.js';
 
 /** Something in a model that the formula does not know. What to do then, `orTraceInstead` says. */
 export class NoFormula extends Error {
+  readonly what: string;
+
   constructor(what: string) {
     super(`There is no formula for ${what}.`);
     this.name = 'NoFormula';
+    this.what = what;
   }
 }
 
@@ -14,15 +17,20 @@ export function orTraceInstead<T>(run: () => T, wording: Wording): T {
   try {
     return run();
   } catch (error) {
-    if (!(error instanceof NoFormula)) throw error;
-    throw new Failure({
-      kind: 'input',
-      code: 'no-formula',
-      fact: error.message,
-      next: `Trace the model instead: ${tracing(wording)}`,
-      cause: error,
-    });
+    throw traceInstead(error, wording);
   }
+}
+
+/** The error to throw in the place of one from deep inside. */
+export function traceInstead(error: unknown, wording: Wording): unknown {
+  if (!(error instanceof NoFormula)) return error;
+  return new Failure({
+    kind: 'input',
+    code: 'no-formula',
+    fact: error.message,
+    next: `Trace the model instead: ${tracing(wording)}`,
+    cause: error,
+  });
 }
 
 /** How to have a model traced, up to the end of the sentence. */

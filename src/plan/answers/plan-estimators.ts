@@ -20,7 +20,7 @@ export function planEstimators(
   },
   machine: AnswerMachine,
 ): PlanEstimators {
-  const { environment, folder, signal, wording } = machine;
+  const { environment, folder, signal, wording, work } = machine;
   let count = 0;
   const machineFor = (workload: Workload): AnswerMachine => {
     count += 1;
@@ -42,7 +42,7 @@ export function planEstimators(
         : async (workload) => {
             try {
               const request = { source, workload, gpu, method: 'formula' } as const;
-              return await estimate(request, { environment, folder, signal, wording });
+              return await estimate(request, { environment, folder, signal, wording, work });
             } catch (error) {
               // A model that no formula knows is planned by its traces alone.
               if (error instanceof Failure && error.kind !== 'interrupted') return undefined;

@@ -1,0 +1,170 @@
+import { Worker } from 'node:worker_threads';
+import { Failure } from '../../failure.js';
+import type { Estimate } from '../contract.js';
+import type { EstimateTask, EstimateWork } from '../estimate-work.js';
+import { readAnswer, type ThreadAnswer } from './messages.js';
+
+export interface EstimateThreadsOptions {
+  /** The program of a thread: it calls `answerTasks`. */
+  readonly program: URL;
+  /** How many threads there are at most; each keeps one core busy. */
+  readonly most: number;
+  readonly timeoutSeconds?: number;
+  readonly heapMebibytes?: number;
+}
+
+export interface EstimateThreads {
+  readonly work: EstimateWork;
+  /** Ends all threads; what they were doing fails as interrupted. */
+  readonly close: () => Promise<void>;
+}
+
+/** A model of 2,000 layers, the most there may be, takes 10 to 30 s; what takes longer hangs. */
+const usualTimeoutSeconds = 180;
+/** A model of 2,000 layers takes up to 300 MiB. */
+const usualHeapMebibytes = 1024;
+
+interface Job {
+  readonly task: EstimateTask;
+  readonly signal: AbortSignal | undefined;
+  readonly resolve: (estimate: Estimate) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/**
+ * Does the work of estimates in threads of their own, so that a server answers others meanwhile and
+ * a command is interrupted at once. A thread has limits of memory and time; one that passes them is
+ * ended, and only its own estimate fails. Tasks beyond `most` wait in the order in which they came.
+ * Idle threads do not keep the process alive.
+ *
+ * @example
+ * const threads = estimateThreads({ program, most: 2 });
+ * await estimate(request, { ...machine, work: threads.work });
+ */
+export function estimateThreads(options: EstimateThreadsOptions): EstimateThreads {
+  const { program, most } = options;
+  const { timeoutSeconds = usualTimeoutSeconds, heapMebibytes = usualHeapMebibytes } = options;
+  const idle: Worker[] = [];
+  const all = new Set<Worker>();
+  const waiting: Job[] = [];
+  const closing = new AbortController();
+
+  function start(): Worker {
+    const worker = new Worker(program, {
+      resourceLimits: { maxOldGenerationSizeMb: heapMebibytes },
+      // What a test runner or a debugger gave this process is not for its threads.
+      execArgv: [],
+    });
+    all.add(worker);
+    worker.once('exit', () => {
+      all.delete(worker);
+      const at = idle.indexOf(worker);
+      if (at !== -1) idle.splice(at, 1);
+    });
+    // Each job listens itself; without a listener a late error would end the process.
+    worker.on('error', () => {});
+    return worker;
+  }
+
+  function next(): void {
+    while (waiting.length > 0 && (idle.length > 0 || all.size < most)) {
+      const job = waiting.shift();
+      if (job === undefined) return;
+      if (job.signal?.aborted === true) job.reject(interrupted());
+      else run(job, idle.pop() ?? start());
+    }
+  }
+
+  function run({ task, signal, resolve, reject }: Job, worker: Worker): void {
+    const stopped =
+      signal === undefined ? closing.signal : AbortSignal.any([signal, closing.signal]);
+    const timer = setTimeout(() => end(tooLong(timeoutSeconds)), timeoutSeconds * 1000);
+    const onAbort = () => end(interrupted());
+    const onAnswer = (answer: ThreadAnswer) => {
+      over();
+      worker.unref();
+      idle.push(worker);
+      try {
+        resolve(readAnswer(answer));
+      } catch (error) {
+        reject(error);
+      }
+      next();
+    };
+    const onError = (error: Error) => end(outOfHeap(error) ? tooMuch(heapMebibytes) : error);
+    const onExit = () => end(new Error('The thread of an estimate ended.'));
+    const over = () => {
+      clearTimeout(timer);
+      stopped.removeEventListener('abort', onAbort);
+      worker.off('message', onAnswer).off('error', onError).off('exit', onExit);
+    };
+    /** JavaScript cannot be interrupted from outside, its thread can. */
+    const end = (error: unknown) => {
+      over();
+      reject(error);
+      all.delete(worker);
+      void worker.terminate();
+      next();
+    };
+    stopped.addEventListener('abort', onAbort);
+    worker.on('message', onAnswer).on('error', onError).on('exit', onExit);
+    worker.ref();
+    worker.postMessage(task);
+  }
+
+  return {
+    work: (task, signal) =>
+      new Promise((resolve, reject) => {
+        if (signal?.aborted === true || closing.signal.aborted) return reject(interrupted());
+        const job = { task, signal, resolve, reject };
+        waiting.push(job);
+        signal?.addEventListener('abort', () => leave(job), { once: true });
+        next();
+      }),
+    async close() {
+      for (const { reject } of waiting.splice(0)) reject(interrupted());
+      const living = [...all];
+      closing.abort();
+      await Promise.all(living.map((worker) => worker.terminate()));
+    },
+  };
+
+  /** Whoever goes away while it waits makes room at once. */
+  function leave(job: Job): void {
+    const at = waiting.indexOf(job);
+    if (at === -1) return;
+    waiting.splice(at, 1);
+    job.reject(interrupted());
+  }
+}
+
+function outOfHeap(error: Error): boolean {
+  return Reflect.get(error, 'code') === 'ERR_WORKER_OUT_OF_MEMORY';
+}
+
+function interrupted(): Failure {
+  return new Failure({
+    kind: 'interrupted',
+    code: 'interrupted',
+    fact: 'The estimate was interrupted.',
+    next: 'Run it again.',
+  });
+}
+
+function tooLong(seconds: number): Failure {
+  return new Failure({
+    kind: 'input',
+    code: 'estimate-timeout',
+    fact: `The estimate took longer than ${seconds} s and was ended.`,
+    next: 'Check the sizes and the layers in the config.',
+  });
+}
+
+function tooMuch(mebibytes: number): Failure {
+  return new Failure({
+    kind: 'input',
+    code: 'estimate-memory-limit',
+    fact: `The estimate took more than ${mebibytes} MiB of this process and was ended.`,
+    next: 'Check the sizes and the layers in the config.',
+  });
+}
