@@ -36,7 +36,7 @@ const program = new URL(`data:text/javascript,${encodeURIComponent(source)}`);
 
 let open: EstimateThreads[] = [];
 afterEach(async () => {
-  await Promise.all(open.map((threads) => threads.close()));
+  await Promise.all(open.map((one) => one.close()));
   open = [];
 });
 function threads(options: { most?: number; timeoutSeconds?: number; heapMebibytes?: number } = {}) {

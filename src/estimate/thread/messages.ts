@@ -29,14 +29,8 @@ export function answerOfError(error: unknown): ThreadAnswer {
 
 /** The estimate, or the error as it was thrown in the thread. */
 export function readAnswer(answer: ThreadAnswer): Estimate {
-  switch (answer.kind) {
-    case 'estimate':
-      return answer.estimate;
-    case 'failure':
-      throw new Failure(answer.failure);
-    case 'no-formula':
-      throw new NoFormula(answer.what);
-    case 'error':
-      throw Object.assign(new Error(answer.message), { stack: answer.stack });
-  }
+  if (answer.kind === 'estimate') return answer.estimate;
+  if (answer.kind === 'failure') throw new Failure(answer.failure);
+  if (answer.kind === 'no-formula') throw new NoFormula(answer.what);
+  throw Object.assign(new Error(answer.message), { stack: answer.stack });
 }
