@@ -26,11 +26,12 @@ describe('a heavy estimate', { timeout }, () => {
     const serving = await useHome(command).serve();
     const order: string[] = [];
     const gone = new AbortController();
-    const heavy = fetch(`${serving.url}/estimate`, { ...request(deep()), signal: gone.signal })
+    const heavy = serving
+      .ask('/estimate', { ...request(deep()), signal: gone.signal })
       .then(({ status }) => order.push(`heavy ${status}`))
       .catch(() => order.push('heavy left'));
     for (let count = 0; count < 20; count += 1) {
-      const { status } = await fetch(`${serving.url}/jobs`);
+      const { status } = await serving.ask('/jobs');
       order.push(`light ${status}`);
     }
     gone.abort();
@@ -39,17 +40,17 @@ describe('a heavy estimate', { timeout }, () => {
     // Its place is free again: those who come later do not wait for what nobody waits for.
     const path = join(command.folder(), 'small.json');
     writeFileSync(path, JSON.stringify({ model_type: 'gpt2', n_layer: 2 }));
-    expect((await fetch(`${serving.url}/estimate`, request(path))).status).toBe(200);
+    expect((await serving.ask('/estimate', request(path))).status).toBe(200);
   });
 
   it('is refused where a config asks for a billion layers, and the server goes on', async () => {
     const serving = await useHome(command).serve();
     const path = join(command.folder(), 'swin.json');
     writeFileSync(path, JSON.stringify({ model_type: 'swin', depths: [1e9, 2, 18, 2] }));
-    const answer = await fetch(`${serving.url}/estimate`, request(path));
+    const answer = await serving.ask('/estimate', request(path));
     expect(answer.status).toBe(400);
     expect(await answer.text()).toContain('1000000022 layers in all; at most 2000 are taken');
-    expect((await fetch(`${serving.url}/healthz`)).ok).toBe(true);
+    expect((await serving.ask('/healthz')).ok).toBe(true);
   });
 
   it.each([
