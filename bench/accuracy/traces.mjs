@@ -42,8 +42,8 @@ export class Traces {
   }
 
   /** The lines of a trace, as Python wrote them; throws a Failure where it could not. */
-  async text(source, workload) {
-    const args = traceArguments(source, workload);
+  async text(source, workload, gpu) {
+    const args = traceArguments(source, workload, gpu);
     const kept = join(this.#folder, `${this.#key(source, args)}.jsonl.gz`);
     if (existsSync(kept)) return gunzipSync(readFileSync(kept)).toString();
     const part = `${kept}.${process.pid}.part`;
@@ -60,8 +60,8 @@ export class Traces {
     }
   }
 
-  async trace(source, workload) {
-    return readTrace([await this.text(source, workload)]);
+  async trace(source, workload, gpu) {
+    return readTrace([await this.text(source, workload, gpu)]);
   }
 
   #key(source, args) {

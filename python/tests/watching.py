@@ -17,10 +17,10 @@ from plimsoll.tracing.standins.environment import cuda_like
 
 
 @contextmanager
-def watched(libraries_open=True):
+def watched(libraries_open=True, gpu=H200):
     """An observer at work; by default cuBLAS has its workspaces already, as after a warm-up."""
     names = ModuleNames()
-    observer = Observer(Ledger(), H200, names.current)
+    observer = Observer(Ledger(), gpu, names.current)
     if libraries_open:
         for backward in (False, True):
             for library in ("cublas", "cublaslt"):

@@ -107,7 +107,8 @@ async function traced(
   machine: EstimateMachine,
 ): Promise<Estimate> {
   const { work = inThisThread, signal } = machine;
-  return work({ kind: 'trace', trace: await pythonTrace(source, workload, machine), gpu }, signal);
+  const trace = await pythonTrace(source, workload, { ...machine, gpu });
+  return work({ kind: 'trace', trace, gpu }, signal);
 }
 
 function noConfig(model: Model, { example }: Wording): Failure {

@@ -21,7 +21,8 @@ export interface ReplayResult {
 const empty = -1;
 
 /**
- * Feeds the requests of a job to a simulated allocator.
+ * Feeds the requests of a job to a simulated allocator. A request that the job can do without is left
+ * out, with its free, where there is no memory for it.
  *
  * @example
  * const { peakReservedBytes, outOfMemory } = replay(stream, { allowedBytes: 24 * 1024 ** 3 });
@@ -31,7 +32,7 @@ export function replay(
   settings: Partial<AllocatorSettings> = {},
 ): ReplayResult {
   const allocator = createAllocator(settings);
-  const { kind, slot, bytes, length } = stream;
+  const { kind, slot, bytes, length, spare } = stream;
   const live = new Int32Array(stream.slots).fill(empty);
   let peakAllocatedAt = -1;
   let peakReservedAt = -1;
@@ -43,6 +44,7 @@ export function replay(
     if (what === eventKind.alloc) {
       const answer = allocator.malloc(bytes[at] ?? 0);
       if (typeof answer !== 'number') {
+        if (spare[slot[at] ?? 0] === 1) continue;
         outOfMemory = { ...answer, at };
         break;
       }
@@ -57,7 +59,10 @@ export function replay(
       }
     } else if (what === eventKind.free) {
       const handle = live[slot[at] ?? 0] ?? empty;
-      if (handle === empty) refuseFree(at);
+      if (handle === empty) {
+        if (spare[slot[at] ?? 0] === 1) continue;
+        refuseFree(at);
+      }
       allocator.free(handle);
       live[slot[at] ?? 0] = empty;
     } else if (what === eventKind.emptyCache) {

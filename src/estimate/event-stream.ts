@@ -21,6 +21,8 @@ export interface EventStream {
   readonly kind: Uint8Array;
   readonly slot: Int32Array;
   readonly bytes: Float64Array;
+  /** By slot, 1: the job can do without it, as with a workspace for which a slower kernel steps in. */
+  readonly spare: Uint8Array;
   /** Names of moments, each at the number of the event that follows it. */
   readonly marks: readonly { readonly at: number; readonly name: string }[];
 }
@@ -43,6 +45,7 @@ export class EventStreamBuilder {
   #bytes = new Float64Array(4096);
   #length = 0;
   #slots = 0;
+  readonly #spare: number[] = [];
   readonly #marks: { at: number; name: string }[] = [];
 
   /** How many events there are so far. */
@@ -63,6 +66,13 @@ export class EventStreamBuilder {
     const slot = this.#slots;
     this.#slots += 1;
     this.#add(eventKind.alloc, slot, bytes);
+    return slot;
+  }
+
+  /** A request that the job can do without: where memory is short, it goes on as if it had not asked. */
+  allocSpare(bytes: number): number {
+    const slot = this.alloc(bytes);
+    this.#spare.push(slot);
     return slot;
   }
 
@@ -88,7 +98,10 @@ export class EventStreamBuilder {
   }
 
   finish(): EventStream {
+    const spare = new Uint8Array(this.#slots);
+    for (const slot of this.#spare) spare[slot] = 1;
     return {
+      spare,
       length: this.#length,
       slots: this.#slots,
       kind: this.#kind.slice(0, this.#length),

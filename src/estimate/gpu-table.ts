@@ -13,6 +13,8 @@ export interface Gpu {
   readonly capacityBytes: number;
   /** CUDA's compute capability, such as 9.0; AMD's architecture, such as gfx942. */
   readonly capability: string;
+  /** How many multiprocessors it has, where that is known: kernels are chosen by it. */
+  readonly multiprocessors?: number | undefined;
   /** What a PyTorch process takes beside what its allocator reserves: CUDA context and kernels. */
   readonly context: GpuContext;
   /** What the BLAS library's workspace takes for each handle and stream. */
@@ -104,6 +106,55 @@ const nvidia: readonly Row[] = [
   ['NVIDIA GeForce RTX 5090', 32_607, '12.0', contexts.smaller, ['5090']],
 ];
 
+/** As the makers' data sheets count them. */
+const multiprocessors: Readonly<Record<string, number>> = {
+  'Tesla V100-SXM2-16GB': 80,
+  'Tesla V100-SXM2-32GB': 80,
+  'Tesla T4': 40,
+  'NVIDIA A2': 10,
+  'NVIDIA A10': 72,
+  'NVIDIA A10G': 80,
+  'NVIDIA A30': 56,
+  'NVIDIA A40': 84,
+  'NVIDIA A100-SXM4-40GB': 108,
+  'NVIDIA A100-SXM4-80GB': 108,
+  'NVIDIA L4': 58,
+  'NVIDIA L20': 92,
+  'NVIDIA L40': 142,
+  'NVIDIA L40S': 142,
+  'NVIDIA H100 80GB HBM3': 132,
+  'NVIDIA H100 NVL': 132,
+  'NVIDIA H20': 78,
+  'NVIDIA GH200 480GB': 132,
+  'NVIDIA H200': 132,
+  'NVIDIA B200': 148,
+  'NVIDIA RTX A4000': 48,
+  'NVIDIA RTX A6000': 84,
+  'NVIDIA RTX 6000 Ada Generation': 142,
+  'NVIDIA RTX PRO 6000 Blackwell': 188,
+  'NVIDIA GeForce RTX 3060': 28,
+  'NVIDIA GeForce RTX 3070': 46,
+  'NVIDIA GeForce RTX 3080': 68,
+  'NVIDIA GeForce RTX 3080 12GB': 70,
+  'NVIDIA GeForce RTX 3090': 82,
+  'NVIDIA GeForce RTX 3090 Ti': 84,
+  'NVIDIA GeForce RTX 4060': 24,
+  'NVIDIA GeForce RTX 4060 Ti 8GB': 34,
+  'NVIDIA GeForce RTX 4060 Ti 16GB': 34,
+  'NVIDIA GeForce RTX 4070': 46,
+  'NVIDIA GeForce RTX 4070 Ti': 60,
+  'NVIDIA GeForce RTX 4070 Ti SUPER': 66,
+  'NVIDIA GeForce RTX 4080': 76,
+  'NVIDIA GeForce RTX 4090': 128,
+  'NVIDIA GeForce RTX 5060': 30,
+  'NVIDIA GeForce RTX 5060 Ti 8GB': 36,
+  'NVIDIA GeForce RTX 5060 Ti 16GB': 36,
+  'NVIDIA GeForce RTX 5070': 48,
+  'NVIDIA GeForce RTX 5070 Ti': 70,
+  'NVIDIA GeForce RTX 5080': 84,
+  'NVIDIA GeForce RTX 5090': 170,
+};
+
 const amd: readonly Row[] = [
   ['AMD Instinct MI210', 65_520, 'gfx90a', contexts.amd],
   ['AMD Instinct MI250X', 65_520, 'gfx90a', contexts.amd, ['MI250']],
@@ -134,6 +185,7 @@ function gpuOf([name, mebibytesOfAll, capability, context, aliases = []]: Row, v
     vendor,
     capacityBytes: mebibytesOfAll * MiB,
     capability,
+    multiprocessors: multiprocessors[name],
     context,
     workspaceBytes: workspaceBytesOf(vendor, capability),
   };

@@ -34,6 +34,11 @@ describe('findGpu', () => {
     expect(findGpu(name).name).toBe(found);
   });
 
+  it('knows how many multiprocessors every card of NVIDIA has', () => {
+    const without = knownGpus.filter(({ multiprocessors }) => multiprocessors === undefined);
+    expect(without.map(({ vendor }) => vendor)).toEqual(without.map(() => 'amd'));
+  });
+
   it('finds every card by its name and by each alias', () => {
     for (const gpu of knownGpus) {
       for (const name of [gpu.name, ...gpu.aliases]) expect(findGpu(name)).toBe(gpu);

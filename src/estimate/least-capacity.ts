@@ -74,13 +74,14 @@ export async function leastCapacity(
   return { safeBytes, luckyBytes, uncappedBytes, stepBytes, complete: cap < floor, replays };
 }
 
-/** The most that was asked for and not yet freed at one time. */
-function largestLiveSum({ kind, slot, bytes, length, slots }: EventStream): number {
+/** The most that was asked for and not yet freed at one time, without what the job can do without. */
+function largestLiveSum({ kind, slot, bytes, length, slots, spare }: EventStream): number {
   const held = new Float64Array(slots);
   let sum = 0;
   let most = 0;
   for (let at = 0; at < length; at += 1) {
     const place = slot[at] ?? 0;
+    if (spare[place] === 1) continue;
     if (kind[at] === eventKind.alloc) {
       held[place] = bytes[at] ?? 0;
       sum += bytes[at] ?? 0;

@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { optimizers, precisions, quantizationPresets, type Workload } from './contract.js';
+import { findGpu } from './gpus.js';
 import {
   type PythonTraceOptions,
   pythonProgram,
@@ -166,6 +167,21 @@ describe('traceArguments', () => {
     );
     const quantized = traceArguments(source, { ...workload, quantization: 'int4' });
     expect(quantized).toContain('--quantization=int4');
+  });
+
+  it('describes a card of NVIDIA, and leaves the H200 to the tracer', () => {
+    const facts = (name: string) =>
+      traceArguments(source, workload, findGpu(name)).filter((arg) => /gpu|capab|multi/.test(arg));
+    expect(facts('3060')).toEqual([
+      '--gpu=NVIDIA GeForce RTX 3060',
+      '--capability=8.6',
+      '--multiprocessors=28',
+      '--gpu-memory=12884901888',
+    ]);
+    expect(facts('h200')).toEqual([]);
+    expect(facts('mi300x')).toEqual([]);
+    const unknown = findGpu('ours', [{ name: 'Ours', capacityBytes: 2 ** 34 }]);
+    expect(traceArguments(source, workload, unknown)).toEqual(traceArguments(source, workload));
   });
 
   it('names every setting as Python does', () => {

@@ -6,9 +6,11 @@ import { delimiter, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Failure } from '../failure.js';
 import type { Workload } from './contract.js';
+import type { Gpu } from './gpu-table.js';
 import { type PythonEnd, pythonFailure } from './python-failure.js';
 import { readTrace, type Trace } from './trace-file.js';
 import { splitProgress } from './trace-progress.js';
+import { tracedGpu } from './traced-estimate.js';
 import type { Wording } from './wording.js';
 
 /** What to trace: a Hugging Face config, a classifier of torchvision, or a Python file. */
@@ -28,6 +30,8 @@ export interface PythonTraceOptions {
   readonly timeoutSeconds?: number | undefined;
   /** Told what goes on, for a person who waits. */
   readonly onProgress?: ((text: string) => void) | undefined;
+  /** The card to trace for; otherwise the H200. */
+  readonly gpu?: Gpu | undefined;
   /** How failures name settings. */
   readonly wording?: Wording | undefined;
 }
@@ -55,7 +59,13 @@ export async function pythonTrace(
   try {
     const output = join(scratch, 'trace.jsonl');
     const program = pythonProgram(options.python, options.environment);
-    const args = ['-m', 'plimsoll.trace', ...traceArguments(source, workload), '--output', output];
+    const args = [
+      '-m',
+      'plimsoll.trace',
+      ...traceArguments(source, workload, options.gpu),
+      '--output',
+      output,
+    ];
     // What torch and the model put aside (torch alone leaves a folder) goes with our own file.
     const temporary = { TMPDIR: scratch, TEMP: scratch, TMP: scratch };
     const environment = { ...options.environment, ...temporary };
@@ -92,8 +102,9 @@ export function pythonProgram(
  *
  * @example
  * traceArguments({ kind: 'torchvision', name: 'resnet50' }, workload); // ['--torchvision=resnet50', ..]
+ * traceArguments(source, workload, findGpu('3060')); // [.., '--capability=8.6', '--multiprocessors=28', ..]
  */
-export function traceArguments(source: TraceSource, workload: Workload): string[] {
+export function traceArguments(source: TraceSource, workload: Workload, gpu?: Gpu): string[] {
   // In one word each, so that no value is taken for an option.
   const args: string[] = [];
   const add = (name: string, value: string | number | undefined) => {
@@ -116,7 +127,18 @@ export function traceArguments(source: TraceSource, workload: Workload): string[
   if (workload.checkpointing) args.push('--checkpointing');
   add('lora', workload.loraRank);
   add('quantization', workload.quantization);
+  if (gpu !== undefined && hasOwnKernels(gpu)) {
+    add('gpu', gpu.name);
+    add('capability', gpu.capability);
+    add('multiprocessors', gpu.multiprocessors);
+    add('gpu-memory', gpu.capacityBytes);
+  }
   return args;
+}
+
+/** Without a name the tracer takes the H200, whose facts it holds to the byte. */
+function hasOwnKernels({ name, vendor, capability }: Gpu): boolean {
+  return name !== tracedGpu && vendor === 'nvidia' && /^\d+\.\d$/.test(capability);
 }
 
 function runPython(

@@ -39,6 +39,8 @@ const workspace = traceCategories.indexOf('k');
 const cudnnAddresses = 8 * MiB;
 /** Ops that cuDNN runs: convolutions, recurrent layers, and attention in its own kernels. */
 const cudnnOp = /cudnn|\bconvolution/;
+/** Where a convolution gets no workspace, PyTorch tries cuDNN's next kernel; the last ones need none. */
+const convolution = /\bconvolution/;
 
 /**
  * Reads the JSON lines of a trace as they come in. Anything but a whole trace is a `Failure` that
@@ -164,11 +166,12 @@ class TraceReader {
       this.#hasBlas = true;
       for (const taken of cublasAddresses) this.#builder.takeAddresses(taken);
     }
-    this.#live.set(id, this.#allocate(bytes, category, module));
+    const spare = category === workspace && convolution.test(op);
+    this.#live.set(id, this.#allocate(bytes, category, module, spare));
   }
 
-  #allocate(bytes: number, category: number, module: number): number {
-    const slot = this.#builder.alloc(bytes);
+  #allocate(bytes: number, category: number, module: number, spare = false): number {
+    const slot = spare ? this.#builder.allocSpare(bytes) : this.#builder.alloc(bytes);
     this.#category.push(category);
     this.#module.push(module);
     return slot;

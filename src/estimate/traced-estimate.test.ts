@@ -92,8 +92,38 @@ describe('tracedEstimate', () => {
     const workspace = there.breakdown.find((one) => one.part === 'workspace')?.bytes ?? 0;
     expect(part('workspace') - workspace).toBe(2 * (32 * MiB - t4.workspaceBytes));
     expect(there.peak.deviceBytes - there.peak.reservedBytes).toBe(t4.context.bytes);
-    expect(there.notes.join(' ')).toContain('those of the NVIDIA H200');
-    expect(notes.join(' ')).not.toContain('those of the');
+    expect(there.notes.join(' ')).toContain('for the Tesla T4 they follow from its architecture');
+    expect(notes.join(' ')).not.toContain('architecture');
+    const amd = await tracedEstimate(trace, findGpu('mi300x'));
+    expect(amd.notes.join(' ')).toContain('are those of the NVIDIA H200');
+  });
+
+  it('holds no more than a card has where the job fits, and says so', async () => {
+    const card = findGpu('3060');
+    const gib = (count: number) => count * 1024 * MiB;
+    const events = [`["a",1,${gib(7)},0,0,"x"]`, '["f",1]', `["a",2,${gib(8)},0,0,"x"]`, '["f",2]'];
+    const there = await tracedEstimate(await small(...events), card);
+    expect(there.peak.reservedBytes).toBe(gib(8));
+    expect(there.peak.deviceBytes).toBeLessThan(card.capacityBytes);
+    expect(there.interval.highBytes).toBeLessThan(card.capacityBytes - card.context.bytes);
+    expect(there.peak.leastCapacityBytes).toBe(gib(8) + card.context.bytes);
+    expect(there.notes.join(' ')).toContain('gives back what it holds unused');
+    // On a card with room for both, both stay.
+    expect((await tracedEstimate(await small(...events), h200)).peak.reservedBytes).toBe(
+      gib(15) + 2 * MiB,
+    );
+  });
+
+  it('does not refuse a card for the workspace of a convolution', async () => {
+    const events = [
+      '["s",1,"aten.convolution.default"]',
+      `["a",1,${1024 * MiB},0,0,"x"]`,
+      `["a",2,${4096 * MiB},1,0,"k"]`,
+      '["f",2]',
+    ];
+    const { peak: asked } = await tracedEstimate(await small(...events), h200);
+    expect(asked.reservedBytes).toBe(5122 * MiB);
+    expect(asked.leastCapacityBytes).toBeLessThan(1100 * MiB + h200.context.bytes);
   });
 
   it('says when building the model takes more than running it', async () => {

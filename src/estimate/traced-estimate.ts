@@ -1,7 +1,7 @@
 import { MiB } from '../units/bytes.js';
 import type { AddressOrder } from './allocator/settings.js';
+import { replayOn, roomOn } from './card-limit.js';
 import { type Estimate, type Part, parts } from './contract.js';
-import { replay } from './event-replay.js';
 import { type EventStream, eventKind } from './event-stream.js';
 import type { Gpu } from './gpu-table.js';
 import { leastCapacity } from './least-capacity.js';
@@ -25,15 +25,17 @@ const otherOrders: readonly AddressOrder[] = ['fresh-driver', 'falling', 'rising
  */
 export async function tracedEstimate(trace: Trace, gpu: Gpu): Promise<Estimate> {
   const stream = withWorkspaceOf(trace, gpu);
-  const { peakAllocatedBytes, peakReservedBytes, peakAllocatedAt } = replay(stream);
+  const { peakAllocatedBytes, peakReservedBytes, peakAllocatedAt, limited } = replayOn(gpu, stream);
   const peaks = {
     reservedBytes: peakReservedBytes,
     allocatedBytes: peakAllocatedBytes,
     otherRuns: [
-      ...otherOrders.map((addresses) => replay(stream, { addresses })),
+      ...otherOrders.map((addresses) => replayOn(gpu, stream, { addresses })),
       // Who only runs a model has loaded it: nothing is left of a building.
-      ...(trains(stream) ? [replay(keepingCache(stream))] : []),
+      ...(trains(stream) ? [replayOn(gpu, keepingCache(stream))] : []),
     ].map((run) => run.peakReservedBytes),
+    // A job that runs there holds no more than there is.
+    ...(peakReservedBytes <= roomOn(gpu) ? { roomBytes: roomOn(gpu) } : {}),
   };
   const live = liveParts({ ...trace, stream }, peakAllocatedAt);
   const deviceBytes = peakReservedBytes + gpu.context.bytes;
@@ -50,6 +52,11 @@ export async function tracedEstimate(trace: Trace, gpu: Gpu): Promise<Estimate> 
     breakdown: breakdown(live, peakReservedBytes, gpu),
     notes: [
       ...ownNotes(trace, gpu),
+      ...(limited
+        ? [
+            `Without a limit it would hold more: where the memory of the ${gpu.name} ends, PyTorch gives back what it holds unused, and takes slower convolutions.`,
+          ]
+        : []),
       ...(safeBytes > peakReservedBytes
         ? ['Building the model takes more than its steps do; only the least capacity counts it.']
         : []),
@@ -112,10 +119,15 @@ function ownNotes(trace: Trace, gpu: Gpu): string[] {
     `Estimated from a run on the meta device (PyTorch ${trace.torch}, ${trace.parameters.toLocaleString('en-US')} parameters); the interval is that of reserved memory.`,
     `The CUDA context of the ${gpu.name} takes ${mebibytes(context.lowBytes)} to ${mebibytes(context.highBytes)} MiB (${context.provenance}).`,
   ];
-  if (gpu.name !== tracedGpu) {
-    notes.push(`Kernels and their scratch memory are those of the ${tracedGpu}.`);
-  }
+  if (gpu.name !== tracedGpu) notes.push(otherCardNote(gpu));
   return notes;
+}
+
+function otherCardNote({ name, vendor, capability }: Gpu): string {
+  if (vendor !== 'nvidia' || Number.isNaN(Number.parseFloat(capability))) {
+    return `Kernels and their scratch memory are those of the ${tracedGpu}.`;
+  }
+  return `Kernels and their scratch memory were measured on the ${tracedGpu}; for the ${name} they follow from its architecture.`;
 }
 
 function mebibytes(bytes: number): number {

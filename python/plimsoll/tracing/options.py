@@ -67,9 +67,19 @@ def parse(argv: List[str]) -> argparse.Namespace:
     parser.add_argument(
         "--quantization", choices=QUANTIZATIONS, default=None, help="weights as bitsandbytes keeps them"
     )
+    parser.add_argument("--gpu", metavar="NAME", default=None, help="the card, as its driver names it")
+    parser.add_argument("--capability", type=_capability, default=None, help="of the card, such as 8.6")
+    parser.add_argument("--multiprocessors", type=_count, default=None, help="of the card")
+    parser.add_argument("--gpu-memory", type=int, default=None, help="of the card, in bytes")
     parser.add_argument("--steps", type=_count, default=3)
     parser.add_argument("--output", default="-", help="a file, or - for standard output")
     return parser.parse_args(argv)
+
+
+def _capability(text: str) -> int:
+    """`8.6` as 86; what is not one (an AMD architecture) is told as 0, of which nothing is known."""
+    major, _, minor = text.partition(".")
+    return int(major) * 10 + int(minor) if major.isdigit() and minor.isdigit() else 0
 
 
 def _count(text: str) -> int:

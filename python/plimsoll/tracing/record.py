@@ -14,7 +14,7 @@ import torch
 from . import adapters, optimizers, progress, quantized
 from . import ledger as kinds
 from ..failure import Failure
-from .gpu import H200
+from .gpu import gpu_of
 from .ledger import Ledger
 from .loop import Loop
 from .module_names import ModuleNames
@@ -38,7 +38,7 @@ def record(options: Namespace) -> Recording:
     """Runs the workload that the options name; everything it changes in PyTorch is put back."""
     settings = settings_of(options)
     names = ModuleNames()
-    observer = Observer(Ledger(), H200, names.current)
+    observer = Observer(Ledger(), settings.gpu, names.current)
     recording = Recording(observer.ledger)
     try:
         with cuda_like(observer, names), observer:
@@ -65,6 +65,7 @@ def settings_of(options: Namespace) -> Settings:
         quantization=options.quantization or "",
         target_seq=options.target_seq or 0,
         keep=options.keep or "",
+        gpu=gpu_of(options.gpu, options.capability, options.multiprocessors, options.gpu_memory),
     )
 
 

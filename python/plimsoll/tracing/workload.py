@@ -7,6 +7,8 @@ from typing import Any, Callable, List, Optional
 
 import torch
 
+from .gpu import H200, Gpu
+
 DTYPES = {
     "fp32": torch.float32,
     "bf16": torch.bfloat16,
@@ -47,6 +49,7 @@ class Settings:
     target_seq: int = 0
     # What the loop holds until the next step: "loss", "outputs", or "" for what the source usually does.
     keep: str = ""
+    gpu: Gpu = H200
 
     @property
     def training(self) -> bool:

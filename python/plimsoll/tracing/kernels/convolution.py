@@ -6,6 +6,7 @@ from typing import Any, List, Sequence
 
 import torch
 
+from ..gpu import Gpu
 from ..ledger import WORKSPACE
 from . import cudnn
 from .reductions import reduce_over
@@ -44,11 +45,11 @@ class Problem:
             and not self.transposed
         )
 
-    def workspace(self, which: str) -> int:
+    def workspace(self, which: str, gpu: Gpu) -> int:
         """Bytes for `forward`, `grad_input` or `grad_weight` of the plain form."""
         if self.depthwise:
             return 0
-        return cudnn.workspace(self, which)
+        return cudnn.workspace(self, which, gpu)
 
 
 def _four(shape: Sequence[int]) -> List[int]:
@@ -77,8 +78,10 @@ def channels_last(tensor: Any) -> bool:
 def convolution(launch: Launch) -> None:
     source, weight, _, stride, padding, dilation, transposed, _, groups = launch.args[:9]
     problem = Problem(source, weight, launch.outputs[0], stride, padding, dilation, transposed, groups)
-    if cudnn.library() is None:
-        launch.note("cuDNN was not found: convolution workspaces follow its usual choice")
+    if cudnn.library(launch.gpu) is None:
+        launch.note(
+            "cuDNN could not be asked (9.8 or newer can be): convolution workspaces follow its usual choice"
+        )
     copies = _copies(launch, problem, source)
     launch.place_all()
     _with_weight(launch, problem, weight, "grad_input" if transposed else "forward")
@@ -97,7 +100,7 @@ def convolution_backward(launch: Launch) -> None:
         _with_weight(launch, problem, weight, "forward" if transposed else "grad_input")
     if wanted[1]:
         launch.place(1)
-        launch.scratch(problem.workspace("grad_weight"), category=WORKSPACE)
+        launch.scratch(problem.workspace("grad_weight", launch.gpu), category=WORKSPACE)
     launch.give(*reversed(copies))
     if wanted[2]:
         launch.place(2)
@@ -108,7 +111,7 @@ def convolution_backward(launch: Launch) -> None:
 def _with_weight(launch: Launch, problem: Problem, weight: Any, which: str) -> None:
     """The weight is brought to the common layout only when the memory for the result is there."""
     copies = _copies(launch, problem, weight)
-    launch.scratch(problem.workspace(which), category=WORKSPACE)
+    launch.scratch(problem.workspace(which, launch.gpu), category=WORKSPACE)
     launch.give(*copies)
 
 

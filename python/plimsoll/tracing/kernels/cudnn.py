@@ -6,9 +6,12 @@ from functools import lru_cache
 from math import prod
 from typing import Any, Dict, Optional, Tuple
 
-from ..gpu import CUDNN_H200
+from ..gpu import H200, Gpu, cudnn_properties
+from . import cudnn_before_hopper
 from .cudnn_library import Choice, Cudnn
 from .split_k import split_scratch
+
+_HOPPER = 90
 
 # Without a device cuDNN leaves its own kernels for these out, which sum the weight's gradient in parts.
 _DEPTHWISE_PARTS = 128
@@ -19,31 +22,37 @@ _LARGE_PRODUCT = 1 << 20
 _cache: Dict[Tuple, int] = {}
 
 
-@lru_cache(maxsize=1)
-def library() -> Optional[Cudnn]:
+@lru_cache(maxsize=8)
+def library(gpu: Gpu = H200) -> Optional[Cudnn]:
     try:
-        return Cudnn(CUDNN_H200)
+        return Cudnn(cudnn_properties(gpu))
     except Exception:
         return None
 
 
-def workspace(problem: Any, which: str) -> int:
+def workspace(problem: Any, which: str, gpu: Gpu = H200) -> int:
     key = (
+        gpu,
         which,
         *map(tuple, (problem.x, problem.w, problem.y, problem.stride, problem.padding, problem.dilation)),
         problem.dtype,
         problem.channels_last,
+        problem.groups,
     )
     if key not in _cache:
-        _cache[key] = _workspace(problem, which)
+        _cache[key] = _workspace(problem, which, gpu)
     return _cache[key]
 
 
-def _workspace(problem: Any, which: str) -> int:
-    known = library()
+def _workspace(problem: Any, which: str, gpu: Gpu) -> int:
+    known = library(gpu)
     choice = known.choose(problem, which) if known is not None and problem.dtype.itemsize <= 4 else None
     if choice is None:
+        if gpu.capability < _HOPPER:
+            return cudnn_before_hopper.usual(problem, which, gpu.capability)
         return usual(problem, which)
+    if gpu.capability != _HOPPER:
+        return choice.workspace
     size = choice.workspace
     if which == "grad_weight" and _apart(problem):
         return _DEPTHWISE_PARTS * prod(problem.w) * 4

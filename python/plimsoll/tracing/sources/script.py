@@ -13,6 +13,7 @@ from typing import Any, Callable, Dict, List
 import torch
 
 from ...failure import Failure
+from ..gpu import Gpu
 from ..standins.cuda_names import on_meta
 from ..workload import Settings, Workload
 from . import script_optimizer
@@ -32,13 +33,13 @@ def load(path: str, arguments: List[str], settings: Settings) -> Workload:
     sys.path.insert(0, folder)
     try:
         with default_dtype(settings.dtype), torch.device("meta"):
-            names = _run(lambda: runpy.run_path(path, run_name="plimsoll_workload"), path)
+            names = _run(lambda: runpy.run_path(path, run_name="plimsoll_workload"), path, settings.gpu)
             make = names.get("workload")
             if not callable(make):
                 raise Failure(
                     "script-no-workload", "%s defines no function workload" % path, "define workload(**args)"
                 )
-            made = _run(lambda: make(**{**_settings_for(make, settings), **given}), path)
+            made = _run(lambda: make(**{**_settings_for(make, settings), **given}), path, settings.gpu)
     finally:
         sys.path.remove(folder)
     return _workload(made, path, settings)
@@ -109,12 +110,12 @@ def _workload(made: Any, path: str, settings: Settings) -> Workload:
         if not callable(batch):
             return batch
         with torch.device("meta"):
-            return _run(batch, path)
+            return _run(batch, path, settings.gpu)
 
     def run(module, given):
         if not settings.training:
-            return _run(lambda: _call(module, given), path)
-        result = _run(lambda: loss(module, given), path)
+            return _run(lambda: _call(module, given), path, settings.gpu)
+        result = _run(lambda: loss(module, given), path, settings.gpu)
         first = result[0] if isinstance(result, (tuple, list)) and result else result
         if not isinstance(first, torch.Tensor) or first.numel() != 1:
             raise Failure(
@@ -128,7 +129,10 @@ def _workload(made: Any, path: str, settings: Settings) -> Workload:
     optimizer, notes = made.get("optimizer"), _unused(made)
     if optimizer is None:
         return Workload(model, next_batch, run, notes=notes)
-    own = lambda trained: _run(lambda: script_optimizer.make(optimizer, trained, path), path)  # noqa: E731
+
+    def own(trained: Any) -> Any:
+        return _run(lambda: script_optimizer.make(optimizer, trained, path), path, settings.gpu)
+
     return Workload(model, next_batch, run, optimizer=own, notes=notes)
 
 
@@ -150,11 +154,11 @@ def _call(model: Any, batch: Any) -> Any:
     return model(*batch) if isinstance(batch, (tuple, list)) else model(batch)
 
 
-def _run(action: Callable[[], Any], path: str) -> Any:
+def _run(action: Callable[[], Any], path: str, gpu: Gpu) -> Any:
     """Runs the user's code; what it raises becomes one line that says where."""
     try:
         # Only the user's code may name CUDA: PyTorch's own would then look for a real one.
-        with on_meta():
+        with on_meta(gpu):
             return action()
     except Failure:
         raise

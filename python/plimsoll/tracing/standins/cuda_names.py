@@ -1,21 +1,20 @@
 """CUDA by name in a user's code, where there is none: the meta device takes its place.
 
-Tensors and modules sent to `cuda` go to `meta`; the plain questions about a GPU are answered as one
-H200 would. What only a real GPU can do (streams, graphs, its random numbers' state) still fails.
+Tensors and modules sent to `cuda` go to `meta`; the plain questions about a GPU are answered as the
+card estimated for would. What only a real GPU can do (streams, graphs, its random numbers' state)
+still fails.
 """
 
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import Any, Callable, Iterator
+from typing import Any, Callable, Dict, Iterator
 
 import torch
 from torch.overrides import TorchFunctionMode
 
-from ..gpu import CUDNN_H200, H200
+from ..gpu import H200, Gpu
 from .patches import Patches
-
-_MAJOR, _MINOR = divmod(H200.capability, 10)
 
 
 def _nothing() -> Callable[..., None]:
@@ -24,10 +23,20 @@ def _nothing() -> Callable[..., None]:
 
 
 class _Properties:
-    name = CUDNN_H200["deviceName"]
-    major, minor = _MAJOR, _MINOR
-    total_memory = CUDNN_H200["totalGlobalMem"]
-    multi_processor_count = H200.multiprocessors
+    def __init__(self, gpu: Gpu):
+        self.name = gpu.name
+        self.major, self.minor = divmod(gpu.capability, 10)
+        self.total_memory = gpu.memory
+        self.multi_processor_count = gpu.multiprocessors
+
+
+def _card(gpu: Gpu) -> Dict[str, Callable]:
+    return {
+        "get_device_name": lambda device=None: gpu.name,
+        "get_device_capability": lambda device=None: divmod(gpu.capability, 10),
+        "get_device_properties": lambda device=None: _Properties(gpu),
+        "mem_get_info": lambda device=None: (gpu.memory, gpu.memory),
+    }
 
 
 _ANSWERS = {
@@ -35,10 +44,6 @@ _ANSWERS = {
     "is_initialized": lambda: True,
     "device_count": lambda: 1,
     "current_device": lambda: 0,
-    "get_device_name": lambda device=None: _Properties.name,
-    "get_device_capability": lambda device=None: (_MAJOR, _MINOR),
-    "get_device_properties": lambda device=None: _Properties(),
-    "mem_get_info": lambda device=None: (_Properties.total_memory, _Properties.total_memory),
     **{
         name: lambda device=None: 0
         for name in (
@@ -64,7 +69,7 @@ _ANSWERS = {
 
 
 @contextmanager
-def on_meta() -> Iterator[None]:
+def on_meta(gpu: Gpu = H200) -> Iterator[None]:
     """While entered, code that names CUDA gets the meta device."""
     patches = Patches()
     future = torch.__future__
@@ -72,7 +77,7 @@ def on_meta() -> Iterator[None]:
     try:
         # A module that is moved from the CPU to CUDA keeps its parameters, tied ones too; to meta only so.
         future.set_swap_module_params_on_conversion(True)
-        for name, answer in _ANSWERS.items():
+        for name, answer in {**_ANSWERS, **_card(gpu)}.items():
             if hasattr(torch.cuda, name):
                 patches.set(torch.cuda, name, answer)
         with _Renamed():

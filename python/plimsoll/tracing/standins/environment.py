@@ -39,7 +39,7 @@ def cuda_like(observer: Any, names: Any) -> Iterator[None]:
         library.impl("rms_norm", rms_norm, "AutogradMeta")
         library.impl("softmax.int", softmax, "AutogradMeta")
         library.impl("log_softmax.int", log_softmax, "AutogradMeta")
-        recurrent.register(library)
+        recurrent.register(library, observer.gpu)
         recurrent.flatten_weights(patches)
         _autocast_state(patches, autocast)
         _optimizers(patches)

@@ -6,7 +6,7 @@ from typing import Any, List, Optional, Sequence, Tuple
 
 import torch
 
-from ..gpu import H200
+from ..gpu import Gpu
 from .patches import Patches
 
 _ATEN = torch.ops.aten
@@ -15,11 +15,10 @@ RELU, TANH, LSTM, GRU = 0, 1, 2, 3
 _FLAT = (torch.float32, torch.float16, torch.float64)
 # Random state of cuDNN's dropout, for each thread that can run.
 _STATE_OF_THREAD = 24
-_STATE = H200.multiprocessors * H200.threads_per_multiprocessor * _STATE_OF_THREAD
 
 
-def register(library: Any) -> None:
-    state = DropoutState()
+def register(library: Any, gpu: Gpu) -> None:
+    state = DropoutState(gpu)
     library.impl("lstm.input", _lstm(state), "AutogradMeta")
     library.impl("gru.input", _one_state(GRU, state), "AutogradMeta")
     library.impl("rnn_tanh.input", _one_state(TANH, state), "AutogradMeta")
@@ -29,13 +28,14 @@ def register(library: Any) -> None:
 class DropoutState:
     """Made for the first layer that drops anything, and kept for all others."""
 
-    def __init__(self) -> None:
+    def __init__(self, gpu: Gpu) -> None:
+        self._bytes = gpu.multiprocessors * gpu.threads_per_multiprocessor * _STATE_OF_THREAD
         self._held: Optional[Any] = None
 
     def need(self, dropout: float, train: bool, device: Any) -> None:
         if self._held is None and train and dropout > 0:
             torch.empty((), dtype=torch.int64, device=device)
-            self._held = torch.empty(_STATE, dtype=torch.uint8, device=device)
+            self._held = torch.empty(self._bytes, dtype=torch.uint8, device=device)
 
 
 def flatten_weights(patches: Patches) -> None:
