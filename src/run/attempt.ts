@@ -12,8 +12,8 @@ import type {
 import { runIdVariable } from './job-environment.js';
 import type { RunningJob } from './launch/launch.js';
 import {
-  cgroupPids,
   type LimitCgroup,
+  limitOfProcesses,
   readCgroup,
   readOwnKills,
   removeCgroup,
@@ -103,7 +103,7 @@ export async function beginAttempt(start: AttemptStart, context: RunContext): Pr
     variable: `${runIdVariable}=${start.runId}`,
     // Their numbers may be given to others once they have ended.
     roots: () => (hasEnded ? [] : [job.keeperPid, jobPid].filter((pid) => pid !== undefined)),
-    inLimit: () => (start.cgroup === undefined ? [] : cgroupPids(start.cgroup.folder)),
+    inLimit: limitOfProcesses(start.cgroup?.folder).pids,
   };
   const members = () => membersOf(membership);
   const meter = createPeakMeter({
@@ -133,6 +133,7 @@ export async function beginAttempt(start: AttemptStart, context: RunContext): Pr
     };
     const leftBehind = await endTree({
       members,
+      limit: limitOfProcesses(start.cgroup?.folder),
       kill: killQuietly,
       clock,
       patience: context.patience,

@@ -1,6 +1,7 @@
+import { existsSync } from 'node:fs';
 import { runIdVariable } from '../../run/job-environment.js';
 import type { LimitCgroup } from '../../run/limit/cgroup.js';
-import { removeCgroup } from '../../run/limit/cgroup.js';
+import { limitOfProcesses, removeCgroup } from '../../run/limit/cgroup.js';
 import type { LogLimit } from '../../run/log/log-limit.js';
 import { endTree, killQuietly } from '../../run/processes/end-tree.js';
 import { membersOf } from '../../run/processes/members.js';
@@ -90,6 +91,11 @@ export class LocalRun {
     const supervisor = isDue ? supervisorOf(this.#folder.path, procRoot) : undefined;
     for (const entry of this.#journal.read()) this.#take(entry);
     if (this.#isOver || !isDue) return;
+    if (supervisor === undefined && this.#isFolderGone()) {
+      this.#lookAt = nowSeconds + supervisorSeconds;
+      this.#outliveFolder();
+      return;
+    }
     this.#lookAt = nowSeconds + (this.#stop === undefined ? supervisorSeconds : 0);
     const next = nextStep({
       nowSeconds,
@@ -136,6 +142,21 @@ export class LocalRun {
     });
   }
 
+  /** Its supervisor opens the log after the folder was made: with a log and no folder, that was removed. */
+  #isFolderGone(): boolean {
+    return !existsSync(this.#folder.path) && (this.#wasStarted || existsSync(this.#order.log));
+  }
+
+  /** Without its folder it can neither be taken up nor begun again: its program may be running. */
+  #outliveFolder(): void {
+    const why = 'The folder of its run was removed; how it ended is unknown.';
+    if (this.#stop !== undefined) void this.#endAll(why);
+    else if (this.#members().length === 0) {
+      this.#isOver = true;
+      this.#tell({ type: 'lost', why });
+    }
+  }
+
   /** Asked to end while nobody was there to hear it: whoever takes it up finds it written. */
   #writeStop(): void {
     if (this.#wasStopped) return;
@@ -146,21 +167,28 @@ export class LocalRun {
   }
 
   async #giveUp(): Promise<void> {
-    this.#isOver = true;
-    const { clock, procRoot } = this.#parts;
     const code = this.#child?.exitCode;
     const how = code === undefined ? '' : `, the last time with exit code ${code}`;
     const trouble = this.#trouble === '' ? '' : ` (${this.#trouble})`;
     const why = `Its supervisor ended ${mostTries} times in a row before anything happened${how}${trouble}. What it said stands in the log.`;
-    const members = () =>
-      membersOf({
-        procRoot,
-        variable: `${runIdVariable}=${this.#order.id}`,
-        roots: () => [],
-        inLimit: () => [],
-      });
-    await endTree({ members, kill: killQuietly, clock, patience });
+    await this.#endAll(why);
+  }
+
+  async #endAll(why: string): Promise<void> {
+    this.#isOver = true;
+    const { clock } = this.#parts;
+    const limit = limitOfProcesses(this.#cgroup?.folder);
+    await endTree({ members: () => this.#members(), limit, kill: killQuietly, clock, patience });
     if (this.#cgroup !== undefined) removeCgroup(this.#cgroup.folder);
     this.#tell({ type: 'lost', why });
+  }
+
+  #members(): readonly number[] {
+    return membersOf({
+      procRoot: this.#parts.procRoot,
+      variable: `${runIdVariable}=${this.#order.id}`,
+      roots: () => [],
+      inLimit: limitOfProcesses(this.#cgroup?.folder).pids,
+    });
   }
 }

@@ -1,10 +1,8 @@
 import { join } from 'node:path';
 import { readKernelBytes } from '../../device/kernel-files.js';
 import { runIdVariable } from '../../run/job-environment.js';
-import { readProcesses } from '../../run/processes/process-table.js';
+import { environmentLimitBytes, readProcesses } from '../../run/processes/process-table.js';
 
-/** As much of an environment as is looked at; our variable stands among the last of them. */
-const environmentLimitBytes = 2 * 1024 * 1024;
 /** Between its fork and its exec a process shows its parent's environment: it is looked at again. */
 const looks = 3;
 

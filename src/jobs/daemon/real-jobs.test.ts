@@ -1,9 +1,23 @@
-import { copyFileSync, existsSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  copyFileSync,
+  existsSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { cleanEnvironment, useCommand } from '../../../test/cli/command.js';
-import { canLimitByCgroup, livingWith, runIds, until } from '../../../test/run/running.js';
+import {
+  canLimitByCgroup,
+  leftCgroups,
+  livingWith,
+  runIds,
+  until,
+} from '../../../test/run/running.js';
 import { type Discovery, discoverDevices } from '../../device/discover.js';
 import type { LocalEngineOptions } from '../../engine/local/local-engine.js';
 import { RunFolder } from '../../run/store/run-folder.js';
@@ -252,4 +266,50 @@ describe('a job on this machine', () => {
     );
     expect(await logOf(id)).toBe('no\n'.repeat(5));
   });
+});
+
+describe('a run whose folder was removed', () => {
+  it('is not begun again: its job goes on to its end, and that is unknown', async () => {
+    const [begun, gate] = [join(folder, 'begun'), join(folder, 'gate')];
+    const text = `echo x >> ${begun}; while [ ! -e ${gate} ]; do sleep 0.05; done`;
+    const { id } = await daemon.submit({ command: shell(text), memoryBytes: 100 * MiB });
+    await until(() => (existsSync(begun) ? true : undefined));
+    const [run = ''] = runIds(home());
+    rmSync(join(home(), 'runs', run), { recursive: true, force: true });
+    await daemon.close();
+    daemon = await open();
+    writeFileSync(gate, '');
+    const job = await ended(id);
+    expect(job).toMatchObject({ state: 'failed', reason: expect.stringContaining('was removed') });
+    expect(readFileSync(begun, 'utf8')).toBe('x\n');
+  });
+});
+
+describe('a job that forks without end', () => {
+  it('is gone after it was cancelled, with its limit', async () => {
+    if (!canLimitByCgroup()) return;
+    const pids = join(folder, 'pids');
+    // Each forks the next and ends: no list of all processes ever holds the newest.
+    const program = script(
+      'chain.py',
+      `import os, sys, time
+for chain in range(4):
+    if os.fork() == 0:
+        os.setsid()
+        open(${JSON.stringify(pids)}, 'a').write('x')
+        deadline = time.time() + 60
+        while time.time() < deadline:
+            if os.fork() != 0:
+                os._exit(0)
+time.sleep(60)
+`,
+    );
+    const submitted = { command: ['python3', program], memoryBytes: 200 * MiB, gpus: 0 };
+    const { id } = await daemon.submit(submitted);
+    await until(() => (existsSync(pids) && statSync(pids).size === 4 ? true : undefined));
+    const [run = ''] = runIds(home());
+    daemon.cancel(id);
+    expect((await ended(id)).state).toBe('cancelled');
+    expect(leftCgroups([run])).toEqual([]);
+  }, 120_000);
 });

@@ -85,3 +85,40 @@ describe('kill -9 of the owner', () => {
     30_000 + kills * 3000,
   );
 });
+
+describe('two owners that start at once', () => {
+  it('on a fresh home make one store: one has it, the other is told', async () => {
+    for (let round = 0; round < 5; round++) {
+      const path = join(folder, `home-${round}/jobs.db`);
+      const both = [0, 1].map((number) => startOwner(path, number));
+      await Promise.race(both.map(({ working }) => working));
+      const ends = await Promise.race(both.map(({ ended }) => ended));
+      expect(ends.error).toContain('store-in-use');
+      for (const { kill } of both) kill();
+      const lines = (await Promise.all(both.map(({ ended }) => ended))).map(({ told }) => told);
+      const store = await openJobStore(path);
+      checkAgainst(store, lines.flat());
+      store.close();
+    }
+  }, 60_000);
+});
+
+function startOwner(path: string, number: number) {
+  const child = spawn(process.execPath, [join(folder, 'child.mjs'), path, String(number)], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let [told, error] = ['', ''];
+  const working = new Promise<void>((resolve) => {
+    child.stdout.setEncoding('utf8').on('data', (text: string) => {
+      told += text;
+      resolve();
+    });
+  });
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    error += text;
+  });
+  const ended = new Promise<{ told: readonly string[]; error: string }>((resolve) => {
+    child.once('close', () => resolve({ told: told.split('\n').slice(0, -1), error }));
+  });
+  return { working, ended, kill: () => child.kill('SIGKILL') };
+}

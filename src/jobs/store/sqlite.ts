@@ -1,11 +1,14 @@
 import {
   closeSync,
+  existsSync,
+  linkSync,
   mkdirSync,
   openSync,
   readSync,
   realpathSync,
   renameSync,
   rmSync,
+  statSync,
 } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import type { DatabaseSyncInstance, SqliteModule } from '@photostructure/sqlite';
@@ -95,10 +98,27 @@ function create(file: string, open: (path: string) => DatabaseSyncInstance): voi
     } finally {
       database.close();
     }
-    renameSync(fresh, file);
+    putInPlace(fresh, file);
   } finally {
     rmSync(fresh, { force: true });
   }
+}
+
+/** Two that start at once must not replace each other's store: the first one's stays, and is opened. */
+function putInPlace(fresh: string, file: string): void {
+  // An empty file is there where somebody made one by hand.
+  if (existsSync(file) && statSync(file).size === 0) rmSync(file);
+  try {
+    linkSync(fresh, file);
+  } catch (error) {
+    if (codeOf(error) === 'EEXIST') return;
+    // File systems without hard links.
+    renameSync(fresh, file);
+  }
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof Error && 'code' in error ? String(error.code) : '';
 }
 
 function takeOver(database: DatabaseSyncInstance, version: number, path: string): void {
@@ -160,8 +180,7 @@ function readHeader(file: string): Uint8Array {
   try {
     handle = openSync(file, 'r');
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT')
-      return buffer.subarray(0, 0);
+    if (codeOf(error) === 'ENOENT') return buffer.subarray(0, 0);
     throw error;
   }
   try {

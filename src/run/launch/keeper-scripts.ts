@@ -28,13 +28,14 @@ exit "$ended"`;
 /**
  * The starter goes into the limit, tells the pid that the job will have, and becomes the job.
  * $1 file for the pid, $2 cgroup.procs or nothing, $3 KiB of address space or nothing, then the
- * command. Descriptor 3 hears the pid, too.
+ * command. Descriptor 3 hears the pid, too: from a shell of its own, since a supervisor that was killed
+ * meanwhile has closed the other end, and SIGPIPE must not end the job before it begins.
  */
 export const starterScript = `pid=$1; group=$2; space=$3; shift 3
 [ -z "$group" ] || printf '%s\\n' "$$" > "$group" || exit 126
 [ -z "$space" ] || ulimit -v "$space" || exit 126
 printf '%s\\n' "$$" > "$pid"
-printf '%s\\n' "$$" >&3
+( printf '%s\\n' "$$" >&3 ) 2>/dev/null
 exec 3>&-
 exec "$@"`;
 

@@ -1,5 +1,10 @@
+import { spawn } from 'node:child_process';
 import { EventEmitter } from 'node:events';
-import { describe, expect, it } from 'vitest';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { starterScript } from './keeper-scripts.js';
 import { planOutputs, type RawOutput } from './outputs.js';
 import { relaySignals } from './signal-relay.js';
 
@@ -98,5 +103,30 @@ describe('relaySignals', () => {
     await signal('SIGINT');
     expect(sent).toEqual([]);
     expect(emitter.eventNames()).toEqual([]);
+  });
+});
+
+describe('the starter of a job', () => {
+  it('starts it though the supervisor that would hear its pid was killed', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'plimsoll-starter-'));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    const pidFile = join(folder, 'pid');
+    // It waits for a line, so that the other end of descriptor 3 is closed before it writes to it.
+    const words = [starterScript, 'plimsoll-job', pidFile, '', '', 'echo', 'started'];
+    const child = spawn('sh', ['-c', 'read -r _; exec sh -c "$@"', 'gate', ...words], {
+      stdio: ['pipe', 'pipe', 'inherit', 'pipe'],
+    });
+    const line = child.stdio[3];
+    await new Promise((resolve) => line?.once('close', resolve).destroy());
+    child.stdin?.end('go\n');
+    let said = '';
+    child.stdout?.on('data', (data) => {
+      said += String(data);
+    });
+    const [code, signal] = await new Promise<unknown[]>((resolve) =>
+      child.once('close', (...how) => resolve(how)),
+    );
+    expect({ said, code, signal }).toEqual({ said: 'started\n', code: 0, signal: null });
+    expect(Number(readFileSync(pidFile, 'utf8'))).toBe(child.pid);
   });
 });

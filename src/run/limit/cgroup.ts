@@ -53,8 +53,11 @@ export function makeLimitCgroup(options: {
     try {
       (options.makeFolder ?? mkdirSync)(folder);
     } catch (error) {
-      why = `no cgroup can be made in ${above} (${codeOf(error)})`;
-      continue;
+      // Its name is that of one attempt: a supervisor that was killed right after it made it left it.
+      if (codeOf(error) !== 'EEXIST' || cgroupPids(folder).length > 0) {
+        why = `no cgroup can be made in ${above} (${codeOf(error)})`;
+        continue;
+      }
     }
     const problem = setLimit(version, folder, options.limitBytes);
     if (problem === undefined) return { version, folder, procs: join(folder, 'cgroup.procs') };
@@ -108,6 +111,25 @@ export function readCgroup({ version, folder }: Omit<LimitCgroup, 'procs'>): Cgr
 export function cgroupPids(folder: string): readonly number[] {
   const text = readKernelFile(join(folder, 'cgroup.procs')) ?? '';
   return text.split('\n').flatMap((line) => (/^[1-9]\d*$/.test(line) ? [Number(line)] : []));
+}
+
+/** The processes in a cgroup; none where there is no cgroup. */
+export function limitOfProcesses(folder: string | undefined): {
+  pids(): readonly number[];
+  /** All at once, however fast they fork, where the kernel can. */
+  killAll(): void;
+} {
+  return {
+    pids: () => (folder === undefined ? [] : cgroupPids(folder)),
+    killAll() {
+      if (folder === undefined) return;
+      try {
+        writeFileSync(join(folder, 'cgroup.kill'), '1', { flag: 'r+' });
+      } catch {
+        // Version 1, and kernels before 5.14.
+      }
+    },
+  };
 }
 
 /** Whether it is gone; the kernel keeps one that still has processes. */

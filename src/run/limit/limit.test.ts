@@ -34,6 +34,17 @@ async function versionTwo(enabled: (folder: string) => boolean) {
 }
 
 describe('a cgroup of version 2', () => {
+  it('that a killed supervisor left before it was used is used', async () => {
+    const { tree, makeFolder } = await versionTwo(() => true);
+    const asked = { procRoot: tree.roots.proc, name: 'left-1', limitBytes: GiB, makeFolder };
+    const left = makeLimitCgroup(asked);
+    if (!('folder' in left)) throw new Error(left.why);
+    // One with processes is another's.
+    expect(makeLimitCgroup(asked)).not.toEqual(left);
+    writeFileSync(left.procs, '');
+    expect(makeLimitCgroup(asked)).toEqual(left);
+  });
+
   it('is made below ours where the controller is on there', async () => {
     const { tree, mount, makeFolder } = await versionTwo(() => true);
     const made = makeLimitCgroup({

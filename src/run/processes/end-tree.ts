@@ -10,12 +10,16 @@ export interface Patience {
 export interface EndTreeOptions {
   readonly members: () => readonly number[];
   readonly kill: (pid: number, signal: NodeJS.Signals) => void;
+  /** The limit that was made for it: its list is quick to read, and complete. */
+  readonly limit: { pids(): readonly number[]; killAll(): void };
   readonly clock: Clock;
   readonly patience: Patience;
 }
 
 /** A process can start another while it is being killed; so often we look again. */
 const killRounds = 50;
+/** Between two of these rounds, those in the limit are killed again and again without a pause. */
+const limitRounds = 2000;
 const lookSeconds = 0.05;
 
 /**
@@ -33,11 +37,25 @@ export async function endTree(options: EndTreeOptions): Promise<readonly number[
   signalAll('SIGCONT');
   if (await gone(options, patience.afterTermSeconds)) return [];
   for (let round = 0; round < killRounds; round++) {
+    killLimit(options);
     signalAll('SIGKILL');
     await clock.waitUntil(clock.seconds() + lookSeconds);
     if (members().length === 0) return [];
   }
   return members();
+}
+
+/**
+ * A process that forks and ends, again and again, is gone when its pid has been found in the table of
+ * all processes. The list of its limit takes microseconds to read, so its newest child is met.
+ */
+function killLimit({ limit, kill }: EndTreeOptions): void {
+  limit.killAll();
+  for (let round = 0; round < limitRounds; round++) {
+    const pids = limit.pids();
+    if (pids.length === 0) return;
+    for (const pid of pids) kill(pid, 'SIGKILL');
+  }
 }
 
 async function gone({ members, clock }: EndTreeOptions, seconds: number): Promise<boolean> {

@@ -22,12 +22,16 @@ export function membersOf(
   const { procRoot, variable } = membership;
   const table = readProcesses(procRoot);
   const below = descendants(table, new Set(membership.roots()));
+  const ended = new Set(table.filter(({ state }) => 'ZX'.includes(state)).map(({ pid }) => pid));
+  // Read after the table: what forks fast is in the limit, and not in the table yet.
   const limited = new Set(membership.inLimit());
-  return table
-    .filter(({ pid, state }) => {
-      if (pid === process.pid || state === 'Z' || state === 'X') return false;
+  const found = table
+    .map(({ pid }) => pid)
+    .filter((pid) => {
       if (below.has(pid) || limited.has(pid)) return true;
       return how === 'all' && hasVariable(procRoot, pid, variable);
-    })
-    .map(({ pid }) => pid);
+    });
+  return [...new Set([...found, ...limited])].filter(
+    (pid) => pid !== process.pid && !ended.has(pid),
+  );
 }

@@ -55,8 +55,8 @@ export function descendants(
   return found;
 }
 
-/** An environment has at most 2 MiB by default; what we look for stands near its start or end. */
-const environmentLimitBytes = 256 * 1024;
+/** The most that the kernel gives to arguments and environment together. */
+export const environmentLimitBytes = 6 * 1024 * 1024;
 
 /** Whether a process was started with a variable; false where we may not see that. */
 export function hasVariable(procRoot: string, pid: number, variable: string): boolean {

@@ -10,6 +10,8 @@ import { descendants, hasVariable, parseStat, readResident } from './process-tab
 const stat = (pid: number, parent: number, state = 'S', name = 'x') =>
   `${pid} (${name}) ${state} ${parent} ${'0 '.repeat(17)}99 0\n`;
 
+const noLimit = { pids: () => [], killAll: () => {} };
+
 describe('the process table', () => {
   it('is read past names that try to look like it', () => {
     expect(parseStat(stat(5, 4, 'T', 'a) S 1 (b'))).toEqual({
@@ -50,6 +52,22 @@ describe('the process table', () => {
     expect(members).toEqual([2, 3, 4, 5]);
   });
 
+  it('believes the limit: a process that came after the table was read is in it, one that ended is not', async () => {
+    const tree = await makeFakeTree();
+    await tree.write({ 'proc/2/stat': stat(2, 1), 'proc/7/stat': stat(7, 2, 'Z') });
+    const membership = { procRoot: tree.roots.proc, variable: 'RUN=x', roots: () => [] };
+    expect(membersOf({ ...membership, inLimit: () => [7, 8] })).toEqual([8]);
+  });
+
+  it('finds a variable behind an environment of megabytes', () => {
+    const padding = Object.fromEntries(
+      Array.from({ length: 12 }, (_, at) => [`PAD_${at}`, 'x'.repeat(100_000)]),
+    );
+    const child = spawn('sleep', ['60'], { env: { ...padding, MARK: 'here' } });
+    expect(hasVariable('/proc', child.pid ?? 0, 'MARK=here')).toBe(true);
+    child.kill('SIGKILL');
+  });
+
   it('reads a real process', async () => {
     const child = spawn('sleep', ['60'], { env: { ...process.env, MARK: 'here' } });
     expect(hasVariable('/proc', child.pid ?? 0, 'MARK=here')).toBe(true);
@@ -79,7 +97,13 @@ describe('endTree', () => {
       clock,
       sent,
       alive,
-      options: { members, kill, clock, patience: { bySelfSeconds: 1, afterTermSeconds: 5 } },
+      options: {
+        members,
+        kill,
+        limit: noLimit,
+        clock,
+        patience: { bySelfSeconds: 1, afterTermSeconds: 5 },
+      },
     };
   }
 
@@ -103,11 +127,30 @@ describe('endTree', () => {
     expect(sent).toEqual([]);
   });
 
+  it('kills what forks faster than all processes can be listed', async () => {
+    const clock = createVirtualClock();
+    let newest = 1;
+    const isOver = () => newest > 400;
+    const ended = endTree({
+      // Each has forked and ended by the time that the table of all processes was read.
+      members: () => (isOver() ? [] : [newest++]),
+      limit: { pids: () => (isOver() ? [] : [newest]), killAll: () => {} },
+      kill: (pid) => {
+        if (pid === newest) newest += 1;
+      },
+      clock,
+      patience: { bySelfSeconds: 0, afterTermSeconds: 0 },
+    });
+    await clock.advance(0.2);
+    expect(await ended).toEqual([]);
+  });
+
   it('answers what it could not end', async () => {
     const clock = createVirtualClock();
     const ended = endTree({
       members: () => [9],
       kill: () => {},
+      limit: noLimit,
       clock,
       patience: { bySelfSeconds: 0, afterTermSeconds: 0 },
     });
