@@ -96,7 +96,7 @@ function optionSection(plan: Plan, budget: PlanBudgetWords): Markup {
   const rows = all.map((option) => optionRow(option, chosen, widest, budget));
   return html`<section aria-labelledby="options"><h2 id="options">What was weighed</h2>
 <p class="soft">The line is the budget. Time is that of a sample, against the fastest with nothing given up.</p>
-<div class="scroll"><table class="options"><thead><tr><th scope="col">Fits</th><th scope="col">How</th><th scope="col" class="number">Batch</th><th scope="col" class="number">Needs</th><th scope="col"></th><th scope="col" class="number">Time</th></tr></thead><tbody>${rows}</tbody></table></div></section>`;
+<div class="scroll"><table class="options stacked"><thead><tr><th scope="col">Fits</th><th scope="col">How</th><th scope="col" class="number">Batch</th><th scope="col" class="number">Needs</th><th scope="col"></th><th scope="col" class="number">Time</th></tr></thead><tbody>${rows}</tbody></table></div></section>`;
 }
 
 function optionRow(
@@ -108,7 +108,7 @@ function optionRow(
   const { settings, givesUp, method, relativeCost } = option;
   const needed = neededBytes(option, budget);
   const isChosen = option === chosen;
-  return html`<tr${isChosen && html` class="chosen"`}><td><span class="fits ${fitWords(option)}">${fitWords(option)}</span></td><th scope="row">${wayWords(settings)}${isChosen && html` <span class="tag">chosen</span>`}${method !== chosen.method && html` <span class="tag">by ${method}</span>`}${givesUp.map((one) => html`<small>gives up: ${one}</small>`)}</th><td class="number">${batchWords(settings)}</td><td class="number">${unbroken(formatBytes(needed))}</td><td>${optionBar(needed, budget.memoryBytes, widest)}</td><td class="number">${costWords(relativeCost)}</td></tr>`;
+  return html`<tr${isChosen && html` class="chosen"`}><td data-label="Fits"><span class="fits ${fitWords(option)}">${fitWords(option)}</span></td><th scope="row" class="wide-cell">${wayWords(settings)}${isChosen && html` <span class="tag">chosen</span>`}${method !== chosen.method && html` <span class="tag">by ${method}</span>`}${givesUp.map((one) => html`<small>gives up: ${one}</small>`)}</th><td class="number" data-label="Batch">${batchWords(settings)}</td><td class="number" data-label="Needs">${unbroken(formatBytes(needed))}</td><td class="wide-cell">${optionBar(needed, budget.memoryBytes, widest)}</td><td class="number" data-label="Time">${costWords(relativeCost)}</td></tr>`;
 }
 
 function loadingSection(loading: FromPretrainedArguments): Markup {

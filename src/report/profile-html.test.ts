@@ -128,6 +128,22 @@ describe('renderProfileHtml', () => {
     expect(html).toContain('allocator limit 4.0 GiB');
   });
 
+  it('keeps the labels of capacity, load line and allocator limit apart', () => {
+    const known = fakeState({ allocated: [1], reserved: [2], allocatorLimit: 71 * GiB });
+    const html = page({ states: [known] });
+    const [chart = ''] = /<svg class="chart narrow".*?<\/svg>/s.exec(html) ?? [];
+    const placed = [...chart.matchAll(/<text x="([\d.]+)" y="([\d.]+)"([^>]*)>([^<]*)</g)]
+      .map(([, x, y, more, words]) => ({ x: Number(x), y: Number(y), more, words }))
+      .filter(({ words }) => /^(capacity|load line|allocator limit)/.test(words ?? ''));
+    const allocator = placed.find(({ words }) => words?.startsWith('allocator'));
+    const others = placed.filter((one) => one !== allocator);
+    expect(others).toHaveLength(2);
+    expect(allocator?.more).toContain('text-anchor="end"');
+    // 71 GiB lie just under the load line at 72: the label is below its own line.
+    const load = others.find(({ words }) => words?.startsWith('load line'));
+    expect(allocator?.y).toBeGreaterThan((load?.y ?? 0) + 5);
+  });
+
   it('marks a raised alert in the chart with its number in the list', () => {
     const html = page({ alerts: [fakeAlert({ atSeconds: 1, message: 'It is 76 % full.' })] });
     expect(html).toContain('<title>1. It is 76 % full.</title>');

@@ -111,6 +111,10 @@ real?.('jobs on the dashboard', { timeout: 90_000 }, () => {
     const told = page.getByRole('region', { name: 'What its memory held' });
     expect(await told.getByRole('listitem').first().innerText()).toContain('asked for 96.0 MiB');
     expect(await told.innerText()).toContain('plimsoll snapshot');
+    await page.getByRole('link', { name: 'Overview', exact: true }).click();
+    const row = page.getByRole('row', { name: /dies/ });
+    expect(await row.locator('.ran-out').innerText()).toBe('out of memory 1 ×');
+    expect(await row.locator('.recovered').count()).toBe(0);
   });
 
   it('are cancelled after a question, from the list and from their page', async () => {

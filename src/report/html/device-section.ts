@@ -130,7 +130,7 @@ function processes(device: DeviceReport): Markup {
     return html`<tr><td class="number">${process.pid}</td><td class="name">${process.name}</td><td class="number">${formatBytes(process.usedBytes)}<span class="meter"><i style="width:${isKnown(share) ? Math.min(100, share).toFixed(1) : 0}%"></i></span></td><td class="number">${percentWords(share, 1)}</td><td>${growth(leak, process)}</td></tr>`;
   });
   const more = seen.length - processesShown;
-  return html`<div class="scroll"><table><thead><tr><th scope="col" class="number">Pid</th><th scope="col">Name</th><th scope="col" class="number">Memory</th><th scope="col" class="number">Of the device</th><th scope="col">Growth</th></tr></thead><tbody>${rows}</tbody></table></div>
+  return html`<div class="scroll"><table class="flowing"><thead><tr><th scope="col" class="number">Pid</th><th scope="col">Name</th><th scope="col" class="number">Memory</th><th scope="col" class="number">Of the device</th><th scope="col">Growth</th></tr></thead><tbody>${rows}</tbody></table></div>
 ${more > 0 && html`<p class="soft">and ${more} more</p>`}`;
 }
 

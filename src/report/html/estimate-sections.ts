@@ -90,5 +90,5 @@ function table(heads: readonly string[], rows: readonly Markup[]): Markup {
       ? html`<th scope="col">${head}</th>`
       : html`<th scope="col" class="number">${head}</th>`,
   );
-  return html`<div class="scroll"><table><thead><tr>${cells}</tr></thead><tbody>${rows}</tbody></table></div>`;
+  return html`<div class="scroll"><table class="flowing"><thead><tr>${cells}</tr></thead><tbody>${rows}</tbody></table></div>`;
 }

@@ -26,7 +26,7 @@ export function eventSection({ events }: ProfileReport): Markup | undefined {
     (event) =>
       html`<tr><td class="number">${formatSeconds(Math.max(0, event.atSeconds))}</td><td>${event.deviceId}</td><td class="name">${eventWords(event)}</td></tr>`,
   );
-  return html`<section aria-labelledby="events"><h2 id="events">Events</h2><div class="scroll"><table><thead><tr><th scope="col" class="number">After</th><th scope="col">Device</th><th scope="col">What happened</th></tr></thead><tbody>${rows}</tbody></table></div></section>`;
+  return html`<section aria-labelledby="events"><h2 id="events">Events</h2><div class="scroll"><table class="flowing"><thead><tr><th scope="col" class="number">After</th><th scope="col">Device</th><th scope="col">What happened</th></tr></thead><tbody>${rows}</tbody></table></div></section>`;
 }
 
 /** What happened to a device, in words. */

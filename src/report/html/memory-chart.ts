@@ -57,6 +57,9 @@ function axes(frame: Frame): Markup {
   return html`<g class="axis">${bytes}${times}</g>`;
 }
 
+/** Lines closer than this have no room for a label between them. */
+const labelHeight = 17;
+
 /** Capacity, the allocator's cap where it is another figure, and the load line over all. */
 function limits(device: DeviceReport, frame: Frame): Markup {
   const total = device.currentUsage.totalBytes;
@@ -64,18 +67,27 @@ function limits(device: DeviceReport, frame: Frame): Markup {
   const capacityY = isKnown(total) ? frame.y(total) : -Infinity;
   const own = limit.of === 'allocator' && limit.bytes !== total && isKnown(limit.bytes);
   const loadY = isKnown(loadLine.bytes) ? frame.y(loadLine.bytes) : undefined;
-  // Too close to the capacity line for two labels above one another: this one goes below.
-  const below = loadY !== undefined && loadY - capacityY < 17;
-  return html`${isKnown(total) && rule(frame, 'capacity', capacityY, `capacity ${formatBytes(total)}`)}
-${own && isKnown(limit.bytes) && rule(frame, 'capacity', frame.y(limit.bytes), `allocator limit ${formatBytes(limit.bytes)}`)}
+  const others = [capacityY, loadY ?? -Infinity];
+  return html`${isKnown(total) && rule(frame, capacityY, `capacity ${formatBytes(total)}`)}
+${own && isKnown(limit.bytes) && allocatorRule(frame, frame.y(limit.bytes), `allocator limit ${formatBytes(limit.bytes)}`, others)}
 ${
   loadY !== undefined &&
-  html`<g class="load-line"><line x1="${px(frame.left)}" x2="${px(frame.right)}" y1="${px(loadY)}" y2="${px(loadY)}"/>${emblemAt(frame.left + 14, loadY)}<line x1="${px(frame.left + 4)}" x2="${px(frame.left + 24)}" y1="${px(loadY)}" y2="${px(loadY)}"/><text x="${px(frame.left + 28)}" y="${px(below ? loadY + 14 : loadY - 5)}">load line ${percentWords(loadLine.percent)}</text></g>`
+  html`<g class="load-line"><line x1="${px(frame.left)}" x2="${px(frame.right)}" y1="${px(loadY)}" y2="${px(loadY)}"/>${emblemAt(frame.left + 14, loadY)}<line x1="${px(frame.left + 4)}" x2="${px(frame.left + 24)}" y1="${px(loadY)}" y2="${px(loadY)}"/><text x="${px(frame.left + 28)}" y="${px(labelY(loadY, [capacityY]))}">load line ${percentWords(loadLine.percent)}</text></g>`
 }`;
 }
 
-function rule(frame: Frame, name: string, y: number, label: string): Markup {
-  return html`<g class="${name}"><line x1="${px(frame.left)}" x2="${px(frame.right)}" y1="${px(y)}" y2="${px(y)}"/><text x="${px(frame.left + 28)}" y="${px(y - 5)}">${label}</text></g>`;
+function rule(frame: Frame, y: number, label: string): Markup {
+  return html`<g class="capacity"><line x1="${px(frame.left)}" x2="${px(frame.right)}" y1="${px(y)}" y2="${px(y)}"/><text x="${px(frame.left + 28)}" y="${px(y - 5)}">${label}</text></g>`;
+}
+
+/** Its label is at the other end: the line may lie anywhere near the other two. */
+function allocatorRule(frame: Frame, y: number, label: string, others: readonly number[]): Markup {
+  return html`<g class="capacity"><line x1="${px(frame.left)}" x2="${px(frame.right)}" y1="${px(y)}" y2="${px(y)}"/><text x="${px(frame.right)}" y="${px(labelY(y, others))}" text-anchor="end">${label}</text></g>`;
+}
+
+/** Above its line, or below it where another line is too close above. */
+function labelY(y: number, others: readonly number[]): number {
+  return others.some((other) => other <= y && y - other < labelHeight) ? y + 14 : y - 5;
 }
 
 /** What the picture shows, for those who do not see it. */

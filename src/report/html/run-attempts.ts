@@ -14,14 +14,14 @@ export function attemptsTable(report: RunReport): Markup {
   const rows = report.attempts.map(
     (
       attempt,
-    ) => html`<tr><th scope="row"><a href="#attempt-${attempt.number}">${attempt.number}</a></th>
-<td>${settingsWords(attempt.settings)}</td>
-<td>${hull(attempt, most)}</td>
-<td class="number">${formatBytes(attempt.peakBytes)}</td>
-<td class="number">${formatSeconds(secondsOf(attempt))}</td>
-<td>${endWords(attempt)}</td></tr>`,
+    ) => html`<tr><th scope="row" data-label="Attempt"><a href="#attempt-${attempt.number}">${attempt.number}</a></th>
+<td data-label="Settings">${settingsWords(attempt.settings)}</td>
+<td class="wide-cell">${hull(attempt, most)}</td>
+<td class="number" data-label="Peak">${unbroken(formatBytes(attempt.peakBytes))}</td>
+<td class="number" data-label="Time">${unbroken(formatSeconds(secondsOf(attempt)))}</td>
+<td data-label="End">${endWords(attempt)}</td></tr>`,
   );
-  return html`<section aria-label="Attempts"><div class="scroll"><table>
+  return html`<section aria-label="Attempts"><div class="scroll"><table class="stacked">
 <thead><tr><th scope="col">Attempt</th><th scope="col">Settings</th><th scope="col">Peak, with the load line</th><th scope="col" class="number">Peak</th><th scope="col" class="number">Time</th><th scope="col">End</th></tr></thead>
 <tbody>${rows}</tbody></table></div></section>`;
 }

@@ -45,10 +45,10 @@ export function segmentSection(analysis: SnapshotAnalysis, shown: number): Marku
 }
 
 function poolTable({ fragmentation }: SnapshotAnalysis): Markup {
-  return html`<h3>Fragmentation by pool and stream, measured</h3><div class="scroll"><table><thead><tr><th scope="col">Pool</th><th scope="col">Stream</th><th scope="col">Blocks</th><th scope="col" class="number">Segments</th><th scope="col" class="number">Reserved</th><th scope="col" class="number">Free</th><th scope="col" class="number">Largest free</th><th scope="col" class="number">Largest recent request</th><th scope="col" class="number">Stuck</th><th scope="col" class="number">Can be given back</th></tr></thead>
+  return html`<h3>Fragmentation by pool and stream, measured</h3><div class="scroll"><table class="stacked"><thead><tr><th scope="col">Pool</th><th scope="col">Stream</th><th scope="col">Blocks</th><th scope="col" class="number">Segments</th><th scope="col" class="number">Reserved</th><th scope="col" class="number">Free</th><th scope="col" class="number">Largest free</th><th scope="col" class="number">Largest recent request</th><th scope="col" class="number">Stuck</th><th scope="col" class="number">Can be given back</th></tr></thead>
 <tbody>${fragmentation.pools.map(
     (pool) =>
-      html`<tr><td>${pool.pool === '0,0' ? 'default' : pool.pool}</td><td>${pool.stream === '0' ? 'default' : pool.stream}</td><td>${pool.type}</td><td class="number">${pool.segments}</td><td class="number">${formatBytes(pool.reservedBytes)}</td><td class="number">${formatBytes(pool.freeBytes)}</td><td class="number">${formatBytes(pool.largestFreeBytes)}</td><td class="number">${formatBytes(pool.requestBytes)}</td><td class="number">${formatBytes(pool.stuckBytes)}</td><td class="number">${formatBytes(pool.releasableBytes)}</td></tr>`,
+      html`<tr><td data-label="Pool">${pool.pool === '0,0' ? 'default' : pool.pool}</td><td data-label="Stream">${pool.stream === '0' ? 'default' : pool.stream}</td><td data-label="Blocks">${pool.type}</td><td class="number" data-label="Segments">${pool.segments}</td><td class="number" data-label="Reserved">${formatBytes(pool.reservedBytes)}</td><td class="number" data-label="Free">${formatBytes(pool.freeBytes)}</td><td class="number" data-label="Largest free">${formatBytes(pool.largestFreeBytes)}</td><td class="number" data-label="Largest recent request">${formatBytes(pool.requestBytes)}</td><td class="number" data-label="Stuck">${formatBytes(pool.stuckBytes)}</td><td class="number" data-label="Can be given back">${formatBytes(pool.releasableBytes)}</td></tr>`,
   )}</tbody></table></div>`;
 }
 
@@ -76,7 +76,7 @@ function table(
   rows: readonly { readonly name: string; readonly bytes: number; readonly blocks: number }[],
   whole: number,
 ): Markup {
-  return html`<h3>${title}</h3><div class="scroll"><table class="holders"><tbody>${rows.map(
+  return html`<h3>${title}</h3><div class="scroll"><table class="holders flowing"><tbody>${rows.map(
     ({ name, bytes, blocks }) =>
       html`<tr><td class="number">${formatBytes(bytes)}</td><td class="number">${percentWords(whole === 0 ? 0 : (bytes / whole) * 100, 1)}</td><td class="number">${count(blocks, 'block')}</td><td class="name">${name}</td></tr>`,
   )}</tbody></table></div>`;
@@ -87,7 +87,7 @@ export function whatIfSection({ whatIfs, history }: SnapshotAnalysis): Markup | 
   const { asRecorded, others } = whatIfs;
   return html`<section aria-labelledby="what-if-name"><div class="heading"><h2 id="what-if-name">With other allocator settings</h2></div>
 <p class="soft">The recorded requests, served by the simulated allocator. Set it with PYTORCH_CUDA_ALLOC_CONF.</p>
-<div class="scroll"><table><thead><tr><th scope="col">Setting</th><th scope="col" class="number">Peak reserved</th><th scope="col">Source</th></tr></thead><tbody>
+<div class="scroll"><table class="flowing"><thead><tr><th scope="col">Setting</th><th scope="col" class="number">Peak reserved</th><th scope="col">Source</th></tr></thead><tbody>
 ${settingRow('as it was', history.peakReserved.reservedBytes, 'measured')}
 ${settingRow('as it was', asRecorded.peakReservedBytes, 'simulated')}
 ${others.map(({ conf, peakReservedBytes, servesOutOfMemory }) => settingRow(conf, peakReservedBytes, 'simulated', servesOutOfMemory ? 'would have served the request that failed' : ''))}

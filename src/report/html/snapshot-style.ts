@@ -15,7 +15,7 @@ button:focus-visible { outline: 2px solid var(--water); outline-offset: 1px; }
 .stack-list button:hover, .stack-list button[aria-pressed="true"] { background: var(--chip); color: var(--ink); }
 .stack-list i { flex: none; width: 11px; height: 11px; border-radius: 2px; align-self: center; }
 .stack-list b { flex: none; width: 5.6em; text-align: right; font-weight: 600; }
-.stack-list span { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
+.stack-list span { min-width: 0; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
 .frames { margin: 12px 0 0; padding: 10px 14px; border-left: 3px solid var(--water); background: var(--card); font-size: 13.5px; max-height: 300px; overflow: auto; }
 .frames p { margin-bottom: 6px; max-width: none; }
 .frames ol { margin: 0; padding-left: 26px; font-family: ui-monospace, "SF Mono", Menlo, Consolas, "Liberation Mono", monospace; font-size: 12.5px; }
@@ -26,6 +26,6 @@ button:focus-visible { outline: 2px solid var(--water); outline-offset: 1px; }
 .segment-map { margin-top: 12px; border: 1px solid var(--rule); border-radius: 6px; background: var(--card); max-height: 520px; overflow-y: auto; }
 .segment-map canvas { display: block; width: 100%; }
 .holders td.name { font-size: 13.5px; }
-@media (max-width: 640px) { .stack-list { grid-template-columns: 1fr; } }
+@media (max-width: 640px) { .stack-list { grid-template-columns: minmax(0, 1fr); } }
 @media print { .controls, .flame, .segment-map, .readout { display: none; } }
 `;

@@ -141,6 +141,15 @@ const media = `
   .overview tr { display: grid; grid-template-columns: 1fr auto; gap: 2px 12px; padding: 10px 0; border-bottom: 1px solid var(--rule); }
   .overview tr:first-child { border-top: 1px solid var(--rule); }
   .overview th, .overview td { border: 0; padding: 0; }
+  .stacked thead, .flowing thead { position: absolute; clip-path: inset(50%); }
+  .stacked tr { display: block; padding: 9px 0; border-bottom: 1px solid var(--rule); }
+  .stacked th, .stacked td { display: flex; justify-content: space-between; gap: 16px; border: 0; padding: 2px 0; }
+  .stacked td.number, .stacked td { text-align: right; white-space: normal; }
+  .stacked [data-label]::before { content: attr(data-label); flex: none; color: var(--soft); font-size: 13.5px; font-weight: 400; }
+  .stacked .wide-cell { display: block; text-align: left; }
+  .flowing tr { display: flex; flex-wrap: wrap; gap: 2px 14px; padding: 8px 0; border-bottom: 1px solid var(--rule); }
+  .flowing th, .flowing td, .flowing td.number { border: 0; padding: 0; min-width: 0; text-align: left; white-space: normal; }
+  .flowing td.name { flex: 0 1 auto; }
   .overview td.trend { grid-row: 2; grid-column: 2; text-align: right; align-self: center; }
 }
 @media print {

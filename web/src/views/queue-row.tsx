@@ -95,6 +95,8 @@ function Memory({ job }: { job: JobSummary }) {
 /** Why it waits, where it runs, how it ended. */
 function Happening({ job }: { job: JobSummary }) {
   const retries = job.attempts.filter(({ outOfMemory }) => outOfMemory !== null).length;
+  // One that failed or was cancelled has not recovered.
+  const isRecovered = job.state === 'running' || job.state === 'succeeded';
   if (job.state === 'waiting') {
     return <span class="why">{job.waiting?.why ?? job.reason}</span>;
   }
@@ -103,8 +105,8 @@ function Happening({ job }: { job: JobSummary }) {
   return (
     <span class="why">
       {retries > 0 && (
-        <b class="recovered">
-          {job.state === 'failed' ? `out of memory ${retries} ×` : `recovered ${retries} ×`}
+        <b class={isRecovered ? 'recovered' : 'ran-out'}>
+          {isRecovered ? `recovered ${retries} ×` : `out of memory ${retries} ×`}
         </b>
       )}{' '}
       {text === '' ? places : text}

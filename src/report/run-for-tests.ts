@@ -1,0 +1,67 @@
+import type { RunReport } from '../run/contract.js';
+import { GiB } from '../units/bytes.js';
+
+/** A run that ran out of memory once; texts from outside hold markup. */
+export const runReport: RunReport = {
+  schema: 1,
+  tool: { name: 'plimsoll', version: '0.1.0' },
+  id: '20261115-055812345-8000',
+  command: ['python', '<script>alert(1)</script>', '{batch_size}'],
+  outcome: 'succeeded',
+  exitCode: 0,
+  startedAt: '2026-11-15T05:58:12.000Z',
+  endedAt: '2026-11-15T05:59:12.000Z',
+  attempts: [
+    {
+      number: 1,
+      settings: {
+        batch_size: 32,
+        accumulation: 1,
+        checkpointing: false,
+        precision: 'fp32',
+        offload: false,
+        device: 'gpu:0',
+      },
+      command: ['python'],
+      startedAt: '2026-11-15T05:58:12.000Z',
+      endedAt: '2026-11-15T05:58:42.000Z',
+      exitCode: 1,
+      outOfMemory: {
+        kind: 'cuda',
+        askedBytes: GiB,
+        freeBytes: 0,
+        totalBytes: 8 * GiB,
+        message: '<b>full</b>',
+      },
+      rungs: [{ rung: 'smaller-microbatch', why: 'it did not fit', atSeconds: 30 }],
+      peakBytes: 8 * GiB,
+      source: 'measured',
+      peakFrom: 'sdk',
+      snapshot: null,
+      limit: { bytes: 8 * GiB, by: 'sdk', why: 'by the SDK' },
+    },
+    {
+      number: 2,
+      settings: {
+        batch_size: 16,
+        accumulation: 2,
+        checkpointing: true,
+        precision: 'bf16',
+        offload: false,
+        device: 'gpu:0',
+      },
+      command: ['python'],
+      startedAt: '2026-11-15T05:58:42.000Z',
+      endedAt: '2026-11-15T05:59:12.000Z',
+      exitCode: 0,
+      outOfMemory: null,
+      rungs: [],
+      peakBytes: 'unknown',
+      source: 'measured',
+      peakFrom: 'unknown',
+      snapshot: null,
+      limit: { bytes: 'none', by: 'none', why: '' },
+    },
+  ],
+  notes: ['a note'],
+};

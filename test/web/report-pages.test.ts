@@ -1,0 +1,76 @@
+import { describe, expect, it } from 'vitest';
+import { budget, plan } from '../../src/report/plan-for-tests.js';
+import { renderPlanHtml } from '../../src/report/plan-html.js';
+import { renderProfileHtml } from '../../src/report/profile-html.js';
+import { buildProfileReport } from '../../src/report/profile-report.js';
+import { runReport } from '../../src/report/run-for-tests.js';
+import { renderRunHtml } from '../../src/report/run-html.js';
+import { renderSnapshotHtml } from '../../src/report/snapshot-html.js';
+import { fakeState, startEpochMs } from '../../src/report/state-for-tests.js';
+import { analyseSnapshot } from '../../src/snapshot/analyse.js';
+import { readSnapshot } from '../../src/snapshot/read-snapshot.js';
+import { recordedPath } from '../../src/snapshot/recorded-for-tests.js';
+import { GiB } from '../../src/units/bytes.js';
+import { hasChromium, useChromium } from './chromium.js';
+
+const version = '1.2.3';
+const phone = { width: 390, height: 844 };
+
+const pages = {
+  profile: () =>
+    renderProfileHtml(
+      buildProfileReport({
+        states: [
+          fakeState({
+            allocated: [1, 2],
+            reserved: [2, 3],
+            allocatorLimit: 71 * GiB,
+            processes: [{ pid: 4_194_305, name: 'python-with-a-long-name', usedBytes: 3 * GiB }],
+          }),
+        ],
+        alerts: [],
+        events: [],
+        startedEpochMs: startEpochMs,
+        endedEpochMs: startEpochMs + 2000,
+        intervalSeconds: 1,
+        interrupted: false,
+        version,
+        loadLinePercent: 90,
+      }),
+    ),
+  run: () => renderRunHtml(runReport),
+  plan: () =>
+    renderPlanHtml({
+      source: { kind: 'path', path: '/srv/models/gpt2/config.json' },
+      sequence: 1024,
+      plan,
+      budget,
+      gpu: { name: 'NVIDIA H200' },
+      version,
+    }),
+  snapshot: async () =>
+    renderSnapshotHtml(analyseSnapshot(await readSnapshot(recordedPath('oom'))), {
+      name: 'oom.pickle',
+      version,
+    }),
+};
+
+describe.runIf(hasChromium('the pages of reports on a phone'))('reports on a phone', () => {
+  const { browser } = useChromium();
+
+  it.each(Object.entries(pages))(
+    '%s is as wide as the screen, and cuts no table',
+    async (_, make) => {
+      const page = await browser().newPage({ viewport: phone });
+      await page.setContent(await make());
+      const widths = await page.evaluate(`({
+        page: document.documentElement.scrollWidth,
+        cut: [...document.querySelectorAll('.scroll')].filter(
+          (one) => one.scrollWidth > one.clientWidth,
+        ).length,
+      })`);
+      await page.close();
+      expect(widths).toEqual({ page: phone.width, cut: 0 });
+    },
+  );
+});
