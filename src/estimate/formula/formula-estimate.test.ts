@@ -105,6 +105,20 @@ describe('formulaEstimate over every family', () => {
   });
 });
 
+describe('a card with less memory than the job would hold', () => {
+  it('has no more reserved than it has, and an interval that ends there', () => {
+    const workload = { ...base, batch: 64, sequence: 1024, precision: 'fp32' } as const;
+    const large = formulaEstimate(modelOf(llama), workload, gpu);
+    const capacityBytes = Math.ceil(large.peak.leastCapacityBytes * 1.1);
+    const card = { ...gpu, capacityBytes };
+    expect(large.peak.deviceBytes).toBeGreaterThan(capacityBytes);
+    const { peak, interval } = formulaEstimate(modelOf(llama), workload, card);
+    expect(peak.deviceBytes).toBeLessThan(capacityBytes);
+    expect(interval.highBytes).toBeLessThan(capacityBytes - gpu.context.bytes);
+    expect(interval.lowBytes).toBeLessThan(peak.reservedBytes);
+  });
+});
+
 describe('what is counted', () => {
   it('keeps weights, gradients and states of AdamW in their types', () => {
     const { description } = modelOf(llama);

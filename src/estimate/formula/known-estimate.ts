@@ -2,6 +2,7 @@ import type { KnownModel } from '../../model/contract.js';
 import { MiB } from '../../units/bytes.js';
 import type { AddressOrder } from '../allocator/settings.js';
 import { roundUp, segmentStep } from '../allocator/sizes.js';
+import { replayOn, roomOn } from '../card-limit.js';
 import { type Estimate, type Part, parts, type Workload } from '../contract.js';
 import { replay } from '../event-replay.js';
 import { type EventStream, eventKind } from '../event-stream.js';
@@ -36,12 +37,15 @@ export function knownEstimate(model: KnownModel, workload: Workload, gpu: Gpu): 
     );
   }
   const { stream } = run;
-  const { peakAllocatedBytes, peakReservedBytes, peakAllocatedAt } = replay(stream);
+  const { peakAllocatedBytes, peakReservedBytes, peakAllocatedAt } = replayOn(gpu, stream);
   // What the interval adds must stay exact, too.
   if (!Number.isSafeInteger(peakReservedBytes * 4)) {
     throw tooLarge(`It would take ${peakReservedBytes} bytes in all`);
   }
-  const others = otherOrders.map((addresses) => replay(stream, { addresses }).peakReservedBytes);
+  const others = otherOrders.map(
+    (addresses) => replayOn(gpu, stream, { addresses }).peakReservedBytes,
+  );
+  const fits = peakReservedBytes <= roomOn(gpu);
   const spread = spreadOf(model.family, workload);
   const missed = Math.max(missedBytes, Math.round(peakAllocatedBytes * spread.share));
   const deviceBytes = peakReservedBytes + gpu.context.bytes;
@@ -54,7 +58,12 @@ export function knownEstimate(model: KnownModel, workload: Workload, gpu: Gpu): 
       deviceBytes,
       leastCapacityBytes: least(stream, peakAllocatedBytes, peakReservedBytes) + gpu.context.bytes,
     },
-    interval: intervalOf(peakAllocatedBytes, [peakReservedBytes, ...others], missed),
+    interval: intervalOf(
+      peakAllocatedBytes,
+      [peakReservedBytes, ...others],
+      missed,
+      fits ? roomOn(gpu) : Infinity,
+    ),
     breakdown: breakdownOf(live, peakReservedBytes, gpu),
     notes: [...notesOf(spread, workload, gpu), ...model.notes],
   };
@@ -75,17 +84,21 @@ function least(stream: EventStream, allocatedBytes: number, reservedBytes: numbe
   return works;
 }
 
-/** It cannot be below what is live; how much lies unused depends on the order of events. */
+/**
+ * It cannot be below what is live, nor above what the card has where the job fits; how much lies unused
+ * depends on the order of events.
+ */
 function intervalOf(
   allocatedBytes: number,
   reserved: readonly number[],
   missed: number,
+  roomBytes: number,
 ): Estimate['interval'] {
   const [likely = 0] = reserved;
   const unused = likely - allocatedBytes;
   return {
     lowBytes: Math.max(0, Math.min(allocatedBytes, ...reserved) - missed),
-    highBytes: Math.max(...reserved) + missed + unused,
+    highBytes: Math.max(likely, Math.min(roomBytes, Math.max(...reserved) + missed + unused)),
     confidence,
   };
 }
