@@ -45,7 +45,12 @@ function forecast({ forecast: seen, limit }: DeviceReport): Finding {
   const provenance = 'estimated';
   if (!isKnown(seen.risk))
     return { level: 'notice', text: `No forecast: ${seen.reason}`, provenance };
+  if (seen.etaSeconds === 0) return { level: 'critical', text: seen.reason, provenance };
   const eta = etaWords(seen);
+  if (seen.etaSeconds === 'unknown') {
+    const text = `When the memory will be full is not known yet. ${seen.reason}`;
+    return { level: 'notice', text, provenance };
+  }
   if (eta === undefined) {
     return { level: 'fine', text: `No end of the memory in sight. ${seen.reason}`, provenance };
   }
@@ -72,7 +77,12 @@ function leaks({ leak, processLeaks, processes }: DeviceReport): Finding[] {
       provenance: 'estimated',
     });
   }
+  if (leak.found === 'unknown' && isKnown(leak.bytesPerSecond)) {
+    const text = `Whether memory leaks is unknown. ${leak.reason}`;
+    found.push({ level: 'notice', text, provenance: 'estimated' });
+  }
   for (const grower of processLeaks) {
+    if (grower.found !== true) continue;
     const process = isKnown(processes)
       ? processes.find((candidate) => candidate.pid === grower.pid)
       : undefined;

@@ -54,6 +54,7 @@ export function fakeLeak(parts: Partial<Leak> = {}): Leak {
     confidence: 0.9,
     grownBytes: 0,
     sinceSeconds: 'unknown',
+    watchSeconds: 0,
     reason: 'Memory comes back.',
     ...parts,
   };

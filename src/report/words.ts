@@ -52,6 +52,15 @@ export function etaWords(
   return bounds === '' ? eta : `${eta} (${bounds})`;
 }
 
+/** `full in 45 s (30 to 70 s)`, or `full now`; undefined when no end is seen. */
+export function fullWords(
+  forecast: Pick<Forecast, 'etaSeconds' | 'lowSeconds' | 'highSeconds'>,
+): string | undefined {
+  if (forecast.etaSeconds === 0) return 'full now';
+  const eta = etaWords(forecast);
+  return eta === undefined ? undefined : `full in ${eta}`;
+}
+
 /**
  * A forecast in one sentence part.
  *
@@ -60,9 +69,10 @@ export function etaWords(
  */
 export function forecastWords(forecast: Forecast): string {
   if (!isKnown(forecast.risk)) return `unknown: ${withoutFullStop(forecast.reason)}`;
-  const eta = etaWords(forecast);
-  if (eta !== undefined) return `full in ${eta}, risk ${forecast.risk}, estimated`;
-  if (forecast.etaSeconds === 'unknown') return `time unknown, risk ${forecast.risk}, estimated`;
+  const full = fullWords(forecast);
+  if (full !== undefined) return `${full}, risk ${forecast.risk}, estimated`;
+  if (forecast.etaSeconds === 'unknown')
+    return `grows, time not known yet, risk ${forecast.risk}, estimated`;
   return `no end in sight, risk ${forecast.risk}, estimated`;
 }
 

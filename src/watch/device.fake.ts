@@ -43,6 +43,7 @@ export const noLeak: Leak = {
   confidence: 1,
   grownBytes: 0,
   sinceSeconds: 'unknown',
+  watchSeconds: 0,
   reason: 'Nothing grows.',
 };
 

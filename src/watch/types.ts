@@ -44,7 +44,10 @@ export interface Forecast {
   readonly provenance: 'estimated';
 }
 
-/** Whether memory grows without coming back. */
+/**
+ * Whether memory grows without coming back. `unknown` while too little was seen (then nothing else
+ * is known either), and for growth that may still be a start or a warm-up (then the rate is known).
+ */
 export interface Leak {
   readonly found: Known<boolean>;
   readonly bytesPerSecond: Known<number>;
@@ -54,6 +57,8 @@ export interface Leak {
   readonly grownBytes: Known<number>;
   /** When the growth began, in the seconds of the points fed. */
   readonly sinceSeconds: Known<number>;
+  /** How much longer to watch until it can be told; 0 when it is. */
+  readonly watchSeconds: number;
   readonly reason: string;
 }
 
@@ -141,7 +146,7 @@ export interface DeviceState {
   readonly history: History;
   readonly forecast: Forecast;
   readonly leak: Leak;
-  /** By pid: only the processes in which growth was found. */
+  /** By pid: only the processes that grow, whether or not it is known to be a leak. */
   readonly processLeaks: ReadonlyMap<number, Leak>;
   readonly cause: Cause;
   /** Raised and not cleared. */

@@ -65,17 +65,13 @@ describe('the state of a watched device', () => {
     expect(concluded).toBe(6);
   });
 
-  it('names only the processes in which growth was found', () => {
-    const leak = { ...noLeak, found: true };
-    const device = watched({
-      processLeaks: () =>
-        new Map([
-          [1, leak],
-          [2, noLeak],
-          [3, { ...noLeak, found: 'unknown' }],
-        ]),
-    });
-    expect([...device.processLeaks.keys()]).toEqual([1]);
+  it('passes on every process that grows, known to leak or not', () => {
+    const leaks = new Map([
+      [1, { ...noLeak, found: true }],
+      [3, { ...noLeak, found: 'unknown' as const, bytesPerSecond: 5 }],
+    ]);
+    const device = watched({ processLeaks: () => leaks });
+    expect([...device.processLeaks]).toEqual([...leaks]);
   });
 
   it('keeps its history over an absence, but concludes from the time after it alone', () => {

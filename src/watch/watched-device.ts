@@ -146,11 +146,10 @@ export class WatchedDevice implements DeviceState {
     const forecast = this.#diagnosis.forecast();
     const known = this.#conclusions;
     if (known?.forecast === forecast) return known;
-    const found = [...this.#diagnosis.processLeaks()].filter(([, leak]) => leak.found === true);
     this.#conclusions = {
       forecast,
       leak: this.#diagnosis.leak(),
-      processLeaks: new Map(found),
+      processLeaks: this.#diagnosis.processLeaks(),
       cause: undefined,
     };
     return this.#conclusions;

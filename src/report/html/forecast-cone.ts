@@ -1,6 +1,6 @@
 import { isKnown } from '../../units/known.js';
 import type { DeviceReport } from '../report-shape.js';
-import { etaWords } from '../words.js';
+import { fullWords } from '../words.js';
 import { type Frame, px } from './chart-frame.js';
 import { html, type Markup } from './markup.js';
 
@@ -37,7 +37,7 @@ export function forecastCone(
 <path class="expected" d="M${px(x0)} ${px(y0)}L${reach(forecast.etaSeconds)}"/>
 </g>
 ${inside && html`<circle class="eta" cx="${px(etaX)}" cy="${px(limitY)}" r="3.5"/>`}
-<title>Estimated: full in ${etaWords(forecast) ?? 'unknown'}</title>
+<title>Estimated: ${fullWords(forecast) ?? 'unknown'}</title>
 </g>`;
 }
 

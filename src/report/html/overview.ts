@@ -73,6 +73,7 @@ export function overview(report: ProfileReport): Markup {
 }
 
 function outlook({ forecast }: DeviceReport): string {
+  if (forecast.etaSeconds === 0) return 'full now';
   return etaWords(forecast) ?? (forecast.etaSeconds === 'never' ? 'no end in sight' : 'unknown');
 }
 

@@ -67,7 +67,7 @@ export function alertBlock(alert: Alert, state: DeviceState): string {
     ...(alert.pid === undefined ? [] : [`   Process: ${alert.pid}`]),
     `   Risk level: ${forecast.risk}`,
     `   Current usage: ${usage(state)}, ${info.provenance}`,
-    `   Predicted out of memory: ${eta === undefined ? noEnd(state) : `in ${eta}`}, estimated`,
+    `   Predicted out of memory: ${forecast.etaSeconds === 0 ? 'now' : eta === undefined ? noEnd(state) : `in ${eta}`}, estimated`,
     `   Confidence: ${forecast.confidence.toFixed(2)}`,
     ...(alert.state === 'cleared' ? [] : [...advice].map((text) => `   Recommendation: ${text}`)),
   ];

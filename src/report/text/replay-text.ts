@@ -1,6 +1,6 @@
 import { formatSeconds } from '../../units/durations.js';
 import { isKnown } from '../../units/known.js';
-import { causeWords, etaWords, rateWords } from '../words.js';
+import { causeWords, fullWords, rateWords } from '../words.js';
 import { riskPaint } from './marks.js';
 import {
   type ReplayAlarm,
@@ -37,12 +37,12 @@ export function replayText(
 }
 
 function alarmLine(alarm: ReplayAlarm, index: number): Span[] {
-  const eta = etaWords(alarm);
+  const full = fullWords(alarm);
   return [
     span(`${index + 1}. `.padStart(5), 'dim'),
     span(`after ${formatSeconds(alarm.atSeconds)}: `),
     span(`risk ${alarm.risk}`, riskPaint(alarm.risk)),
-    span(eta === undefined ? '' : `, full in ${eta}, estimated`),
+    span(full === undefined ? '' : `, ${full}, estimated`),
   ];
 }
 
@@ -54,10 +54,14 @@ function verdict({ alarms, leak, cause }: ReplayResult, trace: ReplayTrace): str
     : 'The limit is not expected within a minute anywhere in the recording.';
   const leaks =
     leak.found === 'unknown'
-      ? 'Whether it leaks is unknown.'
+      ? `Whether it leaks is unknown${growing(leak.bytesPerSecond)}.`
       : leak.found
         ? `It leaks ${rateWords(leak.bytesPerSecond)}.`
         : 'No leak was found.';
   const reason = isKnown(cause) && cause !== 'none' ? [`Likely cause: ${causeWords(cause)}.`] : [];
   return [warned, leaks, ...reason];
+}
+
+function growing(bytesPerSecond: ReplayResult['leak']['bytesPerSecond']): string {
+  return isKnown(bytesPerSecond) ? `: memory grew by ${rateWords(bytesPerSecond)} at the end` : '';
 }

@@ -103,6 +103,7 @@ function outlookText(state: DeviceState, bounds: boolean): string {
   if (!state.present) return 'gone';
   const { forecast } = state;
   const eta = etaWords(forecast);
+  if (forecast.etaSeconds === 0) return 'full now';
   if (eta === undefined || typeof forecast.etaSeconds !== 'number') {
     return state.info.provenance === 'simulated' ? 'simulated' : '';
   }

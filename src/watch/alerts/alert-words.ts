@@ -50,6 +50,7 @@ function messageFor(
 function riskMessage(name: string, state: Alert['state'], forecast: Forecast): string {
   const { etaSeconds, lowSeconds, highSeconds, reason } = forecast;
   if (state === 'cleared') return `${name} is no longer about to run out of memory. ${reason}`;
+  if (etaSeconds === 0) return `${name} is out of memory, or nearly so. ${reason}`;
   if (typeof etaSeconds !== 'number') return `${name} may run out of memory. ${reason}`;
   const bounded = typeof lowSeconds === 'number' && typeof highSeconds === 'number';
   const between = bounded

@@ -8,6 +8,7 @@ const noLeak: Leak = {
   confidence: 0.5,
   grownBytes: 0,
   sinceSeconds: 'unknown',
+  watchSeconds: 0,
   reason: '',
 };
 const quiet: CauseFacts = {

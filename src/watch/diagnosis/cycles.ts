@@ -55,6 +55,10 @@ export class Cycles {
   }
 
   /** Where the climb that goes on now began. */
+  get trough(): EnvelopePoint | undefined {
+    return this.#trough;
+  }
+
   get troughSeconds(): number {
     return this.#trough?.seconds ?? Number.NaN;
   }

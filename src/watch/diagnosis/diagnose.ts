@@ -5,7 +5,7 @@ import { Cells } from './cells.js';
 import { createForecaster } from './forecast.js';
 import { hasSpikes, jumpsUp } from './jumps.js';
 import { createLeakDetector } from './leak.js';
-import { ProcessGrowth } from './process-growth.js';
+import { isGrowing, ProcessGrowth } from './process-growth.js';
 
 /** Everything that is concluded about one device, fed one point at a time; it never looks ahead. */
 export interface Diagnosis {
@@ -32,19 +32,22 @@ export function createDiagnosis(): Diagnosis {
   // One past for all that look at the same series.
   const cells = { held: new Cells(), live: new Cells() };
   const forecaster = createForecaster(cells);
-  const heldLeak = createLeakDetector(cells.held);
-  const liveLeak = createLeakDetector(cells.live);
+  const heldLeak = createLeakDetector({ cells: cells.held });
+  const liveLeak = createLeakDetector({ cells: cells.live, jumps: false });
   const processes = new ProcessGrowth();
   let first: MemoryPoint | undefined;
   let latest: MemoryPoint | undefined;
 
-  /** A leak is live memory that stays; what is held tells only where nobody reports what is live. */
+  /**
+   * A leak is live memory that stays; what is held tells only where nothing reports what is live.
+   * Where both are known and only what is held grows, it is not known what for.
+   */
   function leak(): Leak {
     if (latest?.liveBytes === undefined) return heldLeak.leak();
     const live = liveLeak.leak();
-    if (live.found === true) return live;
+    if (live.found !== false) return live;
     const held = heldLeak.leak();
-    return held.found === true && forecaster.growth() !== undefined ? held : live;
+    return isGrowing(held) ? { ...held, found: 'unknown', confidence: 0 } : live;
   }
 
   return {

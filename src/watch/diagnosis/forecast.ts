@@ -3,7 +3,7 @@ import { formatSeconds } from '../../units/durations.js';
 import type { Forecast, MemoryPoint, Risk } from '../types.js';
 import type { Cells } from './cells.js';
 import { isStraight } from './growth.js';
-import { isAtLeast, riskOf, SteadyRisk } from './risk.js';
+import { type ExpectedEnd, type Fill, isAtLeast, outlookOf, SteadyForecast } from './risk.js';
 import { type TimeToLimit, timeToLimit } from './time-to-limit.js';
 import { spanOf, Track, type TrackGrowth } from './track.js';
 
@@ -17,8 +17,14 @@ const concludeCalmSeconds = 1;
 const startSeconds = 0.5;
 /** When this share of the limit has come back, what was concluded before is over. */
 const cameBackShare = 0.05;
+/** A smaller rise is not worth a word about its end. */
+const leastRiseShare = 0.002;
 /** Closer to the limit than this, even level memory is a small risk. */
-const fullShare = 0.95;
+const nearlyFullShare = 0.95;
+/** From here on there is nothing left to ask for: full, whether or not it grows. */
+const fullShare = 0.995;
+/** The same for what is live where an allocator reports it: it needs some room of its own. */
+const fullLiveShare = 0.99;
 
 export interface Forecaster {
   add(point: MemoryPoint): void;
@@ -49,45 +55,54 @@ interface Expectation {
 export function createForecaster(shared?: { held: Cells; live: Cells }): Forecaster {
   const held = new Track('peaks', shared?.held);
   const live = new Track('floor', shared?.live);
-  const steady = new SteadyRisk();
+  const steady = new SteadyForecast<Forecast>();
   let latest: MemoryPoint | undefined;
   let firstSeconds = Number.NaN;
   let concluded: MemoryPoint | undefined;
   let grows: TrackGrowth | undefined;
   let forecast = unknownForecast('Nothing has been read yet.');
 
+  /** What is held: its peaks rise only when what was cached did not serve. */
+  function heldEnd(point: MemoryPoint): Expectation | undefined {
+    const growth = held.growth();
+    if (!growth || growth.riseBytes < leastRiseShare * point.limitBytes) return undefined;
+    return { growth, time: timeToLimit(growth, point.seconds, point.limitBytes), subject: 'held' };
+  }
+
+  /** What is live: work peaks above its floor, and those peaks meet the limit first. */
+  function liveEnd(point: MemoryPoint): Expectation | undefined {
+    const growth = point.liveBytes === undefined ? undefined : live.growth();
+    if (!growth || growth.riseBytes < leastRiseShare * point.limitBytes) return undefined;
+    // What began with a climb of what is held that repeats will come down with it.
+    const repeatsSince = held.repeatsSince() ?? Number.POSITIVE_INFINITY;
+    if (growth.fromSeconds >= repeatsSince - 1) return undefined;
+    const above = Math.max(0, live.recentPeak() - growth.endBytes);
+    const time = timeToLimit(growth, point.seconds, point.limitBytes - above);
+    return { growth, time, subject: 'live' };
+  }
+
+  function soonestEnd(point: MemoryPoint): Expectation | undefined {
+    const ofHeld = heldEnd(point);
+    const ofLive = liveEnd(point);
+    if (!ofHeld || !ofLive) return ofHeld ?? ofLive;
+    return ofLive.time.seconds < ofHeld.time.seconds ? ofLive : ofHeld;
+  }
+
   function conclude(point: MemoryPoint, cameBack: boolean): Forecast {
     const seen = point.seconds - firstSeconds;
-    if (seen < leastSeconds) {
+    const fill = fillOf(point);
+    if (seen < leastSeconds && fill !== 'full') {
       return unknownForecast(`Only ${formatSeconds(seen)} seen; ${leastSeconds} s are needed.`);
     }
-    const expectations: Expectation[] = [];
-    const heldGrowth = held.growth();
-    if (heldGrowth) {
-      const time = timeToLimit(heldGrowth, point.seconds, point.limitBytes);
-      expectations.push({ growth: heldGrowth, time, subject: 'held' });
-    }
-    const liveGrowth = point.liveBytes === undefined ? undefined : live.growth();
-    if (liveGrowth) {
-      // Work peaks above the floor; those peaks meet the limit first.
-      const above = Math.max(0, live.recentPeak() - liveGrowth.endBytes);
-      const time = timeToLimit(liveGrowth, point.seconds, point.limitBytes - above);
-      expectations.push({ growth: liveGrowth, time, subject: 'live' });
-    }
-    const soonest = expectations.toSorted((a, b) => a.time.seconds - b.time.seconds)[0];
+    const soonest = soonestEnd(point);
     grows = soonest?.growth;
-    const full = point.heldBytes >= fullShare * point.limitBytes;
-    const risk = soonest
-      ? riskOf({
-          etaSeconds: soonest.time.seconds,
-          seenSeconds: spanOf(soonest.growth),
-          fromStart: soonest.growth.fromSeconds - firstSeconds < startSeconds,
-          accelerates: soonest.growth.ratio > 1 && !isStraight(soonest.growth.ratio),
-        })
-      : 'none';
     if (cameBack && !soonest) steady.reset();
-    const shown = steady.update(risk === 'none' && full ? 'low' : risk, point.seconds);
-    return soonest ? growing(soonest, shown, point) : level(shown, full, seen);
+    const next = soonest
+      ? growing(soonest, endOf(soonest, firstSeconds), fill, point)
+      : level(fill, seen, point);
+    // That nothing is left is a fact, not an expectation: it needs no second look.
+    if (fill === 'full') steady.reset();
+    return steady.update(next, point.seconds);
   }
 
   return {
@@ -115,41 +130,81 @@ export function createForecaster(shared?: { held: Cells; live: Cells }): Forecas
   };
 }
 
-function growing(expectation: Expectation, risk: Risk, point: MemoryPoint): Forecast {
-  const { growth, time, subject } = expectation;
-  const what = subject === 'live' ? 'Live memory' : 'Memory';
-  const how =
-    growth.shape === 'envelope' ? 'peaks higher from one cycle to the next, by' : 'grows by';
+function fillOf({ heldBytes, liveBytes, limitBytes }: MemoryPoint): Fill {
+  const full =
+    liveBytes === undefined
+      ? heldBytes >= fullShare * limitBytes
+      : liveBytes >= fullLiveShare * limitBytes;
+  if (full) return 'full';
+  return heldBytes >= nearlyFullShare * limitBytes ? 'nearly-full' : 'room';
+}
+
+function endOf({ growth, time }: Expectation, firstSeconds: number): ExpectedEnd {
+  return {
+    etaSeconds: time.seconds,
+    lowSeconds: time.low,
+    highSeconds: time.high,
+    seenSeconds: spanOf(growth),
+    fromStart: growth.fromSeconds - firstSeconds < startSeconds,
+    accelerates: growth.ratio > 1 && !isStraight(growth.ratio),
+  };
+}
+
+function growing(
+  { growth, time, subject }: Expectation,
+  end: ExpectedEnd,
+  fill: Fill,
+  point: MemoryPoint,
+): Forecast {
+  const { risk, etaSeconds, lowSeconds, highSeconds } = outlookOf(end, fill);
   return {
     risk,
-    etaSeconds: secondsOrNever(time.seconds),
-    lowSeconds: secondsOrNever(time.low),
-    highSeconds: secondsOrNever(time.high),
+    etaSeconds,
+    lowSeconds,
+    highSeconds,
     confidence: confidenceIn(growth, time),
     bytesPerSecond: Math.round(growth.slope),
-    reason:
-      `${what} ${how} ${formatBytes(Math.round(growth.slope))} a second, seen for ` +
-      `${formatSeconds(spanOf(growth))}; ` +
-      `${formatBytes(Math.max(0, point.limitBytes - point.heldBytes))} are left.`,
+    // Most forecasts are never read out: the words are made for those that are.
+    get reason() {
+      const what = subject === 'live' ? 'Live memory' : 'Memory';
+      const rate = formatBytes(Math.round(growth.slope));
+      const how =
+        growth.shape === 'envelope' ? 'peaks higher from one cycle to the next, by' : 'grows by';
+      const seen = `${what} ${how} ${rate} a second, seen for ${formatSeconds(spanOf(growth))}`;
+      const early =
+        etaSeconds === 'unknown'
+          ? ` That is ${formatSeconds(time.seconds)} at this rate, too early to rely on.`
+          : '';
+      return `${seen}; ${leftWords(point)}.${early}`;
+    },
     recommendations: recommendationsFor(risk),
     provenance: 'estimated',
   };
 }
 
-function level(risk: Risk, full: boolean, seenSeconds: number): Forecast {
+const levelReasons: Readonly<Record<Fill, (point: MemoryPoint) => string>> = {
+  full: (point) => `Memory is full: ${leftWords(point)}.`,
+  'nearly-full': () => 'Nearly all memory is taken, but it does not grow.',
+  room: () => 'Memory does not grow steadily.',
+};
+
+function level(fill: Fill, seenSeconds: number, point: MemoryPoint): Forecast {
+  const { risk, etaSeconds, lowSeconds, highSeconds } = outlookOf(undefined, fill);
   return {
     risk,
-    etaSeconds: 'never',
-    lowSeconds: 'never',
-    highSeconds: 'never',
-    confidence: Math.min(0.95, seenSeconds / (seenSeconds + 10)),
+    etaSeconds,
+    lowSeconds,
+    highSeconds,
+    confidence: fill === 'full' ? 0.99 : Math.min(0.95, seenSeconds / (seenSeconds + 10)),
     bytesPerSecond: 0,
-    reason: full
-      ? 'Nearly all memory is taken, but it does not grow.'
-      : 'Memory does not grow steadily.',
+    reason: levelReasons[fill](point),
     recommendations: recommendationsFor(risk),
     provenance: 'estimated',
   };
+}
+
+function leftWords({ limitBytes, heldBytes }: MemoryPoint): string {
+  return `${formatBytes(Math.max(0, limitBytes - heldBytes))} are left`;
 }
 
 function unknownForecast(reason: string): Forecast {
@@ -164,10 +219,6 @@ function unknownForecast(reason: string): Forecast {
     recommendations: [],
     provenance: 'estimated',
   };
-}
-
-function secondsOrNever(seconds: number): number | 'never' {
-  return Number.isFinite(seconds) ? Math.round(seconds * 1000) / 1000 : 'never';
 }
 
 /** Narrow bounds, a long look and a short way ahead make for confidence. */

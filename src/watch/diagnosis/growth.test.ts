@@ -1,6 +1,9 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type EnvelopePoint, steadyGrowth } from './growth.js';
+import { columnsOf, type EnvelopePoint, type Growth, steadyGrowth } from './growth.js';
+
+const growthOf = (points: readonly EnvelopePoint[], leastRise: number): Growth | undefined =>
+  steadyGrowth(columnsOf(points), leastRise);
 
 const line = (n: number, bytesAt: (i: number) => number): EnvelopePoint[] =>
   Array.from({ length: n }, (_, i) => ({ seconds: i, bytes: bytesAt(i) }));
@@ -12,7 +15,7 @@ describe('steadyGrowth', () => {
         fc.integer({ min: 10, max: 32 }),
         fc.integer({ min: 1, max: 1e9 }),
         (n, slope) => {
-          const growth = steadyGrowth(
+          const growth = growthOf(
             line(n, (i) => 1e9 + slope * i),
             1,
           );
@@ -33,16 +36,16 @@ describe('steadyGrowth', () => {
     ['a rise that has paused', line(20, (i) => 100 * Math.min(i, 9))],
     ['a rest before a growth', line(24, (i) => 100 * Math.max(0, i - 12))],
   ])('claims none for %s', (_, points) => {
-    expect(steadyGrowth(points, 1)).toBeUndefined();
+    expect(growthOf(points, 1)).toBeUndefined();
   });
 
   it('sees which way a curve bends', () => {
-    const rising = steadyGrowth(
+    const rising = growthOf(
       line(24, (i) => 1000 * Math.exp(i / 16)),
       1,
     );
     expect(rising?.ratio).toBeGreaterThan(1.5);
-    const levelling = steadyGrowth(
+    const levelling = growthOf(
       line(24, (i) => 1e6 * (1 - Math.exp(-i / 16))),
       1,
     );
@@ -55,11 +58,11 @@ describe('steadyGrowth', () => {
       fc.property(rises, fc.nat(1000), (steps, offset) => {
         let sum = 0;
         const sums = steps.map((step) => (sum += step));
-        const here = steadyGrowth(
+        const here = growthOf(
           line(sums.length, (i) => sums[i] ?? 0),
           1,
         );
-        const there = steadyGrowth(
+        const there = growthOf(
           sums.map((bytes, i) => ({ seconds: i + offset, bytes: bytes + offset })),
           1,
         );

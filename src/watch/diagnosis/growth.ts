@@ -1,3 +1,6 @@
+import { bendOf, type Curve, curveOf, straightCurve } from './curve.js';
+import { lineSlope, median, type Points, pairwiseSlopes, quantile } from './slopes.js';
+
 /** A point of an envelope: the extreme of a cell, at its time. */
 export interface EnvelopePoint {
   readonly seconds: number;
@@ -16,11 +19,15 @@ export interface Growth {
   readonly ratio: number;
   /** Value of the fitted line at `toSeconds`. */
   readonly endBytes: number;
+  /** The same with its bend. */
+  readonly curve: Curve;
   /** The usual single step up. */
   readonly stepBytes: number;
   readonly riseBytes: number;
   /** How far the points usually lie off the line. */
   readonly offsetBytes: number;
+  /** Whether it becomes slower, and by more than chance. */
+  readonly slowsDown: boolean;
   /** Number of steps up: the more there are, the more the shape can be trusted. */
   readonly rises: number;
 }
@@ -45,6 +52,20 @@ const straightRatio = 0.8;
 const curveRises = 12;
 /** Growth has paused when nothing rose for this many times the longest earlier gap. */
 const pauseFactor = 2.5;
+/** Growth slows down when its second half rose by less than this share of the first ... */
+const slowingRatio = 0.92;
+/** ... and its bend is this many times what the scatter of its points could make. */
+const slowingSpreads = 4;
+
+/** The same points as columns. */
+export function columnsOf(points: readonly EnvelopePoint[]): Points {
+  return {
+    seconds: Float64Array.from(points, (point) => point.seconds),
+    bytes: Float64Array.from(points, (point) => point.bytes),
+    begin: 0,
+    end: points.length,
+  };
+}
 
 /**
  * Whether the points rise steadily up to the last one, and how fast. Steadily means: in many small
@@ -52,74 +73,119 @@ const pauseFactor = 2.5;
  * paused. Answers undefined when they do not.
  */
 export function steadyGrowth(
-  points: readonly EnvelopePoint[],
+  points: Points,
   leastRise: number,
   fewest = fewestPoints,
 ): Growth | undefined {
-  const first = points[0];
-  const last = points.at(-1);
-  const n = points.length;
-  if (!first || !last || n < fewest || last.bytes - first.bytes < leastRise) return undefined;
-  const rise = last.bytes - first.bytes;
+  const { seconds, bytes, begin, end } = points;
+  const n = end - begin;
+  if (n < fewest) return undefined;
+  const steps = stepsOf(points, leastRise, fewest);
+  if (!steps) return undefined;
+  const { rise } = steps;
+  const from = seconds[begin] ?? Number.NaN;
+  const to = seconds[end - 1] ?? Number.NaN;
 
-  const stepShare = Math.max(largestStepShare, 2.5 / n);
-  const rises: number[] = [];
-  let peak = first.bytes;
-  let lastRiseSeconds = first.seconds;
-  let longestGap = 0;
-  for (let i = 1; i < n; i++) {
-    const point = points[i] ?? last;
-    const step = point.bytes - (points[i - 1] ?? first).bytes;
-    if (step > stepShare * rise) return undefined;
-    if (peak - point.bytes > largestFallShare * rise) return undefined;
-    if (point.bytes > peak) {
-      rises.push(point.bytes - peak);
-      peak = point.bytes;
-      longestGap = Math.max(longestGap, point.seconds - lastRiseSeconds);
-      lastRiseSeconds = point.seconds;
-    }
-  }
-  if (rises.length < fewest / 2) return undefined;
-  if (last.seconds - lastRiseSeconds > pauseFactor * longestGap) return undefined;
-
-  const middle = (first.seconds + last.seconds) / 2;
-  const early = lineSlope(points.filter((point) => point.seconds <= middle));
-  const late = lineSlope(points.filter((point) => point.seconds >= middle));
+  const middle = (from + to) / 2;
+  let half = begin;
+  while ((seconds[half] ?? to) < middle) half++;
+  const onMiddle = seconds[half] === middle ? 1 : 0;
+  // With few points a half may hold one alone, which has no slope: then they share the middle one.
+  const early = lineSlope(points, begin, Math.max(half + onMiddle, begin + 2));
+  const late = lineSlope(points, Math.min(half, end - 2), end);
   const ratio = early > 0 ? late / early : Number.POSITIVE_INFINITY;
   if (!(ratio >= slowestRatio && ratio <= fastestRatio)) return undefined;
-  if (n >= fewestPoints && !isStraight(ratio)) {
-    if (rises.length < curveRises || !keepsBending(points)) return undefined;
-  }
+  const bends = n >= fewestPoints && !isStraight(ratio);
+  if (bends && steps.rises.length < curveRises) return undefined;
+  const thirds = bends ? thirdsOf(points) : undefined;
+  if (thirds && !keepsBending(thirds)) return undefined;
 
   const slopes = pairwiseSlopes(points);
   const slope = quantile(slopes, 0.5);
   if (!(slope > 0)) return undefined;
-  const level = median(points.map((point) => point.bytes - slope * point.seconds));
-  const stepBytes = median(rises);
+  const levels = new Float64Array(n);
+  for (let i = 0; i < n; i++) {
+    levels[i] = (bytes[begin + i] ?? 0) - slope * (seconds[begin + i] ?? 0);
+  }
+  const level = median(levels);
+  const stepBytes = median(steps.rises);
   // The halves of a curve bend off the straight line by up to an eighth of what they differ in.
-  const bend = ((Math.abs(ratio - 1) / (ratio + 1)) * rise) / 4;
-  const offsets = points.map((point) => Math.abs(point.bytes - level - slope * point.seconds));
+  const sag = ((Math.abs(ratio - 1) / (ratio + 1)) * rise) / 4;
+  const offsets = levels.map((one) => Math.abs(one - level));
   const offsetBytes = median(offsets);
-  const tolerance = largestOffset * offsetBytes + offsetShare * rise + stepBytes + bend;
+  const tolerance = largestOffset * offsetBytes + offsetShare * rise + stepBytes + sag;
   if (offsets.some((offset) => offset > tolerance)) return undefined;
 
+  const endBytes = level + slope * to;
+  const bend = bendOf(points);
   return {
-    fromSeconds: first.seconds,
-    toSeconds: last.seconds,
+    fromSeconds: from,
+    toSeconds: to,
     slope,
     slopeLow: quantile(slopes, 0.1),
     slopeHigh: quantile(slopes, 0.9),
     ratio,
-    endBytes: level + slope * last.seconds,
+    endBytes,
+    curve: thirds
+      ? curveOf(bend, { endBytes, slope, ratio, spanSeconds: to - from }, thirds)
+      : straightCurve(endBytes, slope, Math.log(ratio) / ((to - from) / 2)),
     stepBytes,
     riseBytes: rise,
     offsetBytes,
-    rises: rises.length,
+    slowsDown:
+      n >= fewestPoints && ratio < slowingRatio && -bend.square > slowingSpreads * bend.spread,
+    rises: steps.rises.length,
   };
+}
+
+/** The rise and its steps, unless one of them carries it, too much was lost, or it has paused. */
+function stepsOf(
+  { seconds, bytes, begin, end }: Points,
+  leastRise: number,
+  fewest: number,
+): { rise: number; rises: number[] } | undefined {
+  const first = bytes[begin] ?? 0;
+  const rise = (bytes[end - 1] ?? 0) - first;
+  if (rise < leastRise) return undefined;
+  const largestStep = Math.max(largestStepShare, 2.5 / (end - begin)) * rise;
+  const largestFall = largestFallShare * rise;
+  let before = first;
+  let peak = first;
+  for (let i = begin + 1; i < end; i++) {
+    const now = bytes[i] ?? 0;
+    if (now - before > largestStep || peak - now > largestFall) return undefined;
+    if (now > peak) peak = now;
+    before = now;
+  }
+  const rises: number[] = [];
+  let riseSeconds = seconds[begin] ?? 0;
+  let longestGap = 0;
+  peak = first;
+  for (let i = begin + 1; i < end; i++) {
+    const now = bytes[i] ?? 0;
+    if (now <= peak) continue;
+    rises.push(now - peak);
+    peak = now;
+    const at = seconds[i] ?? 0;
+    longestGap = Math.max(longestGap, at - riseSeconds);
+    riseSeconds = at;
+  }
+  if (rises.length < fewest / 2) return undefined;
+  const paused = (seconds[end - 1] ?? 0) - riseSeconds > pauseFactor * longestGap;
+  return paused ? undefined : { rise, rises };
 }
 
 export function isStraight(ratio: number): boolean {
   return ratio >= straightRatio && ratio <= 1 / straightRatio;
+}
+
+function thirdsOf(points: Points): [early: number, middle: number, late: number] {
+  const third = Math.ceil((points.end - points.begin) / 3);
+  const slopeOf = (k: number): number => {
+    const begin = points.begin + k * third;
+    return lineSlope(points, begin, Math.min(points.end, begin + third + 1));
+  };
+  return [slopeOf(0), slopeOf(1), slopeOf(2)];
 }
 
 /**
@@ -127,64 +193,10 @@ export function isStraight(ratio: number): boolean {
  * there to the last. A start or a rest before a straight growth does not: then a shorter window
  * tells the truth.
  */
-function keepsBending(points: readonly EnvelopePoint[]): boolean {
-  const third = Math.ceil(points.length / 3);
-  const [early, middle, late] = [0, 1, 2].map((k) =>
-    lineSlope(points.slice(k * third, (k + 1) * third + 1)),
-  );
-  if (!early || !middle || !late || early <= 0 || middle <= 0 || late <= 0) return false;
+function keepsBending([early, middle, late]: readonly [number, number, number]): boolean {
+  if (!(early > 0 && middle > 0 && late > 0)) return false;
   const before = middle / early;
   const lately = late / middle;
   const sameWay = (before > 1 && lately > 1) || (before < 1 && lately < 1);
   return sameWay && before / lately < 2 && lately / before < 2;
-}
-
-/** Sorted slopes of the pairs that lie at least a third of the window apart (Theil and Sen's). */
-function pairwiseSlopes(points: readonly EnvelopePoint[]): Float64Array {
-  const n = points.length;
-  const apart = Math.max(1, Math.floor(n / 3));
-  const slopes = new Float64Array(((n - apart) * (n - apart + 1)) / 2);
-  let count = 0;
-  for (let i = 0; i < n; i++) {
-    for (let j = i + apart; j < n; j++) {
-      const a = points[i];
-      const b = points[j];
-      if (a && b && b.seconds > a.seconds) {
-        slopes[count++] = (b.bytes - a.bytes) / (b.seconds - a.seconds);
-      }
-    }
-  }
-  // Typed arrays sort by number, natively.
-  return slopes.subarray(0, count).toSorted();
-}
-
-/** Least-squares slope. */
-function lineSlope(points: readonly EnvelopePoint[]): number {
-  let t = 0;
-  let y = 0;
-  for (const point of points) {
-    t += point.seconds;
-    y += point.bytes;
-  }
-  t /= points.length;
-  y /= points.length;
-  let up = 0;
-  let down = 0;
-  for (const point of points) {
-    up += (point.seconds - t) * (point.bytes - y);
-    down += (point.seconds - t) ** 2;
-  }
-  return down > 0 ? up / down : 0;
-}
-
-export function median(values: readonly number[]): number {
-  return quantile(Float64Array.from(values).toSorted(), 0.5);
-}
-
-function quantile(sorted: Float64Array, share: number): number {
-  if (sorted.length === 0) return Number.NaN;
-  const at = (sorted.length - 1) * share;
-  const low = sorted[Math.floor(at)] ?? Number.NaN;
-  const high = sorted[Math.ceil(at)] ?? Number.NaN;
-  return low + (high - low) * (at - Math.floor(at));
 }

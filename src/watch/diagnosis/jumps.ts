@@ -1,5 +1,5 @@
 import type { Cell } from './cells.js';
-import { median } from './growth.js';
+import { median } from './slopes.js';
 
 /** A step of this share of the limit from one cell to the next is a jump, not growth. */
 const jumpShare = 0.08;

@@ -58,6 +58,56 @@ describe('createLeakDetector', () => {
     expect(ever((t) => (2 + 8 * ((t / 7) % 1)) * GiB, 120)).toBe(false);
   });
 
+  const after = (seconds: number, bytesAt: (t: number) => number, interval = 0.1) => {
+    const detector = createLeakDetector();
+    for (let i = 0; i * interval < seconds; i++) {
+      detector.add(i * interval, Math.round(bytesAt(i * interval)), limit);
+    }
+    return detector.leak();
+  };
+
+  it('says unknown, the rate and how long to watch, for growth that may be a start', () => {
+    const leak = after(14, (t) => 1.2 * GiB * t);
+    expect(leak.found).toBe('unknown');
+    expect(Number(leak.bytesPerSecond) / (1.2 * GiB)).toBeCloseTo(1, 2);
+    expect(leak.sinceSeconds).toBeLessThan(1);
+    expect(leak.watchSeconds).toBeGreaterThan(5);
+    expect(leak.reason).toMatch(/may still be a start. Watch for \d+ s more/);
+  });
+
+  it.each([0.001, 0.016, 0.125, 0.7])('finds a leak of %d GiB a second within 30 s', (rate) => {
+    const at = (t: number) => (4 + rate * t + 0.3 * ((t * 7) % 1)) * GiB;
+    expect(after(10, at).found).toBe('unknown');
+    expect(after(30, at).found).toBe(true);
+  });
+
+  it('finds a leak under a sawtooth after three cycles', () => {
+    const at = (t: number) => (2 + 0.3 * Math.floor(t / 8) + 8 * ((t / 8) % 1)) * GiB;
+    expect(after(23, at).found).not.toBe(true);
+    expect(after(29, at).found).toBe(true);
+  });
+
+  it('never says none while memory grows, nor leak while it slows down', () => {
+    const times = fc.double({ min: 5, max: 60, noNaN: true });
+    fc.assert(
+      fc.property(times, (tau) => {
+        const detector = createLeakDetector();
+        for (let i = 0; i < 20 * tau; i++) {
+          detector.add(i / 10, Math.round(15 * GiB * (1 - Math.exp(-i / 10 / tau))), limit);
+          if (i > 200) expect(detector.leak().found).toBe('unknown');
+        }
+      }),
+      { numRuns: 8 },
+    );
+  });
+
+  it('takes a rise in jumps for unknown until it has been quiet', () => {
+    const stairs = (t: number) => (4 + 2 * Math.min(3, Math.floor(t / 12))) * GiB;
+    expect(after(45, stairs).found).toBe('unknown');
+    expect(after(45, stairs).reason).toMatch(/rose by 6.0 GiB/);
+    expect(after(70, stairs).found).toBe(false);
+  });
+
   it('lets go of a leak when the memory comes back', () => {
     const detector = createLeakDetector();
     for (let i = 0; i < 600; i++) detector.add(i / 10, (2 + i / 100) * GiB, limit);

@@ -1,17 +1,19 @@
-import { formatBytes } from '../../units/bytes.js';
-import { formatSeconds } from '../../units/durations.js';
 import type { Leak } from '../types.js';
 import type { Cells } from './cells.js';
-import { Track, type TrackGrowth } from './track.js';
+import { leakFound, leakNone, leakUnknown } from './leak-answer.js';
+import { Rises } from './rises.js';
+import { spanOf, Track, type TrackGrowth } from './track.js';
 
 /** Shorter growth is work, not a leak. */
 const leastSeconds = 10;
-/** Less than this is noise of the readings themselves. */
-const leastRiseBytes = 4 * 1024 ** 2;
-/** A second half that rose less than this, held against the first, is levelling off. */
-const slowestRatio = 0.5;
 /** The conclusion must hold this long: noise that wanders up turns round before. */
 const confirmSeconds = 8;
+/** Loads and warm-ups of this length are usual: a straight growth must outlast them ... */
+const settleSeconds = 25;
+/** ... unless it took this share of all there is: it did not settle below the limit. */
+const nearlyFullShare = 0.9;
+/** For a sawtooth the cycles themselves are the proof; only its last fall must be over. */
+const confirmEnvelopeSeconds = 2;
 /** Before this, that none was found says nothing. */
 const knownSeconds = leastSeconds + confirmSeconds;
 /** The suspicion stands in spite of interruptions of this length. */
@@ -20,6 +22,8 @@ const interruptionSeconds = 3;
 const givenBackShare = 0.5;
 /** ... or when nothing grew for this share of the time that it did. */
 const quietShare = 0.5;
+/** ... or when its second half rose by less than this share of the first: it settles. */
+const settlingRatio = 0.7;
 /** New conclusions are drawn this often in the time of the points. */
 const concludeSeconds = 1;
 
@@ -29,111 +33,127 @@ export interface LeakDetector {
 }
 
 /**
- * Finds memory that grows without coming back, in the floor that work returns to. Autocorrelated
- * noise wanders up for a while too, so a growth must be steady, last, and leave behind everything
- * that was seen before it. `cells`, where given, hold the same series and are fed by their owner.
+ * Finds memory that grows without coming back, in the floor that work returns to. It says that
+ * there is a leak when the growth is steady, lasts, does not slow down, and leaves behind
+ * everything that was seen before it; that there is none when nothing grows; and `unknown` for all
+ * growth in between, which may be a start. `cells`, where given, hold the same series and are fed by
+ * their owner. Live memory jumps about with the work: there `jumps: false` leaves out single rises.
  *
  * @example
  * const detector = createLeakDetector();
  * for (const [seconds, bytes] of readings) detector.add(seconds, bytes, capacity);
- * detector.leak().found; // true, false, or 'unknown' while there is too little to go by
+ * detector.leak().found; // true, false, or 'unknown' while it cannot be told
  */
-export function createLeakDetector(cells?: Cells): LeakDetector {
+export function createLeakDetector({
+  cells,
+  jumps = true,
+}: {
+  readonly cells?: Cells;
+  readonly jumps?: boolean;
+} = {}): LeakDetector {
   const floor = new Track('floor', cells);
+  const rises = new Rises();
   let firstSeconds = Number.NaN;
-  let latest = { seconds: Number.NaN, bytes: Number.NaN };
+  let latest = { seconds: Number.NaN, bytes: Number.NaN, limitBytes: Number.NaN };
   let concludedSeconds = Number.NEGATIVE_INFINITY;
   let suspectedSeconds = Number.NaN;
   let lastSuspectedSeconds = Number.NaN;
   let found: TrackGrowth | undefined;
+  /** Growth that may be a leak, or may not. */
+  let doubtful: TrackGrowth | undefined;
+  let doubtfulSeconds = Number.NaN;
 
   function conclude(): void {
     const growth = floor.growth();
-    if (growth && isLeak(growth, floor.highestFloorBefore(growth.fromSeconds))) {
-      if (!(latest.seconds - lastSuspectedSeconds <= interruptionSeconds)) {
-        suspectedSeconds = latest.seconds;
+    const rises = growth !== undefined && leavesBehind(growth);
+    if (growth && rises) {
+      doubtful = growth;
+      doubtfulSeconds = latest.seconds;
+      if (spanOf(growth) >= leastSeconds && !growth.slowsDown) {
+        suspect(growth);
+        return;
       }
-      lastSuspectedSeconds = latest.seconds;
-      if (latest.seconds - suspectedSeconds >= confirmSeconds) found = growth;
-      return;
+    } else if (latest.seconds - doubtfulSeconds > interruptionSeconds) doubtful = undefined;
+    if (found && isOver(found, growth)) found = undefined;
+  }
+
+  function suspect(growth: TrackGrowth): void {
+    if (!(latest.seconds - lastSuspectedSeconds <= interruptionSeconds)) {
+      suspectedSeconds = latest.seconds;
     }
-    if (!found) return;
-    const back = found.endBytes - latest.bytes;
-    const quiet = latest.seconds - found.toSeconds;
-    const over =
-      back > givenBackShare * found.riseBytes ||
-      quiet > Math.max(leastSeconds, quietShare * (found.toSeconds - found.fromSeconds));
-    if (over) found = undefined;
+    lastSuspectedSeconds = latest.seconds;
+    if (neededSeconds(growth) <= 0) found = growth;
+  }
+
+  /** A repetition of what was there before is no growth. */
+  function leavesBehind(growth: TrackGrowth): boolean {
+    if (growth.shape === 'envelope') return true;
+    const before = floor.highestFloorBefore(growth.fromSeconds);
+    return growth.endBytes - growth.riseBytes / 2 >= before;
+  }
+
+  /** How much longer a growth must go on like this to be a leak. */
+  function neededSeconds(growth: TrackGrowth): number {
+    const suspected = latest.seconds - suspectedSeconds;
+    const holds = latest.seconds - lastSuspectedSeconds <= interruptionSeconds ? suspected : 0;
+    if (growth.shape === 'envelope') return confirmEnvelopeSeconds - holds;
+    const full = latest.bytes >= nearlyFullShare * latest.limitBytes;
+    return Math.max(confirmSeconds - holds, (full ? knownSeconds : settleSeconds) - spanOf(growth));
+  }
+
+  function isOver(leak: TrackGrowth, growth: TrackGrowth | undefined): boolean {
+    const back = leak.endBytes - latest.bytes;
+    const quiet = latest.seconds - leak.toSeconds;
+    return (
+      back > givenBackShare * leak.riseBytes ||
+      quiet > Math.max(leastSeconds, quietShare * spanOf(leak)) ||
+      (growth !== undefined && growth.slowsDown && growth.ratio < settlingRatio)
+    );
   }
 
   return {
     add(seconds, bytes, limitBytes) {
       if (Number.isNaN(firstSeconds)) firstSeconds = seconds;
-      latest = { seconds, bytes };
+      latest = { seconds, bytes, limitBytes };
       floor.add(seconds, bytes, limitBytes);
+      if (jumps) rises.add(seconds, bytes, limitBytes);
       if (seconds - concludedSeconds < concludeSeconds) return;
       concludedSeconds = seconds;
       conclude();
     },
     leak() {
-      if (found) return leakOf(found);
+      if (found) return leakFound(found);
+      if (doubtful) {
+        // What slows down is told from a leak when as much time has passed again.
+        const watch = doubtful.slowsDown ? spanOf(doubtful) : neededSeconds(doubtful);
+        const why = doubtful.slowsDown ? 'slows' : 'young';
+        return leakUnknown(
+          {
+            why,
+            bytesPerSecond: doubtful.slope,
+            grownBytes: doubtful.riseBytes,
+            sinceSeconds: doubtful.fromSeconds,
+            forSeconds: latest.seconds - doubtful.fromSeconds,
+          },
+          watch,
+        );
+      }
+      const rise = rises.recent(latest.seconds);
+      if (rise) {
+        const forSeconds = latest.seconds - rise.sinceSeconds;
+        return leakUnknown(
+          {
+            why: 'rose',
+            bytesPerSecond: rise.bytes / Math.max(1, forSeconds),
+            grownBytes: rise.bytes,
+            sinceSeconds: rise.sinceSeconds,
+            forSeconds,
+          },
+          rise.quietSeconds,
+        );
+      }
       const seen = latest.seconds - firstSeconds;
-      return seen >= knownSeconds ? none(seen) : unknown(seen);
+      return seen >= knownSeconds ? leakNone(seen) : leakUnknown(undefined, knownSeconds, seen);
     },
-  };
-}
-
-function isLeak(growth: TrackGrowth, highestBefore: number): boolean {
-  const { fromSeconds, toSeconds, riseBytes, endBytes, ratio, shape } = growth;
-  return (
-    toSeconds - fromSeconds >= leastSeconds &&
-    riseBytes >= leastRiseBytes &&
-    ratio >= slowestRatio &&
-    (shape === 'envelope' || endBytes - riseBytes / 2 >= highestBefore)
-  );
-}
-
-function leakOf(growth: TrackGrowth): Leak {
-  const seconds = growth.toSeconds - growth.fromSeconds;
-  return {
-    found: true,
-    bytesPerSecond: Math.round(growth.slope),
-    confidence: confidenceIn(growth),
-    grownBytes: Math.round(growth.riseBytes),
-    sinceSeconds: growth.fromSeconds,
-    reason:
-      `What stays in use grew by ${formatBytes(Math.round(growth.riseBytes))} in ` +
-      `${formatSeconds(seconds)} without coming back.`,
-  };
-}
-
-/** Many steps close to the line make for confidence. */
-function confidenceIn(growth: TrackGrowth): number {
-  const evenness = 1 - Math.min(1, (4 * growth.offsetBytes) / growth.riseBytes);
-  const evidence = growth.rises / (growth.rises + 3);
-  return Math.round(Math.min(0.99, evenness * evidence) * 100) / 100;
-}
-
-function none(seenSeconds: number): Leak {
-  return {
-    found: false,
-    bytesPerSecond: 0,
-    confidence: Math.round(Math.min(0.95, seenSeconds / (seenSeconds + 20)) * 100) / 100,
-    grownBytes: 0,
-    sinceSeconds: 'unknown',
-    reason: `What stays in use did not grow steadily in the ${formatSeconds(seenSeconds)} seen.`,
-  };
-}
-
-function unknown(seenSeconds: number): Leak {
-  return {
-    found: 'unknown',
-    bytesPerSecond: 'unknown',
-    confidence: 0,
-    grownBytes: 'unknown',
-    sinceSeconds: 'unknown',
-    reason: Number.isNaN(seenSeconds)
-      ? 'Nothing has been read yet.'
-      : `Only ${formatSeconds(seenSeconds)} seen; ${knownSeconds} s are needed.`,
   };
 }

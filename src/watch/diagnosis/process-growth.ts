@@ -15,6 +15,11 @@ interface Snapshot {
   readonly bytesByPid: ReadonlyMap<number, number>;
 }
 
+/** Whether memory grows, be it known to be a leak or not. */
+export function isGrowing(leak: Leak): boolean {
+  return leak.found !== false && isKnown(leak.bytesPerSecond);
+}
+
 /** Follows each process on a device: which of them leaks, and which of them made it grow. */
 export class ProcessGrowth {
   readonly #detectors = new Map<number, LeakDetector>();
@@ -41,11 +46,12 @@ export class ProcessGrowth {
     }
   }
 
+  /** Of the processes that grow, what is known of it. */
   leaks(): ReadonlyMap<number, Leak> {
     const found = new Map<number, Leak>();
     for (const [pid, detector] of this.#detectors) {
       const leak = detector.leak();
-      if (leak.found === true) found.set(pid, leak);
+      if (isGrowing(leak)) found.set(pid, leak);
     }
     return found;
   }

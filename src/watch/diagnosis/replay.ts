@@ -47,13 +47,9 @@ export function replayTrace(trace: RecordedTrace): Replay {
 /** What the allocator holds counts against its cap; without an allocator, what the device has. */
 function pointOf(row: TraceRow, limitBytes: number): MemoryPoint | undefined {
   const { seconds, allocatedBytes, reservedBytes, deviceUsedBytes } = row;
-  const held = [reservedBytes, allocatedBytes, deviceUsedBytes].find(isKnown);
-  if (held === undefined) return undefined;
-  const live = isKnown(reservedBytes) && isKnown(allocatedBytes) ? allocatedBytes : undefined;
-  return {
-    seconds,
-    limitBytes,
-    heldBytes: held,
-    ...(live === undefined ? {} : { liveBytes: live }),
-  };
+  if (isKnown(reservedBytes) && isKnown(allocatedBytes)) {
+    return { seconds, limitBytes, heldBytes: reservedBytes, liveBytes: allocatedBytes };
+  }
+  const heldBytes = [reservedBytes, allocatedBytes, deviceUsedBytes].find(isKnown);
+  return heldBytes === undefined ? undefined : { seconds, limitBytes, heldBytes };
 }

@@ -1,11 +1,21 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import type { Known } from '../../units/known.js';
 import { type Risk, risks } from '../types.js';
-import { isAtLeast, riskOf, SteadyRisk } from './risk.js';
+import { type ExpectedEnd, isAtLeast, outlookOf, SteadyForecast } from './risk.js';
 
-const calm = { fromStart: false, accelerates: false };
+const end = (parts: Partial<ExpectedEnd> & { etaSeconds: number }): ExpectedEnd => ({
+  lowSeconds: parts.etaSeconds / 2,
+  highSeconds: parts.etaSeconds * 2,
+  seenSeconds: 7200,
+  fromStart: false,
+  accelerates: false,
+  ...parts,
+});
+const riskOf = (parts: Partial<ExpectedEnd> & { etaSeconds: number }): Risk =>
+  outlookOf(end(parts), 'room').risk;
 
-describe('riskOf', () => {
+describe('outlookOf', () => {
   it.each<[number, Risk]>([
     [15, 'critical'],
     [16, 'high'],
@@ -13,37 +23,75 @@ describe('riskOf', () => {
     [61, 'medium'],
     [300, 'medium'],
     [301, 'low'],
-    [3601, 'none'],
+    [3601, 'low'],
     [Number.POSITIVE_INFINITY, 'none'],
   ])('takes an end in %d s for %s once it was seen long enough', (eta, risk) => {
-    expect(riskOf({ ...calm, etaSeconds: eta, seenSeconds: 600 })).toBe(risk);
+    expect(riskOf({ etaSeconds: eta })).toBe(risk);
   });
 
   it('does not believe a growth further ahead than twice as long as it was seen', () => {
-    expect(riskOf({ ...calm, etaSeconds: 50, seenSeconds: 24 })).toBe('medium');
-    expect(riskOf({ ...calm, etaSeconds: 50, seenSeconds: 25 })).toBe('high');
-    const curve = { ...calm, accelerates: true, etaSeconds: 50 };
+    expect(riskOf({ etaSeconds: 50, seenSeconds: 24 })).toBe('medium');
+    expect(riskOf({ etaSeconds: 50, seenSeconds: 25 })).toBe('high');
+    const curve = { accelerates: true, etaSeconds: 50 };
     expect(riskOf({ ...curve, seenSeconds: 49 })).toBe('medium');
     expect(riskOf({ ...curve, seenSeconds: 50 })).toBe('high');
   });
 
   it('asks for more when the growth may be the start of the program', () => {
-    const soon = { ...calm, etaSeconds: 5, seenSeconds: 4 };
+    const soon = { etaSeconds: 5, seenSeconds: 4 };
     expect(riskOf(soon)).toBe('critical');
     expect(riskOf({ ...soon, fromStart: true })).toBe('medium');
     expect(riskOf({ ...soon, fromStart: true, seenSeconds: 7 })).toBe('critical');
   });
+
+  it('says that a full device is full, whether or not it grows', () => {
+    const full = { risk: 'critical', etaSeconds: 0, lowSeconds: 0, highSeconds: 0 };
+    expect(outlookOf(undefined, 'full')).toEqual(full);
+    expect(outlookOf(end({ etaSeconds: 100 }), 'full')).toEqual(full);
+    expect(outlookOf(undefined, 'nearly-full')).toMatchObject({ risk: 'low', etaSeconds: 'never' });
+    expect(outlookOf(undefined, 'room')).toMatchObject({ risk: 'none', etaSeconds: 'never' });
+  });
+
+  it('never tells a time that contradicts the risk', () => {
+    const within = { critical: 15, high: 60, medium: 300, low: Number.POSITIVE_INFINITY, none: -1 };
+    const times = fc.double({ min: 0, max: 1e5, noNaN: true });
+    fc.assert(
+      fc.property(times, times, fc.boolean(), fc.boolean(), (eta, seen, fromStart, accelerates) => {
+        const parts = { etaSeconds: eta, seenSeconds: seen, fromStart, accelerates };
+        const { risk, etaSeconds } = outlookOf(end(parts), 'room');
+        if (typeof etaSeconds !== 'number') {
+          expect([risk, etaSeconds]).toEqual(['medium', 'unknown']);
+          return;
+        }
+        const least = risks.findLast((one) => Math.round(eta * 1000) / 1000 <= within[one]);
+        expect(risk).toBe(least);
+      }),
+    );
+  });
 });
 
-describe('SteadyRisk', () => {
+describe('SteadyForecast', () => {
+  const as = (risk: Risk) => ({ risk });
+
   it('rises when confirmed and falls when the calm has lasted', () => {
-    const steady = new SteadyRisk();
-    expect(steady.update('high', 0)).toBe('none');
-    expect(steady.update('high', 0.5)).toBe('high');
-    expect(steady.update('none', 1)).toBe('high');
-    expect(steady.update('high', 2)).toBe('high');
-    expect(steady.update('none', 3)).toBe('high');
-    expect(steady.update('none', 6)).toBe('none');
+    const steady = new SteadyForecast();
+    expect(steady.update(as('none'), -1).risk).toBe('none');
+    expect(steady.update(as('high'), 0).risk).toBe('none');
+    expect(steady.update(as('high'), 0.5).risk).toBe('high');
+    expect(steady.update(as('none'), 1).risk).toBe('high');
+    expect(steady.update(as('high'), 2).risk).toBe('high');
+    expect(steady.update(as('none'), 3).risk).toBe('high');
+    expect(steady.update(as('none'), 6).risk).toBe('none');
+  });
+
+  it('shows a forecast whole: its time with its risk', () => {
+    const steady = new SteadyForecast<{ risk: Risk; etaSeconds: number | 'never' }>();
+    steady.update({ risk: 'none', etaSeconds: 'never' }, 0);
+    expect(steady.update({ risk: 'medium', etaSeconds: 153 }, 1)).toEqual({
+      risk: 'none',
+      etaSeconds: 'never',
+    });
+    expect(steady.update({ risk: 'medium', etaSeconds: 152 }, 1.5).etaSeconds).toBe(152);
   });
 
   it('never shows a risk that was not seen, nor changes twice within half a second', () => {
@@ -55,15 +103,15 @@ describe('SteadyRisk', () => {
     );
     fc.assert(
       fc.property(steps, (given) => {
-        const steady = new SteadyRisk();
-        const seen = new Set<Risk>(['none']);
+        const steady = new SteadyForecast();
+        const seen = new Set<Known<Risk>>();
         let seconds = 0;
         let changed = Number.NEGATIVE_INFINITY;
-        let shown: Risk = 'none';
+        let shown: Known<Risk> | undefined;
         for (const { risk, after } of given) {
           seconds += after;
           seen.add(risk);
-          const now = steady.update(risk, seconds);
+          const now = steady.update(as(risk), seconds).risk;
           expect(seen.has(now)).toBe(true);
           if (now !== shown) {
             expect(seconds - changed).toBeGreaterThanOrEqual(0.5 - 1e-9);

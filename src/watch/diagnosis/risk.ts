@@ -1,12 +1,12 @@
 import type { Known } from '../../units/known.js';
-import { type Risk, risks } from '../types.js';
+import { type Forecast, type Risk, risks } from '../types.js';
 
 /** What `high` and `critical` mean is a contract: out of memory within so many seconds. */
 const riskWithinSeconds: readonly (readonly [Risk, number])[] = [
   ['critical', 15],
   ['high', 60],
   ['medium', 300],
-  ['low', 3600],
+  ['low', Number.POSITIVE_INFINITY],
 ];
 
 /**
@@ -23,7 +23,10 @@ const startFactor = 2;
 
 /** An expected end, and what speaks for it. */
 export interface ExpectedEnd {
+  /** Infinity where it levels off before the limit. */
   readonly etaSeconds: number;
+  readonly lowSeconds: number;
+  readonly highSeconds: number;
   /** For how long the growth has been seen. */
   readonly seenSeconds: number;
   /** Whether it has been there from the first reading on. */
@@ -32,12 +35,45 @@ export interface ExpectedEnd {
   readonly accelerates: boolean;
 }
 
-export function riskOf({ etaSeconds, seenSeconds, fromStart, accelerates }: ExpectedEnd): Risk {
-  const risk = riskWithinSeconds.find(([, seconds]) => etaSeconds <= seconds)?.[0] ?? 'none';
+/** How much is taken already, whether or not it grows. */
+export type Fill = 'full' | 'nearly-full' | 'room';
+
+/** The risk and the time that belong together. */
+export type Outlook = Pick<Forecast, 'etaSeconds' | 'lowSeconds' | 'highSeconds'> & {
+  readonly risk: Risk;
+};
+
+/**
+ * The one place that decides the risk and the expected time, so that they cannot contradict each
+ * other: a time is told only where the risk says that it is believed.
+ */
+export function outlookOf(end: ExpectedEnd | undefined, fill: Fill): Outlook {
+  if (fill === 'full') return { risk: 'critical', etaSeconds: 0, lowSeconds: 0, highSeconds: 0 };
+  if (!end || end.etaSeconds === Number.POSITIVE_INFINITY) {
+    const low = end && fill === 'nearly-full' ? secondsOrNever(end.lowSeconds) : 'never';
+    return {
+      risk: fill === 'nearly-full' ? 'low' : 'none',
+      etaSeconds: 'never',
+      lowSeconds: low,
+      highSeconds: 'never',
+    };
+  }
+  const risk = riskWithinSeconds.find(([, seconds]) => end.etaSeconds <= seconds)?.[0] ?? 'none';
+  const lowSeconds = secondsOrNever(end.lowSeconds);
+  const highSeconds = secondsOrNever(end.highSeconds);
+  if (isAtLeast(risk, 'high') && !isBelieved(end)) {
+    return { risk: 'medium', etaSeconds: 'unknown', lowSeconds, highSeconds };
+  }
+  return { risk, etaSeconds: secondsOrNever(end.etaSeconds), lowSeconds, highSeconds };
+}
+
+function isBelieved({ etaSeconds, seenSeconds, fromStart, accelerates }: ExpectedEnd): boolean {
   const least = leastSeenSeconds * (fromStart ? startFactor : 1);
-  const believedSeconds = seenSeconds * (accelerates ? curveReach : reach);
-  const believed = seenSeconds >= least && etaSeconds <= believedSeconds;
-  return !believed && isAtLeast(risk, 'high') ? 'medium' : risk;
+  return seenSeconds >= least && etaSeconds <= seenSeconds * (accelerates ? curveReach : reach);
+}
+
+function secondsOrNever(seconds: number): number | 'never' {
+  return Number.isFinite(seconds) ? Math.round(seconds * 1000) / 1000 : 'never';
 }
 
 export function isAtLeast(risk: Known<Risk>, least: Risk): boolean {
@@ -49,33 +85,42 @@ const holdSeconds = 3;
 /** ... and rises only when it was seen this long. */
 const confirmSeconds = 0.5;
 
-/** Keeps the risk from flickering: it rises when confirmed and falls when calm has lasted. */
-export class SteadyRisk {
-  #risk: Risk = 'none';
+/**
+ * Keeps the risk from flickering: it rises when confirmed and falls when calm has lasted. Until
+ * then the forecast before is shown, whole, so that its time still belongs to its risk.
+ */
+export class SteadyForecast<T extends { readonly risk: Known<Risk> }> {
+  #shown: T | undefined;
   #higherSince = Number.NaN;
   #lowerSince = Number.NaN;
 
   /** What was seen does not count any more. */
   reset(): void {
-    this.#risk = 'none';
+    this.#shown = undefined;
     this.#higherSince = Number.NaN;
     this.#lowerSince = Number.NaN;
   }
 
-  update(risk: Risk, seconds: number): Risk {
-    const change = risks.indexOf(risk) - risks.indexOf(this.#risk);
+  update(forecast: T, seconds: number): T {
+    const shown = this.#shown;
+    const change = shown ? rank(forecast) - rank(shown) : 0;
     this.#higherSince = change > 0 ? firstOf(this.#higherSince, seconds) : Number.NaN;
     this.#lowerSince = change < 0 ? firstOf(this.#lowerSince, seconds) : Number.NaN;
-    if (
-      seconds - this.#higherSince >= confirmSeconds ||
-      seconds - this.#lowerSince >= holdSeconds
-    ) {
-      this.#risk = risk;
-      this.#higherSince = Number.NaN;
-      this.#lowerSince = Number.NaN;
-    }
-    return this.#risk;
+    const holds =
+      shown !== undefined &&
+      change !== 0 &&
+      !(seconds - this.#higherSince >= confirmSeconds) &&
+      !(seconds - this.#lowerSince >= holdSeconds);
+    if (holds) return shown;
+    this.#shown = forecast;
+    this.#higherSince = Number.NaN;
+    this.#lowerSince = Number.NaN;
+    return forecast;
   }
+}
+
+function rank({ risk }: { readonly risk: Known<Risk> }): number {
+  return risk === 'unknown' ? 0 : risks.indexOf(risk);
 }
 
 function firstOf(since: number, seconds: number): number {

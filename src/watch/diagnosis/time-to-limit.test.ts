@@ -1,11 +1,11 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type Growth, steadyGrowth } from './growth.js';
+import { columnsOf, type Growth, steadyGrowth } from './growth.js';
 import { timeToLimit } from './time-to-limit.js';
 
 function growthOf(bytesAt: (seconds: number) => number, n = 32): Growth {
   const points = Array.from({ length: n }, (_, i) => ({ seconds: i, bytes: bytesAt(i) }));
-  const growth = steadyGrowth(points, 1);
+  const growth = steadyGrowth(columnsOf(points), 1);
   if (!growth) throw new Error('the series of this test must grow');
   return growth;
 }

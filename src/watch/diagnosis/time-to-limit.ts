@@ -1,4 +1,4 @@
-import { type Growth, isStraight } from './growth.js';
+import type { Growth } from './growth.js';
 
 /** Seconds from now until the growth reaches the limit, with bounds; Infinity means never. */
 export interface TimeToLimit {
@@ -7,44 +7,39 @@ export interface TimeToLimit {
   readonly high: number;
 }
 
-/** A few steps more or less in one half are noise, not curvature. */
-const noiseSteps = 4;
-/** ... and so is what the scatter around the line can make. */
-const noiseOffsets = 3;
+/** Bounds allow for a bend of so many times what chance makes. */
+const noiseFactor = 2;
 
 /**
- * Extends the growth to the limit. A straight line where the two halves of the window rose alike;
- * otherwise slopes that keep changing by the same factor, which covers exponential growth and
- * growth that levels off.
+ * Extends the growth to the limit: a straight line where the window is straight; otherwise a slope
+ * that keeps changing by the same factor, which covers exponential growth and growth that levels
+ * off.
  */
 export function timeToLimit(growth: Growth, nowSeconds: number, limitBytes: number): TimeToLimit {
+  const { curve } = growth;
   const span = growth.toSeconds - growth.fromSeconds;
-  const bend = Math.log(growth.ratio);
-  const noise = noiseSteps / growth.rises + (noiseOffsets * growth.offsetBytes) / growth.riseBytes;
-  const curvature = isStraight(growth.ratio)
-    ? 0
-    : (bend * Math.max(0, 1 - (noise / bend) ** 2)) / (span / 2);
-  const gap = limitBytes - growth.endBytes;
+  const gap = limitBytes - curve.endBytes;
   const passed = nowSeconds - growth.toSeconds;
-  const at = (slope: number, curve: number, room: number): number =>
-    Math.max(0, reach(slope * Math.exp((curve * span) / 2), curve, room) - passed);
-  const seconds = at(growth.slope, curvature, gap);
+  const at = (slope: number, curvature: number, room: number): number =>
+    Math.max(0, reach(slope, curvature, room) - passed);
+  const seconds = at(curve.endSlope, curve.curvature, gap);
   // Far beyond the window the slope itself may change: widen with the distance.
   const doubt = 1.25 + 0.1 * Math.min(3, seconds / span);
-  const accelerates = Math.max(curvature, bend / (span / 2));
-  const levels = Math.min(curvature, bend / (span / 2));
+  const steepest = (curve.endSlope * growth.slopeHigh * doubt) / growth.slope;
+  const flattest = (curve.endSlope * growth.slopeLow) / doubt / growth.slope;
+  const noise = noiseFactor * curve.curvatureNoise;
   return {
     seconds,
-    low: Math.min(seconds, at(growth.slopeHigh * doubt, accelerates, gap - growth.stepBytes)),
-    high: Math.max(seconds, at(growth.slopeLow / doubt, levels, gap + growth.stepBytes)),
+    low: Math.min(seconds, at(steepest, curve.curvature + noise, gap - growth.stepBytes)),
+    high: Math.max(seconds, at(flattest, curve.curvature - noise, gap + growth.stepBytes)),
   };
 }
 
-/** When the integral of slope x e^(curve t) reaches the gap. */
-function reach(slope: number, curve: number, gap: number): number {
+/** When the integral of slope x e^(curvature t) reaches the gap. */
+function reach(slope: number, curvature: number, gap: number): number {
   if (gap <= 0) return 0;
   if (slope <= 0) return Number.POSITIVE_INFINITY;
-  if (Math.abs(curve) < 1e-9) return gap / slope;
-  const inside = 1 + (curve * gap) / slope;
-  return inside > 0 ? Math.log(inside) / curve : Number.POSITIVE_INFINITY;
+  if (Math.abs(curvature) < 1e-9) return gap / slope;
+  const inside = 1 + (curvature * gap) / slope;
+  return inside > 0 ? Math.log(inside) / curvature : Number.POSITIVE_INFINITY;
 }

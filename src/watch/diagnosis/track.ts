@@ -1,30 +1,61 @@
-import { Cells, cellSeconds } from './cells.js';
-import { Cycles } from './cycles.js';
-import { type EnvelopePoint, fewestPoints, type Growth, steadyGrowth } from './growth.js';
+import { Cells, cellSeconds, cellsPerLevel } from './cells.js';
+import { type Climb, Cycles } from './cycles.js';
+import {
+  columnsOf,
+  type EnvelopePoint,
+  fewestPoints,
+  type Growth,
+  steadyGrowth,
+} from './growth.js';
 import { Pace } from './pace.js';
 
 /** Which edge of the series is followed: the peaks, or the floor that work returns to. */
 export type Edge = 'peaks' | 'floor';
 
-/** A rise of less than this share of the limit is not worth a word. */
-const leastRiseShare = 0.002;
+/** A smaller rise is noise of the readings themselves: this share of the limit ... */
+const leastRiseShare = 0.0002;
+/** ... and this much at least. */
+const leastRiseBytes = 4 * 1024 ** 2;
 /** Windows tried on each level, in cells; the longest that is steady wins, so it is tried first. */
 const windowSizes = [32, 24, 16, 12] as const;
+/** A point this many times the usual distance off a line, beside one step, is not on it. */
+const offsetFactor = 3;
 /** What has risen by the last quarter of a window, at least, where it rises steadily. */
 const lateShare = 0.3;
-/** A level is looked at again after this share of the width of its cells. */
-const refreshShare = 1 / 2;
+/** A level is looked at again after the width of one of its cells. */
+const refreshShare = 1;
 /** A climb is taken for a repetition until it lasts this much longer than any before it. */
 const repetitionFactor = 1.5;
 /** The level of 1 s cells: what counts as recent, and as one piece of work. */
 const recentLevel = 2;
 const recentSeconds = 30;
+/** A climb may pass the earlier peaks by this share of the limit and still be a repetition. */
+const repetitionShare = 0.02;
+/** ... or by this share of their own height: cycles differ. */
+const repetitionHeightShare = 0.15;
 /** Peaks of so many climbs make an envelope. */
 const fewestClimbs = 3;
+/** The pace of an envelope is that of so many cycles. */
+const recentCycles = 2;
+
+/** Windows are laid out here, one after the other: none is kept. */
+const window = {
+  seconds: new Float64Array(cellsPerLevel),
+  bytes: new Float64Array(cellsPerLevel),
+  begin: 0,
+  end: 0,
+};
 
 /** How one series grows now: the current climb, or the envelope of a sawtooth. */
 export interface TrackGrowth extends Growth {
   readonly shape: 'climb' | 'envelope';
+}
+
+/** The growth of an envelope, and what it was concluded from. */
+interface Envelope {
+  readonly last: Climb | undefined;
+  readonly trough: EnvelopePoint | undefined;
+  readonly growth: TrackGrowth | undefined;
 }
 
 /** One series followed at all scales; answers how it grows now, from the past alone. */
@@ -36,6 +67,9 @@ export class Track {
   readonly #pace = new Pace();
   /** What each level answered last: a coarse one changes slowly and is not asked every time. */
   readonly #known: { atSeconds: number; from: number; growth: Growth | undefined }[] = [];
+  #envelope: Envelope | undefined;
+  #longest: Growth | undefined;
+  #climb: TrackGrowth | undefined;
   #limitBytes = Number.NaN;
   #lastSeconds = Number.NaN;
   #lastBytes = Number.NaN;
@@ -78,20 +112,17 @@ export class Track {
 
   /** The highest value of the last half minute, or of all the time there is. */
   recentPeak(): number {
-    const since = this.#lastSeconds - recentSeconds;
-    const recent = this.#cells.level(recentLevel).filter((cell) => cell.lastSeconds >= since);
-    return recent.reduce((peak, cell) => Math.max(peak, cell.max), 0);
+    return this.#cells.highestSince(recentLevel, this.#lastSeconds - recentSeconds);
   }
 
   /** The highest floor of any cell that ended before `seconds`, as far back as cells are kept. */
   highestFloorBefore(seconds: number): number {
-    let highest = Number.NEGATIVE_INFINITY;
-    for (let level = 0; level < this.#cells.usedLevels; level++) {
-      for (const cell of this.#cells.level(level)) {
-        if (cell.lastSeconds < seconds) highest = Math.max(highest, cell.min);
-      }
-    }
-    return highest;
+    return this.#cells.highestFloorBefore(seconds);
+  }
+
+  /** When the climb that goes on now began, if it looks like those that came down again. */
+  repeatsSince(): number | undefined {
+    return this.#isRepetition(this.#envelopeGrowth()) ? this.#cycles.troughSeconds : undefined;
   }
 
   growth(): TrackGrowth | undefined {
@@ -109,6 +140,8 @@ export class Track {
     const from = this.#edge === 'peaks' ? this.#cycles.troughSeconds : Number.NEGATIVE_INFINITY;
     let longest: Growth | undefined;
     for (let level = this.#cells.usedLevels - 1; level >= 0; level--) {
+      // Finer cells do not reach back as far: what they show is a part of it.
+      if (longest && spanOf(longest) >= cellsPerLevel * cellSeconds(level)) break;
       const known = this.#known[level];
       const stale =
         !known ||
@@ -120,22 +153,51 @@ export class Track {
       // Where each cell holds one reading, finer ones hold the same again.
       if (this.#cells.isSingle(level)) break;
     }
-    return longest && { ...longest, shape: 'climb' };
+    if (longest !== this.#longest) {
+      this.#longest = longest;
+      this.#climb = longest && { ...longest, shape: 'climb' };
+    }
+    return this.#climb;
   }
 
   #levelGrowth(level: number, from: number): Growth | undefined {
     if (!this.#mayGrow(level)) return undefined;
-    const points = this.#points(level).filter((point) => point.seconds >= from);
-    if (points.length < fewestPoints) return undefined;
-    let tried = Number.NaN;
-    for (const size of windowSizes) {
-      const window = points.slice(-size);
-      if (window.length === tried) continue;
-      tried = window.length;
-      const growth = steadyGrowth(window, leastRiseShare * this.#limitBytes);
-      if (growth) return growth;
+    const end = this.#cells.copyExtremes(level, this.#which, from, window);
+    if (end < fewestPoints) return undefined;
+    const leastRise = this.#leastRise;
+    window.end = end;
+    let tried = -1;
+    for (let i = 0; i < windowSizes.length; i++) {
+      window.begin = Math.max(0, end - (windowSizes[i] ?? end));
+      if (window.begin === tried) continue;
+      tried = window.begin;
+      const growth = steadyGrowth(window, leastRise);
+      if (growth) return this.#extended(growth);
     }
     return undefined;
+  }
+
+  /** The same growth from where it really began: as far back as the points lie on its line. */
+  #extended(growth: Growth): Growth {
+    const tolerance = growth.stepBytes + offsetFactor * growth.offsetBytes;
+    let first = window.begin;
+    while (first > 0) {
+      const seconds = window.seconds[first - 1] ?? 0;
+      const line = growth.endBytes - growth.slope * (growth.toSeconds - seconds);
+      if (Math.abs((window.bytes[first - 1] ?? 0) - line) > tolerance) break;
+      first--;
+    }
+    if (first === window.begin) return growth;
+    window.begin = first;
+    return steadyGrowth(window, this.#leastRise) ?? growth;
+  }
+
+  get #which(): 'min' | 'max' {
+    return this.#edge === 'peaks' ? 'max' : 'min';
+  }
+
+  get #leastRise(): number {
+    return Math.max(leastRiseBytes, leastRiseShare * this.#limitBytes);
   }
 
   /**
@@ -145,37 +207,48 @@ export class Track {
   #mayGrow(level: number): boolean {
     const cells = this.#cells;
     const count = cells.count(level);
-    const which = this.#edge === 'peaks' ? 'max' : 'min';
+    const which = this.#which;
+    const leastRise = this.#leastRise;
     const now = cells.extreme(level, 0, which);
     for (let back = fewestPoints - 1; back < count; back++) {
       const before = cells.extreme(level, back, which);
       const rise = now - before;
-      if (rise < leastRiseShare * this.#limitBytes) continue;
+      if (rise < leastRise) continue;
       if (cells.extreme(level, back >> 2, which) - before >= lateShare * rise) return true;
     }
     return false;
   }
 
-  #points(level: number): EnvelopePoint[] {
-    return this.#cells
-      .level(level)
-      .map((cell) =>
-        this.#edge === 'peaks'
-          ? { seconds: cell.maxSeconds, bytes: cell.max }
-          : { seconds: cell.minSeconds, bytes: cell.min },
-      );
-  }
-
   /** Growth from one climb to the next: of the peaks, or of the troughs that they start from. */
   #envelopeGrowth(): TrackGrowth | undefined {
-    const { climbs } = this.#cycles;
+    const { climbs, trough } = this.#cycles;
+    if (climbs.length < fewestClimbs) return undefined;
+    // It changes with a climb or its trough, which are rare.
+    const known = this.#envelope;
+    if (known && known.last === climbs.at(-1) && known.trough === trough) return known.growth;
+    const growth = this.#envelopeOf(climbs, trough);
+    this.#envelope = { last: climbs.at(-1), trough, growth };
+    return growth;
+  }
+
+  #envelopeOf(
+    climbs: readonly Climb[],
+    trough: EnvelopePoint | undefined,
+  ): TrackGrowth | undefined {
     // The first trough is where the series began, not one it came back to.
     const points =
       this.#edge === 'peaks'
         ? climbs.map((climb) => climb.peak)
-        : climbs.slice(1).map((climb) => climb.trough);
-    const growth = steadyGrowth(points, leastRiseShare * this.#limitBytes, fewestClimbs);
-    return growth && { ...growth, shape: 'envelope' };
+        : [...climbs.slice(1).map((climb) => climb.trough), ...(trough ? [trough] : [])];
+    const growth = steadyGrowth(columnsOf(points), this.#leastRise, fewestClimbs);
+    if (!growth) return undefined;
+    // Each cycle adds about the same, and the pace of the cycles changes: the last ones count.
+    const seconds = points.map((point) => point.seconds);
+    const usual = ((seconds.at(-1) ?? 0) - (seconds[0] ?? 0)) / (seconds.length - 1);
+    const lately = ((seconds.at(-1) ?? 0) - (seconds.at(-1 - recentCycles) ?? 0)) / recentCycles;
+    const pace = lately > 0 ? usual / lately : 1;
+    const curve = { ...growth.curve, endSlope: growth.curve.endSlope * pace };
+    return { ...growth, curve, shape: 'envelope' };
   }
 
   /** Whether the current climb still looks like those that came down again. */
@@ -184,6 +257,7 @@ export class Track {
     if (climbs.length === 0) return false;
     const longest = Math.max(...climbs.map((climb) => climb.peak.seconds - climb.trough.seconds));
     const highest = Math.max(...climbs.map((climb) => climb.peak.bytes));
+    const height = Math.max(...climbs.map((climb) => climb.peak.bytes - climb.trough.bytes));
     const last = climbs.at(-1);
     const expected =
       envelope && last
@@ -193,9 +267,12 @@ export class Track {
           )
         : highest;
     const lasted = this.#lastSeconds - this.#cycles.troughSeconds;
+    // Peaks are held against peaks, and floors against floors: work on top of a floor is no climb.
+    const reached = this.#edge === 'peaks' ? this.#lastBytes : this.#lowest.bytes;
     return (
       lasted <= repetitionFactor * longest &&
-      this.#lastBytes <= expected + leastRiseShare * 10 * this.#limitBytes
+      reached <=
+        expected + Math.max(repetitionShare * this.#limitBytes, repetitionHeightShare * height)
     );
   }
 }

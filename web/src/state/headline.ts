@@ -22,7 +22,10 @@ export function headlineOf(devices: readonly DeviceView[], counts: Counts): Head
     const level = riskOf(forecast.risk) >= 3 ? 'critical' : 'warning';
     return {
       level,
-      text: `${id} is expected to be full in ${etaWords(forecast) ?? 'unknown'}.`,
+      text:
+        forecast.etaSeconds === 0
+          ? `${id} is full.`
+          : `${id} is expected to be full in ${etaWords(forecast) ?? 'unknown'}.`,
       estimated: true,
     };
   }
