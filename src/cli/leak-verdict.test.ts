@@ -20,11 +20,17 @@ describe('leakVerdict', () => {
     expect(verdict(fakeLeak({ found: false, grownBytes: 500 * MiB }))).toBe(false);
   });
 
-  it('is unknown only when nothing is known of any device', () => {
+  it('is unknown while anything is, unless a leak was found', () => {
     const unknown = fakeLeak({ found: 'unknown' });
     expect(verdict(unknown, unknown)).toBe('unknown');
-    expect(verdict(unknown, fakeLeak())).toBe(false);
+    expect(verdict(unknown, fakeLeak())).toBe('unknown');
     expect(verdict(unknown, leaking(200 * MiB))).toBe(true);
+  });
+
+  it('is unknown while one process grows, and says how long to watch', () => {
+    const grows = fakeLeak({ found: 'unknown', bytesPerSecond: MiB, watchSeconds: 12 });
+    const state = fakeState({ processLeaks: new Map([[7, grows]]) });
+    expect(leakVerdict([state], 100 * MiB)).toMatchObject({ found: 'unknown', watchSeconds: 12 });
   });
 
   it('counts a leak in one process, with its name', () => {

@@ -5,8 +5,13 @@ import type { Cause, DeviceState, Leak } from '../watch/types.js';
 /** The answer of `plimsoll leak`, as its JSON shows it. */
 export interface LeakVerdict {
   readonly thresholdBytes: number;
-  /** True when a leak was found that grew by the threshold or more while it was watched. */
+  /**
+   * True when a leak was found that grew by the threshold or more while it was watched; unknown
+   * while memory grows in a way that may be a start, or too little was seen.
+   */
   readonly found: Known<boolean>;
+  /** How much longer to watch until it can be told; 0 when it is. */
+  readonly watchSeconds: number;
   readonly devices: readonly DeviceLeak[];
 }
 
@@ -30,7 +35,10 @@ export interface ProcessLeak extends Leak {
  */
 export function leakVerdict(states: readonly DeviceState[], thresholdBytes: number): LeakVerdict {
   const devices = states.map((state) => deviceLeak(state, thresholdBytes));
-  return { thresholdBytes, found: anyFound(devices), devices };
+  const found = anyFound(devices);
+  const waits = leaksOf(devices).map((leak) => (leak.found === 'unknown' ? leak.watchSeconds : 0));
+  const watchSeconds = found === 'unknown' ? Math.max(0, ...waits) : 0;
+  return { thresholdBytes, found, watchSeconds, devices };
 }
 
 function deviceLeak(state: DeviceState, thresholdBytes: number): DeviceLeak {
@@ -52,12 +60,17 @@ function deviceLeak(state: DeviceState, thresholdBytes: number): DeviceLeak {
   };
 }
 
+function leaksOf(devices: readonly DeviceLeak[]): Leak[] {
+  return devices.flatMap((device) => [device.leak, ...device.processLeaks]);
+}
+
+/** One that is found decides; without it, one that is unknown leaves the whole unknown. */
 function anyFound(devices: readonly DeviceLeak[]): Known<boolean> {
   const over = devices.some(
     (device) => device.overThreshold || device.processLeaks.some((leak) => leak.overThreshold),
   );
   if (over) return true;
-  return devices.every((device) => device.leak.found === 'unknown') ? 'unknown' : false;
+  return leaksOf(devices).some((leak) => leak.found === 'unknown') ? 'unknown' : false;
 }
 
 function counts(leak: Leak, thresholdBytes: number): boolean {

@@ -34,6 +34,11 @@ describe('intervalWords', () => {
 });
 
 describe('forecastWords', () => {
+  it('says that a full device is full', () => {
+    const full = fakeForecast({ risk: 'critical', etaSeconds: 0, lowSeconds: 0, highSeconds: 0 });
+    expect(forecastWords(full)).toBe('full now, risk critical, estimated');
+  });
+
   it('gives the time, its bounds and the risk, and calls it estimated', () => {
     const forecast = fakeForecast({
       risk: 'high',
@@ -65,7 +70,7 @@ describe('forecastWords', () => {
 
   it('tells "never" from "unknown"', () => {
     expect(forecastWords(fakeForecast())).toContain('no end in sight');
-    expect(forecastWords(fakeForecast({ etaSeconds: 'unknown' }))).toContain('time unknown');
+    expect(forecastWords(fakeForecast({ etaSeconds: 'unknown' }))).toContain('time not known yet');
   });
 });
 

@@ -135,6 +135,9 @@ ${more > 0 && html`<p class="soft">and ${more} more</p>`}`;
 }
 
 function growth(leak: Leak | undefined, { usedBytes }: ProcessReading): string {
-  if (leak) return `${rateWords(leak.bytesPerSecond)}, estimated`;
+  if (leak) {
+    const doubt = leak.found === true ? '' : ', not known to be a leak';
+    return `${rateWords(leak.bytesPerSecond)}${doubt}, estimated`;
+  }
   return isKnown(usedBytes) ? 'none found' : 'unknown';
 }

@@ -59,7 +59,7 @@ const titles: Readonly<Record<Alert['kind'], string>> = {
 export function alertBlock(alert: Alert, state: DeviceState): string {
   const { forecast, info } = state;
   const level = alert.state === 'cleared' ? 'CLEARED' : alert.severity.toUpperCase();
-  const eta = etaWords(forecast);
+  const eta = forecast.etaSeconds === 0 ? undefined : etaWords(forecast);
   const advice = new Set([...alert.recommendations, ...forecast.recommendations]);
   const lines = [
     `[${level}] ${titles[alert.kind]}: ${info.id} ${info.name}`,
@@ -67,7 +67,7 @@ export function alertBlock(alert: Alert, state: DeviceState): string {
     ...(alert.pid === undefined ? [] : [`   Process: ${alert.pid}`]),
     `   Risk level: ${forecast.risk}`,
     `   Current usage: ${usage(state)}, ${info.provenance}`,
-    `   Predicted out of memory: ${forecast.etaSeconds === 0 ? 'now' : eta === undefined ? noEnd(state) : `in ${eta}`}, estimated`,
+    `   Predicted out of memory: ${eta === undefined ? noEnd(state) : `in ${eta}`}, estimated`,
     `   Confidence: ${forecast.confidence.toFixed(2)}`,
     ...(alert.state === 'cleared' ? [] : [...advice].map((text) => `   Recommendation: ${text}`)),
   ];
@@ -75,6 +75,7 @@ export function alertBlock(alert: Alert, state: DeviceState): string {
 }
 
 function noEnd({ forecast }: DeviceState): string {
+  if (forecast.etaSeconds === 0) return 'now';
   return forecast.etaSeconds === 'never' ? 'not in sight' : 'unknown';
 }
 

@@ -87,17 +87,20 @@ export class Cells {
 
   /**
    * Writes the extremes of a level and their times, oldest first, without those from before a
-   * time; answers how many they are.
+   * time; answers how many they are. A cell that has just begun may not have seen the floor that
+   * work returns to: `whole` leaves it out.
    */
   copyExtremes(
     level: number,
     which: 'min' | 'max',
     fromSeconds: number,
     into: { readonly seconds: Float64Array; readonly bytes: Float64Array },
+    whole = false,
   ): number {
     const field = which === 'min' ? 2 : 4;
+    const last = whole && this.#hasJustBegun(level) ? 1 : 0;
     let n = 0;
-    for (let back = this.count(level) - 1; back >= 0; back--) {
+    for (let back = this.count(level) - 1; back >= last; back--) {
       const at = this.#offset(level, back) + field;
       const seconds = this.#data[at + 1] ?? 0;
       if (seconds < fromSeconds) continue;
@@ -152,6 +155,12 @@ export class Cells {
     let used = 0;
     while (used < levelCount && (this.#counts[used] ?? 0) > 1) used++;
     return used;
+  }
+
+  #hasJustBegun(level: number): boolean {
+    const at = this.#offset(level, 0);
+    const filled = (this.#data[at + 1] ?? 0) - (this.#data[at] ?? 0);
+    return filled < cellSeconds(level) / 2 && !this.isSingle(level);
   }
 
   #cell(level: number, back: number): Cell {

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { ProcessReading } from '../../device/contract.js';
+import { type ScenarioName, simulateInstant } from '../../device/simulated/scenarios.js';
 import { createDiagnosis } from './diagnose.js';
 import { GiB, pointsOf } from './series.fake.js';
 
@@ -58,5 +59,50 @@ describe('createDiagnosis', () => {
       20,
     );
     expect(diagnosis.processLeaks().size).toBe(0);
+  });
+});
+
+/** What `--simulate` shows of a device and its process, read at 10 Hz and once a second. */
+function simulated(scenario: ScenarioName, seconds: number, seed: number) {
+  const diagnosis = createDiagnosis();
+  for (let i = 0; i < seconds * 10; i++) {
+    const at = { seconds: i / 10, totalBytes: 24 * GiB, seed };
+    const { limitBytes, reservedBytes, allocatedBytes } = simulateInstant(scenario, at);
+    const heldBytes = reservedBytes;
+    diagnosis.add({ seconds: at.seconds, limitBytes, heldBytes, liveBytes: allocatedBytes });
+    if (i % 10 === 0) {
+      diagnosis.addProcesses(at.seconds, [{ pid: 7, name: 'simulated', usedBytes: heldBytes }]);
+    }
+  }
+  const verdicts = [diagnosis.leak(), ...diagnosis.processLeaks().values()];
+  return { found: verdicts.map(({ found }) => found), forecast: diagnosis.forecast() };
+}
+
+describe('the same rule for devices and processes', () => {
+  const seeds = [1, 2, 3];
+
+  it.each<ScenarioName>(['warmup', 'sawtooth', 'steady', 'spikes'])(
+    'finds no leak in %s',
+    (name) => {
+      for (const seed of seeds) {
+        for (const seconds of [15, 20, 25, 30, 45]) {
+          expect(simulated(name, seconds, seed).found).not.toContain(true);
+        }
+      }
+    },
+  );
+
+  it('does not say none while a warm-up grows', () => {
+    for (const seed of seeds) expect(simulated('warmup', 30, seed).found[0]).toBe('unknown');
+  });
+
+  it('finds a leak after half a minute', () => {
+    for (const seed of seeds) expect(simulated('leak', 30, seed).found[0]).toBe(true);
+  });
+
+  it('says that a full device is full', () => {
+    const { risk, etaSeconds, reason } = simulated('full', 10, 1).forecast;
+    expect({ risk, etaSeconds }).toEqual({ risk: 'critical', etaSeconds: 0 });
+    expect(reason).toMatch(/^Memory is full: /);
   });
 });

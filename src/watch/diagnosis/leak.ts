@@ -51,7 +51,7 @@ export function createLeakDetector({
   readonly cells?: Cells;
   readonly jumps?: boolean;
 } = {}): LeakDetector {
-  const floor = new Track('floor', cells);
+  const floor = new Track('floor', cells, true);
   const rises = new Rises();
   let firstSeconds = Number.NaN;
   let latest = { seconds: Number.NaN, bytes: Number.NaN, limitBytes: Number.NaN };
@@ -98,7 +98,9 @@ export function createLeakDetector({
     const holds = latest.seconds - lastSuspectedSeconds <= interruptionSeconds ? suspected : 0;
     if (growth.shape === 'envelope') return confirmEnvelopeSeconds - holds;
     const full = latest.bytes >= nearlyFullShare * latest.limitBytes;
-    return Math.max(confirmSeconds - holds, (full ? knownSeconds : settleSeconds) - spanOf(growth));
+    // The second that is not over yet is left out of the span.
+    const lasted = Math.min(latest.seconds - growth.fromSeconds, spanOf(growth) + 1);
+    return Math.max(confirmSeconds - holds, (full ? knownSeconds : settleSeconds) - lasted);
   }
 
   function isOver(leak: TrackGrowth, growth: TrackGrowth | undefined): boolean {

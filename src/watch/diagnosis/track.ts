@@ -64,6 +64,7 @@ export class Track {
   readonly #feeds: boolean;
   readonly #cycles = new Cycles();
   readonly #edge: Edge;
+  readonly #whole: boolean;
   readonly #pace = new Pace();
   /** What each level answered last: a coarse one changes slowly and is not asked every time. */
   readonly #known: { atSeconds: number; from: number; growth: Growth | undefined }[] = [];
@@ -76,9 +77,13 @@ export class Track {
   #second = Number.NaN;
   #lowest: EnvelopePoint = { seconds: Number.NaN, bytes: Number.NaN };
 
-  /** With `cells` given they are fed by their owner, before each `add`: two tracks may share them. */
-  constructor(edge: Edge, cells?: Cells) {
+  /**
+   * With `cells` given they are fed by their owner, before each `add`: two tracks may share them.
+   * `whole` waits for a stretch of time to be over before it counts: surer, and a little later.
+   */
+  constructor(edge: Edge, cells?: Cells, whole = false) {
     this.#edge = edge;
+    this.#whole = whole;
     this.#cells = cells ?? new Cells();
     this.#feeds = cells === undefined;
   }
@@ -162,7 +167,7 @@ export class Track {
 
   #levelGrowth(level: number, from: number): Growth | undefined {
     if (!this.#mayGrow(level)) return undefined;
-    const end = this.#cells.copyExtremes(level, this.#which, from, window);
+    const end = this.#cells.copyExtremes(level, this.#which, from, window, this.#whole);
     if (end < fewestPoints) return undefined;
     const leastRise = this.#leastRise;
     window.end = end;
