@@ -1,9 +1,13 @@
 // How the forecast does on what a real GPU did, beside least squares over 15 s with a horizon of
 // 30 s, which is what Prometheus' predict_linear does, in the same run.
 //
-//   npm run bench:forecast [-- --json] [-- --chart docs/forecast.svg]
+//   npm run bench:forecast [-- --json] [-- --chart docs/forecast.svg] [-- --growth used|aside]
+//
+// `--growth` takes the series of truth/growth-traces instead: those with an even number were used
+// while the forecast was made, those with an odd number were kept aside.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
+import { gunzipSync } from 'node:zlib';
 import { drawTraces } from './forecast/chart.mjs';
 import { leastSquares } from './forecast/least-squares.mjs';
 import { ours } from './forecast/ours.mjs';
@@ -15,14 +19,21 @@ const sudden = new Set(['batch-doubling', 'fragmenting']);
 const targets = { caught: 'all', falseAlarms: 0, medianError: 0.15 };
 
 const { values } = parseArgs({
-  options: { json: { type: 'boolean', default: false }, chart: { type: 'string' } },
+  options: {
+    json: { type: 'boolean', default: false },
+    chart: { type: 'string' },
+    growth: { type: 'string' },
+  },
 });
-const folder = new URL('truth/traces/', import.meta.url);
-const traces = readdirSync(folder).map((file) =>
-  Object.assign(JSON.parse(readFileSync(new URL(file, folder), 'utf8')), {
-    name: file.replace('.json', ''),
-  }),
-);
+const half = { used: '-0.', aside: '-1.' }[values.growth] ?? '';
+const folder = new URL(half ? 'truth/growth-traces/' : 'truth/traces/', import.meta.url);
+const traces = readdirSync(folder)
+  .filter((file) => file.includes(half))
+  .map((file) => {
+    const content = readFileSync(new URL(file, folder));
+    const text = (file.endsWith('.gz') ? gunzipSync(content) : content).toString('utf8');
+    return Object.assign(JSON.parse(text), { name: file.replace(/\.json.*/, '') });
+  });
 
 if (values.chart) {
   const entries = traces.map((trace) => ({ trace, alarm: ours(trace)[0] }));

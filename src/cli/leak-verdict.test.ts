@@ -28,9 +28,14 @@ describe('leakVerdict', () => {
   });
 
   it('is unknown while one process grows, and says how long to watch', () => {
-    const grows = fakeLeak({ found: 'unknown', bytesPerSecond: MiB, watchSeconds: 12 });
-    const state = fakeState({ processLeaks: new Map([[7, grows]]) });
-    expect(leakVerdict([state], 100 * MiB)).toMatchObject({ found: 'unknown', watchSeconds: 12 });
+    const of = (grownBytes: number) => {
+      const rate = { bytesPerSecond: MiB, grownBytes, watchSeconds: 12 };
+      const grows = fakeLeak({ found: 'unknown', ...rate });
+      return leakVerdict([fakeState({ processLeaks: new Map([[7, grows]]) })], 100 * MiB);
+    };
+    expect(of(90 * MiB)).toMatchObject({ found: 'unknown', watchSeconds: 12 });
+    // It cannot reach what counts by the time that it is decided.
+    expect(of(80 * MiB)).toMatchObject({ found: false, watchSeconds: 0 });
   });
 
   it('counts a leak in one process, with its name', () => {

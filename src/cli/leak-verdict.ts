@@ -35,9 +35,9 @@ export interface ProcessLeak extends Leak {
  */
 export function leakVerdict(states: readonly DeviceState[], thresholdBytes: number): LeakVerdict {
   const devices = states.map((state) => deviceLeak(state, thresholdBytes));
-  const found = anyFound(devices);
-  const waits = leaksOf(devices).map((leak) => (leak.found === 'unknown' ? leak.watchSeconds : 0));
-  const watchSeconds = found === 'unknown' ? Math.max(0, ...waits) : 0;
+  const found = anyFound(devices, thresholdBytes);
+  const open = leaksOf(devices).filter((leak) => mayCount(leak, thresholdBytes));
+  const watchSeconds = found === 'unknown' ? Math.max(...open.map((leak) => leak.watchSeconds)) : 0;
   return { thresholdBytes, found, watchSeconds, devices };
 }
 
@@ -65,12 +65,20 @@ function leaksOf(devices: readonly DeviceLeak[]): Leak[] {
 }
 
 /** One that is found decides; without it, one that is unknown leaves the whole unknown. */
-function anyFound(devices: readonly DeviceLeak[]): Known<boolean> {
+function anyFound(devices: readonly DeviceLeak[], thresholdBytes: number): Known<boolean> {
   const over = devices.some(
     (device) => device.overThreshold || device.processLeaks.some((leak) => leak.overThreshold),
   );
   if (over) return true;
-  return leaksOf(devices).some((leak) => leak.found === 'unknown') ? 'unknown' : false;
+  return leaksOf(devices).some((leak) => mayCount(leak, thresholdBytes)) ? 'unknown' : false;
+}
+
+/** Whether a growth that is not decided yet could still count by the time that it is. */
+function mayCount(leak: Leak, thresholdBytes: number): boolean {
+  if (leak.found !== 'unknown') return false;
+  const { grownBytes, bytesPerSecond, watchSeconds } = leak;
+  if (!isKnown(grownBytes) || !isKnown(bytesPerSecond)) return true;
+  return grownBytes + bytesPerSecond * watchSeconds >= thresholdBytes;
 }
 
 function counts(leak: Leak, thresholdBytes: number): boolean {

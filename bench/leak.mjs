@@ -1,0 +1,79 @@
+// Leak verdicts on recorded runs of a real GPU, as the allocator reports it and from outside, beside
+// a Mann-Kendall test over the last 30 s, in the same run. Series with an odd number were kept aside
+// while the detector was made.
+//
+//   npm run bench:leak [-- --json]
+import { readdirSync, readFileSync } from 'node:fs';
+import { parseArgs } from 'node:util';
+import { gunzipSync } from 'node:zlib';
+import { mannKendall } from './leak/mann-kendall.mjs';
+import { judge } from './leak/verdicts.mjs';
+
+const { values } = parseArgs({ options: { json: { type: 'boolean', default: false } } });
+const folder = new URL('truth/growth-traces/', import.meta.url);
+const traces = readdirSync(folder).map((file) =>
+  JSON.parse(gunzipSync(readFileSync(new URL(file, folder))).toString('utf8')),
+);
+const withinSeconds = 30;
+
+const rows = ['inside', 'outside'].flatMap((view) => traces.map((trace) => judge(trace, view)));
+const theirs = traces.map((trace) => ({ leaks: trace.leak !== null, ...mannKendall(trace) }));
+
+function summary(some) {
+  const leaks = some.filter((row) => row.leaks);
+  const long = leaks.filter((row) => row.lastedSeconds >= withinSeconds);
+  const others = some.filter((row) => !row.leaks);
+  return {
+    leaks: leaks.length,
+    found: leaks.filter((row) => row.afterSeconds !== null).length,
+    lasted30s: long.length,
+    found30s: long.filter((row) => row.afterSeconds !== null && row.afterSeconds <= withinSeconds)
+      .length,
+    others: others.length,
+    falseAlarms: others.filter((row) => row.falseAlarm).length,
+  };
+}
+
+const halves = [
+  ['used while it was made', false],
+  ['kept aside', true],
+].flatMap(([name, kept]) =>
+  ['inside', 'outside'].map((view) => ({
+    name,
+    view,
+    ...summary(rows.filter((row) => row.kept === kept && row.view === view)),
+  })),
+);
+const rival = {
+  leaks: theirs.filter((row) => row.leaks).length,
+  found: theirs.filter((row) => row.leaks && row.claims).length,
+  others: theirs.filter((row) => !row.leaks).length,
+  falseAlarms: theirs.filter((row) => !row.leaks && row.claims).length,
+};
+
+if (values.json) {
+  console.log(JSON.stringify({ withinSeconds, halves, mannKendall: rival, rows }, undefined, 2));
+} else {
+  const time = (seconds) => (seconds === null ? '-' : `${seconds.toFixed(0)} s`).padStart(7);
+  console.log('Leaks: seconds after their beginning at which they were found (- : not found)\n');
+  console.log(`${'series'.padEnd(20)}  lasted   inside  outside`);
+  for (const row of rows.filter((one) => one.leaks && one.view === 'inside')) {
+    const outside = rows.find((one) => one.name === row.name && one.view === 'outside');
+    console.log(
+      `${row.name.padEnd(20)} ${time(row.lastedSeconds)}  ${time(row.afterSeconds)}  ${time(outside.afterSeconds)}`,
+    );
+  }
+  for (const row of rows.filter((one) => one.falseAlarm)) {
+    console.log(`false alarm: ${row.name}, ${row.view}, after ${row.atSeconds.toFixed(0)} s`);
+  }
+  console.log(`\n${'series'.padEnd(24)}view     found     within 30 s   false alarms`);
+  for (const { name, view, leaks, found, lasted30s, found30s, others, falseAlarms } of halves) {
+    console.log(
+      `${name.padEnd(24)}${view.padEnd(9)}${`${found} of ${leaks}`.padEnd(10)}${`${found30s} of ${lasted30s}`.padEnd(14)}${falseAlarms} of ${others}`,
+    );
+  }
+  console.log(
+    `${'Mann-Kendall, 30 s'.padEnd(24)}${'inside'.padEnd(9)}${`${rival.found} of ${rival.leaks}`.padEnd(24)}${rival.falseAlarms} of ${rival.others}`,
+  );
+}
+process.exitCode = halves.some(({ falseAlarms }) => falseAlarms > 0) ? 1 : 0;
