@@ -15,6 +15,7 @@ const traces = readdirSync(folder).map((file) =>
   JSON.parse(gunzipSync(readFileSync(new URL(file, folder))).toString('utf8')),
 );
 const withinSeconds = 30;
+const time = (seconds) => (seconds === null ? '-' : `${seconds.toFixed(0)} s`).padStart(7);
 
 const rows = ['inside', 'outside'].flatMap((view) => traces.map((trace) => judge(trace, view)));
 const theirs = traces.map((trace) => ({ leaks: trace.leak !== null, ...mannKendall(trace) }));
@@ -54,7 +55,6 @@ const rival = {
 if (values.json) {
   console.log(JSON.stringify({ withinSeconds, halves, mannKendall: rival, rows }, undefined, 2));
 } else {
-  const time = (seconds) => (seconds === null ? '-' : `${seconds.toFixed(0)} s`).padStart(7);
   console.log('Leaks: seconds after their beginning at which they were found (- : not found)\n');
   console.log(`${'series'.padEnd(20)}  lasted   inside  outside`);
   for (const row of rows.filter((one) => one.leaks && one.view === 'inside')) {

@@ -4,7 +4,7 @@ import { createDiagnosis } from '../../dist/watch/diagnosis/diagnose.js';
 const grows = new Set(['accelerating']);
 
 /** The verdict each second: as the allocator reports it, or from outside, by what is held alone. */
-export function verdictsOf(trace, view) {
+function verdictsOf(trace, view) {
   const column = (name) => trace.columns.indexOf(name);
   const diagnosis = createDiagnosis();
   const verdicts = [];

@@ -21,7 +21,11 @@ describe('leakVerdict', () => {
   });
 
   it('is unknown while anything is, unless a leak was found', () => {
-    const unknown = fakeLeak({ found: 'unknown' });
+    const unknown = fakeLeak({
+      found: 'unknown',
+      bytesPerSecond: 'unknown',
+      grownBytes: 'unknown',
+    });
     expect(verdict(unknown, unknown)).toBe('unknown');
     expect(verdict(unknown, fakeLeak())).toBe('unknown');
     expect(verdict(unknown, leaking(200 * MiB))).toBe(true);

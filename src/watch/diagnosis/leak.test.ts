@@ -92,10 +92,12 @@ describe('createLeakDetector', () => {
     fc.assert(
       fc.property(times, (tau) => {
         const detector = createLeakDetector();
+        const answers = new Set<unknown>();
         for (let i = 0; i < 20 * tau; i++) {
           detector.add(i / 10, Math.round(15 * GiB * (1 - Math.exp(-i / 10 / tau))), limit);
-          if (i > 200) expect(detector.leak().found).toBe('unknown');
+          answers.add(detector.leak().found);
         }
+        expect([...answers]).toEqual(['unknown']);
       }),
       { numRuns: 8 },
     );

@@ -65,8 +65,7 @@ export function createLeakDetector({
 
   function conclude(): void {
     const growth = floor.growth();
-    const rises = growth !== undefined && leavesBehind(growth);
-    if (growth && rises) {
+    if (growth && leavesBehind(growth)) {
       doubtful = growth;
       doubtfulSeconds = latest.seconds;
       if (spanOf(growth) >= leastSeconds && !growth.slowsDown) {

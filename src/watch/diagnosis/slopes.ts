@@ -21,7 +21,7 @@ export function pairwiseSlopes({ seconds, bytes, begin, end }: Points): Float64A
     }
   }
   // Typed arrays sort by number, natively.
-  return slopes.subarray(0, count).sort();
+  return slopes.subarray(0, count).toSorted();
 }
 
 /** Least-squares slope of the points from `begin` up to `end`. */
@@ -45,7 +45,7 @@ export function lineSlope({ seconds, bytes }: Points, begin: number, end: number
 }
 
 export function median(values: ArrayLike<number>): number {
-  return quantile(Float64Array.from(values).sort(), 0.5);
+  return quantile(Float64Array.from(values).toSorted(), 0.5);
 }
 
 export function quantile(sorted: Float64Array, share: number): number {
