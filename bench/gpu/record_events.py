@@ -62,7 +62,9 @@ def record(case, options):
     import torch
 
     torch.cuda.init()
-    torch.cuda.memory._record_memory_history(max_entries=1_000_000, stacks="python")
+    # Frames cannot be gathered while the exception that ends a recomputation early is on its way.
+    context = None if case["checkpointing"] else "all"
+    torch.cuda.memory._record_memory_history(max_entries=1_000_000, context=context, stacks="python")
     recording = Recording()
     made = build(case, options)
     recording.mark("built")

@@ -65,6 +65,7 @@ def run(options: Namespace) -> int:
         "parameterBytes": recording.parameter_bytes,
         "seconds": round(time.monotonic() - started, 3),
         "notes": recording.notes,
+        "skipsLayers": recording.skips_layers,
     }
     if options.output == "-":
         recording.ledger.write(sys.stdout, header, footer)

@@ -81,6 +81,69 @@ class PixelByPixel(unittest.TestCase):
             self.assertIn(2359296, sizes.sizes())
 
 
+class Lines(unittest.TestCase):
+    def test_a_line_out_of_order_is_copied_first_and_kept_longest(self):
+        """A layer of wav2vec2's encoder of sound: both input and gradient come out of a layer norm."""
+        with watched() as observer:
+            source, grad = empty(2, 999, 512).transpose(1, 2), empty(2, 499, 512).transpose(1, 2)
+            weight = empty(512, 512, 2)
+            before = len(observer.ledger.events)
+            torch.ops.aten.convolution_backward(
+                grad, source, weight, [512], [2], [0], [1], False, [0], 1, [True] * 3
+            )
+            events = observer.ledger.events[before:]
+            asked = [event for event in events if event[0] == "a"]
+            whole, short = 2 * 999 * 512 * 4, 2 * 499 * 512 * 4
+            self.assertEqual([event[2] for event in asked[:3]], [whole, short, whole])
+            bias = next(event for event in asked if event[2] == 512 * 4)
+            # The gradient's copy is gone before the bias' gradient is asked for, the source's is not.
+            self.assertLess(events.index(["f", asked[1][1]]), events.index(bias))
+            self.assertGreater(events.index(["f", asked[0][1]]), events.index(bias))
+
+
+class Transcripts(unittest.TestCase):
+    """The loss of HuBERT: 249 steps, 4 sounds, 32 letters, 80 labels each."""
+
+    def loss(self, grad=True):
+        self.scores = empty(4, 249, 32, grad=grad)
+        probs = F.log_softmax(self.scores, dim=-1).transpose(0, 1)
+        lengths = torch.zeros(4, dtype=torch.long, device="meta")
+        return F.ctc_loss(probs, empty(320, dtype=torch.long), lengths + 249, lengths + 80, reduction="sum")
+
+    def test_lengths_come_first_and_the_blanks_share_is_summed_at_once(self):
+        with watched() as observer:
+            sizes = Asked(observer)
+            loss = self.loss()
+            table, probabilities = 4 * 249 * 161 * 4, 249 * 4 * 32 * 4
+            forward = sizes.sizes()
+            self.assertEqual(forward[-6:], [32, 32, 32, table, 16, 4])
+            grad = torch.empty_like(loss)
+            sizes.sizes()
+            loss.backward(grad)
+            both, row = 4 * 249 * 81 * 4, 4 * 249 * 4
+            blanks = [both, row, row, row // 4, both, row]
+            # The gradient of the softmax first, then a copy of one that does not lie in one run.
+            softmax = [probabilities, probabilities]
+            self.assertEqual(sizes.sizes(), [32, 32, 32, table, probabilities, *blanks, *softmax])
+
+
+class Masks(unittest.TestCase):
+    def test_a_mask_from_the_host_chooses_what_it_marks(self):
+        with watched() as observer:
+            values = empty(4, 249, 768)
+            mask = torch.tensor([[at < 20 for at in range(249)]] * 4, device="meta")
+            sizes = Asked(observer)
+            self.assertEqual(values[mask].shape, (80, 768))
+            self.assertEqual(sizes.sizes(), [4, 1, 80 * 2 * 8, 1023, 80 * 768 * 4])
+            self.assertEqual(observer.notes, set())
+
+    def test_of_any_other_mask_all_are_taken_and_that_is_said(self):
+        with watched() as observer:
+            values = empty(4, 249, 768)
+            self.assertEqual(values[empty(4, 249, dtype=torch.bool)].shape, (996, 768))
+            self.assertEqual(len(observer.notes), 1)
+
+
 class LayerNorm(unittest.TestCase):
     def test_gradients_of_many_short_rows_are_summed_in_blocks(self):
         with watched() as observer:

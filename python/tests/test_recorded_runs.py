@@ -7,6 +7,7 @@ import os
 import unittest
 
 import watching  # noqa: F401 - puts the package on the path
+from plimsoll.tracing.options import parse
 from plimsoll.tracing.record import record
 
 BENCH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "bench")
@@ -22,24 +23,14 @@ def recorded(name, folder=TRUTH):
 
 
 def traced(**options):
-    usual = {
-        "config": None,
-        "torchvision": None,
-        "script": None,
-        "arg": [],
-        "mode": "train",
-        "batch": 1,
-        "seq": None,
-        "image": None,
-        "precision": "fp32",
-        "optimizer": "adamw",
-        "checkpointing": False,
-        "lora": None,
-        "quantization": None,
-        "steps": 3,
-    }
+    usual = {**vars(parse(["--script=none"])), "script": None}
     events = record(argparse.Namespace(**{**usual, **options})).ledger.events
     return [e[2] for e in events if e[0] == "a"]
+
+
+def blocks(sizes):
+    """As the allocator rounds them."""
+    return [-(-size // 512) * 512 for size in sizes]
 
 
 def config(name):
@@ -73,6 +64,22 @@ class RecordedRuns(unittest.TestCase):
         large = 1 << 20
         mine, theirs = sorted(s for s in sizes if s > large), sorted(s for s in measured if s > large)
         self.assertLess(abs(sum(mine) - sum(theirs)), 0.01 * sum(theirs))
+
+    def test_a_small_batch_through_a_resnet_in_float32(self):
+        sizes = traced(torchvision="resnet18", batch=4, seq=224, optimizer="sgd-momentum")
+        measured = recorded("resnet18_train_b4_s224_fp32_sgd-momentum", FRESH)
+        self.assertEqual(blocks(sizes), blocks(measured))
+
+    def test_a_network_of_lone_channels_in_float32(self):
+        sizes = traced(
+            config=os.path.join(FRESH, "configs", "convnextv2-tiny.json"), batch=16, seq=224, steps=1
+        )
+        measured = recorded("convnextv2-tiny_train_b16_s224_fp32_adamw", FRESH)
+        large = 1 << 20
+        mine, theirs = (
+            [size for size in blocks(those) if size > large] for those in (sizes, measured)
+        )
+        self.assertEqual(mine, theirs[: len(mine)])
 
     def test_a_script_with_a_mean_squared_error(self):
         sizes = traced(

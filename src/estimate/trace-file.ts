@@ -20,6 +20,8 @@ export interface Trace {
   readonly parameterBytes: number;
   /** What the trace itself had to assume. */
   readonly notes: readonly string[];
+  /** Real runs leave out layers at random; the trace ran them all. */
+  readonly skipsLayers: boolean;
 }
 
 /** The only version there is. */
@@ -96,7 +98,7 @@ class TraceReader {
   finish(): Trace {
     this.#line += 1;
     const footer = this.#footer ?? this.#refuse('the trace ends before its end');
-    const { parameters, parameterBytes, notes = [] } = footer;
+    const { parameters, parameterBytes, notes = [], skipsLayers = false } = footer;
     if (!Array.isArray(notes)) this.#refuse('"notes" is no list');
     return {
       torch: this.#torch ?? '',
@@ -107,6 +109,7 @@ class TraceReader {
       parameters: this.#count(parameters),
       parameterBytes: this.#count(parameterBytes),
       notes: notes.slice(0, mostNotes).map(String),
+      skipsLayers: skipsLayers === true,
     };
   }
 

@@ -5,7 +5,7 @@ import { tracedInterval } from './trace-interval.js';
 import { pieces } from './traces-for-tests.js';
 
 /** A thousand requests, so many of them scratch memory that is given back. */
-const traceWith = (scratch: number) =>
+const traceWith = (scratch: number, footer = '') =>
   readTrace(
     pieces(
       [
@@ -17,7 +17,7 @@ const traceWith = (scratch: number) =>
           return isScratch ? `${asked}\n["f",${at + 1}]` : asked;
         }),
         '["a",2000,33554432,0,0,"k"]',
-        '{"end":true,"parameters":1,"parameterBytes":4,"notes":[]}',
+        `{"end":true,"parameters":1,"parameterBytes":4,"notes":[]${footer}}`,
       ].join('\n'),
     ),
   );
@@ -61,6 +61,15 @@ describe('tracedInterval', () => {
     const { lowBytes, highBytes } = tracedInterval(plain, { ...peaks, otherRuns }, true);
     expect(lowBytes).toBeLessThan(9 * GiB);
     expect(highBytes).toBeGreaterThan(12 * GiB);
+  });
+
+  it('reaches lower for a model that leaves out layers at random', async () => {
+    const skipping = await traceWith(0, ',"skipsLayers":true');
+    const near = { ...peaks, allocatedBytes: 9.8 * GiB };
+    const { lowBytes, highBytes } = tracedInterval(skipping, near, true);
+    expect(lowBytes).toBeCloseTo(0.91 * 10 * GiB, -1);
+    expect(highBytes).toBeCloseTo(1.03 * 10 * GiB, -1);
+    expect(tracedInterval(plain, near, true).lowBytes).toBeGreaterThanOrEqual(9.8 * GiB);
   });
 
   it('never goes below what is allocated, and is a segment wide at least', () => {

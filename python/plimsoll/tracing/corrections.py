@@ -9,6 +9,7 @@ import torch
 from .accumulation import STORAGE_REFERENCES
 from .kernels import ctc, losses, recurrent
 from .kernels.convolution import channels_last
+from .small_values import marked
 
 _ATEN = torch.ops.aten
 
@@ -71,6 +72,17 @@ def _grouped_product(func, args, kwargs):
     return func(*low, **{**kwargs, "out_dtype": None}).to(dtype)
 
 
+def _index(func, args, kwargs):
+    """A mask whose values are known chooses as many as it marks; of others the most is taken."""
+    source, indices = args[0], list(args[1])
+    masks = [i for i in indices if i is not None and i.dtype == torch.bool]
+    if len(masks) != 1 or len([i for i in indices if i is not None]) != 1:
+        return func(*args, **kwargs)
+    mask, at = masks[0], indices.index(masks[0])
+    shape = (*source.shape[:at], marked(mask), *source.shape[at + mask.dim() :])
+    return torch.empty(shape, dtype=source.dtype, device=source.device)
+
+
 def _masked_select(func, args, kwargs):
     """How many are chosen depends on the data; the most there can be are taken."""
     source, mask = args[:2]
@@ -90,6 +102,8 @@ def _masked_fill(func, args, kwargs):
 CORRECTIONS: Dict[Any, Callable] = {
     _ATEN.native_layer_norm.default: lambda f, a, k: f(_contiguous(a[0]), *a[1:], **k),
     _ATEN.native_layer_norm_backward.default: _layer_norm_backward,
+    _ATEN._log_softmax_backward_data.default: lambda f, a, k: f(_contiguous(a[0]), *a[1:], **k),
+    _ATEN.index.Tensor: _index,
     _ATEN.masked_select.default: _masked_select,
     _ATEN.masked_fill.Tensor: _masked_fill,
     _ATEN.masked_fill_.Tensor: _masked_fill,

@@ -139,9 +139,10 @@ def _flat(results) -> list:
 
 
 def _has_mask_index(func, args) -> bool:
-    return func is _INDEX and any(
-        isinstance(i, torch.Tensor) and i.dtype in (torch.bool, torch.uint8) for i in args[1]
-    )
+    if func is not _INDEX:
+        return False
+    masks = [i for i in args[1] if isinstance(i, torch.Tensor) and i.dtype in (torch.bool, torch.uint8)]
+    return not all(map(small_values.is_counted, masks))
 
 
 def _is_composite(func) -> bool:

@@ -32,6 +32,7 @@ class Recording:
     parameters: int = 0
     parameter_bytes: int = 0
     notes: List[str] = field(default_factory=list)
+    skips_layers: bool = False
 
 
 def record(options: Namespace) -> Recording:
@@ -83,6 +84,7 @@ def _run(
         adapters.add(workload, settings.lora)
     model = workload.model
     observer.notes.update(workload.notes)
+    recording.skips_layers = workload.skips_layers
     names.learn(model)
     observer.ledger.mark("built")
     gc.collect()

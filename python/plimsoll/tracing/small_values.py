@@ -24,6 +24,7 @@ _MAKERS = {
 }
 _LARGEST = 4096
 _VALUE = "_plimsoll_value"
+_MARKED = "_plimsoll_marked"
 
 
 def value_of(tensor: Any) -> Any:
@@ -66,3 +67,17 @@ def readable(tensor: Any) -> bool:
 def remember(tensor: Any, value: Any) -> None:
     """Ties a meta tensor to what it was made from."""
     setattr(tensor, _VALUE, value)
+
+
+def count_marked(mask: Any, values: Any) -> None:
+    """Keeps how many places a mask marks that was made from values on the host, however large it is."""
+    setattr(mask, _MARKED, int(values.count_nonzero()))
+
+
+def is_counted(mask: Any) -> bool:
+    return hasattr(mask, _MARKED)
+
+
+def marked(mask: Any) -> int:
+    """How many places a mask marks: as it was made, or all of them where only the data would tell."""
+    return getattr(mask, _MARKED, mask.numel())

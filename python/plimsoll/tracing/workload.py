@@ -32,6 +32,8 @@ class Workload:
     optimizer: Optional[Callable[[Any], Any]] = None
     # What a person should know about how the model was chosen and built.
     notes: List[str] = field(default_factory=list)
+    # Whether a real run leaves out layers at random, so that no two take the same.
+    skips_layers: bool = False
 
 
 @dataclass(frozen=True)

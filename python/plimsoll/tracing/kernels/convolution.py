@@ -92,7 +92,9 @@ def convolution(launch: Launch) -> None:
 def convolution_backward(launch: Launch) -> None:
     grad, source, weight, _, stride, padding, dilation, transposed, _, groups, wanted = launch.args[:11]
     problem = Problem(source, weight, grad, stride, padding, dilation, transposed, groups)
-    copies = _copies(launch, problem, grad, source)
+    # A line is brought into one run before all else, and stays so to the end.
+    line = _copies(launch, problem, source) if source.dim() == 3 else []
+    copies = _copies(launch, problem, grad, *([] if source.dim() == 3 else [source]))
     if problem.depthwise:
         launch.place(1)
     if wanted[0]:
@@ -106,6 +108,7 @@ def convolution_backward(launch: Launch) -> None:
         launch.place(2)
         dims = [0, *range(2, grad.dim())]
         reduce_over(launch, grad, dims, max(4, grad.element_size()))
+    launch.give(*line)
 
 
 def _with_weight(launch: Launch, problem: Problem, weight: Any, which: str) -> None:

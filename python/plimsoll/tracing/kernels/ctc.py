@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Tuple
+from typing import Any, List, Tuple
 
 import torch
 
 from .registry import Launch, rule
+
+_INT64 = 8
+# From this measure of work on PyTorch sums in several kernels instead of one.
+_MUCH = 450
 
 
 def forward(args: Tuple) -> Tuple[Any, Any]:
@@ -24,15 +28,36 @@ def backward(args: Tuple) -> Any:
 
 @rule("aten._ctc_loss")
 def table(launch: Launch) -> None:
-    """The table comes first; the lengths are copied to the device meanwhile."""
+    """The lengths and offsets of the texts are copied to the device; then the table and the losses."""
+    lengths = _lengths(launch, launch.args[0].shape[1])
     launch.place(1)
     launch.place(0)
-    launch.scratch(*[launch.args[0].shape[1] * 8] * 3)
+    launch.give(lengths[1], lengths[0], lengths[2])
 
 
 @rule("aten._ctc_loss_backward")
 def table_backward(launch: Launch) -> None:
-    held = launch.take(launch.args[6].numel() * launch.args[6].element_size())
+    """A second table; where there is much to sum, the blanks' share is worked out for all at once."""
+    log_probs, losses_table = launch.args[1], launch.args[6]
+    steps, batch, letters = log_probs.shape
+    lengths = _lengths(launch, batch)
+    second = launch.take(losses_table.numel() * losses_table.element_size())
     launch.place_all()
-    launch.scratch(*[launch.args[1].shape[1] * 8] * 3)
-    launch.give(held)
+    if 2 * steps + 24 * batch // 10 + 2 * letters // 10 > _MUCH:
+        _blanks(launch, steps * batch, (losses_table.shape[2] + 1) // 2, log_probs.element_size())
+    launch.give(second, lengths[1], lengths[0], lengths[2])
+
+
+def _lengths(launch: Launch, batch: int) -> List[int]:
+    return [launch.take(batch * _INT64) for _ in range(3)]
+
+
+def _blanks(launch: Launch, places: int, blanks: int, size: int) -> None:
+    """The logarithm of a sum of exponentials over the blanks of both tables."""
+    whole, rows = places * blanks * size, places * size
+    both = launch.take(whole)
+    result = launch.take(rows)
+    launch.scratch(rows, places)
+    powers = launch.take(whole)
+    sums = launch.take(rows)
+    launch.give(powers, result, sums, both)

@@ -7,7 +7,7 @@ from math import prod
 from typing import Any, Dict, Optional, Tuple
 
 from ..gpu import H200, Gpu, cudnn_properties
-from . import cudnn_before_hopper
+from . import choices, cudnn_before_hopper
 from .cudnn_library import Choice, Cudnn
 from .split_k import split_scratch
 
@@ -15,9 +15,6 @@ _HOPPER = 90
 
 # Without a device cuDNN leaves its own kernels for these out, which sum the weight's gradient in parts.
 _DEPTHWISE_PARTS = 128
-
-# Weights of a 1 x 1 convolution from which the input's gradient is convolved in half precision.
-_LARGE_PRODUCT = 1 << 20
 
 _cache: Dict[Tuple, int] = {}
 
@@ -46,55 +43,34 @@ def workspace(problem: Any, which: str, gpu: Gpu = H200) -> int:
 
 def _workspace(problem: Any, which: str, gpu: Gpu) -> int:
     known = library(gpu)
-    choice = known.choose(problem, which) if known is not None and problem.dtype.itemsize <= 4 else None
+    choice = None
+    if known is not None and problem.dtype.itemsize <= 4:
+        choice = known.choose(problem, which, fallback=gpu.capability == _HOPPER)
     if choice is None:
         if gpu.capability < _HOPPER:
             return cudnn_before_hopper.usual(problem, which, gpu.capability)
         return usual(problem, which)
     if gpu.capability != _HOPPER:
         return choice.workspace
-    size = choice.workspace
+    left_out = choices.left_out(problem, which, choice)
+    if left_out is not None:
+        return left_out
     if which == "grad_weight" and _apart(problem):
         return _DEPTHWISE_PARTS * prod(problem.w) * 4
     if _clustered(choice) and problem.groups == 1:
-        size = _copies(problem) + split_scratch(problem, which, choice.knobs)
-    if _is_product(problem) and not convolves(problem, which):
-        # Without a device cuDNN leaves out the kernel it prefers here, a plain matrix product.
-        return min(size, problem.x[0] * prod(problem.w) * 4) if which == "grad_weight" else 0
-    return size
+        return _copies(problem) + split_scratch(problem, which, choice.knobs)
+    return choice.workspace
 
 
 def _apart(problem: Any) -> bool:
-    """Pixel by pixel and each channel for itself."""
-    return problem.channels_last and problem.groups > 1 and problem.groups == problem.x[1]
+    """Pixel by pixel and each channel for itself, in half precision."""
+    alone = problem.groups > 1 and problem.groups == problem.x[1]
+    return problem.channels_last and alone and problem.dtype.itemsize == 2
 
 
 def _clustered(choice: Choice) -> bool:
     """Hopper's kernels, whose split of the sum depends on how many clusters fit on the device."""
     return 27 in choice.knobs and 28 in choice.knobs
-
-
-def _is_product(problem: Any) -> bool:
-    return (
-        not problem.channels_last
-        and problem.groups == 1
-        and all(k == 1 for k in problem.w[2:])
-        and all(s == 1 for s in problem.stride)
-        and not any(problem.padding)
-    )
-
-
-def convolves(problem: Any, which: str) -> bool:
-    """Whether a product is convolved after all: such as were seen on an H200 (fits, not cuDNN's rules)."""
-    images, (outputs, inputs) = problem.x[0], problem.w[:2]
-    pixels = images * prod(problem.x[2:])
-    if problem.dtype.itemsize == 2:
-        wide = inputs >= 512 and outputs >= 96 and pixels >= 65536
-        return which == "grad_input" and (wide or outputs * inputs >= _LARGE_PRODUCT)
-    # Few channels over many pixels of not too many images.
-    odd = inputs % 32 != 0 or outputs % 32 != 0
-    few = 8 < inputs <= 64 and outputs <= 128
-    return which == "grad_weight" and odd and few and 8 <= images <= 32 and pixels >= 73728
 
 
 def _copies(problem: Any) -> int:
@@ -113,6 +89,4 @@ def _copies(problem: Any) -> int:
 
 def usual(problem: Any, which: str) -> int:
     """What holds for most convolutions, for when cuDNN cannot be asked."""
-    if _is_product(problem) and not convolves(problem, which):
-        return problem.x[0] * prod(problem.w) * 4 if which == "grad_weight" else 0
-    return _copies(problem)
+    return choices.product(problem, which) if choices.is_product(problem) else _copies(problem)

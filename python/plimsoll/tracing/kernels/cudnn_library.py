@@ -45,6 +45,8 @@ _DOWN_CONVERTS = 1
 _ALIGNMENT = 32
 # PyTorch tries the ranked kernels in turn; the first that can be built is nearly always the first.
 _TRIES = 8
+# Ways to rank: by a quick look at the shape, and what always works, which PyTorch takes where that finds none.
+_QUICK, _FALLBACK = 0, 2
 
 
 class Choice(NamedTuple):
@@ -74,21 +76,25 @@ class Cudnn:
         self._finalize(self._device)
         self._open.clear()
 
-    def choose(self, problem: Any, which: str) -> Optional[Choice]:
+    def choose(self, problem: Any, which: str, fallback: bool = True) -> Optional[Choice]:
         """The kernel PyTorch would run, or None where none can be built."""
         try:
-            return self._choose(problem, which)
+            return self._choose(problem, which, fallback)
         except CudnnError:
             return None
         finally:
             while self._open:
                 self._library.cudnnBackendDestroyDescriptor(self._open.pop())
 
-    def _choose(self, problem: Any, which: str) -> Optional[Choice]:
+    def _choose(self, problem: Any, which: str, fallback: bool) -> Optional[Choice]:
         graph = self._graph(problem, which)
+        first = self._first(problem, graph, _QUICK)
+        return self._first(problem, graph, _FALLBACK) if first is None and fallback else first
+
+    def _first(self, problem: Any, graph: ctypes.c_void_p, ranking: int) -> Optional[Choice]:
         heuristics = self._create(_Is.HEURISTICS)
         self._link(heuristics, 201, graph)
-        self._set(heuristics, 200, _Of.HEURISTIC, 1, ctypes.byref(ctypes.c_int(0)))
+        self._set(heuristics, 200, _Of.HEURISTIC, 1, ctypes.byref(ctypes.c_int(ranking)))
         self._link(heuristics, 204, self._device)
         self._finalize(heuristics)
         for config in self._descriptors(heuristics, 202, _Is.CONFIG, _TRIES):

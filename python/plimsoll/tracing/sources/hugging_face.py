@@ -14,6 +14,7 @@ from ..workload import Settings, Workload
 from . import model_class
 from .batches import batch_for, is_text_alone, target_notes, text_config
 
+_ALL_LAYERS = "layers that the model leaves out at random (layerdrop) were all run; real runs may take less"
 _LAYERDROP = ("layerdrop", "encoder_layerdrop", "decoder_layerdrop")
 # A config is a page of text; the largest known (with 21k class names) is under 2 MB.
 _LARGEST_CONFIG = 16 << 20
@@ -24,7 +25,13 @@ def load(path: str, settings: Settings) -> Workload:
     if is_text_alone(model, settings):
         notes = [*notes, "no image was given, so it was run on text alone; its vision part only lies there"]
     notes = [*notes, *target_notes(model, settings)]
-    return Workload(model, lambda: batch_for(model, settings), _forward(settings), notes=notes)
+    return Workload(
+        model,
+        lambda: batch_for(model, settings),
+        _forward(settings),
+        notes=notes,
+        skips_layers=_ALL_LAYERS in notes,
+    )
 
 
 def read_config(path: str) -> Dict[str, Any]:
@@ -73,7 +80,7 @@ def build(values: Dict[str, Any], settings: Settings) -> Tuple[Any, List[str]]:
             # Without one the class takes a single sample; whoever trains it sets one.
             text.pad_token_id = 0
         if settings.training and _keep_layers(config):
-            notes.append("layers that the model leaves out at random (layerdrop) were all run")
+            notes.append(_ALL_LAYERS)
         with default_dtype(settings.dtype), torch.device("meta"):
             # A config may name a type of its own; what counts here is the precision asked for.
             precision = {dtype_keyword(transformers.__version__): settings.dtype}

@@ -49,7 +49,7 @@ def cuda_like(observer: Any, names: Any) -> Iterator[None]:
         _module_calls(patches, names)
         _literals(patches)
         _choices(patches)
-        with _unchecked():
+        with _unchecked(), _same_numbers():
             yield
     finally:
         patches.undo()
@@ -175,10 +175,13 @@ def _literals(patches: Patches) -> None:
 
     def tensor(data, *args, **kwargs):
         result = make(data, *args, **kwargs)
-        if small_values.readable(result) and not isinstance(data, torch.Tensor):
-            small_values.remember(
-                result, make(data, *args, **{**kwargs, "device": "cpu", "requires_grad": False})
-            )
+        known = result.device.type == "meta" and not isinstance(data, torch.Tensor)
+        if known and (result.dtype == torch.bool or small_values.readable(result)):
+            values = make(data, *args, **{**kwargs, "device": "cpu", "requires_grad": False})
+            if small_values.readable(result):
+                small_values.remember(result, values)
+            if result.dtype == torch.bool:
+                small_values.count_marked(result, values)
         return result
 
     patches.set(torch, "tensor", tensor)
@@ -191,6 +194,21 @@ def _choices(patches: Patches) -> None:
     config = torch.fx.experimental._config
     if hasattr(config, "meta_nonzero_assume_all_nonzero"):
         patches.set(config, "meta_nonzero_assume_all_nonzero", True)
+
+
+@contextmanager
+def _same_numbers() -> Iterator[None]:
+    """Some models draw masks with NumPy; a trace must give the same answer each time."""
+    numpy = sys.modules.get("numpy")
+    if numpy is None:
+        yield
+        return
+    state = numpy.random.get_state()
+    numpy.random.seed(0)
+    try:
+        yield
+    finally:
+        numpy.random.set_state(state)
 
 
 @contextmanager

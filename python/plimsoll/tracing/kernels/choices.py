@@ -1,0 +1,108 @@
+"""Kernels that cuDNN leaves out of its ranking where it has no device: matrix products and Winograd's.
+
+When it takes them was measured on an H200 and fitted; what they ask for is exact.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, Optional, Tuple
+
+from .fitted_choices import TREES
+
+FEATURES = (
+    "images",
+    "inputs",
+    "outputs",
+    "pixels",
+    "all_pixels",
+    "weights",
+    "inputs_per_output",
+    "input_values",
+    "output_values",
+    "pixels_mod_8",
+    "inputs_mod_32",
+    "outputs_mod_32",
+    "more_channels",
+    "fewer_channels",
+    "engine",
+    "workspace",
+)
+# Winograd's transforms turn 4 x 4 results of a 3 x 3 filter into 6 x 6 values in float32.
+_RESULTS, _VALUES = 4, 36
+
+
+def is_product(problem: Any) -> bool:
+    return (
+        not problem.channels_last
+        and problem.groups == 1
+        and all(k == 1 for k in problem.w[2:])
+        and all(s == 1 for s in problem.stride)
+        and not any(problem.padding)
+    )
+
+
+def could_be_winograd(problem: Any, which: str) -> bool:
+    return (
+        which == "grad_weight"
+        and not problem.channels_last
+        and not problem.transposed
+        and problem.groups == 1
+        and list(problem.w[2:]) == [3, 3]
+        and all(n == 1 for n in (*problem.stride, *problem.dilation))
+    )
+
+
+def features(problem: Any, choice: Any) -> Tuple:
+    """What is known without a device, the kernel ranked first among the others included."""
+    images, inputs, outputs = problem.y[0], problem.w[1], problem.w[0]
+    pixels = prod(problem.y[2:])
+    everywhere = images * pixels
+    return (
+        images,
+        inputs,
+        outputs,
+        pixels,
+        everywhere,
+        inputs * outputs,
+        inputs / outputs,
+        everywhere * inputs,
+        everywhere * outputs,
+        pixels % 8,
+        inputs % 32,
+        outputs % 32,
+        max(inputs, outputs),
+        min(inputs, outputs),
+        choice.engine if choice else -1,
+        choice.workspace if choice else -1,
+    )
+
+
+def decide(tree: Any, values: Tuple) -> bool:
+    while not isinstance(tree, bool):
+        feature, threshold, low, high = tree
+        tree = low if values[FEATURES.index(feature)] <= threshold else high
+    return tree
+
+
+def left_out(problem: Any, which: str, choice: Optional[Any]) -> Optional[int]:
+    """The workspace of such a kernel where cuDNN would take one; else None."""
+    if is_product(problem):
+        kind, size = which, product(problem, which)
+    elif could_be_winograd(problem, which):
+        kind, size = "winograd", winograd(problem)
+    else:
+        return None
+    tree = TREES.get((kind, problem.dtype.itemsize))
+    return size if tree is not None and decide(tree, features(problem, choice)) else None
+
+
+def product(problem: Any, which: str) -> int:
+    """The weight's gradient is worked out for each image, and summed up afterwards."""
+    return problem.x[0] * prod(problem.w) * 4 if which == "grad_weight" else 0
+
+
+def winograd(problem: Any) -> int:
+    tiles = problem.y[0] * prod(-(-n // _RESULTS) for n in problem.y[2:])
+    outputs, inputs = problem.w[:2]
+    return _VALUES * 4 * (tiles * (outputs + inputs) + outputs * inputs)
