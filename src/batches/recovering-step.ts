@@ -1,4 +1,7 @@
 import { isOutOfMemoryError } from './out-of-memory-error.js';
+import { evenPart } from './sizes/even-parts.js';
+import { cleanStepsToGrow } from './sizes/grow-back.js';
+import { createStepSize, type StepMemory } from './step-size.js';
 
 /** What a step function is told about the microbatch at hand. */
 export interface Microbatch {
@@ -21,6 +24,8 @@ export interface RecoveringStepOptions<S> {
   readonly onResize?: (size: number, error: unknown) => void;
   /** So many batches must go well before a larger microbatch is tried again (20). */
   readonly growAfter?: number;
+  /** Measures the memory, so that sizes come from peaks and a limit, and not by halves. */
+  readonly memory?: () => StepMemory;
 }
 
 /** What one batch came to: each microbatch's result, in order, once. */
@@ -40,8 +45,6 @@ export interface RecoveringStep<S, R> {
   microbatch(): number;
 }
 
-const defaultGrowAfter = 20;
-
 /**
  * Makes a step over a batch survive when memory runs out: the batch runs as microbatches, the one
  * that failed runs again in smaller ones, and those that were done stay done. The step function
@@ -57,11 +60,11 @@ export function recoveringStep<S, R>(
   options: RecoveringStepOptions<S> = {},
 ): RecoveringStep<S, R> {
   const isOutOfMemory = options.isOutOfMemory ?? isOutOfMemoryError;
-  const growAfter = options.growAfter ?? defaultGrowAfter;
-  const first = options.microbatch ?? Number.POSITIVE_INFINITY;
-  let size = first;
-  let cleanBatches = 0;
-  let failedAt = Number.POSITIVE_INFINITY;
+  const size = createStepSize({
+    first: options.microbatch ?? Number.POSITIVE_INFINITY,
+    growAfter: options.growAfter ?? cleanStepsToGrow,
+    memory: options.memory,
+  });
 
   async function step(batch: readonly S[]): Promise<StepResult<R>> {
     const weights = options.weight === undefined ? undefined : batch.map(options.weight);
@@ -70,7 +73,7 @@ export function recoveringStep<S, R>(
     let retries = 0;
     let retry = 0;
     for (let offset = 0; offset < batch.length; ) {
-      const samples = batch.slice(offset, offset + Math.min(size, batch.length));
+      const samples = batch.slice(offset, offset + evenPart(batch.length - offset, size.now));
       const weight =
         weights === undefined
           ? samples.length
@@ -86,29 +89,20 @@ export function recoveringStep<S, R>(
         await options.undo?.(samples, error);
         retries++;
         retry++;
-        cleanBatches = 0;
-        failedAt = Math.min(failedAt, samples.length);
-        size = Math.max(1, Math.floor(samples.length / 2));
-        options.onResize?.(size, error);
+        const smaller = size.failed(samples.length);
+        options.onResize?.(smaller, error);
       }
     }
-    if (retries === 0) growBack();
+    if (retries === 0 && parts.length > 0) growBack(batch.length, parts);
     return { parts, retries };
   }
 
-  function growBack(): void {
-    if (size >= first || ++cleanBatches < growAfter) return;
-    cleanBatches = 0;
-    // A size that failed is left alone for long; then it may be tried once more.
-    const wanted = Math.min(first, size * 2);
-    if (wanted >= failedAt) failedAt = Number.POSITIVE_INFINITY;
-    else {
-      size = wanted;
-      options.onResize?.(size, undefined);
-    }
+  function growBack(batch: number, parts: readonly { readonly samples: number }[]): void {
+    const grown = size.wentWell(batch, Math.max(...parts.map(({ samples }) => samples)));
+    if (grown !== undefined) options.onResize?.(grown, undefined);
   }
 
-  return Object.assign(step, { microbatch: () => size });
+  return Object.assign(step, { microbatch: () => size.now });
 }
 
 function sum(numbers: readonly number[]): number {

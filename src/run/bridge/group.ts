@@ -1,7 +1,8 @@
+import { evenPart } from '../../batches/sizes/even-parts.js';
+import type { Observation } from '../../batches/sizes/fit.js';
+import { cleanStepsToGrow, growBack } from '../../batches/sizes/grow-back.js';
 import { isKnown, type Known } from '../../units/known.js';
 import type { ClimbedRung, OutOfMemory, Rung } from '../contract.js';
-import type { Observation } from '../ladder/fit.js';
-import { growBack } from '../ladder/grow.js';
 import { decideStep, type Hook, type StepDecision } from '../ladder/in-process.js';
 import type { OutOfMemoryMessage, StepMessage, WorkState } from './messages.js';
 
@@ -40,9 +41,15 @@ export class RankGroup {
   #cleanSteps = 0;
   #lastStep = 0;
   #failedGrowths = 0;
+  /** The size before it last grew; 0 where no growth is to be judged. */
+  #grewFrom = 0;
+  /** The size that the program was last told to grow to. */
   #grewTo = 0;
   #smallestFailed: Known<number> = 'unknown';
-  #gaveBackCache = false;
+  /** Failures since the last step that went well: of all sizes, and in a row of the same one. */
+  #failures = 0;
+  #attempt = 0;
+  #lastFailed = 0;
 
   constructor(events: GroupEvents) {
     this.#events = events;
@@ -68,12 +75,18 @@ export class RankGroup {
     const { microbatch, batch, peakBytes } = message;
     this.#microbatch = microbatch;
     this.#batch = batch;
-    this.#gaveBackCache = false;
+    this.#failures = 0;
+    this.#attempt = 0;
     // Only some steps are told; their numbers count the rest. One that starts anew begins again.
     const since = message.number - this.#lastStep;
     this.#cleanSteps += since > 0 && this.#lastStep > 0 ? since : 1;
     this.#lastStep = message.number;
-    this.#observe(microbatch, peakBytes, false);
+    // A batch runs in even parts: its peak is that of the largest of them.
+    const part = evenPart(batch, microbatch);
+    this.#observe(part, peakBytes, false);
+    if (isKnown(this.#smallestFailed) && part >= this.#smallestFailed) {
+      this.#smallestFailed = 'unknown';
+    }
     const grown = growBack({
       microbatch,
       batch,
@@ -85,8 +98,11 @@ export class RankGroup {
       observations: [...this.#sizes.values()],
     });
     if (grown === undefined) return undefined;
+    // A program that has not heard of it yet is not told again at once.
+    if (grown.microbatch === this.#grewTo && this.#cleanSteps < cleanStepsToGrow) return undefined;
     this.#cleanSteps = 0;
     this.#grewTo = grown.microbatch;
+    this.#grewFrom = part;
     this.#events.onRung('grow-back', `${grown.why}: ${microbatch} becomes ${grown.microbatch}.`, 0);
     return grown;
   }
@@ -99,6 +115,9 @@ export class RankGroup {
     const microbatch = Math.max(1, message.microbatch || this.#microbatch);
     this.#microbatch = microbatch;
     this.#batch = Math.max(this.#batch, message.batch, microbatch);
+    this.#failures++;
+    this.#attempt = this.#lastFailed === microbatch ? this.#attempt + 1 : 1;
+    this.#lastFailed = microbatch;
     const decision = decideStep({
       microbatch,
       askedBytes: message.askedBytes,
@@ -106,7 +125,10 @@ export class RankGroup {
       ...memory,
       hooks,
       climbed: this.#climbed,
-      gaveBackCache: this.#gaveBackCache,
+      attempt: this.#attempt,
+      gaveBackCache: this.#failures > 1,
+      // The process sees its device at this moment: it waits by itself, and asks only otherwise.
+      othersHold: false,
       observations: [...this.#sizes.values()],
     });
     this.#took(decision, message, microbatch, memory);
@@ -127,21 +149,27 @@ export class RankGroup {
       return;
     }
     if (decision.rung === undefined) return;
-    if (decision.rung === 'give-back-cache') this.#gaveBackCache = true;
-    else if (decision.rung === 'smaller-microbatch') {
+    if (decision.rung === 'smaller-microbatch') {
+      this.#forgetFrom(failed);
       this.#observe(failed, message.peakBytes, true);
       const known = isKnown(this.#smallestFailed) ? this.#smallestFailed : failed;
       this.#smallestFailed = Math.min(known, failed);
-      if (this.#grewTo > 0 && failed >= this.#grewTo) this.#failedGrowths++;
+      if (this.#grewFrom > 0 && failed > this.#grewFrom) this.#failedGrowths++;
+      this.#grewFrom = 0;
       this.#grewTo = 0;
       this.#microbatch = decision.microbatch;
-    } else {
+    } else if (decision.rung !== 'give-back-cache') {
       this.#climbed.add(decision.rung);
       // What was measured before no longer holds.
       this.#sizes.clear();
       this.#smallestFailed = 'unknown';
     }
     this.#events.onRung(decision.rung, decision.why, 0);
+  }
+
+  /** Sizes that fitted, and now fail: what was measured of them no longer holds. */
+  #forgetFrom(failed: number): void {
+    for (const batch of this.#sizes.keys()) if (batch >= failed) this.#sizes.delete(batch);
   }
 
   #observe(batch: number, peakBytes: Known<number>, isAtLeast: boolean): void {

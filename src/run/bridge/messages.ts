@@ -103,7 +103,7 @@ export type ToSdk =
       readonly type: 'decide';
       readonly id: string | number | null;
       readonly round: number | null;
-      readonly action: 'retry' | 'raise';
+      readonly action: 'retry' | 'wait' | 'raise';
       readonly microbatch: number;
       readonly rung: string | null;
       readonly why: string;

@@ -1,7 +1,7 @@
+import { fitMemory, fittingBatch, type Observation } from '../../batches/sizes/fit.js';
+import { loadLine, smallerMicrobatch } from '../../batches/sizes/smaller-microbatch.js';
 import { isKnown, type Known } from '../../units/known.js';
 import type { Rung } from '../contract.js';
-import type { Observation } from './fit.js';
-import { smallerMicrobatch } from './smaller-microbatch.js';
 
 /** What a program can do to itself while it runs, by the hooks that it declared to the SDK. */
 export const hooks = ['microbatch', 'checkpointing', 'precision', 'offload', 'checkpoint'] as const;
@@ -19,13 +19,18 @@ export interface StepFailure {
   readonly hooks: ReadonlySet<Hook>;
   /** Rungs that this program has climbed for good. */
   readonly climbed: ReadonlySet<Rung>;
-  /** Whether the cache was given back for this very batch already. */
+  /** How often this size has failed in this batch, this failure among them. */
+  readonly attempt: number;
+  /** Whether memory ran out in this batch before: caches are given back after each failure. */
   readonly gaveBackCache: boolean;
+  /** Whether other processes fill the device. */
+  readonly othersHold: boolean;
   readonly observations: readonly Observation[];
 }
 
 export interface StepDecision {
-  readonly action: 'retry' | 'raise';
+  /** `wait`: the same again, after some time for other processes to leave. */
+  readonly action: 'retry' | 'wait' | 'raise';
   readonly microbatch: number;
   readonly rung: Rung | undefined;
   readonly why: string;
@@ -40,15 +45,10 @@ const onceOnly: readonly (readonly [Rung, Hook, string])[] = [
 
 /** What a program should do after an out-of-memory inside a step. */
 export function decideStep(failure: StepFailure): StepDecision {
-  const { microbatch, cachedBytes, askedBytes } = failure;
-  const cacheHelps =
-    isKnown(cachedBytes) && isKnown(askedBytes) && cachedBytes >= askedBytes && askedBytes > 0;
-  if (cacheHelps && !failure.gaveBackCache) {
-    const why =
-      'The allocator holds enough in pieces that nothing uses: they are given back first.';
-    return { action: 'retry', microbatch, rung: 'give-back-cache', why };
-  }
-  const smaller = failure.hooks.has('microbatch')
+  const { microbatch, hooks: declared } = failure;
+  const why = whyTheSameAgain(failure);
+  if (why !== undefined) return { action: 'retry', microbatch, rung: 'give-back-cache', why };
+  const smaller = declared.has('microbatch')
     ? smallerMicrobatch({ ...failure, earlier: failure.observations })
     : undefined;
   if (smaller !== undefined) {
@@ -59,10 +59,44 @@ export function decideStep(failure: StepFailure): StepDecision {
       why: `${smaller.why}; now ${smaller.most}.`,
     };
   }
+  if (failure.othersHold) {
+    const waits = 'Other processes hold the device: it waits for them to leave.';
+    return { action: 'wait', microbatch, rung: 'give-back-cache', why: waits };
+  }
   for (const [rung, hook, what] of onceOnly) {
-    if (!failure.hooks.has(hook) || failure.climbed.has(rung)) continue;
+    if (!declared.has(hook) || failure.climbed.has(rung)) continue;
     return { action: 'retry', microbatch, rung, why: `The microbatch cannot be smaller: ${what}.` };
   }
-  const why = 'Nothing is left that this program could do within the step.';
-  return { action: 'raise', microbatch, rung: undefined, why };
+  const end = 'Nothing is left that this program could do within the step.';
+  return { action: 'raise', microbatch, rung: undefined, why: end };
+}
+
+/** Whether the size that failed should be tried again once caches were given back, and why. */
+function whyTheSameAgain(failure: StepFailure): string | undefined {
+  const { microbatch, attempt, gaveBackCache, othersHold } = failure;
+  const isFirst = attempt <= 1;
+  if (isFirst && !othersHold && didFit(failure)) {
+    return `${microbatch} fitted before: cached memory is given back first.`;
+  }
+  if (isFirst && microbatch <= 1)
+    return 'One sample did not fit: cached memory is given back first.';
+  if (!gaveBackCache && !othersHold && cacheIsEnough(failure)) {
+    return 'The allocator holds enough in pieces that nothing uses: they are given back first.';
+  }
+  return undefined;
+}
+
+function didFit({ microbatch, observations }: StepFailure): boolean {
+  return observations.some(({ batch, isAtLeast }) => batch === microbatch && !isAtLeast);
+}
+
+/** Where the measured line says that this size does not fit, no cache makes up for it. */
+function cacheIsEnough(failure: StepFailure): boolean {
+  const { cachedBytes, askedBytes, limitBytes, baseBytes, observations, microbatch } = failure;
+  if (!isKnown(cachedBytes) || !isKnown(askedBytes)) return false;
+  if (askedBytes <= 0 || cachedBytes < askedBytes) return false;
+  const clean = observations.filter(({ isAtLeast }) => !isAtLeast);
+  const line = fitMemory(clean, isKnown(baseBytes) ? baseBytes : undefined);
+  if (line === undefined || !isKnown(limitBytes)) return true;
+  return fittingBatch(line, limitBytes * loadLine) >= microbatch;
 }

@@ -1,13 +1,12 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { fitMemory, fittingBatch } from '../../batches/sizes/fit.js';
+import { smallerMicrobatch } from '../../batches/sizes/smaller-microbatch.js';
 import { GiB, MiB } from '../../units/bytes.js';
 import type { Attempt, OutOfMemory, RunSettings } from '../contract.js';
 import { type Placeholder, placeholders } from '../placeholders.js';
 import { climb, type Fall } from './climb.js';
-import { fitMemory, fittingBatch } from './fit.js';
-import { type GrowthState, growBack } from './grow.js';
 import { decideStep, hooks, type StepFailure } from './in-process.js';
-import { smallerMicrobatch } from './smaller-microbatch.js';
 import { splitBatch } from './split-batch.js';
 
 const settings: RunSettings = {
@@ -119,39 +118,6 @@ describe('smallerMicrobatch', () => {
     earlier: [],
   } as const;
 
-  it('goes by the line where sizes were measured, not by halves', () => {
-    const earlier = [
-      { batch: 4, peakBytes: 300 * MiB, isAtLeast: false },
-      { batch: 8, peakBytes: 400 * MiB, isAtLeast: false },
-    ];
-    // 200 MiB and 25 MiB a sample, of 921.6 MiB: 28.
-    expect(smallerMicrobatch({ ...failed, earlier })?.most).toBe(28);
-  });
-
-  it('goes back to what went well where the line was wrong', () => {
-    const earlier = [
-      { batch: 4, peakBytes: 100 * MiB, isAtLeast: false },
-      { batch: 12, peakBytes: 110 * MiB, isAtLeast: false },
-    ];
-    expect(smallerMicrobatch({ ...failed, earlier })).toEqual({
-      most: 12,
-      why: '32 did not fit, and 12 did before',
-    });
-  });
-
-  it('goes down in one step when the request was far beyond the limit', () => {
-    expect(smallerMicrobatch({ ...failed, askedBytes: 7 * GiB })?.most).toBe(3);
-    expect(smallerMicrobatch(failed)?.most).toBe(16);
-  });
-
-  it('takes what is held anyway out of the account', () => {
-    const big = { ...failed, askedBytes: 3 * GiB, peakBytes: GiB };
-    const without = smallerMicrobatch(big)?.most ?? 0;
-    const half = smallerMicrobatch({ ...big, baseBytes: 512 * MiB })?.most ?? 0;
-    expect(without).toBe(7);
-    expect(half).toBe(3);
-  });
-
   it('always goes down, never below 1, and stops at 1', () => {
     const known = fc.oneof(fc.constant('unknown' as const), fc.nat(200 * GiB));
     fc.assert(
@@ -250,7 +216,9 @@ describe('decideStep', () => {
     cachedBytes: 0,
     hooks: new Set(hooks),
     climbed: new Set(),
+    attempt: 1,
     gaveBackCache: false,
+    othersHold: false,
     observations: [],
   };
 
@@ -264,40 +232,11 @@ describe('decideStep', () => {
   });
 
   it('climbs the hooks at one sample, and raises when they are used up', () => {
-    const one = { ...failure, microbatch: 1 };
+    const one = { ...failure, microbatch: 1, attempt: 2 };
     expect(decideStep(one).rung).toBe('checkpointing');
     expect(decideStep({ ...one, climbed: new Set(['checkpointing'] as const) }).rung).toBe(
       'lower-precision',
     );
     expect(decideStep({ ...one, hooks: new Set(['microbatch'] as const) }).action).toBe('raise');
-  });
-});
-
-describe('growBack', () => {
-  const state: GrowthState = {
-    microbatch: 8,
-    batch: 64,
-    cleanSteps: 20,
-    failedGrowths: 0,
-    smallestFailed: 'unknown',
-    limitBytes: 10 * GiB,
-    baseBytes: GiB,
-    observations: [{ batch: 8, peakBytes: 3 * GiB, isAtLeast: false }],
-  };
-
-  it('grows to what fits under the load line, twice at most', () => {
-    expect(growBack(state)?.microbatch).toBe(16);
-    const close = [{ batch: 8, peakBytes: 7 * GiB, isAtLeast: false }];
-    expect(growBack({ ...state, observations: close })?.microbatch).toBe(10);
-  });
-
-  it('waits for clean steps, longer after each failure, and avoids what failed', () => {
-    expect(growBack({ ...state, cleanSteps: 19 })).toBeUndefined();
-    expect(growBack({ ...state, failedGrowths: 1 })).toBeUndefined();
-    expect(growBack({ ...state, failedGrowths: 1, cleanSteps: 40 })?.microbatch).toBe(16);
-    expect(growBack({ ...state, smallestFailed: 12 })?.microbatch).toBe(11);
-    expect(growBack({ ...state, smallestFailed: 9 })).toBeUndefined();
-    expect(growBack({ ...state, microbatch: 64 })).toBeUndefined();
-    expect(growBack({ ...state, limitBytes: 'unknown' })).toBeUndefined();
   });
 });

@@ -26,8 +26,9 @@ export interface SmallerSize {
 /**
  * How large a microbatch may be after one that failed: by what was measured. Undefined at 1.
  *
- * Where only the failure itself is known, its need is a lower bound, so at most half is tried; a
- * request far beyond the limit goes down farther in one step.
+ * By the line through the measured peaks; where that says that the failed size fits, the largest size
+ * that did fit, or a quarter. Where only the failure itself is known, its need is a lower bound, so at
+ * most half is tried; a request far beyond the limit goes down farther in one step.
  */
 export function smallerMicrobatch(failed: FailedSize): SmallerSize | undefined {
   const { microbatch, limitBytes } = failed;
@@ -39,22 +40,30 @@ export function smallerMicrobatch(failed: FailedSize): SmallerSize | undefined {
   const budget = limitBytes * loadLine;
   const base = isKnown(failed.baseBytes) ? failed.baseBytes : undefined;
   const clean = failed.earlier.filter(({ isAtLeast }) => !isAtLeast);
+  const fitted = clean.filter(
+    ({ batch, peakBytes }) => batch < microbatch && peakBytes <= limitBytes,
+  );
+  const proven = Math.max(0, ...fitted.map(({ batch }) => batch));
   const measured = fitMemory(clean, base);
-  const byLine = measured === undefined ? microbatch : fittingBatch(measured, budget);
-  // A line by which the size that failed would have fitted is refuted: what went well is still true.
-  if (measured !== undefined && byLine < microbatch) {
-    const most = Math.max(1, byLine);
+  const byLine = measured === undefined ? 0 : fittingBatch(measured, budget);
+  if (measured !== undefined && byLine < microbatch && byLine > proven) {
     return {
-      most,
-      why: `${microbatch} did not fit; measured: ${formatBytes(Math.round(measured.baseBytes))} and ${formatBytes(Math.round(measured.perSampleBytes))} a sample, so ${most} fit under ${formatBytes(Math.round(budget))}`,
+      most: byLine,
+      why: `${microbatch} did not fit; measured: ${formatBytes(Math.round(measured.baseBytes))} and ${formatBytes(Math.round(measured.perSampleBytes))} a sample, so ${byLine} fit under ${formatBytes(Math.round(budget))}`,
     };
   }
-  const proven = Math.max(0, ...clean.map(({ batch }) => batch).filter((n) => n < microbatch));
-  if (proven > 0)
+  if (proven > 0) {
+    // A line by which the size that failed would have fitted is refuted: what went well is still true.
+    const quarter = byLine < microbatch ? 0 : Math.floor(microbatch / 4);
+    if (proven < quarter)
+      return { most: quarter, why: `${microbatch} did not fit: a quarter of it` };
     return { most: proven, why: `${microbatch} did not fit, and ${proven} did before` };
+  }
   const needed = neededAtLeast(failed, limitBytes);
   const line = fitMemory([{ batch: microbatch, peakBytes: needed, isAtLeast: true }], base);
-  const byNeed = line === undefined ? half : fittingBatch(line, budget);
+  // What is held anyway may pass the load line: then no size stays under it, and half is tried.
+  const isRoom = line !== undefined && line.baseBytes < budget;
+  const byNeed = isRoom ? fittingBatch(line, budget) : half;
   const most = Math.max(1, Math.min(half, byNeed));
   const more =
     needed > limitBytes
