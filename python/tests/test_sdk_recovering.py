@@ -14,9 +14,7 @@ from sdk import PACKAGE
 from sdk.injection import Faults, batch_of, build, cheap_collection, clean_step, gradients_at_step, out_of_memory
 
 import plimsoll
-from plimsoll.recovery.ladder import decide
 from plimsoll.recovery.optimizer_guard import OptimizerGuard
-from plimsoll.recovery.sizes import Growth, PeakLine
 
 
 def mean_loss(model):
@@ -226,6 +224,26 @@ class Exact(Quiet):
         with self.assertRaises(plimsoll.Failure):
             batch_length({"x": torch.ones(4), "y": torch.ones(3)})
 
+    def test_an_empty_batch_is_one_clear_error(self):
+        model, optimizer = build(0, 0.0)
+        step = plimsoll.recovering(model, optimizer, mean_loss(model))
+        embed = plimsoll.recovering(lambda batch: batch)
+        for empty in (batch_of(0, 0), [], {"x": torch.ones(0, 3)}):
+            for call in (step, embed):
+                with self.subTest(repr(empty)[:20]), self.assertRaises(plimsoll.Failure) as caught:
+                    call(empty)
+                self.assertEqual(caught.exception.code, "empty-batch")
+        step(batch_of(0, 4))
+        self.assertEqual(step.steps, 1)
+
+    def test_no_lone_sample_is_left_for_batch_norm(self):
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(torch.nn.BatchNorm1d(6), torch.nn.Linear(6, 3))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        step = plimsoll.recovering(model, optimizer, mean_loss(model), microbatch=8)
+        step(batch_of(0, 9))
+        self.assertEqual(step.partition, [5, 4])
+
 
 class HalfDone(Quiet):
     def test_it_refuses_to_go_on_after_a_half_done_step(self):
@@ -236,6 +254,14 @@ class HalfDone(Quiet):
         with faults.in_step(), self.assertRaises(plimsoll.Failure) as caught:
             step(batch_of(1, 8))
         self.assertEqual(caught.exception.code, "half-done-step")
+        broken = [p.clone() for p in model.parameters()]
+        # Whoever catches it and goes on would train a broken model: each later step refuses, too.
+        for again in (lambda: step(batch_of(2, 8)), lambda: next(step.microbatches(batch_of(2, 8)))):
+            with self.assertRaises(plimsoll.Failure) as refused:
+                again()
+            self.assertEqual(refused.exception.code, "half-done-step")
+        self.assertTrue(all(torch.equal(a, b) for a, b in zip(broken, model.parameters())))
+        plimsoll.recovering(model, optimizer, mean_loss(model))(batch_of(2, 8))
 
     def test_the_first_step_is_rolled_back_without_asking(self):
         model, optimizer = build(0, 0.0)
@@ -311,44 +337,10 @@ class Sizes(Quiet):
         step(batch_of(0, 12))
         self.assertEqual(step.partition, [3, 3, 3, 3])
         fits.most = 100
-        for _ in range(6):
+        # 3, then between what fits and what failed, then beyond it: two clean steps for each size.
+        for _ in range(12):
             step(batch_of(0, 12))
         self.assertEqual(step.partition, [12])
-
-    def test_the_line_is_drawn_through_measured_peaks(self):
-        line = PeakLine()
-        line.rests_at(1000)
-        line.measured(4, 1400)
-        self.assertEqual(line.line(), (1000, 100))
-        line.measured(8, 1800)
-        self.assertEqual(line.largest_under(2000), 10)
-        self.assertEqual(decide(64, line, 2000, 1, False, [], False).microbatch, 10)
-
-    def test_it_grows_back_to_what_fits_under_the_line(self):
-        line, growth = PeakLine(), Growth(after=3)
-        line.rests_at(1000)
-        growth.failed(32)
-        line.measured(16, 2600)
-        grown = [growth.clean_step(16, 32, line, 3400) for _ in range(3)]
-        self.assertEqual(grown, [None, None, 24])
-
-    def test_a_growth_that_fails_makes_the_next_wait_longer(self):
-        line, growth = PeakLine(), Growth(after=2)
-        waits = []
-        for _ in range(3):
-            steps = 1
-            while growth.clean_step(8, 16, line, 0) is None:
-                steps += 1
-            waits.append(steps)
-            growth.failed(16)
-        self.assertEqual(waits, [2, 4, 8])
-
-    def test_rungs_in_their_order_and_an_end(self):
-        line = PeakLine()
-        self.assertEqual(decide(1, line, 9, 1, False, ["checkpointing"], False).rung, "give-back-cache")
-        self.assertEqual(decide(1, line, 9, 2, False, ["checkpointing"], False).rung, "checkpointing")
-        self.assertEqual(decide(1, line, 9, 2, False, [], True).action, "wait")
-        self.assertEqual(decide(1, line, 9, 2, False, [], False).action, "raise")
 
     def test_it_waits_for_other_processes_and_goes_back_to_its_size(self):
         model, optimizer = build(0, 0.0)

@@ -39,6 +39,10 @@ class HostGauge:
         capacity = self.capacity_bytes()
         return self.used_bytes() / capacity if capacity else 0.0
 
+    def cached_bytes(self) -> int:
+        """What an allocator keeps for reuse; the host's gives back by itself."""
+        return 0
+
     def reset_peak(self) -> None:
         peak = self.peak_bytes()
         raised(self.device, peak, peak)
@@ -94,6 +98,10 @@ class CudaGauge:
         card = (total - free - (reserved - allocated)) / total if total else 0.0
         cap = total * self.fraction()
         return max(card, allocated / cap if cap else 0.0)
+
+    def cached_bytes(self) -> int:
+        cuda = self._torch.cuda
+        return max(0, cuda.memory_reserved(self.index) - cuda.memory_allocated(self.index))
 
     def total_bytes(self) -> int:
         return self._torch.cuda.get_device_properties(self.index).total_memory

@@ -6,6 +6,7 @@ from typing import Any, List, Optional
 
 from .random_state import RandomState
 from .shares import sample_weights
+from .sizes import even_part
 
 
 class BatchRun:
@@ -29,7 +30,7 @@ class BatchRun:
     def part(self, size: int):
         """(start, stop, samples, share) of the next microbatch; None when all are done."""
         while self.done < self.count:
-            start, stop = self.done, min(self.count, self.done + size)
+            start, stop = self.done, self.done + even_part(self.count - self.done, size)
             samples = self._settings.splitter.part(self.batch, start, stop, self.count)
             share = self._share(samples, start, stop)
             if share != 0:

@@ -7,8 +7,9 @@ from collections import deque
 from typing import Any, Deque, Dict, List, Optional
 
 from ..memory.out_of_memory import OutOfMemory
-from .ladder import Decision, decide
-from .sizes import LOAD_LINE, PeakLine
+from .ladder import Decision, Failed, decide
+from .sizer import Sizer
+from .sizes import Measured
 
 log = logging.getLogger("plimsoll")
 
@@ -22,13 +23,15 @@ OTHERS_SHARE = 0.1
 MOST_FAILURES = 100
 # It may say "again, as it was" this often before the rule here takes over.
 SAME_AGAIN = 3
+# A size that failed this often in one batch is not going to fit; each failure costs the work of a microbatch.
+MOST_ATTEMPTS = 24
 
 
 class Decider:
-    def __init__(self, gauge: Any, line: PeakLine, bridge: Any, patience: float, who: str = "") -> None:
+    def __init__(self, gauge: Any, sizer: Sizer, bridge: Any, patience: float, who: str = "") -> None:
         self.events: Deque[Dict[str, Any]] = deque(maxlen=EVENTS_KEPT)
         self._gauge = gauge
-        self._line = line
+        self._sizer = sizer
         self._bridge = bridge
         self._who = who
         self._most_waits = SHORT_WAITS + int(patience / LONGEST_WAIT_SECONDS)
@@ -42,14 +45,23 @@ class Decider:
         except (MemoryError, RuntimeError, OSError) as trouble:
             # So full that not even a device can be read, nor a line sent: by halves, which takes nothing.
             log.debug("plimsoll: could not look at memory: %s", trouble)
-            return decide(failed, PeakLine(), 0.0, run.attempt, False, hooks, False)
+            return self._bounded(run, decide(Failed(failed, run.attempt, True, hooks=hooks), Measured()))
 
     def _ask(
         self, run: Any, failed: int, found: OutOfMemory, where: str, hooks: List[str], number: Optional[int]
     ) -> Decision:
-        limit = LOAD_LINE * self._gauge.capacity_bytes()
-        others_hold = self.others_hold() and run.failures < self._most_waits
-        own = decide(failed, self._line, limit, run.attempt, failed in self._line, hooks, others_hold)
+        peak = self._gauge.peak_bytes()
+        what = Failed(
+            failed,
+            run.attempt,
+            run.failures > 1,
+            self.others_hold() and run.failures < self._most_waits,
+            hooks,
+            found.asked_bytes,
+            peak,
+            self._gauge.cached_bytes(),
+        )
+        own = self._bounded(run, decide(what, self._sizer.measured()))
         if self._bridge is None:
             return own
         if own.action == "wait":
@@ -59,7 +71,7 @@ class Decider:
         was_there = self._bridge.alive
         declared = ["microbatch", *hooks]
         answer = self._bridge.ask_about(
-            found, where, failed, run.count, self._gauge.peak_bytes(), number, self._who, declared
+            found, where, failed, run.count, peak, number, self._who, declared
         )
         if answer is not None:
             return self._as_told(answer, own, failed, run)
@@ -71,11 +83,17 @@ class Decider:
     def _as_told(self, answer: Dict[str, Any], own: Decision, failed: int, run: Any) -> Decision:
         size = answer.get("microbatch")
         size = size if isinstance(size, int) and 0 < size <= failed else own.microbatch
-        retry = answer.get("action") == "retry" and run.failures <= MOST_FAILURES
+        action = answer.get("action")
+        retry = action in ("retry", "wait") and run.failures <= MOST_FAILURES
         if retry and size == failed and run.attempt > SAME_AGAIN:
             # A supervisor that changes nothing would have us fail for ever.
             return own
-        return Decision("retry" if retry else "raise", size, str(answer.get("rung") or "none"), str(answer.get("why", "")))
+        return Decision(action if retry else "raise", size, str(answer.get("rung") or "none"), str(answer.get("why", "")))
+
+    def _bounded(self, run: Any, decision: Decision) -> Decision:
+        if decision.action == "raise" or run.attempt < MOST_ATTEMPTS:
+            return decision
+        return Decision("raise", decision.microbatch, "none", f"{run.attempt} attempts at one batch failed")
 
     def others_hold(self) -> bool:
         """Whether the device is full because of other processes."""

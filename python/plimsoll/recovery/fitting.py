@@ -20,7 +20,7 @@ class Fitting:
         self.gauge = gauge
         self.sizer = Sizer(microbatch, grow_after, gauge, may_differ)
         self.work = Work(who, self.sizer, gauge)
-        self.decider = Decider(gauge, self.sizer.line, self.work.bridge, patience, who)
+        self.decider = Decider(gauge, self.sizer, self.work.bridge, patience, who)
 
     def take_growth(self) -> None:
         """A larger size where the supervisor wants one."""
@@ -43,7 +43,7 @@ class Fitting:
         self.work.done(run, self._grow)
 
     def report(self) -> Dict[str, Any]:
-        line = self.sizer.line.line()
+        line = self.sizer.peaks.under(None).line()
         return {
             "steps": self.work.steps,
             "microbatch": self.sizer.size,

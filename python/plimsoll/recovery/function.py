@@ -11,6 +11,7 @@ from ..memory.clean_up import drop_dead_frames
 from .calls import Calls
 from .joining import join as joined
 from .random_state import RandomState
+from .sizes import even_part
 from .split import Splitter
 
 
@@ -95,7 +96,7 @@ class RecoveringFunction:
         before = phase.current()
         parts: List[Any] = []
         while run.done < count:
-            start, stop = run.done, min(count, run.done + (calls.fitting.sizer.size or count))
+            start, stop = run.done, run.done + even_part(count - run.done, calls.fitting.sizer.size or count)
             random = RandomState()
             try:
                 phase.enter(phase.FORWARD)

@@ -1,16 +1,18 @@
-"""Decides what follows a failure: the rule in force when no supervisor answers."""
+"""Decides what follows a failure: the rule in force when no supervisor answers.
+
+The supervisor decides by the same rule (src/run/ladder/in-process.ts); test/fixtures/recovery-rules.json holds
+both to the same answers.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple, Sequence
+from typing import NamedTuple, Optional, Sequence
 
-from .sizes import PeakLine, smaller
+from .sizes import Measured, smaller
 
 GIVE_BACK, SMALLER = "give-back-cache", "smaller-microbatch"
 # What a program can declare, from the cheapest to the most costly, and the rung that climbs it.
 HOOKS = {"checkpointing": "checkpointing", "precision": "lower-precision", "offload": "cpu-offload"}
-# A batch that failed this often is not going to fit; each failure costs the work of a microbatch.
-MOST_ATTEMPTS = 24
 
 
 class Decision(NamedTuple):
@@ -20,33 +22,58 @@ class Decision(NamedTuple):
     why: str
 
 
-def decide(
-    failed: int,
-    line: PeakLine,
-    limit_bytes: float,
-    attempt: int,
-    fitted_before: bool,
-    hooks: Sequence[str],
-    others_hold: bool,
-) -> Decision:
-    """What to do about a microbatch of `failed` samples that ran out of memory for the attempt-th time.
+class Failed(NamedTuple):
+    """A microbatch that ran out of memory, and all that is known of it. None is unknown."""
 
-    >>> decide(32, PeakLine(), 8e9, 1, False, [], False).microbatch
+    microbatch: int
+    # How often this size has failed in this batch, this failure among them.
+    attempt: int
+    # Whether memory ran out in this batch before: caches are given back after each failure.
+    gave_back: bool = False
+    others_hold: bool = False
+    hooks: Sequence[str] = ()
+    asked_bytes: Optional[int] = None
+    peak_bytes: Optional[int] = None
+    cached_bytes: Optional[int] = None
+
+
+def decide(failed: Failed, measured: Measured) -> Decision:
+    """What to do about a microbatch that ran out of memory.
+
+    >>> decide(Failed(32, attempt=1), Measured(limit_bytes=8e9)).microbatch
     16
     """
-    if attempt >= MOST_ATTEMPTS:
-        return Decision("raise", failed, "none", f"{attempt} attempts at one batch failed")
-    if fitted_before and attempt == 1 and not others_hold:
-        return Decision("retry", failed, GIVE_BACK, f"{failed} samples fitted before; cached memory was given back")
-    if failed > 1:
-        size = smaller(failed, line, limit_bytes)
-        known = line.largest_under(limit_bytes)
-        basis = "measured peaks say that fits" if known == size else "half of what failed"
-        return Decision("retry", size, SMALLER, f"{failed} samples do not fit; {basis}")
-    if attempt == 1:
-        return Decision("retry", 1, GIVE_BACK, "one sample did not fit; cached memory was given back")
-    if others_hold:
+    size = failed.microbatch
+    why = _why_the_same_again(failed, measured)
+    if why is not None:
+        return Decision("retry", size, GIVE_BACK, why)
+    if size > 1:
+        less, basis = smaller(size, measured, failed.peak_bytes, failed.asked_bytes)
+        return Decision("retry", less, SMALLER, f"{size} samples do not fit; {basis}")
+    if failed.others_hold:
         return Decision("wait", 1, GIVE_BACK, "other processes hold the device; waiting for them to leave")
-    if hooks:
-        return Decision("retry", 1, HOOKS[hooks[0]], f"one sample does not fit; {hooks[0]} is the next rung")
+    hook = next((name for name in HOOKS if name in failed.hooks), None)
+    if hook is not None:
+        return Decision("retry", 1, HOOKS[hook], f"one sample does not fit; {hook} is the next rung")
     return Decision("raise", 1, "none", "one sample does not fit, and no other rung was declared")
+
+
+def _why_the_same_again(failed: Failed, measured: Measured) -> Optional[str]:
+    """Whether the size that failed should be tried again once caches were given back, and why."""
+    size, first = failed.microbatch, failed.attempt <= 1
+    if first and not failed.others_hold and any(fitted == size for fitted, _ in measured.fitted):
+        return f"{size} samples fitted before; cached memory was given back"
+    if first and size <= 1:
+        return "one sample did not fit; cached memory was given back"
+    if not failed.gave_back and not failed.others_hold and _cache_is_enough(failed, measured):
+        return "cached memory in unused pieces would be enough; it was given back"
+    return None
+
+
+def _cache_is_enough(failed: Failed, measured: Measured) -> bool:
+    """Where the measured line says that this size does not fit, no cache makes up for it."""
+    cached, asked = failed.cached_bytes, failed.asked_bytes
+    if cached is None or asked is None or asked <= 0 or cached < asked:
+        return False
+    fits = measured.largest()
+    return fits is None or fits >= failed.microbatch

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..bridge import phase
+from ..memory.clean_up import drop_dead_frames
+from . import graph
 from .batch_run import BatchRun
 from .fitting import Fitting
 from .random_state import RandomState
@@ -43,6 +45,7 @@ class Microbatch:
     def __enter__(self) -> "Microbatch":
         self.used = True
         self._random = RandomState()
+        self._graph = graph.mark()
         self._training.mark()
         phase.enter(phase.FORWARD)
         return self
@@ -64,4 +67,11 @@ class Microbatch:
             return False
         self._loss = None
         # Decided while the frames still hold everything; from here on nothing may refer to them.
-        return self._retry.prepare(self._run, len(self), self._random, error, found, phase.current())
+        frame = trace.tb_frame
+        del trace
+        if not self._retry.decide(self._run, len(self), found, phase.current()):
+            return False
+        drop_dead_frames(error)
+        graph.let_go(frame, self._graph)
+        self._retry.prepare(self._run, len(self), self._random)
+        return True

@@ -28,6 +28,18 @@ class OptimizerGuard:
         self._states: Dict[Any, Dict[str, Any]] = {}
         self._copies: Optional[List[Tuple[Any, Any]]] = None
         self._stepped = False
+        self._broken: Optional[str] = None
+
+    def check(self) -> None:
+        """Refuses every step after one that was left half done: the model is broken until it is loaded again."""
+        if self._broken is None:
+            return
+        raise Failure(
+            "half-done-step",
+            self._broken,
+            "load the last checkpoint and make a new step, with backup='always' so that a step can be rolled back",
+            status=JOB_FAILED,
+        )
 
     def before_step(self) -> None:
         self._states = {p: _kept(state) for p, state in self._optimizer.state.items()}
@@ -46,13 +58,11 @@ class OptimizerGuard:
         if self._copies is not None:
             self._write_copies()
         elif changed:
-            raise Failure(
-                "half-done-step",
+            self._broken = (
                 f"optimizer.step() ran out of memory after it had changed {changed} of its "
-                f"{len(self._before)} parameters and states; going on would train a broken model",
-                "load the last checkpoint, and pass backup='always' so that a step can be rolled back",
-                status=JOB_FAILED,
+                f"{len(self._before)} parameters and states; going on would train a broken model"
             )
+            self.check()
         # States that this step began to make are made anew; some have only a part of their keys.
         for parameter in list(self._optimizer.state):
             if parameter in self._states:

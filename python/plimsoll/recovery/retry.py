@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any, Callable, Dict
 
-from ..memory.clean_up import drop_dead_frames, give_back_caches
+from ..memory.clean_up import give_back_caches
 from ..memory.out_of_memory import OutOfMemory
 from .batch_run import BatchRun
 from .decider import wait_seconds
@@ -22,29 +22,27 @@ class Retry:
         self._ranks = ranks
         # Each is climbed once, and then gone.
         self._rungs = rungs
+        self._decision: Any = None
 
-    def prepare(
-        self, run: BatchRun, failed: int, random: RandomState, error: BaseException, found: OutOfMemory, where: str
-    ) -> bool:
-        """Decides, frees, puts all back as it was before the microbatch; False lets the error go on."""
+    def decide(self, run: BatchRun, failed: int, found: OutOfMemory, where: str) -> bool:
+        """What is to be done; False lets the error go on."""
         run.attempt += 1
         run.failures += 1
-        decision = self._decide(run, failed, found, where)
-        if decision.action == "raise" or not self._ranks.may_retry:
+        hooks = [name for name in HOOKS if name in self._rungs]
+        self._decision = self._fitting.decider.decide(run, failed, found, where, hooks, self._ranks.round)
+        self._fitting.note(self._decision, failed, found, where)
+        if self._decision.action == "raise" or not self._ranks.may_retry:
             self._ranks.gave_up(found.message)
             return False
-        drop_dead_frames(error)
-        give_back_caches()
-        self._climb(decision, run)
-        self._resize(decision, run, failed)
-        self._training.put_back(run, random)
         return True
 
-    def _decide(self, run: BatchRun, failed: int, found: OutOfMemory, where: str) -> Decision:
-        hooks = [name for name in HOOKS if name in self._rungs]
-        decision = self._fitting.decider.decide(run, failed, found, where, hooks, self._ranks.round)
-        self._fitting.note(decision, failed, found, where)
-        return decision
+    def prepare(self, run: BatchRun, failed: int, random: RandomState) -> None:
+        """Puts all back as it was before the microbatch, frees, and does what was decided."""
+        # Gradients of the failed backward go first: what they held is given back with the rest.
+        self._training.put_back(run, random)
+        give_back_caches()
+        self._climb(self._decision, run)
+        self._resize(self._decision, run, failed)
 
     def _climb(self, decision: Decision, run: BatchRun) -> None:
         """The rung that the program declared, or a wait for other processes."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Callable, Optional
 
-from .sizes import LOAD_LINE, Growth, PeakLine
+from .peaks import Peaks
+from .sizes import Growth, Measured, grow_back
 
 # Where a failure cannot be taken back, one starts small, and these clean steps are enough to grow.
 EARLY_GROWTH = 2
@@ -16,14 +17,17 @@ class Sizer:
     """Without a size of its own a batch is tried whole, however large it is, until one fails."""
 
     def __init__(self, size: Optional[int], grow_after: int, gauge: Any, may_differ: bool) -> None:
-        self.line = PeakLine()
+        self.peaks = Peaks()
         self.size = size if may_differ else size or 1
         self._whole = self.size is None
         self._gauge = gauge
         # Ranks whose sizes must be the same wish for one, and agree at the end of a step.
         self._may_differ = may_differ
         self._wish: Optional[int] = None
-        self._growth = Growth(grow_after if may_differ else min(grow_after, EARLY_GROWTH))
+        self._grow_after = grow_after if may_differ else min(grow_after, EARLY_GROWTH)
+        self._clean = self._failed_growths = 0
+        # The size before it last grew, until that proved right or wrong.
+        self._grew_from: Optional[int] = None
         self._before_others: Optional[int] = None
         self._measured = 0
         self.smallest_failed: Optional[int] = None
@@ -33,12 +37,16 @@ class Sizer:
         """Whether this size has not been measured yet."""
         return self._measured < 2
 
+    def measured(self) -> Measured:
+        """All that is known of sizes, under what the device can give now."""
+        return self.peaks.under(self._gauge.capacity_bytes())
+
     def begin(self, count: int) -> None:
         """Before a batch: its size if nothing else was said, and a fresh peak while sizes are new."""
         if self._whole or self.size is None:
             self.size, self._whole = count, True
         if self.is_new:
-            self.line.rests_at(self._gauge.used_bytes())
+            self.peaks.rests_at(self._gauge.used_bytes())
             self._gauge.reset_peak()
 
     def set(self, size: Optional[int]) -> None:
@@ -48,6 +56,7 @@ class Sizer:
             self._measured = 0
 
     def grow(self, size: int) -> None:
+        self._grew_from, self._clean = self.size, 0
         if self._may_differ:
             self.set(size)
         else:
@@ -60,9 +69,13 @@ class Sizer:
 
     def failed(self, failed: int, size: int, waited: bool, others_hold: bool) -> None:
         """After a failure the decided size; once others have left the device, the one before they came."""
+        self._clean = 0
         if size < failed:
-            self._growth.failed(failed)
+            self.peaks.forget_from(failed)
             self.smallest_failed = min(failed, self.smallest_failed or failed)
+            if self._grew_from is not None and failed > self._grew_from:
+                self._failed_growths += 1
+            self._grew_from = None
         if others_hold:
             self._before_others = self._before_others or failed
         elif self._before_others is not None:
@@ -72,12 +85,18 @@ class Sizer:
 
     def clean_step(self, run: Any, peak_bytes: Optional[int], alone: bool, grow: Callable[[int, str], None]) -> None:
         """A step without a failure, its peak where somebody looked; without a supervisor it may grow."""
-        if peak_bytes is not None:
-            self._measured += 1
-            self.line.measured(max(run.partition), peak_bytes)
-        if not alone or not self._growth.is_due(self.size, run.count):
+        self._clean += 1
+        if peak_bytes is None:
             return
-        grown = self._growth.grow(self.size, run.count, self.line, LOAD_LINE * self._gauge.capacity_bytes())
+        largest = max(run.partition)
+        self._measured += 1
+        self.peaks.measured(largest, peak_bytes)
+        if self.smallest_failed is not None and largest >= self.smallest_failed:
+            self.smallest_failed = None
+        if not alone or self.size is None or self.size >= run.count:
+            return
+        at = Growth(self.size, run.count, self._clean, self._failed_growths, self.smallest_failed, self._grow_after)
+        grown = grow_back(at, self.measured())
         if grown is not None:
             grow(grown, "clean steps, and measured peaks under the load line")
             self._whole = self._may_differ and grown >= run.count
@@ -85,7 +104,7 @@ class Sizer:
     def clean_part(self, run: Any, grow: Callable[[int, str], None]) -> None:
         if not self._may_differ or len(run.partition) % MANY_PARTS or run.done >= run.count:
             return
-        self.line.measured(run.partition[-1], self._gauge.peak_bytes())
-        fits = self.line.largest_under(LOAD_LINE * self._gauge.capacity_bytes())
-        if fits is not None and fits >= 2 * self.size and run.partition[-1] == self.size:
+        self.peaks.measured(max(run.partition), self._gauge.peak_bytes())
+        fits = self.measured().largest()
+        if fits is not None and fits >= 2 * self.size:
             grow(2 * self.size, f"{MANY_PARTS} parts of one batch went well")

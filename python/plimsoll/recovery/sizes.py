@@ -1,107 +1,133 @@
-"""Decides how large a microbatch may be, from what was measured: peak = a + b x microbatch."""
+"""Decides how large a microbatch may be, from what was measured: peak = a + b x microbatch.
+
+The supervisor decides by the same rules (src/batches/sizes); test/fixtures/recovery-rules.json holds both to
+the same answers.
+"""
 
 from __future__ import annotations
 
-from typing import Dict, List, Optional, Tuple
+import math
+from typing import NamedTuple, Optional, Sequence, Tuple
 
+# The share of a limit that a job should fill: beyond it lies what was not foreseen.
 LOAD_LINE = 0.9
-# Enough to draw a line; a job that sees many sizes keeps the newest.
-MOST_SIZES = 16
+# Clean steps before a size is tried that was not seen to fail, or that failed long ago.
+CLEAN_TO_GROW = 20
+# A size below the one that failed is tried as soon as the peaks of so many steps were measured.
+CLEAN_TO_SETTLE = 2
 LONGEST_WAIT = 4096
+# Of one peak at most this share is base: a line must rise, or every size would fit.
+LARGEST_BASE_SHARE = 0.95
+
+Line = Tuple[float, float]
 
 
-class PeakLine:
-    """Peaks by the size of a microbatch, and the line through them."""
+class Measured(NamedTuple):
+    """Sizes that fitted with their peaks, what is held between steps, and the limit. None is unknown."""
 
-    def __init__(self) -> None:
-        self._peaks: Dict[int, int] = {}
-        self._base: Optional[int] = None
+    fitted: Sequence[Tuple[int, int]] = ()
+    base_bytes: Optional[float] = None
+    limit_bytes: Optional[float] = None
 
-    def rests_at(self, used_bytes: int) -> None:
-        """What is held between steps: the line's value at size 0, and never above it."""
-        self._base = used_bytes if self._base is None else max(self._base, used_bytes)
+    def line(self) -> Optional[Line]:
+        """(a, b) in bytes: no measured peak lies above it; None where nothing was measured."""
+        points = sorted(self.fitted)
+        if len(points) > 1:
+            (small, low), (large, high) = points[0], points[-1]
+            slope = (high - low) / (large - small)
+            base = max(peak - slope * size for size, peak in points)
+            # A line that falls, or starts below 0, says that the sizes did not differ enough to tell.
+            if slope > 0 and base >= 0:
+                return base, slope
+        return self.through(*points[-1]) if points else None
 
-    def measured(self, size: int, peak_bytes: int) -> None:
-        highest = max(peak_bytes, self._peaks.pop(size, 0))
-        self._peaks[size] = highest
-        while len(self._peaks) > MOST_SIZES:
-            del self._peaks[next(iter(self._peaks))]
+    def through(self, size: int, peak: float) -> Line:
+        """By one size; without a base each sample is taken to need more than it does: on the safe side."""
+        base = min(self.base_bytes or 0, peak * LARGEST_BASE_SHARE)
+        return base, (peak - base) / size
 
-    def __contains__(self, size: int) -> bool:
-        """Whether a microbatch of this size was seen to fit."""
-        return size in self._peaks
-
-    def peaks(self) -> List[Tuple[int, int]]:
-        """(size, peak) of each size that fitted. Also for another thread: the dict is copied first."""
-        return sorted(self._peaks.copy().items())
-
-    def line(self) -> Optional[Tuple[float, float]]:
-        """(a, b) in bytes: no measured peak lies above it; None while one point is all there is."""
-        points = sorted(self._peaks.items())
-        if len(points) == 1 and self._base is not None:
-            points.insert(0, (0, min(self._base, points[0][1])))
-        if len(points) < 2:
-            return None
-        (small, low), (large, high) = points[0], points[-1]
-        slope = max(0.0, (high - low) / (large - small))
-        return max(peak - slope * size for size, peak in points), slope
-
-    def largest_under(self, limit_bytes: float) -> Optional[int]:
-        """The largest size whose peak stays under a limit; None when that cannot be told."""
+    def largest(self) -> Optional[int]:
+        """The largest size whose peak stays under the load line; None when that cannot be told."""
         line = self.line()
-        if line is None or line[1] <= 0:
+        if line is None or self.limit_bytes is None:
             return None
-        return max(0, int((limit_bytes - line[0]) // line[1]))
+        return fitting(line, self.limit_bytes * LOAD_LINE)
 
 
-def smaller(failed: int, line: PeakLine, limit_bytes: float) -> int:
-    """The size to try after one that failed: what was measured to fit, else half.
+def fitting(line: Line, budget_bytes: float) -> int:
+    return max(0, math.floor((budget_bytes - line[0]) / line[1]))
 
-    >>> smaller(32, PeakLine(), 8e9)
-    16
+
+def even_part(batch: int, most: int) -> int:
+    """The largest part when a batch is cut into as few parts as fit, all of nearly the same size.
+
+    >>> even_part(9, 8)
+    5
     """
-    fits = line.largest_under(limit_bytes)
-    if fits is not None and 0 < fits < failed:
-        return fits
-    return max(1, failed // 2)
+    return math.ceil(batch / parts_of(batch, most)) if batch > 0 else 0
 
 
-class Growth:
-    """When a microbatch may grow back, and to what. A growth that fails makes the next wait longer."""
+def parts_of(batch: int, most: int) -> int:
+    return math.ceil(batch / max(1, most))
 
-    def __init__(self, after: int) -> None:
-        self.after = after
-        self._wait = after
-        self._clean = 0
-        self._ceiling: Optional[int] = None
-        self._grown = False
 
-    def failed(self, size: int) -> None:
-        if self._grown:
-            self._wait = min(LONGEST_WAIT, self._wait * 2)
-            self._ceiling = size
-        self._clean = 0
-        self._grown = False
+def smaller(failed: int, measured: Measured, peak: Optional[int] = None, asked: Optional[int] = None) -> Tuple[int, str]:
+    """The size to try after one that failed, and what it comes from.
 
-    def clean_step(self, size: int, batch: int, line: PeakLine, limit_bytes: float) -> Optional[int]:
-        """The size to grow to after this clean step, or None to stay."""
-        return self.grow(size, batch, line, limit_bytes) if self.is_due(size, batch) else None
+    >>> smaller(32, Measured(limit_bytes=8e9))
+    (16, 'half of what failed')
+    """
+    half = max(1, failed // 2)
+    limit = measured.limit_bytes
+    if limit is None:
+        return half, "half of what failed"
+    proven = max((size for size, held in measured.fitted if size < failed and held <= limit), default=0)
+    by_line = measured.largest() or 0
+    if proven < by_line < failed:
+        return by_line, "measured peaks say that fits"
+    if proven > 0:
+        # A line by which the size that failed would have fitted is refuted: what went well is still true.
+        quarter = 0 if by_line < failed else failed // 4
+        return (quarter, "a quarter of what failed") if proven < quarter else (proven, "that many fitted before")
+    held = limit if peak is None else peak
+    line = measured.through(failed, max(limit, held + (asked or 0), asked or 0))
+    budget = limit * LOAD_LINE
+    # What is held anyway may pass the load line: then no size stays under it, and half is tried.
+    by_need = fitting(line, budget) if line[0] < budget else half
+    return (half, "half of what failed") if by_need >= half else (max(1, by_need), "by what it asked for")
 
-    def is_due(self, size: int, batch: int) -> bool:
-        """Counts one clean step; whether enough of them were made. It costs nothing."""
-        self._clean += 1
-        return size < batch and self._clean >= self._wait
 
-    def grow(self, size: int, batch: int, line: PeakLine, limit_bytes: float) -> Optional[int]:
-        self._clean = 0
-        fits = line.largest_under(limit_bytes)
-        # At most twice: the line was measured at smaller sizes. Where it tells nothing (flat peaks), twice.
-        target = min(batch, size * 2, size * 2 if fits is None else fits)
-        if self._ceiling is not None and target >= self._ceiling:
-            # An earlier growth failed there: go between first, and come back to it after a longer wait.
-            target = (size + self._ceiling) // 2
-            self._ceiling = None
-        if target <= size:
-            return None
-        self._grown = True
-        return target
+class Growth(NamedTuple):
+    """Where a size stands on its way back."""
+
+    size: int
+    batch: int
+    clean_steps: int
+    failed_growths: int = 0
+    smallest_failed: Optional[int] = None
+    grow_after: int = CLEAN_TO_GROW
+    may_guess: bool = False
+
+
+def grow_back(at: Growth, measured: Measured) -> Optional[int]:
+    """The size to grow to, or None to stay.
+
+    Halving after a failure goes too far down, so sizes between what fits and what failed are tried soon: up to
+    the line, or half way where the line says that even the failed size fits. At the size that failed, and
+    beyond it, only after many clean steps. Each growth that failed doubles the wait.
+    """
+    if at.size >= at.batch:
+        return None
+    fits = measured.largest()
+    if fits is None and not at.may_guess:
+        return None
+    most = min(at.batch, at.size * 2, at.batch if fits is None else fits)
+    failed = math.inf if at.smallest_failed is None else at.smallest_failed
+    below = most if most < failed else int((at.size + failed) // 2)
+    now = parts_of(at.batch, at.size)
+    # A size that makes no fewer parts would change nothing.
+    target = below if parts_of(at.batch, below) < now else most
+    soon = at.smallest_failed is not None and target < failed and fits is not None
+    needed = min(at.grow_after, CLEAN_TO_SETTLE) if soon else at.grow_after
+    wait = min(LONGEST_WAIT, needed * 2 ** min(at.failed_growths, 12))
+    return target if at.clean_steps >= wait and parts_of(at.batch, target) < now else None

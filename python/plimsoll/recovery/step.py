@@ -55,7 +55,7 @@ class RecoveringStep:
         self._loss = loss
         self._settings: Settings = settings(size, split, share, reduction, clip, autocast, patience, rungs)
         self._training = Training(model, optimizer, scaler)
-        guard = OptimizerGuard(optimizer, backup)
+        self._guard = OptimizerGuard(optimizer, backup)
         self._gauge = gauge_of(model)
         if isinstance(self._gauge, HostGauge):
             fail_before_the_kernel_does()
@@ -73,7 +73,7 @@ class RecoveringStep:
         self.events = self._fitting.decider.events
         self._retry = Retry(self._training, self._fitting, self._ranks, climbable)
         self._optimizer_step = OptimizerStep(
-            self._training, guard, self._settings.clip, self._ranks, self._fitting
+            self._training, self._guard, self._settings.clip, self._ranks, self._fitting
         )
         self._fitting.work.declare(["microbatch", *climbable], self._ranks.rank, self._ranks.world)
         self._training.before_batch.warn()
@@ -144,6 +144,7 @@ class RecoveringStep:
     # One batch, from its first microbatch to the optimizer's step.
 
     def _begin(self, batch: Any) -> BatchRun:
+        self._guard.check()
         self._fitting.take_growth()
         count = self._settings.splitter.size(batch)
         self._training.gradients.clear()
@@ -164,10 +165,13 @@ class RecoveringStep:
             if piece is None:
                 return
             with piece, self._ranks.no_sync():
-                with autocasting(self._settings.autocast, self._gauge.device):
-                    value = loss_of(loss(piece.batch))
-                piece.backward(value)
-                del value
+                self._forward_and_backward(piece, loss)
+
+    def _forward_and_backward(self, piece: Microbatch, loss: Callable[[Any], Any]) -> None:
+        """A frame of its own: it has ended when the error arrives, and is cleared with all that it held."""
+        with autocasting(self._settings.autocast, self._gauge.device):
+            value = loss_of(loss(piece.batch))
+        piece.backward(value)
 
     def _finish(self, run: BatchRun, look_again: Optional[Callable[[], Any]] = None) -> bool:
         """The optimizer's step; False where the batch has to be done again."""

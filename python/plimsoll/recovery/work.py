@@ -41,7 +41,7 @@ class Work:
             "steps": self.steps,
             "microbatch": self._sizer.size,
             "batch": max(self._batch, self._sizer.size),
-            "sizes": [{"microbatch": size, "peakBytes": peak} for size, peak in self._sizer.line.peaks()],
+            "sizes": [{"microbatch": size, "peakBytes": peak} for size, peak in self._sizer.peaks.all()],
             "smallestFailed": self._sizer.smallest_failed,
         }
 

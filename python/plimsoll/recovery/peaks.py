@@ -1,0 +1,43 @@
+"""Peaks of memory by the size of a microbatch, as they were measured."""
+
+from __future__ import annotations
+
+from typing import Dict, List, Optional, Tuple
+
+from .sizes import Measured
+
+# Enough to draw a line; a job that sees many sizes keeps the newest.
+MOST_SIZES = 16
+
+
+class Peaks:
+    def __init__(self) -> None:
+        self._peaks: Dict[int, int] = {}
+        self._base: Optional[int] = None
+
+    def rests_at(self, used_bytes: int) -> None:
+        """What is held between steps: the line's value at size 0, and never above it."""
+        self._base = used_bytes if self._base is None else max(self._base, used_bytes)
+
+    def measured(self, size: int, peak_bytes: int) -> None:
+        highest = max(peak_bytes, self._peaks.pop(size, 0))
+        self._peaks[size] = highest
+        while len(self._peaks) > MOST_SIZES:
+            del self._peaks[next(iter(self._peaks))]
+
+    def forget_from(self, failed: int) -> None:
+        """Sizes that fitted, and now fail: what was measured of them no longer holds."""
+        for size in [size for size in self._peaks if size >= failed]:
+            del self._peaks[size]
+
+    def __contains__(self, size: int) -> bool:
+        """Whether a microbatch of this size was seen to fit."""
+        return size in self._peaks
+
+    def all(self) -> List[Tuple[int, int]]:
+        """(size, peak) of each size that fitted. Also for another thread: the dict is copied first."""
+        return sorted(self._peaks.copy().items())
+
+    def under(self, limit_bytes: Optional[float]) -> Measured:
+        """All that is known of sizes, under a limit."""
+        return Measured(self.all(), self._base, limit_bytes)
