@@ -1,9 +1,13 @@
 """The recogniser: real messages, and look-alikes that are none."""
 
+import json
+import os
+import subprocess
+import sys
 import unittest
 
-import sdk  # noqa: F401 - puts the package on the path
 import torch
+from sdk import PACKAGE
 
 from plimsoll.memory.out_of_memory import recognise
 
@@ -47,8 +51,69 @@ NONE = [
     KeyboardInterrupt(),
 ]
 
+with open(os.path.join(PACKAGE, os.pardir, "test", "fixtures", "out-of-memory-messages.json"), encoding="utf-8") as file:
+    # The same file is read by src/run/recognise/messages.test.ts.
+    MESSAGES = [message for message in json.load(file)["messages"] if message["type"]]
+
+CONVOLUTION = """
+import resource, sys
+sys.path.insert(0, sys.argv[1])
+import torch
+from plimsoll.memory.gauge import HostGauge
+from plimsoll.memory.host import process_status
+from plimsoll.memory.out_of_memory import recognise
+torch.set_num_threads(1)
+x, w = torch.randn(8, 32, 64, 64), torch.randn(64, 32, 3, 3)
+figure = 'VmSize' if sys.argv[2] == 'RLIMIT_AS' else 'VmData'
+which = getattr(resource, sys.argv[2])
+hard = resource.getrlimit(which)[1]
+resource.setrlimit(which, (process_status()[figure], hard))
+try:
+    torch.nn.functional.conv2d(x, w, padding=1)
+except RuntimeError as error:
+    kept = error
+    found = recognise(error, HostGauge().used_share)
+resource.setrlimit(which, (resource.RLIM_INFINITY, hard))
+print(kept, found and found.kind, recognise(kept, HostGauge().used_share), sep='|')
+"""
+
+
+def error_of(message):
+    """An error of the type that raised it: by its bases, which are what a program could see of it."""
+    name = message["type"]
+    base = MemoryError if name.startswith(("numpy", "cupy.cuda")) else RuntimeError
+    module, _, short = name.rpartition(".")
+    return type(short, (base,), {"__module__": module or "builtins"})(message["text"])
+
 
 class Recognise(unittest.TestCase):
+    def test_what_libraries_say_when_memory_is_short(self):
+        for message in MESSAGES:
+            with self.subTest(message["from"]):
+                error = error_of(message)
+                short = recognise(error, lambda: 0.97, lambda: 0.97)
+                self.assertEqual(short.kind if short else None, message["kind"])
+                self.assertEqual(short.asked_bytes if short else None, message["askedBytes"])
+                for share in (None, lambda: 0.5):
+                    known = message["kind"] if message["when"] == "always" else None
+                    found = recognise(error, share, share)
+                    self.assertEqual(found.kind if found else None, known)
+
+    def test_a_library_of_the_host_goes_by_the_hosts_memory(self):
+        error = RuntimeError("could not create a primitive")
+        self.assertIsNone(recognise(error, lambda: 0.99, lambda: 0.5))
+        self.assertEqual(recognise(error, lambda: 0.1, lambda: 0.99).kind, "onednn")
+
+    def test_a_convolution_under_a_real_limit(self):
+        """oneDNN says no more than that it could not create a primitive: out of memory under a limit that is
+        near, and an ordinary error otherwise."""
+        for limit in ("RLIMIT_AS", "RLIMIT_DATA"):
+            with self.subTest(limit):
+                done = subprocess.run(
+                    [sys.executable, "-c", CONVOLUTION, PACKAGE, limit], capture_output=True, text=True, check=False
+                )
+                self.assertEqual(done.stdout.split("|"), ["could not create a primitive", "onednn", "None\n"], done.stderr)
+
     def test_real_messages(self):
         for error, kind, asked in REAL:
             with self.subTest(str(error)[:60]):

@@ -22,7 +22,7 @@ import { killedByKernel } from './limit/kernel-log.js';
 import { createPeakMeter } from './peak-meter.js';
 import { endTree, killQuietly } from './processes/end-tree.js';
 import { type Membership, membersOf } from './processes/members.js';
-import { concludeOutOfMemory } from './recognise/conclude.js';
+import { concludeOutOfMemory, wasShort } from './recognise/conclude.js';
 import { createScanner } from './recognise/scanner.js';
 import type { RunContext } from './run-context.js';
 import { readNumberFile } from './store/number-file.js';
@@ -140,8 +140,15 @@ export async function beginAttempt(start: AttemptStart, context: RunContext): Pr
     });
     await job.drained(drainMs);
     await bridge?.close();
-    const outOfMemory = concludeOutOfMemory({ ...evidence, read: scanner.found()?.outOfMemory });
     const peak = meter.peak(coordinator.peakBytes);
+    // Under a limit on the address space what counts is what was mapped, not what was resident.
+    const reached = start.limit.by === 'address-space' ? meter.mappedBytes : peak.bytes;
+    const outOfMemory = concludeOutOfMemory({
+      ...evidence,
+      read: scanner.found()?.outOfMemory,
+      suspected: scanner.suspected()?.outOfMemory,
+      memoryWasShort: wasShort(reached, start.memoryBytes),
+    });
     const { snapshot } = coordinator;
     if (start.cgroup !== undefined) removeCgroup(start.cgroup.folder);
     return {

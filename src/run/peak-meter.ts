@@ -9,6 +9,8 @@ export interface PeakMeter {
   sample(pids: readonly number[]): void;
   /** What a GPU's driver says that these processes hold now. */
   sawOnDevice(bytes: number): void;
+  /** The most address space that one process had. */
+  readonly mappedBytes: Known<number>;
   peak(fromSdk: Known<number>): { readonly bytes: Known<number>; readonly from: PeakSource };
 }
 
@@ -22,6 +24,7 @@ export function createPeakMeter(options: {
   let resident = 0;
   let own = 0;
   let onDevice = 0;
+  let mapped = 0;
   return {
     sample(pids) {
       const reading = cgroup === undefined ? undefined : readCgroup(cgroup);
@@ -35,11 +38,15 @@ export function createPeakMeter(options: {
         sum += bytes.nowBytes;
         resident = Math.max(resident, bytes.peakBytes);
         own = Math.max(own, bytes.peakOwnBytes);
+        mapped = Math.max(mapped, bytes.peakMappedBytes);
       }
       resident = Math.max(resident, sum);
     },
     sawOnDevice(bytes) {
       onDevice = Math.max(onDevice, bytes);
+    },
+    get mappedBytes() {
+      return mapped > 0 ? mapped : 'unknown';
     },
     peak(fromSdk) {
       if (options.onGpu) {

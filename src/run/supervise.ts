@@ -1,7 +1,7 @@
 import type { EndedAttempt, LiveAttempt } from './attempt.js';
 import { removeSocket } from './bridge/unix-socket.js';
 import type { Attempt, RunReport } from './contract.js';
-import { climb, climbed, type NextAttempt } from './ladder/climb.js';
+import { climb, climbed, type NextAttempt, wasRestarted } from './ladder/climb.js';
 import { startCanary } from './launch/canary.js';
 import { relaySignals } from './launch/signal-relay.js';
 import { type BoundLog, boundLog } from './log/bound-log.js';
@@ -107,8 +107,10 @@ export async function superviseRun(options: SuperviseOptions): Promise<RunReport
 
   function nextAfter({ attempt, baseBytes, madeProgress }: EndedAttempt): NextAttempt | undefined {
     if (attempt.outOfMemory === null) return undefined;
-    if (attempt.number >= plan.mostAttempts) {
-      notes.push(`It was tried ${attempt.number} times, which is as often as --attempts allows.`);
+    // A restart from a checkpoint follows progress: it is no repetition, and has a bound of its own.
+    const tried = 1 + attempts.filter((one) => !wasRestarted(one)).length;
+    if (tried >= plan.mostAttempts) {
+      notes.push(`It was tried ${tried} times, which is as often as --attempts allows.`);
       return undefined;
     }
     const next = climb({

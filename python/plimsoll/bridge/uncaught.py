@@ -11,7 +11,7 @@ import time
 import traceback
 from typing import Any, Dict, List, Optional
 
-from ..memory.gauge import gauge_of
+from ..memory.gauge import HostGauge, gauge_of
 from ..memory.out_of_memory import recognise
 from . import connection, phase
 from .messages import oom
@@ -36,7 +36,9 @@ def _wrap(owner: Any, name: str) -> None:
     def hook(*arguments: Any) -> None:
         error = arguments[1] if len(arguments) == 3 else getattr(arguments[0], "exc_value", None)
         try:
-            found = recognise(error) if isinstance(error, BaseException) else None
+            # The frames of the error still hold what they held: memory is as full as when it ran out.
+            shares = gauge_of().used_share, HostGauge().used_share
+            found = recognise(error, *shares) if isinstance(error, BaseException) else None
             if found is not None:
                 _tell(error, found)
         except Exception as trouble:

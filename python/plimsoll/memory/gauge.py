@@ -16,7 +16,6 @@ class HostGauge:
     device = "cpu"
 
     def __init__(self) -> None:
-        self._address_space = host.address_space_limit()
         self._limits = [limit for limit in (host.cgroup_limit(), host.stated_limit()) if limit is not None]
 
     def used_bytes(self) -> int:
@@ -29,10 +28,12 @@ class HostGauge:
         available = host.machine().get("MemAvailable")
         if available is not None:
             bounds.append(resident + available)
-        if self._address_space is not None:
-            # Address space that is not resident (libraries, stacks) is not there for data.
-            size = host.process_status().get("VmSize", resident)
-            bounds.append(max(resident, self._address_space - (size - resident)))
+        # Asked each time: a limit may be set later, by the program or by ourselves.
+        for limit, figure in ((host.address_space_limit(), "VmSize"), (host.data_limit(), "VmData")):
+            if limit is not None:
+                # What is mapped and not resident (libraries, stacks) is not there for data.
+                mapped = host.process_status().get(figure, resident)
+                bounds.append(max(resident, limit - (mapped - resident)))
         return min(bounds) if bounds else host.machine().get("MemTotal", 0)
 
     def used_share(self) -> float:

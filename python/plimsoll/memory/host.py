@@ -77,10 +77,18 @@ def cgroup_limit(root: str = "/sys/fs/cgroup", own: str = "/proc/self/cgroup") -
 
 
 def address_space_limit() -> Optional[int]:
+    return _own_limit("RLIMIT_AS")
+
+
+def data_limit() -> Optional[int]:
+    return _own_limit("RLIMIT_DATA")
+
+
+def _own_limit(name: str) -> Optional[int]:
     try:
         import resource
 
-        soft = resource.getrlimit(resource.RLIMIT_AS)[0]
+        soft = resource.getrlimit(getattr(resource, name))[0]
         return None if soft == resource.RLIM_INFINITY or soft <= 0 else soft
     except (ImportError, OSError, ValueError):
         return None

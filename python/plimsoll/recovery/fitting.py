@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, Optional
 
+from ..memory.gauge import HostGauge
 from ..memory.out_of_memory import OutOfMemory, recognise
 from .decider import Decider
 from .ladder import Decision
@@ -30,7 +31,7 @@ class Fitting:
             self.sizer.grow(wanted)
 
     def out_of_memory(self, error: BaseException) -> Optional[OutOfMemory]:
-        return recognise(error, self.gauge.used_share)
+        return recognise(error, self.gauge.used_share, HostGauge().used_share)
 
     def note(self, decision: Decision, failed: int, found: OutOfMemory, where: str) -> None:
         self.decider.note(decision, failed, found, where, self.work.steps)

@@ -27,6 +27,9 @@ export interface NextAttempt {
   readonly settings: RunSettings;
 }
 
+/** Each of them made steps; a run that needs more has another fault. */
+const mostRestarts = 100;
+
 type Step = (fall: Fall) => Omit<NextAttempt, 'rung'> | undefined;
 
 /** In the order in which they are tried; each answers whether it can be climbed from here. */
@@ -104,14 +107,23 @@ function stepOffload({ settings, declared }: Fall) {
   };
 }
 
-/** Only after progress: without it the same end would come the same way. */
+/**
+ * Only after progress: without it the same end would come the same way. As long as each restart makes
+ * some, it goes on: a program that leaks ends that way. The bound is for one whose checkpoints do not
+ * advance.
+ */
 function stepRestart({ settings, declared, savedProgress, earlier }: Fall) {
-  const again = earlier.at(-1)?.rungs.some(({ rung }) => rung === 'restart-from-checkpoint');
-  if (!declared.has('attempt') || !savedProgress || again) return undefined;
+  const restarts = earlier.filter(wasRestarted).length;
+  if (!declared.has('attempt') || !savedProgress || restarts >= mostRestarts) return undefined;
   return {
     why: 'It had run for a while before memory ran out: a fresh process goes on from its last checkpoint.',
     settings,
   };
+}
+
+/** Whether a fresh process went on from a checkpoint after this attempt. */
+export function wasRestarted({ rungs }: Pick<Attempt, 'rungs'>): boolean {
+  return rungs.some(({ rung }) => rung === 'restart-from-checkpoint');
 }
 
 function stepHost({ settings, declared }: Fall) {

@@ -173,7 +173,9 @@ describe('climb', () => {
       taken.push(`${next.rung} ${next.settings.batch_size}`);
       const rungs = [{ rung: next.rung, why: '', atSeconds: 0 }];
       const earlier = [{ ...attempt(1, 8 * GiB, true), rungs }];
-      from({ ...fall, settings: next.settings, savedProgress: true, earlier });
+      // A restart that makes no step is the last one.
+      const savedProgress = next.rung !== 'restart-from-checkpoint';
+      from({ ...fall, settings: next.settings, savedProgress, earlier });
     };
     from(fall);
     expect(taken).toEqual([
@@ -189,6 +191,24 @@ describe('climb', () => {
       'host 1',
       'restart-from-checkpoint 1',
     ]);
+  });
+
+  it('restarts from the checkpoint as long as each restart makes progress, up to a bound', () => {
+    const one = {
+      ...settings,
+      batch_size: 1,
+      checkpointing: true,
+      precision: 'bf16',
+      offload: true,
+    };
+    const last = { ...fall, settings: { ...one, device: 'host' }, savedProgress: true };
+    const rungs = [{ rung: 'restart-from-checkpoint', why: '', atSeconds: 9 }] as const;
+    const restarts = (count: number) =>
+      Array.from({ length: count }, () => ({ ...attempt(1, 8 * GiB, true), rungs }));
+    expect(climb({ ...last, earlier: restarts(1) })?.rung).toBe('restart-from-checkpoint');
+    expect(climb({ ...last, earlier: restarts(99) })?.rung).toBe('restart-from-checkpoint');
+    expect(climb({ ...last, earlier: restarts(100) })).toBeUndefined();
+    expect(climb({ ...last, earlier: restarts(1), savedProgress: false })).toBeUndefined();
   });
 
   it('climbs nothing that the program did not declare', () => {

@@ -73,6 +73,8 @@ export interface Resident {
   /** The most it ever held of its own, about: what it maps of files now is taken off. */
   readonly peakOwnBytes: number;
   readonly nowBytes: number;
+  /** The most address space it ever had; 0 where the kernel does not tell. */
+  readonly peakMappedBytes: number;
 }
 
 export function readResident(procRoot: string, pid: number): Resident | undefined {
@@ -83,5 +85,5 @@ export function readResident(procRoot: string, pid: number): Resident | undefine
   if (Number.isNaN(peakBytes) || Number.isNaN(nowBytes)) return undefined;
   // Kernels before 4.5 do not tell files apart.
   const peakOwnBytes = Math.max(0, peakBytes - (Number.isNaN(fileBytes) ? 0 : fileBytes));
-  return { peakBytes, peakOwnBytes, nowBytes };
+  return { peakBytes, peakOwnBytes, nowBytes, peakMappedBytes: bytes('VmPeak') || 0 };
 }

@@ -17,6 +17,23 @@ export interface Evidence {
   readonly told: OutOfMemory | undefined;
   /** What was read in the program's output. */
   readonly read: OutOfMemory | undefined;
+  /** What was read there and may have another cause. */
+  readonly suspected?: OutOfMemory | undefined;
+  /** Whether the program came near its limit. */
+  readonly memoryWasShort?: boolean;
+}
+
+/** A program whose peak passed this share of its limit was short of memory. */
+const shortShare = 0.9;
+
+/**
+ * Whether a peak came near a limit.
+ *
+ * @example
+ * wasShort(950, 1000); // true
+ */
+export function wasShort(peakBytes: Known<number>, limitBytes: number | undefined): boolean {
+  return isKnown(peakBytes) && limitBytes !== undefined && peakBytes >= limitBytes * shortShare;
 }
 
 /**
@@ -40,7 +57,7 @@ export function concludeOutOfMemory(evidence: Evidence): OutOfMemory | null {
       message: 'The kernel killed it because the memory of the machine, or of its group, was full.',
     };
   }
-  return read ?? null;
+  return read ?? (evidence.memoryWasShort === true ? evidence.suspected : undefined) ?? null;
 }
 
 function killedAtLimit(limit: HeldLimit, kills: number): OutOfMemory {

@@ -15,7 +15,7 @@ interface Pattern {
 export const linePrefix = /^(?:\s*(?:\[[\w :.-]{1,40}\]:?|\([\w -]{1,30}pid=\d+[^)]{0,40}\))\s*)+/;
 
 /** A line without one of these words matches no pattern: most output is passed over by it. */
-export const candidate = /memory|alloc|oom\b|hbm|cuda failure|kIOGPU/i;
+export const candidate = /memory|alloc|oom\b|hbm|cuda failure|kIOGPU|primitive|_STATUS_|CUFFT_/i;
 
 /**
  * Who says it ran out of memory, and how. The first that fits wins, so what is special stands before
@@ -44,6 +44,13 @@ export const patterns: readonly Pattern[] = [
     }),
   },
   {
+    kind: 'cupy',
+    says: /^cupy(?:\.\w+)*\.OutOfMemoryError: Out of memory allocating/,
+    figures: (line) => ({
+      askedBytes: amount(/allocating ([\d,]{1,20}) bytes/.exec(line)?.[1]?.replaceAll(',', '')),
+    }),
+  },
+  {
     kind: 'llama.cpp',
     says: /allocating [\d.]+ MiB on device \d+: \w+ failed: out of memory|(?:ggml_\w+|alloc_tensor_range|llama_\w+|graph_reserve): .*(?:failed to allocate|insufficient memory|unable to allocate|Device memory allocation of size)|CUDA error 2 at \S{1,80}: out of memory|kIOGPUCommandBufferCallbackErrorOutOfMemory/,
     // It does without pinned memory where it gets none.
@@ -57,6 +64,9 @@ export const patterns: readonly Pattern[] = [
     }),
   },
   { kind: 'cublas', says: /CUBLAS_STATUS_ALLOC_FAILED|HIPBLAS_STATUS_ALLOC_FAILED/ },
+  { kind: 'cufft', says: /(?:CU|HIP)FFT_ALLOC_FAILED/ },
+  { kind: 'cusolver', says: /CUSOLVER_STATUS_ALLOC_FAILED/ },
+  { kind: 'cusparse', says: /(?:CU|HIP)SPARSE_STATUS_ALLOC_FAILED/ },
   {
     kind: 'cudnn',
     says: /CUDNN_STATUS_(?:SUBLIBRARY_)?ALLOC_FAILED|CUDNN_STATUS_\w*DEVICE_ALLOCATION_FAILED/,
@@ -78,7 +88,7 @@ export const patterns: readonly Pattern[] = [
   { kind: 'xpu', says: /XPU out of memory\. Tried to allocate/, figures: torchFigures },
   {
     kind: 'cuda-driver',
-    says: /CUDA(?: driver)? error: out of memory|CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation|Cuda failure (?:\d+ )?'out of memory'/,
+    says: /CUDA(?: driver)? error: out of memory|CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation|Cuda failure (?:\d+ )?'out of memory'|Triton Error \[(?:CUDA|HIP)\]: out of memory|^Error out of memory at line \d{1,6} in file \S/,
     // TensorFlow's pool asks for less after this one, and goes on.
     unless: /failed to allocate .{1,60} from device: CUDA_ERROR_OUT_OF_MEMORY/,
   },
@@ -88,6 +98,12 @@ export const patterns: readonly Pattern[] = [
     figures: (line) => ({
       askedBytes: amount(/(?:tried to allocate|unable to mmap) (\d{1,15}) bytes/.exec(line)?.[1]),
     }),
+  },
+  { kind: 'mkl', says: /\bMKL\b.{0,80}(?:Not enough memory|[Ii]nsufficient memory)/ },
+  {
+    // As PyTorch raises it, at the end of a traceback.
+    kind: 'pytorch-cpu',
+    says: /^RuntimeError: std::bad_alloc\s*$/,
   },
   { kind: 'vllm', says: /No available memory for the cache blocks/ },
   {
@@ -112,6 +128,21 @@ export const patterns: readonly Pattern[] = [
     figures: (line) => ({
       askedBytes: amount(/^memory allocation of (\d{1,15}) bytes/.exec(line)?.[1]),
     }),
+  },
+];
+
+/**
+ * What libraries say when they could not get their workspace, and for other causes, too: out of
+ * memory only where something else shows that memory was short.
+ */
+export const unsurePatterns: readonly Pattern[] = [
+  { kind: 'cudnn', says: /CUDNN_STATUS_(?:INTERNAL_ERROR|NOT_INITIALIZED)/ },
+  { kind: 'cublas', says: /CUBLAS_STATUS_NOT_INITIALIZED/ },
+  { kind: 'cusolver', says: /CUSOLVER_STATUS_(?:INTERNAL_ERROR|NOT_INITIALIZED)/ },
+  { kind: 'cufft', says: /CUFFT_INTERNAL_ERROR/ },
+  {
+    kind: 'onednn',
+    says: /^RuntimeError: could not (?:create|execute) an? (?:[\w-]+ ){0,10}?(?:primitive|memory object)/,
   },
 ];
 

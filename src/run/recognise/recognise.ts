@@ -1,5 +1,5 @@
 import type { OutOfMemory } from '../contract.js';
-import { candidate, linePrefix, patterns } from './patterns.js';
+import { candidate, linePrefix, patterns, unsurePatterns } from './patterns.js';
 
 /** PyTorch's longest message has some 700 characters; more of a line than this adds nothing. */
 export const longestLine = 4096;
@@ -14,10 +14,25 @@ const keptCharacters = 600;
  * recogniseLine('RuntimeError: CUDA error: out of memory')?.kind; // 'cuda-driver'
  */
 export function recogniseLine(line: string): OutOfMemory | undefined {
+  return firstOf(patterns, line);
+}
+
+/**
+ * Whether a line may say so: libraries use the same words for other causes. Believe it only where
+ * memory was short.
+ *
+ * @example
+ * suspectLine('RuntimeError: could not create a primitive')?.kind; // 'onednn'
+ */
+export function suspectLine(line: string): OutOfMemory | undefined {
+  return firstOf(unsurePatterns, line);
+}
+
+function firstOf(known: typeof patterns, line: string): OutOfMemory | undefined {
   const cut = line.slice(0, longestLine);
   if (!candidate.test(cut)) return undefined;
   const text = withoutColours(cut).replace(linePrefix, '');
-  for (const { kind, says, unless, figures } of patterns) {
+  for (const { kind, says, unless, figures } of known) {
     if (!says.test(text) || unless?.test(text)) continue;
     return {
       kind,

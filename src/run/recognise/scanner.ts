@@ -1,6 +1,6 @@
 import type { OutOfMemory } from '../contract.js';
 import { candidate } from './patterns.js';
-import { longestLine, recogniseLine } from './recognise.js';
+import { longestLine, recogniseLine, suspectLine } from './recognise.js';
 
 /**
  * A program that ran out of memory says so near its end: launchers add some pages of their own.
@@ -31,21 +31,32 @@ export interface Scanner {
   take(chunk: Uint8Array): void;
   /** The last message near the end of the output; call it when the output has ended, or at any time. */
   found(): Finding | undefined;
+  /** The last line near the end that may say so, where memory was short. */
+  suspected(): Finding | undefined;
 }
 
 export function createScanner(): Scanner {
   let seen = 0;
   let carry = '';
   let last: { readonly outOfMemory: OutOfMemory; readonly at: number } | undefined;
+  let suspect: typeof last;
 
   const look = (line: string, end: number) => {
     const outOfMemory = recogniseLine(line);
-    if (outOfMemory === undefined) return;
+    if (outOfMemory === undefined) {
+      const suspected = suspectLine(line);
+      if (suspected !== undefined) suspect = { outOfMemory: suspected, at: end };
+      return;
+    }
     // A program often says it twice, and only once with the figures.
     const before = last !== undefined && end - last.at <= sameBytes ? last.outOfMemory : undefined;
     const toldMore = before?.askedBytes !== 'unknown' && outOfMemory.askedBytes === 'unknown';
     last = { outOfMemory: before !== undefined && toldMore ? before : outOfMemory, at: end };
   };
+  const near = (one: typeof last): Finding | undefined =>
+    one === undefined || seen - one.at > tailBytes
+      ? undefined
+      : { outOfMemory: one.outOfMemory, bytesAfter: seen - one.at };
   return {
     take(chunk) {
       seen += chunk.length;
@@ -62,8 +73,11 @@ export function createScanner(): Scanner {
     },
     found() {
       if (carry !== '') look(carry, seen);
-      if (last === undefined || seen - last.at > tailBytes) return undefined;
-      return { outOfMemory: last.outOfMemory, bytesAfter: seen - last.at };
+      return near(last);
+    },
+    suspected() {
+      if (carry !== '') look(carry, seen);
+      return near(suspect);
     },
   };
 }
