@@ -306,6 +306,14 @@ class HalfDone(Quiet):
                     with self.assertRaises(plimsoll.Failure):
                         guard.roll_back()
 
+    def test_no_copy_is_made_where_so_much_is_free_that_the_step_cannot_fail(self):
+        weight = torch.nn.Parameter(torch.ones(4))
+        for room, copied in ((6 * 16, False), (6 * 16 - 1, True)):
+            optimizer = torch.optim.SGD([weight], lr=0.1, momentum=0.9)
+            guard = OptimizerGuard(optimizer, "first", room=lambda room=room: room)
+            guard.before_step()
+            self.assertEqual(guard._copies is not None, copied)
+
     def test_a_fused_first_step_is_rolled_back(self):
         weight = torch.nn.Parameter(torch.ones(4))
         optimizer = torch.optim.SGD([weight], lr=0.1, momentum=0.9, fused=True)
@@ -341,6 +349,31 @@ class Sizes(Quiet):
         for _ in range(12):
             step(batch_of(0, 12))
         self.assertEqual(step.partition, [12])
+
+    def test_a_batch_that_will_not_fit_is_cut_before_it_fails(self):
+        """In the first step the optimizer's states are not there yet; with them the same size is too large."""
+        model, optimizer = build(0, 0.0)
+        calls = []
+
+        def loss(batch):
+            calls.append(len(batch[0]))
+            # 100 GiB and 10 a sample, and 60 for the states once they are made: then 5 fit under 90 % of 240.
+            if 100 + 60 * (step.steps > 0) + 10 * len(batch[0]) > 240:
+                raise out_of_memory()
+            return mean_loss(model)(batch)
+
+        step = plimsoll.recovering(model, optimizer, loss)
+        gauge = step._gauge
+        gauge.capacity_bytes = lambda: 240 * 2**30
+        gauge.used_bytes = lambda: (100 + 60 * (step.steps > 0)) * 2**30
+        gauge.reset_peak = lambda: None
+        gauge.peak_bytes = lambda: (100 + 60 * (step.steps > 1) + 10 * calls[-1]) * 2**30
+        step(batch_of(0, 16))
+        self.assertEqual((calls, step.partition), ([16, 8, 8], [8, 8]))
+        step(batch_of(0, 16))
+        self.assertEqual(step.partition, [4, 4, 4, 4])
+        self.assertEqual(calls[3:], [4, 4, 4, 4])
+        self.assertIn("with what is held now", step.events[-1]["why"])
 
     def test_it_waits_for_other_processes_and_goes_back_to_its_size(self):
         model, optimizer = build(0, 0.0)

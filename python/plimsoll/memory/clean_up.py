@@ -22,9 +22,14 @@ def drop_dead_frames(error: BaseException) -> None:
         one.__traceback__ = None
 
 
-def give_back_caches() -> None:
-    """Collects cycles, then returns what allocators keep for reuse to the device and to the system."""
-    gc.collect()
+def give_back_caches(collect: bool = True, of_host: bool = True) -> None:
+    """Collects cycles, then returns what allocators keep for reuse to the device and to the system.
+
+    A collection, and a look through the whole heap of the host, take tenths of a second in a large program: a
+    caller that knows of no cycles, or is short of a card's memory alone, leaves them out.
+    """
+    if collect:
+        gc.collect()
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized():
         _clear_workspaces(torch)
@@ -33,7 +38,8 @@ def give_back_caches() -> None:
         except RuntimeError:
             # On a card that another process filled, even this can fail; the retry will show.
             pass
-    _trim_heap()
+    if of_host:
+        _trim_heap()
 
 
 def _clear_workspaces(torch) -> None:

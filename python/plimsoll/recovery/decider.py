@@ -123,6 +123,10 @@ class Decider:
         log.info("plimsoll: microbatch grows from %d to %d: %s", before, after, why)
         self.events.append({"step": step, "rung": "grow-back", "from": before, "to": after, "why": why})
 
+    def note_smaller(self, before: int, after: int, why: str, step: int) -> None:
+        log.info("plimsoll: microbatch shrinks from %d to %d: %s", before, after, why)
+        self.events.append({"step": step, "rung": "smaller-microbatch", "from": before, "to": after, "why": why})
+
     def tell_rung(self, rung: str, why: str) -> None:
         """Into the supervisor's report, where it did not decide this itself."""
         if self._bridge is not None:

@@ -30,6 +30,15 @@ class Fitting:
             self.decider.note_growth(self.sizer.size, wanted, "the supervisor said so", self.work.steps)
             self.sizer.grow(wanted)
 
+    def foresee(self, count: int) -> None:
+        """A smaller size before a batch that would not fit, by what was measured."""
+        size = self.sizer.foreseen(count)
+        if size is not None:
+            why = f"measured peaks say that {self.sizer.size} samples do not fit with what is held now"
+            self.decider.note_smaller(self.sizer.size, size, why, self.work.steps)
+            self.decider.tell_rung("smaller-microbatch", f"{why}: {size}.")
+            self.sizer.set(size)
+
     def out_of_memory(self, error: BaseException) -> Optional[OutOfMemory]:
         return recognise(error, self.gauge.used_share, HostGauge().used_share)
 

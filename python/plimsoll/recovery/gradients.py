@@ -41,6 +41,10 @@ class Gradients:
             return True
         return False
 
+    def held_bytes(self) -> int:
+        grads = [p.grad for p in self._parameters if p.grad is not None]
+        return sum(grad.numel() * grad.element_size() for grad in grads)
+
     def forget_marks(self) -> None:
         self._marks = []
 

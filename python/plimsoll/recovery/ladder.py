@@ -14,6 +14,10 @@ GIVE_BACK, SMALLER = "give-back-cache", "smaller-microbatch"
 # What a program can declare, from the cheapest to the most costly, and the rung that climbs it.
 HOOKS = {"checkpointing": "checkpointing", "precision": "lower-precision", "offload": "cpu-offload"}
 
+# Cached memory in pieces is worth another try of the same size only where it is this share of the limit: less is
+# usual at the end of a pass, and the same pass would end the same way.
+FRAGMENTED_SHARE = 0.2
+
 
 class Decision(NamedTuple):
     action: str
@@ -74,6 +78,8 @@ def _cache_is_enough(failed: Failed, measured: Measured) -> bool:
     """Where the measured line says that this size does not fit, no cache makes up for it."""
     cached, asked = failed.cached_bytes, failed.asked_bytes
     if cached is None or asked is None or asked <= 0 or cached < asked:
+        return False
+    if measured.limit_bytes is not None and cached < measured.limit_bytes * FRAGMENTED_SHARE:
         return False
     fits = measured.largest()
     return fits is None or fits >= failed.microbatch

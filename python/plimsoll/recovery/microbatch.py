@@ -55,7 +55,8 @@ class Microbatch:
         scaled = self._training.scaled(loss if self.share == 1 else loss * self.share)
         phase.enter(phase.BACKWARD)
         scaled.backward()
-        self._loss = loss.detach().float()
+        # Halves lose digits when parts are summed; a double keeps its own.
+        self._loss = loss.detach() if loss.element_size() > 4 else loss.detach().float()
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> bool:
         if error is None:

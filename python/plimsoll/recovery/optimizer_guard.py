@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from ..failure import JOB_FAILED, Failure
 
 log = logging.getLogger("plimsoll")
 
 WAYS = ("first", "always", "never")
+# An optimizer's states and the temporary copies of its step take less than this many times its parameters.
+ROOMY = 6
 
 
 class OptimizerGuard:
@@ -19,11 +21,12 @@ class OptimizerGuard:
     states and is by far the likeliest to run out of memory. `always` copies before each step.
     """
 
-    def __init__(self, optimizer: Any, backup: str = "first") -> None:
+    def __init__(self, optimizer: Any, backup: str = "first", room: Optional[Callable[[], int]] = None) -> None:
         if backup not in WAYS:
             raise ValueError(f"backup is one of {', '.join(WAYS)}, not {backup!r}")
         self._optimizer = optimizer
         self._backup = backup
+        self._room = room
         self._before: List[Tuple[Any, int]] = []
         self._states: Dict[Any, Dict[str, Any]] = {}
         self._copies: Optional[List[Tuple[Any, Any]]] = None
@@ -45,7 +48,8 @@ class OptimizerGuard:
         self._states = {p: _kept(state) for p, state in self._optimizer.state.items()}
         tensors = self._tensors()
         self._before = [(tensor, tensor._version) for tensor in tensors]
-        wanted = self._backup == "always" or (self._backup == "first" and not self._states and not self._stepped)
+        first = self._backup == "first" and not self._states and not self._stepped
+        wanted = self._backup == "always" or (first and not self._is_roomy(tensors))
         self._copies = self._copied(tensors) if wanted else None
 
     def after_step(self) -> None:
@@ -69,6 +73,11 @@ class OptimizerGuard:
                 self._optimizer.state[parameter] = _kept(self._states[parameter])
             else:
                 del self._optimizer.state[parameter]
+
+    def _is_roomy(self, tensors: List[Any]) -> bool:
+        """Whether so much is free that the first step cannot run out of memory: no copy is needed then."""
+        needed = ROOMY * sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+        return self._room is not None and self._room() >= needed
 
     def _changes(self) -> int:
         """How much of what was there, or was made since, shows that the step had begun.

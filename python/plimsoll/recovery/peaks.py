@@ -15,9 +15,18 @@ class Peaks:
         self._peaks: Dict[int, int] = {}
         self._base: Optional[int] = None
 
+    @property
+    def base_bytes(self) -> Optional[int]:
+        return self._base
+
     def rests_at(self, used_bytes: int) -> None:
-        """What is held between steps: the line's value at size 0, and never above it."""
-        self._base = used_bytes if self._base is None else max(self._base, used_bytes)
+        """What is held between steps: the line's value at size 0, and never above it. Peaks rise with it."""
+        if self._base is None:
+            self._base = used_bytes
+        elif used_bytes > self._base:
+            # The optimizer's states, made in the first step: every later peak is higher by them.
+            more, self._base = used_bytes - self._base, used_bytes
+            self._peaks = {size: peak + more for size, peak in self._peaks.items()}
 
     def measured(self, size: int, peak_bytes: int) -> None:
         highest = max(peak_bytes, self._peaks.pop(size, 0))

@@ -6,6 +6,7 @@ import time
 from typing import Any, Callable, Dict
 
 from ..memory.clean_up import give_back_caches
+from ..memory.gauge import HostGauge
 from ..memory.out_of_memory import OutOfMemory
 from .batch_run import BatchRun
 from .decider import wait_seconds
@@ -40,9 +41,16 @@ class Retry:
         """Puts all back as it was before the microbatch, frees, and does what was decided."""
         # Gradients of the failed backward go first: what they held is given back with the rest.
         self._training.put_back(run, random)
-        give_back_caches()
+        on_host = isinstance(self._fitting.gauge, HostGauge)
+        give_back_caches(collect=on_host or self._is_held(), of_host=on_host)
         self._climb(self._decision, run)
         self._resize(self._decision, run, failed)
+
+    def _is_held(self) -> bool:
+        """Whether more is in use than between steps and for gradients: cycles may hold the rest."""
+        rests = self._fitting.sizer.peaks.base_bytes
+        gradients = self._training.gradients.held_bytes()
+        return rests is None or self._fitting.gauge.used_bytes() > 1.05 * (rests + gradients)
 
     def _climb(self, decision: Decision, run: BatchRun) -> None:
         """The rung that the program declared, or a wait for other processes."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable, Optional
 
 from .peaks import Peaks
-from .sizes import Growth, Measured, grow_back
+from .sizes import LOAD_LINE, Growth, Measured, even_part, grow_back
 
 # Where a failure cannot be taken back, one starts small, and these clean steps are enough to grow.
 EARLY_GROWTH = 2
@@ -49,6 +49,21 @@ class Sizer:
             self.peaks.rests_at(self._gauge.used_bytes())
             self._gauge.reset_peak()
 
+    def foreseen(self, count: int) -> Optional[int]:
+        """A smaller size where the measured line says that this one will not fit; None where it may.
+
+        After the first step the optimizer's states are held, too: what fitted then may not fit now, and a
+        failure in backward costs the whole batch.
+        """
+        if not self._may_differ or self.size is None or not self.is_new or not self.peaks.all():
+            return None
+        measured = self.measured()
+        line, fits = measured.line(), measured.largest()
+        part = even_part(count, self.size)
+        if line is None or not fits or line[0] + line[1] * part <= LOAD_LINE * (measured.limit_bytes or 0):
+            return None
+        return fits if fits < part else None
+
     def set(self, size: Optional[int]) -> None:
         if size is not None and size != self.size:
             self._whole = False
@@ -82,6 +97,14 @@ class Sizer:
             size, self._before_others = (self._before_others if waited else size), None
         self.set(size)
         self._measured = 0
+        # What the failed try reached says nothing of the sizes that follow.
+        self._gauge.reset_peak()
+
+    def after_failures(self, run: Any, peak_bytes: int) -> None:
+        """A batch that was recovered: its peak since the last failure is that of the size it ended with."""
+        sizes = [size for size in run.partition if self.size is None or size <= self.size]
+        if sizes:
+            self.peaks.measured(max(sizes), peak_bytes)
 
     def clean_step(self, run: Any, peak_bytes: Optional[int], alone: bool, grow: Callable[[int, str], None]) -> None:
         """A step without a failure, its peak where somebody looked; without a supervisor it may grow."""

@@ -55,9 +55,11 @@ class RecoveringStep:
         self._loss = loss
         self._settings: Settings = settings(size, split, share, reduction, clip, autocast, patience, rungs)
         self._training = Training(model, optimizer, scaler)
-        self._guard = OptimizerGuard(optimizer, backup)
         self._gauge = gauge_of(model)
-        if isinstance(self._gauge, HostGauge):
+        # A copy in the host's memory is cheap where the weights lie there, and slow where they lie on a card.
+        on_host = isinstance(self._gauge, HostGauge)
+        self._guard = OptimizerGuard(optimizer, backup, None if on_host else self._room)
+        if on_host:
             fail_before_the_kernel_does()
         climbable = declared_rungs(model, self._settings.rungs)
         self._ranks = ranks.of(model)
@@ -141,6 +143,9 @@ class RecoveringStep:
         """What happened so far: sizes, recoveries and why, and the line of measured peaks."""
         return self._fitting.report()
 
+    def _room(self) -> int:
+        return self._gauge.capacity_bytes() - self._gauge.used_bytes()
+
     # One batch, from its first microbatch to the optimizer's step.
 
     def _begin(self, batch: Any) -> BatchRun:
@@ -150,6 +155,7 @@ class RecoveringStep:
         self._training.gradients.clear()
         # Without gradients: what is used now is what steps rest at.
         self._fitting.sizer.begin(count)
+        self._fitting.foresee(count)
         self._training.before_batch.mark()
         self._ranks.begin()
         return BatchRun(batch, count, self._settings, self.model)

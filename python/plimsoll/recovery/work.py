@@ -56,6 +56,8 @@ class Work:
             peak = self._gauge.peak_bytes()
         if not run.failures:
             self._sizer.clean_step(run, peak, not self.watched, grow)
+        elif peak is not None:
+            self._sizer.after_failures(run, peak)
         if peak is not None and self.bridge is not None:
             self.bridge.tell_step(self.steps, self._sizer.size, run.count, peak, self.who)
 

@@ -43,6 +43,12 @@ const onceOnly: readonly (readonly [Rung, Hook, string])[] = [
   ['cpu-offload', 'offload', 'what is not needed at the moment goes to the host'],
 ];
 
+/**
+ * Cached memory in pieces is worth another try of the same size only where it is this share of the
+ * limit: less is usual at the end of a pass, and the same pass would end the same way.
+ */
+const fragmentedShare = 0.2;
+
 /** What a program should do after an out-of-memory inside a step. */
 export function decideStep(failure: StepFailure): StepDecision {
   const { microbatch, hooks: declared } = failure;
@@ -95,6 +101,7 @@ function cacheIsEnough(failure: StepFailure): boolean {
   const { cachedBytes, askedBytes, limitBytes, baseBytes, observations, microbatch } = failure;
   if (!isKnown(cachedBytes) || !isKnown(askedBytes)) return false;
   if (askedBytes <= 0 || cachedBytes < askedBytes) return false;
+  if (isKnown(limitBytes) && cachedBytes < limitBytes * fragmentedShare) return false;
   const clean = observations.filter(({ isAtLeast }) => !isAtLeast);
   const line = fitMemory(clean, isKnown(baseBytes) ? baseBytes : undefined);
   if (line === undefined || !isKnown(limitBytes)) return true;
