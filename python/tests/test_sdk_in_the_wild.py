@@ -61,7 +61,8 @@ class Closures(Quiet):
             self.assertAlmostEqual(float(ours), float(plain), places=4)
         for a, b in zip(model.parameters(), twin.parameters()):
             self.assertLess(float((a - b).abs().max()), 1e-3)
-        self.assertEqual((sum(step.partition), step.microbatch), (12, 3))
+        # 12 and 6 fail, 3 fit; after two clean steps 4 are tried, below what failed.
+        self.assertEqual((sum(step.partition), step.microbatch), (12, 4))
 
     def test_it_says_so_where_that_cannot_be(self):
         model, _ = build(0, 0.0)

@@ -8,7 +8,9 @@ import type { Known } from '../../units/known.js';
  * amount('96.00 MiB'); // 100663296
  */
 export function amount(text: string | undefined): Known<number> {
-  const match = /^(\d{1,15}(?:\.\d{1,6})?)\.?\s*([KMGT]?)(i?)(?:B|bytes?)?$/i.exec(text?.trim() ?? '');
+  const match = /^(\d{1,15}(?:\.\d{1,6})?)\.?\s*([KMGT]?)(i?)(?:B|bytes?)?$/i.exec(
+    text?.trim() ?? '',
+  );
   if (match === null) return 'unknown';
   // These programs mean 1024 also where they write GB.
   const unit = match[2] === '' ? 'B' : `${match[2]}iB`;
