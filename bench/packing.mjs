@@ -44,7 +44,7 @@ const seeds = Array.from(
   (_, index) => Number(values.seed) + index,
 );
 
-const runs = await measuredRuns();
+const runs = await measuredRuns(lineBytes);
 
 if (seeds.length > 1) tellSpread();
 else tellOne(tried(seeds[0]));

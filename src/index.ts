@@ -97,7 +97,6 @@ export {
   type WaitingJob,
 } from './jobs/contract.js';
 export {
-  bytesToReserve,
   type Correction,
   correctEstimate,
   expectedSeconds,
@@ -120,11 +119,11 @@ export { openDaemon } from './jobs/daemon/open-daemon.js';
 export type { DaemonOptions } from './jobs/daemon/options.js';
 export {
   type Degraded,
+  type DegradedSettings,
   degradedBy,
-  type FitVerdict,
-  judgeFit,
-  largestOffer,
-} from './jobs/fit-verdict.js';
+  tellableSettings,
+} from './jobs/degraded.js';
+export { type FitVerdict, judgeFit, largestOffer } from './jobs/fit-verdict.js';
 export type { Hold } from './jobs/hold.js';
 export { type JobVariables, readJobVariables } from './jobs/job-variables.js';
 export {
@@ -171,6 +170,7 @@ export {
   type FindingKind,
   type MemoryBudget,
 } from './plan/environment/types.js';
+export { bytesToReserve, fitOf, sureBytes } from './plan/fit/fit.js';
 export { planMaxBatch } from './plan/fit/plan-max-batch.js';
 export { planSettings } from './plan/fit/plan-settings.js';
 export type {

@@ -3,8 +3,8 @@ import { fileURLToPath } from 'node:url';
 import { formulaEstimate } from '../../dist/estimate/formula/formula-estimate.js';
 import { findGpu } from '../../dist/estimate/gpus.js';
 import { Failure } from '../../dist/failure.js';
-import { bytesToReserve } from '../../dist/jobs/corrections.js';
 import { readModel } from '../../dist/model/read-model.js';
+import { bytesToReserve } from '../../dist/plan/fit/fit.js';
 import { readCases, truthFolders } from '../accuracy/cases.mjs';
 
 /**
@@ -19,7 +19,7 @@ const seconds = { shortest: 60, longest: 3600 };
 const jitter = 0.1;
 
 /** One for each measured run: `needs` is what the process took of the device, context and all. */
-export async function measuredRuns() {
+export async function measuredRuns(lineBytes) {
   const gpu = findGpu('h200');
   const cases = readCases(
     fileURLToPath(new URL('../truth/peaks.json', import.meta.url)),
@@ -28,7 +28,9 @@ export async function measuredRuns() {
   const runs = [];
   for (const { id, source, workload, measured } of cases) {
     const byFormula =
-      source.kind === 'config' ? await estimateOf(source.path, workload, gpu) : undefined;
+      source.kind === 'config'
+        ? await estimateOf(source.path, workload, gpu, lineBytes)
+        : undefined;
     const { process_used: needs, peak_reserved: reserved } = measured;
     runs.push({ id, needs, reserved, byFormula });
   }
@@ -46,9 +48,9 @@ export function drawWorkloads(runs, random) {
   });
 }
 
-async function estimateOf(path, workload, gpu) {
+async function estimateOf(path, workload, gpu, lineBytes) {
   try {
-    return bytesToReserve(formulaEstimate(await readModel(path), workload, gpu));
+    return bytesToReserve(formulaEstimate(await readModel(path), workload, gpu), lineBytes);
   } catch (error) {
     if (error instanceof Failure) return undefined;
     throw error;

@@ -158,7 +158,7 @@ describe('plans of a server', () => {
     expect(second).toEqual(first);
     expect(await answers.plan(asked, never)).toEqual(first);
     expect(starts()).toBe(traces);
-    await answers.planWithin(workload(), 4 * GiB, never);
+    await answers.planWithin(workload(), { capacityBytes: 4 * GiB, mayChange: [] }, never);
     expect(starts()).toBeGreaterThan(traces);
     expect(await make().plan(asked, never)).toEqual(first);
   });

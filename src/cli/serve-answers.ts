@@ -7,10 +7,18 @@ import type { InTurn } from '../jobs/daemon/at-most.js';
 import { answerKey } from '../jobs/daemon/estimates/answer-key.js';
 import { rememberedAnswers } from '../jobs/daemon/estimates/remembered-answers.js';
 import { answerEstimate, prepareEstimate } from '../plan/answers/answer-estimate.js';
-import { answerPlan, type PlanDocument, preparePlan } from '../plan/answers/answer-plan.js';
-import { type AnswerMachine, chosenGpu } from '../plan/answers/machine.js';
+import {
+  answerPlan,
+  answerPlanWithin,
+  type PlanDocument,
+  type PlanWithin,
+  preparePlan,
+  preparePlanWithin,
+} from '../plan/answers/answer-plan.js';
+import type { AnswerMachine } from '../plan/answers/machine.js';
 import { fieldWording } from '../plan/answers/wording.js';
 import type { PlanAnswerRequest, WorkloadRequest } from '../plan/answers/workload-request.js';
+import type { Plan } from '../plan/fit/types.js';
 import { gpusAmong } from './gpus-here.js';
 import type { CliIo } from './io.js';
 
@@ -21,13 +29,13 @@ import type { CliIo } from './io.js';
 export interface ServeAnswers {
   estimate(request: WorkloadRequest, signal: AbortSignal, inTurn?: InTurn): Promise<Estimate>;
   plan(request: PlanAnswerRequest, signal: AbortSignal, inTurn?: InTurn): Promise<PlanDocument>;
-  /** Settings with which a job takes no more of a device than this, all in all. */
+  /** Settings with which a job fits a device, of those that it can be told. */
   planWithin(
     request: WorkloadRequest,
-    budgetBytes: number,
+    within: PlanWithin,
     signal: AbortSignal,
     inTurn?: InTurn,
-  ): Promise<PlanDocument>;
+  ): Promise<Plan>;
 }
 
 export function serveAnswers(
@@ -49,14 +57,7 @@ export function serveAnswers(
   };
   const estimates = rememberedAnswers<Estimate>(({ method }) => method === 'trace');
   const plans = rememberedAnswers<PlanDocument>(({ estimate }) => estimate.method === 'trace');
-  const plan: ServeAnswers['plan'] = (request, signal, inTurn = atOnce) =>
-    plans(
-      {
-        key: async () => answerKey(await preparePlan(request, machine), machine),
-        make: (ending) => inTurn(() => answerPlan(request, { ...machine, signal: ending })),
-      },
-      signal,
-    );
+  const plansWithin = rememberedAnswers<Plan>(({ estimate }) => estimate.method === 'trace');
   return {
     estimate: (request, signal, inTurn = atOnce) =>
       estimates(
@@ -66,13 +67,23 @@ export function serveAnswers(
         },
         signal,
       ),
-    plan,
-    async planWithin(request, budgetBytes, signal, inTurn) {
-      const { gpu } = await chosenGpu(request.gpu, machine);
-      // The context is no part of what a plan shares out.
-      const memoryBytes = Math.max(1, budgetBytes - gpu.context.bytes);
-      return plan({ ...request, memoryBytes }, signal, inTurn);
-    },
+    plan: (request, signal, inTurn = atOnce) =>
+      plans(
+        {
+          key: async () => answerKey(await preparePlan(request, machine), machine),
+          make: (ending) => inTurn(() => answerPlan(request, { ...machine, signal: ending })),
+        },
+        signal,
+      ),
+    planWithin: (request, within, signal, inTurn = atOnce) =>
+      plansWithin(
+        {
+          key: async () => answerKey(await preparePlanWithin(request, within, machine), machine),
+          make: (ending) =>
+            inTurn(() => answerPlanWithin(request, within, { ...machine, signal: ending })),
+        },
+        signal,
+      ),
   };
 }
 

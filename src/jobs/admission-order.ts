@@ -36,7 +36,8 @@ export function inOrder(
   return sorted(
     waiting.map((job) => {
       const { workloadKey: key } = job;
-      const isFirst = job.basis === 'estimated' && key !== undefined && !tried.has(key);
+      const unmeasured = job.basis === 'estimated' || job.basis === 'unknown';
+      const isFirst = unmeasured && key !== undefined && !tried.has(key);
       if (isFirst) tried.add(key);
       return ahead(job, largest, isFirst);
     }),

@@ -13,8 +13,11 @@ export const jobStates = [
 ] as const;
 export type JobState = (typeof jobStates)[number];
 
-/** What a figure of a reservation rests on. */
-export const bases = ['stated', 'estimated', 'measured'] as const;
+/**
+ * What a figure of a reservation rests on. `unknown`: nothing is known of the job, and the figure is
+ * what a whole device can be loaded with.
+ */
+export const bases = ['stated', 'estimated', 'measured', 'unknown'] as const;
 export type Basis = (typeof bases)[number];
 
 /** Bytes of devices that are promised to a job. */
@@ -47,7 +50,7 @@ export interface Need {
   /** On each of its devices. */
   readonly bytes: number;
   readonly basis: Basis;
-  /** 0 asks for the host's memory. Where there is no GPU at all, every job runs on the host's. */
+  /** 0 asks for the host's memory. Where there is no GPU at all, a job that asks for one runs there, too. */
   readonly gpus: number;
 }
 

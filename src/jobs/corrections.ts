@@ -1,4 +1,3 @@
-import type { Estimate } from '../estimate/contract.js';
 import type { Attempt } from '../run/contract.js';
 import { formatBytes, MiB } from '../units/bytes.js';
 import { isKnown, type Known } from '../units/known.js';
@@ -25,7 +24,7 @@ const outOfMemoryMargin = 0.25;
 
 export interface Correction {
   readonly bytes: number;
-  readonly basis: Exclude<Basis, 'stated'>;
+  readonly basis: Extract<Basis, 'estimated' | 'measured'>;
   readonly evidence: {
     readonly runs: number;
     readonly outOfMemory: number;
@@ -114,12 +113,4 @@ export function measuredRun(attempt: Attempt, besideBytes = 0): MeasuredRun | un
 export function expectedSeconds(runs: readonly MeasuredRun[]): Known<number> {
   const whole = runs.filter(({ askedBytes }) => askedBytes === 'none');
   return whole.length === 0 ? 'unknown' : Math.max(...whole.map(({ seconds }) => seconds));
-}
-
-/**
- * What to reserve on the word of an estimate: the upper end of its interval, with what the CUDA
- * context takes.
- */
-export function bytesToReserve({ peak, interval }: Pick<Estimate, 'peak' | 'interval'>): number {
-  return interval.highBytes + (peak.deviceBytes - peak.reservedBytes);
 }

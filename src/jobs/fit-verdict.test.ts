@@ -19,27 +19,38 @@ describe('judgeFit', () => {
   it('refuses at once what never fits, with the reason', () => {
     expect(judgeFit(need(80 * GiB), lines)).toEqual({
       verdict: 'refused',
-      reason: 'It needs 80.0 GiB (stated); the most that any device can be promised is 72.0 GiB.',
+      reason: 'It needs 80.0 GiB (stated); the largest reservation any device allows is 72.0 GiB.',
     });
     expect(judgeFit(need(40 * GiB, 2), lines)).toMatchObject({
-      reason: expect.stringContaining('each of 2 GPUs can be promised is 36.0 GiB'),
+      reason: expect.stringContaining('the largest reservation each of 2 GPUs allows is 36.0 GiB'),
     });
     expect(judgeFit(need(1, 3), lines)).toMatchObject({
-      reason: 'It asks for 3 devices at once; there are 2.',
+      reason: 'It asks for 3 GPUs at once; there are 2.',
+    });
+  });
+
+  it('never takes the host for several GPUs', () => {
+    const host = lines.slice(2);
+    expect(judgeFit(need(1, 1), host).verdict).toBe('fits');
+    expect(judgeFit(need(1, 2), host)).toEqual({
+      verdict: 'refused',
+      reason: 'It asks for 2 GPUs at once; there is none.',
     });
   });
 
   it('runs with a smaller batch where its plan says how', () => {
-    const small = { bytes: 60 * GiB, batch: 8, accumulation: 4 };
+    const settings = { batch: 8, accumulation: 4, checkpointing: true, precision: 'bf16' } as const;
+    const small = { bytes: 60 * GiB, settings };
     expect(judgeFit(need(80 * GiB), lines, small)).toMatchObject({
       verdict: 'degraded',
       need: { bytes: 60 * GiB, basis: 'estimated', gpus: 1 },
-      settings: { batch: 8, accumulation: 4 },
-      reason: expect.stringContaining('batch 8 and accumulation 4'),
+      settings,
+      reason:
+        'It needs 80.0 GiB (stated); the largest reservation any device allows is 72.0 GiB. It runs with batch 8 x 4, checkpointing and bf16 instead, which needs 60.0 GiB (estimated).',
     });
     expect(judgeFit(need(80 * GiB), lines, { ...small, bytes: 73 * GiB })).toMatchObject({
       verdict: 'refused',
-      reason: expect.stringContaining('smallest plan still needs 73.0 GiB'),
+      reason: expect.stringContaining('it still needs 73.0 GiB'),
     });
   });
 

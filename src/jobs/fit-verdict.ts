@@ -1,16 +1,7 @@
-import type { Plan } from '../plan/fit/types.js';
 import { formatBytes } from '../units/bytes.js';
 import type { Need } from './contract.js';
-import { bytesToReserve } from './corrections.js';
+import { type Degraded, type DegradedSettings, degradedSettingsWords } from './degraded.js';
 import { candidates } from './placement.js';
-
-/** Settings with which a job that is too large fits after all. */
-export interface Degraded {
-  /** On each device, estimated. */
-  readonly bytes: number;
-  readonly batch: number;
-  readonly accumulation: number;
-}
 
 /** What becomes of a job when it comes in. */
 export type FitVerdict =
@@ -18,7 +9,7 @@ export type FitVerdict =
   | {
       readonly verdict: 'degraded';
       readonly need: Need;
-      readonly settings: { readonly batch: number; readonly accumulation: number };
+      readonly settings: DegradedSettings;
       readonly reason: string;
     }
   | { readonly verdict: 'refused'; readonly reason: string };
@@ -44,42 +35,31 @@ export function largestOffer(lines: readonly Line[], need: Pick<Need, 'gpus'>): 
  */
 export function judgeFit(need: Need, lines: readonly Line[], degraded?: Degraded): FitVerdict {
   const offer = largestOffer(lines, need);
-  if (offer === undefined) {
-    const { rooms, count } = candidates(lines, need);
-    return {
-      verdict: 'refused',
-      reason: `It asks for ${count} devices at once; there ${rooms.length === 1 ? 'is 1' : `are ${rooms.length}`}.`,
-    };
-  }
+  if (offer === undefined) return { verdict: 'refused', reason: tooFewDevices(lines, need) };
   if (need.bytes <= offer) return { verdict: 'fits', need };
   const places = need.gpus > 1 ? `each of ${need.gpus} GPUs` : 'any device';
-  const tooLarge = `It needs ${formatBytes(need.bytes)} (${need.basis}); the most that ${places} can be promised is ${formatBytes(offer)}.`;
+  const tooLarge = `It needs ${formatBytes(need.bytes)} (${need.basis}); the largest reservation ${places} allows is ${formatBytes(offer)}.`;
   if (degraded === undefined) return { verdict: 'refused', reason: tooLarge };
-  const { bytes, batch, accumulation } = degraded;
+  const { bytes, settings } = degraded;
+  const words = degradedSettingsWords(settings);
   if (bytes > offer) {
     return {
       verdict: 'refused',
-      reason: `${tooLarge} Its smallest plan still needs ${formatBytes(bytes)}.`,
+      reason: `${tooLarge} With ${words}, the least that its command can be told, it still needs ${formatBytes(bytes)}.`,
     };
   }
   return {
     verdict: 'degraded',
     need: { bytes, basis: 'estimated', gpus: need.gpus },
-    settings: { batch, accumulation },
-    reason: `${tooLarge} It runs with batch ${batch} and accumulation ${accumulation} instead, which need ${formatBytes(bytes)}.`,
+    settings,
+    reason: `${tooLarge} It runs with ${words} instead, which needs ${formatBytes(bytes)} (estimated).`,
   };
 }
 
-/** What a plan made for `largestOffer` bytes says to do; undefined where it found nothing. */
-export function degradedBy(
-  plan: Pick<Plan, 'fits' | 'surely' | 'settings' | 'estimate'>,
-): Degraded | undefined {
-  const { batch, accumulation } = plan.settings;
-  return plan.fits
-    ? {
-        bytes: plan.surely ? bytesToReserve(plan.estimate) : plan.estimate.peak.deviceBytes,
-        batch,
-        accumulation,
-      }
-    : undefined;
+function tooFewDevices(lines: readonly Line[], need: Pick<Need, 'gpus'>): string {
+  const { rooms, count } = candidates(lines, need);
+  if (count === 1) return 'There is no device for jobs.';
+  const there =
+    rooms.length === 0 ? 'is none' : rooms.length === 1 ? 'is 1' : `are ${rooms.length}`;
+  return `It asks for ${count} GPUs at once; there ${there}.`;
 }

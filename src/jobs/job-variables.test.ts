@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Failure } from '../failure.js';
-import { readJobVariables } from './job-variables.js';
+import { checkGpusThere, readJobVariables } from './job-variables.js';
 
 describe('readJobVariables', () => {
   it('understands what earlier tools are set up with', () => {
@@ -70,5 +70,27 @@ describe('readJobVariables', () => {
         }
       }),
     );
+  });
+});
+
+describe('checkGpusThere', () => {
+  it.each([
+    [
+      { devices: ['gpu:0', 'gpu:7'] },
+      ['gpu:0'],
+      'GPU_DEVICE names gpu:7; on this machine there is gpu:0.',
+    ],
+    [{ devices: ['gpu:7'] }, [], 'GPU_DEVICE names gpu:7; on this machine no GPU was found.'],
+    [{ useGpus: true }, [], 'USE_GPU asks for GPUs; on this machine no GPU was found.'],
+  ])('refuses %j with %j', (variables, gpus, fact) => {
+    expect(() => checkGpusThere(variables, gpus)).toThrow(fact);
+  });
+
+  it.each([
+    [{}, []],
+    [{ useGpus: false, devices: ['gpu:7'] }, []],
+    [{ useGpus: true, devices: ['gpu:1'] }, ['gpu:0', 'gpu:1']],
+  ])('takes %j with %j', (variables, gpus) => {
+    expect(() => checkGpusThere(variables, gpus)).not.toThrow();
   });
 });

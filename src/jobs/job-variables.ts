@@ -63,6 +63,42 @@ export function readJobVariables(
   };
 }
 
+/**
+ * Refuses variables that ask for GPUs which this machine does not have: without them jobs would run
+ * elsewhere than somebody expects.
+ *
+ * @example
+ * checkGpusThere({ devices: ['gpu:7'] }, ['gpu:0']); // throws: there is no gpu:7
+ */
+export function checkGpusThere(
+  { useGpus, devices = [] }: JobVariables,
+  gpus: readonly string[],
+): void {
+  if (useGpus === false) return;
+  const found = gpus.length === 0 ? 'no GPU was found' : `there ${isOrAre(gpus)}`;
+  const absent = devices.filter((id) => !gpus.includes(id));
+  if (absent.length > 0) {
+    throw new Failure({
+      kind: 'missing',
+      code: 'no-such-gpu',
+      fact: `GPU_DEVICE names ${absent.join(', ')}; on this machine ${found}.`,
+      next: 'Name GPUs that "plimsoll devices" shows, or unset GPU_DEVICE.',
+    });
+  }
+  if (useGpus === true && gpus.length === 0) {
+    throw new Failure({
+      kind: 'missing',
+      code: 'no-such-gpu',
+      fact: `USE_GPU asks for GPUs; on this machine ${found}.`,
+      next: 'Set USE_GPU=false to run jobs on the host\'s memory, or see what "plimsoll devices" says of the driver.',
+    });
+  }
+}
+
+function isOrAre(ids: readonly string[]): string {
+  return `${ids.length === 1 ? 'is' : 'are'} ${ids.join(', ')}`;
+}
+
 function yesOrNo(text: string): boolean | undefined {
   if (/^(true|1|yes|on)$/i.test(text)) return true;
   return /^(false|0|no|off)$/i.test(text) ? false : undefined;

@@ -23,11 +23,12 @@ describe('place', () => {
     expect(place(gpus, { bytes: 1, gpus: 4 })).toBeUndefined();
   });
 
-  it('uses the host for jobs that ask for no GPU, and for all where there is none', () => {
+  it('uses the host for jobs that ask for no GPU, and for those that ask for one where there is none', () => {
     const withHost = [...gpus, room('host', 500)];
     expect(place(withHost, { bytes: 100, gpus: 0 })).toEqual(['host']);
     expect(place(withHost, { bytes: 100, gpus: 1 })).toBeUndefined();
-    expect(place([room('host', 500)], { bytes: 100, gpus: 2 })).toEqual(['host']);
+    expect(place([room('host', 500)], { bytes: 100, gpus: 1 })).toEqual(['host']);
+    expect(place([room('host', 500)], { bytes: 100, gpus: 2 })).toBeUndefined();
     expect(place(gpus, { bytes: 1, gpus: 0 })).toBeUndefined();
   });
 

@@ -19,7 +19,8 @@ export function candidates<R extends { readonly id: string }>(
   { gpus }: Pick<Need, 'gpus'>,
 ): { readonly rooms: readonly R[]; readonly count: number } {
   const graphics = rooms.filter(({ id }) => id !== hostId);
-  if (gpus === 0 || graphics.length === 0) {
+  // Without a GPU one device is the host. Several devices are several GPUs: the host is only one.
+  if (gpus === 0 || (gpus === 1 && graphics.length === 0)) {
     return { rooms: rooms.filter(({ id }) => id === hostId), count: 1 };
   }
   return { rooms: graphics, count: gpus };
@@ -54,4 +55,12 @@ export function place(
   );
   // Several are named in the order in which the machine counts them.
   return fitting.filter((room) => chosen.has(room)).map(({ id }) => id);
+}
+
+/** The host takes the jobs that ask for it; where no GPU takes any, it takes all. */
+export function isOnRequest(
+  { id }: { readonly id: string },
+  all: readonly { readonly id: string; readonly takesJobs: boolean }[],
+): boolean {
+  return id === 'host' && all.some((other) => other.id !== 'host' && other.takesJobs);
 }

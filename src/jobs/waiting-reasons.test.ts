@@ -69,4 +69,13 @@ describe('explainWaiting', () => {
     );
     expect(why(roomsWith(1, []))).toBe('It is about to start.');
   });
+
+  it('tells no figure of a job of which nothing is known', () => {
+    const running = [runningJob('a', 60, ['gpu:0'])];
+    const waiting = [{ ...waitingJob('1', 90, { basis: 'unknown' }), alone: true }];
+    const state = { waiting, running, rooms: roomsWith(1, running), hold: undefined, nowMs: 0 };
+    expect(explainWaiting(state)[0]?.reason).toBe(
+      'It needs a whole device for its first run; the most that is free is 30 B.',
+    );
+  });
 });

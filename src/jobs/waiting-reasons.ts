@@ -42,7 +42,7 @@ function reasonOf(job: WaitingJob, state: QueueState, { mostRunning }: QueueSett
     return 'A device has not said yet how much of it is in use.';
   }
   const places = count === 1 ? 'a device' : `${count} devices at once`;
-  const needs = `It needs ${formatBytes(job.bytes)} on ${places}`;
+  const needs = `It needs ${job.alone ? 'a whole device for its first run' : `${formatBytes(job.bytes)} on ${places}`}`;
   const enough = (bytes: (room: DeviceRoom) => number) =>
     possible.filter((room) => bytes(room) >= job.bytes).length >= count;
   if (enough(({ freeBytes }) => freeBytes)) {

@@ -250,6 +250,6 @@ function newJob(id: string, request: JobRequest): JobView {
 }
 
 function summaryOf(job: JobView): JobSummary {
-  const { cwd: _, usedBytes: __, underWay: ___, degraded: ____, log: _____, ...summary } = job;
+  const { cwd: _, usedBytes: __, underWay: ___, log: ____, ...summary } = job;
   return summary;
 }

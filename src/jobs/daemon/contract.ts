@@ -3,6 +3,7 @@ import type { ClimbedRung, RunSettings } from '../../run/contract.js';
 import type { Known, Provenance } from '../../units/known.js';
 import type { Alert, Forecast } from '../../watch/types.js';
 import type { Basis, Job, JobState } from '../contract.js';
+import type { DegradedSettings } from '../degraded.js';
 
 /** What somebody asks to run: the body of `POST /jobs`. */
 export interface JobRequest {
@@ -37,7 +38,7 @@ export interface JobView extends Job {
   readonly need: {
     readonly bytes: number;
     readonly basis: Basis;
-    /** The evidence, in a sentence: the estimate, the runs that corrected it, or that it is tried alone. */
+    /** The evidence, in a sentence: the estimate, the runs that corrected it, or that it gets a whole device. */
     readonly why: string;
     /** What was estimated before measured runs corrected it. */
     readonly estimatedBytes: Known<number>;
@@ -61,8 +62,8 @@ export interface JobView extends Job {
     readonly startedAt: string;
     readonly rungs: readonly ClimbedRung[];
   };
-  /** Batch and accumulation that its plan set, where it would not have fitted. */
-  readonly degraded: null | { readonly batch: number; readonly accumulation: number };
+  /** What its plan set, where it would not have fitted, and why. */
+  readonly degraded: null | (DegradedSettings & { readonly why: string });
   readonly log: { readonly bytes: number };
 }
 
@@ -83,6 +84,7 @@ export type JobSummary = Pick<
   | 'need'
   | 'waiting'
   | 'gpus'
+  | 'degraded'
 >;
 
 /** A device with what is promised of it. */
@@ -118,7 +120,10 @@ export interface DeviceView {
   }[];
   readonly forecast: Forecast;
   readonly alerts: readonly Alert[];
-  /** False: jobs are not placed here (the host where there are GPUs, or GPU_DEVICE left it out). */
+  /**
+   * False: no job is placed here, as GPU_DEVICE or USE_GPU left it out. Where there are GPUs the host
+   * takes those that ask for it (`gpus` 0).
+   */
   readonly takesJobs: boolean;
 }
 

@@ -100,7 +100,7 @@ describe('the daemon', () => {
     const daemon = await open(world);
     const request = { command: ['true', 'x'] };
     for (let n = 0; n < 4; n++) await daemon.submit(request);
-    expect(daemon.job('1').need).toMatchObject({ bytes: line, basis: 'estimated', runs: 0 });
+    expect(daemon.job('1').need).toMatchObject({ bytes: line, basis: 'unknown', runs: 0 });
     await world.clock.advance(5);
     expect(await states(daemon, world.clock)).toEqual([
       '1 running',
@@ -152,10 +152,10 @@ describe('the daemon', () => {
     const large = await daemon.submit(job('a', { memoryBytes: 95 * GiB }));
     expect(large).toMatchObject({ state: 'refused' });
     expect(large.reason).toBe(
-      'It needs 95.0 GiB (stated); the most that any device can be promised is 90.0 GiB.',
+      'It needs 95.0 GiB (stated); the largest reservation any device allows is 90.0 GiB.',
     );
     const wide = await daemon.submit(job('b', { gpus: 3 }));
-    expect(wide.reason).toBe('It asks for 3 devices at once; there are 2.');
+    expect(wide.reason).toBe('It asks for 3 GPUs at once; there are 2.');
     expect(daemon.counts().refused).toBe(2);
     await daemon.close();
   });

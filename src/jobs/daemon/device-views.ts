@@ -31,7 +31,7 @@ export function deviceView(options: {
     foreignBytes: room?.foreignBytes ?? usedBytes,
     reservedBytes: room?.reservedBytes ?? 0,
     returningBytes: room?.returningBytes ?? 0,
-    promisableBytes: takesJobs || room !== undefined ? (room?.freeBytes ?? 0) : 0,
+    promisableBytes: room?.freeBytes ?? 0,
     reservations: entries.map(({ jobId, bytes, usedBytes: held, isReturning }) => ({
       jobId,
       name: nameOf(jobId),

@@ -141,4 +141,47 @@ describe('jobs with a workload', () => {
     expect((await second).need.bytes).toBeLessThan(2 * GiB);
     await daemon.close();
   });
+
+  it('say that they were degraded as long as they are kept, also after their end', async () => {
+    const large = { ...found.peak, deviceBytes: 120 * GiB, leastCapacityBytes: 120 * GiB };
+    const { clock, daemon } = await estimating({
+      estimate: () => Promise.resolve({ ...found, peak: large }),
+      plan: () =>
+        Promise.resolve({
+          settings: {
+            batch: 2,
+            accumulation: 4,
+            checkpointing: false,
+            precision: 'fp32',
+            quantization: 'none',
+            offload: 'none',
+            optimizer: 'adamw',
+            lora: 'none',
+            gpus: 1,
+            zero: 0,
+          },
+          fits: true,
+          surely: true,
+          estimate: found,
+          hostBytes: 0,
+          relativeCost: 1,
+          concession: 'speed',
+          givesUp: [],
+          alternatives: [],
+          notes: [],
+        }),
+    });
+    const command = ['true', '{batch_size}', '{accumulation}'];
+    const why =
+      'It needs 121.0 GiB (estimated); the largest reservation any device allows is 90.0 GiB. It runs with batch 2 x 4 instead, which needs 10.0 GiB (estimated).';
+    const job = await daemon.submit({ command, workload: { model: '/m/config.json', batch: 8 } });
+    const degraded = { batch: 2, accumulation: 4, why };
+    expect(job).toMatchObject({ state: 'waiting', reason: why, degraded });
+    await clock.advance(1);
+    expect(daemon.job(job.id)).toMatchObject({ state: 'running', reason: why, degraded });
+    await clock.advance(200);
+    expect(daemon.job(job.id)).toMatchObject({ state: 'succeeded', reason: why, degraded });
+    expect(daemon.jobs({})[0]).toMatchObject({ reason: why, degraded });
+    await daemon.close();
+  });
 });

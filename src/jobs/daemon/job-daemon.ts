@@ -24,7 +24,7 @@ import { DeviceReadings } from './device-readings.js';
 import { deviceHistory, deviceStatus, deviceView } from './device-views.js';
 import { environmentForJobs } from './job-environment.js';
 import { JobFiles } from './job-files.js';
-import { checkRequest } from './job-request.js';
+import { checkRequest, withOneBatch } from './job-request.js';
 import { jobSummary, jobView } from './job-views.js';
 import type { DaemonOptions } from './options.js';
 import { Publisher } from './publisher.js';
@@ -110,7 +110,7 @@ export class JobDaemon implements Daemon {
   async submit(request: JobRequest): Promise<JobView> {
     this.#mustBeOpen();
     const { store, folder, estimate, plan, variables } = this.#parts;
-    const asked = { ...request, batchSize: request.batchSize ?? request.workload?.batch };
+    const asked = withOneBatch(request);
     const { submission } = asked;
     const known = () => (submission === undefined ? undefined : store.submitted(submission));
     const before = known();
@@ -122,7 +122,7 @@ export class JobDaemon implements Daemon {
       lines: this.#parts.ledger.rooms(),
       runsOf: (key) => store.runsOf(key),
       estimate: estimate && ((workload, signal) => estimate(workload, signal, this.#inTurn)),
-      plan: plan && ((workload, bytes, signal) => plan(workload, bytes, signal, this.#inTurn)),
+      plan: plan && ((workload, within, signal) => plan(workload, within, signal, this.#inTurn)),
       signal: this.#closing.signal,
       nowMs,
       waitSeconds: variables?.waitTimeoutSeconds,
@@ -165,7 +165,6 @@ export class JobDaemon implements Daemon {
   devices(): readonly DeviceView[] {
     const { ledger } = this.#parts;
     const rooms = new Map(ledger.rooms().map((room) => [room.id, room]));
-    const hasGpus = [...rooms.keys()].some((id) => id !== 'host');
     return this.#readings
       .states()
       .filter(({ present }) => present)
@@ -176,7 +175,7 @@ export class JobDaemon implements Daemon {
           room: rooms.get(id),
           entries: ledger.entries(id),
           nameOf: (jobId) => this.#scheduler.carrier.running.get(jobId)?.name ?? '',
-          takesJobs: rooms.has(id) && (id !== 'host' || !hasGpus),
+          takesJobs: rooms.has(id),
         });
       });
   }

@@ -2,7 +2,7 @@ import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Failure } from '../../failure.js';
 import type { JobRequest } from './contract.js';
-import { checkRequest } from './job-request.js';
+import { checkRequest, withOneBatch } from './job-request.js';
 
 const own = { folder: '/', environment: { PATH: process.env['PATH'] } };
 const check = (parts: Partial<JobRequest>) => checkRequest({ command: ['true'], ...parts }, own);
@@ -58,6 +58,30 @@ describe('checkRequest', () => {
       fc.property(request, (parts) => {
         expect(code(parts)).toBeTypeOf('string');
       }),
+    );
+  });
+});
+
+describe('withOneBatch', () => {
+  const command = ['train'];
+  const model = '/m/config.json';
+
+  it('estimates with the batch that the program gets', () => {
+    expect(withOneBatch({ command, batchSize: 32, workload: { model } })).toMatchObject({
+      batchSize: 32,
+      workload: { batch: 32 },
+    });
+    expect(withOneBatch({ command, workload: { model, batch: 8 } }).batchSize).toBe(8);
+    expect(withOneBatch({ command, batchSize: 4, workload: { script: '/s.py' } }).workload).toEqual(
+      {
+        script: '/s.py',
+      },
+    );
+  });
+
+  it('refuses two that contradict each other', () => {
+    expect(() => withOneBatch({ command, batchSize: 32, workload: { model, batch: 8 } })).toThrow(
+      /batch of 32.*one of 8/,
     );
   });
 });

@@ -73,6 +73,28 @@ export function checkRequest(
   checkProgram(filled, folder, { ...own.environment, ...request.env });
 }
 
+/**
+ * The request with one batch for the program and for its estimate: what is reserved must be for what
+ * is run. A script makes its own batch, so it is told none.
+ */
+export function withOneBatch(request: JobRequest): JobRequest {
+  const { workload, batchSize } = request;
+  const estimated = workload?.batch;
+  if (batchSize !== undefined && estimated !== undefined && batchSize !== estimated) {
+    throw bad(
+      `The program gets a batch of ${batchSize}, and its workload has one of ${estimated}.`,
+      'Give the same for both, or leave one of them out.',
+    );
+  }
+  const batch = batchSize ?? estimated;
+  if (batch === undefined) return request;
+  return {
+    ...request,
+    batchSize: batch,
+    ...(workload?.model !== undefined && { workload: { ...workload, batch } }),
+  };
+}
+
 function isCount(value: number | undefined, most: number): boolean {
   return value === undefined || (Number.isSafeInteger(value) && value >= 1 && value <= most);
 }

@@ -11,9 +11,12 @@ export interface LiveFacts {
 export function jobSummary(stored: StoredJob, waiting: JobView['waiting']): JobSummary {
   const { job, need, details, startedMs, endedMs, ending } = stored;
   const isEnding = job.state === 'running' && ending !== undefined;
+  const reason = isEnding ? `${ending.reason} It is being ended.` : job.reason;
+  const { settings, degradedWhy = '' } = details;
   return {
     ...job,
-    reason: isEnding ? `${ending.reason} It is being ended.` : job.reason,
+    // That it was degraded stays true whatever becomes of it.
+    reason: [reason, degradedWhy].filter((words) => words !== '').join(' '),
     startedAt: startedMs === undefined ? null : new Date(startedMs).toISOString(),
     endedAt: endedMs === undefined ? null : new Date(endedMs).toISOString(),
     need: {
@@ -25,6 +28,7 @@ export function jobSummary(stored: StoredJob, waiting: JobView['waiting']): JobS
     },
     waiting,
     gpus: need.gpus,
+    degraded: settings === undefined ? null : { ...settings, why: degradedWhy },
   };
 }
 
@@ -39,7 +43,6 @@ export function jobView(
     cwd: stored.details.cwd ?? more.folder,
     usedBytes: live?.usedBytes ?? 'unknown',
     underWay: live?.underWay ?? null,
-    degraded: stored.details.settings ?? null,
     log: { bytes: more.logBytes },
   };
 }

@@ -46,9 +46,9 @@ export function judgeNeed(facts: NeedFacts): JudgedNeed {
   const corrected = correctEstimate(estimatedBytes, runs);
   const evidence = { estimatedBytes, runs: runs.length };
   if (corrected === undefined) {
-    const why = 'Nothing is known of it yet: it is tried alone on a device.';
+    const why = 'No estimate yet: it gets a whole device for its first run, which is measured.';
     return {
-      need: { bytes: offerBytes, basis: 'estimated', gpus },
+      need: { bytes: offerBytes, basis: 'unknown', gpus },
       evidence: { ...evidence, why },
       alone: true,
     };

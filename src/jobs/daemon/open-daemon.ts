@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { checkGpusThere } from '../job-variables.js';
 import { Ledger } from '../ledger.js';
 import { openJobStore } from '../store/job-store.js';
 import type { Daemon } from './contract.js';
@@ -20,6 +21,11 @@ import { readDevice } from './read-device.js';
  */
 export async function openDaemon(options: DaemonOptions): Promise<Daemon> {
   const { useGpus = true, devices: named, marginBytes } = options.variables ?? {};
+  const infos = options.discovery.devices.map(({ info }) => info);
+  checkGpusThere(
+    options.variables ?? {},
+    infos.flatMap(({ id, kind }) => (kind === 'host' ? [] : [id])),
+  );
   const takes = (id: string) =>
     id === 'host' || (useGpus && (named === undefined || named.includes(id)));
   const ledger = new Ledger([], { share: options.loadLine, marginBytes });

@@ -2,6 +2,7 @@ import type { Discovery } from '../../device/discover.js';
 import type { Engine } from '../../engine/contract.js';
 import type { Estimate } from '../../estimate/contract.js';
 import type { GpuEntry } from '../../estimate/gpus.js';
+import type { PlanWithin } from '../../plan/answers/answer-plan.js';
 import type { WorkloadRequest } from '../../plan/answers/workload-request.js';
 import type { Plan } from '../../plan/fit/types.js';
 import type { Clock } from '../../time/clock.js';
@@ -32,11 +33,11 @@ export interface DaemonOptions {
   readonly estimate?:
     | ((request: WorkloadRequest, signal: AbortSignal, inTurn?: InTurn) => Promise<Estimate>)
     | undefined;
-  /** Settings with which a workload fits so many bytes. */
+  /** Settings with which a workload fits a device, of those that its program can be told. */
   readonly plan?:
     | ((
         request: WorkloadRequest,
-        budgetBytes: number,
+        within: PlanWithin,
         signal: AbortSignal,
         inTurn?: InTurn,
       ) => Promise<Plan>)

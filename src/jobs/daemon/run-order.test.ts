@@ -70,6 +70,16 @@ describe('runOrder', () => {
     expect(order(stored({ ...details, settings }), ['host']).settings).toMatchObject({
       batch_size: 8,
       accumulation: 4,
+      precision: 'bf16',
     });
+  });
+
+  it('tells the program what its memory was estimated with', () => {
+    const workload = { checkpointing: true, precision: 'bf16' };
+    const asked = order(stored({ workload }), ['gpu:0']).settings;
+    expect(asked).toMatchObject({ checkpointing: true, precision: 'bf16' });
+    const settings = { batch: 8, accumulation: 1, checkpointing: true, precision: 'bf16' } as const;
+    const degraded = order(stored({ settings }), ['gpu:0']).settings;
+    expect(degraded).toMatchObject({ checkpointing: true, precision: 'bf16' });
   });
 });

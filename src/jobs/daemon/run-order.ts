@@ -20,7 +20,8 @@ export function runOrder(options: {
   const { stored, reservation, atMs, folder, log } = options;
   const { job, details } = stored;
   const [device = 'host'] = reservation.devices;
-  const precision = details.workload?.['precision'];
+  const { settings: degraded, workload } = details;
+  const precision = degraded?.precision ?? workload?.['precision'];
   return {
     schema: 1,
     id: options.runId,
@@ -28,9 +29,9 @@ export function runOrder(options: {
     folder: details.cwd ?? folder,
     createdAt: new Date(atMs).toISOString(),
     settings: {
-      batch_size: details.settings?.batch ?? details.batchSize ?? 'unknown',
-      accumulation: details.settings?.accumulation ?? 1,
-      checkpointing: false,
+      batch_size: degraded?.batch ?? details.batchSize ?? 'unknown',
+      accumulation: degraded?.accumulation ?? 1,
+      checkpointing: degraded?.checkpointing ?? workload?.['checkpointing'] === true,
       precision: typeof precision === 'string' ? precision : 'fp32',
       offload: false,
       device,

@@ -118,24 +118,55 @@ describe('newJobOf', () => {
   });
 
   it('degrades by the plan a job that is too large, where its program can be told', async () => {
-    let budget = 0;
-    const parts = {
+    const asked: unknown[] = [];
+    const parts: Partial<SubmissionParts> = {
       estimate: () => Promise.resolve(estimate(100)),
-      plan: (_: unknown, budgetBytes: number) => {
-        budget = budgetBytes;
+      plan: (_, within) => {
+        asked.push(within);
         return Promise.resolve(plan(8, 4, 50));
       },
     };
     const job = await made(request({ command: tellable, workload, batchSize: 32 }), parts);
-    expect(budget).toBe(72 * GiB);
+    expect(asked).toEqual([{ capacityBytes: 72 * GiB, mayChange: ['accumulation'] }]);
     expect(job).toMatchObject({
       need: { bytes: 52 * GiB, basis: 'estimated' },
-      details: { settings: { batch: 8, accumulation: 4 }, batchSize: 32 },
+      details: {
+        settings: { batch: 8, accumulation: 4 },
+        degradedWhy: expect.stringContaining('It runs with batch 8 x 4 instead'),
+        batchSize: 32,
+      },
     });
     expect(job.refused).toBeUndefined();
-    expect(job.reason).toMatch(/It runs with batch 8 and accumulation 4 instead/);
     const deaf = await made(request({ workload }), parts);
     expect(deaf.refused).toMatch(/^It needs 102\.0 GiB \(estimated\)/);
+    expect(deaf.refused).toMatch(/With \{batch_size\} and \{accumulation\} in its command/);
+    expect(asked).toHaveLength(1);
+  });
+
+  it('refuses a job whose plan changes nothing, though its runs took more than there is', async () => {
+    const runs = [{ peakBytes: 80 * GiB, askedBytes: 'none', seconds: 1 } as const];
+    const job = await made(request({ command: tellable, workload, batchSize: 32 }), {
+      estimate: () => Promise.resolve(estimate(50)),
+      plan: () => Promise.resolve(plan(32, 1, 50)),
+      runsOf: () => runs,
+    });
+    expect(job.refused).toMatch(/^It needs 88\.0 GiB \(measured\)/);
+  });
+
+  it('plans nothing for what has no model to plan with', async () => {
+    const parts: Partial<SubmissionParts> = {
+      estimate: () => Promise.resolve(estimate(100)),
+      plan: () => Promise.reject(new Error('was asked')),
+    };
+    const script = { script: '/s/train.py' };
+    const job = await made(request({ command: tellable, workload: script }), parts);
+    expect(job.refused).toMatch(/^It needs 102\.0 GiB \(estimated\)/);
+  });
+
+  it('knows no figure for a job of which nothing is known', async () => {
+    const job = await made(request());
+    expect(job.need).toEqual({ bytes: 72 * GiB, basis: 'unknown', gpus: 1 });
+    expect(job.alone).toBe(true);
   });
 
   it('refuses what was stated too large, whatever a plan would say', async () => {

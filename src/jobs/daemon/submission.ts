@@ -1,7 +1,8 @@
-import { placeholdersOf } from '../../run/placeholders.js';
+import { bytesToReserve } from '../../plan/fit/fit.js';
 import type { Known } from '../../units/known.js';
-import { bytesToReserve, type MeasuredRun } from '../corrections.js';
-import { degradedBy, judgeFit, largestOffer } from '../fit-verdict.js';
+import type { MeasuredRun } from '../corrections.js';
+import { type Degraded, degradedBy, tellableSettings } from '../degraded.js';
+import { judgeFit, largestOffer } from '../fit-verdict.js';
 import type { NewJob } from '../store/records.js';
 import { workloadKey } from '../workload-key.js';
 import type { JobRequest } from './contract.js';
@@ -27,11 +28,11 @@ export interface SubmissionParts {
 export async function newJobOf(request: JobRequest, parts: SubmissionParts): Promise<NewJob> {
   const { lines, estimate, nowMs } = parts;
   const { command, memoryBytes, workload, gpus = 1, priority = 0 } = request;
+  const offerBytes = largestOffer(lines, { gpus }) ?? 0;
   const estimated: Known<number> =
     memoryBytes === undefined && workload !== undefined && estimate !== undefined
-      ? bytesToReserve(await estimate(workload, parts.signal))
+      ? bytesToReserve(await estimate(workload, parts.signal), offerBytes)
       : 'unknown';
-  const offerBytes = largestOffer(lines, { gpus }) ?? 0;
   const judged = (settings: Readonly<Record<string, unknown>>, bytes: Known<number>) => {
     const key = workloadKey({
       command,
@@ -75,35 +76,49 @@ export async function newJobOf(request: JobRequest, parts: SubmissionParts): Pro
   const smaller = await degradedFor(request, first, offerBytes, parts);
   const verdict = judgeFit(first.need, lines, smaller);
   if (verdict.verdict === 'fits') return kept(first);
-  if (verdict.verdict === 'refused') return { ...kept(first), refused: verdict.reason };
+  if (verdict.verdict === 'refused') {
+    return {
+      ...kept(first),
+      refused: `${verdict.reason}${untoldWords(request, first, offerBytes)}`,
+    };
+  }
   // With other settings it is another workload, which may have been measured.
-  const second = judged(verdict.settings, verdict.need.bytes);
+  const second = judged({ ...verdict.settings }, verdict.need.bytes);
   const again = judgeFit(second.need, lines);
-  if (again.verdict !== 'fits') return { ...kept(second), refused: verdictReason(again) };
+  if (again.verdict !== 'fits') return { ...kept(second), refused: again.reason };
   const whole = kept(second);
   return {
     ...whole,
-    reason: verdict.reason,
-    details: { ...whole.details, settings: verdict.settings },
+    details: { ...whole.details, settings: verdict.settings, degradedWhy: verdict.reason },
   };
 }
 
-/** A plan for a job that does not fit, where its program can be told of it. */
+/** A plan for a job that does not fit, of settings that its program can be told. */
 async function degradedFor(
-  { command, workload }: JobRequest,
-  { need }: JudgedNeed,
+  request: JobRequest,
+  first: JudgedNeed,
   offerBytes: number,
   { plan, signal }: SubmissionParts,
-) {
-  if (need.bytes <= offerBytes || need.basis === 'stated') return undefined;
-  if (workload === undefined || plan === undefined || offerBytes === 0) return undefined;
-  const told = placeholdersOf(command);
-  if (!told.has('batch_size') || !told.has('accumulation')) return undefined;
-  return degradedBy(await plan(workload, offerBytes, signal));
+): Promise<Degraded | undefined> {
+  const { command, workload } = request;
+  if (!isPlannable(request, first, offerBytes) || plan === undefined) return undefined;
+  const mayChange = tellableSettings(command);
+  if (workload === undefined || mayChange.length === 0) return undefined;
+  const found = await plan(workload, { capacityBytes: offerBytes, mayChange }, signal);
+  return degradedBy(found, workload, offerBytes);
 }
 
-function verdictReason(verdict: ReturnType<typeof judgeFit>): string {
-  return verdict.verdict === 'fits' ? '' : verdict.reason;
+/** Too large by its estimate or its runs. A script makes its own batch, and a rule of thumb knows none. */
+function isPlannable({ workload }: JobRequest, { need }: JudgedNeed, offerBytes: number): boolean {
+  const tooLarge = need.bytes > offerBytes && offerBytes > 0;
+  return tooLarge && need.basis !== 'stated' && workload?.model !== undefined;
+}
+
+/** What somebody can do whose command has no place for other settings. */
+function untoldWords(request: JobRequest, first: JudgedNeed, offerBytes: number): string {
+  return isPlannable(request, first, offerBytes) && tellableSettings(request.command).length === 0
+    ? ' With {batch_size} and {accumulation} in its command it could be given smaller batches.'
+    : '';
 }
 
 function isOnHost({ lines }: SubmissionParts, gpus: number): boolean {

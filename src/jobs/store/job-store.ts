@@ -24,7 +24,7 @@ export class JobStore extends JobReader {
         job.submission && this.sql.get('SELECT * FROM job WHERE submission = ?', job.submission);
       if (known) return this.whole(known);
       const state: JobState = job.refused === undefined ? 'waiting' : 'refused';
-      const reason = cut(job.refused ?? job.reason ?? '');
+      const reason = cut(job.refused ?? '');
       const row = this.sql.one(
         `INSERT INTO job (submission, state, reason, name, command, priority, turn, submitted_ms,
            deadline_ms, bytes, basis, gpus, workload_key, details, ended_ms, alone)

@@ -1,5 +1,6 @@
 import type { Known } from '../../units/known.js';
 import type { Job, JobState, Need, Reservation } from '../contract.js';
+import type { DegradedSettings } from '../degraded.js';
 
 /** What a job needs to run beside its command. */
 export interface JobDetails {
@@ -8,7 +9,9 @@ export interface JobDetails {
   /** Model and settings, where they were told. */
   readonly workload?: Readonly<Record<string, unknown>> | undefined;
   /** What a plan set, where the job would not have fitted. */
-  readonly settings?: { readonly batch: number; readonly accumulation: number } | undefined;
+  readonly settings?: DegradedSettings | undefined;
+  /** Why it did, in a sentence; kept apart from the reason of a state, which the next state replaces. */
+  readonly degradedWhy?: string | undefined;
   /** Samples of one batch, for a command that can be told. */
   readonly batchSize?: number | undefined;
   readonly evidence?: NeedEvidence | undefined;
@@ -43,8 +46,6 @@ export interface NewJob {
   readonly alone?: boolean | undefined;
   /** Refused at once, with the reason. */
   readonly refused?: string | undefined;
-  /** What there is to say of a job that waits, such as that its batch was cut. */
-  readonly reason?: string | undefined;
   /**
    * A name that the caller chose. Sending it again answers the job that is there: somebody who did
    * not hear our answer can ask again without doubling the job.

@@ -24,7 +24,7 @@ export function storedJob(row: Row, attempts: readonly Attempt[]): StoredJob {
       reservation: row['reservation'] === null ? null : json(row, 'reservation'),
       attempts,
     },
-    need: { bytes, basis: oneOf<Basis>(row, 'basis', bases), gpus: integer(row, 'gpus') },
+    need: { bytes, basis: basisOf(row), gpus: integer(row, 'gpus') },
     turn: integer(row, 'turn'),
     workloadKey: text(row, 'workload_key'),
     details: json(row, 'details'),
@@ -43,13 +43,19 @@ export function waitingJob(row: Row, longestSeconds: unknown): WaitingJob {
     id: String(integer(row, 'sequence')),
     turn: integer(row, 'turn'),
     bytes: integer(row, 'bytes'),
-    basis: oneOf<Basis>(row, 'basis', bases),
+    basis: basisOf(row),
     gpus: integer(row, 'gpus'),
     deadlineMs: optional(row, 'deadline_ms'),
     expectedSeconds: typeof longestSeconds === 'number' ? longestSeconds : 'unknown',
     workloadKey: text(row, 'workload_key'),
     alone: integer(row, 'alone') === 1,
   };
+}
+
+/** Earlier versions called what nothing was known of estimated. */
+function basisOf(row: Row): Basis {
+  const basis = oneOf<Basis>(row, 'basis', bases);
+  return basis === 'estimated' && integer(row, 'alone') === 1 ? 'unknown' : basis;
 }
 
 export function storedEvent(row: Row): JobEvent {

@@ -4,14 +4,14 @@ import type { ModelSource } from '../../estimate/model-source.js';
 import { Failure } from '../../failure.js';
 import { planMaxBatch } from '../fit/plan-max-batch.js';
 import { planSettings } from '../fit/plan-settings.js';
-import type { Plan } from '../fit/types.js';
+import type { ChangeableSetting, Plan } from '../fit/types.js';
 import type { FromPretrainedArguments } from '../quantization/bits-and-bytes.js';
 import { type AnswerMachine, chosenGpu } from './machine.js';
 import { planEstimators } from './plan-estimators.js';
 import { loadingOf } from './plan-loading.js';
 import { type PlanBudget, type PlanRequest, planRequest } from './plan-request.js';
 import { checkRequest, readWorkload } from './read-workload.js';
-import type { PlanAnswerRequest } from './workload-request.js';
+import type { PlanAnswerRequest, WorkloadRequest } from './workload-request.js';
 
 /** A request that holds together: what is left is to find out. */
 export interface PreparedPlan {
@@ -51,10 +51,38 @@ export async function answerPlan(
   });
 }
 
+/** What a job that must fit has: a device, and what its program can be told. */
+export interface PlanWithin {
+  /** Of each device, all that the job may take, its context included. */
+  readonly capacityBytes: number;
+  readonly mayChange: readonly ChangeableSetting[];
+}
+
+/** The same as `answerPlan` for a job that must fit a device, and can be told only some settings. */
+export async function answerPlanWithin(
+  request: WorkloadRequest,
+  within: PlanWithin,
+  machine: AnswerMachine,
+): Promise<Plan> {
+  return makePlan(await preparePlanWithin(request, within, machine), machine);
+}
+
+export async function preparePlanWithin(
+  request: WorkloadRequest,
+  { capacityBytes, mayChange }: PlanWithin,
+  machine: AnswerMachine,
+): Promise<PreparedPlan> {
+  const { gpu } = await chosenGpu(request.gpu, machine);
+  // The context is no part of what a plan shares out.
+  const memoryBytes = Math.max(1, capacityBytes - gpu.context.bytes);
+  return preparePlan({ ...request, memoryBytes }, machine, mayChange);
+}
+
 /** Everything that can be told to be wrong before anything takes its time. */
 export async function preparePlan(
   request: PlanAnswerRequest,
   machine: AnswerMachine,
+  mayChange?: readonly ChangeableSetting[],
 ): Promise<PreparedPlan> {
   const { wording } = machine;
   const checked = checkRequest(request, wording, 'plan');
@@ -62,7 +90,8 @@ export async function preparePlan(
   if (source.kind === 'type') throw noRuleOfThumb();
   const { gpu, notes } = await chosenGpu(named, machine);
   const { memoryBytes: memory, gpus = 1, maxBatch = false, zero, offload } = checked;
-  const limits = { memory, gpus, maxBatch, zero, offload, gpuNamed: named !== undefined };
+  const gpuNamed = named !== undefined;
+  const limits = { memory, gpus, maxBatch, zero, offload, gpuNamed, mayChange };
   const planned = await planRequest({ source, workload, gpu }, limits, wording);
   return { source, gpu, method, maxBatch, request: planned, notes: [...notes, ...planned.notes] };
 }

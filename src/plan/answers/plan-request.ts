@@ -5,7 +5,7 @@ import { Failure } from '../../failure.js';
 import type { Model, Stack } from '../../model/contract.js';
 import { formatBytes, GiB, MiB } from '../../units/bytes.js';
 import { isKnown } from '../../units/known.js';
-import type { Offload, PlanFacts, PlanWishes, ZeroStage } from '../fit/types.js';
+import type { ChangeableSetting, Offload, PlanFacts, PlanWishes, ZeroStage } from '../fit/types.js';
 import { filledInput, tokensPerSample } from './plan-input.js';
 import type { OpenWorkload } from './read-workload.js';
 import { argsExample, type RequestWording } from './wording.js';
@@ -18,6 +18,7 @@ export interface PlanLimits {
   readonly gpus: number;
   readonly zero?: ZeroStage | undefined;
   readonly offload?: Offload | undefined;
+  readonly mayChange?: readonly ChangeableSetting[] | undefined;
 }
 
 export interface PlanBudget {
@@ -69,7 +70,7 @@ export async function planRequest(
   const budget = budgetOf(limits, gpu, wording);
   const notes = [budgetNote(limits, budget, gpu, wording)];
   const stacks = model ? stacksOf(model) : [];
-  const { gpus, zero, offload } = limits;
+  const { gpus, zero, offload, mayChange } = limits;
   if (ownBatch) {
     notes.push(
       `The batch is the script's own; an argument such as ${argsExample(wording, batchPlace)} has it planned.`,
@@ -90,6 +91,7 @@ export async function planRequest(
       image,
       offload,
       zero,
+      ...(mayChange && { mayChange }),
     },
     facts: {
       capacityBytes: budget.capacityBytes,

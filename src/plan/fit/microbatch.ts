@@ -19,7 +19,7 @@ export async function largestMicrobatch(
   const { capacityBytes } = facts;
   const states = leastStateBytes(way, facts, wishes.mode);
   if (states > capacityBytes) return undefined;
-  const sizes = await withHope(divisorsOf(effective), way, book);
+  const sizes = await withHope(partsOf(effective, wishes), way, book);
   let low = 0;
   let high = sizes.length - 1;
   let next = await roughIndex(sizes, way, book, capacityBytes);
@@ -83,6 +83,12 @@ function guessIndex(
   const most = (capacityBytes - states) / slope;
   const index = sizes.findLastIndex((size) => size <= most);
   return Math.min(high, Math.max(low, index));
+}
+
+/** What a batch may be split into, in rising order: it stays whole where accumulation cannot be told. */
+export function partsOf(effective: number, { mayChange }: PlanWishes): number[] {
+  const isWhole = mayChange !== undefined && !mayChange.includes('accumulation');
+  return isWhole ? [effective] : divisorsOf(effective);
 }
 
 /** In rising order. */

@@ -1,11 +1,11 @@
 import { callWording } from '../../estimate/wording.js';
 import { formatBytes } from '../../units/bytes.js';
 import { openEstimateBook } from './estimate-book.js';
+import { wayAsItIs } from './fixed-ways.js';
 import { largestBatch } from './largest-batch.js';
 import { costOf, optionOf, type Weighed } from './options.js';
 import { roughGuess } from './rough-guess.js';
-import type { Plan, PlanEstimators, PlanFacts, PlanWishes, PlanWording, Way } from './types.js';
-import { waysToRun } from './ways.js';
+import type { Plan, PlanEstimators, PlanFacts, PlanWishes, PlanWording } from './types.js';
 
 /**
  * The largest batch that fits with settings as they are; what was left open is as an estimate takes
@@ -60,22 +60,4 @@ export async function planMaxBatch(
       ...(missing > 0 ? [`Not even one sample fits: ${formatBytes(missing)} are missing.`] : []),
     ],
   };
-}
-
-/** The one way that is left when everything is as it is set. */
-function wayAsItIs(wishes: PlanWishes, facts: PlanFacts, wording: PlanWording): Way {
-  const [way] = waysToRun(
-    {
-      ...wishes,
-      precision: wishes.precision ?? 'fp32',
-      optimizer: wishes.optimizer ?? 'adamw',
-      checkpointing: wishes.checkpointing ?? false,
-      offload: wishes.offload ?? (wishes.quantization === 'int4_offload' ? 'weights' : 'none'),
-      zero: wishes.zero ?? 0,
-    },
-    { ...facts, transformers: false },
-    wording,
-  );
-  if (way === undefined) throw new Error('there is always a way to run');
-  return way;
 }

@@ -3,8 +3,9 @@ import { Failure } from '../../failure.js';
 import { formatBytes } from '../../units/bytes.js';
 import { type EstimateBook, openEstimateBook } from './estimate-book.js';
 import { fitOf, sureBytes } from './fit.js';
+import { waysWithin } from './fixed-ways.js';
 import { largestBatch } from './largest-batch.js';
-import { largestMicrobatch } from './microbatch.js';
+import { largestMicrobatch, partsOf } from './microbatch.js';
 import { byWorth, costOf, optionOf, type Scale, type Weighed } from './options.js';
 import { otherOptions } from './other-options.js';
 import { roughGuess } from './rough-guess.js';
@@ -38,18 +39,21 @@ export async function planSettings(
 ): Promise<Plan> {
   const { mode } = wishes;
   const perGpu = batchOfOneGpu(wishes, facts, wording);
-  const ways = inOrder(waysToRun(wishes, facts, wording), perGpu, { mode, facts, unit: 1 });
+  const possible = (wishes.mayChange ? waysWithin : waysToRun)(wishes, facts, wording);
+  const ways = inOrder(possible, perGpu, { mode, facts, unit: 1 });
   const [plain] = ways;
   if (plain === undefined) throw new Error('there is always a way to run');
   const unit = costOf(plain, perGpu, 1, { mode, facts, unit: 1 });
   const scale = { mode, facts, unit };
   const book = openEstimateBook(estimators, wishes, facts);
   const { chosen, considered } = await chooseWay(ways, perGpu, book, wishes, scale);
-  const taken = chosen ?? (await nearest(considered, ways, perGpu, book, facts));
+  const taken =
+    chosen ?? (await nearest(considered, ways, leastBatch(wishes, perGpu), book, facts));
   const grown = wishes.batch === undefined ? await grow(taken, perGpu, book, facts) : taken;
-  const others = await otherOptions(grown, considered, ways, book, scale);
+  // Who can be told only this or that has no use for other ways, and each takes an estimate.
+  const others = wishes.mayChange ? [] : await otherOptions(grown, considered, ways, book, scale);
   const { method: _, peak: _peak, estimate, ...answer } = optionOf(grown, scale);
-  const left = ways.length - others.length - 1;
+  const left = wishes.mayChange ? 0 : ways.length - others.length - 1;
   const assumed = wishes.batch === undefined ? [assumedBatch(mode, wording)] : [];
   return {
     ...answer,
@@ -98,7 +102,7 @@ async function chooseWay(
 async function nearest(
   considered: Weighed[],
   ways: readonly Way[],
-  perGpu: number,
+  { batch, accumulation }: { readonly batch: number; readonly accumulation: number },
   book: EstimateBook,
   facts: PlanFacts,
 ): Promise<Weighed> {
@@ -107,8 +111,8 @@ async function nearest(
   if (considered.length === 0) {
     // The states alone were too large everywhere: estimate the last way, which needs the least.
     for (const way of ways.toReversed()) {
-      const needs = (await book.roughly(way, 1)) ?? (await book.attempt(way, 1));
-      if (needs) considered.push({ way, batch: 1, accumulation: perGpu, needs });
+      const needs = (await book.roughly(way, batch)) ?? (await book.attempt(way, batch));
+      if (needs) considered.push({ way, batch, accumulation, needs });
       if (needs) break;
     }
   }
@@ -154,6 +158,12 @@ function batchOfOneGpu(
     fact: `A batch of ${batch} cannot be shared out evenly over ${gpus} GPUs.`,
     next: `Take a ${name('batch')} that ${gpus} divides.`,
   });
+}
+
+/** The smallest part that its batch may be split into. */
+function leastBatch(wishes: PlanWishes, perGpu: number) {
+  const [batch = perGpu] = partsOf(perGpu, wishes);
+  return { batch, accumulation: perGpu / batch };
 }
 
 function assumedBatch(mode: PlanWishes['mode'], { name }: PlanWording): string {

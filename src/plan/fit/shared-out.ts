@@ -1,5 +1,6 @@
 import type { Estimate, Part, PartBytes } from '../../estimate/contract.js';
 import { formatBytes } from '../../units/bytes.js';
+import { sureBytes } from './fit.js';
 import type { PlanFacts, Way } from './types.js';
 
 // What one GPU keeps when states wait on the host or are shared out over GPUs. Arithmetic on an
@@ -72,10 +73,8 @@ function partOf({ breakdown }: Estimate, name: Part): number {
 
 /** As many layers wait on the host as must. */
 function weightsOnHost(estimate: Estimate, { capacityBytes }: PlanFacts): OnOneGpu {
-  const { peak, interval } = estimate;
-  const surely = peak.leastCapacityBytes + interval.highBytes - peak.reservedBytes;
   const weights = partOf(estimate, 'weights');
-  const moved = Math.min(weights, Math.max(0, surely - capacityBytes));
+  const moved = Math.min(weights, Math.max(0, sureBytes(estimate) - capacityBytes));
   const note = `Layers of ${formatBytes(moved)} in 4 bits wait on the host.`;
   return {
     estimate: lessOf(estimate, new Map([['weights', moved]]), moved > 0 ? [note] : []),

@@ -101,9 +101,18 @@ export interface PlanFacts {
   readonly transformers: boolean;
 }
 
+/** What a program can be told when it is started; `accumulation` comes with a smaller batch. */
+export const changeableSettings = ['accumulation', 'checkpointing', 'precision'] as const;
+export type ChangeableSetting = (typeof changeableSettings)[number];
+
 /** What the person fixed; the rest is open. */
 export interface PlanWishes extends Partial<Workload> {
   readonly mode: Workload['mode'];
+  /**
+   * The only settings that a plan may choose; what is neither set nor named here is as an estimate
+   * takes it. Where this is left out, all that was not set is open.
+   */
+  readonly mayChange?: readonly ChangeableSetting[] | undefined;
   readonly offload?: Offload | undefined;
   readonly zero?: ZeroStage | undefined;
 }

@@ -1,4 +1,5 @@
 import type { JobView } from '../../jobs/daemon/contract.js';
+import { degradedSettingsWords } from '../../jobs/degraded.js';
 import type { Attempt } from '../../run/contract.js';
 import { settingsWords } from '../../run/words.js';
 import { formatBytes } from '../../units/bytes.js';
@@ -93,7 +94,13 @@ export function reservedWords({ reservation, usedBytes, state }: JobView): strin
   const { bytes, devices, basis } = reservation;
   const each = devices.length > 1 ? ' each' : '';
   const now = state === 'running' ? `; it holds ${formatBytes(usedBytes)} now (measured)` : '';
-  return `${formatBytes(bytes)}${each} on ${devices.join(', ')} (${basis})${now}`;
+  const from = basis === 'unknown' ? 'all of it: no estimate yet' : basis;
+  return `${formatBytes(bytes)}${each} on ${devices.join(', ')} (${from})${now}`;
+}
+
+/** `6.0 GiB (stated)`; of a job of which nothing is known there is no figure to tell. */
+export function neededWords({ bytes, basis }: Pick<JobView['need'], 'bytes' | 'basis'>): string {
+  return basis === 'unknown' ? 'a whole device' : `${formatBytes(bytes)} (${basis})`;
 }
 
 function needWords({ need }: JobView): string {
@@ -103,7 +110,7 @@ function needWords({ need }: JobView): string {
       ? ` Estimated were ${formatBytes(estimatedBytes)}.`
       : '';
   // The evidence of what was stated begins with the same words.
-  const figure = basis === 'stated' ? '' : `${formatBytes(bytes)} (${basis}). `;
+  const figure = basis === 'stated' || basis === 'unknown' ? '' : `${neededWords(need)}. `;
   return `${figure}${why}${before}`;
 }
 
@@ -113,12 +120,15 @@ function measuredWords({ attempts, need }: JobView): string {
   if (peaks.length === 0) return '';
   const peak = Math.max(...peaks);
   const source = attempts.find(({ peakBytes }) => peakBytes === peak)?.source ?? 'measured';
-  return `${formatBytes(peak)} at most (${source}), ${percentWords(percentOf(peak, need.bytes))} of the need`;
+  const share =
+    need.basis === 'unknown' ? '' : `, ${percentWords(percentOf(peak, need.bytes))} of the need`;
+  return `${formatBytes(peak)} at most (${source})${share}`;
 }
 
-function degradedWords({ degraded }: JobView): string {
+/** The sentence is in the reason, too, which of a waiting job is not shown. */
+function degradedWords({ degraded, waiting }: JobView): string {
   if (degraded === null) return '';
-  return `it would never have fitted; its plan has batch ${degraded.batch} x ${degraded.accumulation}`;
+  return waiting === null ? degradedSettingsWords(degraded) : degraded.why;
 }
 
 function attemptWords(attempt: Attempt): string {

@@ -3,7 +3,7 @@ import type { JobView } from '../../jobs/daemon/contract.js';
 import { formatBytes } from '../../units/bytes.js';
 import { isKnown } from '../../units/known.js';
 import { count } from '../words.js';
-import { reservedWords, waitingWords } from './job-text.js';
+import { neededWords, reservedWords, waitingWords } from './job-text.js';
 import { jobTime } from './jobs-table.js';
 import { cleanText, cutText } from './text-width.js';
 
@@ -23,15 +23,15 @@ export function jobName({ id, name }: Pick<JobView, 'id' | 'name'>): string {
  * jobStandsWords(job, Date.now()); // 'job 12 (train.py) waits for 6.0 GiB (stated). It is next.'
  */
 export function jobStandsWords(job: JobView, nowMs: number): string {
+  const degraded = job.degraded === null ? '' : ` ${job.degraded.why}`;
   if (job.state === 'waiting') {
-    const { bytes, basis } = job.need;
-    const need = `${formatBytes(bytes)} (${basis})`;
-    return cleanText(`${jobName(job)} waits for ${need}. ${waitingWords(job, nowMs)}`);
+    const need = `${jobName(job)} waits for ${neededWords(job.need)}.`;
+    return cleanText(`${need}${degraded} ${waitingWords(job, nowMs)}`);
   }
   if (job.state !== 'running') return jobEndWords(job);
   // What it holds now changes too fast for a sentence that stays.
   const reserved = reservedWords({ ...job, state: 'succeeded' });
-  return cleanText(`${jobName(job)} runs; reserved: ${reserved}.`);
+  return cleanText(`${jobName(job)} runs; reserved: ${reserved}.${degraded}`);
 }
 
 /** The same for somebody who just sent it, with what to type next. */

@@ -1,5 +1,6 @@
 import { hasEnded, type JobState } from '../../jobs/contract.js';
 import type { JobSummary } from '../../jobs/daemon/contract.js';
+import { degradedSettingsWords } from '../../jobs/degraded.js';
 import { formatBytes } from '../../units/bytes.js';
 import { formatSeconds } from '../../units/durations.js';
 import { isKnown } from '../../units/known.js';
@@ -91,7 +92,9 @@ function lastChange({ endedAt, startedAt, submittedAt }: JobSummary): number {
 function memoryOf({ reservation, need, gpus }: JobSummary): string {
   const { bytes, basis } = reservation ?? need;
   const devices = reservation?.devices.length ?? Math.max(1, gpus);
-  return `${devices > 1 ? `${devices} x ` : ''}${formatBytes(bytes)} ${basis}`;
+  const times = devices > 1 ? `${devices} x ` : '';
+  if (basis === 'unknown' && reservation === null) return `${times}a whole device`;
+  return `${times}${formatBytes(bytes)} ${basis === 'unknown' ? 'all of it' : basis}`;
 }
 
 /** How long it waits, runs, or ran. */
@@ -119,7 +122,9 @@ function noteOf(job: JobSummary, nowMs: number): string {
     return [job.reason, brought].filter((text) => text !== '').join(' ');
   }
   const { why, expectedStartAt } = job.waiting;
-  return [why || job.reason, expectedWords(expectedStartAt, nowMs)]
+  const degraded =
+    job.degraded === null ? '' : `Degraded to ${degradedSettingsWords(job.degraded)}.`;
+  return [degraded, why || job.reason, expectedWords(expectedStartAt, nowMs)]
     .filter((text) => text !== '')
     .join(' ');
 }

@@ -70,7 +70,7 @@ describe('jobText', () => {
           estimatedBytes: 6 * GiB,
           runs: 3,
         },
-        degraded: { batch: 8, accumulation: 4 },
+        degraded: { batch: 8, accumulation: 4, why: 'It needs more.' },
         log: { bytes: 2048 },
       }),
       options,
@@ -83,7 +83,7 @@ describe('jobText', () => {
       'reserved   6.0 GiB on gpu:0 (stated)',
       'need       8.0 GiB (measured). 3 runs. Estimated were 6.0 GiB.',
       'measured   6.0 GiB at most (measured), 75 % of the need',
-      'degraded   it would never have fitted; its plan has batch 8 x 4',
+      'degraded   batch 8 x 4',
       'attempt 1  batch 32 x 1, on gpu:0, 2.0 s, peak 6.0 GiB (measured), out of memory (cuda, asking for 512 MiB)',
       '           smaller-microbatch: The batch is halved.',
       'attempt 2  batch 32 x 1, on gpu:0, 2.0 s, peak 3.0 GiB (measured), exit code 0',
@@ -116,12 +116,46 @@ describe('the words of a job', () => {
     expect(submittedWords(runningJobForTests(), nowForTests)).toBe(
       'job 12 (train.py) runs; reserved: 6.0 GiB on gpu:0 (stated). "plimsoll logs -f 12" follows it.',
     );
+    const why = 'It needs 80.0 GiB (estimated). It runs with batch 8 x 4 instead.';
+    const degraded = { batch: 8, accumulation: 4, why };
+    for (const job of [jobForTests({ degraded }), runningJobForTests({ degraded })]) {
+      expect(submittedWords(job, nowForTests)).toContain(`. ${why} `);
+    }
     const refused = jobForTests({ state: 'refused', reason: 'It never fits.', waiting: null });
     expect(submittedWords(refused, nowForTests)).toBe(
       'job 12 (train.py) was refused: It never fits.',
     );
     expect(jobEndWords(ended)).toBe(
       'job 3 (train.py) failed (ran 3 s, out of memory 1 x, peak 6.0 GiB measured, 6.0 GiB reserved): Its program ended with exit code 7.',
+    );
+  });
+
+  it('tell no figure of a job of which nothing is known', () => {
+    const need = {
+      ...jobForTests().need,
+      basis: 'unknown',
+      why: 'No estimate yet: it gets a whole device.',
+    } as const;
+    const waiting = jobForTests({ need });
+    expect(submittedWords(waiting, nowForTests)).toMatch(
+      /waits for a whole device\. It is number 2/,
+    );
+    expect(jobsTable([waiting], options)[1]).toMatch(
+      /^12 {2}train\.py {2}waiting {2}a whole device /,
+    );
+    const lines = jobText(waiting, options).split('\n');
+    expect(lines).toContain('need       No estimate yet: it gets a whole device.');
+    const reservation = { devices: ['host'], bytes: 21 * GiB, basis: 'unknown' } as const;
+    const running = runningJobForTests({ need, reservation });
+    expect(submittedWords(running, nowForTests)).toContain(
+      'reserved: 21.0 GiB on host (all of it: no estimate yet)',
+    );
+  });
+
+  it('say in the list that a job was degraded', () => {
+    const degraded = { batch: 8, accumulation: 4, why: 'It needs more.' };
+    expect(jobsTable([jobForTests({ degraded })], options)[1]).toContain(
+      'Degraded to batch 8 x 4. It needs 6.0 GiB',
     );
   });
 

@@ -1,4 +1,5 @@
 import type { DeviceView } from '../../jobs/daemon/contract.js';
+import { isOnRequest } from '../../jobs/placement.js';
 import { formatBytes } from '../../units/bytes.js';
 import { count } from '../words.js';
 import { paintLine, type Span, span, type TextStyle } from './spans.js';
@@ -32,7 +33,7 @@ export function serveText(
       ? [labelled('dashboard', span(cleanText(link)), span(opensOnce(url, link), 'dim'))]
       : []),
     ...devices.map((device) =>
-      labelled(device.id.slice(0, labelWidth - 1), span(cleanText(deviceWords(device)))),
+      labelled(device.id.slice(0, labelWidth - 1), span(cleanText(deviceWords(device, devices)))),
     ),
     labelled(
       'jobs',
@@ -56,9 +57,11 @@ function labelled(label: string, ...spans: Span[]): Span[] {
   return [span(label.padEnd(labelWidth), 'dim'), ...spans];
 }
 
-function deviceWords({ name, totalBytes, lineBytes, takesJobs, provenance }: DeviceView): string {
+function deviceWords(device: DeviceView, all: readonly DeviceView[]): string {
+  const { name, totalBytes, lineBytes, takesJobs, provenance } = device;
   const simulated = provenance === 'simulated' && !name.includes('simulated') ? ' (simulated)' : '';
-  const line = takesJobs ? `load line at ${formatBytes(lineBytes)}` : 'takes no jobs';
+  const only = isOnRequest(device, all) ? ', for jobs with --gpus 0' : '';
+  const line = takesJobs ? `load line at ${formatBytes(lineBytes)}${only}` : 'takes no jobs';
   return `${name}${simulated}, ${formatBytes(totalBytes)}, ${line}`;
 }
 

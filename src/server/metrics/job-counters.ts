@@ -102,7 +102,9 @@ export function jobCounters(daemon: Daemon, registry: Registry): () => void {
       .filter(({ source }) => source === 'measured')
       .map(({ peakBytes }) => peakBytes)
       .filter(isKnown);
-    if (reservation !== null && reservation.bytes > 0 && peaks.length > 0) {
+    // Of a job of which nothing was known there was no figure to be wrong.
+    const told = reservation !== null && reservation.basis !== 'unknown';
+    if (told && reservation.bytes > 0 && peaks.length > 0) {
       errorRatio.observe(Math.max(...peaks) / reservation.bytes);
     }
   }

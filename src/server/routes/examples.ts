@@ -32,13 +32,13 @@ export const jobSummaryExample: JobSummary = {
     runs: 0,
   },
   waiting: null,
+  degraded: null,
 };
 
 export const jobExample: JobView = {
   ...jobSummaryExample,
   cwd: '/srv/training',
   usedBytes: 5 * gib,
-  degraded: null,
   underWay: null,
   log: { bytes: 1024 },
 };

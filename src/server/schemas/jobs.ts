@@ -119,7 +119,9 @@ const attempt = z
 
 const need = z.object({
   bytes,
-  basis: z.enum(bases),
+  basis: z.enum(bases).openapi({
+    description: '"unknown": nothing is known of it, and it gets a whole device.',
+  }),
   why: z.string(),
   estimatedBytes: known(bytes),
   runs: z.int().openapi({ description: 'Runs of the same workload that it rests on.' }),
@@ -131,6 +133,16 @@ export const waitingSchema = z.object({
   expectedStartAt: known(moment),
   expiresAt: moment.nullable(),
 });
+
+const degraded = z
+  .object({
+    batch: z.number(),
+    accumulation: z.number(),
+    checkpointing: z.literal(true).optional(),
+    precision: z.string().optional(),
+    why: z.string(),
+  })
+  .openapi({ description: 'What was changed so that it fits; null where nothing was.' });
 
 const summaryFields = {
   id: z.string(),
@@ -147,6 +159,7 @@ const summaryFields = {
   attempts: z.array(attempt),
   need,
   waiting: waitingSchema.nullable(),
+  degraded: degraded.nullable(),
 };
 
 /** As `JobSummary` has it. */
@@ -162,7 +175,6 @@ export const jobSchema = z
       .object({ number: z.int(), settings, startedAt: moment, rungs: climbedRungs })
       .nullable()
       .openapi({ description: 'The attempt that goes on; "attempts" has those that ended.' }),
-    degraded: z.object({ batch: z.number(), accumulation: z.number() }).nullable(),
     log: z.object({ bytes }),
   })
   .openapi('Job');

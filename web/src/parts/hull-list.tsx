@@ -8,7 +8,7 @@ import { usedOfReserved } from './words.js';
 const jobsShown = 4;
 
 /** What lies in the hull, from the top down, as in the picture beside it. */
-export function HullList({ device }: { device: DeviceView }) {
+export function HullList({ device, onRequest }: { device: DeviceView; onRequest: boolean }) {
   const stacked = device.reservations
     .toSorted((one, other) => Number(one.isReturning) - Number(other.isReturning))
     .toReversed();
@@ -34,9 +34,7 @@ export function HullList({ device }: { device: DeviceView }) {
           <span class="figure">{formatBytes(more.reduce((sum, { bytes }) => sum + bytes, 0))}</span>
         </li>
       )}
-      {stacked.length === 0 && (
-        <li class="nobody">{device.takesJobs ? 'No job runs here.' : 'Takes no jobs.'}</li>
-      )}
+      {stacked.length === 0 && <li class="nobody">{emptyWords(device, onRequest)}</li>}
       {isKnown(device.foreignBytes) && device.foreignBytes > 0 && (
         <li>
           <i class="swatch foreign" />
@@ -46,4 +44,9 @@ export function HullList({ device }: { device: DeviceView }) {
       )}
     </ul>
   );
+}
+
+function emptyWords({ takesJobs }: DeviceView, onRequest: boolean): string {
+  if (!takesJobs) return 'Takes no jobs.';
+  return onRequest ? 'Takes jobs that ask for no GPU.' : 'No job runs here.';
 }

@@ -1,6 +1,6 @@
 import { formatBytes } from '../../../src/units/bytes.js';
 import { isKnown } from '../../../src/units/known.js';
-import { headlineOf } from '../state/headline.js';
+import { carryingDevices, headlineOf } from '../state/headline.js';
 import { board } from '../state/live.js';
 import { useStore } from '../state/store.js';
 import { ProvenanceTag } from './tags.js';
@@ -12,7 +12,7 @@ export function Lede() {
   const loaded = useStore(board, (now) => now.loaded);
   if (!loaded || devices.length === 0) return null;
   const headline = headlineOf(devices, counts);
-  const carrying = devices.filter(({ takesJobs }) => takesJobs);
+  const carrying = carryingDevices(devices);
   const sum = (bytes: (device: (typeof devices)[number]) => number): string =>
     formatBytes(carrying.reduce((total, device) => total + bytes(device), 0));
   return (

@@ -1,3 +1,4 @@
+import type { Basis } from '../../../src/jobs/contract.js';
 import { formatBytes } from '../../../src/units/bytes.js';
 import { formatSeconds } from '../../../src/units/durations.js';
 import { isKnown, type Known } from '../../../src/units/known.js';
@@ -39,4 +40,9 @@ export function usedOfReserved(used: Known<number>, reserved: number): string {
   const part = formatBytes(used);
   const unit = whole.slice(whole.lastIndexOf(' '));
   return part.endsWith(unit) ? `${part.slice(0, -unit.length)} of ${whole}` : `${part} of ${whole}`;
+}
+
+/** What a figure rests on; of a job of which nothing is known it is what a device has. */
+export function basisWords(basis: Basis): string {
+  return basis === 'unknown' ? 'no estimate yet' : basis;
 }

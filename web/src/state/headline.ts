@@ -1,3 +1,4 @@
+import { isOnRequest } from '../../../src/jobs/placement.js';
 import { count, etaWords } from '../../../src/report/words.js';
 import { formatBytes } from '../../../src/units/bytes.js';
 import { isKnown } from '../../../src/units/known.js';
@@ -29,9 +30,9 @@ export function headlineOf(devices: readonly DeviceView[], counts: Counts): Head
       estimated: true,
     };
   }
-  const deep = devices.find(
-    ({ usedBytes, lineBytes, takesJobs }) =>
-      takesJobs && isKnown(usedBytes) && usedBytes > lineBytes,
+  const carrying = carryingDevices(devices);
+  const deep = carrying.find(
+    ({ usedBytes, lineBytes }) => isKnown(usedBytes) && usedBytes > lineBytes,
   );
   if (deep !== undefined && isKnown(deep.usedBytes)) {
     const beyond = formatBytes(deep.usedBytes - deep.lineBytes);
@@ -41,12 +42,16 @@ export function headlineOf(devices: readonly DeviceView[], counts: Counts): Head
       estimated: false,
     };
   }
-  const carrying = devices.filter(({ takesJobs }) => takesJobs);
   const afloat =
     carrying.length === 1
       ? `${carrying[0]?.id ?? ''} is below its load line.`
       : `All ${count(carrying.length, 'device')} are below their load line.`;
   return { level: 'fine', text: `${afloat} ${jobWords(counts)}`, estimated: false };
+}
+
+/** The devices that jobs are sent to by themselves: the host only where no GPU takes any. */
+export function carryingDevices(devices: readonly DeviceView[]): readonly DeviceView[] {
+  return devices.filter((device) => device.takesJobs && !isOnRequest(device, devices));
 }
 
 function jobWords({ running, waiting }: Counts): string {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { endWords, recoverySentence, settingsWords, storyOf } from './job-story.js';
+import { endWords, recoverySentence, settingsWords, storyOf, toldSettings } from './job-story.js';
 import { madeAttempt, madeJob } from './made-for-tests.js';
 
 const sunk = madeAttempt({
@@ -63,7 +63,7 @@ describe('what happened to a job', () => {
 
   it('is one sentence about memory, and none where it never ran out', () => {
     expect(recoverySentence(recovered)).toBe(
-      'It ran out of memory once and was brought back with batch 16 × 2, fp32.',
+      'It ran out of memory once and was brought back with batch 16 × 2.',
     );
     expect(recoverySentence({ ...recovered, state: 'failed' })).toBe('It ran out of memory once.');
     expect(recoverySentence({ ...recovered, attempts: [sunk, { ...sunk, number: 2 }] })).toBe(
@@ -72,13 +72,31 @@ describe('what happened to a job', () => {
     expect(recoverySentence({ ...recovered, attempts: [second] })).toBeUndefined();
   });
 
+  it('tells of precision and checkpointing only what the program is told', () => {
+    const { settings } = sunk;
+    expect(toldSettings(['train'], settings)).toEqual({});
+    expect(toldSettings(['train', '{precision}', '{checkpointing}'], settings)).toEqual({
+      precision: 'fp32',
+      checkpointing: false,
+    });
+    expect(
+      toldSettings(['train'], { ...settings, precision: 'bf16', checkpointing: true }),
+    ).toEqual({ precision: 'bf16', checkpointing: true });
+  });
+
+  it('begins with why it was degraded', () => {
+    const degraded = { batch: 8, accumulation: 4, why: 'It needs 80.0 GiB.' };
+    const [submitted] = storyOf(madeJob({ id: '1', degraded }));
+    expect(submitted?.detail).toBe('It needs 80.0 GiB. Stated: 6.0 GiB.');
+  });
+
   it('says what is unknown', () => {
     const lost = madeAttempt({
       exitCode: 'unknown',
       settings: { ...sunk.settings, batch_size: 'unknown' },
     });
     expect(endWords(lost)).toBe('unknown');
-    expect(settingsWords(lost)).toBe('batch unknown, fp32');
+    expect(settingsWords(lost, ['train'])).toBe('batch unknown');
     expect([endWords(sunk), endWords(second)]).toEqual(['out of memory', 'finished']);
   });
 });

@@ -1,4 +1,5 @@
 import { count } from '../../../src/report/words.js';
+import { placeholdersOf } from '../../../src/run/placeholders.js';
 import { formatBytes } from '../../../src/units/bytes.js';
 import { isKnown } from '../../../src/units/known.js';
 import type { Attempt, ClimbedRung, JobView } from '../api/types.js';
@@ -14,7 +15,12 @@ export interface StoryStep {
 /** What happened to a job, in order: submitted, started, out of memory, rungs, its end. */
 export function storyOf(job: JobView): readonly StoryStep[] {
   const steps: StoryStep[] = [
-    { atMs: Date.parse(job.submittedAt), kind: 'plain', title: 'Submitted', detail: job.need.why },
+    {
+      atMs: Date.parse(job.submittedAt),
+      kind: 'plain',
+      title: 'Submitted',
+      detail: submittedDetail(job),
+    },
   ];
   if (job.startedAt !== null) {
     const places = job.reservation?.devices.join(', ') ?? '';
@@ -24,10 +30,10 @@ export function storyOf(job: JobView): readonly StoryStep[] {
         : `${formatBytes(job.reservation.bytes)} reserved on ${places}.`;
     steps.push({ atMs: Date.parse(job.startedAt), kind: 'plain', title: 'Started', detail: bytes });
   }
-  for (const attempt of job.attempts) steps.push(...attemptSteps(attempt));
+  for (const attempt of job.attempts) steps.push(...attemptSteps(attempt, job.command));
   if (job.underWay !== null) {
     const { number, startedAt, rungs } = job.underWay;
-    if (number > 1) steps.push(begunStep(job.underWay));
+    if (number > 1) steps.push(begunStep(job.underWay, job.command));
     steps.push(...climbedSteps(rungs, Date.parse(startedAt)));
   }
   if (job.endedAt !== null) {
@@ -38,10 +44,14 @@ export function storyOf(job: JobView): readonly StoryStep[] {
   return steps.toSorted((one, other) => one.atMs - other.atMs);
 }
 
-function attemptSteps(attempt: Attempt): readonly StoryStep[] {
+function submittedDetail({ degraded, need }: JobView): string {
+  return degraded === null ? need.why : `${degraded.why} ${need.why}`;
+}
+
+function attemptSteps(attempt: Attempt, command: readonly string[]): readonly StoryStep[] {
   const { number, outOfMemory, rungs, startedAt, endedAt } = attempt;
   const start = Date.parse(startedAt);
-  const begun = number === 1 ? [] : [begunStep(attempt)];
+  const begun = number === 1 ? [] : [begunStep(attempt, command)];
   const climbed = climbedSteps(rungs, start);
   if (outOfMemory === null) return [...begun, ...climbed];
   const asked = isKnown(outOfMemory.askedBytes)
@@ -58,12 +68,15 @@ function attemptSteps(attempt: Attempt): readonly StoryStep[] {
   return [...begun, sunk, ...climbed];
 }
 
-function begunStep(attempt: Pick<Attempt, 'number' | 'settings' | 'startedAt'>): StoryStep {
+function begunStep(
+  attempt: Pick<Attempt, 'number' | 'settings' | 'startedAt'>,
+  command: readonly string[],
+): StoryStep {
   return {
     atMs: Date.parse(attempt.startedAt),
     kind: 'plain',
     title: `Attempt ${attempt.number}`,
-    detail: `With ${settingsWords(attempt)}.`,
+    detail: `With ${settingsWords(attempt, command)}.`,
   };
 }
 
@@ -76,12 +89,31 @@ function climbedSteps(rungs: readonly ClimbedRung[], startMs: number): readonly 
   }));
 }
 
+/**
+ * Checkpointing and precision as far as the program is told: by its command, or because somebody set
+ * them. Without that a plain `fp32` is only what we would tell.
+ */
+export function toldSettings(
+  command: readonly string[],
+  { checkpointing, precision }: Attempt['settings'],
+): { readonly checkpointing?: boolean; readonly precision?: string } {
+  const places = placeholdersOf(command);
+  return {
+    ...((places.has('checkpointing') || checkpointing) && { checkpointing }),
+    ...((places.has('precision') || precision !== 'fp32') && { precision }),
+  };
+}
+
 /** `batch 16 x 2, amp-bf16, checkpointing`. */
-export function settingsWords({ settings }: Pick<Attempt, 'settings'>): string {
-  const { batch_size, accumulation, checkpointing, precision, offload } = settings;
+export function settingsWords(
+  { settings }: Pick<Attempt, 'settings'>,
+  command: readonly string[],
+): string {
+  const { batch_size, accumulation, offload } = settings;
+  const { checkpointing, precision } = toldSettings(command, settings);
   const batch = isKnown(batch_size) ? `batch ${batch_size} × ${accumulation}` : 'batch unknown';
   return [batch, precision, checkpointing && 'checkpointing', offload && 'offload']
-    .filter((part) => part !== false && part !== '' && part !== 'unknown')
+    .filter((part) => typeof part === 'string')
     .join(', ');
 }
 
@@ -94,7 +126,7 @@ export function endWords({ outOfMemory, exitCode }: Attempt): string {
 
 /** One sentence about the attempts: how often it ran out of memory, and what it was brought back with. */
 export function recoverySentence(
-  job: Pick<JobView, 'attempts' | 'state' | 'underWay'>,
+  job: Pick<JobView, 'attempts' | 'state' | 'underWay' | 'command'>,
 ): string | undefined {
   const { attempts, state, underWay } = job;
   const sunk = attempts.filter(({ outOfMemory }) => outOfMemory !== null);
@@ -103,5 +135,5 @@ export function recoverySentence(
   const times = sunk.length === 1 ? 'once' : count(sunk.length, 'time');
   const ran = `It ran out of memory ${times}`;
   if (last === undefined || last.outOfMemory !== null || state === 'failed') return `${ran}.`;
-  return `${ran} and was brought back with ${settingsWords(last)}.`;
+  return `${ran} and was brought back with ${settingsWords(last, job.command)}.`;
 }

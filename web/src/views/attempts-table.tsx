@@ -5,7 +5,7 @@ import type { Attempt, JobView } from '../api/types.js';
 import { BatchSteps } from '../parts/batch-steps.js';
 import { useNow } from '../parts/clock.js';
 import { spanWords } from '../parts/words.js';
-import { endWords } from '../state/job-story.js';
+import { endWords, toldSettings } from '../state/job-story.js';
 
 /** Every try: its settings, how it ended, what it took, what held it. */
 export function AttemptsTable({ job }: { job: JobView }) {
@@ -42,11 +42,11 @@ export function AttemptsTable({ job }: { job: JobView }) {
           </thead>
           <tbody>
             {attempts.map((attempt) => (
-              <Row key={attempt.number} attempt={attempt} />
+              <Row key={attempt.number} attempt={attempt} command={job.command} />
             ))}
             {underWay !== null && (
               <tr key={underWay.number}>
-                <Settings {...underWay} />
+                <Settings {...underWay} command={job.command} />
                 <td>goes on</td>
                 <td />
                 <td />
@@ -62,12 +62,12 @@ export function AttemptsTable({ job }: { job: JobView }) {
   );
 }
 
-function Row({ attempt }: { attempt: Attempt }) {
+function Row({ attempt, command }: { attempt: Attempt; command: readonly string[] }) {
   const { number, settings, outOfMemory, peakBytes, peakFrom, limit, source } = attempt;
   const seconds = (Date.parse(attempt.endedAt) - Date.parse(attempt.startedAt)) / 1000;
   return (
     <tr>
-      <Settings number={number} settings={settings} />
+      <Settings number={number} settings={settings} command={command} />
       <td class={outOfMemory === null ? '' : 'sunk'}>{endWords(attempt)}</td>
       <td class="number">{outOfMemory === null ? '' : formatBytes(outOfMemory.askedBytes)}</td>
       <td class="number">
@@ -85,8 +85,13 @@ function Row({ attempt }: { attempt: Attempt }) {
   );
 }
 
-function Settings({ number, settings }: Pick<Attempt, 'number' | 'settings'>) {
+/** Of what a program is not told, nobody knows how it does it. */
+function Settings(
+  props: Pick<Attempt, 'number' | 'settings'> & { readonly command: readonly string[] },
+) {
+  const { number, settings } = props;
   const { batch_size, accumulation } = settings;
+  const told = toldSettings(props.command, settings);
   return (
     <>
       <th scope="row" class="number">
@@ -101,8 +106,8 @@ function Settings({ number, settings }: Pick<Attempt, 'number' | 'settings'>) {
           'unknown'
         )}
       </td>
-      <td>{settings.checkpointing ? 'yes' : 'no'}</td>
-      <td>{settings.precision}</td>
+      <td>{told.checkpointing === undefined ? 'not told' : told.checkpointing ? 'yes' : 'no'}</td>
+      <td>{told.precision ?? 'not told'}</td>
     </>
   );
 }

@@ -1,3 +1,4 @@
+import { isOnRequest } from '../../../src/jobs/placement.js';
 import { forecastWords, percentOf, percentWords, usedOfTotal } from '../../../src/report/words.js';
 import { formatBytes } from '../../../src/units/bytes.js';
 import { formatSeconds } from '../../../src/units/durations.js';
@@ -18,7 +19,7 @@ const leastMs = 90;
 
 /** One device: its hull, what lies in it, its use over time, and what is forecast. */
 export function DeviceCard({ id }: { id: string }) {
-  const [device, history, alerts, readAtMs] = useInTurn(
+  const [device, history, alerts, readAtMs, onRequest] = useInTurn(
     board,
     (now) =>
       [
@@ -26,6 +27,7 @@ export function DeviceCard({ id }: { id: string }) {
         now.histories.get(id),
         now.alerts,
         now.readAtMs,
+        isOnRequest({ id }, now.devices),
       ] as const,
     leastMs,
   );
@@ -35,7 +37,10 @@ export function DeviceCard({ id }: { id: string }) {
   const input = chartInput(device, used, nowMs, alerts);
   const percent = percentOf(device.usedBytes, device.totalBytes);
   return (
-    <article class={`device ${device.takesJobs ? '' : 'apart'}`} aria-labelledby={`name-${id}`}>
+    <article
+      class={`device ${device.takesJobs && !onRequest ? '' : 'apart'}`}
+      aria-labelledby={`name-${id}`}
+    >
       <header>
         <h3 id={`name-${id}`}>{id}</h3>
         <ProvenanceTag from={device.provenance} />
@@ -47,7 +52,7 @@ export function DeviceCard({ id }: { id: string }) {
       </p>
       <div class="load">
         <Hull device={device} />
-        <HullList device={device} />
+        <HullList device={device} onRequest={onRequest} />
       </div>
       <ChartBox input={input} label={chartWords(device, used)} />
       <Outlook device={device} />

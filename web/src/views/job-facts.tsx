@@ -1,9 +1,10 @@
 import type { ComponentChildren } from 'preact';
+import { degradedSettingsWords } from '../../../src/jobs/degraded.js';
 import { formatBytes } from '../../../src/units/bytes.js';
 import { isKnown } from '../../../src/units/known.js';
 import type { JobView } from '../api/types.js';
 import { useNow } from '../parts/clock.js';
-import { agoWords, clockWords, spanWords } from '../parts/words.js';
+import { agoWords, basisWords, clockWords, spanWords } from '../parts/words.js';
 import { board } from '../state/live.js';
 import { useStore } from '../state/store.js';
 import { provenanceOfJob } from '../state/used-by-job.js';
@@ -44,7 +45,10 @@ export function JobFacts({ job }: { job: JobView }) {
         </Fact>
       )}
       {reservation !== null && (
-        <Fact name="Reserved" note={`${reservation.basis}, on ${reservation.devices.join(', ')}`}>
+        <Fact
+          name="Reserved"
+          note={`${basisWords(reservation.basis)}, on ${reservation.devices.join(', ')}`}
+        >
           {formatBytes(reservation.bytes)}
         </Fact>
       )}
@@ -54,8 +58,8 @@ export function JobFacts({ job }: { job: JobView }) {
         </Fact>
       )}
       {degraded !== null && (
-        <Fact name="Made to fit" note={`accumulation ${degraded.accumulation}`}>
-          batch {degraded.batch}
+        <Fact name="Degraded" note="so that it fits">
+          {degradedSettingsWords(degraded)}
         </Fact>
       )}
       <Fact

@@ -2,6 +2,7 @@ import { formatBytes } from '../../../src/units/bytes.js';
 import type { JobHistory, JobView } from '../api/types.js';
 import type { ChartInput, ChartMark } from '../charts/chart-input.js';
 import { ChartBox } from '../parts/chart-box.js';
+import { basisWords } from '../parts/words.js';
 import { type StoryStep, storyOf } from '../state/job-story.js';
 import { board } from '../state/live.js';
 import { useStore } from '../state/store.js';
@@ -23,7 +24,9 @@ export function JobMemory({ job, history }: { job: JobView; history: JobHistory 
           <ChartBox input={chartInput(job, history)} label={words(job, peak)} />
           <p class="legend">
             <span class="key use-key">used, {from}</span>
-            <span class="key line-key">reserved, {job.reservation?.basis ?? job.need.basis}</span>
+            <span class="key line-key">
+              reserved, {basisWords(job.reservation?.basis ?? job.need.basis)}
+            </span>
             {job.attempts.some(({ outOfMemory }) => outOfMemory !== null) && (
               <span class="key sunk-key">out of memory</span>
             )}

@@ -45,7 +45,10 @@ export function JobPage({ id }: { id: string }) {
 }
 
 function Heading({ job }: { job: JobView }) {
-  const reason = job.waiting?.why ?? job.reason;
+  // Of a waiting job the reason of its place is told; that it was degraded is in any other reason.
+  const reason = [job.waiting?.why ?? job.reason, job.waiting && job.degraded?.why]
+    .filter(Boolean)
+    .join(' ');
   // Where the server speaks of memory itself, it is not said twice.
   const recovery = /memory/i.test(reason) ? undefined : recoverySentence(job);
   const sentence = [reason, recovery ?? ''].filter((part) => part !== '').join(' ');

@@ -2,6 +2,7 @@ import { percentWords } from '../../../src/report/words.js';
 import { formatBytes } from '../../../src/units/bytes.js';
 import { isKnown } from '../../../src/units/known.js';
 import type { JobView } from '../api/types.js';
+import { basisWords } from '../parts/words.js';
 
 interface Bar {
   readonly label: string;
@@ -53,8 +54,8 @@ function barsOf({ need, reservation, attempts }: JobView): readonly Bar[] {
     });
   }
   bars.push({
-    label: reservation === null ? 'Needed' : 'Reserved',
-    note: reservation?.basis ?? need.basis,
+    label: reservation === null ? neededLabel(need) : 'Reserved',
+    note: basisWords(reservation?.basis ?? need.basis),
     bytes: reservation?.bytes ?? need.bytes,
     look: 'reserved',
   });
@@ -68,6 +69,10 @@ function barsOf({ need, reservation, attempts }: JobView): readonly Bar[] {
     });
   }
   return bars;
+}
+
+function neededLabel({ basis }: JobView['need']): string {
+  return basis === 'unknown' ? 'A whole device' : 'Needed';
 }
 
 /** How far the estimate was off, once that is known. */

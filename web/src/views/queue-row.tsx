@@ -1,4 +1,5 @@
 import { hasEnded } from '../../../src/jobs/contract.js';
+import { degradedSettingsWords } from '../../../src/jobs/degraded.js';
 import { formatBytes } from '../../../src/units/bytes.js';
 import { isKnown, type Known } from '../../../src/units/known.js';
 import type { JobSummary } from '../api/types.js';
@@ -85,6 +86,7 @@ function Memory({ job }: { job: JobSummary }) {
       </>
     );
   }
+  if (job.need.basis === 'unknown') return <>a whole device</>;
   return (
     <>
       {formatBytes(job.need.bytes)} <small>{job.need.basis}</small>
@@ -98,7 +100,12 @@ function Happening({ job }: { job: JobSummary }) {
   // One that failed or was cancelled has not recovered.
   const isRecovered = job.state === 'running' || job.state === 'succeeded';
   if (job.state === 'waiting') {
-    return <span class="why">{job.waiting?.why ?? job.reason}</span>;
+    return (
+      <span class="why">
+        {job.degraded !== null && <b>degraded to {degradedSettingsWords(job.degraded)}</b>}{' '}
+        {job.waiting?.why ?? job.reason}
+      </span>
+    );
   }
   const places = job.reservation?.devices.join(', ') ?? '';
   const text = job.reason === '' && job.state === 'running' ? `on ${places}` : job.reason;
