@@ -117,9 +117,9 @@ export interface Saving {
   readonly change: string;
   /** What to set instead. */
   readonly settings: Partial<Workload>;
-  /** Of peak.deviceBytes; below 0 where the change takes more. */
+  /** Of peak.leastCapacityBytes, which decides whether a job fits; above 0. */
   readonly savesBytes: number;
-  /** The smallest capacity that then is enough; it may sink where what the device loses does not. */
+  /** The smallest capacity that then is enough. */
   readonly leastCapacityBytes: number;
   /** `trace`: traced as well; `formula`: the difference that the formula sees. */
   readonly basis: 'trace' | 'formula';

@@ -1,4 +1,5 @@
 import { Failure } from '../failure.js';
+import { MiB } from '../units/bytes.js';
 import type { Estimate, Saving, Workload } from './contract.js';
 import { type EstimateMachine, type EstimateRequest, estimate } from './estimate.js';
 import { type ModelSource, readSource } from './model-source.js';
@@ -7,8 +8,12 @@ import { type SettingChange, savingChanges } from './saving-changes.js';
 /** How to find out: by the formula's difference, or by estimating every change as well. */
 export type SavingsBasis = Saving['basis'];
 
+/** A change below this share of the answer is lost in what the answer may be off by. */
+const leastShare = 0.005;
+
 /**
- * What other settings would save, the most first. By formula it costs next to nothing, and there is
+ * What other settings would save of the least capacity, the most first; a change that saves nothing
+ * of it is left out, whatever it does to the peak. By formula it costs next to nothing, and there is
  * an answer only where the formula knows the model; by trace every change is traced, some seconds
  * each, and what cannot be is asked of the formula. A change without an answer is left out.
  *
@@ -27,7 +32,10 @@ export async function findSavings(
   const traced = basis === 'trace' ? await byTrace(request, base, changes, machine) : [];
   const others = changes.filter(({ change }) => !traced.some((one) => one.change === change));
   const savings = [...traced, ...(await byFormula(request, base, others, machine))];
-  return savings.toSorted((a, b) => b.savesBytes - a.savesBytes);
+  const least = Math.max(MiB, base.peak.leastCapacityBytes * leastShare);
+  return savings
+    .filter(({ savesBytes }) => savesBytes >= least)
+    .toSorted((a, b) => b.savesBytes - a.savesBytes);
 }
 
 /** What a source decides itself, whatever the options say. */
@@ -69,8 +77,8 @@ async function byTrace(
     const changed = { ...changedRequest(request, settings), method: 'trace' } as const;
     const found = await orNothing(estimate(changed, { ...machine, onProgress }));
     if (found === undefined) continue;
-    const savesBytes = base.peak.deviceBytes - found.peak.deviceBytes;
     const { leastCapacityBytes } = found.peak;
+    const savesBytes = base.peak.leastCapacityBytes - leastCapacityBytes;
     savings.push({ change, settings, savesBytes, leastCapacityBytes, basis: 'trace' });
   }
   return savings;
@@ -91,15 +99,10 @@ async function byFormula(
   for (const { change, settings } of changes) {
     const after = await orNothing(estimate(changedRequest(formula, settings), machine));
     if (after === undefined) continue;
-    const saved = (name: 'deviceBytes' | 'leastCapacityBytes') =>
-      Math.round((before.peak[name] - after.peak[name]) * scale);
-    savings.push({
-      change,
-      settings,
-      savesBytes: saved('deviceBytes'),
-      leastCapacityBytes: base.peak.leastCapacityBytes - saved('leastCapacityBytes'),
-      basis: 'formula',
-    });
+    const less = before.peak.leastCapacityBytes - after.peak.leastCapacityBytes;
+    const savesBytes = Math.round(less * scale);
+    const leastCapacityBytes = base.peak.leastCapacityBytes - savesBytes;
+    savings.push({ change, settings, savesBytes, leastCapacityBytes, basis: 'formula' });
   }
   return savings;
 }

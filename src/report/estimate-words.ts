@@ -1,6 +1,7 @@
 import type { Estimate, ModuleBytes, Part, Saving, Workload } from '../estimate/contract.js';
 import type { Gpu } from '../estimate/gpu-table.js';
-import { formatBytes, MiB } from '../units/bytes.js';
+import { fitOf, sureBytes } from '../plan/fit/fit.js';
+import { formatBytes } from '../units/bytes.js';
 import { percentWords } from './words.js';
 
 /** Of a card, what an estimate is read against. */
@@ -58,20 +59,21 @@ export interface Verdict {
 }
 
 /** Whether it fits the card, and how surely. */
-export function verdictOf({ peak, interval }: Estimate, gpu: EstimateGpu): Verdict {
+export function verdictOf(estimate: Estimate, gpu: EstimateGpu): Verdict {
   const capacity = formatBytes(gpu.capacityBytes);
-  const unknownBytes = interval.highBytes - peak.reservedBytes;
-  if (peak.leastCapacityBytes > gpu.capacityBytes) {
-    const missing = formatBytes(peak.leastCapacityBytes - gpu.capacityBytes);
+  const fit = fitOf(estimate, gpu.capacityBytes);
+  if (fit === 'no') {
+    const missing = formatBytes(estimate.peak.leastCapacityBytes - gpu.capacityBytes);
     return {
       fits: 'no',
       sentence: `It does not fit into the ${capacity} of this card; ${missing} are missing.`,
     };
   }
-  if (peak.leastCapacityBytes + unknownBytes > gpu.capacityBytes) {
+  if (fit === 'tightly') {
+    const missing = formatBytes(sureBytes(estimate) - gpu.capacityBytes);
     return {
       fits: 'barely',
-      sentence: `It should fit into the ${capacity} of this card, but the interval reaches beyond it.`,
+      sentence: `It may not fit into the ${capacity} of this card: by the estimate it does, by the upper end of its interval ${missing} are missing.`,
     };
   }
   return { fits: 'yes', sentence: `It fits into the ${capacity} of this card.` };
@@ -111,14 +113,6 @@ export function largestModules(
       ? undefined
       : { count: left.length, bytes: left.reduce((sum, { bytes }) => sum + bytes, 0) };
   return { shown, others };
-}
-
-/** Without those that change neither what the device loses nor what it must have. */
-export function savingsThatMatter({ savings = [], peak }: Estimate): readonly Saving[] {
-  return savings.filter(
-    ({ savesBytes, leastCapacityBytes }) =>
-      Math.abs(savesBytes) >= MiB || Math.abs(peak.leastCapacityBytes - leastCapacityBytes) >= MiB,
-  );
 }
 
 /** Whether what did not fit the card then does. */

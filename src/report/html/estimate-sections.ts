@@ -1,5 +1,5 @@
 import type { Estimate, PartBytes } from '../../estimate/contract.js';
-import { formatBytes, MiB } from '../../units/bytes.js';
+import { formatBytes } from '../../units/bytes.js';
 import {
   answersOf,
   type EstimateGpu,
@@ -7,7 +7,6 @@ import {
   largestModules,
   makesItFit,
   partMeaning,
-  savingsThatMatter,
   settingOptions,
 } from '../estimate-words.js';
 import { percentWords } from '../words.js';
@@ -62,18 +61,13 @@ function moduleTable({ bytes: whole, modules = [] }: PartBytes): Markup {
 
 /** What other settings would save. */
 export function savingTable(estimate: Estimate, gpu: EstimateGpu): Markup | undefined {
-  const savings = savingsThatMatter(estimate);
+  const { savings = [] } = estimate;
   if (savings.length === 0) return undefined;
   const rows = savings.map(
     (saving) =>
-      html`<tr><th scope="row">${saving.change}</th><td class="number ${saving.savesBytes > 0 && 'saves'}">${unbroken(saved(saving.savesBytes))}</td><td class="number">${unbroken(formatBytes(saving.leastCapacityBytes))}</td><td><code>${settingOptions(saving.settings)}</code></td><td class="basis">${makesItFit(saving, estimate, gpu) && html`<span class="tag">then it fits</span> `}<span class="soft">${saving.basis === 'trace' ? 'traced' : 'by formula'}</span></td></tr>`,
+      html`<tr><th scope="row">${saving.change}</th><td class="number saves">${unbroken(formatBytes(saving.savesBytes))}</td><td class="number">${unbroken(formatBytes(saving.leastCapacityBytes))}</td><td><code>${settingOptions(saving.settings)}</code></td><td class="basis">${makesItFit(saving, estimate, gpu) && html`<span class="tag">then it fits</span> `}<span class="soft">${saving.basis === 'trace' ? 'traced' : 'by formula'}</span></td></tr>`,
   );
-  return html`<section aria-labelledby="savings"><h2 id="savings">Change this, save that</h2><p class="soft">One setting at a time; what two of them save together is another figure.</p>${table(['Change', 'Saves', 'Least capacity', 'Option', ''], rows)}</section>`;
-}
-
-function saved(bytes: number): string {
-  if (Math.abs(bytes) < MiB) return 'nothing';
-  return bytes < 0 ? `takes ${formatBytes(-bytes)} more` : formatBytes(bytes);
+  return html`<section aria-labelledby="savings"><h2 id="savings">Ways to save memory</h2><p class="soft">What each saves of the least capacity, one setting at a time; what two of them save together is another figure.</p>${table(['Change', 'Saves', 'Least capacity', 'Option', ''], rows)}</section>`;
 }
 
 function share(bytes: number, whole: number): string {

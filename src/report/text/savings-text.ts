@@ -1,25 +1,20 @@
 import type { Estimate, Saving } from '../../estimate/contract.js';
-import { formatBytes, MiB } from '../../units/bytes.js';
-import {
-  type EstimateGpu,
-  makesItFit,
-  savingsThatMatter,
-  settingOptions,
-} from '../estimate-words.js';
+import { formatBytes } from '../../units/bytes.js';
+import { type EstimateGpu, makesItFit, settingOptions } from '../estimate-words.js';
 import { type Span, span } from './spans.js';
 
 const changeWidth = 24;
 const sizeWidth = 10;
 const leastWidth = 16;
 
-/** What other settings would save, one line each; none where nobody asked, or nothing would. */
+/** What other settings would save of the least capacity, one line each; none where nobody asked, or nothing would. */
 export function savingLines(estimate: Estimate, gpu: EstimateGpu): Span[][] {
-  const savings = savingsThatMatter(estimate);
+  const { savings = [] } = estimate;
   if (savings.length === 0) return [];
   const heads = `  ${''.padEnd(changeWidth)}${'saves'.padStart(sizeWidth)}${'least capacity'.padStart(leastWidth)}`;
   return [
     [],
-    [span('Change this, save that:', 'bold'), span(basisWords(savings), 'dim')],
+    [span('Ways to save memory', 'bold'), span(`${basisWords(savings)}:`, 'dim')],
     [span(heads, 'dim')],
     ...savings.map((saving) => savingLine(saving, makesItFit(saving, estimate, gpu))),
   ];
@@ -29,17 +24,11 @@ function savingLine(saving: Saving, thenItFits: boolean): Span[] {
   const { change, savesBytes, leastCapacityBytes, settings } = saving;
   const line = [
     span(`  ${change.padEnd(changeWidth)}`),
-    span(savedWords(savesBytes).padStart(sizeWidth), savesBytes > 0 ? 'bold' : 'dim'),
+    span(formatBytes(savesBytes).padStart(sizeWidth), 'bold'),
     span(formatBytes(leastCapacityBytes).padStart(leastWidth)),
     span(`  ${settingOptions(settings)}`, 'dim'),
   ];
   return thenItFits ? [...line, span('  then it fits', 'green')] : line;
-}
-
-/** Where a change takes more, that is worth knowing too. */
-function savedWords(bytes: number): string {
-  if (Math.abs(bytes) < MiB) return 'nothing';
-  return bytes < 0 ? `+${formatBytes(-bytes)}` : formatBytes(bytes);
 }
 
 function basisWords(savings: readonly Saving[]): string {

@@ -74,7 +74,7 @@ describe('the headline', () => {
       level: 'critical',
       text: 'gpu:0 is expected to be full in 45 s.',
     });
-    const host = madeDevice({ id: 'host', usedBytes: 99 * GiB });
+    const host = madeDevice({ id: 'host', usedBytes: 99 * 1024 ** 3 });
     expect(headlineOf([madeDevice({}), host], counts).text).toMatch(/^gpu:0 is below/);
     expect(headlineOf([deep], counts).text).toBe('gpu:1 is 5.0 GiB above its load line.');
   });
