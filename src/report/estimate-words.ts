@@ -59,7 +59,7 @@ export interface Verdict {
 }
 
 /** Whether it fits the card, and how surely. */
-export function verdictOf(estimate: Estimate, gpu: EstimateGpu): Verdict {
+export function verdictOf(estimate: Estimate, gpu: Pick<EstimateGpu, 'capacityBytes'>): Verdict {
   const capacity = formatBytes(gpu.capacityBytes);
   const fit = fitOf(estimate, gpu.capacityBytes);
   if (fit === 'no') {

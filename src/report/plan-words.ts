@@ -1,4 +1,5 @@
-import type { Plan, PlanOption, PlanSettings } from '../plan/fit/types.js';
+import { sureBytes } from '../plan/fit/fit.js';
+import type { Concession, Plan, PlanOption, PlanSettings } from '../plan/fit/types.js';
 import { formatBytes } from '../units/bytes.js';
 import { count } from './words.js';
 
@@ -22,19 +23,52 @@ export interface PlanVerdict {
   readonly sentence: string;
 }
 
+/**
+ * The headline of a plan. It says "It fits" only where it surely does with nothing changed but speed;
+ * else what is changed, or what may be missing, comes first.
+ */
 export function planVerdict(plan: Plan, budget: PlanBudgetWords): PlanVerdict {
+  const { estimate, givesUp, concession } = plan;
   const room = formatBytes(budget.memoryBytes);
-  const needed = formatBytes(neededBytes(plan.estimate, budget));
+  const needed = formatBytes(neededBytes(estimate, budget));
   if (!plan.fits) {
     return {
       fits: 'no',
       sentence: `Nothing fits into ${room}: what comes nearest needs ${needed}.`,
     };
   }
-  const slower =
-    plan.relativeCost > 1.005 ? `; a sample takes ${costWords(plan.relativeCost)} as long` : '';
-  const sentence = `It fits into ${room} and needs ${needed} of it${slower}.`;
-  return { fits: plan.surely ? 'yes' : 'barely', sentence };
+  const slower = slowerWords(plan.relativeCost);
+  const missing = sureBytes(estimate) - budget.memoryBytes - budget.contextBytes;
+  const upTo = `up to ${formatBytes(missing)} are missing by the upper end of its interval`;
+  if (concession !== 'speed') {
+    const changed = `It does not fit into ${room} without a change to ${changedWords[concession]}: ${givesUp.join('; ')}.`;
+    const then = plan.surely
+      ? `With that it needs ${needed}${slower}.`
+      : `With that it may fit: it needs ${needed} by the estimate, and ${upTo}.`;
+    return { fits: 'barely', sentence: `${changed} ${then}` };
+  }
+  if (!plan.surely) {
+    return {
+      fits: 'barely',
+      sentence: `It may not fit into ${room}: it needs ${needed} by the estimate, but ${upTo}.`,
+    };
+  }
+  return { fits: 'yes', sentence: `It fits into ${room} and needs ${needed} of it${slower}.` };
+}
+
+const changedWords: Readonly<Record<Exclude<Concession, 'speed'>, string>> = {
+  numerics: 'the numerics',
+  training: 'the training',
+  'weights in 8 bits': 'the weights',
+  'weights in 4 bits': 'the weights',
+};
+
+function slowerWords(cost: number): string {
+  if (cost <= 1.005) return '';
+  const than = 'the fastest settings without a limit';
+  return cost < 2
+    ? `; ${Math.round((cost - 1) * 100)} % slower per sample than ${than}`
+    : `; a sample takes ${costWords(cost)} as long as with ${than}`;
 }
 
 /** Each setting with its value, for people; what is not in use is left out. */

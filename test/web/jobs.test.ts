@@ -194,7 +194,16 @@ real?.('jobs on the dashboard', { timeout: 90_000 }, () => {
     await page.getByLabel('Tokens of a sequence').fill('64');
     await page.getByLabel('Method').selectOption('formula');
     await page.getByRole('button', { name: 'Estimate' }).click();
-    await page.getByRole('heading', { name: /^It needs \d+\.\d GiB estimated$/ }).waitFor();
+    const needs = (card: string) =>
+      page.getByRole('heading', {
+        name: new RegExp(`^It needs \\d+\\.\\d GiB on a ${card} estimated$`),
+      });
+    await needs('NVIDIA H200').waitFor();
+    // The card that is named is the one that is answered for.
+    await page.getByLabel('Card').fill('4090');
+    await page.getByRole('button', { name: 'Estimate' }).click();
+    await needs('NVIDIA GeForce RTX 4090').waitFor();
+    await page.getByText('It fits into the 24.0 GiB of this card.').waitFor();
     const parts = page.getByRole('table', { name: 'What the memory is for' });
     expect(await parts.getByRole('row', { name: /^weights/ }).innerText()).toMatch(/[GM]iB/);
 
@@ -206,7 +215,12 @@ real?.('jobs on the dashboard', { timeout: 90_000 }, () => {
     await page.getByRole('heading', { name: /^Nothing fits into/ }).waitFor();
     await page.getByLabel('Memory', { exact: true }).fill('8GiB');
     await page.getByRole('button', { name: 'Plan' }).click();
-    await page.getByRole('heading', { name: /^It fits into 8\.0 GiB/ }).waitFor();
+    const fits = page.getByRole('heading', { name: /^It fits into 8\.0 GiB/ });
+    await fits.waitFor();
+    // What it needs is one figure, in the headline and in the table.
+    const [, needed = 'none'] = /needs (\S+ GiB) of it/.exec(await fits.innerText()) ?? [];
+    const least = page.getByRole('row', { name: /^Least for PyTorch's allocator/ });
+    expect(await least.innerText()).toContain(needed);
     await page.getByRole('table', { name: 'Other settings' }).waitFor();
   });
 });

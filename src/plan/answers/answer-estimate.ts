@@ -1,5 +1,6 @@
 import type { Estimate } from '../../estimate/contract.js';
 import { type EstimateRequest, estimate } from '../../estimate/estimate.js';
+import type { Gpu } from '../../estimate/gpu-table.js';
 import { findSavings } from '../../estimate/savings.js';
 import { closedWorkload } from './closed-workload.js';
 import { type AnswerMachine, chosenGpu } from './machine.js';
@@ -10,6 +11,11 @@ import type { WorkloadRequest } from './workload-request.js';
 export interface PreparedEstimate extends EstimateRequest {
   /** Why it is this card, where nobody named one. */
   readonly notes: readonly string[];
+}
+
+/** An estimate with the card that it is for. */
+export interface EstimateDocument extends Estimate {
+  readonly gpu: Pick<Gpu, 'name' | 'capacityBytes'>;
 }
 
 /**
@@ -23,7 +29,7 @@ export interface PreparedEstimate extends EstimateRequest {
 export async function answerEstimate(
   request: WorkloadRequest,
   machine: AnswerMachine,
-): Promise<Estimate> {
+): Promise<EstimateDocument> {
   return makeEstimate(await prepareEstimate(request, machine), machine);
 }
 
@@ -44,10 +50,11 @@ export async function makeEstimate(
   { notes, ...request }: PreparedEstimate,
   machine: AnswerMachine,
   traceSavings = false,
-): Promise<Estimate> {
+): Promise<EstimateDocument> {
   const found = await estimate(request, machine);
   const basis = traceSavings && found.method === 'trace' ? 'trace' : 'formula';
   const savings = await findSavings(request, found, machine, basis);
   const answer = savings.length === 0 ? found : { ...found, savings };
-  return { ...answer, notes: [...notes, ...found.notes] };
+  const { name, capacityBytes } = request.gpu;
+  return { ...answer, gpu: { name, capacityBytes }, notes: [...notes, ...found.notes] };
 }

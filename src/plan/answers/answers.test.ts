@@ -39,7 +39,9 @@ describe('answerEstimate', () => {
       'breakdown',
       'notes',
       'savings',
+      'gpu',
     ]);
+    expect(answer.gpu).toEqual({ name: 'Tesla T4', capacityBytes: 15 * GiB });
     expect(answer.notes[0]).toBe('This is for gpu:0, which was found here.');
     const larger = await answerEstimate({ ...job, batch: 16 }, machine);
     expect(larger.peak.allocatedBytes).toBeGreaterThan(answer.peak.allocatedBytes);
@@ -50,8 +52,9 @@ describe('answerEstimate', () => {
     const request = { ...job, gpu: 'Lab card', precision: null, lora: undefined };
     // As it comes from JSON.
     const parsed = JSON.parse(JSON.stringify(request));
-    const { method } = await answerEstimate(parsed, { ...machine, gpus });
+    const { method, gpu } = await answerEstimate(parsed, { ...machine, gpus });
     expect(method).toBe('formula');
+    expect(gpu).toEqual({ name: 'Lab card', capacityBytes: 10 * GiB });
   });
 
   it.each([

@@ -14,6 +14,7 @@ import { noteLines } from './note-lines.js';
 import { savingLines } from './savings-text.js';
 import { type Paint, paintLine, type Span, span, type TextStyle } from './spans.js';
 import { cleanText, fitText } from './text-width.js';
+import { wrapText } from './wrap-text.js';
 
 export interface EstimateTextOptions {
   readonly gpu: EstimateGpu;
@@ -72,7 +73,9 @@ export function estimateText(estimate: Estimate, options: EstimateTextOptions): 
       [partLine(entry, peak.deviceBytes, style)].concat(moduleLines(entry, columns)),
     ),
     [],
-    [span(verdict.sentence, verdictPaints[verdict.fits])],
+    ...wrapText(verdict.sentence, columns).map((line) => [
+      span(line, verdictPaints[verdict.fits]),
+    ]),
     ...savingLines(estimate, gpu),
     ...(notes.length > 0 ? [[]] : []),
   ];

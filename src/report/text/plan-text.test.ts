@@ -14,7 +14,8 @@ const options = {
 describe('planText', () => {
   it('tells whether it fits, what to set, what fills it, and what else there is', () => {
     expect(planText(plan, options)).toMatchInlineSnapshot(`
-      "It fits into 24.0 GiB and needs 20.0 GiB of it; a sample takes 1.37 x as long.
+      "It fits into 24.0 GiB and needs 20.0 GiB of it; 37 % slower per sample than the fastest settings
+      without a limit.
 
       Set this:
         batch         8  at a time
@@ -57,6 +58,25 @@ describe('planText', () => {
     expect(text).toContain('256 samples a step');
     expect(text).toMatch(/zero +2 {2}optimizer states and gradients are shared out/);
     expect(text).toMatch(/lora +16/);
+  });
+
+  it('begins with what changes the training, where it fits only so', () => {
+    const trained = 'adapters of rank 16 are trained, not the model';
+    const changed = { ...plan, concession: 'training', givesUp: [trained] } as const;
+    const text = planText(changed, { ...options, columns: 60 });
+    expect(text.split('\n').slice(0, 5).join(' ')).toContain(
+      `It does not fit into 24.0 GiB without a change to the training: ${trained}. With that it needs 20.0 GiB;`,
+    );
+    expect(planText({ ...changed, surely: false }, options)).not.toMatch(/^It fits/);
+  });
+
+  it('begins with what may be missing, where the interval reaches beyond the budget', () => {
+    const { estimate } = plan;
+    const interval = { ...estimate.interval, highBytes: 26 * GiB };
+    const tight = { ...plan, surely: false, estimate: { ...estimate, interval } };
+    expect(planText(tight, { ...options, columns: 200 }).split('\n')[0]).toBe(
+      'It may not fit into 24.0 GiB: it needs 20.0 GiB by the estimate, but up to 2.0 GiB are missing by the upper end of its interval.',
+    );
   });
 
   it('says what is missing where nothing fits', () => {

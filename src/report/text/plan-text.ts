@@ -14,6 +14,7 @@ import {
 import { partLine, stackedBar } from './estimate-text.js';
 import { noteLines } from './note-lines.js';
 import { paintLine, type Span, span, type TextStyle } from './spans.js';
+import { wrapText } from './wrap-text.js';
 
 export interface PlanTextOptions {
   readonly budget: PlanBudgetWords;
@@ -40,7 +41,9 @@ export function planText(plan: Plan, options: PlanTextOptions): string {
   const verdict = planVerdict(plan, budget);
   const width = Math.min(widestBar, Math.max(10, columns - 4));
   const lines: Span[][] = [
-    [span(verdict.sentence, verdictPaints[verdict.fits])],
+    ...wrapText(verdict.sentence, columns).map((line) => [
+      span(line, verdictPaints[verdict.fits]),
+    ]),
     [],
     [span(plan.fits ? 'Set this:' : 'With this:', 'bold')],
     ...settingRows(plan.settings).map(([name, value, more]) => [

@@ -86,6 +86,9 @@ export const estimateSchema = z
     peak,
     interval: z.object({ lowBytes: z.int(), highBytes: z.int(), confidence: z.number() }),
     breakdown: z.array(z.looseObject({ part: z.string(), bytes: z.int() })),
+    gpu: z
+      .object({ name: z.string(), capacityBytes: z.int() })
+      .openapi({ description: 'The card that it is for.' }),
     notes: z.array(z.string()),
   })
   .openapi('Estimate', { description: 'All figures are estimated.' });

@@ -1,35 +1,55 @@
 import type { Estimate } from '../../../src/estimate/contract.js';
+import { verdictOf } from '../../../src/report/estimate-words.js';
 import { percentWords } from '../../../src/report/words.js';
 import { formatBytes } from '../../../src/units/bytes.js';
 import { ProvenanceTag } from '../parts/tags.js';
 
-/** What a workload needs: the peak with its interval, and what it is for. */
-export function EstimateAnswer({ estimate }: { estimate: Estimate }) {
-  const { peak, interval, breakdown, notes, method } = estimate;
-  const widest = Math.max(peak.leastCapacityBytes, interval.highBytes, peak.deviceBytes);
-  const share = (bytes: number): number => (bytes / widest) * 100;
+/** What `POST /estimate` answers. */
+export interface EstimateDocument extends Estimate {
+  readonly gpu: { readonly name: string; readonly capacityBytes: number };
+}
+
+/** What a workload needs, and whether the card has it. */
+export function EstimateAnswer({ estimate }: { estimate: EstimateDocument }) {
+  const { gpu, peak } = estimate;
+  const verdict = verdictOf(estimate, gpu);
   return (
     <section class="answer" aria-labelledby="estimate-title">
       <h2 id="estimate-title">
-        It needs {formatBytes(peak.leastCapacityBytes)} <ProvenanceTag from="estimated" />
+        It needs {formatBytes(peak.leastCapacityBytes)} on a {gpu.name}{' '}
+        <ProvenanceTag from="estimated" />
       </h2>
+      <p class={`fits ${verdict.fits}`}>{verdict.sentence}</p>
+      <EstimateFigures estimate={estimate} notes={estimate.notes} />
+    </section>
+  );
+}
+
+/** The peak with its interval, and what it is for. */
+export function EstimateFigures(props: {
+  estimate: Estimate;
+  notes: readonly string[];
+  /** Given where the budget is one of PyTorch's allocator: the least is then told without it. */
+  contextBytes?: number;
+}) {
+  const { estimate, notes, contextBytes } = props;
+  const { peak, interval, breakdown, method } = estimate;
+  const widest = Math.max(peak.leastCapacityBytes, interval.highBytes, peak.deviceBytes);
+  const share = (bytes: number): number => (bytes / widest) * 100;
+  return (
+    <>
       <p class="soft">
         By {method}. The peak of one device; the shade is where the truth lies with{' '}
         {percentWords(interval.confidence * 100)} confidence.
       </p>
       <table class="need">
-        <caption class="aside">The peak, counted in three ways</caption>
+        <caption class="aside">The peak, and what the job can do with</caption>
         <tbody>
-          {(
-            [
-              ['Live tensors', peak.allocatedBytes, false],
-              ["PyTorch's allocator", peak.reservedBytes, true],
-              ['The device', peak.deviceBytes, false],
-              ['Least capacity', peak.leastCapacityBytes, false],
-            ] as const
-          ).map(([label, bytes, shaded]) => (
+          {figuresOf(peak, contextBytes).map(({ label, what, bytes, shaded }) => (
             <tr key={label}>
-              <th scope="row">{label}</th>
+              <th scope="row">
+                {label} <small>{what}</small>
+              </th>
               <td class="bar-cell">
                 <svg class="bar" viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">
                   <rect class="measured" width={share(bytes)} height="10" />
@@ -65,8 +85,34 @@ export function EstimateAnswer({ estimate }: { estimate: Estimate }) {
           ))}
         </ul>
       )}
-    </section>
+    </>
   );
+}
+
+interface Figure {
+  readonly label: string;
+  readonly what: string;
+  readonly bytes: number;
+  readonly shaded: boolean;
+}
+
+function figuresOf(peak: Estimate['peak'], contextBytes: number | undefined): readonly Figure[] {
+  const shown = { what: '', shaded: false };
+  const context = 'with the CUDA context';
+  const least =
+    contextBytes === undefined
+      ? { label: 'Least capacity', what: context, bytes: peak.leastCapacityBytes }
+      : {
+          label: 'Least',
+          what: "for PyTorch's allocator",
+          bytes: Math.max(0, peak.leastCapacityBytes - contextBytes),
+        };
+  return [
+    { ...shown, label: 'Live tensors', bytes: peak.allocatedBytes },
+    { ...shown, label: "PyTorch's allocator", bytes: peak.reservedBytes, shaded: true },
+    { ...shown, label: 'The device', what: context, bytes: peak.deviceBytes },
+    { ...shown, ...least },
+  ];
 }
 
 function Breakdown({ breakdown, whole }: { breakdown: Estimate['breakdown']; whole: number }) {

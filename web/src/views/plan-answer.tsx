@@ -3,7 +3,7 @@ import { neededBytes, type PlanBudgetWords, planVerdict } from '../../../src/rep
 import { formatBytes } from '../../../src/units/bytes.js';
 import { ProvenanceTag } from '../parts/tags.js';
 import { optionWords, settingRows } from '../state/plan-words.js';
-import { EstimateAnswer } from './estimate-answer.js';
+import { EstimateFigures } from './estimate-answer.js';
 
 /** What `POST /plan` answers. */
 export interface PlanDocument extends Plan {
@@ -24,7 +24,6 @@ export function PlanAnswer({ plan }: { plan: PlanDocument }) {
       <h2 id="plan-title" class={`fits ${verdict.fits}`}>
         {verdict.sentence} <ProvenanceTag from="estimated" />
       </h2>
-      {plan.givesUp.length > 0 && <p>Given up for it: {plan.givesUp.join('; ')}.</p>}
       <dl class="grid">
         {settingRows(settings).map(([name, value]) => (
           <div key={name}>
@@ -66,7 +65,12 @@ export function PlanAnswer({ plan }: { plan: PlanDocument }) {
           </div>
         </>
       )}
-      <EstimateAnswer estimate={{ ...plan.estimate, notes: plan.notes }} />
+      <h3>At the peak</h3>
+      <EstimateFigures
+        estimate={plan.estimate}
+        notes={[...plan.notes, ...plan.estimate.notes]}
+        contextBytes={budget.contextBytes}
+      />
     </section>
   );
 }

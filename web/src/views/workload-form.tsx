@@ -1,5 +1,4 @@
 import { useState } from 'preact/hooks';
-import type { Estimate } from '../../../src/estimate/contract.js';
 import { postQuestion } from '../api/client.js';
 import { asRefusal, type Refusal } from '../api/refusal.js';
 import { ChoiceField, TextField } from '../parts/field.js';
@@ -13,14 +12,14 @@ import {
   readQuestion,
 } from '../state/question-draft.js';
 import { createStore, useStore } from '../state/store.js';
-import { EstimateAnswer } from './estimate-answer.js';
+import { EstimateAnswer, type EstimateDocument } from './estimate-answer.js';
 import { PlanAnswer, type PlanDocument } from './plan-answer.js';
 
 /** Kept when one goes from one question to the other. */
 const kept = createStore<QuestionDraft>(emptyQuestion);
 
 type Answer =
-  | { readonly kind: 'estimate'; readonly estimate: Estimate }
+  | { readonly kind: 'estimate'; readonly estimate: EstimateDocument }
   | { readonly kind: 'plan'; readonly plan: PlanDocument };
 
 /** Will it fit, and with which settings; or: what does it need. */
@@ -45,7 +44,7 @@ export function WorkloadForm({ kind }: { kind: 'plan' | 'estimate' }) {
       setAnswer(
         kind === 'plan'
           ? { kind, plan: await postQuestion<PlanDocument>('plan', read.question) }
-          : { kind, estimate: await postQuestion<Estimate>('estimate', read.question) },
+          : { kind, estimate: await postQuestion<EstimateDocument>('estimate', read.question) },
       );
     } catch (error) {
       setAnswer(undefined);
