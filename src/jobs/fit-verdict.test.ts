@@ -46,7 +46,7 @@ describe('judgeFit', () => {
       need: { bytes: 60 * GiB, basis: 'estimated', gpus: 1 },
       settings,
       reason:
-        'It needs 80.0 GiB (stated); the largest reservation any device allows is 72.0 GiB. It runs with batch 8 x 4, checkpointing and bf16 instead, which needs 60.0 GiB (estimated).',
+        'As asked, it needs 80.0 GiB (stated); the largest reservation any device allows is 72.0 GiB. It runs with batch 8 x 4, checkpointing and bf16 instead, which needs 60.0 GiB (estimated).',
     });
     expect(judgeFit(need(80 * GiB), lines, { ...small, bytes: 73 * GiB })).toMatchObject({
       verdict: 'refused',

@@ -38,21 +38,21 @@ export function judgeFit(need: Need, lines: readonly Line[], degraded?: Degraded
   if (offer === undefined) return { verdict: 'refused', reason: tooFewDevices(lines, need) };
   if (need.bytes <= offer) return { verdict: 'fits', need };
   const places = need.gpus > 1 ? `each of ${need.gpus} GPUs` : 'any device';
-  const tooLarge = `It needs ${formatBytes(need.bytes)} (${need.basis}); the largest reservation ${places} allows is ${formatBytes(offer)}.`;
-  if (degraded === undefined) return { verdict: 'refused', reason: tooLarge };
+  const tooLarge = `needs ${formatBytes(need.bytes)} (${need.basis}); the largest reservation ${places} allows is ${formatBytes(offer)}.`;
+  if (degraded === undefined) return { verdict: 'refused', reason: `It ${tooLarge}` };
   const { bytes, settings } = degraded;
   const words = degradedSettingsWords(settings);
   if (bytes > offer) {
     return {
       verdict: 'refused',
-      reason: `${tooLarge} With ${words}, the least that its command can be told, it still needs ${formatBytes(bytes)}.`,
+      reason: `It ${tooLarge} With ${words}, the least that its command can be told, it still needs ${formatBytes(bytes)}.`,
     };
   }
   return {
     verdict: 'degraded',
     need: { bytes, basis: 'estimated', gpus: need.gpus },
     settings,
-    reason: `${tooLarge} It runs with ${words} instead, which needs ${formatBytes(bytes)} (estimated).`,
+    reason: `As asked, it ${tooLarge} It runs with ${words} instead, which needs ${formatBytes(bytes)} (estimated).`,
   };
 }
 

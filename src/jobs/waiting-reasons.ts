@@ -35,7 +35,7 @@ export function explainWaiting(
 function reasonOf(job: WaitingJob, state: QueueState, { mostRunning }: QueueSettings): string {
   const { rooms, running, hold } = state;
   if (mostRunning !== undefined && running.length >= mostRunning) {
-    return `As many jobs run as may at once (${mostRunning}).`;
+    return `The concurrent-job limit (${mostRunning}) is reached.`;
   }
   const { rooms: possible, count } = candidates(rooms, job);
   if (possible.some(({ foreignBytes }) => !isKnown(foreignBytes))) {
@@ -55,7 +55,7 @@ function reasonOf(job: WaitingJob, state: QueueState, { mostRunning }: QueueSett
   if (
     !enough(({ lineBytes, foreignBytes }) => lineBytes - (isKnown(foreignBytes) ? foreignBytes : 0))
   ) {
-    return `${free} Processes that are not jobs stand in the way.`;
+    return `${free} Other processes are using the memory.`;
   }
   if (enough(({ freeBytes, returningBytes }) => freeBytes + returningBytes)) {
     return `${free} Memory of a job that ended has not come back yet.`;

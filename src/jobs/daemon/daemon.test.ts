@@ -139,7 +139,7 @@ describe('the daemon', () => {
     await other.submit({ command: ['true', 'x'] });
     await full.clock.advance(5);
     expect(other.job('1').state).toBe('waiting');
-    expect(other.job('1').waiting?.why).toMatch(/Processes that are not jobs stand in the way/);
+    expect(other.job('1').waiting?.why).toMatch(/Other processes are using the memory/);
     full.foreign.set('gpu:0', GiB);
     await full.clock.advance(5);
     expect(other.job('1').state).toBe('running');

@@ -173,7 +173,7 @@ describe('jobs with a workload', () => {
     });
     const command = ['true', '{batch_size}', '{accumulation}'];
     const why =
-      'It needs 121.0 GiB (estimated); the largest reservation any device allows is 90.0 GiB. It runs with batch 2 x 4 instead, which needs 10.0 GiB (estimated).';
+      'As asked, it needs 121.0 GiB (estimated); the largest reservation any device allows is 90.0 GiB. It runs with batch 2 x 4 instead, which needs 10.0 GiB (estimated).';
     const job = await daemon.submit({ command, workload: { model: '/m/config.json', batch: 8 } });
     const degraded = { batch: 2, accumulation: 4, why };
     expect(job).toMatchObject({ state: 'waiting', reason: why, degraded });
