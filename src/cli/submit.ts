@@ -50,7 +50,7 @@ export const submitCommand: CommandModule = {
 
 const help = `
 A job without --memory and without a model takes what the same command was measured to take; one that
-never ran is tried alone on a device. {batch_size} and {accumulation} in the command are replaced. Of
+never ran gets a whole device for its first run. {batch_size} and {accumulation} in the command are replaced. Of
 the environment only PATH, HOME, the active Python and the like travel, and what --env names.
 
 The exit code is 0 when the job was taken and 1 when it was refused; with --follow or --wait it is 0

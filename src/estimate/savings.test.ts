@@ -73,9 +73,9 @@ describe('findSavings', () => {
     } as const;
     // Four layers of an 8B model: the peak sinks with the fused optimizer and with SGD, and the
     // least capacity rises.
-    const path = join(folder, 'config.json');
+    const config = join(folder, 'config.json');
     writeFileSync(
-      path,
+      config,
       JSON.stringify({
         architectures: ['LlamaForCausalLM'],
         model_type: 'llama',
@@ -89,7 +89,7 @@ describe('findSavings', () => {
       }),
     );
     const asked: EstimateRequest = {
-      source: { kind: 'path', path },
+      source: { kind: 'path', path: config },
       workload: adapters,
       gpu: findGpu('4090'),
       method: 'formula',

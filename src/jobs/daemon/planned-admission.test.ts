@@ -86,10 +86,10 @@ describe('a job that is too large, with the real planner', () => {
       const { batch = 0, accumulation = 0, ...others } = job.details.settings ?? {};
       expect(job.details.settings).toMatchObject(changed);
       expect(batch * accumulation).toBe(32);
-      expect(Object.keys({ batch, ...others }).sort()).toEqual(
+      expect(Object.keys({ batch, ...others }).toSorted()).toEqual(
         Object.keys(changed)
           .filter((name) => name !== 'accumulation')
-          .sort(),
+          .toSorted(),
       );
       expect(job.need.bytes).toBeLessThanOrEqual(line);
       expect(job.need.bytes).toBeGreaterThanOrEqual(await neededBy(job, gpt2));

@@ -73,9 +73,7 @@ export function estimateText(estimate: Estimate, options: EstimateTextOptions): 
       [partLine(entry, peak.deviceBytes, style)].concat(moduleLines(entry, columns)),
     ),
     [],
-    ...wrapText(verdict.sentence, columns).map((line) => [
-      span(line, verdictPaints[verdict.fits]),
-    ]),
+    ...wrapText(verdict.sentence, columns).map((line) => [span(line, verdictPaints[verdict.fits])]),
     ...savingLines(estimate, gpu),
     ...(notes.length > 0 ? [[]] : []),
   ];

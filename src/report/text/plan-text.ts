@@ -41,9 +41,7 @@ export function planText(plan: Plan, options: PlanTextOptions): string {
   const verdict = planVerdict(plan, budget);
   const width = Math.min(widestBar, Math.max(10, columns - 4));
   const lines: Span[][] = [
-    ...wrapText(verdict.sentence, columns).map((line) => [
-      span(line, verdictPaints[verdict.fits]),
-    ]),
+    ...wrapText(verdict.sentence, columns).map((line) => [span(line, verdictPaints[verdict.fits])]),
     [],
     [span(plan.fits ? 'Set this:' : 'With this:', 'bold')],
     ...settingRows(plan.settings).map(([name, value, more]) => [
