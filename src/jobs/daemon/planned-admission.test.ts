@@ -1,7 +1,9 @@
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { root } from '../../../test/support/project-files.js';
-import { answerEstimate } from '../../plan/answers/answer-estimate.js';
+import type { Estimate } from '../../estimate/contract.js';
+import { estimate } from '../../estimate/estimate.js';
+import { prepareEstimate } from '../../plan/answers/answer-estimate.js';
 import { answerPlan, answerPlanWithin } from '../../plan/answers/answer-plan.js';
 import type { AnswerMachine } from '../../plan/answers/machine.js';
 import { fieldWording } from '../../plan/answers/wording.js';
@@ -26,6 +28,12 @@ const model = (name: string) => ({
 const gpt2 = { ...model('gpt2'), batch: 32, seq: 1024 };
 const batchAlone = ['train', '--batch={batch_size}', '--steps={accumulation}'];
 
+/** As a server answers it, without what other settings would save. */
+async function estimated(asked: WorkloadRequest): Promise<Estimate> {
+  const { notes: _, ...request } = await prepareEstimate(asked, machine);
+  return estimate(request, machine);
+}
+
 function submitted(
   command: readonly string[],
   workload: WorkloadRequest,
@@ -36,7 +44,7 @@ function submitted(
     {
       lines: [{ id: 'gpu:0', lineBytes }],
       runsOf: () => [],
-      estimate: (asked) => answerEstimate(asked, machine),
+      estimate: estimated,
       plan: (asked, within) => answerPlanWithin(asked, within, machine),
       signal: new AbortController().signal,
       nowMs: 0,
@@ -54,7 +62,7 @@ async function neededBy({ details }: NewJob, workload: WorkloadRequest): Promise
     ...(checkpointing !== undefined && { checkpointing }),
     ...(precision !== undefined && { precision }),
   };
-  return sureBytes(await answerEstimate(started, machine));
+  return sureBytes(await estimated(started));
 }
 
 describe('a job that is too large, with the real planner', () => {
@@ -107,10 +115,10 @@ describe('a job that a plan takes', () => {
   it('is taken by the queue, on the same bytes', async () => {
     const asked = { ...model('gpt2'), batch: 8, seq: 512 };
     const plan = await answerPlan({ ...asked, memoryBytes: 3 * GiB, offload: 'none' }, machine);
-    const { settings, estimate, budget } = plan;
+    const { settings, budget } = plan;
     expect(plan.surely).toBe(true);
     // Just as large as it must be: what the allocator may give back does not fit beside it.
-    const line = sureBytes(estimate);
+    const line = sureBytes(plan.estimate);
     expect(line).toBeLessThanOrEqual(budget.capacityBytes);
     const { batch, precision, checkpointing, optimizer } = settings;
     const workload = { ...asked, batch, precision, checkpointing, optimizer };
@@ -131,11 +139,11 @@ describe('a job that a plan takes', () => {
       checkpointing: true,
       optimizer: 'adamw-fused',
     };
-    const estimate = await answerEstimate(workload, machine);
-    const { peak, interval } = estimate;
+    const found = await estimated(workload);
+    const { peak, interval } = found;
     expect(peak.leastCapacityBytes).toBeLessThan(peak.deviceBytes);
     const line = interval.highBytes + (peak.deviceBytes - peak.reservedBytes) - 1;
-    expect(fitOf(estimate, line)).toBe('surely');
+    expect(fitOf(found, line)).toBe('surely');
     const job = await submitted(['train'], workload, line);
     expect(job.refused).toBeUndefined();
     expect(job.need.bytes).toBe(line);

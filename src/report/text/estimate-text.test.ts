@@ -84,7 +84,7 @@ describe('estimateText', () => {
     const text = estimateText({ ...estimate, savings }, { ...card(8), columns: 80, style: plain });
     expect(text).toContain('Ways to save memory (estimated by formula):');
     expect(text).toMatch(/half the batch +2\.0 GiB +7\.0 GiB {2}--batch 4 {2}then it fits$/m);
-    expect(text).toMatch(/autocast +0\.5 GiB +8\.5 GiB {2}--batch 4$/m);
+    expect(text).toMatch(/autocast +512 MiB +8\.5 GiB {2}--batch 4$/m);
     expect(draw()).not.toContain('Ways to save');
   });
 

@@ -39,8 +39,8 @@ function told(...devices: readonly DeviceView[]): readonly string[] {
   const facts = {
     url: 'http://127.0.0.1:8000',
     home: '/home',
-    hasPage: true,
-    hasToken: false,
+    link: '',
+    hasPage: false,
     counts: {},
     notes: [],
   };
@@ -54,12 +54,12 @@ function told(...devices: readonly DeviceView[]): readonly string[] {
 describe('serveText', () => {
   it('says which jobs each device takes', () => {
     expect(told(device('gpu:0', true), device('gpu:1', false), device('host', true))).toEqual([
-      'gpu:0     a device, 100.0 GiB, load line at 90.0 GiB',
-      'gpu:1     a device, 100.0 GiB, takes no jobs',
-      'host      a device, 100.0 GiB, load line at 90.0 GiB, for jobs with --gpus 0',
+      'gpu:0      a device, 100.0 GiB, load line at 90.0 GiB',
+      'gpu:1      a device, 100.0 GiB, takes no jobs',
+      'host       a device, 100.0 GiB, load line at 90.0 GiB, for jobs with --gpus 0',
     ]);
     expect(told(device('gpu:0', false), device('host', true))[1]).toBe(
-      'host      a device, 100.0 GiB, load line at 90.0 GiB',
+      'host       a device, 100.0 GiB, load line at 90.0 GiB',
     );
   });
 });
