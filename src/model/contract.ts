@@ -188,6 +188,8 @@ export interface KnownModel extends DescriptionParts {
   /** The class of transformers that is meant, as `LlamaForCausalLM`. */
   readonly className: string;
   readonly head: Head;
+  /** Its family has no rules of its own: it was read as a usual decoder or encoder. */
+  readonly generic?: true;
   /** Classes of a classifier, or the vocabulary of a language head; 0 for a bare model. */
   readonly outputs: number;
   /** The output matrix is the embedding matrix. */

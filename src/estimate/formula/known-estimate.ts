@@ -46,7 +46,7 @@ export function knownEstimate(model: KnownModel, workload: Workload, gpu: Gpu): 
     (addresses) => replayOn(gpu, stream, { addresses }).peakReservedBytes,
   );
   const fits = peakReservedBytes <= roomOn(gpu);
-  const spread = spreadOf(model.family, workload);
+  const spread = spreadOf(model, workload);
   const missed = Math.max(missedBytes, Math.round(peakAllocatedBytes * spread.share));
   const deviceBytes = peakReservedBytes + gpu.context.bytes;
   const live = liveParts(stream, run.parts, peakAllocatedAt);
@@ -144,6 +144,8 @@ const evidenceWords = {
   traced:
     'This family was checked against traces of its code, not on a GPU, so the interval is wider.',
   read: 'This was worked out from the code alone, so the interval is wide.',
+  generic:
+    'This family has no formula of its own; a usual model of these sizes was taken, so the interval is wide.',
 } as const;
 
 function notesOf(spread: Spread, workload: Workload, gpu: Gpu): string[] {

@@ -150,6 +150,13 @@ export class ConfigFields {
     return new ConfigFields(value, table, `${this.place}, ${name}`, this.assumed);
   }
 
+  /** The same with one field set. */
+  with(name: string, value: unknown): ConfigFields {
+    const { aliases = {} } = this.#table;
+    const table = { ...this.#table, aliases: { ...aliases, [name]: [] } };
+    return new ConfigFields({ ...this.#values, [name]: value }, table, this.place, this.assumed);
+  }
+
   bad(name: string, what: string): Failure {
     return badConfig(this.place, `"${name}" is ${what}`);
   }
@@ -166,7 +173,11 @@ export class ConfigFields {
   #keyOf(name: string): string | undefined {
     // Where a config has both, transformers takes the alias: it sets that one last.
     const keys = [...(this.#table.aliases?.[name] ?? []), name];
-    return keys.find((key) => Object.hasOwn(this.#values, key) && this.#values[key] !== undefined);
+    const given = keys.filter(
+      (key) => Object.hasOwn(this.#values, key) && this.#values[key] !== undefined,
+    );
+    // An alias that is null says nothing where another has a value.
+    return given.find((key) => this.#values[key] !== null) ?? given[0];
   }
 
   #list(name: string): readonly unknown[] {

@@ -88,7 +88,9 @@ describe('describeConfig', () => {
       family: 'unknown',
       modelType: 'mamba',
       parameters: 'unknown',
-      notes: ['The family "mamba" is not known, so nothing is taken from its config.'],
+      notes: [
+        'The family "mamba" is not known, and its config names no class ("architectures"), so nothing is taken from its config.',
+      ],
     });
   });
 

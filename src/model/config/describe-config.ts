@@ -1,5 +1,6 @@
-import type { Head, ModelDescription } from '../contract.js';
+import type { Head, KnownModel, ModelDescription } from '../contract.js';
 import type { FamilyParts, FamilyRules } from '../families/family.js';
+import { genericRules } from '../families/generic.js';
 import { familyRules } from '../families/registry.js';
 import { limits } from '../limits.js';
 import { badConfig, ConfigFields, type ConfigValues, isRecord } from './config-fields.js';
@@ -17,12 +18,29 @@ export function describeConfig(config: ConfigValues, place: string): ModelDescri
     throw badConfig(place, 'it has no "model_type" that names the family');
   }
   const named = nameAndType(config);
-  const rules = familyRules.get(modelType);
-  if (rules === undefined) {
-    const note = `The family "${modelType.slice(0, 60)}" is not known, so nothing is taken from its config.`;
+  const own = familyRules.get(modelType);
+  if (own !== undefined) {
+    const { className, head, notes } = chooseClass(config, own, place);
+    return described(config, place, named, { rules: own, className, head, notes });
+  }
+  const generic = genericRules(config);
+  if ('unusual' in generic) {
+    const note = `The family "${modelType.slice(0, 60)}" is not known, and ${generic.unusual}, so nothing is taken from its config.`;
     return { family: 'unknown', modelType, ...named, parameters: 'unknown', notes: [note] };
   }
-  const { className, head, notes } = chooseClass(config, rules, place);
+  const { rules, className, takenFor } = generic;
+  const head = rules.classes.get(className) ?? 'lm';
+  const note = `Generic: the family "${modelType.slice(0, 60)}" has no formula of its own, so ${className.slice(0, 60)} was taken for ${takenFor}, from the standard fields of its config.`;
+  const model = described(config, place, named, { rules, className, head, notes: [note] });
+  return { ...model, generic: true };
+}
+
+function described(
+  config: ConfigValues,
+  place: string,
+  named: { readonly name?: string; readonly dtype?: string },
+  { rules, className, head, notes }: ChosenClass & { readonly rules: FamilyRules },
+): KnownModel {
   const fields = new ConfigFields(config, rules.table, place);
   const { parameters: list, ...parts } = rules.describe(fields, className, head);
   checkLayers(parts, place);
@@ -32,7 +50,7 @@ export function describeConfig(config: ConfigValues, place: string): ModelDescri
   }
   return {
     family: rules.family,
-    modelType,
+    modelType: String(config.model_type),
     ...named,
     ...parts,
     className,

@@ -4,7 +4,12 @@ import { addDecoderHead, decoderClasses } from './decoder-heads.js';
 import { equalLayers, type FamilyParts, type FamilyRules, noDropout } from './family.js';
 import { quotient } from './head-dim.js';
 
-function describe(fields: ConfigFields, head: Head): FamilyParts {
+/** A decoder with two plain matrices in each feed-forward part, which reads what attention reads. */
+export function describePhi(
+  fields: ConfigFields,
+  head: Head,
+  languageHeadBias: boolean,
+): FamilyParts {
   const hidden = fields.size('hidden_size');
   const layers = fields.layers('num_hidden_layers');
   const heads = fields.size('num_attention_heads');
@@ -17,7 +22,7 @@ function describe(fields: ConfigFields, head: Head): FamilyParts {
   const { body, parameters, outputs } = addDecoderHead(
     fields,
     head,
-    { body: 'model', tokenHead: 'score', languageHeadBias: true },
+    { body: 'model', tokenHead: 'score', languageHeadBias },
     { hidden, vocabulary, tied },
   );
   body.embedding('embed_tokens', vocabulary, hidden);
@@ -101,6 +106,6 @@ export const phiFamilies: Readonly<Record<string, FamilyRules>> = {
         qk_layernorm: false,
       },
     },
-    describe: (fields, _, head) => describe(fields, head),
+    describe: (fields, _, head) => describePhi(fields, head, true),
   },
 };

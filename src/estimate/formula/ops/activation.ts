@@ -61,6 +61,7 @@ const activations: Readonly<Record<string, Activation>> = {
   silu: fromInput,
   swish: fromInput,
   relu: fromResult,
+  relu2: (net, x) => fromInput(net, last(fromResult(net, x))),
   tanh: fromResult,
   sigmoid: fromResult,
 };

@@ -1,0 +1,224 @@
+import type { ConfigFields, ConfigValues } from '../config/config-fields.js';
+import type { Head } from '../contract.js';
+import { bertFamilies } from './bert.js';
+import { expertsOf } from './experts.js';
+import type { FamilyParts, FamilyRules } from './family.js';
+import { unusualField } from './generic-limits.js';
+import { describeLlamaLike, type LlamaQuirks } from './llama-like.js';
+import { describePhi } from './phi.js';
+
+/** What the same thing is called in the configs of different families. */
+const aliases: Readonly<Record<string, readonly string[]>> = {
+  vocab_size: ['n_vocab', 'embed_vocab_size'],
+  hidden_size: ['n_embd', 'd_model', 'dim', 'model_dim', 'emb_dim'],
+  num_hidden_layers: ['n_layer', 'n_layers', 'num_layers'],
+  num_attention_heads: ['n_head', 'n_heads', 'num_heads'],
+  num_key_value_heads: ['num_kv_heads', 'n_kv_heads', 'multi_query_group_num'],
+  head_dim: ['attention_head_size', 'kv_channels', 'd_head'],
+  intermediate_size: [
+    'n_inner',
+    'ffn_dim',
+    'd_ff',
+    'ffn_hidden_size',
+    'ff_dim',
+    'hidden_dim',
+    'dff',
+  ],
+  hidden_act: ['hidden_activation', 'activation_function', 'activation', 'afn'],
+  max_position_embeddings: ['n_positions', 'n_ctx', 'max_seq_len', 'max_sequence_length'],
+  attention_bias: ['qkv_bias', 'use_qkv_bias', 'use_bias', 'add_bias_linear'],
+  mlp_bias: ['use_bias', 'add_bias_linear'],
+  qk_layernorm: ['use_qk_norm', 'qk_norm'],
+  attention_dropout: ['attn_pdrop', 'attn_dropout', 'attention_probs_dropout_prob'],
+  resid_pdrop: ['residual_dropout', 'hidden_dropout', 'hidden_dropout_prob', 'dropout'],
+  num_experts: ['num_local_experts', 'n_routed_experts', 'moe_num_experts'],
+  num_experts_per_tok: ['num_experts_per_token', 'moe_topk', 'moe_k', 'top_k_experts'],
+  moe_intermediate_size: ['expert_ffn_hidden_size', 'ffn_dim_expert'],
+  n_shared_experts: ['num_shared_experts', 'moe_num_shared_experts'],
+  first_k_dense_replace: ['num_dense_layers', 'moe_layer_start_index'],
+  tie_word_embeddings: ['tie_embeddings'],
+};
+
+const sizes: ConfigValues = {
+  num_key_value_heads: null,
+  head_dim: null,
+  max_position_embeddings: 2048,
+  type_vocab_size: 1,
+  attention_dropout: 0,
+  resid_pdrop: 0,
+  embd_pdrop: 0,
+  hidden_dropout_prob: 0,
+  attention_probs_dropout_prob: 0,
+  attention_bias: false,
+  mlp_bias: false,
+  qk_layernorm: false,
+  num_experts: 0,
+  num_experts_per_tok: 2,
+  n_shared_experts: 0,
+  first_k_dense_replace: 0,
+  mlp_layer_types: null,
+  shared_expert_intermediate_size: null,
+  moe_intermediate_size: null,
+  is_decoder: false,
+  add_cross_attention: false,
+};
+
+const gatedQuirks: LlamaQuirks = {
+  qkvBias: 'attention_bias',
+  outputBias: false,
+  feedForwardBias: 'mlp_bias',
+  fused: false,
+  queryKeyNorm: false,
+  normsAfter: false,
+  sliding: 'never',
+  activation: 'hidden_act',
+};
+
+const gates = /silu|swish|swiglu|geglu|glu/i;
+const languageClasses = /(?:ForCausalLM|LMHeadModel|LanguageModelingHead)$/;
+const encoderClasses: readonly (readonly [RegExp, string])[] = [
+  [/ForMaskedLM$/, 'BertForMaskedLM'],
+  [/ForSequenceClassification$/, 'BertForSequenceClassification'],
+  [/ForTokenClassification$/, 'BertForTokenClassification'],
+  [/ForQuestionAnswering$/, 'BertForQuestionAnswering'],
+];
+
+/** Without one of these there is nothing to build. */
+const required = ['vocab_size', 'hidden_size', 'num_hidden_layers', 'num_attention_heads'];
+
+function isGiven(config: ConfigValues, name: string): boolean {
+  return [name, ...(aliases[name] ?? [])].some((key) => typeof config[key] === 'number');
+}
+
+/** A model that is built like a usual decoder or encoder, though its family has no rules. */
+export interface GenericRules {
+  readonly rules: FamilyRules;
+  /** The class as the config names it. */
+  readonly className: string;
+  /** What was taken for it, for a person. */
+  readonly takenFor: string;
+}
+
+/**
+ * How to read a config of a family without rules of its own, where its fields and its class say that
+ * it is a usual decoder or encoder. Otherwise what keeps it from being one, in words.
+ */
+export function genericRules(config: ConfigValues): GenericRules | { readonly unusual: string } {
+  const unusual = unusualField(config);
+  if (unusual !== undefined) return { unusual };
+  const names: readonly unknown[] = Array.isArray(config.architectures) ? config.architectures : [];
+  const className = names.find((name): name is string => typeof name === 'string');
+  if (className === undefined) return { unusual: 'its config names no class ("architectures")' };
+  const missing = required.find((name) => !isGiven(config, name));
+  if (missing !== undefined) return { unusual: `its config does not give "${missing}"` };
+  const isBertLike = 'type_vocab_size' in config && !('rms_norm_eps' in config);
+  if (languageClasses.test(className)) {
+    if (isBertLike) return { unusual: 'it is an encoder that goes on with a text' };
+    return { className, ...decoderRules(config) };
+  }
+  const encoder = encoderClasses.find(([pattern]) => pattern.test(className));
+  if (encoder === undefined) {
+    return { unusual: `its class ${className.slice(0, 60)} is no usual decoder or encoder` };
+  }
+  const gate = ['num_key_value_heads', 'rope_parameters', 'rope_theta', 'rotary_emb_base'].find(
+    (name) => config[name] !== undefined && config[name] !== null,
+  );
+  if (gate !== undefined) return { unusual: `it is an encoder unlike BERT ("${gate}")` };
+  const [, like] = encoder;
+  const bert = bertFamilies['bert'];
+  if (bert === undefined) throw new Error('BERT is known');
+  return {
+    className,
+    takenFor: 'an encoder like BERT',
+    rules: {
+      family: 'bert',
+      classes: new Map([[className, bert.classes.get(like) ?? 'masked-lm']]),
+      table: { defaults: { ...sizes, hidden_act: 'gelu', tie_word_embeddings: true }, aliases },
+      describe: (fields, _, head) => bert.describe(fields, like, head),
+    },
+  };
+}
+
+function decoderRules(config: ConfigValues): Pick<GenericRules, 'rules' | 'takenFor'> {
+  const activation = [config.hidden_act, config.hidden_activation, config.activation_function].find(
+    (value): value is string => typeof value === 'string',
+  );
+  const byRoot = 'rms_norm_eps' in config;
+  const gated = activation === undefined ? byRoot : gates.test(activation);
+  // Gemma and its like gate with a gelu; others with a gelu or relu have two plain matrices.
+  const isGated = gated || (byRoot && activation?.startsWith('gelu') === true);
+  return isGated ? gatedDecoder() : plainDecoder();
+}
+
+function gatedDecoder(): Pick<GenericRules, 'rules' | 'takenFor'> {
+  return {
+    takenFor: 'a decoder like Llama',
+    rules: {
+      family: 'mixtral',
+      classes: new Map<string, Head>(),
+      table: { defaults: { ...sizes, hidden_act: 'silu', tie_word_embeddings: false }, aliases },
+      describe: (fields, _, head) =>
+        describeLlamaLike(withInner(fields), head, {
+          ...gatedQuirks,
+          queryKeyNorm: fields.flag('qk_layernorm'),
+          ...(fields.has('num_experts') && fields.experts('num_experts') > 0
+            ? { experts: genericExperts }
+            : {}),
+        }),
+    },
+  };
+}
+
+/** Every layer from the first sparse one on chooses among experts. */
+function genericExperts(fields: ConfigFields) {
+  const inner = fields.optionalSize('moe_intermediate_size') ?? fields.size('intermediate_size');
+  const shared = fields.has('shared_expert_intermediate_size')
+    ? fields.size('shared_expert_intermediate_size')
+    : fields.count('n_shared_experts') * inner;
+  const dense = fields.count('first_k_dense_replace');
+  const listed = fields.texts('mlp_layer_types');
+  return expertsOf(
+    {
+      count: fields.experts('num_experts'),
+      active: fields.size('num_experts_per_tok'),
+      inner,
+      sharedInner: shared,
+      ...(shared > 0 ? { sharedName: 'shared_experts' } : {}),
+    },
+    (layer) => (listed === undefined ? layer >= dense : listed[layer] === 'sparse'),
+  );
+}
+
+function plainDecoder(): Pick<GenericRules, 'rules' | 'takenFor'> {
+  return {
+    takenFor: 'a decoder like GPT, with two plain matrices in each feed-forward part',
+    rules: {
+      family: 'phi',
+      classes: new Map<string, Head>(),
+      table: { defaults: { ...sizes, hidden_act: 'gelu', tie_word_embeddings: true }, aliases },
+      describe: (fields, _, head) =>
+        oneAfterAnother(describePhi(withInner(fields), head, false), fields),
+    },
+  };
+}
+
+/** Some configs leave the inner size out: four times the hidden size. */
+function withInner(fields: ConfigFields): ConfigFields {
+  return fields.has('intermediate_size')
+    ? fields
+    : fields.with('intermediate_size', 4 * fields.size('hidden_size'));
+}
+
+/** Attention first, then feed-forward, each with a norm of its own. */
+function oneAfterAnother(parts: FamilyParts, fields: ConfigFields): FamilyParts {
+  const layers = fields.layers('num_hidden_layers');
+  const body = parts.head === 'none' ? 'layers.*' : 'model.layers.*';
+  parts.parameters.scope(body, layers).norm('post_attention_layernorm', fields.size('hidden_size'));
+  return {
+    ...parts,
+    stacks: parts.stacks.map((stack) => ({
+      ...stack,
+      layers: stack.layers.map((layer) => ({ ...layer, parallel: false, norms: 2 })),
+    })),
+  };
+}
