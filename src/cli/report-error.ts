@@ -51,7 +51,7 @@ function isCommanderError(error: unknown): error is CommanderError {
 
 /** Names from outside (a path, a device) must not begin a line of their own or move the cursor. */
 function line(code: string, message: string): string {
-  return `plimsoll: ${code}: ${message.replaceAll(/\p{Cc}+/gu, ' ')}\n`;
+  return `plimsoll: ${`${code}: ${message}`.replaceAll(/\p{Cc}+/gu, ' ')}\n`;
 }
 
 function oneLine(text: string): string {

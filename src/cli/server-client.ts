@@ -109,7 +109,12 @@ function parsed(bytes: Uint8Array): unknown {
 /** The server's own words; its status says what kind of trouble it is. */
 function refused(address: ServerAddress, status: number, document: unknown): Failure {
   const { code, fact, next } = Object(Object(document).error);
-  if (typeof code !== 'string' || typeof fact !== 'string' || typeof next !== 'string') {
+  if (
+    typeof code !== 'string' ||
+    !/^[a-z][a-z-]{1,60}$/.test(code) ||
+    typeof fact !== 'string' ||
+    typeof next !== 'string'
+  ) {
     return notOurs(address);
   }
   const kind: FailureKind = status >= 500 || status === 429 ? 'missing' : 'input';

@@ -1,6 +1,7 @@
 import { hasEnded } from '../jobs/contract.js';
 import type { JobView } from '../jobs/daemon/contract.js';
 import { jobName, jobStandsWords } from '../report/text/job-words.js';
+import { TerminalFilter } from '../report/text/terminal-filter.js';
 import { systemClock } from '../time/clock.js';
 import { followLog } from './follow-log.js';
 import type { CliIo, Output } from './io.js';
@@ -51,10 +52,14 @@ export async function watchJob(
   return ended;
 }
 
-/** Never more than a reader takes: a log may be larger than our memory. */
+/**
+ * Never more than a reader takes: a log may be larger than our memory. A terminal gets no sequences
+ * that could harm its owner, who may not be the owner of the job; a file gets all as it is.
+ */
 export function writing(output: Output, signal: AbortSignal): (text: string) => Promise<void> {
+  const filter = output.isTerminal ? new TerminalFilter() : undefined;
   return (text) => {
-    output.write(text);
+    output.write(filter === undefined ? text : filter.take(text));
     return output.drained(signal);
   };
 }
