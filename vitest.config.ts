@@ -7,8 +7,10 @@ export default defineConfig({
     setupFiles: ['test/support/property-seed.ts'],
     // Many tests wait for processes: even two cores do two files at a time.
     maxWorkers: Math.max(2, availableParallelism() - 1),
-    testTimeout: 30_000,
-    // What a test waits for comes when the machine gets to it.
-    expect: { poll: { timeout: 20_000 } },
+    // What a test waits for comes when the machine gets to it. These end a test that hangs, on a
+    // machine that is busy with other work on every core, too.
+    testTimeout: 600_000,
+    hookTimeout: 600_000,
+    expect: { poll: { timeout: 300_000 } },
   },
 });

@@ -11,9 +11,10 @@ export function vitestCounts(file) {
   const report = readReport(file);
   if (report === undefined) return unread;
   const { numPassedTests, numFailedTests, testResults } = report;
-  // A file that breaks before its first test counts as one failure.
+  // A file that breaks outside of its tests, such as in a hook, counts as one failure.
   const broken = testResults.filter(
-    ({ status, assertionResults }) => status === 'failed' && assertionResults.length === 0,
+    ({ status, assertionResults }) =>
+      status === 'failed' && !assertionResults.some((test) => test.status === 'failed'),
   ).length;
   return { passed: numPassedTests, failed: numFailedTests + broken, leftOut: [] };
 }

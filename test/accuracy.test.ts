@@ -33,10 +33,8 @@ it('finds the model of every measured run', () => {
   expect(new Set(cases.map(({ source }) => source.kind)).size).toBe(3);
 });
 
-/** Python needs seconds to load torch, and more where many tests run at once. */
-const timeout = 300_000;
 const traced = hasTorch ? describe : undefined;
-traced?.('an estimate against what an H200 measured', { timeout }, () => {
+traced?.('an estimate against what an H200 measured', () => {
   it.each(sample)('$id', async ({ id, off }) => {
     const found = cases.find((one) => one.id === id);
     if (found === undefined) throw new Error(`there is no case ${id}`);

@@ -1,4 +1,5 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { eventually } from '../../test/support/eventually.js';
 import { serverLimits } from './limits.js';
 import {
   errorOf,
@@ -101,13 +102,13 @@ describe('a body that is made to hurt', () => {
     const part = `{"command":["${'x'.repeat(1_000_000)}`;
     const request = `POST /jobs ${head}\nContent-Type: application/json\nContent-Length: 1048576`;
     const many = Array.from({ length: 70 }, () => rawRequest(server.port, request, part));
-    await vi.waitUntil(() => many.some((raw) => raw.text().includes('"too-busy"')), 20_000);
+    await eventually(() => many.some((raw) => raw.text().includes('"too-busy"')));
     expect((await server.ask('/healthz')).status).toBe(200);
     for (const { socket } of many) socket.destroy();
     await Promise.all(many.map(({ closed }) => closed));
     // What they held is given back.
-    await vi.waitUntil(async () => (await server.send('POST', '/jobs', body)).status === 201);
-  }, 30_000);
+    await eventually(async () => (await server.send('POST', '/jobs', body)).status === 201);
+  });
 });
 
 describe('a name that is made to hurt', () => {
@@ -198,7 +199,7 @@ describe('requests of unusual kinds', () => {
     );
     await new Promise((resolve) => raw.socket.once('connect', resolve));
     raw.socket.resetAndDestroy();
-    await vi.waitUntil(() => server.lines.length > 0);
+    await eventually(() => server.lines.length > 0);
     expect(server.lines).toEqual(['POST /jobs 400']);
   });
 });

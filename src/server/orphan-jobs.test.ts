@@ -1,4 +1,5 @@
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, describe, expect, it } from 'vitest';
+import { eventually } from '../../test/support/eventually.js';
 import { createFakeDaemon, type FakeDaemon } from './daemon.fake.js';
 import { rawRequest, startTestServer, type TestServer } from './server-for-tests.js';
 
@@ -33,13 +34,13 @@ describe('a client that leaves before it knows its job', () => {
   async function leave(body: object): Promise<FakeDaemon> {
     const { daemon, asked } = await startSlow();
     const raw = submit(body);
-    await vi.waitUntil(() => asked.length === 1);
+    await eventually(() => asked.length === 1);
     raw.socket.destroy();
     // Asked on another connection, so that the server has seen the first one go.
     await raw.closed;
     await server.ask('/healthz');
     asked[0]?.();
-    await vi.waitUntil(() => daemon.jobs({}).length === 1);
+    await eventually(() => daemon.jobs({}).length === 1);
     await server.ask('/healthz');
     return daemon;
   }
@@ -59,7 +60,7 @@ describe('a client that leaves before it knows its job', () => {
 it('a client that stays has its job', async () => {
   const { daemon, asked } = await startSlow();
   const raw = submit({ command: ['train'] });
-  await vi.waitUntil(() => asked.length === 1);
+  await eventually(() => asked.length === 1);
   asked[0]?.();
   await raw.until(/^HTTP\/1\.1 201 [^]*"state":"waiting"/);
   raw.socket.destroy();

@@ -1,7 +1,8 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { eventually } from '../../test/support/eventually.js';
 import { serverLimits } from './limits.js';
 import { openRaw, startTestServer, type TestServer } from './server-for-tests.js';
 
@@ -44,11 +45,11 @@ it('answers the owner after strangers sent pipelined requests for the page and l
 it('frees the slots of pipelined event streams when their connection closes', async () => {
   const request = `GET /events HTTP/1.1\nHost: localhost\nAuthorization: Bearer ${token}`;
   await pipeline(request, serverLimits.eventStreams + 100);
-  await vi.waitUntil(async () => (await metric('plimsoll_event_streams')) === 0, 20_000);
+  await eventually(async () => (await metric('plimsoll_event_streams')) === 0);
   const again = await server.ask('/events', { headers });
   expect(again.status).toBe(200);
   await again.body?.cancel();
-}, 30_000);
+});
 
 it('closes a connection that sends more requests ahead than the limit', async () => {
   const raw = openRaw(server.port);
@@ -67,14 +68,14 @@ it('cuts strangers who read nothing, not the one who comes next', async () => {
     raw.socket.pause();
     return raw;
   });
-  await vi.waitUntil(async () => (await metric('plimsoll_http_requests_total')) >= 20, 20_000);
+  await eventually(async () => (await metric('plimsoll_http_requests_total')) >= 20);
   expect((await server.ask('/huge.js')).status).toBe(200);
   expect((await server.ask('/jobs', { headers })).status).toBe(200);
   // A paused connection learns that it was cut when it reads on.
   for (const { socket } of silent) socket.resume();
   await Promise.race(silent.map(({ closed }) => closed));
   for (const { socket } of silent) socket.destroy();
-}, 30_000);
+});
 
 /** The sum of all its series. */
 async function metric(name: string): Promise<number> {

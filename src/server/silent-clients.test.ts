@@ -2,7 +2,8 @@ import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
 import type { HttpBindings } from '@hono/node-server';
 import { OpenAPIHono } from '@hono/zod-openapi';
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, describe, expect, it } from 'vitest';
+import { eventually } from '../../test/support/eventually.js';
 import { createHttpServer } from './http-listener.js';
 import { listen } from './listen.js';
 import { openRaw, rawRequest } from './server-for-tests.js';
@@ -42,7 +43,7 @@ async function slowServer() {
     sockets,
     /** As when nothing has moved on a connection for `silentSeconds`. */
     silence: async (): Promise<void> => {
-      await vi.waitUntil(() => sockets.length > 0);
+      await eventually(() => sockets.length > 0);
       for (const socket of sockets) socket.emit('timeout');
     },
   };
@@ -54,7 +55,7 @@ describe('a silent connection', () => {
   it('is kept while the answer is made, however long that takes', async () => {
     const { port, asked, silence } = await slowServer();
     const raw = openRaw(port, get('/slow'));
-    await vi.waitUntil(() => asked.length === 1);
+    await eventually(() => asked.length === 1);
     await silence();
     await silence();
     asked[0]?.('done');
@@ -64,7 +65,7 @@ describe('a silent connection', () => {
   it('is kept when a quick answer waits behind a slow one', async () => {
     const { port, asked, silence } = await slowServer();
     const raw = openRaw(port, get('/slow') + get('/fast'));
-    await vi.waitUntil(() => asked.length === 1);
+    await eventually(() => asked.length === 1);
     await silence();
     asked[0]?.('done');
     expect(await raw.until(/done[^]*fast$/)).toContain('done');
@@ -88,7 +89,7 @@ describe('a silent connection', () => {
   it('is let go after an answer, and the time counts again after a slow one', async () => {
     const { port, asked, sockets, silence } = await slowServer();
     const raw = openRaw(port, get('/slow'));
-    await vi.waitUntil(() => asked.length === 1);
+    await eventually(() => asked.length === 1);
     await silence();
     asked[0]?.('done');
     await raw.until(/done$/);
@@ -102,9 +103,9 @@ describe('a silent connection', () => {
     const raw = openRaw(port);
     raw.socket.pause();
     raw.socket.write(get('/slow'));
-    await vi.waitUntil(() => asked.length === 1);
+    await eventually(() => asked.length === 1);
     asked[0]?.('x'.repeat(64 * 1024 * 1024));
-    await vi.waitUntil(() => (sockets[0]?.writableLength ?? 0) > 0);
+    await eventually(() => (sockets[0]?.writableLength ?? 0) > 0);
     await silence();
     expect(sockets[0]?.destroyed).toBe(true);
   });

@@ -4,7 +4,6 @@ import { describe, expect, it } from 'vitest';
 import { useCommand } from './command.js';
 import { useHome } from './served.js';
 
-const timeout = 120_000;
 const command = useCommand();
 
 /** The most layers that are taken: every estimate of it is many seconds of work. */
@@ -21,7 +20,7 @@ const request = (model: string) => ({
   body: JSON.stringify({ model, batch: 8, seq: 1024, gpu: 'h100', method: 'formula' }),
 });
 
-describe('a heavy estimate', { timeout }, () => {
+describe('a heavy estimate', () => {
   it('does not hold up the other answers of a server, and ends with its client', async () => {
     const serving = await useHome(command).serve();
     const order: string[] = [];

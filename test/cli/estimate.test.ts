@@ -162,10 +162,8 @@ if (!hasTorch) {
   process.stderr.write('Left out: estimates traced in Python, as the .venv here has no torch.\n');
 }
 
-/** Python needs seconds to load torch, and more where many tests run at once. */
-const timeout = 180_000;
 const traced = hasTorch ? describe : undefined;
-traced?.('plimsoll estimate, traced in Python', { timeout }, () => {
+traced?.('plimsoll estimate, traced in Python', () => {
   it('gives what an H200 measured for the same job', async () => {
     const job = ['--batch', '16', '--seq', '1024', '--precision', 'bf16', '--optimizer', 'sgd'];
     const argv = ['estimate', gpt2, ...job, '--python', python, '--json'];

@@ -19,7 +19,7 @@ function smallDisk(folder: string): boolean {
   return true;
 }
 
-describe('a disk that runs full under the server', { timeout: 120_000 }, () => {
+describe('a disk that runs full under the server', () => {
   it('refuses what cannot be kept, loses nothing, and recovers', async () => {
     const home = useHome(command);
     if (!smallDisk(home.path)) {

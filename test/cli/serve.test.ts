@@ -6,12 +6,10 @@ import { root } from '../support/project-files.js';
 import { useCommand } from './command.js';
 import { useHome } from './served.js';
 
-/** Several processes each, on a machine that may be busy. */
-const timeout = 120_000;
 const command = useCommand();
 const config = join(root, 'bench/truth/configs/gpt2.json');
 
-describe('plimsoll serve', { timeout }, () => {
+describe('plimsoll serve', () => {
   it('tells where it listens, leaves a note for the other commands, and closes cleanly', async () => {
     const home = useHome(command);
     const serving = await home.serve();
@@ -104,7 +102,7 @@ describe('plimsoll serve', { timeout }, () => {
   });
 });
 
-describe('estimates and plans over HTTP', { timeout }, () => {
+describe('estimates and plans over HTTP', () => {
   it('are what the commands answer', async () => {
     const home = useHome(command);
     const serving = await home.serve();

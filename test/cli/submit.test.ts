@@ -6,8 +6,6 @@ import { type Running, useCommand } from './command.js';
 import { openPty } from './pty.js';
 import { type Home, useHome } from './served.js';
 
-/** Several processes each, on a machine that may be busy. */
-const timeout = 120_000;
 const command = useCommand();
 const config = join(root, 'bench/truth/configs/gpt2.json');
 
@@ -15,7 +13,7 @@ async function stateOf(home: Home, id: string): Promise<unknown> {
   return (await home.json(['jobs', id]))['state'];
 }
 
-describe('a job, from submit to its end', { timeout }, () => {
+describe('a job, from submit to its end', () => {
   it('is followed, listed, shown and read', async () => {
     const home = useHome(command);
     await home.serve();
@@ -227,7 +225,7 @@ describe('a job, from submit to its end', { timeout }, () => {
   });
 });
 
-describe('plimsoll jobs --watch', { timeout }, () => {
+describe('plimsoll jobs --watch', () => {
   it('shows the jobs live on a terminal, and gives it back', async () => {
     const home = useHome(command);
     await home.serve();

@@ -44,9 +44,7 @@ assert done == [list(range(16))] * 4, done
 `;
 
 describe('a Python program whose supervisor was killed', () => {
-  it('goes on alone, finds the next one, and tells it where it stands', {
-    timeout: 120_000,
-  }, async () => {
+  it('goes on alone, finds the next one, and tells it where it stands', async () => {
     const folder = command.folder();
     const environment = { PLIMSOLL_HOME: join(folder, 'home'), TEST_MARK: folder };
     writeFileSync(join(folder, 'job.py'), script);

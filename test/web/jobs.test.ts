@@ -32,7 +32,7 @@ line.once('data', () => process.exit(1));
 `;
 
 const real = hasChromium('jobs on the dashboard') ? describe : undefined;
-real?.('jobs on the dashboard', { timeout: 90_000 }, () => {
+real?.('jobs on the dashboard', () => {
   const served = useServed();
   const { browser } = useChromium();
   let close: (() => Promise<void>) | undefined;
@@ -87,9 +87,9 @@ real?.('jobs on the dashboard', { timeout: 90_000 }, () => {
     });
     await page.getByRole('heading', { name: 'heap' }).waitFor();
     // Without a reload: the attempt that ran out, its rung, the next one, the end.
-    await page.getByText('Out of memory (node)').waitFor({ timeout: 60_000 });
+    await page.getByText('Out of memory (node)').waitFor();
     await page.getByText('Rung: smaller microbatch').first().waitFor();
-    await page.locator('.job-heading .state.succeeded').waitFor({ timeout: 60_000 });
+    await page.locator('.job-heading .state.succeeded').waitFor();
     const rows = page.getByRole('table', { name: 'Attempts of job' }).getByRole('row');
     expect(await rows.nth(1).innerText()).toMatch(/256 × 1\s+= 256.*out of memory/s);
     expect(await rows.last().innerText()).toMatch(/finished/);

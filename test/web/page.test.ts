@@ -9,10 +9,10 @@ import { openPage, type WatchedPage } from './watched-page.js';
 const real = hasChromium('how the dashboard looks and is used') ? describe : undefined;
 /** Not with `waitForFunction`: the policy of the page lets no text become code. */
 async function until(page: Page, condition: string): Promise<void> {
-  await expect.poll(() => page.evaluate<boolean>(condition), { timeout: 25_000 }).toBe(true);
+  await expect.poll(() => page.evaluate<boolean>(condition)).toBe(true);
 }
 
-real?.('the dashboard with 8 GPUs and 10,000 jobs', { timeout: 90_000 }, () => {
+real?.('the dashboard with 8 GPUs and 10,000 jobs', () => {
   const server = useFakeServer({ jobs: 10_000 });
   const { browser } = useChromium();
   let opened: WatchedPage | undefined;
@@ -186,7 +186,7 @@ real?.('the dashboard with 8 GPUs and 10,000 jobs', { timeout: 90_000 }, () => {
   });
 });
 
-real?.('the dashboard of a server with a token', { timeout: 60_000 }, () => {
+real?.('the dashboard of a server with a token', () => {
   const token = 'a-token-that-is-long-enough-for-anyone';
   const server = useFakeServer({ jobs: 5, token });
   const { browser } = useChromium();

@@ -28,7 +28,7 @@ export async function openPage(
   page.on('request', (request) => {
     if (new URL(request.url()).origin !== new URL(url).origin) complaints.push(request.url());
   });
-  page.setDefaultTimeout(25_000);
+  page.setDefaultTimeout(300_000);
   await page.goto(url);
   return {
     page,

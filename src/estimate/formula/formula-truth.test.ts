@@ -35,7 +35,7 @@ beforeAll(async () => {
       allocatedBytes: measured.peak_allocated,
     });
   }
-}, 300_000);
+});
 
 describe('the formulas, against what an H200 measured', () => {
   it('answers for every transformer there', () => {

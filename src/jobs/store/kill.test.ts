@@ -100,7 +100,7 @@ describe('two owners that start at once', () => {
       checkAgainst(store, lines.flat());
       store.close();
     }
-  }, 60_000);
+  });
 });
 
 function startOwner(path: string, number: number) {

@@ -1,5 +1,6 @@
 import { z } from '@hono/zod-openapi';
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, describe, expect, it } from 'vitest';
+import { eventually } from '../../../test/support/eventually.js';
 import { createVirtualClock } from '../../time/virtual-clock.js';
 import { serverLimits } from '../limits.js';
 import type { ServerOptions } from '../open-server.js';
@@ -97,7 +98,7 @@ describe('a server with a token', () => {
       expect(await errorOf(attempt(server, `guess-${tries}`))).toBe('401 wrong-token');
     }
     const slow = attempt(server, 'one-more');
-    await vi.waitUntil(() => clock.waiting > waitingBefore);
+    await eventually(() => clock.waiting > waitingBefore);
     // From the same address, as all behind a proxy are.
     expect((await bearer(server, token)).status).toBe(200);
     expect((await server.send('POST', '/session', { token })).status).toBe(204);
@@ -117,7 +118,7 @@ describe('a server with a token', () => {
       await errorOf(bearer(server, `guess-${tries}`));
     }
     const slow = server.send('POST', '/session', { token: 'guess' });
-    await vi.waitUntil(() => clock.waiting > waitingBefore);
+    await eventually(() => clock.waiting > waitingBefore);
     await clock.advance(1);
     expect(await errorOf(slow)).toBe('429 too-many-wrong-tokens');
   });
