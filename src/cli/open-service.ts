@@ -37,7 +37,7 @@ export interface Service {
   readonly url: string;
   readonly daemon: Daemon;
   /** Opens the dashboard, once, without a token. */
-  pageLink(): string;
+  readonly pageLink: () => string;
   /** What could not be seen on this machine. */
   readonly notes: readonly string[];
   /** Jobs go on. */

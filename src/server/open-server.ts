@@ -51,7 +51,7 @@ export interface OpenServer {
   readonly url: string;
   readonly port: number;
   /** An address that logs one browser in, once; that of the page where no token is asked for. */
-  pageLink(): string;
+  readonly pageLink: () => string;
   /** Streams end, requests under way get a moment, then all is closed. The daemon is not. */
   close(): Promise<void>;
 }

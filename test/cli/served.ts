@@ -7,12 +7,14 @@ import { onTestFinished } from 'vitest';
 import { livingWith, until } from '../run/running.js';
 import { type Command, cleanEnvironment, type Ended, type RunOptions } from './command.js';
 
+type AskInit = RequestInit & { readonly headers?: Readonly<Record<string, string>> };
+
 /** A `plimsoll serve` in a process of its own. */
 export interface Serving {
   readonly url: string;
   readonly pid: number;
   /** Asks it as the commands of its home do, with its token. */
-  ask(path: string, init?: RequestInit): Promise<Response>;
+  readonly ask: (path: string, init?: AskInit) => Promise<Response>;
   /** The document that it prints once it listens. */
   readonly ready: Readonly<Record<string, unknown>>;
   readonly ended: Promise<number | null>;
@@ -75,7 +77,7 @@ export function useHome(command: Command): Home {
       });
       const ready = JSON.parse(line);
       const kill = (signal: NodeJS.Signals) => child.kill(signal);
-      const ask = (where: string, init: RequestInit = {}) =>
+      const ask = (where: string, init: AskInit = {}) =>
         fetch(ready.url + where, { ...init, headers: { ...init.headers, ...tokenHeaders(path) } });
       return { url: ready.url, pid: ready.pid, ask, ready, ended, stderr: () => stderr, kill };
     },

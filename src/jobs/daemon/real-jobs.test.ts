@@ -308,7 +308,7 @@ time.sleep(60)
     const { id } = await daemon.submit(submitted);
     await until(() => (existsSync(pids) && statSync(pids).size === 4 ? true : undefined));
     const [run = ''] = runIds(home());
-    daemon.cancel(id);
+    await daemon.cancel(id);
     expect((await ended(id)).state).toBe('cancelled');
     expect(leftCgroups([run])).toEqual([]);
   });

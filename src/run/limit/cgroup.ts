@@ -115,9 +115,9 @@ export function cgroupPids(folder: string): readonly number[] {
 
 /** The processes in a cgroup; none where there is no cgroup. */
 export function limitOfProcesses(folder: string | undefined): {
-  pids(): readonly number[];
+  readonly pids: () => readonly number[];
   /** All at once, however fast they fork, where the kernel can. */
-  killAll(): void;
+  readonly killAll: () => void;
 } {
   return {
     pids: () => (folder === undefined ? [] : cgroupPids(folder)),

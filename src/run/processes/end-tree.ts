@@ -11,7 +11,7 @@ export interface EndTreeOptions {
   readonly members: () => readonly number[];
   readonly kill: (pid: number, signal: NodeJS.Signals) => void;
   /** The limit that was made for it: its list is quick to read, and complete. */
-  readonly limit: { pids(): readonly number[]; killAll(): void };
+  readonly limit: { readonly pids: () => readonly number[]; readonly killAll: () => void };
   readonly clock: Clock;
   readonly patience: Patience;
 }
