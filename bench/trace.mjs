@@ -31,7 +31,15 @@ print(seconds, used.ru_utime + used.ru_stime, most)
 sys.exit(code)`;
 
 const settings = ['--mode', 'train', '--batch', '4', '--seq', '512', '--precision', 'bf16'];
-const estimate = [process.execPath, command, 'estimate', config, ...settings, '--json'];
+const estimate = [
+  process.execPath,
+  command,
+  'estimate',
+  config,
+  ...settings,
+  '--json',
+  '--no-cache',
+];
 const jobs = {
   estimate: [...estimate, '--python', values.python],
   start: [values.python, '-W', 'ignore', '-c', 'import torch, transformers'],

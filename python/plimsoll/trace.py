@@ -25,8 +25,13 @@ OLDEST_TORCH = (2, 6)
 
 
 def main(argv: Optional[List[str]] = None) -> int:
+    arguments = sys.argv[1:] if argv is None else argv
     try:
-        return run(parse(sys.argv[1:] if argv is None else argv))
+        if arguments == ["--warm"]:
+            from .tracing.warm import serve
+
+            return serve(main)
+        return run(parse(arguments))
     except Failure as failure:
         if os.environ.get("PLIMSOLL_DEBUG"):
             raise

@@ -64,6 +64,7 @@ export async function openService(
     closers.push(() => estimating.close());
     const { settings, python } = options;
     const answers = serveAnswers(settings, discovery, io, python, estimating.work);
+    closers.push(() => answers.close());
     const daemon = await daemonOf(options, discovery, answers, io);
     closers.push(() => daemon.close());
     const server = await openServer({

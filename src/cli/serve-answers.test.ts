@@ -30,7 +30,8 @@ function answering(script = writeTrace) {
   const python = join(folder, 'python');
   writeFileSync(
     python,
-    `#!/bin/sh\nfor output; do :; done\necho started >> '${folder}/starts'\n${script}\n`,
+    // A tracer that stays cannot be had of it, so that each trace is a start.
+    `#!/bin/sh\nfor output; do :; done\n[ "$output" = --warm ] && exit 1\necho started >> '${folder}/starts'\n${script}\n`,
   );
   chmodSync(python, 0o755);
   const devices = [

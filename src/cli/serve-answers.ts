@@ -3,8 +3,11 @@ import type { Settings } from '../config/settings.js';
 import type { Discovery } from '../device/discover.js';
 import type { Estimate } from '../estimate/contract.js';
 import type { EstimateWork } from '../estimate/estimate-work.js';
+import { warmTracer } from '../estimate/python-trace.js';
 import type { InTurn } from '../jobs/daemon/at-most.js';
 import { answerKey } from '../jobs/daemon/estimates/answer-key.js';
+import { fileStates } from '../jobs/daemon/estimates/file-states.js';
+import { pythonPackages } from '../jobs/daemon/estimates/python-packages.js';
 import { rememberedAnswers } from '../jobs/daemon/estimates/remembered-answers.js';
 import { answerEstimate, prepareEstimate } from '../plan/answers/answer-estimate.js';
 import {
@@ -36,6 +39,8 @@ export interface ServeAnswers {
     signal: AbortSignal,
     inTurn?: InTurn,
   ): Promise<Plan>;
+  /** Ends the Python that waits for questions. */
+  close(): void;
 }
 
 export function serveAnswers(
@@ -45,10 +50,12 @@ export function serveAnswers(
   python: string | undefined,
   work?: EstimateWork,
 ): ServeAnswers {
+  const place = { environment, folder, python };
+  const stamp = async () => (await fileStates(await pythonPackages(place))).join('\n');
+  const warm = warmTracer(place, stamp);
   const machine: AnswerMachine = {
-    environment,
-    folder,
-    python,
+    ...place,
+    warm,
     gpus: settings.gpus,
     gpusHere: () => gpusAmong(discovery.devices),
     hostBytes: totalmem(),
@@ -59,6 +66,7 @@ export function serveAnswers(
   const plans = rememberedAnswers<PlanDocument>(({ estimate }) => estimate.method === 'trace');
   const plansWithin = rememberedAnswers<Plan>(({ estimate }) => estimate.method === 'trace');
   return {
+    close: () => warm.close(),
     estimate: (request, signal, inTurn = atOnce) =>
       estimates(
         {

@@ -10,6 +10,7 @@ import { type ModelSource, readSource } from './model-source.js';
 import { typeEstimate } from './model-types.js';
 import { checkInput, inputNotes } from './needed-input.js';
 import { pythonTrace, type TraceSource } from './python-trace.js';
+import type { TraceRunner } from './warm-tracer.js';
 import { callWording, type Wording } from './wording.js';
 
 export const estimateMethods = ['auto', 'trace', 'formula'] as const;
@@ -34,6 +35,8 @@ export interface EstimateMachine {
   readonly onProgress?: ((text: string) => void) | undefined;
   /** Who does the work that keeps a core busy; this thread where it is left out. */
   readonly work?: EstimateWork | undefined;
+  /** A tracer that is loaded already. */
+  readonly warm?: TraceRunner | undefined;
   /** How errors and notes name what was asked for; as a call does where it is left out. */
   readonly wording?: Wording | undefined;
 }

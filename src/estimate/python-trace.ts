@@ -11,6 +11,7 @@ import { type PythonEnd, pythonFailure } from './python-failure.js';
 import { readTrace, type Trace } from './trace-file.js';
 import { splitProgress } from './trace-progress.js';
 import { tracedGpu } from './traced-estimate.js';
+import { type TraceRunner, WarmTracer } from './warm-tracer.js';
 import type { Wording } from './wording.js';
 
 /** What to trace: a Hugging Face config, a classifier of torchvision, or a Python file. */
@@ -34,6 +35,8 @@ export interface PythonTraceOptions {
   readonly gpu?: Gpu | undefined;
   /** How failures name settings. */
   readonly wording?: Wording | undefined;
+  /** A tracer that is loaded already; a script gets a Python of its own all the same. */
+  readonly warm?: TraceRunner | undefined;
 }
 
 const defaultTimeoutSeconds = 600;
@@ -69,7 +72,9 @@ export async function pythonTrace(
     // What torch and the model put aside (torch alone leaves a folder) goes with our own file.
     const temporary = { TMPDIR: scratch, TEMP: scratch, TMP: scratch };
     const environment = { ...options.environment, ...temporary };
-    const end = await runPython(program, args, { ...options, environment });
+    const end =
+      (await warmEnd(source, args.slice(2), scratch, options)) ??
+      (await runPython(program, args, { ...options, environment }));
     const failure = pythonFailure(program, end, existsSync(output), options.wording);
     if (failure !== undefined) throw failure;
     return await readTrace(createReadStream(output, 'utf8'));
@@ -77,6 +82,39 @@ export async function pythonTrace(
     // What was killed with it may still hold on to a file for a moment.
     await rm(scratch, { recursive: true, force: true, maxRetries: 5 });
   }
+}
+
+/** A script may change what it imports, or want to be told before: it is not run in what is loaded. */
+async function warmEnd(
+  source: TraceSource,
+  args: readonly string[],
+  scratch: string,
+  { warm, signal, timeoutSeconds = defaultTimeoutSeconds }: PythonTraceOptions,
+): Promise<PythonEnd | undefined> {
+  if (warm === undefined || source.kind === 'script' || signal?.aborted) return undefined;
+  const end = await warm.run({ args, scratch, timeoutSeconds, signal });
+  if (signal?.aborted) throw interrupted();
+  return end;
+}
+
+/**
+ * A tracer that stays loaded, for who answers many questions; see `WarmTracer`.
+ *
+ * @example
+ * const tracer = warmTracer({ environment: process.env, folder: '.' }, async () => 'unchanged');
+ */
+export function warmTracer(
+  { python, environment, folder }: Pick<PythonTraceOptions, 'python' | 'environment' | 'folder'>,
+  stamp: () => Promise<string>,
+): WarmTracer {
+  return new WarmTracer({
+    program: pythonProgram(python, environment),
+    args: ['-W', 'ignore', '-m', 'plimsoll.trace', '--warm'],
+    // A process with threads cannot be forked safely; OpenBLAS starts some when it is loaded.
+    environment: { ...pythonEnvironment(environment, false), OPENBLAS_NUM_THREADS: '1' },
+    folder,
+    stamp,
+  });
 }
 
 /**
