@@ -16,6 +16,8 @@ export interface Trace {
   /** Whose it is: an index into `strings`. */
   readonly module: Int32Array;
   readonly strings: readonly string[];
+  /** How many allocations convolutions made. */
+  readonly convolutions: number;
   readonly parameters: number;
   readonly parameterBytes: number;
   /** What the trace itself had to assume. */
@@ -78,6 +80,7 @@ class TraceReader {
   #torch: string | undefined;
   #hasBlas = false;
   #hasCudnn = false;
+  #convolutions = 0;
   #footer: Record<string, unknown> | undefined;
 
   constructor() {
@@ -106,6 +109,7 @@ class TraceReader {
       category: Uint8Array.from(this.#category),
       module: Int32Array.from(this.#module),
       strings: this.#strings,
+      convolutions: this.#convolutions,
       parameters: this.#count(parameters),
       parameterBytes: this.#count(parameterBytes),
       notes: notes.slice(0, mostNotes).map(String),
@@ -169,7 +173,9 @@ class TraceReader {
       this.#hasBlas = true;
       for (const taken of cublasAddresses) this.#builder.takeAddresses(taken);
     }
-    const spare = category === workspace && convolution.test(op);
+    const convolves = convolution.test(op);
+    if (convolves) this.#convolutions += 1;
+    const spare = convolves && category === workspace;
     this.#live.set(id, this.#allocate(bytes, category, module, spare));
   }
 

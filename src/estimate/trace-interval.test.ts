@@ -43,17 +43,21 @@ describe('tracedInterval', () => {
     expect(elsewhere.highBytes).toBeCloseTo(1.05 * 10 * GiB, -1);
   });
 
-  it('is widest for convolutions on a card that was not measured, upwards more than downwards', async () => {
-    const { lowBytes, highBytes } = tracedInterval(await traceWith(20), peaks, false);
+  it('is widest for convolutions on a card that was not measured, with workspaces or without', async () => {
+    expect(tracedInterval({ ...plain, convolutions: 4 }, peaks, false).highBytes).toBeCloseTo(
+      1.05 * 10 * GiB,
+      -1,
+    );
+    const { lowBytes, highBytes } = tracedInterval({ ...plain, convolutions: 20 }, peaks, false);
     expect(lowBytes).toBeCloseTo(0.9 * 10 * GiB, -1);
     expect(highBytes).toBeCloseTo(1.22 * 10 * GiB, -1);
   });
 
-  it('does not reach beyond what the card has, nor below the estimate', async () => {
-    const high = async (roomBytes: number) =>
-      tracedInterval(await traceWith(20), { ...peaks, roomBytes }, false).highBytes;
-    expect(await high(11 * GiB)).toBe(11 * GiB);
-    expect(await high(9 * GiB)).toBe(10 * GiB);
+  it('does not reach beyond what the card has, nor below the estimate', () => {
+    const high = (roomBytes: number) =>
+      tracedInterval({ ...plain, convolutions: 20 }, { ...peaks, roomBytes }, false).highBytes;
+    expect(high(11 * GiB)).toBe(11 * GiB);
+    expect(high(9 * GiB)).toBe(10 * GiB);
   });
 
   it('holds every order that segments may lie in', () => {

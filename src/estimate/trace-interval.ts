@@ -12,7 +12,7 @@ import { type Trace, traceCategories } from './trace-file.js';
  */
 const missedShare = {
   sameCard: { plain: { low: 0.01, high: 0.01 }, scratch: { low: 0.03, high: 0.03 } },
-  otherCard: { plain: { low: 0.05, high: 0.05 }, scratch: { low: 0.1, high: 0.22 } },
+  otherCard: { plain: { low: 0.05, high: 0.05 }, convolutions: { low: 0.1, high: 0.22 } },
 };
 /**
  * What a run that leaves out layers at random may take less or more than one that runs them all: 28 runs
@@ -46,8 +46,9 @@ export function tracedInterval(
   { reservedBytes, allocatedBytes, otherRuns, roomBytes = Infinity }: ReplayedPeaks,
   sameCard: boolean,
 ): Estimate['interval'] {
-  const { plain, scratch } = sameCard ? missedShare.sameCard : missedShare.otherCard;
-  const share = scratchDecides(trace) ? scratch : plain;
+  const share = sameCard
+    ? missedShare.sameCard[scratchDecides(trace) ? 'scratch' : 'plain']
+    : missedShare.otherCard[convolutionsDecide(trace) ? 'convolutions' : 'plain'];
   const missed = (part: number) => Math.max(missedBytes, Math.round(reservedBytes * part));
   const skipped = (part: number) => (trace.skipsLayers ? Math.round(reservedBytes * part) : 0);
   const lowBytes =
@@ -60,6 +61,11 @@ export function tracedInterval(
     highBytes: Math.max(reservedBytes, Math.min(roomBytes, highBytes)),
     confidence,
   };
+}
+
+/** Whether they had workspaces there is not known where cuDNN could not be asked. */
+function convolutionsDecide({ stream, convolutions }: Trace): boolean {
+  return convolutions > scratchShare * stream.slots;
 }
 
 function scratchDecides({ stream, category }: Trace): boolean {
