@@ -3,6 +3,7 @@ import { Failure } from '../../failure.js';
 import type { Estimate } from '../contract.js';
 import type { EstimateTask, EstimateWork } from '../estimate-work.js';
 import { readAnswer, type ThreadAnswer } from './messages.js';
+import { onAbort } from './on-abort.js';
 
 export interface EstimateThreadsOptions {
   /** The program of a thread: it calls `answerTasks`. */
@@ -76,10 +77,7 @@ export function estimateThreads(options: EstimateThreadsOptions): EstimateThread
   }
 
   function run({ task, signal, resolve, reject }: Job, worker: Worker): void {
-    const stopped =
-      signal === undefined ? closing.signal : AbortSignal.any([signal, closing.signal]);
     const timer = setTimeout(() => end(tooLong(timeoutSeconds)), timeoutSeconds * 1000);
-    const onAbort = () => end(interrupted());
     const onAnswer = (answer: ThreadAnswer) => {
       over();
       worker.unref();
@@ -95,7 +93,7 @@ export function estimateThreads(options: EstimateThreadsOptions): EstimateThread
     const onExit = () => end(new Error('The thread of an estimate ended.'));
     const over = () => {
       clearTimeout(timer);
-      stopped.removeEventListener('abort', onAbort);
+      for (const forget of stops) forget();
       worker.off('message', onAnswer).off('error', onError).off('exit', onExit);
     };
     /** JavaScript cannot be interrupted from outside, its thread can. */
@@ -106,7 +104,7 @@ export function estimateThreads(options: EstimateThreadsOptions): EstimateThread
       void worker.terminate();
       next();
     };
-    stopped.addEventListener('abort', onAbort);
+    const stops = [signal, closing.signal].map((one) => onAbort(one, () => end(interrupted())));
     worker.on('message', onAnswer).on('error', onError).on('exit', onExit);
     worker.ref();
     // A second list: what would be handed over instead of copied. Nothing is.
@@ -114,14 +112,17 @@ export function estimateThreads(options: EstimateThreadsOptions): EstimateThread
   }
 
   return {
-    work: (task, signal) =>
-      new Promise((resolve, reject) => {
+    work(task, signal) {
+      let forget = () => {};
+      const answer = new Promise<Estimate>((resolve, reject) => {
         if (signal?.aborted === true || closing.signal.aborted) return reject(interrupted());
         const job = { task, signal, resolve, reject };
         waiting.push(job);
-        signal?.addEventListener('abort', () => leave(job), { once: true });
+        forget = onAbort(signal, () => leave(job));
         next();
-      }),
+      });
+      return answer.finally(() => forget());
+    },
     async close() {
       for (const { reject } of waiting.splice(0)) reject(interrupted());
       const living = [...all];
