@@ -1,0 +1,148 @@
+// How near the generic formula comes, for families without a formula of their own, to a trace of the
+// real code. The cases and the peaks of their traces are in bench/formula/generic-cases.json.
+//
+//   npm run build && node bench/generic.mjs [--only TEXT] [--json] [--trace]
+//
+// --trace makes the traces again, with the Python of this checkout, and writes them into that file.
+// Ends with exit code 1 when fewer than 95 % of the answers hold the traced peak in their interval.
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { formulaEstimate } from '../dist/estimate/formula/formula-estimate.js';
+import { findGpu } from '../dist/estimate/gpus.js';
+import { Failure } from '../dist/failure.js';
+import { readModel } from '../dist/model/read-model.js';
+import { benchPython } from './accuracy/traces.mjs';
+import { median } from './statistics.mjs';
+
+const file = fileURLToPath(new URL('formula/generic-cases.json', import.meta.url));
+const command = fileURLToPath(new URL('../bin/plimsoll.js', import.meta.url));
+const leastInside = 0.95;
+const { values } = parseArgs({
+  options: {
+    only: { type: 'string', default: '' },
+    json: { type: 'boolean', default: false },
+    trace: { type: 'boolean', default: false },
+  },
+});
+
+const cases = JSON.parse(readFileSync(file, 'utf8'));
+const chosen = cases.filter(({ id }) => id.includes(values.only));
+const folder = mkdtempSync(join(tmpdir(), 'plimsoll-generic-'));
+const rows = [];
+const refused = [];
+try {
+  for (const one of chosen) {
+    const path = join(folder, `${one.id}.json`);
+    writeFileSync(path, JSON.stringify(one.config));
+    if (values.trace) {
+      one.traced = traced(path, one);
+      writeFileSync(file, `${JSON.stringify(cases, undefined, 2)}\n`);
+      continue;
+    }
+    try {
+      rows.push(rowOf(one, formulaEstimate(await readModel(path), one.workload, findGpu('h200'))));
+    } catch (error) {
+      if (!(error instanceof Failure)) throw error;
+      refused.push({ id: one.id, why: error.fact });
+    }
+  }
+} finally {
+  rmSync(folder, { recursive: true });
+}
+if (values.trace) console.log(`${chosen.length} traces were made.`);
+else report();
+
+function traced(path, { id, workload }) {
+  const { mode, batch, sequence, precision, optimizer, checkpointing } = workload;
+  const settings = { mode, batch, seq: sequence, precision, ...(mode === 'train' && { optimizer }) };
+  const { stdout, stderr } = spawnSync(
+    process.execPath,
+    [
+      command,
+      ...['estimate', path, '--method', 'trace', '--gpu', 'h200', '--json'],
+      ...['--python', benchPython()],
+      ...Object.entries(settings).flatMap(([name, value]) => [`--${name}`, String(value)]),
+      ...(checkpointing ? ['--checkpointing'] : []),
+    ],
+    { encoding: 'utf8' },
+  );
+  try {
+    const { peak } = JSON.parse(stdout);
+    console.log(`${id}: ${peak.reservedBytes} bytes`);
+    return { reservedBytes: peak.reservedBytes, allocatedBytes: peak.allocatedBytes };
+  } catch {
+    console.log(`${id}: ${stderr}`);
+    return undefined;
+  }
+}
+
+function rowOf({ id, workload, traced: truth }, { peak, interval, breakdown }) {
+  const live = breakdown.filter(({ part }) => part === 'activations' || part === 'temporary');
+  const active = live.reduce((sum, { bytes }) => sum + bytes, 0);
+  return {
+    id,
+    workload,
+    truth,
+    peak,
+    interval,
+    error: peak.reservedBytes / truth.reservedBytes - 1,
+    inside:
+      interval.lowBytes <= truth.reservedBytes && truth.reservedBytes <= interval.highBytes,
+    width: (interval.highBytes - interval.lowBytes) / truth.reservedBytes,
+    activeShare: active / peak.allocatedBytes,
+  };
+}
+
+function report() {
+  const errors = rows.map(({ error }) => Math.abs(error));
+  const result = {
+    cases: rows.length,
+    inside: rows.filter(({ inside }) => inside).length,
+    median: median(errors),
+    worst: Math.max(...errors),
+    width: median(rows.map(({ width }) => width)),
+    mostlyActivations: rows.filter(({ activeShare }) => activeShare > 0.5).length,
+    refused,
+  };
+  if (values.json) console.log(JSON.stringify({ ...result, rows }, undefined, 2));
+  else console.log(asText(result));
+  process.exitCode = result.inside < leastInside * result.cases ? 1 : 0;
+}
+
+function asText({ cases: number, inside, median: middle, worst, width, mostlyActivations }) {
+  const lines = rows.map((row) => {
+    const { id, workload, truth, peak } = row;
+    const { mode, batch, sequence, precision, optimizer, checkpointing } = workload;
+    const how = `${mode} ${batch} x ${sequence} ${precision}${mode === 'train' ? ` ${optimizer}` : ''}${checkpointing ? ' checkpointing' : ''}`;
+    return [
+      id.padEnd(18),
+      how.padEnd(46),
+      gibibytes(truth.reservedBytes),
+      gibibytes(peak.reservedBytes),
+      percent(row.error),
+      percent(row.activeShare),
+      percent(row.width),
+      row.inside ? '' : '  outside',
+    ].join('');
+  });
+  return [
+    `${'family'.padEnd(18)}${'job'.padEnd(46)}${['traced', 'formula', 'error', 'active', 'interval'].map((name) => name.padStart(9)).join('')}`,
+    ...lines,
+    ...refused.map(({ id, why }) => `${id}: refused. ${why}`),
+    '',
+    `${inside} of ${number} traced peaks lie in the interval. Error: median ${percent(middle).trim()}, worst ${percent(worst).trim()}. Interval: median width ${percent(width).trim()}.`,
+    `In ${mostlyActivations} of ${number} activations and temporary memory are more than half of the peak.`,
+  ].join('\n');
+}
+
+function gibibytes(bytes) {
+  return (bytes / 2 ** 30).toFixed(2).padStart(9);
+}
+
+function percent(share) {
+  return `${(100 * share).toFixed(1)} %`.padStart(9);
+}
