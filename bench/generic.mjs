@@ -58,7 +58,13 @@ else report();
 
 function traced(path, { id, workload }) {
   const { mode, batch, sequence, precision, optimizer, checkpointing } = workload;
-  const settings = { mode, batch, seq: sequence, precision, ...(mode === 'train' && { optimizer }) };
+  const settings = {
+    mode,
+    batch,
+    seq: sequence,
+    precision,
+    ...(mode === 'train' && { optimizer }),
+  };
   const { stdout, stderr } = spawnSync(
     process.execPath,
     [
@@ -90,8 +96,7 @@ function rowOf({ id, workload, traced: truth }, { peak, interval, breakdown }) {
     peak,
     interval,
     error: peak.reservedBytes / truth.reservedBytes - 1,
-    inside:
-      interval.lowBytes <= truth.reservedBytes && truth.reservedBytes <= interval.highBytes,
+    inside: interval.lowBytes <= truth.reservedBytes && truth.reservedBytes <= interval.highBytes,
     width: (interval.highBytes - interval.lowBytes) / truth.reservedBytes,
     activeShare: active / peak.allocatedBytes,
   };

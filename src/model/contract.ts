@@ -181,6 +181,9 @@ interface DescriptionParts {
   readonly notes: readonly string[];
 }
 
+/** The type in which attention without a fused kernel keeps a score for each pair of tokens. */
+export type WrittenScores = 'own-type' | '32-bit';
+
 /** A model of a known family: what its layers are, and every parameter with its shape. */
 export interface KnownModel extends DescriptionParts {
   readonly family: Family;
@@ -190,6 +193,8 @@ export interface KnownModel extends DescriptionParts {
   readonly head: Head;
   /** Its family has no rules of its own: it was read as a usual decoder or encoder. */
   readonly generic?: true;
+  /** Present where a generic model's attention has no fused kernel, or may have none. */
+  readonly writtenScores?: WrittenScores | 'unknown';
   /** Classes of a classifier, or the vocabulary of a language head; 0 for a bare model. */
   readonly outputs: number;
   /** The output matrix is the embedding matrix. */

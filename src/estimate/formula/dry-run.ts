@@ -33,6 +33,7 @@ export function dryRun(model: KnownModel, workload: Workload, gpu: Gpu, packing?
     packing,
     workspaceBytes: gpu.workspaceBytes,
     fusedAttention: hasFusedAttention(gpu),
+    writtenScores: model.writtenScores === 'unknown' ? undefined : model.writtenScores,
   });
   const built = familyBuilds[model.family]({ net, model, workload });
   const own = net.parameters.filter(({ adapter }) => !adapter);

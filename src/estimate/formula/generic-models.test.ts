@@ -32,6 +32,22 @@ const counted: readonly (readonly [Readonly<Record<string, unknown>>, number])[]
     },
     1_221_660_672,
   ],
+  [
+    {
+      model_type: 'persimmon',
+      architectures: ['PersimmonForCausalLM'],
+      vocab_size: 262144,
+      hidden_size: 4096,
+      intermediate_size: 16384,
+      num_hidden_layers: 4,
+      num_attention_heads: 64,
+      hidden_act: 'relu2',
+      layer_norm_eps: 1e-5,
+      qk_layernorm: true,
+      tie_word_embeddings: false,
+    },
+    2_953_011_200,
+  ],
 ];
 
 function estimateOf(config: Readonly<Record<string, unknown>>) {
@@ -43,6 +59,18 @@ describe('a family without rules of its own', () => {
   it.each(counted)('counts its parameters within 0.1 %% (%j)', (config, parameters) => {
     const model = describeConfig(config, 'config.json');
     expect(Number(model.parameters) / parameters).toBeCloseTo(1, 3);
+  });
+
+  it('has an answer for norms of queries and keys, and for heads wider than the hidden size', () => {
+    const plain = { ...sizes, num_hidden_layers: 2, hidden_act: 'relu2', layer_norm_eps: 1e-5 };
+    const base = { ...plain, model_type: 'persimmon', architectures: ['PersimmonForCausalLM'] };
+    const without = estimateOf({ ...base, qk_layernorm: false });
+    const normed = estimateOf({ ...base, qk_layernorm: true });
+    const wide = estimateOf({ ...base, head_dim: 128 });
+    // A norm keeps its input, once for queries and once for keys, in each layer.
+    const kept = 2 * 2 * (workload.batch * workload.sequence * sizes.hidden_size * 2);
+    expect(normed.peak.allocatedBytes - without.peak.allocatedBytes).toBeGreaterThanOrEqual(kept);
+    expect(wide.peak.allocatedBytes).toBeGreaterThan(without.peak.allocatedBytes);
   });
 
   it('is estimated as a usual decoder, and says so', () => {
@@ -110,6 +138,10 @@ describe('a family without rules of its own', () => {
   });
 
   it.each([
+    ['its attention is chosen among experts', { model_type: 'jetmoe', num_local_experts: 8 }],
+    ['gates and norms that its config does not name', { model_type: 'bitnet', rms_norm_eps: 1e-5 }],
+    ['gates that its config does not name', { model_type: 'modernbert-decoder' }],
+    ['another kind of attention', { model_type: 'mra', approx_mode: 'full' }],
     ['recurrent layers', { model_type: 'mamba', state_size: 16 }],
     ['recurrent layers', { model_type: 'bamba', mamba_d_state: 256 }],
     ['latent attention', { model_type: 'minicpm3', kv_lora_rank: 256 }],
@@ -119,7 +151,7 @@ describe('a family without rules of its own', () => {
     ['images', { model_type: 'unet', down_block_types: ['DownBlock2D'] }],
     ['no usual decoder or encoder', { model_type: 'x', architectures: ['XForVideo'] }],
     ['does not give "num_attention_heads"', { model_type: 'fnet', num_attention_heads: null }],
-  ])('is unknown where it has %s', (why, config) => {
+  ])('is unknown: %s', (why, config) => {
     const given = { architectures: ['XForCausalLM'], ...sizes, num_hidden_layers: 2, ...config };
     const model = describeConfig(given, 'config.json');
     expect(model).toMatchObject({ family: 'unknown', parameters: 'unknown' });

@@ -30,7 +30,8 @@ export function knownEstimate(model: KnownModel, workload: Workload, gpu: Gpu): 
   if (model.head === 'none' && workload.mode === 'train') {
     throw new NoFormula(`training ${model.className}, which has no loss of its own`);
   }
-  const run = dryRun(model, workload, gpu, packingOf(workload));
+  const packing = packingOf(workload);
+  const run = dryRun(model, workload, gpu, packing);
   if (run.parameters !== model.parameters) {
     throw new NoFormula(
       `${model.className} with these settings: its parts add up to ${run.parameters} of ${model.parameters} parameters`,
@@ -45,6 +46,11 @@ export function knownEstimate(model: KnownModel, workload: Workload, gpu: Gpu): 
   const others = otherOrders.map(
     (addresses) => replayOn(gpu, stream, { addresses }).peakReservedBytes,
   );
+  // Code that keeps its scores needs more; whether this code does, its config does not say.
+  if (model.writtenScores === 'unknown') {
+    const written = dryRun({ ...model, writtenScores: '32-bit' }, workload, gpu, packing);
+    others.push(replayOn(gpu, written.stream).peakReservedBytes);
+  }
   const fits = peakReservedBytes <= roomOn(gpu);
   const spread = spreadOf(model, workload);
   const missed = Math.max(missedBytes, Math.round(peakAllocatedBytes * spread.share));

@@ -1,6 +1,7 @@
 import type { Head, KnownModel, ModelDescription } from '../contract.js';
 import type { FamilyParts, FamilyRules } from '../families/family.js';
 import { genericRules } from '../families/generic.js';
+import { writtenScoresOf } from '../families/generic-scores.js';
 import { familyRules } from '../families/registry.js';
 import { limits } from '../limits.js';
 import { badConfig, ConfigFields, type ConfigValues, isRecord } from './config-fields.js';
@@ -32,7 +33,8 @@ export function describeConfig(config: ConfigValues, place: string): ModelDescri
   const head = rules.classes.get(className) ?? 'lm';
   const note = `Generic: the family "${modelType.slice(0, 60)}" has no formula of its own, so ${className.slice(0, 60)} was taken for ${takenFor}, from the standard fields of its config.`;
   const model = described(config, place, named, { rules, className, head, notes: [note] });
-  return { ...model, generic: true };
+  const scores = writtenScoresOf(modelType);
+  return { ...model, generic: true, ...(scores === undefined ? {} : { writtenScores: scores }) };
 }
 
 function described(

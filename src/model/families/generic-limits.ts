@@ -19,11 +19,11 @@ const unusualFields: readonly (readonly [pattern: RegExp, what: string])[] = [
     'several parts',
   ],
   [
-    /^(attention_window|attention_type|num_landmarks|block_sizes|num_hashes|pos_att_type|relative_attention$|hash|attention_types|attn_config)/,
+    /^(attention_window|attention_type|num_landmarks|block_sizes|num_hashes|pos_att_type|relative_attention$|hash|attention_types|attn_config|approx_mode)/,
     'another kind of attention',
   ],
   [
-    /^(num_hidden_groups|intra_bottleneck_size|conv_kernel_size|q_groups|axial_|num_latents|num_codebooks|num_queries|keep_window|hidden_size_per_layer_input|entity_vocab_size|languages$|n_langs|asm$|prompt_types|input_embedding_size|shape_vocab_size|max_2d_position|intermediate_size_mlp|lora_adaptations)/,
+    /^(num_hidden_groups|intra_bottleneck_size|conv_kernel_size|q_groups|axial_|num_latents|num_codebooks|num_queries|keep_window|hidden_size_per_layer_input|entity_vocab_size|languages$|n_langs|asm$|prompt_types|input_embedding_size|shape_vocab_size|type_vocab_sizes|max_2d_position|intermediate_size_mlp|lora_adaptations)/,
     'another kind of layer',
   ],
   [
@@ -32,10 +32,20 @@ const unusualFields: readonly (readonly [pattern: RegExp, what: string])[] = [
   ],
 ];
 
+/** Families that are built otherwise though no field of their config says so. */
+const unusualFamilies: ReadonlyMap<unknown, string> = new Map([
+  ['ibert', 'its layers are made for whole numbers'],
+  ['jetmoe', 'its attention is chosen among experts'],
+  ['bitnet', 'its feed-forward parts have gates and norms that its config does not name'],
+  ['modernbert-decoder', 'its feed-forward parts have gates that its config does not name'],
+]);
+
 const attentionLayers = /^(?:full|sliding|chunked|local|global)(?:_attention)?$/;
 
 /** What keeps a config from being read as a usual decoder or encoder; undefined where nothing does. */
 export function unusualField(config: ConfigValues): string | undefined {
+  const family = unusualFamilies.get(config.model_type);
+  if (family !== undefined) return family;
   if (config.is_encoder_decoder === true) return 'it has an encoder and a decoder';
   for (const [name, value] of Object.entries(config)) {
     if (value === null || value === undefined || value === false) continue;

@@ -69,11 +69,14 @@ function selfAttention(
   const headDim = attention?.headDim ?? hidden;
   const bias = attention?.bias ?? true;
   const kvHeads = attention?.kvHeads ?? heads;
+  const wide = heads * headDim;
   const narrow = kvHeads * headDim;
   const all = fused ? [linear(net, hidden, 3 * hidden, { bias })] : [];
-  const sizes = fused ? [] : [hidden, narrow, narrow];
+  const sizes = fused ? [] : [wide, narrow, narrow];
   const each = sizes.map((size) => linear(net, hidden, size, { bias }));
-  const out = linear(net, hidden, hidden, { bias });
+  const out = linear(net, wide, hidden, { bias });
+  const normed = attention?.queryKeyNorm === true ? [headDim, headDim] : [];
+  const [queryNorm, keyNorm] = normed.map((size) => layerNorm(net, size));
   const project = (x: Tensor): Tensor[] => {
     const size = x.elements;
     const whole = all[0]?.(x);
@@ -82,9 +85,11 @@ function selfAttention(
   };
   return (x) =>
     tape.scope(() => {
-      const [q, k, v] = project(x);
+      const [plainQuery, plainKey, v] = project(x);
       const { rotation, batch, sequence, cache } = state;
-      if (!q || !k || !v || rotation === undefined) return x;
+      if (!plainQuery || !plainKey || !v || rotation === undefined) return x;
+      const q = queryNorm === undefined ? plainQuery : queryNorm(last(plainQuery));
+      const k = keyNorm === undefined ? plainKey : keyNorm(last(plainKey));
       const query = rotate(net, q, rotation, share);
       const turned = rotate(net, k, rotation, share);
       tape.drop(q);

@@ -3,6 +3,7 @@ import { last, type Tensor } from '../run/tensor.js';
 import type { AttentionShape } from './attention-shape.js';
 import { mathAttention } from './math-attention.js';
 import { copy } from './pointwise.js';
+import { repeated, writtenAttention } from './written-attention.js';
 
 export interface Mask {
   readonly tensor: Tensor;
@@ -41,6 +42,7 @@ const efficientRows = 32;
 export function attend(net: Net, input: AttentionInput): Tensor {
   const { tape } = net;
   const { shape, mask } = input;
+  if (net.settings.writtenScores !== undefined) return writtenAttention(net, input);
   return tape.scope(() => {
     const query = tape.own(input.query);
     let key = tape.own(input.key);
@@ -49,19 +51,14 @@ export function attend(net: Net, input: AttentionInput): Tensor {
     const groups = shape.heads / kvHeads;
     const inKernel = mask === undefined && shape.headDim === shape.valueDim && shape.headDim <= 256;
     if (groups > 1 && !inKernel && input.repeatsLate !== true) {
-      key = repeat(net, key, groups);
-      value = repeat(net, value, groups);
+      key = repeated(net, key, groups);
+      value = repeated(net, value, groups);
       kvHeads = shape.heads;
     }
     const given = { ...input, query, key, value, shape: { ...shape, kvHeads } };
     const result = scaledDotProduct(net, given);
     return input.copiesResult === true ? copy(net, last(result)) : result;
   });
-}
-
-/** Each head of keys or values, as often as queries share it. */
-function repeat(net: Net, x: Tensor, groups: number): Tensor {
-  return net.tape.run({ elements: x.elements * groups, width: x.width, inputs: [x] });
 }
 
 function scaledDotProduct(net: Net, input: AttentionInput): Tensor {

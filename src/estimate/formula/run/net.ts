@@ -1,3 +1,4 @@
+import type { WrittenScores } from '../../../model/contract.js';
 import { elementsOf } from '../../../model/parameter-list.js';
 import { MiB } from '../../../units/bytes.js';
 import type { Block } from './recorder.js';
@@ -26,6 +27,8 @@ export interface NetSettings {
   readonly workspaceBytes: number;
   /** The GPU has fused attention kernels for 16 bits. */
   readonly fusedAttention: boolean;
+  /** Attention has no kernel of its own, and keeps its scores so. */
+  readonly writtenScores: WrittenScores | undefined;
 }
 
 export interface Packing {
