@@ -1,5 +1,8 @@
 // How near the generic formula comes, for families without a formula of their own, to a trace of the
-// real code. The cases and the peaks of their traces are in bench/formula/generic-cases.json.
+// real code. The cases and the peaks of their traces are in bench/formula/generic-cases.json. Both sets
+// were listed before they were traced, and have been used since: of the first 30 of 34 lay in the interval
+// before attention that keeps its scores was counted; of the second, listed after that, 21 of 22 before
+// the entry of granite_swa was corrected.
 //
 //   npm run build && node bench/generic.mjs [--only TEXT] [--json] [--trace]
 //
@@ -86,11 +89,12 @@ function traced(path, { id, workload }) {
   }
 }
 
-function rowOf({ id, workload, traced: truth }, { peak, interval, breakdown }) {
+function rowOf({ id, set, workload, traced: truth }, { peak, interval, breakdown }) {
   const live = breakdown.filter(({ part }) => part === 'activations' || part === 'temporary');
   const active = live.reduce((sum, { bytes }) => sum + bytes, 0);
   return {
     id,
+    set,
     workload,
     truth,
     peak,
@@ -103,51 +107,57 @@ function rowOf({ id, workload, traced: truth }, { peak, interval, breakdown }) {
 }
 
 function report() {
-  const errors = rows.map(({ error }) => Math.abs(error));
-  const result = {
-    cases: rows.length,
-    inside: rows.filter(({ inside }) => inside).length,
-    median: median(errors),
-    worst: Math.max(...errors),
-    width: median(rows.map(({ width }) => width)),
-    mostlyActivations: rows.filter(({ activeShare }) => activeShare > 0.5).length,
-    refused,
-  };
-  if (values.json) console.log(JSON.stringify({ ...result, rows }, undefined, 2));
-  else console.log(asText(result));
-  process.exitCode = result.inside < leastInside * result.cases ? 1 : 0;
+  const sets = [...new Set(rows.map(({ set }) => set))].map((set) => ({
+    set,
+    ...figures(rows.filter((row) => row.set === set)),
+  }));
+  if (values.json) console.log(JSON.stringify({ sets, refused, rows }, undefined, 2));
+  else console.log(asText(sets));
+  process.exitCode = sets.some(({ inside, cases: of }) => inside < leastInside * of) ? 1 : 0;
 }
 
-function asText({ cases: number, inside, median: middle, worst, width, mostlyActivations }) {
-  const lines = rows.map((row) => {
-    const { id, workload, truth, peak } = row;
-    const { mode, batch, sequence, precision, optimizer, checkpointing } = workload;
-    const how = `${mode} ${batch} x ${sequence} ${precision}${mode === 'train' ? ` ${optimizer}` : ''}${checkpointing ? ' checkpointing' : ''}`;
-    return [
-      id.padEnd(18),
-      how.padEnd(46),
-      gibibytes(truth.reservedBytes),
-      gibibytes(peak.reservedBytes),
-      percent(row.error),
-      percent(row.activeShare),
-      percent(row.width),
-      row.inside ? '' : '  outside',
-    ].join('');
-  });
+function figures(some) {
+  const errors = some.map(({ error }) => Math.abs(error));
+  return {
+    cases: some.length,
+    inside: some.filter(({ inside }) => inside).length,
+    median: median(errors),
+    worst: Math.max(...errors),
+    width: median(some.map(({ width }) => width)),
+    mostlyActivations: some.filter(({ activeShare }) => activeShare > 0.5).length,
+  };
+}
+
+function asText(sets) {
+  const head = ['traced', 'formula', 'error', 'active', 'interval'];
   return [
-    `${'family'.padEnd(18)}${'job'.padEnd(46)}${['traced', 'formula', 'error', 'active', 'interval'].map((name) => name.padStart(9)).join('')}`,
-    ...lines,
+    `${'family'.padEnd(20)}${'job'.padEnd(50)}${head.map((name) => name.padStart(9)).join('')}`,
+    ...rows.map(line),
     ...refused.map(({ id, why }) => `${id}: refused. ${why}`),
-    '',
-    `${inside} of ${number} traced peaks lie in the interval. Error: median ${percent(middle).trim()}, worst ${percent(worst).trim()}. Interval: median width ${percent(width).trim()}.`,
-    `In ${mostlyActivations} of ${number} activations and temporary memory are more than half of the peak.`,
+    ...sets.map(
+      (one) =>
+        `\nThe ${one.set} set: ${one.inside} of ${one.cases} traced peaks lie in the interval. Error: median ${percent(one.median)}, worst ${percent(one.worst)}. Width of the interval: median ${percent(one.width)}. Activations and temporary memory are more than half in ${one.mostlyActivations}.`,
+    ),
   ].join('\n');
 }
 
+function line({ id, workload, truth, peak, error, activeShare, width, inside }) {
+  const { mode, batch, sequence, precision, optimizer, checkpointing } = workload;
+  const how = [
+    `${mode} ${batch} x ${sequence} ${precision}`,
+    ...(mode === 'train' ? [optimizer] : []),
+    ...(checkpointing ? ['checkpointing'] : []),
+  ];
+  const bytes = [truth.reservedBytes, peak.reservedBytes].map(gibibytes);
+  const cells = [...bytes, ...[error, activeShare, width].map(percent)];
+  const numbers = cells.map((cell) => cell.padStart(9)).join('');
+  return `${id.padEnd(20)}${how.join(' ').padEnd(50)}${numbers}${inside ? '' : '  outside'}`;
+}
+
 function gibibytes(bytes) {
-  return (bytes / 2 ** 30).toFixed(2).padStart(9);
+  return (bytes / 2 ** 30).toFixed(2);
 }
 
 function percent(share) {
-  return `${(100 * share).toFixed(1)} %`.padStart(9);
+  return `${(100 * share).toFixed(1)} %`;
 }

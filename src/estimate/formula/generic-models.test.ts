@@ -73,6 +73,30 @@ describe('a family without rules of its own', () => {
     expect(wide.peak.allocatedBytes).toBeGreaterThan(without.peak.allocatedBytes);
   });
 
+  it('counts the scores where the code of a family keeps them', () => {
+    const config = { ...sizes, num_hidden_layers: 3, activation_function: 'gelu_new' };
+    const [kept, fused] = ['gptj', 'persimmon'].map((type) =>
+      estimateOf({ ...config, model_type: type, architectures: ['XForCausalLM'] }),
+    );
+    const pairs = workload.batch * sizes.num_attention_heads * workload.sequence ** 2;
+    const more = (kept?.peak.allocatedBytes ?? 0) - (fused?.peak.allocatedBytes ?? 0);
+    // In each layer the softmax in 32 bits, and what is made of it in 16.
+    expect(more).toBeGreaterThanOrEqual(3 * pairs * (4 + 2));
+  });
+
+  it('has room for scores in its interval where it does not know whether they are kept', () => {
+    const config = { ...sizes, num_hidden_layers: 3, hidden_act: 'silu', rms_norm_eps: 1e-6 };
+    const [known, unknown] = ['granite', 'new'].map((type) =>
+      estimateOf({ ...config, model_type: type, architectures: ['XForCausalLM'] }),
+    );
+    const pairs = workload.batch * sizes.num_attention_heads * workload.sequence ** 2;
+    expect(unknown?.peak).toEqual(known?.peak);
+    expect(unknown?.interval.lowBytes).toBe(known?.interval.lowBytes);
+    const higher = (unknown?.interval.highBytes ?? 0) - (known?.interval.highBytes ?? 0);
+    expect(higher).toBeGreaterThanOrEqual(3 * pairs * (4 + 2) - 64 * 2 ** 20);
+    expect(unknown?.notes.join(' ')).toContain('whether its attention keeps a score');
+  });
+
   it('is estimated as a usual decoder, and says so', () => {
     const { notes, interval, peak } = estimateOf({
       model_type: 'granite',
@@ -141,6 +165,8 @@ describe('a family without rules of its own', () => {
     ['its attention is chosen among experts', { model_type: 'jetmoe', num_local_experts: 8 }],
     ['gates and norms that its config does not name', { model_type: 'bitnet', rms_norm_eps: 1e-5 }],
     ['gates that its config does not name', { model_type: 'modernbert-decoder' }],
+    ['its layers are made for whole numbers', { model_type: 'ibert' }],
+    ['another kind of layer', { model_type: 'tapas', type_vocab_sizes: [3, 256] }],
     ['another kind of attention', { model_type: 'mra', approx_mode: 'full' }],
     ['recurrent layers', { model_type: 'mamba', state_size: 16 }],
     ['recurrent layers', { model_type: 'bamba', mamba_d_state: 256 }],

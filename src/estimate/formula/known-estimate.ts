@@ -71,7 +71,7 @@ export function knownEstimate(model: KnownModel, workload: Workload, gpu: Gpu): 
       fits ? roomOn(gpu) : Infinity,
     ),
     breakdown: breakdownOf(live, peakReservedBytes, gpu),
-    notes: [...notesOf(spread, workload, gpu), ...model.notes],
+    notes: [...notesOf(spread, workload, gpu), ...model.notes, ...scoreNotes(model)],
   };
 }
 
@@ -164,6 +164,13 @@ function notesOf(spread: Spread, workload: Workload, gpu: Gpu): string[] {
     notes.push('As if every layer were on the GPU; those that wait on the host take less.');
   }
   return notes;
+}
+
+function scoreNotes({ writtenScores }: KnownModel): readonly string[] {
+  if (writtenScores !== 'unknown') return [];
+  return [
+    'Its config does not say whether its attention keeps a score for each pair of tokens; the interval has room for them.',
+  ];
 }
 
 function mebibytes(bytes: number): number {
