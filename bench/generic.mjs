@@ -42,7 +42,7 @@ try {
     const path = join(folder, `${one.id}.json`);
     writeFileSync(path, JSON.stringify(one.config));
     if (values.trace) {
-      one.traced = traced(path, one);
+      one.traced = traced(path, one) ?? one.traced;
       writeFileSync(file, `${JSON.stringify(cases, undefined, 2)}\n`);
       continue;
     }
@@ -56,12 +56,14 @@ try {
 } finally {
   rmSync(folder, { recursive: true });
 }
-if (values.trace) console.log(`${chosen.length} traces were made.`);
-else report();
+if (!values.trace) report();
 
 function traced(path, { id, workload }) {
   const { mode, batch, sequence, precision, optimizer, checkpointing } = workload;
   const settings = {
+    method: 'trace',
+    gpu: 'h200',
+    python: benchPython(),
     mode,
     batch,
     seq: sequence,
@@ -72,8 +74,9 @@ function traced(path, { id, workload }) {
     process.execPath,
     [
       command,
-      ...['estimate', path, '--method', 'trace', '--gpu', 'h200', '--json'],
-      ...['--python', benchPython()],
+      'estimate',
+      path,
+      '--json',
       ...Object.entries(settings).flatMap(([name, value]) => [`--${name}`, String(value)]),
       ...(checkpointing ? ['--checkpointing'] : []),
     ],
@@ -84,7 +87,8 @@ function traced(path, { id, workload }) {
     console.log(`${id}: ${peak.reservedBytes} bytes`);
     return { reservedBytes: peak.reservedBytes, allocatedBytes: peak.allocatedBytes };
   } catch {
-    console.log(`${id}: ${stderr}`);
+    console.error(`${id}: ${stderr}`);
+    process.exitCode = 1;
     return undefined;
   }
 }
@@ -107,18 +111,22 @@ function rowOf({ id, set, workload, traced: truth }, { peak, interval, breakdown
 }
 
 function report() {
-  const sets = [...new Set(rows.map(({ set }) => set))].map((set) => ({
-    set,
-    ...figures(rows.filter((row) => row.set === set)),
-  }));
+  const names = [...new Set(rows.map(({ set }) => set))];
+  const sets = names.map((set) =>
+    figures(
+      set,
+      rows.filter((row) => row.set === set),
+    ),
+  );
   if (values.json) console.log(JSON.stringify({ sets, refused, rows }, undefined, 2));
   else console.log(asText(sets));
   process.exitCode = sets.some(({ inside, cases: of }) => inside < leastInside * of) ? 1 : 0;
 }
 
-function figures(some) {
+function figures(set, some) {
   const errors = some.map(({ error }) => Math.abs(error));
   return {
+    set,
     cases: some.length,
     inside: some.filter(({ inside }) => inside).length,
     median: median(errors),
