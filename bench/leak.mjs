@@ -18,7 +18,7 @@ const withinSeconds = 30;
 const time = (seconds) => (seconds === null ? '-' : `${seconds.toFixed(0)} s`).padStart(7);
 
 const rows = ['inside', 'outside'].flatMap((view) => traces.map((trace) => judge(trace, view)));
-const theirs = traces.map((trace) => ({ leaks: trace.leak !== null, ...mannKendall(trace) }));
+const theirs = traces.map((trace) => ({ leaks: trace.leak !== null, claims: mannKendall(trace) }));
 
 function summary(some) {
   const leaks = some.filter((row) => row.leaks);

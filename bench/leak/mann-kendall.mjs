@@ -14,7 +14,7 @@ export function mannKendall(trace) {
       for (let j = i + 1; j < n; j++) score += Math.sign(window[j][live] - window[i][live]);
     }
     const spread = Math.sqrt((n * (n - 1) * (2 * n + 5)) / 18);
-    if (score > 0 && (score - 1) / spread > certain) return { claims: true };
+    if (score > 0 && (score - 1) / spread > certain) return true;
   }
-  return { claims: false };
+  return false;
 }

@@ -29,10 +29,10 @@ describe('plimsoll replay', () => {
     ]);
     expect({ stderr, exitCode }).toEqual({ stderr: '', exitCode: 0 });
     const { alarms, leak, cause } = JSON.parse(stdout);
-    expect(alarms.map(({ risk }: { risk: string }) => risk)).toContain('high');
-    expect(alarms[0]).toEqual({
+    // The first alarm may have no expected time yet.
+    expect(alarms.find(({ risk }: { risk: string }) => risk === 'high')).toEqual({
       atSeconds: expect.any(Number),
-      risk: expect.any(String),
+      risk: 'high',
       etaSeconds: expect.any(Number),
       lowSeconds: expect.any(Number),
       highSeconds: expect.any(Number),
@@ -114,7 +114,7 @@ describe.concurrent('over a longer time', () => {
   });
 
   it('finds a leak on a device', async () => {
-    const argv = ['leak', '--check', '--threshold', '100', '--duration', '24', '--devices', '0'];
+    const argv = ['leak', '--check', '--threshold', '100', '--duration', '31', '--devices', '0'];
     const { stdout, exitCode } = await command.run([
       ...argv,
       '--simulate',

@@ -33,7 +33,7 @@ export function createDiagnosis(): Diagnosis {
   const cells = { held: new Cells(), live: new Cells() };
   const forecaster = createForecaster(cells);
   const heldLeak = createLeakDetector({ cells: cells.held });
-  const liveLeak = createLeakDetector({ cells: cells.live, jumps: false });
+  const liveLeak = createLeakDetector({ cells: cells.live, live: true });
   const processes = new ProcessGrowth();
   let first: MemoryPoint | undefined;
   let latest: MemoryPoint | undefined;
@@ -45,8 +45,11 @@ export function createDiagnosis(): Diagnosis {
   function leak(): Leak {
     if (latest?.liveBytes === undefined) return heldLeak.leak();
     const live = liveLeak.leak();
-    if (live.found !== false) return live;
+    if (live.found === true) return live;
     const held = heldLeak.leak();
+    // Held memory does not swing with the work: where both grow, it tells the shape sooner.
+    if (isGrowing(live)) return held.found === true ? held : live;
+    if (live.found !== false) return live;
     return isGrowing(held) ? { ...held, found: 'unknown', confidence: 0 } : live;
   }
 

@@ -5,8 +5,8 @@ import type { TrackGrowth } from './track.js';
 
 /** Growth of which it cannot be told yet whether it is a leak. */
 interface DoubtfulGrowth {
-  /** Not seen long enough, getting slower, or a rise in jumps. */
-  readonly why: 'young' | 'slows' | 'rose';
+  /** Not seen long enough, getting slower, a rise in jumps, or work higher than ever. */
+  readonly why: 'young' | 'slows' | 'rose' | 'higher';
   readonly bytesPerSecond: number;
   readonly grownBytes: number;
   readonly sinceSeconds: number;
@@ -76,6 +76,9 @@ function doubtWords({ why, bytesPerSecond, grownBytes, forSeconds }: DoubtfulGro
   const grown = formatBytes(Math.round(grownBytes));
   if (why === 'rose') {
     return `What stays in use rose by ${grown} in the last ${formatSeconds(forSeconds)}.`;
+  }
+  if (why === 'higher') {
+    return `Memory in use was ${grown} higher than ever before, ${formatSeconds(forSeconds)} ago.`;
   }
   const grows =
     `What stays in use grows by ${formatBytes(Math.round(bytesPerSecond))} a second, ` +

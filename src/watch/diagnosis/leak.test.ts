@@ -87,6 +87,38 @@ describe('createLeakDetector', () => {
     expect(after(29, at).found).toBe(true);
   });
 
+  /** Work in cycles of 5.3 s that swings by 200 MiB above its floor. */
+  const work = (t: number) => 0.2 * Math.abs(((t / 5.3) % 1) * 2 - 1) * GiB;
+  const later = (t: number, begin: number, rate: number) => Math.max(0, t - begin) * rate * GiB;
+
+  it.each([0.001, 0.016])('finds a leak of %d GiB a second below work that swings', (rate) => {
+    const at = (t: number) => 2 * GiB + work(t) + later(t, 15, rate);
+    expect(after(45, at).found).toBe(true);
+    expect(after(45, (t) => 2 * GiB + work(t)).found).toBe(false);
+  });
+
+  it('judges a strong growth sooner after steady work, not after a rest', () => {
+    const growing = (t: number) => 2 * GiB + later(t, 20, 0.7);
+    expect(after(36, (t) => growing(t) + work(t)).found).toBe(true);
+    expect(after(36, growing).found).toBe('unknown');
+  });
+
+  it('finds growth that slowed down once, and none where a straight fill stops', () => {
+    const slowed = (t: number) => (1 + 0.5 * Math.min(t, 15) + 0.25 * Math.max(0, t - 15)) * GiB;
+    expect(after(31, slowed).found).toBe(true);
+    expect(ever((t) => (1 + 0.8 * Math.min(t, 24)) * GiB, 60)).toBe(false);
+  });
+
+  it('does not say none when work is suddenly higher than ever', () => {
+    const detector = createLeakDetector({ live: true });
+    const at = (t: number) => 2 * GiB + work(t) + later(t, 25, 0.9);
+    for (let i = 0; i <= 270; i++) detector.add(i / 10, Math.round(at(i / 10)), limit);
+    expect(detector.leak()).toMatchObject({
+      found: 'unknown',
+      reason: expect.stringMatching(/higher than ever before/),
+    });
+  });
+
   it('never says none while memory grows, nor leak while it slows down', () => {
     const times = fc.double({ min: 5, max: 60, noNaN: true });
     fc.assert(

@@ -1,8 +1,10 @@
 import type { Leak } from '../types.js';
 import type { Cells } from './cells.js';
 import { leakFound, leakNone, leakUnknown } from './leak-answer.js';
-import { Rises } from './rises.js';
+import { followsWork, hasStalled, keepsNewRate } from './leak-evidence.js';
+import { NewHeights, Rises } from './rises.js';
 import { spanOf, Track, type TrackGrowth } from './track.js';
+import { Troughs } from './troughs.js';
 
 /** Shorter growth is work, not a leak. */
 const leastSeconds = 10;
@@ -10,14 +12,22 @@ const leastSeconds = 10;
 const confirmSeconds = 8;
 /** Loads and warm-ups of this length are usual: a straight growth must outlast them ... */
 const settleSeconds = 25;
-/** ... unless it took this share of all there is: it did not settle below the limit. */
+/** ... and a little more where it began with the first readings, as starts do ... */
+const startSettleSeconds = 27;
+const startSeconds = 5;
+/** ... unless live memory took this share of all there is: it did not settle below the limit ... */
 const nearlyFullShare = 0.9;
+/** ... or steady work was seen before a strong growth: then nothing starts any more. */
+const strongSeconds = 12;
+const confirmStrongSeconds = 3;
+/** That it slowed down once only was seen over all of it. */
+const confirmSlowedSeconds = 5;
 /** For a sawtooth the cycles themselves are the proof; only its last fall must be over. */
-const confirmEnvelopeSeconds = 2;
+const confirmEnvelopeSeconds = 1;
 /** Before this, that none was found says nothing. */
 const knownSeconds = leastSeconds + confirmSeconds;
 /** The suspicion stands in spite of interruptions of this length. */
-const interruptionSeconds = 3;
+const interruptionSeconds = 4;
 /** A leak is over when this share of what it took has come back ... */
 const givenBackShare = 0.5;
 /** ... or when nothing grew for this share of the time that it did. */
@@ -37,7 +47,8 @@ export interface LeakDetector {
  * there is a leak when the growth is steady, lasts, does not slow down, and leaves behind
  * everything that was seen before it; that there is none when nothing grows; and `unknown` for all
  * growth in between, which may be a start. `cells`, where given, hold the same series and are fed by
- * their owner. Live memory jumps about with the work: there `jumps: false` leaves out single rises.
+ * their owner. Live memory jumps about with the work: with `live` a single rise
+ * counts only where it is higher than ever.
  *
  * @example
  * const detector = createLeakDetector();
@@ -46,18 +57,21 @@ export interface LeakDetector {
  */
 export function createLeakDetector({
   cells,
-  jumps = true,
+  live = false,
 }: {
   readonly cells?: Cells;
-  readonly jumps?: boolean;
+  readonly live?: boolean;
 } = {}): LeakDetector {
   const floor = new Track('floor', cells, true);
-  const rises = new Rises();
+  const rises = live ? new NewHeights() : new Rises();
+  const troughs = new Troughs();
   let firstSeconds = Number.NaN;
   let latest = { seconds: Number.NaN, bytes: Number.NaN, limitBytes: Number.NaN };
   let concludedSeconds = Number.NEGATIVE_INFINITY;
   let suspectedSeconds = Number.NaN;
   let lastSuspectedSeconds = Number.NaN;
+  /** Steady work was seen before the growth that is suspected. */
+  let strong = false;
   let found: TrackGrowth | undefined;
   /** Growth that may be a leak, or may not. */
   let doubtful: TrackGrowth | undefined;
@@ -65,10 +79,15 @@ export function createLeakDetector({
 
   function conclude(): void {
     const growth = floor.growth();
+    const cycles = growth?.slowsDown ? undefined : troughs.growth(floor.leastRise);
+    if (cycles) {
+      suspect(cycles);
+      if (found) return;
+    }
     if (growth && leavesBehind(growth)) {
       doubtful = growth;
       doubtfulSeconds = latest.seconds;
-      if (spanOf(growth) >= leastSeconds && !growth.slowsDown) {
+      if (spanOf(growth) >= leastSeconds && (!growth.slowsDown || keepsNewRate(floor, growth))) {
         suspect(growth);
         return;
       }
@@ -79,9 +98,12 @@ export function createLeakDetector({
   function suspect(growth: TrackGrowth): void {
     if (!(latest.seconds - lastSuspectedSeconds <= interruptionSeconds)) {
       suspectedSeconds = latest.seconds;
+      strong = false;
     }
+    strong ||= growth.shape === 'climb' && followsWork(floor, growth, latest.limitBytes);
     lastSuspectedSeconds = latest.seconds;
-    if (neededSeconds(growth) <= 0) found = growth;
+    if (neededSeconds(growth) > 0) return;
+    if (growth.shape === 'envelope' || !hasStalled(floor, growth)) found = growth;
   }
 
   /** A repetition of what was there before is no growth. */
@@ -96,10 +118,19 @@ export function createLeakDetector({
     const suspected = latest.seconds - suspectedSeconds;
     const holds = latest.seconds - lastSuspectedSeconds <= interruptionSeconds ? suspected : 0;
     if (growth.shape === 'envelope') return confirmEnvelopeSeconds - holds;
-    const full = latest.bytes >= nearlyFullShare * latest.limitBytes;
     // The second that is not over yet is left out of the span.
     const lasted = Math.min(latest.seconds - growth.fromSeconds, spanOf(growth) + 1);
-    return Math.max(confirmSeconds - holds, (full ? knownSeconds : settleSeconds) - lasted);
+    if (strong) {
+      return Math.max(confirmStrongSeconds - holds, strongSeconds - lasted);
+    }
+    const confirm = growth.slowsDown ? confirmSlowedSeconds : confirmSeconds;
+    return Math.max(confirm - holds, settledAfter(growth) - lasted);
+  }
+
+  function settledAfter(growth: TrackGrowth): number {
+    if (live && latest.bytes >= nearlyFullShare * latest.limitBytes) return knownSeconds;
+    const withStart = growth.fromSeconds - firstSeconds < startSeconds;
+    return withStart ? startSettleSeconds : settleSeconds;
   }
 
   function isOver(leak: TrackGrowth, growth: TrackGrowth | undefined): boolean {
@@ -117,7 +148,8 @@ export function createLeakDetector({
       if (Number.isNaN(firstSeconds)) firstSeconds = seconds;
       latest = { seconds, bytes, limitBytes };
       floor.add(seconds, bytes, limitBytes);
-      if (jumps) rises.add(seconds, bytes, limitBytes);
+      troughs.add(seconds, bytes);
+      rises.add(seconds, bytes, limitBytes);
       if (seconds - concludedSeconds < concludeSeconds) return;
       concludedSeconds = seconds;
       conclude();
@@ -139,12 +171,28 @@ export function createLeakDetector({
           watch,
         );
       }
+      const beginning = troughs.beginning(floor.leastRise);
+      if (beginning) {
+        const { from, to } = beginning;
+        const grownBytes = to.bytes - from.bytes;
+        const cycleSeconds = (to.seconds - from.seconds) / 2;
+        return leakUnknown(
+          {
+            why: 'young',
+            bytesPerSecond: grownBytes / (to.seconds - from.seconds),
+            grownBytes,
+            sinceSeconds: from.seconds,
+            forSeconds: latest.seconds - from.seconds,
+          },
+          to.seconds + cycleSeconds - latest.seconds,
+        );
+      }
       const rise = rises.recent(latest.seconds);
       if (rise) {
         const forSeconds = latest.seconds - rise.sinceSeconds;
         return leakUnknown(
           {
-            why: 'rose',
+            why: live ? 'higher' : 'rose',
             bytesPerSecond: rise.bytes / Math.max(1, forSeconds),
             grownBytes: rise.bytes,
             sinceSeconds: rise.sinceSeconds,

@@ -79,3 +79,44 @@ export class Rises {
     return { sinceSeconds: together[0]?.seconds ?? last.seconds, bytes, quietSeconds: left };
   }
 }
+
+/** A new height says nothing any more after this long, unless a higher one followed. */
+const heightSeconds = 5;
+/** Less is the usual difference between pieces of work: this share of the limit. */
+const heightShare = 0.03;
+/** It is new against all but the last seconds: a growth takes a few to stand out. */
+const freshSeconds = 3;
+
+/**
+ * Remembers when a series was last clearly higher than ever before. It is the first sign of a growth
+ * below work that swings, and shows before the floor does.
+ */
+export class NewHeights {
+  /** The highest values of the last seconds, the present one last. */
+  readonly #fresh: number[] = [];
+  #second = Number.NaN;
+  #settled = Number.NaN;
+  #last: Rise | undefined;
+
+  add(seconds: number, bytes: number, limitBytes: number): void {
+    const second = Math.floor(seconds);
+    if (second === this.#second) {
+      const last = this.#fresh.length - 1;
+      this.#fresh[last] = Math.max(this.#fresh[last] ?? bytes, bytes);
+    } else {
+      this.#second = second;
+      this.#fresh.push(bytes);
+      const over = this.#fresh.length > freshSeconds ? this.#fresh.shift() : undefined;
+      if (over !== undefined && !(over <= this.#settled)) this.#settled = over;
+    }
+    const rise = bytes - this.#settled;
+    if (rise >= heightShare * limitBytes) this.#last = { seconds, bytes: rise };
+  }
+
+  recent(nowSeconds: number): RecentRise | undefined {
+    if (!this.#last) return undefined;
+    const { seconds, bytes } = this.#last;
+    const left = seconds + heightSeconds - nowSeconds;
+    return left > 0 ? { sinceSeconds: seconds, bytes, quietSeconds: left } : undefined;
+  }
+}

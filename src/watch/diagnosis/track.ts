@@ -1,4 +1,4 @@
-import { Cells, cellSeconds, cellsPerLevel } from './cells.js';
+import { type Cell, Cells, cellSeconds, cellsPerLevel } from './cells.js';
 import { type Climb, Cycles } from './cycles.js';
 import {
   columnsOf,
@@ -125,6 +125,19 @@ export class Track {
     return this.#cells.highestFloorBefore(seconds);
   }
 
+  /** The extremes of whole seconds from one time up to another, oldest first. */
+  secondsBetween(fromSeconds: number, toSeconds: number): Cell[] {
+    return this.#cells
+      .level(recentLevel)
+      .slice(0, -1)
+      .filter((cell) => cell.firstSeconds >= fromSeconds && cell.lastSeconds < toSeconds);
+  }
+
+  /** A smaller rise is noise. */
+  get leastRise(): number {
+    return Math.max(leastRiseBytes, leastRiseShare * this.#limitBytes);
+  }
+
   /** When the climb that goes on now began, if it looks like those that came down again. */
   repeatsSince(): number | undefined {
     return this.#isRepetition(this.#envelopeGrowth()) ? this.#cycles.troughSeconds : undefined;
@@ -169,7 +182,7 @@ export class Track {
     if (!this.#mayGrow(level)) return undefined;
     const end = this.#cells.copyExtremes(level, this.#which, from, window, this.#whole);
     if (end < fewestPoints) return undefined;
-    const leastRise = this.#leastRise;
+    const leastRise = this.leastRise;
     window.end = end;
     let tried = -1;
     for (let i = 0; i < windowSizes.length; i++) {
@@ -194,15 +207,11 @@ export class Track {
     }
     if (first === window.begin) return growth;
     window.begin = first;
-    return steadyGrowth(window, this.#leastRise) ?? growth;
+    return steadyGrowth(window, this.leastRise) ?? growth;
   }
 
   get #which(): 'min' | 'max' {
     return this.#edge === 'peaks' ? 'max' : 'min';
-  }
-
-  get #leastRise(): number {
-    return Math.max(leastRiseBytes, leastRiseShare * this.#limitBytes);
   }
 
   /**
@@ -213,7 +222,7 @@ export class Track {
     const cells = this.#cells;
     const count = cells.count(level);
     const which = this.#which;
-    const leastRise = this.#leastRise;
+    const leastRise = this.leastRise;
     const now = cells.extreme(level, 0, which);
     for (let back = fewestPoints - 1; back < count; back++) {
       const before = cells.extreme(level, back, which);
@@ -245,7 +254,7 @@ export class Track {
       this.#edge === 'peaks'
         ? climbs.map((climb) => climb.peak)
         : [...climbs.slice(1).map((climb) => climb.trough), ...(trough ? [trough] : [])];
-    const growth = steadyGrowth(columnsOf(points), this.#leastRise, fewestClimbs);
+    const growth = steadyGrowth(columnsOf(points), this.leastRise, fewestClimbs);
     if (!growth) return undefined;
     // Each cycle adds about the same, and the pace of the cycles changes: the last ones count.
     const seconds = points.map((point) => point.seconds);

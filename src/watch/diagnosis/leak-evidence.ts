@@ -1,0 +1,66 @@
+import { slowedOnce } from './knee.js';
+import type { Track, TrackGrowth } from './track.js';
+
+/** Work before a growth is looked for in two halves of this length ... */
+const halfSeconds = 5;
+/** ... that end so long before it, or after: where a growth began is known roughly. */
+const mostBeforeSeconds = 8;
+const mostAfterSeconds = 3;
+/** Work is calm where its floor moves by less than this share of what the growth adds. */
+const calmShare = 0.3;
+/** The growth must take this share of all there is, and so many times the swing of the work. */
+const strongShare = 0.2;
+const strongSwings = 2;
+/** A growth has stalled when no new floor came for this many times the longest wait before. */
+const stallFactor = 1.5;
+/** A new floor is one that rose at this share of the usual rate at least. */
+const leastPace = 0.2;
+/** The first seconds of a growth are often steeper: what work needs comes with them. */
+const beginSeconds = 2;
+
+/**
+ * Whether work went up and came down to the same floor for a while before the growth, which then
+ * took much more than the work ever did. A program that runs already is not loading or warming up.
+ * Memory that did not move before shows no work: something may be loaded after a rest.
+ */
+export function followsWork(track: Track, growth: TrackGrowth, limitBytes: number): boolean {
+  if (growth.riseBytes < strongShare * limitBytes) return false;
+  for (let shift = -mostAfterSeconds; shift <= mostBeforeSeconds; shift++) {
+    const to = growth.fromSeconds - shift;
+    const early = track.secondsBetween(to - 2 * halfSeconds, to - halfSeconds);
+    const late = track.secondsBetween(to - halfSeconds, to);
+    if (early.length < halfSeconds - 1 || late.length < halfSeconds - 1) return false;
+    const [before, after] = [early, late].map((half) => Math.min(...half.map(({ min }) => min)));
+    const moved = Math.abs((after ?? 0) - (before ?? 0));
+    // It came down from what it had reached: a growth that has begun does not.
+    const swing = Math.max(...early.map(({ max }) => max)) - (after ?? 0);
+    const calm = moved <= calmShare * growth.slope * halfSeconds;
+    const works = swing > 2 * Math.max(moved, track.leastRise);
+    if (calm && works && growth.riseBytes >= strongSwings * swing) return true;
+  }
+  return false;
+}
+
+/** Whether the floor has just stopped rising: too lately for the growth to show it. */
+export function hasStalled(track: Track, growth: TrackGrowth): boolean {
+  let high = Number.NEGATIVE_INFINITY;
+  let highSeconds = growth.fromSeconds;
+  let longest = 0;
+  let last = growth.fromSeconds;
+  for (const { min, firstSeconds } of track.secondsBetween(growth.fromSeconds, Infinity)) {
+    last = firstSeconds;
+    if (min <= high + leastPace * growth.slope * (firstSeconds - highSeconds)) continue;
+    longest = Math.max(longest, firstSeconds - highSeconds);
+    high = min;
+    highSeconds = firstSeconds;
+  }
+  return last - highSeconds > stallFactor * longest;
+}
+
+/** Whether growth that became slower goes on at a new straight rate. How it began does not count. */
+export function keepsNewRate(track: Track, growth: TrackGrowth): boolean {
+  const points = track
+    .secondsBetween(growth.fromSeconds + beginSeconds, Infinity)
+    .map(({ min, minSeconds }) => ({ seconds: minSeconds, bytes: min }));
+  return slowedOnce(points);
+}
