@@ -3,8 +3,8 @@
 //
 //   npm run bench:forecast [-- --json] [-- --chart docs/forecast.svg] [-- --growth used|aside]
 //
-// `--growth` takes the series of truth/growth-traces instead: those with an even number were used
-// while the forecast was made, those with an odd number were kept aside.
+// `--growth` takes the series of truth/growth-traces instead: those with the numbers 0 and 1 are
+// `used`, those with 2 and 3 were kept aside while the forecast was made.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { gunzipSync } from 'node:zlib';
@@ -25,10 +25,10 @@ const { values } = parseArgs({
     growth: { type: 'string' },
   },
 });
-const half = { used: '-0.', aside: '-1.' }[values.growth] ?? '';
+const half = { used: /-[01]\./, aside: /-[23]\./ }[values.growth];
 const folder = new URL(half ? 'truth/growth-traces/' : 'truth/traces/', import.meta.url);
 const traces = readdirSync(folder)
-  .filter((file) => file.includes(half))
+  .filter((file) => !half || half.test(file))
   .map((file) => {
     const content = readFileSync(new URL(file, folder));
     const text = (file.endsWith('.gz') ? gunzipSync(content) : content).toString('utf8');
