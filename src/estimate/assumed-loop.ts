@@ -19,11 +19,9 @@ export function assumedNotes(
   { name, example }: Wording,
 ): string[] {
   const notes: string[] = [];
-  if (workload.mode === 'train') {
+  if (workload.mode === 'train' && workload.keep === undefined) {
     notes.push(
-      workload.keep === 'outputs'
-        ? "Assumed: the loop keeps the model's outputs until the next step replaces them."
-        : `Assumed: the loop keeps only the loss. One that keeps the model's outputs until the next step, as in outputs = model(**batch), needs more: ${example('keep', 'outputs')}.`,
+      `Assumed: the loop keeps only the loss. One that keeps the model's outputs until the next step, as in outputs = model(**batch), needs more: ${example('keep', 'outputs')}.`,
     );
   }
   const halved = method === 'formula' && description.family === 't5';

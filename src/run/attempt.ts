@@ -85,7 +85,7 @@ export async function beginAttempt(start: AttemptStart, context: RunContext): Pr
       rungs.push({ rung, why, atSeconds });
       start.onRung({ rung, why, atSeconds });
     },
-    onRaise(outOfMemory) {
+    onOutOfMemory(outOfMemory) {
       told = outOfMemory;
     },
     onStep() {

@@ -34,7 +34,7 @@ describe('plimsoll estimate, with a recorded trace in place of Python', () => {
     expect({ stderr, exitCode }).toEqual({ stderr: '', exitCode: 0 });
     const answer = JSON.parse(stdout);
     const keys = ['method', 'peak', 'interval', 'breakdown', 'notes', 'savings'];
-    expect(Object.keys(answer)).toEqual(keys);
+    expect(Object.keys(answer)).toEqual(expect.arrayContaining(keys));
     expect(answer).toMatchObject({ method: 'trace', interval: { confidence: 0.95 } });
     expect(answer.savings[0]).toMatchObject({ basis: 'formula', savesBytes: expect.any(Number) });
     // The optimizer's step is the peak; of the activations only the batch is left by then.

@@ -115,8 +115,16 @@ describe('estimates and plans over HTTP', () => {
       });
       return { status: response.status, document: JSON.parse(await response.text()) };
     };
-    const workload = { model: config, batch: 8, seq: 512, gpu: 'h100', method: 'formula' };
-    const argv = [config, '--batch', '8', '--seq', '512', '--gpu', 'h100', '--method', 'formula'];
+    const workload = {
+      model: config,
+      batch: 8,
+      seq: 512,
+      gpu: 'h100',
+      method: 'formula',
+      keep: 'loss',
+    };
+    const options = '--batch 8 --seq 512 --gpu h100 --method formula --keep loss';
+    const argv = [config, ...options.split(' ')];
     const estimated = await ask('/estimate', workload);
     expect(estimated).toEqual({ status: 200, document: await home.json(['estimate', ...argv]) });
     const planned = await ask('/plan', { ...workload, memoryBytes: 8 * 2 ** 30 });

@@ -62,13 +62,15 @@ describe('a Python program whose supervisor was killed', () => {
     const report: RunReport = JSON.parse(stdout);
     expect(report).toMatchObject({ id: runIds(environment.PLIMSOLL_HOME)[0], exitCode: 0 });
     const [attempt] = report.attempts;
-    const climbed = attempt?.rungs.map(({ rung, why }) => [rung, why]) ?? [];
+    const climbed = (attempt?.rungs ?? [])
+      .filter(({ rung }) => rung !== 'grow-back')
+      .map(({ rung, why }) => [rung, why]);
     // The first and the last two in the words of a supervisor; those between in the program's own.
     expect(climbed).toEqual([
       ['smaller-microbatch', expect.stringMatching(/16 .*now 8\.$/)],
       ['give-back-cache', '8 samples fitted before; cached memory was given back'],
       ['smaller-microbatch', '8 samples do not fit; half of what failed'],
-      ['smaller-microbatch', expect.stringMatching(/^4 .*now [23]\.$/)],
+      ['smaller-microbatch', expect.stringMatching(/^[46] .*now [23]\.$/)],
       ['smaller-microbatch', expect.stringMatching(/^[23] .*now 1\.$/)],
     ]);
     // Rungs of the time without a supervisor stand where they were climbed.

@@ -17,7 +17,7 @@ function talk(limitBytes = 8 * GiB) {
   const coordinator = new Coordinator(clock, {
     limitBytes: () => limitBytes,
     onRung: (rung, why, secondsAgo) => climbed.push(`${rung}: ${why}${ago(secondsAgo)}`),
-    onRaise: (outOfMemory) => raised.push(outOfMemory),
+    onOutOfMemory: (outOfMemory) => raised.push(outOfMemory),
   });
   const join = (rank = 0, world = 1, hooks = ['microbatch']) => {
     const heard: ToSdk[] = [];
@@ -224,7 +224,7 @@ describe('several works in one process', () => {
     expect(heard.at(-1)).toMatchObject({ action: 'retry', rung: 'give-back-cache' });
     say({ ...oom, who: 'encode-0', microbatch: 1, hooks: ['microbatch'] });
     expect(heard.at(-1)).toMatchObject({ action: 'raise' });
-    expect(raised).toHaveLength(1);
+    expect(raised).toHaveLength(2);
     say({ ...oom, who: 'step-0', microbatch: 1 });
     say({
       ...oom,

@@ -118,12 +118,11 @@ export class Coordinator {
     this.#snapshot = message.snapshot ?? this.#snapshot;
     party.sawPeak(message.peakBytes);
     const memory = party.memory(peer);
-    if (message.uncaught) {
-      const { kind, askedBytes, message: text } = message;
-      const totalBytes = memory.limitBytes;
-      this.#events.onRaise({ kind, askedBytes, freeBytes: 'unknown', totalBytes, message: text });
-      return;
-    }
+    const { kind, askedBytes, message: text } = message;
+    const totalBytes = memory.limitBytes;
+    const freeBytes = 'unknown';
+    this.#events.onOutOfMemory({ kind, askedBytes, freeBytes, totalBytes, message: text });
+    if (message.uncaught) return;
     const decide = () =>
       party.work(message.who).outOfMemory(message, memory, party.hooksOf(peer, message));
     // What one process does by itself is no round of the ranks.

@@ -14,7 +14,8 @@ export interface GroupEvents {
   readonly limitBytes: () => Known<number>;
   readonly onRung: (rung: ClimbedRung['rung'], why: string, secondsAgo: number) => void;
   /** One that the program could not mend: it will end with it. */
-  readonly onRaise: (outOfMemory: OutOfMemory) => void;
+  /** Also where the program goes on: one that ends before its next step ran out of memory. */
+  readonly onOutOfMemory: (outOfMemory: OutOfMemory) => void;
   /** A step went well: whatever was raised before, the program survived it. */
   readonly onStep?: () => void;
 }
@@ -131,24 +132,13 @@ export class RankGroup {
       othersHold: false,
       observations: [...this.#sizes.values()],
     });
-    this.#took(decision, message, microbatch, memory);
+    this.#took(decision, message, microbatch);
     return decision;
   }
 
-  #took(
-    decision: StepDecision,
-    message: OutOfMemoryMessage,
-    failed: number,
-    memory: WorkMemory,
-  ): void {
+  #took(decision: StepDecision, message: OutOfMemoryMessage, failed: number): void {
     this.#cleanSteps = 0;
-    if (decision.action === 'raise') {
-      const { kind, askedBytes, message: text } = message;
-      const totalBytes = memory.limitBytes;
-      this.#events.onRaise({ kind, askedBytes, freeBytes: 'unknown', totalBytes, message: text });
-      return;
-    }
-    if (decision.rung === undefined) return;
+    if (decision.action === 'raise' || decision.rung === undefined) return;
     if (decision.rung === 'smaller-microbatch') {
       this.#forgetFrom(failed);
       this.#observe(failed, message.peakBytes, true);

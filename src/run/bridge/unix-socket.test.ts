@@ -16,7 +16,7 @@ afterEach(() => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-const events = { limitBytes: () => 1000, onRung: () => {}, onRaise: () => {} };
+const events = { limitBytes: () => 1000, onRung: () => {}, onOutOfMemory: () => {} };
 
 describe('the socket', () => {
   it('answers a process, and only ends the connection of one that talks nonsense', async () => {

@@ -51,7 +51,7 @@ def _check_step(optimizer: Any, path: str) -> None:
         raise Failure(
             "script-bad-optimizer",
             "%s calls the loss itself (a closure), which a trace cannot follow" % type(optimizer).__name__,
-            "leave the optimizer out, and estimate with --optimizer sgd",
+            "leave the optimizer out of what workload() returns",
             path,
         )
 
