@@ -7,7 +7,9 @@ import { onTestFinished } from 'vitest';
 import { livingWith, until } from '../run/running.js';
 import { type Command, cleanEnvironment, type Ended, type RunOptions } from './command.js';
 
-type AskInit = RequestInit & { readonly headers?: Readonly<Record<string, string>> };
+type AskInit = Omit<RequestInit, 'headers'> & {
+  readonly headers?: Readonly<Record<string, string>>;
+};
 
 /** A `plimsoll serve` in a process of its own. */
 export interface Serving {

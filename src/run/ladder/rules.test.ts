@@ -50,7 +50,7 @@ interface Rules {
     answer: number;
   }[];
 }
-const rules = JSON.parse(readFileSync(`${root}test/fixtures/recovery-rules.json`, 'utf8')) as Rules;
+const rules: Rules = JSON.parse(readFileSync(`${root}test/fixtures/recovery-rules.json`, 'utf8'));
 
 const known = (bytes: number | null | undefined): Known<number> => bytes ?? 'unknown';
 const observed = ({ fitted = [] }: Case): readonly Observation[] =>

@@ -13,9 +13,9 @@ interface Message {
   readonly when: 'always' | 'short' | 'never';
   readonly askedBytes: number | null;
 }
-const { messages } = JSON.parse(
+const { messages }: { messages: readonly Message[] } = JSON.parse(
   readFileSync(`${root}test/fixtures/out-of-memory-messages.json`, 'utf8'),
-) as { messages: readonly Message[] };
+);
 
 /** What a supervisor concludes of a program that ended with this, as Python prints it. */
 function concluded({ type, text }: Message, memoryWasShort: boolean) {
