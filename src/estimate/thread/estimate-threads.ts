@@ -113,7 +113,7 @@ export function estimateThreads(options: EstimateThreadsOptions): EstimateThread
 
   return {
     work(task, signal) {
-      let forget = () => {};
+      let forget: (() => void) | undefined;
       const answer = new Promise<Estimate>((resolve, reject) => {
         if (signal?.aborted === true || closing.signal.aborted) return reject(interrupted());
         const job = { task, signal, resolve, reject };
@@ -121,7 +121,7 @@ export function estimateThreads(options: EstimateThreadsOptions): EstimateThread
         forget = onAbort(signal, () => leave(job));
         next();
       });
-      return answer.finally(() => forget());
+      return answer.finally(() => forget?.());
     },
     async close() {
       for (const { reject } of waiting.splice(0)) reject(interrupted());

@@ -18,7 +18,7 @@ function listen(signal: AbortSignal): Set<() => void> {
   signal.addEventListener(
     'abort',
     () => {
-      for (const act of [...known]) act();
+      for (const act of known) act();
     },
     { once: true },
   );
