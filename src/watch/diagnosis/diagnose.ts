@@ -45,11 +45,8 @@ export function createDiagnosis(): Diagnosis {
   function leak(): Leak {
     if (latest?.liveBytes === undefined) return heldLeak.leak();
     const live = liveLeak.leak();
-    if (live.found === true) return live;
-    const held = heldLeak.leak();
-    // Held memory does not swing with the work: where both grow, it tells the shape sooner.
-    if (isGrowing(live)) return held.found === true ? held : live;
     if (live.found !== false) return live;
+    const held = heldLeak.leak();
     return isGrowing(held) ? { ...held, found: 'unknown', confidence: 0 } : live;
   }
 
