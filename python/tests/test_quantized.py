@@ -10,6 +10,7 @@ import torch
 import watching
 from plimsoll.failure import Failure
 from plimsoll.tracing import quantized
+from plimsoll.tracing.options import parse
 from plimsoll.tracing.record import record
 from plimsoll.tracing.standins.quantized_linear import eight_bits, four_bits
 from plimsoll.tracing.workload import Settings
@@ -84,18 +85,12 @@ class Layers(unittest.TestCase):
 class Models(unittest.TestCase):
     def trace(self, **values):
         usual = {
-            "torchvision": None,
+            **vars(parse(["--script=none"])),
             "script": None,
-            "arg": [],
-            "mode": "train",
             "batch": 2,
             "seq": 16,
-            "image": None,
             "precision": "bf16",
             "optimizer": "adamw",
-            "checkpointing": False,
-            "lora": None,
-            "quantization": None,
             "steps": 1,
         }
         with tempfile.TemporaryDirectory() as folder:
