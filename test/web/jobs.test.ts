@@ -69,6 +69,12 @@ real?.('jobs on the dashboard', () => {
     const again = await openPage(browser(), link);
     ({ close } = again);
     await again.page.getByRole('heading', { name: 'Sign in' }).waitFor();
+    // A new link in the same tab changes nothing but the fragment.
+    await again.page.goto(await served.newLink());
+    await again.page.getByText('live', { exact: true }).waitFor();
+    await again.page.context().clearCookies();
+    await again.page.reload();
+    await again.page.getByRole('heading', { name: 'Sign in' }).waitFor();
     const token = readFileSync(join(served.home(), 'token'), 'utf8');
     await again.page.getByLabel('Token').fill(token);
     await again.page.getByRole('button', { name: 'Sign in' }).click();

@@ -16,6 +16,10 @@ listenToKeys({
   help: openHelp,
 });
 void openWithLink().then(connect);
+// A link that is opened in a tab with the page already changes the fragment alone.
+addEventListener('hashchange', () => {
+  if (loginCode(location.hash) !== undefined) void openWithLink().then(connect);
+});
 
 /** A link that logs in works once: it leaves the address, so that a reload does not use it again. */
 async function openWithLink(): Promise<void> {

@@ -29,9 +29,6 @@ export function serveText(
   const running = counts['running'] ?? 0;
   const lines: Span[][] = [
     [span('plimsoll serves at '), span(cleanText(url), 'bold')],
-    ...(hasPage
-      ? [labelled('dashboard', span(cleanText(link)), span(opensOnce(url, link), 'dim'))]
-      : []),
     ...devices.map((device) =>
       labelled(device.id.slice(0, labelWidth - 1), span(cleanText(deviceWords(device, devices)))),
     ),
@@ -46,11 +43,18 @@ export function serveText(
     ...facts.notes.map((note) => labelled('note', span(cleanText(note)))),
     [span('Ctrl-C closes it; jobs go on without it.', 'dim')],
   ];
-  return lines.map((line) => paintLine(line, columns, style)).join('\n');
+  const [first = '', ...rest] = lines.map((line) => paintLine(line, columns, style));
+  return [first, ...(hasPage ? linkLines(url, link) : []), ...rest].join('\n');
 }
 
-function opensOnce(url: string, link: string): string {
-  return link === url ? '' : '  (opens once; "plimsoll dashboard" makes another)';
+/** Never cut to the width of the terminal: half a link opens nothing. */
+function linkLines(url: string, link: string): readonly string[] {
+  const label = 'dashboard'.padEnd(labelWidth);
+  if (link === url) return [`${label}${cleanText(link)}`];
+  return [
+    `${label}${cleanText(link)}`,
+    `${' '.repeat(labelWidth)}This link opens once; "plimsoll dashboard" prints another.`,
+  ];
 }
 
 function labelled(label: string, ...spans: Span[]): Span[] {
