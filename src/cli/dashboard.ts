@@ -24,6 +24,8 @@ Examples:
 function printLink(given: ServerArguments, { io }: CommandContext): Promise<number> {
   return withServer(given, io, async (client) => {
     const { url, token } = client.address;
+    // Without a token the page needs no link; a server must be there all the same.
+    if (token === undefined) await client.ask('GET', '/healthz');
     const link = token === undefined ? url : `${url}${await loginPath(client)}`;
     if (given.json) printJson(io, { link });
     else io.stdout.write(`${link}\n`);

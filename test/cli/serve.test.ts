@@ -136,19 +136,23 @@ describe('estimates and plans over HTTP', () => {
 });
 
 describe('without a server', () => {
-  it.each([['jobs'], ['jobs', '1'], ['logs', '1'], ['cancel', '1'], ['submit', '--', 'true']])(
-    'plimsoll %s %s says how to start one',
-    async (...argv) => {
-      const home = useHome(command);
-      // A port that was free a moment ago, and a note of a server that was killed.
-      const url = await freeUrl();
-      writeFileSync(join(home.path, 'server.json'), JSON.stringify({ url, pid: 2 ** 30 }));
-      const { stdout, stderr, exitCode } = await home.run(argv);
-      expect({ stdout, exitCode }).toEqual({ stdout: '', exitCode: 3 });
-      expect(stderr).toMatch(/^plimsoll: server-unreachable: .*"plimsoll serve"/);
-      expect(stderr).toContain(url);
-    },
-  );
+  it.each([
+    ['dashboard'],
+    ['jobs'],
+    ['jobs', '1'],
+    ['logs', '1'],
+    ['cancel', '1'],
+    ['submit', '--', 'true'],
+  ])('plimsoll %s %s says how to start one', async (...argv) => {
+    const home = useHome(command);
+    // A port that was free a moment ago, and a note of a server that was killed.
+    const url = await freeUrl();
+    writeFileSync(join(home.path, 'server.json'), JSON.stringify({ url, pid: 2 ** 30 }));
+    const { stdout, stderr, exitCode } = await home.run(argv);
+    expect({ stdout, exitCode }).toEqual({ stdout: '', exitCode: 3 });
+    expect(stderr).toMatch(/^plimsoll: server-unreachable: .*"plimsoll serve"/);
+    expect(stderr).toContain(url);
+  });
 });
 
 async function freeUrl(): Promise<string> {
