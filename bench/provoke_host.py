@@ -29,7 +29,9 @@ half = picture.bfloat16(), weight.bfloat16()
 wide = torch.randn(1024, 1024)
 lstm, sequence = torch.nn.LSTM(256, 256, 2), torch.randn(64, 16, 256)
 pool = torch.nn.AvgPool2d(3)
-quantized = torch.ao.nn.quantized.Linear(64, 64) if hasattr(torch.ao.nn.quantized, "Linear") else None
+quantized = (
+    torch.ao.nn.quantized.Linear(64, 64) if hasattr(torch.ao.nn.quantized, "Linear") else None
+)
 matrix = numpy.ones((1500, 1500))
 
 
@@ -51,9 +53,13 @@ CASES = {
     "MKL solve": lambda: torch.linalg.inv(wide),
     "MKL fft": lambda: torch.fft.fft(torch.randn(1000003)),
     "LSTM": lambda: lstm(sequence),
-    "attention": lambda: torch.nn.functional.scaled_dot_product_attention(*[torch.randn(2, 8, 512, 64)] * 3),
+    "attention": lambda: torch.nn.functional.scaled_dot_product_attention(
+        *[torch.randn(2, 8, 512, 64)] * 3
+    ),
     "sort": lambda: torch.randn(4 * MIB).sort(),
-    "embedding": lambda: torch.nn.functional.embedding(torch.zeros(20000, dtype=torch.long), torch.randn(100, 1024)),
+    "embedding": lambda: torch.nn.functional.embedding(
+        torch.zeros(20000, dtype=torch.long), torch.randn(100, 1024)
+    ),
     "shared memory": lambda: torch.empty(64 * MIB).share_memory_(),
     "NumPy": lambda: numpy.ones(64 * MIB),
     "NumPy matmul": lambda: matrix @ matrix,
@@ -120,13 +126,30 @@ def main() -> None:
                 if told.get("fits"):
                     break
                 key = told.get("text", f"died {told.get('died')}")
-                texts.setdefault((key[:90], str(told.get("types", [""])[0])), {**told, "case": name, "limit": kind, "roomMib": room})
+                texts.setdefault(
+                    (key[:90], str(told.get("types", [""])[0])),
+                    {**told, "case": name, "limit": kind, "roomMib": room},
+                )
             for one in texts.values():
                 found.append(one)
-                print(f"{name} | {kind} | +{one['roomMib']} MiB | {one.get('usedShare')} | {one.get('types', [''])[0]}: {one.get('text', one.get('died'))!r}"[:330], flush=True)
+                print(
+                    f"{name} | {kind} | +{one['roomMib']} MiB | {one.get('usedShare')} | {one.get('types', [''])[0]}: {one.get('text', one.get('died'))!r}"[
+                        :330
+                    ],
+                    flush=True,
+                )
     if output:
         with open(output, "w", encoding="utf-8") as file:
-            json.dump({"torch": torch.__version__, "numpy": numpy.__version__, "python": sys.version.split()[0], "cases": found}, file, indent=1)
+            json.dump(
+                {
+                    "torch": torch.__version__,
+                    "numpy": numpy.__version__,
+                    "python": sys.version.split()[0],
+                    "cases": found,
+                },
+                file,
+                indent=1,
+            )
 
 
 if __name__ == "__main__":

@@ -60,7 +60,9 @@ def main():
         ways = {
             "plain loop": plain,
             "plimsoll.batches": ours,
-            "with a saved position": lambda d: ours(d, position=os.path.join(folder, str(next(names)))),
+            "with a saved position": lambda d: ours(
+                d, position=os.path.join(folder, str(next(names)))
+            ),
         }
         dataset = Dataset(SAMPLES // ROUNDS)
         taken = {name: [] for name in ways}
@@ -77,7 +79,9 @@ def main():
         ratio = statistics.median(plain / own for plain, own in zip(taken["plain loop"], times))
         speed = len(dataset) / statistics.median(times) / 1e6
         print(f"{name:24} {speed:6.2f} million samples/s   {ratio:5.2f} x plain")
-    print(f"memory grew by {(highest - before) / 2**20:.1f} MiB (from {before / 2**20:.1f} MiB; measured)")
+    print(
+        f"memory grew by {(highest - before) / 2**20:.1f} MiB (from {before / 2**20:.1f} MiB; measured)"
+    )
 
 
 main()

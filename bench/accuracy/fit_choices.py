@@ -126,7 +126,9 @@ def literal(node):
 
 
 def main():
-    print('"""Decision trees over what is known of a convolution without a device; made by bench/accuracy/fit_choices.py.')
+    print(
+        '"""Decision trees over what is known of a convolution without a device; made by bench/accuracy/fit_choices.py.'
+    )
     print()
     print("A branch is (feature, threshold, answer up to it, answer above it).")
     print('"""')

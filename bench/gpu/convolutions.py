@@ -86,7 +86,9 @@ def main():
             asked, problem = measure(numbers, dtype)
             ranked = [None] * 3
             if problem.groups == 1 and not problem.transposed:
-                ranked = [getattr(library.choose(problem, which), "engine", None) for which in KINDS]
+                ranked = [
+                    getattr(library.choose(problem, which), "engine", None) for which in KINDS
+                ]
             rows.append([number, name, *asked, *ranked])
     told = {
         "gpu": torch.cuda.get_device_name(),

@@ -92,7 +92,10 @@ def ways(build):
 
         return make
 
-    yield "optimize: bfloat16", lambda: (lambda model: (model, plimsoll.optimize(model, training=False).report()))(build())
+    yield (
+        "optimize: bfloat16",
+        lambda: (lambda model: (model, plimsoll.optimize(model, training=False).report()))(build()),
+    )
     yield "optimize: prune 0.3", optimized(prune=0.3)
     yield 'optimize: prune "2:4"', optimized(prune="2:4")
     for preset in ("int8", "int4", "int4_double"):
@@ -104,7 +107,9 @@ def ways(build):
 def offloaded(build):
     whole = sum(p.numel() * p.element_size() for p in build().parameters())
     settle()
-    model = plimsoll.load(build, preset="int4_offload", cache=False, fallback=False, max_bytes=whole // 8)
+    model = plimsoll.load(
+        build, preset="int4_offload", cache=False, fallback=False, max_bytes=whole // 8
+    )
     return model, {"preset": model.plimsoll_preset, "roomBytes": whole // 8}
 
 
@@ -127,8 +132,12 @@ def capped(build):
 
 
 def main():
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--config", default=os.path.join(HERE, "..", "truth", "configs", "llama-3.2-1b.json"))
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    options.add_argument(
+        "--config", default=os.path.join(HERE, "..", "truth", "configs", "llama-3.2-1b.json")
+    )
     options.add_argument("--output")
     given = options.parse_args()
     build, vocabulary = builder(given.config)
@@ -170,7 +179,11 @@ def row(name, one, base, told):
         return
     size = f"{one['heldBytes'] / 2**20:6.0f} MiB" if one["heldBytes"] else "unknown"
     share = f"{one['heldBytes'] / base['heldBytes']:.2f} x" if base["heldBytes"] else "unknown"
-    skipped = "; ".join(f"{what}: {why}" for what, why in told.get("skipped", {}).items() if what in ("prune", "dtype"))
+    skipped = "; ".join(
+        f"{what}: {why}"
+        for what, why in told.get("skipped", {}).items()
+        if what in ("prune", "dtype")
+    )
     print(
         f"{name:38} {size:>10} {share:>9} {1000 * one['seconds']:7.1f} ms {one.get('off', 0):10.3f}  "
         f"{told.get('preset', '')}{skipped}",

@@ -70,7 +70,9 @@ def from_config(case, options, dtype):
             return {**made, "return_loss": True} if training else made
         if kind == "pixel_values":
             made = {"pixel_values": torch.randn(b, vision.num_channels, s, s, dtype=dtype)}
-            return {**made, "labels": torch.randint(0, config.num_labels, (b,))} if training else made
+            return (
+                {**made, "labels": torch.randint(0, config.num_labels, (b,))} if training else made
+            )
         if kind == "input_features":
             frames = 2 * config.max_source_positions
             return {
@@ -79,12 +81,20 @@ def from_config(case, options, dtype):
             }
         if kind == "input_values":
             made = {"input_values": torch.randn(b, s, dtype=dtype)}
-            return {**made, "labels": torch.randint(0, config.vocab_size, (b, s // 1000))} if training else made
+            return (
+                {**made, "labels": torch.randint(0, config.vocab_size, (b, s // 1000))}
+                if training
+                else made
+            )
         ids = torch.randint(0, text.vocab_size, (b, s))
         if config.is_encoder_decoder:
             return {"input_ids": ids, "labels": torch.randint(0, text.vocab_size, (b, s // 2))}
         if "SequenceClassification" in config.architectures[0]:
-            return {"input_ids": ids, "labels": torch.randint(0, config.num_labels, (b,))} if training else {"input_ids": ids}
+            return (
+                {"input_ids": ids, "labels": torch.randint(0, config.num_labels, (b,))}
+                if training
+                else {"input_ids": ids}
+            )
         return {"input_ids": ids, "labels": ids} if training else {"input_ids": ids}
 
     return model, batch, lambda given: model(**given), lambda result, given: result.loss
@@ -123,7 +133,12 @@ def from_script(case, options):
         # A loss may come with more, which then lives as long as it does.
         first = lambda result, given: result[0] if isinstance(result, tuple) else result
         return model, batch, lambda given: loss(model, given), first
-    return model, batch, lambda given: model(*given[:1]) if isinstance(given, tuple) else model(given), None
+    return (
+        model,
+        batch,
+        lambda given: model(*given[:1]) if isinstance(given, tuple) else model(given),
+        None,
+    )
 
 
 def optimizer_of(name, parameters):
@@ -133,7 +148,9 @@ def optimizer_of(name, parameters):
         return torch.optim.Adafactor(parameters, lr=1e-4)
     if name.startswith("sgd"):
         return torch.optim.SGD(parameters, lr=1e-4, momentum=0.9 if name == "sgd-momentum" else 0)
-    return torch.optim.AdamW(parameters, lr=1e-4, **({"fused": True} if name == "adamw-fused" else {}))
+    return torch.optim.AdamW(
+        parameters, lr=1e-4, **({"fused": True} if name == "adamw-fused" else {})
+    )
 
 
 def run_steps(case, made, steps):

@@ -18,7 +18,12 @@ from measure_cases import build, run_steps
 
 STEPS = 3
 FRAMES = 3
-ACTIONS = {"alloc": "alloc", "free_completed": "free", "segment_alloc": "segment_alloc", "segment_free": "segment_free"}
+ACTIONS = {
+    "alloc": "alloc",
+    "free_completed": "free",
+    "segment_alloc": "segment_alloc",
+    "segment_free": "segment_free",
+}
 
 
 class Recording:
@@ -51,7 +56,9 @@ class Recording:
 
     def stack(self, frames):
         named = [f for f in frames if f["filename"].endswith(".py")][:FRAMES]
-        key = " < ".join("%s:%d:%s" % (os.path.basename(f["filename"]), f["line"], f["name"]) for f in named)
+        key = " < ".join(
+            "%s:%d:%s" % (os.path.basename(f["filename"]), f["line"], f["name"]) for f in named
+        )
         if key not in self.known:
             self.known[key] = len(self.stacks)
             self.stacks.append(key)
@@ -64,7 +71,9 @@ def record(case, options):
     torch.cuda.init()
     # Frames cannot be gathered while the exception that ends a recomputation early is on its way.
     context = None if case["checkpointing"] else "all"
-    torch.cuda.memory._record_memory_history(max_entries=1_000_000, context=context, stacks="python")
+    torch.cuda.memory._record_memory_history(
+        max_entries=1_000_000, context=context, stacks="python"
+    )
     recording = Recording()
     made = build(case, options)
     recording.mark("built")

@@ -131,7 +131,9 @@ def model_steps(p, model, batch, loss, sleep=0.15, change=None):
 
 
 def decoder(width, layers, vocabulary):
-    layer = nn.TransformerEncoderLayer(width, width // 64, 4 * width, batch_first=True, norm_first=True)
+    layer = nn.TransformerEncoderLayer(
+        width, width // 64, 4 * width, batch_first=True, norm_first=True
+    )
     return nn.Sequential(
         nn.Embedding(vocabulary, width),
         nn.TransformerEncoder(layer, layers, enable_nested_tensor=False),
@@ -151,7 +153,9 @@ def text_start(p):
         width, layers, batch, length = 64, 2, 2, 16
     p.wait([3, 6][p.variant])
     model = decoder(width, layers, 16000)
-    model_steps(p, model, lambda _: torch.randint(0, 16000, (batch, length), device=p.device), text_loss)
+    model_steps(
+        p, model, lambda _: torch.randint(0, 16000, (batch, length), device=p.device), text_loss
+    )
 
 
 def image_start(p):
@@ -162,8 +166,10 @@ def image_start(p):
     model = getattr(torchvision.models, names[p.variant])(weights=None)
     batch, side = ([32, 24][p.variant], 224) if not p.tiny else (2, 32)
     p.wait([5, 2][p.variant])
+
     def loss(m, x):
         return m(x).square().mean()
+
     model_steps(p, model, lambda _: torch.randn(batch, 3, side, side, device=p.device), loss)
 
 
@@ -172,10 +178,12 @@ def lengths_start(p):
     p.cap(8)
     width, layers = (512, 6) if not p.tiny else (64, 1)
     model = decoder(width, layers, 8000)
+
     def batch(_):
         scale = [0.45, 0.7][p.variant]
         length = min(1024, max(16, int(180 * p.random.lognormvariate(0, scale))))
         return torch.randint(0, 8000, (6, 16 if p.tiny else length), device=p.device)
+
     model_steps(p, model, batch, text_loss, sleep=0.2)
 
 
@@ -246,7 +254,14 @@ def leak_128(p):
 
 
 def leak_1024(p):
-    leak(p, [1024, 820][p.variant], [26, 20][p.variant], [64, 256][p.variant], since=(0.0, 12.0), work=[0, 400][p.variant])
+    leak(
+        p,
+        [1024, 820][p.variant],
+        [26, 20][p.variant],
+        [64, 256][p.variant],
+        since=(0.0, 12.0),
+        work=[0, 400][p.variant],
+    )
 
 
 def leak_graph(p):
@@ -260,7 +275,9 @@ def leak_graph(p):
     total = 0.0
     rows = [120, 190][p.variant]
     while p.going:
-        loss = model(torch.randn(rows * (1 if p.tiny else 4), width, device=p.device)).square().mean()
+        loss = (
+            model(torch.randn(rows * (1 if p.tiny else 4), width, device=p.device)).square().mean()
+        )
         optimizer.zero_grad()
         loss.backward(retain_graph=True)
         optimizer.step()
@@ -270,7 +287,14 @@ def leak_graph(p):
 
 
 def leak_late_oom(p):
-    leak(p, [110, 150][p.variant], 4, [5, 24][p.variant], since=(20.0, 28.0), work=[300, 500][p.variant])
+    leak(
+        p,
+        [110, 150][p.variant],
+        4,
+        [5, 24][p.variant],
+        since=(20.0, 28.0),
+        work=[300, 500][p.variant],
+    )
 
 
 def leak_in_chunks(p):
@@ -389,10 +413,30 @@ def batch_ramp(p):
 
 
 PROGRAMS = [
-    text_start, image_start, lengths_start, load_weights, sawtooth, sawtooth_leak, leak_1, leak_16,
-    leak_128, leak_1024, leak_graph, leak_late_oom, leak_in_chunks, leak_two_rates, fill_straight,
-    fill_levelling, fill_root, fill_slowing, fill_stages, evaluation, cache, accelerating,
-    generation, batch_ramp,
+    text_start,
+    image_start,
+    lengths_start,
+    load_weights,
+    sawtooth,
+    sawtooth_leak,
+    leak_1,
+    leak_16,
+    leak_128,
+    leak_1024,
+    leak_graph,
+    leak_late_oom,
+    leak_in_chunks,
+    leak_two_rates,
+    fill_straight,
+    fill_levelling,
+    fill_root,
+    fill_slowing,
+    fill_stages,
+    evaluation,
+    cache,
+    accelerating,
+    generation,
+    batch_ramp,
 ]
 
 
@@ -439,14 +483,25 @@ def record(function, variant, seconds, tiny, folder):
         if row[0] > before:
             unique.append(row)
             before = row[0]
-    out = {"scenario": function.__name__.replace("_", "-"), "variant": variant,
-           "capacity": p.capacity, "ended": ended, "at": at, "leak": p.leak, "error": error,
-           "columns": columns, "rows": unique}
+    out = {
+        "scenario": function.__name__.replace("_", "-"),
+        "variant": variant,
+        "capacity": p.capacity,
+        "ended": ended,
+        "at": at,
+        "leak": p.leak,
+        "error": error,
+        "columns": columns,
+        "rows": unique,
+    }
     with open(os.path.join(folder, f"{name}.json"), "w") as file:
         json.dump(out, file, separators=(",", ":"))
     peak = max(row[2] for row in unique) / GIB
-    print(f"{name:22} {ended:10} at {at:6.1f} s, {len(unique):4} rows, reserved peak {peak:6.2f} GiB"
-          f"{'  ' + error[-400:] if error and ended == 'error' else ''}", flush=True)
+    print(
+        f"{name:22} {ended:10} at {at:6.1f} s, {len(unique):4} rows, reserved peak {peak:6.2f} GiB"
+        f"{'  ' + error[-400:] if error and ended == 'error' else ''}",
+        flush=True,
+    )
 
 
 def record_card(folder, name, seconds):
@@ -457,9 +512,18 @@ def record_card(folder, name, seconds):
         rows.append([round(time.monotonic() - begin, 3), nvml.device_used()])
         time.sleep(INTERVAL)
     with open(os.path.join(folder, f"{name}.json"), "w") as file:
-        json.dump({"scenario": "card", "capacity": 139 * GIB, "ended": "completed",
-                   "at": rows[-1][0], "columns": ["seconds", "device_used"], "rows": rows}, file,
-                  separators=(",", ":"))
+        json.dump(
+            {
+                "scenario": "card",
+                "capacity": 139 * GIB,
+                "ended": "completed",
+                "at": rows[-1][0],
+                "columns": ["seconds", "device_used"],
+                "rows": rows,
+            },
+            file,
+            separators=(",", ":"),
+        )
 
 
 def main():
@@ -477,8 +541,11 @@ def main():
     torch.set_num_threads(1)
     for variant in (0, 1):
         children = []
-        jobs = [lambda f=f: record(f, variant, given.seconds, given.tiny, given.folder)
-                for f in PROGRAMS if given.only in f.__name__]
+        jobs = [
+            lambda f=f: record(f, variant, given.seconds, given.tiny, given.folder)
+            for f in PROGRAMS
+            if given.only in f.__name__
+        ]
         jobs.append(lambda: record_card(given.folder, f"card-{variant}", given.seconds))
         for job in jobs:
             pid = os.fork()

@@ -10,6 +10,7 @@ process itself reported (torch.cuda.memory_stats). Usage: record_snapshots.py OU
     protocol5    the first one again, pickled with protocol 5
     large        at least 500 MB
 """
+
 import gc
 import json
 import os
@@ -84,7 +85,9 @@ def protocol5(torch, folder):
 def expandable(torch, folder):
     record(torch)
     kept = train(torch, 8)
-    spare = [torch.empty(30 * MiB + 7 * MiB * i, dtype=torch.uint8, device="cuda") for i in range(6)]
+    spare = [
+        torch.empty(30 * MiB + 7 * MiB * i, dtype=torch.uint8, device="cuda") for i in range(6)
+    ]
     del spare[::2]
     write(torch, folder, "expandable")
     del kept
@@ -173,7 +176,9 @@ def large(torch, folder):
     write(torch, folder, "large")
 
 
-runs = {f.__name__: f for f in (plain, expandable, streams, graphs, fragmented, ring, protocol5, large)}
+runs = {
+    f.__name__: f for f in (plain, expandable, streams, graphs, fragmented, ring, protocol5, large)
+}
 
 
 def main():

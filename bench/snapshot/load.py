@@ -1,4 +1,5 @@
 """How long Python's pickle.load takes, and how much memory: one JSON line. Usage: load.py FILE"""
+
 import json
 import pickle
 import resource

@@ -4,6 +4,7 @@ longer recording would have them. Usage: repeat.py SMALL.pickle LARGE.pickle BYT
 Addresses and times move on from one round to the next, so that the result is as consistent as the
 recording was: what a round leaves allocated is freed at its end.
 """
+
 import gc
 import pickle
 import sys

@@ -14,7 +14,9 @@ def number(name: str, value: Any, least: float, most: float = math.inf, hint: st
     0.1
     """
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{name} is a number{_range(least, most)}, not {_shown(value)}{_then(hint)}")
+        raise TypeError(
+            f"{name} is a number{_range(least, most)}, not {_shown(value)}{_then(hint)}"
+        )
     if not least <= value <= most:
         raise ValueError(f"{name} is a number{_range(least, most)}, not {value!r}{_then(hint)}")
     return value

@@ -10,7 +10,9 @@ JOB_FAILED = 4
 class Failure(Exception):
     """Ends what was asked for with one readable line and an exit status."""
 
-    def __init__(self, code: str, fact: str, next_step: str, where: str = "", status: int = BAD_INPUT):
+    def __init__(
+        self, code: str, fact: str, next_step: str, where: str = "", status: int = BAD_INPUT
+    ):
         super().__init__(fact)
         self.code = code
         self.fact = fact
@@ -22,4 +24,11 @@ class Failure(Exception):
         return f"{self.fact.rstrip('.')}. Next: {self.next_step}" if self.next_step else self.fact
 
     def as_json(self) -> dict:
-        return {"error": {"code": self.code, "fact": self.fact, "next": self.next_step, "where": self.where}}
+        return {
+            "error": {
+                "code": self.code,
+                "fact": self.fact,
+                "next": self.next_step,
+                "where": self.where,
+            }
+        }

@@ -22,7 +22,12 @@ class Swap:
     it loses one use and goes to the end of the line, else it leaves (recency first, frequency saves).
     """
 
-    def __init__(self, device: Any = None, device_bytes: Optional[int] = None, host_bytes: Optional[int] = None) -> None:
+    def __init__(
+        self,
+        device: Any = None,
+        device_bytes: Optional[int] = None,
+        host_bytes: Optional[int] = None,
+    ) -> None:
         import torch
 
         optional_size("device_bytes", device_bytes)
@@ -31,7 +36,10 @@ class Swap:
         default = "cuda" if torch.cuda.is_available() else "cpu"
         self.device = device_of(default if device is None else device, any_kind=True)
         self._limits = {"device": device_bytes, "host": host_bytes}
-        self._tiers: Dict[str, "OrderedDict[Hashable, Any]"] = {"device": OrderedDict(), "host": OrderedDict()}
+        self._tiers: Dict[str, "OrderedDict[Hashable, Any]"] = {
+            "device": OrderedDict(),
+            "host": OrderedDict(),
+        }
         self._uses: Dict[Hashable, int] = {}
         self._bytes = {"device": 0, "host": 0}
         self._lock = threading.RLock()
@@ -135,7 +143,9 @@ class Swap:
             return self._bytes[tier] + size <= limit
         if tier == "device" and self.device.type == "cuda":
             free, _ = self._torch.cuda.mem_get_info(self.device)
-            cached = self._torch.cuda.memory_reserved(self.device) - self._torch.cuda.memory_allocated(self.device)
+            cached = self._torch.cuda.memory_reserved(
+                self.device
+            ) - self._torch.cuda.memory_allocated(self.device)
             return free + cached > size + SPARE_BYTES
         from .memory import host
 
@@ -152,7 +162,11 @@ class Swap:
             line.move_to_end(key)
         tensor = self._take(key, tier)
         self.evictions += 1
-        if tier == "device" and self.device.type != "cpu" and self._make_room("host", _size(tensor)):
+        if (
+            tier == "device"
+            and self.device.type != "cpu"
+            and self._make_room("host", _size(tensor))
+        ):
             self._hold(key, "host", tensor.to("cpu"))
         elif tier == "device" and self.device.type == "cpu" and self._limits["host"] is not None:
             if self._make_room("host", _size(tensor)):
@@ -161,7 +175,9 @@ class Swap:
             self._uses.pop(key, None)
 
 
-def swap(device: Any = None, device_bytes: Optional[int] = None, host_bytes: Optional[int] = None) -> Swap:
+def swap(
+    device: Any = None, device_bytes: Optional[int] = None, host_bytes: Optional[int] = None
+) -> Swap:
     """A cache of tensors over the device and the host.
 
         cache = plimsoll.swap(device_bytes=2 * 2**30, host_bytes=16 * 2**30)

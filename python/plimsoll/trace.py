@@ -80,7 +80,9 @@ def run(options: Namespace) -> int:
             recording.ledger.write(file, header, footer)
     except OSError as error:
         raise Failure(
-            "output-unwritable", "%s: %s" % (options.output, error.strerror), "name another --output"
+            "output-unwritable",
+            "%s: %s" % (options.output, error.strerror),
+            "name another --output",
         ) from error
     return 0
 

@@ -45,8 +45,14 @@ class Adapters(unittest.TestCase):
         self.assertIn("peft", workload.notes[0])
 
     def test_a_model_without_linear_layers_is_refused(self):
-        with mock.patch.dict(sys.modules, {"peft": None}), watching.watched(), self.assertRaises(Failure):
-            adapters.add(Workload(torch.nn.Sequential(torch.nn.ReLU()), lambda: None, lambda m, b: None), 4)
+        with (
+            mock.patch.dict(sys.modules, {"peft": None}),
+            watching.watched(),
+            self.assertRaises(Failure),
+        ):
+            adapters.add(
+                Workload(torch.nn.Sequential(torch.nn.ReLU()), lambda: None, lambda m, b: None), 4
+            )
 
 
 if __name__ == "__main__":

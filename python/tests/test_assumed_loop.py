@@ -28,7 +28,9 @@ class Assumed(Scripts):
         return path
 
     def traced(self, values, *more):
-        return run("--config", self.config(values), "--batch", "2", "--seq", "16", "--steps", "2", *more)
+        return run(
+            "--config", self.config(values), "--batch", "2", "--seq", "16", "--steps", "2", *more
+        )
 
     def live_in_backward(self, *more):
         """Sizes that forward asked for and that are still there when the optimizer begins."""

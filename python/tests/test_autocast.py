@@ -56,7 +56,10 @@ class Autocast(unittest.TestCase):
     def test_a_region_for_meta_tensors_is_one_for_cuda(self):
         with watched():
             linear, x = layer()
-            with torch.autocast("cuda", dtype=torch.bfloat16), torch.autocast("meta", enabled=False):
+            with (
+                torch.autocast("cuda", dtype=torch.bfloat16),
+                torch.autocast("meta", enabled=False),
+            ):
                 self.assertEqual(linear(x).dtype, torch.float32)
 
 

@@ -23,7 +23,9 @@ class Facts(unittest.TestCase):
     def test_a_card_is_told_to_cudnn_with_its_architecture(self):
         told = cudnn_properties(RTX_3060)
         self.assertEqual((told["deviceVer"], told["multiProcessorCount"]), (860, 28))
-        self.assertEqual((told["maxThreadsPerSM"], told["maxSharedMemoryPerBlockOptin"]), (1536, 101376))
+        self.assertEqual(
+            (told["maxThreadsPerSM"], told["maxSharedMemoryPerBlockOptin"]), (1536, 101376)
+        )
 
     def test_what_is_left_out_is_typical_of_the_architecture(self):
         self.assertEqual(gpu_of("some card", 89, None, None).multiprocessors, 128)
@@ -33,10 +35,17 @@ class Facts(unittest.TestCase):
     def test_without_facts_it_is_the_h200(self):
         self.assertIs(gpu_of(None, None, None, None), H200)
         self.assertIs(settings_of(parse(["--torchvision=resnet18"])).gpu, H200)
-        self.assertIs(settings_of(parse(["--torchvision=resnet18", "--capability=gfx942"])).gpu, H200)
+        self.assertIs(
+            settings_of(parse(["--torchvision=resnet18", "--capability=gfx942"])).gpu, H200
+        )
 
     def test_arguments_make_a_card(self):
-        words = ["--gpu=Tesla T4", "--capability=7.5", "--multiprocessors=40", "--gpu-memory=16106127360"]
+        words = [
+            "--gpu=Tesla T4",
+            "--capability=7.5",
+            "--multiprocessors=40",
+            "--gpu-memory=16106127360",
+        ]
         card = settings_of(parse(["--torchvision=resnet18", *words])).gpu
         self.assertEqual((card.name, card.capability, card.multiprocessors), ("Tesla T4", 75, 40))
 
@@ -72,7 +81,10 @@ class Asking(unittest.TestCase):
     def test_a_trace_asks_for_the_workspace_of_its_card(self):
         sizes = {}
         for gpu in (H200, RTX_3060):
-            with mock.patch.object(cudnn, "library", lambda gpu=H200: None), watched(gpu=gpu) as observer:
+            with (
+                mock.patch.object(cudnn, "library", lambda gpu=H200: None),
+                watched(gpu=gpu) as observer,
+            ):
                 read = Asked(observer)
                 image = torch.empty(8, 64, 56, 56, device="meta")
                 weight = torch.empty(64, 64, 3, 3, device="meta")

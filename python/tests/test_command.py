@@ -104,7 +104,9 @@ class Command(Scripts):
                 self.assertEqual((status, line["error"]["code"]), (2, code))
 
     def test_a_model_that_does_not_take_the_batch_is_one_line(self):
-        path = self.script(SCRIPT.replace("torch.randn(batch, width)", "torch.randn(batch, width + 1)"))
+        path = self.script(
+            SCRIPT.replace("torch.randn(batch, width)", "torch.randn(batch, width + 1)")
+        )
         status, [line] = run("--script", path)
         self.assertEqual((status, line["error"]["code"]), (2, "script-failed"))
 

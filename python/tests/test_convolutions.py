@@ -14,7 +14,9 @@ from plimsoll.tracing.kernels.cudnn_library import Choice
 from plimsoll.tracing.kernels.split_k import split_scratch
 
 
-def problem(n, cin, hw, cout, k, stride=1, pad=0, dtype=torch.float32, layout=torch.contiguous_format):
+def problem(
+    n, cin, hw, cout, k, stride=1, pad=0, dtype=torch.float32, layout=torch.contiguous_format
+):
     out = (hw + 2 * pad - k) // stride + 1
     x = torch.empty(n, cin, hw, hw, dtype=dtype, device="meta").to(memory_format=layout)
     weight = torch.empty(cout, cin, k, k, dtype=dtype, device="meta")
@@ -30,7 +32,9 @@ def measured_problem(numbers, dtype):
     x, w, stride, padding, dilation, transposed, output_padding, groups = numbers
     x, w = (torch.empty(shape, dtype=dtype, device="meta") for shape in (x, w))
     flag = bool(transposed)
-    y = torch.ops.aten.convolution(x, w, None, stride, padding, dilation, flag, output_padding, groups)
+    y = torch.ops.aten.convolution(
+        x, w, None, stride, padding, dilation, flag, output_padding, groups
+    )
     return Problem(x, w, y, stride, padding, dilation, flag, groups)
 
 
@@ -50,7 +54,9 @@ class Usual(unittest.TestCase):
 
     def test_a_pointwise_convolution_is_a_product(self):
         self.assertEqual(cudnn.usual(problem(16, 192, 64, 384, 1), "forward"), 0)
-        self.assertEqual(cudnn.usual(problem(16, 192, 64, 384, 1), "grad_weight"), 16 * 192 * 384 * 4)
+        self.assertEqual(
+            cudnn.usual(problem(16, 192, 64, 384, 1), "grad_weight"), 16 * 192 * 384 * 4
+        )
 
 
 class LeftOut(unittest.TestCase):
@@ -71,10 +77,16 @@ class LeftOut(unittest.TestCase):
 
     def test_small_images_in_float32_take_winograds_transforms(self):
         # ResNet-18 with four images: layers 3 and 1.
-        self.assertEqual(self.taken(problem(4, 256, 14, 256, 3, pad=1), "grad_weight", 50, 3964944), 14155776)
-        self.assertEqual(self.taken(problem(4, 64, 56, 64, 3, pad=1), "grad_weight", 50, 8487056), 15040512)
+        self.assertEqual(
+            self.taken(problem(4, 256, 14, 256, 3, pad=1), "grad_weight", 50, 3964944), 14155776
+        )
+        self.assertEqual(
+            self.taken(problem(4, 64, 56, 64, 3, pad=1), "grad_weight", 50, 8487056), 15040512
+        )
         # Layer 4 does not.
-        self.assertIsNone(self.taken(problem(4, 512, 7, 512, 3, pad=1), "grad_weight", 68, 11419920))
+        self.assertIsNone(
+            self.taken(problem(4, 512, 7, 512, 3, pad=1), "grad_weight", 68, 11419920)
+        )
 
     def test_strided_and_dilated_ones_never_do(self):
         shape = problem(4, 256, 14, 256, 3, stride=2, pad=1)
@@ -110,7 +122,10 @@ class Measured(unittest.TestCase):
     def test_each_channel_for_itself_takes_nothing_in_float32(self):
         # As in ConvNeXt.
         x = torch.empty(16, 768, 7, 7, device="meta").to(memory_format=torch.channels_last)
-        weight, y = torch.empty(768, 1, 7, 7, device="meta"), torch.empty(16, 768, 7, 7, device="meta")
+        weight, y = (
+            torch.empty(768, 1, 7, 7, device="meta"),
+            torch.empty(16, 768, 7, 7, device="meta"),
+        )
         shape = Problem(x, weight, y, [1, 1], [3, 3], [1, 1], False, 768)
         self.assertEqual(shape.workspace("grad_weight", H200), 0)
 
@@ -127,7 +142,9 @@ class SplitSums(unittest.TestCase):
         # 9 tiles for 132 multiprocessors: 14 parts each, joined 7 + 4 + 2 + 1 times.
         shape = problem(64, 128, 28, 128, 3, pad=1)
         knobs = {2: 0, 13: 0, 25: 0, 27: 1, 28: 1}
-        self.assertEqual(split_scratch(shape, "grad_weight", knobs), 159 + 9 * 14 * 4 + 9 * 14 * 65536)
+        self.assertEqual(
+            split_scratch(shape, "grad_weight", knobs), 159 + 9 * 14 * 4 + 9 * 14 * 65536
+        )
 
     def test_more_than_two_waves_keep_a_counter(self):
         # 288 tiles on 132 multiprocessors leave 24, summed in four parts.

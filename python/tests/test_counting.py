@@ -5,7 +5,9 @@ import io
 import os
 import unittest
 
-_PATH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "scripts", "python-tests.py")
+_PATH = os.path.join(
+    os.path.dirname(os.path.abspath(__file__)), "..", "..", "scripts", "python-tests.py"
+)
 _SPEC = importlib.util.spec_from_file_location("python_tests", _PATH)
 runner = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(runner)

@@ -44,7 +44,10 @@ def of_linear(row, dtype):
     shape = (4, row["rows"] // 4) if row["op"] == "linear 3d" else (row["rows"],)
     x = leaf(*shape, row["inner"], dtype=dtype)
     if row["op"].startswith("addmm"):
-        weight, bias = leaf(row["inner"], row["outer"], dtype=dtype), leaf(row["outer"], dtype=dtype)
+        weight, bias = (
+            leaf(row["inner"], row["outer"], dtype=dtype),
+            leaf(row["outer"], dtype=dtype),
+        )
         return lambda: torch.addmm(bias, x, weight)
     weight = leaf(row["outer"], row["inner"], dtype=dtype)
     bias = None if row["op"] == "linear no bias" else leaf(row["outer"], dtype=dtype)
@@ -66,7 +69,9 @@ def of_image(row, dtype):
 
 def of_attention(row, dtype):
     query = leaf(row["batch"], row["heads"], row["seq"], row["head"], dtype=dtype)
-    key, value = (leaf(row["batch"], row["kv"], row["keys"], row["head"], dtype=dtype) for _ in range(2))
+    key, value = (
+        leaf(row["batch"], row["kv"], row["keys"], row["head"], dtype=dtype) for _ in range(2)
+    )
     kind = row["mask"]
     mask = None
     if kind == "bool":
@@ -154,8 +159,14 @@ class MeasuredConvolutions(unittest.TestCase):
                 continue
             with watched() as observer:
                 dtype = DTYPES[row["dtype"]]
-                layout = torch.channels_last if row["format"] == "channels_last" else torch.contiguous_format
-                weight = leaf(row["cout"], row["cin"] // row["groups"], row["k"], row["k"], dtype=dtype)
+                layout = (
+                    torch.channels_last
+                    if row["format"] == "channels_last"
+                    else torch.contiguous_format
+                )
+                weight = leaf(
+                    row["cout"], row["cin"] // row["groups"], row["k"], row["k"], dtype=dtype
+                )
                 weight = weight.detach().to(memory_format=layout).requires_grad_()
                 x = leaf(row["n"], row["cin"], row["hw"], row["hw"], dtype=dtype)
                 x = x.detach().to(memory_format=layout).requires_grad_()

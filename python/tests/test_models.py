@@ -67,7 +67,9 @@ class Builds(unittest.TestCase):
 
     def test_quantization_of_the_config_is_left_out_and_told(self):
         with watching.watched():
-            _, notes = built("BertForMaskedLM", more={"quantization_config": {"quant_method": "awq"}})
+            _, notes = built(
+                "BertForMaskedLM", more={"quantization_config": {"quant_method": "awq"}}
+            )
         self.assertIn("quantization", notes[0])
 
     def test_a_model_without_a_head_has_nothing_to_train(self):
@@ -109,7 +111,9 @@ class Builds(unittest.TestCase):
     def test_transcripts_are_learned_too(self):
         small = {"conv_dim": [32] * 7, "num_feat_extract_layers": 7, "num_conv_pos_embeddings": 16}
         with watching.watched():
-            model, _ = built("Wav2Vec2ForCTC", "wav2vec2", {**small, "num_conv_pos_embedding_groups": 2})
+            model, _ = built(
+                "Wav2Vec2ForCTC", "wav2vec2", {**small, "num_conv_pos_embedding_groups": 2}
+            )
             self.assertEqual({p.device.type for p in model.parameters()}, {"meta"})
             loss = hugging_face._forward(settings())(model, batch_for(model, settings(seq=16000)))
             loss.backward()

@@ -99,7 +99,8 @@ class Returned(Scripts):
                 self.assertEqual(status, 0, lines[-1])
                 self.assertEqual(by_part(lines, "o"), states * whole)
                 self.assertIn(
-                    "the optimizer is the one that workload() returns: %s" % name, lines[-1]["notes"]
+                    "the optimizer is the one that workload() returns: %s" % name,
+                    lines[-1]["notes"],
                 )
 
     def test_what_cannot_be_stepped_is_told(self):
@@ -115,9 +116,13 @@ class Returned(Scripts):
                 self.assertIn(fact, line["error"]["fact"])
 
     def test_what_a_trace_does_not_use_is_named(self):
-        status, lines = run("--script", self.script(MODEL % ("3", ", scheduler=optimizer")), "--steps", "1")
+        status, lines = run(
+            "--script", self.script(MODEL % ("3", ", scheduler=optimizer")), "--steps", "1"
+        )
         self.assertEqual(status, 0)
-        self.assertIn("workload() returns scheduler, which a trace does not use", lines[-1]["notes"])
+        self.assertIn(
+            "workload() returns scheduler, which a trace does not use", lines[-1]["notes"]
+        )
 
 
 class Moved(Scripts):
@@ -131,7 +136,12 @@ class Moved(Scripts):
 
 class Versions(unittest.TestCase):
     def test_the_type_of_the_weights_has_the_name_of_the_version(self):
-        names = {"4.51.3": "torch_dtype", "4.55.4": "torch_dtype", "4.56.0": "dtype", "5.17.0": "dtype"}
+        names = {
+            "4.51.3": "torch_dtype",
+            "4.55.4": "torch_dtype",
+            "4.56.0": "dtype",
+            "5.17.0": "dtype",
+        }
         self.assertEqual({version: dtype_keyword(version) for version in names}, names)
 
 

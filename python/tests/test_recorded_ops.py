@@ -108,7 +108,9 @@ class Transcripts(unittest.TestCase):
         self.scores = empty(4, 249, 32, grad=grad)
         probs = F.log_softmax(self.scores, dim=-1).transpose(0, 1)
         lengths = torch.zeros(4, dtype=torch.long, device="meta")
-        return F.ctc_loss(probs, empty(320, dtype=torch.long), lengths + 249, lengths + 80, reduction="sum")
+        return F.ctc_loss(
+            probs, empty(320, dtype=torch.long), lengths + 249, lengths + 80, reduction="sum"
+        )
 
     def test_lengths_come_first_and_the_blanks_share_is_summed_at_once(self):
         with watched() as observer:
@@ -147,7 +149,11 @@ class Masks(unittest.TestCase):
 class LayerNorm(unittest.TestCase):
     def test_gradients_of_many_short_rows_are_summed_in_blocks(self):
         with watched() as observer:
-            x, weight, bias = empty(16, 16384, 64, grad=True), empty(64, grad=True), empty(64, grad=True)
+            x, weight, bias = (
+                empty(16, 16384, 64, grad=True),
+                empty(64, grad=True),
+                empty(64, grad=True),
+            )
             result = F.layer_norm(x, (64,), weight, bias)
             grad = torch.empty_like(result)
             sizes = Asked(observer)

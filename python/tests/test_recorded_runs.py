@@ -16,7 +16,9 @@ TRUTH, FRESH = os.path.join(BENCH, "truth"), os.path.join(BENCH, "fresh")
 
 def recorded(name, folder=TRUTH):
     """The sizes asked for, without what importing torchaudio asked for in that process."""
-    with gzip.open(os.path.join(folder, "events", name + ".json.gz"), "rt", encoding="utf-8") as file:
+    with gzip.open(
+        os.path.join(folder, "events", name + ".json.gz"), "rt", encoding="utf-8"
+    ) as file:
         run = json.load(file)
     stacks = run["stacks"]
     return [e[2] for e in run["events"] if e[0] == "alloc" and "kaldi.py" not in stacks[e[3]]]
@@ -49,12 +51,18 @@ class RecordedRuns(unittest.TestCase):
         self.assertEqual(sizes, recorded("distilbert_train_b2_s1024_fp32_adamw-fused"))
 
     def test_gpt2_under_autocast_with_checkpointing(self):
-        sizes = traced(config=config("gpt2"), batch=8, seq=1024, precision="amp-bf16", checkpointing=True)
+        sizes = traced(
+            config=config("gpt2"), batch=8, seq=1024, precision="amp-bf16", checkpointing=True
+        )
         self.assertEqual(sizes, recorded("gpt2_train_b8_s1024_amp-bf16_adamw_ckpt"))
 
     def test_vision_transformer(self):
         sizes = traced(
-            config=config("vit-base"), batch=128, seq=224, precision="bf16", optimizer="sgd-momentum"
+            config=config("vit-base"),
+            batch=128,
+            seq=224,
+            precision="bf16",
+            optimizer="sgd-momentum",
         )
         self.assertEqual(sizes, recorded("vit-base_train_b128_s224_bf16_sgd-momentum"))
 
@@ -62,7 +70,10 @@ class RecordedRuns(unittest.TestCase):
         sizes = traced(torchvision="resnet50", batch=32, seq=256, precision="bf16")
         measured = recorded("resnet50_train_b32_s256_bf16_adamw")
         large = 1 << 20
-        mine, theirs = sorted(s for s in sizes if s > large), sorted(s for s in measured if s > large)
+        mine, theirs = (
+            sorted(s for s in sizes if s > large),
+            sorted(s for s in measured if s > large),
+        )
         self.assertLess(abs(sum(mine) - sum(theirs)), 0.01 * sum(theirs))
 
     def test_a_small_batch_through_a_resnet_in_float32(self):
@@ -72,7 +83,10 @@ class RecordedRuns(unittest.TestCase):
 
     def test_a_network_of_lone_channels_in_float32(self):
         sizes = traced(
-            config=os.path.join(FRESH, "configs", "convnextv2-tiny.json"), batch=16, seq=224, steps=1
+            config=os.path.join(FRESH, "configs", "convnextv2-tiny.json"),
+            batch=16,
+            seq=224,
+            steps=1,
         )
         measured = recorded("convnextv2-tiny_train_b16_s224_fp32_adamw", FRESH)
         large = 1 << 20

@@ -8,7 +8,9 @@ import torch
 from watching import Asked, watched
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-with open(os.path.join(os.path.dirname(__file__), "measured_recurrent.json"), encoding="utf-8") as file:
+with open(
+    os.path.join(os.path.dirname(__file__), "measured_recurrent.json"), encoding="utf-8"
+) as file:
     ROWS = json.load(file)
 # A state of 256 in both directions runs in kernels whose workspace is not known.
 UNKNOWN = [r for r in ROWS if r["op"] == "RNN" and r["bidirectional"] and r["hidden"] == 256]

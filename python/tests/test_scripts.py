@@ -57,7 +57,8 @@ class Named(Scripts):
     def test_a_model_elsewhere_and_a_loss_that_is_none_are_told(self):
         dict_of = "    return dict(model=model, batch=torch.randn(4, 4), loss=lambda m, b: %s)\n"
         cases = {
-            "script-other-device": MODEL.replace("4, 4)", "4, 4, device='cpu')") + dict_of % "m(b).sum()",
+            "script-other-device": MODEL.replace("4, 4)", "4, 4, device='cpu')")
+            + dict_of % "m(b).sum()",
             "script-bad-loss": MODEL + dict_of % "m(b)",
             "script-bad-workload": MODEL + "    return model\n",
             "script-failed": "def workload(:\n",

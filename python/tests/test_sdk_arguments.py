@@ -16,39 +16,105 @@ MODEL = nn.Linear(4, 4)
 OPTIMIZER = torch.optim.SGD(MODEL.parameters(), lr=0.1)
 
 WRONG = [
-    ("collect_on_pressure", (), {"above": 85}, ValueError, "above is a number from 0 to 1, not 85; write 0.85 for 85 %"),
-    ("collect_on_pressure", (), {"above": "0.8"}, TypeError, "above is a number from 0 to 1, not '0.8'"),
+    (
+        "collect_on_pressure",
+        (),
+        {"above": 85},
+        ValueError,
+        "above is a number from 0 to 1, not 85; write 0.85 for 85 %",
+    ),
+    (
+        "collect_on_pressure",
+        (),
+        {"above": "0.8"},
+        TypeError,
+        "above is a number from 0 to 1, not '0.8'",
+    ),
     ("collect_on_pressure", (), {"above": 0}, ValueError, "above is a share above 0"),
     ("collect_on_pressure", (), {"every": 0}, ValueError, "every is a number"),
     ("collect_on_pressure", (), {"quiet": "60"}, TypeError, "quiet is a number"),
-    ("debugger", (), {"interval": "0.1"}, TypeError, "interval is a number, 0.001 or more, not '0.1'"),
+    (
+        "debugger",
+        (),
+        {"interval": "0.1"},
+        TypeError,
+        "interval is a number, 0.001 or more, not '0.1'",
+    ),
     ("debugger", (), {"interval": 0}, ValueError, "interval is a number"),
-    ("debugger", (), {"threshold": "85"}, TypeError, "threshold is a number from 1 to 100, not '85'"),
+    (
+        "debugger",
+        (),
+        {"threshold": "85"},
+        TypeError,
+        "threshold is a number from 1 to 100, not '85'",
+    ),
     ("debugger", (), {"threshold": 0.85}, ValueError, "write 85 for that share"),
     ("debugger", (), {"on_warning": "print"}, TypeError, "on_warning is a function"),
     ("debugger", (), {"device": "gpu:0"}, ValueError, 'write "cuda:0"'),
     ("debugger", (), {"python": 1}, TypeError, "python is True or False"),
-    ("memory_state", ("gpu:0",), {}, ValueError, 'device is a name such as "cuda:0", not \'gpu:0\'; write "cuda:0"'),
+    (
+        "memory_state",
+        ("gpu:0",),
+        {},
+        ValueError,
+        'device is a name such as "cuda:0", not \'gpu:0\'; write "cuda:0"',
+    ),
     ("memory_state", ("host",), {}, ValueError, 'write "cpu"'),
     ("memory_state", ("mps:0",), {}, ValueError, 'or "cpu"'),
     ("memory_state", (0,), {}, TypeError, "device is a name"),
     ("memory_state", ("nonsense",), {}, ValueError, "'nonsense'"),
-    ("optimize", ("model",), {}, TypeError, "model is a torch.nn.Module, not 'model'; build or load the model first"),
-    ("optimize", (MODEL, "adamw"), {}, TypeError, "optimizer is an optimizer of torch, not 'adamw'"),
-    ("optimize", (MODEL,), {"dtype": "bf16"}, TypeError, "dtype is a floating type such as torch.bfloat16"),
+    (
+        "optimize",
+        ("model",),
+        {},
+        TypeError,
+        "model is a torch.nn.Module, not 'model'; build or load the model first",
+    ),
+    (
+        "optimize",
+        (MODEL, "adamw"),
+        {},
+        TypeError,
+        "optimizer is an optimizer of torch, not 'adamw'",
+    ),
+    (
+        "optimize",
+        (MODEL,),
+        {"dtype": "bf16"},
+        TypeError,
+        "dtype is a floating type such as torch.bfloat16",
+    ),
     ("optimize", (MODEL,), {"autocast": "bf16"}, TypeError, "autocast is a floating type"),
     ("optimize", (MODEL,), {"forward": 3}, TypeError, "forward is a function"),
     ("optimize", (MODEL,), {"segments": 0}, ValueError, "segments is a whole number"),
     ("optimize", (MODEL,), {"prune": 30}, ValueError, "prune is a share"),
     ("load", (7,), {}, TypeError, "source is the name of a model or a function"),
     ("load", ("x", "int3"), {}, ValueError, "preset is auto or one of"),
-    ("load", (nn.Identity,), {"max_bytes": "8GiB"}, TypeError, "max_bytes is a whole number of bytes"),
+    (
+        "load",
+        (nn.Identity,),
+        {"max_bytes": "8GiB"},
+        TypeError,
+        "max_bytes is a whole number of bytes",
+    ),
     ("load", (nn.Identity,), {"device": "gpu:0"}, ValueError, 'write "cuda:0"'),
-    ("load", (nn.Identity,), {"compute_dtype": "bf16"}, TypeError, "compute_dtype is a floating type"),
+    (
+        "load",
+        (nn.Identity,),
+        {"compute_dtype": "bf16"},
+        TypeError,
+        "compute_dtype is a floating type",
+    ),
     ("swap", (), {"device": "gpu"}, ValueError, 'write "cuda"'),
     ("swap", (), {"device_bytes": "2GiB"}, TypeError, "device_bytes is a whole number of bytes"),
     ("swap", (), {"host_bytes": -1}, ValueError, "host_bytes"),
-    ("estimate_batch_size", (1, 0), {}, ValueError, "sample_bytes is a whole number of bytes, 1 or more"),
+    (
+        "estimate_batch_size",
+        (1, 0),
+        {},
+        ValueError,
+        "sample_bytes is a whole number of bytes, 1 or more",
+    ),
     ("estimate_batch_size", (1, 1), {"safety": 80}, ValueError, "write 0.8 for 80 %"),
     ("estimate_batch_size", ("1GiB", 1), {}, TypeError, "model_bytes"),
     ("batches", ([1], "32"), {}, TypeError, "batch_size is a whole number, 1 or more; not '32'"),
@@ -61,7 +127,13 @@ WRONG = [
     ("track_leaks", (5,), {}, TypeError, "python is True or False"),
     ("clean_up", ("now",), {}, TypeError, "emergency is True or False"),
     ("cleaning", (print,), {}, TypeError, "@plimsoll.cleaning()"),
-    ("recovering", (MODEL, OPTIMIZER), {"microbatch": 0}, ValueError, "microbatch is a whole number"),
+    (
+        "recovering",
+        (MODEL, OPTIMIZER),
+        {"microbatch": 0},
+        ValueError,
+        "microbatch is a whole number",
+    ),
     ("recovering", (MODEL, OPTIMIZER), {"clip": "1"}, TypeError, "clip is a number"),
     ("recovering", (MODEL, OPTIMIZER), {"patience": -1}, ValueError, "patience is a number"),
     ("recovering", (MODEL, "adamw"), {}, TypeError, "optimizer is an optimizer of torch"),
@@ -104,12 +176,20 @@ class SavedChoices(unittest.TestCase):
             open(os.path.join(model, "config.json"), "w", encoding="utf-8").close()
             home = os.path.join(folder, "home", "quantization")
             os.makedirs(home)
-            with open(os.path.join(home, f"{model_key(model)}.json"), "w", encoding="utf-8") as file:
+            with open(
+                os.path.join(home, f"{model_key(model)}.json"), "w", encoding="utf-8"
+            ) as file:
                 file.write(
                     '{"schema": 1, "model": "%s", "preset": "int8", "forTraining": false,'
-                    ' "computeDtype": "float16", "memory": {"gpuBytes": [1024], "hostBytes": 0}}' % model
+                    ' "computeDtype": "float16", "memory": {"gpuBytes": [1024], "hostBytes": 0}}'
+                    % model
                 )
-            written = [model, f"{model}/", os.path.relpath(model), os.path.join(model, "config.json")]
+            written = [
+                model,
+                f"{model}/",
+                os.path.relpath(model),
+                os.path.join(model, "config.json"),
+            ]
             for name in written:
                 self.assertEqual(canonical_model(name), model)
                 self.assertEqual(saved_choice(name, os.path.dirname(home))["preset"], "int8")

@@ -79,7 +79,9 @@ class InOrder(unittest.TestCase):
             draw = random.Random(trial)
             count = draw.randrange(200)
             source = list(range(count)) if trial % 2 else iter(range(count))
-            made = plimsoll.batches(source, batch_size=draw.randint(1, 40), used_share=lambda: draw.random())
+            made = plimsoll.batches(
+                source, batch_size=draw.randint(1, 40), used_share=lambda: draw.random()
+            )
             seen = []
             for batch in made:
                 if draw.random() < 0.2:
@@ -151,7 +153,9 @@ class InOrder(unittest.TestCase):
             # Slots are written one after the other; in which order is seen from what is whole in between.
             for first in (0, position.SECOND):
                 torn = bytearray(before)
-                for place in sorted(changed, key=lambda i: ((i // position.SECOND * position.SECOND) != first, i)):
+                for place in sorted(
+                    changed, key=lambda i: ((i // position.SECOND * position.SECOND) != first, i)
+                ):
                     torn[place] = after[place]
                     yield first, bytes(torn)
 
@@ -192,7 +196,9 @@ class InOrder(unittest.TestCase):
         self.assertEqual(again.state_dict(), {"next": 20, "size": 10, "epoch": 3})
 
     def test_the_size_it_came_to_is_saved(self):
-        made = plimsoll.batches(list(range(100)), batch_size=16, position=self.path(), used_share=lambda: 0.6)
+        made = plimsoll.batches(
+            list(range(100)), batch_size=16, position=self.path(), used_share=lambda: 0.6
+        )
         next(made)
         made.retry()
         next(made)
@@ -238,7 +244,10 @@ class InOrder(unittest.TestCase):
             def __getitems__(self, indices):
                 return [index * 2 for index in indices]
 
-        self.assertEqual([list(b) for b in plimsoll.batches(Fetching(), batch_size=4)], [[0, 2, 4, 6], [8, 10, 12]])
+        self.assertEqual(
+            [list(b) for b in plimsoll.batches(Fetching(), batch_size=4)],
+            [[0, 2, 4, 6], [8, 10, 12]],
+        )
 
 
 class Killed(unittest.TestCase):
@@ -250,7 +259,17 @@ class Killed(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             while True:
                 shares = json.dumps([draw.random() for _ in range(50)])
-                command = [sys.executable, "-S", "-c", JOB, PACKAGE, folder, way, shares, str(SAMPLES)]
+                command = [
+                    sys.executable,
+                    "-S",
+                    "-c",
+                    JOB,
+                    PACKAGE,
+                    folder,
+                    way,
+                    shares,
+                    str(SAMPLES),
+                ]
                 job = subprocess.Popen(command, stdout=subprocess.PIPE)
                 with job.stdout:
                     job.stdout.readline()
@@ -268,7 +287,9 @@ class Killed(unittest.TestCase):
             with open(os.path.join(folder, "checkpoint"), encoding="utf-8") as file:
                 return json.load(file)
         found = []
-        for name in sorted(n for n in os.listdir(folder) if n.startswith("batch-") and "." not in n):
+        for name in sorted(
+            n for n in os.listdir(folder) if n.startswith("batch-") and "." not in n
+        ):
             with open(os.path.join(folder, name), encoding="utf-8") as file:
                 found.append((int(name[6:]), json.load(file)))
         return found
@@ -286,7 +307,9 @@ class Killed(unittest.TestCase):
     def test_saved_beside_the_model_every_sample_counts_once(self):
         kills, saved = self.run_to_the_end("checkpoint", 2)
         self.assertEqual(kills, CRASHES)
-        self.assertEqual((saved["total"], saved["count"]), (sum(range(1000, 1000 + SAMPLES)), SAMPLES))
+        self.assertEqual(
+            (saved["total"], saved["count"]), (sum(range(1000, 1000 + SAMPLES)), SAMPLES)
+        )
 
 
 if __name__ == "__main__":

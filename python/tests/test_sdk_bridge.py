@@ -97,12 +97,18 @@ class Bridge(unittest.TestCase):
             self.assertEqual(job.returncode, 1)
             self.assertIn("DefaultCPUAllocator", err)
             hello = supervisor.wait_for("hello")[0]
-            self.assertEqual((hello["version"], hello["pid"], hello["rank"], hello["world"]), (1, job.pid, 0, 1))
+            self.assertEqual(
+                (hello["version"], hello["pid"], hello["rank"], hello["world"]), (1, job.pid, 0, 1)
+            )
             self.assertEqual(hello["device"], "cpu")
             figures = supervisor.of("figures")
             self.assertGreaterEqual(len(figures), 2)
-            self.assertTrue(all(0 < f["allocatedBytes"] <= f["totalBytes"] <= 2**34 for f in figures))
-            self.assertTrue({f["phase"] for f in figures} <= {"forward", "backward", "step", "idle", "unknown"})
+            self.assertTrue(
+                all(0 < f["allocatedBytes"] <= f["totalBytes"] <= 2**34 for f in figures)
+            )
+            self.assertTrue(
+                {f["phase"] for f in figures} <= {"forward", "backward", "step", "idle", "unknown"}
+            )
             told = supervisor.wait_for("oom")[0]
             self.assertEqual((told["kind"], told["askedBytes"]), ("pytorch-cpu", 2**60))
             with open(told["snapshot"], encoding="utf-8") as file:
@@ -150,14 +156,19 @@ class Bridge(unittest.TestCase):
         from plimsoll.bridge import connection
 
         with mock.patch.dict(os.environ, {"PLIMSOLL_BRIDGE": "/nowhere/bridge"}):
-            with mock.patch.object(connection, "_tried", None), mock.patch.object(connection, "_bridge", None):
+            with (
+                mock.patch.object(connection, "_tried", None),
+                mock.patch.object(connection, "_bridge", None),
+            ):
                 self.assertIsNone(connection.current())
 
 
 class Customize(unittest.TestCase):
     def run_plain(self, code, **options):
         command = [sys.executable, "-c", code]
-        done = subprocess.run(command, env=environment(**options), capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command, env=environment(**options), capture_output=True, text=True, check=False
+        )
         self.assertEqual(done.stderr, "")
         return done.stdout.split()
 
@@ -167,7 +178,8 @@ class Customize(unittest.TestCase):
                 with open(os.path.join(folder, f"{name}.py"), "w", encoding="utf-8") as file:
                     file.write(f"import builtins; builtins.seen_{name} = __file__\n")
             seen = self.run_plain(
-                "import sys; print(seen_sitecustomize); print(sys.modules['sitecustomize'].__file__)", folders=[folder]
+                "import sys; print(seen_sitecustomize); print(sys.modules['sitecustomize'].__file__)",
+                folders=[folder],
             )
             self.assertEqual(seen, [os.path.join(folder, "sitecustomize.py")] * 2)
 

@@ -33,7 +33,12 @@ class FakeGauge:
 
     def figures(self):
         total = 1000
-        held = {"allocatedBytes": 100, "reservedBytes": 200, "peakAllocatedBytes": 100, "peakReservedBytes": 200}
+        held = {
+            "allocatedBytes": 100,
+            "reservedBytes": 200,
+            "peakAllocatedBytes": 100,
+            "peakReservedBytes": 200,
+        }
         return {**held, "freeBytes": total - int(self.share * total), "totalBytes": total}
 
 
@@ -96,8 +101,12 @@ class Leaks(Quiet):
     def test_what_the_collector_does_not_know_is_found_by_its_container(self):
         MODULE.cache = {}
         self.addCleanup(delattr, MODULE, "cache")
-        report = self.monitored(lambda step, _: MODULE.cache.update((f"{step}-{n}", "x") for n in range(500)))
-        [found] = [one for one in report["leaks"]["containers"] if one["where"] == f"{__name__}.cache"]
+        report = self.monitored(
+            lambda step, _: MODULE.cache.update((f"{step}-{n}", "x") for n in range(500))
+        )
+        [found] = [
+            one for one in report["leaks"]["containers"] if one["where"] == f"{__name__}.cache"
+        ]
         self.assertEqual((found["type"], found["of"], found["count"]), ("dict", "str", 20_000))
 
     def test_a_loop_that_keeps_nothing_has_none(self):
@@ -181,7 +190,9 @@ class Warnings(Quiet):
         self.assertEqual(calls, ["high", "critical"])
         self.assertEqual(sum("on_warning failed" in line for line in logs.output), 1)
         report = debug.get_status_report()
-        self.assertEqual(report["callbackErrors"], {"count": 2, "last": "SystemExit: no mail server"})
+        self.assertEqual(
+            report["callbackErrors"], {"count": 2, "last": "SystemExit: no mail server"}
+        )
         self.assertEqual(report["devices"]["cuda:0"]["statistics"]["samplesCount"], 40)
 
     def test_it_sees_every_device(self):
@@ -208,7 +219,10 @@ class Warnings(Quiet):
         torch.cuda = cuda
         try:
             self.assertEqual(watched._used_cards(), [0, 1, 3])
-            self.assertEqual([one.device for one in watched.gauges_here(None, {})], ["cpu", "cuda:0", "cuda:1", "cuda:3"])
+            self.assertEqual(
+                [one.device for one in watched.gauges_here(None, {})],
+                ["cpu", "cuda:0", "cuda:1", "cuda:3"],
+            )
         finally:
             torch.cuda = real
 
@@ -218,12 +232,16 @@ class Running(Quiet):
         stopped = threading.Event()
         gauge = FakeGauge("cpu", 0.99)
         debug = plimsoll.debugger(
-            interval=0.001, gauges=lambda: [gauge], on_warning=lambda _: (debug.stop_monitoring(), stopped.set())
+            interval=0.001,
+            gauges=lambda: [gauge],
+            on_warning=lambda _: (debug.stop_monitoring(), stopped.set()),
         )
         debug.start_monitoring()
         self.assertTrue(stopped.wait(60))
         self.assertIsNone(debug._thread)
-        self.assertEqual(debug.get_status_report()["devices"]["cpu"]["statistics"]["samplesCount"], 1)
+        self.assertEqual(
+            debug.get_status_report()["devices"]["cpu"]["statistics"]["samplesCount"], 1
+        )
 
     def test_on_this_machine(self):
         with plimsoll.debugger(interval=0.001) as debug:

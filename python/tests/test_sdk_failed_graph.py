@@ -69,11 +69,17 @@ class FailedGraph(unittest.TestCase):
         return Output(logits=logits, loss=F.cross_entropy(logits, batch[1]))
 
     def check(self, failures=2):
-        self.assertEqual([alive for _, alive, _ in self.begun[: failures + 1]], [0] * (failures + 1), self.begun)
-        self.assertEqual([alive for _, _, alive in self.begun[: failures + 1]], [0] * (failures + 1), self.begun)
+        self.assertEqual(
+            [alive for _, alive, _ in self.begun[: failures + 1]], [0] * (failures + 1), self.begun
+        )
+        self.assertEqual(
+            [alive for _, _, alive in self.begun[: failures + 1]], [0] * (failures + 1), self.begun
+        )
 
     def test_of_a_step(self):
-        step = plimsoll.recovering(self.model, self.optimizer, lambda batch: self.forward(batch).loss)
+        step = plimsoll.recovering(
+            self.model, self.optimizer, lambda batch: self.forward(batch).loss
+        )
         step(batch_of(0, 16))
         self.assertEqual(step.partition, [4, 4, 4, 4])
         self.check()
@@ -132,7 +138,9 @@ class FailedGraph(unittest.TestCase):
         """Under no_sync, as ranks run it: their context adds frames, and holds nothing."""
         from contextlib import contextmanager
 
-        step = plimsoll.recovering(self.model, self.optimizer, lambda batch: self.forward(batch).loss)
+        step = plimsoll.recovering(
+            self.model, self.optimizer, lambda batch: self.forward(batch).loss
+        )
 
         @contextmanager
         def no_sync():

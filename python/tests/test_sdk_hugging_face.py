@@ -10,7 +10,15 @@ from transformers import BertConfig, BertForMaskedLM, GPT2Config, GPT2LMHeadMode
 
 import plimsoll
 
-SMALL = {"vocab_size": 50, "n_embd": 8, "n_layer": 2, "n_head": 2, "n_positions": 16, "bos_token_id": 1, "eos_token_id": 2}
+SMALL = {
+    "vocab_size": 50,
+    "n_embd": 8,
+    "n_layer": 2,
+    "n_head": 2,
+    "n_positions": 16,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+}
 
 
 class HuggingFace(unittest.TestCase):
@@ -23,7 +31,13 @@ class HuggingFace(unittest.TestCase):
 
         model = GPT2LMHeadModel(GPT2Config(**SMALL, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0))
         self.assertTrue(is_causal(model))
-        bert = BertConfig(vocab_size=20, hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8)
+        bert = BertConfig(
+            vocab_size=20,
+            hidden_size=8,
+            num_hidden_layers=1,
+            num_attention_heads=1,
+            intermediate_size=8,
+        )
         self.assertFalse(is_causal(BertForMaskedLM(bert)))
         ids = torch.randint(0, 50, (6, 10))
         labels = ids.clone()
@@ -33,7 +47,9 @@ class HuggingFace(unittest.TestCase):
         model.zero_grad(set_to_none=True)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         taken = gradients_at_step(optimizer)
-        plimsoll.recovering(model, optimizer, lambda b: model(**b), microbatch=4)({"input_ids": ids, "labels": labels})
+        plimsoll.recovering(model, optimizer, lambda b: model(**b), microbatch=4)(
+            {"input_ids": ids, "labels": labels}
+        )
         self.assertLess(max(float((a - b).abs().max()) for a, b in zip(taken[0], full)), 1e-6)
 
     def test_the_loss_in_pieces_is_the_same_loss(self):
@@ -60,7 +76,13 @@ class HuggingFace(unittest.TestCase):
                 torch.testing.assert_close(one, other)
         again = model(input_ids=ids, labels=labels).loss
         torch.testing.assert_close(again, model(input_ids=ids, labels=labels).loss)
-        bert = BertConfig(vocab_size=20, hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8)
+        bert = BertConfig(
+            vocab_size=20,
+            hidden_size=8,
+            num_hidden_layers=1,
+            num_attention_heads=1,
+            intermediate_size=8,
+        )
         self.assertIsNone(loss.in_pieces(BertForMaskedLM(bert)))
 
     def test_optimize_switches_checkpointing_and_attention_and_back(self):
@@ -70,8 +92,13 @@ class HuggingFace(unittest.TestCase):
         batch = {"input_ids": torch.randint(0, 50, (2, 16))}
         batch["labels"] = batch["input_ids"]
         optimizer = torch.optim.AdamW(model.parameters())
-        done = plimsoll.optimize(model, optimizer, autocast=False, forward=lambda: model(**batch).loss)
-        self.assertEqual([c.what for c in done.changes], ["attention", "checkpointing", "loss-in-pieces", "fused-optimizer"])
+        done = plimsoll.optimize(
+            model, optimizer, autocast=False, forward=lambda: model(**batch).loss
+        )
+        self.assertEqual(
+            [c.what for c in done.changes],
+            ["attention", "checkpointing", "loss-in-pieces", "fused-optimizer"],
+        )
         self.assertTrue(model.is_gradient_checkpointing)
         self.assertGreater(done.changes[1].measured_bytes, 0)
         self.assertEqual(model.config._attn_implementation, "sdpa")
@@ -80,7 +107,13 @@ class HuggingFace(unittest.TestCase):
         self.assertEqual(model.config._attn_implementation, "eager")
 
     def test_feed_forward_channels_of_real_models_can_go(self):
-        bert = BertConfig(vocab_size=20, hidden_size=8, num_hidden_layers=2, num_attention_heads=1, intermediate_size=32)
+        bert = BertConfig(
+            vocab_size=20,
+            hidden_size=8,
+            num_hidden_layers=2,
+            num_attention_heads=1,
+            intermediate_size=32,
+        )
         for model in (GPT2LMHeadModel(GPT2Config(**SMALL)), BertForMaskedLM(bert)):
             model.eval()
             ids = torch.randint(0, 20, (1, 6))
@@ -97,9 +130,13 @@ class HuggingFace(unittest.TestCase):
         torch.manual_seed(0)
         with tempfile.TemporaryDirectory() as folder:
             GPT2LMHeadModel(GPT2Config(**SMALL)).save_pretrained(folder)
-            model = plimsoll.load(folder, "int8", device="cpu", compute_dtype=torch.float32, cache=False)
+            model = plimsoll.load(
+                folder, "int8", device="cpu", compute_dtype=torch.float32, cache=False
+            )
         self.assertEqual(model.plimsoll_preset, "int8")
-        self.assertEqual(model(input_ids=torch.ones(1, 4, dtype=torch.long)).logits.shape, (1, 4, 50))
+        self.assertEqual(
+            model(input_ids=torch.ones(1, 4, dtype=torch.long)).logits.shape, (1, 4, 50)
+        )
 
 
 if __name__ == "__main__":

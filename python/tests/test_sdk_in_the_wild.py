@@ -40,7 +40,9 @@ class Closures(Quiet):
     """Optimizers that look at the loss more than once a step."""
 
     def lbfgs(self, model):
-        return torch.optim.LBFGS(model.parameters(), lr=0.5, max_iter=4, line_search_fn="strong_wolfe")
+        return torch.optim.LBFGS(
+            model.parameters(), lr=0.5, max_iter=4, line_search_fn="strong_wolfe"
+        )
 
     def test_lbfgs_goes_the_way_of_a_plain_loop(self):
         model, _ = build(3, 0.0)
@@ -163,7 +165,9 @@ if __name__ == '__main__':
         with tempfile.NamedTemporaryFile("w", suffix=".py") as file:
             file.write(code)
             file.flush()
-            self.assertEqual(run(None, supervisor.path, file.name, RANK="1", WORLD_SIZE="2"), "True")
+            self.assertEqual(
+                run(None, supervisor.path, file.name, RANK="1", WORLD_SIZE="2"), "True"
+            )
         said = supervisor.of("hello")
         # Spawned ones are processes of their own that import torch; none of them says it can be told anything.
         self.assertTrue(all(hello["hooks"] == [] for hello in said))
@@ -186,7 +190,17 @@ class OldPython(unittest.TestCase):
 
 
 # What came to the standard library after 3.9 and is easily used by mistake.
-NEWER = {"pairwise", "batched", "bit_count", "aclosing", "anext", "aiter", "removeprefixes", "ExceptionGroup", "TaskGroup"}
+NEWER = {
+    "pairwise",
+    "batched",
+    "bit_count",
+    "aclosing",
+    "anext",
+    "aiter",
+    "removeprefixes",
+    "ExceptionGroup",
+    "TaskGroup",
+}
 
 
 def new_words(tree):
@@ -194,19 +208,30 @@ def new_words(tree):
     for node in ast.walk(tree):
         if isinstance(node, ast.keyword) and node.arg in ("strict", "slots", "kw_only"):
             found.append(node.arg)
-        if isinstance(node, (ast.Attribute, ast.Name)) and (getattr(node, "attr", None) or getattr(node, "id", None)) in NEWER:
+        if (
+            isinstance(node, (ast.Attribute, ast.Name))
+            and (getattr(node, "attr", None) or getattr(node, "id", None)) in NEWER
+        ):
             found.append(ast.dump(node))
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr) and isinstance(node.right, ast.Constant):
+        if (
+            isinstance(node, ast.BinOp)
+            and isinstance(node.op, ast.BitOr)
+            and isinstance(node.right, ast.Constant)
+        ):
             if node.right.value is None:
                 found.append("X | None outside of an annotation")
     return found
 
 
 def run(code, path, *arguments, **more):
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("PLIMSOLL_")}
+    environment = {
+        key: value for key, value in os.environ.items() if not key.startswith("PLIMSOLL_")
+    }
     environment.update(PYTHONPATH=os.pathsep.join([AUTO, PACKAGE]), PLIMSOLL_BRIDGE=path, **more)
     command = [sys.executable, "-W", "ignore", *(["-c", code] if code else []), *arguments]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=240)
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=False, timeout=240
+    )
     if done.returncode != 0:
         raise AssertionError(done.stderr)
     return done.stdout.strip()

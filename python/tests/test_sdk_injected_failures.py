@@ -7,7 +7,15 @@ import unittest
 
 import torch
 import torch.nn.functional as F
-from sdk.injection import Faults, batch_of, build, cheap_collection, clean_step, gradients_at_step, random_countdown
+from sdk.injection import (
+    Faults,
+    batch_of,
+    build,
+    cheap_collection,
+    clean_step,
+    gradients_at_step,
+    random_countdown,
+)
 
 import plimsoll
 
@@ -41,7 +49,11 @@ class InjectedFailures(unittest.TestCase):
         faults.watch(model)
         taken = gradients_at_step(optimizer)
         step = plimsoll.recovering(
-            model, optimizer, lambda part: plain_loss(model, part), microbatch=microbatch, backup="always"
+            model,
+            optimizer,
+            lambda part: plain_loss(model, part),
+            microbatch=microbatch,
+            backup="always",
         )
         batch = batch_of(trial, count)
         torch.manual_seed(trial + 1)
@@ -54,7 +66,9 @@ class InjectedFailures(unittest.TestCase):
         twin, twin_optimizer = build(trial, dropout)
         clean = clean_step(twin, twin_optimizer, plain_loss, batch, step.partition, trial + 1)
         for ours, theirs in zip(taken[-1], clean):
-            self.assertTrue(torch.equal(ours, theirs), "bit-equal to a clean run with the same microbatches")
+            self.assertTrue(
+                torch.equal(ours, theirs), "bit-equal to a clean run with the same microbatches"
+            )
         for ours, theirs in zip(model.parameters(), twin.parameters()):
             self.assertTrue(torch.equal(ours, theirs), "the step was applied exactly once")
         if dropout == 0.0:
@@ -67,13 +81,19 @@ class InjectedFailures(unittest.TestCase):
         return faults.raised
 
     def test_in_forward(self):
-        self.assertGreaterEqual(sum(self.one(trial, "forward") for trial in range(TRIALS // 3)), TRIALS // 3)
+        self.assertGreaterEqual(
+            sum(self.one(trial, "forward") for trial in range(TRIALS // 3)), TRIALS // 3
+        )
 
     def test_in_backward(self):
-        self.assertGreaterEqual(sum(self.one(trial, "backward") for trial in range(TRIALS // 3)), TRIALS // 3)
+        self.assertGreaterEqual(
+            sum(self.one(trial, "backward") for trial in range(TRIALS // 3)), TRIALS // 3
+        )
 
     def test_in_the_optimizers_step(self):
-        self.assertGreaterEqual(sum(self.one(trial, "step") for trial in range(TRIALS // 3)), TRIALS // 3)
+        self.assertGreaterEqual(
+            sum(self.one(trial, "step") for trial in range(TRIALS // 3)), TRIALS // 3
+        )
 
 
 if __name__ == "__main__":

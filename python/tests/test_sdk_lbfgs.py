@@ -21,7 +21,9 @@ def trained(parts, dtype, line_search, steps=STEPS):
         optimizer.zero_grad(set_to_none=True)
         total, done = None, 0
         for size in parts:
-            loss = F.cross_entropy(model(batch[0][done : done + size]), batch[1][done : done + size])
+            loss = F.cross_entropy(
+                model(batch[0][done : done + size]), batch[1][done : done + size]
+            )
             (loss if size == count else loss * (size / count)).backward()
             value = loss.detach() if size == count else loss.detach() * (size / count)
             total = value if total is None else total + value
@@ -50,7 +52,11 @@ def ours(dtype, line_search, fits=None, steps=STEPS, **options):
 def made(dtype, line_search):
     model = build(0, 0.0)[0].to(dtype)
     x, y = batch_of(1, 12)
-    return model, torch.optim.LBFGS(model.parameters(), max_iter=6, line_search_fn=line_search), (x.to(dtype), y)
+    return (
+        model,
+        torch.optim.LBFGS(model.parameters(), max_iter=6, line_search_fn=line_search),
+        (x.to(dtype), y),
+    )
 
 
 def weights(model):
@@ -71,7 +77,12 @@ class Lbfgs(unittest.TestCase):
     def test_a_whole_batch_is_bit_equal_to_plain_lbfgs(self):
         for line_search in (None, "strong_wolfe"):
             with self.subTest(line_search):
-                self.assertTrue(torch.equal(ours(torch.float32, line_search)[0], trained([12], torch.float32, line_search)))
+                self.assertTrue(
+                    torch.equal(
+                        ours(torch.float32, line_search)[0],
+                        trained([12], torch.float32, line_search),
+                    )
+                )
 
     def test_parts_are_bit_equal_to_a_closure_over_the_same_parts(self):
         for line_search in (None, "strong_wolfe"):

@@ -72,16 +72,26 @@ def deciding(microbatch):
         if message["type"] != "oom" or message.get("uncaught"):
             return None
         rung = {"rung": "smaller-microbatch", "why": "as told"}
-        return {"type": "decide", "id": message["id"], "action": "retry", "microbatch": microbatch, **rung}
+        return {
+            "type": "decide",
+            "id": message["id"],
+            "action": "retry",
+            "microbatch": microbatch,
+            **rung,
+        }
 
     return answer
 
 
 def start(code, path, *arguments):
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("PLIMSOLL_")}
+    environment = {
+        key: value for key, value in os.environ.items() if not key.startswith("PLIMSOLL_")
+    }
     environment.update(PYTHONPATH=os.pathsep.join([AUTO, PACKAGE]), PLIMSOLL_BRIDGE=path)
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    return subprocess.Popen([sys.executable, "-W", "ignore", "-c", code, *arguments], env=environment, **pipes)
+    return subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", code, *arguments], env=environment, **pipes
+    )
 
 
 class Case(unittest.TestCase):
@@ -115,7 +125,9 @@ class TheNext(Case):
         second = self.supervisor(deciding(1), first.path)
         self.assertEqual(go("1 1"), ["1", "9"])
         hello = second.wait_for("hello")[0]
-        self.assertEqual((hello["pid"], hello["rank"], hello["hooks"]), (job.pid, 0, ["microbatch"]))
+        self.assertEqual(
+            (hello["pid"], hello["rank"], hello["hooks"]), (job.pid, 0, ["microbatch"])
+        )
         self.assertGreater(hello["peakBytes"], 0)
         [work] = hello["works"]
         self.assertEqual(
@@ -124,7 +136,9 @@ class TheNext(Case):
         )
         self.assertEqual([size["microbatch"] for size in work["sizes"]], [2])
         climbed = second.of("climbed")
-        self.assertEqual([one["rung"] for one in climbed], ["give-back-cache", "smaller-microbatch", "grow-back"])
+        self.assertEqual(
+            [one["rung"] for one in climbed], ["give-back-cache", "smaller-microbatch", "grow-back"]
+        )
         self.assertTrue(all(one["secondsAgo"] >= 0 for one in climbed))
         [asked_again] = second.of("oom")
         self.assertEqual((asked_again["microbatch"], asked_again["hooks"]), (3, ["microbatch"]))
@@ -184,7 +198,6 @@ class ManyAnswers(Case):
         bridge.wait_for(("verdict", 1), 60)
         self.assertEqual([bridge.take_growth("step-0"), bridge.take_growth("step-1")], [None, 8])
 
-
     def test_works_without_end_cost_no_end_of_memory(self):
         class Told:
             def describe(self):
@@ -201,8 +214,13 @@ class ManyAnswers(Case):
         self.assertEqual((len(bridge._works), len(bridge._last_step)), (200, 0))
 
     def test_ranks_that_are_no_numbers_do_not_stop_a_program(self):
-        with mock.patch.dict(os.environ, {"RANK": "first", "PLIMSOLL_BRIDGE": self.supervisor().path}):
-            with mock.patch.object(connection, "_tried", None), mock.patch.object(connection, "_bridge", None):
+        with mock.patch.dict(
+            os.environ, {"RANK": "first", "PLIMSOLL_BRIDGE": self.supervisor().path}
+        ):
+            with (
+                mock.patch.object(connection, "_tried", None),
+                mock.patch.object(connection, "_bridge", None),
+            ):
                 self.assertIsNone(connection.current())
 
 
@@ -224,7 +242,10 @@ class Functions(Case):
         self.assertEqual(job.communicate(timeout=120)[0].strip(), "3 1 ['as told']")
         self.assertTrue(supervisor.wait_for("bye"))
         [asked] = supervisor.of("oom")
-        self.assertEqual((asked["microbatch"], asked["batch"], asked["kind"], asked["hooks"]), (20, 20, "python", ["microbatch"]))
+        self.assertEqual(
+            (asked["microbatch"], asked["batch"], asked["kind"], asked["hooks"]),
+            (20, 20, "python", ["microbatch"]),
+        )
         self.assertTrue(asked["who"].startswith("work-"))
         self.assertIn(asked["who"], {told["who"] for told in supervisor.of("step")})
 

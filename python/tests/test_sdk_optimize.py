@@ -52,7 +52,12 @@ class Checkpointing(unittest.TestCase):
     def check(self, model, **options):
         plain = gradients(model, self.x)
         done = plimsoll.optimize(
-            model, checkpoint=True, autocast=False, attention=None, forward=lambda: model(self.x).sum(), **options
+            model,
+            checkpoint=True,
+            autocast=False,
+            attention=None,
+            forward=lambda: model(self.x).sum(),
+            **options,
         )
         again = gradients(model, self.x)
         for ours, theirs in zip(again, plain):
@@ -67,7 +72,9 @@ class Checkpointing(unittest.TestCase):
         self.check(Tower())
 
     def test_a_sequence_in_segments(self):
-        layers = [layer for _ in range(6) for layer in (nn.Linear(16, 16), nn.Tanh(), nn.Dropout(0.1))]
+        layers = [
+            layer for _ in range(6) for layer in (nn.Linear(16, 16), nn.Tanh(), nn.Dropout(0.1))
+        ]
         self.assertIn("4 segments", self.check(nn.Sequential(*layers)).note)
         self.assertIn("3 segments", self.check(nn.Sequential(*layers), segments=3).note)
 
@@ -129,7 +136,9 @@ class Precision(unittest.TestCase):
         before = [p.clone() for p in model.parameters()]
         done = plimsoll.optimize(model, dtype=torch.bfloat16)
         saved = sum(p.numel() * 2 for p in before)
-        self.assertEqual((done.changes[0].estimated_bytes, done.changes[0].measured_bytes), (saved, saved))
+        self.assertEqual(
+            (done.changes[0].estimated_bytes, done.changes[0].measured_bytes), (saved, saved)
+        )
         self.assertTrue(all(p.dtype == torch.bfloat16 for p in model.parameters()))
         done.undo()
         self.assertTrue(all(torch.equal(a, b) for a, b in zip(before, model.parameters())))
@@ -167,7 +176,10 @@ class Pruning(unittest.TestCase):
         done = plimsoll.optimize(model, prune=0.5)
         self.assertEqual(model.blocks[0].fc1.out_features, 32)
         self.assertLess(sum(p.numel() for p in model.parameters()), 0.6 * size)
-        self.assertTrue(torch.allclose(model(x), silent, atol=1e-6), "channels that carry nothing change nothing")
+        self.assertTrue(
+            torch.allclose(model(x), silent, atol=1e-6),
+            "channels that carry nothing change nothing",
+        )
         saved = 4 * (size - sum(p.numel() for p in model.parameters()))
         self.assertEqual(done.changes[0].measured_bytes, saved)
         self.assertAlmostEqual(done.changes[0].estimated_bytes / saved, 1, delta=0.05)
@@ -201,7 +213,9 @@ class Pruning(unittest.TestCase):
         self.assertIn("CUDA", done.skipped["prune"])
 
     def test_a_head_that_shares_its_weights_is_not_stored_twice(self):
-        model = nn.ModuleDict({"embed": nn.Embedding(64, 64), "body": nn.Linear(64, 64), "head": nn.Linear(64, 64)})
+        model = nn.ModuleDict(
+            {"embed": nn.Embedding(64, 64), "body": nn.Linear(64, 64), "head": nn.Linear(64, 64)}
+        )
         model["head"].weight = model["embed"].weight
         model.to(torch.bfloat16)
         self.assertEqual(sparse_layers(model, on="cpu"), [model["body"]])
@@ -217,13 +231,19 @@ class Pruning(unittest.TestCase):
             model = nn.Linear(4, 4, bias=False).eval()
             model.mask = nn.Parameter(made, requires_grad=False)
             self.assertEqual(parameter_bytes(model), 4 * 4 * 4 + stored)
-            self.assertEqual(plimsoll.optimize(model).report()["parameterBytes"], 4 * 4 * 4 + stored)
+            self.assertEqual(
+                plimsoll.optimize(model).report()["parameterBytes"], 4 * 4 * 4 + stored
+            )
         # One that has no shape yet has no bytes either.
-        self.assertEqual(parameter_bytes(nn.Sequential(nn.LazyLinear(4), nn.Linear(4, 4, bias=False))), 64)
+        self.assertEqual(
+            parameter_bytes(nn.Sequential(nn.LazyLinear(4), nn.Linear(4, 4, bias=False))), 64
+        )
 
     def test_the_two_largest_of_four_stay(self):
         weight = torch.tensor([[1.0, -4.0, 2.0, 3.0, 0.5, 0.0, -0.25, 0.125]])
-        self.assertEqual(two_of_four(weight).tolist(), [[0.0, -4.0, 0.0, 3.0, 0.5, 0.0, -0.25, 0.0]])
+        self.assertEqual(
+            two_of_four(weight).tolist(), [[0.0, -4.0, 0.0, 3.0, 0.5, 0.0, -0.25, 0.0]]
+        )
 
 
 if __name__ == "__main__":

@@ -20,11 +20,27 @@ REAL = [
         "cuda",
         96 * 2**20,
     ),
-    (RuntimeError("CUDA out of memory. Tried to allocate 2.50 GiB (GPU 0; 10.76 GiB total capacity)"), "cuda", 2684354560),
+    (
+        RuntimeError(
+            "CUDA out of memory. Tried to allocate 2.50 GiB (GPU 0; 10.76 GiB total capacity)"
+        ),
+        "cuda",
+        2684354560,
+    ),
     (RuntimeError("HIP out of memory. Tried to allocate 20.00 MiB."), "hip", 20 * 2**20),
-    (RuntimeError("CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported"), "cuda-driver", None),
+    (
+        RuntimeError(
+            "CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported"
+        ),
+        "cuda-driver",
+        None,
+    ),
     (RuntimeError("CUDA driver error: out of memory"), "cuda-driver", None),
-    (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"), "cublas", None),
+    (
+        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+        "cublas",
+        None,
+    ),
     (RuntimeError("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"), "cudnn", None),
     (
         RuntimeError(
@@ -35,7 +51,11 @@ REAL = [
         4294967296,
     ),
     (MemoryError(), "python", None),
-    (MemoryError("Unable to allocate 7.45 GiB for an array with shape (1000000000,)"), "python", int(7.45 * 2**30)),
+    (
+        MemoryError("Unable to allocate 7.45 GiB for an array with shape (1000000000,)"),
+        "python",
+        int(7.45 * 2**30),
+    ),
 ]
 NONE = [
     ValueError("CUDA out of memory. Tried to allocate 96.00 MiB."),
@@ -51,7 +71,10 @@ NONE = [
     KeyboardInterrupt(),
 ]
 
-with open(os.path.join(PACKAGE, os.pardir, "test", "fixtures", "out-of-memory-messages.json"), encoding="utf-8") as file:
+with open(
+    os.path.join(PACKAGE, os.pardir, "test", "fixtures", "out-of-memory-messages.json"),
+    encoding="utf-8",
+) as file:
     # The same file is read by src/run/recognise/messages.test.ts.
     MESSAGES = [message for message in json.load(file)["messages"] if message["type"]]
 
@@ -110,9 +133,16 @@ class Recognise(unittest.TestCase):
         for limit in ("RLIMIT_AS", "RLIMIT_DATA"):
             with self.subTest(limit):
                 done = subprocess.run(
-                    [sys.executable, "-c", CONVOLUTION, PACKAGE, limit], capture_output=True, text=True, check=False
+                    [sys.executable, "-c", CONVOLUTION, PACKAGE, limit],
+                    capture_output=True,
+                    text=True,
+                    check=False,
                 )
-                self.assertEqual(done.stdout.split("|"), ["could not create a primitive", "onednn", "None\n"], done.stderr)
+                self.assertEqual(
+                    done.stdout.split("|"),
+                    ["could not create a primitive", "onednn", "None\n"],
+                    done.stderr,
+                )
 
     def test_real_messages(self):
         for error, kind, asked in REAL:

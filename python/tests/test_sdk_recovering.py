@@ -11,7 +11,15 @@ from unittest import mock
 import torch
 import torch.nn.functional as F
 from sdk import PACKAGE
-from sdk.injection import Faults, batch_of, build, cheap_collection, clean_step, gradients_at_step, out_of_memory
+from sdk.injection import (
+    Faults,
+    batch_of,
+    build,
+    cheap_collection,
+    clean_step,
+    gradients_at_step,
+    out_of_memory,
+)
 
 import plimsoll
 from plimsoll.recovery.optimizer_guard import OptimizerGuard
@@ -68,9 +76,13 @@ class Forms(Quiet):
             for microbatch in step.microbatches(batch):
                 with microbatch:
                     fits(len(microbatch))
-                    microbatch.backward(F.cross_entropy(model(microbatch.batch[0]), microbatch.batch[1]))
+                    microbatch.backward(
+                        F.cross_entropy(model(microbatch.batch[0]), microbatch.batch[1])
+                    )
         twin, twin_optimizer = build(0, 0.2)
-        clean = clean_step(twin, twin_optimizer, lambda m, b: mean_loss(m)(b), batch, step.partition, 5)
+        clean = clean_step(
+            twin, twin_optimizer, lambda m, b: mean_loss(m)(b), batch, step.partition, 5
+        )
         self.assertTrue(all(torch.equal(a, b) for a, b in zip(taken[0], clean)))
         self.assertEqual(step.steps, 1)
 
@@ -87,7 +99,11 @@ class Forms(Quiet):
         @plimsoll.recovering
         def embed(batch, scale):
             fits(len(batch))
-            return {"x": batch * scale, "names": [str(int(v)) for v in batch[:, 0]], "mean": batch.mean()}
+            return {
+                "x": batch * scale,
+                "names": [str(int(v)) for v in batch[:, 0]],
+                "mean": batch.mean(),
+            }
 
         batch = torch.arange(60.0).reshape(20, 3)
         made = embed(batch, 2)
@@ -155,7 +171,9 @@ class Exact(Quiet):
         for clip in (0.01, 100.0):
             model, optimizer = build(3, 0.0)
             taken = gradients_at_step(optimizer)
-            plimsoll.recovering(model, optimizer, mean_loss(model), microbatch=3, clip=clip)(batch_of(3, 10))
+            plimsoll.recovering(model, optimizer, mean_loss(model), microbatch=3, clip=clip)(
+                batch_of(3, 10)
+            )
             twin, _ = build(3, 0.0)
             mean_loss(twin)(batch_of(3, 10)).backward()
             torch.nn.utils.clip_grad_norm_(twin.parameters(), clip)
@@ -169,7 +187,13 @@ class Exact(Quiet):
         faults = Faults("backward", [4, 9])
         faults.watch(model)
         step = plimsoll.recovering(
-            model, optimizer, mean_loss(model), microbatch=4, scaler=scaler, autocast=torch.bfloat16, clip=1.0
+            model,
+            optimizer,
+            mean_loss(model),
+            microbatch=4,
+            scaler=scaler,
+            autocast=torch.bfloat16,
+            clip=1.0,
         )
         for seed in range(3):
             step(batch_of(seed, 12))
@@ -182,7 +206,9 @@ class Exact(Quiet):
         scaler = torch.amp.GradScaler("cpu", init_scale=2.0**16)
         before = [p.clone() for p in model.parameters()]
         loss = mean_loss(model)
-        step = plimsoll.recovering(model, optimizer, lambda b: loss(b) * float("inf"), scaler=scaler, microbatch=2)
+        step = plimsoll.recovering(
+            model, optimizer, lambda b: loss(b) * float("inf"), scaler=scaler, microbatch=2
+        )
         step(batch_of(0, 6))
         self.assertTrue(all(torch.equal(a, b) for a, b in zip(before, model.parameters())))
         self.assertEqual(scaler.get_scale(), 2.0**15)
@@ -213,7 +239,10 @@ class Exact(Quiet):
         cases = [
             ((x, y), (x[1:3], y[1:3])),
             ([x, y], [x[1:3], y[1:3]]),
-            ({"x": x, "mask": torch.ones(1, 2), "k": 3}, {"x": x[1:3], "mask": torch.ones(1, 2), "k": 3}),
+            (
+                {"x": x, "mask": torch.ones(1, 2), "k": 3},
+                {"x": x[1:3], "mask": torch.ones(1, 2), "k": 3},
+            ),
             ({"x": x, "names": ["a", "b", "c", "d"]}, {"x": x[1:3], "names": ["b", "c"]}),
             (["a", "b", "c", "d"], ["b", "c"]),
             ([{"t": x}, {"t": y}, {"t": x}, {"t": y}], [{"t": y}, {"t": x}]),
@@ -256,7 +285,10 @@ class HalfDone(Quiet):
         self.assertEqual(caught.exception.code, "half-done-step")
         broken = [p.clone() for p in model.parameters()]
         # Whoever catches it and goes on would train a broken model: each later step refuses, too.
-        for again in (lambda: step(batch_of(2, 8)), lambda: next(step.microbatches(batch_of(2, 8)))):
+        for again in (
+            lambda: step(batch_of(2, 8)),
+            lambda: next(step.microbatches(batch_of(2, 8))),
+        ):
             with self.assertRaises(plimsoll.Failure) as refused:
                 again()
             self.assertEqual(refused.exception.code, "half-done-step")
@@ -271,7 +303,9 @@ class HalfDone(Quiet):
             step(batch_of(0, 8))
         twin, twin_optimizer = build(0, 0.0)
         clean_step(twin, twin_optimizer, lambda m, b: mean_loss(m)(b), batch_of(0, 8), [8], 0)
-        self.assertTrue(all(torch.equal(a, b) for a, b in zip(model.parameters(), twin.parameters())))
+        self.assertTrue(
+            all(torch.equal(a, b) for a, b in zip(model.parameters(), twin.parameters()))
+        )
 
     def test_states_half_made_are_made_anew(self):
         model, optimizer = build(0, 0.0)
@@ -291,8 +325,17 @@ class HalfDone(Quiet):
 
     def test_every_kind_of_step_shows_that_it_began(self):
         adam, sgd = torch.optim.AdamW, torch.optim.SGD
-        ways = [(adam, {"foreach": True}), (adam, {"foreach": False}), (adam, {"fused": True}), (torch.optim.Adafactor, {})]
-        ways += [(sgd, {"foreach": True}), (sgd, {"foreach": False, "momentum": 0.9}), (torch.optim.RMSprop, {})]
+        ways = [
+            (adam, {"foreach": True}),
+            (adam, {"foreach": False}),
+            (adam, {"fused": True}),
+            (torch.optim.Adafactor, {}),
+        ]
+        ways += [
+            (sgd, {"foreach": True}),
+            (sgd, {"foreach": False, "momentum": 0.9}),
+            (torch.optim.RMSprop, {}),
+        ]
         for kind, options in ways:
             for steps_before in (0, 1):
                 with self.subTest(f"{kind.__name__} {options} {steps_before}"):
@@ -381,7 +424,9 @@ class Sizes(Quiet):
 
         def loss(batch):
             if held[0]:
-                raise RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`")
+                raise RuntimeError(
+                    "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"
+                )
             return mean_loss(model)(batch)
 
         def sleep(seconds):
@@ -450,7 +495,11 @@ print(step.microbatch, sum(e.get('action') == 'retry' for e in step.events), [ro
 class RealLimit(Quiet):
     def run_job(self, way):
         done = subprocess.run(
-            [sys.executable, "-c", LIMITED, PACKAGE, way], capture_output=True, text=True, check=False, env=os.environ
+            [sys.executable, "-c", LIMITED, PACKAGE, way],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=os.environ,
         )
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout.strip().split("|")

@@ -12,12 +12,18 @@ from plimsoll.batching.sizing import next_size
 from plimsoll.recovery.ladder import Failed, decide
 from plimsoll.recovery.sizes import Growth, Measured, even_part, grow_back, smaller
 
-with open(os.path.join(PACKAGE, os.pardir, "test", "fixtures", "recovery-rules.json"), encoding="utf-8") as file:
+with open(
+    os.path.join(PACKAGE, os.pardir, "test", "fixtures", "recovery-rules.json"), encoding="utf-8"
+) as file:
     RULES = json.load(file)
 
 
 def measured(case):
-    return Measured([tuple(one) for one in case.get("fitted", [])], case.get("baseBytes"), case.get("limitBytes"))
+    return Measured(
+        [tuple(one) for one in case.get("fitted", [])],
+        case.get("baseBytes"),
+        case.get("limitBytes"),
+    )
 
 
 class Rules(unittest.TestCase):
@@ -31,13 +37,17 @@ class Rules(unittest.TestCase):
         for case in self.each("parts"):
             self.assertEqual(even_part(case["batch"], case["most"]), case["parts"][0])
             taken = []
-            function = plimsoll.recovering(lambda part, taken=taken: taken.append(len(part)), microbatch=case["most"])
+            function = plimsoll.recovering(
+                lambda part, taken=taken: taken.append(len(part)), microbatch=case["most"]
+            )
             function(torch.zeros(case["batch"], 1))
             self.assertEqual(taken, case["parts"])
 
     def test_the_size_after_a_failure(self):
         for case in self.each("smaller"):
-            answer, _ = smaller(case["failed"], measured(case), case.get("peakBytes"), case.get("askedBytes"))
+            answer, _ = smaller(
+                case["failed"], measured(case), case.get("peakBytes"), case.get("askedBytes")
+            )
             self.assertEqual(answer, case["answer"])
 
     def test_growing_back(self):
@@ -72,7 +82,9 @@ class Rules(unittest.TestCase):
 
     def test_batches_that_follow_the_memory(self):
         for case in self.each("follow"):
-            answer = next_size(case["size"], 32, case.get("smallest", 1), case["usedPercent"] / 100, 0.85, 0.5)
+            answer = next_size(
+                case["size"], 32, case.get("smallest", 1), case["usedPercent"] / 100, 0.85, 0.5
+            )
             self.assertEqual(answer, case["answer"])
 
 

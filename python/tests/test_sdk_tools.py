@@ -38,12 +38,22 @@ class Load(unittest.TestCase):
         sizes = {}
         x = torch.randn(4, 128)
         exact = tower()(x)
-        for preset, most_error in (("cpu", 0), ("fp16", 0.05), ("int8", 0.05), ("int4", 0.5), ("int4_double", 0.5)):
+        for preset, most_error in (
+            ("cpu", 0),
+            ("fp16", 0.05),
+            ("int8", 0.05),
+            ("int4", 0.5),
+            ("int4_double", 0.5),
+        ):
             dtype = None if preset == "fp16" else torch.float32
             model = plimsoll.load(tower, preset, device="cpu", cache=False, compute_dtype=dtype)
             sizes[preset] = held(model)
             with torch.no_grad():
-                error = float((model(x.to(next(iter(model[0].parameters())).dtype)).float() - exact).abs().max())
+                error = float(
+                    (model(x.to(next(iter(model[0].parameters())).dtype)).float() - exact)
+                    .abs()
+                    .max()
+                )
             self.assertLessEqual(error, most_error, preset)
             self.assertEqual(model.plimsoll_preset, preset)
         weights = 4 * 128 * 128
@@ -53,7 +63,9 @@ class Load(unittest.TestCase):
 
     def test_what_does_not_fit_falls_back(self):
         weights = 4 * 128 * 128
-        model = plimsoll.load(tower, "fp16", device="cpu", max_bytes=int(1.2 * weights), cache=False)
+        model = plimsoll.load(
+            tower, "fp16", device="cpu", max_bytes=int(1.2 * weights), cache=False
+        )
         self.assertEqual(model.plimsoll_preset, "int8")
         with self.assertRaises(MemoryError):
             plimsoll.load(tower, "fp16", device="cpu", max_bytes=10, fallback=False, cache=False)
@@ -94,7 +106,12 @@ class Load(unittest.TestCase):
                 "memory": {"gpuBytes": [2**30], "hostBytes": 0},
             }
             self.assertIsNone(saved_choice("org/model", home))
-            for change in ({}, {"preset": "int3"}, {"model": "other"}, {"memory": {"gpuBytes": [-1], "hostBytes": 0}}):
+            for change in (
+                {},
+                {"preset": "int3"},
+                {"model": "other"},
+                {"memory": {"gpuBytes": [-1], "hostBytes": 0}},
+            ):
                 with open(path, "w", encoding="utf-8") as file:
                     json.dump({**good, **change}, file)
                 if change:
@@ -108,7 +125,10 @@ class Load(unittest.TestCase):
         for double in (False, True):
             back = unpack(pack(weight, 4, double), 4, weight.shape)
             self.assertLess(float((back - weight).abs().max()), 0.6)
-            self.assertGreater(float(torch.corrcoef(torch.stack((back.reshape(-1), weight.reshape(-1))))[0, 1]), 0.97)
+            self.assertGreater(
+                float(torch.corrcoef(torch.stack((back.reshape(-1), weight.reshape(-1))))[0, 1]),
+                0.97,
+            )
 
     def test_heads_stay_as_they_are(self):
         model = nn.ModuleDict({"body": nn.Linear(8, 8), "lm_head": nn.Linear(8, 8)})
@@ -142,7 +162,9 @@ class Swapping(unittest.TestCase):
         cache = plimsoll.swap(device="cpu", device_bytes=2 * 1024, host_bytes=8 * 1024)
         for number in range(4):
             cache.load(number, self.make(number))
-        self.assertEqual([cache.where(number) for number in range(4)], ["host", "host", "device", "device"])
+        self.assertEqual(
+            [cache.where(number) for number in range(4)], ["host", "host", "device", "device"]
+        )
         self.assertEqual(float(cache.load(0, self.make(99))[0]), 0.0)
         self.assertEqual(cache.where(0), "device")
         self.assertEqual(cache.report()["hits"], {"device": 0, "host": 1})
@@ -159,7 +181,9 @@ class Swapping(unittest.TestCase):
             if draw.random() < 0.05:
                 cache.drop(key)
             report = cache.report()
-            self.assertTrue(0 <= report["deviceBytes"] <= 5_000 and 0 <= report["hostBytes"] <= 9_000)
+            self.assertTrue(
+                0 <= report["deviceBytes"] <= 5_000 and 0 <= report["hostBytes"] <= 9_000
+            )
         cache.clear()
         self.assertEqual(len(cache), 0)
 
@@ -216,7 +240,9 @@ class Leaks(unittest.TestCase):
             kept.append(torch.zeros(11, 13))
             leaks.check()
         [found] = leaks.report()["tensors"]
-        self.assertEqual((found["shape"], found["count"], found["bytes"]), ([11, 13], 5, 3 * 11 * 13 * 4))
+        self.assertEqual(
+            (found["shape"], found["count"], found["bytes"]), ([11, 13], 5, 3 * 11 * 13 * 4)
+        )
 
     def test_a_steady_loop_has_none(self):
         leaks = plimsoll.track_leaks()
@@ -243,7 +269,9 @@ class State(unittest.TestCase):
         self.assertGreater(state["totalBytes"], state["allocatedBytes"])
         self.assertEqual(plimsoll.estimate_batch_size(2**30, 2**20, free_bytes=4 * 2**30), 2152)
         self.assertEqual(plimsoll.estimate_batch_size(2**40, 1, free_bytes=2**30), 1)
-        self.assertEqual(plimsoll.least_loaded_device(), "cpu" if not torch.cuda.is_available() else "cuda:0")
+        self.assertEqual(
+            plimsoll.least_loaded_device(), "cpu" if not torch.cuda.is_available() else "cuda:0"
+        )
 
     def test_every_public_name_is_there(self):
         for name in plimsoll.__all__:

@@ -10,7 +10,10 @@ import watching  # noqa: F401 - puts the package on the path
 from test_command import PACKAGE, SCRIPT, Scripts, run
 
 HANGS = "import time\n\ndef workload():\n    time.sleep(1000)\n"
-FILES = SCRIPT + "\nimport os, sys\nopen(sys.argv[0] and %r, 'w').write(repr(sorted(os.listdir('/proc/self/fd'))))\n"
+FILES = (
+    SCRIPT
+    + "\nimport os, sys\nopen(sys.argv[0] and %r, 'w').write(repr(sorted(os.listdir('/proc/self/fd'))))\n"
+)
 
 
 @unittest.skipUnless(sys.platform == "linux", "processes are forked")

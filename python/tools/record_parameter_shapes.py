@@ -88,7 +88,9 @@ def main() -> None:
                 print("\n".join(lines(groups(config, class_name))))
         return
     rows = [json.dumps(record(*case), sort_keys=True) for case in cases()]
-    versions = json.dumps({"torch": torch.__version__.split("+")[0], "transformers": transformers.__version__})
+    versions = json.dumps(
+        {"torch": torch.__version__.split("+")[0], "transformers": transformers.__version__}
+    )
     print('{"versions": %s,\n"cases": [\n%s\n]}' % (versions, ",\n".join(rows)))
 
 

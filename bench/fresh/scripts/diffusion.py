@@ -7,10 +7,15 @@ from torch import nn
 class Block(nn.Module):
     def __init__(self, inputs, outputs):
         super().__init__()
-        self.first = nn.Sequential(nn.GroupNorm(32, inputs), nn.SiLU(), nn.Conv2d(inputs, outputs, 3, padding=1))
+        self.first = nn.Sequential(
+            nn.GroupNorm(32, inputs), nn.SiLU(), nn.Conv2d(inputs, outputs, 3, padding=1)
+        )
         self.time = nn.Linear(512, outputs)
         self.second = nn.Sequential(
-            nn.GroupNorm(32, outputs), nn.SiLU(), nn.Dropout(0.1), nn.Conv2d(outputs, outputs, 3, padding=1)
+            nn.GroupNorm(32, outputs),
+            nn.SiLU(),
+            nn.Dropout(0.1),
+            nn.Conv2d(outputs, outputs, 3, padding=1),
         )
         self.skip = nn.Conv2d(inputs, outputs, 1) if inputs != outputs else nn.Identity()
 
@@ -23,10 +28,14 @@ class Denoiser(nn.Module):
         super().__init__()
         self.time = nn.Sequential(nn.Linear(128, 512), nn.SiLU(), nn.Linear(512, 512))
         self.enter = nn.Conv2d(3, width, 3, padding=1)
-        self.down = nn.ModuleList([Block(width, width), Block(width, 2 * width), Block(2 * width, 4 * width)])
+        self.down = nn.ModuleList(
+            [Block(width, width), Block(width, 2 * width), Block(2 * width, 4 * width)]
+        )
         self.norm = nn.GroupNorm(32, 4 * width)
         self.attention = nn.MultiheadAttention(4 * width, 8, batch_first=True)
-        self.up = nn.ModuleList([Block(8 * width, 2 * width), Block(4 * width, width), Block(2 * width, width)])
+        self.up = nn.ModuleList(
+            [Block(8 * width, 2 * width), Block(4 * width, width), Block(2 * width, width)]
+        )
         self.leave = nn.Conv2d(width, 3, 3, padding=1)
 
     def forward(self, x, time):

@@ -8,7 +8,9 @@ class Encoder(nn.Module):
     def __init__(self, width, heads, layers):
         super().__init__()
         self.enter = nn.Linear(64, width)
-        layer = nn.TransformerEncoderLayer(width, heads, 4 * width, batch_first=True, norm_first=True)
+        layer = nn.TransformerEncoderLayer(
+            width, heads, 4 * width, batch_first=True, norm_first=True
+        )
         self.layers = nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
         self.head = nn.Linear(width, 10)
 

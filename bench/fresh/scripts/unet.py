@@ -21,7 +21,9 @@ class UNet(nn.Module):
         widths = [width * 2**level for level in range(4)]
         self.down = nn.ModuleList(block(i, o) for i, o in zip([3, *widths], widths))
         self.middle = block(widths[-1], 2 * widths[-1])
-        self.grow = nn.ModuleList(nn.ConvTranspose2d(2 * w, w, 2, stride=2) for w in reversed(widths))
+        self.grow = nn.ModuleList(
+            nn.ConvTranspose2d(2 * w, w, 2, stride=2) for w in reversed(widths)
+        )
         self.up = nn.ModuleList(block(2 * w, w) for w in reversed(widths))
         self.head = nn.Conv2d(width, classes, 1)
 

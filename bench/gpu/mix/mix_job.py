@@ -49,7 +49,9 @@ def on(device, batch):
         return batch.to(device)
     if isinstance(batch, dict):
         return {key: on(device, value) for key, value in batch.items()}
-    return tuple(on(device, value) for value in batch) if isinstance(batch, (tuple, list)) else batch
+    return (
+        tuple(on(device, value) for value in batch) if isinstance(batch, (tuple, list)) else batch
+    )
 
 
 def load(make_batch, loader_ms, ready, stop):
@@ -70,7 +72,9 @@ def train(job, options, device):
     optimizer = optimizer_of(job["optimizer"], [p for p in model.parameters() if p.requires_grad])
     amp = {"amp-bf16": torch.bfloat16, "amp-fp16": torch.float16}.get(job["precision"])
     ready, stop = queue.Queue(maxsize=2), threading.Event()
-    loader = threading.Thread(target=load, args=(make_batch, job.get("loaderMs", 0), ready, stop), daemon=True)
+    loader = threading.Thread(
+        target=load, args=(make_batch, job.get("loaderMs", 0), ready, stop), daemon=True
+    )
     loader.start()
     losses, begun, at = [], time.perf_counter(), time.time()
     while not ended(len(losses), time.perf_counter() - begun, options):
@@ -99,7 +103,9 @@ def ended(steps, seconds, options):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("job", help="as in jobs.json")
     parser.add_argument("--steps", type=int)
     parser.add_argument("--seconds", type=float, default=8)

@@ -24,7 +24,9 @@ def main():
     found = {}
     bad = 0
     print(f"{'':56} first    final loss, 2 seeds:                  means apart,")
-    print("model  peak plain  optimized    saved  step plain  optimized    loss     plain            optimized        seeds apart")
+    print(
+        "model  peak plain  optimized    saved  step plain  optimized    loss     plain            optimized        seeds apart"
+    )
     for name in MODELS:
         runs = {
             (way, seed): part("part_optimize.py", name, way, seed, limit=150)

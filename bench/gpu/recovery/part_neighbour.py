@@ -40,7 +40,9 @@ torch.manual_seed(0)
 width = 64 if TINY else 4096
 model = torch.nn.Sequential(*[torch.nn.Linear(width, width) for _ in range(8)]).to(DEVICE)
 optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-step = plimsoll.recovering(model, optimizer, lambda b: model(b).square().mean(), grow_after=3, patience=90)
+step = plimsoll.recovering(
+    model, optimizer, lambda b: model(b).square().mean(), grow_after=3, patience=90
+)
 batch = torch.randn(64 if TINY else 32768, width, device=DEVICE)
 
 
@@ -48,7 +50,9 @@ def fill(left: int, seconds: float):
     if DEVICE != "cuda":
         return None
     torch.cuda.empty_cache()
-    other = subprocess.Popen([sys.executable, "-c", FILL, str(left), str(seconds)], stdout=subprocess.PIPE, text=True)
+    other = subprocess.Popen(
+        [sys.executable, "-c", FILL, str(left), str(seconds)], stdout=subprocess.PIPE, text=True
+    )
     print("neighbour:", other.stdout.readline().strip(), file=sys.stderr)
     return other
 

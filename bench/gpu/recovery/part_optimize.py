@@ -12,7 +12,12 @@ STEPS = 8 if TINY else 200
 WARM_UP = 2 if TINY else 40
 LAST = 4 if TINY else 25
 POOL = 4 if TINY else 12
-SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+SMALL = {
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
+}
 # As people train today; the same for both.
 torch.set_float32_matmul_precision("high")
 torch.manual_seed(seed)
@@ -23,7 +28,9 @@ def gpt2():
 
     small = {"n_embd": 16, "n_layer": 2, "n_head": 2, "vocab_size": 64} if TINY else {}
     config = GPT2Config(use_cache=False, bos_token_id=0, eos_token_id=0, **small)
-    return GPT2LMHeadModel(config), lambda made: _sequences(made, config.vocab_size, (2, 16) if TINY else (16, 512))
+    return GPT2LMHeadModel(config), lambda made: _sequences(
+        made, config.vocab_size, (2, 16) if TINY else (16, 512)
+    )
 
 
 def bert():
@@ -65,7 +72,9 @@ def _sequences(made, vocabulary, shape):
     ids = torch.randint(0, words, shape, generator=made)
     follows = torch.rand(shape, generator=made) < 0.75
     for place in range(1, shape[1]):
-        ids[:, place] = torch.where(follows[:, place], (ids[:, place - 1] * 5 + 17) % words, ids[:, place])
+        ids[:, place] = torch.where(
+            follows[:, place], (ids[:, place - 1] * 5 + 17) % words, ids[:, place]
+        )
     return {"input_ids": ids, "labels": ids.clone()}
 
 

@@ -12,5 +12,9 @@ for size in (2, 2, 4, 4, 8, 8):
     step.microbatch = size
     step(tokens(LONGER_AT, size, model.config.vocab_size))
 line = step.report()["peakLine"] or {"baseBytes": 0, "bytesPerSample": 0}
-fits = int((3.1 * CAP_BYTES - line["baseBytes"]) // line["bytesPerSample"]) if line["bytesPerSample"] else 0
+fits = (
+    int((3.1 * CAP_BYTES - line["baseBytes"]) // line["bytesPerSample"])
+    if line["bytesPerSample"]
+    else 0
+)
 answer(batch=8 if TINY or not fits else fits - fits % 4, **line)

@@ -6,7 +6,19 @@ free: no limit. capped: 8 GiB. grows: 8 GiB for the first third, then 20 GiB: th
 import logging
 import sys
 
-from common import CAP_BYTES, GIB, LONGER_AT, STEPS, TINY, answer, cap, gpt2, peak_bytes, seconds, tokens
+from common import (
+    CAP_BYTES,
+    GIB,
+    LONGER_AT,
+    STEPS,
+    TINY,
+    answer,
+    cap,
+    gpt2,
+    peak_bytes,
+    seconds,
+    tokens,
+)
 
 import plimsoll
 import torch
@@ -17,7 +29,9 @@ if way != "free":
     cap(CAP_BYTES)
 model = gpt2()
 optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
-step = plimsoll.recovering(model, optimizer, lambda b: model(**b).loss, grow_after=3 if way == "grows" else 20)
+step = plimsoll.recovering(
+    model, optimizer, lambda b: model(**b).loss, grow_after=3 if way == "grows" else 20
+)
 vocabulary = model.config.vocab_size
 steps = 4 * STEPS if way == "grows" and not TINY else STEPS
 losses, sizes, times = [], [], []

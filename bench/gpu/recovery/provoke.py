@@ -149,7 +149,9 @@ def nccl(debug):
     def run():
         import torch.distributed as dist
 
-        os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="29571", RANK="0", WORLD_SIZE="1", LOCAL_RANK="0")
+        os.environ.update(
+            MASTER_ADDR="127.0.0.1", MASTER_PORT="29571", RANK="0", WORLD_SIZE="1", LOCAL_RANK="0"
+        )
         if debug:
             os.environ["NCCL_DEBUG"] = "WARN"
         torch.cuda.set_device(0)
@@ -311,7 +313,11 @@ def run(name: str, errors_file: str) -> dict:
         _, status = os.waitpid(pid, 0)
     with open(errors_file, "rb") as errors:
         said = errors.read()[-3000:].decode(errors="replace")
-    told = json.loads(b"".join(parts)) if parts else {"case": name, "died": os.waitstatus_to_exitcode(status)}
+    told = (
+        json.loads(b"".join(parts))
+        if parts
+        else {"case": name, "died": os.waitstatus_to_exitcode(status)}
+    )
     return {**told, "stderr": said}
 
 
@@ -325,11 +331,23 @@ def main() -> None:
         told = run(name, "/tmp/provoke-stderr")
         told["seconds"] = round(time.perf_counter() - begin, 1)
         found.append(told)
-        said = told.get("error", {}).get("text") or told.get("missing") or told.get("went") or f"died {told.get('died')}"
-        print(f"{name} ({told['seconds']} s)\n    {told.get('error', {}).get('type', '')}: {said[:300]!r}", flush=True)
+        said = (
+            told.get("error", {}).get("text")
+            or told.get("missing")
+            or told.get("went")
+            or f"died {told.get('died')}"
+        )
+        print(
+            f"{name} ({told['seconds']} s)\n    {told.get('error', {}).get('type', '')}: {said[:300]!r}",
+            flush=True,
+        )
         if output:
             with open(output, "w", encoding="utf-8") as file:
-                json.dump({"torch": torch.__version__, "cuda": torch.version.cuda, "cases": found}, file, indent=1)
+                json.dump(
+                    {"torch": torch.__version__, "cuda": torch.version.cuda, "cases": found},
+                    file,
+                    indent=1,
+                )
 
 
 if __name__ == "__main__":

@@ -52,12 +52,18 @@ def measure_overhead():
     plain = part("part_overhead.py", limit=150)
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "bridge")
-        listener = subprocess.Popen([sys.executable, os.path.join(HERE, "listener.py"), path], stdout=subprocess.PIPE)
+        listener = subprocess.Popen(
+            [sys.executable, os.path.join(HERE, "listener.py"), path], stdout=subprocess.PIPE
+        )
         listener.stdout.readline()
         auto = os.pathsep.join([os.path.join(PYTHON, "plimsoll", "_auto"), PYTHON])
-        watched = part("part_overhead.py", limit=150, env={"PYTHONPATH": auto, "PLIMSOLL_BRIDGE": path})
+        watched = part(
+            "part_overhead.py", limit=150, env={"PYTHONPATH": auto, "PLIMSOLL_BRIDGE": path}
+        )
         recorded = part(
-            "part_overhead.py", limit=150, env={"PYTHONPATH": auto, "PLIMSOLL_BRIDGE": path, "PLIMSOLL_SNAPSHOT": "1"}
+            "part_overhead.py",
+            limit=150,
+            env={"PYTHONPATH": auto, "PLIMSOLL_BRIDGE": path, "PLIMSOLL_SNAPSHOT": "1"},
         )
         listener.kill()
         listener.wait()
@@ -73,13 +79,19 @@ def rows(found):
     for name, result in found.items():
         if isinstance(result, dict) and "error" in result:
             row(name, f"FAILED: {result['error']}")
-    fine = {name: result for name, result in found.items() if not (isinstance(result, dict) and "error" in result)}
+    fine = {
+        name: result
+        for name, result in found.items()
+        if not (isinstance(result, dict) and "error" in result)
+    }
     if "free" in fine:
         peak = fine["free"]["peakBytes"]
         row("unlimited: peak", f"{gib(peak)}, {peak / (8 * 2**30):.1f} x the cap of 8 GiB")
     if "free" in fine and "capped" in fine:
         row("capped: peak", gib(fine["capped"]["peakBytes"]))
-        row("capped: greatest difference of any loss", f"{curves(fine['free'], fine['capped']):.2e}")
+        row(
+            "capped: greatest difference of any loss", f"{curves(fine['free'], fine['capped']):.2e}"
+        )
         row("capped: out-of-memory recovered inside the step", fine["capped"]["recoveries"])
         wanted, ran = len(fine["free"]["losses"]), len(fine["capped"]["losses"])
         row("capped: steps repeated, all in one process", ran - wanted)
@@ -89,10 +101,16 @@ def rows(found):
     if "accelerate" in fine:
         told = fine["accelerate"]
         row("accelerate: restarts, steps repeated", f"{told['restarts']}, {told['stepsRepeated']}")
-        row("accelerate: time lost before the run that ends", f"{told['lostSeconds']:.1f} s of {told['seconds']:.1f} s")
+        row(
+            "accelerate: time lost before the run that ends",
+            f"{told['lostSeconds']:.1f} s of {told['seconds']:.1f} s",
+        )
         row("accelerate: batch sizes tried", " ".join(map(str, told["batchSizes"])))
     if "grows" in fine:
-        row("grows back: microbatches, cap 8 then 20 GiB", ", ".join(map(str, _runs(fine["grows"]["sizes"]))))
+        row(
+            "grows back: microbatches, cap 8 then 20 GiB",
+            ", ".join(map(str, _runs(fine["grows"]["sizes"]))),
+        )
     for way in ("driver", "cublas"):
         if way in fine:
             told = fine[way]
@@ -111,7 +129,10 @@ def rows(found):
                 f"overhead, {name}: recovering step, beside a plain loop in the same process",
                 f"{more:+.2f} % of {1000 * told['plainSeconds']:.1f} ms",
             )
-            row(f"overhead, {name}: the plain loop itself", f"{100 * (told['plainSeconds'] / reference - 1):+.2f} %")
+            row(
+                f"overhead, {name}: the plain loop itself",
+                f"{100 * (told['plainSeconds'] / reference - 1):+.2f} %",
+            )
     return said
 
 

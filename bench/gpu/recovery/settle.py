@@ -30,19 +30,38 @@ if TINY:
 
 
 def vit():
-    sizes = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096}
-    small = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+    sizes = {
+        "hidden_size": 1024,
+        "num_hidden_layers": 24,
+        "num_attention_heads": 16,
+        "intermediate_size": 4096,
+    }
+    small = {
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "intermediate_size": 64,
+    }
     config = transformers.ViTConfig(**(small if TINY else sizes), num_labels=10)
     config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.0
     model = transformers.ViTForImageClassification(config)
     batch = MODELS["vit"]["batch"]
-    data = {"pixel_values": torch.randn(batch, 3, 224, 224), "labels": torch.randint(0, 10, (batch,))}
+    data = {
+        "pixel_values": torch.randn(batch, 3, 224, 224),
+        "labels": torch.randint(0, 10, (batch,)),
+    }
     return model, data
 
 
 def gpt2():
-    small = {"n_embd": 16, "n_layer": 2, "n_head": 2, "vocab_size": 64, "n_positions": 64} if TINY else {}
-    config = transformers.GPT2Config(resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, use_cache=False, **small)
+    small = (
+        {"n_embd": 16, "n_layer": 2, "n_head": 2, "vocab_size": 64, "n_positions": 64}
+        if TINY
+        else {}
+    )
+    config = transformers.GPT2Config(
+        resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, use_cache=False, **small
+    )
     config.bos_token_id = config.eos_token_id = 0
     model = transformers.GPT2LMHeadModel(config)
     shape = (MODELS["gpt2"]["batch"], 16 if TINY else 512)
@@ -79,8 +98,18 @@ def recovering(which: str, most: int) -> Dict[str, Any]:
         times.append(seconds() - begin)
         sizes.append(step.microbatch)
         parts.append(max(step.partition))
-    events = [{key: one.get(key) for key in ("step", "phase", "rung", "from", "to", "why")} for one in step.events]
-    return {"times": times, "sizes": sizes, "parts": parts, "tries": tries, "events": events, **step.report()}
+    events = [
+        {key: one.get(key) for key in ("step", "phase", "rung", "from", "to", "why")}
+        for one in step.events
+    ]
+    return {
+        "times": times,
+        "sizes": sizes,
+        "parts": parts,
+        "tries": tries,
+        "events": events,
+        **step.report(),
+    }
 
 
 def own_loop(which: str, most: int) -> Dict[str, Any]:
@@ -150,7 +179,11 @@ def largest_that_fits(which: str, tiny_most: int) -> int:
     low, high = 1, MODELS[which]["batch"]
     while low < high:
         middle = (low + high + 1) // 2
-        told = {"outOfMemory": middle > tiny_most} if TINY else fresh(lambda size=middle: by_hand(which, size, 2))
+        told = (
+            {"outOfMemory": middle > tiny_most}
+            if TINY
+            else fresh(lambda size=middle: by_hand(which, size, 2))
+        )
         if "error" in told:
             raise RuntimeError(told["error"])
         fits = not told.get("outOfMemory")
@@ -167,14 +200,22 @@ def measure(which: str) -> Dict[str, Any]:
     if "tries" not in ours:
         return {"recovering": ours}
     for event in ours["events"]:
-        print(f"  step {event['step']} {event['phase'] or ''}: {event['from']} to {event['to']}, {event['rung']}: {event['why']}")
+        print(
+            f"  step {event['step']} {event['phase'] or ''}: {event['from']} to {event['to']}, {event['rung']}: {event['why']}"
+        )
     first = [one for one in ours["tries"] if one["step"] == 0]
     # The tries of the first step up to the first size that did not fail.
     print("  first step, samples and GiB allocated when a try starts:", end=" ")
     print(", ".join(f"{one['samples']}: {one['allocatedBytes'] / GIB:.3f}" for one in first[:8]))
     loop = fresh(lambda: own_loop(which, most))
     print("  the same in a loop of one's own:", end=" ")
-    print(", ".join(f"{one['samples']}: {one['allocatedBytes'] / GIB:.3f}" for one in loop.get("tries", [])[:8]) or loop)
+    print(
+        ", ".join(
+            f"{one['samples']}: {one['allocatedBytes'] / GIB:.3f}"
+            for one in loop.get("tries", [])[:8]
+        )
+        or loop
+    )
     largest = largest_that_fits(which, most)
     settled = ours["sizes"][-1]
     hand = fresh(lambda: by_hand(which, largest, STEPS))
@@ -184,11 +225,18 @@ def measure(which: str) -> Dict[str, Any]:
     rows = [
         ("microbatches of the steps", ", ".join(map(str, ours["sizes"]))),
         ("largest part of each step", ", ".join(map(str, ours["parts"]))),
-        ("settled, of the largest that fits", f"{settled} of {largest}: {100 * settled / largest:.0f} %"),
+        (
+            "settled, of the largest that fits",
+            f"{settled} of {largest}: {100 * settled / largest:.0f} %",
+        ),
         ("measured line", json.dumps(ours["peakLine"])),
         ("time of 8 steps", f"{total:.2f} s"),
     ]
-    for name, told in (("the largest", hand), ("the same parts", same), ("no limit, whole batch", unlimited)):
+    for name, told in (
+        ("the largest", hand),
+        ("the same parts", same),
+        ("no limit, whole batch", unlimited),
+    ):
         if "times" in told:
             spent = sum(told["times"])
             rows.append((f"by hand, {name}", f"{spent:.2f} s; ours takes {total / spent:.3f} x"))
@@ -196,7 +244,14 @@ def measure(which: str) -> Dict[str, Any]:
             rows.append((f"by hand, {name}", str(told)[-300:]))
     for name, value in rows:
         print(f"  {name:36}{value}", flush=True)
-    return {"recovering": ours, "ownLoop": loop, "largest": largest, "byHand": hand, "sameParts": same, "unlimited": unlimited}
+    return {
+        "recovering": ours,
+        "ownLoop": loop,
+        "largest": largest,
+        "byHand": hand,
+        "sameParts": same,
+        "unlimited": unlimited,
+    }
 
 
 def main() -> None:
@@ -208,7 +263,10 @@ def main() -> None:
         found[which] = measure(which)
         if output:
             with open(output, "w", encoding="utf-8") as file:
-                json.dump({"torch": torch.__version__, "transformers": transformers.__version__, **found}, file)
+                json.dump(
+                    {"torch": torch.__version__, "transformers": transformers.__version__, **found},
+                    file,
+                )
     print(f"{time.perf_counter() - begin:.0f} s in all")
 
 

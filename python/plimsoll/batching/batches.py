@@ -47,7 +47,9 @@ class Batches:
         function("collate", collate)
         function("used_share", used_share)
         if batch_size < 1 or not 1 <= smallest <= batch_size:
-            raise ValueError(f"batch_size is 1 or more, and smallest is not above it; not {batch_size}, {smallest}")
+            raise ValueError(
+                f"batch_size is 1 or more, and smallest is not above it; not {batch_size}, {smallest}"
+            )
         if not 0 < grow_below < shrink_above <= 1:
             raise ValueError("grow_below lies under shrink_above, both between 0 and 1")
         self.batch_size = batch_size
@@ -162,7 +164,11 @@ class Batches:
         start = self._given
         skipped = sum(1 for _ in islice(samples, start))
         if skipped < start:
-            raise Failure("dataset-too-short", f"the dataset ended after {skipped} samples; {start} were confirmed", "")
+            raise Failure(
+                "dataset-too-short",
+                f"the dataset ended after {skipped} samples; {start} were confirmed",
+                "",
+            )
         held = Batch()
         while True:
             batch = Batch(held[: self.batch_size])
@@ -207,7 +213,12 @@ class Batches:
         share = self._used_share()
         size = next_size(self.batch_size, self._largest, self._smallest, share, *self._lines)
         if size != self.batch_size:
-            log.info("plimsoll: %.0f %% of memory in use; batches of %d instead of %d", 100 * share, size, self.batch_size)
+            log.info(
+                "plimsoll: %.0f %% of memory in use; batches of %d instead of %d",
+                100 * share,
+                size,
+                self.batch_size,
+            )
             self.batch_size = size
             self._save_size()
 

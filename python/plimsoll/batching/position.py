@@ -42,10 +42,14 @@ class PositionFile:
         self._synced = time.monotonic()
         try:
             os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
-            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o644)
+            self._descriptor = os.open(
+                path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o644
+            )
         except OSError as error:
             raise Failure(
-                "position-unwritable", f"{path}: {error.strerror}", "name another file for the position"
+                "position-unwritable",
+                f"{path}: {error.strerror}",
+                "name another file for the position",
             ) from error
         try:
             _lock(self._descriptor, path)

@@ -6,7 +6,14 @@ SHRINK_ABOVE = 0.85
 GROW_BELOW = 0.50
 
 
-def next_size(size: int, largest: int, smallest: int, used_share: float, shrink_above: float, grow_below: float) -> int:
+def next_size(
+    size: int,
+    largest: int,
+    smallest: int,
+    used_share: float,
+    shrink_above: float,
+    grow_below: float,
+) -> int:
     """Half as many above one line, twice as many below the other, never more than was asked for.
 
     >>> next_size(32, 32, 1, 0.9, 0.85, 0.5)

@@ -113,7 +113,10 @@ class Bridge:
             return None
         answer = self.wait_for(("decide", ident), ANSWER_SECONDS)
         if answer is None and self.alive:
-            log.warning("plimsoll: no decision from the supervisor within %g s; deciding here", ANSWER_SECONDS)
+            log.warning(
+                "plimsoll: no decision from the supervisor within %g s; deciding here",
+                ANSWER_SECONDS,
+            )
         return answer
 
     def step_is_due(self, now: float, who: str = "") -> bool:
@@ -173,7 +176,11 @@ class Bridge:
         if not isinstance(message, dict):
             return
         kind = message.get("type")
-        if kind == "grow" and isinstance(message.get("microbatch"), int) and message["microbatch"] > 0:
+        if (
+            kind == "grow"
+            and isinstance(message.get("microbatch"), int)
+            and message["microbatch"] > 0
+        ):
             who = message.get("who")
             self._growth[who if who in self._works else ""] = message["microbatch"]
         key = (kind, message.get("id") if kind == "decide" else message.get("round"))

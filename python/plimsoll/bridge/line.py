@@ -45,7 +45,9 @@ class Line:
     def start(self) -> None:
         """Tries once now; from then on a thread keeps the line."""
         connected = self._connect()
-        threading.Thread(target=self._keep, args=(connected,), name="plimsoll-bridge", daemon=True).start()
+        threading.Thread(
+            target=self._keep, args=(connected,), name="plimsoll-bridge", daemon=True
+        ).start()
 
     def put(self, line: bytes) -> bool:
         if not self.up:
@@ -89,7 +91,9 @@ class Line:
         for line in self._greet():
             outgoing.put_nowait(line)
         self._socket, self._outgoing = made, outgoing
-        self._writer = threading.Thread(target=_write, args=(made, outgoing), name="plimsoll-bridge", daemon=True)
+        self._writer = threading.Thread(
+            target=_write, args=(made, outgoing), name="plimsoll-bridge", daemon=True
+        )
         self._writer.start()
         self.up = True
         self._changed()
@@ -128,7 +132,9 @@ class Line:
         self._hang_up()
         self._changed()
         if not self._stop.is_set():
-            log.info("plimsoll: the supervisor is gone; the job decides by itself until one is there again")
+            log.info(
+                "plimsoll: the supervisor is gone; the job decides by itself until one is there again"
+            )
 
     def _end_writer(self) -> None:
         try:

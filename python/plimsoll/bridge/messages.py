@@ -25,7 +25,9 @@ def hello(bridge: Any) -> Dict[str, Any]:
         "pid": os.getpid(),
         "rank": bridge.rank,
         "world": bridge.world,
-        "torch": str(torch.__version__) if torch is not None and hasattr(torch, "__version__") else None,
+        "torch": str(torch.__version__)
+        if torch is not None and hasattr(torch, "__version__")
+        else None,
         "hooks": bridge.hooks,
         "device": device_name(),
         # Where things stand: a supervisor that took the place of a killed one goes on from there.

@@ -48,7 +48,9 @@ class Reporter:
             return
         self._follow_device()
         figures = self._gauge.figures()
-        self._bridge.send({"type": "figures", "at": time.time(), **figures, "phase": self._phase(figures)})
+        self._bridge.send(
+            {"type": "figures", "at": time.time(), **figures, "phase": self._phase(figures)}
+        )
 
     def _follow_device(self) -> None:
         name = device_name()
@@ -76,7 +78,11 @@ def _count_captures() -> dict:
     """How many CUDA graphs are being recorded right now."""
     count = _captures
     graph = getattr(getattr(sys.modules.get("torch"), "cuda", None), "CUDAGraph", None)
-    if graph is None or not hasattr(graph, "capture_begin") or hasattr(graph.capture_begin, "_plimsoll"):
+    if (
+        graph is None
+        or not hasattr(graph, "capture_begin")
+        or hasattr(graph.capture_begin, "_plimsoll")
+    ):
         return count
     begin, end = graph.capture_begin, graph.capture_end
 

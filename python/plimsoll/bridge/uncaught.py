@@ -59,7 +59,9 @@ def _tell(error: BaseException, found: Any) -> None:
         bridge.send({**told, "uncaught": True})
 
 
-def write_snapshot(folder: Optional[str], error: BaseException, found: Any, where: str) -> Optional[str]:
+def write_snapshot(
+    folder: Optional[str], error: BaseException, found: Any, where: str
+) -> Optional[str]:
     """PyTorch's own snapshot on a GPU; on the host, what lived and who asked. The file's path, or None."""
     if not folder:
         return None
@@ -71,7 +73,9 @@ def write_snapshot(folder: Optional[str], error: BaseException, found: Any, wher
         "message": found.message,
         "phase": where,
         "figures": gauge_of().figures(),
-        "stack": [f"{f.filename}:{f.lineno} {f.name}" for f in traceback.extract_tb(error.__traceback__)][-40:],
+        "stack": [
+            f"{f.filename}:{f.lineno} {f.name}" for f in traceback.extract_tb(error.__traceback__)
+        ][-40:],
         "largestTensors": largest_tensors(),
     }
     with open(f"{base}.json", "w", encoding="utf-8") as file:

@@ -18,16 +18,26 @@ def warning_advice(forecast: Dict[str, Any]) -> List[str]:
     ]
 
 
-def recommendations(devices: Dict[str, Dict[str, Any]], leaks: Dict[str, Any], line: float) -> List[str]:
+def recommendations(
+    devices: Dict[str, Dict[str, Any]], leaks: Dict[str, Any], line: float
+) -> List[str]:
     """For a report: what the devices and the leaks ask for."""
     forecasts = [device["forecast"] for device in devices.values()]
     shares = [device["currentUsage"]["utilizationPercent"] for device in devices.values()]
-    said = warning_advice({"risk": "critical"})[:1] if any(one["risk"] == "critical" for one in forecasts) else []
+    said = (
+        warning_advice({"risk": "critical"})[:1]
+        if any(one["risk"] == "critical" for one in forecasts)
+        else []
+    )
     said += leak_advice(leaks)
     if any(share > line for share in shares):
-        said.append("Call plimsoll.optimize on the model: checkpointing and autocast need least change.")
+        said.append(
+            "Call plimsoll.optimize on the model: checkpointing and autocast need least change."
+        )
     if any(device["fragmentation"] > 0.3 for device in devices.values()):
-        said.append("Much is reserved and not used: set PYTORCH_ALLOC_CONF=expandable_segments:True.")
+        said.append(
+            "Much is reserved and not used: set PYTORCH_ALLOC_CONF=expandable_segments:True."
+        )
     if not said and all(share < 50 for share in shares):
         said.append("More than half is free: a larger batch would fit.")
     return said
@@ -36,13 +46,21 @@ def recommendations(devices: Dict[str, Dict[str, Any]], leaks: Dict[str, Any], l
 def leak_advice(leaks: Dict[str, Any]) -> List[str]:
     said = []
     for one in leaks["tensors"][:1]:
-        said.append(f"{one['count']} tensors of shape {one['shape']} were kept: find who keeps them.")
+        said.append(
+            f"{one['count']} tensors of shape {one['shape']} were kept: find who keeps them."
+        )
     for one in [one for one in leaks["tensors"] if one.get("withGraph")][:1]:
-        said.append(f"{one['withGraph']} tensors of shape {one['shape']} carry their graph: keep loss.item(), or detach().")
+        said.append(
+            f"{one['withGraph']} tensors of shape {one['shape']} carry their graph: keep loss.item(), or detach()."
+        )
     for one in leaks.get("containers", [])[:1]:
-        said.append(f"{one['where']} grew by {one['count']} elements ({one['of']}): empty it, or bound it.")
+        said.append(
+            f"{one['where']} grew by {one['count']} elements ({one['of']}): empty it, or bound it."
+        )
     for one in leaks.get("objects", [])[:1]:
-        said.append(f"{one['count']} more objects of {one['type']} are alive than at the start: find who keeps them.")
+        said.append(
+            f"{one['count']} more objects of {one['type']} are alive than at the start: find who keeps them."
+        )
     return said
 
 

@@ -148,9 +148,18 @@ class Debugger:
         """Kept since the start, beside what `leaks.check()` found from step to step."""
         stepwise = self.leaks.report()
         if self._first is None:
-            return {**stepwise, "confidence": 0.95 if stepwise["found"] else 0.0, "objects": [], "containers": []}
+            return {
+                **stepwise,
+                "confidence": 0.95 if stepwise["found"] else 0.0,
+                "objects": [],
+                "containers": [],
+            }
         running = self._thread is not None
-        since = kept(self._first, self._look() if running or self._last is None else self._last, self._between)
+        since = kept(
+            self._first,
+            self._look() if running or self._last is None else self._last,
+            self._between,
+        )
         return {
             **since,
             "found": since["found"] or stepwise["found"],
@@ -174,7 +183,11 @@ class Debugger:
             self._callback_errors += 1
             self._last_error = f"{type(error).__name__}: {error}"
             told = log.warning if self._callback_errors == 1 else log.debug
-            told("plimsoll: on_warning failed with %s; watching goes on", self._last_error, exc_info=True)
+            told(
+                "plimsoll: on_warning failed with %s; watching goes on",
+                self._last_error,
+                exc_info=True,
+            )
 
     def _look(self) -> Census:
         begin = time.perf_counter()
@@ -185,7 +198,9 @@ class Debugger:
 
     def _look_between(self) -> None:
         # A look holds every object for a moment, so none is taken while memory is short.
-        if self._clock() < self._next_look or any(one["risk"] != "low" for one in self.forecast().values()):
+        if self._clock() < self._next_look or any(
+            one["risk"] != "low" for one in self.forecast().values()
+        ):
             return
         self._between.append(self._look())
         if len(self._between) > LOOKS_KEPT:

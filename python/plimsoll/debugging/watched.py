@@ -75,7 +75,9 @@ def _slopes(points: List[Tuple[float, float]]) -> List[float]:
     if len(points) < LEAST_SAMPLES:
         return []
     half = len(points) // 2
-    return sorted((b[1] - a[1]) / (b[0] - a[0]) for a, b in zip(points, points[half:]) if b[0] > a[0])
+    return sorted(
+        (b[1] - a[1]) / (b[0] - a[0]) for a, b in zip(points, points[half:]) if b[0] > a[0]
+    )
 
 
 def _agreement(points: List[Tuple[float, float]], slopes: List[float]) -> float:
@@ -107,4 +109,8 @@ def _used_cards() -> List[int]:
     if cuda is None or not cuda.is_initialized():
         return []
     current = cuda.current_device()
-    return [index for index in range(cuda.device_count()) if index == current or cuda.memory_reserved(index) > 0]
+    return [
+        index
+        for index in range(cuda.device_count())
+        if index == current or cuda.memory_reserved(index) > 0
+    ]

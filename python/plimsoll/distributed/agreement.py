@@ -39,7 +39,9 @@ class Agreement:
         # All ranks make their steps in the same order, so the same number means the same step.
         number = next(_groups)
         self._first = number * ROUNDS_A_STEP
-        self._channel = channel or StoreChannel(default_store(STORE_TIMEOUT), f"step{number}", rank, world)
+        self._channel = channel or StoreChannel(
+            default_store(STORE_TIMEOUT), f"step{number}", rank, world
+        )
         self._gone = False
 
     @property
@@ -80,7 +82,9 @@ class Agreement:
     def _verdict(self, patience: float) -> Verdict:
         if not self._channel.wait(self.round, patience):
             gone = self._channel.gone()
-            fact = f"rank {gone} gave up" if gone else f"not all ranks finished within {patience:g} s"
+            fact = (
+                f"rank {gone} gave up" if gone else f"not all ranks finished within {patience:g} s"
+            )
             raise Failure(
                 "rank-gone",
                 f"{fact}, so rank {self.rank} cannot go on",
@@ -100,5 +104,8 @@ class Agreement:
         answer = bridge.wait_for(("verdict", self.told_round), VERDICT_SECONDS)
         size = answer.get("microbatch") if answer else None
         if answer is None:
-            log.warning("plimsoll: no verdict from the supervisor within %g s; the ranks decided", VERDICT_SECONDS)
+            log.warning(
+                "plimsoll: no verdict from the supervisor within %g s; the ranks decided",
+                VERDICT_SECONDS,
+            )
         return own._replace(microbatch=size) if isinstance(size, int) and size > 0 else own

@@ -36,7 +36,11 @@ def of(model: Any) -> Any:
     """Who trains this model: wrapped in DDP or FSDP, all ranks of its group."""
     torch = sys.modules["torch"]
     distributed = torch.distributed
-    if not distributed.is_available() or not distributed.is_initialized() or distributed.get_world_size() == 1:
+    if (
+        not distributed.is_available()
+        or not distributed.is_initialized()
+        or distributed.get_world_size() == 1
+    ):
         return Alone()
     from torch.nn.parallel import DistributedDataParallel
 

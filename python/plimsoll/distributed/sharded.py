@@ -87,7 +87,11 @@ class ShardedRanks:
             except RuntimeError:
                 return
             if gone is not None:
-                log.error("plimsoll: rank %s gave up; the collectives of rank %d are aborted", gone, self.rank)
+                log.error(
+                    "plimsoll: rank %s gave up; the collectives of rank %d are aborted",
+                    gone,
+                    self.rank,
+                )
                 abort_groups()
                 return
 

@@ -56,7 +56,9 @@ def take_census() -> Census:
     kinds, sizes, with_graph = _count(tensors, owned)
     names: Counter = Counter()
     for kind, count in objects.items():
-        names[str(getattr(kind, "__module__", "?")), str(getattr(kind, "__qualname__", "?"))] += count
+        names[str(getattr(kind, "__module__", "?")), str(getattr(kind, "__qualname__", "?"))] += (
+            count
+        )
     return Census(kinds, sizes, with_graph, names, containers, frozenset(sys.modules))
 
 
@@ -104,7 +106,12 @@ def _owned(one: Any, kind: type, torch: Any) -> List[int]:
         if issubclass(kind, torch.nn.Module):
             return [id(buffer) for buffer in one._buffers.values() if buffer is not None]
         if issubclass(kind, torch.optim.Optimizer):
-            states = [value for state in one.state.values() if isinstance(state, dict) for value in state.values()]
+            states = [
+                value
+                for state in one.state.values()
+                if isinstance(state, dict)
+                for value in state.values()
+            ]
             return [id(value) for value in states]
     except Exception:
         # Half built, or of a foreign kind.

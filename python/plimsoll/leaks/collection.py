@@ -36,19 +36,29 @@ class GarbageSettings:
         self.undo()
 
 
-def tune_gc(young: int = THRESHOLDS[0], middle: int = THRESHOLDS[1], old: int = THRESHOLDS[2]) -> GarbageSettings:
+def tune_gc(
+    young: int = THRESHOLDS[0], middle: int = THRESHOLDS[1], old: int = THRESHOLDS[2]
+) -> GarbageSettings:
     """Sets how often Python looks for garbage.
 
-        with plimsoll.tune_gc(700, 10, 10):
-            train()
+    with plimsoll.tune_gc(700, 10, 10):
+        train()
     """
-    return GarbageSettings((whole("young", young, 0), whole("middle", middle, 0), whole("old", old, 0)))
+    return GarbageSettings(
+        (whole("young", young, 0), whole("middle", middle, 0), whole("old", old, 0))
+    )
 
 
 class PressureCollector:
     """Looks at memory now and then; above the line it collects and gives caches back."""
 
-    def __init__(self, above: float, every: float, quiet: float, used_share: Optional[Callable[[], float]] = None) -> None:
+    def __init__(
+        self,
+        above: float,
+        every: float,
+        quiet: float,
+        used_share: Optional[Callable[[], float]] = None,
+    ) -> None:
         share("above", above)
         number("every", every, 0.001)
         number("quiet", quiet, 0)
@@ -93,11 +103,13 @@ class PressureCollector:
                 log.debug("plimsoll: no look at memory: %s", error)
 
 
-def collect_on_pressure(above: float = 0.85, every: float = 5.0, quiet: float = 60.0) -> PressureCollector:
+def collect_on_pressure(
+    above: float = 0.85, every: float = 5.0, quiet: float = 60.0
+) -> PressureCollector:
     """Collects garbage and gives cached memory back when more than a share of memory is in use.
 
-        with plimsoll.collect_on_pressure(above=0.8):
-            train()
+    with plimsoll.collect_on_pressure(above=0.8):
+        train()
     """
     return PressureCollector(above, every, quiet).start()
 
@@ -105,7 +117,7 @@ def collect_on_pressure(above: float = 0.85, every: float = 5.0, quiet: float = 
 def clean_up(emergency: bool = False) -> Dict[str, int]:
     """Gives back what nothing uses; in an emergency also models that `load` keeps for reuse.
 
-        freed = plimsoll.clean_up()["freedBytes"]
+    freed = plimsoll.clean_up()["freedBytes"]
     """
     truth("emergency", emergency)
     gauge = gauge_of()
@@ -126,12 +138,14 @@ def clean_up(emergency: bool = False) -> Dict[str, int]:
 class cleaning:
     """Cleans up after a block or a function, whether it ended well or not.
 
-        @plimsoll.cleaning()
-        def evaluate(): ...
+    @plimsoll.cleaning()
+    def evaluate(): ...
     """
 
     def __init__(self, emergency: bool = False) -> None:
-        self._emergency = truth("emergency", emergency, "a function is decorated with @plimsoll.cleaning()")
+        self._emergency = truth(
+            "emergency", emergency, "a function is decorated with @plimsoll.cleaning()"
+        )
 
     def __enter__(self) -> "cleaning":
         return self

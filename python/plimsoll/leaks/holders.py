@@ -19,7 +19,11 @@ def holder_of(thing: Any, ignore: Optional[Set[int]] = None) -> Optional[str]:
 
 def _search(thing: Any, seen: Set[int], steps: int) -> Optional[str]:
     seen.add(id(thing))
-    referrers = [one for one in gc.get_referrers(thing) if id(one) not in seen and not isinstance(one, FrameType)]
+    referrers = [
+        one
+        for one in gc.get_referrers(thing)
+        if id(one) not in seen and not isinstance(one, FrameType)
+    ]
     seen.update((id(referrers), id(seen)))
     if not referrers:
         return LOCAL
@@ -44,14 +48,21 @@ def _closure(cell: CellType) -> Optional[str]:
     for closure in gc.get_referrers(cell):
         for one in gc.get_referrers(closure) if isinstance(closure, tuple) else ():
             if isinstance(one, FunctionType) and one.__closure__ is closure:
-                return None if is_library(sys.modules.get(one.__module__)) else f"a variable of {one.__qualname__}"
+                return (
+                    None
+                    if is_library(sys.modules.get(one.__module__))
+                    else f"a variable of {one.__qualname__}"
+                )
     return None
 
 
 def _named(owner: Any, thing: Any) -> Optional[str]:
     """The name under which this one holds it; empty when it is a library's; None when it has no name for it."""
     if isinstance(owner, dict):
-        key = next((key for key, value in list(owner.items()) if value is thing and isinstance(key, str)), None)
+        key = next(
+            (key for key, value in list(owner.items()) if value is thing and isinstance(key, str)),
+            None,
+        )
         if key is None:
             return None
         if "__name__" in owner and "__spec__" in owner:
@@ -62,7 +73,9 @@ def _named(owner: Any, thing: Any) -> Optional[str]:
     if isinstance(owner, ModuleType):
         return None
     space = _space(owner)
-    key = next((key for key, value in list(space.items()) if value is thing), None) if space else None
+    key = (
+        next((key for key, value in list(space.items()) if value is thing), None) if space else None
+    )
     if key is None:
         return None
     kind = owner if isinstance(owner, type) else type(owner)
@@ -91,7 +104,12 @@ def of_the_program(kinds: tuple) -> List[Any]:
     The garbage collector does not know a dictionary that holds texts and numbers alone.
     """
     modules = [module for module in list(sys.modules.values()) if not is_library(module)]
-    return [value for module in modules for value in list(getattr(module, "__dict__", {}).values()) if type(value) in kinds]
+    return [
+        value
+        for module in modules
+        for value in list(getattr(module, "__dict__", {}).values())
+        if type(value) in kinds
+    ]
 
 
 def alive(kinds: tuple) -> List[Any]:

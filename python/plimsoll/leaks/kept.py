@@ -19,7 +19,9 @@ SURE_AFTER = 3
 TOP = 10
 
 
-def kept(first: Census, last: Census, between: Sequence[Census] = (), top: int = TOP) -> Dict[str, Any]:
+def kept(
+    first: Census, last: Census, between: Sequence[Census] = (), top: int = TOP
+) -> Dict[str, Any]:
     """What there is more of at the end than at the start. `between` tells growth from one large load."""
     tensors = _tensors(first, last, between)
     containers = _containers(first, last)
@@ -86,7 +88,11 @@ def _containers(first: Census, last: Census) -> List[Dict[str, Any]]:
     fresh = [sys.modules[name] for name in last.modules - first.modules if name in sys.modules]
     of_imports = {id(value) for module in fresh for value in list(vars(module).values())}
     everything = alive(CONTAINERS)
-    lives = [one for one in everything if id(one) in wanted and id(one) not in of_imports and len(one) >= LARGE]
+    lives = [
+        one
+        for one in everything
+        if id(one) in wanted and id(one) not in of_imports and len(one) >= LARGE
+    ]
     del everything
     told = []
     for live in lives:

@@ -40,7 +40,9 @@ class LeakTracker:
         try:
             self._watched[key] = (label, weakref.ref(thing, lambda _: self._watched.pop(key, None)))
         except TypeError:
-            raise TypeError(f"a {type(thing).__name__} cannot be watched: it takes no weak references") from None
+            raise TypeError(
+                f"a {type(thing).__name__} cannot be watched: it takes no weak references"
+            ) from None
         return thing
 
     def alive(self) -> List[str]:
@@ -77,11 +79,18 @@ class LeakTracker:
         """Lines of Python that hold more than at the start."""
         if self._first is None:
             return []
-        hidden = [tracemalloc.Filter(False, tracemalloc.__file__), tracemalloc.Filter(False, __file__)]
+        hidden = [
+            tracemalloc.Filter(False, tracemalloc.__file__),
+            tracemalloc.Filter(False, __file__),
+        ]
         now = tracemalloc.take_snapshot().filter_traces(hidden)
         changes = now.compare_to(self._first.filter_traces(hidden), "lineno")
         return [
-            {"where": f"{c.traceback[0].filename}:{c.traceback[0].lineno}", "bytes": c.size_diff, "count": c.count_diff}
+            {
+                "where": f"{c.traceback[0].filename}:{c.traceback[0].lineno}",
+                "bytes": c.size_diff,
+                "count": c.count_diff,
+            }
             for c in changes[: self._top]
             if c.size_diff > 0
         ]

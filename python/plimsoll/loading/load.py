@@ -46,13 +46,20 @@ def load(
     import torch
 
     if not isinstance(source, str) and not callable(source):
-        raise TypeError(f"source is the name of a model or a function that builds one, not a {type(source).__name__}")
+        raise TypeError(
+            f"source is the name of a model or a function that builds one, not a {type(source).__name__}"
+        )
     if preset != "auto" and preset not in PRESETS:
         raise ValueError(f"preset is auto or one of {', '.join(PRESETS)}, not {preset!r}")
     floating_type("compute_dtype", compute_dtype)
     optional_size("max_bytes", max_bytes, least=1)
-    where = device_of(device if device is not None else "cuda" if torch.cuda.is_available() else "cpu", any_kind=True)
-    key = _cache_key(source, preset, where, compute_dtype, fallback, max_bytes, home, model_class, options)
+    where = device_of(
+        device if device is not None else "cuda" if torch.cuda.is_available() else "cpu",
+        any_kind=True,
+    )
+    key = _cache_key(
+        source, preset, where, compute_dtype, fallback, max_bytes, home, model_class, options
+    )
     if cache and key in _cache:
         _cache.move_to_end(key)
         return _cache[key]
@@ -61,7 +68,9 @@ def load(
     build = _builder(source, model_class, options)
     first = saved["preset"] if saved else preset if preset != "auto" else _choose(build, where)
     steps = ["cpu"] if first == "cpu" else after(first) if fallback else [first]
-    room = max_bytes if max_bytes is not None else sum(saved["memory"]["gpuBytes"]) if saved else None
+    room = (
+        max_bytes if max_bytes is not None else sum(saved["memory"]["gpuBytes"]) if saved else None
+    )
     model = _first_that_fits(build, steps, where, dtype, room)
     if cache:
         _cache[key] = model
@@ -83,13 +92,18 @@ def _cache_key(source: Any, *asked: Any) -> Tuple[Any, ...]:
     *plain, options = asked
     return (
         canonical_model(source) if isinstance(source, str) else source,
-        *(one if isinstance(one, (str, int, bool, type, type(None))) else str(one) for one in plain),
+        *(
+            one if isinstance(one, (str, int, bool, type, type(None))) else str(one)
+            for one in plain
+        ),
         # Options are any Python; what they look like tells them apart.
         tuple((name, repr(value)) for name, value in sorted(options.items())),
     )
 
 
-def _first_that_fits(build: Callable[..., Any], steps: Any, where: Any, dtype: Any, room: Optional[int]) -> Any:
+def _first_that_fits(
+    build: Callable[..., Any], steps: Any, where: Any, dtype: Any, room: Optional[int]
+) -> Any:
     for number, preset in enumerate(steps):
         try:
             model = _load_as(build, preset, where, dtype, room)
@@ -99,14 +113,21 @@ def _first_that_fits(build: Callable[..., Any], steps: Any, where: Any, dtype: A
             found = recognise(error)
             if found is None or number + 1 == len(steps):
                 raise
-            log.warning("plimsoll: out of memory (%s) while loading as %s; now %s", found.kind, preset, steps[number + 1])
+            log.warning(
+                "plimsoll: out of memory (%s) while loading as %s; now %s",
+                found.kind,
+                preset,
+                steps[number + 1],
+            )
             drop_dead_frames(error)
         # Models that nobody uses any more are the cheapest to give up.
         unload()
     raise AssertionError("a list of presets is never empty")
 
 
-def _load_as(build: Callable[..., Any], preset: str, where: Any, dtype: Any, room: Optional[int]) -> Any:
+def _load_as(
+    build: Callable[..., Any], preset: str, where: Any, dtype: Any, room: Optional[int]
+) -> Any:
     import torch
 
     facts = PRESETS[preset]
@@ -152,7 +173,11 @@ def _choose(build: Callable[[Any], Any], where: Any) -> str:
         with torch.device("meta"):
             parameters = sum(p.numel() for p in build(torch.bfloat16).parameters())
     except Exception as error:
-        log.info("plimsoll: the model's size is not known beforehand (%s); trying %s first", error, LADDER[0])
+        log.info(
+            "plimsoll: the model's size is not known beforehand (%s); trying %s first",
+            error,
+            LADDER[0],
+        )
         return LADDER[0]
     return most_precise(parameters, _free(where))
 

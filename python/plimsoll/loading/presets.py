@@ -22,7 +22,10 @@ PRESETS: Dict[str, Preset] = {
     "int4": Preset(4, 0.5 + 4 / 64, "gpu", {**_NF4, "bnb_4bit_use_double_quant": False}),
     "int4_double": Preset(4, _DOUBLE, "gpu", {**_NF4, "bnb_4bit_use_double_quant": True}),
     "int4_offload": Preset(
-        4, _DOUBLE, "both", {**_NF4, "bnb_4bit_use_double_quant": True, "llm_int8_enable_fp32_cpu_offload": True}
+        4,
+        _DOUBLE,
+        "both",
+        {**_NF4, "bnb_4bit_use_double_quant": True, "llm_int8_enable_fp32_cpu_offload": True},
     ),
 }
 # After an out-of-memory the next one is tried: smaller at each step, the host at the end.

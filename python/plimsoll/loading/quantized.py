@@ -16,7 +16,13 @@ BLOCK = 64
 SCALES_BLOCK = 256
 
 
-def quantize(model: Any, bits: int, double: bool, compute_dtype: Any, keep: Iterable[str] = ("lm_head", "embed_out")) -> int:
+def quantize(
+    model: Any,
+    bits: int,
+    double: bool,
+    compute_dtype: Any,
+    keep: Iterable[str] = ("lm_head", "embed_out"),
+) -> int:
     """Replaces every linear layer but the heads; how many were. Weights are made dense when they are used."""
     from torch import nn
 
@@ -56,12 +62,22 @@ def _layer_class() -> Any:
             for name, tensor in pack(weight.contiguous().float(), bits, double).items():
                 self.register_buffer(name, tensor)
             bias = getattr(layer, "bias", None)
-            self.bias = None if bias is None else nn.Parameter(bias.detach().to(compute_dtype), requires_grad=False)
+            self.bias = (
+                None
+                if bias is None
+                else nn.Parameter(bias.detach().to(compute_dtype), requires_grad=False)
+            )
 
         def forward(self, value: Any) -> Any:
-            weight = unpack(dict(self.named_buffers(recurse=False)), self.bits, (self.out_features, self.in_features))
+            weight = unpack(
+                dict(self.named_buffers(recurse=False)),
+                self.bits,
+                (self.out_features, self.in_features),
+            )
             weight = weight.to(value.dtype)
-            return functional.linear(value, weight, None if self.bias is None else self.bias.to(value.dtype))
+            return functional.linear(
+                value, weight, None if self.bias is None else self.bias.to(value.dtype)
+            )
 
         def extra_repr(self) -> str:
             return f"{self.in_features}, {self.out_features}, bits={self.bits}"
@@ -86,9 +102,16 @@ def pack(weight: Any, bits: int, double: bool) -> dict:
     if not double:
         return {"packed": packed, "scale": scale}
     mean = scale.mean()
-    rest = torch.nn.functional.pad(scale - mean, (0, -scale.numel() % SCALES_BLOCK)).reshape(-1, SCALES_BLOCK)
+    rest = torch.nn.functional.pad(scale - mean, (0, -scale.numel() % SCALES_BLOCK)).reshape(
+        -1, SCALES_BLOCK
+    )
     outer = rest.abs().amax(dim=1, keepdim=True).clamp_min(1e-12) / 127
-    return {"packed": packed, "scale": (rest / outer).round().to(torch.int8), "outer": outer, "mean": mean}
+    return {
+        "packed": packed,
+        "scale": (rest / outer).round().to(torch.int8),
+        "outer": outer,
+        "mean": mean,
+    }
 
 
 def unpack(parts: dict, bits: int, shape: Any) -> Any:
@@ -100,6 +123,8 @@ def unpack(parts: dict, bits: int, shape: Any) -> Any:
     if "outer" in parts:
         scale = (scale.float() * parts["outer"]).reshape(-1) + parts["mean"]
     code = torch.tensor(NF4, device=packed.device)
-    values = code[torch.stack((packed >> 4, packed & 15), dim=1).reshape(-1).long()].reshape(-1, BLOCK)
+    values = code[torch.stack((packed >> 4, packed & 15), dim=1).reshape(-1).long()].reshape(
+        -1, BLOCK
+    )
     dense = (values * scale.reshape(-1)[: values.shape[0], None]).reshape(-1)
     return dense[: shape[0] * shape[1]].reshape(shape)

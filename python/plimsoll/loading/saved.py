@@ -39,7 +39,9 @@ def canonical_model(model: str) -> str:
 def saved_choice(model: str, home: Optional[str] = None) -> Optional[Dict[str, Any]]:
     """The saved choice for a model, however its path is written; None when nothing was saved."""
     names = dict.fromkeys((canonical_model(model), model))
-    return next((found for found in (_choice_of(name, home) for name in names) if found is not None), None)
+    return next(
+        (found for found in (_choice_of(name, home) for name in names) if found is not None), None
+    )
 
 
 def _choice_of(model: str, home: Optional[str]) -> Optional[Dict[str, Any]]:
@@ -73,7 +75,11 @@ def _wrong(choice: Any, model: str) -> str:
     if choice.get("computeDtype") not in ("bfloat16", "float16"):
         return "computeDtype must be bfloat16 or float16"
     memory = choice.get("memory")
-    sizes = [*memory.get("gpuBytes", [None]), memory.get("hostBytes")] if isinstance(memory, dict) else [None]
+    sizes = (
+        [*memory.get("gpuBytes", [None]), memory.get("hostBytes")]
+        if isinstance(memory, dict)
+        else [None]
+    )
     if not all(isinstance(size, int) and size >= 0 for size in sizes):
         return "memory must hold gpuBytes, a list, and hostBytes, in whole bytes"
     return ""
@@ -81,5 +87,7 @@ def _wrong(choice: Any, model: str) -> str:
 
 def _bad(path: str, why: str) -> Failure:
     return Failure(
-        "bad-quantization-file", f"the saved quantization {path} cannot be used: {why}", "delete it, and choose anew"
+        "bad-quantization-file",
+        f"the saved quantization {path} cannot be used: {why}",
+        "delete it, and choose anew",
     )

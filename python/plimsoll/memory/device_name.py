@@ -23,7 +23,15 @@ def device_of(value: Any, any_kind: bool = False) -> Any:
         if other is not None:
             return other
         number = re.fullmatch(r"(?:gpu:?)?(\d{1,4})", text)
-        meant = f"cuda:{number[1]}" if number else "cpu" if text == "host" else "cuda" if text == "gpu" else ""
+        meant = (
+            f"cuda:{number[1]}"
+            if number
+            else "cpu"
+            if text == "host"
+            else "cuda"
+            if text == "gpu"
+            else ""
+        )
         then = f'; write "{meant}"' if meant else ' or "cpu"'
         raise ValueError(f'device is a name such as "cuda:0", not {text!r}{then}')
     if text == "cpu":
@@ -32,7 +40,9 @@ def device_of(value: Any, any_kind: bool = False) -> Any:
     if count == 0:
         raise ValueError(f'there is no CUDA device here, so device cannot be {text!r}; write "cpu"')
     if known[1] is not None and int(known[1]) >= count:
-        raise ValueError(f"there is no device {text!r}; this machine has cuda:0 to cuda:{count - 1}")
+        raise ValueError(
+            f"there is no device {text!r}; this machine has cuda:0 to cuda:{count - 1}"
+        )
     return torch.device(text)
 
 

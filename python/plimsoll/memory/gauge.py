@@ -16,7 +16,9 @@ class HostGauge:
     device = "cpu"
 
     def __init__(self) -> None:
-        self._limits = [limit for limit in (host.cgroup_limit(), host.stated_limit()) if limit is not None]
+        self._limits = [
+            limit for limit in (host.cgroup_limit(), host.stated_limit()) if limit is not None
+        ]
 
     def used_bytes(self) -> int:
         return host.resident_bytes()
@@ -29,7 +31,10 @@ class HostGauge:
         if available is not None:
             bounds.append(resident + available)
         # Asked each time: a limit may be set later, by the program or by ourselves.
-        for limit, figure in ((host.address_space_limit(), "VmSize"), (host.data_limit(), "VmData")):
+        for limit, figure in (
+            (host.address_space_limit(), "VmSize"),
+            (host.data_limit(), "VmData"),
+        ):
             if limit is not None:
                 # What is mapped and not resident (libraries, stacks) is not there for data.
                 mapped = host.process_status().get(figure, resident)
@@ -122,7 +127,9 @@ class CudaGauge:
 
     def reset_peak(self) -> None:
         cuda = self._torch.cuda
-        raised(self.device, cuda.max_memory_allocated(self.index), cuda.max_memory_reserved(self.index))
+        raised(
+            self.device, cuda.max_memory_allocated(self.index), cuda.max_memory_reserved(self.index)
+        )
         cuda.reset_peak_memory_stats(self.index)
 
     def peak_bytes(self) -> int:
@@ -130,7 +137,10 @@ class CudaGauge:
 
     def figures(self) -> Dict[str, Any]:
         stats = self._torch.cuda.memory_stats_as_nested_dict(self.index)
-        held, kept = stats.get("allocated_bytes", {}).get("all", {}), stats.get("reserved_bytes", {}).get("all", {})
+        held, kept = (
+            stats.get("allocated_bytes", {}).get("all", {}),
+            stats.get("reserved_bytes", {}).get("all", {}),
+        )
         free, total = self._torch.cuda.mem_get_info(self.index)
         most_held, most_kept = raised(self.device, held.get("peak", 0), kept.get("peak", 0))
         return {

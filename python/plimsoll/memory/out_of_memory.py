@@ -5,7 +5,17 @@ from __future__ import annotations
 import re
 from typing import Callable, NamedTuple, Optional
 
-UNITS = {"B": 1, "BYTES": 1, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40, "KB": 2**10, "MB": 2**20, "GB": 2**30}
+UNITS = {
+    "B": 1,
+    "BYTES": 1,
+    "KIB": 2**10,
+    "MIB": 2**20,
+    "GIB": 2**30,
+    "TIB": 2**40,
+    "KB": 2**10,
+    "MB": 2**20,
+    "GB": 2**30,
+}
 
 
 class OutOfMemory(NamedTuple):
@@ -23,9 +33,20 @@ PATTERNS = [
     ("xpu", re.compile(r"XPU out of memory\.")),
     ("mps", re.compile(r"MPS backend out of memory")),
     ("cublas", re.compile(r"(?:CU|HIP|ROC)BLAS_STATUS_ALLOC_FAILED")),
-    ("cudnn", re.compile(r"CUDNN_STATUS_(?:INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED|(?:SUBLIBRARY_)?ALLOC_FAILED)")),
-    ("cuda-driver", re.compile(r"(?:CUDA|HIP) (?:driver )?error: (?:out of memory|hipErrorOutOfMemory)", re.I)),
-    ("cuda-driver", re.compile(r"(?:CUDA_ERROR|cudaErrorMemoryAllocation|hipError)_?OUT_?OF_?MEMORY", re.I)),
+    (
+        "cudnn",
+        re.compile(
+            r"CUDNN_STATUS_(?:INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED|(?:SUBLIBRARY_)?ALLOC_FAILED)"
+        ),
+    ),
+    (
+        "cuda-driver",
+        re.compile(r"(?:CUDA|HIP) (?:driver )?error: (?:out of memory|hipErrorOutOfMemory)", re.I),
+    ),
+    (
+        "cuda-driver",
+        re.compile(r"(?:CUDA_ERROR|cudaErrorMemoryAllocation|hipError)_?OUT_?OF_?MEMORY", re.I),
+    ),
     ("cuda-driver", re.compile(r"Cuda failure (?:\d+ )?'out of memory'")),
     ("cuda-driver", re.compile(r"Triton Error \[(?:CUDA|HIP)\]: out of memory")),
     ("cufft", re.compile(r"(?:CU|HIP)FFT_ALLOC_FAILED")),
@@ -33,8 +54,14 @@ PATTERNS = [
     ("cusparse", re.compile(r"(?:CU|HIP)SPARSE_STATUS_ALLOC_FAILED")),
     ("jax", re.compile(r"RESOURCE_EXHAUSTED: .*[Oo]ut of memory")),
     ("mkl", re.compile(r"\bMKL\b.*(?:Not enough memory|[Ii]nsufficient memory)")),
-    ("pytorch-cpu", re.compile(r"DefaultCPUAllocator: (?:can't allocate memory|not enough memory)")),
-    ("pytorch-cpu", re.compile(r"unable to mmap \d+ bytes from file .*: Cannot allocate memory \(12\)")),
+    (
+        "pytorch-cpu",
+        re.compile(r"DefaultCPUAllocator: (?:can't allocate memory|not enough memory)"),
+    ),
+    (
+        "pytorch-cpu",
+        re.compile(r"unable to mmap \d+ bytes from file .*: Cannot allocate memory \(12\)"),
+    ),
     ("pytorch-cpu", re.compile(r"\bstd::bad_alloc\b")),
 ]
 # Libraries that could not get their workspace often say no more than this. Believed where memory is short alone:
@@ -46,7 +73,14 @@ UNSURE = [
     ("cufft", re.compile(r"CUFFT_INTERNAL_ERROR")),
 ]
 # The same of the host's memory, whatever device the program uses.
-UNSURE_ON_HOST = [("onednn", re.compile(r"could not (?:create|execute) an? (?:[\w-]+ ){0,10}?(?:primitive|memory object)"))]
+UNSURE_ON_HOST = [
+    (
+        "onednn",
+        re.compile(
+            r"could not (?:create|execute) an? (?:[\w-]+ ){0,10}?(?:primitive|memory object)"
+        ),
+    )
+]
 FULL = 0.9
 
 ASKED = [

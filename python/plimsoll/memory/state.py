@@ -11,7 +11,7 @@ from .gauge import gauge_of
 def memory_state(device: Optional[str] = None) -> Dict[str, Any]:
     """What a device holds, in bytes.
 
-        plimsoll.memory_state("cuda:0")["freeBytes"]
+    plimsoll.memory_state("cuda:0")["freeBytes"]
     """
     gauge = gauge_of(device=device)
     figures = gauge.figures()
@@ -49,5 +49,7 @@ def least_loaded_device() -> str:
 
     if not torch.cuda.is_available():
         return "cpu"
-    free = [(torch.cuda.mem_get_info(index)[0], -index) for index in range(torch.cuda.device_count())]
+    free = [
+        (torch.cuda.mem_get_info(index)[0], -index) for index in range(torch.cuda.device_count())
+    ]
     return f"cuda:{-max(free)[1]}"

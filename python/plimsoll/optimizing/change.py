@@ -9,7 +9,11 @@ class Change:
     """`estimated_bytes` comes from a formula; `measured_bytes` from a run. None is unknown."""
 
     def __init__(
-        self, what: str, undo: Callable[[], None], estimated_bytes: Optional[int] = None, note: str = ""
+        self,
+        what: str,
+        undo: Callable[[], None],
+        estimated_bytes: Optional[int] = None,
+        note: str = "",
     ) -> None:
         self.what = what
         self.undo = undo

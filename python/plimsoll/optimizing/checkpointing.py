@@ -57,7 +57,11 @@ def _checkpoint_blocks(container: Any, segments: Optional[int]) -> List[Any]:
     from torch import nn
 
     blocks = list(container)
-    if segments is None and isinstance(container, nn.Sequential) and not any(True for b in blocks for _ in b.children()):
+    if (
+        segments is None
+        and isinstance(container, nn.Sequential)
+        and not any(True for b in blocks for _ in b.children())
+    ):
         # Single layers keep their input either way; runs of them are what saves, the root of their number at best.
         segments = max(1, round(len(blocks) ** 0.5))
     if segments is None or segments >= len(blocks) or not isinstance(container, nn.Sequential):

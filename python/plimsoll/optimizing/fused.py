@@ -13,7 +13,9 @@ def fuse(optimizer: Any) -> Optional[Change]:
 
     kinds = tuple(getattr(torch.optim, name) for name in ("Adam", "AdamW", "SGD", "Adagrad"))
     groups = optimizer.param_groups
-    if type(optimizer) not in kinds or any(group.get("fused") or group.get("differentiable") for group in groups):
+    if type(optimizer) not in kinds or any(
+        group.get("fused") or group.get("differentiable") for group in groups
+    ):
         return None
     parameters = [p for group in groups for p in group["params"]]
     if not all(p.is_floating_point() for p in parameters):
@@ -41,5 +43,9 @@ def fuse(optimizer: Any) -> Optional[Change]:
 
     on_cards = [p for p in parameters if p.is_cuda]
     temporary = sum(p.numel() * p.element_size() for p in on_cards)
-    note = "no temporary copies in optimizer.step()" if on_cards else "on the host the default makes no copies; faster only"
+    note = (
+        "no temporary copies in optimizer.step()"
+        if on_cards
+        else "on the host the default makes no copies; faster only"
+    )
     return Change("fused-optimizer", undo, temporary, note)

@@ -50,7 +50,11 @@ def causal_loss(
     total = _summed().apply(logits.reshape(-1, vocab_size), targets, ignore_index)
     if num_items_in_batch is None:
         return total / (targets != ignore_index).sum()
-    return total / (num_items_in_batch.to(total.device) if torch.is_tensor(num_items_in_batch) else num_items_in_batch)
+    return total / (
+        num_items_in_batch.to(total.device)
+        if torch.is_tensor(num_items_in_batch)
+        else num_items_in_batch
+    )
 
 
 @lru_cache(maxsize=None)

@@ -98,20 +98,42 @@ def optimize(
     on_gpu = any(p.is_cuda for p in model.parameters())
     made = Optimization(model, forward)
     if attention is not None:
-        made.apply(precision.attention(model, attention), "attention", "already so, or the model has no switch for it")
+        made.apply(
+            precision.attention(model, attention),
+            "attention",
+            "already so, or the model has no switch for it",
+        )
     if checkpoint or (checkpoint is None and train):
-        made.apply(checkpointing.checkpoint(model, segments), "checkpointing", "no repeated blocks were found")
+        made.apply(
+            checkpointing.checkpoint(model, segments),
+            "checkpointing",
+            "no repeated blocks were found",
+        )
     if autocast or (autocast is None and train):
-        made.apply(precision.autocast(model, torch.bfloat16 if autocast in (None, True) else autocast), "autocast", "")
+        made.apply(
+            precision.autocast(model, torch.bfloat16 if autocast in (None, True) else autocast),
+            "autocast",
+            "",
+        )
     if pieces or (pieces is None and train):
-        made.apply(loss.in_pieces(model), "loss-in-pieces", "only causal language models of transformers have it")
+        made.apply(
+            loss.in_pieces(model),
+            "loss-in-pieces",
+            "only causal language models of transformers have it",
+        )
     chosen = torch.bfloat16 if dtype is None and not train and on_gpu else dtype
     if chosen is not None:
-        made.apply(precision.cast_parameters(model, chosen), "dtype", "the weights have this type already")
+        made.apply(
+            precision.cast_parameters(model, chosen), "dtype", "the weights have this type already"
+        )
     if prune is not None:
         _prune(made, model, prune, train)
     if optimizer is not None and fuse is not False:
-        made.apply(fused.fuse(optimizer), "fused-optimizer", "fused already, or an optimizer without a fused kernel")
+        made.apply(
+            fused.fuse(optimizer),
+            "fused-optimizer",
+            "fused already, or an optimizer without a fused kernel",
+        )
     for change in made.changes:
         log.info("plimsoll: %s: %s", change.what, change.note)
     return made
@@ -119,11 +141,21 @@ def optimize(
 
 def _prune(made: Optimization, model: Any, prune: Union[float, str], train: bool) -> None:
     if train:
-        made.apply(None, "prune", "pruning is for inference: call model.eval(), or pass training=False")
+        made.apply(
+            None, "prune", "pruning is for inference: call model.eval(), or pass training=False"
+        )
     elif prune == "2:4":
-        made.apply(pruning.semi_structured(model), "prune", "needs linear layers in 16 bits on a CUDA device")
+        made.apply(
+            pruning.semi_structured(model),
+            "prune",
+            "needs linear layers in 16 bits on a CUDA device",
+        )
     else:
-        made.apply(pruning.remove_channels(model, float(prune)), "prune", "no feed-forward layers were found")
+        made.apply(
+            pruning.remove_channels(model, float(prune)),
+            "prune",
+            "no feed-forward layers were found",
+        )
 
 
 def _check_prune(prune: Union[None, float, str]) -> None:

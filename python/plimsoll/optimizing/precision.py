@@ -19,7 +19,9 @@ def autocast(model: Any, dtype: Any) -> Change:
         with torch.autocast(device, dtype=dtype):
             result = real(*arguments, **named)
         # A loss of the caller's own is taken in fp32, as autocast itself does with losses.
-        return result.float() if isinstance(result, torch.Tensor) and result.dtype == dtype else result
+        return (
+            result.float() if isinstance(result, torch.Tensor) and result.dtype == dtype else result
+        )
 
     model.forward = forward
 
@@ -29,14 +31,22 @@ def autocast(model: Any, dtype: Any) -> Change:
         else:
             del model.forward
 
-    return Change("autocast", undo, note=f"matrix products in {_short(dtype)}; most activations take half the bytes")
+    return Change(
+        "autocast",
+        undo,
+        note=f"matrix products in {_short(dtype)}; most activations take half the bytes",
+    )
 
 
 def cast_parameters(model: Any, dtype: Any) -> Optional[Change]:
     """All floating weights in another type. The originals are kept on the host for undo."""
     import torch
 
-    floating = [t for t in [*model.parameters(), *model.buffers()] if t.is_floating_point() and t.dtype != dtype]
+    floating = [
+        t
+        for t in [*model.parameters(), *model.buffers()]
+        if t.is_floating_point() and t.dtype != dtype
+    ]
     if not floating:
         return None
     weights = [p for p in model.parameters() if p.is_floating_point()]
@@ -51,7 +61,9 @@ def cast_parameters(model: Any, dtype: Any) -> Optional[Change]:
             for tensor, copy, device in kept:
                 tensor.data = copy.to(device)
 
-    return Change("dtype", undo, estimated, note=f"weights in {_short(dtype)}; a copy for undo is on the host")
+    return Change(
+        "dtype", undo, estimated, note=f"weights in {_short(dtype)}; a copy for undo is on the host"
+    )
 
 
 def attention(model: Any, kernel: str) -> Optional[Change]:

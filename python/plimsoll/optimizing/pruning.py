@@ -29,15 +29,21 @@ def remove_channels(model: Any, share: float) -> Optional[Change]:
     estimated = 0
     undo = []
     for inputs, output in [*feed_forward_pairs(model), *convolution_pairs(model)]:
-        bytes_before = sum(one.weight.numel() * one.weight.element_size() for one in [*inputs, output])
+        bytes_before = sum(
+            one.weight.numel() * one.weight.element_size() for one in [*inputs, output]
+        )
         cut = _shrink(inputs, output, share)
         estimated += int(share * bytes_before) if cut else 0
         undo += cut
     if not undo:
         return None
     blocks = len(undo)
-    note = f"{share:.0%} of hidden channels removed from {blocks} layers; results change, check them"
-    return Change("prune", lambda: [put_back() for put_back in reversed(undo)] and None, estimated, note)
+    note = (
+        f"{share:.0%} of hidden channels removed from {blocks} layers; results change, check them"
+    )
+    return Change(
+        "prune", lambda: [put_back() for put_back in reversed(undo)] and None, estimated, note
+    )
 
 
 def semi_structured(model: Any) -> Optional[Change]:
@@ -54,7 +60,9 @@ def semi_structured(model: Any) -> Optional[Change]:
         sparse = torch.sparse.to_sparse_semi_structured(two_of_four(weight.detach()))
         module.weight = nn.Parameter(sparse, requires_grad=False)
         estimated += weight.numel() * weight.element_size() * 7 // 16
-        undo.append(lambda m=module, k=kept, d=weight.device: setattr(m, "weight", nn.Parameter(k.to(d))))
+        undo.append(
+            lambda m=module, k=kept, d=weight.device: setattr(m, "weight", nn.Parameter(k.to(d)))
+        )
     if not undo:
         return None
     note = f"{len(undo)} linear layers in 2:4 sparse storage, of {before} bytes of weights; results change, check them"
@@ -84,7 +92,9 @@ def two_of_four(weight: Any) -> Any:
     import torch
 
     groups = weight.reshape(-1, 4)
-    keep = torch.zeros_like(groups, dtype=torch.bool).scatter_(1, groups.abs().topk(2, dim=1).indices, True)
+    keep = torch.zeros_like(groups, dtype=torch.bool).scatter_(
+        1, groups.abs().topk(2, dim=1).indices, True
+    )
     return (groups * keep).reshape(weight.shape)
 
 
@@ -115,7 +125,11 @@ def convolution_pairs(model: Any) -> List[Tuple[List[Any], Any]]:
         for first, norm, second in CONVOLUTIONS:
             one, between, two = (getattr(module, name, None) for name in (first, norm, second))
             plain = all(isinstance(c, nn.Conv2d) and c.groups == 1 for c in (one, two))
-            if plain and isinstance(between, nn.BatchNorm2d) and one.out_channels == two.in_channels:
+            if (
+                plain
+                and isinstance(between, nn.BatchNorm2d)
+                and one.out_channels == two.in_channels
+            ):
                 found.append(([one, between], two))
     return found
 
@@ -126,7 +140,11 @@ def _in_sequence(layers: List[Any], taken: set) -> Iterator[Tuple[List[Any], Any
     for layer in layers:
         width = _width(layer, out=True)
         if width is not None:
-            if last is not None and id(last) not in taken and _width(layer, out=False) == _width(last, out=True):
+            if (
+                last is not None
+                and id(last) not in taken
+                and _width(layer, out=False) == _width(last, out=True)
+            ):
                 taken.update((id(last), id(layer)))
                 yield [last], layer
                 last = None
@@ -141,7 +159,11 @@ def _shrink(inputs: List[Any], output: Any, share: float) -> list:
 
     score = _as_rows(output, output.weight.detach()).float().transpose(0, 1).flatten(1).norm(dim=1)
     for one in inputs:
-        score = score * _as_rows(one, one.weight.detach()).float().flatten(1).norm(dim=1) if one.weight.dim() > 1 else score
+        score = (
+            score * _as_rows(one, one.weight.detach()).float().flatten(1).norm(dim=1)
+            if one.weight.dim() > 1
+            else score
+        )
     keep = int(score.numel() * (1 - share))
     # Kernels are fast on whole tiles; a width that is no multiple of 8 would save memory and cost time.
     keep = max(8, keep - keep % 8) if score.numel() >= 16 else max(1, keep)
@@ -155,15 +177,27 @@ def _cut(layer: Any, chosen: Any, out: bool) -> Any:
     """Keeps the chosen channels of a layer, at its end or at its beginning."""
     from torch import nn
 
-    names = [name for name in ("weight", "bias", "running_mean", "running_var") if _has(layer, name)]
+    names = [
+        name for name in ("weight", "bias", "running_mean", "running_var") if _has(layer, name)
+    ]
     kept = {name: getattr(layer, name) for name in names}
     copies = {name: tensor.detach().to("cpu", copy=True) for name, tensor in kept.items()}
     device, trained = layer.weight.device, layer.weight.requires_grad
     rows = out != _transposed(layer)
     for name in names if out else ["weight"]:
-        part = kept[name].detach().index_select(0 if rows or name != "weight" else 1, chosen).clone()
-        setattr(layer, name, nn.Parameter(part, trained) if isinstance(kept[name], nn.Parameter) else part)
-    counts = ("out_features", "out_channels", "nf", "num_features") if out else ("in_features", "in_channels", "nx")
+        part = (
+            kept[name].detach().index_select(0 if rows or name != "weight" else 1, chosen).clone()
+        )
+        setattr(
+            layer,
+            name,
+            nn.Parameter(part, trained) if isinstance(kept[name], nn.Parameter) else part,
+        )
+    counts = (
+        ("out_features", "out_channels", "nf", "num_features")
+        if out
+        else ("in_features", "in_channels", "nx")
+    )
     before = {name: getattr(layer, name) for name in counts if hasattr(layer, name)}
     for name in before:
         setattr(layer, name, int(chosen.numel()))
@@ -207,4 +241,8 @@ def _at(module: Any, path: str) -> Any:
         module = getattr(module, name, None)
         if module is None:
             return None
-    return module if hasattr(module, "weight") and getattr(module.weight, "dim", lambda: 0)() == 2 else None
+    return (
+        module
+        if hasattr(module, "weight") and getattr(module.weight, "dim", lambda: 0)() == 2
+        else None
+    )

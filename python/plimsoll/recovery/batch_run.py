@@ -62,7 +62,11 @@ class BatchRun:
         if callable(settings.share):
             if self._total is None:
                 self._total = float(settings.share(self.batch))
-            return float(settings.share(samples)) / self._total if self._total else self._by_samples(start, stop)
+            return (
+                float(settings.share(samples)) / self._total
+                if self._total
+                else self._by_samples(start, stop)
+            )
         if self._total is None:
             self._weights = sample_weights(self.batch, self.count, settings.share, self._model)
             self._total = float(sum(self._weights)) if self._weights else 0.0

@@ -42,7 +42,9 @@ class Calls:
         rank = f"@{bridge.rank}" if bridge is not None and bridge.world > 1 else ""
         who = f"{name}-{next(_numbers)}{rank}"
         self.recoveries = 0
-        self.fitting = Fitting(who, gauge, microbatch, grow_after, may_differ=True, patience=PATIENCE_SECONDS)
+        self.fitting = Fitting(
+            who, gauge, microbatch, grow_after, may_differ=True, patience=PATIENCE_SECONDS
+        )
         if bridge is not None:
             self.fitting.work.declare(["microbatch"], bridge.rank, bridge.world)
 
@@ -65,7 +67,9 @@ class Calls:
             return False
         self.recoveries += 1
         run.waited = decision.action == "wait"
-        self.fitting.sizer.failed(size, min(size, decision.microbatch), run.waited, decider.others_hold())
+        self.fitting.sizer.failed(
+            size, min(size, decision.microbatch), run.waited, decider.others_hold()
+        )
         if decision.microbatch < size:
             run.attempt = 0
         return True

@@ -28,7 +28,9 @@ MOST_ATTEMPTS = 24
 
 
 class Decider:
-    def __init__(self, gauge: Any, sizer: Sizer, bridge: Any, patience: float, who: str = "") -> None:
+    def __init__(
+        self, gauge: Any, sizer: Sizer, bridge: Any, patience: float, who: str = ""
+    ) -> None:
         self.events: Deque[Dict[str, Any]] = deque(maxlen=EVENTS_KEPT)
         self._gauge = gauge
         self._sizer = sizer
@@ -37,7 +39,13 @@ class Decider:
         self._most_waits = SHORT_WAITS + int(patience / LONGEST_WAIT_SECONDS)
 
     def decide(
-        self, run: Any, failed: int, found: OutOfMemory, where: str, hooks: List[str], number: Optional[int]
+        self,
+        run: Any,
+        failed: int,
+        found: OutOfMemory,
+        where: str,
+        hooks: List[str],
+        number: Optional[int],
     ) -> Decision:
         """`number` is the round of the ranks, where there are several."""
         try:
@@ -45,10 +53,18 @@ class Decider:
         except (MemoryError, RuntimeError, OSError) as trouble:
             # So full that not even a device can be read, nor a line sent: by halves, which takes nothing.
             log.debug("plimsoll: could not look at memory: %s", trouble)
-            return self._bounded(run, decide(Failed(failed, run.attempt, True, hooks=hooks), Measured()))
+            return self._bounded(
+                run, decide(Failed(failed, run.attempt, True, hooks=hooks), Measured())
+            )
 
     def _ask(
-        self, run: Any, failed: int, found: OutOfMemory, where: str, hooks: List[str], number: Optional[int]
+        self,
+        run: Any,
+        failed: int,
+        found: OutOfMemory,
+        where: str,
+        hooks: List[str],
+        number: Optional[int],
     ) -> Decision:
         peak = self._gauge.peak_bytes()
         what = Failed(
@@ -88,19 +104,28 @@ class Decider:
         if retry and size == failed and run.attempt > SAME_AGAIN:
             # A supervisor that changes nothing would have us fail for ever.
             return own
-        return Decision(action if retry else "raise", size, str(answer.get("rung") or "none"), str(answer.get("why", "")))
+        return Decision(
+            action if retry else "raise",
+            size,
+            str(answer.get("rung") or "none"),
+            str(answer.get("why", "")),
+        )
 
     def _bounded(self, run: Any, decision: Decision) -> Decision:
         if decision.action == "raise" or run.attempt < MOST_ATTEMPTS:
             return decision
-        return Decision("raise", decision.microbatch, "none", f"{run.attempt} attempts at one batch failed")
+        return Decision(
+            "raise", decision.microbatch, "none", f"{run.attempt} attempts at one batch failed"
+        )
 
     def others_hold(self) -> bool:
         """Whether the device is full because of other processes."""
         held = getattr(self._gauge, "others_bytes", None)
         return held is not None and held() > OTHERS_SHARE * self._gauge.total_bytes()
 
-    def note(self, decision: Decision, failed: int, found: OutOfMemory, where: str, step: int) -> None:
+    def note(
+        self, decision: Decision, failed: int, found: OutOfMemory, where: str, step: int
+    ) -> None:
         log.warning(
             "plimsoll: out of memory (%s) in %s of step %d with %d samples: %s, %s: %s",
             found.kind, where, step + 1, failed, decision.action, decision.rung, decision.why,
@@ -121,11 +146,15 @@ class Decider:
 
     def note_growth(self, before: int, after: int, why: str, step: int) -> None:
         log.info("plimsoll: microbatch grows from %d to %d: %s", before, after, why)
-        self.events.append({"step": step, "rung": "grow-back", "from": before, "to": after, "why": why})
+        self.events.append(
+            {"step": step, "rung": "grow-back", "from": before, "to": after, "why": why}
+        )
 
     def note_smaller(self, before: int, after: int, why: str, step: int) -> None:
         log.info("plimsoll: microbatch shrinks from %d to %d: %s", before, after, why)
-        self.events.append({"step": step, "rung": "smaller-microbatch", "from": before, "to": after, "why": why})
+        self.events.append(
+            {"step": step, "rung": "smaller-microbatch", "from": before, "to": after, "why": why}
+        )
 
     def tell_rung(self, rung: str, why: str) -> None:
         """Into the supervisor's report, where it did not decide this itself."""

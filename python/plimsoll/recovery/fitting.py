@@ -16,7 +16,13 @@ class Fitting:
     """One for each step and each function: two of them do not need the same memory."""
 
     def __init__(
-        self, who: str, gauge: Any, microbatch: Optional[int], grow_after: int, may_differ: bool, patience: float
+        self,
+        who: str,
+        gauge: Any,
+        microbatch: Optional[int],
+        grow_after: int,
+        may_differ: bool,
+        patience: float,
     ) -> None:
         self.gauge = gauge
         self.sizer = Sizer(microbatch, grow_after, gauge, may_differ)
@@ -27,7 +33,9 @@ class Fitting:
         """A larger size where the supervisor wants one."""
         wanted = self.work.growth()
         if wanted is not None:
-            self.decider.note_growth(self.sizer.size, wanted, "the supervisor said so", self.work.steps)
+            self.decider.note_growth(
+                self.sizer.size, wanted, "the supervisor said so", self.work.steps
+            )
             self.sizer.grow(wanted)
 
     def foresee(self, count: int) -> None:
@@ -58,7 +66,9 @@ class Fitting:
             "steps": self.work.steps,
             "microbatch": self.sizer.size,
             "recoveries": list(self.decider.events),
-            "peakLine": None if line is None else {"baseBytes": int(line[0]), "bytesPerSample": int(line[1])},
+            "peakLine": None
+            if line is None
+            else {"baseBytes": int(line[0]), "bytesPerSample": int(line[1])},
             "source": "measured",
         }
 

@@ -59,7 +59,9 @@ class RecoveringFunction:
         return list(self.calls().fitting.decider.events)
 
     def __call__(self, batch: Any, *arguments: Any, **named: Any) -> Any:
-        return self.call(self.calls(), lambda part: self._function(part, *arguments, **named), batch)
+        return self.call(
+            self.calls(), lambda part: self._function(part, *arguments, **named), batch
+        )
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """As a method: the instance comes first, then the batch."""
@@ -96,7 +98,10 @@ class RecoveringFunction:
         before = phase.current()
         parts: List[Any] = []
         while run.done < count:
-            start, stop = run.done, run.done + even_part(count - run.done, calls.fitting.sizer.size or count)
+            start, stop = (
+                run.done,
+                run.done + even_part(count - run.done, calls.fitting.sizer.size or count),
+            )
             random = RandomState()
             try:
                 phase.enter(phase.FORWARD)
@@ -139,4 +144,6 @@ class BoundFunction:
     def __call__(self, batch: Any, *arguments: Any, **named: Any) -> Any:
         function, instance = self._recovering._function, self.__self__
         calls = self._recovering.calls(instance)
-        return self._recovering.call(calls, lambda part: function(instance, part, *arguments, **named), batch)
+        return self._recovering.call(
+            calls, lambda part: function(instance, part, *arguments, **named), batch
+        )

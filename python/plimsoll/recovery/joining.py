@@ -26,4 +26,6 @@ def join(parts: List[Any], sizes: List[int]) -> Any:
         return type(first)(*fields) if hasattr(first, "_fields") else tuple(fields)
     if isinstance(first, (int, float)) or shape is not None:
         return sum(part * size for part, size in zip(parts, sizes)) / sum(sizes)
-    raise TypeError(f"results of type {type(first).__name__} cannot be put together; pass join=lambda parts: ...")
+    raise TypeError(
+        f"results of type {type(first).__name__} cannot be put together; pass join=lambda parts: ..."
+    )

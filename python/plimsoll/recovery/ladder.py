@@ -55,10 +55,14 @@ def decide(failed: Failed, measured: Measured) -> Decision:
         less, basis = smaller(size, measured, failed.peak_bytes, failed.asked_bytes)
         return Decision("retry", less, SMALLER, f"{size} samples do not fit; {basis}")
     if failed.others_hold:
-        return Decision("wait", 1, GIVE_BACK, "other processes hold the device; waiting for them to leave")
+        return Decision(
+            "wait", 1, GIVE_BACK, "other processes hold the device; waiting for them to leave"
+        )
     hook = next((name for name in HOOKS if name in failed.hooks), None)
     if hook is not None:
-        return Decision("retry", 1, HOOKS[hook], f"one sample does not fit; {hook} is the next rung")
+        return Decision(
+            "retry", 1, HOOKS[hook], f"one sample does not fit; {hook} is the next rung"
+        )
     return Decision("raise", 1, "none", "one sample does not fit, and no other rung was declared")
 
 

@@ -21,7 +21,9 @@ class OptimizerGuard:
     states and is by far the likeliest to run out of memory. `always` copies before each step.
     """
 
-    def __init__(self, optimizer: Any, backup: str = "first", room: Optional[Callable[[], int]] = None) -> None:
+    def __init__(
+        self, optimizer: Any, backup: str = "first", room: Optional[Callable[[], int]] = None
+    ) -> None:
         if backup not in WAYS:
             raise ValueError(f"backup is one of {', '.join(WAYS)}, not {backup!r}")
         self._optimizer = optimizer
@@ -91,9 +93,17 @@ class OptimizerGuard:
             for key, value in state.items()
             if isinstance(value, (int, float))
         )
-        made = (state.get("step", 0) for parameter, state in now.items() if parameter not in self._states)
+        made = (
+            state.get("step", 0)
+            for parameter, state in now.items()
+            if parameter not in self._states
+        )
         begun = (one._version > 0 if hasattr(one, "_version") else one > 0 for one in made)
-        return sum(tensor._version != version for tensor, version in self._before) + sum(numbers) + sum(begun)
+        return (
+            sum(tensor._version != version for tensor, version in self._before)
+            + sum(numbers)
+            + sum(begun)
+        )
 
     def _copied(self, tensors: List[Any]) -> Optional[List[Tuple[Any, Any]]]:
         try:

@@ -20,7 +20,12 @@ class OptimizerStep:
     """Gradients are reduced, unscaled and clipped once a batch: the run knows what was done to them."""
 
     def __init__(
-        self, training: Training, guard: OptimizerGuard, clip: Optional[float], ranks: Any, fitting: Fitting
+        self,
+        training: Training,
+        guard: OptimizerGuard,
+        clip: Optional[float],
+        ranks: Any,
+        fitting: Fitting,
     ) -> None:
         self._training = training
         self._guard = guard
@@ -66,7 +71,11 @@ class OptimizerStep:
         return True
 
     def _once(self, run: BatchRun, look_again: Optional[Callable[[], Any]]) -> None:
-        optimizer, scaler, gradients = self._training.optimizer, self._training.scaler, self._training.gradients
+        optimizer, scaler, gradients = (
+            self._training.optimizer,
+            self._training.scaler,
+            self._training.gradients,
+        )
         gradients.mark()
         if self._ranks.world > 1 and not run.reduced:
             agreed = self._ranks.reduce(gradients.parameters, self._fitting.sizer.take_wish())
@@ -95,7 +104,9 @@ class OptimizerStep:
         if found is not None:
             why = "the optimizer's step was put back; cached memory was given back"
             size = self._fitting.sizer.size
-            self._fitting.note(Decision("raise" if last else "retry", size, GIVE_BACK, why), size, found, "step")
+            self._fitting.note(
+                Decision("raise" if last else "retry", size, GIVE_BACK, why), size, found, "step"
+            )
             if not last:
                 self._fitting.decider.tell_rung(GIVE_BACK, f"{why.capitalize()}.")
             run.failures += 1

@@ -17,7 +17,11 @@ def loss_of(value: Any) -> Any:
         return value["loss"]
     if isinstance(value, tuple) and value and hasattr(value[0], "backward"):
         return value[0]
-    raise Failure("no-loss", f"the loss is a {type(value).__name__}, not a tensor", "return the mean loss of the batch")
+    raise Failure(
+        "no-loss",
+        f"the loss is a {type(value).__name__}, not a tensor",
+        "return the mean loss of the batch",
+    )
 
 
 def declared_rungs(model: Any, given: Dict[str, Callable[[], Any]]) -> Dict[str, Callable[[], Any]]:
@@ -25,6 +29,8 @@ def declared_rungs(model: Any, given: Dict[str, Callable[[], Any]]) -> Dict[str,
     inner = getattr(model, "module", model)
     if "checkpointing" in given or not getattr(inner, "supports_gradient_checkpointing", False):
         return dict(given)
-    if getattr(inner, "is_gradient_checkpointing", False) or not hasattr(inner, "gradient_checkpointing_enable"):
+    if getattr(inner, "is_gradient_checkpointing", False) or not hasattr(
+        inner, "gradient_checkpointing_enable"
+    ):
         return dict(given)
     return {"checkpointing": inner.gradient_checkpointing_enable, **given}

@@ -13,7 +13,9 @@ class RandomState:
     def __init__(self) -> None:
         self._python = random.getstate()
         numpy = sys.modules.get("numpy")
-        self._numpy = numpy.random.get_state() if numpy is not None and hasattr(numpy, "random") else None
+        self._numpy = (
+            numpy.random.get_state() if numpy is not None and hasattr(numpy, "random") else None
+        )
         torch = sys.modules.get("torch")
         self._torch = torch.get_rng_state() if torch is not None else None
         self._cuda = _cuda_states(torch)

@@ -9,7 +9,10 @@ from ..arguments import optimizer as torch_optimizer
 
 
 def recovering(
-    target: Any = None, optimizer: Any = None, loss: Optional[Callable[[Any], Any]] = None, **options: Any
+    target: Any = None,
+    optimizer: Any = None,
+    loss: Optional[Callable[[Any], Any]] = None,
+    **options: Any,
 ) -> Any:
     """Makes a training step, or a function of a batch, survive running out of memory.
 
@@ -25,7 +28,9 @@ def recovering(
     _check(optimizer, loss, options)
     if optimizer is not None:
         if not hasattr(target, "parameters"):
-            raise TypeError(f"recovering(model, optimizer, loss) takes a model first, not a {type(target).__name__}")
+            raise TypeError(
+                f"recovering(model, optimizer, loss) takes a model first, not a {type(target).__name__}"
+            )
         from .step import RecoveringStep
 
         return RecoveringStep(target, optimizer, loss, **options)
@@ -34,7 +39,9 @@ def recovering(
     if target is None:
         return lambda function: RecoveringFunction(function, **options)
     if not callable(target) or hasattr(target, "parameters"):
-        raise TypeError("recovering(model, optimizer, loss) makes a step; @recovering decorates a function of a batch")
+        raise TypeError(
+            "recovering(model, optimizer, loss) makes a step; @recovering decorates a function of a batch"
+        )
     return RecoveringFunction(target, **options)
 
 

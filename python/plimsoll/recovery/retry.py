@@ -17,7 +17,9 @@ from .training import Training
 
 
 class Retry:
-    def __init__(self, training: Training, fitting: Fitting, ranks: Any, rungs: Dict[str, Callable[[], Any]]) -> None:
+    def __init__(
+        self, training: Training, fitting: Fitting, ranks: Any, rungs: Dict[str, Callable[[], Any]]
+    ) -> None:
         self._training = training
         self._fitting = fitting
         self._ranks = ranks
@@ -30,7 +32,9 @@ class Retry:
         run.attempt += 1
         run.failures += 1
         hooks = [name for name in HOOKS if name in self._rungs]
-        self._decision = self._fitting.decider.decide(run, failed, found, where, hooks, self._ranks.round)
+        self._decision = self._fitting.decider.decide(
+            run, failed, found, where, hooks, self._ranks.round
+        )
         self._fitting.note(self._decision, failed, found, where)
         if self._decision.action == "raise" or not self._ranks.may_retry:
             self._ranks.gave_up(found.message)

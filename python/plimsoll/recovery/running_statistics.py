@@ -25,7 +25,12 @@ class RunningStatistics:
     def mark(self) -> None:
         if not self.modules:
             return
-        live = [buffer for module in self.modules if module.training for buffer in module.buffers(recurse=False)]
+        live = [
+            buffer
+            for module in self.modules
+            if module.training
+            for buffer in module.buffers(recurse=False)
+        ]
         if len(live) != len(self._live) or any(a is not b for a, b in zip(live, self._live)):
             self._live, self._saved = live, [buffer.clone() for buffer in live]
             return

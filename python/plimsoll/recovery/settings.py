@@ -20,12 +20,23 @@ class Settings(NamedTuple):
 
 
 def settings(
-    size: Any, split: Any, share: Share, reduction: str, clip: Optional[float], autocast: Any, patience: float, rungs: Any
+    size: Any,
+    split: Any,
+    share: Share,
+    reduction: str,
+    clip: Optional[float],
+    autocast: Any,
+    patience: float,
+    rungs: Any,
 ) -> Settings:
     check_share(share)
     if reduction not in ("mean", "sum"):
         raise ValueError(f"reduction is mean or sum, not {reduction!r}")
     unknown = set(rungs or {}) - set(HOOKS)
     if unknown:
-        raise ValueError(f"rungs are {', '.join(HOOKS)}; there is none called {', '.join(sorted(unknown))}")
-    return Settings(Splitter(size, split), share, reduction, clip, autocast, patience, dict(rungs or {}))
+        raise ValueError(
+            f"rungs are {', '.join(HOOKS)}; there is none called {', '.join(sorted(unknown))}"
+        )
+    return Settings(
+        Splitter(size, split), share, reduction, clip, autocast, patience, dict(rungs or {})
+    )

@@ -13,7 +13,9 @@ Share = Union[str, Callable[[Any], float]]
 
 def check_share(share: Share) -> None:
     if not callable(share) and share not in NAMES:
-        raise ValueError(f"share is one of {', '.join(NAMES)} or a function of a batch, not {share!r}")
+        raise ValueError(
+            f"share is one of {', '.join(NAMES)} or a function of a batch, not {share!r}"
+        )
 
 
 def sample_weights(batch: Any, count: int, share: Share, model: Any) -> Optional[List[int]]:
@@ -48,7 +50,9 @@ def _labels(batch: Any) -> Any:
     """The integer labels of a batch; None where the mean is over samples."""
     found = None
     if isinstance(batch, Mapping):
-        found = next((batch[key] for key in ("labels", "label", "targets", "target") if key in batch), None)
+        found = next(
+            (batch[key] for key in ("labels", "label", "targets", "target") if key in batch), None
+        )
     elif isinstance(batch, (list, tuple)) and len(batch) == 2:
         found = batch[1]
     if not hasattr(found, "is_floating_point") or found.is_floating_point() or found.is_complex():

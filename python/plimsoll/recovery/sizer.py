@@ -60,7 +60,11 @@ class Sizer:
         measured = self.measured()
         line, fits = measured.line(), measured.largest()
         part = even_part(count, self.size)
-        if line is None or not fits or line[0] + line[1] * part <= LOAD_LINE * (measured.limit_bytes or 0):
+        if (
+            line is None
+            or not fits
+            or line[0] + line[1] * part <= LOAD_LINE * (measured.limit_bytes or 0)
+        ):
             return None
         return fits if fits < part else None
 
@@ -106,7 +110,9 @@ class Sizer:
         if sizes:
             self.peaks.measured(max(sizes), peak_bytes)
 
-    def clean_step(self, run: Any, peak_bytes: Optional[int], alone: bool, grow: Callable[[int, str], None]) -> None:
+    def clean_step(
+        self, run: Any, peak_bytes: Optional[int], alone: bool, grow: Callable[[int, str], None]
+    ) -> None:
         """A step without a failure, its peak where somebody looked; without a supervisor it may grow."""
         self._clean += 1
         if peak_bytes is None:
@@ -118,7 +124,14 @@ class Sizer:
             self.smallest_failed = None
         if not alone or self.size is None or self.size >= run.count:
             return
-        at = Growth(self.size, run.count, self._clean, self._failed_growths, self.smallest_failed, self._grow_after)
+        at = Growth(
+            self.size,
+            run.count,
+            self._clean,
+            self._failed_growths,
+            self.smallest_failed,
+            self._grow_after,
+        )
         grown = grow_back(at, self.measured())
         if grown is not None:
             grow(grown, "clean steps, and measured peaks under the load line")

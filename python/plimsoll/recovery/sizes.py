@@ -71,7 +71,9 @@ def parts_of(batch: int, most: int) -> int:
     return math.ceil(batch / max(1, most))
 
 
-def smaller(failed: int, measured: Measured, peak: Optional[int] = None, asked: Optional[int] = None) -> Tuple[int, str]:
+def smaller(
+    failed: int, measured: Measured, peak: Optional[int] = None, asked: Optional[int] = None
+) -> Tuple[int, str]:
     """The size to try after one that failed, and what it comes from.
 
     >>> smaller(32, Measured(limit_bytes=8e9))
@@ -81,20 +83,30 @@ def smaller(failed: int, measured: Measured, peak: Optional[int] = None, asked: 
     limit = measured.limit_bytes
     if limit is None:
         return half, "half of what failed"
-    proven = max((size for size, held in measured.fitted if size < failed and held <= limit), default=0)
+    proven = max(
+        (size for size, held in measured.fitted if size < failed and held <= limit), default=0
+    )
     by_line = measured.largest() or 0
     if proven < by_line < failed:
         return by_line, "measured peaks say that fits"
     if proven > 0:
         # A line by which the size that failed would have fitted is refuted: what went well is still true.
         quarter = 0 if by_line < failed else failed // 4
-        return (quarter, "a quarter of what failed") if proven < quarter else (proven, "that many fitted before")
+        return (
+            (quarter, "a quarter of what failed")
+            if proven < quarter
+            else (proven, "that many fitted before")
+        )
     held = limit if peak is None else peak
     line = measured.through(failed, max(limit, held + (asked or 0), asked or 0))
     budget = limit * LOAD_LINE
     # What is held anyway may pass the load line: then no size stays under it, and half is tried.
     by_need = fitting(line, budget) if line[0] < budget else half
-    return (half, "half of what failed") if by_need >= half else (max(1, by_need), "by what it asked for")
+    return (
+        (half, "half of what failed")
+        if by_need >= half
+        else (max(1, by_need), "by what it asked for")
+    )
 
 
 class Growth(NamedTuple):

@@ -24,7 +24,11 @@ class Splitter:
     def size(self, batch: Any) -> int:
         count = self._size(batch) if self._size else batch_length(batch)
         if count == 0:
-            raise Failure("empty-batch", "the batch has no samples", "leave empty batches out, or drop_last in the loader")
+            raise Failure(
+                "empty-batch",
+                "the batch has no samples",
+                "leave empty batches out, or drop_last in the loader",
+            )
         if not isinstance(count, int) or isinstance(count, bool) or count < 0:
             raise Failure(
                 "batch-size-unclear",

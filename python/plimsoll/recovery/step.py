@@ -53,7 +53,9 @@ class RecoveringStep:
         self.optimizer = optimizer
         self.partition: List[int] = []
         self._loss = loss
-        self._settings: Settings = settings(size, split, share, reduction, clip, autocast, patience, rungs)
+        self._settings: Settings = settings(
+            size, split, share, reduction, clip, autocast, patience, rungs
+        )
         self._training = Training(model, optimizer, scaler)
         self._gauge = gauge_of(model)
         # A copy in the host's memory is cheap where the weights lie there, and slow where they lie on a card.
@@ -101,7 +103,11 @@ class RecoveringStep:
             if callable(batch):
                 self._loss = batch
                 return self
-            raise Failure("no-loss", "this step was given no loss", "pass loss=lambda batch: ..., or decorate one")
+            raise Failure(
+                "no-loss",
+                "this step was given no loss",
+                "pass loss=lambda batch: ..., or decorate one",
+            )
         run = self._begin(batch)
         look_again = partial(self._look_again, run, use) if self._needs_closure else None
         while True:
@@ -127,7 +133,11 @@ class RecoveringStep:
             with self._ranks.no_sync():
                 yield piece
             if not piece.used:
-                raise Failure("microbatch-unused", "a microbatch was not entered", "write: with microbatch: ...")
+                raise Failure(
+                    "microbatch-unused",
+                    "a microbatch was not entered",
+                    "write: with microbatch: ...",
+                )
 
     def __enter__(self) -> "RecoveringStep":
         return self
@@ -162,7 +172,11 @@ class RecoveringStep:
 
     def _next(self, run: BatchRun) -> Optional[Microbatch]:
         part = run.part(self._fitting.sizer.size or run.count)
-        return None if part is None else Microbatch(self._training, self._fitting, self._retry, run, *part)
+        return (
+            None
+            if part is None
+            else Microbatch(self._training, self._fitting, self._retry, run, *part)
+        )
 
     def _evaluate(self, run: BatchRun, loss: Callable[[Any], Any]) -> None:
         """The loss and the gradients of what is left of a batch."""

@@ -41,7 +41,9 @@ class Work:
             "steps": self.steps,
             "microbatch": self._sizer.size,
             "batch": max(self._batch, self._sizer.size),
-            "sizes": [{"microbatch": size, "peakBytes": peak} for size, peak in self._sizer.peaks.all()],
+            "sizes": [
+                {"microbatch": size, "peakBytes": peak} for size, peak in self._sizer.peaks.all()
+            ],
             "smallestFailed": self._sizer.smallest_failed,
         }
 
@@ -64,4 +66,8 @@ class Work:
     def growth(self) -> Optional[int]:
         """A larger size that the supervisor wants, once."""
         wanted = self.bridge.take_growth(self.who) if self.bridge is not None else None
-        return wanted if wanted is not None and self._sizer.size is not None and wanted > self._sizer.size else None
+        return (
+            wanted
+            if wanted is not None and self._sizer.size is not None and wanted > self._sizer.size
+            else None
+        )

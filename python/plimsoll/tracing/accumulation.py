@@ -11,7 +11,8 @@ import torch._prims_common as _common
 
 # Named differently across versions of PyTorch.
 _dense = (
-    getattr(_common, "is_non_overlapping_and_dense_or_false", None) or _common.is_non_overlapping_and_dense
+    getattr(_common, "is_non_overlapping_and_dense_or_false", None)
+    or _common.is_non_overlapping_and_dense
 )
 
 # References to a tensor that nobody else holds, as counted from inside a dispatch mode: the
@@ -23,10 +24,18 @@ STORAGE_REFERENCES = 2
 
 def accumulates_in_place(args, kwargs) -> bool:
     """Whether this `add` is the engine's, into a buffer that nothing else can see."""
-    if kwargs or len(args) != 2 or torch._C._current_graph_task_id() == -1 or torch.is_grad_enabled():
+    if (
+        kwargs
+        or len(args) != 2
+        or torch._C._current_graph_task_id() == -1
+        or torch.is_grad_enabled()
+    ):
         return False
     old, new = args
-    if not (isinstance(old, torch.Tensor) and isinstance(new, torch.Tensor)) or old.shape != new.shape:
+    if (
+        not (isinstance(old, torch.Tensor) and isinstance(new, torch.Tensor))
+        or old.shape != new.shape
+    ):
         return False
     return (
         old._use_count() <= _TENSOR_REFERENCES

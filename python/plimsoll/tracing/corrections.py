@@ -30,7 +30,10 @@ def _into_zeros(written: Any) -> Callable:
     def correct(func, args, kwargs):
         node = torch._C._current_autograd_node()
         own = node is not None and node.name().endswith("0") and not torch.is_grad_enabled()
-        if own and torch._C._storage_Use_Count(args[0].untyped_storage()._cdata) <= STORAGE_REFERENCES:
+        if (
+            own
+            and torch._C._storage_Use_Count(args[0].untyped_storage()._cdata) <= STORAGE_REFERENCES
+        ):
             return written(*args, **kwargs)
         return func(*args, **kwargs)
 
@@ -67,7 +70,10 @@ def _pixel_by_pixel(tensor: Any) -> Any:
 
 def _grouped_product(func, args, kwargs):
     """The meta kernel knows bfloat16 alone; CUDA multiplies other types group by group."""
-    low = [a.to(torch.bfloat16) if isinstance(a, torch.Tensor) and a.is_floating_point() else a for a in args]
+    low = [
+        a.to(torch.bfloat16) if isinstance(a, torch.Tensor) and a.is_floating_point() else a
+        for a in args
+    ]
     dtype = kwargs.get("out_dtype") or args[0].dtype
     return func(*low, **{**kwargs, "out_dtype": None}).to(dtype)
 

@@ -41,7 +41,10 @@ _ARCHITECTURES = {
 
 
 def gpu_of(
-    name: Optional[str], capability: Optional[int], multiprocessors: Optional[int], memory: Optional[int]
+    name: Optional[str],
+    capability: Optional[int],
+    multiprocessors: Optional[int],
+    memory: Optional[int],
 ) -> Gpu:
     """A card as its facts describe it; the H200 where no facts are given, or no kernels of it are known."""
     if capability is None or _nearest(capability) is None:
@@ -63,7 +66,9 @@ def _nearest(capability: int) -> Optional[int]:
 
 def cudnn_properties(gpu: Gpu) -> Dict[str, Any]:
     """What cuDNN asks about a device, as this one answers it."""
-    _, blocks, shared, _, cache, clock, memory_clock = _ARCHITECTURES[_nearest(gpu.capability) or 90]
+    _, blocks, shared, _, cache, clock, memory_clock = _ARCHITECTURES[
+        _nearest(gpu.capability) or 90
+    ]
     return {
         "deviceName": gpu.name,
         "deviceVer": gpu.capability * 10,

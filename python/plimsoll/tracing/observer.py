@@ -107,7 +107,9 @@ class Observer(TorchDispatchMode):
         key = storage._cdata
         if key in self._live:
             return self._live[key][0]
-        ident = self.ledger.allocate(storage.nbytes(), op, self.current_module(), category or self.category)
+        ident = self.ledger.allocate(
+            storage.nbytes(), op, self.current_module(), category or self.category
+        )
 
         def died(_reference, key=key, ident=ident):
             self._live.pop(key, None)
@@ -141,7 +143,9 @@ def _flat(results) -> list:
 def _has_mask_index(func, args) -> bool:
     if func is not _INDEX:
         return False
-    masks = [i for i in args[1] if isinstance(i, torch.Tensor) and i.dtype in (torch.bool, torch.uint8)]
+    masks = [
+        i for i in args[1] if isinstance(i, torch.Tensor) and i.dtype in (torch.bool, torch.uint8)
+    ]
     return not all(map(small_values.is_counted, masks))
 
 

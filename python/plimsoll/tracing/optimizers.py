@@ -42,7 +42,9 @@ def make(name: str, model: Any) -> Any:
 def trained(model: Any) -> List[Any]:
     parameters = [p for p in model.parameters() if p.requires_grad]
     if not parameters:
-        raise Failure("nothing-to-train", "no parameter of the model takes gradients", "use --mode infer")
+        raise Failure(
+            "nothing-to-train", "no parameter of the model takes gradients", "use --mode infer"
+        )
     return parameters
 
 
@@ -72,4 +74,6 @@ class EightBitAdamW(torch.optim.Optimizer):
         for number in ("1", "2"):
             state["state" + number] = torch.zeros_like(parameter, dtype=torch.uint8)
         for number in ("1", "2"):
-            state["absmax" + number] = torch.zeros(blocks, dtype=torch.float32, device=parameter.device)
+            state["absmax" + number] = torch.zeros(
+                blocks, dtype=torch.float32, device=parameter.device
+            )

@@ -46,29 +46,50 @@ def parse(argv: List[str]) -> argparse.Namespace:
     source.add_argument("--torchvision", metavar="NAME", help="a classifier of torchvision")
     source.add_argument("--script", help="a Python file that defines workload(**args)")
     parser.add_argument(
-        "--arg", action="append", default=[], metavar="K=V", help="an argument of the script's workload"
+        "--arg",
+        action="append",
+        default=[],
+        metavar="K=V",
+        help="an argument of the script's workload",
     )
     parser.add_argument("--mode", choices=("train", "infer"), default="train")
     parser.add_argument("--batch", type=_count, default=1)
     parser.add_argument("--seq", type=_count, default=None, help="tokens; for images pixels a side")
     parser.add_argument("--image", type=_count, default=None, help="pixels a side")
     parser.add_argument(
-        "--target-seq", type=_count, default=None, help="tokens of the labels, for an encoder with a decoder"
+        "--target-seq",
+        type=_count,
+        default=None,
+        help="tokens of the labels, for an encoder with a decoder",
     )
     parser.add_argument(
-        "--keep", choices=KEPT, default=None, help="what the loop holds until the next step replaces it"
+        "--keep",
+        choices=KEPT,
+        default=None,
+        help="what the loop holds until the next step replaces it",
     )
     parser.add_argument("--precision", choices=PRECISIONS, default="fp32")
     parser.add_argument("--optimizer", choices=OPTIMIZERS, default="adamw")
     parser.add_argument("--checkpointing", action="store_true", help="gradient checkpointing")
     parser.add_argument(
-        "--lora", type=_count, default=None, metavar="RANK", help="train adapters on all linear layers"
+        "--lora",
+        type=_count,
+        default=None,
+        metavar="RANK",
+        help="train adapters on all linear layers",
     )
     parser.add_argument(
-        "--quantization", choices=QUANTIZATIONS, default=None, help="weights as bitsandbytes keeps them"
+        "--quantization",
+        choices=QUANTIZATIONS,
+        default=None,
+        help="weights as bitsandbytes keeps them",
     )
-    parser.add_argument("--gpu", metavar="NAME", default=None, help="the card, as its driver names it")
-    parser.add_argument("--capability", type=_capability, default=None, help="of the card, such as 8.6")
+    parser.add_argument(
+        "--gpu", metavar="NAME", default=None, help="the card, as its driver names it"
+    )
+    parser.add_argument(
+        "--capability", type=_capability, default=None, help="of the card, such as 8.6"
+    )
     parser.add_argument("--multiprocessors", type=_count, default=None, help="of the card")
     parser.add_argument("--gpu-memory", type=int, default=None, help="of the card, in bytes")
     parser.add_argument("--steps", type=_count, default=3)

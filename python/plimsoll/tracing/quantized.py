@@ -15,7 +15,9 @@ from .standins.quantized_linear import QuantizedLinear, eight_bits, four_bits
 from .workload import Settings
 
 _PRESETS = ("int8", "int4", "int4_double")
-_NOTE = "quantized layers ask for what the source of bitsandbytes says; it was not measured on a GPU"
+_NOTE = (
+    "quantized layers ask for what the source of bitsandbytes says; it was not measured on a GPU"
+)
 
 
 def applies(settings: Settings) -> bool:
@@ -27,7 +29,9 @@ def check(settings: Settings, config: Optional[str]) -> None:
     if preset in ("", "fp16"):
         return
     if preset == "cpu":
-        raise Failure("quantization-on-host", "with cpu nothing runs on the GPU", "leave --quantization out")
+        raise Failure(
+            "quantization-on-host", "with cpu nothing runs on the GPU", "leave --quantization out"
+        )
     if preset == "int4_offload":
         raise Failure(
             "quantization-by-memory",
@@ -42,7 +46,9 @@ def check(settings: Settings, config: Optional[str]) -> None:
         )
     if settings.training and not settings.lora:
         raise Failure(
-            "quantized-not-trained", "quantized weights cannot be trained", "add --lora RANK, or --mode infer"
+            "quantized-not-trained",
+            "quantized weights cannot be trained",
+            "add --lora RANK, or --mode infer",
         )
 
 
@@ -109,6 +115,8 @@ def _for_training(model: Any, settings: Settings, observer: Any) -> None:
     for parameter in model.parameters():
         if parameter.dtype in (torch.float16, torch.bfloat16):
             parameter.data = parameter.data.to(torch.float32)
-    observer.notes.add("embeddings, norms and the output layer are in float32, as peft prepares them")
+    observer.notes.add(
+        "embeddings, norms and the output layer are in float32, as peft prepares them"
+    )
     if settings.checkpointing:
         model.enable_input_require_grads()

@@ -71,7 +71,11 @@ def settings_of(options: Namespace) -> Settings:
 
 
 def _run(
-    options: Namespace, settings: Settings, observer: Observer, names: ModuleNames, recording: Recording
+    options: Namespace,
+    settings: Settings,
+    observer: Observer,
+    names: ModuleNames,
+    recording: Recording,
 ) -> None:
     quantized.check(settings, options.config)
     progress.tell("build", 0, settings.steps)

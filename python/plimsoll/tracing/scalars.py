@@ -78,7 +78,9 @@ class Scalars:
             value = self._value(func, args)
             if value is not _UNKNOWN:
                 self._values[result.untyped_storage()._cdata] = value
-        elif self._values and func._schema.is_mutable and args and isinstance(args[0], torch.Tensor):
+        elif (
+            self._values and func._schema.is_mutable and args and isinstance(args[0], torch.Tensor)
+        ):
             self._values.pop(args[0].untyped_storage()._cdata, None)
 
     def forget(self, storage_key: int) -> None:

@@ -20,7 +20,12 @@ import traceback
 from typing import Any, Callable, Dict, List
 
 # Imported in advance where they are installed; a trace imports what else it needs.
-_MODULES = ("torch._dynamo", "transformers.modeling_utils", "transformers.models.auto", "torchvision")
+_MODULES = (
+    "torch._dynamo",
+    "transformers.modeling_utils",
+    "transformers.models.auto",
+    "torchvision",
+)
 # One question is a few hundred characters.
 _MOST_CHARACTERS = 1 << 20
 
@@ -132,7 +137,9 @@ def _answer(run: Callable[[List[str]], int], question: Dict[str, Any]) -> None:
 
 def _close_inherited() -> None:
     """The pipes to whoever asks stay with the process that answers him."""
-    for name in os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else map(str, range(3, 256)):
+    for name in (
+        os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else map(str, range(3, 256))
+    ):
         if int(name) > 2:
             try:
                 os.close(int(name))

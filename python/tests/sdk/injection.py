@@ -9,7 +9,9 @@ from unittest import mock
 import torch
 from torch import nn
 
-OUT_OF_MEMORY = "CUDA out of memory. Tried to allocate 96.00 MiB. GPU 0 has a total capacity of 139.80 GiB"
+OUT_OF_MEMORY = (
+    "CUDA out of memory. Tried to allocate 96.00 MiB. GPU 0 has a total capacity of 139.80 GiB"
+)
 
 
 def out_of_memory():
@@ -81,7 +83,9 @@ def gradients_at_step(optimizer):
     """Keeps a copy of the gradients that each step is taken with."""
     taken = []
     optimizer.register_step_pre_hook(
-        lambda opt, *_: taken.append([p.grad.clone() for g in opt.param_groups for p in g["params"]])
+        lambda opt, *_: taken.append(
+            [p.grad.clone() for g in opt.param_groups for p in g["params"]]
+        )
     )
     return taken
 

@@ -40,7 +40,9 @@ def main():
             raise out_of_memory()
 
     inner.layers[1].register_forward_pre_hook(second_layer)
-    step = plimsoll.recovering(model, optimizer, lambda b: F.cross_entropy(model(b[0]), b[1]), microbatch=4)
+    step = plimsoll.recovering(
+        model, optimizer, lambda b: F.cross_entropy(model(b[0]), b[1]), microbatch=4
+    )
     step(batch_of(RANK, 8))
     print("stepped", step.partition, flush=True)
     broken.append(True)

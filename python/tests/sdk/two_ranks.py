@@ -60,7 +60,9 @@ def one(trial):
     with faults.in_step():
         step(batch_of(1000 * trial + RANK, counts[RANK]))
     took = time.monotonic() - begin
-    close = all(float((a - b).abs().max()) < 1e-6 for a, b in zip(taken[-1], expected(trial, counts)))
+    close = all(
+        float((a - b).abs().max()) < 1e-6 for a, b in zip(taken[-1], expected(trial, counts))
+    )
     flat = torch.cat([p.detach().reshape(-1) for p in model.parameters()])
     both = [torch.empty_like(flat) for _ in range(2)]
     dist.all_gather(both, flat)
@@ -80,8 +82,16 @@ def main():
     dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{PORT}", rank=RANK, world_size=2)
     cheap_collection()
     done = [one(trial) for trial in range(TRIALS)]
-    wrong = [(i, r) for i, r in enumerate(done) if not all(r[k] for k in ("exact", "same", "once", "failed"))]
-    print(json.dumps({"trials": len(done), "wrong": wrong, "longest": max(r["seconds"] for r in done)}))
+    wrong = [
+        (i, r)
+        for i, r in enumerate(done)
+        if not all(r[k] for k in ("exact", "same", "once", "failed"))
+    ]
+    print(
+        json.dumps(
+            {"trials": len(done), "wrong": wrong, "longest": max(r["seconds"] for r in done)}
+        )
+    )
     dist.destroy_process_group()
     # A process of gloo now and then aborts while the interpreter ends ("terminate called without an
     # active exception"), one in thirty with PyTorch 2.11 and nothing of ours loaded.

@@ -17,7 +17,15 @@ class Problem:
     """One convolution as cuDNN sees it, with transposed and one-dimensional ones brought to one form."""
 
     def __init__(
-        self, source: Any, weight: Any, result: Any, stride, padding, dilation, transposed: bool, groups: int
+        self,
+        source: Any,
+        weight: Any,
+        result: Any,
+        stride,
+        padding,
+        dilation,
+        transposed: bool,
+        groups: int,
     ):
         # A transposed convolution is the gradient of a plain one: its input is that one's output.
         image, out = (result, source) if transposed else (source, result)
@@ -77,7 +85,9 @@ def channels_last(tensor: Any) -> bool:
 @rule("aten.convolution", "aten._convolution")
 def convolution(launch: Launch) -> None:
     source, weight, _, stride, padding, dilation, transposed, _, groups = launch.args[:9]
-    problem = Problem(source, weight, launch.outputs[0], stride, padding, dilation, transposed, groups)
+    problem = Problem(
+        source, weight, launch.outputs[0], stride, padding, dilation, transposed, groups
+    )
     if cudnn.library(launch.gpu) is None:
         launch.note(
             "cuDNN could not be asked (9.8 or newer can be): convolution workspaces follow its usual choice"
@@ -90,7 +100,9 @@ def convolution(launch: Launch) -> None:
 
 @rule("aten.convolution_backward")
 def convolution_backward(launch: Launch) -> None:
-    grad, source, weight, _, stride, padding, dilation, transposed, _, groups, wanted = launch.args[:11]
+    grad, source, weight, _, stride, padding, dilation, transposed, _, groups, wanted = launch.args[
+        :11
+    ]
     problem = Problem(source, weight, grad, stride, padding, dilation, transposed, groups)
     # A line is brought into one run before all else, and stays so to the end.
     line = _copies(launch, problem, source) if source.dim() == 3 else []

@@ -31,7 +31,10 @@ def workspace(problem: Any, which: str, gpu: Gpu = H200) -> int:
     key = (
         gpu,
         which,
-        *map(tuple, (problem.x, problem.w, problem.y, problem.stride, problem.padding, problem.dilation)),
+        *map(
+            tuple,
+            (problem.x, problem.w, problem.y, problem.stride, problem.padding, problem.dilation),
+        ),
         problem.dtype,
         problem.channels_last,
         problem.groups,

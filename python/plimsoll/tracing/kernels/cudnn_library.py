@@ -66,7 +66,14 @@ class Cudnn:
         self._library = ctypes.CDLL("libcudnn.so.9")
         pointer, number, wide = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64
         self._library.cudnnBackendSetAttribute.argtypes = [pointer, number, number, wide, pointer]
-        self._library.cudnnBackendGetAttribute.argtypes = [pointer, number, number, wide, pointer, pointer]
+        self._library.cudnnBackendGetAttribute.argtypes = [
+            pointer,
+            number,
+            number,
+            wide,
+            pointer,
+            pointer,
+        ]
         self._library.cudnnBackendFinalize.argtypes = [pointer]
         self._library.cudnnBackendDestroyDescriptor.argtypes = [pointer]
         self._open: List[ctypes.c_void_p] = []
@@ -131,7 +138,9 @@ class Cudnn:
             scale = ctypes.c_float(1.0 if name == first else 0.0)
             self._set(operation, name, _Of.FLOAT, 1, ctypes.byref(scale))
         self._link(operation, first + 2, convolution)
-        for place, (name, sizes) in enumerate(zip("wxy", (problem.w, problem.x, problem.y)), start=3):
+        for place, (name, sizes) in enumerate(
+            zip("wxy", (problem.w, problem.x, problem.y)), start=3
+        ):
             self._link(operation, first + place, self._tensor(ord(name), sizes, problem))
         self._finalize(operation)
         graph = self._create(_Is.GRAPH)
@@ -165,7 +174,9 @@ class Cudnn:
     def _finalize(self, descriptor: ctypes.c_void_p) -> None:
         self._check(self._library.cudnnBackendFinalize(descriptor))
 
-    def _set(self, descriptor: ctypes.c_void_p, name: int, kind: int, count: int, value: Any) -> None:
+    def _set(
+        self, descriptor: ctypes.c_void_p, name: int, kind: int, count: int, value: Any
+    ) -> None:
         self._check(self._library.cudnnBackendSetAttribute(descriptor, name, kind, count, value))
 
     def _link(self, descriptor: ctypes.c_void_p, name: int, other: ctypes.c_void_p) -> None:
@@ -174,13 +185,17 @@ class Cudnn:
     def _list(self, descriptor: ctypes.c_void_p, name: int, values: Sequence[int]) -> None:
         self._set(descriptor, name, _Of.INT64, len(values), (ctypes.c_int64 * len(values))(*values))
 
-    def _numbers(self, descriptor: ctypes.c_void_p, name: int, kind: int, of: Any, most: int) -> List[int]:
+    def _numbers(
+        self, descriptor: ctypes.c_void_p, name: int, kind: int, of: Any, most: int
+    ) -> List[int]:
         values, count = (of * most)(), ctypes.c_int64()
         get = self._library.cudnnBackendGetAttribute
         self._check(get(descriptor, name, kind, most, ctypes.byref(count), values))
         return list(values[: count.value])
 
-    def _descriptors(self, owner: ctypes.c_void_p, name: int, kind: int, most: int) -> List[ctypes.c_void_p]:
+    def _descriptors(
+        self, owner: ctypes.c_void_p, name: int, kind: int, most: int
+    ) -> List[ctypes.c_void_p]:
         values = (ctypes.c_void_p * most)(*[self._create(kind) for _ in range(most)])
         count = ctypes.c_int64()
         get = self._library.cudnnBackendGetAttribute

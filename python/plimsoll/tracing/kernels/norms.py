@@ -17,7 +17,9 @@ _WARP = 32
 
 def _copies(launch: Launch, *tensors) -> list:
     return [
-        launch.take(t.numel() * t.element_size()) for t in tensors if t is not None and not t.is_contiguous()
+        launch.take(t.numel() * t.element_size())
+        for t in tensors
+        if t is not None and not t.is_contiguous()
     ]
 
 

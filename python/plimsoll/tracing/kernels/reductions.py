@@ -39,7 +39,9 @@ class Shape:
                 running *= dims[i][0]
         order = sorted(
             range(len(dims)),
-            key=lambda i: (0, dims[i][1], dims[i][0]) if dims[i][2] else (1, out_strides[i], dims[i][0]),
+            key=lambda i: (0, dims[i][1], dims[i][0])
+            if dims[i][2]
+            else (1, out_strides[i], dims[i][0]),
         )
         merged: List[List[int]] = []
         for i in order:
@@ -47,7 +49,11 @@ class Shape:
             out = 0 if is_reduced else out_strides[i]
             if merged:
                 last = merged[-1]
-                if last[0] * last[1] == stride and last[0] * last[2] == out and (last[3] == is_reduced):
+                if (
+                    last[0] * last[1] == stride
+                    and last[0] * last[2] == out
+                    and (last[3] == is_reduced)
+                ):
                     last[0] *= size
                     continue
             merged.append([size, stride, out, is_reduced])
@@ -148,11 +154,15 @@ def reduce_over(launch: Launch, tensor, dims, accumulator: int, input_vector: in
     if tensor.numel() * tensor.element_size() > _INT32_BYTES:
         parts = _halved(sizes, tensor.stride(), tensor.element_size())
     # Half precision cannot collect the parts of a split sum in its output.
-    collects = len(parts) > 1 and tensor.element_size() == 2 and launch.outputs[0].element_size() == 2
+    collects = (
+        len(parts) > 1 and tensor.element_size() == 2 and launch.outputs[0].element_size() == 2
+    )
     whole = launch.take(launch.outputs[0].numel() * accumulator) if collects else 0
     for part in parts:
         shape = Shape(part, tensor.stride(), reduced)
-        buffers = buffer_sizes(launch.gpu, shape, accumulator, input_vector, tensor.storage_offset())
+        buffers = buffer_sizes(
+            launch.gpu, shape, accumulator, input_vector, tensor.storage_offset()
+        )
         if buffers is not None:
             launch.scratch(*buffers)
     launch.give(whole)
@@ -180,10 +190,14 @@ def sums(launch: Launch) -> None:
     tensor, result = launch.args[0], launch.outputs[0]
     dims = launch.argument(1, "dim") if "dim" in str(launch.func) else None
     copy = 0
-    if tensor.dtype != result.dtype and not (tensor.dtype.itemsize == 2 and result.dtype.itemsize == 4):
+    if tensor.dtype != result.dtype and not (
+        tensor.dtype.itemsize == 2 and result.dtype.itemsize == 4
+    ):
         # Only half precision is summed into float32 as it is read; all else is converted first.
         copy = launch.take(tensor.numel() * result.element_size())
-        tensor = torch.empty_strided(tensor.shape, tensor.stride(), dtype=result.dtype, device="meta")
+        tensor = torch.empty_strided(
+            tensor.shape, tensor.stride(), dtype=result.dtype, device="meta"
+        )
     reduce_over(launch, tensor, dims, _accumulator_size(result.dtype))
     launch.give(copy)
 

@@ -47,7 +47,9 @@ class Launch:
     Outputs that a rule does not place are placed after it, in the order they are returned.
     """
 
-    def __init__(self, observer: Any, func: Any, args: tuple, kwargs: dict, outputs: Any, fresh: dict):
+    def __init__(
+        self, observer: Any, func: Any, args: tuple, kwargs: dict, outputs: Any, fresh: dict
+    ):
         self.observer = observer
         self.gpu = observer.gpu
         self.func = func

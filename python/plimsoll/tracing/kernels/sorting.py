@@ -43,7 +43,9 @@ def scan_scratch(count: int, tile: int = _SCAN_TILE) -> int:
 def embedding_backward(launch: Launch) -> None:
     grad, indices, vocabulary = launch.args[:3]
     count = indices.numel()
-    held = [launch.take(t.numel() * t.element_size()) for t in (indices, grad) if not t.is_contiguous()]
+    held = [
+        launch.take(t.numel() * t.element_size()) for t in (indices, grad) if not t.is_contiguous()
+    ]
     if count <= _UNSORTED_TOKENS:
         launch.place_all()
         launch.give(*reversed(held))

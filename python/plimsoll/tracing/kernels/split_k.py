@@ -72,7 +72,9 @@ def split_scratch(problem: Any, which: str, knobs: Dict[int, int]) -> int:
 
 def _parts(steps: float, most: int, level: float) -> int:
     """The number of parts that is done first; of equal ones the smaller."""
-    return min(range(1, most + 1), key=lambda parts: steps / parts + level * (parts - 1).bit_length())
+    return min(
+        range(1, most + 1), key=lambda parts: steps / parts + level * (parts - 1).bit_length()
+    )
 
 
 def _joins(parts: int) -> int:

@@ -40,7 +40,10 @@ def _inputs(model: Any, takes: Any) -> Callable[[Any, Any, Settings], Batch]:
 def is_text_alone(model: Any, settings: Settings) -> bool:
     """Whether a model that could take images gets none."""
     takes = inspect.signature(model.forward).parameters
-    could = "pixel_values" in takes and model.main_input_name not in ("pixel_values", "input_features")
+    could = "pixel_values" in takes and model.main_input_name not in (
+        "pixel_values",
+        "input_features",
+    )
     return could and not settings.image and not _contrasts(takes)
 
 
@@ -60,7 +63,10 @@ def target_notes(model: Any, settings: Settings) -> List[str]:
     if settings.target_seq or _inputs(model, takes) is not _tokens:
         return []
     tokens = half(settings)
-    return ["labels are taken to be half as long as the input, %d tokens, unless a length is given" % tokens]
+    return [
+        "labels are taken to be half as long as the input, %d tokens, unless a length is given"
+        % tokens
+    ]
 
 
 def half(settings: Settings) -> int:
@@ -85,7 +91,11 @@ def _tokens(model: Any, takes: Any, settings: Settings) -> Batch:
         batch["pixel_values"] = _pixels(config, settings)
     if "bbox" in takes:
         batch["bbox"] = torch.zeros(settings.batch, ids.shape[-1], 4, dtype=torch.long)
-    if getattr(config, "is_encoder_decoder", False) and "labels" in takes and not _classifies(model):
+    if (
+        getattr(config, "is_encoder_decoder", False)
+        and "labels" in takes
+        and not _classifies(model)
+    ):
         batch["labels"] = _target(config, settings, settings.target_seq or half(settings))
         if not hasattr(model, "prepare_decoder_input_ids_from_labels"):
             batch["decoder_input_ids"] = batch["labels"]
@@ -97,7 +107,9 @@ def _images(model: Any, takes: Any, settings: Settings) -> Batch:
     if "input_ids" in takes:
         batch["input_ids"] = _ids(model.config, settings)
     if "bool_masked_pos" in takes and "Masked" in type(model).__name__:
-        batch["bool_masked_pos"] = torch.ones(settings.batch, _patches(model.config, settings)).bool()
+        batch["bool_masked_pos"] = torch.ones(
+            settings.batch, _patches(model.config, settings)
+        ).bool()
     if getattr(model.config, "is_encoder_decoder", False) and "labels" in takes:
         batch["labels"] = _target(model.config, settings, settings.target_seq or settings.seq or 1)
     return batch
@@ -112,20 +124,36 @@ def _spectra(model: Any, takes: Any, settings: Settings) -> Batch:
             shape = (settings.seq or _USUAL_FRAMES, config.num_mel_bins)
     else:
         widths = [getattr(audio, name, None) for name in _SPECTRUM_WIDTHS]
-        shape = (settings.seq or _USUAL_FRAMES, next((w for w in widths if isinstance(w, int)), _USUAL_WIDTH))
+        shape = (
+            settings.seq or _USUAL_FRAMES,
+            next((w for w in widths if isinstance(w, int)), _USUAL_WIDTH),
+        )
     batch = {"input_features": torch.randn(settings.batch, *shape, dtype=settings.dtype)}
-    if getattr(config, "is_encoder_decoder", False) and "labels" in takes and not _classifies(model):
+    if (
+        getattr(config, "is_encoder_decoder", False)
+        and "labels" in takes
+        and not _classifies(model)
+    ):
         batch["labels"] = _target(config, settings, settings.target_seq or settings.seq or 1)
     return batch
 
 
-_SPECTRUM_WIDTHS = ("feature_projection_input_dim", "input_feat_per_channel", "num_mel_bins", "feature_size")
+_SPECTRUM_WIDTHS = (
+    "feature_projection_input_dim",
+    "input_feat_per_channel",
+    "num_mel_bins",
+    "feature_size",
+)
 
 
 def _waves(model: Any, takes: Any, settings: Settings) -> Batch:
     """Sound as it was sampled, where `seq` counts samples; or its spectrum, which is cut like an image."""
     config = model.config
-    if hasattr(config, "max_length") and hasattr(config, "num_mel_bins") and hasattr(config, "patch_size"):
+    if (
+        hasattr(config, "max_length")
+        and hasattr(config, "num_mel_bins")
+        and hasattr(config, "patch_size")
+    ):
         shape = (settings.batch, config.max_length, config.num_mel_bins)
     else:
         shape = (settings.batch, settings.seq or _USUAL_SAMPLES)
@@ -191,7 +219,9 @@ def _ids(config: Any, settings: Settings) -> Any:
 
 
 def _target(config: Any, settings: Settings, length: int) -> Any:
-    vocabulary = getattr(text_config(config), "vocab_size", None) or getattr(config, "vocab_size", 2)
+    vocabulary = getattr(text_config(config), "vocab_size", None) or getattr(
+        config, "vocab_size", 2
+    )
     return torch.randint(0, vocabulary, (settings.batch, length))
 
 

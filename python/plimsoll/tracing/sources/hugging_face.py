@@ -14,7 +14,9 @@ from ..workload import Settings, Workload
 from . import model_class
 from .batches import batch_for, is_text_alone, target_notes, text_config
 
-_ALL_LAYERS = "layers that the model leaves out at random (layerdrop) were all run; real runs may take less"
+_ALL_LAYERS = (
+    "layers that the model leaves out at random (layerdrop) were all run; real runs may take less"
+)
 _LAYERDROP = ("layerdrop", "encoder_layerdrop", "decoder_layerdrop")
 # A config is a page of text; the largest known (with 21k class names) is under 2 MB.
 _LARGEST_CONFIG = 16 << 20
@@ -23,7 +25,10 @@ _LARGEST_CONFIG = 16 << 20
 def load(path: str, settings: Settings) -> Workload:
     model, notes = build(read_config(path), settings)
     if is_text_alone(model, settings):
-        notes = [*notes, "no image was given, so it was run on text alone; its vision part only lies there"]
+        notes = [
+            *notes,
+            "no image was given, so it was run on text alone; its vision part only lies there",
+        ]
     notes = [*notes, *target_notes(model, settings)]
     return Workload(
         model,
@@ -40,19 +45,27 @@ def read_config(path: str) -> Dict[str, Any]:
     try:
         if os.path.getsize(path) > _LARGEST_CONFIG:
             raise Failure(
-                "config-too-large", "%s is larger than a config can be" % path, "name the config.json itself"
+                "config-too-large",
+                "%s is larger than a config can be" % path,
+                "name the config.json itself",
             )
         with open(path, encoding="utf-8") as file:
             config = json.load(file)
     except OSError as error:
-        raise Failure("config-unreadable", "%s: %s" % (path, error.strerror), "check the path") from error
+        raise Failure(
+            "config-unreadable", "%s: %s" % (path, error.strerror), "check the path"
+        ) from error
     except (ValueError, RecursionError) as error:
         raise Failure(
-            "config-not-json", "%s is not JSON: %s" % (path, error), "check that the download is whole"
+            "config-not-json",
+            "%s is not JSON: %s" % (path, error),
+            "check that the download is whole",
         ) from error
     if not isinstance(config, dict) or not isinstance(config.get("model_type"), str):
         raise Failure(
-            "config-no-model-type", "%s names no model_type" % path, "use the config.json of the model"
+            "config-no-model-type",
+            "%s names no model_type" % path,
+            "use the config.json of the model",
         )
     return config
 
@@ -76,7 +89,10 @@ def build(values: Dict[str, Any], settings: Settings) -> Tuple[Any, List[str]]:
     try:
         wanted, why = model_class.choose(transformers, config, values)
         text = text_config(config)
-        if wanted.__name__.endswith("SequenceClassification") and getattr(text, "pad_token_id", None) is None:
+        if (
+            wanted.__name__.endswith("SequenceClassification")
+            and getattr(text, "pad_token_id", None) is None
+        ):
             # Without one the class takes a single sample; whoever trains it sets one.
             text.pad_token_id = 0
         if settings.training and _keep_layers(config):

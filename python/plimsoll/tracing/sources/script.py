@@ -19,7 +19,13 @@ from ..workload import Settings, Workload
 from . import script_optimizer
 from .hugging_face import default_dtype, first_line
 
-_NEEDS_GPU = ("no NVIDIA driver", "not compiled with CUDA", "No CUDA GPUs", "CUDA driver", "CUDA error")
+_NEEDS_GPU = (
+    "no NVIDIA driver",
+    "not compiled with CUDA",
+    "No CUDA GPUs",
+    "CUDA driver",
+    "CUDA error",
+)
 _KNOWN = ("model", "batch", "loss", "optimizer")
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__))
 _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -33,13 +39,19 @@ def load(path: str, arguments: List[str], settings: Settings) -> Workload:
     sys.path.insert(0, folder)
     try:
         with default_dtype(settings.dtype), torch.device("meta"):
-            names = _run(lambda: runpy.run_path(path, run_name="plimsoll_workload"), path, settings.gpu)
+            names = _run(
+                lambda: runpy.run_path(path, run_name="plimsoll_workload"), path, settings.gpu
+            )
             make = names.get("workload")
             if not callable(make):
                 raise Failure(
-                    "script-no-workload", "%s defines no function workload" % path, "define workload(**args)"
+                    "script-no-workload",
+                    "%s defines no function workload" % path,
+                    "define workload(**args)",
                 )
-            made = _run(lambda: make(**{**_settings_for(make, settings), **given}), path, settings.gpu)
+            made = _run(
+                lambda: make(**{**_settings_for(make, settings), **given}), path, settings.gpu
+            )
     finally:
         sys.path.remove(folder)
     return _workload(made, path, settings)
@@ -51,7 +63,9 @@ def parse(arguments: List[str]) -> Dict[str, Any]:
     for argument in arguments:
         name, equals, text = argument.partition("=")
         if not equals or not name.isidentifier():
-            raise Failure("bad-argument", "--arg %r is not name=value" % argument, "write --arg batch=8")
+            raise Failure(
+                "bad-argument", "--arg %r is not name=value" % argument, "write --arg batch=8"
+            )
         try:
             values[name] = json.loads(text)
         except ValueError:
@@ -170,7 +184,11 @@ def _run(action: Callable[[], Any], path: str, gpu: Gpu) -> Any:
 
 def failure_of(error: BaseException, path: str) -> Failure:
     text = first_line(error)
-    fact = type(error).__name__ if text == type(error).__name__ else "%s: %s" % (type(error).__name__, text)
+    fact = (
+        type(error).__name__
+        if text == type(error).__name__
+        else "%s: %s" % (type(error).__name__, text)
+    )
     if any(words in str(error) for words in _NEEDS_GPU):
         return Failure(
             "script-needs-gpu",

@@ -50,7 +50,8 @@ def _check_step(optimizer: Any, path: str) -> None:
     if any(p.kind in plain and p.default is inspect.Parameter.empty for p in asked):
         raise Failure(
             "script-bad-optimizer",
-            "%s calls the loss itself (a closure), which a trace cannot follow" % type(optimizer).__name__,
+            "%s calls the loss itself (a closure), which a trace cannot follow"
+            % type(optimizer).__name__,
             "leave the optimizer out of what workload() returns",
             path,
         )

@@ -14,7 +14,11 @@ from .hugging_face import default_dtype
 _USUAL_SIZE = 224
 _CLASSES = 1000
 # Names that people use for one of several sizes, and the size they mean by it.
-_SHORT = {"mobilenetv3": "mobilenet_v3_large", "inception": "inception_v3", "squeezenet": "squeezenet1_1"}
+_SHORT = {
+    "mobilenetv3": "mobilenet_v3_large",
+    "inception": "inception_v3",
+    "squeezenet": "squeezenet1_1",
+}
 
 
 def load(name: str, settings: Settings) -> Workload:
@@ -56,7 +60,9 @@ def full_name(name: str, known: List[str]) -> str:
         raise Failure(
             "unknown-vision-model",
             "torchvision has no classifier %r" % name,
-            "did you mean %s?" % " or ".join(near) if near else "see torchvision.models.list_models()",
+            "did you mean %s?" % " or ".join(near)
+            if near
+            else "see torchvision.models.list_models()",
         )
     return found
 

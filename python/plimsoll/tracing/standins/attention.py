@@ -14,7 +14,15 @@ _EFFICIENT_MASK_STEP = 8
 
 
 def attention(
-    query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, enable_gqa=False
+    query,
+    key,
+    value,
+    attn_mask=None,
+    dropout_p=0.0,
+    is_causal=False,
+    *,
+    scale=None,
+    enable_gqa=False,
 ):
     """Takes the place of `aten::scaled_dot_product_attention`."""
     kernel = choose(query, key, value, attn_mask, enable_gqa)
@@ -32,7 +40,9 @@ def attention(
         return _flash(query, key, value, dropout_p, is_causal, scale)
     if kernel == "efficient":
         if mask is not None:
-            mask = _aligned(mask).expand(query.shape[0], query.shape[1], query.shape[2], key.shape[2])
+            mask = _aligned(mask).expand(
+                query.shape[0], query.shape[1], query.shape[2], key.shape[2]
+            )
         grad = _needs_grad(query, key, value)
         return _ATEN._scaled_dot_product_efficient_attention(
             query, key, value, mask, grad, dropout_p, is_causal, scale=scale

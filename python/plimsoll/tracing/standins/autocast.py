@@ -71,7 +71,9 @@ class Autocast:
         ):
             for name in names:
                 if _overload(name) is not None:
-                    self._library.impl(name, _excluded(functools.partial(cast, _overload(name))), _KEY.name)
+                    self._library.impl(
+                        name, _excluded(functools.partial(cast, _overload(name))), _KEY.name
+                    )
 
     def close(self) -> None:
         self._switch(False)
@@ -92,7 +94,9 @@ class Autocast:
 
     def _cast(self, value, dtype):
         if isinstance(value, torch.Tensor):
-            if not (value.is_floating_point() and value.dtype != torch.float64 and value.dtype != dtype):
+            if not (
+                value.is_floating_point() and value.dtype != torch.float64 and value.dtype != dtype
+            ):
                 return value
             if value.device.type == "cpu":
                 return value
@@ -157,7 +161,9 @@ def _excluded(function):
 
 
 def _low(value) -> bool:
-    return isinstance(value, torch.Tensor) and value.is_floating_point() and value.device.type != "cpu"
+    return (
+        isinstance(value, torch.Tensor) and value.is_floating_point() and value.device.type != "cpu"
+    )
 
 
 def _names_dtype(op, args) -> bool:

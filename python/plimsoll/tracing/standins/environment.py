@@ -98,7 +98,9 @@ def _optimizers(patches: Patches) -> None:
     for name in ("_get_foreach_kernels_supported_devices", "_get_fused_kernels_supported_devices"):
         devices = [*getattr(tools, name)(), "meta"]
         for module in list(sys.modules.values()):
-            if module is not None and getattr(module, "__dict__", {}).get(name) is getattr(tools, name):
+            if module is not None and getattr(module, "__dict__", {}).get(name) is getattr(
+                tools, name
+            ):
                 if module is not tools:
                     patches.set(module, name, lambda devices=devices: list(devices))
         patches.set(tools, name, lambda devices=devices: list(devices))
@@ -122,7 +124,9 @@ def _transformers(patches: Patches) -> None:
         import torch
 
         if torch.is_autocast_enabled(device_type) or enabled:
-            return torch.autocast(device_type, dtype=dtype, enabled=enabled, cache_enabled=cache_enabled)
+            return torch.autocast(
+                device_type, dtype=dtype, enabled=enabled, cache_enabled=cache_enabled
+            )
         return nullcontext()  # noqa: F821 - a name of the module the code is put into
 
     patches.set(generic.maybe_autocast, "__code__", maybe_autocast.__code__)

@@ -46,7 +46,9 @@ class FourBits(QuantizedLinear):
         if self.scales.dtype == torch.uint8:
             scales = torch.empty(self.scales.shape, dtype=torch.float32, device="meta")
             scales = scales + self.offset
-        whole = torch.empty(self.out_features, self.in_features, dtype=self.stored_dtype, device="meta")
+        whole = torch.empty(
+            self.out_features, self.in_features, dtype=self.stored_dtype, device="meta"
+        )
         del scales
         return whole
 
@@ -65,7 +67,11 @@ def four_bits(layer: Any, compute_dtype: Any, double: bool) -> FourBits:
         _keep(made, "codes", torch.empty(_FOUR_BIT_CODES, dtype=torch.float32))
         _keep(made, "scales", torch.empty(blocks, dtype=torch.uint8 if double else torch.float32))
         if double:
-            _keep(made, "nested_scales", torch.empty(_ceil(blocks, _NESTED_BLOCK), dtype=torch.float32))
+            _keep(
+                made,
+                "nested_scales",
+                torch.empty(_ceil(blocks, _NESTED_BLOCK), dtype=torch.float32),
+            )
             _keep(made, "nested_codes", torch.empty(_EIGHT_BIT_CODES, dtype=torch.float32))
             _keep(made, "offset", torch.empty((), dtype=torch.float32))
     return made

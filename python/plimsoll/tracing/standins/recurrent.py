@@ -50,7 +50,9 @@ def flatten_weights(patches: Patches) -> None:
         if len({w.untyped_storage()._cdata for w in weights}) == 1 < len(weights):
             return
         with torch.no_grad():
-            buffer = torch.empty(sum(w.numel() for w in weights), dtype=weights[0].dtype, device="meta")
+            buffer = torch.empty(
+                sum(w.numel() for w in weights), dtype=weights[0].dtype, device="meta"
+            )
             offset = 0
             for weight in weights:
                 weight.data = buffer[offset : offset + weight.numel()].view(weight.shape)
@@ -60,20 +62,43 @@ def flatten_weights(patches: Patches) -> None:
 
 
 def _lstm(state: DropoutState):
-    def layer(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):
+    def layer(
+        input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first
+    ):
         state.need(dropout, train, input.device)
         return _run(
-            input, *hx, params, has_biases, LSTM, num_layers, dropout, train, bidirectional, batch_first
+            input,
+            *hx,
+            params,
+            has_biases,
+            LSTM,
+            num_layers,
+            dropout,
+            train,
+            bidirectional,
+            batch_first,
         )
 
     return layer
 
 
 def _one_state(mode: int, state: DropoutState):
-    def layer(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):
+    def layer(
+        input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first
+    ):
         state.need(dropout, train, input.device)
         out, hidden, _ = _run(
-            input, hx, None, params, has_biases, mode, num_layers, dropout, train, bidirectional, batch_first
+            input,
+            hx,
+            None,
+            params,
+            has_biases,
+            mode,
+            num_layers,
+            dropout,
+            train,
+            bidirectional,
+            batch_first,
         )
         return out, hidden
 
