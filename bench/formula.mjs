@@ -7,8 +7,8 @@
 // Ends with exit code 1 when a target is missed.
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { findGpu } from '../dist/estimate/cards/gpus.js';
 import { formulaEstimate } from '../dist/estimate/formula/formula-estimate.js';
-import { findGpu } from '../dist/estimate/gpus.js';
 import { Failure } from '../dist/failure.js';
 import { readModel } from '../dist/model/read-model.js';
 import { readCases, truthFolders } from './accuracy/cases.mjs';

@@ -3,8 +3,8 @@
 //
 //   npm run build && node bench/layers.mjs [--layers 100,200,400,800,1600] [--json]
 import { parseArgs } from 'node:util';
+import { findGpu } from '../dist/estimate/cards/gpus.js';
 import { knownEstimate } from '../dist/estimate/formula/known-estimate.js';
-import { findGpu } from '../dist/estimate/gpus.js';
 import { describeConfig } from '../dist/model/config/describe-config.js';
 import { threadMilliseconds } from './thread-time.mjs';
 

@@ -15,4 +15,7 @@ export const program = {
 };
 
 /** The command, and what its threads run. */
-export const programs = ['src/cli/main.ts', 'src/cli/estimate-thread.ts'];
+export const programs = {
+  main: 'src/cli/main.ts',
+  'estimate-thread': 'src/cli/answers/estimate-thread.ts',
+};

@@ -56,6 +56,13 @@ export { selectDevices } from './device/select-devices.js';
 export type { CarriedRun, Engine, RunNews, RunOrder, RunUse } from './engine/contract.js';
 export { type LocalEngineOptions, localEngine } from './engine/local/local-engine.js';
 export {
+  type Gpu,
+  type GpuContext,
+  type GpuVendor,
+  knownGpus,
+} from './estimate/cards/gpu-table.js';
+export { findGpu, type GpuEntry } from './estimate/cards/gpus.js';
+export {
   type Estimate,
   type ModuleBytes,
   type Optimizer,
@@ -76,8 +83,6 @@ export {
   type EstimateRequest,
   estimate,
 } from './estimate/estimate.js';
-export { type Gpu, type GpuContext, type GpuVendor, knownGpus } from './estimate/gpu-table.js';
-export { findGpu, type GpuEntry } from './estimate/gpus.js';
 export type { ModelSource } from './estimate/model-source.js';
 export type { ModelSize, ModelType } from './estimate/model-types.js';
 export { findSavings, type SavingsBasis } from './estimate/savings.js';
@@ -114,9 +119,9 @@ export type {
   JobView,
   WorkersStatus,
 } from './jobs/daemon/contract.js';
-export { environmentForJobs } from './jobs/daemon/job-environment.js';
 export { openDaemon } from './jobs/daemon/open-daemon.js';
 export type { DaemonOptions } from './jobs/daemon/options.js';
+export { environmentForJobs } from './jobs/daemon/running/job-environment.js';
 export {
   type Degraded,
   type DegradedSettings,

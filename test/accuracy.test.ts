@@ -2,9 +2,9 @@ import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { readCases, truthFolders } from '../bench/accuracy/cases.mjs';
-import { findGpu } from '../src/estimate/gpus.js';
-import { pythonTrace } from '../src/estimate/python-trace.js';
-import { tracedEstimate, tracedGpu } from '../src/estimate/traced-estimate.js';
+import { findGpu } from '../src/estimate/cards/gpus.js';
+import { pythonTrace } from '../src/estimate/trace/python-trace.js';
+import { tracedEstimate, tracedGpu } from '../src/estimate/trace/traced-estimate.js';
 import { root } from './support/project-files.js';
 
 /**

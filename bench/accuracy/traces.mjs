@@ -14,9 +14,9 @@ import {
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { gunzipSync, gzipSync } from 'node:zlib';
-import { pythonFailure } from '../../dist/estimate/python-failure.js';
-import { traceArguments } from '../../dist/estimate/python-trace.js';
-import { readTrace } from '../../dist/estimate/trace-file.js';
+import { pythonFailure } from '../../dist/estimate/trace/python-failure.js';
+import { traceArguments } from '../../dist/estimate/trace/python-trace.js';
+import { readTrace } from '../../dist/estimate/trace/trace-file.js';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
 const pythonFolder = join(root, 'python');

@@ -1,7 +1,7 @@
 // The jobs of the simulation: what they really need, and what this project says they need.
 import { fileURLToPath } from 'node:url';
+import { findGpu } from '../../dist/estimate/cards/gpus.js';
 import { formulaEstimate } from '../../dist/estimate/formula/formula-estimate.js';
-import { findGpu } from '../../dist/estimate/gpus.js';
 import { Failure } from '../../dist/failure.js';
 import { readModel } from '../../dist/model/read-model.js';
 import { bytesToReserve } from '../../dist/plan/fit/fit.js';
@@ -10,7 +10,7 @@ import { readCases, truthFolders } from '../accuracy/cases.mjs';
 /**
  * Models without a formula are traced, which needs Python and minutes. Here their estimate is the
  * truth with an error as large as the traces' was measured (2.2 % at most for networks with many
- * convolutions, `src/estimate/trace-interval.ts`), and the interval that such a trace has.
+ * convolutions, `src/estimate/trace/trace-interval.ts`), and the interval that such a trace has.
  */
 const traced = { error: 0.022, interval: 0.03 };
 /** From a minute to an hour, short ones more often: as likely from 1 to 2 minutes as from 30 to 60. */

@@ -1,7 +1,7 @@
 import { EventEmitter } from 'node:events';
 import { describe, expect, it } from 'vitest';
 import { outputOf, printJson } from './io.js';
-import { openProgress } from './progress.js';
+import { openProgress } from './screen/progress.js';
 
 class FakeStream extends EventEmitter {
   readonly written: string[] = [];

@@ -1,6 +1,8 @@
 import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { isatty } from 'node:tty';
 import { Failure } from '../failure.js';
+import { packageFolder } from '../files/package-folder.js';
 import { type CliIo, processIo } from './io.js';
 import { reportError } from './report-error.js';
 
@@ -54,10 +56,7 @@ async function checkWritten({ stdout }: CliIo): Promise<void> {
   });
 }
 
-/** The file stands two folders above this one, in the sources and in the build alike. */
 function version(): string {
-  const manifest: unknown = JSON.parse(
-    readFileSync(new URL('../../package.json', import.meta.url), 'utf8'),
-  );
+  const manifest: unknown = JSON.parse(readFileSync(join(packageFolder, 'package.json'), 'utf8'));
   return String(Reflect.get(Object(manifest), 'version'));
 }

@@ -1,24 +1,25 @@
 import { mkdirSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
+import { join } from 'node:path';
 import type { Settings } from '../config/settings.js';
 import type { Discovery } from '../device/discover.js';
 import { localEngine } from '../engine/local/local-engine.js';
 import { Failure } from '../failure.js';
+import { packageFolder } from '../files/package-folder.js';
 import type { Daemon } from '../jobs/daemon/contract.js';
 import { estimatesAtOnce } from '../jobs/daemon/estimates/estimates-at-once.js';
 import { estimatingHost } from '../jobs/daemon/estimates/estimating-host.js';
-import { environmentForJobs } from '../jobs/daemon/job-environment.js';
 import { openDaemon } from '../jobs/daemon/open-daemon.js';
+import { environmentForJobs } from '../jobs/daemon/running/job-environment.js';
 import { readJobVariables } from '../jobs/job-variables.js';
 import type { PlacementPolicy } from '../jobs/placement.js';
 import { openServer } from '../server/open-server.js';
 import { systemClock } from '../time/clock.js';
+import { openEstimateWork } from './answers/estimate-work.js';
+import { readServerNote } from './client/server-file.js';
 import type { CommandContext } from './command-module.js';
-import { alertSinks } from './delivery.js';
-import { openEstimateWork } from './estimate-work.js';
 import { serveAnswers } from './serve-answers.js';
-import { readServerNote } from './server-file.js';
-import { openDevices } from './watching.js';
+import { alertSinks } from './watching/delivery.js';
+import { openDevices } from './watching/watching.js';
 
 export interface ServiceOptions {
   readonly home: string;
@@ -45,8 +46,8 @@ export interface Service {
 }
 
 // The sources and the build lie equally deep below the package.
-const program = fileURLToPath(new URL('../../bin/plimsoll.js', import.meta.url));
-export const webFolder = fileURLToPath(new URL('../../dist/web', import.meta.url));
+const program = join(packageFolder, 'bin/plimsoll.js');
+export const webFolder = join(packageFolder, 'dist/web');
 
 /** Opens all of it, or nothing. */
 export async function openService(

@@ -1,7 +1,7 @@
 import { Command } from 'commander';
 import type { CommandContext, CommandModule } from './command-module.js';
-import { wrapHelp } from './help-text.js';
 import type { CliIo } from './io.js';
+import { wrapHelp } from './options/help-text.js';
 
 interface CommandEntry {
   readonly name: string;
@@ -14,87 +14,87 @@ const commands: readonly CommandEntry[] = [
   {
     name: 'devices',
     summary: 'what memory there is: GPUs and the host, and who holds it',
-    load: async () => (await import('./devices.js')).devicesCommand,
+    load: async () => (await import('./commands/devices.js')).devicesCommand,
   },
   {
     name: 'monitor',
     summary: 'watch memory live on the terminal',
-    load: async () => (await import('./monitor.js')).monitorCommand,
+    load: async () => (await import('./commands/monitor.js')).monitorCommand,
   },
   {
     name: 'profile',
     summary: 'watch for a while and write a report (JSON, HTML)',
-    load: async () => (await import('./profile.js')).profileCommand,
+    load: async () => (await import('./commands/profile.js')).profileCommand,
   },
   {
     name: 'oom',
     summary: 'is memory about to run out? warns before it does',
-    load: async () => (await import('./oom.js')).oomCommand,
+    load: async () => (await import('./commands/oom.js')).oomCommand,
   },
   {
     name: 'leak',
     summary: 'does memory grow without coming back?',
-    load: async () => (await import('./leak.js')).leakCommand,
+    load: async () => (await import('./commands/leak.js')).leakCommand,
   },
   {
     name: 'replay',
     summary: 'feed a recorded trace through the forecaster',
-    load: async () => (await import('./replay.js')).replayCommand,
+    load: async () => (await import('./commands/replay.js')).replayCommand,
   },
   {
     name: 'estimate',
     summary: 'how much memory a model will need, found without a GPU',
-    load: async () => (await import('./estimate.js')).estimateCommand,
+    load: async () => (await import('./commands/estimate.js')).estimateCommand,
   },
   {
     name: 'plan',
     summary: 'the fastest settings that fit, or the largest batch',
-    load: async () => (await import('./plan.js')).planCommand,
+    load: async () => (await import('./commands/plan.js')).planCommand,
   },
   {
     name: 'run',
     summary: 'run a program, and bring it back when memory runs out',
-    load: async () => (await import('./run.js')).runCommand,
+    load: async () => (await import('./commands/run.js')).runCommand,
   },
   {
     name: 'serve',
     summary: 'a queue that packs jobs by memory, with a dashboard',
-    load: async () => (await import('./serve.js')).serveCommand,
+    load: async () => (await import('./commands/serve.js')).serveCommand,
   },
   {
     name: 'dashboard',
     summary: 'a link that opens the dashboard of the server in a browser',
-    load: async () => (await import('./dashboard.js')).dashboardCommand,
+    load: async () => (await import('./commands/dashboard.js')).dashboardCommand,
   },
   {
     name: 'submit',
     summary: 'send a job to the server, which runs it when its memory is free',
-    load: async () => (await import('./submit.js')).submitCommand,
+    load: async () => (await import('./commands/submit.js')).submitCommand,
   },
   {
     name: 'jobs',
     summary: 'the jobs of the server: what runs, what waits and why, what became of them',
-    load: async () => (await import('./jobs.js')).jobsCommand,
+    load: async () => (await import('./commands/jobs.js')).jobsCommand,
   },
   {
     name: 'logs',
     summary: 'what a job prints',
-    load: async () => (await import('./logs.js')).logsCommand,
+    load: async () => (await import('./commands/logs.js')).logsCommand,
   },
   {
     name: 'cancel',
     summary: 'take jobs out of the queue, or end them',
-    load: async () => (await import('./cancel.js')).cancelCommand,
+    load: async () => (await import('./commands/cancel.js')).cancelCommand,
   },
   {
     name: 'snapshot',
     summary: 'what a PyTorch memory snapshot tells: holders, leaks, fragmentation',
-    load: async () => (await import('./snapshot.js')).snapshotCommand,
+    load: async () => (await import('./commands/snapshot.js')).snapshotCommand,
   },
   {
     name: 'env',
     summary: 'which environment variables to set for a job, and why',
-    load: async () => (await import('./env.js')).envCommand,
+    load: async () => (await import('./commands/env.js')).envCommand,
   },
 ];
 

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { root } from '../../test/support/project-files.js';
 import { defaultSettings } from '../config/settings.js';
 import type { Discovery } from '../device/discover.js';
-import { gpt2TraceFile } from '../estimate/traces-for-tests.js';
+import { gpt2TraceFile } from '../estimate/trace/traces-for-tests.js';
 import type { InTurn } from '../jobs/daemon/at-most.js';
 import { GiB } from '../units/bytes.js';
 import { fakeDevice, memory } from '../watch/device.fake.js';

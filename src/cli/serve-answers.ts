@@ -3,7 +3,7 @@ import type { Settings } from '../config/settings.js';
 import type { Discovery } from '../device/discover.js';
 import type { Estimate } from '../estimate/contract.js';
 import type { EstimateWork } from '../estimate/estimate-work.js';
-import { warmTracer } from '../estimate/python-trace.js';
+import { warmTracer } from '../estimate/trace/python-trace.js';
 import type { InTurn } from '../jobs/daemon/at-most.js';
 import { answerKey } from '../jobs/daemon/estimates/answer-key.js';
 import { fileStates } from '../jobs/daemon/estimates/file-states.js';
@@ -22,8 +22,8 @@ import type { AnswerMachine } from '../plan/answers/machine.js';
 import { fieldWording } from '../plan/answers/wording.js';
 import type { PlanAnswerRequest, WorkloadRequest } from '../plan/answers/workload-request.js';
 import type { Plan } from '../plan/fit/types.js';
-import { gpusAmong } from './gpus-here.js';
 import type { CliIo } from './io.js';
+import { gpusAmong } from './watching/gpus-here.js';
 
 /**
  * Estimates and plans as the server and the daemon ask for them. The same one is made once, whoever

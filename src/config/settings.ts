@@ -1,4 +1,4 @@
-import type { GpuEntry } from '../estimate/gpus.js';
+import type { GpuEntry } from '../estimate/cards/gpus.js';
 import { type AlertThresholds, defaultThresholds } from '../watch/alerts/alert-thresholds.js';
 import { defaultIntervals } from '../watch/sampling/intervals.js';
 

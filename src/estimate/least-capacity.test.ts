@@ -1,10 +1,10 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { MiB } from '../units/bytes.js';
-import { replay } from './event-replay.js';
-import { type EventStream, EventStreamBuilder } from './event-stream.js';
 import { leastCapacity } from './least-capacity.js';
-import { recordedRuns } from './recorded-runs-for-tests.js';
+import { replay } from './trace/event-replay.js';
+import { type EventStream, EventStreamBuilder } from './trace/event-stream.js';
+import { recordedRuns } from './trace/recorded-runs-for-tests.js';
 
 /** Requests of some MiB each; a negative number frees one of those still held. */
 function streamOf(steps: readonly number[]): EventStream {

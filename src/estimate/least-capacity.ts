@@ -1,8 +1,8 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import type { AllocatorSettings } from './allocator/settings.js';
 import { roundUp, segmentStep } from './allocator/sizes.js';
-import { replay } from './event-replay.js';
-import { type EventStream, eventKind } from './event-stream.js';
+import { replay } from './trace/event-replay.js';
+import { type EventStream, eventKind } from './trace/event-stream.js';
 
 /**
  * How little memory a stream of requests can live with. Under a cap the allocator gives cached

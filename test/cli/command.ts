@@ -50,9 +50,8 @@ export function useCommand(): Command {
     symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'));
     symlinkSync(join(root, 'python'), join(folder, 'python'));
     const options = new URL('../../scripts/esbuild-program.mjs', import.meta.url).href;
-    const { program, programs }: { program: BuildOptions; programs: string[] } = await import(
-      options
-    );
+    const { program, programs }: { program: BuildOptions; programs: Record<string, string> } =
+      await import(options);
     await build({
       ...program,
       absWorkingDir: root,

@@ -10,7 +10,7 @@ import {
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { gpt2TraceFile } from '../../src/estimate/traces-for-tests.js';
+import { gpt2TraceFile } from '../../src/estimate/trace/traces-for-tests.js';
 import { root } from '../support/project-files.js';
 import { type Running, useCommand } from './command.js';
 

@@ -1,10 +1,10 @@
 import { render } from 'preact';
 import { signIn } from './api/client.js';
 import { openHelp } from './parts/help-sheet.js';
-import { connect, connection } from './state/live.js';
-import { loginCode } from './state/login-link.js';
-import { listenToKeys } from './state/shortcuts.js';
-import { followSystemTheme, nextTheme } from './state/theme.js';
+import { connect, connection } from './state/live/live.js';
+import { loginCode } from './state/page/login-link.js';
+import { listenToKeys } from './state/page/shortcuts.js';
+import { followSystemTheme, nextTheme } from './state/page/theme.js';
 import { App } from './views/app.js';
 
 followSystemTheme();

@@ -4,7 +4,7 @@ import { Failure } from '../../failure.js';
 import { describeConfig } from '../../model/config/describe-config.js';
 import { familyRules } from '../../model/families/registry.js';
 import { limits } from '../../model/limits.js';
-import { findGpu } from '../gpus.js';
+import { findGpu } from '../cards/gpus.js';
 import { formulaEstimate } from './formula-estimate.js';
 
 const absurd = [2000, 2001, 1e6, 1e9, 2 ** 31 - 1, 2 ** 31, 2 ** 53 - 1, 1e300] as const;

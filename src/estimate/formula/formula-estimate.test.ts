@@ -6,8 +6,8 @@ import { describeConfig } from '../../model/config/describe-config.js';
 import type { Model, Weights } from '../../model/contract.js';
 import { families } from '../../model/contract.js';
 import { GiB, MiB } from '../../units/bytes.js';
+import { findGpu } from '../cards/gpus.js';
 import { type Estimate, optimizers, precisions, type Workload } from '../contract.js';
-import { findGpu } from '../gpus.js';
 import { callWording } from '../wording.js';
 import { formulaEstimate } from './formula-estimate.js';
 

@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { readCases, truthFolders } from '../../../bench/accuracy/cases.mjs';
 import { readModel } from '../../model/read-model.js';
-import { findGpu } from '../gpus.js';
+import { findGpu } from '../cards/gpus.js';
 import { formulaEstimate } from './formula-estimate.js';
 
 const peaks = fileURLToPath(new URL('../../../bench/truth/peaks.json', import.meta.url));

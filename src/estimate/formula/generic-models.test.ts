@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { describeConfig } from '../../model/config/describe-config.js';
-import { findGpu } from '../gpus.js';
+import { findGpu } from '../cards/gpus.js';
 import { formulaEstimate } from './formula-estimate.js';
 
 const gpu = findGpu('h200');

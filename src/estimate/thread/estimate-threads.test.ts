@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { describeConfig } from '../../model/config/describe-config.js';
+import { findGpu } from '../cards/gpus.js';
 import type { EstimateTask } from '../estimate-work.js';
 import { NoFormula } from '../formula/no-formula.js';
-import { findGpu } from '../gpus.js';
 import { type EstimateThreads, estimateThreads } from './estimate-threads.js';
 import { answerOfError, readAnswer } from './messages.js';
 

@@ -2,12 +2,12 @@ import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { GiB, MiB } from '../../units/bytes.js';
 import { roomsWith, runningJob, waitingJob } from '../queue-for-tests.js';
-import { askingNow } from './asking.js';
 import { atMost } from './at-most.js';
-import { jobsOnGpu } from './device-use.js';
-import { environmentForJobs } from './job-environment.js';
-import { JobSeries } from './job-series.js';
-import { judgeUse, type Overuse } from './overuse.js';
+import { jobsOnGpu } from './devices/device-use.js';
+import { judgeUse, type Overuse } from './devices/overuse.js';
+import { environmentForJobs } from './running/job-environment.js';
+import { askingNow } from './submission/asking.js';
+import { JobSeries } from './views/job-series.js';
 
 describe('askingNow', () => {
   const alone = { ...waitingJob('1', 90), alone: true };

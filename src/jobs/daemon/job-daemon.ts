@@ -7,7 +7,6 @@ import type { Ledger } from '../ledger.js';
 import type { JobStore } from '../store/job-store.js';
 import type { JobFilter, NewJob, StoredJob } from '../store/records.js';
 import { atMost, type InTurn } from './at-most.js';
-import { contextBytesOn } from './context-bytes.js';
 import type {
   Daemon,
   DaemonEvent,
@@ -20,16 +19,17 @@ import type {
   LogAnswer,
   WorkersStatus,
 } from './contract.js';
-import { DeviceReadings } from './device-readings.js';
-import { deviceHistory, deviceStatus, deviceView } from './device-views.js';
-import { environmentForJobs } from './job-environment.js';
-import { JobFiles } from './job-files.js';
-import { checkRequest, withOneBatch } from './job-request.js';
-import { jobSummary, jobView } from './job-views.js';
+import { contextBytesOn } from './devices/context-bytes.js';
+import { DeviceReadings } from './devices/device-readings.js';
+import { deviceHistory, deviceStatus, deviceView } from './devices/device-views.js';
 import type { DaemonOptions } from './options.js';
-import { Publisher } from './publisher.js';
+import { environmentForJobs } from './running/job-environment.js';
+import { JobFiles } from './running/job-files.js';
 import { Scheduler } from './scheduler.js';
-import { newJobOf } from './submission.js';
+import { checkRequest, withOneBatch } from './submission/job-request.js';
+import { newJobOf } from './submission/submission.js';
+import { jobSummary, jobView } from './views/job-views.js';
+import { Publisher } from './views/publisher.js';
 
 /** Each may start a process that traces a model; who knows the machine says how many it bears. */
 const usualEstimatesAtOnce = 2;

@@ -3,9 +3,9 @@ import { checkGpusThere } from '../job-variables.js';
 import { Ledger } from '../ledger.js';
 import { openJobStore } from '../store/job-store.js';
 import type { Daemon } from './contract.js';
+import { readDevice } from './devices/read-device.js';
 import { JobDaemon } from './job-daemon.js';
 import type { DaemonOptions } from './options.js';
-import { readDevice } from './read-device.js';
 
 /**
  * Opens the store, takes up the jobs that run, and lets those that wait start as there is room. One

@@ -1,7 +1,7 @@
 import type { Discovery } from '../../device/discover.js';
 import type { Engine } from '../../engine/contract.js';
+import type { GpuEntry } from '../../estimate/cards/gpus.js';
 import type { Estimate } from '../../estimate/contract.js';
-import type { GpuEntry } from '../../estimate/gpus.js';
 import type { PlanWithin } from '../../plan/answers/answer-plan.js';
 import type { WorkloadRequest } from '../../plan/answers/workload-request.js';
 import type { Plan } from '../../plan/fit/types.js';
@@ -9,7 +9,7 @@ import type { Clock } from '../../time/clock.js';
 import type { JobVariables } from '../job-variables.js';
 import type { PlacementPolicy } from '../placement.js';
 import type { InTurn } from './at-most.js';
-import type { DeviceReadingsOptions } from './device-readings.js';
+import type { DeviceReadingsOptions } from './devices/device-readings.js';
 
 export interface DaemonOptions {
   /** `$PLIMSOLL_HOME`: the store, the logs and the runs lie in it. */

@@ -11,11 +11,11 @@ import type { Ledger } from '../ledger.js';
 import { unknownJob } from '../store/changes.js';
 import type { JobStore } from '../store/job-store.js';
 import type { NewJob, StoredJob } from '../store/records.js';
-import { JobCarrier, type JobCarrierOptions } from './job-carrier.js';
-import { JobQueue } from './job-queue.js';
-import { estimateOf, judgeNeed } from './need.js';
 import type { DaemonOptions } from './options.js';
-import type { RunningEntry } from './running-jobs.js';
+import { JobCarrier, type JobCarrierOptions } from './running/job-carrier.js';
+import type { RunningEntry } from './running/running-jobs.js';
+import { JobQueue } from './submission/job-queue.js';
+import { estimateOf, judgeNeed } from './submission/need.js';
 
 /** The queue must not grow without end; 100,000 fit into some 100 MB. */
 const mostWaiting = 100_000;

@@ -1,6 +1,6 @@
+import type { Gpu } from '../../estimate/cards/gpu-table.js';
 import type { Estimate } from '../../estimate/contract.js';
 import { type EstimateRequest, estimate } from '../../estimate/estimate.js';
-import type { Gpu } from '../../estimate/gpu-table.js';
 import { findSavings } from '../../estimate/savings.js';
 import { closedWorkload } from './closed-workload.js';
 import { type AnswerMachine, chosenGpu } from './machine.js';

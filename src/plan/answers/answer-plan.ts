@@ -1,5 +1,5 @@
+import type { Gpu } from '../../estimate/cards/gpu-table.js';
 import type { EstimateMethod } from '../../estimate/estimate.js';
-import type { Gpu } from '../../estimate/gpu-table.js';
 import type { ModelSource } from '../../estimate/model-source.js';
 import { Failure } from '../../failure.js';
 import { planMaxBatch } from '../fit/plan-max-batch.js';

@@ -1,6 +1,6 @@
+import { type ChosenGpu, type FoundGpu, gpuAtHand } from '../../estimate/cards/gpu-at-hand.js';
+import { findGpu, type GpuEntry } from '../../estimate/cards/gpus.js';
 import type { EstimateMachine } from '../../estimate/estimate.js';
-import { type ChosenGpu, type FoundGpu, gpuAtHand } from '../../estimate/gpu-at-hand.js';
-import { findGpu, type GpuEntry } from '../../estimate/gpus.js';
 import type { RequestWording } from './wording.js';
 
 /** What an answer may touch of the machine it is made on. */

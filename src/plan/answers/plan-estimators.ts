@@ -1,6 +1,6 @@
+import type { Gpu } from '../../estimate/cards/gpu-table.js';
 import type { Workload } from '../../estimate/contract.js';
 import { type EstimateMethod, estimate } from '../../estimate/estimate.js';
-import type { Gpu } from '../../estimate/gpu-table.js';
 import type { ModelSource } from '../../estimate/model-source.js';
 import { Failure } from '../../failure.js';
 import type { PlanEstimators } from '../fit/types.js';

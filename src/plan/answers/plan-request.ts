@@ -1,5 +1,5 @@
+import type { Gpu } from '../../estimate/cards/gpu-table.js';
 import type { Workload } from '../../estimate/contract.js';
-import type { Gpu } from '../../estimate/gpu-table.js';
 import { type ModelSource, readSource } from '../../estimate/model-source.js';
 import { Failure } from '../../failure.js';
 import type { Model, Stack } from '../../model/contract.js';

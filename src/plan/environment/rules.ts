@@ -1,4 +1,4 @@
-import type { GpuVendor } from '../../estimate/gpu-table.js';
+import type { GpuVendor } from '../../estimate/cards/gpu-table.js';
 import { allocConfReason, allocConfValue } from './alloc-conf-value.js';
 import type { EnvironmentContext } from './types.js';
 

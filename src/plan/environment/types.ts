@@ -1,4 +1,4 @@
-import type { GpuVendor } from '../../estimate/gpu-table.js';
+import type { GpuVendor } from '../../estimate/cards/gpu-table.js';
 
 export const environmentModes = ['production', 'debug'] as const;
 export type EnvironmentMode = (typeof environmentModes)[number];

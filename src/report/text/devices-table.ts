@@ -2,7 +2,7 @@ import type { DeviceInfo, MemoryReading, ProcessReading } from '../../device/con
 import { formatBytes } from '../../units/bytes.js';
 import { isKnown, type Known } from '../../units/known.js';
 import { count, percentOf, percentWords, usedOfTotal } from '../words.js';
-import { memoryBar } from './bar.js';
+import { memoryBar } from './charts/bar.js';
 import { paintLine, type Span, span, type TextStyle } from './spans.js';
 import { cleanText, cutText, fitText, textWidth } from './text-width.js';
 

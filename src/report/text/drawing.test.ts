@@ -1,10 +1,10 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { memoryBar } from './bar.js';
-import { brailleChart } from './braille-chart.js';
-import { overTime } from './over-time.js';
+import { memoryBar } from './charts/bar.js';
+import { brailleChart } from './charts/braille-chart.js';
+import { overTime } from './charts/over-time.js';
+import { resample, sparkRows } from './charts/sparkline.js';
 import { paintLine, type Span, span, spansWidth, spread, type TextStyle } from './spans.js';
-import { resample, sparkRows } from './sparkline.js';
 
 const unicode: TextStyle = { colour: false, unicode: true };
 const ascii: TextStyle = { colour: false, unicode: false };

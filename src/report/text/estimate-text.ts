@@ -9,7 +9,7 @@ import {
   verdictOf,
 } from '../estimate-words.js';
 import { percentWords } from '../words.js';
-import { merge } from './bar.js';
+import { merge } from './charts/bar.js';
 import { noteLines } from './note-lines.js';
 import { savingLines } from './savings-text.js';
 import { type Paint, paintLine, type Span, span, type TextStyle } from './spans.js';

@@ -1,17 +1,17 @@
 import { formatSeconds } from '../../units/durations.js';
 import { isKnown } from '../../units/known.js';
 import { causeWords, fullWords, rateWords } from '../words.js';
-import { riskPaint } from './marks.js';
+import { riskPaint } from './charts/marks.js';
 import {
   type ReplayAlarm,
   type ReplayOptions,
   type ReplayResult,
   type ReplayTrace,
   replayChart,
-} from './replay-chart.js';
+} from './charts/replay-chart.js';
 import { paintLine, type Span, span } from './spans.js';
 
-export type { ReplayResult, ReplayTrace } from './replay-chart.js';
+export type { ReplayResult, ReplayTrace } from './charts/replay-chart.js';
 
 /**
  * What `plimsoll replay` shows a person: the recorded series, the alarms under the instants they

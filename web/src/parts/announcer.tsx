@@ -1,5 +1,5 @@
-import { news } from '../state/live.js';
-import { useStore } from '../state/store.js';
+import { news } from '../state/live/live.js';
+import { useStore } from '../state/live/store.js';
 
 /** Says to a screen reader what happened: alerts and ends of jobs, not every reading. */
 export function Announcer() {

@@ -2,7 +2,7 @@ import { useRef, useState } from 'preact/hooks';
 import { cancelJob } from '../api/client.js';
 import { asRefusal, type Refusal } from '../api/refusal.js';
 import type { JobSummary } from '../api/types.js';
-import { createStore, useStore } from '../state/store.js';
+import { createStore, useStore } from '../state/live/store.js';
 import { RefusalNote } from './refusal-note.js';
 
 type Asked = Pick<JobSummary, 'id' | 'name' | 'state'>;

@@ -1,4 +1,4 @@
-import { createStore, useStore } from '../state/store.js';
+import { createStore, useStore } from '../state/live/store.js';
 
 /** Words such as `3 min ago` need no finer clock. */
 const everyMs = 1000;

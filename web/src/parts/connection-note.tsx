@@ -1,5 +1,5 @@
-import { connect, connection } from '../state/live.js';
-import { useStore } from '../state/store.js';
+import { connect, connection } from '../state/live/live.js';
+import { useStore } from '../state/live/store.js';
 import { useNow } from './clock.js';
 
 /** What is shown may be old: the server does not answer. */

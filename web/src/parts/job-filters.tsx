@@ -1,10 +1,10 @@
 import { hasEnded, jobStates } from '../../../src/jobs/contract.js';
 import type { JobState } from '../api/types.js';
-import type { Counts } from '../state/board.js';
-import type { JobFilter } from '../state/job-list.js';
-import { listFilter } from '../state/list-filter.js';
-import { board } from '../state/live.js';
-import { useStore } from '../state/store.js';
+import type { JobFilter } from '../state/jobs/job-list.js';
+import { listFilter } from '../state/jobs/list-filter.js';
+import type { Counts } from '../state/live/board.js';
+import { board } from '../state/live/live.js';
+import { useStore } from '../state/live/store.js';
 
 /** Narrows the list by state, with the ends only where there are any, and by words. */
 export function JobFilters() {

@@ -1,8 +1,8 @@
 import { formatBytes } from '../../../src/units/bytes.js';
 import { isKnown } from '../../../src/units/known.js';
-import { carryingDevices, headlineOf } from '../state/headline.js';
-import { board } from '../state/live.js';
-import { useStore } from '../state/store.js';
+import { board } from '../state/live/live.js';
+import { useStore } from '../state/live/store.js';
+import { carryingDevices, headlineOf } from '../state/page/headline.js';
 import { ProvenanceTag } from './tags.js';
 
 /** The one thing to know, and the sums. */

@@ -1,7 +1,7 @@
-import { connection } from '../state/live.js';
-import type { Route } from '../state/route.js';
-import { useStore } from '../state/store.js';
-import { nextTheme, theme } from '../state/theme.js';
+import { connection } from '../state/live/live.js';
+import { useStore } from '../state/live/store.js';
+import type { Route } from '../state/page/route.js';
+import { nextTheme, theme } from '../state/page/theme.js';
 import { Emblem } from './emblem.js';
 import { openHelp } from './help-sheet.js';
 

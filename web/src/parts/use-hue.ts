@@ -1,6 +1,6 @@
 import { plainHue } from '../charts/hues.js';
-import { board } from '../state/live.js';
-import { useStore } from '../state/store.js';
+import { board } from '../state/live/live.js';
+import { useStore } from '../state/live/store.js';
 
 /** The class that gives a job its colour, the same all over the page. */
 export function hueClass(jobId: string): string {

@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { type Drawable, forgetDraw, requestDraw } from '../charts/draw-queue.js';
-import type { Store } from '../state/store.js';
+import type { Store } from '../state/live/store.js';
 
 /**
  * Parts of a store, as `useStore` has them, for one of several large pieces of the page: when all

@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { type RowRange, rowsOnScreen } from '../state/window-of-rows.js';
+import { type RowRange, rowsOnScreen } from '../state/page/window-of-rows.js';
 
 /** As the style sheet has it: all rows have one height, another one on small screens. */
 const rowHeights = { wide: 58, narrow: 96 };

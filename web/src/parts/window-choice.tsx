@@ -1,5 +1,5 @@
-import { board, showWindow } from '../state/live.js';
-import { useStore } from '../state/store.js';
+import { board, showWindow } from '../state/live/live.js';
+import { useStore } from '../state/live/store.js';
 
 const windows = [
   { seconds: 60, label: '1 min' },

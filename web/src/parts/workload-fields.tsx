@@ -1,6 +1,6 @@
 import { optimizers, precisions, quantizationPresets } from '../../../src/estimate/contract.js';
-import type { Problems } from '../state/form-values.js';
-import type { WorkloadDraft, WorkloadField } from '../state/workload-draft.js';
+import type { Problems } from '../state/forms/form-values.js';
+import type { WorkloadDraft, WorkloadField } from '../state/forms/workload-draft.js';
 import { ChoiceField, TextField } from './field.js';
 
 const named = (names: readonly string[], open: string): readonly (readonly [string, string])[] => [

@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import type { DaemonEvent } from '../api/types.js';
-import { backOffSeconds } from './back-off.js';
-import { headlineOf } from './headline.js';
+import { provenanceOfJob, usedByJob } from './jobs/used-by-job.js';
+import { backOffSeconds } from './live/back-off.js';
+import { newsOf } from './live/news.js';
 import { madeAttempt, madeDevice, madeJob } from './made-for-tests.js';
-import { newsOf } from './news.js';
-import { routeOf } from './route.js';
-import { provenanceOfJob, usedByJob } from './used-by-job.js';
+import { headlineOf } from './page/headline.js';
+import { routeOf } from './page/route.js';
 
 const counts = {
   waiting: 3,

@@ -5,7 +5,7 @@ import type { Attempt, JobView } from '../api/types.js';
 import { BatchSteps } from '../parts/batch-steps.js';
 import { useNow } from '../parts/clock.js';
 import { spanWords } from '../parts/words.js';
-import { endWords, toldSettings } from '../state/job-story.js';
+import { endWords, toldSettings } from '../state/jobs/job-story.js';
 
 /** Every try: its settings, how it ended, what it took, what held it. */
 export function AttemptsTable({ job }: { job: JobView }) {

@@ -11,8 +11,8 @@ import { Hull } from '../parts/hull.js';
 import { HullList } from '../parts/hull-list.js';
 import { ProvenanceTag } from '../parts/tags.js';
 import { useInTurn } from '../parts/use-in-turn.js';
-import { board } from '../state/live.js';
-import { emptyHistory, type UseHistory } from '../state/use-history.js';
+import { emptyHistory, type UseHistory } from '../state/devices/use-history.js';
+import { board } from '../state/live/live.js';
 
 /** Ten times a second, as often as devices are read. */
 const leastMs = 90;

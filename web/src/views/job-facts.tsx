@@ -5,9 +5,9 @@ import { isKnown } from '../../../src/units/known.js';
 import type { JobView } from '../api/types.js';
 import { useNow } from '../parts/clock.js';
 import { agoWords, basisWords, clockWords, spanWords } from '../parts/words.js';
-import { board } from '../state/live.js';
-import { useStore } from '../state/store.js';
-import { provenanceOfJob } from '../state/used-by-job.js';
+import { provenanceOfJob } from '../state/jobs/used-by-job.js';
+import { board } from '../state/live/live.js';
+import { useStore } from '../state/live/store.js';
 
 /** The figures of a job; what does not apply is left out. */
 export function JobFacts({ job }: { job: JobView }) {

@@ -6,9 +6,9 @@ import { logAddress } from '../api/client.js';
 import type { JobView } from '../api/types.js';
 import { memo } from '../parts/memo.js';
 import { RefusalNote } from '../parts/refusal-note.js';
-import { styledLine } from '../state/ansi.js';
-import { useLog } from '../state/follow-log.js';
-import { openLine } from '../state/log-lines.js';
+import { styledLine } from '../state/jobs/ansi.js';
+import { useLog } from '../state/jobs/follow-log.js';
+import { openLine } from '../state/jobs/log-lines.js';
 
 /** Lines that are drawn together: a new line draws one such piece, not all. */
 const pieceLines = 100;

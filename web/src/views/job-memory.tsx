@@ -3,10 +3,10 @@ import type { JobHistory, JobView } from '../api/types.js';
 import type { ChartInput, ChartMark } from '../charts/chart-input.js';
 import { ChartBox } from '../parts/chart-box.js';
 import { basisWords } from '../parts/words.js';
-import { type StoryStep, storyOf } from '../state/job-story.js';
-import { board } from '../state/live.js';
-import { useStore } from '../state/store.js';
-import { provenanceOfJob } from '../state/used-by-job.js';
+import { type StoryStep, storyOf } from '../state/jobs/job-story.js';
+import { provenanceOfJob } from '../state/jobs/used-by-job.js';
+import { board } from '../state/live/live.js';
+import { useStore } from '../state/live/store.js';
 
 /** What it held over time, against what is reserved for it. */
 export function JobMemory({ job, history }: { job: JobView; history: JobHistory }) {

@@ -2,7 +2,7 @@ import type { Plan, PlanOption } from '../../../src/plan/fit/types.js';
 import { neededBytes, type PlanBudgetWords, planVerdict } from '../../../src/report/plan-words.js';
 import { formatBytes } from '../../../src/units/bytes.js';
 import { ProvenanceTag } from '../parts/tags.js';
-import { optionWords, settingRows } from '../state/plan-words.js';
+import { optionWords, settingRows } from '../state/forms/plan-words.js';
 import { EstimateFigures } from './estimate-answer.js';
 
 /** What `POST /plan` answers. */

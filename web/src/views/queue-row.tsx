@@ -10,10 +10,10 @@ import { StateTag } from '../parts/tags.js';
 import { useHue } from '../parts/use-hue.js';
 import type { RowStyle } from '../parts/virtual-rows.js';
 import { agoWords, coarse, usedOfReserved } from '../parts/words.js';
-import { board } from '../state/live.js';
-import { joinCommand } from '../state/split-command.js';
-import { useStore } from '../state/store.js';
-import { usedByJob } from '../state/used-by-job.js';
+import { joinCommand } from '../state/forms/split-command.js';
+import { usedByJob } from '../state/jobs/used-by-job.js';
+import { board } from '../state/live/live.js';
+import { useStore } from '../state/live/store.js';
 
 /** One job in the list. */
 export function QueueRow({

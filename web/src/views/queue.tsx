@@ -5,10 +5,10 @@ import { Empty } from '../parts/empty.js';
 import { JobFilters } from '../parts/job-filters.js';
 import { useInTurn } from '../parts/use-in-turn.js';
 import { VirtualRows } from '../parts/virtual-rows.js';
-import { listedJobs } from '../state/job-list.js';
-import { listFilter } from '../state/list-filter.js';
-import { board } from '../state/live.js';
-import { useStore } from '../state/store.js';
+import { listedJobs } from '../state/jobs/job-list.js';
+import { listFilter } from '../state/jobs/list-filter.js';
+import { board } from '../state/live/live.js';
+import { useStore } from '../state/live/store.js';
 import { QueueRow } from './queue-row.js';
 
 /** Rows that jump more often can be neither read nor clicked. */

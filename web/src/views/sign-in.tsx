@@ -3,7 +3,7 @@ import { signIn } from '../api/client.js';
 import { asRefusal, type Refusal } from '../api/refusal.js';
 import { Emblem } from '../parts/emblem.js';
 import { RefusalNote } from '../parts/refusal-note.js';
-import { connect } from '../state/live.js';
+import { connect } from '../state/live/live.js';
 
 /** The server asks for its token. */
 export function SignIn() {

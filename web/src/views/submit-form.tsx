@@ -4,7 +4,7 @@ import { asRefusal, type Refusal } from '../api/refusal.js';
 import { AreaField, TextField } from '../parts/field.js';
 import { RefusalNote } from '../parts/refusal-note.js';
 import { WorkloadFields } from '../parts/workload-fields.js';
-import type { Problems } from '../state/form-values.js';
+import type { Problems } from '../state/forms/form-values.js';
 import {
   draftLike,
   emptySubmit,
@@ -12,7 +12,7 @@ import {
   readSubmit,
   type SubmitDraft,
   type SubmitField,
-} from '../state/submit-draft.js';
+} from '../state/forms/submit-draft.js';
 
 /** A new job; `like` fills the form with an earlier one. */
 export function SubmitForm({ like }: { like: string | undefined }) {

@@ -4,14 +4,14 @@ import { asRefusal, type Refusal } from '../api/refusal.js';
 import { ChoiceField, TextField } from '../parts/field.js';
 import { RefusalNote } from '../parts/refusal-note.js';
 import { WorkloadFields } from '../parts/workload-fields.js';
-import type { Problems } from '../state/form-values.js';
+import type { Problems } from '../state/forms/form-values.js';
 import {
   emptyQuestion,
   type QuestionDraft,
   type QuestionField,
   readQuestion,
-} from '../state/question-draft.js';
-import { createStore, useStore } from '../state/store.js';
+} from '../state/forms/question-draft.js';
+import { createStore, useStore } from '../state/live/store.js';
 import { EstimateAnswer, type EstimateDocument } from './estimate-answer.js';
 import { PlanAnswer, type PlanDocument } from './plan-answer.js';
 

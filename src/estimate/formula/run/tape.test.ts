@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { replay } from '../../event-replay.js';
+import { replay } from '../../trace/event-replay.js';
 import { Recorder } from './recorder.js';
 import { Tape } from './tape.js';
 import { last, type Tensor } from './tensor.js';

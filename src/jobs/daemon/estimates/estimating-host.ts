@@ -1,6 +1,6 @@
 import { availableParallelism } from 'node:os';
 import type { Discovery } from '../../../device/discover.js';
-import { readDevice } from '../read-device.js';
+import { readDevice } from '../devices/read-device.js';
 import type { EstimatingHost } from './estimates-at-once.js';
 
 /** This machine, or what its cgroup leaves of it. */

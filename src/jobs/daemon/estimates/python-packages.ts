@@ -1,6 +1,6 @@
 import { access, constants, readdir, realpath } from 'node:fs/promises';
 import { delimiter, dirname, join, resolve } from 'node:path';
-import { pythonProgram } from '../../../estimate/python-trace.js';
+import { pythonProgram } from '../../../estimate/trace/python-trace.js';
 
 export interface PythonPlace {
   readonly python?: string | undefined;

@@ -1,0 +1,21 @@
+import { existsSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
+import { inThisThread } from '../../estimate/estimate-work.js';
+import { type EstimateThreads, estimateThreads } from '../../estimate/thread/estimate-threads.js';
+
+/** Beside the command in the build; the sources, which tests run, have no program for a thread. */
+const program = new URL('./estimate-thread.js', import.meta.url);
+/** As many as a server answers at once; more would only share the same cores. */
+const mostThreads = 4;
+
+/**
+ * Threads for estimates, one core left for whoever started them.
+ *
+ * @example
+ * const { work, close } = openEstimateWork();
+ */
+export function openEstimateWork(): EstimateThreads {
+  if (!existsSync(program)) return { work: inThisThread, close: () => Promise.resolve() };
+  const most = Math.max(1, Math.min(mostThreads, availableParallelism() - 1));
+  return estimateThreads({ program, most });
+}

@@ -1,0 +1,80 @@
+import type { Command } from 'commander';
+import { Failure } from '../../failure.js';
+import { homeFolder } from '../../files/home-folder.js';
+import { tokenOfHome } from '../options/serve-token.js';
+import { readServerNote } from './server-file.js';
+
+/** Where "plimsoll serve" listens unless told otherwise. */
+const usualServer = 'http://127.0.0.1:8000';
+
+export interface ServerAddress {
+  /** Without a slash at its end. */
+  readonly url: string;
+  readonly token?: string | undefined;
+  /**
+   * It was not named, there is no token to prove itself with, and no process of ours serves there:
+   * what listens on that port may be anybody's, and is not spoken to.
+   */
+  readonly isForeign?: boolean;
+}
+
+export interface ServerArguments {
+  readonly server?: string;
+  readonly json?: boolean;
+}
+
+/** Every command that speaks to a server takes these. */
+export function addServerOptions(command: Command): Command {
+  return command
+    .option('--server <url>', `the server to ask (the one of this machine, or ${usualServer})`)
+    .option('--json', 'print one JSON document on stdout');
+}
+
+/** The server that was named, or that of this home, or where one usually is. */
+export function findServer(
+  { server }: ServerArguments,
+  environment: Readonly<Record<string, string | undefined>>,
+): ServerAddress {
+  const home = homeFolder(environment);
+  const note = readServerNote(home);
+  const named = server ?? (environment['PLIMSOLL_SERVER'] || undefined);
+  const url = checkedUrl(named ?? note?.url ?? usualServer, server === undefined);
+  const own = note !== undefined && sameOrigin(note.url, url) ? note : undefined;
+  const kept = note === undefined && named === undefined ? tokenOfHome(home) : undefined;
+  const token = environment['PLIMSOLL_TOKEN'] || (own?.token ?? kept);
+  const isNamed = named !== undefined || token !== undefined;
+  const isForeign = !isNamed && (own === undefined || !isAlive(own.pid));
+  return { url, token, ...(isForeign && { isForeign }) };
+}
+
+function checkedUrl(text: string, fromVariable: boolean): string {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url !== undefined && ['http:', 'https:'].includes(url.protocol) && url.username === '') {
+    return `${url.origin}${url.pathname.replace(/\/+$/, '')}`;
+  }
+  throw new Failure({
+    kind: 'input',
+    code: fromVariable ? 'bad-variable' : 'bad-option',
+    fact: `${fromVariable ? 'PLIMSOLL_SERVER' : '--server'} cannot be "${text.slice(0, 200)}".`,
+    next: `It takes an address, such as ${usualServer}.`,
+  });
+}
+
+/** Of another user is not alive for us: a server of ours would be our own. */
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}
+
+function sameOrigin(one: string, other: string): boolean {
+  return new URL(one).origin === new URL(other).origin;
+}
+
+/** Programs and folders are the same for us and for the server. */
+export function isOnThisMachine({ url }: Pick<ServerAddress, 'url'>): boolean {
+  const { hostname } = new URL(url);
+  return hostname === 'localhost' || hostname === '[::1]' || /^127\.[\d.]+$/.test(hostname);
+}

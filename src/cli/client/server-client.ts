@@ -1,0 +1,193 @@
+import { randomBytes } from 'node:crypto';
+import { Failure, type FailureKind } from '../../failure.js';
+import { isProof } from '../../server/access/proof.js';
+import type { ServerAddress } from './find-server.js';
+
+/** What is asked of a server, over HTTP. Every error is a `Failure`. */
+export interface ServerClient {
+  readonly address: ServerAddress;
+  /** The JSON that it answers. */
+  ask(method: 'GET' | 'POST' | 'DELETE', path: string, body?: unknown): Promise<unknown>;
+  /** Plain bytes, and the headers of the answer. */
+  read(path: string): Promise<{ bytes: Uint8Array; headers: Headers }>;
+}
+
+/** Much more than 10,000 jobs take; what answers more is no server of ours. */
+const mostBytes = 256 * 1024 * 1024;
+
+/** Nobody listens there; who waits for a server to come back asks again. */
+export const unreachableCode = 'server-unreachable';
+
+export function openServerClient(
+  address: ServerAddress,
+  signal: AbortSignal,
+  fetcher: typeof fetch = fetch,
+): ServerClient {
+  const send = async (method: string, path: string, body?: unknown): Promise<Answer> => {
+    if (address.isForeign) throw unreachable(address);
+    await prove();
+    return exchange(method, path, body);
+  };
+  let isProven = false;
+  /** Before the token or anything else that is secret is sent. */
+  const prove = async (): Promise<void> => {
+    if (isProven || address.token === undefined) return;
+    const nonce = randomBytes(24).toString('base64url');
+    const { bytes } = await exchange('GET', `/proof?nonce=${nonce}`, undefined, false);
+    const { proof } = Object(parsed(bytes));
+    if (typeof proof !== 'string' || !isProof(proof, address.token, nonce)) throw unproven(address);
+    isProven = true;
+  };
+  const exchange = async (
+    method: string,
+    path: string,
+    body?: unknown,
+    withToken = address.token !== undefined,
+  ): Promise<Answer> => {
+    const headers = {
+      ...(withToken && { authorization: `Bearer ${address.token}` }),
+      ...(body !== undefined && { 'content-type': 'application/json' }),
+    };
+    try {
+      const response = await fetcher(`${address.url}${path}`, {
+        method,
+        headers,
+        // A server of ours never sends elsewhere, and the token must not go there.
+        redirect: 'manual',
+        signal,
+        ...(body !== undefined && { body: JSON.stringify(body) }),
+      });
+      return { response, bytes: await bytesOf(response, address) };
+    } catch (error) {
+      if (error instanceof Failure) throw error;
+      if (signal.aborted) throw interrupted(error);
+      // What answers there next may be another program.
+      isProven = false;
+      throw unreachable(address, error);
+    }
+  };
+  return {
+    address,
+    async ask(method, path, body) {
+      const answer = await send(method, path, body);
+      const document = parsed(answer.bytes);
+      if (answer.response.ok && document !== undefined) return document;
+      throw refused(address, answer.response.status, document);
+    },
+    async read(path) {
+      const { response, bytes } = await send('GET', path);
+      if (!response.ok) throw refused(address, response.status, parsed(bytes));
+      return { bytes, headers: response.headers };
+    },
+  };
+}
+
+interface Answer {
+  readonly response: Response;
+  readonly bytes: Uint8Array;
+}
+
+async function bytesOf(response: Response, address: ServerAddress): Promise<Uint8Array> {
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for await (const chunk of response.body ?? []) {
+    size += chunk.byteLength;
+    if (size > mostBytes) throw notOurs(address);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}
+
+function parsed(bytes: Uint8Array): unknown {
+  try {
+    return JSON.parse(Buffer.from(bytes).toString('utf8'));
+  } catch {
+    return undefined;
+  }
+}
+
+/** The server's own words; its status says what kind of trouble it is. */
+function refused(address: ServerAddress, status: number, document: unknown): Failure {
+  const { code, fact, next } = Object(Object(document).error);
+  if (
+    typeof code !== 'string' ||
+    !/^[a-z][a-z-]{1,60}$/.test(code) ||
+    typeof fact !== 'string' ||
+    typeof next !== 'string'
+  ) {
+    return notOurs(address);
+  }
+  const kind: FailureKind = status >= 500 || status === 429 ? 'missing' : 'input';
+  if (status === 401) return tokenRefused(address, code, fact);
+  return new Failure({ kind, code, fact, next });
+}
+
+function tokenRefused({ url }: ServerAddress, code: string, fact: string): Failure {
+  return new Failure({
+    kind: 'input',
+    code,
+    fact: `${fact} (${url})`,
+    next: 'Set PLIMSOLL_TOKEN to the token that it was started with.',
+  });
+}
+
+function unproven({ url }: ServerAddress): Failure {
+  return new Failure({
+    kind: 'input',
+    code: 'server-unproven',
+    fact: `What answers at ${url} does not know the token that this command would send. Nothing was sent.`,
+    next: 'Correct or unset PLIMSOLL_TOKEN. If it is right, another program has taken the port: start "plimsoll serve", or name the server with --server.',
+  });
+}
+
+function unreachable({ url }: ServerAddress, cause?: unknown): Failure {
+  const why = reasonOf(cause);
+  return new Failure({
+    kind: 'missing',
+    code: unreachableCode,
+    fact: `No server answers at ${url}${why === undefined ? '' : ` (${why})`}.`,
+    next: 'Start one with "plimsoll serve", or name another with --server.',
+    cause,
+  });
+}
+
+/** `fetch failed` says nothing; what lies under it does. */
+function reasonOf(error: unknown): string | undefined {
+  const { code, errors, message } = Object(Object(error).cause);
+  const inner = Array.isArray(errors) ? Object(errors[0]).code : undefined;
+  const found = code ?? inner ?? message;
+  return typeof found === 'string' ? found : undefined;
+}
+
+/** A connection that came about, and broke. */
+const broken: ReadonlySet<string> = new Set([
+  'ECONNRESET',
+  'EPIPE',
+  'UND_ERR_SOCKET',
+  'UND_ERR_HEADERS_TIMEOUT',
+  'UND_ERR_BODY_TIMEOUT',
+]);
+
+/** Nobody answered; the server may know all the same what was asked. */
+export function mayHaveArrived(error: Failure): boolean {
+  return broken.has(reasonOf(error.cause) ?? '');
+}
+
+export function notOurs({ url }: ServerAddress): Failure {
+  return new Failure({
+    kind: 'missing',
+    code: 'no-plimsoll-server',
+    fact: `What answers at ${url} does not speak as a plimsoll server does.`,
+    next: 'Another program may have that port: name the server with --server.',
+  });
+}
+
+function interrupted(cause: unknown): Failure {
+  return new Failure({
+    kind: 'interrupted',
+    code: 'interrupted',
+    fact: 'It was interrupted before the server answered.',
+    next: '"plimsoll jobs" tells where things stand.',
+    cause,
+  });
+}

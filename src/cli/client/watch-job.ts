@@ -1,0 +1,65 @@
+import { hasEnded } from '../../jobs/contract.js';
+import type { JobView } from '../../jobs/daemon/contract.js';
+import { jobName, jobStandsWords } from '../../report/text/job-words.js';
+import { TerminalFilter } from '../../report/text/terminal-filter.js';
+import { systemClock } from '../../time/clock.js';
+import type { CliIo, Output } from '../io.js';
+import type { Stop } from '../stop.js';
+import { followLog } from './follow-log.js';
+import type { ServerClient } from './server-client.js';
+
+export interface WatchJobOptions {
+  readonly client: ServerClient;
+  readonly stop: Stop;
+  readonly io: CliIo;
+  /** Show what it prints. */
+  readonly follow: boolean;
+  /** stdout is for the one document; what the job prints goes to stderr. */
+  readonly json: boolean;
+  /** Bytes of its log that were shown already. */
+  readonly from?: number | undefined;
+}
+
+/**
+ * Waits for the end of a job, tells its changes, and answers it as it ended; undefined when the
+ * person left, who is told then that the job goes on.
+ */
+export async function watchJob(
+  job: Pick<JobView, 'id' | 'name' | 'state'>,
+  { client, stop, io, follow, json, from = 0 }: WatchJobOptions,
+): Promise<JobView | undefined> {
+  const tell = (line: string) => io.stderr.write(`plimsoll: ${line}\n`);
+  const output = json ? io.stderr : io.stdout;
+  let { state } = job;
+  const ended = await followLog({
+    client,
+    id: job.id,
+    from,
+    write: follow ? writing(output, stop.signal) : undefined,
+    onJob(now) {
+      if (now.state !== state && !hasEnded(now.state))
+        tell(jobStandsWords(now, systemClock.epochMs()));
+      ({ state } = now);
+    },
+    tell,
+    signal: stop.signal,
+  });
+  if (ended === undefined && stop.interruptedBy !== undefined) {
+    tell(
+      `${jobName(job)} goes on. "plimsoll logs -f ${job.id}" follows it, "plimsoll cancel ${job.id}" ends it.`,
+    );
+  }
+  return ended;
+}
+
+/**
+ * Never more than a reader takes: a log may be larger than our memory. A terminal gets no sequences
+ * that could harm its owner, who may not be the owner of the job; a file gets all as it is.
+ */
+export function writing(output: Output, signal: AbortSignal): (text: string) => Promise<void> {
+  const filter = output.isTerminal ? new TerminalFilter() : undefined;
+  return (text) => {
+    output.write(filter === undefined ? text : filter.take(text));
+    return output.drained(signal);
+  };
+}

@@ -1,0 +1,140 @@
+import { availableParallelism } from 'node:os';
+import { loadSettings } from '../../config/load.js';
+import type { FoundGpu } from '../../estimate/cards/gpu-at-hand.js';
+import { assumedContext, type Gpu, knownGpus } from '../../estimate/cards/gpu-table.js';
+import { findGpu } from '../../estimate/cards/gpus.js';
+import { Failure } from '../../failure.js';
+import { checkEnvironment } from '../../plan/environment/check.js';
+import { dotenvLines, shellLines } from '../../plan/environment/formats.js';
+import { environmentSettings } from '../../plan/environment/recommend.js';
+import {
+  type EnvironmentContext,
+  environmentModes,
+  type MemoryBudget,
+} from '../../plan/environment/types.js';
+import { findingsText, settingsText } from '../../report/text/environment-text.js';
+import { isKnown } from '../../units/known.js';
+import type { CommandModule } from '../command-module.js';
+import { type CliIo, printJson, textStyle } from '../io.js';
+import { oneOfArgument, sizeArgument } from '../options/arguments.js';
+import { gpusHere } from '../watching/gpus-here.js';
+
+const formats = ['text', 'shell', 'dotenv', 'json'] as const;
+
+interface EnvArguments {
+  readonly mode: (typeof environmentModes)[number];
+  readonly format?: (typeof formats)[number];
+  readonly gpu?: string;
+  readonly memory?: number;
+  readonly check?: boolean;
+  readonly config?: string;
+  readonly json?: boolean;
+}
+
+export const envCommand: CommandModule = {
+  define(command, context) {
+    command
+      .requiredOption(
+        '--mode <mode>',
+        'what for: production or debug',
+        oneOfArgument('--mode', environmentModes),
+      )
+      .option(
+        '--format <format>',
+        'text for people, shell, dotenv or json (text)',
+        oneOfArgument('--format', formats),
+      )
+      .option('--gpu <name>', 'for this card, such as h100 or 4090, instead of the one found here')
+      .option('--memory <size>', 'keep each process to this much', sizeArgument('--memory'))
+      .option('--check', 'look at the current environment instead, and answer by the exit code')
+      .option('--config <file>', 'this configuration file instead of plimsoll.config.json')
+      .option('--json', 'print one JSON document on stdout')
+      .addHelpText(
+        'after',
+        `
+Examples:
+  plimsoll env --mode production
+  source <(plimsoll env --mode debug --format shell)
+  plimsoll env --mode production --check && python train.py`,
+      )
+      .action(context.action((given: EnvArguments) => env(given, context.io)));
+  },
+};
+
+async function env(given: EnvArguments, io: CliIo): Promise<number> {
+  const format = formatOf(given);
+  const context = await contextOf(given, io);
+  const options = { columns: io.stdout.columns(), style: textStyle(io) };
+  const { mode, vendor, cores, gpus } = context;
+  if (given.check) {
+    const findings = checkEnvironment(io.environment, context);
+    const ok = findings.every(({ severity }) => severity !== 'must');
+    if (format === 'json') printJson(io, { mode, ok, vendor, cores, gpus, findings });
+    else io.stdout.write(`${findingsText(findings, context, options)}\n`);
+    return ok ? 0 : 1;
+  }
+  const settings = environmentSettings(context);
+  if (format === 'json') printJson(io, { mode, vendor, cores, gpus, settings });
+  else if (format === 'shell') io.stdout.write(shellLines(settings));
+  else if (format === 'dotenv') io.stdout.write(dotenvLines(settings));
+  else io.stdout.write(`${settingsText(settings, context, options)}\n`);
+  return 0;
+}
+
+function formatOf({ format, json, check }: EnvArguments): (typeof formats)[number] {
+  const chosen = json ? 'json' : (format ?? 'text');
+  if (json && format !== undefined && format !== 'json') {
+    throw badUsage(`--json and --format ${format} contradict each other.`);
+  }
+  if (check && (chosen === 'shell' || chosen === 'dotenv')) {
+    throw badUsage(`--check answers as text or json, not as ${chosen}.`);
+  }
+  return chosen;
+}
+
+function badUsage(fact: string): Failure {
+  return new Failure({ kind: 'input', code: 'bad-usage', fact, next: 'Leave one of them out.' });
+}
+
+/** The machine at hand, unless the options name another card. */
+async function contextOf(given: EnvArguments, io: CliIo): Promise<EnvironmentContext> {
+  const { folder, environment } = io;
+  const settings = await loadSettings({ folder, environment, configPath: given.config });
+  const card = given.gpu === undefined ? undefined : findGpu(given.gpu, settings.gpus);
+  const found = await gpusHere(settings);
+  const vendor =
+    card?.vendor ?? (found.some(({ source }) => source === 'amdgpu') ? 'amd' : 'nvidia');
+  return {
+    mode: given.mode,
+    vendor,
+    cores: availableParallelism(),
+    gpus: found.length,
+    budget: given.memory === undefined ? undefined : budgetOf(given.memory, card, found),
+  };
+}
+
+/** The share holds for every card, so the largest one decides what it may be. */
+function budgetOf(
+  memoryBytes: number,
+  card: Gpu | undefined,
+  found: readonly FoundGpu[],
+): MemoryBudget {
+  if (card) {
+    const { capacityBytes, context } = card;
+    return { memoryBytes, capacityBytes, contextBytes: context.highBytes };
+  }
+  const [largest] = found
+    .flatMap(({ name, totalBytes }) => (isKnown(totalBytes) ? [{ name, totalBytes }] : []))
+    .toSorted((a, b) => b.totalBytes - a.totalBytes);
+  if (largest === undefined) {
+    throw new Failure({
+      kind: 'input',
+      code: 'unknown-capacity',
+      fact: '--memory is a share of a card, and no GPU was found here.',
+      next: 'Name the card with --gpu, such as --gpu h100.',
+    });
+  }
+  const known = knownGpus.find(({ name }) => name === largest.name);
+  const contextBytes = (known?.context ?? assumedContext).highBytes;
+  return { memoryBytes, capacityBytes: largest.totalBytes, contextBytes };
+}

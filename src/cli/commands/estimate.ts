@@ -1,0 +1,104 @@
+import { loadSettings } from '../../config/load.js';
+import type { Estimate } from '../../estimate/contract.js';
+import type { EstimateRequest } from '../../estimate/estimate.js';
+import { openOutputFile } from '../../files/output-file.js';
+import { makeEstimate, prepareEstimate } from '../../plan/answers/answer-estimate.js';
+import { renderEstimateHtml } from '../../report/estimate-html.js';
+import { estimateText } from '../../report/text/estimate-text.js';
+import { keptOrMade } from '../answers/kept-answer.js';
+import type { CommandContext, CommandModule } from '../command-module.js';
+import { type CliIo, printJson, textStyle } from '../io.js';
+import { workloadMachine } from '../options/workload-machine.js';
+import {
+  addMachineOptions,
+  addModelArgument,
+  addTypeOptions,
+  addWorkloadOptions,
+  type WorkloadArguments,
+  workloadRequest,
+} from '../options/workload-options.js';
+import { openProgress } from '../screen/progress.js';
+import { stopOnSignals } from '../stop.js';
+
+interface EstimateArguments extends WorkloadArguments {
+  readonly savings?: boolean;
+  readonly html?: string;
+  readonly json?: boolean;
+}
+
+export const estimateCommand: CommandModule = {
+  define(command, context) {
+    const unset = { precision: 'fp32', optimizer: 'adamw' };
+    addTypeOptions(addMachineOptions(addWorkloadOptions(addModelArgument(command), unset)))
+      .option('--savings', 'trace what other settings would save, too (some seconds each)')
+      .option('--html <file>', 'write the estimate as one HTML page')
+      .option('--json', 'print one JSON document on stdout')
+      .addHelpText(
+        'after',
+        `
+Without Python, torch or transformers a known family of models is estimated by formula. The exit code
+is 0 whether or not it fits the card; "plimsoll plan" answers that with its own.
+
+Examples:
+  plimsoll estimate gpt2/config.json --batch 8 --seq 1024 --precision bf16
+  plimsoll estimate llama/ --mode infer --batch 1 --seq 4096 --quantization int4 --gpu 4090
+  plimsoll estimate torchvision:resnet50 --batch 32 --image 224 --savings --html resnet.html
+  plimsoll estimate --script train.py --arg layers=12 --gpu a100-80gb --json`,
+      )
+      .action(
+        context.action((model: string | undefined, given: EstimateArguments) =>
+          estimate(model, given, context),
+        ),
+      );
+  },
+};
+
+async function estimate(
+  model: string | undefined,
+  given: EstimateArguments,
+  { io, version }: CommandContext,
+): Promise<number> {
+  const { folder, environment } = io;
+  const settings = await loadSettings({ folder, environment, configPath: given.config });
+  const machine = workloadMachine(settings, io, given.python);
+  const request = await prepareEstimate(workloadRequest(model, given, folder), machine);
+  const page = given.html === undefined ? undefined : openOutputFile(given.html, folder);
+  using stop = stopOnSignals([io.stdout.closed]);
+  const progress = openProgress(io.stderr);
+  const onProgress = io.stderr.isTerminal ? (text: string) => progress.show(text) : undefined;
+  const make = () =>
+    makeEstimate(request, { ...machine, signal: stop.signal, onProgress }, given.savings);
+  const asked = {
+    prepared: request,
+    settings: ['estimate', given.savings ?? false],
+    version,
+    place: machine,
+    estimateIn: (found: Estimate) => found,
+    make,
+  };
+  const answer = await (given.cache === false ? make() : keptOrMade(asked))
+    .catch((error: unknown) => {
+      if (stop.interruptedBy === undefined && !io.stdout.closed.aborted) throw error;
+      return undefined;
+    })
+    .finally(() => progress.end());
+  if (answer === undefined) return stop.interruptedBy ?? 0;
+  page?.write(renderEstimateHtml({ estimate: answer, ...request, version }));
+  print(answer, request, given, io);
+  return 0;
+}
+
+function print(
+  answer: Estimate,
+  { gpu }: EstimateRequest,
+  { json, html }: EstimateArguments,
+  io: CliIo,
+): void {
+  if (json) {
+    printJson(io, answer);
+    return;
+  }
+  const text = { gpu, columns: io.stdout.columns(), style: textStyle(io) };
+  io.stdout.write(`${estimateText(answer, text)}\n`);
+  if (html !== undefined) io.stdout.write(`Written to ${html}.\n`);
+}

@@ -1,0 +1,118 @@
+import { hasEnded, type JobState, jobStates } from '../../jobs/contract.js';
+import { jobText } from '../../report/text/job-text.js';
+import { countsWords } from '../../report/text/job-words.js';
+import { jobsTable } from '../../report/text/jobs-table.js';
+import { systemClock } from '../../time/clock.js';
+import { addServerOptions, type ServerArguments } from '../client/find-server.js';
+import { sleepFor } from '../client/follow-log.js';
+import { type JobPage, listJobs, readJob } from '../client/job-client.js';
+import type { ServerClient } from '../client/server-client.js';
+import { withServer } from '../client/with-server.js';
+import type { CommandContext, CommandModule } from '../command-module.js';
+import { type CliIo, printJson, textStyle } from '../io.js';
+import { idArgument, statesArgument } from '../options/job-arguments.js';
+import { jobsOnScreen } from '../screen/jobs-screen.js';
+
+interface JobsArguments extends ServerArguments {
+  readonly state?: readonly JobState[];
+  readonly all?: boolean;
+  readonly watch?: boolean;
+}
+
+/** On a terminal more is no help. */
+const shownActive = 100;
+const shownEnded = 10;
+const lookMs = 1000;
+
+export const jobsCommand: CommandModule = {
+  define(command, context) {
+    command
+      .argument('[id]', 'only this one, with all that is known of it', idArgument)
+      .option('--state <states>', 'only these, such as waiting,running', statesArgument)
+      .option('--all', 'all that there are')
+      .option('--watch', 'go on until q or Ctrl-C');
+    addServerOptions(command)
+      .addHelpText(
+        'after',
+        `
+Without options it shows the jobs that run and wait, and the last ${shownEnded} that ended.
+
+Examples:
+  plimsoll jobs
+  plimsoll jobs --state failed,expired
+  plimsoll jobs --watch
+  plimsoll jobs 12`,
+      )
+      .action(
+        context.action((id: string | undefined, given: JobsArguments) => jobs(id, given, context)),
+      );
+  },
+};
+
+async function jobs(
+  id: string | undefined,
+  given: JobsArguments,
+  { io }: CommandContext,
+): Promise<number> {
+  return withServer(given, io, async (client, stop) => {
+    if (given.json) {
+      printJson(io, id === undefined ? await chosenJobs(client, given) : await readJob(client, id));
+      return 0;
+    }
+    const look = () => linesOf(client, id, given, io);
+    if (!given.watch) {
+      io.stdout.write(`${(await look()).join('\n')}\n`);
+    } else if (io.stdout.isTerminal) {
+      await jobsOnScreen({ io, stop, look, everyMs: lookMs });
+    } else {
+      await printChanges(look, io, stop.signal);
+    }
+    return stop.interruptedBy ?? 0;
+  });
+}
+
+async function linesOf(
+  client: ServerClient,
+  id: string | undefined,
+  given: JobsArguments,
+  io: CliIo,
+): Promise<readonly string[]> {
+  const options = {
+    columns: io.stdout.columns(),
+    style: textStyle(io),
+    nowMs: systemClock.epochMs(),
+  };
+  if (id !== undefined) return jobText(await readJob(client, id), options).split('\n');
+  const page = await chosenJobs(client, given);
+  const counts = countsWords(page.counts, page.jobs);
+  return page.jobs.length === 0 ? [counts] : [...jobsTable(page.jobs, options), '', counts];
+}
+
+async function chosenJobs(client: ServerClient, { state, all }: JobsArguments): Promise<JobPage> {
+  if (all || state !== undefined) {
+    return listJobs(client, { states: state, order: 'newest', most: Number.POSITIVE_INFINITY });
+  }
+  const ended = jobStates.filter(hasEnded);
+  const pages = [
+    await listJobs(client, { states: ['running'], order: 'newest', most: shownActive }),
+    // Of many that wait those whose turn comes soon.
+    await listJobs(client, { states: ['waiting'], order: 'oldest', most: shownActive }),
+    await listJobs(client, { states: ended, order: 'newest', most: shownEnded }),
+  ];
+  return { jobs: pages.flatMap((page) => page.jobs), counts: pages.at(-1)?.counts ?? {} };
+}
+
+/** For a file or a pipe: the table again each time that it says something else. */
+async function printChanges(
+  look: () => Promise<readonly string[]>,
+  io: CliIo,
+  signal: AbortSignal,
+): Promise<void> {
+  let before = '';
+  while (!signal.aborted) {
+    const text = (await look()).join('\n');
+    if (text !== before) io.stdout.write(`${text}\n\n`);
+    before = text;
+    await sleepFor(lookMs, signal);
+  }
+}

@@ -1,0 +1,138 @@
+import { cleanText } from '../../report/text/text-width.js';
+import { leakWords } from '../../report/words.js';
+import { formatBytes, MiB } from '../../units/bytes.js';
+import { formatSeconds } from '../../units/durations.js';
+import type { DeviceState, Leak } from '../../watch/types.js';
+import type { CommandModule } from '../command-module.js';
+import { type CliIo, printJson } from '../io.js';
+import { mebibytesArgument, pidArgument } from '../options/arguments.js';
+import { addWatchOptions, settingsOf, type WatchArguments } from '../options/watch-options.js';
+import { followProcess } from '../running/followed-process.js';
+import { runWatch, withStop } from '../running/run-watch.js';
+import { type Stop, stopOnSignals } from '../stop.js';
+import { LeakNews, type LeakVerdict, leakVerdict } from '../watching/leak-verdict.js';
+
+interface LeakArguments extends WatchArguments {
+  readonly check?: boolean;
+  readonly strict?: boolean;
+  readonly threshold?: number;
+  readonly pid?: number;
+}
+
+const checkSeconds = 30;
+const defaultThresholdBytes = 100 * MiB;
+/** Asking for one process costs more than asking for a device: a second is often enough. */
+const processIntervalSeconds = 1;
+
+export const leakCommand: CommandModule = {
+  define(command, context) {
+    addWatchOptions(command, `${checkSeconds} with --check, else 0`)
+      .option('--check', 'watch for a while, then answer with the exit code')
+      .option('--strict', 'with --check: exit with 1 also when it is unknown')
+      .option(
+        '--threshold <MiB>',
+        'growth that counts: MiB (100), or a size with its unit',
+        mebibytesArgument('--threshold'),
+      )
+      .option(
+        '--pid <number>',
+        'follow this process: its memory on the GPUs, or else on the host',
+        pidArgument('--pid'),
+      )
+      .addHelpText(
+        'after',
+        `
+A leak counts when memory grows evenly, does not come back, AND took at least the threshold since it
+began. To tell it from a start takes 25 s, or three cycles of a sawtooth. Until then, and while
+growth slows down, the answer is "unknown", with the rate and how long to watch; it is never "none"
+while memory grows. With --check the exit code is 1 when a leak was found, else 0: an unknown is
+not a failure unless --strict is given. Without --check each leak is told when it is found and when
+it has doubled, until interrupted.
+
+Examples:
+  plimsoll leak --check --threshold 100
+  plimsoll leak --check --pid 4711 --duration 120`,
+      )
+      .action(
+        context.action((given: LeakArguments) =>
+          withStop(stopOnSignals([context.io.stdout.closed]), (stop) =>
+            leak(given, context.io, stop),
+          ),
+        ),
+      );
+  },
+};
+
+async function leak(given: LeakArguments, io: CliIo, stop: Stop): Promise<number> {
+  const { pid, threshold = defaultThresholdBytes } = given;
+  const slower = pid === undefined ? {} : { interval: processIntervalSeconds };
+  const settings = await settingsOf({ ...slower, ...given }, io);
+  const news = new LeakNews(threshold);
+  const watching = await runWatch({
+    settings,
+    io,
+    durationSeconds: given.duration ?? (given.check ? checkSeconds : 0),
+    signal: stop.signal,
+    ...(pid === undefined ? {} : { instead: (devices) => followProcess(pid, devices) }),
+    // Leaks are this command's own answer, and a process is not a device that went away.
+    isTold: (event) => (event.type === 'alert' ? event.alert.kind !== 'leak' : pid === undefined),
+    onEvent(event, { states }, progress) {
+      if (event.type === 'sample' && !given.check && !given.json) tellNews(event.state, news, io);
+      // With the process gone there is nothing left to follow; that it ended is no error.
+      const gone = event.type === 'vanished' && states().every((state) => !state.present);
+      if (pid === undefined || !gone) return;
+      progress.line(`plimsoll: ${event.reason}`);
+      stop.stop();
+    },
+  });
+  const verdict = leakVerdict(watching.states(), threshold);
+  if (given.json) printJson(io, verdict);
+  else if (given.check) io.stdout.write(verdictText(verdict, watching.states()));
+  const fails = verdict.found === true || (given.strict === true && verdict.found === 'unknown');
+  return stop.interruptedBy ?? (fails ? 1 : 0);
+}
+
+function tellNews(state: DeviceState, news: LeakNews, io: CliIo): void {
+  const tell = (who: string, found: Leak) => {
+    if (!news.take(who, found)) return;
+    const when = new Date(state.latest.epochMs).toISOString();
+    const line = `${when} ${who}: ${leakWords(found)} (${state.info.provenance})`;
+    io.stdout.write(`${cleanText(line)}\n`);
+  };
+  tell(`${state.info.id} (${state.info.name})`, state.leak);
+  for (const [pid, found] of state.processLeaks) tell(`${state.info.id} process ${pid}`, found);
+}
+
+function verdictText(verdict: LeakVerdict, states: readonly DeviceState[]): string {
+  const seconds = Math.max(0, ...states.map((state) => state.latest.atSeconds));
+  const lines = verdict.devices.flatMap((device) => [
+    `${device.id}  ${device.name}: ${leakWords(device.leak)}${mark(device.overThreshold)}`,
+    ...device.processLeaks.map(
+      (one) => `  process ${one.pid} (${one.name}): ${leakWords(one)}${mark(one.overThreshold)}`,
+    ),
+  ]);
+  const answer = answerText(verdict, seconds);
+  const end = `${answer} Watched for ${formatSeconds(seconds)}.`;
+  return `${[...lines, end].map(cleanText).join('\n')}\n`;
+}
+
+function answerText(
+  { found, watchSeconds, devices, thresholdBytes }: LeakVerdict,
+  seen: number,
+): string {
+  if (found === true) return 'A leak was found.';
+  if (found === 'unknown') {
+    const duration = Math.ceil(seen + watchSeconds);
+    return `Whether there is a leak is unknown: watch longer (--duration ${duration}).`;
+  }
+  const small = devices.some(
+    (device) => device.leak.found === true || device.processLeaks.some((one) => one.found === true),
+  );
+  return small
+    ? `Memory leaks, but took less than ${formatBytes(thresholdBytes)} so far.`
+    : 'No leak was found.';
+}
+
+function mark(overThreshold: boolean): string {
+  return overThreshold ? '  LEAK' : '';
+}

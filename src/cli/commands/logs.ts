@@ -1,0 +1,92 @@
+import { StringDecoder } from 'node:string_decoder';
+import { jobEndWords } from '../../report/text/job-words.js';
+import { addServerOptions, type ServerArguments } from '../client/find-server.js';
+import { readJob, readLog } from '../client/job-client.js';
+import { jobExitCode } from '../client/job-exit.js';
+import { tailStart } from '../client/log-tail.js';
+import type { ServerClient } from '../client/server-client.js';
+import { watchJob, writing } from '../client/watch-job.js';
+import { withServer } from '../client/with-server.js';
+import type { CommandContext, CommandModule } from '../command-module.js';
+import { printJson } from '../io.js';
+import { idArgument, tailArgument } from '../options/job-arguments.js';
+
+interface LogsArguments extends ServerArguments {
+  readonly follow?: boolean;
+  readonly tail?: number;
+}
+
+export const logsCommand: CommandModule = {
+  define(command, context) {
+    command
+      .argument('<id>', 'of the job', idArgument)
+      .option('-f, --follow', 'go on until the job ends')
+      .option('--tail <lines>', 'only so many of the last lines (all)', tailArgument);
+    addServerOptions(command)
+      .addHelpText(
+        'after',
+        `
+The exit code is 0; with --follow it is 0 when the job succeeded, 1 when it was refused or waited too
+long, and 4 when it failed or was cancelled. A server that is started anew meanwhile is waited for.
+Ctrl-C leaves the job running.
+
+Examples:
+  plimsoll logs 12
+  plimsoll logs -f --tail 20 12`,
+      )
+      .action(context.action((id: string, given: LogsArguments) => logs(id, given, context)));
+  },
+};
+
+async function logs(id: string, given: LogsArguments, { io }: CommandContext): Promise<number> {
+  return withServer(given, io, async (client, stop) => {
+    const job = await readJob(client, id);
+    const from = await startOf(client, id, job.log.bytes, given.tail);
+    if (given.follow) {
+      const json = given.json === true;
+      const ended = await watchJob(job, { client, stop, io, follow: true, json, from });
+      if (ended === undefined) return stop.interruptedBy ?? 0;
+      if (json) printJson(io, ended);
+      else io.stderr.write(`plimsoll: ${jobEndWords(ended)}\n`);
+      return jobExitCode(ended.state);
+    }
+    if (given.json) {
+      let log = '';
+      await copyLog(client, id, from, (text) => {
+        log += text;
+      });
+      printJson(io, { id: job.id, state: job.state, from, log });
+    } else await copyLog(client, id, from, writing(io.stdout, stop.signal));
+    return 0;
+  });
+}
+
+function startOf(
+  client: ServerClient,
+  id: string,
+  size: number,
+  tail: number | undefined,
+): Promise<number> | number {
+  if (tail === undefined) return 0;
+  if (tail === 0) return size;
+  return tailStart((from) => readLog(client, id, from), size, tail);
+}
+
+/** To where it ends now: a job that prints faster than we read must not hold us. */
+async function copyLog(
+  client: ServerClient,
+  id: string,
+  from: number,
+  write: (text: string) => void | Promise<void>,
+): Promise<void> {
+  const decoder = new StringDecoder('utf8');
+  let end: number | undefined;
+  for (let at = from; ; ) {
+    const { bytes, size, next } = await readLog(client, id, at);
+    end ??= size;
+    await write(decoder.write(Buffer.from(bytes)));
+    if (next === at || next >= end) break;
+    at = next;
+  }
+  await write(decoder.end());
+}

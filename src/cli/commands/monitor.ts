@@ -1,0 +1,112 @@
+import { hostname } from 'node:os';
+import type { Settings } from '../../config/settings.js';
+import { leakWords, sampleLine } from '../../report/text/lines.js';
+import { cleanText } from '../../report/text/text-width.js';
+import { formatBytes } from '../../units/bytes.js';
+import { isKnown } from '../../units/known.js';
+import type { DeviceState } from '../../watch/types.js';
+import type { CommandContext, CommandModule } from '../command-module.js';
+import { type CliIo, printJson } from '../io.js';
+import { addWatchOptions, settingsOf, type WatchArguments } from '../options/watch-options.js';
+import { runWatch, withStop } from '../running/run-watch.js';
+import { monitorOnScreen } from '../screen/monitor-screen.js';
+import { type Stop, stopOnSignals } from '../stop.js';
+
+interface MonitorArguments extends WatchArguments {
+  readonly all?: boolean;
+  readonly once?: boolean;
+}
+
+/** A log that is read by people, or by grep, has no use for more than this. */
+const leastLineSeconds = 1;
+
+export const monitorCommand: CommandModule = {
+  define(command, context) {
+    addWatchOptions(command, '0')
+      .option(
+        '--all',
+        'every device, whatever the configuration names; plain lines also tell every process and leak',
+      )
+      .option('--once', 'one look at each device, then end')
+      .addHelpText(
+        'after',
+        `
+On a terminal this is a live screen: q or Ctrl-C leaves. Elsewhere (a pipe, a file, TERM=dumb) it
+prints one plain line for each device in each interval, at most one a second. With --json it prints
+one document at its end, the same as the report of "plimsoll profile". NO_COLOR is honoured.
+
+Examples:
+  plimsoll monitor
+  plimsoll monitor --all --duration 300 > memory.log
+  plimsoll monitor --simulate leak`,
+      )
+      .action(
+        context.action((given: MonitorArguments) =>
+          withStop(stopOnSignals([context.io.stdout.closed]), (stop) =>
+            monitor(given, context, stop),
+          ),
+        ),
+      );
+  },
+};
+
+async function monitor(
+  given: MonitorArguments,
+  context: CommandContext,
+  stop: Stop,
+): Promise<number> {
+  const { io, version } = context;
+  const chosen = await settingsOf(given, io);
+  const settings = given.all ? { ...chosen, devices: given.devices ?? [] } : chosen;
+  const durationSeconds = given.duration ?? 0;
+  const watch = { settings, io, signal: stop.signal, durationSeconds };
+  if (io.stdout.isTerminal && !given.json && !given.once) {
+    await monitorOnScreen({ ...watch, stop, version, hostname: hostname() });
+    return stop.interruptedBy ?? 0;
+  }
+  const show = given.json ? undefined : plainLines(settings, given.all === true, io);
+  const watching = await runWatch({
+    ...watch,
+    // One tick is one look, however long the interval is.
+    durationSeconds: given.once ? settings.intervalSeconds : durationSeconds,
+    onEvent: (event) => {
+      if (event.type === 'sample') show?.(event.state);
+    },
+  });
+  if (given.json) printJson(io, watching.report(version, stop.interruptedBy !== undefined));
+  return stop.interruptedBy ?? 0;
+}
+
+/** One line for each device, in each interval or second. */
+function plainLines(
+  { intervalSeconds }: Settings,
+  all: boolean,
+  io: CliIo,
+): (state: DeviceState) => void {
+  const every = Math.max(leastLineSeconds, intervalSeconds);
+  const next = new Map<string, number>();
+  return (state) => {
+    const { id } = state.info;
+    const due = next.get(id) ?? 0;
+    // Half an interval of grace: a sample that is a little early is still the one of its second.
+    if (state.latest.atSeconds < due - intervalSeconds / 2) return;
+    next.set(id, Math.max(due, state.latest.atSeconds - every) + every);
+    io.stdout.write(`${sampleLine(state)}\n`);
+    if (all) for (const line of detailLines(state)) io.stdout.write(`${line}\n`);
+  };
+}
+
+function detailLines(state: DeviceState): string[] {
+  const when = `${new Date(state.latest.epochMs).toISOString()} ${state.info.id}`;
+  const processes = isKnown(state.processes) ? state.processes : [];
+  const lines = [
+    ...(state.leak.found === true ? [`${when} leak: ${leakWords(state.leak)}`] : []),
+    ...[...state.processLeaks].map(
+      ([pid, leak]) => `${when} leak in process ${pid}: ${leakWords(leak)}`,
+    ),
+    ...processes.map(
+      ({ pid, name, usedBytes }) => `${when} process ${pid} ${formatBytes(usedBytes)} ${name}`,
+    ),
+  ];
+  return lines.map(cleanText);
+}

@@ -1,0 +1,169 @@
+import { loadSettings } from '../../config/load.js';
+import { Failure } from '../../failure.js';
+import { openOutputFile } from '../../files/output-file.js';
+import {
+  makePlan,
+  type PreparedPlan,
+  planDocument,
+  preparePlan,
+} from '../../plan/answers/answer-plan.js';
+import type { AnswerMachine } from '../../plan/answers/machine.js';
+import { loadingOf } from '../../plan/answers/plan-loading.js';
+import {
+  type Offload,
+  offloads,
+  type Plan,
+  type ZeroStage,
+  zeroStages,
+} from '../../plan/fit/types.js';
+import { renderPlanHtml } from '../../report/plan-html.js';
+import { planText } from '../../report/text/plan-text.js';
+import { keptOrMade } from '../answers/kept-answer.js';
+import { notSaved, saveLoading } from '../answers/plan-loading.js';
+import type { CommandContext, CommandModule } from '../command-module.js';
+import { type CliIo, printJson, textStyle } from '../io.js';
+import { badArgument, countArgument, oneOfArgument, sizeArgument } from '../options/arguments.js';
+import { workloadMachine } from '../options/workload-machine.js';
+import {
+  addMachineOptions,
+  addModelArgument,
+  addWorkloadOptions,
+  type WorkloadArguments,
+  workloadRequest,
+} from '../options/workload-options.js';
+import { openProgress } from '../screen/progress.js';
+import { stopOnSignals } from '../stop.js';
+
+interface PlanArguments extends WorkloadArguments {
+  readonly memory?: number;
+  readonly train?: boolean;
+  readonly maxBatch?: boolean;
+  readonly gpus?: number;
+  readonly zero?: ZeroStage;
+  readonly offload?: Offload;
+  readonly save?: boolean;
+  readonly html?: string;
+  readonly json?: boolean;
+}
+
+export const planCommand: CommandModule = {
+  define(command, context) {
+    addMachineOptions(addWorkloadOptions(addModelArgument(command)))
+      .option('--memory <size>', "what PyTorch's allocator may take", sizeArgument('--memory'))
+      .option('--train', 'the same as --mode train')
+      .option('--max-batch', 'keep all settings, and answer the largest batch')
+      .option('--gpus <n>', 'share the training out over this many GPUs', countArgument('--gpus'))
+      .option('--zero <stage>', 'what ZeRO shares out: 0, 1, 2 or 3 (open)', stageArgument)
+      .option(
+        '--offload <what>',
+        'what waits on the host: none, optimizer or weights (open)',
+        oneOfArgument('--offload', offloads),
+      )
+      .option('--save', 'keep for this model how its weights are to be loaded')
+      .option('--html <file>', 'write the plan as one HTML page')
+      .option('--json', 'print one JSON document on stdout')
+      .addHelpText(
+        'after',
+        `
+What is not set is open, and chosen: the fastest that fits, with the least given up. --batch is the
+effective batch, which is kept. The exit code is 0 when it fits, and 1 when nothing does.
+
+Examples:
+  plimsoll plan ./config.json --memory 24GiB --train
+  plimsoll plan gpt2/ --gpu 4090 --batch 64 --seq 1024 --precision amp-bf16
+  plimsoll plan gpt2/ --memory 24GiB --max-batch --seq 512 --precision amp-bf16 --json
+  plimsoll plan llama/ --gpu 4090 --mode infer --seq 4096 --save`,
+      )
+      .action(
+        context.action((model: string | undefined, given: PlanArguments) =>
+          plan(model, given, context),
+        ),
+      );
+  },
+};
+
+async function plan(
+  model: string | undefined,
+  given: PlanArguments,
+  { io, version }: CommandContext,
+): Promise<number> {
+  const { folder, environment } = io;
+  const { python, memory: memoryBytes, gpus, maxBatch, zero, offload } = given;
+  const settings = await loadSettings({ folder, environment, configPath: given.config });
+  const machine = workloadMachine(settings, io, python);
+  const workload = workloadRequest(model, withMode(given), folder);
+  const wanted = { ...workload, memoryBytes, gpus, maxBatch, zero, offload };
+  const prepared = await preparePlan(wanted, machine);
+  const { request, source, gpu } = prepared;
+  const save = given.save === true;
+  if (save && request.model === undefined) throw notSaved();
+  const page = given.html === undefined ? undefined : openOutputFile(given.html, folder);
+  const { exitCode, plan: found } = await planWithProgress(prepared, machine, io, (make) =>
+    given.cache === false
+      ? make()
+      : keptOrMade({
+          prepared,
+          settings: ['plan', machine.hostBytes],
+          version,
+          place: machine,
+          estimateIn: (one: Plan) => one.estimate,
+          make,
+        }),
+  );
+  if (found === undefined) return exitCode;
+  const loading = loadingOf(found, request, machine, save);
+  const savedTo = save && loading ? saveLoading(loading, request, environment) : undefined;
+  const shown = { budget: request.budget, gpu, loading: loading?.arguments };
+  const { sequence, image } = request.wishes;
+  page?.write(renderPlanHtml({ source, sequence, image, plan: found, ...shown, version }));
+  if (given.json) {
+    printJson(io, planDocument(found, prepared, { loading: shown.loading, savedTo }));
+  } else {
+    const text = { ...shown, columns: io.stdout.columns(), style: textStyle(io) };
+    io.stdout.write(`${planText(found, text)}\n`);
+    if (savedTo !== undefined) io.stdout.write(`Saved to ${savedTo}.\n`);
+    if (given.html !== undefined) io.stdout.write(`Written to ${given.html}.\n`);
+  }
+  return exitCode;
+}
+
+/** No plan where the person, or whoever reads the answer, left meanwhile. */
+async function planWithProgress(
+  prepared: PreparedPlan,
+  machine: AnswerMachine,
+  io: CliIo,
+  through: (make: () => Promise<Plan>) => Promise<Plan>,
+): Promise<{ exitCode: number; plan?: Plan }> {
+  using stop = stopOnSignals([io.stdout.closed]);
+  const progress = openProgress(io.stderr);
+  const onProgress = io.stderr.isTerminal ? (text: string) => progress.show(text) : undefined;
+  try {
+    const make = () => makePlan(prepared, { ...machine, signal: stop.signal, onProgress });
+    const found = await through(make);
+    return { exitCode: found.fits ? 0 : 1, plan: found };
+  } catch (error) {
+    if (stop.interruptedBy === undefined && !io.stdout.closed.aborted) throw error;
+    return { exitCode: stop.interruptedBy ?? 0 };
+  } finally {
+    progress.end();
+  }
+}
+
+function withMode(given: PlanArguments): PlanArguments {
+  if (!given.train) return given;
+  if (given.mode === 'infer') {
+    throw new Failure({
+      kind: 'input',
+      code: 'bad-usage',
+      fact: '--train and --mode infer contradict each other.',
+      next: 'Leave one of them out.',
+    });
+  }
+  return { ...given, mode: 'train' };
+}
+
+function stageArgument(text: string): ZeroStage {
+  const stage = zeroStages.find((one) => String(one) === text);
+  if (stage === undefined) throw badArgument('--zero', text, 'It takes 0, 1, 2 or 3.');
+  return stage;
+}

@@ -1,0 +1,131 @@
+import { resolve } from 'node:path';
+import type { Settings } from '../../config/settings.js';
+import { type OutputFile, openOutputFile, writeAll } from '../../files/output-file.js';
+import { renderProfileHtml } from '../../report/profile-html.js';
+import type { ProfileReport } from '../../report/report-shape.js';
+import { profileSummary } from '../../report/text/lines.js';
+import { usedOfTotal } from '../../report/words.js';
+import { formatSeconds } from '../../units/durations.js';
+import type { DeviceState } from '../../watch/types.js';
+import type { CommandContext, CommandModule } from '../command-module.js';
+import { type CliIo, printJson, textStyle } from '../io.js';
+import { badArgument } from '../options/arguments.js';
+import { addWatchOptions, settingsOf, type WatchArguments } from '../options/watch-options.js';
+import { runWatch, withStop } from '../running/run-watch.js';
+import { profileChart } from '../screen/profile-chart.js';
+import type { Progress } from '../screen/progress.js';
+import { type Stop, stopOnSignals } from '../stop.js';
+
+interface ProfileArguments extends WatchArguments {
+  readonly output?: string;
+  readonly html?: string;
+}
+
+const usualSeconds = 60;
+/** Often enough to look alive, seldom enough to cost nothing. */
+const progressEverySeconds = 0.2;
+
+export const profileCommand: CommandModule = {
+  define(command, context) {
+    addWatchOptions(command, String(usualSeconds))
+      .option('--output <file>', 'write the report as JSON; "plimsoll replay" reads it')
+      .option('--html <file>', 'write the report as one HTML page with charts')
+      .addHelpText(
+        'after',
+        `
+An interrupted profile still writes its files. A file is written whole or not at all.
+
+Example:
+  plimsoll profile --duration 60 --interval 0.1 --devices 0 1 --output profile.json --html profile.html`,
+      )
+      .action(
+        context.action((given: ProfileArguments) =>
+          withStop(stopOnSignals(), (stop) => profile(given, context, stop)),
+        ),
+      );
+  },
+};
+
+async function profile(
+  given: ProfileArguments,
+  { io, version }: CommandContext,
+  stop: Stop,
+): Promise<number> {
+  const settings = await settingsOf(given, io);
+  const files = openOutputs(given, io);
+  const durationSeconds = given.duration ?? usualSeconds;
+  const show = throttledProgress(durationSeconds);
+  const watching = await runWatch({
+    settings,
+    io,
+    durationSeconds,
+    signal: stop.signal,
+    onEvent: (event, { states }, progress) => {
+      if (event.type === 'sample') show(event.sample.atSeconds, states(), progress);
+    },
+  });
+  const report = watching.report(version, stop.interruptedBy !== undefined);
+  try {
+    writeAll([
+      ...(files.output
+        ? [[files.output, `${JSON.stringify(report, undefined, 2)}\n`] as const]
+        : []),
+      ...(files.html ? [[files.html, renderProfileHtml(report)] as const] : []),
+    ]);
+  } finally {
+    // Even when a file could not be written, an hour of watching should not be for nothing.
+    answer(report, given, settings, io);
+  }
+  const written = [given.output, given.html].filter((file) => file !== undefined);
+  if (!given.json && written.length > 0) {
+    io.stdout.write(`\nWritten to ${written.join(' and ')}.\n`);
+  }
+  return stop.interruptedBy ?? 0;
+}
+
+function openOutputs(
+  { output, html }: ProfileArguments,
+  { folder }: CliIo,
+): { output?: OutputFile; html?: OutputFile } {
+  if (
+    output !== undefined &&
+    html !== undefined &&
+    resolve(folder, output) === resolve(folder, html)
+  ) {
+    throw badArgument('--html', html, 'It is the file of --output, too: name two files.');
+  }
+  return {
+    ...(output === undefined ? {} : { output: openOutputFile(output, folder) }),
+    ...(html === undefined ? {} : { html: openOutputFile(html, folder) }),
+  };
+}
+
+function answer(
+  report: ProfileReport,
+  { json, output, html }: ProfileArguments,
+  { loadLinePercent }: Settings,
+  io: CliIo,
+): void {
+  if (json) {
+    printJson(io, report);
+    return;
+  }
+  const chart = output === undefined && html === undefined;
+  const size = { columns: io.stdout.columns(), loadLinePercent, style: textStyle(io) };
+  if (chart) io.stdout.write(`${profileChart(report, size)}\n`);
+  io.stdout.write(`${profileSummary(report)}\n`);
+}
+
+/** `12 s of 60 s   gpu:0 85.6 of 139.8 GiB   host 3.1 of 23.5 GiB`, a few times a second. */
+function throttledProgress(durationSeconds: number) {
+  let next = 0;
+  return (atSeconds: number, states: readonly DeviceState[], progress: Progress) => {
+    if (atSeconds < next) return;
+    next = atSeconds + progressEverySeconds;
+    const total = durationSeconds > 0 ? ` of ${formatSeconds(durationSeconds)}` : '';
+    const uses = states.map(
+      ({ info, latest }) => `${info.id} ${usedOfTotal(latest.usedBytes, latest.totalBytes)}`,
+    );
+    progress.show([`${formatSeconds(atSeconds)}${total}`, ...uses].join('   '));
+  };
+}

@@ -1,0 +1,77 @@
+import { defaultSettings } from '../../config/settings.js';
+import {
+  type RecordedTrace,
+  readRecordedTrace,
+  type TraceRow,
+} from '../../device/recorded-trace.js';
+import { type ReplayTrace, replayText } from '../../report/text/lines.js';
+import { cleanText } from '../../report/text/text-width.js';
+import { isKnown, type Known } from '../../units/known.js';
+import { replayTrace } from '../../watch/diagnosis/replay.js';
+import type { CommandModule } from '../command-module.js';
+import { type CliIo, printJson, textStyle } from '../io.js';
+
+interface ReplayArguments {
+  readonly device?: string;
+  readonly json?: boolean;
+}
+
+export const replayCommand: CommandModule = {
+  define(command, context) {
+    command
+      .argument('<file>', 'what "plimsoll profile --output" wrote, or a trace of your own')
+      .option('--device <id>', 'this device of a profile that holds several, such as gpu:0')
+      .option('--json', 'print one JSON document on stdout')
+      .addHelpText(
+        'after',
+        `
+The series goes through the same forecaster as live samples, at the times recorded; it never looks
+ahead. "high" means: out of memory is expected within 60 s; "critical": within 15 s.
+A trace of your own is {"capacity":BYTES,"columns":["seconds","allocated","reserved","device_used"],
+"rows":[[0,1,2,3]]}; of the three columns of bytes one is enough.
+
+Examples:
+  plimsoll replay profile.json
+  plimsoll replay profile.json --device gpu:1
+  plimsoll replay trace.json --json`,
+      )
+      .action(
+        context.action((path: string, given: ReplayArguments) => replay(path, given, context.io)),
+      );
+  },
+};
+
+async function replay(path: string, given: ReplayArguments, io: CliIo): Promise<number> {
+  const trace = await readRecordedTrace(path, given.device);
+  const answer = replayTrace(trace);
+  if (given.json) {
+    printJson(io, answer);
+    return 0;
+  }
+  const { loadLinePercent } = defaultSettings;
+  const size = { columns: io.stdout.columns(), rows: 12 };
+  const options = { ...size, loadLinePercent, style: textStyle(io) };
+  if (trace.origin !== undefined) io.stdout.write(`${cleanText(trace.origin)}\n`);
+  io.stdout.write(`${replayText(answer, drawable(trace), options)}\n`);
+  return 0;
+}
+
+/** Columns to draw; where only the allocator was recorded, what it held is what was used. */
+function drawable({ capacityBytes, rows }: RecordedTrace): ReplayTrace {
+  const column = (value: (row: TraceRow) => Known<number>) =>
+    rows.map((row) => {
+      const bytes = value(row);
+      return isKnown(bytes) ? bytes : Number.NaN;
+    });
+  const allocatedBytes = column((row) => row.allocatedBytes);
+  return {
+    capacityBytes,
+    seconds: rows.map(({ seconds }) => seconds),
+    usedBytes: column(usedBytes),
+    ...(allocatedBytes.every(Number.isNaN) ? {} : { allocatedBytes }),
+  };
+}
+
+function usedBytes(row: TraceRow): Known<number> {
+  return [row.reservedBytes, row.deviceUsedBytes, row.allocatedBytes].find(isKnown) ?? 'unknown';
+}

@@ -1,0 +1,204 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { Failure } from '../../failure.js';
+import { homeFolder } from '../../files/home-folder.js';
+import type { Daemon } from '../../jobs/daemon/contract.js';
+import { type PlacementPolicy, placementPolicies } from '../../jobs/placement.js';
+import { goOnWords, serveText } from '../../report/text/serve-text.js';
+import { isKnown } from '../../units/known.js';
+import { sleepFor } from '../client/follow-log.js';
+import { removeServerNote, type ServerNote, writeServerNote } from '../client/server-file.js';
+import type { CommandContext, CommandModule } from '../command-module.js';
+import { type CliIo, printJson, textStyle } from '../io.js';
+import { makeHome, openService, type Service, webFolder } from '../open-service.js';
+import { intervalArgument, oneOfArgument, percentArgument } from '../options/arguments.js';
+import { hostsArgument, portArgument } from '../options/serve-arguments.js';
+import { serveToken } from '../options/serve-token.js';
+import { settingsOf } from '../options/watch-options.js';
+import { stopOnSignals } from '../stop.js';
+
+interface ServeArguments {
+  readonly host: string;
+  readonly port: number;
+  readonly tokenFile?: string;
+  /** False with `--no-token`. */
+  readonly token?: boolean;
+  readonly allowHost?: readonly string[];
+  readonly interval?: number;
+  readonly loadLine?: number;
+  readonly placement?: PlacementPolicy;
+  readonly simulate?: string;
+  readonly python?: string;
+  readonly logRequests?: boolean;
+  readonly config?: string;
+  readonly json?: boolean;
+}
+
+/** A dashboard wants no more; a machine that waits for jobs should not be kept busy. */
+const usualPace = { intervalSeconds: 0.5, processIntervalSeconds: 2 };
+/** Devices that have not said how large they are by then are shown as they are. */
+const firstReadingMs = 2000;
+const lookMs = 20;
+
+export const serveCommand: CommandModule = {
+  define(command, context) {
+    command
+      .option('--host <address>', 'where to listen', '127.0.0.1')
+      .option('--port <n>', 'where to listen; 0 is any free port', portArgument, 8000)
+      .option(
+        '--token-file <file>',
+        'the token that every client must send (PLIMSOLL_TOKEN, or one made in $PLIMSOLL_HOME/token)',
+      )
+      .option('--no-token', 'let every user of this machine submit jobs as you')
+      .option(
+        '--allow-host <name>',
+        'another name of this server, as a proxy in front has it; may be repeated',
+        hostsArgument,
+      )
+      .option(
+        '--interval <seconds>',
+        'seconds between samples (0.5)',
+        intervalArgument('--interval'),
+      )
+      .option(
+        '--line, --load-line <percent>',
+        'how full a device may be (90)',
+        percentArgument('--line'),
+      )
+      .option(
+        '--placement <policy>',
+        'best-fit keeps large rooms whole, balanced spreads jobs (best-fit)',
+        oneOfArgument('--placement', placementPolicies),
+      )
+      .option(
+        '--simulate <scenario>',
+        'a made-up GPU: a scenario by name, or a recorded trace.json',
+      )
+      .option('--python <program>', 'the Python to estimate models with (the active one)')
+      .option('--log-requests', 'a line on stderr for each request')
+      .option('--config <file>', 'this configuration file instead of plimsoll.config.json')
+      .option('--json', 'print one JSON document on stdout once it listens')
+      .addHelpText('after', help)
+      .action(context.action((given: ServeArguments) => serve(given, context)));
+  },
+};
+
+const help = `
+It runs jobs from its queue as memory comes free, and shows them on its dashboard. Jobs go on when it
+is closed or killed; it takes them up again when it is back. USE_GPU, GPU_DEVICE, MAX_CONCURRENT_JOBS,
+JOB_TIMEOUT and SAFETY_MARGIN_MB are understood. Submitting a job runs a command as you, so every
+client must send a token. One is made and kept in $PLIMSOLL_HOME/token, which only you can read; your
+own commands find it, and the printed link opens the dashboard. Ctrl-C or SIGTERM closes it with exit
+code 0.
+
+Examples:
+  plimsoll serve
+  plimsoll serve --host 0.0.0.0 --token-file /etc/plimsoll/token
+  plimsoll serve --port 0 --json`;
+
+async function serve(given: ServeArguments, context: CommandContext): Promise<number> {
+  const { io } = context;
+  if (process.platform === 'win32') throw notOnWindows();
+  const { environment, folder } = io;
+  const settings = await settingsOf(given, io, usualPace);
+  const home = homeFolder(environment);
+  makeHome(home);
+  const none = given.token === false;
+  const token = serveToken({ file: given.tokenFile, none, environment, folder, home });
+  const { host, port, allowHost: allowedHosts, placement: policy, python, logRequests } = given;
+  using stop = stopOnSignals();
+  const service = await openService(
+    { home, settings, host, port, token, allowedHosts, policy, python, logRequests },
+    context,
+  );
+  const { pid } = process;
+  try {
+    const notes = [
+      ...service.notes,
+      ...leaveNote(home, { url: service.url, pid, token }),
+      ...accessNotes({ hasToken: token !== undefined, uid: process.getuid?.() }),
+    ];
+    await firstReadings(service.daemon, stop.signal);
+    tellReady(service, { home, link: service.pageLink(), notes }, given, io);
+    await aborted(stop.signal);
+  } finally {
+    removeServerNote(home, pid);
+    const { running } = service.daemon.counts();
+    await service.close();
+    io.stderr.write(`plimsoll: closed. ${goOnWords(running)}\n`);
+  }
+  return 0;
+}
+
+/** Where that cannot be (a full disk), it serves all the same, and says so. */
+function leaveNote(home: string, note: ServerNote): readonly string[] {
+  try {
+    writeServerNote(home, note);
+    return [];
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    return [`Other commands must be told --server ${note.url}: ${why}`];
+  }
+}
+
+/** What it listens on and what it found, once for whoever started it. */
+function tellReady(
+  { url, daemon }: Service,
+  {
+    home,
+    link,
+    notes,
+  }: { readonly home: string; readonly link: string; readonly notes: readonly string[] },
+  { json }: ServeArguments,
+  io: CliIo,
+): void {
+  const devices = daemon.devices();
+  const counts = daemon.counts();
+  if (json) {
+    // On one line: who waits for it knows that it is whole while we go on.
+    printJson(io, { url, link, pid: process.pid, home, devices, counts, notes }, 0);
+    return;
+  }
+  const hasPage = existsSync(join(webFolder, 'index.html'));
+  const facts = { url, link, home, hasPage, devices, counts, notes };
+  const options = { columns: io.stdout.columns(), style: textStyle(io) };
+  io.stdout.write(`${serveText(facts, options)}\n`);
+}
+
+/** What the one who started it should know about who may use it. */
+export function accessNotes({
+  hasToken,
+  uid,
+}: {
+  readonly hasToken: boolean;
+  readonly uid: number | undefined;
+}): readonly string[] {
+  return [
+    ...(hasToken ? [] : ['no token: every user of this machine can run commands as you']),
+    ...(uid === 0 ? ['it runs as root, and so do its jobs'] : []),
+  ];
+}
+
+async function firstReadings(daemon: Daemon, signal: AbortSignal): Promise<void> {
+  for (let waited = 0; waited < firstReadingMs && !signal.aborted; waited += lookMs) {
+    const devices = daemon.devices();
+    if (devices.length > 0 && devices.every(({ totalBytes }) => isKnown(totalBytes))) return;
+    await sleepFor(lookMs, signal);
+  }
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+}
+
+function notOnWindows(): Failure {
+  return new Failure({
+    kind: 'missing',
+    code: 'not-on-windows',
+    fact: '"plimsoll serve" needs process groups and signals, which Windows does not have.',
+    next: 'Run it inside WSL.',
+  });
+}

@@ -1,0 +1,94 @@
+import { jobEndWords, jobStandsWords, submittedWords } from '../../report/text/job-words.js';
+import { systemClock } from '../../time/clock.js';
+import { addServerOptions, isOnThisMachine, type ServerArguments } from '../client/find-server.js';
+import { jobExitCode } from '../client/job-exit.js';
+import { sendJob } from '../client/send-job.js';
+import { watchJob } from '../client/watch-job.js';
+import { withServer } from '../client/with-server.js';
+import type { CommandContext, CommandModule } from '../command-module.js';
+import { printJson } from '../io.js';
+import { countArgument, sizeArgument } from '../options/arguments.js';
+import { gpusArgument, priorityArgument, waitArgument } from '../options/job-arguments.js';
+import { environmentArgument } from '../options/job-environment.js';
+import { type SubmitArguments, submitRequest } from '../options/submit-request.js';
+import { addTypeOptions, addWorkloadOptions } from '../options/workload-options.js';
+
+interface Arguments extends SubmitArguments, ServerArguments {
+  readonly follow?: boolean;
+  readonly wait?: boolean;
+}
+
+export const submitCommand: CommandModule = {
+  define(command, context) {
+    command
+      .argument('[command...]', 'the program and its arguments, after --')
+      .passThroughOptions()
+      .option('--memory <size>', 'what it takes of each device', sizeArgument('--memory'))
+      .option('--model <model>', 'instead: the model, from which its memory is estimated')
+      .option('--batch-size <n>', 'samples of one batch', countArgument('--batch-size'))
+      .option('--priority <n>', 'the higher, the sooner (0)', priorityArgument)
+      .option('--gpus <n>', 'how many GPUs, all or none; 0 is the host (1)', gpusArgument)
+      .option('--timeout <duration>', 'how long it may wait, such as 10m', waitArgument)
+      .option('--name <name>', 'what it is called in lists')
+      .option('--cwd <folder>', 'where it starts (the current folder)')
+      .option(
+        '--env <name=value>',
+        'a variable for it; NAME alone takes it from here',
+        environmentArgument,
+      )
+      .option('--follow', 'show what it prints until it ends')
+      .option('--wait', 'wait until it ends');
+    addServerOptions(addTypeOptions(addWorkloadOptions(command)))
+      .addHelpText('after', help)
+      .action(
+        context.action((words: readonly string[], given: Arguments) =>
+          submit(words, given, context),
+        ),
+      );
+  },
+};
+
+const help = `
+A job without --memory and without a model takes what the same command was measured to take; one that
+never ran gets a whole device for its first run. {batch_size} and {accumulation} in the command are replaced. Of
+the environment only PATH, HOME, the active Python and the like travel, and what --env names.
+
+The exit code is 0 when the job was taken and 1 when it was refused; with --follow or --wait it is 0
+when the job succeeded, 1 when it was refused or waited too long, and 4 when it failed or was
+cancelled. Ctrl-C leaves the job running.
+
+Examples:
+  plimsoll submit --memory 6GiB -- python train.py
+  plimsoll submit --follow --batch-size 32 -- python train.py --batch-size {batch_size} --accumulate {accumulation}
+  plimsoll submit --model gpt2/ --batch 8 --seq 1024 --precision bf16 --gpus 2 --timeout 1h -- python train.py`;
+
+async function submit(
+  words: readonly string[],
+  given: Arguments,
+  { io }: CommandContext,
+): Promise<number> {
+  return withServer(given, io, async (client, stop) => {
+    const request = submitRequest(words, given, io, isOnThisMachine(client.address));
+    const job = await sendJob(client, request, stop.signal);
+    const watched = given.follow === true || given.wait === true;
+    const nowMs = systemClock.epochMs();
+    const said = watched ? jobStandsWords(job, nowMs) : submittedWords(job, nowMs);
+    if (!watched) {
+      if (given.json) printJson(io, job);
+      else io.stdout.write(`${said.charAt(0).toUpperCase()}${said.slice(1)}\n`);
+      return jobExitCode(job.state);
+    }
+    io.stderr.write(`plimsoll: ${said}\n`);
+    const ended = await watchJob(job, {
+      client,
+      stop,
+      io,
+      follow: given.follow === true,
+      json: given.json === true,
+    });
+    if (ended === undefined) return stop.interruptedBy ?? 0;
+    if (given.json) printJson(io, ended);
+    else io.stderr.write(`plimsoll: ${jobEndWords(ended)}\n`);
+    return jobExitCode(ended.state);
+  });
+}

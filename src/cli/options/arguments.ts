@@ -1,0 +1,116 @@
+import { limits } from '../../config/limits.js';
+import { Failure } from '../../failure.js';
+import { parseBytes } from '../../units/bytes.js';
+import { parseSeconds } from '../../units/durations.js';
+
+/** More than any dimension of a tensor that fits a GPU. */
+const largestCount = 2 ** 24;
+
+// Each of these reads the value of one option and names the option in its error.
+
+export function intervalArgument(option: string): (text: string) => number {
+  const { leastIntervalSeconds: least, mostIntervalSeconds: most } = limits;
+  const next = `It takes seconds from ${least} to ${most}, such as 0.1, or a unit, such as 100ms.`;
+  return (text) => {
+    const seconds = attempt(() => parseSeconds(text));
+    if (seconds === undefined || seconds < least || seconds > most) {
+      throw badArgument(option, text, next);
+    }
+    return seconds;
+  };
+}
+
+/** 0 means until interrupted. */
+export function durationArgument(option: string): (text: string) => number {
+  const next = 'It takes seconds, such as 60, or a unit, such as 5m; 0 means until interrupted.';
+  return (text) => {
+    const seconds = attempt(() => parseSeconds(text));
+    if (seconds === undefined || !Number.isFinite(seconds)) throw badArgument(option, text, next);
+    return seconds;
+  };
+}
+
+export function percentArgument(option: string): (text: string) => number {
+  const least = limits.leastPercent;
+  return (text) => {
+    const percent = /^\d+(\.\d+)?%?$/.test(text) ? Number.parseFloat(text) : Number.NaN;
+    if (!(percent >= least && percent <= 100)) {
+      throw badArgument(option, text, `It takes a percentage from ${least} to 100, such as 85.`);
+    }
+    return percent;
+  };
+}
+
+/** A bare number is MiB. */
+export function mebibytesArgument(option: string): (text: string) => number {
+  const next = 'It takes MiB, such as 100, or a size with its unit, such as 1.5GiB.';
+  return (text) => {
+    const bare = /^\s*[\d.]+\s*$/.test(text);
+    const bytes = attempt(() => parseBytes(bare ? `${text.trim()}MiB` : text));
+    if (bytes === undefined) throw badArgument(option, text, next);
+    return bytes;
+  };
+}
+
+export function sizeArgument(option: string): (text: string) => number {
+  const next = 'It takes a size such as 24GiB, 24GB, 24g, or bytes.';
+  return (text) => {
+    const bytes = attempt(() => parseBytes(text));
+    if (bytes === undefined || bytes === 0) throw badArgument(option, text, next);
+    return bytes;
+  };
+}
+
+/** One of some words, as they are written. */
+export function oneOfArgument<Word extends string>(
+  option: string,
+  words: readonly Word[],
+): (text: string) => Word {
+  return (text) => {
+    const word = words.find((one) => one === text);
+    if (word === undefined) throw badArgument(option, text, `It takes ${words.join(', ')}.`);
+    return word;
+  };
+}
+
+/** A whole number from 1 on. */
+export function countArgument(option: string): (text: string) => number {
+  return (text) => {
+    const number = /^\d{1,8}$/.test(text) ? Number(text) : 0;
+    if (number < 1 || number > largestCount) {
+      throw badArgument(option, text, `It takes a whole number from 1 to ${largestCount}.`);
+    }
+    return number;
+  };
+}
+
+export function pidArgument(option: string): (text: string) => number {
+  return (text) => {
+    const pid = /^\d{1,10}$/.test(text) ? Number(text) : 0;
+    if (pid < 1) throw badArgument(option, text, 'It takes the number of a process, such as 4711.');
+    return pid;
+  };
+}
+
+/** `--devices 0 1`, `--devices 0,1` and the option given twice mean the same. */
+export function devicesArgument(text: string, before: readonly string[] = []): readonly string[] {
+  return [...before, ...text.split(',').filter((word) => word !== '')];
+}
+
+export function badArgument(option: string, text: string, next: string): Failure {
+  return new Failure({
+    kind: 'input',
+    code: 'bad-option',
+    fact: `${option} cannot be "${text}".`,
+    next,
+  });
+}
+
+function attempt(read: () => number): number | undefined {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof Failure) return undefined;
+    throw error;
+  }
+}

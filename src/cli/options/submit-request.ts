@@ -1,0 +1,110 @@
+import { randomUUID } from 'node:crypto';
+import { statSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { Failure } from '../../failure.js';
+import type { JobRequest } from '../../jobs/daemon/contract.js';
+import { closedWorkload } from '../../plan/answers/closed-workload.js';
+import { checkRequest, readWorkload } from '../../plan/answers/read-workload.js';
+import type { WorkloadRequest } from '../../plan/answers/workload-request.js';
+import { checkProgram } from '../../run/program.js';
+import type { CliIo } from '../io.js';
+import { jobEnvironment } from './job-environment.js';
+import { optionWording } from './option-wording.js';
+import { type WorkloadArguments, workloadRequest } from './workload-options.js';
+
+/** What the options of `submit` become. */
+export interface SubmitArguments extends WorkloadArguments {
+  readonly memory?: number;
+  readonly model?: string;
+  readonly batchSize?: number;
+  readonly priority?: number;
+  readonly gpus?: number;
+  readonly timeout?: number;
+  readonly name?: string;
+  readonly cwd?: string;
+  readonly env?: readonly string[];
+}
+
+/** The job that was typed, with everything checked that can be checked here. */
+export function submitRequest(
+  words: readonly string[],
+  given: SubmitArguments,
+  { folder, environment }: Pick<CliIo, 'folder' | 'environment'>,
+  isHere: boolean,
+): JobRequest {
+  if (words.length === 0) throw noCommand();
+  const cwd = resolve(folder, given.cwd ?? '.');
+  const env = jobEnvironment(environment, given.env ?? []);
+  const batch = batchOf(given);
+  const workload = workloadOf(given, batch, folder);
+  if (isHere) {
+    if (given.cwd !== undefined) checkFolder(cwd, given.cwd);
+    checkProgram(words[0] ?? '', cwd, env);
+  }
+  return {
+    command: words,
+    memoryBytes: given.memory,
+    workload,
+    priority: given.priority,
+    gpus: given.gpus,
+    timeoutSeconds: given.timeout,
+    cwd,
+    env,
+    name: given.name,
+    batchSize: batch,
+    // The same word again is the same job, however often it had to be sent.
+    submission: randomUUID(),
+  };
+}
+
+/** The batch of the program and that of its estimate are one. */
+function batchOf({ batch, batchSize }: SubmitArguments): number | undefined {
+  if (batch !== undefined && batchSize !== undefined && batch !== batchSize) {
+    throw badUsage(`--batch ${batch} and --batch-size ${batchSize} contradict each other.`);
+  }
+  return batchSize ?? batch;
+}
+
+function workloadOf(
+  given: SubmitArguments,
+  batch: number | undefined,
+  folder: string,
+): WorkloadRequest | undefined {
+  const named = workloadRequest(given.model, given, folder);
+  if (Object.values({ ...named, batch: undefined }).every((value) => value === undefined)) {
+    return undefined;
+  }
+  if (given.memory !== undefined) {
+    throw badUsage('Both --memory and a workload to be estimated were given.');
+  }
+  const request = named.script === undefined ? { ...named, batch } : named;
+  const { source, workload } = readWorkload(
+    checkRequest(request, optionWording, 'estimate'),
+    optionWording,
+  );
+  closedWorkload(workload, source, optionWording);
+  return request;
+}
+
+function checkFolder(path: string, named: string): void {
+  if (statSync(path, { throwIfNoEntry: false })?.isDirectory()) return;
+  throw new Failure({
+    kind: 'input',
+    code: 'bad-option',
+    fact: `--cwd cannot be "${named}": there is no such folder.`,
+    next: 'Name the folder that the command should start in.',
+  });
+}
+
+function noCommand(): Failure {
+  return new Failure({
+    kind: 'input',
+    code: 'no-command',
+    fact: 'No command was given.',
+    next: 'Write it after --, such as: plimsoll submit -- python train.py',
+  });
+}
+
+function badUsage(fact: string): Failure {
+  return new Failure({ kind: 'input', code: 'bad-usage', fact, next: 'Leave one of them out.' });
+}

@@ -1,0 +1,25 @@
+import { totalmem } from 'node:os';
+import type { Settings } from '../../config/settings.js';
+import type { AnswerMachine } from '../../plan/answers/machine.js';
+import { openEstimateWork } from '../answers/estimate-work.js';
+import type { CliIo } from '../io.js';
+import { gpusHere } from '../watching/gpus-here.js';
+import { optionWording } from './option-wording.js';
+
+/** This machine, for answers to those who type options. */
+export function workloadMachine(
+  settings: Settings,
+  { environment, folder }: CliIo,
+  python: string | undefined,
+): AnswerMachine {
+  return {
+    environment,
+    folder,
+    python,
+    gpus: settings.gpus,
+    gpusHere: () => gpusHere(settings),
+    hostBytes: totalmem(),
+    work: openEstimateWork().work,
+    wording: optionWording,
+  };
+}

@@ -1,0 +1,181 @@
+import { resolve } from 'node:path';
+import type { Command } from 'commander';
+import {
+  type Kept,
+  keptResults,
+  type Optimizer,
+  optimizers,
+  type Precision,
+  precisions,
+  type QuantizationPreset,
+  quantizationPresets,
+  type Workload,
+} from '../../estimate/contract.js';
+import { type EstimateMethod, estimateMethods } from '../../estimate/estimate.js';
+import {
+  type ModelSize,
+  type ModelType,
+  modelSizes,
+  modelTypes,
+} from '../../estimate/model-types.js';
+import { Failure } from '../../failure.js';
+import { workloadModes } from '../../plan/answers/read-workload.js';
+import { visionPrefix } from '../../plan/answers/source-of.js';
+import type { WorkloadRequest } from '../../plan/answers/workload-request.js';
+import { countArgument, oneOfArgument } from './arguments.js';
+
+/** What the options below become; what was not given is absent. */
+export interface WorkloadArguments {
+  readonly mode?: Workload['mode'];
+  readonly batch?: number;
+  readonly seq?: number;
+  readonly image?: number;
+  readonly targetSeq?: number;
+  readonly keep?: Kept;
+  readonly precision?: Precision;
+  readonly optimizer?: Optimizer;
+  readonly checkpointing?: boolean;
+  readonly lora?: number;
+  readonly quantization?: QuantizationPreset;
+  readonly gpu?: string;
+  readonly method?: EstimateMethod;
+  readonly script?: string;
+  readonly type?: ModelType;
+  readonly size?: ModelSize;
+  readonly arg?: readonly string[];
+  readonly python?: string;
+  /** False with --no-cache. */
+  readonly cache?: boolean;
+  readonly config?: string;
+}
+
+export function addModelArgument(command: Command): Command {
+  return command.argument(
+    '[model]',
+    'a config.json, .safetensors, .gguf, or a folder; torchvision:NAME',
+  );
+}
+
+/**
+ * Which model, run how, on what: `estimate`, `plan` and `submit` take these. What is not given
+ * stays open; `unset` says for people what then holds.
+ */
+export function addWorkloadOptions(
+  command: Command,
+  unset: { readonly precision?: string; readonly optimizer?: string } = {},
+): Command {
+  return command
+    .option('--mode <mode>', 'train or infer (train)', oneOfArgument('--mode', workloadModes))
+    .option('--batch <n>', 'samples in a batch', countArgument('--batch'))
+    .option('--seq <n>', 'tokens in a sequence', countArgument('--seq'))
+    .option('--image <n>', "pixels of an image's edge", countArgument('--image'))
+    .option(
+      '--target-seq <n>',
+      'tokens of the labels, for an encoder with a decoder (half of --seq)',
+      countArgument('--target-seq'),
+    )
+    .option(
+      '--keep <what>',
+      'what the loop holds until the next step: loss, or outputs (of the model, too)',
+      oneOfArgument('--keep', keptResults),
+    )
+    .option(
+      '--precision <name>',
+      listed(precisions, unset.precision),
+      oneOfArgument('--precision', precisions),
+    )
+    .option(
+      '--optimizer <name>',
+      listed(optimizers, unset.optimizer),
+      oneOfArgument('--optimizer', optimizers),
+    )
+    .option('--checkpointing', 'gradient checkpointing')
+    .option('--no-checkpointing', 'without it')
+    .option('--lora <rank>', 'train adapters on all linear layers', countArgument('--lora'))
+    .option(
+      '--quantization <preset>',
+      quantizationPresets.join(', '),
+      oneOfArgument('--quantization', quantizationPresets),
+    )
+    .option('--gpu <name>', 'on this card, such as h100 or 4090 (the one found here, or h200)')
+    .option(
+      '--method <method>',
+      'auto, trace (a few steps without memory, in Python) or formula (auto)',
+      oneOfArgument('--method', estimateMethods),
+    )
+    .option('--script <file.py>', 'instead of a model: a file that defines workload(**args)')
+    .option('--arg <key=value>', 'an argument of workload; may be repeated', keyValue);
+}
+
+/** What an answer is made with on this machine. */
+export function addMachineOptions(command: Command): Command {
+  return command
+    .option('--python <program>', 'the Python that has torch (the active one)')
+    .option('--no-cache', 'answer anew, though the same question was answered before')
+    .option('--config <file>', 'this configuration file instead of plimsoll.config.json');
+}
+
+/** In place of a model, for those who have nothing but that; only `estimate` takes these. */
+export function addTypeOptions(command: Command): Command {
+  return command
+    .option(
+      '--type <type>',
+      `for a rule of thumb: ${modelTypes.join(', ')}`,
+      oneOfArgument('--type', modelTypes),
+    )
+    .option('--size <size>', modelSizes.join(', '), oneOfArgument('--size', modelSizes));
+}
+
+function listed(names: readonly string[], unset: string | undefined): string {
+  return `${names.join(', ')}${unset === undefined ? '' : ` (${unset})`}`;
+}
+
+/** What the options ask for, as a request; paths start in the folder where they were typed. */
+export function workloadRequest(
+  model: string | undefined,
+  given: WorkloadArguments,
+  folder: string,
+): WorkloadRequest {
+  const { mode, batch, seq, image, precision, optimizer, checkpointing, lora } = given;
+  const { quantization, gpu, method, type, size, script, arg, targetSeq, keep } = given;
+  const isPath = model !== undefined && !model.startsWith(visionPrefix);
+  return {
+    model: isPath ? resolve(folder, model) : model,
+    script: script === undefined ? undefined : resolve(folder, script),
+    args: arg && argumentsOf(arg),
+    type,
+    size,
+    mode,
+    batch,
+    seq,
+    image,
+    targetSeq,
+    keep,
+    precision,
+    optimizer,
+    checkpointing,
+    lora,
+    quantization,
+    gpu,
+    method,
+  };
+}
+
+function argumentsOf(pairs: readonly string[]): Record<string, string> {
+  return Object.fromEntries(
+    pairs.map((pair) => {
+      const at = pair.indexOf('=');
+      return [pair.slice(0, at), pair.slice(at + 1)];
+    }),
+  );
+}
+
+function keyValue(text: string, before: readonly string[] = []): readonly string[] {
+  if (/^[A-Za-z_]\w*=/.test(text)) return [...before, text];
+  throw new Failure({
+    kind: 'input',
+    code: 'bad-option',
+    fact: `--arg cannot be "${text}".`,
+    next: 'It takes a name and a value, such as layers=12.',
+  });
+}

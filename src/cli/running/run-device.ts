@@ -1,0 +1,75 @@
+import type { Settings } from '../../config/settings.js';
+import { type Device, DeviceLost } from '../../device/contract.js';
+import { selectDevices } from '../../device/select-devices.js';
+import { isKnown } from '../../units/known.js';
+import { openDevices } from '../watching/watching.js';
+
+/** The device that a run is on, and what can be asked about it. */
+export interface RunDevice {
+  readonly id: string;
+  /** The driver's name of a device, for the program to see no other; `none` for the host. */
+  visibleAs(id: string): string | undefined;
+  readDevice(pids: readonly number[]): Promise<number | undefined>;
+  close(): void;
+}
+
+/**
+ * `auto` is the GPU with the most free memory, or the host where there is none. A run that was begun
+ * on a device goes on where that is gone: its program is still to be looked after.
+ */
+export async function openRunDevice(
+  wanted: string,
+  settings: Settings,
+  wasBegun = false,
+): Promise<RunDevice> {
+  const discovery = await openDevices(settings);
+  try {
+    const device =
+      wanted === 'auto'
+        ? await freest(discovery.devices)
+        : wasBegun
+          ? discovery.devices.find(({ info }) => info.id === wanted)
+          : selectDevices(discovery.devices, [wanted])[0];
+    const find = (id: string) => discovery.devices.find(({ info }) => info.id === id);
+    return {
+      id: device?.info.id ?? (wasBegun ? wanted : 'host'),
+      visibleAs(id) {
+        if (id === 'host') return 'none';
+        const uuid = find(id)?.info.uuid ?? 'unknown';
+        return isKnown(uuid) ? uuid : /^gpu:(\d+)/.exec(id)?.[1];
+      },
+      async readDevice(pids) {
+        const processes = (await device?.processes()) ?? 'unknown';
+        if (!isKnown(processes)) return undefined;
+        const held = processes
+          .filter(({ pid }) => pids.includes(pid))
+          .map(({ usedBytes }) => usedBytes)
+          .filter(isKnown);
+        return held.length === 0 ? undefined : held.reduce((sum, bytes) => sum + bytes, 0);
+      },
+      close: () => discovery.close(),
+    };
+  } catch (error) {
+    discovery.close();
+    throw error;
+  }
+}
+
+async function freest(devices: readonly Device[]): Promise<Device | undefined> {
+  let best: { device: Device; freeBytes: number } | undefined;
+  for (const device of devices.filter(({ info }) => info.kind === 'gpu')) {
+    const free = await freeBytesOf(device);
+    if (best === undefined || free > best.freeBytes) best = { device, freeBytes: free };
+  }
+  return best?.device ?? devices.find(({ info }) => info.kind === 'host');
+}
+
+async function freeBytesOf(device: Device): Promise<number> {
+  try {
+    const { freeBytes } = await device.read();
+    return isKnown(freeBytes) ? freeBytes : 0;
+  } catch (error) {
+    if (!(error instanceof DeviceLost)) throw error;
+    return 0;
+  }
+}

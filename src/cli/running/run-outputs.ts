@@ -1,0 +1,78 @@
+import { fstatSync, write } from 'node:fs';
+import { isatty } from 'node:tty';
+import type { RawOutput } from '../../run/launch/outputs.js';
+import { isDiskFull } from '../../run/store/journal.js';
+
+/** One of our own outputs as bytes. Its end may not be ours: what follows a bar starts a line. */
+export interface OwnOutput extends RawOutput {
+  /** Whether the last byte ended a line. */
+  readonly atLineStart: boolean;
+}
+
+/** Someone else made the output give up instead of wait; we wait. */
+const fullMs = 5;
+
+export function ownOutput(
+  stream: NodeJS.WriteStream & { readonly fd: 1 | 2 },
+  isTerminal = isatty(stream.fd),
+): OwnOutput {
+  let last = 10;
+  return {
+    fd: stream.fd,
+    isTerminal,
+    get atLineStart() {
+      return last === 10;
+    },
+    size: () =>
+      isTerminal ? { columns: stream.columns || 80, rows: stream.rows || 24 } : undefined,
+    async write(bytes) {
+      last = bytes.at(-1) ?? last;
+      for (let at = 0; at < bytes.length; ) at += await writeSome(stream.fd, bytes.subarray(at));
+    },
+  };
+}
+
+/** The same output for those who ask about it; what is written goes nowhere. */
+export function silent(output: RawOutput): RawOutput {
+  return { ...output, write: () => Promise.resolve() };
+}
+
+const fullWords = '\nplimsoll: the disk was full: some of what was printed is missing here.\n';
+
+/**
+ * A job's log. A disk that is full must not end the program: what finds no room is left out, and a
+ * line says so once there is some.
+ */
+export function sparing(log: RawOutput): RawOutput {
+  let isMissing = false;
+  return {
+    ...log,
+    async write(bytes) {
+      try {
+        if (isMissing) await log.write(Buffer.from(fullWords));
+        isMissing = false;
+        await log.write(bytes);
+      } catch (error) {
+        if (!isDiskFull(error)) throw error;
+        isMissing = true;
+      }
+    },
+  };
+}
+
+/** Through the thread pool: a reader that is slow must not hold up all else. */
+function writeSome(fd: number, bytes: Uint8Array): Promise<number> {
+  return new Promise((resolve, reject) => {
+    write(fd, bytes, 0, bytes.length, null, (error, count) => {
+      if (error === null) resolve(count);
+      else if (error.code === 'EAGAIN') setTimeout(() => resolve(0), fullMs);
+      else reject(error);
+    });
+  });
+}
+
+/** Whether stdout and stderr are one: the same pipe or file, as after `2>&1`. */
+export function areOneOutput(): boolean {
+  const [one, other] = [fstatSync(1), fstatSync(2)];
+  return one.dev === other.dev && one.ino === other.ino && one.rdev === other.rdev;
+}

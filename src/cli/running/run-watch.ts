@@ -1,0 +1,43 @@
+import type { WatchEvent } from '../../watch/types.js';
+import { eventLine } from '../screen/event-line.js';
+import { openProgress, type Progress } from '../screen/progress.js';
+import type { Stop } from '../stop.js';
+import { openWatching, type Watching, type WatchingOptions } from '../watching/watching.js';
+
+export interface RunWatchOptions extends WatchingOptions {
+  /** Called for each event; what it writes goes through `progress` or to stdout. */
+  readonly onEvent: (event: WatchEvent, watching: Watching, progress: Progress) => void;
+  /** Which events are told on stderr as they come; alerts and comings and goings unless said. */
+  readonly isTold?: (event: WatchEvent) => boolean;
+}
+
+/**
+ * Watches to the end, in the way all commands but the screen do: alerts and what happens to
+ * devices are told on stderr, and what went wrong in passing is told last.
+ */
+export async function runWatch(options: RunWatchOptions): Promise<Watching> {
+  const { io, settings } = options;
+  const watching = await openWatching(options);
+  const progress = openProgress(io.stderr);
+  try {
+    for await (const event of watching.events()) {
+      const silenced = event.type === 'alert' && settings.deliver.log === false;
+      const line = silenced || options.isTold?.(event) === false ? undefined : eventLine(event);
+      if (line !== undefined) progress.line(line);
+      options.onEvent(event, watching, progress);
+    }
+  } finally {
+    progress.end();
+    for (const note of await watching.close()) io.stderr.write(`plimsoll: ${note}\n`);
+  }
+  return watching;
+}
+
+/** Signals have their usual effect again once the command is done, however it ends. */
+export async function withStop<T>(stop: Stop, act: (stop: Stop) => Promise<T>): Promise<T> {
+  try {
+    return await act(stop);
+  } finally {
+    stop[Symbol.dispose]();
+  }
+}

@@ -1,0 +1,105 @@
+import type { Settings } from '../../config/settings.js';
+import type { Device } from '../../device/contract.js';
+import { type Discovery, discoverDevices, type SimulateOptions } from '../../device/discover.js';
+import { selectDevices } from '../../device/select-devices.js';
+import { buildProfileReport, type ProfileReport } from '../../report/profile-report.js';
+import { systemClock } from '../../time/clock.js';
+import type { DeviceState, WatchEvent } from '../../watch/types.js';
+import { watch } from '../../watch/watch.js';
+import type { CliIo } from '../io.js';
+import { alertSinks } from './delivery.js';
+import { Recorder } from './recorder.js';
+
+export interface WatchingOptions {
+  readonly settings: Settings;
+  readonly io: CliIo;
+  readonly durationSeconds: number;
+  readonly signal: AbortSignal;
+  /** What to watch in place of the devices that were chosen (one process on them). */
+  readonly instead?: (devices: readonly Device[]) => Promise<readonly Device[]>;
+}
+
+/** One run of a command that watches: the devices, what happens, and what to remember of it. */
+export interface Watching {
+  readonly recorder: Recorder;
+  /** Every event once; ends with the duration or the signal. */
+  events(): AsyncIterable<WatchEvent>;
+  readonly states: () => readonly DeviceState[];
+  /** What was seen until now. */
+  report(version: string, interrupted: boolean): ProfileReport;
+  /** Waits for what is under way, lets go of the devices, and answers what could not be done. */
+  close(): Promise<readonly string[]>;
+}
+
+/** The devices that the settings ask for: those of this machine, or made-up ones. */
+export function openDevices({ simulate, nvmlLibrary }: Settings): Promise<Discovery> {
+  return discoverDevices({
+    ...(simulate === undefined ? {} : { simulate: simulationOf(simulate) }),
+    ...(nvmlLibrary === undefined ? {} : { libraryPath: nvmlLibrary }),
+  });
+}
+
+/** Scenarios are plain words; anything like a path is a trace. */
+function simulationOf(text: string): SimulateOptions {
+  return /[\\/.]/.test(text) ? { trace: text } : { scenario: text };
+}
+
+export async function openWatching(options: WatchingOptions): Promise<Watching> {
+  const { settings, io, durationSeconds, signal } = options;
+  const deliver = alertSinks(settings.deliver, io.folder);
+  const discovery = await openDevices(settings);
+  const devices = await chooseDevices(discovery, options).catch((error: unknown) => {
+    discovery.close();
+    throw error;
+  });
+  const recorder = new Recorder();
+  const startedEpochMs = systemClock.epochMs();
+  const watching = watch({
+    ...devices,
+    intervalSeconds: settings.intervalSeconds,
+    processIntervalSeconds: settings.processIntervalSeconds,
+    durationSeconds,
+    thresholds: settings.alerts,
+    signal,
+    deliver,
+  });
+  return {
+    recorder,
+    async *events() {
+      for await (const event of watching) {
+        recorder.take(event);
+        yield event;
+      }
+    },
+    states: () => watching.states(),
+    report: (version, interrupted) =>
+      buildProfileReport({
+        states: watching.states(),
+        alerts: recorder.alerts,
+        events: recorder.events,
+        startedEpochMs,
+        endedEpochMs: systemClock.epochMs(),
+        intervalSeconds: settings.intervalSeconds,
+        interrupted,
+        version,
+        loadLinePercent: settings.loadLinePercent,
+      }),
+    async close() {
+      await watching.closed;
+      // What cannot be seen on this machine is for `plimsoll devices` to say.
+      const notes = watching.notes().filter((note) => !discovery.notes.includes(note));
+      discovery.close();
+      return notes;
+    },
+  };
+}
+
+async function chooseDevices(
+  discovery: Discovery,
+  { settings, instead }: WatchingOptions,
+): Promise<{ devices?: readonly Device[]; discovery?: Discovery }> {
+  const chosen = selectDevices(discovery.devices, settings.devices);
+  if (instead) return { devices: await instead(chosen) };
+  // Without names, devices that appear later are watched, too.
+  return settings.devices.length === 0 ? { discovery } : { discovery, devices: chosen };
+}

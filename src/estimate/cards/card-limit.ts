@@ -1,0 +1,50 @@
+import { MiB } from '../../units/bytes.js';
+import type { AllocatorSettings } from '../allocator/settings.js';
+import { type ReplayResult, replay } from '../trace/event-replay.js';
+import type { EventStream } from '../trace/event-stream.js';
+import type { Gpu } from './gpu-table.js';
+
+/**
+ * What the driver keeps of a card for itself: NVML counts it, CUDA does not. On the H200 615 MiB are
+ * missing; smaller cards keep about 2 %.
+ */
+const driverShare = 0.02;
+const mostDriverBytes = 615 * MiB;
+
+/**
+ * What is left for segments on a card that nothing else runs on.
+ *
+ * @example
+ * roomOn(findGpu('3060')); // 12250000000 or so of 12884901888
+ */
+export function roomOn({ capacityBytes, context }: Gpu): number {
+  const driver = Math.min(mostDriverBytes, Math.ceil(capacityBytes * driverShare));
+  return Math.max(0, capacityBytes - driver - context.bytes);
+}
+
+export interface LimitedReplay extends ReplayResult {
+  /** Whether the card's memory kept the allocator from holding more. */
+  readonly limited: boolean;
+}
+
+/**
+ * A replay as it runs on the card: where memory ends the allocator gives back what it holds unused and
+ * tries again, so it never holds more than there is. What does not fit at all is replayed without a
+ * limit, and shows what would be needed.
+ *
+ * @example
+ * replayOn(findGpu('3060'), stream).peakReservedBytes;
+ */
+export function replayOn(
+  gpu: Gpu,
+  stream: EventStream,
+  settings: Partial<AllocatorSettings> = {},
+): LimitedReplay {
+  const unlimited = replay(stream, settings);
+  const room = roomOn(gpu);
+  if (unlimited.allocator.memory.mostGrantedBytes <= room) return { ...unlimited, limited: false };
+  const limited = replay(stream, { ...settings, allowedBytes: room, deviceBytes: room });
+  return limited.outOfMemory === undefined
+    ? { ...limited, limited: true }
+    : { ...unlimited, limited: false };
+}

@@ -1,0 +1,64 @@
+import { isKnown, type Known } from '../../units/known.js';
+import { tracedGpu } from '../trace/traced-estimate.js';
+import type { Wording } from '../wording.js';
+import type { Gpu } from './gpu-table.js';
+import { findGpu, type GpuEntry } from './gpus.js';
+
+/** A GPU that was found on this machine. */
+export interface FoundGpu {
+  readonly id: string;
+  readonly name: string;
+  readonly totalBytes: Known<number>;
+}
+
+/** A card to estimate for, and why it is this one. */
+export interface ChosenGpu {
+  readonly gpu: Gpu;
+  readonly notes: readonly string[];
+}
+
+/**
+ * The card to estimate for where nobody named one: the first of this machine, as jobs take it, or
+ * the one that is known best.
+ *
+ * @example
+ * gpuAtHand([], [], callWording).gpu.name; // 'NVIDIA H200'
+ * const found = [{ id: 'gpu:0', name: 'Tesla T4', totalBytes: 16106127360 }];
+ * gpuAtHand(found, [], callWording).gpu.capability; // '7.5'
+ */
+export function gpuAtHand(
+  found: readonly FoundGpu[],
+  configured: readonly GpuEntry[],
+  wording: Wording,
+): ChosenGpu {
+  const [first] = found;
+  const usual = findGpu(tracedGpu, configured);
+  if (first === undefined) {
+    const note = `No GPU was found here, so this is for the ${usual.name}; another is named with ${wording.name('gpu')}.`;
+    return { gpu: usual, notes: [note] };
+  }
+  const { id, name, totalBytes } = first;
+  const gpu = inTable(name, totalBytes, configured);
+  if (gpu !== undefined) return { gpu, notes: [`This is for ${id}, which was found here.`] };
+  if (!isKnown(totalBytes)) {
+    const note = `How much memory ${id} (${name}) has is unknown, so this is for the ${usual.name}.`;
+    return { gpu: usual, notes: [note] };
+  }
+  const note = `${name}, found here as ${id}, is not in the table of cards: its capacity was read from it, its context is assumed.`;
+  return { gpu: findGpu(name, [{ name, capacityBytes: totalBytes }]), notes: [note] };
+}
+
+/** Cards of one name come with different memory (a vGPU, MIG); what was read counts. */
+function inTable(
+  name: string,
+  totalBytes: Known<number>,
+  configured: readonly GpuEntry[],
+): Gpu | undefined {
+  try {
+    const gpu = findGpu(name, configured);
+    return isKnown(totalBytes) ? { ...gpu, capacityBytes: totalBytes } : gpu;
+  } catch {
+    // It is not there, or several could be meant.
+    return undefined;
+  }
+}

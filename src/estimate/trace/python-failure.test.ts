@@ -1,0 +1,83 @@
+import { describe, expect, it } from 'vitest';
+import { callWording } from '../wording.js';
+import { pythonFailure } from './python-failure.js';
+
+const ended = (code: number | null, stdout: string, stderr = '') => ({
+  code,
+  signal: null,
+  stdout,
+  stderr,
+});
+const told = (parts: object) => `hello\n${JSON.stringify({ error: parts })}\n`;
+
+describe('pythonFailure', () => {
+  it('is none when Python left a trace', () => {
+    expect(pythonFailure('python3', ended(0, 'hello\n'), true)).toBeUndefined();
+  });
+
+  it('tells the error of a script in one line, with where', () => {
+    const error = {
+      code: 'model-failed',
+      fact: 'RuntimeError: no\nCUDA',
+      next: 'check the script',
+      where: 'train.py:7',
+    };
+    const failure = pythonFailure('python3', ended(2, told(error)), false);
+    expect(failure).toMatchObject({
+      kind: 'input',
+      exitCode: 2,
+      code: 'model-failed',
+      message: 'RuntimeError: no CUDA (train.py:7). Check the script.',
+    });
+  });
+
+  it('tells a missing package by exit code 3', () => {
+    const error = { code: 'torch-missing', fact: 'torch is not installed', next: 'install it' };
+    const failure = pythonFailure('python3', ended(3, told(error)), false);
+    expect(failure).toMatchObject({ kind: 'missing', code: 'torch-missing' });
+    expect(failure?.message).toBe('Torch is not installed. Install it.');
+  });
+
+  it('writes a command as one', () => {
+    const error = { code: 'torch-missing', fact: 'no torch', next: 'pip install torch' };
+    const failure = pythonFailure('python3', ended(3, told(error)), false);
+    expect(failure?.next).toBe('Run pip install torch.');
+  });
+
+  it('says what to do as its reader names it, and leaves the words of others alone', () => {
+    const wording = { ...callWording, name: (setting: string) => `<${setting}>` };
+    const error = { code: 'lora-refused', fact: 'peft: no --rank', next: 'leave --lora out' };
+    expect(pythonFailure('python3', ended(2, told(error)), false, wording)).toMatchObject({
+      fact: 'Peft: no --rank.',
+      next: 'Leave <lora> out.',
+    });
+    const script = { code: 'script-failed', fact: 'SystemExit: --data is missing', next: 'fix it' };
+    expect(pythonFailure('python3', ended(2, told(script)), false, wording)).toMatchObject({
+      fact: 'SystemExit: --data is missing.',
+      next: 'Fix it.',
+    });
+    const missing = pythonFailure('python3', { notStarted: 'ENOENT' }, false, wording);
+    expect(missing?.next).toContain('or name another as python.');
+  });
+
+  it.each([
+    [{ notStarted: 'ENOENT' }, 'missing', 'python-missing'],
+    [{ timedOutSeconds: 600 }, 'job', 'trace-too-slow'],
+    [ended(1, '', 'Traceback:\nKeyError: 3'), 'job', 'trace-crashed'],
+    [ended(0, 'a script that ended itself'), 'job', 'trace-crashed'],
+    [ended(2, '{"error":7}'), 'job', 'trace-crashed'],
+    [{ ...ended(null, ''), signal: 'SIGKILL' as const }, 'job', 'trace-crashed'],
+    [
+      ended(1, '', "/usr/bin/python3: No module named 'plimsoll'"),
+      'missing',
+      'python-part-missing',
+    ],
+  ])('%j is %s, %s', (end, kind, code) => {
+    expect(pythonFailure('python3', end, false)).toMatchObject({ kind, code });
+  });
+
+  it('shows the last line of what a crash printed', () => {
+    const failure = pythonFailure('python3', ended(1, '', 'Traceback:\nKeyError: 3\n'), false);
+    expect(failure?.fact).toBe('"python3" ended with exit code 1 and left no trace: KeyError: 3');
+  });
+});

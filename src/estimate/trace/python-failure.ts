@@ -1,0 +1,109 @@
+import { Failure } from '../../failure.js';
+import { callWording, type Wording } from '../wording.js';
+import { pythonNextStep } from './python-next-step.js';
+
+/** How a Python process came to its end. */
+export type PythonEnd =
+  | { readonly notStarted: string }
+  | { readonly timedOutSeconds: number }
+  | {
+      readonly code: number | null;
+      readonly signal: NodeJS.Signals | null;
+      readonly stdout: string;
+      readonly stderr: string;
+    };
+
+/** A person reads it in one line. */
+const shownCharacters = 300;
+const missingPackage = 3;
+const noModuleFound = /No module named '?plimsoll/;
+
+/**
+ * What went wrong in Python, in our words; undefined when nothing did.
+ *
+ * @example
+ * pythonFailure('python3', { notStarted: 'spawn python3 ENOENT' }, false)?.code; // 'python-missing'
+ */
+export function pythonFailure(
+  program: string,
+  end: PythonEnd,
+  leftTrace: boolean,
+  wording: Wording = callWording,
+): Failure | undefined {
+  if ('notStarted' in end) {
+    return new Failure({
+      kind: 'missing',
+      code: 'python-missing',
+      fact: `An estimate is traced in Python, and "${program}" could not be started (${end.notStarted}).`,
+      next: `Install Python with torch and transformers, or ${wording.anotherPython}.`,
+    });
+  }
+  if ('timedOutSeconds' in end) {
+    return new Failure({
+      kind: 'job',
+      code: 'trace-too-slow',
+      fact: `The trace took longer than ${end.timedOutSeconds} s and was ended.`,
+      next: 'Try a smaller batch: what the model computes is not needed, only what it allocates.',
+    });
+  }
+  if (end.code === 0 && leftTrace) return undefined;
+  return toldFailure(end.code, end.stdout, wording) ?? crashed(program, end);
+}
+
+/** The error that the Python part wrote as one JSON line, last of all. */
+function toldFailure(
+  exitCode: number | null,
+  stdout: string,
+  wording: Wording,
+): Failure | undefined {
+  const line = stdout.trimEnd().split('\n').at(-1) ?? '';
+  const told: unknown = Reflect.get(Object(parsed(line)), 'error');
+  if (typeof told !== 'object' || told === null) return undefined;
+  const text = (key: string) => {
+    const value: unknown = Reflect.get(told, key);
+    return typeof value === 'string' ? value.replaceAll(/\s+/g, ' ').trim() : '';
+  };
+  const where = text('where');
+  const code = /^[a-z][a-z0-9-]{0,60}$/.test(text('code')) ? text('code') : 'trace-failed';
+  return new Failure({
+    kind: exitCode === missingPackage ? 'missing' : 'input',
+    code,
+    fact: sentence(where === '' ? text('fact') : `${text('fact')} (${where})`),
+    next: pythonNextStep(code, wording) ?? sentence(text('next')),
+  });
+}
+
+function crashed(program: string, end: Extract<PythonEnd, { stderr: string }>): Failure {
+  const last = end.stderr.trimEnd().split('\n').at(-1)?.trim().slice(0, shownCharacters) ?? '';
+  if (noModuleFound.test(last)) {
+    return new Failure({
+      kind: 'missing',
+      code: 'python-part-missing',
+      fact: 'The folder python/plimsoll, which comes with plimsoll, is not there.',
+      next: 'Install plimsoll again.',
+    });
+  }
+  const how = end.signal === null ? `with exit code ${end.code}` : `by ${end.signal}, from outside`;
+  return new Failure({
+    kind: 'job',
+    code: 'trace-crashed',
+    fact: `"${program}" ended ${how} and left no trace${last === '' ? '.' : `: ${last}`}`,
+    next: 'Run the model by itself to see why.',
+  });
+}
+
+/** With a capital and a full stop; a command keeps its small letter. */
+function sentence(text: string): string {
+  if (text === '') return '';
+  if (text.startsWith('pip ')) return sentence(`run ${text}`);
+  const start = text.charAt(0).toUpperCase() + text.slice(1);
+  return /[.!?]$/.test(start) ? start : `${start}.`;
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,44 @@
+import type { EstimateSetting, Wording } from '../wording.js';
+
+type NextStep = (wording: Wording) => string;
+
+/** The Python part knows its own arguments alone; where a next step names a setting, it is here. */
+const nextSteps: ReadonlyMap<string, NextStep> = new Map<string, NextStep>([
+  [
+    'op-not-traced',
+    ({ example }) => `Take ${example('method', 'formula')}, or measure it on a GPU.`,
+  ],
+  ['lora-refused', leaveOut('lora')],
+  ['no-checkpointing', leaveOut('checkpointing')],
+  ['quantization-on-host', leaveOut('quantization')],
+  ['quantization-not-here', leaveOut('quantization')],
+  [
+    'quantized-not-trained',
+    ({ example }) => `Add ${example('lora', 16)}, or take ${example('mode', 'infer')}.`,
+  ],
+  ['no-target', leaveOut('targetSeq')],
+  ['nothing-to-train', ({ example }) => `Take ${example('mode', 'infer')}.`],
+  [
+    'no-loss',
+    ({ name }) =>
+      `Name a class with a head in the config's architectures, or write a ${name('script')}.`,
+  ],
+  ['script-missing', ({ name }) => `Check the path of ${name('script')}.`],
+  // It is a temporary file of ours.
+  ['output-unwritable', () => 'Make room for temporary files.'],
+]);
+
+/**
+ * What to do about a failure of the Python part, by its code; undefined where its own words serve
+ * every reader.
+ *
+ * @example
+ * pythonNextStep('no-checkpointing', callWording); // 'Leave checkpointing out.'
+ */
+export function pythonNextStep(code: string, wording: Wording): string | undefined {
+  return nextSteps.get(code)?.(wording);
+}
+
+function leaveOut(setting: EstimateSetting): NextStep {
+  return ({ name }) => `Leave ${name(setting)} out.`;
+}

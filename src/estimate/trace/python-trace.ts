@@ -1,0 +1,265 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { createReadStream, existsSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { delimiter, join } from 'node:path';
+import { Failure } from '../../failure.js';
+import { packageFolder } from '../../files/package-folder.js';
+import type { Gpu } from '../cards/gpu-table.js';
+import type { Workload } from '../contract.js';
+import type { Wording } from '../wording.js';
+import { type PythonEnd, pythonFailure } from './python-failure.js';
+import { readTrace, type Trace } from './trace-file.js';
+import { splitProgress } from './trace-progress.js';
+import { tracedGpu } from './traced-estimate.js';
+import { type TraceRunner, WarmTracer } from './warm-tracer.js';
+
+/** What to trace: a Hugging Face config, a classifier of torchvision, or a Python file. */
+export type TraceSource =
+  | { readonly kind: 'config'; readonly path: string }
+  | { readonly kind: 'torchvision'; readonly name: string }
+  | { readonly kind: 'script'; readonly path: string; readonly args: readonly string[] };
+
+export interface PythonTraceOptions {
+  /** The Python to run; otherwise that of the active virtual environment, or `python3`. */
+  readonly python?: string | undefined;
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  readonly folder: string;
+  /** Ends it early, with everything it started. */
+  readonly signal?: AbortSignal | undefined;
+  /** A 7B model takes some 15 s; what takes longer than 10 minutes hangs. */
+  readonly timeoutSeconds?: number | undefined;
+  /** Told what goes on, for a person who waits. */
+  readonly onProgress?: ((text: string) => void) | undefined;
+  /** The card to trace for; otherwise the H200. */
+  readonly gpu?: Gpu | undefined;
+  /** How failures name settings. */
+  readonly wording?: Wording | undefined;
+  /** A tracer that is loaded already; a script gets a Python of its own all the same. */
+  readonly warm?: TraceRunner | undefined;
+}
+
+const defaultTimeoutSeconds = 600;
+/** The error is one line; of what else it prints the end is enough. */
+const keptCharacters = 16_384;
+/** The sources and the build lie equally deep below the package. */
+const pythonFolder = join(packageFolder, 'python');
+
+/**
+ * Runs a few steps of a model on the meta device in Python, and reads what it would have asked
+ * CUDA's allocator for. The model's own output is not shown; nothing is written but a temporary file.
+ *
+ * @example
+ * const source = { kind: 'config', path: 'gpt2/config.json' } as const;
+ * const trace = await pythonTrace(source, workload, { environment: process.env, folder: '.' });
+ */
+export async function pythonTrace(
+  source: TraceSource,
+  workload: Workload,
+  options: PythonTraceOptions,
+): Promise<Trace> {
+  const scratch = await mkdtemp(join(tmpdir(), 'plimsoll-trace-'));
+  try {
+    const output = join(scratch, 'trace.jsonl');
+    const program = pythonProgram(options.python, options.environment);
+    const args = [
+      '-m',
+      'plimsoll.trace',
+      ...traceArguments(source, workload, options.gpu),
+      '--output',
+      output,
+    ];
+    // What torch and the model put aside (torch alone leaves a folder) goes with our own file.
+    const temporary = { TMPDIR: scratch, TEMP: scratch, TMP: scratch };
+    const environment = { ...options.environment, ...temporary };
+    const end =
+      (await warmEnd(source, args.slice(2), scratch, options)) ??
+      (await runPython(program, args, { ...options, environment }));
+    const failure = pythonFailure(program, end, existsSync(output), options.wording);
+    if (failure !== undefined) throw failure;
+    return await readTrace(createReadStream(output, 'utf8'));
+  } finally {
+    // What was killed with it may still hold on to a file for a moment.
+    await rm(scratch, { recursive: true, force: true, maxRetries: 5 });
+  }
+}
+
+/** A script may change what it imports, or want to be told before: it is not run in what is loaded. */
+async function warmEnd(
+  source: TraceSource,
+  args: readonly string[],
+  scratch: string,
+  { warm, signal, timeoutSeconds = defaultTimeoutSeconds }: PythonTraceOptions,
+): Promise<PythonEnd | undefined> {
+  if (warm === undefined || source.kind === 'script' || signal?.aborted) return undefined;
+  const end = await warm.run({ args, scratch, timeoutSeconds, signal });
+  if (signal?.aborted) throw interrupted();
+  return end;
+}
+
+/**
+ * A tracer that stays loaded, for who answers many questions; see `WarmTracer`.
+ *
+ * @example
+ * const tracer = warmTracer({ environment: process.env, folder: '.' }, async () => 'unchanged');
+ */
+export function warmTracer(
+  { python, environment, folder }: Pick<PythonTraceOptions, 'python' | 'environment' | 'folder'>,
+  stamp: () => Promise<string>,
+): WarmTracer {
+  return new WarmTracer({
+    program: pythonProgram(python, environment),
+    args: ['-W', 'ignore', '-m', 'plimsoll.trace', '--warm'],
+    // A process with threads cannot be forked safely; OpenBLAS starts some when it is loaded.
+    environment: { ...pythonEnvironment(environment, false), OPENBLAS_NUM_THREADS: '1' },
+    folder,
+    stamp,
+  });
+}
+
+/**
+ * Which Python to run.
+ *
+ * @example
+ * pythonProgram(undefined, { VIRTUAL_ENV: '/srv/venv' }); // '/srv/venv/bin/python'
+ */
+export function pythonProgram(
+  wanted: string | undefined,
+  environment: Readonly<Record<string, string | undefined>>,
+  platform: NodeJS.Platform = process.platform,
+): string {
+  if (wanted !== undefined) return wanted;
+  const active = environment['VIRTUAL_ENV'];
+  const windows = platform === 'win32';
+  if (active) return join(active, ...(windows ? ['Scripts', 'python.exe'] : ['bin', 'python']));
+  return windows ? 'python' : 'python3';
+}
+
+/**
+ * The arguments of `python -m plimsoll.trace`.
+ *
+ * @example
+ * traceArguments({ kind: 'torchvision', name: 'resnet50' }, workload); // ['--torchvision=resnet50', ..]
+ * traceArguments(source, workload, findGpu('3060')); // [.., '--capability=8.6', '--multiprocessors=28', ..]
+ */
+export function traceArguments(source: TraceSource, workload: Workload, gpu?: Gpu): string[] {
+  // In one word each, so that no value is taken for an option.
+  const args: string[] = [];
+  const add = (name: string, value: string | number | undefined) => {
+    if (value !== undefined) args.push(`--${name}=${value}`);
+  };
+  if (source.kind === 'config') add('config', source.path);
+  else if (source.kind === 'torchvision') add('torchvision', source.name);
+  else {
+    add('script', source.path);
+    for (const arg of source.args) add('arg', arg);
+  }
+  add('mode', workload.mode);
+  add('batch', workload.batch);
+  add('seq', workload.sequence);
+  add('image', workload.image);
+  add('target-seq', workload.targetSequence);
+  add('keep', workload.keep);
+  add('precision', workload.precision);
+  if (workload.mode === 'train') add('optimizer', workload.optimizer);
+  if (workload.checkpointing) args.push('--checkpointing');
+  add('lora', workload.loraRank);
+  add('quantization', workload.quantization);
+  if (gpu !== undefined && hasOwnKernels(gpu)) {
+    add('gpu', gpu.name);
+    add('capability', gpu.capability);
+    add('multiprocessors', gpu.multiprocessors);
+    add('gpu-memory', gpu.capacityBytes);
+  }
+  return args;
+}
+
+/** Without a name the tracer takes the H200, whose facts it holds to the byte. */
+function hasOwnKernels({ name, vendor, capability }: Gpu): boolean {
+  return name !== tracedGpu && vendor === 'nvidia' && /^\d+\.\d$/.test(capability);
+}
+
+function runPython(
+  program: string,
+  args: readonly string[],
+  options: PythonTraceOptions,
+): Promise<PythonEnd> {
+  const { signal, timeoutSeconds = defaultTimeoutSeconds, onProgress } = options;
+  if (signal?.aborted) return Promise.reject(interrupted());
+  return new Promise((resolve, reject) => {
+    const child = spawn(program, args, {
+      cwd: options.folder,
+      env: pythonEnvironment(options.environment, onProgress !== undefined),
+      stdio: ['ignore', 'pipe', 'pipe'],
+      // A group of its own, so that what it started can be ended with it.
+      detached: process.platform !== 'win32',
+      windowsHide: true,
+    });
+    let stdout = '';
+    let stderr = '';
+    let timedOut = false;
+    child.stdout.setEncoding('utf8').on('data', (text: string) => {
+      stdout = (stdout + text).slice(-keptCharacters);
+    });
+    const keepError = (text: string) => {
+      stderr = (stderr + text).slice(-keptCharacters);
+    };
+    child.stderr
+      .setEncoding('utf8')
+      .on('data', onProgress ? splitProgress(onProgress, keepError) : keepError);
+    const kill = () => killGroup(child);
+    const timer = setTimeout(() => {
+      timedOut = true;
+      kill();
+    }, timeoutSeconds * 1000);
+    signal?.addEventListener('abort', kill, { once: true });
+    const over = () => {
+      clearTimeout(timer);
+      signal?.removeEventListener('abort', kill);
+    };
+    child.once('error', (error) => {
+      over();
+      resolve({ notStarted: error.message });
+    });
+    child.once('close', (code, by) => {
+      over();
+      if (signal?.aborted) reject(interrupted());
+      else if (timedOut) resolve({ timedOutSeconds: timeoutSeconds });
+      else resolve({ code, signal: by, stdout, stderr });
+    });
+  });
+}
+
+function pythonEnvironment(
+  environment: Readonly<Record<string, string | undefined>>,
+  progress: boolean,
+): NodeJS.ProcessEnv {
+  // With PLIMSOLL_DEBUG the Python part would show a traceback instead of its error line.
+  const { PLIMSOLL_DEBUG: _, PLIMSOLL_PROGRESS: __, PYTHONPATH: others, ...kept } = environment;
+  return {
+    ...kept,
+    ...(progress ? { PLIMSOLL_PROGRESS: '1' } : {}),
+    PYTHONPATH: others ? `${pythonFolder}${delimiter}${others}` : pythonFolder,
+    // The folder of the package may be read-only, and belongs to someone else.
+    PYTHONDONTWRITEBYTECODE: '1',
+  };
+}
+
+function killGroup(child: ChildProcess): void {
+  if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return;
+  try {
+    if (process.platform === 'win32') child.kill('SIGKILL');
+    else process.kill(-child.pid, 'SIGKILL');
+  } catch {
+    // It ended in this very moment.
+  }
+}
+
+function interrupted(): Failure {
+  return new Failure({
+    kind: 'interrupted',
+    code: 'interrupted',
+    fact: 'The trace was interrupted.',
+    next: 'Run it again.',
+  });
+}

@@ -1,0 +1,108 @@
+import { assert, asyncProperty, integer, json, nat, oneof, record, string } from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { Failure } from '../../failure.js';
+import { replay } from './event-replay.js';
+import { eventKind } from './event-stream.js';
+import { readTrace, traceCategories } from './trace-file.js';
+import { gpt2TraceText, pieces } from './traces-for-tests.js';
+
+const header = '{"plimsoll":"trace","version":1,"torch":"2.11.0"}';
+const footer = '{"end":true,"parameters":3,"parameterBytes":12,"notes":["as told"]}';
+const read = (lines: readonly string[]) => readTrace(pieces(lines.join('\n')));
+const whole = (...events: readonly string[]) => read([header, '["s",0,""]', ...events, footer]);
+
+async function outcome(text: string, size?: number): Promise<string> {
+  try {
+    await readTrace(pieces(text, size));
+    return 'read';
+  } catch (error) {
+    if (error instanceof Failure && error.kind === 'input') return error.code;
+    throw error;
+  }
+}
+
+describe('readTrace', () => {
+  it('reads a real trace, however it is cut into pieces', async () => {
+    const text = gpt2TraceText();
+    const trace = await readTrace(pieces(text));
+    expect(trace).toMatchObject({ parameters: 124_439_808, parameterBytes: 248_879_616 });
+    expect(trace.torch).toMatch(/^2\./);
+    expect(trace.stream.marks.map(({ name }) => name)).toContain('step:3:backward');
+    expect(trace.category).toHaveLength(trace.stream.slots);
+    expect(await readTrace(pieces(text, 997))).toEqual(trace);
+  });
+
+  it('knows what each allocation is for, and whose it is', async () => {
+    const trace = await whole('["s",1,"lm_head"]', '["a",7,100,0,1,"g"]', '["f",7]');
+    // The first slot is what every job has before it begins.
+    expect(traceCategories[trace.category[1] ?? 0]).toBe('g');
+    expect(trace.strings[trace.module[1] ?? 0]).toBe('lm_head');
+    expect(trace.notes).toEqual(['as told']);
+    expect(replay(trace.stream).peakAllocatedBytes).toBe(512);
+  });
+
+  it('counts the peak from where the model is built', async () => {
+    const building = ['["a",1,1048576,0,0,"w"]', '["f",1]', '["m","built"]', '["c"]'];
+    const { stream } = await whole(...building, '["m","ready"]', '["a",2,600,0,0,"w"]');
+    expect(replay(stream).peakAllocatedBytes).toBe(1024);
+  });
+
+  it.each(['aten.convolution.default', 'aten._cudnn_rnn.default'])(
+    'lets cuDNN take its addresses before the first %s',
+    async (op) => {
+      const uses = ['["a",1,600,1,0,"x"]', '["a",2,600,0,0,"x"]', '["a",3,600,1,0,"x"]'];
+      const { stream } = await whole(`["s",1,"${op}"]`, ...uses);
+      const kinds = [...stream.kind.subarray(2, stream.length)];
+      expect(kinds).toEqual([
+        eventKind.takeAddresses,
+        eventKind.alloc,
+        eventKind.alloc,
+        eventKind.alloc,
+      ]);
+    },
+  );
+
+  it.each([
+    ['nothing', [], 'Line 1 .*ends before its end'],
+    ['an event before the header', ['["c"]'], 'Line 1 .*header must come first'],
+    ['another header', ['{"plimsoll":"profile"}'], 'Line 1 .*no header'],
+    ['another version', ['{"plimsoll":"trace","version":2}'], 'only version 1'],
+    ['no footer', [header, '["c"]'], 'Line 3 .*ends before its end'],
+    ['lines after the footer', [header, footer, '["c"]'], 'Line 3 .*after the end'],
+    ['an error', [header, '{"error":{}}'], 'Line 2 .*no event'],
+    ['a line that is not JSON', [header, '["c"'], 'Line 2 .*not JSON'],
+    ['an unknown kind', [header, '["z"]'], 'Line 2 .*unknown kind'],
+    ['a free of nothing', [header, '["f",3]'], '3 is not allocated'],
+    ['strings out of order', [header, '["s",1,"x"]'], 'in their order'],
+    ['a missing string', [header, '["a",1,8,0,0,"w"]'], 'string that was not given'],
+    ['a bad size', [header, '["s",0,""]', '["a",1,-8,0,0,"w"]'], 'not a whole one'],
+    ['an unknown category', [header, '["s",0,""]', '["a",1,8,0,0,"?"]'], 'category is unknown'],
+    ['a line without end', [header, `["m","${'x'.repeat(2 ** 20)}"]`], 'Line 2 .*too long'],
+  ])('refuses %s', async (_, lines, message) => {
+    await expect(read(lines)).rejects.toThrow(new RegExp(message));
+    await expect(read(lines)).rejects.toMatchObject({ kind: 'input', code: 'bad-trace' });
+  });
+
+  it('refuses one id for two allocations that live at once', async () => {
+    const twice = ['["a",1,8,0,0,"w"]', '["a",1,8,0,0,"w"]'];
+    await expect(whole(...twice)).rejects.toThrow('1 is allocated already');
+  });
+
+  it('refuses a torn trace, or reads it, and never breaks', async () => {
+    const lines = gpt2TraceText().split('\n').slice(0, 400);
+    const text = lines.join('\n');
+    const cut = record({
+      at: nat(text.length - 1),
+      length: nat(40),
+      instead: oneof(string({ maxLength: 20 }), json()),
+      size: integer({ min: 1, max: 5000 }),
+    });
+    await assert(
+      asyncProperty(cut, async ({ at, length, instead, size }) => {
+        const torn = text.slice(0, at) + instead + text.slice(at + length);
+        expect(['bad-trace', 'bad-event', 'read']).toContain(await outcome(torn, size));
+      }),
+      { numRuns: 200 },
+    );
+  });
+});

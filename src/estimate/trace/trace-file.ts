@@ -1,0 +1,232 @@
+import { Failure } from '../../failure.js';
+import { MiB } from '../../units/bytes.js';
+import { type EventStream, EventStreamBuilder } from './event-stream.js';
+import { cublasAddresses, cublasWorkspace } from './recorded-events.js';
+
+/** What an allocation is for: the letters that `python -m plimsoll.trace` writes. */
+export const traceCategories = ['w', 'g', 'o', 'x', 'k', 't', 'b'] as const;
+export type TraceCategory = (typeof traceCategories)[number];
+
+/** What a job would ask CUDA's allocator for, as a run on the meta device found it. */
+export interface Trace {
+  readonly torch: string;
+  readonly stream: EventStream;
+  /** What the allocation of each slot is for: an index into `traceCategories`. */
+  readonly category: Uint8Array;
+  /** Whose it is: an index into `strings`. */
+  readonly module: Int32Array;
+  readonly strings: readonly string[];
+  /** How many allocations convolutions made. */
+  readonly convolutions: number;
+  readonly parameters: number;
+  readonly parameterBytes: number;
+  /** What the trace itself had to assume. */
+  readonly notes: readonly string[];
+  /** Real runs leave out layers at random; the trace ran them all. */
+  readonly skipsLayers: boolean;
+}
+
+/** The only version there is. */
+const version = 1;
+/** A line is a few numbers or the name of a module; the header holds the arguments of a script. */
+const longestLine = 1 * MiB;
+/** Names of ops and modules: a model of 1000 layers has some ten thousand. */
+const mostStrings = 1_000_000;
+/** All names together; more would be no names. */
+const mostStringCharacters = 64 * MiB;
+const mostNotes = 100;
+const workspace = traceCategories.indexOf('k');
+/**
+ * What cuDNN and the kernels it loads take of the address space when it first runs: on the H200 a
+ * process holds 6 to 8 MiB more beside its segments where cuDNN was used than where it was not.
+ */
+const cudnnAddresses = 8 * MiB;
+/** Ops that cuDNN runs: convolutions, recurrent layers, and attention in its own kernels. */
+const cudnnOp = /cudnn|\bconvolution/;
+/** Where a convolution gets no workspace, PyTorch tries cuDNN's next kernel; the last ones need none. */
+const convolution = /\bconvolution/;
+
+/**
+ * Reads the JSON lines of a trace as they come in. Anything but a whole trace is a `Failure` that
+ * names the line.
+ *
+ * @example
+ * const trace = await readTrace(createReadStream('trace.jsonl', 'utf8'));
+ * replay(trace.stream).peakReservedBytes;
+ */
+export async function readTrace(chunks: AsyncIterable<string>): Promise<Trace> {
+  const reader = new TraceReader();
+  let rest = '';
+  for await (const chunk of chunks) {
+    const lines = (rest + chunk).split('\n');
+    rest = lines.pop() ?? '';
+    for (const line of lines) reader.line(line);
+    // It is refused as a line, before it grows without end.
+    if (rest.length > longestLine) reader.line(rest);
+  }
+  if (rest !== '') reader.line(rest);
+  return reader.finish();
+}
+
+class TraceReader {
+  readonly #builder = new EventStreamBuilder();
+  /** Slots of what is allocated now, by id. */
+  readonly #live = new Map<number, number>();
+  readonly #category: number[] = [];
+  readonly #module: number[] = [];
+  readonly #strings: string[] = [];
+  #stringCharacters = 0;
+  #line = 0;
+  #torch: string | undefined;
+  #hasBlas = false;
+  #hasCudnn = false;
+  #convolutions = 0;
+  #footer: Record<string, unknown> | undefined;
+
+  constructor() {
+    // As in every recorded job: one small segment was cached before the model was built.
+    this.#builder.free(this.#allocate(1, workspace, 0));
+  }
+
+  line(text: string): void {
+    this.#line += 1;
+    if (text.length > longestLine) this.#refuse('it is too long');
+    if (this.#footer !== undefined) this.#refuse('it comes after the end');
+    const value = this.#parse(text);
+    if (!Array.isArray(value)) this.#object(asObject(value) ?? this.#refuse('it is no event'));
+    else if (this.#torch === undefined) this.#refuse('the header must come first');
+    else this.#event(value);
+  }
+
+  finish(): Trace {
+    this.#line += 1;
+    const footer = this.#footer ?? this.#refuse('the trace ends before its end');
+    const { parameters, parameterBytes, notes = [], skipsLayers = false } = footer;
+    if (!Array.isArray(notes)) this.#refuse('"notes" is no list');
+    return {
+      torch: this.#torch ?? '',
+      stream: this.#builder.finish(),
+      category: Uint8Array.from(this.#category),
+      module: Int32Array.from(this.#module),
+      strings: this.#strings,
+      convolutions: this.#convolutions,
+      parameters: this.#count(parameters),
+      parameterBytes: this.#count(parameterBytes),
+      notes: notes.slice(0, mostNotes).map(String),
+      skipsLayers: skipsLayers === true,
+    };
+  }
+
+  #refuse(why: string): never {
+    throw new Failure({
+      kind: 'input',
+      code: 'bad-trace',
+      fact: `Line ${this.#line} of the trace cannot be used: ${why}.`,
+      next: 'Trace again with the Python part of this version.',
+    });
+  }
+
+  #object(value: Record<string, unknown>): void {
+    if (this.#torch !== undefined) {
+      if (value['end'] !== true) this.#refuse('it is no event');
+      this.#footer = value;
+      return;
+    }
+    if (value['plimsoll'] !== 'trace') this.#refuse('it is no header of a trace');
+    if (value['version'] !== version) this.#refuse(`only version ${version} is known`);
+    this.#torch = this.#text(value['torch']);
+  }
+
+  #event(event: readonly unknown[]): void {
+    switch (event[0]) {
+      case 'a':
+        return this.#alloc(event);
+      case 'f':
+        return this.#free(this.#count(event[1]));
+      case 's':
+        return this.#string(this.#count(event[1]), this.#text(event[2]));
+      case 'm':
+        return this.#mark(this.#text(event[1]));
+      case 'c':
+        return this.#builder.emptyCache();
+      default:
+        return this.#refuse('it is of an unknown kind');
+    }
+  }
+
+  #alloc(event: readonly unknown[]): void {
+    const id = this.#count(event[1]);
+    const bytes = this.#count(event[2]);
+    const module = this.#count(event[4]);
+    const category = traceCategories.findIndex((letter) => letter === event[5]);
+    if (this.#live.has(id)) this.#refuse(`${id} is allocated already`);
+    if (category === -1) this.#refuse('its category is unknown');
+    const op = this.#strings[this.#count(event[3])];
+    if (op === undefined || module >= this.#strings.length) {
+      this.#refuse('it names a string that was not given');
+    }
+    if (!this.#hasCudnn && cudnnOp.test(op)) {
+      this.#hasCudnn = true;
+      this.#builder.takeAddresses(cudnnAddresses);
+    }
+    if (!this.#hasBlas && category === workspace && bytes === cublasWorkspace) {
+      this.#hasBlas = true;
+      for (const taken of cublasAddresses) this.#builder.takeAddresses(taken);
+    }
+    const convolves = convolution.test(op);
+    if (convolves) this.#convolutions += 1;
+    const spare = convolves && category === workspace;
+    this.#live.set(id, this.#allocate(bytes, category, module, spare));
+  }
+
+  #allocate(bytes: number, category: number, module: number, spare = false): number {
+    const slot = spare ? this.#builder.allocSpare(bytes) : this.#builder.alloc(bytes);
+    this.#category.push(category);
+    this.#module.push(module);
+    return slot;
+  }
+
+  #free(id: number): void {
+    const slot = this.#live.get(id);
+    if (slot === undefined) return this.#refuse(`${id} is not allocated`);
+    this.#live.delete(id);
+    this.#builder.free(slot);
+  }
+
+  #string(index: number, text: string): void {
+    this.#stringCharacters += text.length;
+    if (index !== this.#strings.length) this.#refuse('strings must come in their order');
+    if (index >= mostStrings || this.#stringCharacters > mostStringCharacters) {
+      this.#refuse('there are too many strings');
+    }
+    this.#strings.push(text);
+  }
+
+  #mark(name: string): void {
+    this.#builder.mark(name);
+    // What building the model took is over; what counts is what the steps take.
+    if (name === 'ready') this.#builder.resetPeaks();
+  }
+
+  #parse(text: string): unknown {
+    try {
+      return JSON.parse(text);
+    } catch {
+      return this.#refuse('it is not JSON');
+    }
+  }
+
+  #count(value: unknown): number {
+    if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0) return value;
+    return this.#refuse('a number in it is not a whole one');
+  }
+
+  #text(value: unknown): string {
+    return typeof value === 'string' ? value : this.#refuse('a text in it is none');
+  }
+}
+
+function asObject(value: unknown): Record<string, unknown> | undefined {
+  if (typeof value !== 'object' || value === null) return undefined;
+  return Object.fromEntries(Object.entries(value));
+}

@@ -1,0 +1,86 @@
+import { describe, expect, it } from 'vitest';
+import { GiB, MiB } from '../../units/bytes.js';
+import { readTrace } from './trace-file.js';
+import { tracedInterval } from './trace-interval.js';
+import { pieces } from './traces-for-tests.js';
+
+/** A thousand requests, so many of them scratch memory that is given back. */
+const traceWith = (scratch: number, footer = '') =>
+  readTrace(
+    pieces(
+      [
+        '{"plimsoll":"trace","version":1,"torch":"2.11.0"}',
+        '["s",0,""]',
+        ...Array.from({ length: 1000 }, (_, at) => {
+          const isScratch = at < scratch;
+          const asked = `["a",${at + 1},4096,0,0,"${isScratch ? 'k' : 'x'}"]`;
+          return isScratch ? `${asked}\n["f",${at + 1}]` : asked;
+        }),
+        '["a",2000,33554432,0,0,"k"]',
+        `{"end":true,"parameters":1,"parameterBytes":4,"notes":[]${footer}}`,
+      ].join('\n'),
+    ),
+  );
+
+const plain = await traceWith(0);
+const peaks = { reservedBytes: 10 * GiB, allocatedBytes: 8 * GiB, otherRuns: [] };
+
+describe('tracedInterval', () => {
+  it('is narrow where kernels have no scratch memory of their own, or hardly any', async () => {
+    const expected = { lowBytes: 0.99 * 10 * GiB, highBytes: 1.01 * 10 * GiB, confidence: 0.95 };
+    for (const trace of [plain, await traceWith(4)]) {
+      const { lowBytes, highBytes, confidence } = tracedInterval(trace, peaks, true);
+      expect(lowBytes).toBeCloseTo(expected.lowBytes, -1);
+      expect(highBytes).toBeCloseTo(expected.highBytes, -1);
+      expect(confidence).toBe(0.95);
+    }
+  });
+
+  it('is wider where many have, and wider still for a card that was not traced', async () => {
+    const many = tracedInterval(await traceWith(20), peaks, true);
+    const elsewhere = tracedInterval(plain, peaks, false);
+    expect(many.highBytes).toBeCloseTo(1.02 * 10 * GiB, -1);
+    expect(elsewhere.highBytes).toBeCloseTo(1.05 * 10 * GiB, -1);
+  });
+
+  it('is widest for convolutions on a card that was not measured, with workspaces or without', async () => {
+    expect(tracedInterval({ ...plain, convolutions: 4 }, peaks, false).highBytes).toBeCloseTo(
+      1.05 * 10 * GiB,
+      -1,
+    );
+    const { lowBytes, highBytes } = tracedInterval({ ...plain, convolutions: 20 }, peaks, false);
+    expect(lowBytes).toBeCloseTo(0.9 * 10 * GiB, -1);
+    expect(highBytes).toBeCloseTo(1.22 * 10 * GiB, -1);
+  });
+
+  it('does not reach beyond what the card has, nor below the estimate', () => {
+    const high = (roomBytes: number) =>
+      tracedInterval({ ...plain, convolutions: 20 }, { ...peaks, roomBytes }, false).highBytes;
+    expect(high(11 * GiB)).toBe(11 * GiB);
+    expect(high(9 * GiB)).toBe(10 * GiB);
+  });
+
+  it('holds every order that segments may lie in', () => {
+    const otherRuns = [9 * GiB, 12 * GiB];
+    const { lowBytes, highBytes } = tracedInterval(plain, { ...peaks, otherRuns }, true);
+    expect(lowBytes).toBeLessThan(9 * GiB);
+    expect(highBytes).toBeGreaterThan(12 * GiB);
+  });
+
+  it('reaches lower for a model that leaves out layers at random', async () => {
+    const skipping = await traceWith(0, ',"skipsLayers":true');
+    const near = { ...peaks, allocatedBytes: 9.8 * GiB };
+    const { lowBytes, highBytes } = tracedInterval(skipping, near, true);
+    expect(lowBytes).toBeCloseTo(0.91 * 10 * GiB, -1);
+    expect(highBytes).toBeCloseTo(1.03 * 10 * GiB, -1);
+    expect(tracedInterval(plain, near, true).lowBytes).toBeGreaterThanOrEqual(9.8 * GiB);
+  });
+
+  it('never goes below what is allocated, and is a segment wide at least', () => {
+    const small = { reservedBytes: 60 * MiB, allocatedBytes: 50 * MiB, otherRuns: [] };
+    expect(tracedInterval(plain, small, true)).toMatchObject({
+      lowBytes: 50 * MiB,
+      highBytes: 80 * MiB,
+    });
+  });
+});

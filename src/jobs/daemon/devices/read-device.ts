@@ -1,0 +1,10 @@
+import type { Device, MemoryReading } from '../../../device/contract.js';
+
+/** One reading; undefined where the device is gone, or its driver has trouble: the next may succeed. */
+export async function readDevice(device: Device): Promise<MemoryReading | undefined> {
+  try {
+    return await device.read();
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,85 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { Engine, RunNews } from '../../../engine/contract.js';
+import { createVirtualClock } from '../../../time/virtual-clock.js';
+import type { JobState } from '../../contract.js';
+import { attemptForTests } from '../../store/attempt-for-tests.js';
+import { type JobStore, openJobStore } from '../../store/job-store.js';
+import { storeFailure } from '../../store/store-failures.js';
+import { JobCarrier } from './job-carrier.js';
+import { JobFiles } from './job-files.js';
+
+let home: string;
+let store: JobStore;
+beforeEach(async () => {
+  home = mkdtempSync(join(tmpdir(), 'plimsoll-carrier-'));
+  store = await openJobStore(join(home, 'jobs.db'));
+});
+afterEach(() => {
+  store.close();
+  rmSync(home, { recursive: true, force: true });
+});
+
+describe('while the disk is full', () => {
+  it('what happened to a run is kept in mind, and written in its order once there is room', () => {
+    let tell: (news: RunNews) => void = () => {};
+    const engine: Engine = {
+      carry: (_, heard) => {
+        tell = heard;
+        return { stop() {}, release() {} };
+      },
+      use: () => ({ knows: () => true, runOf: () => undefined, hostBytes: () => 0 }),
+      forget() {},
+      close() {},
+    };
+    let isFull = true;
+    const unlessFull = <T>(write: () => T): T => {
+      if (isFull) throw storeFailure('disk-full', 'jobs.db');
+      return write();
+    };
+    const ends: JobState[] = [];
+    const carrier = new JobCarrier({
+      store: {
+        addAttempt: (...all) => unlessFull(() => store.addAttempt(...all)),
+        end: (...all) => unlessFull(() => store.end(...all)),
+        endSoon: (...all) => unlessFull(() => store.endSoon(...all)),
+        note: (...all) => unlessFull(() => store.note(...all)),
+      },
+      engine,
+      files: new JobFiles(home),
+      clock: createVirtualClock(),
+      signal: new AbortController().signal,
+      folder: home,
+      contextBytes: () => 0,
+      onChange() {},
+      onAttempt() {},
+      onEnd: (_, state) => ends.push(state),
+    });
+    const need = { bytes: 10, basis: 'stated', gpus: 1 } as const;
+    const details = {};
+    const job = { name: 'a', command: ['a'], priority: 0, need, workloadKey: 'k', details };
+    store.submit(job, 1);
+    const reservation = { devices: ['gpu:0'], bytes: 10, basis: 'stated' } as const;
+    const stored = store.start('1', { reservation, runId: 'r', atMs: 2 });
+    carrier.carry(stored, reservation, 'r');
+
+    tell({ type: 'ended', attempt: attemptForTests(), next: null });
+    tell({ type: 'finished', at: '2026-11-15T00:00:09.000Z', outcome: 'succeeded', exitCode: 0 });
+    carrier.sawUse(new Map([['1', new Map([['gpu:0', 2 ** 40]])]]));
+    carrier.tryAgain();
+    expect(ends).toEqual([]);
+    expect(carrier.running.get('1')).toBeDefined();
+    expect(store.job('1')?.job).toMatchObject({ state: 'running', attempts: [] });
+
+    isFull = false;
+    carrier.tryAgain();
+    expect(ends).toEqual(['succeeded']);
+    expect(store.job('1')?.job).toMatchObject({
+      state: 'succeeded',
+      attempts: [{ number: 1 }],
+    });
+    expect(carrier.running.all()).toEqual([]);
+  });
+});

@@ -1,0 +1,172 @@
+import type { Engine, RunNews } from '../../../engine/contract.js';
+import { Failure } from '../../../failure.js';
+import type { Clock } from '../../../time/clock.js';
+import { isKnown, type Known } from '../../../units/known.js';
+import type { JobState, Reservation } from '../../contract.js';
+import type { JobStore } from '../../store/job-store.js';
+import type { Ending, StoredJob } from '../../store/records.js';
+import { judgeUse } from '../devices/overuse.js';
+import { JobSeries } from '../views/job-series.js';
+import { usedTogether } from '../views/job-views.js';
+import { endOf } from './endings.js';
+import type { JobFiles } from './job-files.js';
+import { runOrder } from './run-order.js';
+import { type RunningEntry, RunningJobs, runningEntry } from './running-jobs.js';
+
+/** A job of a week must not lose its curve when the daemon is killed. */
+const saveSeriesSeconds = 60;
+
+export interface JobCarrierOptions {
+  readonly store: Pick<JobStore, 'addAttempt' | 'end' | 'endSoon' | 'note'>;
+  readonly engine: Engine;
+  readonly files: JobFiles;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+  /** Where jobs run that name no folder. */
+  readonly folder: string;
+  readonly contextBytes: (device: string) => number;
+  /** Something is in the store that was not. */
+  readonly onChange: () => void;
+  /** What it measured is in the store. */
+  readonly onAttempt: (entry: RunningEntry) => void;
+  readonly onEnd: (entry: RunningEntry, state: JobState) => void;
+}
+
+/** Looks after the jobs that run: what happens to their runs goes into the store. */
+export class JobCarrier {
+  readonly running = new RunningJobs();
+  readonly #options: JobCarrierOptions;
+
+  constructor(options: JobCarrierOptions) {
+    this.#options = options;
+  }
+
+  /** Begins a job whose start is in the store, or takes up one that a daemon before us began. */
+  carry(stored: StoredJob, reservation: Reservation, runId: string): void {
+    const { engine, files, clock, folder, contextBytes } = this.#options;
+    const { id } = stored.job;
+    const series = new JobSeries(files.readHistory(id));
+    const entry = runningEntry(stored, { reservation, runId }, series);
+    entry.savedAt = clock.seconds();
+    this.running.add(entry);
+    const atMs = stored.startedMs ?? clock.epochMs();
+    const log = files.log(id);
+    const order = runOrder({ stored, reservation, runId, atMs, folder, log, contextBytes });
+    entry.run = engine.carry(order, (news) => {
+      entry.inbox.push(news);
+      this.#readInbox(entry);
+    });
+    if (entry.ending !== undefined) entry.run.stop();
+  }
+
+  /** Ends a job: decided first, then done, so that a crash in between does not undo it. */
+  end(entry: RunningEntry, ending: Ending): void {
+    const { store, clock, files } = this.#options;
+    entry.ending = store.endSoon(entry.id, ending, clock.epochMs()).ending;
+    files.say(entry.id, ending.reason);
+    entry.run?.stop();
+    this.#options.onChange();
+  }
+
+  /** What could not be kept when it happened may be kept now. */
+  tryAgain(): void {
+    for (const entry of this.running.all()) if (entry.inbox.length > 0) this.#readInbox(entry);
+  }
+
+  /** What each job holds, by device. */
+  sawUse(use: ReadonlyMap<string, ReadonlyMap<string, Known<number>>>): void {
+    const { clock } = this.#options;
+    for (const [id, byDevice] of use) {
+      const entry = this.running.get(id);
+      if (entry === undefined) continue;
+      entry.usedBytes = usedTogether(byDevice);
+      entry.series.add(clock.epochMs(), isKnown(entry.usedBytes) ? entry.usedBytes : null);
+      if (clock.seconds() - entry.savedAt >= saveSeriesSeconds) this.#saveSeries(entry);
+      if (entry.ending === undefined) this.#holdToPromise(entry, byDevice);
+    }
+  }
+
+  saveAll(): void {
+    for (const entry of this.running.all()) this.#saveSeries(entry);
+  }
+
+  #readInbox(entry: RunningEntry): void {
+    try {
+      for (let news = entry.inbox[0]; news !== undefined; news = entry.inbox[0]) {
+        if (this.#options.signal.aborted) return;
+        this.#take(entry, news);
+        entry.inbox.shift();
+      }
+    } catch (error) {
+      // The disk is full: it stays in the inbox, in its order, and is tried again.
+      if (!(error instanceof Failure)) throw error;
+    }
+    this.#options.onChange();
+  }
+
+  #take(entry: RunningEntry, news: RunNews): void {
+    const { store, clock, contextBytes } = this.#options;
+    switch (news.type) {
+      case 'started': {
+        const { number, settings, at: startedAt } = news;
+        entry.underWay = { number, settings, startedAt, rungs: [] };
+        return;
+      }
+      case 'climbed':
+        if (entry.underWay?.number !== news.number) return;
+        entry.underWay = { ...entry.underWay, rungs: [...entry.underWay.rungs, news.rung] };
+        return;
+      case 'stopped':
+        entry.wasStopped = true;
+        return;
+      case 'ended': {
+        const { attempt } = news;
+        store.addAttempt(entry.id, attempt, clock.epochMs(), contextBytes(attempt.settings.device));
+        entry.attempts.push(attempt);
+        entry.underWay = null;
+        this.#options.onAttempt(entry);
+        return;
+      }
+      case 'finished':
+      case 'lost': {
+        const { state, reason } = endOf({ news, ...entry });
+        // It may have ended while no daemon was there to see it.
+        const endedMs = news.type === 'finished' ? Date.parse(news.at) : Number.NaN;
+        store.end(entry.id, state, reason, Number.isFinite(endedMs) ? endedMs : clock.epochMs());
+        this.#saveSeries(entry);
+        this.running.remove(entry);
+        this.#options.onEnd(entry, state);
+      }
+    }
+  }
+
+  #holdToPromise(entry: RunningEntry, byDevice: ReadonlyMap<string, Known<number>>): void {
+    const { store, clock, files } = this.#options;
+    const known = [...byDevice.values()].filter(isKnown);
+    const judged = judgeUse({
+      usedBytes: known.length === 0 ? 'unknown' : Math.max(...known),
+      promisedBytes: entry.reservation.bytes,
+      alone: entry.alone,
+      nowSeconds: clock.seconds(),
+      over: entry.over,
+    });
+    try {
+      if (judged.verdict === 'warn') {
+        store.note(entry.id, { words: judged.words }, clock.epochMs());
+        files.say(entry.id, judged.words);
+        this.#options.onChange();
+      }
+      if (judged.verdict === 'hold') this.end(entry, { state: 'failed', reason: judged.words });
+      entry.over = judged.verdict === 'fine' ? undefined : judged.over;
+    } catch (error) {
+      // Not written, so not said: the next reading says it.
+      if (!(error instanceof Failure)) throw error;
+    }
+  }
+
+  #saveSeries(entry: RunningEntry): void {
+    const { clock, files } = this.#options;
+    entry.savedAt = clock.seconds();
+    files.writeHistory(entry.id, entry.series.read());
+  }
+}

@@ -1,0 +1,103 @@
+import {
+  appendFileSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { droppedNote } from '../../../run/log/dropped-note.js';
+import { readLogPart } from '../../../run/log/read-log-part.js';
+import type { JobHistory, LogAnswer } from '../contract.js';
+
+/** What one answer holds of a log at most. */
+const mostLogBytes = 16 * 1024 * 1024;
+/** A thousand points take some 25 KB; more is not ours. */
+const mostHistoryBytes = 1024 * 1024;
+
+/** What lies beside the store: `$PLIMSOLL_HOME/jobs/ID`. */
+export class JobFiles {
+  readonly #home: string;
+
+  constructor(home: string) {
+    this.#home = home;
+  }
+
+  log(id: string): string {
+    return join(this.#folder(id), 'log');
+  }
+
+  logBytes(id: string): number {
+    return statSync(this.log(id), { throwIfNoEntry: false })?.size ?? 0;
+  }
+
+  /** Where a part is missing, a line says so in its place; it is counted in `most`. */
+  async readLog(id: string, from: number, most: number): Promise<LogAnswer> {
+    const path = this.log(id);
+    const part = await readLogPart(path, Math.max(0, from), Math.min(most, mostLogBytes));
+    const { bytes, size, next, dropped } = part;
+    if (dropped === undefined) return { bytes, size, next };
+    const isAtLineStart = from === dropped.from && (await endsLine(path, from));
+    // Of what is missing to this reader, who may have read some of it before it went.
+    const words = droppedNote({ from, to: dropped.to });
+    const note = Buffer.from(isAtLineStart ? words : `\n${words}`);
+    const room = Math.max(0, most - note.length);
+    const surplus = Math.max(0, bytes.length - room);
+    return { bytes: Buffer.concat([note, bytes.subarray(0, room)]), size, next: next - surplus };
+  }
+
+  /** A word of ours in the log of a job; a full disk takes none, and nothing depends on it. */
+  say(id: string, words: string): void {
+    this.#quietly(id, () => appendFileSync(this.log(id), `plimsoll: ${words}\n`, { mode: 0o600 }));
+  }
+
+  readHistory(id: string): JobHistory | undefined {
+    try {
+      if (statSync(this.#history(id)).size > mostHistoryBytes) return undefined;
+      const history: JobHistory = JSON.parse(readFileSync(this.#history(id), 'utf8'));
+      return Array.isArray(history.epochMs) && Array.isArray(history.usedBytes)
+        ? history
+        : undefined;
+    } catch {
+      return undefined;
+    }
+  }
+
+  writeHistory(id: string, history: JobHistory): void {
+    const file = this.#history(id);
+    this.#quietly(id, () => {
+      writeFileSync(`${file}.new`, JSON.stringify(history), { mode: 0o600 });
+      renameSync(`${file}.new`, file);
+    });
+  }
+
+  remove(id: string): void {
+    rmSync(this.#folder(id), { recursive: true, force: true });
+  }
+
+  #quietly(id: string, write: () => void): void {
+    try {
+      mkdirSync(this.#folder(id), { recursive: true, mode: 0o700 });
+      write();
+    } catch {
+      // The disk is full, or the folder was taken away: the job itself is none the worse for it.
+    }
+  }
+
+  #history(id: string): string {
+    return join(this.#folder(id), 'memory.json');
+  }
+
+  #folder(id: string): string {
+    return join(this.#home, 'jobs', id);
+  }
+}
+
+/** Whether what stands before a place is the end of a line. */
+async function endsLine(path: string, at: number): Promise<boolean> {
+  if (at === 0) return true;
+  const { bytes } = await readLogPart(path, at - 1, 1);
+  return bytes[0] === 0x0a;
+}

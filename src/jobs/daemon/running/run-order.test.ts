@@ -1,0 +1,85 @@
+import { describe, expect, it } from 'vitest';
+import { GiB } from '../../../units/bytes.js';
+import type { JobDetails, StoredJob } from '../../store/records.js';
+import { runOrder } from './run-order.js';
+
+function stored(details: JobDetails = {}, alone = false): StoredJob {
+  return {
+    job: {
+      id: '1',
+      name: 'n',
+      state: 'running',
+      reason: '',
+      command: ['train'],
+      priority: 0,
+      submittedAt: '',
+      reservation: null,
+      attempts: [],
+    },
+    need: { bytes: 10 * GiB, basis: 'stated', gpus: 1 },
+    turn: 0,
+    workloadKey: 'k',
+    details,
+    submittedMs: 0,
+    deadlineMs: undefined,
+    startedMs: undefined,
+    endedMs: undefined,
+    runId: undefined,
+    alone,
+    ending: undefined,
+  };
+}
+const order = (job: StoredJob, devices: readonly string[]) =>
+  runOrder({
+    stored: job,
+    runId: 'r',
+    reservation: { devices, bytes: 10 * GiB, basis: 'stated' },
+    atMs: 0,
+    folder: '/srv',
+    log: '/log',
+    contextBytes: () => GiB,
+  });
+
+describe('runOrder', () => {
+  it('holds a job to its promise: on a GPU less the context, on the host to all of it', () => {
+    expect(order(stored(), ['gpu:1', 'gpu:2'])).toMatchObject({
+      memoryBytes: 9 * GiB,
+      devices: ['gpu:1', 'gpu:2'],
+      pinnedDevice: true,
+      settings: { device: 'gpu:1', batch_size: 'unknown', accumulation: 1, precision: 'fp32' },
+      folder: '/srv',
+    });
+    expect(order(stored(), ['host']).memoryBytes).toBe(10 * GiB);
+    expect(order(stored({}, true), ['gpu:0']).memoryBytes).toBeNull();
+    expect(order(stored({}, true), ['host']).memoryBytes).toBe(10 * GiB);
+  });
+
+  it('runs it with what a plan set, where there is one', () => {
+    const details = {
+      cwd: '/job',
+      env: { A: 'b' },
+      batchSize: 32,
+      workload: { precision: 'bf16' },
+    };
+    expect(order(stored(details), ['host'])).toMatchObject({
+      folder: '/job',
+      environment: { A: 'b' },
+      settings: { batch_size: 32, accumulation: 1, precision: 'bf16' },
+    });
+    const settings = { batch: 8, accumulation: 4 };
+    expect(order(stored({ ...details, settings }), ['host']).settings).toMatchObject({
+      batch_size: 8,
+      accumulation: 4,
+      precision: 'bf16',
+    });
+  });
+
+  it('tells the program what its memory was estimated with', () => {
+    const workload = { checkpointing: true, precision: 'bf16' };
+    const asked = order(stored({ workload }), ['gpu:0']).settings;
+    expect(asked).toMatchObject({ checkpointing: true, precision: 'bf16' });
+    const settings = { batch: 8, accumulation: 1, checkpointing: true, precision: 'bf16' } as const;
+    const degraded = order(stored({ settings }), ['gpu:0']).settings;
+    expect(degraded).toMatchObject({ checkpointing: true, precision: 'bf16' });
+  });
+});

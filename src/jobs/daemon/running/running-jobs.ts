@@ -1,0 +1,83 @@
+import type { CarriedRun, RunNews } from '../../../engine/contract.js';
+import type { Attempt } from '../../../run/contract.js';
+import type { Known } from '../../../units/known.js';
+import type { Reservation } from '../../contract.js';
+import type { Ending, StoredJob } from '../../store/records.js';
+import type { JobView } from '../contract.js';
+import type { Overuse } from '../devices/overuse.js';
+import type { JobSeries } from '../views/job-series.js';
+
+/** A job that runs, with what is seen of it. */
+export interface RunningEntry {
+  readonly id: string;
+  readonly name: string;
+  readonly runId: string;
+  readonly workloadKey: string;
+  readonly reservation: Reservation;
+  readonly alone: boolean;
+  readonly series: JobSeries;
+  /** What happened and is not in the store yet: it may not be written while the disk is full. */
+  readonly inbox: RunNews[];
+  readonly attempts: Attempt[];
+  run: CarriedRun | undefined;
+  ending: Ending | undefined;
+  wasStopped: boolean;
+  underWay: JobView['underWay'];
+  usedBytes: Known<number>;
+  over: Overuse | undefined;
+  /** When its series was last written down. */
+  savedAt: number;
+}
+
+export function runningEntry(
+  stored: StoredJob,
+  { reservation, runId }: { readonly reservation: Reservation; readonly runId: string },
+  series: JobSeries,
+): RunningEntry {
+  return {
+    id: stored.job.id,
+    name: stored.job.name,
+    runId,
+    workloadKey: stored.workloadKey,
+    reservation,
+    alone: stored.alone,
+    series,
+    inbox: [],
+    attempts: [],
+    run: undefined,
+    ending: stored.ending,
+    wasStopped: false,
+    underWay: null,
+    usedBytes: 'unknown',
+    over: undefined,
+    savedAt: 0,
+  };
+}
+
+/** Jobs that run, by their own id and by that of their run. */
+export class RunningJobs {
+  readonly #byId = new Map<string, RunningEntry>();
+  readonly #byRun = new Map<string, RunningEntry>();
+
+  add(entry: RunningEntry): void {
+    this.#byId.set(entry.id, entry);
+    this.#byRun.set(entry.runId, entry);
+  }
+
+  remove({ id, runId }: RunningEntry): void {
+    this.#byId.delete(id);
+    this.#byRun.delete(runId);
+  }
+
+  get(id: string): RunningEntry | undefined {
+    return this.#byId.get(id);
+  }
+
+  ofRun(runId: string): RunningEntry | undefined {
+    return this.#byRun.get(runId);
+  }
+
+  all(): readonly RunningEntry[] {
+    return [...this.#byId.values()];
+  }
+}

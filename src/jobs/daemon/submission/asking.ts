@@ -1,0 +1,25 @@
+import { isKnown } from '../../../units/known.js';
+import type { WaitingJob } from '../../contract.js';
+import { largestOffer } from '../../fit-verdict.js';
+import type { DeviceRoom } from '../../ledger.js';
+
+/** A job that is tried alone waits until at least this share of a device is not used by others. */
+const leastShare = 0.5;
+
+/**
+ * A waiting job with the bytes that it asks for now. One whose need nobody knows asks for all that a
+ * device could give if none of our jobs ran there, so it starts when none does, and gets all of it.
+ */
+export function askingNow(job: WaitingJob, rooms: readonly DeviceRoom[]): WaitingJob {
+  if (job.alone !== true) return job;
+  const offer = (share: number) =>
+    largestOffer(
+      rooms.map(({ id, lineBytes, foreignBytes }) => {
+        const reachable = lineBytes - (isKnown(foreignBytes) ? foreignBytes : 0);
+        return { id, lineBytes: Math.max(reachable, lineBytes * share) };
+      }),
+      job,
+    );
+  const bytes = offer(leastShare);
+  return bytes === undefined ? job : { ...job, bytes: Math.max(1, Math.floor(bytes)) };
+}

@@ -1,0 +1,180 @@
+import { isKnown, type Known } from '../../../units/known.js';
+import { type Admission, admit, type QueueSettings, type QueueState } from '../../admission.js';
+import { inOrder } from '../../admission-order.js';
+import type { Need, RunningJob, WaitingJob } from '../../contract.js';
+import type { Hold } from '../../hold.js';
+import type { DeviceRoom } from '../../ledger.js';
+import { WaitingList } from '../../waiting-list.js';
+import { explainWaiting, type WaitingReason } from '../../waiting-reasons.js';
+import type { JobView } from '../contract.js';
+import { askingNow } from './asking.js';
+
+/** Those that admission looks at. */
+const lookedAt = 1000;
+/** So old may be what is told of why jobs wait. */
+const reasonsMs = 400;
+const shortQueue = 100;
+
+type Waiting = NonNullable<JobView['waiting']>;
+
+/** Who waits and who runs, and what follows from that. It touches nothing. */
+export class JobQueue {
+  readonly #waiting: WaitingList;
+  readonly #running = new Map<string, RunningJob>();
+  readonly #settings: QueueSettings;
+  /** Of those whose need can change while they wait. */
+  readonly #byWorkload = new Map<string, Set<string>>();
+  #hold: Hold | undefined;
+  #waitingBytes = 0;
+  /** Looked up many times for one answer; soon after it is looked at anew. */
+  #reasons:
+    | {
+        readonly atMs: number;
+        readonly of: ReadonlyMap<string, WaitingReason>;
+        readonly positions: ReadonlyMap<string, number>;
+      }
+    | undefined;
+  /** As they were when jobs were admitted last. */
+  #rooms: readonly DeviceRoom[] = [];
+
+  constructor(waiting: Iterable<WaitingJob>, settings: QueueSettings) {
+    this.#waiting = new WaitingList(waiting);
+    this.#settings = settings;
+    for (const job of this.#waiting.values()) {
+      this.#index(job);
+      this.#waitingBytes += job.bytes;
+    }
+  }
+
+  get waitingCount(): number {
+    return this.#waiting.size;
+  }
+
+  get runningCount(): number {
+    return this.#running.size;
+  }
+
+  /** The sum of what those that wait need, on one device each. */
+  get waitingBytes(): number {
+    return this.#waitingBytes;
+  }
+
+  add(job: WaitingJob): void {
+    this.#waiting.add(job);
+    this.#index(job);
+    this.#waitingBytes += job.bytes;
+    this.#reasonsChanged();
+  }
+
+  remove(id: string): void {
+    const job = this.#waiting.get(id);
+    if (job === undefined) return;
+    this.#waitingBytes -= job.bytes;
+    const { workloadKey: key = '' } = job;
+    const alike = this.#byWorkload.get(key);
+    alike?.delete(id);
+    if (alike?.size === 0) this.#byWorkload.delete(key);
+    this.#waiting.remove(id);
+    this.#reasonsChanged();
+  }
+
+  expired(nowMs: number): readonly WaitingJob[] {
+    return this.#waiting.expired(nowMs);
+  }
+
+  run(job: RunningJob): void {
+    this.remove(job.id);
+    this.#running.set(job.id, job);
+  }
+
+  end(id: string): void {
+    this.#running.delete(id);
+    this.#reasons = undefined;
+  }
+
+  /** Whether anybody waits whose need would change with what was learnt of a workload. */
+  hasAlike(workloadKey: string): boolean {
+    return this.#byWorkload.has(workloadKey);
+  }
+
+  renew(workloadKey: string, need: Omit<Need, 'gpus'>, expectedSeconds: Known<number>): void {
+    for (const id of this.#byWorkload.get(workloadKey) ?? []) {
+      this.#waitingBytes += need.bytes - (this.#waiting.get(id)?.bytes ?? 0);
+      this.#waiting.change(id, { ...need, alone: false, expectedSeconds });
+    }
+    this.#reasons = undefined;
+  }
+
+  /** Which jobs start now, and where. */
+  admit(rooms: readonly DeviceRoom[], nowMs: number): Admission {
+    this.#rooms = rooms;
+    const admission = admit(this.#state(rooms, nowMs), this.#settings);
+    this.#hold = admission.hold;
+    return admission;
+  }
+
+  /** What there is to say of a job that waits. */
+  waitingOf(id: string, rooms: () => readonly DeviceRoom[], nowMs: number): Waiting | null {
+    const job = this.#waiting.get(id);
+    if (job === undefined) return null;
+    if (this.#reasons === undefined || nowMs - this.#reasons.atMs >= reasonsMs) {
+      const state = this.#state(rooms(), nowMs);
+      const reasons = explainWaiting(state, this.#settings);
+      this.#reasons = {
+        atMs: nowMs,
+        of: new Map(reasons.map((reason) => [reason.id, reason])),
+        positions: new Map(state.waiting.map((waiting, index) => [waiting.id, index + 1])),
+      };
+    }
+    const position = this.#reasons.positions.get(id) ?? this.#waiting.position(id) ?? 0;
+    const told = this.#reasons.of.get(id);
+    const before = position - 1;
+    return {
+      position,
+      why: told?.reason ?? `${before} ${before === 1 ? 'job is' : 'jobs are'} before it.`,
+      expectedStartAt:
+        told !== undefined && isKnown(told.expectedStartMs)
+          ? new Date(told.expectedStartMs).toISOString()
+          : 'unknown',
+      expiresAt: job.deadlineMs === undefined ? null : new Date(job.deadlineMs).toISOString(),
+    };
+  }
+
+  /** The first so many in the order in which they are looked at. */
+  first(most: number): readonly WaitingJob[] {
+    return this.#ordered(this.#rooms).slice(0, most);
+  }
+
+  #ordered(rooms: readonly DeviceRoom[]): readonly WaitingJob[] {
+    const waiting = this.#waiting.first(lookedAt).map((job) => askingNow(job, rooms));
+    return inOrder(waiting, [...this.#running.values()], rooms);
+  }
+
+  #state(rooms: readonly DeviceRoom[], nowMs: number): QueueState {
+    return {
+      waiting: this.#ordered(rooms),
+      running: [...this.#running.values()].map((job) => asExpected(job, nowMs)),
+      rooms,
+      hold: this.#hold,
+      nowMs,
+    };
+  }
+
+  /** In a long queue one more or less changes little: what is told of it may be a moment old. */
+  #reasonsChanged(): void {
+    if (this.#waiting.size <= shortQueue) this.#reasons = undefined;
+  }
+
+  #index({ id, workloadKey, basis }: WaitingJob): void {
+    if (workloadKey === undefined || basis === 'stated') return;
+    const alike = this.#byWorkload.get(workloadKey);
+    if (alike === undefined) this.#byWorkload.set(workloadKey, new Set([id]));
+    else alike.add(id);
+  }
+}
+
+/** One that runs longer than any before it tells nothing of its end. */
+function asExpected(job: RunningJob, nowMs: number): RunningJob {
+  const isLate = isKnown(job.expectedEndMs) && job.expectedEndMs <= nowMs;
+  return isLate ? { ...job, expectedEndMs: 'unknown' } : job;
+}

@@ -1,0 +1,124 @@
+import { statSync } from 'node:fs';
+import { isAbsolute } from 'node:path';
+import { Failure } from '../../../failure.js';
+import type { RunSettings } from '../../../run/contract.js';
+import { fillCommand } from '../../../run/placeholders.js';
+import { checkProgram } from '../../../run/program.js';
+import type { JobRequest } from '../contract.js';
+
+/** A year: whoever waits longer has forgotten. */
+const longestWaitSeconds = 366 * 86_400;
+const largestBatch = 2 ** 31;
+/** Names of files and of people fit into it. */
+const submissionCharacters = 200;
+
+/**
+ * Refuses at once what could never run: so somebody hears of it who is there, and not an hour later.
+ * What the store refuses (names, priorities, sizes) is not checked here a second time.
+ */
+export function checkRequest(
+  request: JobRequest,
+  own: {
+    readonly folder: string;
+    readonly environment: Readonly<Record<string, string | undefined>>;
+  },
+): void {
+  const { command, memoryBytes, timeoutSeconds, batchSize, cwd, submission } = request;
+  if (!isCount(memoryBytes, Number.MAX_SAFE_INTEGER)) {
+    throw bad(`It asks for ${memoryBytes} bytes.`, 'Give a whole number of bytes above 0.');
+  }
+  if (!isCount(batchSize, largestBatch)) {
+    throw bad(`The batch size is ${batchSize}.`, 'Give a whole number above 0.');
+  }
+  if (
+    timeoutSeconds !== undefined &&
+    !(timeoutSeconds > 0 && timeoutSeconds <= longestWaitSeconds)
+  ) {
+    throw bad(`It may wait ${timeoutSeconds} s.`, 'Give seconds above 0, a year at most.');
+  }
+  if (submission !== undefined && (submission === '' || submission.length > submissionCharacters)) {
+    throw bad(
+      `The name of the submission has ${submission.length} characters.`,
+      `Give 1 to ${submissionCharacters}.`,
+    );
+  }
+  for (const [name, value] of Object.entries(request.env ?? {})) {
+    if (name === '' || /[=\0]/.test(name) || value.includes('\0')) {
+      throw bad(
+        `The variable "${name.slice(0, 100)}" cannot be set.`,
+        'A name has no "=", and neither name nor value has a zero byte.',
+      );
+    }
+  }
+  if (cwd !== undefined && !isAbsolute(cwd)) {
+    throw bad(`The folder "${cwd.slice(0, 200)}" is not absolute.`, 'Give it from / on.');
+  }
+  const folder = cwd ?? own.folder;
+  if (!isFolder(folder)) {
+    throw new Failure({
+      kind: 'input',
+      code: 'no-such-folder',
+      fact: `There is no folder ${folder} on the machine that runs the jobs.`,
+      next: 'Name one that is there with "cwd".',
+    });
+  }
+  const [program] = command;
+  if (program === undefined || program === '' || command.some((word) => word.includes('\0'))) {
+    throw bad(
+      'The command is empty.',
+      'Give the program and its arguments as a list of texts without zero bytes.',
+    );
+  }
+  const [filled = ''] = fillCommand(command, settingsOf(request), 1);
+  checkProgram(filled, folder, { ...own.environment, ...request.env });
+}
+
+/**
+ * The request with one batch for the program and for its estimate: what is reserved must be for what
+ * is run. A script makes its own batch, so it is told none.
+ */
+export function withOneBatch(request: JobRequest): JobRequest {
+  const { workload, batchSize } = request;
+  const estimated = workload?.batch;
+  if (batchSize !== undefined && estimated !== undefined && batchSize !== estimated) {
+    throw bad(
+      `The program gets a batch of ${batchSize}, and its workload has one of ${estimated}.`,
+      'Give the same for both, or leave one of them out.',
+    );
+  }
+  const batch = batchSize ?? estimated;
+  if (batch === undefined) return request;
+  return {
+    ...request,
+    batchSize: batch,
+    ...(workload?.model !== undefined && { workload: { ...workload, batch } }),
+  };
+}
+
+function isCount(value: number | undefined, most: number): boolean {
+  return value === undefined || (Number.isSafeInteger(value) && value >= 1 && value <= most);
+}
+
+/** Only to see whether all placeholders can be filled in. */
+function settingsOf({ batchSize }: JobRequest): RunSettings {
+  return {
+    batch_size: batchSize ?? 'unknown',
+    accumulation: 1,
+    checkpointing: false,
+    precision: 'fp32',
+    offload: false,
+    device: 'host',
+  };
+}
+
+function isFolder(path: string): boolean {
+  try {
+    return statSync(path).isDirectory();
+  } catch {
+    return false;
+  }
+}
+
+function bad(fact: string, next: string): Failure {
+  return new Failure({ kind: 'input', code: 'bad-job', fact, next });
+}

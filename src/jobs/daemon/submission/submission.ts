@@ -1,0 +1,133 @@
+import { bytesToReserve } from '../../../plan/fit/fit.js';
+import type { Known } from '../../../units/known.js';
+import type { MeasuredRun } from '../../corrections.js';
+import { type Degraded, degradedBy, tellableSettings } from '../../degraded.js';
+import { judgeFit, largestOffer } from '../../fit-verdict.js';
+import type { NewJob } from '../../store/records.js';
+import { workloadKey } from '../../workload-key.js';
+import type { JobRequest } from '../contract.js';
+import type { DaemonOptions } from '../options.js';
+import { type JudgedNeed, judgeNeed } from './need.js';
+
+/** More than fit on a line say nothing. */
+const nameCharacters = 60;
+
+export interface SubmissionParts {
+  /** The load lines of the devices that jobs are placed on. */
+  readonly lines: readonly { readonly id: string; readonly lineBytes: number }[];
+  readonly runsOf: (workloadKey: string) => readonly MeasuredRun[];
+  readonly estimate: DaemonOptions['estimate'];
+  readonly plan: DaemonOptions['plan'];
+  readonly signal: AbortSignal;
+  readonly nowMs: number;
+  /** How long a job may wait that does not say. */
+  readonly waitSeconds: number | undefined;
+}
+
+/** A request as the job that is kept: what it needs and why, or why it is refused. */
+export async function newJobOf(request: JobRequest, parts: SubmissionParts): Promise<NewJob> {
+  const { lines, estimate, nowMs } = parts;
+  const { command, memoryBytes, workload, gpus = 1, priority = 0 } = request;
+  const offerBytes = largestOffer(lines, { gpus }) ?? 0;
+  const estimated: Known<number> =
+    memoryBytes === undefined && workload !== undefined && estimate !== undefined
+      ? bytesToReserve(await estimate(workload, parts.signal), offerBytes)
+      : 'unknown';
+  const judged = (settings: Readonly<Record<string, unknown>>, bytes: Known<number>) => {
+    const key = workloadKey({
+      command,
+      workload: { ...workload },
+      // Bytes of the host tell nothing of bytes of a GPU.
+      settings: { ...settings, on: isOnHost(parts, gpus) ? 'host' : 'gpu' },
+      gpus,
+    });
+    const runs = parts.runsOf(key);
+    const need = judgeNeed({
+      gpus,
+      statedBytes: memoryBytes,
+      estimatedBytes: bytes,
+      runs,
+      offerBytes,
+    });
+    return { key, ...need };
+  };
+  const first = judged({ batchSize: request.batchSize }, estimated);
+  const timeoutSeconds = request.timeoutSeconds ?? parts.waitSeconds;
+  const job = {
+    name: request.name ?? nameOf(command),
+    command,
+    priority,
+    submission: request.submission,
+    deadlineMs: timeoutSeconds === undefined ? undefined : nowMs + timeoutSeconds * 1000,
+  };
+  const details = {
+    cwd: request.cwd,
+    env: request.env,
+    workload: workload === undefined ? undefined : { ...workload },
+    batchSize: request.batchSize,
+  };
+  const kept = ({ need, evidence, alone, key }: JudgedNeed & { key: string }) => ({
+    ...job,
+    need,
+    alone,
+    workloadKey: key,
+    details: { ...details, evidence },
+  });
+  const smaller = await degradedFor(request, first, offerBytes, parts);
+  const verdict = judgeFit(first.need, lines, smaller);
+  if (verdict.verdict === 'fits') return kept(first);
+  if (verdict.verdict === 'refused') {
+    return {
+      ...kept(first),
+      refused: `${verdict.reason}${untoldWords(request, first, offerBytes)}`,
+    };
+  }
+  // With other settings it is another workload, which may have been measured.
+  const second = judged({ ...verdict.settings }, verdict.need.bytes);
+  const again = judgeFit(second.need, lines);
+  if (again.verdict !== 'fits') return { ...kept(second), refused: again.reason };
+  const whole = kept(second);
+  return {
+    ...whole,
+    details: { ...whole.details, settings: verdict.settings, degradedWhy: verdict.reason },
+  };
+}
+
+/** A plan for a job that does not fit, of settings that its program can be told. */
+async function degradedFor(
+  request: JobRequest,
+  first: JudgedNeed,
+  offerBytes: number,
+  { plan, signal }: SubmissionParts,
+): Promise<Degraded | undefined> {
+  const { command, workload } = request;
+  if (!isPlannable(request, first, offerBytes) || plan === undefined) return undefined;
+  const mayChange = tellableSettings(command);
+  if (workload === undefined || mayChange.length === 0) return undefined;
+  const found = await plan(workload, { capacityBytes: offerBytes, mayChange }, signal);
+  return degradedBy(found, workload, offerBytes);
+}
+
+/** Too large by its estimate or its runs. A script makes its own batch, and a rule of thumb knows none. */
+function isPlannable({ workload }: JobRequest, { need }: JudgedNeed, offerBytes: number): boolean {
+  const tooLarge = need.bytes > offerBytes && offerBytes > 0;
+  return tooLarge && need.basis !== 'stated' && workload?.model !== undefined;
+}
+
+/** What somebody can do whose command has no place for other settings. */
+function untoldWords(request: JobRequest, first: JudgedNeed, offerBytes: number): string {
+  return isPlannable(request, first, offerBytes) && tellableSettings(request.command).length === 0
+    ? ' With {batch_size} and {accumulation} in its command it could be given smaller batches.'
+    : '';
+}
+
+function isOnHost({ lines }: SubmissionParts, gpus: number): boolean {
+  return gpus === 0 || lines.every(({ id }) => id === 'host');
+}
+
+/** The program and what it is given, as far as it fits on a line. */
+export function nameOf(command: readonly string[]): string {
+  const [program = '', ...rest] = command;
+  const words = [program.split('/').at(-1) ?? program, ...rest].join(' ').replaceAll(/\s+/g, ' ');
+  return words.length <= nameCharacters ? words : `${words.slice(0, nameCharacters - 1)}…`;
+}

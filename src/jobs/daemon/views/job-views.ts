@@ -1,0 +1,55 @@
+import { isKnown, type Known } from '../../../units/known.js';
+import type { StoredJob } from '../../store/records.js';
+import type { JobSummary, JobView } from '../contract.js';
+
+/** What is known of a job that runs, beside what is stored. */
+export interface LiveFacts {
+  readonly usedBytes: Known<number>;
+  readonly underWay: JobView['underWay'];
+}
+
+export function jobSummary(stored: StoredJob, waiting: JobView['waiting']): JobSummary {
+  const { job, need, details, startedMs, endedMs, ending } = stored;
+  const isEnding = job.state === 'running' && ending !== undefined;
+  const reason = isEnding ? `${ending.reason} It is being ended.` : job.reason;
+  const { settings, degradedWhy = '' } = details;
+  return {
+    ...job,
+    // That it was degraded stays true whatever becomes of it.
+    reason: [reason, degradedWhy].filter((words) => words !== '').join(' '),
+    startedAt: startedMs === undefined ? null : new Date(startedMs).toISOString(),
+    endedAt: endedMs === undefined ? null : new Date(endedMs).toISOString(),
+    need: {
+      bytes: need.bytes,
+      basis: need.basis,
+      why: details.evidence?.why ?? '',
+      estimatedBytes: details.evidence?.estimatedBytes ?? 'unknown',
+      runs: details.evidence?.runs ?? 0,
+    },
+    waiting,
+    gpus: need.gpus,
+    degraded: settings === undefined ? null : { ...settings, why: degradedWhy },
+  };
+}
+
+export function jobView(
+  stored: StoredJob,
+  waiting: JobView['waiting'],
+  live: LiveFacts | undefined,
+  more: { readonly logBytes: number; readonly folder: string },
+): JobView {
+  return {
+    ...jobSummary(stored, waiting),
+    cwd: stored.details.cwd ?? more.folder,
+    usedBytes: live?.usedBytes ?? 'unknown',
+    underWay: live?.underWay ?? null,
+    log: { bytes: more.logBytes },
+  };
+}
+
+/** What a job holds of all its devices; `unknown` where one of them is. */
+export function usedTogether(byDevice: ReadonlyMap<string, Known<number>>): Known<number> {
+  const values = [...byDevice.values()];
+  const known = values.filter(isKnown);
+  return known.length < values.length ? 'unknown' : known.reduce((sum, bytes) => sum + bytes, 0);
+}

@@ -1,0 +1,91 @@
+import type { Clock } from '../../../time/clock.js';
+import type { JobStore } from '../../store/job-store.js';
+import type { JobEvent } from '../../store/records.js';
+import type { DaemonEvent, JobSummary } from '../contract.js';
+
+/** Read from the store at a time. */
+const batch = 1000;
+
+export interface PublisherOptions {
+  readonly store: JobStore;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+  /** A job as it is now; undefined where it was forgotten. */
+  readonly summaryOf: (jobId: string) => JobSummary | undefined;
+}
+
+/** Tells those who listen what happens, changes of jobs from the store's journal and in its order. */
+export class Publisher {
+  readonly #options: PublisherOptions;
+  readonly #listeners = new Set<(event: DaemonEvent) => void>();
+  readonly #due = new Set<() => DaemonEvent>();
+  #last: number;
+
+  constructor(options: PublisherOptions) {
+    this.#options = options;
+    this.#last = options.store.eventRange().last;
+  }
+
+  listen(listener: (event: DaemonEvent) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  get isHeard(): boolean {
+    return this.#listeners.size > 0;
+  }
+
+  tell(event: DaemonEvent): void {
+    for (const listener of this.#listeners) listener(event);
+  }
+
+  /** Tells all changes of jobs since the last time. */
+  tellChanges(): void {
+    if (!this.isHeard) {
+      this.#last = this.#options.store.eventRange().last;
+      return;
+    }
+    for (;;) {
+      const events = this.#options.store.events(this.#last, batch);
+      for (const event of this.#asTold(events)) this.tell(event);
+      this.#last = events.at(-1)?.id ?? this.#last;
+      if (events.length < batch) return;
+    }
+  }
+
+  /** Tells it soon, and once, however often it is asked for in between. */
+  async tellSoon(make: () => DaemonEvent, seconds: number): Promise<void> {
+    if (!this.isHeard || this.#due.has(make)) return;
+    this.#due.add(make);
+    const { clock, signal } = this.#options;
+    await clock.waitUntil(clock.seconds() + seconds, signal);
+    this.#due.delete(make);
+    if (!signal.aborted && this.isHeard) this.tell(make());
+  }
+
+  eventsAfter(
+    id: number,
+    most: number,
+  ): { events: readonly DaemonEvent[]; first: number; last: number } {
+    const { store } = this.#options;
+    return { events: this.#asTold(store.events(id, most)), ...store.eventRange() };
+  }
+
+  #asTold(events: readonly JobEvent[]): readonly DaemonEvent[] {
+    const summaries = new Map<string, JobSummary | undefined>();
+    return events.flatMap((event) => {
+      const { jobId } = event;
+      if (!summaries.has(jobId)) summaries.set(jobId, this.#options.summaryOf(jobId));
+      const job = summaries.get(jobId);
+      return job === undefined
+        ? []
+        : [{ type: 'job' as const, id: event.id, job, what: whatHappened(event) }];
+    });
+  }
+}
+
+/** In a word, or in the words that were noted. */
+function whatHappened({ type, data }: JobEvent): string {
+  const { words } = data;
+  return type === 'note' && typeof words === 'string' ? words : type;
+}

@@ -1,0 +1,56 @@
+import { type Span, span, type TextStyle } from '../spans.js';
+import { merge } from './bar.js';
+
+const blocks = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'] as const;
+const asciiBlocks = [' ', '.', '.', '-', '-', '=', '=', '#', '#'] as const;
+
+export interface SparkOptions {
+  readonly width: number;
+  readonly height: number;
+  /** The value at the top of the drawing. */
+  readonly top: number;
+  /** Values from here on are painted as over the line; drawn where nothing covers it. */
+  readonly line: number;
+  readonly style: TextStyle;
+}
+
+/**
+ * Values over time as rows of blocks, oldest left, always `height` rows of `width` cells.
+ * NaN is a gap. With two rows or more the load line is drawn behind the blocks.
+ */
+export function sparkRows(values: readonly number[], options: SparkOptions): Span[][] {
+  const { width, height, top, line, style } = options;
+  const ramp = style.unicode ? blocks : asciiBlocks;
+  const columns = resample(values, width);
+  const lineRow =
+    height >= 2 && top > 0 ? height - 1 - Math.floor((line / top) * height - 1e-9) : -1;
+  return Array.from({ length: height }, (_, row) =>
+    merge(
+      columns.map((value) => {
+        const level = Number.isNaN(value) || top <= 0 ? 0 : (value / top) * height;
+        const part = Math.round((level - (height - 1 - row)) * 8);
+        // What is there shows, however little it is.
+        const least = row === height - 1 && level > 0 ? 1 : 0;
+        const text = ramp[Math.min(8, Math.max(least, part))] ?? ' ';
+        if (text !== ' ') return span(text, value >= line ? 'red' : 'cyan');
+        return row === lineRow ? span(style.unicode ? '╌' : '-', 'magenta') : span(' ');
+      }),
+    ),
+  );
+}
+
+/** The peak of each cell's share of the values; fewer values than cells keep to the right. */
+export function resample(values: readonly number[], width: number): number[] {
+  if (values.length <= width) {
+    return [...Array.from({ length: width - values.length }, () => Number.NaN), ...values];
+  }
+  return Array.from({ length: width }, (_, index) => {
+    const from = Math.floor((index * values.length) / width);
+    const to = Math.max(from + 1, Math.floor(((index + 1) * values.length) / width));
+    let peak = Number.NaN;
+    for (const value of values.slice(from, to)) {
+      if (!(value <= peak)) peak = Number.isNaN(value) ? peak : value;
+    }
+    return peak;
+  });
+}

@@ -1,0 +1,66 @@
+import { Failure } from '../../../../src/failure.js';
+import { parseBytes } from '../../../../src/units/bytes.js';
+import { parseSeconds } from '../../../../src/units/durations.js';
+
+/** What stands in the fields of a form, as it was typed. */
+export type Draft<K extends string> = Readonly<Record<K, string>>;
+/** What is wrong, by field. */
+export type Problems<K extends string> = Partial<Record<K, string>>;
+
+/** Reads fields one by one, and gathers what is wrong with them. An empty field is `undefined`. */
+export class FieldReader<K extends string> {
+  readonly problems: Problems<K> = {};
+  readonly #draft: Draft<K>;
+
+  constructor(draft: Draft<K>) {
+    this.#draft = draft;
+  }
+
+  text(field: K): string | undefined {
+    const value = this.#draft[field].trim();
+    return value === '' ? undefined : value;
+  }
+
+  /** A whole number that is not below `least`. */
+  whole(field: K, least: number): number | undefined {
+    const text = this.text(field);
+    if (text === undefined) return undefined;
+    const value = Number(text);
+    if (Number.isSafeInteger(value) && value >= least) return value;
+    this.problems[field] = `"${text}" is not a whole number from ${least} on.`;
+    return undefined;
+  }
+
+  bytes(field: K): number | undefined {
+    return this.#read(field, parseBytes);
+  }
+
+  seconds(field: K): number | undefined {
+    return this.#read(field, parseSeconds);
+  }
+
+  #read(field: K, parse: (text: string) => number): number | undefined {
+    const text = this.text(field);
+    if (text === undefined) return undefined;
+    try {
+      return parse(text);
+    } catch (error) {
+      this.problems[field] =
+        error instanceof Failure ? `${error.fact} ${error.next}` : `"${text}" cannot be read.`;
+      return undefined;
+    }
+  }
+
+  get isFine(): boolean {
+    return Object.keys(this.problems).length === 0;
+  }
+}
+
+/** An object without what is not set: the server then takes what holds for everybody. */
+export function onlySet<T extends object>(fields: T): T {
+  const kept: T = { ...fields };
+  for (const [key, value] of Object.entries(fields)) {
+    if (value === undefined) Reflect.deleteProperty(kept, key);
+  }
+  return kept;
+}

@@ -1,0 +1,53 @@
+import type { WorkloadRequest } from '../../api/types.js';
+import { type Draft, type FieldReader, onlySet } from './form-values.js';
+
+export const workloadFields = [
+  'model',
+  'mode',
+  'batch',
+  'seq',
+  'image',
+  'precision',
+  'optimizer',
+  'checkpointing',
+  'lora',
+  'quantization',
+  'gpu',
+  'method',
+] as const;
+export type WorkloadField = (typeof workloadFields)[number];
+export type WorkloadDraft = Draft<WorkloadField>;
+
+export const emptyWorkload: WorkloadDraft = {
+  model: '',
+  mode: 'train',
+  batch: '',
+  seq: '',
+  image: '',
+  precision: '',
+  optimizer: '',
+  checkpointing: '',
+  lora: '',
+  quantization: '',
+  gpu: '',
+  method: '',
+};
+
+/** What was typed as the server takes it; what was left open stays open. */
+export function readWorkload(reader: FieldReader<WorkloadField>): WorkloadRequest {
+  const checkpointing = reader.text('checkpointing');
+  return onlySet({
+    model: reader.text('model'),
+    mode: reader.text('mode'),
+    batch: reader.whole('batch', 1),
+    seq: reader.whole('seq', 1),
+    image: reader.whole('image', 1),
+    precision: reader.text('precision'),
+    optimizer: reader.text('optimizer'),
+    checkpointing: checkpointing === undefined ? undefined : checkpointing === 'yes',
+    lora: reader.whole('lora', 1),
+    quantization: reader.text('quantization'),
+    gpu: reader.text('gpu'),
+    method: reader.text('method'),
+  });
+}

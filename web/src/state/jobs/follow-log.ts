@@ -1,0 +1,62 @@
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { fetchLog } from '../../api/client.js';
+import { asRefusal, type Refusal } from '../../api/refusal.js';
+import { type LogLines, noLines, withText } from './log-lines.js';
+
+/** What is read of a long log at first: its end. */
+const tailBytes = 256 * 1024;
+const everyMs = 1000;
+
+export interface FollowedLog {
+  readonly lines: LogLines;
+  /** Bytes before the first that was read. */
+  readonly skipped: number;
+  readonly refusal: Refusal | undefined;
+}
+
+/** A log as it grows, from its end on; `following` false leaves it as it is. */
+export function useLog(
+  id: string,
+  bytes: number,
+  growing: boolean,
+  following: boolean,
+): FollowedLog {
+  const [log, setLog] = useState<FollowedLog>({ lines: noLines, skipped: 0, refusal: undefined });
+  const place = useRef<{ next: number; decoder: TextDecoder } | undefined>(undefined);
+  useEffect(() => {
+    if (!following) return undefined;
+    let left = false;
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const read = async (): Promise<void> => {
+      try {
+        // A decoder keeps half a letter until its other half comes.
+        place.current ??= { next: Math.max(0, bytes - tailBytes), decoder: new TextDecoder() };
+        const here = place.current;
+        const from = here.next;
+        const part = await fetchLog(id, from);
+        if (left) return;
+        here.next = part.next;
+        const text = here.decoder.decode(part.bytes, { stream: true });
+        const skipped = Math.max(0, bytes - tailBytes);
+        setLog((before) => ({
+          lines: withText(before.lines, text),
+          skipped: Math.min(before.skipped === 0 ? skipped : before.skipped, skipped),
+          refusal: undefined,
+        }));
+        const more = part.bytes.length > 0 && here.next < part.size;
+        if (more) timer = setTimeout(() => void read(), 0);
+        else if (growing) timer = setTimeout(() => void read(), everyMs);
+      } catch (error) {
+        if (left) return;
+        setLog((before) => ({ ...before, refusal: asRefusal(error) }));
+        if (growing) timer = setTimeout(() => void read(), everyMs * 3);
+      }
+    };
+    void read();
+    return () => {
+      left = true;
+      clearTimeout(timer);
+    };
+  }, [id, growing, following]);
+  return log;
+}

@@ -1,0 +1,139 @@
+import { count } from '../../../../src/report/words.js';
+import { placeholdersOf } from '../../../../src/run/placeholders.js';
+import { formatBytes } from '../../../../src/units/bytes.js';
+import { isKnown } from '../../../../src/units/known.js';
+import type { Attempt, ClimbedRung, JobView } from '../../api/types.js';
+
+/** Something that happened to a job. */
+export interface StoryStep {
+  readonly atMs: number;
+  readonly kind: 'plain' | 'out-of-memory' | 'rung' | 'good' | 'bad';
+  readonly title: string;
+  readonly detail: string;
+}
+
+/** What happened to a job, in order: submitted, started, out of memory, rungs, its end. */
+export function storyOf(job: JobView): readonly StoryStep[] {
+  const steps: StoryStep[] = [
+    {
+      atMs: Date.parse(job.submittedAt),
+      kind: 'plain',
+      title: 'Submitted',
+      detail: submittedDetail(job),
+    },
+  ];
+  if (job.startedAt !== null) {
+    const places = job.reservation?.devices.join(', ') ?? '';
+    const bytes =
+      job.reservation === null
+        ? ''
+        : `${formatBytes(job.reservation.bytes)} reserved on ${places}.`;
+    steps.push({ atMs: Date.parse(job.startedAt), kind: 'plain', title: 'Started', detail: bytes });
+  }
+  for (const attempt of job.attempts) steps.push(...attemptSteps(attempt, job.command));
+  if (job.underWay !== null) {
+    const { number, startedAt, rungs } = job.underWay;
+    if (number > 1) steps.push(begunStep(job.underWay, job.command));
+    steps.push(...climbedSteps(rungs, Date.parse(startedAt)));
+  }
+  if (job.endedAt !== null) {
+    const kind = job.state === 'succeeded' ? 'good' : job.state === 'failed' ? 'bad' : 'plain';
+    const title = `${job.state.charAt(0).toUpperCase()}${job.state.slice(1)}`;
+    steps.push({ atMs: Date.parse(job.endedAt), kind, title, detail: job.reason });
+  }
+  return steps.toSorted((one, other) => one.atMs - other.atMs);
+}
+
+function submittedDetail({ degraded, need }: JobView): string {
+  return degraded === null ? need.why : `${degraded.why} ${need.why}`;
+}
+
+function attemptSteps(attempt: Attempt, command: readonly string[]): readonly StoryStep[] {
+  const { number, outOfMemory, rungs, startedAt, endedAt } = attempt;
+  const start = Date.parse(startedAt);
+  const begun = number === 1 ? [] : [begunStep(attempt, command)];
+  const climbed = climbedSteps(rungs, start);
+  if (outOfMemory === null) return [...begun, ...climbed];
+  const asked = isKnown(outOfMemory.askedBytes)
+    ? `Asked for ${formatBytes(outOfMemory.askedBytes)}${isKnown(outOfMemory.freeBytes) ? ` with ${formatBytes(outOfMemory.freeBytes)} free` : ''}.`
+    : '';
+  const sunk: StoryStep = {
+    // A rung may answer it in the same instant, and comes after it.
+    atMs:
+      Math.min(Date.parse(endedAt), ...rungs.map(({ atSeconds }) => start + atSeconds * 1000)) - 1,
+    kind: 'out-of-memory',
+    title: `Out of memory (${outOfMemory.kind})`,
+    detail: [asked, outOfMemory.message].filter(Boolean).join(' '),
+  };
+  return [...begun, sunk, ...climbed];
+}
+
+function begunStep(
+  attempt: Pick<Attempt, 'number' | 'settings' | 'startedAt'>,
+  command: readonly string[],
+): StoryStep {
+  return {
+    atMs: Date.parse(attempt.startedAt),
+    kind: 'plain',
+    title: `Attempt ${attempt.number}`,
+    detail: `With ${settingsWords(attempt, command)}.`,
+  };
+}
+
+function climbedSteps(rungs: readonly ClimbedRung[], startMs: number): readonly StoryStep[] {
+  return rungs.map(({ rung, why, atSeconds }) => ({
+    atMs: startMs + atSeconds * 1000,
+    kind: 'rung',
+    title: rung === 'grow-back' ? 'Grew back' : `Rung: ${rung.replaceAll('-', ' ')}`,
+    detail: why,
+  }));
+}
+
+/**
+ * Checkpointing and precision as far as the program is told: by its command, or because somebody set
+ * them. Without that a plain `fp32` is only what we would tell.
+ */
+export function toldSettings(
+  command: readonly string[],
+  { checkpointing, precision }: Attempt['settings'],
+): { readonly checkpointing?: boolean; readonly precision?: string } {
+  const places = placeholdersOf(command);
+  return {
+    ...((places.has('checkpointing') || checkpointing) && { checkpointing }),
+    ...((places.has('precision') || precision !== 'fp32') && { precision }),
+  };
+}
+
+/** `batch 16 x 2, amp-bf16, checkpointing`. */
+export function settingsWords(
+  { settings }: Pick<Attempt, 'settings'>,
+  command: readonly string[],
+): string {
+  const { batch_size, accumulation, offload } = settings;
+  const { checkpointing, precision } = toldSettings(command, settings);
+  const batch = isKnown(batch_size) ? `batch ${batch_size} × ${accumulation}` : 'batch unknown';
+  return [batch, precision, checkpointing && 'checkpointing', offload && 'offload']
+    .filter((part) => typeof part === 'string')
+    .join(', ');
+}
+
+/** How an attempt ended, in a few words. */
+export function endWords({ outOfMemory, exitCode }: Attempt): string {
+  if (outOfMemory !== null) return 'out of memory';
+  if (!isKnown(exitCode)) return 'unknown';
+  return exitCode === 0 ? 'finished' : `exit code ${exitCode}`;
+}
+
+/** One sentence about the attempts: how often it ran out of memory, and what it was brought back with. */
+export function recoverySentence(
+  job: Pick<JobView, 'attempts' | 'state' | 'underWay' | 'command'>,
+): string | undefined {
+  const { attempts, state, underWay } = job;
+  const sunk = attempts.filter(({ outOfMemory }) => outOfMemory !== null);
+  if (sunk.length === 0) return undefined;
+  const last = underWay === null ? attempts.at(-1) : { ...underWay, outOfMemory: null };
+  const times = sunk.length === 1 ? 'once' : count(sunk.length, 'time');
+  const ran = `It ran out of memory ${times}`;
+  if (last === undefined || last.outOfMemory !== null || state === 'failed') return `${ran}.`;
+  return `${ran} and was brought back with ${settingsWords(last, job.command)}.`;
+}

@@ -1,5 +1,0 @@
-import type { JobFilter } from './job-list.js';
-import { createStore } from './store.js';
-
-/** Kept while one looks at a job and comes back. */
-export const listFilter = createStore<JobFilter>({ state: 'all', search: '' });

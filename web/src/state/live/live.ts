@@ -1,0 +1,143 @@
+import { firstJobs, restOfJobs } from '../../api/all-jobs.js';
+import { fetchDeviceHistory, fetchDevices } from '../../api/client.js';
+import { openEventStream } from '../../api/event-stream.js';
+import { asRefusal } from '../../api/refusal.js';
+import type { DaemonEvent, JobSummary } from '../../api/types.js';
+import { remember, remembered } from '../page/remembered.js';
+import { backOffSeconds } from './back-off.js';
+import {
+  emptyBoard,
+  withEvents,
+  withHistory,
+  withMoreJobs,
+  withSnapshot,
+  withWindow,
+} from './board.js';
+import type { Connection } from './connection.js';
+import { createFrameQueue } from './frame-queue.js';
+import { newsOf } from './news.js';
+import { createStore } from './store.js';
+
+/** As many as a chart has pixels. */
+const historyPoints = 400;
+/** A reader is not talked to more often. */
+const newsEveryMs = 4000;
+
+export const board = createStore(emptyBoard(Number(remembered('window') ?? '300') || 300));
+export const connection = createStore<Connection>({ phase: 'connecting' });
+/** What a screen reader says next. */
+export const news = createStore('');
+
+let closeStream: (() => void) | undefined;
+let retryTimer: ReturnType<typeof setTimeout> | undefined;
+let failures = 0;
+/** Counts the streams: answers for one that is gone are thrown away. */
+let generation = 0;
+/** What happened while everything was fetched anew; it is newer than what was fetched. */
+let early: DaemonEvent[] | undefined;
+
+/** Connects, and stays connected: after a loss it tries again, more slowly each time. */
+export function connect(): void {
+  clearTimeout(retryTimer);
+  closeStream?.();
+  generation += 1;
+  const mine = generation;
+  early = [];
+  const { phase } = connection.get();
+  if (phase === 'signed-out') connection.set({ phase: 'connecting' });
+  closeStream = openEventStream(board.get().lastEventId, {
+    opened: () => void fetchAnew(mine),
+    event: enqueue,
+    reset: (last) => {
+      early = [];
+      board.set({ ...board.get(), lastEventId: last });
+      void fetchAnew(mine);
+    },
+    lost: () => void lost(mine),
+  });
+}
+
+async function fetchAnew(mine: number): Promise<void> {
+  const fetched = await Promise.all([fetchDevices(), firstJobs()]).catch(() => undefined);
+  if (mine !== generation) return;
+  if (fetched === undefined) {
+    await lost(mine);
+    return;
+  }
+  const [{ devices }, { jobs, counts }] = fetched;
+  board.set(withEvents(withSnapshot(board.get(), { devices, jobs, counts }), early ?? []));
+  early = undefined;
+  failures = 0;
+  connection.set({ phase: 'live' });
+  await Promise.allSettled([fetchHistories(), fetchRest(jobs, mine)]);
+}
+
+/** Where one fails, the past alone is missing: its chart begins now. */
+async function fetchHistories(): Promise<void> {
+  const { devices, windowSeconds } = board.get();
+  await Promise.all(
+    devices.map(async ({ id }) => {
+      const history = await fetchDeviceHistory(id, windowSeconds, historyPoints);
+      if (board.get().windowSeconds === windowSeconds) board.set(withHistory(board.get(), history));
+    }),
+  );
+}
+
+async function fetchRest(first: readonly JobSummary[], mine: number): Promise<void> {
+  await restOfJobs(first, (jobs) => {
+    if (mine !== generation) return false;
+    board.set(withMoreJobs(board.get(), jobs));
+    return true;
+  });
+}
+
+/** A stream tells nobody why it broke; a plain question does. */
+async function lost(mine: number): Promise<void> {
+  if (mine !== generation) return;
+  closeStream?.();
+  generation += 1;
+  failures += 1;
+  const waitMs = backOffSeconds(failures, Math.random()) * 1000;
+  const now = generation;
+  const refusal = await fetchDevices().then(() => undefined, asRefusal);
+  if (now !== generation) return;
+  if (refusal?.status === 401) {
+    connection.set({ phase: 'signed-out' });
+    return;
+  }
+  connection.set({ phase: 'lost', failures, retryAtMs: Date.now() + waitMs });
+  retryTimer = setTimeout(connect, waitMs);
+}
+
+const enqueue = createFrameQueue<DaemonEvent>((events) => {
+  tell(events);
+  if (early === undefined) board.set(withEvents(board.get(), events));
+  else early.push(...events);
+});
+
+let untold: DaemonEvent[] = [];
+let telling: ReturnType<typeof setTimeout> | undefined;
+/** States as they were when it was last told of them. */
+let toldJobs = board.get().jobs;
+
+function tell(events: readonly DaemonEvent[]): void {
+  const worth = events.filter(({ type }) => type === 'job' || type === 'alert');
+  if (worth.length === 0) return;
+  if (telling === undefined) {
+    toldJobs = board.get().jobs;
+    telling = setTimeout(() => {
+      telling = undefined;
+      const said = newsOf(untold, (id) => toldJobs.get(id)?.state);
+      untold = [];
+      if (said !== undefined) news.set(said);
+    }, newsEveryMs);
+  }
+  untold.push(...worth);
+}
+
+/** Shows the last so many seconds of each device. */
+export function showWindow(windowSeconds: number): void {
+  remember('window', String(windowSeconds));
+  board.set(withWindow(board.get(), windowSeconds));
+  fetchHistories().catch(() => undefined);
+}
