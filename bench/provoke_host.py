@@ -132,12 +132,9 @@ def main() -> None:
                 )
             for one in texts.values():
                 found.append(one)
-                print(
-                    f"{name} | {kind} | +{one['roomMib']} MiB | {one.get('usedShare')} | {one.get('types', [''])[0]}: {one.get('text', one.get('died'))!r}"[
-                        :330
-                    ],
-                    flush=True,
-                )
+                first, text = one.get("types", [""])[0], one.get("text", one.get("died"))
+                room = f"+{one['roomMib']} MiB | {one.get('usedShare')}"
+                print(f"{name} | {kind} | {room} | {first}: {text!r}"[:330], flush=True)
     if output:
         with open(output, "w", encoding="utf-8") as file:
             json.dump(

@@ -25,7 +25,7 @@ class Counted(unittest.TextTestResult):
         troubles = [*(test for test, _ in self.failures + self.errors), *self.unexpectedSuccesses]
         # A subtest belongs to a test; an error outside of tests stands for itself.
         failed = {getattr(test, "test_case", test).id() for test in troubles}
-        left_out = ["%s: %s" % (test.id(), why) for test, why in self.skipped]
+        left_out = [f"{test.id()}: {why}" for test, why in self.skipped]
         return {"passed": self.passed, "failed": len(failed), "leftOut": left_out}
 
 

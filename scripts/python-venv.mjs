@@ -39,6 +39,11 @@ export async function ensureVenv() {
     writeStamp({ ours: false, for: wantedStamp });
     return { python: venvPython };
   }
+  // Another pin is installed into the .venv that is whole: torch alone is some GB.
+  if (stamp.for !== 'unfinished' && own !== undefined && isSupported(own)) {
+    const missing = lackingIn(venvPython);
+    if (missing.length < Object.keys(pins).length) return update(own, missing);
+  }
   const base = basePython();
   if (typeof base !== 'string') return install(base);
   // Whoever names a Python wants the tests to run.
@@ -52,14 +57,26 @@ async function install({ program, version }) {
   );
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder);
-  writeStamp({ ours: true, for: 'unfinished' });
-  const begin = performance.now();
+  return runSteps(version, [[program, ['-m', 'venv', folder]], ...pipSteps()]);
+}
+
+function update(version, missing) {
+  const steps = missing.length === 0 ? [] : pipSteps();
+  if (steps.length > 0) process.stdout.write(`Installing ${missing.join(', ')} into .venv.\n`);
+  return runSteps(version, steps);
+}
+
+function pipSteps() {
   const pip = ['-m', 'pip', 'install', '--disable-pip-version-check', '--no-input'];
-  const steps = [
-    [program, ['-m', 'venv', folder]],
+  return [
     [venvPython, [...pip, '-r', requirementsFile]],
     [venvPython, ['-W', 'ignore', '-c', `import ${Object.keys(pins).join(', ')}`]],
   ];
+}
+
+async function runSteps(version, steps) {
+  writeStamp({ ours: true, for: 'unfinished' });
+  const begin = performance.now();
   for (const step of steps) {
     const { code, output } = await run(step);
     if (code !== 0) {
@@ -69,7 +86,9 @@ async function install({ program, version }) {
     }
   }
   writeStamp({ ours: true, for: stampOf(requirements, version, machine) });
-  process.stdout.write(`Installed in ${Math.round((performance.now() - begin) / 1000)} s.\n`);
+  if (steps.length > 0) {
+    process.stdout.write(`Installed in ${Math.round((performance.now() - begin) / 1000)} s.\n`);
+  }
   return { python: venvPython };
 }
 

@@ -8,6 +8,7 @@ import { pythonCounts, vitestCounts } from './test-counts.mjs';
 
 const vitestReport = `${root}build/vitest.json`;
 const pythonReport = `${root}build/unittest.json`;
+const pythonFolders = ['python', 'bench', 'examples', 'scripts', 'test'];
 
 /** The tests come last, so that their own summary stands near the end; they need the build. */
 const checks = [
@@ -43,6 +44,17 @@ const env = process.stdout.isTTY ? process.env : { ...rest, NO_COLOR: '1' };
 
 const { python, leftOut, failed: notInstalled } = await pythonForTests();
 if (python !== undefined) {
+  const ruff = (command, ...options) => [
+    python,
+    ['-m', 'ruff', command, ...options, '--config', 'python/pyproject.toml', ...pythonFolders],
+  ];
+  const beforeTests = checks.findIndex(({ name }) => name === 'tests');
+  checks.splice(
+    beforeTests,
+    0,
+    { name: 'python format', what: 'ruff: format', command: ruff('format', '--check') },
+    { name: 'python lint', what: 'ruff: rules, order of imports', command: ruff('check') },
+  );
   checks.push({
     name: 'python',
     what: 'unittest: the tests in python/tests',

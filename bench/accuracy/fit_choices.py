@@ -17,6 +17,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 sys.path.insert(0, os.path.join(ROOT, "python"))
 
 import torch
+
 from plimsoll.tracing.kernels import choices, cudnn
 from plimsoll.tracing.kernels.convolution import Problem
 
@@ -102,7 +103,7 @@ def grow(rows):
     root = leaves[0]
     while len(leaves) < MOST_LEAVES:
         leaf = max(leaves, key=lambda one: one["split"][0])
-        gain, feature, threshold = leaf["split"]
+        _, feature, threshold = leaf["split"]
         if feature is None:
             break
         halves = ([], [])
@@ -137,8 +138,10 @@ def main():
     for key, rows in sorted(samples().items()):
         tree = literal(grow(rows))
         right = sum(choices.decide(tree, values) == answer for values, answer, _ in rows)
-        print("    # %d of %d are as measured." % (right, len(rows)))
-        text = "    %r: %s," % (key, pformat(tree, indent=1, width=104).replace("\n", "\n    "))
+        print(f"    # {right} of {len(rows)} are as measured.")
+        text = "    {!r}: {},".format(
+            key, pformat(tree, indent=1, width=104).replace("\n", "\n    ")
+        )
         print(text.replace("'", '"'))
     print("}")
 

@@ -12,6 +12,7 @@ import json
 import lzma
 import os
 import sys
+from functools import partial
 
 import torch
 
@@ -71,7 +72,7 @@ def measure(numbers, dtype):
     y, forward = most_asked(lambda: torch.ops.aten.convolution(x, w, None, *args))
     asked = [forward - bytes_of(y)]
     for wanted, of in (([True, False, False], x), ([False, True, False], w)):
-        run = lambda: torch.ops.aten.convolution_backward(y, x, w, None, *args, wanted)
+        run = partial(torch.ops.aten.convolution_backward, y, x, w, None, *args, wanted)
         asked.append(most_asked(run)[1] - bytes_of(of))
     return asked, Problem(x, w, y, stride, padding, dilation, bool(transposed), groups)
 

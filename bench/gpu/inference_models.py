@@ -18,9 +18,10 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "python"))
 
-import plimsoll  # noqa: E402
-import torch  # noqa: E402
-from transformers import AutoConfig, AutoModelForCausalLM  # noqa: E402
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM
+
+import plimsoll
 
 TINY = os.environ.get("BENCH_TINY") == "1"
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -78,9 +79,9 @@ def measured(model, ids):
 def ways(build):
     """Name, and what makes the model and tells what it says of itself."""
 
-    def optimized(**options):
+    def optimized(dtype=torch.bfloat16, **options):
         def make():
-            model = build().to(torch.bfloat16)
+            model = build() if dtype is None else build().to(dtype)
             return model, plimsoll.optimize(model, training=False, **options).report()
 
         return make
@@ -92,10 +93,7 @@ def ways(build):
 
         return make
 
-    yield (
-        "optimize: bfloat16",
-        lambda: (lambda model: (model, plimsoll.optimize(model, training=False).report()))(build()),
-    )
+    yield "optimize: bfloat16", optimized(dtype=None)
     yield "optimize: prune 0.3", optimized(prune=0.3)
     yield 'optimize: prune "2:4"', optimized(prune="2:4")
     for preset in ("int8", "int4", "int4_double"):

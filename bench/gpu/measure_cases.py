@@ -131,7 +131,9 @@ def from_script(case, options):
     batch = given if callable(given) else lambda: given
     if case["mode"] == "train":
         # A loss may come with more, which then lives as long as it does.
-        first = lambda result, given: result[0] if isinstance(result, tuple) else result
+        def first(result, _):
+            return result[0] if isinstance(result, tuple) else result
+
         return model, batch, lambda given: loss(model, given), first
     return (
         model,
@@ -219,6 +221,7 @@ def process_used():
     try:
         lines = subprocess.run(
             ["nvidia-smi", "--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits"],
+            check=False,
             capture_output=True,
             text=True,
             timeout=20,
@@ -236,13 +239,15 @@ def in_fresh_process(case, options):
     command = [sys.executable, __file__, "--one", json.dumps(case)]
     command += ["--configs", options.configs, "--scripts", options.scripts]
     try:
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=CASE_SECONDS)
+        ended = subprocess.run(
+            command, check=False, capture_output=True, text=True, timeout=CASE_SECONDS
+        )
     except subprocess.TimeoutExpired:
-        return {**case, "error": "took longer than %d s" % CASE_SECONDS}
+        return {**case, "error": f"took longer than {CASE_SECONDS} s"}
     for line in reversed(ended.stdout.splitlines()):
         if line.startswith("{"):
             return json.loads(line)
-    lines = ended.stderr.strip().splitlines() or ["exit code %d" % ended.returncode]
+    lines = ended.stderr.strip().splitlines() or [f"exit code {ended.returncode}"]
     return {**case, "error": lines[-1][:300]}
 
 

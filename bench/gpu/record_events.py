@@ -57,7 +57,7 @@ class Recording:
     def stack(self, frames):
         named = [f for f in frames if f["filename"].endswith(".py")][:FRAMES]
         key = " < ".join(
-            "%s:%d:%s" % (os.path.basename(f["filename"]), f["line"], f["name"]) for f in named
+            f"{os.path.basename(f['filename'])}:{f['line']}:{f['name']}" for f in named
         )
         if key not in self.known:
             self.known[key] = len(self.stacks)

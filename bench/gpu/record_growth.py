@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 import traceback
+from functools import partial
 
 import torch
 from torch import nn
@@ -34,9 +35,10 @@ class Nvml:
         try:
             self.lib = ctypes.CDLL("libnvidia-ml.so.1")
             handle = ctypes.c_void_p()
-            if self.lib.nvmlInit_v2() == 0:
-                if self.lib.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(handle)) == 0:
-                    self.handle = handle
+            started = self.lib.nvmlInit_v2() == 0
+            found = ctypes.byref(handle)
+            if started and self.lib.nvmlDeviceGetHandleByIndex_v2(0, found) == 0:
+                self.handle = handle
         except OSError:
             pass
 
@@ -192,7 +194,7 @@ def load_weights(p):
     gib, seconds = [(12, 16.0), (20, 22.0)][p.variant]
     p.cap(gib * 1.2)
     layers = [30, 44][p.variant]
-    for index in range(layers):
+    for _ in range(layers):
         for share in (0.3, 0.1, 0.1, 0.5):
             p.kept.append(p.mib(gib * 1024 / layers * share))
             slow = 1.0 if p.variant == 0 else p.random.choice([0.3, 0.5, 1.0, 2.2])
@@ -367,10 +369,8 @@ def cache(p):
     seen = set()
     while p.going:
         for _ in range(int(rate / 10)):
-            if p.variant == 0:
-                key = p.random.randrange(keys)
-            else:
-                key = int(keys * p.random.paretovariate(0.9) ** -1)
+            even = p.variant == 0
+            key = p.random.randrange(keys) if even else int(keys / p.random.paretovariate(0.9))
             if key not in seen:
                 seen.add(key)
                 p.kept.append(p.mib([9, 4][p.variant]))
@@ -542,11 +542,11 @@ def main():
     for variant in (0, 1):
         children = []
         jobs = [
-            lambda f=f: record(f, variant, given.seconds, given.tiny, given.folder)
+            partial(record, f, variant, given.seconds, given.tiny, given.folder)
             for f in PROGRAMS
             if given.only in f.__name__
         ]
-        jobs.append(lambda: record_card(given.folder, f"card-{variant}", given.seconds))
+        jobs.append(partial(record_card, given.folder, f"card-{variant}", given.seconds))
         for job in jobs:
             pid = os.fork()
             if pid == 0:

@@ -195,7 +195,9 @@ def main():
         if name == "expandable":
             environment["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
             environment["PYTORCH_ALLOC_CONF"] = "expandable_segments:True"
-        done = subprocess.run([sys.executable, __file__, folder, name], env=environment)
+        done = subprocess.run(
+            [sys.executable, __file__, folder, name], check=False, env=environment
+        )
         path = os.path.join(folder, f"{name}.pickle")
         size = os.path.getsize(path) / 1e6 if os.path.exists(path) else 0
         print(f"{name}: exit {done.returncode}, {size:.1f} MB", flush=True)

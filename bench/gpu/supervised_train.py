@@ -31,4 +31,4 @@ for step in range(STEPS):
         total += loss.item()
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
-    print("step %d loss %.5f" % (step + 1, total), flush=True)
+    print(f"step {step + 1} loss {total:.5f}", flush=True)

@@ -43,8 +43,8 @@ for turn in range(rounds):
     )
     if turn < rounds - 1:
         for event in left.values():
-            for action in ("free_requested", "free_completed"):
-                events.append(copied(event, turn, action=action))
+            actions = ("free_requested", "free_completed")
+            events += [copied(event, turn, action=action) for action in actions]
 snapshot["device_traces"][0] = events
 with open(target, "wb") as file:
     pickle.dump(snapshot, file, protocol=protocol)

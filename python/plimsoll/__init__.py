@@ -6,7 +6,7 @@ Importing this package costs next to nothing and needs no torch; each part is lo
 from __future__ import annotations
 
 import importlib
-from typing import Any, List
+from typing import Any
 
 __version__ = "0.1.0"
 
@@ -30,7 +30,7 @@ _PLACES = {
     "unload": "loading.load",
 }
 
-__all__ = ["__version__", *sorted(_PLACES)]
+__all__ = ["__version__", *sorted(_PLACES)]  # noqa: PLE0604  the names are keys of a dict above
 
 
 def __getattr__(name: str) -> Any:
@@ -42,5 +42,5 @@ def __getattr__(name: str) -> Any:
     return value
 
 
-def __dir__() -> List[str]:
+def __dir__() -> list[str]:
     return sorted({*globals(), *_PLACES})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from numbers import Integral, Real
-from typing import Any, Optional
+from typing import Any
 
 
 def number(name: str, value: Any, least: float, most: float = math.inf, hint: str = "") -> float:
@@ -57,7 +57,7 @@ def size(name: str, value: Any, least: int = 0) -> int:
     return value
 
 
-def optional_size(name: str, value: Any, least: int = 0) -> Optional[int]:
+def optional_size(name: str, value: Any, least: int = 0) -> int | None:
     return None if value is None else size(name, value, least)
 
 

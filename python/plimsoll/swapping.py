@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from typing import Any, Callable, Dict, Hashable, Optional
+from collections.abc import Hashable
+from typing import Any, Callable
 
 from .arguments import optional_size
 from .memory.device_name import device_of
@@ -25,8 +26,8 @@ class Swap:
     def __init__(
         self,
         device: Any = None,
-        device_bytes: Optional[int] = None,
-        host_bytes: Optional[int] = None,
+        device_bytes: int | None = None,
+        host_bytes: int | None = None,
     ) -> None:
         import torch
 
@@ -36,11 +37,11 @@ class Swap:
         default = "cuda" if torch.cuda.is_available() else "cpu"
         self.device = device_of(default if device is None else device, any_kind=True)
         self._limits = {"device": device_bytes, "host": host_bytes}
-        self._tiers: Dict[str, "OrderedDict[Hashable, Any]"] = {
+        self._tiers: dict[str, OrderedDict[Hashable, Any]] = {
             "device": OrderedDict(),
             "host": OrderedDict(),
         }
-        self._uses: Dict[Hashable, int] = {}
+        self._uses: dict[Hashable, int] = {}
         self._bytes = {"device": 0, "host": 0}
         self._lock = threading.RLock()
         self.hits = {"device": 0, "host": 0}
@@ -81,10 +82,10 @@ class Swap:
     def __len__(self) -> int:
         return sum(len(tier) for tier in self._tiers.values())
 
-    def where(self, key: Hashable) -> Optional[str]:
+    def where(self, key: Hashable) -> str | None:
         return next((name for name, tier in self._tiers.items() if key in tier), None)
 
-    def report(self) -> Dict[str, Any]:
+    def report(self) -> dict[str, Any]:
         asked = sum(self.hits.values()) + self.misses
         return {
             "deviceBytes": self._bytes["device"],
@@ -168,15 +169,19 @@ class Swap:
             and self._make_room("host", _size(tensor))
         ):
             self._hold(key, "host", tensor.to("cpu"))
-        elif tier == "device" and self.device.type == "cpu" and self._limits["host"] is not None:
-            if self._make_room("host", _size(tensor)):
-                self._hold(key, "host", tensor)
+        elif (
+            tier == "device"
+            and self.device.type == "cpu"
+            and self._limits["host"] is not None
+            and self._make_room("host", _size(tensor))
+        ):
+            self._hold(key, "host", tensor)
         if key not in self:
             self._uses.pop(key, None)
 
 
 def swap(
-    device: Any = None, device_bytes: Optional[int] = None, host_bytes: Optional[int] = None
+    device: Any = None, device_bytes: int | None = None, host_bytes: int | None = None
 ) -> Swap:
     """A cache of tensors over the device and the host.
 

@@ -13,7 +13,6 @@ import platform
 import sys
 import time
 from argparse import Namespace
-from typing import List, Optional
 
 from .failure import MISSING_PACKAGE, Failure
 from .tracing import progress
@@ -24,7 +23,7 @@ VERSION = 1
 OLDEST_TORCH = (2, 6)
 
 
-def main(argv: Optional[List[str]] = None) -> int:
+def main(argv: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if argv is None else argv
     try:
         if arguments == ["--warm"]:
@@ -47,7 +46,7 @@ def run(options: Namespace) -> int:
     except ImportError as error:
         raise Failure(
             "torch-missing",
-            "torch is not installed for this Python (%s)" % sys.executable,
+            f"torch is not installed for this Python ({sys.executable})",
             "pip install torch, or name a Python that has it",
             status=MISSING_PACKAGE,
         ) from error
@@ -81,7 +80,7 @@ def run(options: Namespace) -> int:
     except OSError as error:
         raise Failure(
             "output-unwritable",
-            "%s: %s" % (options.output, error.strerror),
+            f"{options.output}: {error.strerror}",
             "name another --output",
         ) from error
     return 0
@@ -92,7 +91,7 @@ def _require(version: str) -> None:
     if numbers < OLDEST_TORCH:
         raise Failure(
             "torch-too-old",
-            "torch %s is older than %d.%d" % (version, *OLDEST_TORCH),
+            f"torch {version} is older than {'.'.join(map(str, OLDEST_TORCH))}",
             "update torch, or name another Python",
             status=MISSING_PACKAGE,
         )

@@ -5,13 +5,15 @@ import unittest
 from unittest import mock
 
 import torch
+from test_quantized import CONFIG, settings
+
 import watching
+
 from plimsoll.failure import Failure
 from plimsoll.tracing import adapters
 from plimsoll.tracing.sources import hugging_face
 from plimsoll.tracing.sources.batches import batch_for
 from plimsoll.tracing.workload import Workload
-from test_quantized import CONFIG, settings
 
 
 def step(rank=4):

@@ -3,8 +3,9 @@
 import json
 import os
 
-import watching  # noqa: F401 - puts the package on the path
 from test_command import Scripts, run
+
+import watching  # noqa: F401 - puts the package on the path
 
 GPT2 = {"model_type": "gpt2", "n_layer": 1, "n_head": 2, "n_embd": 32, "vocab_size": 512}
 T5 = {

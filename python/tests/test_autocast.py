@@ -3,6 +3,7 @@
 import unittest
 
 import torch
+
 from watching import Asked, watched
 
 

@@ -5,6 +5,7 @@ from unittest import mock
 
 import torch
 from test_convolutions import problem
+
 from watching import Asked, watched
 
 from plimsoll.tracing.gpu import H200, cudnn_properties, gpu_of

@@ -10,6 +10,7 @@ import unittest
 from contextlib import redirect_stdout
 
 import watching  # noqa: F401 - puts the package on the path
+
 from plimsoll.trace import main
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))

@@ -4,9 +4,12 @@ import json
 import lzma
 import os
 import unittest
+from typing import ClassVar
 
 import torch
+
 import watching  # noqa: F401 - puts the package on the path
+
 from plimsoll.tracing.gpu import H200
 from plimsoll.tracing.kernels import choices, cudnn
 from plimsoll.tracing.kernels.convolution import Problem
@@ -101,9 +104,9 @@ class Measured(unittest.TestCase):
         exact = near = total = 0
         for number, dtype, *measured in truth["rows"][::23]:
             shape = measured_problem(truth["problems"][number], DTYPES[dtype])
-            for which, workspace in zip(("forward", "grad_input", "grad_weight"), measured):
-                if shape.transposed:
-                    which = {"forward": "grad_input", "grad_input": "forward"}.get(which, which)
+            for asked, workspace in zip(("forward", "grad_input", "grad_weight"), measured):
+                swapped = {"forward": "grad_input", "grad_input": "forward"}
+                which = swapped.get(asked, asked) if shape.transposed else asked
                 found = shape.workspace(which, H200)
                 total += 1
                 exact += blocks(found) == blocks(workspace)
@@ -131,7 +134,7 @@ class Measured(unittest.TestCase):
 
 
 class SplitSums(unittest.TestCase):
-    knobs = {2: 0, 13: 0, 25: 0, 27: 1, 28: 2}
+    knobs: ClassVar[dict] = {2: 0, 13: 0, 25: 0, 27: 1, 28: 2}
 
     def test_tiles_of_the_last_wave_are_split_among_idle_clusters(self):
         # 98 pairs of tiles on 66 clusters leave 32, which two clusters each then sum.
@@ -141,7 +144,7 @@ class SplitSums(unittest.TestCase):
     def test_parts_are_joined_in_a_tree(self):
         # 9 tiles for 132 multiprocessors: 14 parts each, joined 7 + 4 + 2 + 1 times.
         shape = problem(64, 128, 28, 128, 3, pad=1)
-        knobs = {2: 0, 13: 0, 25: 0, 27: 1, 28: 1}
+        knobs: ClassVar[dict] = {2: 0, 13: 0, 25: 0, 27: 1, 28: 1}
         self.assertEqual(
             split_scratch(shape, "grad_weight", knobs), 159 + 9 * 14 * 4 + 9 * 14 * 65536
         )
@@ -149,7 +152,7 @@ class SplitSums(unittest.TestCase):
     def test_more_than_two_waves_keep_a_counter(self):
         # 288 tiles on 132 multiprocessors leave 24, summed in four parts.
         shape = problem(4, 1024, 16, 512, 3, pad=1)
-        knobs = {2: 0, 13: 0, 25: 0, 27: 1, 28: 1}
+        knobs: ClassVar[dict] = {2: 0, 13: 0, 25: 0, 27: 1, 28: 1}
         self.assertEqual(split_scratch(shape, "grad_weight", knobs), 163 + 24 * 3 * 4 + 96 * 65536)
 
     def test_short_sums_in_half_precision_are_not_split(self):

@@ -6,6 +6,7 @@ import unittest
 
 import torch
 import torch.nn.functional as F
+
 from watching import Asked, watched
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}

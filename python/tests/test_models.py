@@ -4,12 +4,14 @@ import unittest
 
 import torch
 import transformers
+from test_quantized import settings
+
 import watching
+
 from plimsoll.failure import Failure
 from plimsoll.tracing.sources import hugging_face, model_class
 from plimsoll.tracing.sources.batches import batch_for
 from plimsoll.tracing.sources.vision import full_name
-from test_quantized import settings
 
 SMALL = {
     "hidden_size": 32,
@@ -121,7 +123,7 @@ class Builds(unittest.TestCase):
 
 
 class Vision(unittest.TestCase):
-    known = ["resnet50", "mobilenet_v3_large", "mobilenet_v3_small", "efficientnet_b4"]
+    known = ("resnet50", "mobilenet_v3_large", "mobilenet_v3_small", "efficientnet_b4")
 
     def test_names_are_found_however_they_are_joined(self):
         for name, wanted in {

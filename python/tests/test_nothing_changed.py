@@ -4,6 +4,7 @@ import unittest
 
 import torch
 import torch.nn.functional as F
+
 from watching import watched
 
 

@@ -3,10 +3,12 @@
 import unittest
 
 import torch
+from test_command import Scripts, run
+
 import watching  # noqa: F401 - puts the package on the path
+
 from plimsoll.tracing.options import OPTIMIZERS
 from plimsoll.tracing.sources.hugging_face import dtype_keyword
-from test_command import Scripts, run
 
 # Larger than what bitsandbytes leaves in 32 bits.
 WIDTH = 128
@@ -99,7 +101,7 @@ class Returned(Scripts):
                 self.assertEqual(status, 0, lines[-1])
                 self.assertEqual(by_part(lines, "o"), states * whole)
                 self.assertIn(
-                    "the optimizer is the one that workload() returns: %s" % name,
+                    f"the optimizer is the one that workload() returns: {name}",
                     lines[-1]["notes"],
                 )
 

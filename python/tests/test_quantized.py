@@ -7,7 +7,9 @@ import tempfile
 import unittest
 
 import torch
+
 import watching
+
 from plimsoll.failure import Failure
 from plimsoll.tracing import quantized
 from plimsoll.tracing.options import parse

@@ -7,6 +7,7 @@ import os
 import unittest
 
 import watching  # noqa: F401 - puts the package on the path
+
 from plimsoll.tracing.options import parse
 from plimsoll.tracing.record import record
 

@@ -5,6 +5,7 @@ import os
 import unittest
 
 import torch
+
 from watching import Asked, watched
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}

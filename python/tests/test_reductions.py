@@ -3,6 +3,7 @@
 import unittest
 
 import watching  # noqa: F401 - puts the package on the path
+
 from plimsoll.tracing.gpu import H200
 from plimsoll.tracing.kernels.reductions import Shape, buffer_sizes
 

@@ -8,14 +8,16 @@ from unittest import mock
 
 import torch
 import torch._dynamo.trace_rules
+from test_command import Scripts, run
+
 import watching  # noqa: F401 - puts the package on the path
+
 from plimsoll.tracing.gpu import H200
 from plimsoll.tracing.ledger import Ledger
 from plimsoll.tracing.module_names import ModuleNames
 from plimsoll.tracing.observer import Observer
 from plimsoll.tracing.standins.cuda_names import on_meta
 from plimsoll.tracing.standins.environment import cuda_like
-from test_command import Scripts, run
 
 CUDA = """
 import torch
@@ -94,8 +96,8 @@ class Progress(Scripts):
         self.assertEqual(
             [line for line in told.getvalue().splitlines() if line.startswith("{")],
             [
-                '{"progress":{"phase":"%s","step":%d,"of":2}}' % phase
-                for phase in (("import", 0), ("build", 0), ("step", 1), ("step", 2))
+                f'{{"progress":{{"phase":"{phase}","step":{step},"of":2}}}}'
+                for phase, step in (("import", 0), ("build", 0), ("step", 1), ("step", 2))
             ],
         )
 

@@ -5,9 +5,10 @@ import tempfile
 import unittest
 from unittest import mock
 
-import sdk  # noqa: F401 - puts the package on the path
 import torch
 from torch import nn
+
+import sdk  # noqa: F401 - puts the package on the path
 
 import plimsoll
 from plimsoll.loading.saved import canonical_model, model_key, saved_choice
@@ -169,8 +170,8 @@ class Arguments(unittest.TestCase):
 
 class SavedChoices(unittest.TestCase):
     def test_are_found_however_the_path_is_written(self):
-        with tempfile.TemporaryDirectory() as folder:
-            folder = os.path.realpath(folder)
+        with tempfile.TemporaryDirectory() as made:
+            folder = os.path.realpath(made)
             model = os.path.join(folder, "my-model")
             os.mkdir(model)
             open(os.path.join(model, "config.json"), "w", encoding="utf-8").close()
@@ -180,9 +181,8 @@ class SavedChoices(unittest.TestCase):
                 os.path.join(home, f"{model_key(model)}.json"), "w", encoding="utf-8"
             ) as file:
                 file.write(
-                    '{"schema": 1, "model": "%s", "preset": "int8", "forTraining": false,'
+                    f'{{"schema": 1, "model": "{model}", "preset": "int8", "forTraining": false,'
                     ' "computeDtype": "float16", "memory": {"gpuBytes": [1024], "hostBytes": 0}}'
-                    % model
                 )
             written = [
                 model,

@@ -79,9 +79,7 @@ class InOrder(unittest.TestCase):
             draw = random.Random(trial)
             count = draw.randrange(200)
             source = list(range(count)) if trial % 2 else iter(range(count))
-            made = plimsoll.batches(
-                source, batch_size=draw.randint(1, 40), used_share=lambda: draw.random()
-            )
+            made = plimsoll.batches(source, batch_size=draw.randint(1, 40), used_share=draw.random)
             seen = []
             for batch in made:
                 if draw.random() < 0.2:

@@ -8,9 +8,10 @@ import threading
 import types
 import unittest
 
-import sdk  # noqa: F401 - puts the package on the path
 import torch
 from torch import nn
+
+import sdk  # noqa: F401 - puts the package on the path
 
 import plimsoll
 from plimsoll.leaks.census import take_census

@@ -7,6 +7,7 @@ import weakref
 
 import torch
 import torch.nn.functional as F
+
 from sdk.injection import batch_of, build, cheap_collection, out_of_memory
 
 import plimsoll

@@ -3,10 +3,11 @@
 import logging
 import unittest
 
-import sdk  # noqa: F401 - puts the package on the path
 import torch
-from sdk.injection import gradients_at_step
 from transformers import BertConfig, BertForMaskedLM, GPT2Config, GPT2LMHeadModel
+
+import sdk  # noqa: F401 - puts the package on the path
+from sdk.injection import gradients_at_step
 
 import plimsoll
 

@@ -10,6 +10,7 @@ from unittest import mock
 
 import torch
 import torch.nn.functional as F
+
 from sdk import PACKAGE
 from sdk.injection import batch_of, build, out_of_memory
 from sdk.supervisor import Supervisor
@@ -188,6 +189,17 @@ class OldPython(unittest.TestCase):
                     count += 1
         self.assertGreater(count, 100)
 
+    def test_a_union_is_found_where_python_would_evaluate_it(self):
+        future = "from __future__ import annotations\n"
+        words = ["X | None outside of an annotation"]
+        for text, found in (
+            (future + "def f(x: int | None) -> int | None: y: int | None = x", []),
+            (future + "Alias = int | None", words),
+            (future + "isinstance(1, int | None)", words),
+            ("def f(x: int | None): pass", words),
+        ):
+            self.assertEqual(new_words(ast.parse(text)), found, text)
+
 
 # What came to the standard library after 3.9 and is easily used by mistake.
 NEWER = {
@@ -203,8 +215,28 @@ NEWER = {
 }
 
 
+class WithoutAnnotations(ast.NodeTransformer):
+    """What is left to evaluate in a file whose annotations are not."""
+
+    def visit_arg(self, node):
+        node.annotation = None
+        return node
+
+    def visit_FunctionDef(self, node):
+        node.returns = None
+        return self.generic_visit(node)
+
+    visit_AsyncFunctionDef = visit_FunctionDef
+
+    def visit_AnnAssign(self, node):
+        node.annotation = ast.Constant("")
+        return self.generic_visit(node)
+
+
 def new_words(tree):
     found = []
+    if any(isinstance(node, ast.ImportFrom) and node.module == "__future__" for node in tree.body):
+        tree = WithoutAnnotations().visit(tree)
     for node in ast.walk(tree):
         if isinstance(node, ast.keyword) and node.arg in ("strict", "slots", "kw_only"):
             found.append(node.arg)
@@ -217,9 +249,9 @@ def new_words(tree):
             isinstance(node, ast.BinOp)
             and isinstance(node.op, ast.BitOr)
             and isinstance(node.right, ast.Constant)
+            and node.right.value is None
         ):
-            if node.right.value is None:
-                found.append("X | None outside of an annotation")
+            found.append("X | None outside of an annotation")
     return found
 
 

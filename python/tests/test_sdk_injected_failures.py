@@ -7,6 +7,7 @@ import unittest
 
 import torch
 import torch.nn.functional as F
+
 from sdk.injection import (
     Faults,
     batch_of,

@@ -5,6 +5,7 @@ import unittest
 
 import torch
 import torch.nn.functional as F
+
 from sdk.injection import batch_of, build, cheap_collection, out_of_memory
 
 import plimsoll

@@ -214,14 +214,14 @@ class ManyAnswers(Case):
         self.assertEqual((len(bridge._works), len(bridge._last_step)), (200, 0))
 
     def test_ranks_that_are_no_numbers_do_not_stop_a_program(self):
-        with mock.patch.dict(
-            os.environ, {"RANK": "first", "PLIMSOLL_BRIDGE": self.supervisor().path}
+        with (
+            mock.patch.dict(
+                os.environ, {"RANK": "first", "PLIMSOLL_BRIDGE": self.supervisor().path}
+            ),
+            mock.patch.object(connection, "_tried", None),
+            mock.patch.object(connection, "_bridge", None),
         ):
-            with (
-                mock.patch.object(connection, "_tried", None),
-                mock.patch.object(connection, "_bridge", None),
-            ):
-                self.assertIsNone(connection.current())
+            self.assertIsNone(connection.current())
 
 
 class Functions(Case):

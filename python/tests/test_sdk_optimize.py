@@ -4,9 +4,10 @@ import copy
 import unittest
 import weakref
 
-import sdk  # noqa: F401 - puts the package on the path
 import torch
 from torch import nn
+
+import sdk  # noqa: F401 - puts the package on the path
 
 import plimsoll
 from plimsoll.optimizing.change import parameter_bytes

@@ -7,6 +7,7 @@ import sys
 import unittest
 
 import torch
+
 from sdk import PACKAGE
 
 from plimsoll.memory.out_of_memory import recognise
@@ -15,7 +16,8 @@ REAL = [
     (
         torch.OutOfMemoryError(
             "CUDA out of memory. Tried to allocate 96.00 MiB. GPU 0 has a total capacity of 139.80 GiB of which "
-            "135.14 GiB is free. Including non-PyTorch memory, this process has 4.65 GiB memory in use. 4.00 GiB allowed;"
+            "135.14 GiB is free. Including non-PyTorch memory, this process has 4.65 GiB memory in use. "
+            "4.00 GiB allowed;"
         ),
         "cuda",
         96 * 2**20,

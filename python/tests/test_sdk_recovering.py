@@ -10,6 +10,7 @@ from unittest import mock
 
 import torch
 import torch.nn.functional as F
+
 from sdk import PACKAGE
 from sdk.injection import (
     Faults,

@@ -5,6 +5,7 @@ import os
 import unittest
 
 import torch
+
 from sdk import PACKAGE
 
 import plimsoll

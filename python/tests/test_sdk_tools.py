@@ -8,9 +8,10 @@ import tempfile
 import unittest
 import weakref
 
-import sdk  # noqa: F401 - puts the package on the path
 import torch
 from torch import nn
+
+import sdk  # noqa: F401 - puts the package on the path
 
 import plimsoll
 from plimsoll.leaks.collection import PressureCollector
@@ -277,7 +278,7 @@ class State(unittest.TestCase):
         for name in plimsoll.__all__:
             self.assertIsNotNone(getattr(plimsoll, name))
         with self.assertRaises(AttributeError):
-            plimsoll.nothing_of_this_name
+            _ = plimsoll.nothing_of_this_name
 
 
 if __name__ == "__main__":

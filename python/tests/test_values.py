@@ -3,7 +3,9 @@
 import unittest
 
 import torch
+
 import watching
+
 from plimsoll.tracing import ledger as kinds
 
 

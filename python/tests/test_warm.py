@@ -6,8 +6,9 @@ import subprocess
 import sys
 import unittest
 
-import watching  # noqa: F401 - puts the package on the path
 from test_command import PACKAGE, SCRIPT, Scripts, run
+
+import watching  # noqa: F401 - puts the package on the path
 
 HANGS = "import time\n\ndef workload():\n    time.sleep(1000)\n"
 FILES = (
@@ -60,7 +61,7 @@ class Warm(Scripts):
         self.it_ends_with_its_input_and_takes_what_runs_with_it()
 
     def same_answers_as_a_process_of_its_own(self):
-        self.assertEqual(os.listdir("/proc/%d/task" % self.tracer.pid), [str(self.tracer.pid)])
+        self.assertEqual(os.listdir(f"/proc/{self.tracer.pid}/task"), [str(self.tracer.pid)])
         script = self.script()
         _, cold = run("--script", script, "--steps", "2")
         for ident in (1, 2):
@@ -89,8 +90,8 @@ class Warm(Scripts):
         pid = self.ask(1, "--script", self.script(HANGS))
         self.tracer.stdin.close()
         self.assertEqual(self.tracer.wait(), 0)
-        while os.path.exists("/proc/%d" % pid):
-            with open("/proc/%d/stat" % pid, encoding="utf-8") as file:
+        while os.path.exists(f"/proc/{pid}"):
+            with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
                 if " Z " in file.read():
                     break
 

@@ -84,7 +84,7 @@ _SMALL_TOWERS = {
     "vision_config": {**_SMALL_VISION, "image_size": 96, "patch_size": 16, "projection_dim": 48},
     "projection_dim": 48,
 }
-_LABELS = {"id2label": {str(index): "label %d" % index for index in range(7)}}
+_LABELS = {"id2label": {str(index): f"label {index}" for index in range(7)}}
 
 CASES = {
     "llama": [

@@ -17,11 +17,11 @@ import json
 import re
 import sys
 from collections import Counter
-from typing import Any, Dict, Iterator, List, Tuple
+from collections.abc import Iterator
+from typing import Any
 
 import torch
 import transformers
-
 from parameter_shape_cases import CASES, USUAL_CLASS
 
 _NUMBER_IN_NAME = re.compile(r"(?<=\.)\d+(?=\.|$)")
@@ -30,22 +30,22 @@ _NUMBER_IN_NAME = re.compile(r"(?<=\.)\d+(?=\.|$)")
 _NOISE = ("transformers_version", "id2label", "label2id", "dtype", "_name_or_path")
 
 
-def cases() -> Iterator[Tuple[str, Dict[str, Any], str]]:
+def cases() -> Iterator[tuple[str, dict[str, Any], str]]:
     for model_type, settings in CASES.items():
         for index, (values, class_name) in enumerate(settings):
             config = {"model_type": model_type, **values}
             if class_name is not None:
                 config["architectures"] = [class_name]
-            yield "%s %d" % (model_type, index), config, class_name or USUAL_CLASS[model_type]
+            yield f"{model_type} {index}", config, class_name or USUAL_CLASS[model_type]
         # Once the whole config as transformers saves it, rather than only what differs.
         values, class_name = settings[1]
         chosen = class_name or USUAL_CLASS[model_type]
         saved = transformers.AutoConfig.for_model(model_type, **values).to_diff_dict()
         config = {key: value for key, value in saved.items() if key not in _NOISE}
-        yield "%s as saved" % model_type, {**config, "architectures": [chosen]}, chosen
+        yield f"{model_type} as saved", {**config, "architectures": [chosen]}, chosen
 
 
-def groups(config: Dict[str, Any], class_name: str) -> Counter:
+def groups(config: dict[str, Any], class_name: str) -> Counter:
     """How many parameters there are of each (name, shape, trainable)."""
     built = transformers.AutoConfig.for_model(**json.loads(json.dumps(config)))
     with torch.device("meta"):
@@ -56,14 +56,14 @@ def groups(config: Dict[str, Any], class_name: str) -> Counter:
     )
 
 
-def lines(found: Counter) -> List[str]:
+def lines(found: Counter) -> list[str]:
     return sorted(
-        "%s [%s] %d%s" % (name, ",".join(map(str, shape)), count, "" if trainable else " frozen")
+        f"{name} [{','.join(map(str, shape))}] {count}{'' if trainable else ' frozen'}"
         for (name, shape, trainable), count in found.items()
     )
 
 
-def record(name: str, config: Dict[str, Any], class_name: str) -> Dict[str, Any]:
+def record(name: str, config: dict[str, Any], class_name: str) -> dict[str, Any]:
     found = groups(config, class_name)
     shapes: Counter = Counter()
     parameters = 0
@@ -91,7 +91,7 @@ def main() -> None:
     versions = json.dumps(
         {"torch": torch.__version__.split("+")[0], "transformers": transformers.__version__}
     )
-    print('{"versions": %s,\n"cases": [\n%s\n]}' % (versions, ",\n".join(rows)))
+    print('{{"versions": {},\n"cases": [\n{}\n]}}'.format(versions, ",\n".join(rows)))
 
 
 if __name__ == "__main__":

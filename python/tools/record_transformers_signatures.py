@@ -11,7 +11,8 @@ import ast
 import inspect
 import json
 import textwrap
-from typing import Any, Callable, Iterator
+from collections.abc import Iterator
+from typing import Any, Callable
 
 import transformers
 from transformers import BitsAndBytesConfig, PreTrainedModel

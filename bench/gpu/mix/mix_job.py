@@ -19,8 +19,8 @@ from types import SimpleNamespace
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
-import torch  # noqa: E402
-from measure_cases import from_config, from_script, from_torchvision, optimizer_of  # noqa: E402
+import torch
+from measure_cases import from_config, from_script, from_torchvision, optimizer_of
 
 LEAST_STEPS = 5
 

@@ -25,7 +25,8 @@ def main():
     bad = 0
     print(f"{'':56} first    final loss, 2 seeds:                  means apart,")
     print(
-        "model  peak plain  optimized    saved  step plain  optimized    loss     plain            optimized        seeds apart"
+        "model  peak plain  optimized    saved  step plain  optimized"
+        "    loss     plain            optimized        seeds apart"
     )
     for name in MODELS:
         runs = {

@@ -7,10 +7,10 @@ does not do. Usage: part_accelerate.py BATCH.
 import sys
 import time
 
-from accelerate.utils import find_executable_batch_size
-from common import CAP_BYTES, STEPS, answer, cap, gpt2, seconds, tokens
-
 import torch
+from accelerate.utils import find_executable_batch_size
+
+from common import CAP_BYTES, STEPS, answer, cap, gpt2, seconds, tokens
 
 whole = int(sys.argv[1])
 cap(CAP_BYTES)

@@ -5,15 +5,17 @@ matrix product, so that the library cannot make its handle.
 """
 
 import logging
+import math
 import os
 import subprocess
 import sys
 import time
 
+import torch
+
 from common import DEVICE, TINY, answer
 
 import plimsoll
-import torch
 
 FILL = """
 import sys, time, torch
@@ -72,7 +74,7 @@ while other is not None and other.poll() is None:
 losses += [step(batch).item() for _ in range(20)]
 kinds = sorted({event["kind"] for event in step.events if "kind" in event})
 answer(
-    recovered=len(losses) == (28 if way == "driver" else 25) and all(map(lambda x: x == x, losses)),
+    recovered=len(losses) == (28 if way == "driver" else 25) and not any(map(math.isnan, losses)),
     kinds=kinds,
     recoveries=sum(event.get("action") in ("retry", "wait") for event in step.events),
     microbatchAtEnd=step.microbatch,

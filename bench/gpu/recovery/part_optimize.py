@@ -2,10 +2,11 @@
 
 import sys
 
+import torch
+
 from common import DEVICE, TINY, answer, peak_bytes, seconds
 
 import plimsoll
-import torch
 
 name, way, seed = sys.argv[1], sys.argv[2], int(sys.argv[3])
 STEPS = 8 if TINY else 200

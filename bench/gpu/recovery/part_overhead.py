@@ -6,10 +6,11 @@ Usage: part_overhead.py [auto]. With `auto` this process was started with the re
 import statistics
 import sys
 
+import torch
+
 from common import TINY, answer, gpt2, seconds, tokens
 
 import plimsoll
-import torch
 
 batch, rounds, each = (2, 2, 2) if TINY else (16, 12, 10)
 torch.set_float32_matmul_precision("high")

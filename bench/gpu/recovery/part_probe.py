@@ -1,9 +1,10 @@
 """Finds the batch whose step needs about three times the cap. Prints {batch, baseBytes, bytesPerSample}."""
 
+import torch
+
 from common import CAP_BYTES, LONGER_AT, TINY, answer, gpt2, tokens
 
 import plimsoll
-import torch
 
 model = gpt2()
 optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)

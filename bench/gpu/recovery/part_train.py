@@ -6,6 +6,8 @@ free: no limit. capped: 8 GiB. grows: 8 GiB for the first third, then 20 GiB: th
 import logging
 import sys
 
+import torch
+
 from common import (
     CAP_BYTES,
     GIB,
@@ -21,7 +23,6 @@ from common import (
 )
 
 import plimsoll
-import torch
 
 way, batch = sys.argv[1], int(sys.argv[2])
 logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)

@@ -170,7 +170,8 @@ def triton_kernel():
 
     text = (
         "import triton\nimport triton.language as tl\n@triton.jit\ndef k(x, n, B: tl.constexpr):\n"
-        "    i = tl.program_id(0) * B + tl.arange(0, B)\n    tl.store(x + i, tl.load(x + i, mask=i < n) * 2, mask=i < n)\n"
+        "    i = tl.program_id(0) * B + tl.arange(0, B)\n"
+        "    tl.store(x + i, tl.load(x + i, mask=i < n) * 2, mask=i < n)\n"
     )
     with tempfile.NamedTemporaryFile("w", suffix=".py", delete=False) as file:
         file.write(text)

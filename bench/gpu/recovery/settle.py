@@ -11,16 +11,17 @@ import os
 import sys
 import time
 import traceback
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable
+
+import torch
+import transformers
 
 from common import DEVICE, GIB, TINY, cap, peak_bytes, seconds
 
 import plimsoll
-import torch
-import transformers
 
 STEPS = 8
-MODELS: Dict[str, Dict[str, Any]] = {
+MODELS: dict[str, dict[str, Any]] = {
     "vit": {"name": "ViT-large, fp32, 96 samples", "cap": 12 * GIB, "batch": 96},
     "gpt2": {"name": "GPT-2 124M, fp32, 32 x 512 tokens", "cap": 8 * GIB, "batch": 32},
 }
@@ -76,11 +77,11 @@ def build(which: str):
     return model, torch.optim.AdamW(model.parameters(), lr=1e-4), data
 
 
-def recovering(which: str, most: int) -> Dict[str, Any]:
+def recovering(which: str, most: int) -> dict[str, Any]:
     """Eight steps; `most` stands in for the cap where there is no card."""
     cap(MODELS[which]["cap"])
     model, optimizer, data = build(which)
-    tries: List[Dict[str, int]] = []
+    tries: list[dict[str, int]] = []
 
     def loss(batch):
         count = len(batch["labels"])
@@ -112,11 +113,11 @@ def recovering(which: str, most: int) -> Dict[str, Any]:
     }
 
 
-def own_loop(which: str, most: int) -> Dict[str, Any]:
+def own_loop(which: str, most: int) -> dict[str, Any]:
     """Two steps in a loop of one's own that keeps its loss and outputs in variables, as loops do."""
     cap(MODELS[which]["cap"])
     model, optimizer, data = build(which)
-    tries: List[Dict[str, int]] = []
+    tries: list[dict[str, int]] = []
     step = plimsoll.recovering(model, optimizer)
     for _ in range(2):
         for part in step.microbatches(data):
@@ -131,7 +132,7 @@ def own_loop(which: str, most: int) -> Dict[str, Any]:
     return {"tries": tries, "microbatch": step.microbatch}
 
 
-def by_hand(which: str, size: int, steps: int, limited: bool = True) -> Dict[str, Any]:
+def by_hand(which: str, size: int, steps: int, limited: bool = True) -> dict[str, Any]:
     """Plain accumulation; the whole batch's gradients, one step of the optimizer."""
     if limited:
         cap(MODELS[which]["cap"])
@@ -153,7 +154,7 @@ def by_hand(which: str, size: int, steps: int, limited: bool = True) -> Dict[str
     return {"times": times, "peakBytes": peak_bytes()}
 
 
-def fresh(work: Callable[[], Dict[str, Any]]) -> Dict[str, Any]:
+def fresh(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """A result from a process of its own; what went wrong with it otherwise."""
     read, write = os.pipe()
     pid = os.fork()
@@ -192,7 +193,7 @@ def largest_that_fits(which: str, tiny_most: int) -> int:
     return low
 
 
-def measure(which: str) -> Dict[str, Any]:
+def measure(which: str) -> dict[str, Any]:
     what = MODELS[which]
     most = 5 if TINY else 0
     print(f"{what['name']}, cap {what['cap'] / GIB:.0f} GiB", flush=True)
@@ -201,7 +202,8 @@ def measure(which: str) -> Dict[str, Any]:
         return {"recovering": ours}
     for event in ours["events"]:
         print(
-            f"  step {event['step']} {event['phase'] or ''}: {event['from']} to {event['to']}, {event['rung']}: {event['why']}"
+            f"  step {event['step']} {event['phase'] or ''}: {event['from']} to {event['to']}, "
+            f"{event['rung']}: {event['why']}"
         )
     first = [one for one in ours["tries"] if one["step"] == 0]
     # The tries of the first step up to the first size that did not fail.

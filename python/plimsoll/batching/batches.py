@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Iterator
 from itertools import islice
-from typing import Any, Callable, Dict, Iterator, Optional
+from typing import Any, Callable
 
 from ..arguments import function, share, whole
 from ..failure import Failure
@@ -32,12 +33,12 @@ class Batches:
         dataset: Any,
         batch_size: int,
         *,
-        collate: Optional[Callable[[Batch], Any]] = None,
-        position: Optional[str] = None,
+        collate: Callable[[Batch], Any] | None = None,
+        position: str | None = None,
         smallest: int = 1,
         shrink_above: float = SHRINK_ABOVE,
         grow_below: float = GROW_BELOW,
-        used_share: Optional[Callable[[], float]] = None,
+        used_share: Callable[[], float] | None = None,
         drop_last: bool = False,
     ) -> None:
         whole("batch_size", batch_size, 1)
@@ -63,9 +64,9 @@ class Batches:
         self._used_share = used_share
         self._indexed = hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")
         self._given = 0
-        self._again: Optional[int] = None
-        self._current: Optional[Batch] = None
-        self._running: Optional[Iterator[Any]] = None
+        self._again: int | None = None
+        self._current: Batch | None = None
+        self._running: Iterator[Any] | None = None
         self._ended = False
         self._looked = 0.0
         self._file = PositionFile(position) if position else None
@@ -102,11 +103,11 @@ class Batches:
         self.batch_size = max(self._smallest, self.batch_size // 2)
         log.warning("plimsoll: a batch is given again, with %d samples at a time", self.batch_size)
 
-    def state_dict(self) -> Dict[str, int]:
+    def state_dict(self) -> dict[str, int]:
         """For a checkpoint: saved beside the model, a resume counts every sample exactly once."""
         return {"next": self.confirmed, "size": self.batch_size, "epoch": self.epoch}
 
-    def load_state_dict(self, state: Dict[str, int]) -> None:
+    def load_state_dict(self, state: dict[str, int]) -> None:
         start = state["next"]
         if self._indexed and start > len(self._dataset):
             raise Failure(
@@ -123,7 +124,7 @@ class Batches:
         if self._file is not None:
             self._file.close()
 
-    def __enter__(self) -> "Batches":
+    def __enter__(self) -> Batches:
         return self
 
     def __exit__(self, *_: Any) -> None:

@@ -11,7 +11,6 @@ import mmap
 import os
 import struct
 import time
-from typing import Dict, List, Optional, Tuple
 
 from ..failure import Failure
 
@@ -102,7 +101,7 @@ class PositionFile:
         words[(newer ^ SECOND_WORD) + CHECK] = start ^ self.base
         return True
 
-    def _newest(self, content: bytes) -> Optional[Dict[str, int]]:
+    def _newest(self, content: bytes) -> dict[str, int] | None:
         if not content.strip(b"\0"):
             return None
         states = _slots(content)
@@ -114,15 +113,15 @@ class PositionFile:
             )
         return max(states, key=_order)
 
-    def _slots(self) -> List[Dict[str, int]]:
+    def _slots(self) -> list[dict[str, int]]:
         return _slots(self._map[:FILE_BYTES])
 
 
-def _slots(content: bytes) -> List[Dict[str, int]]:
+def _slots(content: bytes) -> list[dict[str, int]]:
     return [state for state in (_whole(content, 0), _whole(content, SECOND)) if state]
 
 
-def _order(state: Dict[str, int]) -> Tuple[int, int]:
+def _order(state: dict[str, int]) -> tuple[int, int]:
     return state["number"], state["next"]
 
 
@@ -130,7 +129,7 @@ def _base(number: int, size: int, epoch: int) -> int:
     return ((number * SPREAD ^ size) * SPREAD ^ epoch) * SPREAD & MASK
 
 
-def _whole(content: bytes, place: int) -> Optional[Dict[str, int]]:
+def _whole(content: bytes, place: int) -> dict[str, int] | None:
     """A slot's state; None where it was cut short or is not ours."""
     if len(content) < place + SLOT.size:
         return None

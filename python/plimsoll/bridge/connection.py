@@ -11,7 +11,7 @@ import threading
 import time
 import weakref
 from collections import OrderedDict, deque
-from typing import Any, Deque, Dict, List, Optional, Tuple
+from typing import Any
 
 from .line import Line
 from .messages import ANSWER_SECONDS, MOST_WAITING, climbed, hello, oom, step
@@ -26,8 +26,8 @@ MOST_WORKS = 64
 MOST_CLIMBED = 64
 
 _lock = threading.Lock()
-_bridge: Optional["Bridge"] = None
-_tried: Optional[int] = None
+_bridge: Bridge | None = None
+_tried: int | None = None
 
 
 class Bridge:
@@ -37,14 +37,14 @@ class Bridge:
         self.rank = int(os.environ.get("RANK", "0") or 0)
         self.world = int(os.environ.get("WORLD_SIZE", "1") or 1)
         self._pid = os.getpid()
-        self._hooks: List[str] = []
-        self._works: Dict[str, Any] = {}
-        self._climbed: Deque[Tuple[float, str, str]] = deque(maxlen=MOST_CLIMBED)
+        self._hooks: list[str] = []
+        self._works: dict[str, Any] = {}
+        self._climbed: deque[tuple[float, str, str]] = deque(maxlen=MOST_CLIMBED)
         self._ids = itertools.count(1)
-        self._answers: "OrderedDict[Any, Dict[str, Any]]" = OrderedDict()
+        self._answers: OrderedDict[Any, dict[str, Any]] = OrderedDict()
         self._arrived = threading.Condition()
-        self._growth: Dict[str, int] = {}
-        self._last_step: Dict[str, float] = {}
+        self._growth: dict[str, int] = {}
+        self._last_step: dict[str, float] = {}
         self._line = Line(path, self._greeting, self._take, self._wake)
         self._line.start()
 
@@ -59,10 +59,10 @@ class Bridge:
         return self._line.over
 
     @property
-    def hooks(self) -> List[str]:
+    def hooks(self) -> list[str]:
         return list(self._hooks)
 
-    def works(self) -> List[Dict[str, Any]]:
+    def works(self) -> list[dict[str, Any]]:
         """Where each step and function of this process stands."""
         living = [(who, known()) for who, known in list(self._works.items())]
         for who in [who for who, work in living if work is None]:
@@ -71,13 +71,13 @@ class Bridge:
         told = [work.describe() for _, work in living if work is not None]
         return [one for one in told if one is not None][-MOST_WORKS:]
 
-    def send(self, message: Dict[str, Any]) -> bool:
+    def send(self, message: dict[str, Any]) -> bool:
         """Queues a message; False when there is nobody to send it to, or too much waits already."""
         if not self._line.up or os.getpid() != self._pid:
             return False
         return self._line.put(_encoded(message))
 
-    def declare(self, hooks: List[str], rank: int, world: int) -> None:
+    def declare(self, hooks: list[str], rank: int, world: int) -> None:
         """What this program lets the supervisor change; said again when it grows."""
         self._hooks = sorted({*self._hooks, *hooks})
         self.rank, self.world = rank, world
@@ -97,10 +97,10 @@ class Bridge:
         microbatch: int,
         batch: int,
         peak: int,
-        number: Optional[int] = None,
+        number: int | None = None,
         who: str = "",
-        hooks: Optional[List[str]] = None,
-    ) -> Optional[Dict[str, Any]]:
+        hooks: list[str] | None = None,
+    ) -> dict[str, Any] | None:
         """The supervisor's decision about an out-of-memory; None when it gives none in time."""
         ident = f"{self._pid}-{next(self._ids)}"
         message = oom(ident, self.rank, found, phase, microbatch, batch, peak)
@@ -133,12 +133,12 @@ class Bridge:
         if rung != "none" and not self.send(climbed(rung, why, 0.0)):
             self._climbed.append((time.monotonic(), rung, why))
 
-    def take_growth(self, who: str = "") -> Optional[int]:
+    def take_growth(self, who: str = "") -> int | None:
         if not self._growth:
             return None
         return self._growth.pop(who, None) or self._growth.pop("", None)
 
-    def wait_for(self, key: Any, seconds: float) -> Optional[Dict[str, Any]]:
+    def wait_for(self, key: Any, seconds: float) -> dict[str, Any] | None:
         with self._arrived:
             self._arrived.wait_for(lambda: key in self._answers or not self.alive, seconds)
             return self._answers.pop(key, None)
@@ -153,7 +153,7 @@ class Bridge:
         """In a forked child: the line is the parent's."""
         self._line.forget()
 
-    def _greeting(self) -> List[bytes]:
+    def _greeting(self) -> list[bytes]:
         said = [hello(self)]
         now = time.monotonic()
         while self._climbed:
@@ -193,11 +193,11 @@ class Bridge:
                 self._arrived.notify_all()
 
 
-def _encoded(message: Dict[str, Any]) -> bytes:
+def _encoded(message: dict[str, Any]) -> bytes:
     return json.dumps(message).encode() + b"\n"
 
 
-def current() -> Optional[Bridge]:
+def current() -> Bridge | None:
     """The line to the supervisor that PLIMSOLL_BRIDGE names; None without one. Made once a process."""
     global _bridge, _tried
     if _tried == os.getpid():

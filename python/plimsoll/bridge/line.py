@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import queue
 import socket
 import threading
-from typing import Callable, List, Optional
+from typing import Callable
 
 from .messages import ANSWER_SECONDS, LONGEST_LINE, MOST_WAITING
 
@@ -29,7 +30,7 @@ class Line:
     def __init__(
         self,
         path: str,
-        greet: Callable[[], List[bytes]],
+        greet: Callable[[], list[bytes]],
         take: Callable[[bytes], None],
         changed: Callable[[], None],
     ) -> None:
@@ -38,9 +39,9 @@ class Line:
         self._path = path
         self._greet, self._take, self._changed = greet, take, changed
         self._stop = threading.Event()
-        self._socket: Optional[socket.socket] = None
-        self._writer: Optional[threading.Thread] = None
-        self._outgoing: "queue.Queue[Optional[bytes]]" = queue.Queue(MOST_WAITING)
+        self._socket: socket.socket | None = None
+        self._writer: threading.Thread | None = None
+        self._outgoing: queue.Queue[bytes | None] = queue.Queue(MOST_WAITING)
 
     def start(self) -> None:
         """Tries once now; from then on a thread keeps the line."""
@@ -71,10 +72,8 @@ class Line:
         """In a forked child: the line is the parent's. Only the child's copy of it is closed."""
         self.up, self.over = False, True
         if self._socket is not None:
-            try:
+            with contextlib.suppress(OSError):
                 os.close(self._socket.detach())
-            except OSError:
-                pass
 
     def _connect(self) -> bool:
         made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -87,7 +86,7 @@ class Line:
             made.close()
             return False
         # What waited for the last one is old; the greeting says where things stand now.
-        outgoing: "queue.Queue[Optional[bytes]]" = queue.Queue(MOST_WAITING)
+        outgoing: queue.Queue[bytes | None] = queue.Queue(MOST_WAITING)
         for line in self._greet():
             outgoing.put_nowait(line)
         self._socket, self._outgoing = made, outgoing
@@ -153,7 +152,7 @@ class Line:
             self._socket.close()
 
 
-def _write(made: socket.socket, outgoing: "queue.Queue[Optional[bytes]]") -> None:
+def _write(made: socket.socket, outgoing: queue.Queue[bytes | None]) -> None:
     try:
         while True:
             line = outgoing.get()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from typing import Any, Set
+from typing import Any
 
 from ..memory.host import stated_limit
 
 log = logging.getLogger("plimsoll")
 
-_capped: Set[int] = set()
+_capped: set[int] = set()
 
 
 def cap_cuda(torch: Any) -> None:

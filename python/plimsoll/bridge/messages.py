@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any, Dict, Optional
+from typing import Any
 
 from ..memory.highest import highest_bytes
 
@@ -17,7 +17,7 @@ LONGEST_LINE = 64 * 1024
 MOST_WAITING = 256
 
 
-def hello(bridge: Any) -> Dict[str, Any]:
+def hello(bridge: Any) -> dict[str, Any]:
     torch = sys.modules.get("torch")
     return {
         "type": "hello",
@@ -41,11 +41,11 @@ def oom(
     rank: int,
     found: Any,
     phase: str,
-    microbatch: Optional[int] = None,
-    batch: Optional[int] = None,
-    peak: Optional[int] = None,
-    snapshot: Optional[str] = None,
-) -> Dict[str, Any]:
+    microbatch: int | None = None,
+    batch: int | None = None,
+    peak: int | None = None,
+    snapshot: str | None = None,
+) -> dict[str, Any]:
     return {
         "type": "oom",
         "id": ident,
@@ -61,12 +61,12 @@ def oom(
     }
 
 
-def step(number: int, microbatch: int, batch: int, peak: int, who: str) -> Dict[str, Any]:
+def step(number: int, microbatch: int, batch: int, peak: int, who: str) -> dict[str, Any]:
     sizes = {"microbatch": microbatch, "batch": batch, "peakBytes": peak}
     return {"type": "step", "who": who, "number": number, **sizes}
 
 
-def climbed(rung: str, why: str, seconds_ago: float) -> Dict[str, Any]:
+def climbed(rung: str, why: str, seconds_ago: float) -> dict[str, Any]:
     return {"type": "climbed", "rung": rung, "why": why, "secondsAgo": round(seconds_ago, 3)}
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import sys
-from typing import Callable, Optional
+from typing import Callable
 
 from . import phase
 
 # Called at the first backward after a fork: a child that trains is one to report, a loader's worker is not.
-on_first_backward: Optional[Callable[[], None]] = None
+on_first_backward: Callable[[], None] | None = None
 
 
 def install() -> None:

@@ -6,7 +6,7 @@ import logging
 import sys
 import threading
 import time
-from typing import Any, Optional
+from typing import Any
 
 from ..memory.gauge import CudaGauge, HostGauge
 from . import phase
@@ -26,7 +26,7 @@ class Reporter:
     def __init__(self, bridge: Any) -> None:
         self._bridge = bridge
         self._gauge: Any = HostGauge()
-        self._resting: Optional[int] = None
+        self._resting: int | None = None
         self._captures = _count_captures()
 
     def start(self) -> None:

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 import traceback
-from typing import Any, Dict, List, Optional
+from typing import Any
 
 from ..memory.gauge import HostGauge, gauge_of
 from ..memory.out_of_memory import recognise
@@ -59,9 +59,7 @@ def _tell(error: BaseException, found: Any) -> None:
         bridge.send({**told, "uncaught": True})
 
 
-def write_snapshot(
-    folder: Optional[str], error: BaseException, found: Any, where: str
-) -> Optional[str]:
+def write_snapshot(folder: str | None, error: BaseException, found: Any, where: str) -> str | None:
     """PyTorch's own snapshot on a GPU; on the host, what lived and who asked. The file's path, or None."""
     if not folder:
         return None
@@ -91,7 +89,7 @@ def write_snapshot(
     return f"{base}.pickle"
 
 
-def largest_tensors() -> List[Dict[str, Any]]:
+def largest_tensors() -> list[dict[str, Any]]:
     """The largest tensors that are alive, each storage once."""
     import gc
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List
+from typing import Any
 
 
-def warning_advice(forecast: Dict[str, Any]) -> List[str]:
+def warning_advice(forecast: dict[str, Any]) -> list[str]:
     """For a warning: what helps now."""
     if forecast["risk"] == "critical":
         return [
@@ -19,8 +19,8 @@ def warning_advice(forecast: Dict[str, Any]) -> List[str]:
 
 
 def recommendations(
-    devices: Dict[str, Dict[str, Any]], leaks: Dict[str, Any], line: float
-) -> List[str]:
+    devices: dict[str, dict[str, Any]], leaks: dict[str, Any], line: float
+) -> list[str]:
     """For a report: what the devices and the leaks ask for."""
     forecasts = [device["forecast"] for device in devices.values()]
     shares = [device["currentUsage"]["utilizationPercent"] for device in devices.values()]
@@ -43,28 +43,32 @@ def recommendations(
     return said
 
 
-def leak_advice(leaks: Dict[str, Any]) -> List[str]:
-    said = []
-    for one in leaks["tensors"][:1]:
-        said.append(
+def leak_advice(leaks: dict[str, Any]) -> list[str]:
+    """One line for the largest of each kind."""
+    tensors = leaks["tensors"]
+    return [
+        *(
             f"{one['count']} tensors of shape {one['shape']} were kept: find who keeps them."
-        )
-    for one in [one for one in leaks["tensors"] if one.get("withGraph")][:1]:
-        said.append(
-            f"{one['withGraph']} tensors of shape {one['shape']} carry their graph: keep loss.item(), or detach()."
-        )
-    for one in leaks.get("containers", [])[:1]:
-        said.append(
+            for one in tensors[:1]
+        ),
+        *(
+            f"{one['withGraph']} tensors of shape {one['shape']} carry their graph: "
+            "keep loss.item(), or detach()."
+            for one in [one for one in tensors if one.get("withGraph")][:1]
+        ),
+        *(
             f"{one['where']} grew by {one['count']} elements ({one['of']}): empty it, or bound it."
-        )
-    for one in leaks.get("objects", [])[:1]:
-        said.append(
-            f"{one['count']} more objects of {one['type']} are alive than at the start: find who keeps them."
-        )
-    return said
+            for one in leaks.get("containers", [])[:1]
+        ),
+        *(
+            f"{one['count']} more objects of {one['type']} are alive than at the start: "
+            "find who keeps them."
+            for one in leaks.get("objects", [])[:1]
+        ),
+    ]
 
 
-def fragmentation(figures: Dict[str, Any]) -> float:
+def fragmentation(figures: dict[str, Any]) -> float:
     """The share of what the allocator reserved that no tensor uses."""
     reserved = figures["reservedBytes"]
     return (reserved - figures["allocatedBytes"]) / reserved if reserved else 0.0

@@ -7,7 +7,7 @@ import json
 import logging
 import threading
 import time
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable
 
 from ..arguments import function, number, percent, truth
 from ..leaks.census import Census, take_census
@@ -33,33 +33,33 @@ class Debugger:
         self,
         interval: float = 0.1,
         threshold: float = 85.0,
-        on_warning: Optional[Callable[[Dict[str, Any]], Any]] = None,
-        device: Optional[str] = None,
+        on_warning: Callable[[dict[str, Any]], Any] | None = None,
+        device: str | None = None,
         python: bool = False,
         clock: Callable[[], float] = time.monotonic,
-        gauges: Optional[Callable[[], List[Any]]] = None,
+        gauges: Callable[[], list[Any]] | None = None,
     ) -> None:
         self._interval = number("interval", interval, 0.001)
         self._threshold = percent("threshold", threshold)
         self._on_warning = function("on_warning", on_warning)
         if device is not None:
             device_of(device)
-        known: Dict[str, Any] = {}
+        known: dict[str, Any] = {}
         self._gauges = gauges or (lambda: gauges_here(device, known))
         self._clock = clock
-        self._devices: Dict[str, WatchedDevice] = {}
+        self._devices: dict[str, WatchedDevice] = {}
         self._callback_errors = 0
         self._last_error = ""
         self.leaks = LeakTracker(truth("python", python))
-        self._first: Optional[Census] = None
-        self._last: Optional[Census] = None
-        self._between: List[Census] = []
-        self._python: List[Dict[str, Any]] = []
+        self._first: Census | None = None
+        self._last: Census | None = None
+        self._between: list[Census] = []
+        self._python: list[dict[str, Any]] = []
         self._next_look = 0.0
         self._stop = threading.Event()
-        self._thread: Optional[threading.Thread] = None
+        self._thread: threading.Thread | None = None
 
-    def start_monitoring(self) -> "Debugger":
+    def start_monitoring(self) -> Debugger:
         """From here on: what is there now is not what the program keeps."""
         if self._thread is None:
             gc.collect()
@@ -84,7 +84,7 @@ class Debugger:
         self._python = self.leaks.python_growth()
         self.leaks.close()
 
-    def __enter__(self) -> "Debugger":
+    def __enter__(self) -> Debugger:
         return self.start_monitoring()
 
     def __exit__(self, *_: Any) -> None:
@@ -98,11 +98,11 @@ class Debugger:
             if warning is not None:
                 self._warn({**warning, "recommendations": warning_advice(warning)})
 
-    def forecast(self) -> Dict[str, Dict[str, Any]]:
+    def forecast(self) -> dict[str, dict[str, Any]]:
         """Of each device, when its memory will be full."""
         return {device.gauge.device: device.forecast() for device in self._watched()}
 
-    def get_status_report(self) -> Dict[str, Any]:
+    def get_status_report(self) -> dict[str, Any]:
         """What was seen, as JSON can hold it; while it runs, what is seen now."""
         devices = {device.gauge.device: self._device_report(device) for device in self._watched()}
         leaks = self._leak_report()
@@ -127,13 +127,13 @@ class Debugger:
         with open(path, "w", encoding="utf-8") as file:
             json.dump(self.get_status_report(), file, indent=2)
 
-    def _watched(self) -> List[WatchedDevice]:
+    def _watched(self) -> list[WatchedDevice]:
         for gauge in self._gauges():
             if gauge.device not in self._devices:
                 self._devices[gauge.device] = WatchedDevice(gauge, self._threshold)
         return list(self._devices.values())
 
-    def _device_report(self, device: WatchedDevice) -> Dict[str, Any]:
+    def _device_report(self, device: WatchedDevice) -> dict[str, Any]:
         figures = device.gauge.figures()
         used = figures["totalBytes"] - figures["freeBytes"]
         share = 100 * used / figures["totalBytes"] if figures["totalBytes"] else 0.0
@@ -144,7 +144,7 @@ class Debugger:
             "fragmentation": fragmentation(figures),
         }
 
-    def _leak_report(self) -> Dict[str, Any]:
+    def _leak_report(self) -> dict[str, Any]:
         """Kept since the start, beside what `leaks.check()` found from step to step."""
         stepwise = self.leaks.report()
         if self._first is None:
@@ -169,7 +169,7 @@ class Debugger:
             "source": "measured",
         }
 
-    def _warn(self, warning: Dict[str, Any]) -> None:
+    def _warn(self, warning: dict[str, Any]) -> None:
         log.warning(
             "plimsoll: %s uses %.1f %% of its memory; risk %s",
             warning["device"], warning["utilizationPercent"], warning["risk"],

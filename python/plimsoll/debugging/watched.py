@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from typing import Any, Deque, Dict, List, Optional, Tuple
+from typing import Any
 
 from ..memory.gauge import CudaGauge, HostGauge, gauge_of
 
@@ -20,14 +20,14 @@ class WatchedDevice:
     def __init__(self, gauge: Any, threshold: float) -> None:
         self.gauge = gauge
         self._threshold = threshold
-        self._history: Deque[Tuple[float, float]] = deque(maxlen=SAMPLES_KEPT)
+        self._history: deque[tuple[float, float]] = deque(maxlen=SAMPLES_KEPT)
         self._count = 0
         self._sum = 0.0
         self._highest = 0.0
         self._told = "low"
-        self._calm_since: Optional[float] = None
+        self._calm_since: float | None = None
 
-    def sample(self, now: float) -> Optional[Dict[str, Any]]:
+    def sample(self, now: float) -> dict[str, Any] | None:
         """One reading; the forecast when its risk rose, and None as long as it did not."""
         share = 100 * self.gauge.used_share()
         self._history.append((now, share))
@@ -47,7 +47,7 @@ class WatchedDevice:
             self._told, self._calm_since = risk, None
         return None
 
-    def forecast(self) -> Dict[str, Any]:
+    def forecast(self) -> dict[str, Any]:
         """When memory will be full, by the median slope of the last samples; `plimsoll oom` knows more."""
         points = list(self._history)
         share = points[-1][1] if points else 0.0
@@ -62,7 +62,7 @@ class WatchedDevice:
         confidence = 1.0 if passed else _agreement(points, slopes)
         return {"risk": risk, "etaSeconds": eta, "confidence": confidence, "source": "estimated"}
 
-    def statistics(self) -> Dict[str, Any]:
+    def statistics(self) -> dict[str, Any]:
         return {
             "avgUtilization": self._sum / self._count if self._count else "unknown",
             "maxUtilization": self._highest if self._count else "unknown",
@@ -70,7 +70,7 @@ class WatchedDevice:
         }
 
 
-def _slopes(points: List[Tuple[float, float]]) -> List[float]:
+def _slopes(points: list[tuple[float, float]]) -> list[float]:
     """Percent a second between the older half of the samples and the newer, sorted."""
     if len(points) < LEAST_SAMPLES:
         return []
@@ -80,7 +80,7 @@ def _slopes(points: List[Tuple[float, float]]) -> List[float]:
     )
 
 
-def _agreement(points: List[Tuple[float, float]], slopes: List[float]) -> float:
+def _agreement(points: list[tuple[float, float]], slopes: list[float]) -> float:
     """0 to 1: how little the middle half of the slopes spreads, and whether they were seen for 10 s."""
     if not slopes:
         return 0.0
@@ -90,7 +90,7 @@ def _agreement(points: List[Tuple[float, float]], slopes: List[float]) -> float:
     return round(seen / (1 + spread), 2)
 
 
-def gauges_here(device: Any, known: Dict[str, Any]) -> List[Any]:
+def gauges_here(device: Any, known: dict[str, Any]) -> list[Any]:
     """The device that was asked for; else the host and every card that this process uses.
 
     A card that it does not use is left alone: asking the driver would open a context there, which takes
@@ -99,12 +99,11 @@ def gauges_here(device: Any, known: Dict[str, Any]) -> List[Any]:
     if device is not None:
         return [known.setdefault("asked", gauge_of(device=device))]
     found = [known.setdefault("cpu", HostGauge())]
-    for index in _used_cards():
-        found.append(known.setdefault(f"cuda:{index}", CudaGauge(index)))
-    return found
+    cards = [known.setdefault(f"cuda:{index}", CudaGauge(index)) for index in _used_cards()]
+    return [*found, *cards]
 
 
-def _used_cards() -> List[int]:
+def _used_cards() -> list[int]:
     cuda = getattr(sys.modules.get("torch"), "cuda", None)
     if cuda is None or not cuda.is_initialized():
         return []

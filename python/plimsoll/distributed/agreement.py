@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 from datetime import timedelta
-from typing import NamedTuple, Optional
+from typing import NamedTuple
 
 from ..bridge import connection
 from ..failure import JOB_FAILED, Failure
@@ -32,7 +32,7 @@ class Verdict(NamedTuple):
 class Agreement:
     """Rounds of words. What all ranks said decides; a supervisor is heard first where there is one."""
 
-    def __init__(self, rank: int, world: int, channel: Optional[StoreChannel] = None) -> None:
+    def __init__(self, rank: int, world: int, channel: StoreChannel | None = None) -> None:
         self.rank = rank
         self.world = world
         self.round = 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from datetime import timedelta
-from typing import Any, List, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 OK = "ok"
 FAILED = "failed"
@@ -46,14 +46,14 @@ class StoreChannel:
         """Said once by a rank that gives up: those who wait for it then stop waiting."""
         self._store.set(f"{self._name}/gone", f"{self._rank} {why}"[:300])
 
-    def gone(self) -> Optional[str]:
+    def gone(self) -> str | None:
         key = f"{self._name}/gone"
         return self._store.get(key).decode() if self._store.check([key]) else None
 
     def all_said(self, number: int) -> bool:
         return self._store.check([self._key(number, rank) for rank in range(self._world)])
 
-    def words(self, number: int) -> List[Word]:
+    def words(self, number: int) -> list[Word]:
         return [_read(self._store.get(self._key(number, rank))) for rank in range(self._world)]
 
     def wait(self, number: int, seconds: float) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from typing import Any, ContextManager, List, Optional
+from contextlib import AbstractContextManager
+from typing import Any
 
 from ..failure import Failure
 from .agreement import Agreement
@@ -48,13 +49,13 @@ class DataParallelRanks:
         # A forward that will not be reduced must not broadcast buffers either: that too is a collective.
         self._model.require_forward_param_sync = False
 
-    def no_sync(self) -> ContextManager[Any]:
+    def no_sync(self) -> AbstractContextManager[Any]:
         return self._model.no_sync()
 
     def failed(self, microbatch: int) -> None:
         self._agreement.failed(microbatch)
 
-    def reduce(self, parameters: List[Any], microbatch: int) -> Optional[int]:
+    def reduce(self, parameters: list[Any], microbatch: int) -> int | None:
         """Averages gradients over all ranks, once all are done; the size that they go on with."""
         trained = [p for p in parameters if p.requires_grad]
         # What needs memory comes before the word: after it, nothing may fail on this rank alone.
@@ -71,7 +72,7 @@ class DataParallelRanks:
     def close(self) -> None:
         pass
 
-    def _buffers(self) -> List[Any]:
+    def _buffers(self) -> list[Any]:
         if not self._model.broadcast_buffers:
             return []
         return list(getattr(self._model, "modules_buffers", []))

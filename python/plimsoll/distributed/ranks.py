@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from contextlib import nullcontext
-from typing import Any, ContextManager
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 
 class Alone:
@@ -19,7 +19,7 @@ class Alone:
     def begin(self) -> None:
         pass
 
-    def no_sync(self) -> ContextManager[Any]:
+    def no_sync(self) -> AbstractContextManager[Any]:
         return nullcontext()
 
     def failed(self, microbatch: int) -> None:

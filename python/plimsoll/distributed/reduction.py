@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, FrozenSet, List, Set, Tuple
+from typing import Any
 
 # As DDP does: large enough for the network, small beside the gradients.
 BUCKET_BYTES = 25 * 2**20
@@ -12,9 +12,9 @@ class Reduction:
     def __init__(self, group: Any, world: int) -> None:
         self._group = group
         self._world = world
-        self._flats: Dict[Tuple[Any, Any], Any] = {}
+        self._flats: dict[tuple[Any, Any], Any] = {}
 
-    def prepare(self, parameters: List[Any]) -> None:
+    def prepare(self, parameters: list[Any]) -> None:
         """Gets the memory that averaging needs; it may run out here, and only here."""
         import torch
 
@@ -23,7 +23,7 @@ class Reduction:
             if kind not in self._flats or self._flats[kind].numel() < size:
                 self._flats[kind] = torch.empty(size, dtype=kind[1], device=kind[0])
 
-    def average(self, parameters: List[Any], missing: FrozenSet[str]) -> None:
+    def average(self, parameters: list[Any], missing: frozenset[str]) -> None:
         """Gradients that no rank has stay None; where only some have one, the others count as zero."""
         import torch
         import torch.distributed as dist
@@ -48,7 +48,7 @@ class Reduction:
                     else:
                         parameter.grad.copy_(part.reshape(parameter.shape))
 
-    def broadcast(self, buffers: List[Any]) -> None:
+    def broadcast(self, buffers: list[Any]) -> None:
         """Buffers as the first rank has them, as DDP does before a forward."""
         import torch.distributed as dist
 
@@ -57,9 +57,9 @@ class Reduction:
             dist.broadcast(buffer.detach(), source, group=self._group)
 
 
-def buckets(parameters: List[Any]) -> List[Tuple[Tuple[Any, Any], List[Any]]]:
+def buckets(parameters: list[Any]) -> list[tuple[tuple[Any, Any], list[Any]]]:
     """Parameters in their order, of one device and dtype, up to a size: the same on every rank."""
-    found: List[Tuple[Tuple[Any, Any], List[Any]]] = []
+    found: list[tuple[tuple[Any, Any], list[Any]]] = []
     held = 0
     for parameter in parameters:
         kind = (parameter.device, parameter.dtype)
@@ -72,5 +72,5 @@ def buckets(parameters: List[Any]) -> List[Tuple[Tuple[Any, Any], List[Any]]]:
     return found
 
 
-def _numbers(text: str) -> Set[int]:
+def _numbers(text: str) -> set[int]:
     return {int(word) for word in text.split(",") if word}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from contextlib import nullcontext
-from typing import Any, ContextManager, List, Optional
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 from .agreement import Agreement
 
@@ -49,7 +49,7 @@ class ShardedRanks:
         self._patience = patience
         self._agreement = Agreement(self.rank, self.world)
         self._stop = threading.Event()
-        self._watcher: Optional[threading.Thread] = None
+        self._watcher: threading.Thread | None = None
 
     @property
     def round(self) -> int:
@@ -60,14 +60,14 @@ class ShardedRanks:
             self._watcher = threading.Thread(target=self._watch, name="plimsoll-ranks", daemon=True)
             self._watcher.start()
 
-    def no_sync(self) -> ContextManager[Any]:
+    def no_sync(self) -> AbstractContextManager[Any]:
         # Sharded gradients are reduced in every backward: unsharded ones would not fit in memory.
         return nullcontext()
 
     def failed(self, microbatch: int) -> None:
         pass
 
-    def reduce(self, parameters: List[Any], microbatch: int) -> Optional[int]:
+    def reduce(self, parameters: list[Any], microbatch: int) -> int | None:
         """FSDP has reduced already; the ranks agree that all are done, and on the next size."""
         verdict = self._agreement.finished(microbatch, str(microbatch), self._patience)
         return min(int(size) for size in verdict.detail)

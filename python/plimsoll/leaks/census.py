@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections import Counter, deque
-from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
+from typing import Any, NamedTuple
 
 from .holders import of_the_program
 
@@ -14,19 +14,19 @@ LARGE = 1000
 CONTAINERS = (list, dict, set, deque)
 
 # Shape, type and device of a tensor.
-Kind = Tuple[Tuple[int, ...], str, str]
+Kind = tuple[tuple[int, ...], str, str]
 
 
 class Census(NamedTuple):
     """Counts alone: nothing that was counted is kept alive."""
 
     tensors: Counter
-    sizes: Dict[Kind, int]
+    sizes: dict[Kind, int]
     with_graph: Counter
     # By the module and the name of the type.
     objects: Counter
     # By id: the type, and how many elements.
-    containers: Dict[int, Tuple[str, int]]
+    containers: dict[int, tuple[str, int]]
     modules: frozenset
 
 
@@ -34,10 +34,10 @@ def take_census() -> Census:
     """Looks at every object that Python's garbage collector knows: some 0.2 s for a million."""
     objects: Counter = Counter()
     containers = {}
-    tensors: List[Any] = []
+    tensors: list[Any] = []
     torch = sys.modules.get("torch")
     tensor_class = torch.Tensor if torch is not None else None
-    owned: Set[int] = set()
+    owned: set[int] = set()
     for one in gc.get_objects():
         kind = type(one)
         objects[kind] += 1
@@ -62,7 +62,7 @@ def take_census() -> Census:
     return Census(kinds, sizes, with_graph, names, containers, frozenset(sys.modules))
 
 
-def count_tensors() -> Tuple[Counter, Dict[Kind, int]]:
+def count_tensors() -> tuple[Counter, dict[Kind, int]]:
     """The tensors alone, which is quicker; parameters are left out."""
     torch = sys.modules.get("torch")
     if torch is None:
@@ -72,7 +72,7 @@ def count_tensors() -> Tuple[Counter, Dict[Kind, int]]:
     return kinds, sizes
 
 
-def kind_of(tensor: Any) -> Optional[Kind]:
+def kind_of(tensor: Any) -> Kind | None:
     """None for a parameter, and for what is no tensor any more."""
     try:
         if type(tensor).__name__ == "Parameter":
@@ -83,10 +83,10 @@ def kind_of(tensor: Any) -> Optional[Kind]:
         return None
 
 
-def _count(tensors: List[Any], owned: Set[int]) -> Tuple[Counter, Dict[Kind, int], Counter]:
+def _count(tensors: list[Any], owned: set[int]) -> tuple[Counter, dict[Kind, int], Counter]:
     kinds: Counter = Counter()
     with_graph: Counter = Counter()
-    sizes: Dict[Kind, int] = {}
+    sizes: dict[Kind, int] = {}
     for one in tensors:
         kind = None if id(one) in owned else kind_of(one)
         if kind is None:
@@ -100,7 +100,7 @@ def _count(tensors: List[Any], owned: Set[int]) -> Tuple[Counter, Dict[Kind, int
     return kinds, sizes, with_graph
 
 
-def _owned(one: Any, kind: type, torch: Any) -> List[int]:
+def _owned(one: Any, kind: type, torch: Any) -> list[int]:
     """Tensors that belong to a model or an optimizer: its own, however many they are."""
     try:
         if issubclass(kind, torch.nn.Module):

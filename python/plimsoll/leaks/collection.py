@@ -7,7 +7,7 @@ import gc
 import logging
 import threading
 import time
-from typing import Any, Callable, Dict, Optional, Tuple
+from typing import Any, Callable
 
 from ..arguments import function, number, share, truth, whole
 from ..memory.clean_up import give_back_caches
@@ -22,14 +22,14 @@ THRESHOLDS = (700, 10, 10)
 class GarbageSettings:
     """The thresholds that were set, and those before; `undo()` or leaving the `with` puts them back."""
 
-    def __init__(self, thresholds: Tuple[int, int, int]) -> None:
+    def __init__(self, thresholds: tuple[int, int, int]) -> None:
         self.before = gc.get_threshold()
         gc.set_threshold(*thresholds)
 
     def undo(self) -> None:
         gc.set_threshold(*self.before)
 
-    def __enter__(self) -> "GarbageSettings":
+    def __enter__(self) -> GarbageSettings:
         return self
 
     def __exit__(self, *_: Any) -> None:
@@ -57,7 +57,7 @@ class PressureCollector:
         above: float,
         every: float,
         quiet: float,
-        used_share: Optional[Callable[[], float]] = None,
+        used_share: Callable[[], float] | None = None,
     ) -> None:
         share("above", above)
         number("every", every, 0.001)
@@ -70,7 +70,7 @@ class PressureCollector:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="plimsoll-collect", daemon=True)
 
-    def start(self) -> "PressureCollector":
+    def start(self) -> PressureCollector:
         self._thread.start()
         return self
 
@@ -89,7 +89,7 @@ class PressureCollector:
     def stop(self) -> None:
         self._stop.set()
 
-    def __enter__(self) -> "PressureCollector":
+    def __enter__(self) -> PressureCollector:
         return self
 
     def __exit__(self, *_: Any) -> None:
@@ -114,7 +114,7 @@ def collect_on_pressure(
     return PressureCollector(above, every, quiet).start()
 
 
-def clean_up(emergency: bool = False) -> Dict[str, int]:
+def clean_up(emergency: bool = False) -> dict[str, int]:
     """Gives back what nothing uses; in an emergency also models that `load` keeps for reuse.
 
     freed = plimsoll.clean_up()["freedBytes"]
@@ -147,7 +147,7 @@ class cleaning:
             "emergency", emergency, "a function is decorated with @plimsoll.cleaning()"
         )
 
-    def __enter__(self) -> "cleaning":
+    def __enter__(self) -> cleaning:
         return self
 
     def __exit__(self, *_: Any) -> None:

@@ -5,19 +5,19 @@ from __future__ import annotations
 import gc
 import sys
 from types import CellType, FrameType, FunctionType, ModuleType
-from typing import Any, List, Optional, Set
+from typing import Any
 
 # From an element to its list, to the dictionary that holds the list, to the object that owns that.
 MOST_STEPS = 4
 LOCAL = "a local variable"
 
 
-def holder_of(thing: Any, ignore: Optional[Set[int]] = None) -> Optional[str]:
+def holder_of(thing: Any, ignore: set[int] | None = None) -> str | None:
     """`module.name`, `Class.attribute`, or where it else is; None when a library holds it."""
     return _search(thing, set(ignore or ()), MOST_STEPS)
 
 
-def _search(thing: Any, seen: Set[int], steps: int) -> Optional[str]:
+def _search(thing: Any, seen: set[int], steps: int) -> str | None:
     seen.add(id(thing))
     referrers = [
         one
@@ -43,7 +43,7 @@ def _search(thing: Any, seen: Set[int], steps: int) -> Optional[str]:
     return None
 
 
-def _closure(cell: CellType) -> Optional[str]:
+def _closure(cell: CellType) -> str | None:
     """The function whose variable it is, where it is one of the program."""
     for closure in gc.get_referrers(cell):
         for one in gc.get_referrers(closure) if isinstance(closure, tuple) else ():
@@ -56,7 +56,7 @@ def _closure(cell: CellType) -> Optional[str]:
     return None
 
 
-def _named(owner: Any, thing: Any) -> Optional[str]:
+def _named(owner: Any, thing: Any) -> str | None:
     """The name under which this one holds it; empty when it is a library's; None when it has no name for it."""
     if isinstance(owner, dict):
         key = next(
@@ -98,7 +98,7 @@ def is_library(module: Any) -> bool:
     return path == "" or "site-packages" in path or path.startswith(f"{sys.base_prefix}/lib")
 
 
-def of_the_program(kinds: tuple) -> List[Any]:
+def of_the_program(kinds: tuple) -> list[Any]:
     """Objects of exactly these types in variables of the program's own modules.
 
     The garbage collector does not know a dictionary that holds texts and numbers alone.
@@ -112,7 +112,7 @@ def of_the_program(kinds: tuple) -> List[Any]:
     ]
 
 
-def alive(kinds: tuple) -> List[Any]:
+def alive(kinds: tuple) -> list[Any]:
     """All live objects of exactly these types, each once."""
     found = [one for one in gc.get_objects() if type(one) in kinds] + of_the_program(kinds)
     return list({id(one): one for one in found}.values())

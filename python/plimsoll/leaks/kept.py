@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Dict, List, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 from .census import CONTAINERS, LARGE, Census
 from .holders import alive, holder_of, is_library
@@ -21,7 +22,7 @@ TOP = 10
 
 def kept(
     first: Census, last: Census, between: Sequence[Census] = (), top: int = TOP
-) -> Dict[str, Any]:
+) -> dict[str, Any]:
     """What there is more of at the end than at the start. `between` tells growth from one large load."""
     tensors = _tensors(first, last, between)
     containers = _containers(first, last)
@@ -36,7 +37,7 @@ def kept(
     }
 
 
-def _tensors(first: Census, last: Census, between: Sequence[Census]) -> List[Dict[str, Any]]:
+def _tensors(first: Census, last: Census, between: Sequence[Census]) -> list[dict[str, Any]]:
     found = []
     for kind, count in last.tensors.items():
         more = count - first.tensors[kind]
@@ -62,7 +63,7 @@ def _tensors(first: Census, last: Census, between: Sequence[Census]) -> List[Dic
     return sorted(many, key=lambda one: (-one["bytes"], -one["count"]))
 
 
-def _objects(first: Census, last: Census, between: Sequence[Census]) -> List[Dict[str, Any]]:
+def _objects(first: Census, last: Census, between: Sequence[Census]) -> list[dict[str, Any]]:
     allowed = OBJECTS_OF_A_MODULE * len(last.modules - first.modules)
     found = []
     for name, count in last.objects.items():
@@ -75,7 +76,7 @@ def _objects(first: Census, last: Census, between: Sequence[Census]) -> List[Dic
     return sorted(found, key=lambda one: -one["count"])
 
 
-def _containers(first: Census, last: Census) -> List[Dict[str, Any]]:
+def _containers(first: Census, last: Census) -> list[dict[str, Any]]:
     found = []
     for key, (kind, length) in last.containers.items():
         before = first.containers.get(key, (kind, 0))
@@ -116,7 +117,7 @@ def _rises(counts: Sequence[int]) -> int:
     return sum(later > earlier for earlier, later in zip(counts, counts[1:]))
 
 
-def _confidence(found: Sequence[Dict[str, Any]]) -> float:
+def _confidence(found: Sequence[dict[str, Any]]) -> float:
     """Growth in one look alone may be a load; in several it is growth."""
     looks = max((one["looks"] for one in found), default=1)
     return round(min(0.95, 0.5 + 0.15 * (looks - 1)), 2)

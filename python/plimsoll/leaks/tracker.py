@@ -5,7 +5,7 @@ from __future__ import annotations
 import tracemalloc
 import weakref
 from collections import Counter
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any
 
 from ..arguments import truth, whole
 from .census import count_tensors
@@ -21,11 +21,11 @@ class LeakTracker:
     def __init__(self, python: bool = False, top: int = TOP) -> None:
         truth("python", python)
         whole("top", top, 1)
-        self._watched: Dict[int, Tuple[str, Any]] = {}
-        self._tensors: List[Counter] = []
-        self._sizes: Dict[Tuple[Any, ...], int] = {}
+        self._watched: dict[int, tuple[str, Any]] = {}
+        self._tensors: list[Counter] = []
+        self._sizes: dict[tuple[Any, ...], int] = {}
         self._top = top
-        self._first: Optional[Any] = None
+        self._first: Any | None = None
         self._own = False
         if python:
             self._own = not tracemalloc.is_tracing()
@@ -45,17 +45,17 @@ class LeakTracker:
             ) from None
         return thing
 
-    def alive(self) -> List[str]:
+    def alive(self) -> list[str]:
         return [name for name, ref in list(self._watched.values()) if ref() is not None]
 
-    def check(self) -> Dict[str, Any]:
+    def check(self) -> dict[str, Any]:
         """To be called at the same point of each step. Counts the tensors that live."""
         counts, sizes = count_tensors()
         self._sizes.update(sizes)
         self._tensors = [*self._tensors, counts][-(STEPS_OF_GROWTH + 1) :]
         return {"tensors": sum(counts.values()), "growing": self.growing()}
 
-    def growing(self) -> List[Dict[str, Any]]:
+    def growing(self) -> list[dict[str, Any]]:
         """Kinds of tensors that there were more of after every one of the last checks."""
         if len(self._tensors) <= STEPS_OF_GROWTH:
             return []
@@ -75,7 +75,7 @@ class LeakTracker:
                 )
         return sorted(found, key=lambda one: -one["bytes"])[: self._top]
 
-    def python_growth(self) -> List[Dict[str, Any]]:
+    def python_growth(self) -> list[dict[str, Any]]:
         """Lines of Python that hold more than at the start."""
         if self._first is None:
             return []
@@ -95,7 +95,7 @@ class LeakTracker:
             if c.size_diff > 0
         ]
 
-    def report(self) -> Dict[str, Any]:
+    def report(self) -> dict[str, Any]:
         growing = self.growing()
         return {
             "found": bool(growing),
@@ -110,7 +110,7 @@ class LeakTracker:
             tracemalloc.stop()
             self._own, self._first = False, None
 
-    def __enter__(self) -> "LeakTracker":
+    def __enter__(self) -> LeakTracker:
         return self
 
     def __exit__(self, *_: Any) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from typing import Any, Callable, Dict, Optional, Tuple, Union
+from typing import Any, Callable
 
 from ..arguments import dtype as floating_type
 from ..arguments import optional_size
@@ -19,19 +19,19 @@ from .saved import canonical_model, saved_choice
 
 log = logging.getLogger("plimsoll")
 
-_cache: "OrderedDict[Tuple[Any, ...], Any]" = OrderedDict()
+_cache: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
 
 
 def load(
-    source: Union[str, Callable[[], Any]],
+    source: str | Callable[[], Any],
     preset: str = "auto",
     *,
     device: Any = None,
     compute_dtype: Any = None,
     fallback: bool = True,
     cache: bool = True,
-    max_bytes: Optional[int] = None,
-    home: Optional[str] = None,
+    max_bytes: int | None = None,
+    home: str | None = None,
     model_class: Any = None,
     **options: Any,
 ) -> Any:
@@ -87,7 +87,7 @@ def unload(source: Any = None) -> int:
     return len(keys)
 
 
-def _cache_key(source: Any, *asked: Any) -> Tuple[Any, ...]:
+def _cache_key(source: Any, *asked: Any) -> tuple[Any, ...]:
     """All that was asked for: a model that was loaded in another way, or for less memory, is another."""
     *plain, options = asked
     return (
@@ -102,7 +102,7 @@ def _cache_key(source: Any, *asked: Any) -> Tuple[Any, ...]:
 
 
 def _first_that_fits(
-    build: Callable[..., Any], steps: Any, where: Any, dtype: Any, room: Optional[int]
+    build: Callable[..., Any], steps: Any, where: Any, dtype: Any, room: int | None
 ) -> Any:
     for number, preset in enumerate(steps):
         try:
@@ -126,7 +126,7 @@ def _first_that_fits(
 
 
 def _load_as(
-    build: Callable[..., Any], preset: str, where: Any, dtype: Any, room: Optional[int]
+    build: Callable[..., Any], preset: str, where: Any, dtype: Any, room: int | None
 ) -> Any:
     import torch
 
@@ -147,7 +147,7 @@ def _load_as(
     return model.to(where)
 
 
-def _builder(source: Any, model_class: Any, options: Dict[str, Any]) -> Callable[[Any], Any]:
+def _builder(source: Any, model_class: Any, options: dict[str, Any]) -> Callable[[Any], Any]:
     if callable(source):
         return lambda dtype: source().to(dtype)
     try:

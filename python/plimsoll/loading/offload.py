@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List
+from typing import Any
 
 
 def place_with_offload(model: Any, device: Any, device_bytes: int) -> int:
@@ -15,7 +15,7 @@ def place_with_offload(model: Any, device: Any, device_bytes: int) -> int:
     room = device_bytes - (_bytes(model) - sum(sizes))
     # One block at a time visits the device.
     room -= max(sizes, default=0)
-    waiting: List[Any] = []
+    waiting: list[Any] = []
     for block, size in zip(blocks, sizes):
         room -= size
         # A model that was built on the device leaves it where there is no room.

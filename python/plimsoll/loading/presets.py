@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple
+from typing import Any, NamedTuple
 
 
 class Preset(NamedTuple):
     bits: int
     bytes_per_parameter: float
     weights: str
-    config: Dict[str, Any]
+    config: dict[str, Any]
 
 
 _NF4 = {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4"}
 _DOUBLE = 0.5 + 1 / 64 + 4 / (64 * 256)
 
-PRESETS: Dict[str, Preset] = {
+PRESETS: dict[str, Preset] = {
     "cpu": Preset(32, 4, "host", {}),
     "fp16": Preset(16, 2, "gpu", {}),
     "int8": Preset(8, 1 + 4 / 1024, "gpu", {"load_in_8bit": True}),
@@ -32,7 +32,7 @@ PRESETS: Dict[str, Preset] = {
 LADDER = ["fp16", "int8", "int4", "int4_double", "int4_offload", "cpu"]
 
 
-def after(preset: str) -> List[str]:
+def after(preset: str) -> list[str]:
     """This preset and those to fall back to, in order.
 
     >>> after("int4_double")

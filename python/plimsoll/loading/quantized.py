@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import Any, Iterable
+from collections.abc import Iterable
+from functools import cache
+from typing import Any
 
 # NF4 of the QLoRA paper: quantiles of a normal distribution, so that each value is used as often.
 NF4 = [
@@ -44,7 +45,7 @@ def quantized_linear(layer: Any, bits: int, double: bool, compute_dtype: Any) ->
     return made.to(layer.weight.device) if layer.weight.device.type != "meta" else made
 
 
-@lru_cache(maxsize=None)
+@cache
 def _layer_class() -> Any:
     """One class for all layers, made when torch is there. It must not know a layer: it would keep its weights."""
     from torch import nn

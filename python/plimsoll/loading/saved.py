@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import re
-from typing import Any, Dict, Optional
+from typing import Any
 
 from ..failure import Failure
 from .presets import PRESETS
@@ -36,7 +36,7 @@ def canonical_model(model: str) -> str:
     return os.path.realpath(folder) if os.path.isdir(folder) else model
 
 
-def saved_choice(model: str, home: Optional[str] = None) -> Optional[Dict[str, Any]]:
+def saved_choice(model: str, home: str | None = None) -> dict[str, Any] | None:
     """The saved choice for a model, however its path is written; None when nothing was saved."""
     names = dict.fromkeys((canonical_model(model), model))
     return next(
@@ -44,7 +44,7 @@ def saved_choice(model: str, home: Optional[str] = None) -> Optional[Dict[str, A
     )
 
 
-def _choice_of(model: str, home: Optional[str]) -> Optional[Dict[str, Any]]:
+def _choice_of(model: str, home: str | None) -> dict[str, Any] | None:
     path = os.path.join(home or home_folder(), "quantization", f"{model_key(model)}.json")
     try:
         with open(path, "rb") as file:

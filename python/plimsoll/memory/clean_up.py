@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import sys
 import traceback
-from typing import Optional
 
 
 def drop_dead_frames(error: BaseException) -> None:
@@ -13,7 +12,7 @@ def drop_dead_frames(error: BaseException) -> None:
     seen = set()
     waiting = [error]
     while waiting:
-        one: Optional[BaseException] = waiting.pop()
+        one: BaseException | None = waiting.pop()
         if one is None or id(one) in seen:
             continue
         seen.add(id(one))

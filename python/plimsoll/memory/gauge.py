@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Dict, Optional
+from typing import Any
 
 from . import host
 from .device_name import device_of
@@ -57,7 +57,7 @@ class HostGauge:
     def peak_bytes(self) -> int:
         return _peak(host.process_status(), host.resident_bytes())
 
-    def figures(self) -> Dict[str, Any]:
+    def figures(self) -> dict[str, Any]:
         used = host.resident_bytes()
         now = _peak(host.process_status(), used)
         peak, _ = raised(self.device, now, now)
@@ -72,7 +72,7 @@ class HostGauge:
         }
 
 
-def _peak(status: Dict[str, int], used: int) -> int:
+def _peak(status: dict[str, int], used: int) -> int:
     """The kernel keeps the peak with pages of files in it; those of now are taken off."""
     return max(used, status["VmHWM"] - status.get("RssFile", 0)) if "VmHWM" in status else used
 
@@ -135,7 +135,7 @@ class CudaGauge:
     def peak_bytes(self) -> int:
         return self._torch.cuda.max_memory_allocated(self.index)
 
-    def figures(self) -> Dict[str, Any]:
+    def figures(self) -> dict[str, Any]:
         stats = self._torch.cuda.memory_stats_as_nested_dict(self.index)
         held, kept = (
             stats.get("allocated_bytes", {}).get("all", {}),
@@ -158,7 +158,7 @@ class CurrentGauge:
 
     def __init__(self) -> None:
         self._host = HostGauge()
-        self._cards: Dict[int, CudaGauge] = {}
+        self._cards: dict[int, CudaGauge] = {}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._now(), name)
@@ -173,12 +173,9 @@ class CurrentGauge:
         return self._cards[index]
 
 
-def gauge_of(model: Any = None, device: Optional[str] = None):
+def gauge_of(model: Any = None, device: str | None = None):
     """The gauge of the device that a model lies on; of the current one when there is no model."""
-    if device is not None:
-        found = device_of(device)
-    else:
-        found = None
+    found = None if device is None else device_of(device)
     torch = sys.modules.get("torch")
     if torch is None:
         return HostGauge()

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import Dict, Optional, Tuple
 
 _lock = threading.Lock()
-_highest: Dict[str, Tuple[int, int]] = {}
+_highest: dict[str, tuple[int, int]] = {}
 
 
-def raised(device: str, allocated: int, reserved: int) -> Tuple[int, int]:
+def raised(device: str, allocated: int, reserved: int) -> tuple[int, int]:
     """What is highest now, (allocated, reserved), this reading among it."""
     with _lock:
         before = _highest.get(device, (0, 0))
@@ -19,7 +18,7 @@ def raised(device: str, allocated: int, reserved: int) -> Tuple[int, int]:
     return now
 
 
-def highest_bytes() -> Optional[int]:
+def highest_bytes() -> int | None:
     """Of the fullest card where one was used, else of the host; None before anybody looked."""
     cards = [reserved for device, (_, reserved) in list(_highest.items()) if device != "cpu"]
     return max(cards) if cards else _highest.get("cpu", (None, None))[1]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import Dict, Optional
 
 # What cgroup v1 shows where no limit is set: the largest page-aligned number.
 NO_LIMIT = 2**60
 
 
-def process_status(path: str = "/proc/self/status") -> Dict[str, int]:
+def process_status(path: str = "/proc/self/status") -> dict[str, int]:
     """The Vm and Rss figures of this process in bytes; empty where the kernel has no /proc."""
     figures = {}
     try:
@@ -48,7 +47,7 @@ def reset_peak() -> bool:
         return False
 
 
-def machine(path: str = "/proc/meminfo") -> Dict[str, int]:
+def machine(path: str = "/proc/meminfo") -> dict[str, int]:
     figures = {}
     try:
         with open(path, encoding="ascii") as file:
@@ -62,10 +61,11 @@ def machine(path: str = "/proc/meminfo") -> Dict[str, int]:
     return figures
 
 
-def cgroup_limit(root: str = "/sys/fs/cgroup", own: str = "/proc/self/cgroup") -> Optional[int]:
+def cgroup_limit(root: str = "/sys/fs/cgroup", own: str = "/proc/self/cgroup") -> int | None:
     """The lowest memory limit of the groups this process is in, from its own up to the root."""
     lowest = None
-    for folder, name in _groups(root, own):
+    for lowest_folder, name in _groups(root, own):
+        folder = lowest_folder
         while folder.startswith(root):
             limit = _number(os.path.join(folder, name))
             if limit is not None and limit < NO_LIMIT:
@@ -76,15 +76,15 @@ def cgroup_limit(root: str = "/sys/fs/cgroup", own: str = "/proc/self/cgroup") -
     return lowest
 
 
-def address_space_limit() -> Optional[int]:
+def address_space_limit() -> int | None:
     return _own_limit("RLIMIT_AS")
 
 
-def data_limit() -> Optional[int]:
+def data_limit() -> int | None:
     return _own_limit("RLIMIT_DATA")
 
 
-def _own_limit(name: str) -> Optional[int]:
+def _own_limit(name: str) -> int | None:
     try:
         import resource
 
@@ -94,7 +94,7 @@ def _own_limit(name: str) -> Optional[int]:
         return None
 
 
-def stated_limit(environment: Dict[str, str] = os.environ) -> Optional[int]:
+def stated_limit(environment: dict[str, str] = os.environ) -> int | None:
     """PLIMSOLL_MEMORY_BYTES, as the supervisor sets it; anything else than a size is no limit."""
     text = environment.get("PLIMSOLL_MEMORY_BYTES", "")
     return int(text) if text.isdigit() and int(text) > 0 else None
@@ -119,7 +119,7 @@ def _groups(root: str, own: str):
     yield f"{root}/memory", "memory.limit_in_bytes"
 
 
-def _number(path: str) -> Optional[int]:
+def _number(path: str) -> int | None:
     try:
         with open(path, encoding="ascii") as file:
             text = file.read(64).strip()

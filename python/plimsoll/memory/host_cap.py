@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Optional
-
 from . import host
 
 # Stacks, libraries and the page cache of the process count too; the killer must not come first.
 MARGIN = 0.97
 
 
-def fail_before_the_kernel_does() -> Optional[int]:
+def fail_before_the_kernel_does() -> int | None:
     """Sets a soft limit on this process' data where a cgroup or PLIMSOLL_MEMORY_BYTES limits it.
 
     An allocation beyond it then fails in the step, where it is recovered; beyond a cgroup's limit the

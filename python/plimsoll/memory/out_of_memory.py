@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Callable, NamedTuple, Optional
+from typing import Callable, NamedTuple
 
 UNITS = {
     "B": 1,
@@ -23,7 +23,7 @@ class OutOfMemory(NamedTuple):
 
     kind: str
     message: str
-    asked_bytes: Optional[int] = None
+    asked_bytes: int | None = None
 
 
 # Only where the text of a RuntimeError (or one of its kinds) says so; the first that is found counts.
@@ -41,11 +41,15 @@ PATTERNS = [
     ),
     (
         "cuda-driver",
-        re.compile(r"(?:CUDA|HIP) (?:driver )?error: (?:out of memory|hipErrorOutOfMemory)", re.I),
+        re.compile(
+            r"(?:CUDA|HIP) (?:driver )?error: (?:out of memory|hipErrorOutOfMemory)", re.IGNORECASE
+        ),
     ),
     (
         "cuda-driver",
-        re.compile(r"(?:CUDA_ERROR|cudaErrorMemoryAllocation|hipError)_?OUT_?OF_?MEMORY", re.I),
+        re.compile(
+            r"(?:CUDA_ERROR|cudaErrorMemoryAllocation|hipError)_?OUT_?OF_?MEMORY", re.IGNORECASE
+        ),
     ),
     ("cuda-driver", re.compile(r"Cuda failure (?:\d+ )?'out of memory'")),
     ("cuda-driver", re.compile(r"Triton Error \[(?:CUDA|HIP)\]: out of memory")),
@@ -96,9 +100,9 @@ LONGEST_MESSAGE = 2000
 
 def recognise(
     error: BaseException,
-    used_share: Optional[Callable[[], float]] = None,
-    host_share: Optional[Callable[[], float]] = None,
-) -> Optional[OutOfMemory]:
+    used_share: Callable[[], float] | None = None,
+    host_share: Callable[[], float] | None = None,
+) -> OutOfMemory | None:
     """What ran out of memory, or None for any other error.
 
     >>> recognise(RuntimeError("CUDA error: out of memory")).kind
@@ -124,7 +128,7 @@ def recognise(
     return None
 
 
-def asked_bytes(message: str) -> Optional[int]:
+def asked_bytes(message: str) -> int | None:
     for pattern in ASKED:
         found = pattern.search(message)
         if found:

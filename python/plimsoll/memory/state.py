@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional
+from typing import Any
 
 from ..arguments import optional_size, share, size
 from .gauge import gauge_of
 
 
-def memory_state(device: Optional[str] = None) -> Dict[str, Any]:
+def memory_state(device: str | None = None) -> dict[str, Any]:
     """What a device holds, in bytes.
 
     plimsoll.memory_state("cuda:0")["freeBytes"]
@@ -23,7 +23,7 @@ def memory_state(device: Optional[str] = None) -> Dict[str, Any]:
 def estimate_batch_size(
     model_bytes: int,
     sample_bytes: int,
-    free_bytes: Optional[int] = None,
+    free_bytes: int | None = None,
     safety: float = 0.8,
     overhead_bytes: int = 100 * 2**20,
 ) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable
 
 
 class Change:
@@ -12,16 +12,16 @@ class Change:
         self,
         what: str,
         undo: Callable[[], None],
-        estimated_bytes: Optional[int] = None,
+        estimated_bytes: int | None = None,
         note: str = "",
     ) -> None:
         self.what = what
         self.undo = undo
         self.estimated_bytes = estimated_bytes
-        self.measured_bytes: Optional[int] = None
+        self.measured_bytes: int | None = None
         self.note = note
 
-    def as_json(self) -> Dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         return {
             "what": self.what,
             "estimatedBytes": "unknown" if self.estimated_bytes is None else self.estimated_bytes,
@@ -50,7 +50,7 @@ def _has_no_size(parameter: Any) -> bool:
     return is_lazy(parameter)
 
 
-def _stored(tensor: Any) -> List[Any]:
+def _stored(tensor: Any) -> list[Any]:
     """The plain tensors that a tensor is made of: itself, or the parts of a sparse one."""
     import torch
 

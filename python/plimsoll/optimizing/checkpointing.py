@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Any, Iterator, List, Optional
+from typing import Any
 
 from .change import Change
 
 
-def checkpoint(model: Any, segments: Optional[int] = None) -> Optional[Change]:
+def checkpoint(model: Any, segments: int | None = None) -> Change | None:
     """Hugging Face models by their own switch; any other by its repeated blocks. None where there are none."""
     inner = getattr(model, "module", model)
     if getattr(inner, "supports_gradient_checkpointing", False):
         return _hugging_face(inner)
-    undo: List[Any] = []
+    undo: list[Any] = []
     for container in containers(inner):
         undo += _checkpoint_blocks(container, segments)
     if not undo:
@@ -39,7 +40,7 @@ def _hugging_face(model: Any) -> Change:
     return Change("checkpointing", undo, note="each layer is computed again in backward")
 
 
-def containers(model: Any) -> List[Any]:
+def containers(model: Any) -> list[Any]:
     """The outermost lists and sequences of modules with weights; blocks inside blocks stay whole."""
     from torch import nn
 
@@ -48,11 +49,11 @@ def containers(model: Any) -> List[Any]:
     return [found for child in model.children() for found in containers(child)]
 
 
-def _blocks(container: Any) -> List[Any]:
+def _blocks(container: Any) -> list[Any]:
     return [one for one in container if any(True for _ in one.parameters())]
 
 
-def _checkpoint_blocks(container: Any, segments: Optional[int]) -> List[Any]:
+def _checkpoint_blocks(container: Any, segments: int | None) -> list[Any]:
     """Each block is a segment; a sequence can be cut into fewer, longer ones."""
     from torch import nn
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any
 
 from .change import Change
 
 
-def fuse(optimizer: Any) -> Optional[Change]:
+def fuse(optimizer: Any) -> Change | None:
     """Turns on the fused kernel of a torch optimizer; None where it has none or runs it already."""
     import torch
 

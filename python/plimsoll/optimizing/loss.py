@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import Any, Optional
+from functools import cache
+from typing import Any
 
 from .change import Change
 
@@ -11,7 +11,7 @@ from .change import Change
 _PIECE = 1 << 25
 
 
-def in_pieces(model: Any) -> Optional[Change]:
+def in_pieces(model: Any) -> Change | None:
     """For Hugging Face's causal language models; None for a model that takes its loss another way."""
     inner = getattr(model, "module", model)
     try:
@@ -57,7 +57,7 @@ def causal_loss(
     )
 
 
-@lru_cache(maxsize=None)
+@cache
 def _summed() -> Any:
     """The sum over all tokens. Its gradient is made on the way, in the type of the logits."""
     import torch

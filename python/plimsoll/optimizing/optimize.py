@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Any, Callable, Dict, List, Optional, Union
+from typing import Any, Callable
 
 from ..arguments import dtype as floating_type
 from ..arguments import function, whole
@@ -21,15 +21,15 @@ _MEASURED = ("checkpointing", "autocast", "attention", "loss-in-pieces")
 class Optimization:
     """What was changed. `undo()` takes all of it back, the last first."""
 
-    def __init__(self, model: Any, forward: Optional[Callable[[], Any]]) -> None:
+    def __init__(self, model: Any, forward: Callable[[], Any] | None) -> None:
         self.model = model
-        self.changes: List[Change] = []
-        self.skipped: Dict[str, str] = {}
+        self.changes: list[Change] = []
+        self.skipped: dict[str, str] = {}
         self._forward = forward
         self._kept = self._measure()
         self._weights = parameter_bytes(model)
 
-    def apply(self, change: Optional[Change], name: str, why_not: str) -> None:
+    def apply(self, change: Change | None, name: str, why_not: str) -> None:
         if change is None:
             self.skipped[name] = why_not
             return
@@ -46,7 +46,7 @@ class Optimization:
         while self.changes:
             self.changes.pop().undo()
 
-    def report(self) -> Dict[str, Any]:
+    def report(self) -> dict[str, Any]:
         """What each change saves: estimated by a formula, measured where a forward was given."""
         return {
             "changes": [change.as_json() for change in self.changes],
@@ -55,7 +55,7 @@ class Optimization:
             "keptForBackwardBytes": "unknown" if self._kept is None else self._kept,
         }
 
-    def _measure(self) -> Optional[int]:
+    def _measure(self) -> int | None:
         return None if self._forward is None else kept_for_backward(self._forward, self.model)
 
 
@@ -63,16 +63,16 @@ def optimize(
     model: Any,
     optimizer: Any = None,
     *,
-    training: Optional[bool] = None,
-    checkpoint: Optional[bool] = None,
-    segments: Optional[int] = None,
+    training: bool | None = None,
+    checkpoint: bool | None = None,
+    segments: int | None = None,
     autocast: Any = None,
-    attention: Optional[str] = "sdpa",
-    pieces: Optional[bool] = None,
+    attention: str | None = "sdpa",
+    pieces: bool | None = None,
     dtype: Any = None,
-    fuse: Optional[bool] = None,
-    prune: Union[None, float, str] = None,
-    forward: Optional[Callable[[], Any]] = None,
+    fuse: bool | None = None,
+    prune: None | float | str = None,
+    forward: Callable[[], Any] | None = None,
 ) -> Optimization:
     """Makes a model need less memory, in place.
 
@@ -82,7 +82,8 @@ def optimize(
 
     In training: checkpointing, autocast to bfloat16 (False turns it off), the sdpa attention kernel, the
     loss of a language model in pieces, a fused optimizer; results stay the same but for the rounding of
-    bfloat16. For inference: the weights' type (`dtype`), and `prune` as a share of channels to remove or "2:4"; both change results.
+    bfloat16. For inference: the weights' type (`dtype`), and `prune` as a share of channels to remove or
+    "2:4"; both change results.
     """
     import torch
 
@@ -139,7 +140,7 @@ def optimize(
     return made
 
 
-def _prune(made: Optimization, model: Any, prune: Union[float, str], train: bool) -> None:
+def _prune(made: Optimization, model: Any, prune: float | str, train: bool) -> None:
     if train:
         made.apply(
             None, "prune", "pruning is for inference: call model.eval(), or pass training=False"
@@ -158,7 +159,7 @@ def _prune(made: Optimization, model: Any, prune: Union[float, str], train: bool
         )
 
 
-def _check_prune(prune: Union[None, float, str]) -> None:
+def _check_prune(prune: None | float | str) -> None:
     """Before anything is changed: a model half optimized would be hard to explain."""
     if prune is not None and prune != "2:4" and not (isinstance(prune, float) and 0 < prune < 1):
         raise ValueError(f'prune is a share between 0 and 1, or "2:4"; not {prune!r}')

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any
 
 from .change import Change
 
@@ -38,7 +38,7 @@ def autocast(model: Any, dtype: Any) -> Change:
     )
 
 
-def cast_parameters(model: Any, dtype: Any) -> Optional[Change]:
+def cast_parameters(model: Any, dtype: Any) -> Change | None:
     """All floating weights in another type. The originals are kept on the host for undo."""
     import torch
 
@@ -66,7 +66,7 @@ def cast_parameters(model: Any, dtype: Any) -> Optional[Change]:
     )
 
 
-def attention(model: Any, kernel: str) -> Optional[Change]:
+def attention(model: Any, kernel: str) -> Change | None:
     """The attention kernel of a Hugging Face model; sdpa never holds the whole matrix of scores."""
     before = getattr(getattr(model, "config", None), "_attn_implementation", None)
     switch = getattr(model, "set_attn_implementation", None)

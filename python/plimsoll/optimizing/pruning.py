@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Iterator, List, Optional, Tuple
+from collections.abc import Iterator
+from typing import Any
 
 from .change import Change, parameter_bytes
 
@@ -24,7 +25,7 @@ CONVOLUTIONS = [("conv1", "bn1", "conv2"), ("conv2", "bn2", "conv3")]
 SPARSE_MULTIPLE = 64
 
 
-def remove_channels(model: Any, share: float) -> Optional[Change]:
+def remove_channels(model: Any, share: float) -> Change | None:
     """Takes out the hidden channels of each feed-forward or residual block that carry least weight."""
     estimated = 0
     undo = []
@@ -46,7 +47,7 @@ def remove_channels(model: Any, share: float) -> Optional[Change]:
     )
 
 
-def semi_structured(model: Any) -> Optional[Change]:
+def semi_structured(model: Any) -> Change | None:
     """Keeps the two largest of every four weights, stored in 9/16 of the bytes. Needs CUDA, 16 bits."""
     import torch
     from torch import nn
@@ -69,7 +70,7 @@ def semi_structured(model: Any) -> Optional[Change]:
     return Change("prune", lambda: [put_back() for put_back in undo] and None, estimated, note)
 
 
-def sparse_layers(model: Any, on: str = "cuda") -> List[Any]:
+def sparse_layers(model: Any, on: str = "cuda") -> list[Any]:
     """Linear layers that 2:4 storage makes smaller. A head that shares its weights with the embedding would
     be stored a second time, so it stays dense."""
     import torch
@@ -98,7 +99,7 @@ def two_of_four(weight: Any) -> Any:
     return (groups * keep).reshape(weight.shape)
 
 
-def feed_forward_pairs(model: Any) -> Iterator[Tuple[List[Any], Any]]:
+def feed_forward_pairs(model: Any) -> Iterator[tuple[list[Any], Any]]:
     from torch import nn
 
     taken = set()
@@ -116,7 +117,7 @@ def feed_forward_pairs(model: Any) -> Iterator[Tuple[List[Any], Any]]:
             yield from _in_sequence(list(module), taken)
 
 
-def convolution_pairs(model: Any) -> List[Tuple[List[Any], Any]]:
+def convolution_pairs(model: Any) -> list[tuple[list[Any], Any]]:
     """(a convolution and its norm, the convolution behind them) of residual blocks."""
     from torch import nn
 
@@ -134,7 +135,7 @@ def convolution_pairs(model: Any) -> List[Tuple[List[Any], Any]]:
     return found
 
 
-def _in_sequence(layers: List[Any], taken: set) -> Iterator[Tuple[List[Any], Any]]:
+def _in_sequence(layers: list[Any], taken: set) -> Iterator[tuple[list[Any], Any]]:
     """Linear, things without weights (an activation, dropout), Linear."""
     last = None
     for layer in layers:
@@ -154,7 +155,7 @@ def _in_sequence(layers: List[Any], taken: set) -> Iterator[Tuple[List[Any], Any
             last = None
 
 
-def _shrink(inputs: List[Any], output: Any, share: float) -> list:
+def _shrink(inputs: list[Any], output: Any, share: float) -> list:
     import torch
 
     score = _as_rows(output, output.weight.detach()).float().transpose(0, 1).flatten(1).norm(dim=1)
@@ -214,7 +215,7 @@ def _cut(layer: Any, chosen: Any, out: bool) -> Any:
     return put_back
 
 
-def _width(layer: Any, out: bool) -> Optional[int]:
+def _width(layer: Any, out: bool) -> int | None:
     from torch import nn
 
     if isinstance(layer, nn.Linear) or _transposed(layer):

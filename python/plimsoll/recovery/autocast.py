@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-from typing import Any, ContextManager
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 
-def autocasting(dtype: Any, device: str) -> ContextManager[Any]:
+def autocasting(dtype: Any, device: str) -> AbstractContextManager[Any]:
     if dtype is None:
         return nullcontext()
     import torch

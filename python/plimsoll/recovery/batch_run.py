@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Optional
+from typing import Any
 
 from .random_state import RandomState
 from .shares import sample_weights
@@ -17,14 +17,14 @@ class BatchRun:
         self.count = count
         self.loss: Any = None
         self.done = 0
-        self.partition: List[int] = []
+        self.partition: list[int] = []
         self.attempt = 0
         self.failures = 0
         self.unscaled = self.reduced = self.clipped = False
         self._settings = settings
         self._model = model
-        self._weights: Optional[List[int]] = None
-        self._total: Optional[float] = None
+        self._weights: list[int] | None = None
+        self._total: float | None = None
         self._began = RandomState()
 
     def part(self, size: int):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import time
-from typing import List, Optional
 
 from ..bridge import connection, phase
 from ..memory.clean_up import give_back_caches
@@ -24,7 +23,7 @@ class CallRun:
     def __init__(self, count: int) -> None:
         self.count = count
         self.done = self.attempt = self.failures = 0
-        self.partition: List[int] = []
+        self.partition: list[int] = []
         self.waited = False
 
     def finished(self, samples: int) -> None:
@@ -36,7 +35,7 @@ class CallRun:
 class Calls:
     """How often a function was brought back, and how it is kept within memory."""
 
-    def __init__(self, name: str, microbatch: Optional[int], grow_after: int) -> None:
+    def __init__(self, name: str, microbatch: int | None, grow_after: int) -> None:
         gauge = CurrentGauge()
         bridge = connection.current()
         rank = f"@{bridge.rank}" if bridge is not None and bridge.world > 1 else ""

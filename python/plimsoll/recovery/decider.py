@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from typing import Any, Deque, Dict, List, Optional
+from typing import Any
 
 from ..memory.out_of_memory import OutOfMemory
 from .ladder import Decision, Failed, decide
@@ -31,7 +31,7 @@ class Decider:
     def __init__(
         self, gauge: Any, sizer: Sizer, bridge: Any, patience: float, who: str = ""
     ) -> None:
-        self.events: Deque[Dict[str, Any]] = deque(maxlen=EVENTS_KEPT)
+        self.events: deque[dict[str, Any]] = deque(maxlen=EVENTS_KEPT)
         self._gauge = gauge
         self._sizer = sizer
         self._bridge = bridge
@@ -44,8 +44,8 @@ class Decider:
         failed: int,
         found: OutOfMemory,
         where: str,
-        hooks: List[str],
-        number: Optional[int],
+        hooks: list[str],
+        number: int | None,
     ) -> Decision:
         """`number` is the round of the ranks, where there are several."""
         try:
@@ -63,8 +63,8 @@ class Decider:
         failed: int,
         found: OutOfMemory,
         where: str,
-        hooks: List[str],
-        number: Optional[int],
+        hooks: list[str],
+        number: int | None,
     ) -> Decision:
         peak = self._gauge.peak_bytes()
         what = Failed(
@@ -96,7 +96,7 @@ class Decider:
             self._bridge.tell_rung(own.rung, own.why)
         return own
 
-    def _as_told(self, answer: Dict[str, Any], own: Decision, failed: int, run: Any) -> Decision:
+    def _as_told(self, answer: dict[str, Any], own: Decision, failed: int, run: Any) -> Decision:
         size = answer.get("microbatch")
         size = size if isinstance(size, int) and 0 < size <= failed else own.microbatch
         action = answer.get("action")

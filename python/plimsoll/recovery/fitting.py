@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional
+from typing import Any
 
 from ..memory.gauge import HostGauge
 from ..memory.out_of_memory import OutOfMemory, recognise
@@ -19,7 +19,7 @@ class Fitting:
         self,
         who: str,
         gauge: Any,
-        microbatch: Optional[int],
+        microbatch: int | None,
         grow_after: int,
         may_differ: bool,
         patience: float,
@@ -47,7 +47,7 @@ class Fitting:
             self.decider.tell_rung("smaller-microbatch", f"{why}: {size}.")
             self.sizer.set(size)
 
-    def out_of_memory(self, error: BaseException) -> Optional[OutOfMemory]:
+    def out_of_memory(self, error: BaseException) -> OutOfMemory | None:
         return recognise(error, self.gauge.used_share, HostGauge().used_share)
 
     def note(self, decision: Decision, failed: int, found: OutOfMemory, where: str) -> None:
@@ -60,7 +60,7 @@ class Fitting:
     def batch_done(self, run: Any) -> None:
         self.work.done(run, self._grow)
 
-    def report(self) -> Dict[str, Any]:
+    def report(self) -> dict[str, Any]:
         line = self.sizer.peaks.under(None).line()
         return {
             "steps": self.work.steps,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import weakref
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable
 
 from ..bridge import phase
 from ..memory.clean_up import drop_dead_frames
@@ -25,10 +25,10 @@ class RecoveringFunction:
         self,
         function: Callable[..., Any],
         *,
-        microbatch: Optional[int] = None,
-        split: Optional[Callable[[Any, int, int], Any]] = None,
-        size: Optional[Callable[[Any], int]] = None,
-        join: Optional[Callable[[List[Any]], Any]] = None,
+        microbatch: int | None = None,
+        split: Callable[[Any, int, int], Any] | None = None,
+        size: Callable[[Any], int] | None = None,
+        join: Callable[[list[Any]], Any] | None = None,
         grow_after: int = 20,
     ) -> None:
         functools.update_wrapper(self, function)
@@ -36,16 +36,16 @@ class RecoveringFunction:
         self._splitter = Splitter(size, split)
         self._join = join
         self._begin = microbatch, grow_after
-        self._own: Optional[Calls] = None
-        self._of: "weakref.WeakKeyDictionary[Any, Calls]" = weakref.WeakKeyDictionary()
+        self._own: Calls | None = None
+        self._of: weakref.WeakKeyDictionary[Any, Calls] = weakref.WeakKeyDictionary()
 
     @property
-    def microbatch(self) -> Optional[int]:
+    def microbatch(self) -> int | None:
         """The size of the next part; None before the first call. It can be set."""
         return self.calls().fitting.sizer.size
 
     @microbatch.setter
-    def microbatch(self, size: Optional[int]) -> None:
+    def microbatch(self, size: int | None) -> None:
         self.calls().fitting.sizer.set(size)
 
     @property
@@ -54,7 +54,7 @@ class RecoveringFunction:
         return self.calls().recoveries
 
     @property
-    def events(self) -> List[Dict[str, Any]]:
+    def events(self) -> list[dict[str, Any]]:
         """What happened, and why."""
         return list(self.calls().fitting.decider.events)
 
@@ -67,7 +67,7 @@ class RecoveringFunction:
         """As a method: the instance comes first, then the batch."""
         return self if instance is None else BoundFunction(self, instance)
 
-    def __enter__(self) -> "RecoveringFunction":
+    def __enter__(self) -> RecoveringFunction:
         return self
 
     def __exit__(self, *_: Any) -> None:
@@ -96,7 +96,7 @@ class RecoveringFunction:
         count = self._splitter.size(batch)
         run = calls.begin(count)
         before = phase.current()
-        parts: List[Any] = []
+        parts: list[Any] = []
         while run.done < count:
             start, stop = (
                 run.done,
@@ -118,7 +118,7 @@ class RecoveringFunction:
         calls.fitting.batch_done(run)
         return parts[0] if len(parts) == 1 else self._joined(parts, run.partition)
 
-    def _joined(self, parts: List[Any], sizes: List[int]) -> Any:
+    def _joined(self, parts: list[Any], sizes: list[int]) -> Any:
         return joined(parts, sizes) if self._join is None else self._join(parts)
 
     def _new_calls(self) -> Calls:
@@ -134,7 +134,7 @@ class BoundFunction:
         self.__self__ = instance
 
     @property
-    def microbatch(self) -> Optional[int]:
+    def microbatch(self) -> int | None:
         return self._recovering.calls(self.__self__).fitting.sizer.size
 
     @property

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, List
+from collections.abc import Iterable
+from typing import Any
 
 
 class Gradients:
@@ -13,12 +14,12 @@ class Gradients:
     """
 
     def __init__(self, parameters: Iterable[Any]) -> None:
-        self._parameters: List[Any] = list({id(p): p for p in parameters}.values())
-        self._marks: List[Any] = []
+        self._parameters: list[Any] = list({id(p): p for p in parameters}.values())
+        self._marks: list[Any] = []
         self._fresh = True
 
     @property
-    def parameters(self) -> List[Any]:
+    def parameters(self) -> list[Any]:
         return self._parameters
 
     def mark(self) -> None:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import FrameType
-from typing import Any, Iterator, List, Optional
+from typing import Any
 
 # Outputs of models are dicts or data classes of tensors, lists of layers in them; deeper lies something else.
 DEEPEST = 4
 MOST_VALUES = 10_000
 
 
-def mark() -> Optional[int]:
+def mark() -> int | None:
     """The number that the next operation with a gradient gets; None without torch."""
     torch = sys.modules.get("torch")
     if torch is None:
@@ -25,7 +25,7 @@ def mark() -> Optional[int]:
     return None if number is None else number()
 
 
-def let_go(frame: Optional[FrameType], since: Optional[int]) -> None:
+def let_go(frame: FrameType | None, since: int | None) -> None:
     """Detaches and empties the tensors among a frame's variables that were made since a mark.
 
     The frame goes on: its `loss` or `outputs` would keep all activations alive until they are assigned again,
@@ -50,7 +50,7 @@ def let_go(frame: Optional[FrameType], since: Optional[int]) -> None:
             tensor.data = tensor.new_empty(0)
 
 
-def _variables(frame: FrameType) -> List[Any]:
+def _variables(frame: FrameType) -> list[Any]:
     found = frame.f_locals
     values = list(found.values())
     # Before Python 3.13 this is a copy that the frame keeps, and with it every value in it.
@@ -59,7 +59,7 @@ def _variables(frame: FrameType) -> List[Any]:
     return values
 
 
-def _tensors(values: List[Any], kind: type) -> Iterator[Any]:
+def _tensors(values: list[Any], kind: type) -> Iterator[Any]:
     waiting = [(value, 0) for value in values]
     seen = set()
     while waiting and len(seen) < MOST_VALUES:
@@ -73,7 +73,7 @@ def _tensors(values: List[Any], kind: type) -> Iterator[Any]:
             waiting += [(inner, depth + 1) for inner in _inner(value)]
 
 
-def _inner(value: Any) -> List[Any]:
+def _inner(value: Any) -> list[Any]:
     if isinstance(value, Mapping):
         return list(value.values())
     if isinstance(value, (list, tuple)):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from typing import Any, Dict, List
+from typing import Any
 
 
-def join(parts: List[Any], sizes: List[int]) -> Any:
+def join(parts: list[Any], sizes: list[int]) -> Any:
     """Results of the parts as one: tensors and lists end to end, numbers by their mean over samples."""
     first = parts[0]
     if first is None:
@@ -17,7 +17,7 @@ def join(parts: List[Any], sizes: List[int]) -> Any:
         module = sys.modules["torch"] if hasattr(first, "requires_grad") else sys.modules["numpy"]
         return module.cat(parts) if hasattr(first, "requires_grad") else module.concatenate(parts)
     if isinstance(first, Mapping):
-        joined: Dict[Any, Any] = {key: join([part[key] for part in parts], sizes) for key in first}
+        joined: dict[Any, Any] = {key: join([part[key] for part in parts], sizes) for key in first}
         return type(first)(**joined) if hasattr(first, "to_tuple") else joined
     if isinstance(first, list):
         return [value for part in parts for value in part]

@@ -6,7 +6,8 @@ both to the same answers.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Optional, Sequence
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from .sizes import Measured, smaller
 
@@ -36,9 +37,9 @@ class Failed(NamedTuple):
     gave_back: bool = False
     others_hold: bool = False
     hooks: Sequence[str] = ()
-    asked_bytes: Optional[int] = None
-    peak_bytes: Optional[int] = None
-    cached_bytes: Optional[int] = None
+    asked_bytes: int | None = None
+    peak_bytes: int | None = None
+    cached_bytes: int | None = None
 
 
 def decide(failed: Failed, measured: Measured) -> Decision:
@@ -66,7 +67,7 @@ def decide(failed: Failed, measured: Measured) -> Decision:
     return Decision("raise", 1, "none", "one sample does not fit, and no other rung was declared")
 
 
-def _why_the_same_again(failed: Failed, measured: Measured) -> Optional[str]:
+def _why_the_same_again(failed: Failed, measured: Measured) -> str | None:
     """Whether the size that failed should be tried again once caches were given back, and why."""
     size, first = failed.microbatch, failed.attempt <= 1
     if first and not failed.others_hold and any(fitted == size for fitted, _ in measured.fitted):

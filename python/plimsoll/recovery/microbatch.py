@@ -42,7 +42,7 @@ class Microbatch:
     def __len__(self) -> int:
         return self.stop - self.start
 
-    def __enter__(self) -> "Microbatch":
+    def __enter__(self) -> Microbatch:
         self.used = True
         self._random = RandomState()
         self._graph = graph.mark()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable
 
 from ..failure import JOB_FAILED, Failure
 
@@ -22,18 +22,18 @@ class OptimizerGuard:
     """
 
     def __init__(
-        self, optimizer: Any, backup: str = "first", room: Optional[Callable[[], int]] = None
+        self, optimizer: Any, backup: str = "first", room: Callable[[], int] | None = None
     ) -> None:
         if backup not in WAYS:
             raise ValueError(f"backup is one of {', '.join(WAYS)}, not {backup!r}")
         self._optimizer = optimizer
         self._backup = backup
         self._room = room
-        self._before: List[Tuple[Any, int]] = []
-        self._states: Dict[Any, Dict[str, Any]] = {}
-        self._copies: Optional[List[Tuple[Any, Any]]] = None
+        self._before: list[tuple[Any, int]] = []
+        self._states: dict[Any, dict[str, Any]] = {}
+        self._copies: list[tuple[Any, Any]] | None = None
         self._stepped = False
-        self._broken: Optional[str] = None
+        self._broken: str | None = None
 
     def check(self) -> None:
         """Refuses every step after one that was left half done: the model is broken until it is loaded again."""
@@ -76,7 +76,7 @@ class OptimizerGuard:
             else:
                 del self._optimizer.state[parameter]
 
-    def _is_roomy(self, tensors: List[Any]) -> bool:
+    def _is_roomy(self, tensors: list[Any]) -> bool:
         """Whether so much is free that the first step cannot run out of memory: no copy is needed then."""
         needed = ROOMY * sum(tensor.numel() * tensor.element_size() for tensor in tensors)
         return self._room is not None and self._room() >= needed
@@ -105,7 +105,7 @@ class OptimizerGuard:
             + sum(begun)
         )
 
-    def _copied(self, tensors: List[Any]) -> Optional[List[Tuple[Any, Any]]]:
+    def _copied(self, tensors: list[Any]) -> list[tuple[Any, Any]] | None:
         try:
             return [(tensor, tensor.detach().to("cpu", copy=True)) for tensor in tensors]
         except (MemoryError, RuntimeError) as error:
@@ -119,7 +119,7 @@ class OptimizerGuard:
             for tensor, copy in self._copies or []:
                 tensor.copy_(copy)
 
-    def _tensors(self) -> List[Any]:
+    def _tensors(self) -> list[Any]:
         found = [p for group in self._optimizer.param_groups for p in group["params"]]
         for state in self._states.values():
             found += [value for value in state.values() if hasattr(value, "_version")]
@@ -129,6 +129,6 @@ class OptimizerGuard:
         return found
 
 
-def _kept(state: Dict[str, Any]) -> Dict[str, Any]:
+def _kept(state: dict[str, Any]) -> dict[str, Any]:
     """A copy that does not change with the state; the tensors in it are the same."""
     return {key: list(value) if isinstance(value, list) else value for key, value in state.items()}

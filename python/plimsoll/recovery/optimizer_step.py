@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Optional
+from typing import Any, Callable
 
 from ..failure import Failure
 from ..memory.clean_up import drop_dead_frames, give_back_caches
@@ -23,7 +23,7 @@ class OptimizerStep:
         self,
         training: Training,
         guard: OptimizerGuard,
-        clip: Optional[float],
+        clip: float | None,
         ranks: Any,
         fitting: Fitting,
     ) -> None:
@@ -33,7 +33,7 @@ class OptimizerStep:
         self._ranks = ranks
         self._fitting = fitting
 
-    def make(self, run: BatchRun, look_again: Optional[Callable[[], Any]] = None) -> bool:
+    def make(self, run: BatchRun, look_again: Callable[[], Any] | None = None) -> bool:
         """Reduces, clips and steps once; False where the batch has to be done again.
 
         `look_again` is for optimizers that want the loss more than once a step.
@@ -70,7 +70,7 @@ class OptimizerStep:
         run.clipped = True
         return True
 
-    def _once(self, run: BatchRun, look_again: Optional[Callable[[], Any]]) -> None:
+    def _once(self, run: BatchRun, look_again: Callable[[], Any] | None) -> None:
         optimizer, scaler, gradients = (
             self._training.optimizer,
             self._training.scaler,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, Optional, Tuple
-
 from .sizes import Measured
 
 # Enough to draw a line; a job that sees many sizes keeps the newest.
@@ -12,11 +10,11 @@ MOST_SIZES = 16
 
 class Peaks:
     def __init__(self) -> None:
-        self._peaks: Dict[int, int] = {}
-        self._base: Optional[int] = None
+        self._peaks: dict[int, int] = {}
+        self._base: int | None = None
 
     @property
-    def base_bytes(self) -> Optional[int]:
+    def base_bytes(self) -> int | None:
         return self._base
 
     def rests_at(self, used_bytes: int) -> None:
@@ -43,10 +41,10 @@ class Peaks:
         """Whether a microbatch of this size was seen to fit."""
         return size in self._peaks
 
-    def all(self) -> List[Tuple[int, int]]:
+    def all(self) -> list[tuple[int, int]]:
         """(size, peak) of each size that fitted. Also for another thread: the dict is copied first."""
         return sorted(self._peaks.copy().items())
 
-    def under(self, limit_bytes: Optional[float]) -> Measured:
+    def under(self, limit_bytes: float | None) -> Measured:
         """All that is known of sizes, under a limit."""
         return Measured(self.all(), self._base, limit_bytes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict
+from typing import Any, Callable
 
 from ..failure import Failure
 
@@ -24,7 +24,7 @@ def loss_of(value: Any) -> Any:
     )
 
 
-def declared_rungs(model: Any, given: Dict[str, Callable[[], Any]]) -> Dict[str, Callable[[], Any]]:
+def declared_rungs(model: Any, given: dict[str, Callable[[], Any]]) -> dict[str, Callable[[], Any]]:
     """The program's own, and checkpointing where the model knows how: it changes no result."""
     inner = getattr(model, "module", model)
     if "checkpointing" in given or not getattr(inner, "supports_gradient_checkpointing", False):

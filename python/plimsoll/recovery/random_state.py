@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
-from typing import Any, List, Tuple
+from typing import Any
 
 
 class RandomState:
@@ -32,7 +32,7 @@ class RandomState:
             torch.cuda.set_rng_state(state, index)
 
 
-def _cuda_states(torch: Any) -> List[Tuple[int, Any]]:
+def _cuda_states(torch: Any) -> list[tuple[int, Any]]:
     if torch is None or not torch.cuda.is_available() or not torch.cuda.is_initialized():
         return []
     # The generators live on the host: reading them neither waits for a card nor wakes one.

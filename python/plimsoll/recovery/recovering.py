@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable
 
 from ..arguments import function, number, whole
 from ..arguments import optimizer as torch_optimizer
@@ -11,7 +11,7 @@ from ..arguments import optimizer as torch_optimizer
 def recovering(
     target: Any = None,
     optimizer: Any = None,
-    loss: Optional[Callable[[Any], Any]] = None,
+    loss: Callable[[Any], Any] | None = None,
     **options: Any,
 ) -> Any:
     """Makes a training step, or a function of a batch, survive running out of memory.
@@ -45,7 +45,7 @@ def recovering(
     return RecoveringFunction(target, **options)
 
 
-def _check(optimizer: Any, loss: Any, options: Dict[str, Any]) -> None:
+def _check(optimizer: Any, loss: Any, options: dict[str, Any]) -> None:
     """Before anything is set up; names that mean nothing are left to the call itself."""
     torch_optimizer("optimizer", optimizer)
     function("loss", loss)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Callable, Dict
+from typing import Any, Callable
 
 from ..memory.clean_up import give_back_caches
 from ..memory.gauge import HostGauge
@@ -18,7 +18,7 @@ from .training import Training
 
 class Retry:
     def __init__(
-        self, training: Training, fitting: Fitting, ranks: Any, rungs: Dict[str, Callable[[], Any]]
+        self, training: Training, fitting: Fitting, ranks: Any, rungs: dict[str, Callable[[], Any]]
     ) -> None:
         self._training = training
         self._fitting = fitting

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from typing import Any, List
+from typing import Any
 
 log = logging.getLogger("plimsoll")
 
 
-def batch_norms(model: Any) -> List[Any]:
+def batch_norms(model: Any) -> list[Any]:
     from torch.nn.modules.batchnorm import _BatchNorm
 
     return [module for module in model.modules() if isinstance(module, _BatchNorm)]
@@ -19,8 +19,8 @@ class RunningStatistics:
 
     def __init__(self, model: Any) -> None:
         self.modules = batch_norms(model)
-        self._live: List[Any] = []
-        self._saved: List[Any] = []
+        self._live: list[Any] = []
+        self._saved: list[Any] = []
 
     def mark(self) -> None:
         if not self.modules:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, NamedTuple, Optional
+from typing import Any, Callable, NamedTuple
 
 from .ladder import HOOKS
 from .shares import Share, check_share
@@ -13,10 +13,10 @@ class Settings(NamedTuple):
     splitter: Splitter
     share: Share
     reduction: str
-    clip: Optional[float]
+    clip: float | None
     autocast: Any
     patience: float
-    rungs: Dict[str, Callable[[], Any]]
+    rungs: dict[str, Callable[[], Any]]
 
 
 def settings(
@@ -24,7 +24,7 @@ def settings(
     split: Any,
     share: Share,
     reduction: str,
-    clip: Optional[float],
+    clip: float | None,
     autocast: Any,
     patience: float,
     rungs: Any,

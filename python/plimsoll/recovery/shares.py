@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Callable, List, Optional, Union
+from typing import Any, Callable, Union
 
 IGNORED_LABEL = -100
 NAMES = ("auto", "samples", "tokens", "shifted-tokens")
@@ -18,7 +18,7 @@ def check_share(share: Share) -> None:
         )
 
 
-def sample_weights(batch: Any, count: int, share: Share, model: Any) -> Optional[List[int]]:
+def sample_weights(batch: Any, count: int, share: Share, model: Any) -> list[int] | None:
     """What each sample adds to the mean's denominator; None where all samples add the same.
 
     `auto` looks for integer labels and counts those that carry loss; the loss of a causal language

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Optional
+from typing import Any, Callable
 
 from .peaks import Peaks
 from .sizes import LOAD_LINE, Growth, Measured, even_part, grow_back
@@ -16,21 +16,21 @@ MANY_PARTS = 64
 class Sizer:
     """Without a size of its own a batch is tried whole, however large it is, until one fails."""
 
-    def __init__(self, size: Optional[int], grow_after: int, gauge: Any, may_differ: bool) -> None:
+    def __init__(self, size: int | None, grow_after: int, gauge: Any, may_differ: bool) -> None:
         self.peaks = Peaks()
         self.size = size if may_differ else size or 1
         self._whole = self.size is None
         self._gauge = gauge
         # Ranks whose sizes must be the same wish for one, and agree at the end of a step.
         self._may_differ = may_differ
-        self._wish: Optional[int] = None
+        self._wish: int | None = None
         self._grow_after = grow_after if may_differ else min(grow_after, EARLY_GROWTH)
         self._clean = self._failed_growths = 0
         # The size before it last grew, until that proved right or wrong.
-        self._grew_from: Optional[int] = None
-        self._before_others: Optional[int] = None
+        self._grew_from: int | None = None
+        self._before_others: int | None = None
         self._measured = 0
-        self.smallest_failed: Optional[int] = None
+        self.smallest_failed: int | None = None
 
     @property
     def is_new(self) -> bool:
@@ -49,7 +49,7 @@ class Sizer:
             self.peaks.rests_at(self._gauge.used_bytes())
             self._gauge.reset_peak()
 
-    def foreseen(self, count: int) -> Optional[int]:
+    def foreseen(self, count: int) -> int | None:
         """A smaller size where the measured line says that this one will not fit; None where it may.
 
         After the first step the optimizer's states are held, too: what fitted then may not fit now, and a
@@ -68,7 +68,7 @@ class Sizer:
             return None
         return fits if fits < part else None
 
-    def set(self, size: Optional[int]) -> None:
+    def set(self, size: int | None) -> None:
         if size is not None and size != self.size:
             self._whole = False
             self.size = size
@@ -111,7 +111,7 @@ class Sizer:
             self.peaks.measured(max(sizes), peak_bytes)
 
     def clean_step(
-        self, run: Any, peak_bytes: Optional[int], alone: bool, grow: Callable[[int, str], None]
+        self, run: Any, peak_bytes: int | None, alone: bool, grow: Callable[[int, str], None]
     ) -> None:
         """A step without a failure, its peak where somebody looked; without a supervisor it may grow."""
         self._clean += 1

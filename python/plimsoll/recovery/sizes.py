@@ -7,7 +7,8 @@ the same answers.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, Optional, Sequence, Tuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 # The share of a limit that a job should fill: beyond it lies what was not foreseen.
 LOAD_LINE = 0.9
@@ -19,17 +20,17 @@ LONGEST_WAIT = 4096
 # Of one peak at most this share is base: a line must rise, or every size would fit.
 LARGEST_BASE_SHARE = 0.95
 
-Line = Tuple[float, float]
+Line = tuple[float, float]
 
 
 class Measured(NamedTuple):
     """Sizes that fitted with their peaks, what is held between steps, and the limit. None is unknown."""
 
-    fitted: Sequence[Tuple[int, int]] = ()
-    base_bytes: Optional[float] = None
-    limit_bytes: Optional[float] = None
+    fitted: Sequence[tuple[int, int]] = ()
+    base_bytes: float | None = None
+    limit_bytes: float | None = None
 
-    def line(self) -> Optional[Line]:
+    def line(self) -> Line | None:
         """(a, b) in bytes: no measured peak lies above it; None where nothing was measured."""
         points = sorted(self.fitted)
         if len(points) > 1:
@@ -46,7 +47,7 @@ class Measured(NamedTuple):
         base = min(self.base_bytes or 0, peak * LARGEST_BASE_SHARE)
         return base, (peak - base) / size
 
-    def largest(self) -> Optional[int]:
+    def largest(self) -> int | None:
         """The largest size whose peak stays under the load line; None when that cannot be told."""
         line = self.line()
         if line is None or self.limit_bytes is None:
@@ -72,8 +73,8 @@ def parts_of(batch: int, most: int) -> int:
 
 
 def smaller(
-    failed: int, measured: Measured, peak: Optional[int] = None, asked: Optional[int] = None
-) -> Tuple[int, str]:
+    failed: int, measured: Measured, peak: int | None = None, asked: int | None = None
+) -> tuple[int, str]:
     """The size to try after one that failed, and what it comes from.
 
     >>> smaller(32, Measured(limit_bytes=8e9))
@@ -116,12 +117,12 @@ class Growth(NamedTuple):
     batch: int
     clean_steps: int
     failed_growths: int = 0
-    smallest_failed: Optional[int] = None
+    smallest_failed: int | None = None
     grow_after: int = CLEAN_TO_GROW
     may_guess: bool = False
 
 
-def grow_back(at: Growth, measured: Measured) -> Optional[int]:
+def grow_back(at: Growth, measured: Measured) -> int | None:
     """The size to grow to, or None to stay.
 
     Halving after a failure goes too far down, so sizes between what fits and what failed are tried soon: up to

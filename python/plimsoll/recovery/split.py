@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from typing import Any, Callable, List, Optional
+from typing import Any, Callable
 
 from ..batching.batch import Batch
 from ..failure import Failure
@@ -15,8 +15,8 @@ class Splitter:
 
     def __init__(
         self,
-        size: Optional[Callable[[Any], int]] = None,
-        split: Optional[Callable[[Any, int, int], Any]] = None,
+        size: Callable[[Any], int] | None = None,
+        split: Callable[[Any, int, int], Any] | None = None,
     ) -> None:
         self._size = size
         self._split = split
@@ -45,7 +45,7 @@ class Splitter:
         return take(batch, start, stop, count)
 
 
-def batch_length(batch: Any) -> Optional[int]:
+def batch_length(batch: Any) -> int | None:
     """Samples in a batch: the first dimension that its tensors share, or the length of a list of samples."""
     lengths = _leading(batch)
     if lengths:
@@ -95,7 +95,7 @@ def _take_mapping(value: Mapping, start: int, stop: int, count: int) -> Any:
     return twin
 
 
-def _leading(batch: Any) -> List[int]:
+def _leading(batch: Any) -> list[int]:
     """First dimensions of the tensors (or arrays) that a batch holds as fields."""
     if isinstance(batch, Batch):
         return []

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from functools import partial
-from typing import Any, Callable, Dict, Iterator, List, Optional
+from typing import Any, Callable
 
 from ..bridge import phase
 from ..distributed import ranks
@@ -34,24 +35,24 @@ class RecoveringStep:
         self,
         model: Any,
         optimizer: Any,
-        loss: Optional[Callable[[Any], Any]] = None,
+        loss: Callable[[Any], Any] | None = None,
         *,
-        microbatch: Optional[int] = None,
-        clip: Optional[float] = None,
+        microbatch: int | None = None,
+        clip: float | None = None,
         scaler: Any = None,
         autocast: Any = None,
         share: Any = "auto",
         reduction: str = "mean",
-        split: Optional[Callable[[Any, int, int], Any]] = None,
-        size: Optional[Callable[[Any], int]] = None,
+        split: Callable[[Any, int, int], Any] | None = None,
+        size: Callable[[Any], int] | None = None,
         backup: str = "first",
         grow_after: int = 20,
         patience: float = 60.0,
-        rungs: Optional[Dict[str, Callable[[], Any]]] = None,
+        rungs: dict[str, Callable[[], Any]] | None = None,
     ) -> None:
         self.model = model
         self.optimizer = optimizer
-        self.partition: List[int] = []
+        self.partition: list[int] = []
         self._loss = loss
         self._settings: Settings = settings(
             size, split, share, reduction, clip, autocast, patience, rungs
@@ -88,15 +89,15 @@ class RecoveringStep:
         return self._fitting.work.steps
 
     @property
-    def microbatch(self) -> Optional[int]:
+    def microbatch(self) -> int | None:
         """The size of the next microbatch; None before the first batch. It can be set."""
         return self._fitting.sizer.size
 
     @microbatch.setter
-    def microbatch(self, size: Optional[int]) -> None:
+    def microbatch(self, size: int | None) -> None:
         self._fitting.sizer.set(size)
 
-    def __call__(self, batch: Any, loss: Optional[Callable[[Any], Any]] = None) -> Any:
+    def __call__(self, batch: Any, loss: Callable[[Any], Any] | None = None) -> Any:
         """One step on one batch; the batch's loss, detached. Without a loss yet, takes it (a decorator)."""
         use = loss or self._loss
         if use is None:
@@ -139,7 +140,7 @@ class RecoveringStep:
                     "write: with microbatch: ...",
                 )
 
-    def __enter__(self) -> "RecoveringStep":
+    def __enter__(self) -> RecoveringStep:
         return self
 
     def __exit__(self, *_: Any) -> None:
@@ -149,7 +150,7 @@ class RecoveringStep:
         """Says goodbye to the other ranks. Gradients, model and optimizer are left as they are."""
         self._ranks.close()
 
-    def report(self) -> Dict[str, Any]:
+    def report(self) -> dict[str, Any]:
         """What happened so far: sizes, recoveries and why, and the line of measured peaks."""
         return self._fitting.report()
 
@@ -170,7 +171,7 @@ class RecoveringStep:
         self._ranks.begin()
         return BatchRun(batch, count, self._settings, self.model)
 
-    def _next(self, run: BatchRun) -> Optional[Microbatch]:
+    def _next(self, run: BatchRun) -> Microbatch | None:
         part = run.part(self._fitting.sizer.size or run.count)
         return (
             None
@@ -193,7 +194,7 @@ class RecoveringStep:
             value = loss_of(loss(piece.batch))
         piece.backward(value)
 
-    def _finish(self, run: BatchRun, look_again: Optional[Callable[[], Any]] = None) -> bool:
+    def _finish(self, run: BatchRun, look_again: Callable[[], Any] | None = None) -> bool:
         """The optimizer's step; False where the batch has to be done again."""
         phase.enter(phase.STEP)
         if not self._optimizer_step.make(run, look_again):

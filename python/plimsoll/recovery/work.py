@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Dict, Optional
+from typing import Any
 
 from ..bridge import connection
 from .sizer import Sizer
@@ -32,7 +32,7 @@ class Work:
         """Whether a supervisor is there now; without one, growing back is decided here."""
         return self.bridge is not None and self.bridge.alive
 
-    def describe(self) -> Optional[Dict[str, Any]]:
+    def describe(self) -> dict[str, Any] | None:
         """For a supervisor that comes later. Called from another thread, and only then."""
         if self._sizer.size is None:
             return None
@@ -52,7 +52,7 @@ class Work:
         self.steps += 1
         self._batch = run.count
         now = time.monotonic()
-        peak: Optional[int] = None
+        peak: int | None = None
         if self._sizer.is_new or now - self._looked >= LOOK_SECONDS:
             self._looked = now
             peak = self._gauge.peak_bytes()
@@ -63,7 +63,7 @@ class Work:
         if peak is not None and self.bridge is not None:
             self.bridge.tell_step(self.steps, self._sizer.size, run.count, peak, self.who)
 
-    def growth(self) -> Optional[int]:
+    def growth(self) -> int | None:
         """A larger size that the supervisor wants, once."""
         wanted = self.bridge.take_growth(self.who) if self.bridge is not None else None
         return (

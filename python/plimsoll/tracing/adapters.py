@@ -28,7 +28,7 @@ def add(workload: Workload, rank: int) -> None:
             workload.model = peft.get_peft_model(workload.model, config)
         except ValueError as error:
             raise Failure(
-                "lora-refused", "peft: %s" % str(error).splitlines()[0], "leave --lora out"
+                "lora-refused", f"peft: {str(error).splitlines()[0]}", "leave --lora out"
             ) from error
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict
+from typing import Any, Callable
 
 import torch
 
@@ -105,7 +105,7 @@ def _masked_fill(func, args, kwargs):
     return func(*args, **kwargs)
 
 
-CORRECTIONS: Dict[Any, Callable] = {
+CORRECTIONS: dict[Any, Callable] = {
     _ATEN.native_layer_norm.default: lambda f, a, k: f(_contiguous(a[0]), *a[1:], **k),
     _ATEN.native_layer_norm_backward.default: _layer_norm_backward,
     _ATEN._log_softmax_backward_data.default: lambda f, a, k: f(_contiguous(a[0]), *a[1:], **k),

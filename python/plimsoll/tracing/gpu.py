@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Dict, Optional
+from typing import Any
 
 MIB = 1 << 20
 GIB = 1 << 30
@@ -41,10 +41,10 @@ _ARCHITECTURES = {
 
 
 def gpu_of(
-    name: Optional[str],
-    capability: Optional[int],
-    multiprocessors: Optional[int],
-    memory: Optional[int],
+    name: str | None,
+    capability: int | None,
+    multiprocessors: int | None,
+    memory: int | None,
 ) -> Gpu:
     """A card as its facts describe it; the H200 where no facts are given, or no kernels of it are known."""
     if capability is None or _nearest(capability) is None:
@@ -59,12 +59,12 @@ def gpu_of(
     )
 
 
-def _nearest(capability: int) -> Optional[int]:
+def _nearest(capability: int) -> int | None:
     """The newest architecture that is known and not newer."""
     return max((known for known in _ARCHITECTURES if known <= capability), default=None)
 
 
-def cudnn_properties(gpu: Gpu) -> Dict[str, Any]:
+def cudnn_properties(gpu: Gpu) -> dict[str, Any]:
     """What cuDNN asks about a device, as this one answers it."""
     _, blocks, shared, _, cache, clock, memory_clock = _ARCHITECTURES[
         _nearest(gpu.capability) or 90

@@ -7,7 +7,7 @@ gradient, optimizer state) is only known after the step that used it.
 from __future__ import annotations
 
 import json
-from typing import Dict, List, TextIO
+from typing import TextIO
 
 WEIGHT, GRADIENT, OPTIMIZER, ACTIVATION = "w", "g", "o", "x"
 WORKSPACE, TEMPORARY, BATCH = "k", "t", "b"
@@ -15,9 +15,9 @@ WORKSPACE, TEMPORARY, BATCH = "k", "t", "b"
 
 class Ledger:
     def __init__(self) -> None:
-        self.events: List[list] = []
-        self.allocations: Dict[int, list] = {}
-        self._strings: Dict[str, int] = {"": 0}
+        self.events: list[list] = []
+        self.allocations: dict[int, list] = {}
+        self._strings: dict[str, int] = {"": 0}
         self._next = 1
         self._closed = False
 
@@ -63,9 +63,8 @@ class Ledger:
     def write(self, out: TextIO, header: dict, footer: dict) -> None:
         dump = json.JSONEncoder(separators=(",", ":")).encode
         out.write(dump(header) + "\n")
-        for text, index in self._strings.items():
-            out.write(dump(["s", index, text]) + "\n")
-        chunk: List[str] = []
+        out.writelines(dump(["s", index, text]) + "\n" for text, index in self._strings.items())
+        chunk: list[str] = []
         for event in self.events:
             chunk.append(dump(event))
             if len(chunk) == 4096:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
-from typing import Any, Iterator, Optional
+from typing import Any
 
 import torch
 
@@ -21,7 +21,7 @@ class Loop:
         observer: Observer,
         workload: Workload,
         settings: Settings,
-        optimizer: Optional[Any],
+        optimizer: Any | None,
         names: ModuleNames,
     ):
         self.observer = observer
@@ -89,7 +89,7 @@ class Loop:
         return torch.autocast("cuda", dtype=dtype) if dtype else nullcontext()
 
     def _phase(self, step: int, name: str, category: str) -> None:
-        self.ledger.mark("step:%d:%s" % (step, name))
+        self.ledger.mark(f"step:{step}:{name}")
         self.observer.category = category
 
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import Any, Dict, List
+from typing import Any
 
 import torch
 
 
 class ModuleNames:
     def __init__(self) -> None:
-        self._names: Dict[int, str] = {}
-        self._stack: List[str] = [""]
-        self._starts: List[int] = []
-        self._owners: List[str] = []
+        self._names: dict[int, str] = {}
+        self._stack: list[str] = [""]
+        self._starts: list[int] = []
+        self._owners: list[str] = []
 
     def learn(self, model: Any) -> None:
         self._names = {id(module): name for name, module in model.named_modules()}

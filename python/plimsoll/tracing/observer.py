@@ -7,13 +7,13 @@ besides its outputs comes from the rules in `plimsoll.kernels`.
 from __future__ import annotations
 
 import weakref
-from typing import Any, Callable, Dict, Optional, Set
+from typing import Any, Callable
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from . import ledger as kinds
 from . import host_values, small_values
+from . import ledger as kinds
 from .accumulation import accumulates_in_place
 from .corrections import CORRECTIONS
 from .kernels.registry import Launch, rule_for
@@ -39,11 +39,11 @@ class Observer(TorchDispatchMode):
         self.current_module = current_module
         self.scalars = Scalars()
         # What a person should know about how the figures came about.
-        self.notes: Set[str] = set()
+        self.notes: set[str] = set()
         # Workspaces stay for good, one per thread that launches: forward's and backward's.
-        self.workspaces: Dict[Any, int] = {}
-        self._live: Dict[int, Any] = {}
-        self._rules: Dict[Any, Optional[Callable]] = {}
+        self.workspaces: dict[Any, int] = {}
+        self._live: dict[int, Any] = {}
+        self._rules: dict[Any, Callable | None] = {}
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
@@ -80,7 +80,7 @@ class Observer(TorchDispatchMode):
             small_values.follow(func, args, kwargs, result)
         return result
 
-    def _rule(self, func) -> Optional[Callable]:
+    def _rule(self, func) -> Callable | None:
         try:
             return self._rules[func]
         except KeyError:
@@ -102,7 +102,7 @@ class Observer(TorchDispatchMode):
             rule(launch)
         launch.place_all()
 
-    def adopt(self, storage, op: str, category: Optional[str] = None) -> int:
+    def adopt(self, storage, op: str, category: str | None = None) -> int:
         """Records a storage as one allocation that is freed when the last tensor lets go of it."""
         key = storage._cdata
         if key in self._live:

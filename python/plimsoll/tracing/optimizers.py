@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List
+from typing import Any
 
 import torch
 
@@ -39,7 +39,7 @@ def make(name: str, model: Any) -> Any:
     return getattr(torch.optim, kind)(parameters, lr=_RATE, **settings)
 
 
-def trained(model: Any) -> List[Any]:
+def trained(model: Any) -> list[Any]:
     parameters = [p for p in model.parameters() if p.requires_grad]
     if not parameters:
         raise Failure(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from typing import List
 
 from ..failure import Failure
 
@@ -35,7 +34,7 @@ class _Parser(argparse.ArgumentParser):
         raise Failure("bad-arguments", message, "see python -m plimsoll.trace --help")
 
 
-def parse(argv: List[str]) -> argparse.Namespace:
+def parse(argv: list[str]) -> argparse.Namespace:
     parser = _Parser(
         prog="python -m plimsoll.trace",
         description="Runs a few steps of a model on the meta device and writes, as JSON lines, "
@@ -106,5 +105,5 @@ def _capability(text: str) -> int:
 def _count(text: str) -> int:
     value = int(text)
     if not 0 < value <= _LARGEST:
-        raise argparse.ArgumentTypeError("must be between 1 and %d" % _LARGEST)
+        raise argparse.ArgumentTypeError(f"must be between 1 and {_LARGEST}")
     return value

@@ -6,7 +6,7 @@ What they ask for follows its source; it was not measured.
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional
+from typing import Any
 
 import torch
 
@@ -24,7 +24,7 @@ def applies(settings: Settings) -> bool:
     return settings.quantization in _PRESETS
 
 
-def check(settings: Settings, config: Optional[str]) -> None:
+def check(settings: Settings, config: str | None) -> None:
     preset = settings.quantization
     if preset in ("", "fp16"):
         return
@@ -56,7 +56,7 @@ def quantize(model: Any, settings: Settings, observer: Any) -> None:
     """Puts quantized layers in place, then records the weights as loading them asks for them."""
     observer.notes.add(_NOTE)
     kept = _kept(model)
-    made: Dict[int, QuantizedLinear] = {}
+    made: dict[int, QuantizedLinear] = {}
     compute = settings.autocast_dtype or settings.dtype
     for module in list(model.modules()):
         for name, child in list(module.named_children()):

@@ -7,13 +7,13 @@ import os
 import traceback
 from argparse import Namespace
 from dataclasses import dataclass, field
-from typing import Any, List
+from typing import Any
 
 import torch
 
+from ..failure import Failure
 from . import adapters, optimizers, progress, quantized
 from . import ledger as kinds
-from ..failure import Failure
 from .gpu import gpu_of
 from .ledger import Ledger
 from .loop import Loop
@@ -31,7 +31,7 @@ class Recording:
     ledger: Ledger
     parameters: int = 0
     parameter_bytes: int = 0
-    notes: List[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     skips_layers: bool = False
 
 
@@ -106,7 +106,7 @@ def _optimizer(workload: Workload, settings: Settings, observer: Observer) -> An
     if workload.optimizer is None:
         return optimizers.make(settings.optimizer, workload.model)
     made = workload.optimizer(workload.model)
-    observer.notes.add("the optimizer is the one that workload() returns: %s" % type(made).__name__)
+    observer.notes.add(f"the optimizer is the one that workload() returns: {type(made).__name__}")
     return made
 
 
@@ -133,15 +133,15 @@ def _label_weights(observer: Observer, model: torch.nn.Module) -> None:
 def _told(error: Exception) -> Failure:
     """One line that says what went wrong in the model's own code, and where."""
     lines = str(error).strip().splitlines()
-    fact = "%s: %s" % (type(error).__name__, lines[0][:300] if lines else "no message")
+    fact = "{}: {}".format(type(error).__name__, lines[0][:300] if lines else "no message")
     frames = traceback.extract_tb(error.__traceback__)
     own = [f for f in frames if not f.filename.startswith((_OWN, _TORCH))] or frames
-    where = "%s:%s" % (own[-1].filename, own[-1].lineno) if own else ""
+    where = f"{own[-1].filename}:{own[-1].lineno}" if own else ""
     if isinstance(error, NotImplementedError) and "Meta tensors" in fact:
         op = fact.split(": ")[1]
         return Failure(
             "op-not-traced",
-            "the model uses %s, which cannot be followed without a GPU" % op,
+            f"the model uses {op}, which cannot be followed without a GPU",
             "take --method formula, or measure it on a GPU",
             where,
         )

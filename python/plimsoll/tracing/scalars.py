@@ -7,7 +7,7 @@ holds, `any()` does not, and a number is zero.
 
 from __future__ import annotations
 
-from typing import Any, Dict
+from typing import Any, ClassVar
 
 import torch
 
@@ -58,8 +58,12 @@ _UNKNOWN = object()
 
 
 class Scalars:
-    answers = {_ATEN._local_scalar_dense.default, _ATEN.equal.default, _ATEN.is_nonzero.default}
-    _makers = {
+    answers: ClassVar[set[Any]] = {
+        _ATEN._local_scalar_dense.default,
+        _ATEN.equal.default,
+        _ATEN.is_nonzero.default,
+    }
+    _makers: ClassVar[set[Any]] = {
         *_FILLS,
         *_FULLS,
         *_REDUCE,
@@ -71,7 +75,7 @@ class Scalars:
     } | (_SAME - {_ATEN.detach.default})
 
     def __init__(self) -> None:
-        self._values: Dict[int, Any] = {}
+        self._values: dict[int, Any] = {}
 
     def notice(self, func, args, result) -> None:
         if func in self._makers:

@@ -17,7 +17,7 @@ import signal
 import sys
 import tempfile
 import traceback
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable
 
 # Imported in advance where they are installed; a trace imports what else it needs.
 _MODULES = (
@@ -30,7 +30,7 @@ _MODULES = (
 _MOST_CHARACTERS = 1 << 20
 
 
-def serve(run: Callable[[List[str]], int]) -> int:
+def serve(run: Callable[[list[str]], int]) -> int:
     """Answers with `run`, which gets the arguments of a trace and returns its exit status."""
     from . import record  # noqa: F401 - imports torch and all of ours
 
@@ -43,10 +43,10 @@ def serve(run: Callable[[List[str]], int]) -> int:
 
 
 class _Server:
-    def __init__(self, run: Callable[[List[str]], int]):
+    def __init__(self, run: Callable[[list[str]], int]):
         self.run = run
         # Ids of the questions that run, by process.
-        self.running: Dict[int, int] = {}
+        self.running: dict[int, int] = {}
 
     def serve(self) -> int:
         woken, wakes = os.pipe()
@@ -73,7 +73,7 @@ class _Server:
                     return 0
             self.collect()
 
-    def start(self, question: Dict[str, Any]) -> None:
+    def start(self, question: dict[str, Any]) -> None:
         sys.stdout.flush()
         pid = os.fork()
         if pid == 0:
@@ -112,7 +112,7 @@ def _own_group(pid: int) -> None:
         return
 
 
-def _answer(run: Callable[[List[str]], int], question: Dict[str, Any]) -> None:
+def _answer(run: Callable[[list[str]], int], question: dict[str, Any]) -> None:
     """In the fork: never returns."""
     status = 1
     try:
@@ -159,6 +159,6 @@ def _redirect(stdout: str, stderr: str) -> None:
             os.close(opened)
 
 
-def _tell(message: Dict[str, Any]) -> None:
+def _tell(message: dict[str, Any]) -> None:
     sys.stdout.write(json.dumps(message, separators=(",", ":")) + "\n")
     sys.stdout.flush()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Callable, List, Optional
+from typing import Any, Callable
 
 import torch
 
@@ -27,11 +27,11 @@ class Workload:
     # Runs the model on a batch under autocast, if any; what it returns lives until the next step's.
     forward: Callable[[Any, Any], Any]
     # Turns that into the loss, or None where forward already returns it.
-    loss: Optional[Callable[[Any, Any], Any]] = None
+    loss: Callable[[Any, Any], Any] | None = None
     # Makes the optimizer of the workload's own, or None where the settings name one.
-    optimizer: Optional[Callable[[Any], Any]] = None
+    optimizer: Callable[[Any], Any] | None = None
     # What a person should know about how the model was chosen and built.
-    notes: List[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     # Whether a real run leaves out layers at random, so that no two take the same.
     skips_layers: bool = False
 

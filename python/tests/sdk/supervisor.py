@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -52,10 +53,8 @@ class Supervisor:
             connection.close()
 
     def close(self):
-        try:
+        with contextlib.suppress(OSError):
             self.die()
-        except OSError:
-            pass
         if self._folder is not None:
             self._folder.cleanup()
 

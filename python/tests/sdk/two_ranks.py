@@ -47,7 +47,7 @@ def one(trial):
     optimizer = torch.optim.AdamW(wrapped.parameters(), lr=1e-2, foreach=True)
     taken = gradients_at_step(optimizer)
     first = 0 if phase == "step" else draw.randrange(POINTS[phase])
-    faults = Faults(phase, [first] if RANK == failing else [])
+    faults = Faults(phase, [first] if failing == RANK else [])
     faults.watch(model)
     step = plimsoll.recovering(
         wrapped,
@@ -70,7 +70,7 @@ def one(trial):
         "exact": close,
         "same": torch.equal(both[0], both[1]),
         "once": sum(step.partition) == counts[RANK],
-        "failed": faults.raised == (RANK == failing),
+        "failed": faults.raised == (failing == RANK),
         "seconds": took,
         "phase": phase,
     }

@@ -52,8 +52,8 @@ def efficient_backward(launch: Launch) -> None:
     launch.place(1)
     launch.place(2)
     launch.place(3)
-    out_grad, query, key, value = launch.args[:4]
-    batch, heads, rows, head = query.shape
+    out_grad, query, key = launch.args[:3]
+    batch, heads, rows, _ = query.shape
     statistics = batch * heads * rows * 4
     taken = []
     if query.element_size() == 4:

@@ -6,7 +6,7 @@ When it takes them was measured on an H200 and fitted; what they ask for is exac
 from __future__ import annotations
 
 from math import prod
-from typing import Any, Optional, Tuple
+from typing import Any
 
 from .fitted_choices import TREES
 
@@ -53,7 +53,7 @@ def could_be_winograd(problem: Any, which: str) -> bool:
     )
 
 
-def features(problem: Any, choice: Any) -> Tuple:
+def features(problem: Any, choice: Any) -> tuple:
     """What is known without a device, the kernel ranked first among the others included."""
     images, inputs, outputs = problem.y[0], problem.w[1], problem.w[0]
     pixels = prod(problem.y[2:])
@@ -78,14 +78,14 @@ def features(problem: Any, choice: Any) -> Tuple:
     )
 
 
-def decide(tree: Any, values: Tuple) -> bool:
+def decide(tree: Any, values: tuple) -> bool:
     while not isinstance(tree, bool):
         feature, threshold, low, high = tree
         tree = low if values[FEATURES.index(feature)] <= threshold else high
     return tree
 
 
-def left_out(problem: Any, which: str, choice: Optional[Any]) -> Optional[int]:
+def left_out(problem: Any, which: str, choice: Any | None) -> int | None:
     """The workspace of such a kernel where cuDNN would take one; else None."""
     if is_product(problem):
         kind, size = which, product(problem, which)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -60,13 +61,13 @@ class Problem:
         return cudnn.workspace(self, which, gpu)
 
 
-def _four(shape: Sequence[int]) -> List[int]:
+def _four(shape: Sequence[int]) -> list[int]:
     """Line convolutions run as images one pixel high."""
     sizes = list(shape)
     return [*sizes[:2], 1, sizes[2]] if len(sizes) == 3 else sizes
 
 
-def _spread(values: Sequence[int], spatial: int, filler: int) -> List[int]:
+def _spread(values: Sequence[int], spatial: int, filler: int) -> list[int]:
     sizes = list(values)
     if len(sizes) == 1 and spatial == 2:
         return [filler, sizes[0]]
@@ -130,7 +131,7 @@ def _with_weight(launch: Launch, problem: Problem, weight: Any, which: str) -> N
     launch.give(*copies)
 
 
-def _copies(launch: Launch, problem: Problem, *tensors: Any) -> List[int]:
+def _copies(launch: Launch, problem: Problem, *tensors: Any) -> list[int]:
     """All tensors are brought to the layout that input and weight suggest."""
     layout = torch.channels_last if problem.channels_last else torch.contiguous_format
     return [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Tuple
+from typing import Any
 
 import torch
 
@@ -13,7 +13,7 @@ _INT64 = 8
 _MUCH = 450
 
 
-def forward(args: Tuple) -> Tuple[Any, Any]:
+def forward(args: tuple) -> tuple[Any, Any]:
     """What `_ctc_loss` returns, which has no meta kernel; lengths are data, so the longest is taken."""
     steps, batch = args[0].shape[:2]
     targets = args[1]
@@ -22,7 +22,7 @@ def forward(args: Tuple) -> Tuple[Any, Any]:
     return losses, torch.empty(batch, steps, 2 * longest + 1, dtype=args[0].dtype, device="meta")
 
 
-def backward(args: Tuple) -> Any:
+def backward(args: tuple) -> Any:
     return torch.empty(args[1].shape, dtype=args[1].dtype, device="meta")
 
 
@@ -48,7 +48,7 @@ def table_backward(launch: Launch) -> None:
     launch.give(second, lengths[1], lengths[0], lengths[2])
 
 
-def _lengths(launch: Launch, batch: int) -> List[int]:
+def _lengths(launch: Launch, batch: int) -> list[int]:
     return [launch.take(batch * _INT64) for _ in range(3)]
 
 

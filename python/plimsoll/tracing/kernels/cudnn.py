@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import prod
-from typing import Any, Dict, Optional, Tuple
+from typing import Any
 
 from ..gpu import H200, Gpu, cudnn_properties
 from . import choices, cudnn_before_hopper
@@ -16,11 +16,11 @@ _HOPPER = 90
 # Without a device cuDNN leaves its own kernels for these out, which sum the weight's gradient in parts.
 _DEPTHWISE_PARTS = 128
 
-_cache: Dict[Tuple, int] = {}
+_cache: dict[tuple, int] = {}
 
 
 @lru_cache(maxsize=8)
-def library(gpu: Gpu = H200) -> Optional[Cudnn]:
+def library(gpu: Gpu = H200) -> Cudnn | None:
     try:
         return Cudnn(cudnn_properties(gpu))
     except Exception:

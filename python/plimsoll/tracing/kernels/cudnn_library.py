@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import ctypes
 import json
+from collections.abc import Sequence
 from enum import IntEnum
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence
+from typing import Any, NamedTuple
 
 import torch
 
@@ -51,7 +52,7 @@ _QUICK, _FALLBACK = 0, 2
 
 class Choice(NamedTuple):
     engine: int
-    knobs: Dict[int, int]
+    knobs: dict[int, int]
     workspace: int
 
 
@@ -62,7 +63,7 @@ class CudnnError(Exception):
 class Cudnn:
     """A loaded cuDNN that believes in one device."""
 
-    def __init__(self, device: Dict[str, Any]):
+    def __init__(self, device: dict[str, Any]):
         self._library = ctypes.CDLL("libcudnn.so.9")
         pointer, number, wide = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64
         self._library.cudnnBackendSetAttribute.argtypes = [pointer, number, number, wide, pointer]
@@ -76,14 +77,14 @@ class Cudnn:
         ]
         self._library.cudnnBackendFinalize.argtypes = [pointer]
         self._library.cudnnBackendDestroyDescriptor.argtypes = [pointer]
-        self._open: List[ctypes.c_void_p] = []
+        self._open: list[ctypes.c_void_p] = []
         text = json.dumps(device).encode()
         self._device = self._create(_Is.DEVICE)
         self._set(self._device, 2702, _Of.CHAR, len(text), ctypes.create_string_buffer(text))
         self._finalize(self._device)
         self._open.clear()
 
-    def choose(self, problem: Any, which: str, fallback: bool = True) -> Optional[Choice]:
+    def choose(self, problem: Any, which: str, fallback: bool = True) -> Choice | None:
         """The kernel PyTorch would run, or None where none can be built."""
         try:
             return self._choose(problem, which, fallback)
@@ -93,12 +94,12 @@ class Cudnn:
             while self._open:
                 self._library.cudnnBackendDestroyDescriptor(self._open.pop())
 
-    def _choose(self, problem: Any, which: str, fallback: bool) -> Optional[Choice]:
+    def _choose(self, problem: Any, which: str, fallback: bool) -> Choice | None:
         graph = self._graph(problem, which)
         first = self._first(problem, graph, _QUICK)
         return self._first(problem, graph, _FALLBACK) if first is None and fallback else first
 
-    def _first(self, problem: Any, graph: ctypes.c_void_p, ranking: int) -> Optional[Choice]:
+    def _first(self, problem: Any, graph: ctypes.c_void_p, ranking: int) -> Choice | None:
         heuristics = self._create(_Is.HEURISTICS)
         self._link(heuristics, 201, graph)
         self._set(heuristics, 200, _Of.HEURISTIC, 1, ctypes.byref(ctypes.c_int(ranking)))
@@ -158,7 +159,7 @@ class Cudnn:
         self._finalize(tensor)
         return tensor
 
-    def _knobs(self, config: ctypes.c_void_p) -> Dict[int, int]:
+    def _knobs(self, config: ctypes.c_void_p) -> dict[int, int]:
         knobs = {}
         for knob in self._descriptors(config, 302, _Is.KNOB, 32):
             kind = self._numbers(knob, 600, _Of.KNOB, ctypes.c_int, 1)[0]
@@ -187,7 +188,7 @@ class Cudnn:
 
     def _numbers(
         self, descriptor: ctypes.c_void_p, name: int, kind: int, of: Any, most: int
-    ) -> List[int]:
+    ) -> list[int]:
         values, count = (of * most)(), ctypes.c_int64()
         get = self._library.cudnnBackendGetAttribute
         self._check(get(descriptor, name, kind, most, ctypes.byref(count), values))
@@ -195,7 +196,7 @@ class Cudnn:
 
     def _descriptors(
         self, owner: ctypes.c_void_p, name: int, kind: int, most: int
-    ) -> List[ctypes.c_void_p]:
+    ) -> list[ctypes.c_void_p]:
         values = (ctypes.c_void_p * most)(*[self._create(kind) for _ in range(most)])
         count = ctypes.c_int64()
         get = self._library.cudnnBackendGetAttribute
@@ -205,10 +206,10 @@ class Cudnn:
     @staticmethod
     def _check(status: int) -> None:
         if status != 0:
-            raise CudnnError("cuDNN answered %d" % status)
+            raise CudnnError(f"cuDNN answered {status}")
 
 
-def _strides(sizes: Sequence[int], channels_last: bool) -> List[int]:
+def _strides(sizes: Sequence[int], channels_last: bool) -> list[int]:
     order = [0, *range(2, len(sizes)), 1] if channels_last else list(range(len(sizes)))
     strides, running = [0] * len(sizes), 1
     for dimension in reversed(order):

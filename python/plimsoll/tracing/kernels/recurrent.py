@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Tuple
+from typing import Any
 
 import torch
 
@@ -27,7 +27,7 @@ _SMALL_STATE = 128
 class Layer:
     """The sizes of one call, from the arguments of `_cudnn_rnn`."""
 
-    def __init__(self, args: Tuple):
+    def __init__(self, args: tuple):
         (
             source,
             self.weights,
@@ -120,7 +120,7 @@ def _ceil(a: int, b: int) -> int:
     return -(-a // b)
 
 
-def forward(args: Tuple) -> List[Any]:
+def forward(args: tuple) -> list[Any]:
     """What `_cudnn_rnn` returns, in place of its meta kernel, which has no reserve."""
     layer = Layer(args)
     source, hidden, cell, batch_first = layer.source, args[4], args[5], args[10]
@@ -142,7 +142,7 @@ def forward(args: Tuple) -> List[Any]:
     ]
 
 
-def backward(args: Tuple) -> List[Any]:
+def backward(args: tuple) -> list[Any]:
     source, weights, _, _, hidden, cell = args[:6]
     batch_first = args[14]
 

@@ -5,7 +5,7 @@ Follows the launch configuration of PyTorch's `Reduce.cuh`.
 
 from __future__ import annotations
 
-from typing import List, Optional, Sequence, Tuple
+from collections.abc import Sequence
 
 import torch
 
@@ -43,7 +43,7 @@ class Shape:
             if dims[i][2]
             else (1, out_strides[i], dims[i][0]),
         )
-        merged: List[List[int]] = []
+        merged: list[list[int]] = []
         for i in order:
             size, stride, is_reduced = dims[i]
             out = 0 if is_reduced else out_strides[i]
@@ -79,7 +79,7 @@ class Shape:
 
 def buffer_sizes(
     gpu, shape: Shape, accumulator: int, input_vector: int = 4, offset: int = 0
-) -> Optional[Tuple[int, int]]:
+) -> tuple[int, int] | None:
     """The bytes of the buffer between blocks and of its semaphores, or None when none is needed."""
     outputs, per_output = shape.outputs, shape.inputs_per_output
     on_fastest = True
@@ -168,7 +168,7 @@ def reduce_over(launch: Launch, tensor, dims, accumulator: int, input_vector: in
     launch.give(whole)
 
 
-def _halved(sizes: List[int], strides: Sequence[int], element: int) -> List[List[int]]:
+def _halved(sizes: list[int], strides: Sequence[int], element: int) -> list[list[int]]:
     """Splits along the widest dimension until every part can be addressed with 32 bits."""
     extents = [(n - 1) * s * element for n, s in zip(sizes, strides)]
     if sum(extents) + element <= _INT32_BYTES:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable
 
 import torch
 
 from .. import ledger as kinds
 
-_RULES: Dict[str, Callable] = {}
+_RULES: dict[str, Callable] = {}
 _FAMILIES = (
     "attention",
     "blas",
@@ -35,7 +35,7 @@ def rule(*names: str) -> Callable[[Callable], Callable]:
     return register
 
 
-def rule_for(name: str) -> Optional[Callable]:
+def rule_for(name: str) -> Callable | None:
     for family in _FAMILIES:
         import_module("." + family, __package__)
     return _RULES.get(name) or _RULES.get(name.rsplit(".", 1)[0])

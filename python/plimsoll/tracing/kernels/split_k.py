@@ -7,7 +7,7 @@ every one of which keeps its part in the workspace.
 from __future__ import annotations
 
 from math import prod
-from typing import Any, Dict
+from typing import Any
 
 _TILE, _TILE_K, _WITHOUT_SPLIT, _CLUSTER_M, _CLUSTER_N = 2, 13, 25, 27, 28
 # Rows and columns of a tile, by cuDNN's number for it.
@@ -37,7 +37,7 @@ def _ceil(a: int, b: int) -> int:
     return -(-a // b)
 
 
-def split_scratch(problem: Any, which: str, knobs: Dict[int, int]) -> int:
+def split_scratch(problem: Any, which: str, knobs: dict[int, int]) -> int:
     if knobs.get(_TILE) not in _TILES:
         return 0
     rows, columns = _TILES[knobs[_TILE]]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable
 
 import torch
 
 from ...failure import Failure
 from ..workload import Settings
 
-Batch = Dict[str, Any]
+Batch = dict[str, Any]
 # Of a text that answers are chosen for, and of sound where a config does not say.
 _CHOICES = 2
 _USUAL_SAMPLES, _USUAL_FRAMES, _USUAL_WIDTH = 16000, 1000, 80
@@ -47,7 +47,7 @@ def is_text_alone(model: Any, settings: Settings) -> bool:
     return could and not settings.image and not _contrasts(takes)
 
 
-def target_notes(model: Any, settings: Settings) -> List[str]:
+def target_notes(model: Any, settings: Settings) -> list[str]:
     """How long the labels are taken to be; a length that no labels have is refused."""
     takes = inspect.signature(model.forward).parameters
     has_target = getattr(model.config, "is_encoder_decoder", False) and "labels" in takes
@@ -56,16 +56,14 @@ def target_notes(model: Any, settings: Settings) -> List[str]:
             return []
         raise Failure(
             "no-target",
-            "%s has no decoder beside an encoder, so its labels have no length of their own"
-            % type(model).__name__,
+            f"{type(model).__name__} has no decoder beside an encoder, so its labels have no length of their own",
             "leave --target-seq out",
         )
     if settings.target_seq or _inputs(model, takes) is not _tokens:
         return []
     tokens = half(settings)
     return [
-        "labels are taken to be half as long as the input, %d tokens, unless a length is given"
-        % tokens
+        f"labels are taken to be half as long as the input, {tokens} tokens, unless a length is given"
     ]
 
 
@@ -174,7 +172,7 @@ def _labels(model: Any, takes: Any, settings: Settings, batch: Batch) -> Batch:
     if name.endswith("CTC"):
         samples = next(iter(batch.values())).shape[1]
         return {"labels": _target(config, settings, max(1, samples // _SAMPLES_PER_LABEL))}
-    if name.endswith("SemanticSegmentation") or name.endswith("ForInstanceSegmentation"):
+    if name.endswith(("SemanticSegmentation", "ForInstanceSegmentation")):
         shape = (settings.batch, *batch["pixel_values"].shape[2:])
         return {"labels": torch.randint(0, max(1, config.num_labels), shape)}
     if "input_ids" not in batch:

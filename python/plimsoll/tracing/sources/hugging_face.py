@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Dict, Iterator, List, Tuple
+from typing import Any
 
 import torch
 
@@ -39,38 +40,36 @@ def load(path: str, settings: Settings) -> Workload:
     )
 
 
-def read_config(path: str) -> Dict[str, Any]:
+def read_config(path: str) -> dict[str, Any]:
     if os.path.isdir(path):
         path = os.path.join(path, "config.json")
     try:
         if os.path.getsize(path) > _LARGEST_CONFIG:
             raise Failure(
                 "config-too-large",
-                "%s is larger than a config can be" % path,
+                f"{path} is larger than a config can be",
                 "name the config.json itself",
             )
         with open(path, encoding="utf-8") as file:
             config = json.load(file)
     except OSError as error:
-        raise Failure(
-            "config-unreadable", "%s: %s" % (path, error.strerror), "check the path"
-        ) from error
+        raise Failure("config-unreadable", f"{path}: {error.strerror}", "check the path") from error
     except (ValueError, RecursionError) as error:
         raise Failure(
             "config-not-json",
-            "%s is not JSON: %s" % (path, error),
+            f"{path} is not JSON: {error}",
             "check that the download is whole",
         ) from error
     if not isinstance(config, dict) or not isinstance(config.get("model_type"), str):
         raise Failure(
             "config-no-model-type",
-            "%s names no model_type" % path,
+            f"{path} names no model_type",
             "use the config.json of the model",
         )
     return config
 
 
-def build(values: Dict[str, Any], settings: Settings) -> Tuple[Any, List[str]]:
+def build(values: dict[str, Any], settings: Settings) -> tuple[Any, list[str]]:
     transformers = _transformers()
     kind = values["model_type"]
     notes = []
@@ -82,8 +81,7 @@ def build(values: Dict[str, Any], settings: Settings) -> Tuple[Any, List[str]]:
     except Exception as error:
         raise Failure(
             "config-refused",
-            "transformers %s does not take this config (%s): %s"
-            % (transformers.__version__, kind, first_line(error)),
+            f"transformers {transformers.__version__} does not take this config ({kind}): {first_line(error)}",
             "check the config, or install a transformers that knows this model",
         ) from error
     try:
@@ -104,7 +102,7 @@ def build(values: Dict[str, Any], settings: Settings) -> Tuple[Any, List[str]]:
     except Exception as error:
         raise Failure(
             "model-refused",
-            "transformers cannot build this model: %s" % first_line(error),
+            f"transformers cannot build this model: {first_line(error)}",
             "check the values in the config",
         ) from error
     _bring(model)
@@ -142,7 +140,7 @@ def _transformers() -> Any:
 
 def _bring(model: Any) -> None:
     """Old constructors such as `torch.Tensor(n)` ignore the current device; the model is then sent there."""
-    moved: Dict[int, Any] = {}
+    moved: dict[int, Any] = {}
     for module in model.modules():
         for name, parameter in list(module._parameters.items()):
             if parameter is None or parameter.device.type != "cpu":
@@ -172,7 +170,7 @@ def _prepare(model: Any, settings: Settings) -> None:
         except ValueError as error:
             raise Failure(
                 "no-checkpointing",
-                "%s has no gradient checkpointing" % type(model).__name__,
+                f"{type(model).__name__} has no gradient checkpointing",
                 "leave --checkpointing out",
             ) from error
 
@@ -197,7 +195,7 @@ def _forward(settings: Settings):
         if not isinstance(result, torch.Tensor):
             raise Failure(
                 "no-loss",
-                "%s gives no loss to train with" % type(model).__name__,
+                f"{type(model).__name__} gives no loss to train with",
                 "name a class with a head in the config's architectures, or write a --script",
             )
         return (result, outputs) if settings.keep == "outputs" else result

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Tuple
+from typing import Any
 
 # The first whose table knows the config decides. Speech, images and translation come before language
 # models, because many of their families have a plain decoder as well, which is not what people train.
@@ -22,7 +22,7 @@ _ORDER = (
 )
 
 
-def choose(transformers: Any, config: Any, values: Dict[str, Any]) -> Tuple[Any, List[str]]:
+def choose(transformers: Any, config: Any, values: dict[str, Any]) -> tuple[Any, list[str]]:
     """The class, and notes on why it was taken where the config does not say."""
     named = [name for name in values.get("architectures") or [] if isinstance(name, str)]
     for name in named:
@@ -30,11 +30,9 @@ def choose(transformers: Any, config: Any, values: Dict[str, Any]) -> Tuple[Any,
         if found is not None and hasattr(found, "_from_config"):
             return found, []
     chosen = _usual(transformers, config)
-    if named:
-        why = "transformers has no class %s" % named[0][:60]
-    else:
-        why = "the config names no class"
-    return chosen, ["%s; %s was taken" % (why, chosen.__name__)]
+    missing = f"transformers has no class {named[0][:60]}" if named else ""
+    why = missing or "the config names no class"
+    return chosen, [f"{why}; {chosen.__name__} was taken"]
 
 
 def _usual(transformers: Any, config: Any) -> Any:
@@ -46,4 +44,4 @@ def _usual(transformers: Any, config: Any) -> Any:
         found = found[0] if isinstance(found, (tuple, list)) else found
         if found is not None and hasattr(found, "_from_config"):
             return found
-    raise LookupError("no model of transformers takes a %s" % type(config).__name__)
+    raise LookupError(f"no model of transformers takes a {type(config).__name__}")

@@ -8,7 +8,7 @@ import os
 import runpy
 import sys
 import traceback
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable
 
 import torch
 
@@ -31,9 +31,9 @@ _TORCH = os.path.dirname(os.path.abspath(torch.__file__))
 _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
-def load(path: str, arguments: List[str], settings: Settings) -> Workload:
+def load(path: str, arguments: list[str], settings: Settings) -> Workload:
     if not os.path.isfile(path):
-        raise Failure("script-missing", "there is no file %s" % path, "check the path of --script")
+        raise Failure("script-missing", f"there is no file {path}", "check the path of --script")
     given = parse(arguments)
     folder = os.path.dirname(os.path.abspath(path))
     sys.path.insert(0, folder)
@@ -46,7 +46,7 @@ def load(path: str, arguments: List[str], settings: Settings) -> Workload:
             if not callable(make):
                 raise Failure(
                     "script-no-workload",
-                    "%s defines no function workload" % path,
+                    f"{path} defines no function workload",
                     "define workload(**args)",
                 )
             made = _run(
@@ -57,14 +57,14 @@ def load(path: str, arguments: List[str], settings: Settings) -> Workload:
     return _workload(made, path, settings)
 
 
-def parse(arguments: List[str]) -> Dict[str, Any]:
+def parse(arguments: list[str]) -> dict[str, Any]:
     """`k=v` pairs; numbers, true, false and null as in JSON, all else as text."""
     values = {}
     for argument in arguments:
         name, equals, text = argument.partition("=")
         if not equals or not name.isidentifier():
             raise Failure(
-                "bad-argument", "--arg %r is not name=value" % argument, "write --arg batch=8"
+                "bad-argument", f"--arg {argument!r} is not name=value", "write --arg batch=8"
             )
         try:
             values[name] = json.loads(text)
@@ -73,7 +73,7 @@ def parse(arguments: List[str]) -> Dict[str, Any]:
     return values
 
 
-def _settings_for(make: Callable, settings: Settings) -> Dict[str, Any]:
+def _settings_for(make: Callable, settings: Settings) -> dict[str, Any]:
     """What the trace was asked for, where workload has a parameter of that name and no default."""
     known = {"batch": settings.batch, "seq": settings.seq, "image": settings.image}
     try:
@@ -91,7 +91,7 @@ def _workload(made: Any, path: str, settings: Settings) -> Workload:
     if not isinstance(made, dict) or "model" not in made or "batch" not in made:
         raise Failure(
             "script-bad-workload",
-            "workload() returns %s, not dict(model=..., batch=..., loss=...)" % _shape(made),
+            f"workload() returns {_shape(made)}, not dict(model=..., batch=..., loss=...)",
             "return a dict with model, batch and loss(model, batch)",
             path,
         )
@@ -99,7 +99,7 @@ def _workload(made: Any, path: str, settings: Settings) -> Workload:
     if not isinstance(model, torch.nn.Module):
         raise Failure(
             "script-bad-workload",
-            "workload()['model'] is a %s, not a torch.nn.Module" % type(model).__name__,
+            f"workload()['model'] is a {type(model).__name__}, not a torch.nn.Module",
             "return the model itself",
             path,
         )
@@ -107,7 +107,7 @@ def _workload(made: Any, path: str, settings: Settings) -> Workload:
     if elsewhere:
         raise Failure(
             "script-other-device",
-            "the model's parameters are on %s, not on the device that is current" % elsewhere.pop(),
+            f"the model's parameters are on {elsewhere.pop()}, not on the device that is current",
             "build the model without naming a device, or name cuda",
             path,
         )
@@ -134,7 +134,7 @@ def _workload(made: Any, path: str, settings: Settings) -> Workload:
         if not isinstance(first, torch.Tensor) or first.numel() != 1:
             raise Failure(
                 "script-bad-loss",
-                "loss(model, batch) returns %s, not one number in a tensor" % _shape(first),
+                f"loss(model, batch) returns {_shape(first)}, not one number in a tensor",
                 "return the loss itself, or a tuple that begins with it",
                 path,
             )
@@ -150,16 +150,20 @@ def _workload(made: Any, path: str, settings: Settings) -> Workload:
     return Workload(model, next_batch, run, optimizer=own, notes=notes)
 
 
-def _unused(made: Dict[str, Any]) -> List[str]:
+def _unused(made: dict[str, Any]) -> list[str]:
     """What a workload returns and a trace does not look at must not seem to count."""
     names = sorted(str(name)[:60] for name in made if name not in _KNOWN)
-    return ["workload() returns %s, which a trace does not use" % ", ".join(names)] if names else []
+    return (
+        ["workload() returns {}, which a trace does not use".format(", ".join(names))]
+        if names
+        else []
+    )
 
 
 def _shape(value: Any) -> str:
     if isinstance(value, torch.Tensor):
-        return "a tensor of shape %s" % (tuple(value.shape),)
-    return "nothing" if value is None else "a %s" % type(value).__name__
+        return f"a tensor of shape {tuple(value.shape)}"
+    return "nothing" if value is None else f"a {type(value).__name__}"
 
 
 def _call(model: Any, batch: Any) -> Any:
@@ -185,14 +189,12 @@ def _run(action: Callable[[], Any], path: str, gpu: Gpu) -> Any:
 def failure_of(error: BaseException, path: str) -> Failure:
     text = first_line(error)
     fact = (
-        type(error).__name__
-        if text == type(error).__name__
-        else "%s: %s" % (type(error).__name__, text)
+        type(error).__name__ if text == type(error).__name__ else f"{type(error).__name__}: {text}"
     )
     if any(words in str(error) for words in _NEEDS_GPU):
         return Failure(
             "script-needs-gpu",
-            "it needs a GPU: %s" % fact,
+            f"it needs a GPU: {fact}",
             "leave that call out of the workload; a trace has no GPU",
             _where(error, path),
         )
@@ -201,8 +203,8 @@ def failure_of(error: BaseException, path: str) -> Failure:
 
 def _where(error: BaseException, path: str) -> str:
     if isinstance(error, SyntaxError) and error.filename:
-        return "%s:%s" % (error.filename, error.lineno)
+        return f"{error.filename}:{error.lineno}"
     frames = traceback.extract_tb(error.__traceback__)
     own = [f for f in frames if os.path.abspath(f.filename) == os.path.abspath(path)]
     own = own or [f for f in frames if not f.filename.startswith((_OWN, _TORCH, "<"))]
-    return "%s:%s" % (own[-1].filename, own[-1].lineno) if own else path
+    return f"{own[-1].filename}:{own[-1].lineno}" if own else path

@@ -18,9 +18,9 @@ def make(given: Any, model: Any, path: str) -> Any:
     elif callable(given):
         made = given(parameters)
     else:
-        raise _bad("workload()['optimizer'] is a %s" % type(given).__name__, path)
+        raise _bad(f"workload()['optimizer'] is a {type(given).__name__}", path)
     if not _is_optimizer(made):
-        raise _bad("workload()['optimizer'] makes a %s" % type(made).__name__, path)
+        raise _bad(f"workload()['optimizer'] makes a {type(made).__name__}", path)
     _check_step(made, path)
     return made
 
@@ -50,8 +50,7 @@ def _check_step(optimizer: Any, path: str) -> None:
     if any(p.kind in plain and p.default is inspect.Parameter.empty for p in asked):
         raise Failure(
             "script-bad-optimizer",
-            "%s calls the loss itself (a closure), which a trace cannot follow"
-            % type(optimizer).__name__,
+            f"{type(optimizer).__name__} calls the loss itself (a closure), which a trace cannot follow",
             "leave the optimizer out of what workload() returns",
             path,
         )
@@ -60,7 +59,7 @@ def _check_step(optimizer: Any, path: str) -> None:
 def _bad(fact: str, path: str) -> Failure:
     return Failure(
         "script-bad-optimizer",
-        "%s, not an optimizer" % fact,
+        f"{fact}, not an optimizer",
         "return an optimizer, its class, or a function of the parameters that makes one",
         path,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
-from typing import Any, List
+from typing import Any
 
 import torch
 
@@ -51,7 +51,7 @@ def load(name: str, settings: Settings) -> Workload:
     return Workload(model, batch, lambda model, given: model(given[0]), _loss)
 
 
-def full_name(name: str, known: List[str]) -> str:
+def full_name(name: str, known: list[str]) -> str:
     """torchvision's own name, however its parts are joined."""
     by_letters = {_letters(one): one for one in known}
     found = by_letters.get(_letters(name)) or _SHORT.get(_letters(name))
@@ -59,8 +59,8 @@ def full_name(name: str, known: List[str]) -> str:
         near = get_close_matches(name.lower(), known, 3, 0.5)
         raise Failure(
             "unknown-vision-model",
-            "torchvision has no classifier %r" % name,
-            "did you mean %s?" % " or ".join(near)
+            f"torchvision has no classifier {name!r}",
+            "did you mean {}?".format(" or ".join(near))
             if near
             else "see torchvision.models.list_models()",
         )

@@ -87,7 +87,7 @@ def _as_bias(mask, dtype):
 
 
 def _aligned(mask):
-    steps = [s for s in mask.stride()[:-1]]
+    steps = list(mask.stride()[:-1])
     if all(s % _EFFICIENT_MASK_STEP == 0 for s in steps) and mask.stride(-1) == 1:
         return mask
     last = mask.shape[-1]

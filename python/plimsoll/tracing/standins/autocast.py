@@ -7,7 +7,7 @@ a backend nobody uses here, which is switched on and off with CUDA's own autocas
 from __future__ import annotations
 
 import functools
-from typing import Any, Dict, List
+from typing import Any
 
 import torch
 
@@ -15,7 +15,7 @@ _ATEN = torch.ops.aten
 _KEY = torch._C.DispatchKey.AutocastPrivateUse1
 
 
-def _names(text: str) -> List[str]:
+def _names(text: str) -> list[str]:
     return text.split()
 
 
@@ -59,7 +59,7 @@ class Autocast:
     """The rules, the cache of weight copies, and the switch."""
 
     def __init__(self) -> None:
-        self._cache: Dict[int, Any] = {}
+        self._cache: dict[int, Any] = {}
         self._fallback = torch.library.Library("_", "IMPL")
         self._fallback.fallback(torch.library.fallthrough_kernel, _KEY.name)
         self._library = torch.library.Library("aten", "IMPL")
@@ -94,9 +94,7 @@ class Autocast:
 
     def _cast(self, value, dtype):
         if isinstance(value, torch.Tensor):
-            if not (
-                value.is_floating_point() and value.dtype != torch.float64 and value.dtype != dtype
-            ):
+            if not (value.is_floating_point() and value.dtype not in (torch.float64, dtype)):
                 return value
             if value.device.type == "cpu":
                 return value

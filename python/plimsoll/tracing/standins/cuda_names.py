@@ -7,8 +7,9 @@ still fails.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Callable, Dict, Iterator
+from typing import Any, Callable
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -30,7 +31,7 @@ class _Properties:
         self.multi_processor_count = gpu.multiprocessors
 
 
-def _card(gpu: Gpu) -> Dict[str, Callable]:
+def _card(gpu: Gpu) -> dict[str, Callable]:
     return {
         "get_device_name": lambda device=None: gpu.name,
         "get_device_capability": lambda device=None: divmod(gpu.capability, 10),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Iterator
+from typing import Any
 
 import torch
 import torch.cuda.amp.common
@@ -98,11 +99,9 @@ def _optimizers(patches: Patches) -> None:
     for name in ("_get_foreach_kernels_supported_devices", "_get_fused_kernels_supported_devices"):
         devices = [*getattr(tools, name)(), "meta"]
         for module in list(sys.modules.values()):
-            if module is not None and getattr(module, "__dict__", {}).get(name) is getattr(
-                tools, name
-            ):
-                if module is not tools:
-                    patches.set(module, name, lambda devices=devices: list(devices))
+            held = getattr(module, "__dict__", {}).get(name)
+            if held is getattr(tools, name) and module is not tools:
+                patches.set(module, name, lambda devices=devices: list(devices))
         patches.set(tools, name, lambda devices=devices: list(devices))
 
 

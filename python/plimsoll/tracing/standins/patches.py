@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Tuple
+from typing import Any
 
 _MISSING = object()
 
 
 class Patches:
     def __init__(self) -> None:
-        self._undo: List[Tuple[Any, str, Any]] = []
+        self._undo: list[tuple[Any, str, Any]] = []
 
     def set(self, owner: Any, name: str, value: Any) -> Any:
         """Replaces an attribute and returns what was there."""

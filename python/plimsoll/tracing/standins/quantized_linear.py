@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Tuple
+from typing import Any
 
 import torch
 
@@ -25,7 +25,7 @@ class QuantizedLinear(torch.nn.Linear):
         self.bias = layer.bias
 
     def extra_repr(self) -> str:
-        return "in_features=%d, out_features=%d" % (self.in_features, self.out_features)
+        return f"in_features={self.in_features}, out_features={self.out_features}"
 
 
 class FourBits(QuantizedLinear):
@@ -84,7 +84,7 @@ def eight_bits(layer: Any) -> EightBits:
     return made
 
 
-def _sizes(layer: Any) -> Tuple[int, int]:
+def _sizes(layer: Any) -> tuple[int, int]:
     if isinstance(layer, torch.nn.Linear):
         return layer.in_features, layer.out_features
     return layer.weight.shape[0], layer.weight.shape[1]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Optional, Sequence, Tuple
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -30,7 +31,7 @@ class DropoutState:
 
     def __init__(self, gpu: Gpu) -> None:
         self._bytes = gpu.multiprocessors * gpu.threads_per_multiprocessor * _STATE_OF_THREAD
-        self._held: Optional[Any] = None
+        self._held: Any | None = None
 
     def need(self, dropout: float, train: bool, device: Any) -> None:
         if self._held is None and train and dropout > 0:
@@ -108,7 +109,7 @@ def _one_state(mode: int, state: DropoutState):
 def _run(
     input: Any,
     hidden: Any,
-    cell: Optional[Any],
+    cell: Any | None,
     params: Sequence[Any],
     biases: bool,
     mode: int,
@@ -117,8 +118,8 @@ def _run(
     train: bool,
     bidirectional: bool,
     batch_first: bool,
-) -> Tuple[Any, Any, Any]:
-    weights: List[Any] = list(params)
+) -> tuple[Any, Any, Any]:
+    weights: list[Any] = list(params)
     buffer = None
     if torch.is_autocast_enabled("cuda") and input.dtype != torch.float64:
         # Whatever type autocast is set to, recurrent layers run in this one.
@@ -150,7 +151,7 @@ def _run(
     return result[0], result[1], result[2]
 
 
-def _cast_flat(weights: Sequence[Any], dtype: Any) -> Tuple[Any, List[Any]]:
+def _cast_flat(weights: Sequence[Any], dtype: Any) -> tuple[Any, list[Any]]:
     """Autocast copies all weights, cast, into one new buffer."""
     buffer = torch.empty(sum(w.numel() for w in weights), dtype=dtype, device=weights[0].device)
     views, offset = [], 0
