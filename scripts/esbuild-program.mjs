@@ -17,5 +17,5 @@ export const program = {
 /** The command, and what its threads run. */
 export const programs = {
   main: 'src/cli/main.ts',
-  'estimate-thread': 'src/cli/answers/estimate-thread.ts',
+  'estimate-thread': 'src/estimate/thread/estimate-thread.ts',
 };

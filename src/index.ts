@@ -36,6 +36,13 @@ export {
 } from './batches/recovering-step.js';
 export type { SampleSource } from './batches/sample-source.js';
 export {
+  type DiscoverOptions,
+  type Discovery,
+  discoverDevices,
+  type SimulateOptions,
+} from './device/discover.js';
+export { selectDevices } from './device/select-devices.js';
+export {
   type AllocatorReading,
   type Device,
   type DeviceInfo,
@@ -45,16 +52,9 @@ export {
   type HostReading,
   type MemoryReading,
   type ProcessReading,
-} from './device/contract.js';
-export {
-  type DiscoverOptions,
-  type Discovery,
-  discoverDevices,
-  type SimulateOptions,
-} from './device/discover.js';
-export { selectDevices } from './device/select-devices.js';
-export type { CarriedRun, Engine, RunNews, RunOrder, RunUse } from './engine/contract.js';
+} from './device/types.js';
 export { type LocalEngineOptions, localEngine } from './engine/local/local-engine.js';
+export type { CarriedRun, Engine, RunNews, RunOrder, RunUse } from './engine/types.js';
 export {
   type Gpu,
   type GpuContext,
@@ -62,6 +62,15 @@ export {
   knownGpus,
 } from './estimate/cards/gpu-table.js';
 export { findGpu, type GpuEntry } from './estimate/cards/gpus.js';
+export {
+  type EstimateMachine,
+  type EstimateMethod,
+  type EstimateRequest,
+  estimate,
+} from './estimate/estimate.js';
+export type { ModelSource } from './estimate/model-source.js';
+export type { ModelSize, ModelType } from './estimate/model-types.js';
+export { findSavings, type SavingsBasis } from './estimate/savings.js';
 export {
   type Estimate,
   type ModuleBytes,
@@ -76,31 +85,12 @@ export {
   quantizationPresets,
   type Saving,
   type Workload,
-} from './estimate/contract.js';
-export {
-  type EstimateMachine,
-  type EstimateMethod,
-  type EstimateRequest,
-  estimate,
-} from './estimate/estimate.js';
-export type { ModelSource } from './estimate/model-source.js';
-export type { ModelSize, ModelType } from './estimate/model-types.js';
-export { findSavings, type SavingsBasis } from './estimate/savings.js';
+} from './estimate/types.js';
 export type { EstimateSetting, Wording } from './estimate/wording.js';
 export { Failure, type FailureKind } from './failure.js';
 export { homeFolder } from './files/home-folder.js';
 export { type Admission, admit, type QueueSettings, type QueueState } from './jobs/admission.js';
 export { inOrder } from './jobs/admission-order.js';
-export {
-  type Basis,
-  type Job,
-  type JobState,
-  jobStates,
-  type Need,
-  type Reservation,
-  type RunningJob,
-  type WaitingJob,
-} from './jobs/contract.js';
 export {
   type Correction,
   correctEstimate,
@@ -108,6 +98,9 @@ export {
   type MeasuredRun,
   measuredRun,
 } from './jobs/corrections.js';
+export { openDaemon } from './jobs/daemon/open-daemon.js';
+export type { DaemonOptions } from './jobs/daemon/options.js';
+export { environmentForJobs } from './jobs/daemon/running/inherited-environment.js';
 export type {
   Daemon,
   DaemonEvent,
@@ -118,10 +111,7 @@ export type {
   JobSummary,
   JobView,
   WorkersStatus,
-} from './jobs/daemon/contract.js';
-export { openDaemon } from './jobs/daemon/open-daemon.js';
-export type { DaemonOptions } from './jobs/daemon/options.js';
-export { environmentForJobs } from './jobs/daemon/running/job-environment.js';
+} from './jobs/daemon/types.js';
 export {
   type Degraded,
   type DegradedSettings,
@@ -152,17 +142,27 @@ export type {
   NewJob,
   StoredJob,
 } from './jobs/store/records.js';
+export {
+  type Basis,
+  type Job,
+  type JobState,
+  jobStates,
+  type Need,
+  type Reservation,
+  type RunningJob,
+  type WaitingJob,
+} from './jobs/types.js';
 export { turnOf, WaitingList } from './jobs/waiting-list.js';
 export { explainWaiting, type WaitingReason } from './jobs/waiting-reasons.js';
 export { type WorkloadIdentity, workloadKey } from './jobs/workload-key.js';
+export { readModel } from './model/read-model.js';
 export type {
   KnownModel,
   Model,
   ModelDescription,
   UnknownModel,
   Weights,
-} from './model/contract.js';
-export { readModel } from './model/read-model.js';
+} from './model/types.js';
 export { checkEnvironment } from './plan/environment/check.js';
 export { dotenvLines, shellLines } from './plan/environment/formats.js';
 export { environmentSettings } from './plan/environment/recommend.js';
@@ -203,6 +203,8 @@ export type { ModelWeights } from './plan/quantization/preset-bytes.js';
 export { type PresetFacts, presetFacts, type TrainingWay } from './plan/quantization/presets.js';
 export { loadQuantization, saveQuantization } from './plan/quantization/quantization-file.js';
 export type { SavedQuantization } from './plan/quantization/saved-quantization.js';
+export { recogniseLine } from './run/recognise/recognise.js';
+export { createScanner, type Finding, type Scanner } from './run/recognise/scanner.js';
 export type {
   Attempt,
   ClimbedRung,
@@ -212,9 +214,7 @@ export type {
   Rung,
   RunReport,
   RunSettings,
-} from './run/contract.js';
-export { recogniseLine } from './run/recognise/recognise.js';
-export { createScanner, type Finding, type Scanner } from './run/recognise/scanner.js';
+} from './run/types.js';
 export {
   type AnalyseOptions,
   analyseSnapshot,

@@ -33,7 +33,7 @@ const layers = [
 ];
 
 /** Tests, conformance suites and the fakes they use. */
-const testOnly = /(\.(test|suite|fake)|-for-tests)\.ts$|\/(testing|fixtures|fakes)\//;
+const testOnly = /(\.(test|suite)|-for-tests)\.ts$|\/(testing|fixtures|fakes)\//;
 
 /** Written so that no pattern finds itself; each with an example it must find. */
 const unwanted = [
@@ -88,6 +88,21 @@ describe('the house', () => {
       targets.filter((to) => testOnly.test(to)).map((to) => `${from} -> ${to}`),
     );
     expect(leaks).toEqual([]);
+  });
+
+  it('puts the service together in src/server, not in the command line', () => {
+    const parts = /^src\/(server\/open-server|jobs\/daemon\/open-daemon|engine\/local\/\S+)\.ts$/;
+    const built = [...importGraph(product)]
+      .filter(([from]) => from.startsWith('src/cli/'))
+      .flatMap(([from, targets]) =>
+        targets.filter((to) => parts.test(to)).map((to) => `${from} -> ${to}`),
+      );
+    expect(built).toEqual([]);
+  });
+
+  it('names files of one kind alike: types.ts, x-for-tests.ts', () => {
+    const others = [...sources.keys()].filter((path) => /\/contract\.ts$|\.fake\.ts$/.test(path));
+    expect(others).toEqual([]);
   });
 
   it('has named exports only', () => {

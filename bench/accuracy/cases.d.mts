@@ -1,5 +1,5 @@
-import type { Workload } from '../../src/estimate/contract.js';
 import type { TraceSource } from '../../src/estimate/trace/python-trace.js';
+import type { Workload } from '../../src/estimate/types.js';
 
 interface Folders {
   readonly configs: readonly string[];

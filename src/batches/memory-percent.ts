@@ -1,5 +1,5 @@
-import type { Device } from '../device/contract.js';
 import { hostProvider } from '../device/host/provider.js';
+import type { Device } from '../device/types.js';
 import { isKnown } from '../units/known.js';
 
 /** How full the memory is, 0 to 100; undefined where nobody can tell. */

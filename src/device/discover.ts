@@ -1,6 +1,5 @@
 import { type Clock, systemClock } from '../time/clock.js';
 import { amdgpuProvider } from './amdgpu/provider.js';
-import type { Device, DeviceProvider } from './contract.js';
 import { eitherProvider } from './either-provider.js';
 import { GpuNumbers } from './gpu-numbers.js';
 import { hostProvider } from './host/provider.js';
@@ -10,6 +9,7 @@ import { readRecordedTrace } from './recorded-trace.js';
 import { machineRoots, type Roots } from './roots.js';
 import { simulatedProvider } from './simulated/provider.js';
 import { parseScenario } from './simulated/scenarios.js';
+import type { Device, DeviceProvider } from './types.js';
 
 /** GPUs to make up: from a scenario by name, or from a recorded trace by path. */
 export interface SimulateOptions {

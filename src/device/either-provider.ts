@@ -1,4 +1,4 @@
-import type { DeviceProvider } from './contract.js';
+import type { DeviceProvider } from './types.js';
 
 /**
  * Two ways to the same devices: the second is only asked where the first finds none. A machine

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { Failure } from '../failure.js';
-import type { DeviceInfo } from './contract.js';
 import { selectDevices } from './select-devices.js';
+import type { DeviceInfo } from './types.js';
 
 function named(id: string, uuid = 'unknown'): { readonly info: DeviceInfo } {
   return {

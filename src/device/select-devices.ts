@@ -1,5 +1,5 @@
 import { Failure } from '../failure.js';
-import type { Device } from './contract.js';
+import type { Device } from './types.js';
 
 /**
  * Picks devices by the names people use: `0`, `gpu:0`, `gpu:0/mig:1`, `host`, a UUID, `gpus`,

@@ -1,4 +1,4 @@
-import type { ProcessReading } from './contract.js';
+import type { ProcessReading } from './types.js';
 
 /** Largest first, those of unknown size last, ties by process id. */
 export function sortProcesses(processes: Iterable<ProcessReading>): readonly ProcessReading[] {

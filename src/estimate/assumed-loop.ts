@@ -1,6 +1,6 @@
-import type { ModelDescription } from '../model/contract.js';
-import type { Estimate, Workload } from './contract.js';
+import type { ModelDescription } from '../model/types.js';
 import { targetLength } from './target-length.js';
+import type { Estimate, Workload } from './types.js';
 import type { Wording } from './wording.js';
 
 /**

@@ -1,9 +1,9 @@
-import type { KnownModel } from '../model/contract.js';
+import type { KnownModel } from '../model/types.js';
 import type { Gpu } from './cards/gpu-table.js';
-import type { Estimate, Workload } from './contract.js';
 import { knownEstimate } from './formula/known-estimate.js';
 import type { Trace } from './trace/trace-file.js';
 import { tracedEstimate } from './trace/traced-estimate.js';
+import type { Estimate, Workload } from './types.js';
 
 /** One piece of work that keeps a core busy: some tenths of a second, for large models many seconds. */
 export type EstimateTask =

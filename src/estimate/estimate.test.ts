@@ -12,9 +12,9 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { findGpu } from './cards/gpus.js';
-import type { Workload } from './contract.js';
 import { type EstimateRequest, estimate } from './estimate.js';
 import { gpt2TraceFile } from './trace/traces-for-tests.js';
+import type { Workload } from './types.js';
 
 const config = fileURLToPath(new URL('../../bench/truth/configs/gpt2.json', import.meta.url));
 const workload: Workload = {

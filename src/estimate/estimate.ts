@@ -1,9 +1,8 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { Failure } from '../failure.js';
-import type { Model } from '../model/contract.js';
+import type { Model } from '../model/types.js';
 import { assumedNotes } from './assumed-loop.js';
 import type { Gpu } from './cards/gpu-table.js';
-import type { Estimate, Workload } from './contract.js';
 import { type EstimateWork, inThisThread } from './estimate-work.js';
 import { formulaAnswer } from './formula/formula-estimate.js';
 import { type ModelSource, readSource } from './model-source.js';
@@ -11,6 +10,7 @@ import { typeEstimate } from './model-types.js';
 import { checkInput, inputNotes } from './needed-input.js';
 import { pythonTrace, type TraceSource } from './trace/python-trace.js';
 import type { TraceRunner } from './trace/warm-tracer.js';
+import type { Estimate, Workload } from './types.js';
 import { callWording, type Wording } from './wording.js';
 
 export const estimateMethods = ['auto', 'trace', 'formula'] as const;

@@ -1,6 +1,6 @@
 import { dirname, join } from 'node:path';
-import type { Model } from '../model/contract.js';
 import { readModel } from '../model/read-model.js';
+import type { Model } from '../model/types.js';
 import type { ModelSize, ModelType } from './model-types.js';
 
 /** What stands for the model of an estimate. */

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { MiB } from '../units/bytes.js';
 import { findGpu } from './cards/gpus.js';
-import type { Workload } from './contract.js';
 import { modelSizes, modelTypes, typeEstimate } from './model-types.js';
+import type { Workload } from './types.js';
 
 const gpu = findGpu('h200');
 const workload: Workload = {

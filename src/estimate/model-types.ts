@@ -1,6 +1,6 @@
 import { MiB } from '../units/bytes.js';
 import type { Gpu } from './cards/gpu-table.js';
-import type { Estimate, Workload } from './contract.js';
+import type { Estimate, Workload } from './types.js';
 
 /** For those who know no more of a model than what kind it is, and whether it is large. */
 export const modelTypes = ['transformer', 'cnn', 'rnn'] as const;

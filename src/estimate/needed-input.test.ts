@@ -1,9 +1,9 @@
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { readModelConfig } from '../model/config/read-config.js';
-import type { ModelDescription } from '../model/contract.js';
-import type { Workload } from './contract.js';
+import type { ModelDescription } from '../model/types.js';
 import { checkInput, inputNotes } from './needed-input.js';
+import type { Workload } from './types.js';
 import { callWording } from './wording.js';
 
 const config = (name: string) =>

@@ -1,7 +1,7 @@
 import { Failure } from '../failure.js';
-import type { ModelDescription, StackInput } from '../model/contract.js';
-import type { Workload } from './contract.js';
+import type { ModelDescription, StackInput } from '../model/types.js';
 import { checkQuantization, checkWorkload } from './formula/checks.js';
+import type { Workload } from './types.js';
 import type { Wording } from './wording.js';
 
 /**

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { Workload } from './contract.js';
 import { savingChanges } from './saving-changes.js';
+import type { Workload } from './types.js';
 
 const workload: Workload = {
   mode: 'train',

@@ -1,4 +1,4 @@
-import type { Workload } from './contract.js';
+import type { Workload } from './types.js';
 
 /** One setting changed, and how a person would say it. */
 export interface SettingChange {

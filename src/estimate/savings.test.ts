@@ -5,10 +5,10 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { GiB } from '../units/bytes.js';
 import { findGpu } from './cards/gpus.js';
-import type { Workload } from './contract.js';
 import { type EstimateRequest, estimate } from './estimate.js';
 import { findSavings } from './savings.js';
 import { gpt2TraceFile } from './trace/traces-for-tests.js';
+import type { Workload } from './types.js';
 
 const workload: Workload = {
   mode: 'train',

@@ -1,9 +1,9 @@
 import { Failure } from '../failure.js';
 import { MiB } from '../units/bytes.js';
-import type { Estimate, Saving, Workload } from './contract.js';
 import { type EstimateMachine, type EstimateRequest, estimate } from './estimate.js';
 import { type ModelSource, readSource } from './model-source.js';
 import { type SettingChange, savingChanges } from './saving-changes.js';
+import type { Estimate, Saving, Workload } from './types.js';
 
 /** How to find out: by the formula's difference, or by estimating every change as well. */
 export type SavingsBasis = Saving['basis'];

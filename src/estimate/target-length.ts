@@ -1,4 +1,4 @@
-import type { Workload } from './contract.js';
+import type { Workload } from './types.js';
 
 /**
  * Tokens of the labels of an encoder with a decoder. Half of the input where nothing is said: answers

@@ -1,6 +1,6 @@
 import { isKnown } from '../units/known.js';
-import type { RunningJob, WaitingJob } from './contract.js';
 import type { Room } from './placement.js';
+import type { RunningJob, WaitingJob } from './types.js';
 
 /**
  * What a job may be ahead of its turn, in seconds; found with `npm run bench:packing` on seeds 1 to 30

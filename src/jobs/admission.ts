@@ -1,8 +1,8 @@
 import { isKnown, type Known } from '../units/known.js';
-import type { Reservation, RunningJob, WaitingJob } from './contract.js';
 import { expectedRoomMs, type Hold, holdFor, spareBytes } from './hold.js';
 import type { DeviceRoom } from './ledger.js';
 import { type PlacementPolicy, place, type Room } from './placement.js';
+import type { Reservation, RunningJob, WaitingJob } from './types.js';
 
 /** How many of those behind are looked at: enough to fill gaps, few enough for a millisecond. */
 const lookAhead = 1000;

@@ -1,7 +1,7 @@
-import type { Attempt } from '../run/contract.js';
+import type { Attempt } from '../run/types.js';
 import { formatBytes, MiB } from '../units/bytes.js';
 import { isKnown, type Known } from '../units/known.js';
-import type { Basis } from './contract.js';
+import type { Basis } from './types.js';
 
 /** What an attempt showed of its workload. */
 export interface MeasuredRun {

@@ -1,7 +1,7 @@
 import { formatBytes } from '../units/bytes.js';
-import type { Need } from './contract.js';
 import { type Degraded, type DegradedSettings, degradedSettingsWords } from './degraded.js';
 import { candidates } from './placement.js';
+import type { Need } from './types.js';
 
 /** What becomes of a job when it comes in. */
 export type FitVerdict =

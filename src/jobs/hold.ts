@@ -1,7 +1,7 @@
 import { isKnown, type Known } from '../units/known.js';
-import type { RunningJob, WaitingJob } from './contract.js';
 import type { DeviceRoom } from './ledger.js';
 import { candidates } from './placement.js';
+import type { RunningJob, WaitingJob } from './types.js';
 
 /** Devices that are kept for the first job that does not fit yet. */
 export interface Hold {

@@ -1,8 +1,8 @@
 import { Failure } from '../failure.js';
 import { MiB } from '../units/bytes.js';
 import { isKnown, type Known } from '../units/known.js';
-import type { Reservation } from './contract.js';
 import { type LoadLineSettings, loadLineBytes } from './load-line.js';
+import type { Reservation } from './types.js';
 
 /**
  * How long memory may take to come back where nobody can see who holds it. What is still used then

@@ -1,4 +1,4 @@
-import type { Need } from './contract.js';
+import type { Need } from './types.js';
 
 export const placementPolicies = ['best-fit', 'balanced'] as const;
 /** `best-fit` fills devices one by one and keeps large rooms whole; `balanced` spreads the jobs. */

@@ -1,6 +1,6 @@
 import type { Known } from '../units/known.js';
-import type { RunningJob, WaitingJob } from './contract.js';
 import type { DeviceRoom } from './ledger.js';
+import type { RunningJob, WaitingJob } from './types.js';
 import { turnOf } from './waiting-list.js';
 
 /** A job of so many bytes that came at that second. */

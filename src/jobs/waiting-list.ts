@@ -1,4 +1,4 @@
-import type { WaitingJob } from './contract.js';
+import type { WaitingJob } from './types.js';
 
 /** Waiting this long weighs as much as one step of priority. */
 export const agingSeconds = 600;

@@ -1,9 +1,9 @@
 import { formatBytes } from '../units/bytes.js';
 import { isKnown, type Known } from '../units/known.js';
 import { admit, type QueueSettings, type QueueState, runningFrom, withFree } from './admission.js';
-import type { RunningJob, WaitingJob } from './contract.js';
 import type { DeviceRoom } from './ledger.js';
 import { candidates } from './placement.js';
+import type { RunningJob, WaitingJob } from './types.js';
 
 /** Jobs that are told when they start: looking far ahead costs time and tells little. */
 const foreseen = 100;

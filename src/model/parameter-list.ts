@@ -1,4 +1,4 @@
-import type { TensorGroup } from './contract.js';
+import type { TensorGroup } from './types.js';
 
 /**
  * Collects the parameters of a model under their names in transformers, numbers written as `*`.

@@ -1,12 +1,12 @@
 import { basename, dirname, join } from 'node:path';
 import { Failure } from '../failure.js';
 import { configName, readModelConfig } from './config/read-config.js';
-import type { Model, ModelDescription, Weights } from './contract.js';
 import { kindOfPath, namesIn, withFile } from './files/disk.js';
 import { chooseInFolder, indexName } from './folder-choice.js';
 import { ggufMagic } from './gguf/gguf-header.js';
 import { readGguf } from './gguf/read-gguf.js';
 import { readSafetensors, readShardedSafetensors } from './safetensors/read-safetensors.js';
+import type { Model, ModelDescription, Weights } from './types.js';
 
 const understood =
   'Name a config.json, a .safetensors or .gguf file, or a folder that holds one of them.';

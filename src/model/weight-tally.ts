@@ -1,6 +1,6 @@
 import type { Failure } from '../failure.js';
-import type { WeightGroup, Weights, WeightsOfType } from './contract.js';
 import { limits } from './limits.js';
+import type { WeightGroup, Weights, WeightsOfType } from './types.js';
 
 const numberInName = /(?<=^|\.)\d+(?=\.|$)/g;
 

@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { findGpu } from '../estimate/cards/gpus.js';
-import type { Estimate } from '../estimate/contract.js';
+import type { Estimate } from '../estimate/types.js';
 import { GiB } from '../units/bytes.js';
 import { type EstimatePage, renderEstimateHtml } from './estimate-html.js';
 

@@ -1,5 +1,5 @@
-import type { Estimate, Workload } from '../estimate/contract.js';
 import type { ModelSource } from '../estimate/model-source.js';
+import type { Estimate, Workload } from '../estimate/types.js';
 import { formatBytes } from '../units/bytes.js';
 import { answersOf, type EstimateGpu, intervalText, verdictOf } from './estimate-words.js';
 import { emblem } from './html/emblem.js';

@@ -1,5 +1,5 @@
 import type { Gpu } from '../estimate/cards/gpu-table.js';
-import type { Estimate, ModuleBytes, Part, Saving, Workload } from '../estimate/contract.js';
+import type { Estimate, ModuleBytes, Part, Saving, Workload } from '../estimate/types.js';
 import { fitOf, sureBytes } from '../plan/fit/fit.js';
 import { formatBytes } from '../units/bytes.js';
 import { percentWords } from './words.js';

@@ -1,5 +1,5 @@
-import type { JobView } from '../jobs/daemon/contract.js';
-import type { Attempt } from '../run/contract.js';
+import type { JobView } from '../jobs/daemon/types.js';
+import type { Attempt } from '../run/types.js';
 import { GiB, MiB } from '../units/bytes.js';
 
 /** Six seconds after the job below was sent. */

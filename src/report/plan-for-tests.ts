@@ -1,4 +1,4 @@
-import type { Estimate } from '../estimate/contract.js';
+import type { Estimate } from '../estimate/types.js';
 import type { Plan, PlanOption, PlanSettings } from '../plan/fit/types.js';
 import { GiB, MiB } from '../units/bytes.js';
 

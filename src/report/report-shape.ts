@@ -1,4 +1,4 @@
-import type { DeviceSource, ProcessReading } from '../device/contract.js';
+import type { DeviceSource, ProcessReading } from '../device/types.js';
 import type { Known } from '../units/known.js';
 import type { Alert, Cause, Forecast, Leak, Trend } from '../watch/types.js';
 

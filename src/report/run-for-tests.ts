@@ -1,4 +1,4 @@
-import type { RunReport } from '../run/contract.js';
+import type { RunReport } from '../run/types.js';
 import { GiB } from '../units/bytes.js';
 
 /** A run that ran out of memory once; texts from outside hold markup. */

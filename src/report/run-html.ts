@@ -1,4 +1,4 @@
-import type { RunReport } from '../run/contract.js';
+import type { RunReport } from '../run/types.js';
 import { html, type Markup } from './html/markup.js';
 import { pageHead } from './html/page-head.js';
 import { attemptSection, attemptsTable } from './html/run-attempts.js';

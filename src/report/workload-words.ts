@@ -1,6 +1,6 @@
 import { basename, dirname } from 'node:path';
-import type { Workload } from '../estimate/contract.js';
 import type { ModelSource } from '../estimate/model-source.js';
+import type { Workload } from '../estimate/types.js';
 
 /** Where a file lies on this machine is nobody's business; its folder often is the model's name. */
 const nothingSaid = new Set(['config.json', 'model.safetensors', 'model.safetensors.index.json']);

@@ -11,11 +11,11 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { RunReport } from './contract.js';
 import { openJournal } from './store/journal.js';
 import { jobRunId, listRuns, newRunId, RunFolder } from './store/run-folder.js';
 import { takeRun } from './store/supervisor-lock.js';
 import { sweepRuns } from './sweep.js';
+import type { RunReport } from './types.js';
 
 const day = 24 * 60 * 60 * 1000;
 let home: string;

@@ -1,13 +1,13 @@
 import { readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Attempt, RunReport } from './contract.js';
-import { runIdVariable } from './job-environment.js';
+import { runIdVariable } from './attempt-environment.js';
 import { hasVariable, readProcess, readProcesses } from './processes/process-table.js';
 import { outcomeOf } from './run-state.js';
 import { type JournalEntry, readJournal, type StartedEntry } from './store/journal.js';
 import { readNumberFile } from './store/number-file.js';
 import type { RunFolder, RunPlan } from './store/run-folder.js';
 import { isSupervised } from './store/supervisor-lock.js';
+import type { Attempt, RunReport } from './types.js';
 
 /** Long enough for a holiday: a run that nobody took up by then, nobody will. */
 const abandonedAfterMs = 30 * 24 * 60 * 60 * 1000;

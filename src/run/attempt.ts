@@ -1,15 +1,7 @@
 import type { Known } from '../units/known.js';
+import { runIdVariable } from './attempt-environment.js';
 import { Coordinator } from './bridge/coordinator.js';
 import { listenForSdk } from './bridge/unix-socket.js';
-import type {
-  Attempt,
-  ClimbedRung,
-  HeldLimit,
-  OutOfMemory,
-  PeakSource,
-  RunSettings,
-} from './contract.js';
-import { runIdVariable } from './job-environment.js';
 import type { RunningJob } from './launch/launch.js';
 import {
   type LimitCgroup,
@@ -26,6 +18,14 @@ import { concludeOutOfMemory, wasShort } from './recognise/conclude.js';
 import { createScanner } from './recognise/scanner.js';
 import type { RunContext } from './run-context.js';
 import { readNumberFile } from './store/number-file.js';
+import type {
+  Attempt,
+  ClimbedRung,
+  HeldLimit,
+  OutOfMemory,
+  PeakSource,
+  RunSettings,
+} from './types.js';
 
 /** Looks at the memory so often; the whole process table costs more and is read less often. */
 const sampleSeconds = 0.5;

@@ -1,6 +1,5 @@
 import { beginAttempt, type LiveAttempt } from './attempt.js';
-import type { RunSettings } from './contract.js';
-import { jobEnvironment, runIdVariable } from './job-environment.js';
+import { jobEnvironment, runIdVariable } from './attempt-environment.js';
 import { adoptJob } from './launch/adopt.js';
 import { type EndingOptions, findEnding } from './launch/ending.js';
 import { launch, type RunningJob } from './launch/launch.js';
@@ -14,6 +13,7 @@ import type { RunContext } from './run-context.js';
 import { isDiskFull, type Journal, type JournalEntry, type StartedEntry } from './store/journal.js';
 import { readNumberFile } from './store/number-file.js';
 import type { RunFolder, RunPlan } from './store/run-folder.js';
+import type { RunSettings } from './types.js';
 
 export interface OpenAttemptOptions {
   readonly plan: RunPlan;

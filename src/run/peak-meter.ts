@@ -1,7 +1,7 @@
 import { isKnown, type Known } from '../units/known.js';
-import type { PeakSource } from './contract.js';
 import { type LimitCgroup, limitOf, readCgroup } from './limit/cgroup.js';
 import { readResident } from './processes/process-table.js';
+import type { PeakSource } from './types.js';
 
 /** How much memory an attempt took at most, by the best that can see it. */
 export interface PeakMeter {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { RunSettings } from './contract.js';
 import { fillCommand, placeholdersOf, settingsVariables } from './placeholders.js';
+import type { RunSettings } from './types.js';
 
 const settings: RunSettings = {
   batch_size: 32,

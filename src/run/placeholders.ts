@@ -1,6 +1,6 @@
 import { Failure } from '../failure.js';
 import { isKnown } from '../units/known.js';
-import type { RunSettings } from './contract.js';
+import type { RunSettings } from './types.js';
 
 /** What may stand in a command in braces; each is also a variable of the program's environment. */
 export const placeholders = [

@@ -1,9 +1,9 @@
 import type { Clock } from '../time/clock.js';
-import type { AttemptSnapshot } from './contract.js';
 import type { Libc } from './launch/libc.js';
 import type { OutputPlan, RawOutput } from './launch/outputs.js';
 import type { SignalSource } from './launch/signal-relay.js';
 import type { Patience } from './processes/end-tree.js';
+import type { AttemptSnapshot } from './types.js';
 
 /** What a run may touch of the machine; the command and tests hand it in. */
 export interface RunContext {

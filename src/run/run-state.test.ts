@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import type { Attempt, RunSettings } from './contract.js';
 import { effectiveBatch, outcomeOf, whereItStands } from './run-state.js';
 import type { StartedEntry } from './store/journal.js';
 import type { RunPlan } from './store/run-folder.js';
+import type { Attempt, RunSettings } from './types.js';
 
 const settings: RunSettings = {
   batch_size: 8,

@@ -1,6 +1,5 @@
 import type { EndedAttempt, LiveAttempt } from './attempt.js';
 import { removeSocket } from './bridge/unix-socket.js';
-import type { Attempt, RunReport } from './contract.js';
 import { climb, climbed, type NextAttempt, wasRestarted } from './ladder/climb.js';
 import { startCanary } from './launch/canary.js';
 import { relaySignals } from './launch/signal-relay.js';
@@ -12,6 +11,7 @@ import type { RunContext } from './run-context.js';
 import { effectiveBatch, firstNotes, outcomeOf, whereItStands } from './run-state.js';
 import { isDiskFull, type JournalEntry, openJournal, readJournal } from './store/journal.js';
 import type { RunFolder, RunPlan } from './store/run-folder.js';
+import type { Attempt, RunReport } from './types.js';
 import { nextMessage, outOfMemoryMessage } from './words.js';
 
 /** Between two looks whether a full disk has room again. */

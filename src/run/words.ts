@@ -1,7 +1,7 @@
 import { formatBytes } from '../units/bytes.js';
 import { isKnown } from '../units/known.js';
-import type { Attempt, RunSettings } from './contract.js';
 import type { NextAttempt } from './ladder/climb.js';
+import type { Attempt, RunSettings } from './types.js';
 
 /** What an attempt is told, in a few words: `batch 8 x 4, checkpointing, bf16`. */
 export function settingsWords(settings: RunSettings): string {

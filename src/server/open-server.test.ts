@@ -1,7 +1,7 @@
 import { createServer } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../time/clock.js';
-import { serverLimits } from './limits.js';
+import { serverLimits } from './http/limits.js';
 import type { ServerOptions } from './open-server.js';
 import { errorOf, rawRequest, startTestServer, type TestServer } from './server-for-tests.js';
 

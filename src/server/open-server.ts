@@ -1,4 +1,4 @@
-import type { Daemon } from '../jobs/daemon/contract.js';
+import type { Daemon } from '../jobs/daemon/types.js';
 import type { Clock } from '../time/clock.js';
 import { checkAllowedHosts } from './access/hosts.js';
 import { type Gate, loginLink } from './access/identify.js';
@@ -6,16 +6,17 @@ import { LoginLinks } from './access/login-links.js';
 import { Sessions } from './access/sessions.js';
 import { checkToken } from './access/token.js';
 import { WrongTokens } from './access/wrong-tokens.js';
-import type { ErrorReport } from './answer-to-error.js';
 import { createApp } from './app.js';
-import { closeServer } from './close-server.js';
+import type { ErrorReport } from './errors/answer-to-error.js';
 import { EventHub } from './events/event-hub.js';
-import { createHttpServer } from './http-listener.js';
-import { serverLimits } from './limits.js';
-import { listen } from './listen.js';
+import { closeServer } from './http/close-server.js';
+import { createHttpServer } from './http/http-listener.js';
+import { serverLimits } from './http/limits.js';
+import { listen } from './http/listen.js';
+import { requestLine } from './http/request-line.js';
+import { StrangerConnections } from './http/stranger-connections.js';
 import { openMetrics } from './metrics/metrics.js';
 import { ReadingPulse } from './reading-pulse.js';
-import { requestLine } from './request-line.js';
 import { answerOperations } from './routes/answer-routes.js';
 import type { Answers } from './routes/answerers.js';
 import { deviceOperations } from './routes/device-routes.js';
@@ -25,7 +26,6 @@ import { jobOperations } from './routes/job-routes.js';
 import { logOperation } from './routes/log-route.js';
 import { sessionOperations } from './routes/session-routes.js';
 import { statusOperations } from './routes/status-routes.js';
-import { StrangerConnections } from './stranger-connections.js';
 import { readWebFiles } from './web/web-files.js';
 
 export interface ServerOptions {

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { eventually } from '../../test/support/eventually.js';
-import { createFakeDaemon, type FakeDaemon } from './daemon.fake.js';
+import { createFakeDaemon, type FakeDaemon } from './fake-daemon-for-tests.js';
 import { rawRequest, startTestServer, type TestServer } from './server-for-tests.js';
 
 let server: TestServer;

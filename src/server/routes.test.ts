@@ -1,7 +1,7 @@
 import { z } from '@hono/zod-openapi';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Failure } from '../failure.js';
-import { serverLimits } from './limits.js';
+import { serverLimits } from './http/limits.js';
 import { jobListSchema } from './schemas/jobs.js';
 import { errorOf, startTestServer, type TestServer } from './server-for-tests.js';
 

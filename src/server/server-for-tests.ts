@@ -1,7 +1,7 @@
 import { connect, type Socket } from 'node:net';
 import { z } from '@hono/zod-openapi';
 import { systemClock } from '../time/clock.js';
-import { createFakeDaemon, type FakeDaemon } from './daemon.fake.js';
+import { createFakeDaemon, type FakeDaemon } from './fake-daemon-for-tests.js';
 import { type OpenServer, openServer, type ServerOptions } from './open-server.js';
 import { estimateExample, planExample } from './routes/examples.js';
 

@@ -1,10 +1,10 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { fakeAlert } from './alerts/alert.fake.js';
+import { fakeAlert } from './alerts/alert-for-tests.js';
 import { resolveThresholds } from './alerts/alert-thresholds.js';
 import { createAlerts } from './alerts/alerts.js';
-import { fakeDevice, fakeDiagnosis, memory } from './device.fake.js';
 import { EventQueue } from './event-queue.js';
+import { fakeDevice, fakeDiagnosis, memory } from './fake-device-for-tests.js';
 import type { WatchEvent } from './types.js';
 import { WatchedDevice } from './watched-device.js';
 

@@ -1,4 +1,4 @@
-import type { DeviceInfo, MemoryReading } from '../device/contract.js';
+import type { DeviceInfo, MemoryReading } from '../device/types.js';
 import type { Alerts, Instant } from './alerts/alerts.js';
 import type { Diagnosis } from './diagnosis/diagnose.js';
 import { deviceKey } from './sampling/roster.js';

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { type Device, DeviceLost } from '../device/contract.js';
+import { type Device, DeviceLost } from '../device/types.js';
 import { Failure } from '../failure.js';
 import { createVirtualClock, type VirtualClock } from '../time/virtual-clock.js';
 import { GiB } from '../units/bytes.js';
 import type { AlertSink } from './delivery/deliver.js';
-import { fakeDevice, fakeDiagnosis, memory, noForecast } from './device.fake.js';
+import { fakeDevice, fakeDiagnosis, memory, noForecast } from './fake-device-for-tests.js';
 import type { Alert, WatchEvent } from './types.js';
 import { type Watch, type WatchOptions, watch } from './watch.js';
 

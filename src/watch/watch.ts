@@ -1,5 +1,5 @@
-import type { Device } from '../device/contract.js';
 import { type Discovery, discoverDevices } from '../device/discover.js';
+import type { Device } from '../device/types.js';
 import { type Clock, systemClock } from '../time/clock.js';
 import { resolveThresholds, type ThresholdSettings } from './alerts/alert-thresholds.js';
 import { createAlerts } from './alerts/alerts.js';

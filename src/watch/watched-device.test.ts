@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import type { MemoryReading } from '../device/contract.js';
+import type { MemoryReading } from '../device/types.js';
 import { resolveThresholds } from './alerts/alert-thresholds.js';
 import { createAlerts } from './alerts/alerts.js';
-import { fakeDevice, fakeDiagnosis, memory, noForecast, noLeak } from './device.fake.js';
 import type { Diagnosis } from './diagnosis/diagnose.js';
+import { fakeDevice, fakeDiagnosis, memory, noForecast, noLeak } from './fake-device-for-tests.js';
 import type { MemoryPoint, Sample } from './types.js';
 import { memoryPointOf, WatchedDevice } from './watched-device.js';
 

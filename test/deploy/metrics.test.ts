@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { attemptForTests } from '../../src/jobs/store/attempt-for-tests.js';
-import { createFakeDaemon } from '../../src/server/daemon.fake.js';
+import { createFakeDaemon } from '../../src/server/fake-daemon-for-tests.js';
 import { openMetrics } from '../../src/server/metrics/metrics.js';
 import { deployText, deployYaml } from './deploy-files.js';
 import { metricsIn, metricsOn } from './metric-names.js';

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 import { beforeAll, describe, expect, it } from 'vitest';
-import type { RunReport } from '../../src/run/contract.js';
+import type { RunReport } from '../../src/run/types.js';
 import { cleanEnvironment, useCommand } from '../cli/command.js';
 import { leftCgroups, livingWith, runIds, textOf, until } from './running.js';
 

@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
-import type { RunReport } from '../../src/run/contract.js';
+import type { RunReport } from '../../src/run/types.js';
 import { useCommand } from '../cli/command.js';
 import { openPty } from '../cli/pty.js';
 import { canLimitByCgroup, leftCgroups, livingWith, runIds, textOf, until } from './running.js';

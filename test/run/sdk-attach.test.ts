@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import type { RunReport } from '../../src/run/contract.js';
+import type { RunReport } from '../../src/run/types.js';
 import { cleanEnvironment, useCommand } from '../cli/command.js';
 import { livingWith, runIds, textOf, until } from './running.js';
 

@@ -1,7 +1,7 @@
 import { copyFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import type { RunReport } from '../../src/run/contract.js';
+import type { RunReport } from '../../src/run/types.js';
 import { useCommand } from '../cli/command.js';
 
 const command = useCommand();

@@ -1,5 +1,4 @@
 import { Failure } from '../../src/failure.js';
-import { hasEnded, type JobState, jobStates } from '../../src/jobs/contract.js';
 import type {
   Daemon,
   DaemonEvent,
@@ -7,7 +6,8 @@ import type {
   JobRequest,
   JobSummary,
   JobView,
-} from '../../src/jobs/daemon/contract.js';
+} from '../../src/jobs/daemon/types.js';
+import { hasEnded, type JobState, jobStates } from '../../src/jobs/types.js';
 import { GiB } from '../../src/units/bytes.js';
 import { isKnown } from '../../src/units/known.js';
 import { makeDevice } from './made-devices.js';

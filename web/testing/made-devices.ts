@@ -1,4 +1,4 @@
-import type { DeviceView, JobView } from '../../src/jobs/daemon/contract.js';
+import type { DeviceView, JobView } from '../../src/jobs/daemon/types.js';
 import { GiB, MiB } from '../../src/units/bytes.js';
 import type { Alert, Forecast } from '../../src/watch/types.js';
 

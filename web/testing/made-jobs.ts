@@ -1,6 +1,6 @@
-import type { JobState } from '../../src/jobs/contract.js';
-import type { JobView } from '../../src/jobs/daemon/contract.js';
-import type { Attempt, ClimbedRung } from '../../src/run/contract.js';
+import type { JobView } from '../../src/jobs/daemon/types.js';
+import type { JobState } from '../../src/jobs/types.js';
+import type { Attempt, ClimbedRung } from '../../src/run/types.js';
 import { GiB, MiB } from '../../src/units/bytes.js';
 
 /** Numbers from 0 to 1 that are the same each time for the same seed. */

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { Estimate } from '../../estimate/contract.js';
+import type { Estimate } from '../../estimate/types.js';
 import type { PreparedAnswer } from '../../jobs/daemon/estimates/answer-key.js';
 import { keptOrMade } from './kept-answer.js';
 

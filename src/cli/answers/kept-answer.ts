@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Estimate } from '../../estimate/contract.js';
+import type { Estimate } from '../../estimate/types.js';
 import { homeFolder } from '../../files/home-folder.js';
 import { packageFolder } from '../../files/package-folder.js';
 import { answerKey, type PreparedAnswer } from '../../jobs/daemon/estimates/answer-key.js';

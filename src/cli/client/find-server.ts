@@ -1,8 +1,8 @@
 import type { Command } from 'commander';
 import { Failure } from '../../failure.js';
 import { homeFolder } from '../../files/home-folder.js';
+import { readServerNote } from '../../server/service/server-file.js';
 import { tokenOfHome } from '../options/serve-token.js';
-import { readServerNote } from './server-file.js';
 
 /** Where "plimsoll serve" listens unless told otherwise. */
 const usualServer = 'http://127.0.0.1:8000';

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { JobView } from '../../jobs/daemon/contract.js';
+import type { JobView } from '../../jobs/daemon/types.js';
 import { jobForTests, runningJobForTests } from '../../report/job-for-tests.js';
 import { followLog } from './follow-log.js';
 import { tailStart } from './log-tail.js';

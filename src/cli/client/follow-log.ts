@@ -1,7 +1,7 @@
 import { StringDecoder } from 'node:string_decoder';
 import { Failure } from '../../failure.js';
-import { hasEnded } from '../../jobs/contract.js';
-import type { JobView } from '../../jobs/daemon/contract.js';
+import type { JobView } from '../../jobs/daemon/types.js';
+import { hasEnded } from '../../jobs/types.js';
 import { readJob, readLog } from './job-client.js';
 import { type ServerClient, unreachableCode } from './server-client.js';
 

@@ -1,5 +1,5 @@
-import { type JobState, jobStates } from '../../jobs/contract.js';
-import type { JobRequest, JobSummary, JobView, LogAnswer } from '../../jobs/daemon/contract.js';
+import type { JobRequest, JobSummary, JobView, LogAnswer } from '../../jobs/daemon/types.js';
+import { type JobState, jobStates } from '../../jobs/types.js';
 import { notOurs, type ServerClient } from './server-client.js';
 
 export type JobCounts = Readonly<Record<string, number>>;

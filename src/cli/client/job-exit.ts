@@ -1,4 +1,4 @@
-import type { JobState } from '../../jobs/contract.js';
+import type { JobState } from '../../jobs/types.js';
 
 /** What a command that waited for a job ends with. */
 const exitCodes: Readonly<Record<JobState, number>> = {

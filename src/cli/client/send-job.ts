@@ -1,5 +1,5 @@
 import { Failure } from '../../failure.js';
-import type { JobRequest, JobView } from '../../jobs/daemon/contract.js';
+import type { JobRequest, JobView } from '../../jobs/daemon/types.js';
 import { sleepFor } from './follow-log.js';
 import { submitJob } from './job-client.js';
 import { mayHaveArrived, type ServerClient, unreachableCode } from './server-client.js';

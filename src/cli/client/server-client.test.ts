@@ -6,11 +6,15 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { Failure } from '../../failure.js';
 import { jobForTests } from '../../report/job-for-tests.js';
 import { proofOf } from '../../server/access/proof.js';
+import {
+  readServerNote,
+  removeServerNote,
+  writeServerNote,
+} from '../../server/service/server-file.js';
 import { findServer, isOnThisMachine } from './find-server.js';
 import { cancelJob, listJobs, readJob, readLog } from './job-client.js';
 import { sendJob } from './send-job.js';
 import { openServerClient } from './server-client.js';
-import { readServerNote, removeServerNote, writeServerNote } from './server-file.js';
 import { type Asked, answerJson, serverForTests } from './server-for-tests.js';
 
 /** A server that knows a token, and answers everything else as a test wants it. */

@@ -1,5 +1,5 @@
-import { hasEnded } from '../../jobs/contract.js';
-import type { JobView } from '../../jobs/daemon/contract.js';
+import type { JobView } from '../../jobs/daemon/types.js';
+import { hasEnded } from '../../jobs/types.js';
 import { jobName, jobStandsWords } from '../../report/text/job-words.js';
 import { TerminalFilter } from '../../report/text/terminal-filter.js';
 import { systemClock } from '../../time/clock.js';

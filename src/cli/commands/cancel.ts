@@ -1,5 +1,5 @@
 import { Failure } from '../../failure.js';
-import type { JobView } from '../../jobs/daemon/contract.js';
+import type { JobView } from '../../jobs/daemon/types.js';
 import { jobName } from '../../report/text/job-words.js';
 import { addServerOptions, type ServerArguments } from '../client/find-server.js';
 import { cancelJob } from '../client/job-client.js';

@@ -1,10 +1,10 @@
-import { type Device, DeviceLost } from '../../device/contract.js';
+import { openDevices } from '../../config/open-devices.js';
 import { selectDevices } from '../../device/select-devices.js';
+import { type Device, DeviceLost } from '../../device/types.js';
 import { type DeviceRow, devicesTable } from '../../report/text/lines.js';
 import type { CommandModule } from '../command-module.js';
 import { type CliIo, printJson, textStyle } from '../io.js';
 import { addDeviceOptions, type DeviceArguments, settingsOf } from '../options/watch-options.js';
-import { openDevices } from '../watching/watching.js';
 
 export const devicesCommand: CommandModule = {
   define(command, context) {

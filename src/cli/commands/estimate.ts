@@ -1,6 +1,6 @@
 import { loadSettings } from '../../config/load.js';
-import type { Estimate } from '../../estimate/contract.js';
 import type { EstimateRequest } from '../../estimate/estimate.js';
+import type { Estimate } from '../../estimate/types.js';
 import { openOutputFile } from '../../files/output-file.js';
 import { makeEstimate, prepareEstimate } from '../../plan/answers/answer-estimate.js';
 import { renderEstimateHtml } from '../../report/estimate-html.js';

@@ -1,6 +1,6 @@
 import { Failure } from '../../failure.js';
 import { snapshotFindings } from '../../report/snapshot-findings.js';
-import type { AttemptSnapshot } from '../../run/contract.js';
+import type { AttemptSnapshot } from '../../run/types.js';
 import { analyseSnapshot } from '../../snapshot/analyse.js';
 import { readSnapshot } from '../../snapshot/read-snapshot.js';
 

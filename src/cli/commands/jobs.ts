@@ -1,4 +1,4 @@
-import { hasEnded, type JobState, jobStates } from '../../jobs/contract.js';
+import { hasEnded, type JobState, jobStates } from '../../jobs/types.js';
 import { jobText } from '../../report/text/job-text.js';
 import { countsWords } from '../../report/text/job-words.js';
 import { jobsTable } from '../../report/text/jobs-table.js';

@@ -7,7 +7,6 @@ import { type OutputFile, openOutputFile, writeAll } from '../../files/output-fi
 import { packageFolder } from '../../files/package-folder.js';
 import { renderRunHtml } from '../../report/run-html.js';
 import { runSummary } from '../../report/text/run-text.js';
-import type { RunReport, RunSettings } from '../../run/contract.js';
 import { loadLibc } from '../../run/launch/libc.js';
 import { planOutputs } from '../../run/launch/outputs.js';
 import { fillCommand } from '../../run/placeholders.js';
@@ -17,6 +16,7 @@ import { newRunId, RunFolder, type RunPlan } from '../../run/store/run-folder.js
 import { takeRun } from '../../run/store/supervisor-lock.js';
 import { superviseRun } from '../../run/supervise.js';
 import { sweepRuns } from '../../run/sweep.js';
+import type { RunReport, RunSettings } from '../../run/types.js';
 import { systemClock } from '../../time/clock.js';
 import type { CommandModule } from '../command-module.js';
 import { type CliIo, printJson } from '../io.js';

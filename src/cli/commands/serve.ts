@@ -2,15 +2,24 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { Failure } from '../../failure.js';
 import { homeFolder } from '../../files/home-folder.js';
-import type { Daemon } from '../../jobs/daemon/contract.js';
+import type { Daemon } from '../../jobs/daemon/types.js';
 import { type PlacementPolicy, placementPolicies } from '../../jobs/placement.js';
 import { goOnWords, serveText } from '../../report/text/serve-text.js';
+import {
+  makeHome,
+  openService,
+  type Service,
+  webFolder,
+} from '../../server/service/open-service.js';
+import {
+  removeServerNote,
+  type ServerNote,
+  writeServerNote,
+} from '../../server/service/server-file.js';
 import { isKnown } from '../../units/known.js';
 import { sleepFor } from '../client/follow-log.js';
-import { removeServerNote, type ServerNote, writeServerNote } from '../client/server-file.js';
 import type { CommandContext, CommandModule } from '../command-module.js';
 import { type CliIo, printJson, textStyle } from '../io.js';
-import { makeHome, openService, type Service, webFolder } from '../open-service.js';
 import { intervalArgument, oneOfArgument, percentArgument } from '../options/arguments.js';
 import { hostsArgument, portArgument } from '../options/serve-arguments.js';
 import { serveToken } from '../options/serve-token.js';
@@ -107,10 +116,21 @@ async function serve(given: ServeArguments, context: CommandContext): Promise<nu
   const token = serveToken({ file: given.tokenFile, none, environment, folder, home });
   const { host, port, allowHost: allowedHosts, placement: policy, python, logRequests } = given;
   using stop = stopOnSignals();
-  const service = await openService(
-    { home, settings, host, port, token, allowedHosts, policy, python, logRequests },
-    context,
-  );
+  const service = await openService({
+    home,
+    settings,
+    host,
+    port,
+    token,
+    allowedHosts,
+    policy,
+    python,
+    logRequests,
+    environment,
+    folder,
+    version: context.version,
+    log: (line) => io.stderr.write(`${line}\n`),
+  });
   const { pid } = process;
   try {
     const notes = [

@@ -9,8 +9,8 @@ import type { CommandContext, CommandModule } from '../command-module.js';
 import { printJson } from '../io.js';
 import { countArgument, sizeArgument } from '../options/arguments.js';
 import { gpusArgument, priorityArgument, waitArgument } from '../options/job-arguments.js';
-import { environmentArgument } from '../options/job-environment.js';
 import { type SubmitArguments, submitRequest } from '../options/submit-request.js';
+import { environmentArgument } from '../options/submitted-environment.js';
 import { addTypeOptions, addWorkloadOptions } from '../options/workload-options.js';
 
 interface Arguments extends SubmitArguments, ServerArguments {

@@ -1,4 +1,4 @@
-import { type JobState, jobStates } from '../../jobs/contract.js';
+import { type JobState, jobStates } from '../../jobs/types.js';
 import { parseSeconds } from '../../units/durations.js';
 import { badArgument } from './arguments.js';
 

@@ -10,8 +10,8 @@ import { gguf, ggufFile } from '../../model/files-for-tests.js';
 import { answerEstimate } from '../../plan/answers/answer-estimate.js';
 import { answerPlan } from '../../plan/answers/answer-plan.js';
 import { startTestServer, type TestServer } from '../../server/server-for-tests.js';
+import { serveAnswers } from '../../server/service/serve-answers.js';
 import { GiB } from '../../units/bytes.js';
-import { serveAnswers } from '../serve-answers.js';
 import { optionWording } from './option-wording.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'plimsoll-wording-'));

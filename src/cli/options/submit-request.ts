@@ -2,14 +2,14 @@ import { randomUUID } from 'node:crypto';
 import { statSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { Failure } from '../../failure.js';
-import type { JobRequest } from '../../jobs/daemon/contract.js';
+import type { JobRequest } from '../../jobs/daemon/types.js';
 import { closedWorkload } from '../../plan/answers/closed-workload.js';
 import { checkRequest, readWorkload } from '../../plan/answers/read-workload.js';
 import type { WorkloadRequest } from '../../plan/answers/workload-request.js';
 import { checkProgram } from '../../run/program.js';
 import type { CliIo } from '../io.js';
-import { jobEnvironment } from './job-environment.js';
 import { optionWording } from './option-wording.js';
+import { jobEnvironment } from './submitted-environment.js';
 import { type WorkloadArguments, workloadRequest } from './workload-options.js';
 
 /** What the options of `submit` become. */

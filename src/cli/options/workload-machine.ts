@@ -1,7 +1,7 @@
 import { totalmem } from 'node:os';
 import type { Settings } from '../../config/settings.js';
+import { openEstimateWork } from '../../estimate/thread/open-estimate-work.js';
 import type { AnswerMachine } from '../../plan/answers/machine.js';
-import { openEstimateWork } from '../answers/estimate-work.js';
 import type { CliIo } from '../io.js';
 import { gpusHere } from '../watching/gpus-here.js';
 import { optionWording } from './option-wording.js';

@@ -1,5 +1,12 @@
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
+import { type EstimateMethod, estimateMethods } from '../../estimate/estimate.js';
+import {
+  type ModelSize,
+  type ModelType,
+  modelSizes,
+  modelTypes,
+} from '../../estimate/model-types.js';
 import {
   type Kept,
   keptResults,
@@ -10,14 +17,7 @@ import {
   type QuantizationPreset,
   quantizationPresets,
   type Workload,
-} from '../../estimate/contract.js';
-import { type EstimateMethod, estimateMethods } from '../../estimate/estimate.js';
-import {
-  type ModelSize,
-  type ModelType,
-  modelSizes,
-  modelTypes,
-} from '../../estimate/model-types.js';
+} from '../../estimate/types.js';
 import { Failure } from '../../failure.js';
 import { workloadModes } from '../../plan/answers/read-workload.js';
 import { visionPrefix } from '../../plan/answers/source-of.js';

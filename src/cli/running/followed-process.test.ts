@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { DeviceLost } from '../../device/contract.js';
+import { DeviceLost } from '../../device/types.js';
 import { MiB } from '../../units/bytes.js';
-import { fakeDevice } from '../../watch/device.fake.js';
+import { fakeDevice } from '../../watch/fake-device-for-tests.js';
 import { followProcess, type ProcessTable } from './followed-process.js';
 
 const alive: ProcessTable = { isAlive: () => true, hostBytes: () => Promise.resolve(7 * MiB) };

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
-import { type Device, DeviceLost, type MemoryReading } from '../../device/contract.js';
 import { parseProportional } from '../../device/host/host-processes.js';
+import { type Device, DeviceLost, type MemoryReading } from '../../device/types.js';
 import { Failure } from '../../failure.js';
 import { isKnown, type Known } from '../../units/known.js';
 

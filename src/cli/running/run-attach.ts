@@ -1,12 +1,12 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Failure } from '../../failure.js';
-import type { RunReport } from '../../run/contract.js';
 import { openJournal, readJournal } from '../../run/store/journal.js';
 import { readNumberFile } from '../../run/store/number-file.js';
 import { isRunId, RunFolder, type RunPlan, unknownRun } from '../../run/store/run-folder.js';
 import { isSupervised, takeRun } from '../../run/store/supervisor-lock.js';
 import { isFinished, unfinishedRuns } from '../../run/sweep.js';
+import type { RunReport } from '../../run/types.js';
 
 /** A run that is ours now; or, where it had ended already, its report. */
 type Attached =

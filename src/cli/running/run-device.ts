@@ -1,8 +1,8 @@
+import { openDevices } from '../../config/open-devices.js';
 import type { Settings } from '../../config/settings.js';
-import { type Device, DeviceLost } from '../../device/contract.js';
 import { selectDevices } from '../../device/select-devices.js';
+import { type Device, DeviceLost } from '../../device/types.js';
 import { isKnown } from '../../units/known.js';
-import { openDevices } from '../watching/watching.js';
 
 /** The device that a run is on, and what can be asked about it. */
 export interface RunDevice {

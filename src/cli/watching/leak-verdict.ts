@@ -1,4 +1,4 @@
-import type { DeviceInfo } from '../../device/contract.js';
+import type { DeviceInfo } from '../../device/types.js';
 import { isKnown, type Known } from '../../units/known.js';
 import type { Cause, DeviceState, Leak } from '../../watch/types.js';
 

@@ -1,4 +1,4 @@
-import type { DeviceInfo } from '../../device/contract.js';
+import type { DeviceInfo } from '../../device/types.js';
 import { cleanText } from '../../report/text/text-width.js';
 import { forecastWords, percentOf, percentWords, usedOfTotal } from '../../report/words.js';
 import { isKnown, type Known } from '../../units/known.js';

@@ -1,13 +1,14 @@
+import { alertSinks } from '../../config/alert-sinks.js';
+import { openDevices } from '../../config/open-devices.js';
 import type { Settings } from '../../config/settings.js';
-import type { Device } from '../../device/contract.js';
-import { type Discovery, discoverDevices, type SimulateOptions } from '../../device/discover.js';
+import type { Discovery } from '../../device/discover.js';
 import { selectDevices } from '../../device/select-devices.js';
+import type { Device } from '../../device/types.js';
 import { buildProfileReport, type ProfileReport } from '../../report/profile-report.js';
 import { systemClock } from '../../time/clock.js';
 import type { DeviceState, WatchEvent } from '../../watch/types.js';
 import { watch } from '../../watch/watch.js';
 import type { CliIo } from '../io.js';
-import { alertSinks } from './delivery.js';
 import { Recorder } from './recorder.js';
 
 export interface WatchingOptions {
@@ -29,19 +30,6 @@ export interface Watching {
   report(version: string, interrupted: boolean): ProfileReport;
   /** Waits for what is under way, lets go of the devices, and answers what could not be done. */
   close(): Promise<readonly string[]>;
-}
-
-/** The devices that the settings ask for: those of this machine, or made-up ones. */
-export function openDevices({ simulate, nvmlLibrary }: Settings): Promise<Discovery> {
-  return discoverDevices({
-    ...(simulate === undefined ? {} : { simulate: simulationOf(simulate) }),
-    ...(nvmlLibrary === undefined ? {} : { libraryPath: nvmlLibrary }),
-  });
-}
-
-/** Scenarios are plain words; anything like a path is a trace. */
-function simulationOf(text: string): SimulateOptions {
-  return /[\\/.]/.test(text) ? { trace: text } : { scenario: text };
 }
 
 export async function openWatching(options: WatchingOptions): Promise<Watching> {

@@ -1,10 +1,10 @@
 import { readlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Known } from '../../units/known.js';
-import type { ProcessReading } from '../contract.js';
 import { listKernelFolder, listPids, readKernelFile } from '../kernel-files.js';
 import { processName } from '../process-names.js';
 import { sortProcesses } from '../sort-processes.js';
+import type { ProcessReading } from '../types.js';
 import { parseDrmClient } from './fdinfo.js';
 
 /**

@@ -1,6 +1,9 @@
 import { existsSync, realpathSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import type { Known } from '../../units/known.js';
+import { GpuNumbers } from '../gpu-numbers.js';
+import { listKernelFolder, readKernelFile, readKernelNumber } from '../kernel-files.js';
+import { machineRoots, type Roots } from '../roots.js';
 import {
   type Device,
   type DeviceInfo,
@@ -8,10 +11,7 @@ import {
   type DeviceProvider,
   type MemoryReading,
   type ProcessReading,
-} from '../contract.js';
-import { GpuNumbers } from '../gpu-numbers.js';
-import { listKernelFolder, readKernelFile, readKernelNumber } from '../kernel-files.js';
-import { machineRoots, type Roots } from '../roots.js';
+} from '../types.js';
 import { drmProcesses } from './drm-clients.js';
 
 export interface AmdgpuOptions {

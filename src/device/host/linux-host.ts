@@ -2,14 +2,8 @@ import { arch, release } from 'node:os';
 import { join } from 'node:path';
 import type { Clock } from '../../time/clock.js';
 import type { Known } from '../../units/known.js';
-import type {
-  Device,
-  DeviceInfo,
-  HostReading,
-  MemoryReading,
-  ProcessReading,
-} from '../contract.js';
 import { readKernelFile } from '../kernel-files.js';
+import type { Device, DeviceInfo, HostReading, MemoryReading, ProcessReading } from '../types.js';
 import { type CgroupLimit, findCgroup, tightestLimit, usedUnderLimit } from './cgroup-memory.js';
 import { type CpuTime, cpuPercent, parseCpuTime } from './cpu-time.js';
 import { processFiles } from './host-processes.js';

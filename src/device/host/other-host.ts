@@ -1,5 +1,5 @@
 import { arch, freemem, release, totalmem, type } from 'node:os';
-import type { Device } from '../contract.js';
+import type { Device } from '../types.js';
 
 /** The host on systems without /proc: what Node itself can tell. */
 export function otherHost(): Device {

@@ -1,8 +1,8 @@
 import type { Clock } from '../../time/clock.js';
 import { GiB, MiB } from '../../units/bytes.js';
 import type { Known } from '../../units/known.js';
-import type { ProcessReading } from '../contract.js';
 import { sortProcesses } from '../sort-processes.js';
+import type { ProcessReading } from '../types.js';
 
 /** What the list asks of /proc; tests hand in their own. */
 export interface ProcessFiles {

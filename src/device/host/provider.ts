@@ -1,6 +1,6 @@
 import { type Clock, systemClock } from '../../time/clock.js';
-import type { Device, DeviceProvider } from '../contract.js';
 import { machineRoots, type Roots } from '../roots.js';
+import type { Device, DeviceProvider } from '../types.js';
 import { LinuxHost } from './linux-host.js';
 import { otherHost } from './other-host.js';
 

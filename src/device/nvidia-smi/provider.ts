@@ -1,4 +1,8 @@
 import type { Known } from '../../units/known.js';
+import { GpuNumbers } from '../gpu-numbers.js';
+import { nvidiaFiles } from '../nvml/nvidia-files.js';
+import { machineRoots, type Roots } from '../roots.js';
+import { sortProcesses } from '../sort-processes.js';
 import {
   type Device,
   type DeviceInfo,
@@ -6,11 +10,7 @@ import {
   type DeviceProvider,
   type MemoryReading,
   type ProcessReading,
-} from '../contract.js';
-import { GpuNumbers } from '../gpu-numbers.js';
-import { nvidiaFiles } from '../nvml/nvidia-files.js';
-import { machineRoots, type Roots } from '../roots.js';
-import { sortProcesses } from '../sort-processes.js';
+} from '../types.js';
 import { type GpuRow, gpuFields, parseGpuRows, parseProcessRows, processFields } from './csv.js';
 import { findNvidiaSmi, type ProgramAnswer, runNvidiaSmi } from './program.js';
 

@@ -1,15 +1,15 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Known } from '../../units/known.js';
+import { processName, visiblePids } from '../process-names.js';
+import { sortProcesses } from '../sort-processes.js';
 import {
   type Device,
   type DeviceInfo,
   DeviceLost,
   type MemoryReading,
   type ProcessReading,
-} from '../contract.js';
-import { processName, visiblePids } from '../process-names.js';
-import { sortProcesses } from '../sort-processes.js';
+} from '../types.js';
 import { describeNvmlCode, meansLost, nvmlCodes } from './codes.js';
 import { readBytes64 } from './layouts.js';
 import type { NvmlFunction, NvmlLibrary } from './library.js';

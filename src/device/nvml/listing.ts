@@ -1,6 +1,6 @@
 import type { Known } from '../../units/known.js';
-import type { Device } from '../contract.js';
 import type { GpuNumbers } from '../gpu-numbers.js';
+import type { Device } from '../types.js';
 import { describeNvmlCode, meansLost, nvmlCodes } from './codes.js';
 import { NvmlDevice } from './device.js';
 import { readCString } from './layouts.js';

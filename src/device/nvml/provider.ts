@@ -1,6 +1,6 @@
-import type { Device, DeviceProvider } from '../contract.js';
 import { GpuNumbers } from '../gpu-numbers.js';
 import { machineRoots, type Roots } from '../roots.js';
+import type { Device, DeviceProvider } from '../types.js';
 import { describeNvmlCode, nvmlCodes } from './codes.js';
 import type { NvmlDevice } from './device.js';
 import { libraryCandidates, loadNvml, type NvmlLibrary } from './library.js';

@@ -1,7 +1,7 @@
 import { type Clock, systemClock } from '../../time/clock.js';
 import { GiB } from '../../units/bytes.js';
-import type { AllocatorReading, Device, DeviceProvider, MemoryReading } from '../contract.js';
 import type { RecordedTrace } from '../recorded-trace.js';
+import type { AllocatorReading, Device, DeviceProvider, MemoryReading } from '../types.js';
 import { type ScenarioName, simulateInstant } from './scenarios.js';
 import { allocatorOf, rowAt, traceTotalBytes, usedOf } from './trace-instant.js';
 

@@ -1,5 +1,5 @@
-import type { AllocatorReading } from '../contract.js';
 import type { RecordedTrace, TraceRow } from '../recorded-trace.js';
+import type { AllocatorReading } from '../types.js';
 
 /** The row that holds at a time: the last one not after it, or the first before the beginning. */
 export function rowAt(rows: readonly TraceRow[], seconds: number): TraceRow | undefined {

@@ -5,7 +5,7 @@ import { readResident } from '../../run/processes/process-table.js';
 import { RunFolder } from '../../run/store/run-folder.js';
 import { type Clock, systemClock } from '../../time/clock.js';
 import { isKnown } from '../../units/known.js';
-import type { CarriedRun, Engine, RunNews, RunOrder, RunUse } from '../contract.js';
+import type { CarriedRun, Engine, RunNews, RunOrder, RunUse } from '../types.js';
 import { LocalRun, type LocalRunParts } from './local-run.js';
 import { RunProcesses } from './run-processes.js';
 

@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import { runIdVariable } from '../../run/job-environment.js';
+import { runIdVariable } from '../../run/attempt-environment.js';
 import type { LimitCgroup } from '../../run/limit/cgroup.js';
 import { limitOfProcesses, removeCgroup } from '../../run/limit/cgroup.js';
 import type { LogLimit } from '../../run/log/log-limit.js';
@@ -9,7 +9,7 @@ import { type JournalEntry, openJournal } from '../../run/store/journal.js';
 import { RunFolder } from '../../run/store/run-folder.js';
 import { supervisorOf } from '../../run/store/supervisor-lock.js';
 import type { Clock } from '../../time/clock.js';
-import type { RunNews, RunOrder } from '../contract.js';
+import type { RunNews, RunOrder } from '../types.js';
 import { JournalTail } from './journal-tail.js';
 import { mostTries, nextStep } from './next-step.js';
 import { type SupervisorProcess, startSupervisor } from './supervisor-process.js';

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { readKernelBytes } from '../../device/kernel-files.js';
-import { runIdVariable } from '../../run/job-environment.js';
+import { runIdVariable } from '../../run/attempt-environment.js';
 import { environmentLimitBytes, readProcesses } from '../../run/processes/process-table.js';
 
 /** Between its fork and its exec a process shows its parent's environment: it is looked at again. */

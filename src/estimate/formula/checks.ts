@@ -1,7 +1,7 @@
 import { Failure } from '../../failure.js';
-import type { KnownModel } from '../../model/contract.js';
-import type { QuantizationPreset, Workload } from '../contract.js';
+import type { KnownModel } from '../../model/types.js';
 import { doubleNf4Bytes, int8Bytes, nf4Bytes } from '../quantization-bytes.js';
+import type { QuantizationPreset, Workload } from '../types.js';
 import type { Wording } from '../wording.js';
 import type { Packing } from './run/net.js';
 

@@ -1,7 +1,7 @@
-import type { KnownModel } from '../../model/contract.js';
+import type { KnownModel } from '../../model/types.js';
 import type { Gpu } from '../cards/gpu-table.js';
-import type { Part, Workload } from '../contract.js';
 import type { EventStream } from '../trace/event-stream.js';
+import type { Part, Workload } from '../types.js';
 import { familyBuilds } from './families/registry.js';
 import { Net, type Packing } from './run/net.js';
 import { Recorder } from './run/recorder.js';

@@ -3,11 +3,11 @@ import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Failure } from '../../failure.js';
 import { describeConfig } from '../../model/config/describe-config.js';
-import type { Model, Weights } from '../../model/contract.js';
-import { families } from '../../model/contract.js';
+import type { Model, Weights } from '../../model/types.js';
+import { families } from '../../model/types.js';
 import { GiB, MiB } from '../../units/bytes.js';
 import { findGpu } from '../cards/gpus.js';
-import { type Estimate, optimizers, precisions, type Workload } from '../contract.js';
+import { type Estimate, optimizers, precisions, type Workload } from '../types.js';
 import { callWording } from '../wording.js';
 import { formulaEstimate } from './formula-estimate.js';
 

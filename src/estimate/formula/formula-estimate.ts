@@ -1,7 +1,7 @@
-import type { KnownModel, Model } from '../../model/contract.js';
+import type { KnownModel, Model } from '../../model/types.js';
 import type { Gpu } from '../cards/gpu-table.js';
-import type { Estimate, Workload } from '../contract.js';
 import { type EstimateWork, inThisThread } from '../estimate-work.js';
+import type { Estimate, Workload } from '../types.js';
 import { callWording, type Wording } from '../wording.js';
 import { checkWorkload } from './checks.js';
 import { ggufEstimate } from './gguf-estimate.js';

@@ -1,8 +1,8 @@
-import type { KnownModel, ModelDescription, Stack, Weights } from '../../model/contract.js';
+import type { KnownModel, ModelDescription, Stack, Weights } from '../../model/types.js';
 import { MiB } from '../../units/bytes.js';
 import { roundUp } from '../allocator/sizes.js';
 import type { Gpu } from '../cards/gpu-table.js';
-import type { Estimate, Workload } from '../contract.js';
+import type { Estimate, Workload } from '../types.js';
 import type { Wording } from '../wording.js';
 import { addSequence, refuse } from './checks.js';
 import { weightsOnlyEstimate } from './weights-only.js';

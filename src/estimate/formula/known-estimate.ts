@@ -1,12 +1,12 @@
-import type { KnownModel } from '../../model/contract.js';
+import type { KnownModel } from '../../model/types.js';
 import { MiB } from '../../units/bytes.js';
 import type { AddressOrder } from '../allocator/settings.js';
 import { roundUp, segmentStep } from '../allocator/sizes.js';
 import { replayOn, roomOn } from '../cards/card-limit.js';
 import type { Gpu } from '../cards/gpu-table.js';
-import { type Estimate, type Part, parts, type Workload } from '../contract.js';
 import { replay } from '../trace/event-replay.js';
 import { type EventStream, eventKind } from '../trace/event-stream.js';
+import { type Estimate, type Part, parts, type Workload } from '../types.js';
 import { packingOf } from './checks.js';
 import { dryRun } from './dry-run.js';
 import { NoFormula } from './no-formula.js';

@@ -1,5 +1,5 @@
-import type { Family, KnownModel } from '../../model/contract.js';
-import type { Workload } from '../contract.js';
+import type { Family, KnownModel } from '../../model/types.js';
+import type { Workload } from '../types.js';
 
 /**
  * How far the ops of a family were checked. `measured`: against runs on an H200. `traced`: against

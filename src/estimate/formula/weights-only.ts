@@ -1,8 +1,8 @@
-import type { UnknownModel, Weights } from '../../model/contract.js';
+import type { UnknownModel, Weights } from '../../model/types.js';
 import { GiB, MiB } from '../../units/bytes.js';
 import { roundUp } from '../allocator/sizes.js';
 import type { Gpu } from '../cards/gpu-table.js';
-import type { Estimate, Workload } from '../contract.js';
+import type { Estimate, Workload } from '../types.js';
 import type { Wording } from '../wording.js';
 import { checkQuantization, refuse } from './checks.js';
 import { tracing } from './no-formula.js';

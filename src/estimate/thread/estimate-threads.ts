@@ -1,7 +1,7 @@
 import { Worker } from 'node:worker_threads';
 import { Failure } from '../../failure.js';
-import type { Estimate } from '../contract.js';
 import type { EstimateTask, EstimateWork } from '../estimate-work.js';
+import type { Estimate } from '../types.js';
 import { readAnswer, type ThreadAnswer } from './messages.js';
 import { onAbort } from './on-abort.js';
 

@@ -1,6 +1,6 @@
 import { Failure, type FailureKind } from '../../failure.js';
-import type { Estimate } from '../contract.js';
 import { NoFormula } from '../formula/no-formula.js';
+import type { Estimate } from '../types.js';
 
 /** What a thread sends back. Classes do not survive the way, so errors are sent as their parts. */
 export type ThreadAnswer =

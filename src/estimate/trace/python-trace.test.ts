@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { findGpu } from '../cards/gpus.js';
-import { optimizers, precisions, quantizationPresets, type Workload } from '../contract.js';
+import { optimizers, precisions, quantizationPresets, type Workload } from '../types.js';
 import {
   type PythonTraceOptions,
   pythonProgram,

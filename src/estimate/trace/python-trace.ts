@@ -6,7 +6,7 @@ import { delimiter, join } from 'node:path';
 import { Failure } from '../../failure.js';
 import { packageFolder } from '../../files/package-folder.js';
 import type { Gpu } from '../cards/gpu-table.js';
-import type { Workload } from '../contract.js';
+import type { Workload } from '../types.js';
 import type { Wording } from '../wording.js';
 import { type PythonEnd, pythonFailure } from './python-failure.js';
 import { readTrace, type Trace } from './trace-file.js';

@@ -1,5 +1,5 @@
 import { MiB } from '../../units/bytes.js';
-import type { Estimate } from '../contract.js';
+import type { Estimate } from '../types.js';
 import { eventKind } from './event-stream.js';
 import { type Trace, traceCategories } from './trace-file.js';
 

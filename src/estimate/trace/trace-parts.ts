@@ -1,5 +1,5 @@
 import { roundUp } from '../allocator/sizes.js';
-import type { ModuleBytes, Part } from '../contract.js';
+import type { ModuleBytes, Part } from '../types.js';
 import { eventKind } from './event-stream.js';
 import { type Trace, type TraceCategory, traceCategories } from './trace-file.js';
 

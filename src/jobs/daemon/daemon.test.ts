@@ -6,11 +6,11 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Discovery } from '../../device/discover.js';
 import { createVirtualClock, type VirtualClock } from '../../time/virtual-clock.js';
 import { GiB } from '../../units/bytes.js';
-import { fakeDevice, memory } from '../../watch/device.fake.js';
-import type { Daemon, DaemonEvent, JobRequest } from './contract.js';
+import { fakeDevice, memory } from '../../watch/fake-device-for-tests.js';
 import { FakeMachine, type FakeProgram } from './fake-engine-for-tests.js';
 import { openDaemon } from './open-daemon.js';
 import type { DaemonOptions } from './options.js';
+import type { Daemon, DaemonEvent, JobRequest } from './types.js';
 
 let home: string;
 beforeEach(() => {

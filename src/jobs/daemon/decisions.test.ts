@@ -5,7 +5,7 @@ import { roomsWith, runningJob, waitingJob } from '../queue-for-tests.js';
 import { atMost } from './at-most.js';
 import { jobsOnGpu } from './devices/device-use.js';
 import { judgeUse, type Overuse } from './devices/overuse.js';
-import { environmentForJobs } from './running/job-environment.js';
+import { environmentForJobs } from './running/inherited-environment.js';
 import { askingNow } from './submission/asking.js';
 import { JobSeries } from './views/job-series.js';
 

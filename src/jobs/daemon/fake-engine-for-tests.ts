@@ -1,4 +1,4 @@
-import type { CarriedRun, Engine, RunNews, RunOrder, RunUse } from '../../engine/contract.js';
+import type { CarriedRun, Engine, RunNews, RunOrder, RunUse } from '../../engine/types.js';
 import type { Clock } from '../../time/clock.js';
 import { attemptForTests } from '../store/attempt-for-tests.js';
 

@@ -2,11 +2,20 @@ import { setMaxListeners } from 'node:events';
 import { Failure } from '../../failure.js';
 import { type Clock, systemClock } from '../../time/clock.js';
 import type { Alert } from '../../watch/types.js';
-import type { JobState } from '../contract.js';
 import type { Ledger } from '../ledger.js';
 import type { JobStore } from '../store/job-store.js';
 import type { JobFilter, NewJob, StoredJob } from '../store/records.js';
+import type { JobState } from '../types.js';
 import { atMost, type InTurn } from './at-most.js';
+import { contextBytesOn } from './devices/context-bytes.js';
+import { DeviceReadings } from './devices/device-readings.js';
+import { deviceHistory, deviceStatus, deviceView } from './devices/device-views.js';
+import type { DaemonOptions } from './options.js';
+import { environmentForJobs } from './running/inherited-environment.js';
+import { JobFiles } from './running/job-files.js';
+import { Scheduler } from './scheduler.js';
+import { checkRequest, withOneBatch } from './submission/job-request.js';
+import { newJobOf } from './submission/submission.js';
 import type {
   Daemon,
   DaemonEvent,
@@ -18,16 +27,7 @@ import type {
   JobView,
   LogAnswer,
   WorkersStatus,
-} from './contract.js';
-import { contextBytesOn } from './devices/context-bytes.js';
-import { DeviceReadings } from './devices/device-readings.js';
-import { deviceHistory, deviceStatus, deviceView } from './devices/device-views.js';
-import type { DaemonOptions } from './options.js';
-import { environmentForJobs } from './running/job-environment.js';
-import { JobFiles } from './running/job-files.js';
-import { Scheduler } from './scheduler.js';
-import { checkRequest, withOneBatch } from './submission/job-request.js';
-import { newJobOf } from './submission/submission.js';
+} from './types.js';
 import { jobSummary, jobView } from './views/job-views.js';
 import { Publisher } from './views/publisher.js';
 

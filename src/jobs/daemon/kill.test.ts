@@ -8,8 +8,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { cleanEnvironment, useCommand } from '../../../test/cli/command.js';
 import { livingWith } from '../../../test/run/running.js';
 import { discoverDevices } from '../../device/discover.js';
-import type { Daemon } from './contract.js';
 import { openRealDaemon } from './real-daemon-for-tests.js';
+import type { Daemon } from './types.js';
 
 /** `PLIMSOLL_TEST_KILLS=100` is the whole proof; a few show in seconds that it still holds. */
 const kills = Number(process.env['PLIMSOLL_TEST_KILLS'] ?? 5);

@@ -2,10 +2,10 @@ import { join } from 'node:path';
 import { checkGpusThere } from '../job-variables.js';
 import { Ledger } from '../ledger.js';
 import { openJobStore } from '../store/job-store.js';
-import type { Daemon } from './contract.js';
 import { readDevice } from './devices/read-device.js';
 import { JobDaemon } from './job-daemon.js';
 import type { DaemonOptions } from './options.js';
+import type { Daemon } from './types.js';
 
 /**
  * Opens the store, takes up the jobs that run, and lets those that wait start as there is room. One

@@ -1,7 +1,7 @@
 import type { Discovery } from '../../device/discover.js';
-import type { Engine } from '../../engine/contract.js';
+import type { Engine } from '../../engine/types.js';
 import type { GpuEntry } from '../../estimate/cards/gpus.js';
-import type { Estimate } from '../../estimate/contract.js';
+import type { Estimate } from '../../estimate/types.js';
 import type { PlanWithin } from '../../plan/answers/answer-plan.js';
 import type { WorkloadRequest } from '../../plan/answers/workload-request.js';
 import type { Plan } from '../../plan/fit/types.js';

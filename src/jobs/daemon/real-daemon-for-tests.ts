@@ -2,8 +2,8 @@ import { join } from 'node:path';
 import type { Discovery } from '../../device/discover.js';
 import { type LocalEngineOptions, localEngine } from '../../engine/local/local-engine.js';
 import type { JobVariables } from '../job-variables.js';
-import type { Daemon } from './contract.js';
 import { openDaemon } from './open-daemon.js';
+import type { Daemon } from './types.js';
 
 export interface RealDaemonOptions {
   /** Where jobs start; the home lies in it. */

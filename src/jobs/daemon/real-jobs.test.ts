@@ -25,8 +25,8 @@ import { supervisorOf } from '../../run/store/supervisor-lock.js';
 import { type Clock, systemClock } from '../../time/clock.js';
 import { MiB } from '../../units/bytes.js';
 import type { JobVariables } from '../job-variables.js';
-import type { Daemon, JobView } from './contract.js';
 import { openRealDaemon } from './real-daemon-for-tests.js';
+import type { Daemon, JobView } from './types.js';
 
 const command = useCommand();
 let folder: string;

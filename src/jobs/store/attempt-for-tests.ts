@@ -1,4 +1,4 @@
-import type { Attempt } from '../../run/contract.js';
+import type { Attempt } from '../../run/types.js';
 
 /** An attempt that took 90 seconds. */
 export function attemptForTests(parts: Partial<Attempt> = {}): Attempt {

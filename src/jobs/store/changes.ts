@@ -1,5 +1,5 @@
 import { Failure } from '../../failure.js';
-import { hasEnded, type Job } from '../contract.js';
+import { hasEnded, type Job } from '../types.js';
 
 export function unknownJob(id: string): Failure {
   return new Failure({

@@ -1,6 +1,6 @@
-import type { Attempt } from '../../run/contract.js';
-import { type JobState, jobStates, type WaitingJob } from '../contract.js';
+import type { Attempt } from '../../run/types.js';
 import type { MeasuredRun } from '../corrections.js';
+import { type JobState, jobStates, type WaitingJob } from '../types.js';
 import { unknownJob } from './changes.js';
 import type { JobEvent, JobFilter, StoredJob } from './records.js';
 import { integer, json, type Row, storedEvent, storedJob, storedRun, waitingJob } from './rows.js';

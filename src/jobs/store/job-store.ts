@@ -1,7 +1,7 @@
 import type { Failure } from '../../failure.js';
-import type { Attempt } from '../../run/contract.js';
-import { hasEnded, type JobState, mayBecome, type Need } from '../contract.js';
+import type { Attempt } from '../../run/types.js';
 import { measuredRun } from '../corrections.js';
+import { hasEnded, type JobState, mayBecome, type Need } from '../types.js';
 import { turnOf } from '../waiting-list.js';
 import { badChange } from './changes.js';
 import { JobReader } from './job-reader.js';

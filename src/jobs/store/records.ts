@@ -1,6 +1,6 @@
 import type { Known } from '../../units/known.js';
-import type { Job, JobState, Need, Reservation } from '../contract.js';
 import type { DegradedSettings } from '../degraded.js';
+import type { Job, JobState, Need, Reservation } from '../types.js';
 
 /** What a job needs to run beside its command. */
 export interface JobDetails {

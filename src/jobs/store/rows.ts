@@ -1,6 +1,6 @@
-import type { Attempt } from '../../run/contract.js';
-import { type Basis, bases, type JobState, jobStates, type WaitingJob } from '../contract.js';
+import type { Attempt } from '../../run/types.js';
 import type { MeasuredRun } from '../corrections.js';
+import { type Basis, bases, type JobState, jobStates, type WaitingJob } from '../types.js';
 import { type JobEvent, type JobEventType, jobEventTypes, type StoredJob } from './records.js';
 
 /** A row as SQLite gives it. */

@@ -1,9 +1,9 @@
-import type { Head, KnownModel, ModelDescription } from '../contract.js';
 import type { FamilyParts, FamilyRules } from '../families/family.js';
 import { genericRules } from '../families/generic.js';
 import { writtenScoresOf } from '../families/generic-scores.js';
 import { familyRules } from '../families/registry.js';
 import { limits } from '../limits.js';
+import type { Head, KnownModel, ModelDescription } from '../types.js';
 import { badConfig, ConfigFields, type ConfigValues, isRecord } from './config-fields.js';
 
 /**

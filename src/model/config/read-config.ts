@@ -1,8 +1,8 @@
 import { join } from 'node:path';
-import type { ModelDescription } from '../contract.js';
 import type { ByteSource } from '../files/byte-source.js';
 import { kindOfPath, withFile } from '../files/disk.js';
 import { limits } from '../limits.js';
+import type { ModelDescription } from '../types.js';
 import { badConfig, type ConfigValues, isRecord } from './config-fields.js';
 import { describeConfig } from './describe-config.js';
 import { checkJsonStructure } from './json-structure.js';

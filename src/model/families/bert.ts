@@ -1,6 +1,6 @@
 import type { ConfigFields, ConfigValues } from '../config/config-fields.js';
-import type { Attention, Head } from '../contract.js';
 import { ParameterList } from '../parameter-list.js';
+import type { Attention, Head } from '../types.js';
 import { equalLayers, type FamilyParts, type FamilyRules, noDropout } from './family.js';
 import { quotient } from './head-dim.js';
 

@@ -1,6 +1,6 @@
 import type { ConfigFields } from '../config/config-fields.js';
-import type { LayerGroup, Stack } from '../contract.js';
 import type { ParameterList } from '../parameter-list.js';
+import type { LayerGroup, Stack } from '../types.js';
 import { equalLayers, noDropout } from './family.js';
 import { quotient } from './head-dim.js';
 

@@ -1,6 +1,6 @@
 import type { ConfigFields, FieldTable } from '../config/config-fields.js';
-import type { Head } from '../contract.js';
 import { ParameterList } from '../parameter-list.js';
+import type { Head } from '../types.js';
 import { addClipLayers, captionStack, imageStack } from './clip-layers.js';
 import type { FamilyParts, FamilyRules } from './family.js';
 import { patchesOf } from './patches.js';

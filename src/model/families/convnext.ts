@@ -1,6 +1,6 @@
 import type { ConfigFields } from '../config/config-fields.js';
-import type { Head } from '../contract.js';
 import { ParameterList } from '../parameter-list.js';
+import type { Head } from '../types.js';
 import { type FamilyParts, type FamilyRules, noDropout } from './family.js';
 
 /** Edge of the depthwise convolution in every layer. */

@@ -1,6 +1,6 @@
 import type { ConfigFields, ConfigValues } from '../config/config-fields.js';
-import type { Attention, FeedForward, Head } from '../contract.js';
 import type { ParameterList } from '../parameter-list.js';
+import type { Attention, FeedForward, Head } from '../types.js';
 import { addDecoderHead, decoderClasses } from './decoder-heads.js';
 import { type Experts, expertsOf } from './experts.js';
 import { type FamilyParts, type FamilyRules, groupLayers, noDropout } from './family.js';

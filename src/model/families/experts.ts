@@ -1,6 +1,6 @@
 import type { ConfigFields } from '../config/config-fields.js';
-import type { FeedForward } from '../contract.js';
 import type { ParameterList } from '../parameter-list.js';
+import type { FeedForward } from '../types.js';
 import { addGatedFeedForward } from './feed-forward.js';
 
 /** Layers whose feed-forward is a choice among experts. */

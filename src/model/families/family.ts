@@ -1,6 +1,6 @@
 import type { ConfigFields, FieldTable } from '../config/config-fields.js';
-import type { Dropout, Family, Head, LayerGroup, ModelKind, Stack } from '../contract.js';
 import type { ParameterList } from '../parameter-list.js';
+import type { Dropout, Family, Head, LayerGroup, ModelKind, Stack } from '../types.js';
 
 /** What a family's rules find out from a config. */
 export interface FamilyParts {

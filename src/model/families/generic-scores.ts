@@ -1,4 +1,4 @@
-import type { WrittenScores } from '../contract.js';
+import type { WrittenScores } from '../types.js';
 
 /**
  * Families of transformers 5 whose attention has no fused kernel: their code writes out a score for

@@ -1,6 +1,6 @@
 import type { ConfigFields } from '../config/config-fields.js';
-import type { Attention, Head } from '../contract.js';
 import type { ParameterList } from '../parameter-list.js';
+import type { Attention, Head } from '../types.js';
 import { addDecoderHead } from './decoder-heads.js';
 import { equalLayers, type FamilyParts, type FamilyRules, noDropout } from './family.js';
 import { quotient } from './head-dim.js';

@@ -1,5 +1,5 @@
 import type { ConfigValues, FieldTable } from '../config/config-fields.js';
-import type { Family } from '../contract.js';
+import type { Family } from '../types.js';
 import { decoderClasses } from './decoder-heads.js';
 import { mixtralExperts, qwen2Experts, qwen3Experts } from './experts.js';
 import type { FamilyRules } from './family.js';

@@ -1,6 +1,6 @@
 import type { ConfigFields } from '../config/config-fields.js';
-import type { Attention, FeedForward, Head, Stack } from '../contract.js';
 import type { ParameterList } from '../parameter-list.js';
+import type { Attention, FeedForward, Head, Stack } from '../types.js';
 import { addDecoderHead } from './decoder-heads.js';
 import type { Experts } from './experts.js';
 import { type FamilyParts, groupLayers, noDropout } from './family.js';

@@ -1,6 +1,6 @@
 import type { ConfigFields } from '../config/config-fields.js';
-import type { Head } from '../contract.js';
 import { ParameterList } from '../parameter-list.js';
+import type { Head } from '../types.js';
 import { equalLayers, type FamilyParts, type FamilyRules, noDropout } from './family.js';
 import { quotient } from './head-dim.js';
 import { patchesOf } from './patches.js';

@@ -1,6 +1,6 @@
 import type { ConfigFields } from '../config/config-fields.js';
-import type { Attention, Head, Stack } from '../contract.js';
 import { ParameterList } from '../parameter-list.js';
+import type { Attention, Head, Stack } from '../types.js';
 import { equalLayers, type FamilyParts, type FamilyRules } from './family.js';
 import { quotient } from './head-dim.js';
 import { addSpeechClassifier } from './speech-classifier.js';

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { makeFakeTree } from '../../../test/fake-tree.js';
-import type { KnownModel, Model } from '../contract.js';
 import { failureOf } from '../failure-for-tests.js';
 import { type GgufPart, type GgufParts, gguf, ggufFile } from '../files-for-tests.js';
+import type { KnownModel, Model } from '../types.js';
 import { readGguf } from './read-gguf.js';
 
 const llamaKeys: Readonly<Record<string, GgufPart>> = {

@@ -1,9 +1,9 @@
 import { basename, dirname, join } from 'node:path';
 import { Failure } from '../../failure.js';
 import { describeConfig } from '../config/describe-config.js';
-import type { Model, ModelDescription, Weights } from '../contract.js';
 import { withFile } from '../files/disk.js';
 import { limits } from '../limits.js';
+import type { Model, ModelDescription, Weights } from '../types.js';
 import { WeightTally } from '../weight-tally.js';
 import { configFromGguf } from './gguf-config.js';
 import { badGguf, type GgufHeader, readGgufHeader } from './gguf-header.js';

@@ -1,7 +1,7 @@
 import { dirname, join } from 'node:path';
-import type { Weights } from '../contract.js';
 import { withFile } from '../files/disk.js';
 import { limits } from '../limits.js';
+import type { Weights } from '../types.js';
 import { WeightTally } from '../weight-tally.js';
 import { badSafetensors, readSafetensorsHeader } from './safetensors-header.js';
 import { readSafetensorsIndex } from './safetensors-index.js';

@@ -1,9 +1,9 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { Weights } from '../contract.js';
 import { failureOf, outcomeOf } from '../failure-for-tests.js';
 import { memorySource, safetensorsFile } from '../files-for-tests.js';
 import { limits } from '../limits.js';
+import type { Weights } from '../types.js';
 import { WeightTally } from '../weight-tally.js';
 import { badSafetensors, readSafetensorsHeader } from './safetensors-header.js';
 

@@ -1,7 +1,7 @@
 import type { Gpu } from '../../estimate/cards/gpu-table.js';
-import type { Estimate } from '../../estimate/contract.js';
 import { type EstimateRequest, estimate } from '../../estimate/estimate.js';
 import { findSavings } from '../../estimate/savings.js';
+import type { Estimate } from '../../estimate/types.js';
 import { closedWorkload } from './closed-workload.js';
 import { type AnswerMachine, chosenGpu } from './machine.js';
 import { checkRequest, readWorkload } from './read-workload.js';

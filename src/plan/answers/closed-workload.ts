@@ -1,5 +1,5 @@
-import type { Workload } from '../../estimate/contract.js';
 import type { ModelSource } from '../../estimate/model-source.js';
+import type { Workload } from '../../estimate/types.js';
 import { Failure } from '../../failure.js';
 import type { OpenWorkload } from './read-workload.js';
 import { argsExample, type RequestField, type RequestWording } from './wording.js';

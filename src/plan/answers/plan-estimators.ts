@@ -1,7 +1,7 @@
 import type { Gpu } from '../../estimate/cards/gpu-table.js';
-import type { Workload } from '../../estimate/contract.js';
 import { type EstimateMethod, estimate } from '../../estimate/estimate.js';
 import type { ModelSource } from '../../estimate/model-source.js';
+import type { Workload } from '../../estimate/types.js';
 import { Failure } from '../../failure.js';
 import type { PlanEstimators } from '../fit/types.js';
 import type { AnswerMachine } from './machine.js';

@@ -1,5 +1,5 @@
 import type { ModelSource } from '../../estimate/model-source.js';
-import type { Stack } from '../../model/contract.js';
+import type { Stack } from '../../model/types.js';
 import { isKnown } from '../../units/known.js';
 
 /** How large one sample is. */

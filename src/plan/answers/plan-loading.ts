@@ -1,4 +1,4 @@
-import type { QuantizationPreset } from '../../estimate/contract.js';
+import type { QuantizationPreset } from '../../estimate/types.js';
 import type { Plan } from '../fit/types.js';
 import {
   bitsAndBytesArguments,

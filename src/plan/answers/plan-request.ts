@@ -1,8 +1,8 @@
 import type { Gpu } from '../../estimate/cards/gpu-table.js';
-import type { Workload } from '../../estimate/contract.js';
 import { type ModelSource, readSource } from '../../estimate/model-source.js';
+import type { Workload } from '../../estimate/types.js';
 import { Failure } from '../../failure.js';
-import type { Model, Stack } from '../../model/contract.js';
+import type { Model, Stack } from '../../model/types.js';
 import { formatBytes, GiB, MiB } from '../../units/bytes.js';
 import { isKnown } from '../../units/known.js';
 import type { ChangeableSetting, Offload, PlanFacts, PlanWishes, ZeroStage } from '../fit/types.js';

@@ -1,13 +1,13 @@
+import { type EstimateMethod, estimateMethods } from '../../estimate/estimate.js';
+import type { ModelSource } from '../../estimate/model-source.js';
+import { modelSizes, modelTypes } from '../../estimate/model-types.js';
 import {
   keptResults,
   optimizers,
   precisions,
   quantizationPresets,
   type Workload,
-} from '../../estimate/contract.js';
-import { type EstimateMethod, estimateMethods } from '../../estimate/estimate.js';
-import type { ModelSource } from '../../estimate/model-source.js';
-import { modelSizes, modelTypes } from '../../estimate/model-types.js';
+} from '../../estimate/types.js';
 import { Failure } from '../../failure.js';
 import { nearest } from '../../units/nearest.js';
 import { offloads, zeroStages } from '../fit/types.js';

@@ -1,4 +1,4 @@
-import type { Estimate, Workload } from '../../estimate/contract.js';
+import type { Estimate, Workload } from '../../estimate/types.js';
 import { Failure } from '../../failure.js';
 import { backwardBytes, type OnOneGpu, onOneGpu } from './shared-out.js';
 import type { PlanEstimators, PlanFacts, PlanWishes, Way } from './types.js';

@@ -1,4 +1,4 @@
-import type { Estimate, Workload } from '../../estimate/contract.js';
+import type { Estimate, Workload } from '../../estimate/types.js';
 import type { PlanFacts } from './types.js';
 
 /** Units of a small world: one parameter is a byte where it is in 8 bits. */

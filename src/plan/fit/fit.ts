@@ -1,4 +1,4 @@
-import type { Estimate } from '../../estimate/contract.js';
+import type { Estimate } from '../../estimate/types.js';
 import type { Fit } from './types.js';
 
 type Figures = Pick<Estimate, 'peak' | 'interval'>;

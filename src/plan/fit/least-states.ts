@@ -1,4 +1,4 @@
-import type { Optimizer, Precision, Workload } from '../../estimate/contract.js';
+import type { Optimizer, Precision, Workload } from '../../estimate/types.js';
 import { presetFacts } from '../quantization/presets.js';
 import type { PlanFacts, Way } from './types.js';
 

@@ -1,4 +1,4 @@
-import type { Estimate, Workload } from '../../estimate/contract.js';
+import type { Estimate, Workload } from '../../estimate/types.js';
 import { fitOf } from './fit.js';
 import { relativeCost } from './relative-cost.js';
 import type { OnOneGpu } from './shared-out.js';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { Workload } from '../../estimate/contract.js';
+import type { Workload } from '../../estimate/types.js';
 import { facts, fakeEstimate, fakeJudge } from './estimates-for-tests.js';
 import { planMaxBatch } from './plan-max-batch.js';
 

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { Estimate, Workload } from '../../estimate/contract.js';
+import type { Estimate, Workload } from '../../estimate/types.js';
 import { callWording } from '../../estimate/wording.js';
 import { Failure } from '../../failure.js';
 import { facts, fakeEstimate, fakeJudge, parameters } from './estimates-for-tests.js';

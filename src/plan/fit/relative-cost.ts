@@ -1,9 +1,4 @@
-import type {
-  Optimizer,
-  Precision,
-  QuantizationPreset,
-  Workload,
-} from '../../estimate/contract.js';
+import type { Optimizer, Precision, QuantizationPreset, Workload } from '../../estimate/types.js';
 import type { Way, ZeroStage } from './types.js';
 
 // How long a sample takes with one way of running against another. A simple model, explained in

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { Part } from '../../estimate/contract.js';
+import type { Part } from '../../estimate/types.js';
 import { facts, fakeEstimate } from './estimates-for-tests.js';
 import { backwardBytes, onOneGpu } from './shared-out.js';
 import type { Way } from './types.js';

@@ -1,4 +1,4 @@
-import type { Estimate, Part, PartBytes } from '../../estimate/contract.js';
+import type { Estimate, Part, PartBytes } from '../../estimate/types.js';
 import { formatBytes } from '../../units/bytes.js';
 import { sureBytes } from './fit.js';
 import type { PlanFacts, Way } from './types.js';

@@ -4,7 +4,7 @@ import type {
   Precision,
   QuantizationPreset,
   Workload,
-} from '../../estimate/contract.js';
+} from '../../estimate/types.js';
 import type { Wording } from '../../estimate/wording.js';
 
 /** What may wait in the memory of the host. */

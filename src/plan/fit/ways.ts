@@ -1,4 +1,4 @@
-import type { Optimizer, Precision, QuantizationPreset } from '../../estimate/contract.js';
+import type { Optimizer, Precision, QuantizationPreset } from '../../estimate/types.js';
 import { Failure } from '../../failure.js';
 import { presetFacts } from '../quantization/presets.js';
 import {

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { quantizationPresets } from '../../estimate/contract.js';
+import { quantizationPresets } from '../../estimate/types.js';
 import { GiB, MiB } from '../../units/bytes.js';
 import { asPython, bitsAndBytesArguments } from './bits-and-bytes.js';
 

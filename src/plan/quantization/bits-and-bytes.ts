@@ -1,4 +1,4 @@
-import type { QuantizationPreset } from '../../estimate/contract.js';
+import type { QuantizationPreset } from '../../estimate/types.js';
 import { GiB, MiB } from '../../units/bytes.js';
 import { presetFacts } from './presets.js';
 

@@ -1,4 +1,4 @@
-import type { QuantizationPreset } from '../../estimate/contract.js';
+import type { QuantizationPreset } from '../../estimate/types.js';
 import type { QuantizationMemory } from './bits-and-bytes.js';
 import type { ModelWeights } from './preset-bytes.js';
 import type { TrainingWay } from './presets.js';

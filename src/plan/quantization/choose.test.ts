@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { quantizationPresets } from '../../estimate/contract.js';
+import { quantizationPresets } from '../../estimate/types.js';
 import { GiB } from '../../units/bytes.js';
 import type { ChooseOptions } from './choice.js';
 import { choosePreset } from './choose.js';

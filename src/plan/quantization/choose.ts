@@ -1,5 +1,5 @@
 import { assumedContext } from '../../estimate/cards/gpu-table.js';
-import { type QuantizationPreset, quantizationPresets } from '../../estimate/contract.js';
+import { type QuantizationPreset, quantizationPresets } from '../../estimate/types.js';
 import { Failure } from '../../failure.js';
 import type { QuantizationMemory } from './bits-and-bytes.js';
 import type { ChooseOptions, PresetChoice, PresetOption } from './choice.js';

@@ -1,4 +1,4 @@
-import type { QuantizationPreset } from '../../estimate/contract.js';
+import type { QuantizationPreset } from '../../estimate/types.js';
 import { presetFacts, type TrainingWay } from './presets.js';
 
 /** A model, as far as the size of its weights goes. */

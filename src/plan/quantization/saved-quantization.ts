@@ -1,4 +1,4 @@
-import { type QuantizationPreset, quantizationPresets } from '../../estimate/contract.js';
+import { type QuantizationPreset, quantizationPresets } from '../../estimate/types.js';
 import type { ComputeDtype, QuantizationMemory } from './bits-and-bytes.js';
 
 /** How a model is to be loaded, as it was chosen once. */

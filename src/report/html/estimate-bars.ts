@@ -1,4 +1,4 @@
-import type { Estimate } from '../../estimate/contract.js';
+import type { Estimate } from '../../estimate/types.js';
 import { formatBytes } from '../../units/bytes.js';
 import { answersOf, type EstimateGpu } from '../estimate-words.js';
 import { percentWords } from '../words.js';

@@ -1,4 +1,4 @@
-import type { Estimate, PartBytes } from '../../estimate/contract.js';
+import type { Estimate, PartBytes } from '../../estimate/types.js';
 import { formatBytes } from '../../units/bytes.js';
 import {
   answersOf,

@@ -1,4 +1,4 @@
-import type { Part } from '../../estimate/contract.js';
+import type { Part } from '../../estimate/types.js';
 
 /** Light and dark; each stands out from its ground, and neighbours in a bar from one another. */
 const partColours: Readonly<Record<Part, readonly [light: string, dark: string]>> = {

@@ -1,4 +1,4 @@
-import type { Attempt, RunReport } from '../../run/contract.js';
+import type { Attempt, RunReport } from '../../run/types.js';
 import { settingsWords } from '../../run/words.js';
 import { formatBytes } from '../../units/bytes.js';
 import { formatSeconds } from '../../units/durations.js';

@@ -1,4 +1,4 @@
-import type { RunReport } from '../../run/contract.js';
+import type { RunReport } from '../../run/types.js';
 import { formatBytes } from '../../units/bytes.js';
 import { formatSeconds } from '../../units/durations.js';
 import { count, utcWords } from '../words.js';

@@ -1,4 +1,4 @@
-import type { DeviceInfo, MemoryReading, ProcessReading } from '../../device/contract.js';
+import type { DeviceInfo, MemoryReading, ProcessReading } from '../../device/types.js';
 import { formatBytes } from '../../units/bytes.js';
 import { isKnown, type Known } from '../../units/known.js';
 import { count, percentOf, percentWords, usedOfTotal } from '../words.js';

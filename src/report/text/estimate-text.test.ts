@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { Estimate, Saving } from '../../estimate/contract.js';
+import type { Estimate, Saving } from '../../estimate/types.js';
 import { GiB } from '../../units/bytes.js';
 import { estimateText } from './estimate-text.js';
 

@@ -1,4 +1,4 @@
-import { type Estimate, type Part, type PartBytes, parts } from '../../estimate/contract.js';
+import { type Estimate, type Part, type PartBytes, parts } from '../../estimate/types.js';
 import { formatBytes } from '../../units/bytes.js';
 import {
   answersOf,

@@ -1,6 +1,6 @@
-import type { JobView } from '../../jobs/daemon/contract.js';
+import type { JobView } from '../../jobs/daemon/types.js';
 import { degradedSettingsWords } from '../../jobs/degraded.js';
-import type { Attempt } from '../../run/contract.js';
+import type { Attempt } from '../../run/types.js';
 import { settingsWords } from '../../run/words.js';
 import { formatBytes } from '../../units/bytes.js';
 import { formatSeconds } from '../../units/durations.js';

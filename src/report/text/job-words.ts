@@ -1,5 +1,5 @@
-import { hasEnded } from '../../jobs/contract.js';
-import type { JobView } from '../../jobs/daemon/contract.js';
+import type { JobView } from '../../jobs/daemon/types.js';
+import { hasEnded } from '../../jobs/types.js';
 import { formatBytes } from '../../units/bytes.js';
 import { isKnown } from '../../units/known.js';
 import { count } from '../words.js';

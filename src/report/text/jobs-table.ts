@@ -1,6 +1,6 @@
-import { hasEnded, type JobState } from '../../jobs/contract.js';
-import type { JobSummary } from '../../jobs/daemon/contract.js';
+import type { JobSummary } from '../../jobs/daemon/types.js';
 import { degradedSettingsWords } from '../../jobs/degraded.js';
+import { hasEnded, type JobState } from '../../jobs/types.js';
 import { formatBytes } from '../../units/bytes.js';
 import { formatSeconds } from '../../units/durations.js';
 import { isKnown } from '../../units/known.js';

@@ -1,4 +1,4 @@
-import type { RunReport } from '../../run/contract.js';
+import type { RunReport } from '../../run/types.js';
 import { settingsWords } from '../../run/words.js';
 import { count } from '../words.js';
 

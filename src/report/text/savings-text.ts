@@ -1,4 +1,4 @@
-import type { Estimate, Saving } from '../../estimate/contract.js';
+import type { Estimate, Saving } from '../../estimate/types.js';
 import { formatBytes } from '../../units/bytes.js';
 import { type EstimateGpu, makesItFit, settingOptions } from '../estimate-words.js';
 import { type Span, span } from './spans.js';

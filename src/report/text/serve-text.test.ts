@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { DeviceView } from '../../jobs/daemon/contract.js';
+import type { DeviceView } from '../../jobs/daemon/types.js';
 import { GiB } from '../../units/bytes.js';
 import { serveText } from './serve-text.js';
 

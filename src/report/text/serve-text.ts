@@ -1,4 +1,4 @@
-import type { DeviceView } from '../../jobs/daemon/contract.js';
+import type { DeviceView } from '../../jobs/daemon/types.js';
 import { isOnRequest } from '../../jobs/placement.js';
 import { formatBytes } from '../../units/bytes.js';
 import { count } from '../words.js';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { createVirtualClock } from '../../time/virtual-clock.js';
 import { GiB } from '../../units/bytes.js';
-import type { OutOfMemory } from '../contract.js';
+import type { OutOfMemory } from '../types.js';
 import { Coordinator } from './coordinator.js';
 import type { FromSdk, ToSdk } from './messages.js';
 import type { Peer } from './party.js';

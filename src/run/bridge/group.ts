@@ -2,8 +2,8 @@ import { evenPart } from '../../batches/sizes/even-parts.js';
 import type { Observation } from '../../batches/sizes/fit.js';
 import { cleanStepsToGrow, growBack } from '../../batches/sizes/grow-back.js';
 import { isKnown, type Known } from '../../units/known.js';
-import type { ClimbedRung, OutOfMemory, Rung } from '../contract.js';
 import { decideStep, type Hook, type StepDecision } from '../ladder/in-process.js';
+import type { ClimbedRung, OutOfMemory, Rung } from '../types.js';
 import type { OutOfMemoryMessage, StepMessage, WorkState } from './messages.js';
 
 /** Sizes that were tried are few; a program that tries more has its oldest forgotten. */

@@ -1,6 +1,6 @@
 import type { Known } from '../../units/known.js';
-import type { ClimbedRung } from '../contract.js';
 import type { Hook } from '../ladder/in-process.js';
+import type { ClimbedRung } from '../types.js';
 
 export interface Hello {
   readonly type: 'hello';

@@ -1,6 +1,6 @@
 import type { Known } from '../../units/known.js';
-import { type ClimbedRung, rungs } from '../contract.js';
 import { type Hook, hooks } from '../ladder/in-process.js';
+import { type ClimbedRung, rungs } from '../types.js';
 import type { FromSdk, WorkState } from './messages.js';
 
 /** The version of this language; a newer SDK says so in its hello, and is still understood. */

@@ -1,8 +1,8 @@
 import type { Observation } from '../../batches/sizes/fit.js';
 import { smallerMicrobatch } from '../../batches/sizes/smaller-microbatch.js';
 import { isKnown, type Known } from '../../units/known.js';
-import type { Attempt, ClimbedRung, OutOfMemory, Rung, RunSettings } from '../contract.js';
 import type { Placeholder } from '../placeholders.js';
+import type { Attempt, ClimbedRung, OutOfMemory, Rung, RunSettings } from '../types.js';
 import { splitBatch } from './split-batch.js';
 
 /** What the ladder knows when an attempt ran out of memory. */

@@ -1,7 +1,7 @@
 import { fitMemory, fittingBatch, type Observation } from '../../batches/sizes/fit.js';
 import { loadLine, smallerMicrobatch } from '../../batches/sizes/smaller-microbatch.js';
 import { isKnown, type Known } from '../../units/known.js';
-import type { Rung } from '../contract.js';
+import type { Rung } from '../types.js';
 
 /** What a program can do to itself while it runs, by the hooks that it declared to the SDK. */
 export const hooks = ['microbatch', 'checkpointing', 'precision', 'offload', 'checkpoint'] as const;

@@ -1,4 +1,4 @@
-import type { HeldLimit } from '../contract.js';
+import type { HeldLimit } from '../types.js';
 import { type LimitCgroup, makeLimitCgroup } from './cgroup.js';
 
 /** A limit that was set, ready for a process to start under it. */

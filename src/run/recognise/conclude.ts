@@ -1,6 +1,6 @@
 import { formatBytes } from '../../units/bytes.js';
 import { isKnown, type Known } from '../../units/known.js';
-import type { HeldLimit, OutOfMemory } from '../contract.js';
+import type { HeldLimit, OutOfMemory } from '../types.js';
 
 /** How a program ended: by itself, or by a signal, which a shell tells as 128 and its number. */
 const killedExitCode = 137;

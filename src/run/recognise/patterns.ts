@@ -1,4 +1,4 @@
-import type { OutOfMemory } from '../contract.js';
+import type { OutOfMemory } from '../types.js';
 import { amount, tensorBytes } from './amounts.js';
 
 type Figures = Partial<Pick<OutOfMemory, 'askedBytes' | 'freeBytes' | 'totalBytes'>>;

@@ -1,4 +1,4 @@
-import type { OutOfMemory } from '../contract.js';
+import type { OutOfMemory } from '../types.js';
 import { candidate, linePrefix, patterns, unsurePatterns } from './patterns.js';
 
 /** PyTorch's longest message has some 700 characters; more of a line than this adds nothing. */

@@ -1,4 +1,4 @@
-import type { OutOfMemory } from '../contract.js';
+import type { OutOfMemory } from '../types.js';
 import { candidate } from './patterns.js';
 import { longestLine, recogniseLine, suspectLine } from './recognise.js';
 

@@ -1,8 +1,8 @@
 import { closeSync, fsyncSync, openSync, readFileSync, writeSync } from 'node:fs';
 import type { Known } from '../../units/known.js';
-import type { Attempt, ClimbedRung, HeldLimit, Outcome, RunSettings } from '../contract.js';
 import type { NextAttempt } from '../ladder/climb.js';
 import type { LimitCgroup } from '../limit/cgroup.js';
+import type { Attempt, ClimbedRung, HeldLimit, Outcome, RunSettings } from '../types.js';
 
 /** An attempt begins. */
 export interface StartedEntry {

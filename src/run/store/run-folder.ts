@@ -2,9 +2,9 @@ import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync
 import { join } from 'node:path';
 import { Failure } from '../../failure.js';
 import { socketPath } from '../bridge/unix-socket.js';
-import type { RunSettings } from '../contract.js';
 import type { LaunchFiles } from '../launch/launch.js';
 import type { LogLimit } from '../log/log-limit.js';
+import type { RunSettings } from '../types.js';
 
 /** What a run was asked to be; it does not change. */
 export interface RunPlan {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { serverLimits } from '../limits.js';
+import { serverLimits } from '../http/limits.js';
 import { type Arrival, judgeAccess } from './judge-access.js';
 
 function judge(parts: Partial<Arrival>, allowed: string[] = []): string | undefined {

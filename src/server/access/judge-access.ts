@@ -1,6 +1,6 @@
 import { Failure } from '../../failure.js';
-import { serverLimits } from '../limits.js';
-import { addressTooLong, shown } from '../refusals.js';
+import { addressTooLong, shown } from '../errors/refusals.js';
+import { serverLimits } from '../http/limits.js';
 import { type HostPolicy, isOwnHost, readHost } from './hosts.js';
 import { type BrowserHeaders, isOwnOrigin } from './same-origin.js';
 

@@ -1,5 +1,5 @@
-import type { DaemonEvent } from '../../jobs/daemon/contract.js';
-import { serverLimits } from '../limits.js';
+import type { DaemonEvent } from '../../jobs/daemon/types.js';
+import { serverLimits } from '../http/limits.js';
 
 /** An event as it goes over the wire: made once, sent to all. */
 export type EventBytes = Buffer<ArrayBuffer>;

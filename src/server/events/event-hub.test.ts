@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { createVirtualClock } from '../../time/virtual-clock.js';
-import { createFakeDaemon } from '../daemon.fake.js';
-import { serverLimits } from '../limits.js';
+import { createFakeDaemon } from '../fake-daemon-for-tests.js';
+import { serverLimits } from '../http/limits.js';
 import type { EventBytes } from './event-bytes.js';
 import { EventHub } from './event-hub.js';
 

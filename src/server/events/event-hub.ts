@@ -1,7 +1,7 @@
-import type { Daemon, DaemonEvent } from '../../jobs/daemon/contract.js';
+import type { Daemon, DaemonEvent } from '../../jobs/daemon/types.js';
 import type { Clock } from '../../time/clock.js';
-import { serverLimits } from '../limits.js';
-import { tooManyStreams } from '../refusals.js';
+import { tooManyStreams } from '../errors/refusals.js';
+import { serverLimits } from '../http/limits.js';
 import { EventStream, type StreamSink } from './event-stream.js';
 import { KeptChanges } from './kept-changes.js';
 

@@ -1,8 +1,8 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { DaemonEvent } from '../../jobs/daemon/contract.js';
-import { createFakeDaemon, type FakeDaemon } from '../daemon.fake.js';
-import { serverLimits } from '../limits.js';
+import type { DaemonEvent } from '../../jobs/daemon/types.js';
+import { createFakeDaemon, type FakeDaemon } from '../fake-daemon-for-tests.js';
+import { serverLimits } from '../http/limits.js';
 import { parseEvents } from '../server-for-tests.js';
 import { EventStream } from './event-stream.js';
 import { KeptChanges } from './kept-changes.js';

@@ -1,5 +1,5 @@
-import type { DaemonEvent } from '../../jobs/daemon/contract.js';
-import { serverLimits } from '../limits.js';
+import type { DaemonEvent } from '../../jobs/daemon/types.js';
+import { serverLimits } from '../http/limits.js';
 import { type EventBytes, encodeGreeting, encodeReset, heartbeat } from './event-bytes.js';
 import type { KeptChanges } from './kept-changes.js';
 import { Outbox, type Sink } from './outbox.js';

@@ -2,9 +2,9 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Failure } from '../../failure.js';
-import type { DaemonEvent } from '../../jobs/daemon/contract.js';
+import type { DaemonEvent } from '../../jobs/daemon/types.js';
 import { createVirtualClock, type VirtualClock } from '../../time/virtual-clock.js';
-import { serverLimits } from '../limits.js';
+import { serverLimits } from '../http/limits.js';
 import { deviceExample } from '../routes/examples.js';
 import { jobListSchema } from '../schemas/jobs.js';
 import {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { Daemon, DaemonEvent } from '../../jobs/daemon/contract.js';
-import { serverLimits } from '../limits.js';
+import type { Daemon, DaemonEvent } from '../../jobs/daemon/types.js';
+import { serverLimits } from '../http/limits.js';
 import { jobSummaryExample } from '../routes/examples.js';
 import { KeptChanges } from './kept-changes.js';
 

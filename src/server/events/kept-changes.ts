@@ -1,5 +1,5 @@
-import type { Daemon, DaemonEvent } from '../../jobs/daemon/contract.js';
-import { serverLimits } from '../limits.js';
+import type { Daemon, DaemonEvent } from '../../jobs/daemon/types.js';
+import { serverLimits } from '../http/limits.js';
 import { type EventBytes, encodeEvent } from './event-bytes.js';
 
 /** What an empty answer takes. */

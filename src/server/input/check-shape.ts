@@ -1,5 +1,5 @@
-import { serverLimits } from '../limits.js';
-import { badJson } from '../refusals.js';
+import { badJson } from '../errors/refusals.js';
+import { serverLimits } from '../http/limits.js';
 
 /**
  * Refuses JSON that no request of ours looks like, before anything is done with it: nested so deep

@@ -1,4 +1,4 @@
-import { serverLimits } from '../limits.js';
+import { serverLimits } from '../http/limits.js';
 
 /** Bodies that are still coming in, all together: those who send slowly hold what they sent. */
 export class IncomingBytes {

@@ -6,7 +6,7 @@ import {
   packedBody,
   tooManyBodies,
   wrongContentType,
-} from '../refusals.js';
+} from '../errors/refusals.js';
 import { checkShape } from './check-shape.js';
 import type { IncomingBytes } from './incoming-bytes.js';
 

@@ -1,8 +1,8 @@
 import { Gauge, type Registry } from 'prom-client';
-import type { Daemon, DeviceView } from '../../jobs/daemon/contract.js';
+import type { Daemon, DeviceView } from '../../jobs/daemon/types.js';
 import { isKnown } from '../../units/known.js';
 import { risks } from '../../watch/types.js';
-import { readable } from '../readable.js';
+import { readable } from '../errors/readable.js';
 
 const labelNames = ['device', 'name', 'provenance'] as const;
 /** Not `job`: Prometheus has one of its own, and would call ours `exported_job`. */

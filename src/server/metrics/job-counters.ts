@@ -1,6 +1,6 @@
 import { Counter, Histogram, type Registry } from 'prom-client';
-import { hasEnded, jobStates } from '../../jobs/contract.js';
-import type { Daemon, DaemonEvent, JobSummary } from '../../jobs/daemon/contract.js';
+import type { Daemon, DaemonEvent, JobSummary } from '../../jobs/daemon/types.js';
+import { hasEnded, jobStates } from '../../jobs/types.js';
 import { isKnown } from '../../units/known.js';
 import { type Alert, type AlertKind, alertKinds } from '../../watch/types.js';
 

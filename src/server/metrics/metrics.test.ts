@@ -2,7 +2,7 @@ import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { attemptForTests } from '../../jobs/store/attempt-for-tests.js';
 import type { Alert } from '../../watch/types.js';
-import { createFakeDaemon } from '../daemon.fake.js';
+import { createFakeDaemon } from '../fake-daemon-for-tests.js';
 import { deviceExample } from '../routes/examples.js';
 import { openMetrics } from './metrics.js';
 

@@ -1,6 +1,6 @@
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
-import { jobStates } from '../../jobs/contract.js';
-import type { Daemon } from '../../jobs/daemon/contract.js';
+import type { Daemon } from '../../jobs/daemon/types.js';
+import { jobStates } from '../../jobs/types.js';
 import { deviceGauges } from './device-gauges.js';
 import { jobCounters } from './job-counters.js';
 

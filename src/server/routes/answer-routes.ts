@@ -1,5 +1,5 @@
-import { serverLimits } from '../limits.js';
-import { closing, tooManyAnswers } from '../refusals.js';
+import { closing, tooManyAnswers } from '../errors/refusals.js';
+import { serverLimits } from '../http/limits.js';
 import {
   estimateSchema,
   planRequestSchema,

@@ -1,6 +1,6 @@
 import { z } from '@hono/zod-openapi';
-import type { Daemon } from '../../jobs/daemon/contract.js';
-import { serverLimits } from '../limits.js';
+import type { Daemon } from '../../jobs/daemon/types.js';
+import { serverLimits } from '../http/limits.js';
 import { deviceHistorySchema, deviceListSchema } from '../schemas/devices.js';
 import { jsonAnswer, jsonContent, noBody, nothing } from './answers.js';
 import { deviceExample } from './examples.js';

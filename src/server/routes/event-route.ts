@@ -2,9 +2,9 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { z } from '@hono/zod-openapi';
 import { Failure } from '../../failure.js';
 import type { EventHub } from '../events/event-hub.js';
+import { securityHeaders } from '../http/security-headers.js';
+import { whenAnswered } from '../http/when-answered.js';
 import { eventSchema } from '../schemas/events.js';
-import { securityHeaders } from '../security-headers.js';
-import { whenAnswered } from '../when-answered.js';
 import { noBody, nothing } from './answers.js';
 import { type Answer, type Operation, operation } from './operation.js';
 

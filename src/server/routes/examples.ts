@@ -1,5 +1,5 @@
-import type { JobState } from '../../jobs/contract.js';
-import type { DeviceView, JobRequest, JobSummary, JobView } from '../../jobs/daemon/contract.js';
+import type { DeviceView, JobRequest, JobSummary, JobView } from '../../jobs/daemon/types.js';
+import type { JobState } from '../../jobs/types.js';
 
 const gib = 1024 ** 3;
 

@@ -1,7 +1,7 @@
 import { z } from '@hono/zod-openapi';
-import { hasEnded, jobStates } from '../../jobs/contract.js';
-import type { Daemon } from '../../jobs/daemon/contract.js';
-import { serverLimits } from '../limits.js';
+import type { Daemon } from '../../jobs/daemon/types.js';
+import { hasEnded, jobStates } from '../../jobs/types.js';
+import { serverLimits } from '../http/limits.js';
 import { jobHistorySchema, jobListSchema, jobRequestSchema, jobSchema } from '../schemas/jobs.js';
 import { jsonAnswer, jsonContent, noBody, nothing } from './answers.js';
 import { countsExample, jobExample, jobRequestExample, jobSummaryExample } from './examples.js';

@@ -1,7 +1,7 @@
 import { z } from '@hono/zod-openapi';
 import { Failure } from '../../failure.js';
-import type { Daemon } from '../../jobs/daemon/contract.js';
-import { serverLimits } from '../limits.js';
+import type { Daemon } from '../../jobs/daemon/types.js';
+import { serverLimits } from '../http/limits.js';
 import { noBody } from './answers.js';
 import { jobIdParams } from './job-routes.js';
 import { type Operation, operation } from './operation.js';

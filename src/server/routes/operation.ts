@@ -1,11 +1,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { RouteConfig, z } from '@hono/zod-openapi';
-import type { ErrorStatus } from '../error-status.js';
+import type { ErrorStatus } from '../errors/error-status.js';
+import { serverLimits } from '../http/limits.js';
 import { bodyPart, checkable, checkInput, queryPart } from '../input/check-input.js';
 import type { IncomingBytes } from '../input/incoming-bytes.js';
 import { queryValues } from '../input/query-values.js';
 import { readJsonBody } from '../input/read-body.js';
-import { serverLimits } from '../limits.js';
 import { errorSchema } from '../schemas/common.js';
 
 /** One request, as far as it goes beyond its input. */

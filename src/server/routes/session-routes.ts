@@ -1,6 +1,6 @@
 import { z } from '@hono/zod-openapi';
 import { type Gate, loginLink, openSession, serverProof } from '../access/identify.js';
-import { serverLimits } from '../limits.js';
+import { serverLimits } from '../http/limits.js';
 import { loginLinkSchema, proofSchema, sessionRequestSchema } from '../schemas/status.js';
 import { jsonAnswer, jsonContent, noBody, nothing } from './answers.js';
 import { type Answer, type Operation, operation } from './operation.js';

@@ -1,4 +1,4 @@
-import type { Daemon, WorkersStatus } from '../../jobs/daemon/contract.js';
+import type { Daemon, WorkersStatus } from '../../jobs/daemon/types.js';
 import type { ReadingPulse } from '../reading-pulse.js';
 import { healthSchema, workersStatusSchema } from '../schemas/status.js';
 import { jsonAnswer, jsonContent, noBody, nothing } from './answers.js';

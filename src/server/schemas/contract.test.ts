@@ -9,7 +9,7 @@ import type {
   JobSummary,
   JobView,
   WorkersStatus,
-} from '../../jobs/daemon/contract.js';
+} from '../../jobs/daemon/types.js';
 import type { WorkloadRequest } from '../../plan/answers/workload-request.js';
 import type { deviceHistorySchema, deviceSchema } from './devices.js';
 import type { eventSchema } from './events.js';

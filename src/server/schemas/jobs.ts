@@ -1,7 +1,7 @@
 import { isAbsolute } from 'node:path';
 import { z } from '@hono/zod-openapi';
-import { bases, jobStates } from '../../jobs/contract.js';
-import { rungs } from '../../run/contract.js';
+import { bases, jobStates } from '../../jobs/types.js';
+import { rungs } from '../../run/types.js';
 import { bytes, epochMs, known, moment, provenance, seconds } from './common.js';
 import { workloadRequestSchema } from './workload.js';
 

@@ -1,12 +1,7 @@
 import { z } from '@hono/zod-openapi';
-import {
-  keptResults,
-  optimizers,
-  precisions,
-  quantizationPresets,
-} from '../../estimate/contract.js';
 import { estimateMethods } from '../../estimate/estimate.js';
 import { modelSizes, modelTypes } from '../../estimate/model-types.js';
+import { keptResults, optimizers, precisions, quantizationPresets } from '../../estimate/types.js';
 import { offloads, zeroStages } from '../../plan/fit/types.js';
 
 /** More than any batch, sequence or image there is. */

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Failure } from '../../failure.js';
-import { serverLimits } from '../limits.js';
+import { serverLimits } from '../http/limits.js';
 
 export type Bytes = Uint8Array<ArrayBuffer>;
 

@@ -1,11 +1,11 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { DeviceInfo } from '../../device/contract.js';
+import type { DeviceInfo } from '../../device/types.js';
 import { Failure } from '../../failure.js';
 import { createVirtualClock } from '../../time/virtual-clock.js';
 import { GiB, MiB } from '../../units/bytes.js';
 import type { Known } from '../../units/known.js';
-import { fakeDevice, memory, noForecast, noLeak } from '../device.fake.js';
+import { fakeDevice, memory, noForecast, noLeak } from '../fake-device-for-tests.js';
 import { type Alert, alertKinds, type Leak, type Risk, risks } from '../types.js';
 import type { AlertInput } from './alert-conditions.js';
 import {

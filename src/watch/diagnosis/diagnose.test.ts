@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import type { ProcessReading } from '../../device/contract.js';
 import { type ScenarioName, simulateInstant } from '../../device/simulated/scenarios.js';
+import type { ProcessReading } from '../../device/types.js';
 import { createDiagnosis } from './diagnose.js';
-import { GiB, pointsOf } from './series.fake.js';
+import { GiB, pointsOf } from './series-for-tests.js';
 
 function diagnose(
   processesAt: (seconds: number) => ProcessReading[],

@@ -1,4 +1,4 @@
-import type { ProcessReading } from '../../device/contract.js';
+import type { ProcessReading } from '../../device/types.js';
 import type { Cause, Forecast, Leak, MemoryPoint } from '../types.js';
 import { causeOf } from './cause.js';
 import { Cells } from './cells.js';

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { Forecast, MemoryPoint } from '../types.js';
 import { createForecaster } from './forecast.js';
 import { isAtLeast } from './risk.js';
-import { GiB, pointsOf, randomFrom, wanderingNoise } from './series.fake.js';
+import { GiB, pointsOf, randomFrom, wanderingNoise } from './series-for-tests.js';
 
 interface Seen {
   readonly point: MemoryPoint;

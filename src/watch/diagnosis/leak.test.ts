@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { createLeakDetector } from './leak.js';
-import { GiB, wanderingNoise } from './series.fake.js';
+import { GiB, wanderingNoise } from './series-for-tests.js';
 
 const limit = 24 * GiB;
 

@@ -1,4 +1,4 @@
-import type { ProcessReading } from '../../device/contract.js';
+import type { ProcessReading } from '../../device/types.js';
 import { isKnown } from '../../units/known.js';
 import type { Leak } from '../types.js';
 import { createLeakDetector, type LeakDetector } from './leak.js';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { heldBytes } from '../held-bytes.fake.js';
+import { heldBytes } from '../held-bytes-for-tests.js';
 import { createDiagnosis } from './diagnose.js';
-import { GiB } from './series.fake.js';
+import { GiB } from './series-for-tests.js';
 
 const day = 86_400;
 const MiB = 1024 ** 2;

@@ -3,7 +3,7 @@ import {
   DeviceLost,
   type MemoryReading,
   type ProcessReading,
-} from '../../device/contract.js';
+} from '../../device/types.js';
 import type { Known } from '../../units/known.js';
 
 /** A device that fails this often in a row, for any reason, counts as gone. */

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { DeviceLost } from '../../device/contract.js';
-import { fakeDevice, memory } from '../device.fake.js';
-import { type SamplerRun, startSampler } from './sampler.fake.js';
+import { DeviceLost } from '../../device/types.js';
+import { fakeDevice, memory } from '../fake-device-for-tests.js';
+import { type SamplerRun, startSampler } from './sampler-for-tests.js';
 
 const count = (length: number): number[] => Array.from({ length }, (_, index) => index);
 

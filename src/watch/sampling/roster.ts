@@ -1,4 +1,4 @@
-import type { Device, DeviceInfo } from '../../device/contract.js';
+import type { Device, DeviceInfo } from '../../device/types.js';
 import { DeviceReader, type ReaderEvents } from './device-reader.js';
 
 /** What changed among the devices since it was last asked. */

@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { fakeDevice, memory } from '../device.fake.js';
-import { type SamplerRun, slowDevice, startSampler } from './sampler.fake.js';
+import { fakeDevice, memory } from '../fake-device-for-tests.js';
+import { type SamplerRun, slowDevice, startSampler } from './sampler-for-tests.js';
 
 const count = (length: number): number[] => Array.from({ length }, (_, index) => index);
 

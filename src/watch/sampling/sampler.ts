@@ -1,4 +1,4 @@
-import type { Device } from '../../device/contract.js';
+import type { Device } from '../../device/types.js';
 import type { Clock } from '../../time/clock.js';
 import { everyTick } from '../../time/ticks.js';
 import type { Intervals } from './intervals.js';

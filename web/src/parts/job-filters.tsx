@@ -1,4 +1,4 @@
-import { hasEnded, jobStates } from '../../../src/jobs/contract.js';
+import { hasEnded, jobStates } from '../../../src/jobs/types.js';
 import type { JobState } from '../api/types.js';
 import type { JobFilter } from '../state/jobs/job-list.js';
 import { listFilter } from '../state/jobs/list-filter.js';

@@ -1,4 +1,4 @@
-import { optimizers, precisions, quantizationPresets } from '../../../src/estimate/contract.js';
+import { optimizers, precisions, quantizationPresets } from '../../../src/estimate/types.js';
 import type { Problems } from '../state/forms/form-values.js';
 import type { WorkloadDraft, WorkloadField } from '../state/forms/workload-draft.js';
 import { ChoiceField, TextField } from './field.js';

@@ -1,4 +1,4 @@
-import type { Estimate } from '../../../src/estimate/contract.js';
+import type { Estimate } from '../../../src/estimate/types.js';
 import { verdictOf } from '../../../src/report/estimate-words.js';
 import { percentWords } from '../../../src/report/words.js';
 import { formatBytes } from '../../../src/units/bytes.js';

@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { hasEnded } from '../../../src/jobs/contract.js';
+import { hasEnded } from '../../../src/jobs/types.js';
 import { count } from '../../../src/report/words.js';
 import { formatBytes } from '../../../src/units/bytes.js';
 import { logAddress } from '../api/client.js';

@@ -1,4 +1,4 @@
-import { hasEnded } from '../../../src/jobs/contract.js';
+import { hasEnded } from '../../../src/jobs/types.js';
 import type { JobView } from '../api/types.js';
 import { askToCancel } from '../parts/cancel-dialog.js';
 import { Empty } from '../parts/empty.js';

@@ -1,5 +1,5 @@
-import { hasEnded } from '../../../src/jobs/contract.js';
 import { degradedSettingsWords } from '../../../src/jobs/degraded.js';
+import { hasEnded } from '../../../src/jobs/types.js';
 import { formatBytes } from '../../../src/units/bytes.js';
 import { isKnown, type Known } from '../../../src/units/known.js';
 import type { JobSummary } from '../api/types.js';

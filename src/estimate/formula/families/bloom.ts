@@ -1,4 +1,4 @@
-import type { LayerGroup, Stack } from '../../../model/contract.js';
+import type { LayerGroup, Stack } from '../../../model/types.js';
 import { batchProduct } from '../ops/batch-product.js';
 import { remember } from '../ops/cache.js';
 import { plainFeedForward } from '../ops/feed-forward.js';

@@ -1,5 +1,5 @@
-import type { Stack } from '../../../model/contract.js';
-import type { Workload } from '../../contract.js';
+import type { Stack } from '../../../model/types.js';
+import type { Workload } from '../../types.js';
 import { NoFormula } from '../no-formula.js';
 import { convolution } from '../ops/convolution.js';
 import { lookUp } from '../ops/embedding.js';

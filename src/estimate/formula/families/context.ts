@@ -1,5 +1,5 @@
-import type { KnownModel, Stack } from '../../../model/contract.js';
-import type { Workload } from '../../contract.js';
+import type { KnownModel, Stack } from '../../../model/types.js';
+import type { Workload } from '../../types.js';
 import { NoFormula } from '../no-formula.js';
 import type { Net } from '../run/net.js';
 import type { Tensor } from '../run/tensor.js';

@@ -1,4 +1,4 @@
-import type { LayerGroup } from '../../../model/contract.js';
+import type { LayerGroup } from '../../../model/types.js';
 import type { Mask } from '../ops/attention.js';
 import { lookUp } from '../ops/embedding.js';
 import { linear } from '../ops/linear.js';

@@ -1,4 +1,4 @@
-import type { LayerGroup } from '../../../model/contract.js';
+import type { LayerGroup } from '../../../model/types.js';
 import { attend } from '../ops/attention.js';
 import { remember } from '../ops/cache.js';
 import { plainFeedForward } from '../ops/feed-forward.js';

@@ -1,4 +1,4 @@
-import type { Workload } from '../../contract.js';
+import type { Workload } from '../../types.js';
 
 /** Height and width of an image: as asked for, or as the model was made for. */
 export function imageEdges(

@@ -1,4 +1,4 @@
-import type { Attention, LayerGroup } from '../../../model/contract.js';
+import type { Attention, LayerGroup } from '../../../model/types.js';
 import { NoFormula } from '../no-formula.js';
 import { attend } from '../ops/attention.js';
 import { remember } from '../ops/cache.js';

@@ -1,4 +1,4 @@
-import type { LayerGroup, Stack } from '../../../model/contract.js';
+import type { LayerGroup, Stack } from '../../../model/types.js';
 import { targetLength } from '../../target-length.js';
 import { NoFormula } from '../no-formula.js';
 import { activate } from '../ops/activation.js';

@@ -1,4 +1,4 @@
-import type { FeedForward } from '../../../model/contract.js';
+import type { FeedForward } from '../../../model/types.js';
 import type { Net } from '../run/net.js';
 import { last, type Tensor } from '../run/tensor.js';
 import { activate } from './activation.js';

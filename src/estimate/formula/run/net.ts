@@ -1,5 +1,5 @@
-import type { WrittenScores } from '../../../model/contract.js';
 import { elementsOf } from '../../../model/parameter-list.js';
+import type { WrittenScores } from '../../../model/types.js';
 import { MiB } from '../../../units/bytes.js';
 import type { Block } from './recorder.js';
 import type { Tape } from './tape.js';

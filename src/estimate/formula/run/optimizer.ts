@@ -1,4 +1,4 @@
-import type { Optimizer } from '../../contract.js';
+import type { Optimizer } from '../../types.js';
 import { columnSumScratch } from '../ops/reduction.js';
 import type { Net, Parameter } from './net.js';
 import type { Block } from './recorder.js';

@@ -1,7 +1,7 @@
 import { largestRequest } from '../../allocator/sizes.js';
-import type { Part } from '../../contract.js';
 import { type EventStream, EventStreamBuilder } from '../../trace/event-stream.js';
 import { cublasAddresses } from '../../trace/recorded-events.js';
+import type { Part } from '../../types.js';
 import { tooLarge } from '../too-large.js';
 
 /** One block of memory; it goes back when the last holder lets go. */

@@ -1,4 +1,4 @@
-import type { Optimizer } from '../../contract.js';
+import type { Optimizer } from '../../types.js';
 import type { Built } from '../families/context.js';
 import type { Net } from './net.js';
 import { OptimizerSteps } from './optimizer.js';

@@ -1,6 +1,6 @@
-import type { Device } from '../../../device/contract.js';
 import type { Discovery } from '../../../device/discover.js';
-import type { Engine, RunUse } from '../../../engine/contract.js';
+import type { Device } from '../../../device/types.js';
+import type { Engine, RunUse } from '../../../engine/types.js';
 import type { Clock } from '../../../time/clock.js';
 import { isKnown, type Known } from '../../../units/known.js';
 import type { Alert, DeviceState } from '../../../watch/types.js';

@@ -1,5 +1,5 @@
-import type { ProcessReading } from '../../../device/contract.js';
-import type { RunUse } from '../../../engine/contract.js';
+import type { ProcessReading } from '../../../device/types.js';
+import type { RunUse } from '../../../engine/types.js';
 import { GiB } from '../../../units/bytes.js';
 import { isKnown, type Known } from '../../../units/known.js';
 

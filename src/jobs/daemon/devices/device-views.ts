@@ -1,7 +1,7 @@
 import { isKnown } from '../../../units/known.js';
 import type { Alert, DeviceState } from '../../../watch/types.js';
 import type { DeviceRoom, LedgerEntry } from '../../ledger.js';
-import type { DeviceHistory, DeviceView, WorkersStatus } from '../contract.js';
+import type { DeviceHistory, DeviceView, WorkersStatus } from '../types.js';
 
 /** A host has hundreds; the largest are what people look for. */
 const shownProcesses = 20;

@@ -1,4 +1,4 @@
-import type { Device, MemoryReading } from '../../../device/contract.js';
+import type { Device, MemoryReading } from '../../../device/types.js';
 
 /** One reading; undefined where the device is gone, or its driver has trouble: the next may succeed. */
 export async function readDevice(device: Device): Promise<MemoryReading | undefined> {

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { GiB } from '../../../units/bytes.js';
-import { fakeDevice, memory } from '../../../watch/device.fake.js';
+import { fakeDevice, memory } from '../../../watch/fake-device-for-tests.js';
 import { estimatingHost } from './estimating-host.js';
 
 it('has the cores of this machine, and the memory that the host device tells', async () => {

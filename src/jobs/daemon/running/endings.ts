@@ -1,11 +1,11 @@
 import { constants } from 'node:os';
-import type { RunNews } from '../../../engine/contract.js';
-import type { Attempt } from '../../../run/contract.js';
+import type { RunNews } from '../../../engine/types.js';
+import type { Attempt } from '../../../run/types.js';
 import { settingsWords } from '../../../run/words.js';
 import { formatBytes } from '../../../units/bytes.js';
 import { isKnown, type Known } from '../../../units/known.js';
-import type { JobState } from '../../contract.js';
 import type { Ending } from '../../store/records.js';
+import type { JobState } from '../../types.js';
 
 export interface JobEnd {
   readonly state: Extract<JobState, 'succeeded' | 'failed' | 'cancelled'>;

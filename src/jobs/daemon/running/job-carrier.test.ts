@@ -2,12 +2,12 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { Engine, RunNews } from '../../../engine/contract.js';
+import type { Engine, RunNews } from '../../../engine/types.js';
 import { createVirtualClock } from '../../../time/virtual-clock.js';
-import type { JobState } from '../../contract.js';
 import { attemptForTests } from '../../store/attempt-for-tests.js';
 import { type JobStore, openJobStore } from '../../store/job-store.js';
 import { storeFailure } from '../../store/store-failures.js';
+import type { JobState } from '../../types.js';
 import { JobCarrier } from './job-carrier.js';
 import { JobFiles } from './job-files.js';
 

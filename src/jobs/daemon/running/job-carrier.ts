@@ -1,10 +1,10 @@
-import type { Engine, RunNews } from '../../../engine/contract.js';
+import type { Engine, RunNews } from '../../../engine/types.js';
 import { Failure } from '../../../failure.js';
 import type { Clock } from '../../../time/clock.js';
 import { isKnown, type Known } from '../../../units/known.js';
-import type { JobState, Reservation } from '../../contract.js';
 import type { JobStore } from '../../store/job-store.js';
 import type { Ending, StoredJob } from '../../store/records.js';
+import type { JobState, Reservation } from '../../types.js';
 import { judgeUse } from '../devices/overuse.js';
 import { JobSeries } from '../views/job-series.js';
 import { usedTogether } from '../views/job-views.js';

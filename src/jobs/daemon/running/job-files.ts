@@ -10,7 +10,7 @@ import {
 import { join } from 'node:path';
 import { droppedNote } from '../../../run/log/dropped-note.js';
 import { readLogPart } from '../../../run/log/read-log-part.js';
-import type { JobHistory, LogAnswer } from '../contract.js';
+import type { JobHistory, LogAnswer } from '../types.js';
 
 /** What one answer holds of a log at most. */
 const mostLogBytes = 16 * 1024 * 1024;

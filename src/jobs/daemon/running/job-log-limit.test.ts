@@ -9,8 +9,8 @@ import { lateLogLimit } from '../../../run/log/log-limit.js';
 import { RunFolder } from '../../../run/store/run-folder.js';
 import { supervisorOf } from '../../../run/store/supervisor-lock.js';
 import { MiB } from '../../../units/bytes.js';
-import type { Daemon } from '../contract.js';
 import { openRealDaemon } from '../real-daemon-for-tests.js';
+import type { Daemon } from '../types.js';
 
 const logLimit = { bytes: 4 * MiB, firstBytes: MiB };
 /** Of the file system, for a few blocks of its own. */

@@ -1,6 +1,6 @@
-import type { RunOrder } from '../../../engine/contract.js';
-import type { Reservation } from '../../contract.js';
+import type { RunOrder } from '../../../engine/types.js';
 import type { StoredJob } from '../../store/records.js';
+import type { Reservation } from '../../types.js';
 
 /** How often a job is tried; the same as `plimsoll run`. */
 const mostAttempts = 8;

@@ -1,10 +1,10 @@
-import type { CarriedRun, RunNews } from '../../../engine/contract.js';
-import type { Attempt } from '../../../run/contract.js';
+import type { CarriedRun, RunNews } from '../../../engine/types.js';
+import type { Attempt } from '../../../run/types.js';
 import type { Known } from '../../../units/known.js';
-import type { Reservation } from '../../contract.js';
 import type { Ending, StoredJob } from '../../store/records.js';
-import type { JobView } from '../contract.js';
+import type { Reservation } from '../../types.js';
 import type { Overuse } from '../devices/overuse.js';
+import type { JobView } from '../types.js';
 import type { JobSeries } from '../views/job-series.js';
 
 /** A job that runs, with what is seen of it. */

@@ -1,7 +1,7 @@
 import { isKnown } from '../../../units/known.js';
-import type { WaitingJob } from '../../contract.js';
 import { largestOffer } from '../../fit-verdict.js';
 import type { DeviceRoom } from '../../ledger.js';
+import type { WaitingJob } from '../../types.js';
 
 /** A job that is tried alone waits until at least this share of a device is not used by others. */
 const leastShare = 0.5;

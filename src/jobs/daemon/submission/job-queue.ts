@@ -1,12 +1,12 @@
 import { isKnown, type Known } from '../../../units/known.js';
 import { type Admission, admit, type QueueSettings, type QueueState } from '../../admission.js';
 import { inOrder } from '../../admission-order.js';
-import type { Need, RunningJob, WaitingJob } from '../../contract.js';
 import type { Hold } from '../../hold.js';
 import type { DeviceRoom } from '../../ledger.js';
+import type { Need, RunningJob, WaitingJob } from '../../types.js';
 import { WaitingList } from '../../waiting-list.js';
 import { explainWaiting, type WaitingReason } from '../../waiting-reasons.js';
-import type { JobView } from '../contract.js';
+import type { JobView } from '../types.js';
 import { askingNow } from './asking.js';
 
 /** Those that admission looks at. */

@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Failure } from '../../../failure.js';
-import type { JobRequest } from '../contract.js';
+import type { JobRequest } from '../types.js';
 import { checkRequest, withOneBatch } from './job-request.js';
 
 const own = { folder: '/', environment: { PATH: process.env['PATH'] } };

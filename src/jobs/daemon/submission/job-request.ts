@@ -1,10 +1,10 @@
 import { statSync } from 'node:fs';
 import { isAbsolute } from 'node:path';
 import { Failure } from '../../../failure.js';
-import type { RunSettings } from '../../../run/contract.js';
 import { fillCommand } from '../../../run/placeholders.js';
 import { checkProgram } from '../../../run/program.js';
-import type { JobRequest } from '../contract.js';
+import type { RunSettings } from '../../../run/types.js';
+import type { JobRequest } from '../types.js';
 
 /** A year: whoever waits longer has forgotten. */
 const longestWaitSeconds = 366 * 86_400;

@@ -1,8 +1,8 @@
 import { formatBytes } from '../../../units/bytes.js';
 import { isKnown, type Known } from '../../../units/known.js';
-import type { Need } from '../../contract.js';
 import { correctEstimate, type MeasuredRun } from '../../corrections.js';
 import type { NeedEvidence } from '../../store/records.js';
+import type { Need } from '../../types.js';
 
 /** What a job is taken to need, and why. */
 export interface JudgedNeed {

@@ -1,8 +1,8 @@
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { root } from '../../../../test/support/project-files.js';
-import type { Estimate } from '../../../estimate/contract.js';
 import { estimate } from '../../../estimate/estimate.js';
+import type { Estimate } from '../../../estimate/types.js';
 import { prepareEstimate } from '../../../plan/answers/answer-estimate.js';
 import { answerPlan, answerPlanWithin } from '../../../plan/answers/answer-plan.js';
 import type { AnswerMachine } from '../../../plan/answers/machine.js';

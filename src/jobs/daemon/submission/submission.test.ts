@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import type { Estimate } from '../../../estimate/contract.js';
+import type { Estimate } from '../../../estimate/types.js';
 import type { Plan } from '../../../plan/fit/types.js';
 import { GiB } from '../../../units/bytes.js';
-import type { JobRequest } from '../contract.js';
+import type { JobRequest } from '../types.js';
 import { nameOf, newJobOf, type SubmissionParts } from './submission.js';
 
 const lines = [

@@ -5,8 +5,8 @@ import { type Degraded, degradedBy, tellableSettings } from '../../degraded.js';
 import { judgeFit, largestOffer } from '../../fit-verdict.js';
 import type { NewJob } from '../../store/records.js';
 import { workloadKey } from '../../workload-key.js';
-import type { JobRequest } from '../contract.js';
 import type { DaemonOptions } from '../options.js';
+import type { JobRequest } from '../types.js';
 import { type JudgedNeed, judgeNeed } from './need.js';
 
 /** More than fit on a line say nothing. */

@@ -1,4 +1,4 @@
-import type { JobHistory } from '../contract.js';
+import type { JobHistory } from '../types.js';
 
 /** Enough for a chart as wide as a screen. */
 const mostPoints = 1000;

@@ -1,6 +1,6 @@
 import { isKnown, type Known } from '../../../units/known.js';
 import type { StoredJob } from '../../store/records.js';
-import type { JobSummary, JobView } from '../contract.js';
+import type { JobSummary, JobView } from '../types.js';
 
 /** What is known of a job that runs, beside what is stored. */
 export interface LiveFacts {

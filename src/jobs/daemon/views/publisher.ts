@@ -1,7 +1,7 @@
 import type { Clock } from '../../../time/clock.js';
 import type { JobStore } from '../../store/job-store.js';
 import type { JobEvent } from '../../store/records.js';
-import type { DaemonEvent, JobSummary } from '../contract.js';
+import type { DaemonEvent, JobSummary } from '../types.js';
 
 /** Read from the store at a time. */
 const batch = 1000;

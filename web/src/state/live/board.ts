@@ -1,4 +1,4 @@
-import { hasEnded } from '../../../../src/jobs/contract.js';
+import { hasEnded } from '../../../../src/jobs/types.js';
 import type {
   Alert,
   DaemonEvent,

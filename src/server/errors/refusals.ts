@@ -1,5 +1,5 @@
-import { Failure } from '../failure.js';
-import { serverLimits } from './limits.js';
+import { Failure } from '../../failure.js';
+import { serverLimits } from '../http/limits.js';
 
 function refusal(code: string, fact: string, next: string): Failure {
   return new Failure({ kind: 'input', code, fact, next });

@@ -1,25 +1,24 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Settings } from '../config/settings.js';
-import type { Discovery } from '../device/discover.js';
-import { localEngine } from '../engine/local/local-engine.js';
-import { Failure } from '../failure.js';
-import { packageFolder } from '../files/package-folder.js';
-import type { Daemon } from '../jobs/daemon/contract.js';
-import { estimatesAtOnce } from '../jobs/daemon/estimates/estimates-at-once.js';
-import { estimatingHost } from '../jobs/daemon/estimates/estimating-host.js';
-import { openDaemon } from '../jobs/daemon/open-daemon.js';
-import { environmentForJobs } from '../jobs/daemon/running/job-environment.js';
-import { readJobVariables } from '../jobs/job-variables.js';
-import type { PlacementPolicy } from '../jobs/placement.js';
-import { openServer } from '../server/open-server.js';
-import { systemClock } from '../time/clock.js';
-import { openEstimateWork } from './answers/estimate-work.js';
-import { readServerNote } from './client/server-file.js';
-import type { CommandContext } from './command-module.js';
+import { alertSinks } from '../../config/alert-sinks.js';
+import { openDevices } from '../../config/open-devices.js';
+import type { Settings } from '../../config/settings.js';
+import type { Discovery } from '../../device/discover.js';
+import { localEngine } from '../../engine/local/local-engine.js';
+import { openEstimateWork } from '../../estimate/thread/open-estimate-work.js';
+import { Failure } from '../../failure.js';
+import { packageFolder } from '../../files/package-folder.js';
+import { estimatesAtOnce } from '../../jobs/daemon/estimates/estimates-at-once.js';
+import { estimatingHost } from '../../jobs/daemon/estimates/estimating-host.js';
+import { openDaemon } from '../../jobs/daemon/open-daemon.js';
+import { environmentForJobs } from '../../jobs/daemon/running/inherited-environment.js';
+import type { Daemon } from '../../jobs/daemon/types.js';
+import { readJobVariables } from '../../jobs/job-variables.js';
+import type { PlacementPolicy } from '../../jobs/placement.js';
+import { systemClock } from '../../time/clock.js';
+import { openServer } from '../open-server.js';
 import { serveAnswers } from './serve-answers.js';
-import { alertSinks } from './watching/delivery.js';
-import { openDevices } from './watching/watching.js';
+import { readServerNote } from './server-file.js';
 
 export interface ServiceOptions {
   readonly home: string;
@@ -31,6 +30,12 @@ export interface ServiceOptions {
   readonly policy?: PlacementPolicy | undefined;
   readonly python?: string | undefined;
   readonly logRequests?: boolean | undefined;
+  readonly version: string;
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  /** Where jobs run that name no folder. */
+  readonly folder: string;
+  /** Lines for whoever runs the server. */
+  log(line: string): void;
 }
 
 /** A daemon with its server, and the devices they look at. */
@@ -50,10 +55,7 @@ const program = join(packageFolder, 'bin/plimsoll.js');
 export const webFolder = join(packageFolder, 'dist/web');
 
 /** Opens all of it, or nothing. */
-export async function openService(
-  options: ServiceOptions,
-  { io, version }: Pick<CommandContext, 'io' | 'version'>,
-): Promise<Service> {
+export async function openService(options: ServiceOptions): Promise<Service> {
   const closers: (() => Promise<void> | void)[] = [];
   const close = async () => {
     for (const one of closers.splice(0).toReversed()) await one();
@@ -64,9 +66,9 @@ export async function openService(
     const estimating = openEstimateWork();
     closers.push(() => estimating.close());
     const { settings, python } = options;
-    const answers = serveAnswers(settings, discovery, io, python, estimating.work);
+    const answers = serveAnswers(settings, discovery, options, python, estimating.work);
     closers.push(() => answers.close());
-    const daemon = await daemonOf(options, discovery, answers, io);
+    const daemon = await daemonOf(options, discovery, answers);
     closers.push(() => daemon.close());
     const server = await openServer({
       daemon,
@@ -76,9 +78,9 @@ export async function openService(
       token: options.token,
       allowedHosts: options.allowedHosts,
       webFolder,
-      version,
+      version: options.version,
       clock: systemClock,
-      log: (line) => io.stderr.write(`${line}\n`),
+      log: (line) => options.log(line),
       logRequests: options.logRequests,
     });
     closers.push(() => server.close());
@@ -91,13 +93,11 @@ export async function openService(
 }
 
 async function daemonOf(
-  { home, settings, policy }: ServiceOptions,
+  { home, settings, policy, folder, environment: own }: ServiceOptions,
   discovery: Discovery,
   answers: ReturnType<typeof serveAnswers>,
-  io: CommandContext['io'],
 ): Promise<Daemon> {
-  const { folder } = io;
-  const environment = environmentForJobs(io.environment);
+  const environment = environmentForJobs(own);
   const command = [process.execPath, program];
   try {
     return await openDaemon({
@@ -106,7 +106,7 @@ async function daemonOf(
       engine: localEngine({ home, command, environment, folder }),
       environment,
       folder,
-      variables: readJobVariables(io.environment),
+      variables: readJobVariables(own),
       loadLine: settings.loadLinePercent / 100,
       policy,
       estimate: (...asked) => answers.estimate(...asked),

@@ -1,9 +1,9 @@
 import type { WorkloadRequest } from '../../plan/answers/workload-request.js';
-import type { ClimbedRung, RunSettings } from '../../run/contract.js';
+import type { ClimbedRung, RunSettings } from '../../run/types.js';
 import type { Known, Provenance } from '../../units/known.js';
 import type { Alert, Forecast } from '../../watch/types.js';
-import type { Basis, Job, JobState } from '../contract.js';
 import type { DegradedSettings } from '../degraded.js';
+import type { Basis, Job, JobState } from '../types.js';
 
 /** What somebody asks to run: the body of `POST /jobs`. */
 export interface JobRequest {

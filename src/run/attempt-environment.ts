@@ -1,6 +1,6 @@
 import { delimiter, join } from 'node:path';
-import type { RunSettings } from './contract.js';
 import { settingsVariables } from './placeholders.js';
+import type { RunSettings } from './types.js';
 
 /** By this the processes of a run are known, wherever they went. */
 export const runIdVariable = 'PLIMSOLL_RUN_ID';

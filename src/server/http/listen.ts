@@ -1,6 +1,6 @@
 import type { Server } from 'node:http';
-import { Failure } from '../failure.js';
-import { bracketed, isLoopback, isWildcard } from './access/hosts.js';
+import { Failure } from '../../failure.js';
+import { bracketed, isLoopback, isWildcard } from '../access/hosts.js';
 
 /** Where a server really listens. */
 export interface Place {

@@ -4,15 +4,15 @@ import type { HttpBindings } from '@hono/node-server';
 import { OpenAPIHono } from '@hono/zod-openapi';
 import * as fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createHttpServer } from './http-listener.js';
-import { serverLimits } from './limits.js';
 import {
   errorOf,
   openRaw,
   rawRequest,
   startTestServer,
   type TestServer,
-} from './server-for-tests.js';
+} from '../server-for-tests.js';
+import { createHttpServer } from './http-listener.js';
+import { serverLimits } from './limits.js';
 import { StrangerConnections } from './stranger-connections.js';
 
 let server: TestServer;

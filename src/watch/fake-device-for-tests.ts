@@ -1,4 +1,4 @@
-import type { Device, DeviceInfo, MemoryReading, ProcessReading } from '../device/contract.js';
+import type { Device, DeviceInfo, MemoryReading, ProcessReading } from '../device/types.js';
 import { GiB } from '../units/bytes.js';
 import type { Known } from '../units/known.js';
 import type { Diagnosis } from './diagnosis/diagnose.js';

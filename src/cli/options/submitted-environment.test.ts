@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { environmentArgument, jobEnvironment } from './job-environment.js';
+import { environmentArgument, jobEnvironment } from './submitted-environment.js';
 
 const here = {
   PATH: '/bin',

@@ -1,5 +1,5 @@
 // The program of a thread that makes estimates: see estimate-threads.ts.
 import { parentPort } from 'node:worker_threads';
-import { answerTasks } from '../../estimate/thread/answer-tasks.js';
+import { answerTasks } from './answer-tasks.js';
 
 if (parentPort !== null) answerTasks(parentPort);

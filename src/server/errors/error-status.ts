@@ -1,4 +1,4 @@
-import type { Failure, FailureKind } from '../failure.js';
+import type { Failure, FailureKind } from '../../failure.js';
 
 export type ErrorStatus =
   | 400

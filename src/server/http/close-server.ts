@@ -1,5 +1,5 @@
 import type { Server } from 'node:http';
-import type { Clock } from '../time/clock.js';
+import type { Clock } from '../../time/clock.js';
 import { serverLimits } from './limits.js';
 
 /** Takes nobody new, lets those under way end, and cuts off who takes too long. */

@@ -1,4 +1,4 @@
-import type { Failure } from '../failure.js';
+import type { Failure } from '../../failure.js';
 import { type ErrorStatus, retryAfterSeconds, statusOf } from './error-status.js';
 import { readable } from './readable.js';
 

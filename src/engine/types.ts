@@ -1,6 +1,6 @@
-import type { ClimbedRung, Outcome } from '../run/contract.js';
 import type { JournalEntry, StartedEntry } from '../run/store/journal.js';
 import type { RunPlan } from '../run/store/run-folder.js';
+import type { ClimbedRung, Outcome } from '../run/types.js';
 import type { Known } from '../units/known.js';
 
 /** What shall run. The same order again finds the run that is there: none is begun twice. */

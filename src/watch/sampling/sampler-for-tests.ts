@@ -1,6 +1,6 @@
-import type { Device, MemoryReading } from '../../device/contract.js';
+import type { Device, MemoryReading } from '../../device/types.js';
 import { createVirtualClock, type VirtualClock } from '../../time/virtual-clock.js';
-import { fakeDevice, memory } from '../device.fake.js';
+import { fakeDevice, memory } from '../fake-device-for-tests.js';
 import { type Intervals, resolveIntervals } from './intervals.js';
 import { runSampler, type SamplerOptions } from './sampler.js';
 

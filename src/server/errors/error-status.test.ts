@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { Failure, type FailureKind } from '../failure.js';
+import { Failure, type FailureKind } from '../../failure.js';
 import { errorAnswer } from './error-body.js';
 import { retryAfterSeconds, statusOf } from './error-status.js';
 

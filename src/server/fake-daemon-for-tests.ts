@@ -1,5 +1,4 @@
 import { Failure } from '../failure.js';
-import { hasEnded, type JobState, jobStates } from '../jobs/contract.js';
 import type {
   Daemon,
   DaemonEvent,
@@ -7,7 +6,8 @@ import type {
   JobRequest,
   JobSummary,
   JobView,
-} from '../jobs/daemon/contract.js';
+} from '../jobs/daemon/types.js';
+import { hasEnded, type JobState, jobStates } from '../jobs/types.js';
 import { deviceExample } from './routes/examples.js';
 
 type JobEvent = Extract<DaemonEvent, { type: 'job' }>;

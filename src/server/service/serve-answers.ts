@@ -1,15 +1,16 @@
 import { totalmem } from 'node:os';
-import type { Settings } from '../config/settings.js';
-import type { Discovery } from '../device/discover.js';
-import type { Estimate } from '../estimate/contract.js';
-import type { EstimateWork } from '../estimate/estimate-work.js';
-import { warmTracer } from '../estimate/trace/python-trace.js';
-import type { InTurn } from '../jobs/daemon/at-most.js';
-import { answerKey } from '../jobs/daemon/estimates/answer-key.js';
-import { fileStates } from '../jobs/daemon/estimates/file-states.js';
-import { pythonPackages } from '../jobs/daemon/estimates/python-packages.js';
-import { rememberedAnswers } from '../jobs/daemon/estimates/remembered-answers.js';
-import { answerEstimate, prepareEstimate } from '../plan/answers/answer-estimate.js';
+import type { Settings } from '../../config/settings.js';
+import type { Discovery } from '../../device/discover.js';
+import { gpusAmong } from '../../estimate/cards/gpus-among.js';
+import type { EstimateWork } from '../../estimate/estimate-work.js';
+import { warmTracer } from '../../estimate/trace/python-trace.js';
+import type { Estimate } from '../../estimate/types.js';
+import type { InTurn } from '../../jobs/daemon/at-most.js';
+import { answerKey } from '../../jobs/daemon/estimates/answer-key.js';
+import { fileStates } from '../../jobs/daemon/estimates/file-states.js';
+import { pythonPackages } from '../../jobs/daemon/estimates/python-packages.js';
+import { rememberedAnswers } from '../../jobs/daemon/estimates/remembered-answers.js';
+import { answerEstimate, prepareEstimate } from '../../plan/answers/answer-estimate.js';
 import {
   answerPlan,
   answerPlanWithin,
@@ -17,13 +18,11 @@ import {
   type PlanWithin,
   preparePlan,
   preparePlanWithin,
-} from '../plan/answers/answer-plan.js';
-import type { AnswerMachine } from '../plan/answers/machine.js';
-import { fieldWording } from '../plan/answers/wording.js';
-import type { PlanAnswerRequest, WorkloadRequest } from '../plan/answers/workload-request.js';
-import type { Plan } from '../plan/fit/types.js';
-import type { CliIo } from './io.js';
-import { gpusAmong } from './watching/gpus-here.js';
+} from '../../plan/answers/answer-plan.js';
+import type { AnswerMachine } from '../../plan/answers/machine.js';
+import { fieldWording } from '../../plan/answers/wording.js';
+import type { PlanAnswerRequest, WorkloadRequest } from '../../plan/answers/workload-request.js';
+import type { Plan } from '../../plan/fit/types.js';
 
 /**
  * Estimates and plans as the server and the daemon ask for them. The same one is made once, whoever
@@ -43,10 +42,16 @@ export interface ServeAnswers {
   close(): void;
 }
 
+/** Where Python is looked for, and files that a request names. */
+export interface AnswerPlace {
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  readonly folder: string;
+}
+
 export function serveAnswers(
   settings: Settings,
   discovery: Discovery,
-  { environment, folder }: Pick<CliIo, 'environment' | 'folder'>,
+  { environment, folder }: AnswerPlace,
   python: string | undefined,
   work?: EstimateWork,
 ): ServeAnswers {

@@ -3,10 +3,10 @@ import type { Socket } from 'node:net';
 import type { HttpBindings } from '@hono/node-server';
 import { OpenAPIHono } from '@hono/zod-openapi';
 import { afterEach, describe, expect, it } from 'vitest';
-import { eventually } from '../../test/support/eventually.js';
+import { eventually } from '../../../test/support/eventually.js';
+import { openRaw, rawRequest } from '../server-for-tests.js';
 import { createHttpServer } from './http-listener.js';
 import { listen } from './listen.js';
-import { openRaw, rawRequest } from './server-for-tests.js';
 import { waitsForClient } from './silent-clients.js';
 import { StrangerConnections } from './stranger-connections.js';
 

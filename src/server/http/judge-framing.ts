@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
-import type { Failure } from '../failure.js';
-import { brokenRequest } from './refusals.js';
+import type { Failure } from '../../failure.js';
+import { brokenRequest } from '../errors/refusals.js';
 
 /**
  * Why it is doubtful where the body of a request ends. A proxy in front may see another end than we

@@ -1,5 +1,5 @@
-import type { ErrorReport } from './answer-to-error.js';
-import { readable } from './readable.js';
+import type { ErrorReport } from '../errors/answer-to-error.js';
+import { readable } from '../errors/readable.js';
 
 /** An address in a log is cut here: it may be long, and anybody may write it. */
 const shownCharacters = 200;

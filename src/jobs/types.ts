@@ -1,4 +1,4 @@
-import type { Attempt } from '../run/contract.js';
+import type { Attempt } from '../run/types.js';
 import type { Known } from '../units/known.js';
 
 /** Where a job stands. The last five are ends: nothing follows them. */

@@ -1,6 +1,6 @@
-import { Failure } from '../failure.js';
+import { Failure } from '../../failure.js';
+import type { Answer } from '../routes/operation.js';
 import { errorAnswer, internalError } from './error-body.js';
-import type { Answer } from './routes/operation.js';
 
 /** What a request came to, for the log; `error` where it was a fault of ours. */
 export interface ErrorReport {

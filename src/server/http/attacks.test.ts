@@ -1,13 +1,13 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { eventually } from '../../test/support/eventually.js';
-import { serverLimits } from './limits.js';
+import { eventually } from '../../../test/support/eventually.js';
 import {
   errorOf,
   openEvents,
   rawRequest,
   startTestServer,
   type TestServer,
-} from './server-for-tests.js';
+} from '../server-for-tests.js';
+import { serverLimits } from './limits.js';
 
 const token = 'a-long-and-secret-token';
 let server: TestServer;

@@ -2,9 +2,9 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { eventually } from '../../test/support/eventually.js';
+import { eventually } from '../../../test/support/eventually.js';
+import { openRaw, startTestServer, type TestServer } from '../server-for-tests.js';
 import { serverLimits } from './limits.js';
-import { openRaw, startTestServer, type TestServer } from './server-for-tests.js';
 
 const token = 'a-long-and-secret-token';
 const headers = { authorization: `Bearer ${token}` };

@@ -1,11 +1,11 @@
 import { appendFileSync } from 'node:fs';
 import { resolve } from 'node:path';
-import type { DeliverySettings } from '../../config/settings.js';
-import { Failure } from '../../failure.js';
-import type { AlertSink } from '../../watch/delivery/deliver.js';
-import { deliverToCommand } from '../../watch/delivery/deliver-command.js';
-import { deliverToLog } from '../../watch/delivery/deliver-log.js';
-import { deliverToWebhook } from '../../watch/delivery/deliver-webhook.js';
+import { Failure } from '../failure.js';
+import type { AlertSink } from '../watch/delivery/deliver.js';
+import { deliverToCommand } from '../watch/delivery/deliver-command.js';
+import { deliverToLog } from '../watch/delivery/deliver-log.js';
+import { deliverToWebhook } from '../watch/delivery/deliver-webhook.js';
+import type { DeliverySettings } from './settings.js';
 
 /** The sinks that the settings ask for; what shows on stderr or the screen is not among them. */
 export function alertSinks(settings: DeliverySettings, folder: string): readonly AlertSink[] {

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
-import { inThisThread } from '../../estimate/estimate-work.js';
-import { type EstimateThreads, estimateThreads } from '../../estimate/thread/estimate-threads.js';
+import { inThisThread } from '../estimate-work.js';
+import { type EstimateThreads, estimateThreads } from './estimate-threads.js';
 
 /** Beside the command in the build; the sources, which tests run, have no program for a thread. */
 const program = new URL('./estimate-thread.js', import.meta.url);
