@@ -103,5 +103,7 @@ function pythonForTests() {
 }
 
 function testFiles() {
-  return readdirSync(`${root}python/tests`).filter((file) => /^test_.*\.py$/.test(file));
+  return readdirSync(`${root}python/tests`, { recursive: true }).filter((file) =>
+    /(^|[\\/])test_\w*\.py$/.test(file),
+  );
 }

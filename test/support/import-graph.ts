@@ -10,9 +10,27 @@ export function importGraph(sources: ReadonlyMap<string, string>): ImportGraph {
       path,
       specifiers(text)
         .filter((specifier) => /^\..*\.js$/.test(specifier))
-        .map((specifier) => posix.join(posix.dirname(path), specifier).replace(/\.js$/, '.ts')),
+        .map((specifier) => posix.join(posix.dirname(path), specifier).replace(/\.js$/, ''))
+        .map((name) => (sources.has(`${name}.tsx`) ? `${name}.tsx` : `${name}.ts`)),
     ]),
   );
+}
+
+/** The source without imports and exports of types alone: what is left when it runs. */
+export function withoutTypeImports(text: string): string {
+  return text.replaceAll(/\b(?:import|export)\s+type\s[^;]*?;/g, '');
+}
+
+/** All files that these need, themselves included. */
+export function reachable(graph: ImportGraph, from: Iterable<string>): Set<string> {
+  const seen = new Set<string>();
+  const open = [...from];
+  for (let file = open.pop(); file !== undefined; file = open.pop()) {
+    if (seen.has(file)) continue;
+    seen.add(file);
+    open.push(...(graph.get(file) ?? []));
+  }
+  return seen;
 }
 
 /** What a source imports, types and `import()` included; comments are not code. */

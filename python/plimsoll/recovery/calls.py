@@ -8,8 +8,8 @@ import time
 from ..bridge import connection, phase
 from ..memory.clean_up import give_back_caches
 from ..memory.gauge import CurrentGauge
-from .decider import wait_seconds
-from .fitting import Fitting
+from .rules.decider import wait_seconds
+from .rules.fitting import Fitting
 
 # For other processes to leave a device that they fill.
 PATIENCE_SECONDS = 60.0

@@ -9,10 +9,10 @@ from typing import Any, Callable
 from ..bridge import phase
 from ..memory.clean_up import drop_dead_frames
 from .calls import Calls
-from .joining import join as joined
-from .random_state import RandomState
-from .sizes import even_part
-from .split import Splitter
+from .parts.joining import join as joined
+from .parts.split import Splitter
+from .restore.random_state import RandomState
+from .rules.sizes import even_part
 
 
 class RecoveringFunction:

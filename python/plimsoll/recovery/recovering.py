@@ -31,7 +31,7 @@ def recovering(
             raise TypeError(
                 f"recovering(model, optimizer, loss) takes a model first, not a {type(target).__name__}"
             )
-        from .step import RecoveringStep
+        from .steps.step import RecoveringStep
 
         return RecoveringStep(target, optimizer, loss, **options)
     from .function import RecoveringFunction

@@ -10,7 +10,7 @@ import { smallerMicrobatch } from '../../batches/sizes/smaller-microbatch.js';
 import type { Known } from '../../units/known.js';
 import { decideStep, type Hook } from './in-process.js';
 
-/** The same file is read by python/tests/test_sdk_rules.py: both must answer alike. */
+/** The same file is read by python/tests/sdk/test_rules.py: both must answer alike. */
 interface Case {
   readonly name: string;
   readonly fitted?: readonly (readonly [number, number])[];

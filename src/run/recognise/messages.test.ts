@@ -4,7 +4,7 @@ import { root } from '../../../test/support/project-files.js';
 import { concludeOutOfMemory, wasShort } from './conclude.js';
 import { createScanner } from './scanner.js';
 
-/** The same file is read by python/tests/test_sdk_out_of_memory.py. */
+/** The same file is read by python/tests/sdk/test_out_of_memory.py. */
 interface Message {
   readonly from: string;
   readonly type: string;

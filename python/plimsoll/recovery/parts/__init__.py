@@ -1,0 +1,1 @@
+"""A batch in parts: cut, weighed, run, and put together."""

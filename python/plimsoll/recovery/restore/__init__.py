@@ -1,0 +1,1 @@
+"""What a failed try changed, and how it is put back before the next."""

@@ -1,0 +1,73 @@
+"""A step or a function as its supervisor knows it: a name, where it stands, what it is told."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from ...bridge import connection
+from .sizer import Sizer
+
+# Between looks at the peak once a size is known: a look costs tens of microseconds, and the peak waits.
+LOOK_SECONDS = 0.25
+
+
+class Work:
+    def __init__(self, who: str, sizer: Sizer, gauge: Any) -> None:
+        self.who = who
+        self.bridge = connection.current()
+        self.steps = 0
+        self._batch = 0
+        self._sizer = sizer
+        self._gauge = gauge
+        self._looked = 0.0
+
+    def declare(self, hooks: Any, rank: int, world: int) -> None:
+        if self.bridge is not None:
+            self.bridge.know(self.who, self)
+            self.bridge.declare(list(hooks), rank, world)
+
+    @property
+    def watched(self) -> bool:
+        """Whether a supervisor is there now; without one, growing back is decided here."""
+        return self.bridge is not None and self.bridge.alive
+
+    def describe(self) -> dict[str, Any] | None:
+        """For a supervisor that comes later. Called from another thread, and only then."""
+        if self._sizer.size is None:
+            return None
+        return {
+            "who": self.who,
+            "steps": self.steps,
+            "microbatch": self._sizer.size,
+            "batch": max(self._batch, self._sizer.size),
+            "sizes": [
+                {"microbatch": size, "peakBytes": peak} for size, peak in self._sizer.peaks.all()
+            ],
+            "smallestFailed": self._sizer.smallest_failed,
+        }
+
+    def done(self, run: Any, grow: Any) -> None:
+        """After a step: measured while its size is new, then now and then; told as seldom."""
+        self.steps += 1
+        self._batch = run.count
+        now = time.monotonic()
+        peak: int | None = None
+        if self._sizer.is_new or now - self._looked >= LOOK_SECONDS:
+            self._looked = now
+            peak = self._gauge.peak_bytes()
+        if not run.failures:
+            self._sizer.clean_step(run, peak, not self.watched, grow)
+        elif peak is not None:
+            self._sizer.after_failures(run, peak)
+        if peak is not None and self.bridge is not None:
+            self.bridge.tell_step(self.steps, self._sizer.size, run.count, peak, self.who)
+
+    def growth(self) -> int | None:
+        """A larger size that the supervisor wants, once."""
+        wanted = self.bridge.take_growth(self.who) if self.bridge is not None else None
+        return (
+            wanted
+            if wanted is not None and self._sizer.size is not None and wanted > self._sizer.size
+            else None
+        )

@@ -1,0 +1,1 @@
+"""A training step: its microbatches, its optimizer, its retries."""

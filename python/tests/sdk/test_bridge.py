@@ -1,0 +1,197 @@
+"""The line to the supervisor, with real processes: told, decided, and no worse when it breaks."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from unittest import mock
+
+from sdk import PACKAGE
+from sdk.supervisor import Supervisor
+
+AUTO = os.path.join(PACKAGE, "plimsoll", "_auto")
+
+STEPS = """
+import sys, time, logging
+logging.basicConfig(level=logging.WARNING, format='%(message)s')
+import torch, plimsoll
+torch.manual_seed(0)
+torch.set_num_threads(1)
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+most = [5]
+def loss(batch):
+    if len(batch) > most[0]:
+        raise torch.OutOfMemoryError('CUDA out of memory. Tried to allocate 1.00 GiB.')
+    return model(batch).square().mean()
+step = plimsoll.recovering(model, optimizer, loss)
+for _ in range(3):
+    step(torch.ones(16, 4))
+print('microbatch', step.microbatch, flush=True)
+most[0] = 100
+if 'wait' in sys.argv:
+    sys.stdin.readline()
+    step(torch.ones(16, 4))
+    step(torch.ones(16, 4))
+    print('microbatch', step.microbatch, flush=True)
+"""
+UNCHANGED = """
+import time, torch
+torch.set_num_threads(1)
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+until = time.time() + 1.2
+while time.time() < until:
+    optimizer.zero_grad()
+    model(torch.ones(16, 4)).square().mean().backward()
+    optimizer.step()
+    time.sleep(0.01)
+torch.empty(2**60, dtype=torch.uint8)
+"""
+
+
+def deciding(action, microbatch):
+    def answer(message):
+        if message["type"] != "oom":
+            return None
+        rung = "smaller-microbatch" if action == "retry" else None
+        decision = {"action": action, "microbatch": microbatch, "rung": rung, "why": "as told"}
+        return {"type": "decide", "id": message["id"], **decision}
+
+    return answer
+
+
+def environment(bridge=None, folders=(), **more):
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("PLIMSOLL_")}
+    kept["PYTHONPATH"] = os.pathsep.join([AUTO, PACKAGE, *folders])
+    if bridge is not None:
+        kept["PLIMSOLL_BRIDGE"] = bridge
+    return {**kept, **more}
+
+
+def start(code, *arguments, **options):
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *arguments],
+        env=environment(**options),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+class Bridge(unittest.TestCase):
+    def supervisor(self, answer=None):
+        made = Supervisor(answer)
+        self.addCleanup(made.close)
+        return made
+
+    def test_a_program_that_knows_nothing_reports_itself_and_its_end(self):
+        supervisor = self.supervisor()
+        with tempfile.TemporaryDirectory() as folder:
+            more = {"PLIMSOLL_RUN_DIR": folder, "PLIMSOLL_MEMORY_BYTES": str(2**34)}
+            job = start(UNCHANGED, bridge=supervisor.path, **more)
+            _, err = job.communicate(timeout=240)
+            self.assertEqual(job.returncode, 1)
+            self.assertIn("DefaultCPUAllocator", err)
+            hello = supervisor.wait_for("hello")[0]
+            self.assertEqual(
+                (hello["version"], hello["pid"], hello["rank"], hello["world"]), (1, job.pid, 0, 1)
+            )
+            self.assertEqual(hello["device"], "cpu")
+            figures = supervisor.of("figures")
+            self.assertGreaterEqual(len(figures), 2)
+            self.assertTrue(
+                all(0 < f["allocatedBytes"] <= f["totalBytes"] <= 2**34 for f in figures)
+            )
+            self.assertTrue(
+                {f["phase"] for f in figures} <= {"forward", "backward", "step", "idle", "unknown"}
+            )
+            told = supervisor.wait_for("oom")[0]
+            self.assertEqual((told["kind"], told["askedBytes"]), ("pytorch-cpu", 2**60))
+            with open(told["snapshot"], encoding="utf-8") as file:
+                snapshot = json.load(file)
+            self.assertTrue(any("torch.empty" in s or "<module>" in s for s in snapshot["stack"]))
+            self.assertTrue(supervisor.wait_for("bye"))
+
+    def test_the_supervisor_decides(self):
+        supervisor = self.supervisor(deciding("retry", 3))
+        job = start(STEPS, "wait", bridge=supervisor.path)
+        self.assertEqual(job.stdout.readline().split(), ["microbatch", "3"])
+        self.assertIn("microbatch", supervisor.of("hello")[-1]["hooks"])
+        [asked] = supervisor.of("oom")
+        told = [asked[key] for key in ("microbatch", "batch", "phase", "kind")]
+        self.assertEqual(told, [16, 16, "forward", "cuda"])
+        self.assertEqual(supervisor.wait_for("step")[0]["microbatch"], 3)
+        supervisor.say({"type": "grow", "microbatch": 8, "why": "room"})
+        supervisor.say({"type": "noise"})
+        out, _ = job.communicate("\n", timeout=120)
+        self.assertEqual(out.split(), ["microbatch", "8"])
+
+    def test_without_an_answer_it_decides_itself(self):
+        supervisor = self.supervisor()
+        job = start(STEPS, bridge=supervisor.path)
+        out, err = job.communicate(timeout=240)
+        self.assertEqual(out.split(), ["microbatch", "4"])
+        self.assertIn("no decision from the supervisor", err)
+
+    def test_a_raise_lets_the_error_through(self):
+        supervisor = self.supervisor(deciding("raise", 1))
+        job = start(STEPS, bridge=supervisor.path)
+        _, err = job.communicate(timeout=240)
+        self.assertEqual(job.returncode, 1)
+        self.assertIn("CUDA out of memory", err)
+
+    def test_a_supervisor_that_dies_is_not_missed(self):
+        supervisor = self.supervisor(deciding("retry", 2))
+        job = start(STEPS, "wait", bridge=supervisor.path)
+        self.assertEqual(job.stdout.readline().split(), ["microbatch", "2"])
+        supervisor.die()
+        out, err = job.communicate("\n", timeout=120)
+        self.assertEqual((job.returncode, out.split()), (0, ["microbatch", "2"]), err)
+
+    def test_no_supervisor_at_all(self):
+        from plimsoll.bridge import connection
+
+        with mock.patch.dict(os.environ, {"PLIMSOLL_BRIDGE": "/nowhere/bridge"}):
+            with (
+                mock.patch.object(connection, "_tried", None),
+                mock.patch.object(connection, "_bridge", None),
+            ):
+                self.assertIsNone(connection.current())
+
+
+class Customize(unittest.TestCase):
+    def run_plain(self, code, **options):
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(
+            command, env=environment(**options), capture_output=True, text=True, check=False
+        )
+        self.assertEqual(done.stderr, "")
+        return done.stdout.split()
+
+    def test_the_sitecustomize_that_it_hides_still_runs(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("sitecustomize", "usercustomize"):
+                with open(os.path.join(folder, f"{name}.py"), "w", encoding="utf-8") as file:
+                    file.write(f"import builtins; builtins.seen_{name} = __file__\n")
+            seen = self.run_plain(
+                "import sys; print(seen_sitecustomize); print(sys.modules['sitecustomize'].__file__)",
+                folders=[folder],
+            )
+            self.assertEqual(seen, [os.path.join(folder, "sitecustomize.py")] * 2)
+
+    def test_without_torch_nothing_of_ours_is_loaded(self):
+        code = "import sys, json; print(sum(n.startswith('plimsoll') for n in sys.modules), 'socket' in sys.modules)"
+        self.assertEqual(self.run_plain(code, bridge="/nowhere/bridge"), ["0", "False"])
+
+    def test_importing_the_package_loads_no_torch(self):
+        code = "import plimsoll, sys; plimsoll.batches, plimsoll.recognise; print('torch' in sys.modules)"
+        self.assertEqual(self.run_plain(code), ["False"])
+
+    def test_a_missing_torch_is_missing_as_ever(self):
+        hide = "import sys; sys.path = [p for p in sys.path if 'site-packages' not in p]"
+        code = f"{hide}\ntry:\n import torch\nexcept ModuleNotFoundError as e:\n print(e.name)"
+        self.assertEqual(self.run_plain(code, bridge="/nowhere/bridge"), ["torch"])

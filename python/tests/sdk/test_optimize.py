@@ -1,0 +1,245 @@
+"""optimize: the same results with less kept, and everything undone."""
+
+import copy
+import unittest
+import weakref
+
+import torch
+from torch import nn
+
+import plimsoll
+from plimsoll.optimizing.change import parameter_bytes
+from plimsoll.optimizing.checkpointing import containers
+from plimsoll.optimizing.pruning import sparse_layers, two_of_four
+
+
+class Block(nn.Module):
+    def __init__(self, norm=False):
+        super().__init__()
+        self.fc1, self.fc2 = nn.Linear(16, 64), nn.Linear(64, 16)
+        self.norm = nn.BatchNorm1d(16) if norm else nn.Identity()
+        self.drop = nn.Dropout(0.2)
+
+    def forward(self, x):
+        return x + self.drop(self.fc2(torch.tanh(self.fc1(self.norm(x)))))
+
+
+class Tower(nn.Module):
+    def __init__(self, norm=False):
+        super().__init__()
+        self.blocks = nn.ModuleList([Block(norm) for _ in range(4)])
+        self.head = nn.Linear(16, 1)
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return self.head(x)
+
+
+def gradients(model, x, seed=3):
+    model.zero_grad(set_to_none=True)
+    torch.manual_seed(seed)
+    model(x).square().mean().backward()
+    return [p.grad.clone() for p in model.parameters()]
+
+
+class Checkpointing(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(0)
+        self.x = torch.randn(32, 16)
+
+    def check(self, model, **options):
+        plain = gradients(model, self.x)
+        done = plimsoll.optimize(
+            model,
+            checkpoint=True,
+            autocast=False,
+            attention=None,
+            forward=lambda: model(self.x).sum(),
+            **options,
+        )
+        again = gradients(model, self.x)
+        for ours, theirs in zip(again, plain):
+            self.assertTrue(torch.equal(ours, theirs))
+        [change] = done.changes
+        self.assertGreater(change.measured_bytes, 0)
+        done.undo()
+        self.assertTrue(all("forward" not in module.__dict__ for module in model.modules()))
+        return change
+
+    def test_blocks_of_a_list(self):
+        self.check(Tower())
+
+    def test_a_sequence_in_segments(self):
+        layers = [
+            layer for _ in range(6) for layer in (nn.Linear(16, 16), nn.Tanh(), nn.Dropout(0.1))
+        ]
+        self.assertIn("4 segments", self.check(nn.Sequential(*layers)).note)
+        self.assertIn("3 segments", self.check(nn.Sequential(*layers), segments=3).note)
+
+    def test_batch_norm_counts_a_batch_once(self):
+        model, twin = Tower(norm=True), None
+        twin = copy.deepcopy(model)
+        plimsoll.optimize(model, checkpoint=True, autocast=False)
+        gradients(model, self.x)
+        gradients(twin, self.x)
+        for ours, theirs in zip(model.buffers(), twin.buffers()):
+            self.assertTrue(torch.equal(ours, theirs))
+
+    def test_outermost_containers_only(self):
+        model = nn.Sequential(nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2)), nn.Linear(2, 2))
+        self.assertEqual(containers(model), [model])
+
+    def test_a_model_without_blocks_says_so(self):
+        done = plimsoll.optimize(nn.Linear(4, 4), autocast=False)
+        self.assertIn("checkpointing", done.skipped)
+
+
+class Measuring(unittest.TestCase):
+    def test_what_was_measured_is_freed(self):
+        from plimsoll.optimizing.measure import kept_for_backward
+
+        seen = []
+
+        class Keeps(nn.Module):
+            """exp keeps its own result for backward: such a graph is a ring if the result is held."""
+
+            def __init__(self):
+                super().__init__()
+                self.weight = nn.Parameter(torch.ones(1000))
+
+            def forward(self):
+                result = self.weight.exp()
+                seen.append(weakref.ref(result.untyped_storage()))
+                return result.sum()
+
+        model = Keeps()
+        self.assertEqual(kept_for_backward(model, model), 4000)
+        self.assertIsNone(seen[0]())
+
+
+class Precision(unittest.TestCase):
+    def test_autocast_halves_what_is_kept_and_returns_fp32(self):
+        torch.manual_seed(0)
+        model = Tower()
+        x = torch.randn(64, 16)
+        done = plimsoll.optimize(model, checkpoint=False, forward=lambda: model(x).sum())
+        self.assertEqual(model(x).dtype, torch.float32)
+        [change] = done.changes
+        self.assertEqual(change.what, "autocast")
+        done.undo()
+        self.assertNotIn("forward", model.__dict__)
+
+    def test_weights_in_16_bits_and_back_to_the_bit(self):
+        model = Tower().eval()
+        before = [p.clone() for p in model.parameters()]
+        done = plimsoll.optimize(model, dtype=torch.bfloat16)
+        saved = sum(p.numel() * 2 for p in before)
+        self.assertEqual(
+            (done.changes[0].estimated_bytes, done.changes[0].measured_bytes), (saved, saved)
+        )
+        self.assertTrue(all(p.dtype == torch.bfloat16 for p in model.parameters()))
+        done.undo()
+        self.assertTrue(all(torch.equal(a, b) for a, b in zip(before, model.parameters())))
+
+    def test_a_fused_optimizer_steps_alike(self):
+        ends = []
+        for fuse in (False, True):
+            torch.manual_seed(0)
+            model = nn.Linear(8, 1)
+            optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+            done = None
+            for number in range(4):
+                if fuse and number == 1:
+                    done = plimsoll.optimize(model, optimizer, checkpoint=False, autocast=False)
+                    self.assertEqual([c.what for c in done.changes], ["fused-optimizer"])
+                if fuse and number == 3:
+                    done.undo()
+                optimizer.zero_grad()
+                model(torch.ones(3, 8)).square().mean().backward()
+                optimizer.step()
+            ends.append(model.weight.detach().clone())
+        self.assertLess(float((ends[0] - ends[1]).abs().max()), 1e-6)
+
+
+class Pruning(unittest.TestCase):
+    def test_channels_are_really_gone_and_come_back(self):
+        torch.manual_seed(0)
+        model = Tower().eval()
+        x = torch.randn(4, 16)
+        before, size = model(x), sum(p.numel() for p in model.parameters())
+        with torch.no_grad():
+            for block in model.blocks:
+                block.fc2.weight[:, ::2] = 0.0
+        silent = model(x)
+        done = plimsoll.optimize(model, prune=0.5)
+        self.assertEqual(model.blocks[0].fc1.out_features, 32)
+        self.assertLess(sum(p.numel() for p in model.parameters()), 0.6 * size)
+        self.assertTrue(
+            torch.allclose(model(x), silent, atol=1e-6),
+            "channels that carry nothing change nothing",
+        )
+        saved = 4 * (size - sum(p.numel() for p in model.parameters()))
+        self.assertEqual(done.changes[0].measured_bytes, saved)
+        self.assertAlmostEqual(done.changes[0].estimated_bytes / saved, 1, delta=0.05)
+        done.undo()
+        self.assertTrue(torch.equal(model(x), silent))
+        self.assertEqual(before.shape, silent.shape)
+
+    def test_layers_in_a_sequence(self):
+        model = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 4)).eval()
+        plimsoll.optimize(model, prune=0.5)
+        self.assertEqual((model[0].out_features, model(torch.ones(2, 8)).shape), (16, (2, 4)))
+
+    def test_convolutions_of_residual_blocks(self):
+        from torchvision.models import resnet18
+
+        torch.manual_seed(0)
+        model = resnet18(num_classes=10).eval()
+        size, x = sum(p.numel() for p in model.parameters()), torch.randn(1, 3, 64, 64)
+        before = model(x)
+        done = plimsoll.optimize(model, prune=0.5)
+        self.assertLess(sum(p.numel() for p in model.parameters()), 0.6 * size)
+        self.assertEqual(model(x).shape, before.shape)
+        self.assertEqual(model.layer1[0].bn1.num_features, 32)
+        done.undo()
+        self.assertTrue(torch.equal(model(x), before))
+
+    def test_not_in_training_and_not_without_cuda(self):
+        done = plimsoll.optimize(Tower(), checkpoint=False, autocast=False, prune=0.5)
+        self.assertIn("inference", done.skipped["prune"])
+        done = plimsoll.optimize(Tower().eval(), prune="2:4")
+        self.assertIn("CUDA", done.skipped["prune"])
+
+    def test_a_head_that_shares_its_weights_is_not_stored_twice(self):
+        model = nn.ModuleDict(
+            {"embed": nn.Embedding(64, 64), "body": nn.Linear(64, 64), "head": nn.Linear(64, 64)}
+        )
+        model["head"].weight = model["embed"].weight
+        model.to(torch.bfloat16)
+        self.assertEqual(sparse_layers(model, on="cpu"), [model["body"]])
+        self.assertEqual(parameter_bytes(model), 2 * (64 * 64 * 2 + 64 * 2))
+
+    def test_weights_of_every_layout_are_counted(self):
+        ends, places, ones = torch.arange(5), torch.arange(4), torch.ones(4)
+        for made, stored in (
+            (torch.sparse_coo_tensor(torch.stack((places, places)), ones), 16 + 64),
+            (torch.sparse_csr_tensor(ends, places, ones), 16 + 40 + 32),
+            (torch.sparse_csc_tensor(ends, places, ones), 16 + 40 + 32),
+        ):
+            model = nn.Linear(4, 4, bias=False).eval()
+            model.mask = nn.Parameter(made, requires_grad=False)
+            self.assertEqual(parameter_bytes(model), 4 * 4 * 4 + stored)
+            self.assertEqual(
+                plimsoll.optimize(model).report()["parameterBytes"], 4 * 4 * 4 + stored
+            )
+        # One that has no shape yet has no bytes either.
+        self.assertEqual(
+            parameter_bytes(nn.Sequential(nn.LazyLinear(4), nn.Linear(4, 4, bias=False))), 64
+        )
+
+    def test_the_two_largest_of_four_stay(self):
+        weight = torch.tensor([[1.0, -4.0, 2.0, 3.0, 0.5, 0.0, -0.25, 0.125]])
+        self.assertEqual(
+            two_of_four(weight).tolist(), [[0.0, -4.0, 0.0, 3.0, 0.5, 0.0, -0.25, 0.0]]
+        )

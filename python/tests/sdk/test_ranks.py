@@ -1,0 +1,60 @@
+"""Two gloo ranks, one of which fails: no hang, the same parameters, exact gradients."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import unittest
+
+from sdk import PACKAGE
+
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+TRIALS = os.environ.get("PLIMSOLL_TEST_RANK_FAILURES", "12")
+# Far beyond what it takes: only a hang gets there.
+HANG_SECONDS = 300
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def run_ranks(script, *arguments, env=None):
+    port = str(free_port())
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, os.path.join(FOLDER, script), str(rank), port, *arguments, PACKAGE],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **(env or {})},
+        )
+        for rank in range(2)
+    ]
+    try:
+        return [(*one.communicate(timeout=HANG_SECONDS), one.returncode) for one in ranks]
+    finally:
+        for one in ranks:
+            one.kill()
+
+
+class TwoRanks(unittest.TestCase):
+    def test_one_fails_at_a_random_point(self):
+        for out, err, status in run_ranks("two_ranks.py", TRIALS):
+            self.assertEqual(status, 0, err)
+            told = json.loads(out.splitlines()[-1])
+            self.assertEqual((told["trials"], told["wrong"]), (int(TRIALS), []))
+
+    def test_a_rank_that_gives_up_ends_the_other_with_a_word(self):
+        (healthy, _, _), (failed, _, _) = run_ranks("one_gives_up.py", "ddp")
+        self.assertIn("ended OutOfMemoryError", failed)
+        self.assertIn("ended Failure rank-gone", healthy)
+
+    def test_with_fsdp_the_others_do_not_hang_in_their_collectives(self):
+        (healthy, _, _), (failed, _, _) = run_ranks("one_gives_up.py", "fsdp")
+        self.assertIn("stepped [4, 4]", healthy)
+        self.assertIn("stepped [4, 4]", failed)
+        self.assertIn("ended OutOfMemoryError", failed)
+        self.assertNotIn("went on", healthy)

@@ -1,0 +1,89 @@
+"""The rules of recovery, by the cases that the supervisor's tests read, too (src/run/ladder/rules.test.ts)."""
+
+import json
+import os
+import unittest
+
+import torch
+
+from sdk import PACKAGE
+
+import plimsoll
+from plimsoll.batching.sizing import next_size
+from plimsoll.recovery.rules.ladder import Failed, decide
+from plimsoll.recovery.rules.sizes import Growth, Measured, even_part, grow_back, smaller
+
+with open(
+    os.path.join(PACKAGE, os.pardir, "test", "fixtures", "recovery-rules.json"), encoding="utf-8"
+) as file:
+    RULES = json.load(file)
+
+
+def measured(case):
+    return Measured(
+        [tuple(one) for one in case.get("fitted", [])],
+        case.get("baseBytes"),
+        case.get("limitBytes"),
+    )
+
+
+class Rules(unittest.TestCase):
+    def each(self, name):
+        self.assertTrue(RULES[name])
+        for case in RULES[name]:
+            with self.subTest(case["name"]):
+                yield case
+
+    def test_a_batch_is_cut_into_even_parts(self):
+        for case in self.each("parts"):
+            self.assertEqual(even_part(case["batch"], case["most"]), case["parts"][0])
+            taken = []
+            function = plimsoll.recovering(
+                lambda part, taken=taken: taken.append(len(part)), microbatch=case["most"]
+            )
+            function(torch.zeros(case["batch"], 1))
+            self.assertEqual(taken, case["parts"])
+
+    def test_the_size_after_a_failure(self):
+        for case in self.each("smaller"):
+            answer, _ = smaller(
+                case["failed"], measured(case), case.get("peakBytes"), case.get("askedBytes")
+            )
+            self.assertEqual(answer, case["answer"])
+
+    def test_growing_back(self):
+        for case in self.each("grow"):
+            at = Growth(
+                case["microbatch"],
+                case["batch"],
+                case["cleanSteps"],
+                case.get("failedGrowths", 0),
+                case.get("smallestFailed"),
+                case.get("growAfter", 20),
+                case.get("mayGuess", False),
+            )
+            self.assertEqual(grow_back(at, measured(case)), case["answer"])
+
+    def test_what_follows_a_failure_in_a_step(self):
+        for case in self.each("step"):
+            failed = Failed(
+                case["microbatch"],
+                case["attempt"],
+                case.get("failures", 1) > 1,
+                case.get("othersHold", False),
+                case.get("hooks", []),
+                case.get("askedBytes"),
+                case.get("peakBytes"),
+                case.get("cachedBytes"),
+            )
+            decision = decide(failed, measured(case))
+            rung = None if decision.rung == "none" else decision.rung
+            told = (decision.action, rung, decision.microbatch)
+            self.assertEqual(told, (case["action"], case["rung"], case["answer"]))
+
+    def test_batches_that_follow_the_memory(self):
+        for case in self.each("follow"):
+            answer = next_size(
+                case["size"], 32, case.get("smallest", 1), case["usedPercent"] / 100, 0.85, 0.5
+            )
+            self.assertEqual(answer, case["answer"])

@@ -1,0 +1,165 @@
+"""Workspaces of convolutions where cuDNN cannot be asked, and how Hopper's kernels split a sum."""
+
+import json
+import lzma
+import os
+import unittest
+from typing import ClassVar
+
+import torch
+
+from tracing import PACKAGE
+
+from plimsoll.tracing.gpu import H200
+from plimsoll.tracing.kernels import choices, cudnn
+from plimsoll.tracing.kernels.convolution import Problem
+from plimsoll.tracing.kernels.cudnn_library import Choice
+from plimsoll.tracing.kernels.split_k import split_scratch
+
+
+def problem(
+    n, cin, hw, cout, k, stride=1, pad=0, dtype=torch.float32, layout=torch.contiguous_format
+):
+    out = (hw + 2 * pad - k) // stride + 1
+    x = torch.empty(n, cin, hw, hw, dtype=dtype, device="meta").to(memory_format=layout)
+    weight = torch.empty(cout, cin, k, k, dtype=dtype, device="meta")
+    y = torch.empty(n, cout, out, out, dtype=dtype, device="meta")
+    return Problem(x, weight, y, [stride, stride], [pad, pad], [1, 1], False, 1)
+
+
+TRUTH = os.path.join(os.path.dirname(PACKAGE), "bench", "truth")
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
+
+
+def measured_problem(numbers, dtype):
+    x, w, stride, padding, dilation, transposed, output_padding, groups = numbers
+    x, w = (torch.empty(shape, dtype=dtype, device="meta") for shape in (x, w))
+    flag = bool(transposed)
+    y = torch.ops.aten.convolution(
+        x, w, None, stride, padding, dilation, flag, output_padding, groups
+    )
+    return Problem(x, w, y, stride, padding, dilation, flag, groups)
+
+
+def blocks(size):
+    return -(-size // 512)
+
+
+class Usual(unittest.TestCase):
+    def test_channels_are_filled_up_to_sixteen_bytes(self):
+        patch = problem(128, 3, 224, 768, 16, 16, dtype=torch.bfloat16)
+        self.assertEqual(cudnn.usual(patch, "forward"), 144441360)
+
+    def test_pixels_first_needs_no_copies(self):
+        self.assertEqual(
+            cudnn.usual(problem(8, 64, 56, 64, 3, pad=1, layout=torch.channels_last), "forward"), 0
+        )
+
+    def test_a_pointwise_convolution_is_a_product(self):
+        self.assertEqual(cudnn.usual(problem(16, 192, 64, 384, 1), "forward"), 0)
+        self.assertEqual(
+            cudnn.usual(problem(16, 192, 64, 384, 1), "grad_weight"), 16 * 192 * 384 * 4
+        )
+
+
+class LeftOut(unittest.TestCase):
+    """Kernels that cuDNN does not rank without a device; choices as an H200 made them."""
+
+    def taken(self, shape, which, engine, workspace):
+        return choices.left_out(shape, which, Choice(engine, {}, workspace))
+
+    def test_a_products_gradient_is_summed_over_images(self):
+        # A layer of MobileNet-v2: far more than the convolution that was ranked first.
+        shape = problem(16, 960, 7, 320, 1, dtype=torch.bfloat16)
+        self.assertEqual(self.taken(shape, "grad_weight", 9, 2007056), 16 * 960 * 320 * 4)
+
+    def test_few_channels_over_many_pixels_are_convolved(self):
+        # The first layers of MobileViT in float32.
+        shape = problem(16, 16, 128, 64, 1)
+        self.assertIsNone(self.taken(shape, "grad_weight", 40, 168493967))
+
+    def test_small_images_in_float32_take_winograds_transforms(self):
+        # ResNet-18 with four images: layers 3 and 1.
+        self.assertEqual(
+            self.taken(problem(4, 256, 14, 256, 3, pad=1), "grad_weight", 50, 3964944), 14155776
+        )
+        self.assertEqual(
+            self.taken(problem(4, 64, 56, 64, 3, pad=1), "grad_weight", 50, 8487056), 15040512
+        )
+        # Layer 4 does not.
+        self.assertIsNone(
+            self.taken(problem(4, 512, 7, 512, 3, pad=1), "grad_weight", 68, 11419920)
+        )
+
+    def test_strided_and_dilated_ones_never_do(self):
+        shape = problem(4, 256, 14, 256, 3, stride=2, pad=1)
+        self.assertIsNone(self.taken(shape, "grad_weight", 50, 3964944))
+
+
+class Measured(unittest.TestCase):
+    def test_nine_of_ten_workspaces_are_an_h200s(self):
+        """Every 23rd of 4,766 convolutions; the library ranks, the kernels it leaves out are fitted."""
+        with lzma.open(os.path.join(TRUTH, "convolutions.json.xz")) as file:
+            truth = json.load(file)
+        exact = near = total = 0
+        for number, dtype, *measured in truth["rows"][::23]:
+            shape = measured_problem(truth["problems"][number], DTYPES[dtype])
+            for asked, workspace in zip(("forward", "grad_input", "grad_weight"), measured):
+                swapped = {"forward": "grad_input", "grad_input": "forward"}
+                which = swapped.get(asked, asked) if shape.transposed else asked
+                found = shape.workspace(which, H200)
+                total += 1
+                exact += blocks(found) == blocks(workspace)
+                near += abs(found - workspace) <= 1 << 20
+        self.assertGreater(exact, 0.88 * total)
+        self.assertGreater(near, 0.96 * total)
+
+    def test_where_nothing_is_ranked_the_fallback_is_taken(self):
+        # The convolution of positions in HuBERT, in half precision.
+        x = torch.empty(8, 768, 499, dtype=torch.bfloat16, device="meta")
+        weight = torch.empty(768, 48, 128, dtype=torch.bfloat16, device="meta")
+        y = torch.empty(8, 768, 500, dtype=torch.bfloat16, device="meta")
+        shape = Problem(x, weight, y, [1], [64], [1], False, 16)
+        self.assertEqual(shape.workspace("forward", H200), 196608)
+
+    def test_each_channel_for_itself_takes_nothing_in_float32(self):
+        # As in ConvNeXt.
+        x = torch.empty(16, 768, 7, 7, device="meta").to(memory_format=torch.channels_last)
+        weight, y = (
+            torch.empty(768, 1, 7, 7, device="meta"),
+            torch.empty(16, 768, 7, 7, device="meta"),
+        )
+        shape = Problem(x, weight, y, [1, 1], [3, 3], [1, 1], False, 768)
+        self.assertEqual(shape.workspace("grad_weight", H200), 0)
+
+
+class SplitSums(unittest.TestCase):
+    knobs: ClassVar[dict] = {2: 0, 13: 0, 25: 0, 27: 1, 28: 2}
+
+    def test_tiles_of_the_last_wave_are_split_among_idle_clusters(self):
+        # 98 pairs of tiles on 66 clusters leave 32, which two clusters each then sum.
+        shape = problem(4, 384, 56, 256, 3, pad=1, dtype=torch.bfloat16)
+        self.assertEqual(split_scratch(shape, "forward", self.knobs), 159 + 64 * 4 + 128 * 65536)
+
+    def test_parts_are_joined_in_a_tree(self):
+        # 9 tiles for 132 multiprocessors: 14 parts each, joined 7 + 4 + 2 + 1 times.
+        shape = problem(64, 128, 28, 128, 3, pad=1)
+        knobs: ClassVar[dict] = {2: 0, 13: 0, 25: 0, 27: 1, 28: 1}
+        self.assertEqual(
+            split_scratch(shape, "grad_weight", knobs), 159 + 9 * 14 * 4 + 9 * 14 * 65536
+        )
+
+    def test_more_than_two_waves_keep_a_counter(self):
+        # 288 tiles on 132 multiprocessors leave 24, summed in four parts.
+        shape = problem(4, 1024, 16, 512, 3, pad=1)
+        knobs: ClassVar[dict] = {2: 0, 13: 0, 25: 0, 27: 1, 28: 1}
+        self.assertEqual(split_scratch(shape, "grad_weight", knobs), 163 + 24 * 3 * 4 + 96 * 65536)
+
+    def test_short_sums_in_half_precision_are_not_split(self):
+        # As in ResNet-101: 64 tiles for 132 multiprocessors, and none of them is shared.
+        shape = problem(8, 128, 32, 128, 3, pad=1, dtype=torch.bfloat16)
+        self.assertEqual(split_scratch(shape, "forward", {**self.knobs, 13: 1, 28: 1}), 0)
+
+    def test_knobs_can_forbid_it(self):
+        shape = problem(4, 384, 56, 256, 3, pad=1, dtype=torch.bfloat16)
+        self.assertLess(split_scratch(shape, "forward", {**self.knobs, 25: 1}), 512)

@@ -1,0 +1,163 @@
+"""Ops as recordings of whole runs on an H200 show them, where a run of one op alone had not."""
+
+import unittest
+
+import torch
+import torch.nn.functional as F
+
+from tracing.watching import Asked, watched
+
+
+def empty(*shape, dtype=torch.float32, grad=False, **options):
+    return torch.empty(*shape, dtype=dtype, device="meta", **options).requires_grad_(grad)
+
+
+class Losses(unittest.TestCase):
+    def test_a_mean_keeps_the_memory_of_all_its_values(self):
+        with watched() as observer:
+            made, given = empty(8192, 2048, grad=True), empty(8192, 2048)
+            sizes = Asked(observer)
+            loss = F.mse_loss(made, given)
+            whole = 8192 * 2048 * 4
+            self.assertEqual(sizes.sizes(), [whole, whole, 2112, 4])
+            self.assertEqual(loss.shape, ())
+            self.assertEqual(loss.untyped_storage().nbytes(), whole)
+
+    def test_values_without_a_mean_are_asked_for_once(self):
+        with watched() as observer:
+            made, given = empty(64, 32), empty(64, 32)
+            sizes = Asked(observer)
+            F.mse_loss(made, given, reduction="none")
+            self.assertEqual(sizes.sizes(), [64 * 32 * 4])
+
+
+class Casts(unittest.TestCase):
+    def test_joining_two_types_makes_no_copy_under_autocast(self):
+        with watched() as observer, torch.autocast("cuda", dtype=torch.bfloat16):
+            parts = [empty(4, 1, 64), empty(4, 7, 64, dtype=torch.bfloat16)]
+            sizes = Asked(observer)
+            self.assertEqual(torch.cat(parts, dim=1).dtype, torch.float32)
+            self.assertEqual(sizes.sizes(), [4 * 8 * 64 * 4])
+
+    def test_a_softmax_of_float16_into_float32_makes_no_copy_but_one_of_bfloat16_does(self):
+        with watched() as observer:
+            for dtype, asked in ((torch.float16, 1), (torch.bfloat16, 2)):
+                scores = empty(32, 128, 128, dtype=dtype)
+                sizes = Asked(observer)
+                F.softmax(scores, dim=-1, dtype=torch.float32)
+                self.assertEqual(sizes.sizes(), [32 * 128 * 128 * 4] * asked)
+
+
+class Attention(unittest.TestCase):
+    def test_row_sums_are_kept_for_a_backward_pass_only(self):
+        sums = 8 * 16 * 197 * 4
+        with watched() as observer:
+            for grad in (True, False):
+                query = empty(8, 16, 197, 64, dtype=torch.bfloat16, grad=grad)
+                sizes = Asked(observer)
+                F.scaled_dot_product_attention(query, query, query)
+                self.assertEqual(sums in sizes.sizes(), grad)
+
+
+class PixelByPixel(unittest.TestCase):
+    def test_the_result_lies_as_the_input_and_the_weight_is_copied_after_it(self):
+        with watched() as observer:
+            x = empty(32, 96, 56, 56, memory_format=torch.channels_last)
+            weight = empty(192, 96, 2, 2)
+            sizes = Asked(observer)
+            result = F.conv2d(x, weight, stride=2)
+            self.assertEqual(sizes.sizes()[:2], [19267584, 294912])
+            self.assertTrue(result.is_contiguous(memory_format=torch.channels_last))
+
+    def test_a_channel_for_itself_sums_its_weights_gradient_in_128_parts(self):
+        with watched() as observer:
+            x = empty(
+                16, 512, 64, 64, dtype=torch.bfloat16, memory_format=torch.channels_last, grad=True
+            )
+            weight = empty(512, 1, 3, 3, dtype=torch.bfloat16, grad=True)
+            result = F.conv2d(x, weight, padding=1, groups=512)
+            grad = torch.empty_like(result)
+            sizes = Asked(observer)
+            result.backward(grad)
+            self.assertIn(2359296, sizes.sizes())
+
+
+class Lines(unittest.TestCase):
+    def test_a_line_out_of_order_is_copied_first_and_kept_longest(self):
+        """A layer of wav2vec2's encoder of sound: both input and gradient come out of a layer norm."""
+        with watched() as observer:
+            source, grad = empty(2, 999, 512).transpose(1, 2), empty(2, 499, 512).transpose(1, 2)
+            weight = empty(512, 512, 2)
+            before = len(observer.ledger.events)
+            torch.ops.aten.convolution_backward(
+                grad, source, weight, [512], [2], [0], [1], False, [0], 1, [True] * 3
+            )
+            events = observer.ledger.events[before:]
+            asked = [event for event in events if event[0] == "a"]
+            whole, short = 2 * 999 * 512 * 4, 2 * 499 * 512 * 4
+            self.assertEqual([event[2] for event in asked[:3]], [whole, short, whole])
+            bias = next(event for event in asked if event[2] == 512 * 4)
+            # The gradient's copy is gone before the bias' gradient is asked for, the source's is not.
+            self.assertLess(events.index(["f", asked[1][1]]), events.index(bias))
+            self.assertGreater(events.index(["f", asked[0][1]]), events.index(bias))
+
+
+class Transcripts(unittest.TestCase):
+    """The loss of HuBERT: 249 steps, 4 sounds, 32 letters, 80 labels each."""
+
+    def loss(self, grad=True):
+        self.scores = empty(4, 249, 32, grad=grad)
+        probs = F.log_softmax(self.scores, dim=-1).transpose(0, 1)
+        lengths = torch.zeros(4, dtype=torch.long, device="meta")
+        return F.ctc_loss(
+            probs, empty(320, dtype=torch.long), lengths + 249, lengths + 80, reduction="sum"
+        )
+
+    def test_lengths_come_first_and_the_blanks_share_is_summed_at_once(self):
+        with watched() as observer:
+            sizes = Asked(observer)
+            loss = self.loss()
+            table, probabilities = 4 * 249 * 161 * 4, 249 * 4 * 32 * 4
+            forward = sizes.sizes()
+            self.assertEqual(forward[-6:], [32, 32, 32, table, 16, 4])
+            grad = torch.empty_like(loss)
+            sizes.sizes()
+            loss.backward(grad)
+            both, row = 4 * 249 * 81 * 4, 4 * 249 * 4
+            blanks = [both, row, row, row // 4, both, row]
+            # The gradient of the softmax first, then a copy of one that does not lie in one run.
+            softmax = [probabilities, probabilities]
+            self.assertEqual(sizes.sizes(), [32, 32, 32, table, probabilities, *blanks, *softmax])
+
+
+class Masks(unittest.TestCase):
+    def test_a_mask_from_the_host_chooses_what_it_marks(self):
+        with watched() as observer:
+            values = empty(4, 249, 768)
+            mask = torch.tensor([[at < 20 for at in range(249)]] * 4, device="meta")
+            sizes = Asked(observer)
+            self.assertEqual(values[mask].shape, (80, 768))
+            self.assertEqual(sizes.sizes(), [4, 1, 80 * 2 * 8, 1023, 80 * 768 * 4])
+            self.assertEqual(observer.notes, set())
+
+    def test_of_any_other_mask_all_are_taken_and_that_is_said(self):
+        with watched() as observer:
+            values = empty(4, 249, 768)
+            self.assertEqual(values[empty(4, 249, dtype=torch.bool)].shape, (996, 768))
+            self.assertEqual(len(observer.notes), 1)
+
+
+class LayerNorm(unittest.TestCase):
+    def test_gradients_of_many_short_rows_are_summed_in_blocks(self):
+        with watched() as observer:
+            x, weight, bias = (
+                empty(16, 16384, 64, grad=True),
+                empty(64, grad=True),
+                empty(64, grad=True),
+            )
+            result = F.layer_norm(x, (64,), weight, bias)
+            grad = torch.empty_like(result)
+            sizes = Asked(observer)
+            result.backward(grad)
+            blocks = [2097152, 2097152, 256, 1048576, 4, 256, 1048576, 4]
+            self.assertEqual(sizes.sizes(), [16 * 16384 * 64 * 4, 256, 256, *blocks])

@@ -1,0 +1,55 @@
+"""What code gets that asks a meta tensor for its value."""
+
+import unittest
+
+import torch
+
+from tracing import watching
+
+from plimsoll.tracing import ledger as kinds
+
+
+class Values(unittest.TestCase):
+    def test_masks_of_ones_answer_exactly(self):
+        with watching.watched():
+            mask = torch.ones(2, 16, dtype=torch.bool, device="meta")
+            self.assertTrue(bool(mask.sum() == mask.numel()))
+            self.assertFalse(bool((~mask[:, 4:]).any()))
+            mask[0, 0] = False
+            self.assertEqual(mask.sum().item(), 0)
+
+    def test_the_plain_case_is_assumed_of_the_unknown(self):
+        with watching.watched():
+            unknown = torch.randint(0, 9, (4, 4), device="meta")
+            self.assertTrue(bool((unknown == 1).all()))
+            self.assertFalse(bool((unknown == 1).any()))
+            self.assertEqual(unknown.max().item(), 0)
+
+    def test_constructors_can_read_small_tensors_back(self):
+        with watching.watched() as observer, torch.device("meta"):
+            observer.category = kinds.WEIGHT
+            self.assertEqual((torch.arange(4) * 2 + 1).tolist(), [1, 3, 5, 7])
+            self.assertEqual(torch.diff(torch.tensor([1, 4, 9])).int().tolist(), [3, 5])
+
+    def test_what_goes_to_the_host_is_zeros_and_told(self):
+        with watching.watched() as observer:
+            counts = torch.randint(0, 9, (4,), device="meta")
+            self.assertEqual(counts.cpu().tolist(), [0, 0, 0, 0])
+            kept = torch.ones(4, dtype=torch.long)
+            kept.copy_(counts)
+            self.assertTrue(any("read" in note for note in observer.notes))
+
+    def test_all_are_taken_where_the_data_choose(self):
+        with watching.watched() as observer:
+            x = torch.randn(4, 8, device="meta")
+            self.assertEqual(x[x > 0].shape, (32,))
+            self.assertEqual(x.masked_select(x > 0).shape, (32,))
+            self.assertEqual((x > 0).nonzero().shape, (32, 2))
+            self.assertTrue(any("choose" in note for note in observer.notes))
+
+    def test_numbers_written_into_a_tensor_stay_on_the_host(self):
+        with watching.watched() as observer:
+            tokens = torch.zeros(4, 8, dtype=torch.long, device="meta")
+            before = len(observer.ledger.events)
+            tokens[:, 0] = 7
+            self.assertEqual(len(observer.ledger.events), before)
