@@ -27,7 +27,7 @@ const { values } = parseArgs({
 });
 const seconds = Number(values.seconds);
 const everyMs = 100;
-const mostBusyShare = 0.5;
+const maxBusyShare = 0.5;
 
 const { openFakeDaemon } = await madeDaemon();
 const daemon = openFakeDaemon({
@@ -128,7 +128,7 @@ function report(found) {
     console.log(`p99 of a frame, live against still: ${ratio.toFixed(2)} times as long`);
   }
   const busy = found.live.busyShare;
-  if (busy > mostBusyShare) {
+  if (busy > maxBusyShare) {
     console.error(`Missed: the main thread is busy for ${percent(busy)} of the time.`);
     process.exitCode = 1;
   }

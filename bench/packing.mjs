@@ -77,7 +77,7 @@ function tried(seed) {
   const missed = [
     [ours.toBound <= target, `${ours.toBound.toFixed(3)} x the bound, wanted at most ${target}`],
     [rows.every(({ outOfMemory }) => outOfMemory === 0), 'a job ran out of memory'],
-    [rows.every(({ mostReserved }) => mostReserved <= lineBytes), 'the load line was passed'],
+    [rows.every(({ maxReserved }) => maxReserved <= lineBytes), 'the load line was passed'],
     [
       waiting.ours.mean <= waiting.firstCome.mean,
       'jobs that come one after another wait longer than in plain order',
@@ -152,7 +152,7 @@ function tellOne({ jobs, workloads, bound, alone, rows, waiting, missed }) {
         row('lower bound', bound),
         ...rows.map(({ policy, seconds }) => row(`packed, ${policy}`, seconds)),
         row('one job a GPU', alone),
-        `Packed is ${ours.faster.toFixed(1)} x as fast as one job a GPU; up to ${ours.mostAtOnce} jobs at once.`,
+        `Packed is ${ours.faster.toFixed(1)} x as fast as one job a GPU; up to ${ours.maxAtOnce} jobs at once.`,
         `Out of memory: ${ours.outOfMemory}. Jobs that took more than was reserved for them: ${ours.tooLow}; the room above the load line is for those.`,
         `Coming one after another at ${load} load, jobs wait ${minutes(waiting.ours.mean)} in the mean and ${minutes(waiting.ours.most)} at most; in plain first-come order ${minutes(waiting.firstCome.mean)} and ${minutes(waiting.firstCome.most)}.`,
         missed.length === 0 ? 'All targets met.' : `Missed: ${missed.join('; ')}.`,

@@ -54,7 +54,7 @@ export {
   type ProcessReading,
 } from './device/types.js';
 export { type LocalEngineOptions, localEngine } from './engine/local/local-engine.js';
-export type { CarriedRun, Engine, RunNews, RunOrder, RunUse } from './engine/types.js';
+export type { Engine, EngineRun, RunNews, RunOrder, RunUse } from './engine/types.js';
 export {
   type Gpu,
   type GpuContext,
@@ -113,10 +113,10 @@ export type {
   WorkersStatus,
 } from './jobs/daemon/types.js';
 export {
+  changeableSettingsOf,
   type Degraded,
   type DegradedSettings,
   degradedBy,
-  tellableSettings,
 } from './jobs/degraded.js';
 export { type FitVerdict, judgeFit, largestOffer } from './jobs/fit-verdict.js';
 export type { Hold } from './jobs/hold.js';
@@ -208,7 +208,7 @@ export { createScanner, type Finding, type Scanner } from './run/recognise/scann
 export type {
   Attempt,
   ClimbedRung,
-  HeldLimit,
+  EnforcedLimit,
   Outcome,
   OutOfMemory,
   Rung,

@@ -22,7 +22,7 @@ export function simulate(jobs, { devices, capacityBytes, decide }) {
   const list = new WaitingList();
   const running = new Map();
   const runs = new Map();
-  const seen = { outOfMemory: 0, tooLow: 0, mostAtOnce: 0, mostReserved: 0 };
+  const seen = { outOfMemory: 0, tooLow: 0, maxAtOnce: 0, maxReserved: 0 };
   const waits = [];
   let now = 0;
   let hold;
@@ -55,9 +55,9 @@ export function simulate(jobs, { devices, capacityBytes, decide }) {
     list.remove(job.id);
     if (needs > reservation.bytes) seen.tooLow++;
     if (used(reservation.devices[0]) > capacityBytes) seen.outOfMemory++;
-    seen.mostAtOnce = Math.max(seen.mostAtOnce, running.size);
+    seen.maxAtOnce = Math.max(seen.maxAtOnce, running.size);
     const reserved = ledger.rooms().map((room) => room.reservedBytes + room.returningBytes);
-    seen.mostReserved = Math.max(seen.mostReserved, ...reserved);
+    seen.maxReserved = Math.max(seen.maxReserved, ...reserved);
   }
 
   /** What it measured corrects those of its workload that still wait. */

@@ -52,7 +52,7 @@ export function fakeMachine(gpus) {
   function engine() {
     let pid = 0;
     return {
-      carry(order, tell) {
+      openRun(order, tell) {
         pid += 1;
         runs.set(order.id, { order, tell, pid });
         machine.onStart();

@@ -8,7 +8,7 @@ const dist = process.env.PLIMSOLL_DIST ?? fileURLToPath(new URL('../../dist/', i
 const load = (path) => import(pathToFileURL(`${dist}/${path}`).href);
 
 /** The kernel's figure for this program alone: maxRSS counts what the parent held, too. */
-function mostResident() {
+function maxResident() {
   try {
     const [, kibibytes] = /^VmHWM:\s+(\d+) kB$/m.exec(readFileSync('/proc/self/status', 'utf8'));
     return Number(kibibytes) * 1024;
@@ -27,7 +27,7 @@ export async function readOnce(file, andAnalyse) {
   });
   const seconds = (performance.now() - started) / 1000;
   const { user, system } = process.cpuUsage(before);
-  const peakBytes = mostResident();
+  const peakBytes = maxResident();
   const [device] = snapshot.devices;
   const told = {
     seconds,
@@ -44,7 +44,7 @@ export async function readOnce(file, andAnalyse) {
   return {
     ...told,
     analyseSeconds: (performance.now() - from) / 1000,
-    analysePeakBytes: mostResident(),
+    analysePeakBytes: maxResident(),
     driftBytes: history.driftBytes,
   };
 }

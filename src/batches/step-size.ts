@@ -13,7 +13,7 @@ export interface StepMemory {
 }
 
 /** A program that sees many sizes keeps the newest of them. */
-const mostSizes = 16;
+const maxSizes = 16;
 
 /** How many samples a step takes at once, from what failed and what was measured. */
 export interface StepSize {
@@ -45,7 +45,7 @@ export function createStepSize(options: {
     peaks.delete(batch);
     peaks.set(batch, { batch, peakBytes, isAtLeast: false });
     const [oldest] = peaks.keys();
-    if (peaks.size > mostSizes && oldest !== undefined) peaks.delete(oldest);
+    if (peaks.size > maxSizes && oldest !== undefined) peaks.delete(oldest);
   }
 
   return {

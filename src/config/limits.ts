@@ -4,7 +4,7 @@ import { leastIntervalSeconds } from '../watch/sampling/intervals.js';
 export const limits = {
   leastIntervalSeconds,
   /** A day: beyond it nothing is being watched, and a slip such as milliseconds is likelier. */
-  mostIntervalSeconds: 86_400,
+  maxIntervalSeconds: 86_400,
   /** A threshold of 0 would always be passed. */
   leastPercent: 1,
   /** More than any one machine has, with MIG instances. */

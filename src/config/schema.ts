@@ -97,13 +97,13 @@ export const configSchema = z.strictObject({
   intervalSeconds: z
     .number()
     .min(limits.leastIntervalSeconds)
-    .max(limits.mostIntervalSeconds)
+    .max(limits.maxIntervalSeconds)
     .optional()
     .describe('Seconds between two samples of a device.'),
   processIntervalSeconds: z
     .number()
     .min(limits.leastIntervalSeconds)
-    .max(limits.mostIntervalSeconds)
+    .max(limits.maxIntervalSeconds)
     .optional()
     .describe('Seconds between two readings of the processes of a device.'),
   devices: z

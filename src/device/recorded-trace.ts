@@ -7,7 +7,7 @@ import { badTrace, isRecord, type RecordedTrace, type TraceRow } from './trace-s
 export type { RecordedTrace, TraceRow };
 
 /** A week at one reading a second is 604,800 rows. */
-const mostRows = 2_000_000;
+const maxRows = 2_000_000;
 
 /** Such a row is some 50 bytes; a larger file is not one of ours and would only fill memory. */
 const fileLimitBytes = 128 * 1024 * 1024;
@@ -71,7 +71,7 @@ export function parseRecordedTrace(text: string, place: string, device?: string)
   const indexes = columnIndexes(columns, place);
   if (!Array.isArray(rows)) throw badTrace(place, '"rows" is not a list');
   if (rows.length === 0) throw badTrace(place, '"rows" is empty');
-  if (rows.length > mostRows) throw badTrace(place, `it has more than ${mostRows} rows`);
+  if (rows.length > maxRows) throw badTrace(place, `it has more than ${maxRows} rows`);
   let before = Number.NEGATIVE_INFINITY;
   const read = rows.map((row: unknown, index): TraceRow => {
     const values = new RowValues(row, indexes, `${place}, row ${index + 1}`);

@@ -26,7 +26,7 @@ export type RunNews =
   | { readonly type: 'lost'; readonly why: string };
 
 /** A run that an engine looks after. */
-export interface CarriedRun {
+export interface EngineRun {
   /** Asks the program to end; one that does not is killed after a while. */
   stop(): void;
   /** Looks no longer; the run itself goes on. */
@@ -46,7 +46,7 @@ export interface RunUse {
 /** Where runs happen: this machine, a cluster. It knows nothing of jobs and queues. */
 export interface Engine {
   /** Begins a run, or takes up one that was begun; tells what happens to it until it is over. */
-  carry(order: RunOrder, tell: (news: RunNews) => void): CarriedRun;
+  openRun(order: RunOrder, onNews: (news: RunNews) => void): EngineRun;
   /** Looks at all processes once. */
   use(): RunUse;
   /** Removes what is kept of a run that is over. */

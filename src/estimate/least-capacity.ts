@@ -29,7 +29,7 @@ export interface LeastCapacity {
 }
 
 /** The recorded jobs need 2 to 460. */
-const mostReplays = 2000;
+const maxReplays = 2000;
 
 /**
  * Finds how small a cap may be. With `safeOnly` the search ends at the first cap that fails, which
@@ -48,23 +48,23 @@ export async function leastCapacity(
   const threshold = settings.garbageCollectionThreshold ?? 0;
   const collects = threshold > 0;
   const uncapped = replay(stream, { ...settings, garbageCollectionThreshold: 0 });
-  const uncappedBytes = uncapped.allocator.memory.mostGrantedBytes;
+  const uncappedBytes = uncapped.allocator.memory.maxGrantedBytes;
   // Live blocks lie in segments, so no cap below their sum can work.
   const floor = largestLiveSum(stream);
   // With so much, nothing is ever refused, and no garbage collected.
   let safeBytes = collects ? Math.ceil(uncappedBytes / threshold) : uncappedBytes;
   const range = Math.max(safeBytes - floor, 1);
-  const stepBytes = collects ? roundUp(range / mostReplays, segmentStep) : 1;
+  const stepBytes = collects ? roundUp(range / maxReplays, segmentStep) : 1;
   let luckyBytes = safeBytes;
   let failed = false;
   let replays = 1;
   let cap = safeBytes - stepBytes;
-  for (; cap >= floor && replays < mostReplays; replays += 1) {
+  for (; cap >= floor && replays < maxReplays; replays += 1) {
     await turn();
     const caps = { allowedBytes: cap, deviceBytes: cap };
     const { outOfMemory, allocator } = replay(stream, { ...settings, ...caps });
     // All caps from the most that was granted up to this one behave alike: one replay decides them.
-    const lowest = collects ? cap : allocator.memory.mostGrantedBytes;
+    const lowest = collects ? cap : allocator.memory.maxGrantedBytes;
     if (outOfMemory === undefined) luckyBytes = lowest;
     else failed = true;
     if (failed && safeOnly) break;

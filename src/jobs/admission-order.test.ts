@@ -83,14 +83,14 @@ describe('inOrder', () => {
 
 /** Seconds between two of them; with two devices, more come than could ever run. */
 const everySeconds = 30;
-const mostSeconds = 300;
+const maxSeconds = 300;
 
 describe('a small job among large ones that never stop coming', () => {
   it('waits for those that came within a head start of it, and for no others', () => {
     const rival = fc.record({
       bytes: fc.integer({ min: 46, max: 90 }),
       gpus: fc.constantFrom(1, 1, 2),
-      seconds: fc.integer({ min: 70, max: mostSeconds }),
+      seconds: fc.integer({ min: 70, max: maxSeconds }),
       isNew: fc.boolean(),
     });
     const rivals = fc.array(rival, { minLength: 1, maxLength: 12 });
@@ -101,7 +101,7 @@ describe('a small job among large ones that never stop coming', () => {
         let running: (RunningJob & { readonly endsAt: number })[] = [];
         let hold: Hold | undefined;
         // All of them one after another, and one that runs already.
-        const last = (agingSeconds / everySeconds + 2) * mostSeconds;
+        const last = (agingSeconds / everySeconds + 2) * maxSeconds;
         for (let now = 0; now <= last && list.get('victim') !== undefined; now += everySeconds) {
           for (const kind of kinds.slice((now / everySeconds) % kinds.length).slice(0, 1)) {
             const id = String(now + 1);

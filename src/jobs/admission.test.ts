@@ -24,7 +24,7 @@ describe('admit', () => {
       waitingJob('4', 1),
     ];
     expect(started(state({ waiting }))).toEqual(['1', '2', '3']);
-    expect(started(state({ waiting }), { mostRunning: 2 })).toEqual(['1', '2']);
+    expect(started(state({ waiting }), { maxRunning: 2 })).toEqual(['1', '2']);
   });
 
   it('fills gaps behind a job that does not fit, with what it does not need', () => {

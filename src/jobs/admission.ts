@@ -25,7 +25,7 @@ export interface QueueState {
 export interface QueueSettings {
   readonly policy?: PlacementPolicy | undefined;
   /** Jobs that may run at the same time; no limit where it is left out. */
-  readonly mostRunning?: number | undefined;
+  readonly maxRunning?: number | undefined;
 }
 
 export interface Admission {
@@ -45,7 +45,7 @@ export interface Admission {
  * for (const { job, reservation } of starts) ledger.reserve(job.id, reservation);
  */
 export function admit(state: QueueState, settings: QueueSettings = {}): Admission {
-  const { policy = 'best-fit', mostRunning = Number.POSITIVE_INFINITY } = settings;
+  const { policy = 'best-fit', maxRunning = Number.POSITIVE_INFINITY } = settings;
   const { nowMs } = state;
   const starts: { job: WaitingJob; reservation: Reservation }[] = [];
   const running = [...state.running];
@@ -55,7 +55,7 @@ export function admit(state: QueueState, settings: QueueSettings = {}): Admissio
   let spare: readonly Room[] | undefined;
 
   for (const job of state.waiting.slice(0, lookAhead)) {
-    if (running.length >= mostRunning) break;
+    if (running.length >= maxRunning) break;
     let offered: readonly Room[] = rooms;
     if (held !== undefined && !mayBorrow(job, held, nowMs)) {
       spare ??= spareRooms(held, rooms, running);
@@ -75,7 +75,7 @@ export function admit(state: QueueState, settings: QueueSettings = {}): Admissio
       held = { hold, head: job, roomMs: expectedRoomMs(hold, job, rooms, running) };
     }
   }
-  return { starts, hold: held?.hold ?? keptHold(state, starts, running.length >= mostRunning) };
+  return { starts, hold: held?.hold ?? keptHold(state, starts, running.length >= maxRunning) };
 }
 
 /** A job as it runs once it starts. */

@@ -25,9 +25,9 @@ export interface Degraded {
  * batch needs both, so that the effective batch stays.
  *
  * @example
- * tellableSettings(['train', '--batch={batch_size}', '--steps={accumulation}']); // ['accumulation']
+ * changeableSettingsOf(['train', '--batch={batch_size}', '--steps={accumulation}']); // ['accumulation']
  */
-export function tellableSettings(command: readonly string[]): readonly ChangeableSetting[] {
+export function changeableSettingsOf(command: readonly string[]): readonly ChangeableSetting[] {
   const told = placeholdersOf(command);
   return changeableSettings.filter((setting) =>
     setting === 'accumulation'

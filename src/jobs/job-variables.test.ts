@@ -16,7 +16,7 @@ describe('readJobVariables', () => {
     ).toEqual({
       useGpus: true,
       devices: ['gpu:0'],
-      mostRunning: 2,
+      maxRunning: 2,
       waitTimeoutSeconds: 3600,
       marginBytes: 1_048_576_000,
     });

@@ -9,7 +9,7 @@ export interface JobVariables {
   /** `GPU_DEVICE`: the only GPUs to use, `0`, `0,2` or `gpu:0`. */
   readonly devices?: readonly string[];
   /** `MAX_CONCURRENT_JOBS`: how many run at the same time. */
-  readonly mostRunning?: number;
+  readonly maxRunning?: number;
   /** `JOB_TIMEOUT`: how long a job may wait for memory. */
   readonly waitTimeoutSeconds?: number;
   /** `SAFETY_MARGIN_MB`: what stays free on each device; MB as nvidia-smi counts them (MiB). */
@@ -17,7 +17,7 @@ export interface JobVariables {
 }
 
 /** More jobs than this on one machine is a slip of the finger. */
-const mostJobs = 100_000;
+const maxJobs = 100_000;
 /** A year. */
 const longestSeconds = 366 * 86_400;
 /** 16 TiB: no device has as much. */
@@ -43,9 +43,9 @@ export function readJobVariables(
   };
   const useGpus = read('USE_GPU', yesOrNo, 'true or false');
   const devices = read('GPU_DEVICE', deviceIds, 'the number of a GPU, such as 0, or several: 0,1');
-  const mostRunning = read(
+  const maxRunning = read(
     'MAX_CONCURRENT_JOBS',
-    wholeNumber(1, mostJobs),
+    wholeNumber(1, maxJobs),
     'a whole number from 1 on, such as 2',
   );
   const waitTimeoutSeconds = read('JOB_TIMEOUT', seconds, 'seconds (3600), or a unit (5m, 1h)');
@@ -57,7 +57,7 @@ export function readJobVariables(
   return {
     ...(useGpus === undefined ? {} : { useGpus }),
     ...(devices === undefined ? {} : { devices }),
-    ...(mostRunning === undefined ? {} : { mostRunning }),
+    ...(maxRunning === undefined ? {} : { maxRunning }),
     ...(waitTimeoutSeconds === undefined ? {} : { waitTimeoutSeconds }),
     ...(marginBytes === undefined ? {} : { marginBytes: marginBytes * MiB }),
   };

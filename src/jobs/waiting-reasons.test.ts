@@ -62,7 +62,7 @@ describe('explainWaiting', () => {
       )[0]?.reason;
     expect(why(roomsWith(1, [], [40]))).toContain('Other processes are using the memory.');
     expect(why(roomsWith(1, [], ['unknown']))).toContain('has not said yet');
-    expect(why(roomsWith(1, []), { mostRunning: 1 })).toBe(
+    expect(why(roomsWith(1, []), { maxRunning: 1 })).toBe(
       'The concurrent-job limit (1) is reached.',
     );
     const [room] = roomsWith(1, []);

@@ -32,10 +32,10 @@ export function explainWaiting(
   }));
 }
 
-function reasonOf(job: WaitingJob, state: QueueState, { mostRunning }: QueueSettings): string {
+function reasonOf(job: WaitingJob, state: QueueState, { maxRunning }: QueueSettings): string {
   const { rooms, running, hold } = state;
-  if (mostRunning !== undefined && running.length >= mostRunning) {
-    return `The concurrent-job limit (${mostRunning}) is reached.`;
+  if (maxRunning !== undefined && running.length >= maxRunning) {
+    return `The concurrent-job limit (${maxRunning}) is reached.`;
   }
   const { rooms: possible, count } = candidates(rooms, job);
   if (possible.some(({ foreignBytes }) => !isKnown(foreignBytes))) {

@@ -44,19 +44,19 @@ export interface PageSegment {
 }
 
 /** More ticks than pixels of any screen, and few enough to go through at every redraw. */
-const mostTicks = 2_000_000;
+const maxTicks = 2_000_000;
 /** 14 bytes each: 7 MB of a page, a third more in its letters. What is left out are the smallest. */
-const mostLives = 500_000;
+const maxLives = 500_000;
 const parts = 4000;
-const mostMarks = 2000;
-const mostSegments = 300;
-const mostBlocks = 40_000;
+const maxMarks = 2000;
+const maxSegments = 300;
+const maxBlocks = 40_000;
 
 /** Compacts what the analysis knows to what a browser can draw smoothly. */
 export function snapshotPageData(analysis: SnapshotAnalysis): SnapshotPageData {
   const { device, snapshot, history, leaks } = analysis;
   const { events } = device;
-  const group = Math.max(1, Math.ceil(events.length / mostTicks));
+  const group = Math.max(1, Math.ceil(events.length / maxTicks));
   const ticks = Math.ceil(events.length / group);
   const tickOf = (index: number) => Math.floor(index / group);
   const book = new StackBook(snapshot.names);
@@ -71,8 +71,8 @@ export function snapshotPageData(analysis: SnapshotAnalysis): SnapshotPageData {
     lives: livesOf(analysis, tickOf, ticks, book),
     marks: {
       peak: tickOf(Math.max(0, history.peakAllocated.index)),
-      outOfMemory: history.outOfMemory.slice(-mostMarks).map(({ index }) => tickOf(index)),
-      steps: leaks.steps.starts.slice(-mostMarks).map(tickOf),
+      outOfMemory: history.outOfMemory.slice(-maxMarks).map(({ index }) => tickOf(index)),
+      steps: leaks.steps.starts.slice(-maxMarks).map(tickOf),
     },
     segments: segmentsOf(analysis, book),
     flame: {
@@ -110,7 +110,7 @@ function livesOf(
 ): SnapshotPageData['lives'] {
   const { lives } = history;
   const least = leastShown(lives.bytes.subarray(0, lives.length));
-  const room = Math.min(lives.length, mostLives);
+  const room = Math.min(lives.length, maxLives);
   const from = new Uint32Array(room);
   const to = new Uint32Array(room);
   const size = new Uint32Array(room);
@@ -145,8 +145,8 @@ function livesOf(
 
 /** The size below which allocations are left out, so that no more than the page can hold remain. */
 function leastShown(bytes: Float64Array): number {
-  if (bytes.length <= mostLives) return 0;
-  return bytes.toSorted()[bytes.length - mostLives] ?? 0;
+  if (bytes.length <= maxLives) return 0;
+  return bytes.toSorted()[bytes.length - maxLives] ?? 0;
 }
 
 function segmentsOf({ device, snapshot }: SnapshotAnalysis, book: StackBook): PageSegment[] {
@@ -156,9 +156,9 @@ function segmentsOf({ device, snapshot }: SnapshotAnalysis, book: StackBook): Pa
   const ordered = device.segments.toSorted(
     (a, b) => b.activeBytes - a.activeBytes || b.totalBytes - a.totalBytes,
   );
-  for (const segment of ordered.slice(0, mostSegments)) {
+  for (const segment of ordered.slice(0, maxSegments)) {
     blocks += segment.blocks.length;
-    if (blocks > mostBlocks) break;
+    if (blocks > maxBlocks) break;
     shown.push({
       address: `0x${names.address(segment.address).toString(16)}`,
       bytes: segment.totalBytes,

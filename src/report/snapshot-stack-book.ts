@@ -2,7 +2,7 @@ import { frameText } from '../snapshot/answer/frame-place.js';
 import type { Names } from '../snapshot/snapshot.js';
 
 /** A page lists so many stacks; allocations of further ones are shown without frames. */
-const mostStacks = 4000;
+const maxStacks = 4000;
 
 /** The stacks and frames that a page speaks of, numbered in the order in which they are met. */
 export class StackBook {
@@ -21,7 +21,7 @@ export class StackBook {
   numberOf(stack: number): number {
     const known = this.#stackNumbers.get(stack);
     if (known !== undefined) return known;
-    if (this.stacks.length >= mostStacks) return 0;
+    if (this.stacks.length >= maxStacks) return 0;
     const { stacks } = this.#names;
     const frames = [...stacks.frames.subarray(stacks.startOf(stack), stacks.endOf(stack))];
     this.stacks.push(frames.map((frame) => this.#frameNumber(frame)));

@@ -46,7 +46,7 @@ function leftBehind(days: number, id = newRunId(Date.now() - days * day)): RunFo
     createdAt: '',
     settings,
     memoryBytes: null,
-    mostAttempts: 8,
+    maxAttempts: 8,
     pinnedDevice: false,
     reports: [join(home, `${id}.json`), join(home, `${id}.html`)],
   });

@@ -2,7 +2,7 @@ import type { Known } from '../units/known.js';
 import { runIdVariable } from './attempt-environment.js';
 import { Coordinator } from './bridge/coordinator.js';
 import { listenForSdk } from './bridge/unix-socket.js';
-import type { RunningJob } from './launch/launch.js';
+import type { LaunchedProcess } from './launch/launch.js';
 import {
   type LimitCgroup,
   limitOfProcesses,
@@ -21,7 +21,7 @@ import { readNumberFile } from './store/number-file.js';
 import type {
   Attempt,
   ClimbedRung,
-  HeldLimit,
+  EnforcedLimit,
   OutOfMemory,
   PeakSource,
   RunSettings,
@@ -42,7 +42,7 @@ export interface AttemptStart {
   readonly startedAt: string;
   readonly bridge: string;
   readonly memoryBytes: number | undefined;
-  readonly limit: HeldLimit;
+  readonly limit: EnforcedLimit;
   readonly cgroup: LimitCgroup | undefined;
   readonly killsBefore: Known<number>;
   /** Where a sweep wrote down what the cgroup had counted. */
@@ -51,7 +51,7 @@ export interface AttemptStart {
   readonly rungs: readonly ClimbedRung[];
   readonly onRung: (rung: ClimbedRung) => void;
   /** Starts the job, or takes up one that runs. */
-  readonly open: (onOutput: (bytes: Uint8Array) => void) => RunningJob;
+  readonly open: (onOutput: (bytes: Uint8Array) => void) => LaunchedProcess;
 }
 
 /** An attempt that goes on. */

@@ -2,9 +2,9 @@ import { beginAttempt, type LiveAttempt } from './attempt.js';
 import { jobEnvironment, runIdVariable } from './attempt-environment.js';
 import { adoptJob } from './launch/adopt.js';
 import { type EndingOptions, findEnding } from './launch/ending.js';
-import { launch, type RunningJob } from './launch/launch.js';
+import { type LaunchedProcess, launch } from './launch/launch.js';
 import { readOwnKills } from './limit/cgroup.js';
-import { holdMemory } from './limit/hold.js';
+import { enforceLimit } from './limit/enforce-limit.js';
 import { type BoundLog, boundLog } from './log/bound-log.js';
 import { lateLogLimit } from './log/log-limit.js';
 import { fillCommand } from './placeholders.js';
@@ -48,7 +48,7 @@ export async function openAttempt(options: OpenAttemptOptions): Promise<LiveAtte
       hasVariable(context.procRoot, pid, `${runIdVariable}=${plan.id}`),
     reap: (pid) => context.libc?.reap(pid),
   };
-  const open = (onOutput: (bytes: Uint8Array) => void): RunningJob => {
+  const open = (onOutput: (bytes: Uint8Array) => void): LaunchedProcess => {
     if (isThere) {
       // A person's own run keeps all that was printed meanwhile: it is shown to them.
       const hold = plan.log === undefined ? undefined : (path: string) => boundLate(path, context);
@@ -94,7 +94,7 @@ export async function openAttempt(options: OpenAttemptOptions): Promise<LiveAtte
 
 /** Where it cannot be bounded, the job's log cannot be either, and says so. */
 function boundLate(path: string, { clock, libc }: RunContext): BoundLog {
-  return boundLog({ path, limit: lateLogLimit, clock, libc, tell: () => {} });
+  return boundLog({ path, limit: lateLogLimit, clock, libc, notify: () => {} });
 }
 
 /** It stands in the attempt as well, which is written when it ends. */
@@ -115,7 +115,7 @@ function writeStart({
   settings,
 }: OpenAttemptOptions): StartedEntry {
   const command = fillCommand(plan.command, settings, number, plan.pinnedDevice);
-  const { held, cgroup } = holdMemory({
+  const { enforced, cgroup } = enforceLimit({
     memoryBytes: plan.memoryBytes ?? undefined,
     device: settings.device,
     name: `${plan.id}-${number}`,
@@ -128,7 +128,7 @@ function writeStart({
     number,
     settings,
     command,
-    limit: held,
+    limit: enforced,
     cgroup: cgroup ?? null,
     killsBefore: readOwnKills(context.procRoot),
   };

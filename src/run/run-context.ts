@@ -27,7 +27,7 @@ export interface RunContext {
   /** Adds what a snapshot of memory tells; it answers for every file, readable or not. */
   readonly explain: (snapshot: AttemptSnapshot) => Promise<AttemptSnapshot>;
   /** For people, on stderr, only when something happens that they must know. */
-  readonly tell: (line: string) => void;
+  readonly notify: (line: string) => void;
   /** Bytes that these processes hold on the device of the run; undefined where nobody can tell. */
   readonly readDevice: (pids: readonly number[]) => Promise<number | undefined>;
   readonly patience: Patience;

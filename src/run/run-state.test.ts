@@ -20,7 +20,7 @@ const plan: RunPlan = {
   createdAt: '',
   settings,
   memoryBytes: null,
-  mostAttempts: 8,
+  maxAttempts: 8,
   pinnedDevice: false,
   bridge: '',
   reports: [],

@@ -74,7 +74,7 @@ export async function superviseRun(options: SuperviseOptions): Promise<RunReport
       if (next === undefined) break;
       number++;
       settings = next.settings;
-      context.tell(nextMessage(next, number));
+      context.notify(nextMessage(next, number));
     }
     return await finish();
   } finally {
@@ -98,7 +98,7 @@ export async function superviseRun(options: SuperviseOptions): Promise<RunReport
       notes.push(`Could not be ended, because they are not ours: ${leftBehind.join(', ')}.`);
     }
     if (attempt.outOfMemory === null || wasStopped()) return { attempt, next: undefined };
-    context.tell(outOfMemoryMessage(attempt));
+    context.notify(outOfMemoryMessage(attempt));
     const next = nextAfter(ended);
     if (next === undefined) return { attempt, next };
     const atSeconds = (Date.parse(attempt.endedAt) - Date.parse(attempt.startedAt)) / 1000;
@@ -109,7 +109,7 @@ export async function superviseRun(options: SuperviseOptions): Promise<RunReport
     if (attempt.outOfMemory === null) return undefined;
     // A restart from a checkpoint follows progress: it is no repetition, and has a bound of its own.
     const tried = 1 + attempts.filter((one) => !wasRestarted(one)).length;
-    if (tried >= plan.mostAttempts) {
+    if (tried >= plan.maxAttempts) {
       notes.push(`It was tried ${tried} times, which is as often as --attempts allows.`);
       return undefined;
     }
@@ -139,7 +139,7 @@ export async function superviseRun(options: SuperviseOptions): Promise<RunReport
         return;
       } catch (error) {
         if (!isDiskFull(error)) throw error;
-        if (!saidFull) context.tell(diskFullMessage);
+        if (!saidFull) context.notify(diskFullMessage);
         saidFull = true;
         if (plan.log === undefined || entry.type === 'stopped') return;
         await context.clock.waitUntil(context.clock.seconds() + roomSeconds);
@@ -167,6 +167,6 @@ export async function superviseRun(options: SuperviseOptions): Promise<RunReport
   }
 }
 
-function boundJobLog(path: string, plan: RunPlan, { clock, libc, tell }: RunContext): BoundLog {
-  return boundLog({ path, limit: plan.logLimit ?? jobLogLimit, clock, libc, tell });
+function boundJobLog(path: string, plan: RunPlan, { clock, libc, notify }: RunContext): BoundLog {
+  return boundLog({ path, limit: plan.logLimit ?? jobLogLimit, clock, libc, notify });
 }

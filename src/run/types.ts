@@ -59,7 +59,7 @@ export interface Attempt {
   readonly peakBytes: Known<number>;
   readonly source: Provenance;
   readonly peakFrom: PeakSource;
-  readonly limit: HeldLimit;
+  readonly limit: EnforcedLimit;
   /** What the SDK wrote when memory ran out, and what it tells. */
   readonly snapshot: AttemptSnapshot | null;
 }
@@ -71,7 +71,7 @@ export interface AttemptSnapshot {
 }
 
 /** Which limit really held the program, and why not a better one. */
-export interface HeldLimit {
+export interface EnforcedLimit {
   readonly bytes: Known<number> | 'none';
   readonly by: 'cgroup-v1' | 'cgroup-v2' | 'address-space' | 'sdk' | 'none';
   readonly why: string;

@@ -15,7 +15,7 @@ type JobEvent = Extract<DaemonEvent, { type: 'job' }>;
 /** A daemon in memory: nothing runs, all is told at once, and time is what the test says. */
 export interface FakeDaemon extends Daemon {
   /** Tells all who listen. */
-  tell(event: DaemonEvent): void;
+  publish(event: DaemonEvent): void;
   /** Moves a job on, and tells it. */
   change(id: string, parts: Partial<JobView>, what?: string): JobView;
   setDevices(devices: readonly DeviceView[]): void;
@@ -67,7 +67,7 @@ export function createFakeDaemon(): FakeDaemon {
     });
   }
 
-  function tell(event: DaemonEvent): void {
+  function publish(event: DaemonEvent): void {
     for (const listener of listeners) listener(event);
   }
 
@@ -76,7 +76,7 @@ export function createFakeDaemon(): FakeDaemon {
     lastEvent += 1;
     const event: JobEvent = { type: 'job', id: lastEvent, job: summaryOf(job), what };
     events.push(event);
-    tell(event);
+    publish(event);
     return job;
   }
 
@@ -88,7 +88,7 @@ export function createFakeDaemon(): FakeDaemon {
   }
 
   return {
-    tell,
+    publish,
     submitted,
     get listeners() {
       return listeners.size;

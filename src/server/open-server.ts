@@ -153,7 +153,7 @@ function gateOf(token: string, clock: Clock, closed: AbortSignal): Gate {
     wrongTokens: new WrongTokens({
       most: serverLimits.wrongTokens,
       holdSeconds: serverLimits.wrongTokenSeconds,
-      mostHeld: serverLimits.heldAnswers,
+      maxHeld: serverLimits.heldAnswers,
       clock,
       closed,
     }),

@@ -202,11 +202,11 @@ describe('the OpenAPI document', () => {
     const { daemon } = server;
     await client.until(/event: reset/);
     const counts = daemon.counts();
-    daemon.tell({ type: 'devices', epochMs: 1, devices: daemon.devices() });
+    daemon.publish({ type: 'devices', epochMs: 1, devices: daemon.devices() });
     const waiting = [
       { id: '1', position: 1, why: 'x', expectedStartAt: 'unknown', expiresAt: null } as const,
     ];
-    daemon.tell({ type: 'queue', waiting, counts });
+    daemon.publish({ type: 'queue', waiting, counts });
     await daemon.submit({ command: ['true'] });
     const alert = {
       kind: 'leak',
@@ -220,7 +220,7 @@ describe('the OpenAPI document', () => {
       recommendations: [],
       provenance: 'simulated',
     } as const;
-    daemon.tell({ type: 'alert', alert });
+    daemon.publish({ type: 'alert', alert });
     const events = await client.untilEvents(5);
     expect(events.map(({ event }) => event)).toEqual(['reset', 'devices', 'queue', 'job', 'alert']);
     for (const { event, data } of events) {

@@ -24,7 +24,7 @@ describe('the pulse of readings', () => {
   it('decides on health', async () => {
     const clock = createVirtualClock();
     const server = await startTestServer({ clock });
-    server.daemon.tell({ type: 'devices', epochMs: 0, devices: [] });
+    server.daemon.publish({ type: 'devices', epochMs: 0, devices: [] });
     expect((await server.ask('/healthz')).status).toBe(200);
     await clock.advance(100);
     const still = await server.ask('/healthz');
@@ -32,7 +32,7 @@ describe('the pulse of readings', () => {
       503,
       { status: 'failing', why: 'No device was read for 100 seconds.' },
     ]);
-    server.daemon.tell({ type: 'devices', epochMs: 0, devices: [] });
+    server.daemon.publish({ type: 'devices', epochMs: 0, devices: [] });
     expect((await server.ask('/healthz')).status).toBe(200);
     await server.close();
   });

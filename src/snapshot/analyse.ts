@@ -36,7 +36,7 @@ export interface AnalyseOptions {
 }
 
 /** Replays of more events take long enough that they are made only when asked for. */
-const mostUnasked = 1_000_000;
+const maxUnasked = 1_000_000;
 
 /**
  * Finds out what holds the memory, what leaked, how fragmented it is, why it ran out, and what other
@@ -54,7 +54,7 @@ export function analyseSnapshot(
   const history = rebuildHistory(snapshot, device);
   const outOfMemory = explainOutOfMemory(snapshot, device, history);
   const recorded = device.events.length > 0;
-  const few = device.events.length <= mostUnasked;
+  const few = device.events.length <= maxUnasked;
   const confs = options.whatIf ?? (few ? usualConfs(snapshot) : []);
   return {
     snapshot,

@@ -5,7 +5,7 @@ import type { Names, Segment } from './snapshot.js';
 import { rowOf } from './snapshot.js';
 
 /** Modules and files beyond these hold next to nothing. */
-const mostPlaces = 20;
+const maxPlaces = 20;
 
 /**
  * The answer as one JSON document, by contract. Addresses are text: they may pass 2^53.
@@ -37,8 +37,8 @@ export function snapshotDocument(analysis: SnapshotAnalysis, options: { readonly
     topAtPeak: analysis.peakHolders
       .slice(0, options.top)
       .map((holder) => withFrames(holder, names)),
-    modules: byModule(holders, names).slice(0, mostPlaces),
-    files: byFile(holders, names).slice(0, mostPlaces),
+    modules: byModule(holders, names).slice(0, maxPlaces),
+    files: byFile(holders, names).slice(0, maxPlaces),
     pools: fragmentation.pools,
     stuckBytes: fragmentation.stuckBytes,
     releasableBytes: fragmentation.releasableBytes,

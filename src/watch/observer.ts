@@ -10,7 +10,7 @@ export interface ObserverOptions {
   readonly now: () => Instant;
   readonly alerts: Alerts;
   readonly createDiagnosis: () => Diagnosis;
-  readonly tell: (event: WatchEvent) => void;
+  readonly emit: (event: WatchEvent) => void;
   readonly deliver: (alert: Alert) => void;
   readonly note: (text: string) => void;
 }
@@ -22,13 +22,13 @@ export interface Observer {
 }
 
 export function createObserver(options: ObserverOptions): Observer {
-  const { now, alerts, tell } = options;
+  const { now, alerts, emit } = options;
   const states = new Map<string, WatchedDevice>();
   const stateOf = (info: DeviceInfo): WatchedDevice | undefined => states.get(deviceKey(info));
 
-  function tellAlerts(news: readonly Alert[]): void {
+  function emitAlerts(news: readonly Alert[]): void {
     for (const alert of news) {
-      tell({ type: 'alert', alert });
+      emit({ type: 'alert', alert });
       options.deliver(alert);
     }
   }
@@ -51,25 +51,25 @@ export function createObserver(options: ObserverOptions): Observer {
         const known = stateOf(info);
         known?.take(sample);
         const state = known ?? begin(sample);
-        tell({ type: 'sample', sample, state });
-        tellAlerts(alerts.update(state, at));
+        emit({ type: 'sample', sample, state });
+        emitAlerts(alerts.update(state, at));
       },
       processes({ info }, processes) {
         stateOf(info)?.takeProcesses(now().atSeconds, processes);
       },
       late({ info }, missed) {
-        tell({ type: 'late', device: info, missed, ...now() });
+        emit({ type: 'late', device: info, missed, ...now() });
       },
       appeared({ info }) {
         stateOf(info)?.comeBack(info);
-        tell({ type: 'appeared', device: info, ...now() });
+        emit({ type: 'appeared', device: info, ...now() });
       },
       vanished({ info }, reason) {
         const at = now();
         const state = stateOf(info);
         state?.vanish();
-        tell({ type: 'vanished', device: info, reason, ...at });
-        if (state) tellAlerts(alerts.forget(state, at));
+        emit({ type: 'vanished', device: info, reason, ...at });
+        if (state) emitAlerts(alerts.forget(state, at));
       },
       note: options.note,
     },

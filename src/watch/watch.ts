@@ -82,7 +82,7 @@ export function watch(options: WatchOptions = {}): Watch {
     now: () => ({ atSeconds: clock.seconds() - startSeconds, epochMs: clock.epochMs() }),
     alerts: createAlerts(thresholds),
     createDiagnosis: options.createDiagnosis ?? createDiagnosis,
-    tell: (event) => queue.push(event),
+    emit: (event) => queue.push(event),
     deliver: (alert) => delivery.deliver(alert),
     note,
   });

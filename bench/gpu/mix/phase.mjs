@@ -20,7 +20,7 @@ export async function runPhase({ name, jobs, command, python, folder, environmen
   const home = join(folder, name.replaceAll(' ', '-'));
   mkdirSync(home, { recursive: true });
   const server = await startServer({ command, python, home, environment });
-  const watched = { mostAtOnce: 0, mostUsedBytes: 0, mostReservedBytes: 0, lineBytes: 0 };
+  const watched = { maxAtOnce: 0, maxUsedBytes: 0, maxReservedBytes: 0, lineBytes: 0 };
   const until = Date.now() + limitSeconds * 1000;
   try {
     const begun = Date.now();
@@ -100,12 +100,12 @@ export async function runPhase({ name, jobs, command, python, folder, environmen
     for (const { takesJobs, usedBytes, reservedBytes, lineBytes, reservations } of devices) {
       if (!takesJobs) continue;
       watched.lineBytes = Math.max(watched.lineBytes, lineBytes);
-      watched.mostReservedBytes = Math.max(watched.mostReservedBytes, reservedBytes);
+      watched.maxReservedBytes = Math.max(watched.maxReservedBytes, reservedBytes);
       if (Number.isFinite(usedBytes)) {
-        watched.mostUsedBytes = Math.max(watched.mostUsedBytes, usedBytes);
+        watched.maxUsedBytes = Math.max(watched.maxUsedBytes, usedBytes);
       }
       const running = reservations.filter(({ isReturning }) => !isReturning).length;
-      watched.mostAtOnce = Math.max(watched.mostAtOnce, running);
+      watched.maxAtOnce = Math.max(watched.maxAtOnce, running);
     }
   }
 

@@ -57,13 +57,13 @@ function summary({
   name,
   seconds: took,
   estimatingSeconds,
-  mostAtOnce,
-  mostReservedBytes,
-  mostUsedBytes,
+  maxAtOnce,
+  maxReservedBytes,
+  maxUsedBytes,
   lineBytes,
   ...phase
 }) {
-  return `${name}: ${took.toFixed(1)} s from the first submit to the last end (all figures known after ${estimatingSeconds.toFixed(1)} s), ${rate({ ...phase, seconds: took }).toFixed(1)} samples a second, up to ${mostAtOnce} at once, ${gib(mostReservedBytes)} GiB reserved and ${gib(mostUsedBytes)} GiB used at most, load line ${gib(lineBytes)} GiB`;
+  return `${name}: ${took.toFixed(1)} s from the first submit to the last end (all figures known after ${estimatingSeconds.toFixed(1)} s), ${rate({ ...phase, seconds: took }).toFixed(1)} samples a second, up to ${maxAtOnce} at once, ${gib(maxReservedBytes)} GiB reserved and ${gib(maxUsedBytes)} GiB used at most, load line ${gib(lineBytes)} GiB`;
 }
 
 /** Starting Python takes as long as some of these jobs train, so the training is told alone, too. */

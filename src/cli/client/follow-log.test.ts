@@ -35,7 +35,7 @@ describe('followLog', () => {
         text += part;
       },
       onJob: ({ state }: JobView) => states.push(state),
-      tell: () => {},
+      notify: () => {},
       signal,
       // What comes after the end, the supervisor's summing up, is there after one more pause.
       sleep: async () => {
@@ -64,7 +64,7 @@ describe('followLog', () => {
       write: (part) => {
         text += part;
       },
-      tell: (line) => told.push(line),
+      notify: (line) => told.push(line),
       signal,
       async sleep() {
         naps += 1;
@@ -105,7 +105,7 @@ describe('followLog', () => {
       write: (part) => {
         text += part;
       },
-      tell: () => {},
+      notify: () => {},
       signal,
       sleep: async () => {},
     });
@@ -124,7 +124,7 @@ describe('followLog', () => {
       });
       const { signal } = new AbortController();
       const client = openServerClient(server, signal);
-      const following = followLog({ client, id: '12', from: 0, write() {}, tell() {}, signal });
+      const following = followLog({ client, id: '12', from: 0, write() {}, notify() {}, signal });
       await expect(following).rejects.toMatchObject({ code: 'no-plimsoll-server' });
     }
   });
@@ -136,7 +136,7 @@ describe('followLog', () => {
       client: openServerClient(server, stop.signal),
       id: '12',
       from: 0,
-      tell: () => {},
+      notify: () => {},
       signal: stop.signal,
       sleep: async () => stop.abort(),
     });
@@ -152,7 +152,7 @@ describe('followLog', () => {
       client: openServerClient(server, signal),
       id: '12',
       from: 0,
-      tell: () => {},
+      notify: () => {},
       signal,
     });
     await expect(following).rejects.toMatchObject({ code: 'unknown-job' });

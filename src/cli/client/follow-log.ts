@@ -18,7 +18,7 @@ export interface FollowOptions {
   /** Called with every look at the job. */
   readonly onJob?: ((job: JobView) => void) | undefined;
   /** Something a person should know: that the server is away, that it is back. */
-  readonly tell: (line: string) => void;
+  readonly notify: (line: string) => void;
   readonly signal: AbortSignal;
   readonly sleep?: ((ms: number) => Promise<void>) | undefined;
 }
@@ -83,7 +83,7 @@ type Patience = <T>(ask: () => Promise<T>) => Promise<T | undefined>;
 
 /** Asks again while nobody answers; undefined when it was stopped. */
 function patience(
-  { client, tell, signal }: FollowOptions,
+  { client, notify, signal }: FollowOptions,
   sleep: (ms: number) => Promise<void>,
 ): Patience {
   let isAway = false;
@@ -91,14 +91,16 @@ function patience(
     for (;;) {
       try {
         const answer = await ask();
-        if (isAway) tell('The server is back.');
+        if (isAway) notify('The server is back.');
         isAway = false;
         return answer;
       } catch (error) {
         if (signal.aborted) return undefined;
         if (!isPassing(error)) throw error;
         if (!isAway) {
-          tell(`The server at ${client.address.url} does not answer; waiting for it. Jobs go on.`);
+          notify(
+            `The server at ${client.address.url} does not answer; waiting for it. Jobs go on.`,
+          );
         }
         isAway = true;
       }

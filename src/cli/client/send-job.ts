@@ -5,7 +5,7 @@ import { submitJob } from './job-client.js';
 import { mayHaveArrived, type ServerClient, unreachableCode } from './server-client.js';
 
 /** A server that is started anew is back within this time. */
-const mostTries = 20;
+const maxTries = 20;
 const betweenMs = 500;
 
 /**
@@ -28,7 +28,7 @@ export async function sendJob(
       const isPassing =
         error.code === 'closing' || (isAway && (tries > 1 || mayHaveArrived(error)));
       if (!isPassing) throw error;
-      if (tries >= mostTries) throw mayBeThere(client, error);
+      if (tries >= maxTries) throw mayBeThere(client, error);
     }
     await sleep(betweenMs);
   }

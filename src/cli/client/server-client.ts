@@ -13,7 +13,7 @@ export interface ServerClient {
 }
 
 /** Much more than 10,000 jobs take; what answers more is no server of ours. */
-const mostBytes = 256 * 1024 * 1024;
+const maxBytes = 256 * 1024 * 1024;
 
 /** Nobody listens there; who waits for a server to come back asks again. */
 export const unreachableCode = 'server-unreachable';
@@ -92,7 +92,7 @@ async function bytesOf(response: Response, address: ServerAddress): Promise<Uint
   let size = 0;
   for await (const chunk of response.body ?? []) {
     size += chunk.byteLength;
-    if (size > mostBytes) throw notOurs(address);
+    if (size > maxBytes) throw notOurs(address);
     chunks.push(chunk);
   }
   return Buffer.concat(chunks);

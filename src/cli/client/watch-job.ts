@@ -28,7 +28,7 @@ export async function watchJob(
   job: Pick<JobView, 'id' | 'name' | 'state'>,
   { client, stop, io, follow, json, from = 0 }: WatchJobOptions,
 ): Promise<JobView | undefined> {
-  const tell = (line: string) => io.stderr.write(`plimsoll: ${line}\n`);
+  const notify = (line: string) => io.stderr.write(`plimsoll: ${line}\n`);
   const output = json ? io.stderr : io.stdout;
   let { state } = job;
   const ended = await followLog({
@@ -38,14 +38,14 @@ export async function watchJob(
     write: follow ? writing(output, stop.signal) : undefined,
     onJob(now) {
       if (now.state !== state && !hasEnded(now.state))
-        tell(jobStandsWords(now, systemClock.epochMs()));
+        notify(jobStandsWords(now, systemClock.epochMs()));
       ({ state } = now);
     },
-    tell,
+    notify,
     signal: stop.signal,
   });
   if (ended === undefined && stop.interruptedBy !== undefined) {
-    tell(
+    notify(
       `${jobName(job)} goes on. "plimsoll logs -f ${job.id}" follows it, "plimsoll cancel ${job.id}" ends it.`,
     );
   }

@@ -77,7 +77,7 @@ async function leak(given: LeakArguments, io: CliIo, stop: Stop): Promise<number
     // Leaks are this command's own answer, and a process is not a device that went away.
     isTold: (event) => (event.type === 'alert' ? event.alert.kind !== 'leak' : pid === undefined),
     onEvent(event, { states }, progress) {
-      if (event.type === 'sample' && !given.check && !given.json) tellNews(event.state, news, io);
+      if (event.type === 'sample' && !given.check && !given.json) printNews(event.state, news, io);
       // With the process gone there is nothing left to follow; that it ended is no error.
       const gone = event.type === 'vanished' && states().every((state) => !state.present);
       if (pid === undefined || !gone) return;
@@ -92,7 +92,7 @@ async function leak(given: LeakArguments, io: CliIo, stop: Stop): Promise<number
   return stop.interruptedBy ?? (fails ? 1 : 0);
 }
 
-function tellNews(state: DeviceState, news: LeakNews, io: CliIo): void {
+function printNews(state: DeviceState, news: LeakNews, io: CliIo): void {
   const tell = (who: string, found: Leak) => {
     if (!news.take(who, found)) return;
     const when = new Date(state.latest.epochMs).toISOString();

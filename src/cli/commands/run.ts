@@ -111,7 +111,7 @@ async function run(
   const attached =
     given.attach === undefined ? undefined : attachedRun(given.attach, home, procRoot);
   if (attached !== undefined && 'report' in attached)
-    return tellEnd(attached.report, given, io, []);
+    return printEnd(attached.report, given, io, []);
   if (attached === undefined && words.length === 0) throw noCommand();
   const files = (given.report ?? []).map((path) => openOutputFile(path, io.folder));
   const { folder: cwd, environment } = io;
@@ -132,7 +132,7 @@ async function run(
     const kept = [...(attached?.plan.reports ?? []), json, html].map((path) =>
       openOutputFile(path, cwd),
     );
-    return tellEnd(report, given, io, [...files, ...kept]);
+    return printEnd(report, given, io, [...files, ...kept]);
   } finally {
     device.close();
   }
@@ -166,7 +166,7 @@ function newRun(
     createdAt: new Date(systemClock.epochMs()).toISOString(),
     settings,
     memoryBytes: given.memory ?? null,
-    mostAttempts: given.attempts,
+    maxAttempts: given.attempts,
     pinnedDevice: given.device !== 'auto',
     reports: (given.report ?? []).map((path) => resolve(io.folder, path)),
   });
@@ -214,7 +214,7 @@ async function contextOf(
     },
     pythonFolder,
     explain: explainSnapshot,
-    tell(line) {
+    notify(line) {
       // The program's bar may stand on either of them; a line of ours starts one of its own.
       const isFresh = stdout.atLineStart && stderr.atLineStart;
       io.stderr.write(`${isFresh ? '' : '\n'}${line.replaceAll(/\p{Cc}+/gu, ' ')}\n`);
@@ -224,7 +224,7 @@ async function contextOf(
   };
 }
 
-function tellEnd(
+function printEnd(
   report: RunReport,
   given: RunArguments,
   io: CliIo,

@@ -139,7 +139,7 @@ async function serve(given: ServeArguments, context: CommandContext): Promise<nu
       ...accessNotes({ hasToken: token !== undefined, uid: process.getuid?.() }),
     ];
     await firstReadings(service.daemon, stop.signal);
-    tellReady(service, { home, link: service.pageLink(), notes }, given, io);
+    printReady(service, { home, link: service.pageLink(), notes }, given, io);
     await aborted(stop.signal);
   } finally {
     removeServerNote(home, pid);
@@ -162,7 +162,7 @@ function leaveNote(home: string, note: ServerNote): readonly string[] {
 }
 
 /** What it listens on and what it found, once for whoever started it. */
-function tellReady(
+function printReady(
   { url, daemon }: Service,
   {
     home,

@@ -9,7 +9,7 @@ const largestCount = 2 ** 24;
 // Each of these reads the value of one option and names the option in its error.
 
 export function intervalArgument(option: string): (text: string) => number {
-  const { leastIntervalSeconds: least, mostIntervalSeconds: most } = limits;
+  const { leastIntervalSeconds: least, maxIntervalSeconds: most } = limits;
   const next = `It takes seconds from ${least} to ${most}, such as 0.1, or a unit, such as 100ms.`;
   return (text) => {
     const seconds = attempt(() => parseSeconds(text));

@@ -3,8 +3,8 @@ import { parseSeconds } from '../../units/durations.js';
 import { badArgument } from './arguments.js';
 
 /** More than any machine has. */
-const mostGpus = 1024;
-const mostPriority = 1_000_000;
+const maxGpus = 1024;
+const maxPriority = 1_000_000;
 /** A year. */
 const longestSeconds = 366 * 86_400;
 
@@ -12,13 +12,13 @@ const longestSeconds = 366 * 86_400;
 
 export function priorityArgument(text: string): number {
   const priority = /^[+-]?\d{1,7}$/.test(text) ? Number(text) : Number.NaN;
-  if (Math.abs(priority) <= mostPriority) return priority;
+  if (Math.abs(priority) <= maxPriority) return priority;
   throw badArgument('--priority', text, 'It takes a whole number, such as 10 or -5.');
 }
 
 export function gpusArgument(text: string): number {
   const gpus = /^\d{1,4}$/.test(text) ? Number(text) : Number.NaN;
-  if (gpus <= mostGpus) return gpus;
+  if (gpus <= maxGpus) return gpus;
   throw badArgument('--gpus', text, 'It takes a number of GPUs, such as 2; 0 is the host.');
 }
 

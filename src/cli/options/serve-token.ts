@@ -4,7 +4,7 @@ import { Failure } from '../../failure.js';
 import { newToken } from '../../server/access/token.js';
 
 /** A token has some 40 letters; what is much longer is another file. */
-const mostBytes = 4096;
+const maxBytes = 4096;
 
 export interface TokenSource {
   /** Named on the command line, relative to `folder`. */
@@ -74,7 +74,7 @@ function readToken(path: string, named: string): string {
 function contentOf(path: string, named: string): string {
   try {
     const stats = statSync(path);
-    if (stats.size > mostBytes) throw badFile(named, 'it holds more than a token');
+    if (stats.size > maxBytes) throw badFile(named, 'it holds more than a token');
     if (isReadableByOthers(stats)) throw readable(named);
     return readFileSync(path, 'utf8');
   } catch (error) {

@@ -7,7 +7,7 @@ import { formatSeconds } from '../../units/durations.js';
 import { isKnown } from '../../units/known.js';
 
 const chartRows = 5;
-const mostColumns = 100;
+const maxColumns = 100;
 
 export interface ChartOptions {
   readonly columns: number;
@@ -23,7 +23,7 @@ export function profileChart(report: ProfileReport, options: ChartOptions): stri
 }
 
 function deviceChart(device: DeviceReport, { columns, loadLinePercent, style }: ChartOptions) {
-  const width = Math.min(columns, mostColumns) - 2;
+  const width = Math.min(columns, maxColumns) - 2;
   const { totalBytes } = device.currentUsage;
   if (!isKnown(totalBytes) || width < 10) return [];
   const values = device.series.usedBytes.max.map((value) => (isKnown(value) ? value : Number.NaN));

@@ -36,7 +36,7 @@ export interface ProcessRow {
 }
 
 /** A machine holds at most some tens of GPUs; thousands of lines are no answer of nvidia-smi. */
-const mostLines = 10_000;
+const maxLines = 10_000;
 
 /**
  * Reads the rows of `nvidia-smi --query-gpu=... --format=csv,noheader,nounits`. A line that is no
@@ -82,7 +82,7 @@ function* cellsOf(text: string, width: number): Generator<readonly string[]> {
   let lines = 0;
   for (const line of text.split('\n')) {
     lines += 1;
-    if (lines > mostLines) return;
+    if (lines > maxLines) return;
     const cells = line.split(',').map((cell) => cell.trim());
     if (cells.length < width) continue;
     const surplus = cells.length - width;

@@ -33,7 +33,7 @@ const lists: readonly (readonly (readonly [NvmlSymbol, RecordStride])[])[] = [
 const tries = 5;
 
 /** More processes than this on one GPU is no answer to believe: it would be 32 MiB of records. */
-const mostProcesses = 1_000_000;
+const maxProcesses = 1_000_000;
 
 /**
  * All processes on a device, each once. A process that computes and draws is in two lists with the
@@ -74,7 +74,7 @@ function queryList(
     let code = call(handle, countAddress, 0);
     if (code === nvmlCodes.success) return [];
     for (let attempt = 0; attempt < tries && code === nvmlCodes.insufficientSize; attempt += 1) {
-      const room = Math.min(count.getUint32(0, true), mostProcesses) * 2 + 5;
+      const room = Math.min(count.getUint32(0, true), maxProcesses) * 2 + 5;
       const records = new ArrayBuffer(room * largestRecordBytes);
       const bytes = new Uint8Array(records).fill(unwrittenByte);
       count.setUint32(0, room, true);

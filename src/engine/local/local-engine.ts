@@ -5,7 +5,7 @@ import { readResident } from '../../run/processes/process-table.js';
 import { RunFolder } from '../../run/store/run-folder.js';
 import { type Clock, systemClock } from '../../time/clock.js';
 import { isKnown } from '../../units/known.js';
-import type { CarriedRun, Engine, RunNews, RunOrder, RunUse } from '../types.js';
+import type { Engine, EngineRun, RunNews, RunOrder, RunUse } from '../types.js';
 import { LocalRun, type LocalRunParts } from './local-run.js';
 import { RunProcesses } from './run-processes.js';
 
@@ -33,7 +33,7 @@ export interface LocalEngineOptions {
  *
  * @example
  * const engine = localEngine({ home, command: [process.execPath, 'bin/plimsoll.js'], environment, folder });
- * const run = engine.carry(order, (news) => console.log(news.type));
+ * const run = engine.openRun(order, (news) => console.log(news.type));
  */
 export function localEngine(options: LocalEngineOptions): Engine {
   const { home, clock = systemClock, procRoot = machineRoots.proc } = options;
@@ -59,8 +59,8 @@ export function localEngine(options: LocalEngineOptions): Engine {
   }
 
   return {
-    carry(order: RunOrder, tell: (news: RunNews) => void): CarriedRun {
-      const run = new LocalRun(order, parts, tell);
+    openRun(order: RunOrder, onNews: (news: RunNews) => void): EngineRun {
+      const run = new LocalRun(order, parts, onNews);
       runs.set(order.id, run);
       // Never from within the call: the caller has not heard its answer yet.
       setImmediate(() => void lookOn());

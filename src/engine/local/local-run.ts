@@ -11,7 +11,7 @@ import { supervisorOf } from '../../run/store/supervisor-lock.js';
 import type { Clock } from '../../time/clock.js';
 import type { RunNews, RunOrder } from '../types.js';
 import { JournalTail } from './journal-tail.js';
-import { mostTries, nextStep } from './next-step.js';
+import { maxTries, nextStep } from './next-step.js';
 import { type SupervisorProcess, startSupervisor } from './supervisor-process.js';
 
 export interface LocalRunParts {
@@ -33,7 +33,7 @@ const patience = { bySelfSeconds: 0, afterTermSeconds: 5 };
 export class LocalRun {
   readonly #order: RunOrder;
   readonly #parts: LocalRunParts;
-  readonly #tell: (news: RunNews) => void;
+  readonly #onNews: (news: RunNews) => void;
   readonly #folder: RunFolder;
   readonly #journal: JournalTail;
   #child: SupervisorProcess | undefined;
@@ -47,10 +47,10 @@ export class LocalRun {
   #isOver = false;
   #trouble = '';
 
-  constructor(order: RunOrder, parts: LocalRunParts, tell: (news: RunNews) => void) {
+  constructor(order: RunOrder, parts: LocalRunParts, onNews: (news: RunNews) => void) {
     this.#order = order;
     this.#parts = parts;
-    this.#tell = tell;
+    this.#onNews = onNews;
     this.#folder = new RunFolder(parts.home, order.id);
     this.#journal = new JournalTail(this.#folder.journal);
   }
@@ -79,7 +79,7 @@ export class LocalRun {
       work();
     } catch (error) {
       this.#trouble = error instanceof Error ? error.message : String(error);
-      this.#tries = Math.min(this.#tries, mostTries - 1);
+      this.#tries = Math.min(this.#tries, maxTries - 1);
     }
   }
 
@@ -125,7 +125,7 @@ export class LocalRun {
     // Written again by a supervisor that took it up between its end and its report.
     if (entry.type === 'finished' && this.#isOver) return;
     if (entry.type === 'finished') this.#isOver = true;
-    this.#tell(entry);
+    this.#onNews(entry);
   }
 
   #attach(nowSeconds: number): void {
@@ -153,7 +153,7 @@ export class LocalRun {
     if (this.#stop !== undefined) void this.#endAll(why);
     else if (this.#members().length === 0) {
       this.#isOver = true;
-      this.#tell({ type: 'lost', why });
+      this.#onNews({ type: 'lost', why });
     }
   }
 
@@ -170,7 +170,7 @@ export class LocalRun {
     const code = this.#child?.exitCode;
     const how = code === undefined ? '' : `, the last time with exit code ${code}`;
     const trouble = this.#trouble === '' ? '' : ` (${this.#trouble})`;
-    const why = `Its supervisor ended ${mostTries} times in a row before anything happened${how}${trouble}. What it said stands in the log.`;
+    const why = `Its supervisor ended ${maxTries} times in a row before anything happened${how}${trouble}. What it said stands in the log.`;
     await this.#endAll(why);
   }
 
@@ -180,7 +180,7 @@ export class LocalRun {
     const limit = limitOfProcesses(this.#cgroup?.folder);
     await endTree({ members: () => this.#members(), limit, kill: killQuietly, clock, patience });
     if (this.#cgroup !== undefined) removeCgroup(this.#cgroup.folder);
-    this.#tell({ type: 'lost', why });
+    this.#onNews({ type: 'lost', why });
   }
 
   #members(): readonly number[] {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { mostTries, nextStep, type Standing } from './next-step.js';
+import { maxTries, nextStep, type Standing } from './next-step.js';
 
 const at = (parts: Partial<Standing>): Standing => ({
   nowSeconds: 100,
@@ -20,13 +20,13 @@ describe('nextStep', () => {
 
   it('pauses longer each time a supervisor ended at once, and gives up in the end', () => {
     const pauses: number[] = [];
-    for (let tries = 1; tries < mostTries; tries++) {
+    for (let tries = 1; tries < maxTries; tries++) {
       let nowSeconds = 100;
       while (nextStep(at({ tries, triedAt: 100, nowSeconds })).step === 'wait') nowSeconds += 0.5;
       pauses.push(nowSeconds - 100);
     }
     expect(pauses).toEqual([1, 2, 4, 8]);
-    expect(nextStep(at({ tries: mostTries, triedAt: 100 }))).toEqual({ step: 'give-up' });
+    expect(nextStep(at({ tries: maxTries, triedAt: 100 }))).toEqual({ step: 'give-up' });
   });
 
   it('asks a program to end, lets it have its time, then asks until it is killed', () => {

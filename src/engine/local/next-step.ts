@@ -1,5 +1,5 @@
 /** So often in a row a supervisor may end without having done anything. */
-export const mostTries = 5;
+export const maxTries = 5;
 const firstPauseSeconds = 1;
 /** How long a program has after it was asked to end. The third time its supervisor kills it. */
 const graceSeconds = 10;
@@ -30,7 +30,7 @@ export function nextStep(at: Standing): Step {
     return nowSeconds >= stop.askedAt + pause ? { step: 'ask', pid: supervisor } : { step: 'wait' };
   }
   if (at.isStarting) return { step: 'wait' };
-  if (tries >= mostTries) return { step: 'give-up' };
+  if (tries >= maxTries) return { step: 'give-up' };
   const pause = tries === 0 ? 0 : firstPauseSeconds * 2 ** (tries - 1);
   return nowSeconds >= at.triedAt + pause ? { step: 'attach' } : { step: 'wait' };
 }

@@ -6,7 +6,7 @@ import { environmentLimitBytes, readProcesses } from '../../run/processes/proces
 /** Between its fork and its exec a process shows its parent's environment: it is looked at again. */
 const looks = 3;
 
-interface Known {
+interface SeenProcess {
   readonly started: number;
   runId: string | undefined;
   looks: number;
@@ -15,7 +15,7 @@ interface Known {
 /** Which processes belong to which run; an environment is read once for each process. */
 export class RunProcesses {
   readonly #procRoot: string;
-  #known = new Map<number, Known>();
+  #known = new Map<number, SeenProcess>();
 
   constructor(procRoot: string) {
     this.#procRoot = procRoot;
@@ -24,7 +24,7 @@ export class RunProcesses {
   /** One pass over the table: the run of each process, undefined where it has none. */
   look(): ReadonlyMap<number, string | undefined> {
     const table = readProcesses(this.#procRoot).filter(({ state }) => state !== 'Z');
-    const known = new Map<number, Known>();
+    const known = new Map<number, SeenProcess>();
     const parents = new Map<number, number>();
     for (const { pid, parent, started } of table) {
       parents.set(pid, parent);
@@ -61,7 +61,7 @@ export function runIdIn(environment: Uint8Array): string | undefined {
 /** A program that cleared its environment still has its parents. */
 function runAbove(
   pid: number,
-  known: ReadonlyMap<number, Known>,
+  known: ReadonlyMap<number, SeenProcess>,
   parents: ReadonlyMap<number, number>,
 ): string | undefined {
   const seen = new Set<number>();

@@ -4,9 +4,9 @@ import { isPowerOfTwo } from './settings.js';
 import { roundupIntervals } from './sizes.js';
 
 /** Keeps a size in bytes exact; no device comes near. */
-const mostMebibytes = 2 ** 30;
+const maxMebibytes = 2 ** 30;
 /** PyTorch's own bound. */
-const mostRegisterThreads = 128;
+const maxRegisterThreads = 128;
 
 /** Options that do not change what is reserved on the device, each with what PyTorch asks of it. */
 export const withoutEffect: ReadonlyMap<string, (key: string, value: string) => unknown> = new Map([
@@ -25,7 +25,7 @@ export const withoutEffect: ReadonlyMap<string, (key: string, value: string) => 
 /** A size in MiB, as bytes. */
 export function mebibytes(key: string, value: string, least: number): number {
   const megabytes = /^\d{1,10}$/.test(value) ? Number(value) : Number.NaN;
-  if (!(megabytes >= least && megabytes <= mostMebibytes)) {
+  if (!(megabytes >= least && megabytes <= maxMebibytes)) {
     refuseConf(`${key} must be a whole number, at least ${least}.`);
   }
   return megabytes * MiB;
@@ -54,8 +54,8 @@ function count(key: string, value: string): void {
 
 function registerThreads(key: string, value: string): void {
   const threads = wholeNumber(value);
-  if (isPowerOfTwo(threads) && threads <= mostRegisterThreads) return;
-  refuseConf(`${key} must be a power of two, at most ${mostRegisterThreads}.`);
+  if (isPowerOfTwo(threads) && threads <= maxRegisterThreads) return;
+  refuseConf(`${key} must be a power of two, at most ${maxRegisterThreads}.`);
 }
 
 /** One number for all sizes, or a list `[256:1,512:2,>:4]` by size in MiB. */

@@ -9,7 +9,7 @@ export class DeviceMemory {
    * The largest total that was granted, and the smallest that was refused. Under every cap from the
    * first to just below the second, each request would have had the same answer.
    */
-  mostGrantedBytes = 0;
+  maxGrantedBytes = 0;
   leastRefusedBytes = Number.POSITIVE_INFINITY;
   readonly allowedBytes: number;
   readonly #deviceBytes: number;
@@ -44,7 +44,7 @@ export class DeviceMemory {
   #fits(bytes: number, cap: number): boolean {
     const total = this.reservedBytes + bytes;
     if (total <= cap) {
-      if (total > this.mostGrantedBytes) this.mostGrantedBytes = total;
+      if (total > this.maxGrantedBytes) this.maxGrantedBytes = total;
       return true;
     }
     if (total < this.leastRefusedBytes) this.leastRefusedBytes = total;

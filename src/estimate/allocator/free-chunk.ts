@@ -1,7 +1,7 @@
 import type { BlockTable } from './block-table.js';
 
 /** Entries of a chunk: moving half of them takes about as long as looking for a place. */
-const mostEntries = 1024;
+const maxEntries = 1024;
 
 /** A run of free blocks, ordered by size and then address, in two flat columns. */
 export class FreeChunk {
@@ -16,7 +16,7 @@ export class FreeChunk {
   }
 
   get isFull(): boolean {
-    return this.length === mostEntries;
+    return this.length === maxEntries;
   }
 
   /** Whether its last entry comes before this size and address. */

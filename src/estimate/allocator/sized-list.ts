@@ -11,7 +11,7 @@ interface Chunk<T> {
 }
 
 /** Chunks are looked at one by one, their entries too: about as many of one as of the other. */
-const mostEntries = 128;
+const maxEntries = 128;
 
 /** Entries in an order, where the last that is large enough is found without looking at each. */
 export class SizedList<T extends Sized> {
@@ -27,7 +27,7 @@ export class SizedList<T extends Sized> {
     const { entries } = chunk;
     entries.splice(placeIn(entries, entry.order), 0, entry);
     chunk.largest = Math.max(chunk.largest, entry.size);
-    if (entries.length < mostEntries) return;
+    if (entries.length < maxEntries) return;
     const upper = entries.splice(entries.length >>> 1);
     this.#chunks.splice(number + 1, 0, { entries: upper, largest: largestOf(upper) });
     chunk.largest = largestOf(entries);

@@ -9,7 +9,7 @@ import type { Gpu } from './gpu-table.js';
  * missing; smaller cards keep about 2 %.
  */
 const driverShare = 0.02;
-const mostDriverBytes = 615 * MiB;
+const maxDriverBytes = 615 * MiB;
 
 /**
  * What is left for segments on a card that nothing else runs on.
@@ -18,7 +18,7 @@ const mostDriverBytes = 615 * MiB;
  * roomOn(findGpu('3060')); // 12250000000 or so of 12884901888
  */
 export function roomOn({ capacityBytes, context }: Gpu): number {
-  const driver = Math.min(mostDriverBytes, Math.ceil(capacityBytes * driverShare));
+  const driver = Math.min(maxDriverBytes, Math.ceil(capacityBytes * driverShare));
   return Math.max(0, capacityBytes - driver - context.bytes);
 }
 
@@ -42,7 +42,7 @@ export function replayOn(
 ): LimitedReplay {
   const unlimited = replay(stream, settings);
   const room = roomOn(gpu);
-  if (unlimited.allocator.memory.mostGrantedBytes <= room) return { ...unlimited, limited: false };
+  if (unlimited.allocator.memory.maxGrantedBytes <= room) return { ...unlimited, limited: false };
   const limited = replay(stream, { ...settings, allowedBytes: room, deviceBytes: room });
   return limited.outOfMemory === undefined
     ? { ...limited, limited: true }

@@ -6,7 +6,7 @@ import { type EstimateThreads, estimateThreads } from './estimate-threads.js';
 /** Beside the command in the build; the sources, which tests run, have no program for a thread. */
 const program = new URL('./estimate-thread.js', import.meta.url);
 /** As many as a server answers at once; more would only share the same cores. */
-const mostThreads = 4;
+const maxThreads = 4;
 
 /**
  * Threads for estimates, one core left for whoever started them.
@@ -16,6 +16,6 @@ const mostThreads = 4;
  */
 export function openEstimateWork(): EstimateThreads {
   if (!existsSync(program)) return { work: inThisThread, close: () => Promise.resolve() };
-  const most = Math.max(1, Math.min(mostThreads, availableParallelism() - 1));
+  const most = Math.max(1, Math.min(maxThreads, availableParallelism() - 1));
   return estimateThreads({ program, most });
 }

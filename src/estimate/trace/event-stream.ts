@@ -28,7 +28,7 @@ export interface EventStream {
 }
 
 /** Enough for hours of training; 40 million events take 0.5 GB. */
-const mostEvents = 40_000_000;
+const maxEvents = 40_000_000;
 
 /**
  * Builds a stream event by event.
@@ -121,11 +121,11 @@ export class EventStreamBuilder {
 
   #grow(): void {
     const length = this.#length * 2;
-    if (length > mostEvents * 2) {
+    if (length > maxEvents * 2) {
       throw new Failure({
         kind: 'input',
         code: 'too-many-events',
-        fact: `The recording has more than ${mostEvents} events.`,
+        fact: `The recording has more than ${maxEvents} events.`,
         next: 'Record fewer steps: three show the peak.',
       });
     }

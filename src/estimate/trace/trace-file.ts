@@ -31,10 +31,10 @@ const version = 1;
 /** A line is a few numbers or the name of a module; the header holds the arguments of a script. */
 const longestLine = 1 * MiB;
 /** Names of ops and modules: a model of 1000 layers has some ten thousand. */
-const mostStrings = 1_000_000;
+const maxStrings = 1_000_000;
 /** All names together; more would be no names. */
-const mostStringCharacters = 64 * MiB;
-const mostNotes = 100;
+const maxStringCharacters = 64 * MiB;
+const maxNotes = 100;
 const workspace = traceCategories.indexOf('k');
 /**
  * What cuDNN and the kernels it loads take of the address space when it first runs: on the H200 a
@@ -112,7 +112,7 @@ class TraceReader {
       convolutions: this.#convolutions,
       parameters: this.#count(parameters),
       parameterBytes: this.#count(parameterBytes),
-      notes: notes.slice(0, mostNotes).map(String),
+      notes: notes.slice(0, maxNotes).map(String),
       skipsLayers: skipsLayers === true,
     };
   }
@@ -196,7 +196,7 @@ class TraceReader {
   #string(index: number, text: string): void {
     this.#stringCharacters += text.length;
     if (index !== this.#strings.length) this.#refuse('strings must come in their order');
-    if (index >= mostStrings || this.#stringCharacters > mostStringCharacters) {
+    if (index >= maxStrings || this.#stringCharacters > maxStringCharacters) {
       this.#refuse('there are too many strings');
     }
     this.#strings.push(text);

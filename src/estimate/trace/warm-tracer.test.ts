@@ -77,7 +77,7 @@ describe('WarmTracer', () => {
   });
 
   it('starts another after so many answers, and when packages changed', async () => {
-    const tracer = warm('well', { mostTraces: 2 });
+    const tracer = warm('well', { maxTraces: 2 });
     for (const what of ['1', '2', '3']) await tracer.run(ask(what));
     expect(starts()).toBe(2);
     stamp = 'two';

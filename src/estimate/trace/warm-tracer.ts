@@ -27,7 +27,7 @@ export interface WarmTracerOptions {
   /** It holds some 700 MB, and gives them back when it was not asked for this long. */
   readonly idleSeconds?: number | undefined;
   /** Then another takes its place. */
-  readonly mostTraces?: number | undefined;
+  readonly maxTraces?: number | undefined;
 }
 
 /** Of what a trace prints the end is enough. */
@@ -81,9 +81,9 @@ export class WarmTracer implements TraceRunner {
   }
 
   #processFor(stamp: string): WarmProcess {
-    const { mostTraces = 200 } = this.#options;
+    const { maxTraces = 200 } = this.#options;
     const found = this.#current;
-    if (found !== undefined && stamp === this.#stamp && found.canTake(mostTraces)) return found;
+    if (found !== undefined && stamp === this.#stamp && found.canTake(maxTraces)) return found;
     found?.retire();
     this.#stamp = stamp;
     this.#current = new WarmProcess(this.#options);
@@ -138,8 +138,8 @@ class WarmProcess {
     return this.#retired;
   }
 
-  canTake(mostTraces: number): boolean {
-    return !this.#ended && !this.#retired && this.#next <= mostTraces;
+  canTake(maxTraces: number): boolean {
+    return !this.#ended && !this.#retired && this.#next <= maxTraces;
   }
 
   async trace(trace: WarmTrace): Promise<PythonEnd | undefined> {

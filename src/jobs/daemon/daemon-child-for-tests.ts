@@ -12,7 +12,7 @@ const [home = '', bin = '', folder = '', round = '', count = '0', script = ''] =
 const environment = process.env;
 const engine = localEngine({ home, command: [process.execPath, bin], environment, folder });
 const discovery = await discoverDevices();
-const variables = { useGpus: false, mostRunning: 4 };
+const variables = { useGpus: false, maxRunning: 4 };
 const daemon = await openDaemon({ home, discovery, engine, environment, folder, variables });
 writeSync(1, 'open\n');
 for (let number = 0; number < Number(count); number++) {

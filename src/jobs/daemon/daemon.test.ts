@@ -245,7 +245,7 @@ describe('the daemon', () => {
     const deaf = world.machine.engine();
     await first.close();
     const second = await open(world, {
-      engine: { ...deaf, carry: () => ({ stop() {}, release() {} }) },
+      engine: { ...deaf, openRun: () => ({ stop() {}, release() {} }) },
     });
     await second.cancel('1');
     expect(second.job('1')).toMatchObject({
@@ -326,7 +326,7 @@ describe('the daemon', () => {
 
   it('runs as many at the same time as it may, and spreads over the devices it may use', async () => {
     const world = simulation(3);
-    const variables = { mostRunning: 2, devices: ['gpu:1', 'gpu:2'] };
+    const variables = { maxRunning: 2, devices: ['gpu:1', 'gpu:2'] };
     const daemon = await open(world, { variables, policy: 'balanced' });
     for (const name of ['a', 'b', 'c']) await daemon.submit(job(name));
     await world.clock.advance(2);

@@ -2,9 +2,9 @@ import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { GiB, MiB } from '../../units/bytes.js';
 import { roomsWith, runningJob, waitingJob } from '../queue-for-tests.js';
-import { atMost } from './at-most.js';
 import { jobsOnGpu } from './devices/device-use.js';
 import { judgeUse, type Overuse } from './devices/overuse.js';
+import { limitConcurrency } from './limit-concurrency.js';
 import { environmentForJobs } from './running/inherited-environment.js';
 import { askingNow } from './submission/asking.js';
 import { JobSeries } from './views/job-series.js';
@@ -45,7 +45,7 @@ describe('judgeUse', () => {
   it('warns first, then holds to the promise; one that has a device to itself is only told', () => {
     const warned = at(12 * GiB, 100);
     expect(warned).toMatchObject({ verdict: 'warn', over: { sinceSeconds: 100 } });
-    expect(at(12 * GiB, 110, { sinceSeconds: 100 }).verdict).toBe('hold');
+    expect(at(12 * GiB, 110, { sinceSeconds: 100 }).verdict).toBe('end');
     expect(at(12 * GiB, 999, { sinceSeconds: 100 }, true).verdict).toBe('over');
   });
 });
@@ -115,9 +115,9 @@ describe('JobSeries', () => {
   });
 });
 
-describe('atMost', () => {
+describe('limitConcurrency', () => {
   it('lets so many work at once, and all of them in the end', async () => {
-    const limited = atMost(2);
+    const limited = limitConcurrency(2);
     let working = 0;
     let most = 0;
     const work = async (fails: boolean) => {

@@ -57,7 +57,7 @@ async function estimating(more: Partial<DaemonOptions> = {}) {
     environment: { PATH: process.env['PATH'] },
     folder: home,
     clock,
-    estimate: async (_request, _signal, inTurn) => (inTurn ? await inTurn(slowly) : found),
+    estimate: async (_request, _signal, withLimit) => (withLimit ? await withLimit(slowly) : found),
     ...more,
   });
   return { clock, daemon, seen };

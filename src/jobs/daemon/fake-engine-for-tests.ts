@@ -1,4 +1,4 @@
-import type { CarriedRun, Engine, RunNews, RunOrder, RunUse } from '../../engine/types.js';
+import type { Engine, EngineRun, RunNews, RunOrder, RunUse } from '../../engine/types.js';
 import type { Clock } from '../../time/clock.js';
 import { attemptForTests } from '../store/attempt-for-tests.js';
 
@@ -15,7 +15,7 @@ interface FakeRun {
   readonly program: FakeProgram;
   readonly startedAt: number;
   news: RunNews[];
-  tell: ((news: RunNews) => void) | undefined;
+  onNews: ((news: RunNews) => void) | undefined;
 }
 
 /**
@@ -49,19 +49,19 @@ export class FakeMachine {
   }
 
   engine(): Engine {
-    const carried = new Set<string>();
+    const opened = new Set<string>();
     return {
-      carry: (order, tell) => {
-        carried.add(order.id);
+      openRun: (order, onNews) => {
+        opened.add(order.id);
         const run = this.#run(order);
-        run.tell = tell;
+        run.onNews = onNews;
         const past = [...run.news];
-        setImmediate(() => past.forEach((news) => carried.has(order.id) && tell(news)));
-        const carriedRun: CarriedRun = {
+        setImmediate(() => past.forEach((news) => opened.has(order.id) && onNews(news)));
+        const engineRun: EngineRun = {
           stop: () => this.#finish(run, 143),
-          release: () => carried.delete(order.id),
+          release: () => opened.delete(order.id),
         };
-        return carriedRun;
+        return engineRun;
       },
       use: (): RunUse => {
         const ids = [...this.runs.keys()];
@@ -73,11 +73,11 @@ export class FakeMachine {
       },
       forget: (runId) => this.runs.delete(runId),
       close: () => {
-        for (const id of carried) {
+        for (const id of opened) {
           const run = this.runs.get(id);
-          if (run !== undefined) run.tell = undefined;
+          if (run !== undefined) run.onNews = undefined;
         }
-        carried.clear();
+        opened.clear();
       },
     };
   }
@@ -89,7 +89,7 @@ export class FakeMachine {
     this.begun.set(name, (this.begun.get(name) ?? 0) + 1);
     const startedAt = this.#clock.seconds();
     const program = this.#programOf(order);
-    const run: FakeRun = { order, program, startedAt, news: [], tell: undefined };
+    const run: FakeRun = { order, program, startedAt, news: [], onNews: undefined };
     this.runs.set(order.id, run);
     void this.#clock
       .waitUntil(startedAt + program.seconds)
@@ -113,7 +113,7 @@ export class FakeMachine {
       { type: 'ended', attempt, next: null },
       { type: 'finished', at: attempt.endedAt, outcome, exitCode },
     ];
-    for (const news of run.news) run.tell?.(news);
+    for (const news of run.news) run.onNews?.(news);
   }
 }
 

@@ -6,10 +6,10 @@ import type { Ledger } from '../ledger.js';
 import type { JobStore } from '../store/job-store.js';
 import type { JobFilter, NewJob, StoredJob } from '../store/records.js';
 import type { JobState } from '../types.js';
-import { atMost, type InTurn } from './at-most.js';
 import { contextBytesOn } from './devices/context-bytes.js';
 import { DeviceReadings } from './devices/device-readings.js';
 import { deviceHistory, deviceStatus, deviceView } from './devices/device-views.js';
+import { type ConcurrencyLimit, limitConcurrency } from './limit-concurrency.js';
 import type { DaemonOptions } from './options.js';
 import { environmentForJobs } from './running/inherited-environment.js';
 import { JobFiles } from './running/job-files.js';
@@ -56,7 +56,7 @@ export class JobDaemon implements Daemon {
   readonly #scheduler: Scheduler;
   readonly #readings: DeviceReadings;
   readonly #publisher: Publisher;
-  readonly #inTurn: InTurn;
+  readonly #withLimit: ConcurrencyLimit;
   readonly #closing = new AbortController();
   readonly #environment: Readonly<Record<string, string>>;
   readonly #alerts: Alert[] = [];
@@ -69,7 +69,7 @@ export class JobDaemon implements Daemon {
     setMaxListeners(0, signal);
     this.#parts = parts;
     this.#clock = clock;
-    this.#inTurn = atMost(parts.estimatesAtOnce ?? usualEstimatesAtOnce);
+    this.#withLimit = limitConcurrency(parts.estimatesAtOnce ?? usualEstimatesAtOnce);
     this.#files = new JobFiles(parts.home);
     this.#environment = environmentForJobs(parts.environment);
     this.#scheduler = new Scheduler({
@@ -81,7 +81,7 @@ export class JobDaemon implements Daemon {
       onChange: () => this.#changed(),
       lookNow: () => this.#readings.lookNow(),
     });
-    const { queue, carrier } = this.#scheduler;
+    const { queue, runner } = this.#scheduler;
     this.#publisher = new Publisher({
       store,
       clock,
@@ -95,11 +95,11 @@ export class JobDaemon implements Daemon {
       ...parts,
       clock,
       watch: { ...defaultWatch, ...parts.watch },
-      jobOf: (runId) => carrier.running.ofRun(runId)?.id,
-      runOf: (jobId) => carrier.running.get(jobId)?.runId,
-      onUse: (use) => carrier.sawUse(use),
+      jobOf: (runId) => runner.running.ofRun(runId)?.id,
+      runOf: (jobId) => runner.running.get(jobId)?.runId,
+      onUse: (use) => runner.sawUse(use),
       onReading: () => this.#scheduler.admitSoon(),
-      onSample: () => void this.#publisher.tellSoon(this.#devicesEvent, devicesEventSeconds),
+      onSample: () => void this.#publisher.publishSoon(this.#devicesEvent, devicesEventSeconds),
       onAlert: (alert) => this.#sawAlert(alert),
     });
     this.#scheduler.takeUp();
@@ -108,7 +108,7 @@ export class JobDaemon implements Daemon {
   }
 
   async submit(request: JobRequest): Promise<JobView> {
-    this.#mustBeOpen();
+    this.#requireOpen();
     const { store, folder, estimate, plan, variables } = this.#parts;
     const asked = withOneBatch(request);
     const { submission } = asked;
@@ -121,25 +121,25 @@ export class JobDaemon implements Daemon {
     const job = await newJobOf(asked, {
       lines: this.#parts.ledger.rooms(),
       runsOf: (key) => store.runsOf(key),
-      estimate: estimate && ((workload, signal) => estimate(workload, signal, this.#inTurn)),
-      plan: plan && ((workload, within, signal) => plan(workload, within, signal, this.#inTurn)),
+      estimate: estimate && ((workload, signal) => estimate(workload, signal, this.#withLimit)),
+      plan: plan && ((workload, within, signal) => plan(workload, within, signal, this.#withLimit)),
       signal: this.#closing.signal,
       nowMs,
       waitSeconds: variables?.waitTimeoutSeconds,
     });
-    this.#mustBeOpen();
+    this.#requireOpen();
     // Sent again while the first one was being estimated.
     return this.#view(known() ?? this.#scheduler.submit(this.#waitingFromNow(job, nowMs)));
   }
 
   async cancel(id: string): Promise<JobView> {
-    this.#mustBeOpen();
+    this.#requireOpen();
     this.#scheduler.cancel(id);
     return await Promise.resolve(this.job(id));
   }
 
   job(id: string): JobView {
-    return this.#view(this.#scheduler.must(id));
+    return this.#view(this.#scheduler.requireJob(id));
   }
 
   jobs(filter: JobFilter): readonly JobSummary[] {
@@ -151,14 +151,14 @@ export class JobDaemon implements Daemon {
   }
 
   async readLog(id: string, from: number, most: number): Promise<LogAnswer> {
-    this.#scheduler.must(id);
+    this.#scheduler.requireJob(id);
     return await this.#files.readLog(id, from, most);
   }
 
   jobHistory(id: string): JobHistory {
-    const live = this.#scheduler.carrier.running.get(id);
+    const live = this.#scheduler.runner.running.get(id);
     if (live !== undefined) return live.series.read();
-    this.#scheduler.must(id);
+    this.#scheduler.requireJob(id);
     return this.#files.readHistory(id) ?? { epochMs: [], usedBytes: [] };
   }
 
@@ -174,7 +174,7 @@ export class JobDaemon implements Daemon {
           state,
           room: rooms.get(id),
           entries: ledger.entries(id),
-          nameOf: (jobId) => this.#scheduler.carrier.running.get(jobId)?.name ?? '',
+          nameOf: (jobId) => this.#scheduler.runner.running.get(jobId)?.name ?? '',
           takesJobs: rooms.has(id),
         });
       });
@@ -227,20 +227,20 @@ export class JobDaemon implements Daemon {
     this.#parts.engine.close();
     await this.#readings.close();
     await this.#ticking;
-    this.#scheduler.carrier.saveAll();
+    this.#scheduler.runner.saveAll();
     this.#parts.store.close();
   }
 
   #sawAlert(alert: Alert): void {
     this.#alerts.push(alert);
     if (this.#alerts.length > keptAlerts) this.#alerts.shift();
-    this.#publisher.tell({ type: 'alert', alert });
+    this.#publisher.publish({ type: 'alert', alert });
   }
 
   /** Something about jobs changed: those who listen hear of it. */
   #changed(): void {
-    this.#publisher.tellChanges();
-    void this.#publisher.tellSoon(this.#queueEvent, queueEventSeconds);
+    this.#publisher.publishChanges();
+    void this.#publisher.publishSoon(this.#queueEvent, queueEventSeconds);
   }
 
   readonly #devicesEvent = (): DaemonEvent => ({
@@ -263,7 +263,7 @@ export class JobDaemon implements Daemon {
 
   #view(stored: StoredJob): JobView {
     const { id } = stored.job;
-    const live = this.#scheduler.carrier.running.get(id);
+    const live = this.#scheduler.runner.running.get(id);
     const { folder } = this.#parts;
     const logBytes = this.#files.logBytes(id);
     return jobView(stored, this.#waitingOf(id), live, { logBytes, folder });
@@ -280,7 +280,7 @@ export class JobDaemon implements Daemon {
     return { ...job, deadlineMs: job.deadlineMs + this.#clock.epochMs() - askedMs };
   }
 
-  #mustBeOpen(): void {
+  #requireOpen(): void {
     if (!this.#closing.signal.aborted) return;
     throw new Failure({
       kind: 'missing',

@@ -91,7 +91,7 @@ describe('kill -9 of the daemon under load', () => {
         command: command.path(),
         discovery,
         environment: cleanEnvironment({ TEST_MARK: folder }),
-        variables: { useGpus: false, mostRunning: 4 },
+        variables: { useGpus: false, maxRunning: 4 },
       });
       await untilIdle(daemon);
       const jobs = daemon.jobs({ limit: 100_000 });

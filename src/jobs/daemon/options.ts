@@ -8,8 +8,8 @@ import type { Plan } from '../../plan/fit/types.js';
 import type { Clock } from '../../time/clock.js';
 import type { JobVariables } from '../job-variables.js';
 import type { PlacementPolicy } from '../placement.js';
-import type { InTurn } from './at-most.js';
 import type { DeviceReadingsOptions } from './devices/device-readings.js';
+import type { ConcurrencyLimit } from './limit-concurrency.js';
 
 export interface DaemonOptions {
   /** `$PLIMSOLL_HOME`: the store, the logs and the runs lie in it. */
@@ -28,10 +28,14 @@ export interface DaemonOptions {
   readonly policy?: PlacementPolicy | undefined;
   /**
    * Without it a job with a model is refused as one that cannot be estimated. What takes time and
-   * cores is done through `inTurn`; so it is with `plan`.
+   * cores is done through `withLimit`; so it is with `plan`.
    */
   readonly estimate?:
-    | ((request: WorkloadRequest, signal: AbortSignal, inTurn?: InTurn) => Promise<Estimate>)
+    | ((
+        request: WorkloadRequest,
+        signal: AbortSignal,
+        withLimit?: ConcurrencyLimit,
+      ) => Promise<Estimate>)
     | undefined;
   /** Settings with which a workload fits a device, of those that its program can be told. */
   readonly plan?:
@@ -39,7 +43,7 @@ export interface DaemonOptions {
         request: WorkloadRequest,
         within: PlanWithin,
         signal: AbortSignal,
-        inTurn?: InTurn,
+        withLimit?: ConcurrencyLimit,
       ) => Promise<Plan>)
     | undefined;
   /** How many estimates and plans have their turn at the same time; two where nobody says. */

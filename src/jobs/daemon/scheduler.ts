@@ -12,13 +12,13 @@ import type { JobStore } from '../store/job-store.js';
 import type { NewJob, StoredJob } from '../store/records.js';
 import { hasEnded, type JobState, type Reservation, type WaitingJob } from '../types.js';
 import type { DaemonOptions } from './options.js';
-import { JobCarrier, type JobCarrierOptions } from './running/job-carrier.js';
+import { JobRunner, type JobRunnerOptions } from './running/job-runner.js';
 import type { RunningEntry } from './running/running-jobs.js';
 import { JobQueue } from './submission/job-queue.js';
 import { estimateOf, judgeNeed } from './submission/need.js';
 
 /** The queue must not grow without end; 100,000 fit into some 100 MB. */
-const mostWaiting = 100_000;
+const maxWaiting = 100_000;
 /** What is kept of what is over: as many as a page of history can want. */
 const defaultKeep = { endedJobs: 10_000, events: 100_000, runs: 1000 };
 const pruneSeconds = 600;
@@ -28,7 +28,7 @@ const tickSeconds = 1;
 const stillSeconds = 30;
 
 export interface SchedulerOptions
-  extends Omit<JobCarrierOptions, 'store' | 'onAttempt' | 'onEnd'>,
+  extends Omit<JobRunnerOptions, 'store' | 'onAttempt' | 'onEnd'>,
     Pick<DaemonOptions, 'policy' | 'variables' | 'keep'> {
   readonly store: JobStore;
   readonly ledger: Ledger;
@@ -39,7 +39,7 @@ export interface SchedulerOptions
 /** Who waits, who runs, who is done: every change of it is in the store before it takes effect. */
 export class Scheduler {
   readonly queue: JobQueue;
-  readonly carrier: JobCarrier;
+  readonly runner: JobRunner;
   readonly counts: Record<JobState, number>;
   readonly #options: SchedulerOptions;
   readonly #store: JobStore;
@@ -56,8 +56,8 @@ export class Scheduler {
     this.#prunedAt = clock.seconds();
     this.#tickedAt = clock.seconds();
     this.counts = countsOf(store);
-    this.queue = new JobQueue(store.waiting(), { policy, mostRunning: variables?.mostRunning });
-    this.carrier = new JobCarrier({
+    this.queue = new JobQueue(store.waiting(), { policy, maxRunning: variables?.maxRunning });
+    this.runner = new JobRunner({
       ...options,
       onAttempt: (entry) => this.#learn(entry),
       onEnd: (entry, state) => this.#ended(entry, state),
@@ -78,7 +78,7 @@ export class Scheduler {
         expectedEndMs: isKnown(seconds) ? startedMs + seconds * 1000 : 'unknown',
         workloadKey: stored.workloadKey,
       });
-      this.carrier.carry(stored, job.reservation, runId);
+      this.runner.run(stored, job.reservation, runId);
     }
   }
 
@@ -91,7 +91,7 @@ export class Scheduler {
       if (this.#store.trouble !== undefined) this.#ifStorable(() => this.#store.probe());
       this.#ifStorable(() => this.#expire());
       this.#tickedAt = this.#clock.seconds();
-      this.carrier.tryAgain();
+      this.runner.tryAgain();
       const isDue = this.#clock.seconds() - this.#prunedAt >= pruneSeconds;
       if (isDue) this.#ifStorable(() => this.#prune());
     }
@@ -108,11 +108,11 @@ export class Scheduler {
   }
 
   checkRoom(): void {
-    if (this.queue.waitingCount < mostWaiting) return;
+    if (this.queue.waitingCount < maxWaiting) return;
     throw new Failure({
       kind: 'missing',
       code: 'queue-full',
-      fact: `${mostWaiting} jobs wait already.`,
+      fact: `${maxWaiting} jobs wait already.`,
       next: 'Wait until some have run, or cancel some.',
     });
   }
@@ -134,7 +134,7 @@ export class Scheduler {
   }
 
   cancel(id: string): void {
-    const { state } = this.must(id).job;
+    const { state } = this.requireJob(id).job;
     if (hasEnded(state)) {
       throw new Failure({
         kind: 'input',
@@ -143,12 +143,12 @@ export class Scheduler {
         next: 'There is nothing to cancel.',
       });
     }
-    const entry = this.carrier.running.get(id);
-    if (entry !== undefined) this.carrier.end(entry, { state: 'cancelled', reason: 'Cancelled.' });
+    const entry = this.runner.running.get(id);
+    if (entry !== undefined) this.runner.end(entry, { state: 'cancelled', reason: 'Cancelled.' });
     else this.#endWaiting(id, 'cancelled', 'Cancelled while it waited.');
   }
 
-  must(id: string): StoredJob {
+  requireJob(id: string): StoredJob {
     const stored = this.#store.job(id);
     if (stored === undefined) throw unknownJob(id);
     return stored;
@@ -192,7 +192,7 @@ export class Scheduler {
     this.counts.waiting--;
     this.counts.running++;
     this.queue.run(runningFrom(job, reservation, atMs));
-    this.carrier.carry(stored, reservation, runId);
+    this.runner.run(stored, reservation, runId);
   }
 
   #ended({ id }: RunningEntry, state: JobState): void {
@@ -207,7 +207,7 @@ export class Scheduler {
   /** What an attempt measured counts for those that wait with the same workload. */
   #learn({ id, workloadKey, reservation }: RunningEntry): void {
     if (!this.queue.hasAlike(workloadKey)) return;
-    const { need: before, details } = this.must(id);
+    const { need: before, details } = this.requireJob(id);
     const { gpus } = before;
     const offerBytes = largestOffer(this.#options.ledger.rooms(), { gpus }) ?? reservation.bytes;
     const runs = this.#store.runsOf(workloadKey);

@@ -9,7 +9,7 @@ import type { Transactions } from './transactions.js';
 /** Runs of a workload that are looked at: enough for the margin to shrink to its least. */
 const runsLookedAt = 50;
 /** Rows that one answer holds at most, so that no answer fills the memory. */
-const mostRows = 100_000;
+const maxRows = 100_000;
 
 /** What can be asked of the store of jobs. */
 export class JobReader {
@@ -37,7 +37,7 @@ export class JobReader {
   }
 
   /** Jobs in one of these states, the oldest first; `afterId` pages on. */
-  jobs(states: readonly JobState[], afterId = '0', most = mostRows): readonly StoredJob[] {
+  jobs(states: readonly JobState[], afterId = '0', most = maxRows): readonly StoredJob[] {
     return this.list({ states, after: afterId, limit: most });
   }
 
@@ -46,10 +46,10 @@ export class JobReader {
     states = jobStates,
     after,
     newestFirst,
-    limit = mostRows,
+    limit = maxRows,
   }: JobFilter): readonly StoredJob[] {
     return this.sql.guard(() => {
-      const most = Math.max(0, Math.min(limit, mostRows));
+      const most = Math.max(0, Math.min(limit, maxRows));
       const from =
         after === undefined ? (newestFirst ? Number.MAX_SAFE_INTEGER : 0) : Number(after);
       const sql = newestFirst
@@ -102,7 +102,7 @@ export class JobReader {
         .all(
           'SELECT * FROM event WHERE id > ? ORDER BY id LIMIT ?',
           afterId,
-          Math.min(most, mostRows),
+          Math.min(most, maxRows),
         )
         .map(storedEvent),
     );
@@ -142,7 +142,7 @@ export class JobReader {
         .all(
           `SELECT sequence, run_id FROM job WHERE ended_ms IS NOT NULL ORDER BY sequence DESC
          LIMIT ? OFFSET ?`,
-          mostRows,
+          maxRows,
           kept,
         )
         .map((row) => {

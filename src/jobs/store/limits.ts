@@ -10,7 +10,7 @@ const nameCharacters = 200;
 /** Beyond this the order is by priority alone for half a day: age would mean nothing. */
 const priorities = { least: -100, most: 100 };
 /** The largest machines have 16. */
-const mostGpus = 64;
+const maxGpus = 64;
 /** A sentence or two, not a log. */
 export const reasonCharacters = 2000;
 
@@ -39,9 +39,9 @@ export function checkNewJob(job: NewJob): void {
       `Give a whole number from ${priorities.least} to ${priorities.most}.`,
     ],
     [
-      Number.isInteger(need.gpus) && need.gpus >= 0 && need.gpus <= mostGpus,
+      Number.isInteger(need.gpus) && need.gpus >= 0 && need.gpus <= maxGpus,
       `The job asks for ${need.gpus} GPUs.`,
-      `Give a whole number from 0 (the host's memory) to ${mostGpus}.`,
+      `Give a whole number from 0 (the host's memory) to ${maxGpus}.`,
     ],
     [
       Number.isSafeInteger(need.bytes) && need.bytes >= 0,

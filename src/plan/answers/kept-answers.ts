@@ -24,7 +24,7 @@ const schema = 1;
 /** An estimate takes 5 to 30 kB, a plan about 100; what is larger is not one of ours. */
 const largestBytes = MiB;
 /** Some weeks of work; 256 plans are about 25 MB. */
-const mostAnswers = 256;
+const maxAnswers = 256;
 /** A file that was not renamed by then was left by a process that died. */
 const abandonedMs = 3_600_000;
 const keyFormat = /^[\da-f]{64}$/;
@@ -104,7 +104,7 @@ export class KeptAnswers {
       files.filter(({ path }) => path.endsWith(ending)),
       files.filter(({ path }) => !path.endsWith(ending)),
     ];
-    const oldest = whole.toSorted((a, b) => b.usedMs - a.usedMs).slice(mostAnswers);
+    const oldest = whole.toSorted((a, b) => b.usedMs - a.usedMs).slice(maxAnswers);
     const abandoned = parts.filter(({ usedMs }) => now.getTime() - usedMs > abandonedMs);
     for (const { path } of [...oldest, ...abandoned]) removed(path);
   }

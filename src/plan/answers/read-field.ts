@@ -8,7 +8,7 @@ const largestBytes = 2 ** 54 / 2;
 /** Longer than any path a system takes. */
 const longestText = 4096;
 /** A workload has a handful of arguments. */
-const mostArguments = 256;
+const maxArguments = 256;
 
 // Each of these reads one field of a request that came from outside, and names it in its error.
 
@@ -57,7 +57,7 @@ export const readArguments: FieldReader<readonly string[]> = (value, field, word
     throw wrong(value, field, wording, next);
   }
   const entries: readonly (readonly [string, unknown])[] = Object.entries(value);
-  if (entries.length > mostArguments) throw wrong(value, field, wording, next);
+  if (entries.length > maxArguments) throw wrong(value, field, wording, next);
   return entries.map(([name, text]) => {
     const isText = typeof text === 'string' && text.length <= longestText && !text.includes('\0');
     if (!isText || !/^[A-Za-z_]\w*$/.test(name)) throw wrong(value, field, wording, next);

@@ -1,7 +1,7 @@
 import type { Estimate, Workload } from '../../estimate/types.js';
 import { Failure } from '../../failure.js';
 import { backwardBytes, type OnOneGpu, onOneGpu } from './shared-out.js';
-import type { PlanEstimators, PlanFacts, PlanWishes, Way } from './types.js';
+import type { Configuration, PlanEstimators, PlanFacts, PlanWishes } from './types.js';
 
 /** A rough estimate this far above the budget is believed: the judge is not asked. */
 const farAbove = 1.3;
@@ -11,14 +11,14 @@ const moreSamples = 8;
 /** Asks for estimates, each only once. */
 export interface EstimateBook {
   /** What one GPU needs. */
-  of(way: Way, batch: number): Promise<OnOneGpu>;
-  /** The same; undefined where this way, unlike others, cannot be estimated. */
-  attempt(way: Way, batch: number): Promise<OnOneGpu | undefined>;
+  of(configuration: Configuration, batch: number): Promise<OnOneGpu>;
+  /** The same; undefined where this configuration, unlike others, cannot be estimated. */
+  attempt(configuration: Configuration, batch: number): Promise<OnOneGpu | undefined>;
   /** The same, by the guide, or from what the judge has already said. */
-  roughly(way: Way, batch: number): Promise<OnOneGpu | undefined>;
+  roughly(configuration: Configuration, batch: number): Promise<OnOneGpu | undefined>;
   /** Whether the guide knows that it does not come near to fitting. */
-  hopeless(way: Way, batch: number): Promise<boolean>;
-  /** Ways that could not be estimated, and why. */
+  hopeless(configuration: Configuration, batch: number): Promise<boolean>;
+  /** Configurations that could not be estimated, and why. */
   readonly refusals: readonly string[];
 }
 
@@ -39,7 +39,7 @@ export function openEstimateBook(
     return known;
   }
 
-  /** Where nothing could be estimated at all the person must know; later, it is one way less. */
+  /** Where nothing could be estimated at all the person must know; later, it is one configuration less. */
   async function attempted(workload: Workload): Promise<Estimate | undefined> {
     const key = keyOf(workload);
     if (refused.has(key)) return undefined;
@@ -62,25 +62,29 @@ export function openEstimateBook(
 
   type Ask = (workload: Workload) => Promise<Estimate | undefined>;
 
-  async function shared(way: Way, batch: number, ask: Ask): Promise<OnOneGpu | undefined> {
-    const estimate = await ask(workloadOf(way, batch, wishes));
+  async function shared(
+    configuration: Configuration,
+    batch: number,
+    ask: Ask,
+  ): Promise<OnOneGpu | undefined> {
+    const estimate = await ask(workloadOf(configuration, batch, wishes));
     if (estimate === undefined) return undefined;
-    if (way.zero < 2) return onOneGpu(estimate, way, facts);
-    const larger = await ask(workloadOf(way, batch * moreSamples, wishes));
-    return onOneGpu(estimate, way, facts, larger && backwardBytes(larger, moreSamples));
+    if (configuration.zero < 2) return onOneGpu(estimate, configuration, facts);
+    const larger = await ask(workloadOf(configuration, batch * moreSamples, wishes));
+    return onOneGpu(estimate, configuration, facts, larger && backwardBytes(larger, moreSamples));
   }
 
   return {
-    async of(way, batch) {
-      const needs = await shared(way, batch, judgedBy);
+    async of(configuration, batch) {
+      const needs = await shared(configuration, batch, judgedBy);
       if (needs === undefined) throw new Error('the judge has no answer and no failure');
       return needs;
     },
-    attempt: (way, batch) => shared(way, batch, attempted),
-    roughly: (way, batch) =>
-      shared(way, batch, async (one) => judged.get(keyOf(one)) ?? (await guidedBy(one))),
-    async hopeless(way, batch) {
-      const rough = await shared(way, batch, guidedBy);
+    attempt: (configuration, batch) => shared(configuration, batch, attempted),
+    roughly: (configuration, batch) =>
+      shared(configuration, batch, async (one) => judged.get(keyOf(one)) ?? (await guidedBy(one))),
+    async hopeless(configuration, batch) {
+      const rough = await shared(configuration, batch, guidedBy);
       const least = rough?.estimate.peak.leastCapacityBytes ?? 0;
       return least > facts.capacityBytes * farAbove;
     },
@@ -90,9 +94,9 @@ export function openEstimateBook(
   };
 }
 
-function workloadOf(way: Way, batch: number, wishes: PlanWishes): Workload {
+function workloadOf(configuration: Configuration, batch: number, wishes: PlanWishes): Workload {
   const { mode, sequence, image, targetSequence, keep } = wishes;
-  const { precision, optimizer, checkpointing, loraRank, quantization } = way;
+  const { precision, optimizer, checkpointing, loraRank, quantization } = configuration;
   return {
     mode,
     batch,

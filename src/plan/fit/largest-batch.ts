@@ -1,19 +1,19 @@
 import { nextStep, previousStep, stepBelow } from './batch-steps.js';
 
 /** The largest batch that is looked at: more samples than any step of any job takes. */
-const mostBatch = 2 ** 20;
+const maxBatch = 2 ** 20;
 /** Where nothing is known of a job. */
 const firstGuess = 8;
 /** A job's peak is nearly a line over the batch, so a handful is mostly enough; this ends what is not. */
-const mostEstimates = 40;
+const maxEstimates = 40;
 /** A line that has not led there by then does not: what is left is halved. */
-const mostGuesses = 5;
+const maxGuesses = 5;
 /** How far a guess may go beyond what was tried. */
 const farthest = 8;
 /** An estimate may miss something that grows with the batch: room for this share more of it. */
 const spareShare = 0.01;
 /** The spare room is not worth a larger share of the batch than this. */
-const mostGivenUp = 0.03;
+const maxGivenUp = 0.03;
 
 export interface BatchSearch {
   /** The bytes that a batch needs. Taken to grow with the batch. */
@@ -47,14 +47,14 @@ export async function largestBatch(search: BatchSearch): Promise<LargestBatch> {
   const { bytesOf, budgetBytes, guess = firstGuess } = search;
   const tried: Tried[] = [];
   let fits = 0;
-  let fails = mostBatch + 1;
-  let batch = stepBelow(Math.min(Math.max(1, guess), mostBatch));
-  while (nextStep(fits) < fails && tried.length < mostEstimates) {
+  let fails = maxBatch + 1;
+  let batch = stepBelow(Math.min(Math.max(1, guess), maxBatch));
+  while (nextStep(fits) < fails && tried.length < maxEstimates) {
     const bytes = await bytesOf(batch);
     tried.push({ batch, bytes });
     if (bytes <= budgetBytes) fits = batch;
     else fails = batch;
-    const straight = tried.length < mostGuesses || fits === 0 || fails > mostBatch;
+    const straight = tried.length < maxGuesses || fits === 0 || fails > maxBatch;
     const guessed = straight ? nextGuess(tried, budgetBytes) : (fits + fails) / 2;
     batch = between(fits, fails, guessed);
   }
@@ -64,7 +64,7 @@ export async function largestBatch(search: BatchSearch): Promise<LargestBatch> {
 
 /** The guess where it can be right; the middle of what is left where it cannot. */
 function between(fits: number, fails: number, guess: number): number {
-  const wrong = fails <= mostBatch && guess >= fails + 1;
+  const wrong = fails <= maxBatch && guess >= fails + 1;
   const wanted = stepBelow(wrong ? (fits + fails) / 2 : guess);
   return Math.max(nextStep(fits), Math.min(previousStep(fails), wanted));
 }
@@ -99,7 +99,7 @@ async function withSpare(
   const spare = spareShare * batch * slopeAt(batch, tried);
   if (bytes + spare <= budgetBytes) return { batch, tight: false };
   const less = previousStep(batch);
-  const affordable = less >= batch * (1 - mostGivenUp);
+  const affordable = less >= batch * (1 - maxGivenUp);
   if (affordable && (await bytesOf(less)) <= budgetBytes) return { batch: less, tight: false };
   return { batch, tight: true };
 }

@@ -1,6 +1,6 @@
 import type { Optimizer, Precision, Workload } from '../../estimate/types.js';
 import { presetFacts } from '../quantization/presets.js';
-import type { PlanFacts, Way } from './types.js';
+import type { Configuration, PlanFacts } from './types.js';
 
 const weightSize: Readonly<Record<Precision, number>> = {
   fp32: 4,
@@ -29,22 +29,26 @@ const statesPerWeightByte: Readonly<Record<Optimizer, number>> = {
 };
 
 /**
- * What a way takes of one GPU whatever the batch is: weights, gradients and states of the optimizer.
+ * What a configuration takes of one GPU whatever the batch is: weights, gradients and states of the optimizer.
  * Never too much, so what is larger than the budget need not be estimated.
  *
  * @example
- * leastStateBytes(way, facts, 'train'); // 4 x 2 bytes a parameter, all in bf16
+ * leastStateBytes(configuration, facts, 'train'); // 4 x 2 bytes a parameter, all in bf16
  */
-export function leastStateBytes(way: Way, facts: PlanFacts, mode: Workload['mode']): number {
+export function leastStateBytes(
+  configuration: Configuration,
+  facts: PlanFacts,
+  mode: Workload['mode'],
+): number {
   const { parameters = 0, gpus } = facts;
-  const { quantization, zero } = way;
+  const { quantization, zero } = configuration;
   // Layers may wait on the host.
-  if (way.offload === 'weights') return 0;
+  if (configuration.offload === 'weights') return 0;
   const preset = quantization === undefined ? undefined : presetFacts[quantization];
-  const weights = parameters * (preset?.bytesPerParameter ?? weightSize[way.precision]);
+  const weights = parameters * (preset?.bytesPerParameter ?? weightSize[configuration.precision]);
   const keptWeights = zero === 3 ? weights / gpus : weights;
-  if (mode === 'infer' || way.loraRank !== undefined) return keptWeights;
-  const states = weights * statesPerWeightByte[way.optimizer];
-  const keptStates = way.offload === 'optimizer' ? 0 : zero >= 1 ? states / gpus : states;
+  if (mode === 'infer' || configuration.loraRank !== undefined) return keptWeights;
+  const states = weights * statesPerWeightByte[configuration.optimizer];
+  const keptStates = configuration.offload === 'optimizer' ? 0 : zero >= 1 ? states / gpus : states;
   return keptWeights + keptStates + (zero >= 2 ? weights / gpus : weights);
 }

@@ -1,8 +1,8 @@
 import type { EstimateBook } from './estimate-book.js';
 import { fitOf, sureBytes } from './fit.js';
 import { leastStateBytes } from './least-states.js';
-import type { Weighed } from './options.js';
-import type { PlanFacts, PlanWishes, Way } from './types.js';
+import type { EvaluatedConfiguration } from './options.js';
+import type { Configuration, PlanFacts, PlanWishes } from './types.js';
 
 /**
  * The largest part of a batch that surely fits, with as many passes as it then takes. The parts are
@@ -10,31 +10,31 @@ import type { PlanFacts, PlanWishes, Way } from './types.js';
  * fits it is the smallest that was estimated; undefined where nothing was.
  */
 export async function largestMicrobatch(
-  way: Way,
+  configuration: Configuration,
   effective: number,
   book: EstimateBook,
   wishes: PlanWishes,
   facts: PlanFacts,
-): Promise<Weighed | undefined> {
+): Promise<EvaluatedConfiguration | undefined> {
   const { capacityBytes } = facts;
-  const states = leastStateBytes(way, facts, wishes.mode);
+  const states = leastStateBytes(configuration, facts, wishes.mode);
   if (states > capacityBytes) return undefined;
-  const sizes = await withHope(partsOf(effective, wishes), way, book);
+  const sizes = await withHope(partsOf(effective, wishes), configuration, book);
   let low = 0;
   let high = sizes.length - 1;
-  let next = await roughIndex(sizes, way, book, capacityBytes);
-  let best: Weighed | undefined;
-  let smallest: Weighed | undefined;
+  let next = await roughIndex(sizes, configuration, book, capacityBytes);
+  let best: EvaluatedConfiguration | undefined;
+  let smallest: EvaluatedConfiguration | undefined;
   while (low <= high) {
     const batch = sizes[next] ?? 1;
-    const needs = await book.attempt(way, batch);
+    const needs = await book.attempt(configuration, batch);
     if (needs === undefined) return undefined;
-    const weighed = { way, batch, accumulation: effective / batch, needs };
+    const evaluated = { configuration, batch, accumulation: effective / batch, needs };
     if (fitOf(needs.estimate, capacityBytes) === 'surely') {
-      best = weighed;
+      best = evaluated;
       low = next + 1;
     } else {
-      smallest = smaller(smallest, weighed);
+      smallest = smaller(smallest, evaluated);
       high = next - 1;
     }
     next = guessIndex(sizes, low, high, smallest, states, capacityBytes);
@@ -43,28 +43,35 @@ export async function largestMicrobatch(
 }
 
 /** Without those that the guide knows to be far too large. */
-async function withHope(sizes: readonly number[], way: Way, book: EstimateBook): Promise<number[]> {
+async function withHope(
+  sizes: readonly number[],
+  configuration: Configuration,
+  book: EstimateBook,
+): Promise<number[]> {
   const left = [...sizes];
-  while (left.length > 0 && (await book.hopeless(way, left.at(-1) ?? 1))) left.pop();
+  while (left.length > 0 && (await book.hopeless(configuration, left.at(-1) ?? 1))) left.pop();
   return left;
 }
 
 /** Where the guide says that it fits; the whole batch where it says nothing. */
 async function roughIndex(
   sizes: readonly number[],
-  way: Way,
+  configuration: Configuration,
   book: EstimateBook,
   capacityBytes: number,
 ): Promise<number> {
   for (const [index, batch] of [...sizes.entries()].toReversed()) {
-    const rough = await book.roughly(way, batch);
+    const rough = await book.roughly(configuration, batch);
     if (rough === undefined) return sizes.length - 1;
     if (rough.estimate.peak.leastCapacityBytes <= capacityBytes) return index;
   }
   return 0;
 }
 
-function smaller(one: Weighed | undefined, other: Weighed): Weighed {
+function smaller(
+  one: EvaluatedConfiguration | undefined,
+  other: EvaluatedConfiguration,
+): EvaluatedConfiguration {
   return one === undefined || other.batch < one.batch ? other : one;
 }
 
@@ -73,7 +80,7 @@ function guessIndex(
   sizes: readonly number[],
   low: number,
   high: number,
-  failed: Weighed | undefined,
+  failed: EvaluatedConfiguration | undefined,
   states: number,
   capacityBytes: number,
 ): number {

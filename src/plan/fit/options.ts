@@ -3,22 +3,22 @@ import { fitOf } from './fit.js';
 import { relativeCost } from './relative-cost.js';
 import type { OnOneGpu } from './shared-out.js';
 import {
+  type Configuration,
   concessions,
   type PlanFacts,
   type PlanOption,
   type PlanSettings,
-  type Way,
 } from './types.js';
 
-/** A way with a batch, and what one GPU needs for it. */
-export interface Weighed {
-  readonly way: Way;
+/** A configuration with a batch, and what one GPU needs for it. */
+export interface EvaluatedConfiguration {
+  readonly configuration: Configuration;
   readonly batch: number;
   readonly accumulation: number;
   readonly needs: OnOneGpu;
 }
 
-/** Of a way with a batch: how it compares. */
+/** Of a configuration with a batch: how it compares. */
 export interface Scale {
   readonly mode: Workload['mode'];
   readonly facts: PlanFacts;
@@ -27,30 +27,33 @@ export interface Scale {
 }
 
 export function costOf(
-  way: Way,
+  configuration: Configuration,
   batch: number,
   accumulation: number,
   { mode, facts, unit }: Scale,
 ): number {
   const { tokensPerSample, gpus } = facts;
-  return relativeCost(way, { mode, batch, accumulation, gpus, tokensPerSample }) / unit;
+  return relativeCost(configuration, { mode, batch, accumulation, gpus, tokensPerSample }) / unit;
 }
 
 /** What a person is told of it. */
-export function optionOf(weighed: Weighed, scale: Scale): PlanOption & { estimate: Estimate } {
-  const { way, batch, accumulation, needs } = weighed;
+export function optionOf(
+  evaluated: EvaluatedConfiguration,
+  scale: Scale,
+): PlanOption & { estimate: Estimate } {
+  const { configuration, batch, accumulation, needs } = evaluated;
   const { estimate, hostBytes } = needs;
   const fit = fitOf(estimate, scale.facts.capacityBytes);
   return {
-    settings: settingsOf(weighed, scale),
+    settings: settingsOf(evaluated, scale),
     fits: fit !== 'no',
     surely: fit === 'surely',
     method: estimate.method,
     peak: estimate.peak,
     hostBytes,
-    relativeCost: Number(costOf(way, batch, accumulation, scale).toFixed(3)),
-    concession: way.concession,
-    givesUp: way.givesUp,
+    relativeCost: Number(costOf(configuration, batch, accumulation, scale).toFixed(3)),
+    concession: configuration.concession,
+    givesUp: configuration.givesUp,
     estimate,
   };
 }
@@ -64,17 +67,20 @@ export function byWorth(one: PlanOption, other: PlanOption): number {
   );
 }
 
-function settingsOf({ way, batch, accumulation }: Weighed, { mode, facts }: Scale): PlanSettings {
+function settingsOf(
+  { configuration, batch, accumulation }: EvaluatedConfiguration,
+  { mode, facts }: Scale,
+): PlanSettings {
   return {
     batch,
     accumulation,
-    checkpointing: way.checkpointing,
-    precision: way.precision,
-    quantization: way.quantization ?? 'none',
-    offload: way.offload,
-    optimizer: mode === 'infer' ? 'none' : way.optimizer,
-    lora: way.loraRank ?? 'none',
+    checkpointing: configuration.checkpointing,
+    precision: configuration.precision,
+    quantization: configuration.quantization ?? 'none',
+    offload: configuration.offload,
+    optimizer: mode === 'infer' ? 'none' : configuration.optimizer,
+    lora: configuration.loraRank ?? 'none',
     gpus: facts.gpus,
-    zero: way.zero,
+    zero: configuration.zero,
   };
 }

@@ -1,9 +1,9 @@
 import { callWording } from '../../estimate/wording.js';
 import { formatBytes } from '../../units/bytes.js';
 import { openEstimateBook } from './estimate-book.js';
-import { wayAsItIs } from './fixed-ways.js';
+import { fixedConfiguration } from './fixed-configurations.js';
 import { largestBatch } from './largest-batch.js';
-import { costOf, optionOf, type Weighed } from './options.js';
+import { costOf, type EvaluatedConfiguration, optionOf } from './options.js';
 import { roughGuess } from './rough-guess.js';
 import type { Plan, PlanEstimators, PlanFacts, PlanWishes, PlanWording } from './types.js';
 
@@ -23,30 +23,35 @@ export async function planMaxBatch(
 ): Promise<Plan> {
   const { mode } = wishes;
   const { capacityBytes } = facts;
-  const way = wayAsItIs(wishes, facts, wording);
+  const configuration = fixedConfiguration(wishes, facts, wording);
   const book = openEstimateBook(estimators, wishes, facts);
-  const tried = new Map<number, Weighed>();
-  const weigh = async (batch: number): Promise<Weighed> => {
+  const tried = new Map<number, EvaluatedConfiguration>();
+  const evaluate = async (batch: number): Promise<EvaluatedConfiguration> => {
     const known = tried.get(batch);
     if (known) return known;
-    const weighed = { way, batch, accumulation: 1, needs: await book.of(way, batch) };
-    tried.set(batch, weighed);
-    return weighed;
+    const evaluated = {
+      configuration,
+      batch,
+      accumulation: 1,
+      needs: await book.of(configuration, batch),
+    };
+    tried.set(batch, evaluated);
+    return evaluated;
   };
-  const guess = wishes.batch ?? (await roughGuess(way, book, capacityBytes));
+  const guess = wishes.batch ?? (await roughGuess(configuration, book, capacityBytes));
   const { batch, tight } = await largestBatch({
-    bytesOf: async (one) => (await weigh(one)).needs.estimate.peak.leastCapacityBytes,
+    bytesOf: async (one) => (await evaluate(one)).needs.estimate.peak.leastCapacityBytes,
     budgetBytes: capacityBytes,
     guess,
   });
-  const found = await weigh(Math.max(1, batch));
-  const unit = costOf(way, found.batch, 1, { mode, facts, unit: 1 });
+  const found = await evaluate(Math.max(1, batch));
+  const unit = costOf(configuration, found.batch, 1, { mode, facts, unit: 1 });
   const scale = { mode, facts, unit };
   const others = [...tried.values()]
     .filter((one) => one.batch !== found.batch)
     .toSorted((one, other) => one.batch - other.batch)
-    .map((weighed) => {
-      const { estimate: _, ...option } = optionOf(weighed, scale);
+    .map((evaluated) => {
+      const { estimate: _, ...option } = optionOf(evaluated, scale);
       return option;
     });
   const { method: _, peak: _peak, estimate, ...answer } = optionOf(found, scale);

@@ -3,10 +3,10 @@ import { describe, expect, it } from 'vitest';
 import type { Estimate, Workload } from '../../estimate/types.js';
 import { callWording } from '../../estimate/wording.js';
 import { Failure } from '../../failure.js';
+import { configurationsToTry } from './configurations.js';
 import { facts, fakeEstimate, fakeJudge, parameters } from './estimates-for-tests.js';
 import { planSettings } from './plan-settings.js';
 import { concessions, type PlanWishes } from './types.js';
-import { waysToRun } from './ways.js';
 
 function plan(wishes: PlanWishes, capacityBytes: number, gpus = 1) {
   return planSettings(wishes, { ...facts, capacityBytes, gpus }, fakeJudge());
@@ -123,7 +123,7 @@ describe('planSettings', () => {
     await expect(plan(wishes, 9000)).rejects.toMatchObject({ code: 'bad-usage' });
   });
 
-  it('goes on without a way that cannot be estimated, and says so', async () => {
+  it('goes on without a configuration that cannot be estimated, and says so', async () => {
     const refuse = (when: (workload: Workload) => boolean) => async (workload: Workload) => {
       if (!when(workload)) return fakeEstimate(workload);
       throw new Failure({ kind: 'input', code: 'no', fact: 'No such thing.', next: 'None.' });
@@ -134,7 +134,7 @@ describe('planSettings', () => {
       judge: refuse(({ quantization }) => quantization === 'int8'),
     });
     expect(found.settings.quantization).toBe('int4');
-    expect(found.notes).toContain('One way could not be estimated: No such thing.');
+    expect(found.notes).toContain('One configuration could not be estimated: No such thing.');
     // Where nothing works there is nothing to plan with.
     await expect(planSettings(wishes, small, { judge: refuse(() => true) })).rejects.toMatchObject({
       fact: 'No such thing.',
@@ -204,10 +204,18 @@ describe('every plan', () => {
             expect(other.relativeCost).toBeGreaterThanOrEqual(found.relativeCost);
           }
         }
-        // Not only among those shown: each way with the whole batch at once.
-        for (const way of waysToRun(wishes, { ...facts, capacityBytes }, callWording)) {
-          if (way.offload !== 'none' || level(way.concession) >= level(found.concession)) continue;
-          const { precision, optimizer, checkpointing, loraRank, quantization } = way;
+        // Not only among those shown: each configuration with the whole batch at once.
+        for (const configuration of configurationsToTry(
+          wishes,
+          { ...facts, capacityBytes },
+          callWording,
+        )) {
+          if (
+            configuration.offload !== 'none' ||
+            level(configuration.concession) >= level(found.concession)
+          )
+            continue;
+          const { precision, optimizer, checkpointing, loraRank, quantization } = configuration;
           const workload = {
             mode: 'train' as const,
             batch: wishes.batch,

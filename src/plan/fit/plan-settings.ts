@@ -1,24 +1,24 @@
 import { callWording } from '../../estimate/wording.js';
 import { Failure } from '../../failure.js';
 import { formatBytes } from '../../units/bytes.js';
+import { configurationsToTry } from './configurations.js';
 import { type EstimateBook, openEstimateBook } from './estimate-book.js';
 import { fitOf, sureBytes } from './fit.js';
-import { waysWithin } from './fixed-ways.js';
+import { configurationsWithin } from './fixed-configurations.js';
 import { largestBatch } from './largest-batch.js';
 import { largestMicrobatch, partsOf } from './microbatch.js';
-import { byWorth, costOf, optionOf, type Scale, type Weighed } from './options.js';
+import { byWorth, costOf, type EvaluatedConfiguration, optionOf, type Scale } from './options.js';
 import { otherOptions } from './other-options.js';
 import { roughGuess } from './rough-guess.js';
 import {
+  type Configuration,
   concessions,
   type Plan,
   type PlanEstimators,
   type PlanFacts,
   type PlanWishes,
   type PlanWording,
-  type Way,
 } from './types.js';
-import { waysToRun } from './ways.js';
 
 /** The batch for which settings are chosen where the person named none; then it grows. */
 const defaultBatch = { train: 8, infer: 1 } as const;
@@ -39,21 +39,27 @@ export async function planSettings(
 ): Promise<Plan> {
   const { mode } = wishes;
   const perGpu = batchOfOneGpu(wishes, facts, wording);
-  const possible = (wishes.mayChange ? waysWithin : waysToRun)(wishes, facts, wording);
-  const ways = inOrder(possible, perGpu, { mode, facts, unit: 1 });
-  const [plain] = ways;
-  if (plain === undefined) throw new Error('there is always a way to run');
+  const possible = (wishes.mayChange ? configurationsWithin : configurationsToTry)(
+    wishes,
+    facts,
+    wording,
+  );
+  const configurations = inOrder(possible, perGpu, { mode, facts, unit: 1 });
+  const [plain] = configurations;
+  if (plain === undefined) throw new Error('there is always a configuration to run');
   const unit = costOf(plain, perGpu, 1, { mode, facts, unit: 1 });
   const scale = { mode, facts, unit };
   const book = openEstimateBook(estimators, wishes, facts);
-  const { chosen, considered } = await chooseWay(ways, perGpu, book, wishes, scale);
+  const { chosen, considered } = await chooseWay(configurations, perGpu, book, wishes, scale);
   const taken =
-    chosen ?? (await nearest(considered, ways, leastBatch(wishes, perGpu), book, facts));
+    chosen ?? (await nearest(considered, configurations, leastBatch(wishes, perGpu), book, facts));
   const grown = wishes.batch === undefined ? await grow(taken, perGpu, book, facts) : taken;
   // Who can be told only this or that has no use for other ways, and each takes an estimate.
-  const others = wishes.mayChange ? [] : await otherOptions(grown, considered, ways, book, scale);
+  const others = wishes.mayChange
+    ? []
+    : await otherOptions(grown, considered, configurations, book, scale);
   const { method: _, peak: _peak, estimate, ...answer } = optionOf(grown, scale);
-  const left = wishes.mayChange ? 0 : ways.length - others.length - 1;
+  const left = wishes.mayChange ? 0 : configurations.length - others.length - 1;
   const assumed = wishes.batch === undefined ? [assumedBatch(mode, wording)] : [];
   return {
     ...answer,
@@ -64,55 +70,61 @@ export async function planSettings(
 }
 
 /** By what is given up, then by cost. */
-function inOrder(ways: readonly Way[], batch: number, scale: Scale): Way[] {
-  return ways.toSorted(
+function inOrder(
+  configurations: readonly Configuration[],
+  batch: number,
+  scale: Scale,
+): Configuration[] {
+  return configurations.toSorted(
     (one, other) =>
       level(one) - level(other) || costOf(one, batch, 1, scale) - costOf(other, batch, 1, scale),
   );
 }
 
-function level({ concession }: Way): number {
+function level({ concession }: Configuration): number {
   return concessions.indexOf(concession);
 }
 
-/** A way that is slower even with its whole batch at once than one that fits need not be tried. */
+/** A configuration that is slower even with its whole batch at once than one that fits need not be tried. */
 async function chooseWay(
-  ways: readonly Way[],
+  configurations: readonly Configuration[],
   perGpu: number,
   book: EstimateBook,
   wishes: PlanWishes,
   scale: Scale,
-): Promise<{ chosen: Weighed | undefined; considered: Weighed[] }> {
-  const considered: Weighed[] = [];
-  let chosen: Weighed | undefined;
-  const cost = ({ way, batch, accumulation }: Weighed) => costOf(way, batch, accumulation, scale);
-  for (const way of ways) {
-    if (chosen && way.concession !== chosen.way.concession) break;
-    if (chosen && costOf(way, perGpu, 1, scale) >= cost(chosen)) break;
-    const weighed = await largestMicrobatch(way, perGpu, book, wishes, scale.facts);
-    if (weighed === undefined) continue;
-    considered.push(weighed);
-    const fits = fitOf(weighed.needs.estimate, scale.facts.capacityBytes) === 'surely';
-    if (fits && (chosen === undefined || cost(weighed) < cost(chosen))) chosen = weighed;
+): Promise<{ chosen: EvaluatedConfiguration | undefined; considered: EvaluatedConfiguration[] }> {
+  const considered: EvaluatedConfiguration[] = [];
+  let chosen: EvaluatedConfiguration | undefined;
+  const cost = ({ configuration, batch, accumulation }: EvaluatedConfiguration) =>
+    costOf(configuration, batch, accumulation, scale);
+  for (const configuration of configurations) {
+    if (chosen && configuration.concession !== chosen.configuration.concession) break;
+    if (chosen && costOf(configuration, perGpu, 1, scale) >= cost(chosen)) break;
+    const evaluated = await largestMicrobatch(configuration, perGpu, book, wishes, scale.facts);
+    if (evaluated === undefined) continue;
+    considered.push(evaluated);
+    const fits = fitOf(evaluated.needs.estimate, scale.facts.capacityBytes) === 'surely';
+    if (fits && (chosen === undefined || cost(evaluated) < cost(chosen))) chosen = evaluated;
   }
   return { chosen, considered };
 }
 
 /** Nothing surely fits: the best that may, or else what needs least. */
 async function nearest(
-  considered: Weighed[],
-  ways: readonly Way[],
+  considered: EvaluatedConfiguration[],
+  configurations: readonly Configuration[],
   { batch, accumulation }: { readonly batch: number; readonly accumulation: number },
   book: EstimateBook,
   facts: PlanFacts,
-): Promise<Weighed> {
+): Promise<EvaluatedConfiguration> {
   const may = considered.find(({ needs }) => fitOf(needs.estimate, facts.capacityBytes) !== 'no');
   if (may) return may;
   if (considered.length === 0) {
-    // The states alone were too large everywhere: estimate the last way, which needs the least.
-    for (const way of ways.toReversed()) {
-      const needs = (await book.roughly(way, batch)) ?? (await book.attempt(way, batch));
-      if (needs) considered.push({ way, batch, accumulation, needs });
+    // The states alone were too large everywhere: estimate the last configuration, which needs the least.
+    for (const configuration of configurations.toReversed()) {
+      const needs =
+        (await book.roughly(configuration, batch)) ?? (await book.attempt(configuration, batch));
+      if (needs) considered.push({ configuration, batch, accumulation, needs });
       if (needs) break;
     }
   }
@@ -126,23 +138,23 @@ async function nearest(
 
 /** Nobody asked for a certain batch, so it takes what room there is. */
 async function grow(
-  chosen: Weighed,
+  chosen: EvaluatedConfiguration,
   perGpu: number,
   book: EstimateBook,
   facts: PlanFacts,
-): Promise<Weighed> {
-  const { way, needs } = chosen;
+): Promise<EvaluatedConfiguration> {
+  const { configuration, needs } = chosen;
   const surely = fitOf(needs.estimate, facts.capacityBytes) === 'surely';
   // Layers go to the host so that it just fits: there is no room left to grow into.
-  if (!surely || chosen.batch < perGpu || way.offload === 'weights') return chosen;
+  if (!surely || chosen.batch < perGpu || configuration.offload === 'weights') return chosen;
   const bytesOf = async (batch: number) => {
-    const estimate = (await book.attempt(way, batch))?.estimate;
+    const estimate = (await book.attempt(configuration, batch))?.estimate;
     return estimate === undefined ? Number.POSITIVE_INFINITY : sureBytes(estimate);
   };
-  const guess = (await roughGuess(way, book, facts.capacityBytes)) ?? perGpu * 2;
+  const guess = (await roughGuess(configuration, book, facts.capacityBytes)) ?? perGpu * 2;
   const { batch } = await largestBatch({ bytesOf, budgetBytes: facts.capacityBytes, guess });
-  const larger = batch > chosen.batch ? await book.attempt(way, batch) : undefined;
-  return larger === undefined ? chosen : { way, batch, accumulation: 1, needs: larger };
+  const larger = batch > chosen.batch ? await book.attempt(configuration, batch) : undefined;
+  return larger === undefined ? chosen : { configuration, batch, accumulation: 1, needs: larger };
 }
 
 function batchOfOneGpu(
@@ -171,7 +183,7 @@ function assumedBatch(mode: PlanWishes['mode'], { name }: PlanWording): string {
 }
 
 function notesOf(
-  chosen: Weighed,
+  chosen: EvaluatedConfiguration,
   assumed: readonly string[],
   { capacityBytes }: PlanFacts,
   book: EstimateBook,
@@ -188,9 +200,11 @@ function notesOf(
     ...assumed,
     ...(hostBytes > 0 ? [`It needs ${formatBytes(hostBytes)} of the host's memory.`] : []),
     ...(left > 0
-      ? [`${left} more ways were left out: too large by their states alone, slower, or not needed.`]
+      ? [
+          `${left} more configurations were left out: too large by their states alone, slower, or not needed.`,
+        ]
       : []),
-    ...book.refusals.map((fact) => `One way could not be estimated: ${fact}`),
+    ...book.refusals.map((fact) => `One configuration could not be estimated: ${fact}`),
   ];
 }
 
@@ -198,7 +212,7 @@ function nothingEstimated({ refusals }: EstimateBook): Failure {
   return new Failure({
     kind: 'input',
     code: 'nothing-estimated',
-    fact: `No way to run it could be estimated. ${refusals.join(' ')}`.trim(),
+    fact: `No configuration to run it could be estimated. ${refusals.join(' ')}`.trim(),
     next: 'Fix fewer settings, or try plimsoll estimate.',
   });
 }

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { type CostOf, relativeCost } from './relative-cost.js';
-import type { Way } from './types.js';
+import type { Configuration } from './types.js';
 
-const plain: Way = {
+const plain: Configuration = {
   checkpointing: false,
   precision: 'amp-bf16',
   optimizer: 'adamw-fused',
@@ -19,7 +19,7 @@ const large: CostOf = {
   tokensPerSample: 2048,
 };
 
-function against(change: Partial<Way>, of: Partial<CostOf> = {}): number {
+function against(change: Partial<Configuration>, of: Partial<CostOf> = {}): number {
   return relativeCost({ ...plain, ...change }, { ...large, ...of }) / relativeCost(plain, large);
 }
 
@@ -48,8 +48,11 @@ describe('relativeCost', () => {
 
   it('exchanges 1, 1, 1 and 1.5 times as much with ZeRO 0 to 3', () => {
     const traffic = ([0, 1, 2, 3] as const).map((zero) => {
-      const way = { ...plain, zero };
-      return relativeCost(way, { ...large, gpus: 8 }) - relativeCost(way, { ...large, gpus: 1 });
+      const configuration = { ...plain, zero };
+      return (
+        relativeCost(configuration, { ...large, gpus: 8 }) -
+        relativeCost(configuration, { ...large, gpus: 1 })
+      );
     });
     const [base = 0] = traffic;
     expect(traffic.map((one) => Number((one / base).toFixed(6)))).toEqual([1, 1, 1, 1.5]);

@@ -1,7 +1,7 @@
 import type { Optimizer, Precision, QuantizationPreset, Workload } from '../../estimate/types.js';
-import type { Way, ZeroStage } from './types.js';
+import type { Configuration, ZeroStage } from './types.js';
 
-// How long a sample takes with one way of running against another. A simple model, explained in
+// How long a sample takes in one configuration against another. A simple model, explained in
 // docs/plan.md: it orders settings, it does not tell seconds. What is not arithmetic on the GPU is
 // counted in tokens, as the number of tokens that the GPU would compute in that time.
 
@@ -82,28 +82,29 @@ export interface CostOf {
  * The time for a sample against a GPU that is always busy, with mixed precision and a fused AdamW.
  *
  * @example
- * relativeCost(way, { mode: 'train', batch: 8, accumulation: 1, gpus: 1, tokensPerSample: 1024 });
+ * relativeCost(configuration, { mode: 'train', batch: 8, accumulation: 1, gpus: 1, tokensPerSample: 1024 });
  * // 1.02
  */
-export function relativeCost(way: Way, of: CostOf): number {
+export function relativeCost(configuration: Configuration, of: CostOf): number {
   const passTokens = of.batch * of.tokensPerSample;
   const stepTokens = passTokens * of.accumulation;
-  const exchanged = of.gpus > 1 ? exchanges[way.zero] : { pass: 0, step: 0 };
+  const exchanged = of.gpus > 1 ? exchanges[configuration.zero] : { pass: 0, step: 0 };
   const perPass = weightReadTokens + exchanged.pass * exchangeTokens;
   const perStep =
-    (way.offload === 'optimizer' ? offloadStepTokens : 0) + exchanged.step * exchangeTokens;
-  return arithmeticCost(way, of.mode) * (1 + perPass / passTokens + perStep / stepTokens);
+    (configuration.offload === 'optimizer' ? offloadStepTokens : 0) +
+    exchanged.step * exchangeTokens;
+  return arithmeticCost(configuration, of.mode) * (1 + perPass / passTokens + perStep / stepTokens);
 }
 
-function arithmeticCost(way: Way, mode: Workload['mode']): number {
+function arithmeticCost(configuration: Configuration, mode: Workload['mode']): number {
   const shared =
-    precisionCost[way.precision] *
-    (way.quantization === undefined ? 1 : quantizationCost[way.quantization]);
+    precisionCost[configuration.precision] *
+    (configuration.quantization === undefined ? 1 : quantizationCost[configuration.quantization]);
   if (mode === 'infer') return shared;
   return (
     shared *
-    optimizerCost[way.optimizer] *
-    (way.checkpointing ? checkpointingCost : 1) *
-    (way.loraRank === undefined ? 1 : adaptersCost)
+    optimizerCost[configuration.optimizer] *
+    (configuration.checkpointing ? checkpointingCost : 1) *
+    (configuration.loraRank === undefined ? 1 : adaptersCost)
   );
 }

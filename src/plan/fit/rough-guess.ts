@@ -1,16 +1,16 @@
 import type { EstimateBook } from './estimate-book.js';
 import { largestBatch } from './largest-batch.js';
-import type { Way } from './types.js';
+import type { Configuration } from './types.js';
 
-/** The largest batch by the guide alone; undefined where it knows nothing of this way. */
+/** The largest batch by the guide alone; undefined where it knows nothing of this configuration. */
 export async function roughGuess(
-  way: Way,
+  configuration: Configuration,
   book: EstimateBook,
   budgetBytes: number,
 ): Promise<number | undefined> {
   let known = true;
   const bytesOf = async (batch: number) => {
-    const rough = await book.roughly(way, batch);
+    const rough = await book.roughly(configuration, batch);
     if (rough === undefined) known = false;
     return rough?.estimate.peak.leastCapacityBytes ?? Number.POSITIVE_INFINITY;
   };

@@ -1,7 +1,7 @@
 import type { Estimate, Part, PartBytes } from '../../estimate/types.js';
 import { formatBytes } from '../../units/bytes.js';
 import { sureBytes } from './fit.js';
-import type { PlanFacts, Way } from './types.js';
+import type { Configuration, PlanFacts } from './types.js';
 
 // What one GPU keeps when states wait on the host or are shared out over GPUs. Arithmetic on an
 // estimate of the job on one GPU; docs/plan.md says what is certain about it.
@@ -23,28 +23,30 @@ export interface OnOneGpu {
  * when the backward pass begins; ZeRO 2 and 3 need it, as sharing gradients out saves nothing then.
  *
  * @example
- * onOneGpu(estimate, { ...way, zero: 3 }, { ...facts, gpus: 8 }, atBackward).estimate.peak;
+ * onOneGpu(estimate, { ...configuration, zero: 3 }, { ...facts, gpus: 8 }, atBackward).estimate.peak;
  */
 export function onOneGpu(
   estimate: Estimate,
-  way: Way,
+  configuration: Configuration,
   facts: PlanFacts,
   atBackward = Number.POSITIVE_INFINITY,
 ): OnOneGpu {
-  if (way.offload === 'weights') return weightsOnHost(estimate, facts);
+  if (configuration.offload === 'weights') return weightsOnHost(estimate, facts);
   const { gpus, layers } = facts;
   const part = (name: Part) => partOf(estimate, name);
   const apart = 1 - 1 / gpus;
-  const onHost = way.offload === 'optimizer' ? part('optimizer') : 0;
-  const optimizer = onHost > 0 ? onHost : way.zero >= 1 ? part('optimizer') * apart : 0;
+  const onHost = configuration.offload === 'optimizer' ? part('optimizer') : 0;
+  const optimizer = onHost > 0 ? onHost : configuration.zero >= 1 ? part('optimizer') * apart : 0;
   const gathered = part('weights') * Math.min(1, layers ? gatheredLayers / layers : gatheredShare);
-  const weights = way.zero === 3 ? Math.max(0, part('weights') * apart - gathered) : 0;
+  const weights = configuration.zero === 3 ? Math.max(0, part('weights') * apart - gathered) : 0;
   // The peak moves to where the backward pass begins once gradients no longer make it.
   const moving = part('gradients') + part('activations') + part('temporary');
   const gradients =
-    way.zero >= 2 ? Math.min(part('gradients') * apart, Math.max(0, moving - atBackward)) : 0;
+    configuration.zero >= 2
+      ? Math.min(part('gradients') * apart, Math.max(0, moving - atBackward))
+      : 0;
   // Without ZeRO each GPU keeps a second copy of the gradients, to exchange them.
-  const buckets = gpus > 1 && way.zero === 0 ? part('gradients') : 0;
+  const buckets = gpus > 1 && configuration.zero === 0 ? part('gradients') : 0;
   const less = new Map<Part, number>([
     ['optimizer', Math.floor(optimizer)],
     ['gradients', Math.floor(gradients)],
@@ -52,9 +54,9 @@ export function onOneGpu(
     ['temporary', -buckets],
   ]);
   return {
-    estimate: lessOf(estimate, less, arithmeticNotes(way, facts, onHost)),
+    estimate: lessOf(estimate, less, arithmeticNotes(configuration, facts, onHost)),
     // All GPUs are taken to be in one machine; without ZeRO each keeps all states there.
-    hostBytes: way.zero > 0 ? onHost : onHost * gpus,
+    hostBytes: configuration.zero > 0 ? onHost : onHost * gpus,
   };
 }
 
@@ -126,7 +128,11 @@ function lessParts(
   ].filter(({ bytes }) => bytes > 0);
 }
 
-function arithmeticNotes({ zero, offload }: Way, { gpus }: PlanFacts, onHost: number): string[] {
+function arithmeticNotes(
+  { zero, offload }: Configuration,
+  { gpus }: PlanFacts,
+  onHost: number,
+): string[] {
   const shared = ['', 'optimizer states', 'optimizer states and gradients', 'all states'][zero];
   return [
     ...(offload === 'optimizer'

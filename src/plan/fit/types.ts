@@ -29,7 +29,7 @@ export const concessions = [
 export type Concession = (typeof concessions)[number];
 
 /** How to run, but for the batch. */
-export interface Way {
+export interface Configuration {
   readonly checkpointing: boolean;
   readonly precision: Precision;
   readonly optimizer: Optimizer;
@@ -62,7 +62,7 @@ export interface PlanSettings {
 /** `tightly`: the estimate fits, the upper end of its interval does not. */
 export type Fit = 'surely' | 'tightly' | 'no';
 
-/** Settings that were weighed. All bytes are estimated, and of one GPU. */
+/** Settings that were evaluated. All bytes are estimated, and of one GPU. */
 export interface PlanOption {
   readonly settings: PlanSettings;
   readonly fits: boolean;
@@ -71,7 +71,7 @@ export interface PlanOption {
   readonly peak: Estimate['peak'];
   /** What it needs of the host's memory. */
   readonly hostBytes: number;
-  /** Time for a sample, against the fastest way with nothing given up; a model, not a measurement. */
+  /** Time for a sample, against the fastest configuration with nothing given up; a model, not a measurement. */
   readonly relativeCost: number;
   readonly concession: Concession;
   readonly givesUp: readonly string[];
@@ -79,7 +79,7 @@ export interface PlanOption {
 
 export interface Plan extends Omit<PlanOption, 'method' | 'peak'> {
   readonly estimate: Estimate;
-  /** What else was weighed: what fits comes first, and of that the least given up. */
+  /** What else was evaluated: what fits comes first, and of that the least given up. */
   readonly alternatives: readonly PlanOption[];
   readonly notes: readonly string[];
 }

@@ -100,17 +100,17 @@ function memoryFor(
 }
 
 /** More parameters than any model has, with sums that stay exact. */
-const mostParameters = 1e14;
+const maxParameters = 1e14;
 /** A pebibyte: above any machine's memory. */
-const mostBytes = 2 ** 50;
+const maxBytes = 2 ** 50;
 
 function checkOptions(options: ChooseOptions): void {
   const { parameters, keptParameters = 0, weightBytesFp16 = 0, workingBytes = 0 } = options;
   const { freeBytes, hostFreeBytes } = options;
   const bad = [
-    ...Object.entries({ parameters, keptParameters }).filter(outside(mostParameters)),
+    ...Object.entries({ parameters, keptParameters }).filter(outside(maxParameters)),
     ...Object.entries({ weightBytesFp16, workingBytes, freeBytes, hostFreeBytes }).filter(
-      outside(mostBytes),
+      outside(maxBytes),
     ),
     ...(parameters === 0 ? [['parameters', 0] as const] : []),
   ];

@@ -13,7 +13,7 @@ import { percentWords } from '../words.js';
 import { html, type Markup, unbroken } from './markup.js';
 
 /** More of them would be a file, not a page. */
-const mostModules = 12;
+const maxModules = 12;
 
 /** The four answers, with what each means. */
 export function answerTable(estimate: Estimate, gpu: EstimateGpu): Markup {
@@ -46,7 +46,7 @@ export function moduleTables({ breakdown }: Estimate): Markup[] {
 }
 
 function moduleTable({ bytes: whole, modules = [] }: PartBytes): Markup {
-  const { shown, others } = largestModules(modules, mostModules);
+  const { shown, others } = largestModules(modules, maxModules);
   const rows = shown.map(
     ({ module, count, bytes }) =>
       html`<tr><td class="name">${module === '' ? 'outside of the modules' : html`<code>${module}</code>`}</td><td class="number">${count}</td><td class="number">${unbroken(formatBytes(bytes))}</td><td class="number">${share(bytes, whole)}${meter(bytes / whole)}</td></tr>`,

@@ -40,7 +40,7 @@ const nameWidth = Math.max(...parts.map((part) => part.length));
 const sizeWidth = 11;
 /** A module with less than this share of its part is not worth a line. */
 const leastShare = 0.02;
-const mostModules = 5;
+const maxModules = 5;
 const widestModule = 60;
 /** The columns beside the name of a module: indent, a space, its size. */
 const besideModule = 18;
@@ -101,7 +101,7 @@ function moduleLines({ part, bytes: whole, modules = [] }: PartBytes, columns: n
   // What lies outside of all modules alone tells nothing.
   if (part !== 'activations' || !modules.some(({ module }) => module !== '')) return [];
   const worth = modules.filter(({ bytes }) => bytes >= whole * leastShare).length;
-  const { shown, others } = largestModules(modules, Math.min(mostModules, worth));
+  const { shown, others } = largestModules(modules, Math.min(maxModules, worth));
   const rows = shown.map((module) => ({ name: moduleWords(module), bytes: module.bytes }));
   if (others) rows.push({ name: `${others.count} others`, bytes: others.bytes });
   const longest = Math.max(...rows.map(({ name }) => name.length));

@@ -1,7 +1,7 @@
 import { cleanText, textWidth } from './text-width.js';
 
 /** Much longer than any text we write; what comes from outside ends there. */
-const mostWords = 400;
+const maxWords = 400;
 
 /**
  * A text as lines no wider than `columns`, broken between words; `first` begins the first line and
@@ -12,7 +12,7 @@ const mostWords = 400;
  */
 export function wrapText(text: string, columns: number, first = '', rest = first): string[] {
   const words = text
-    .split(/\s+/, mostWords)
+    .split(/\s+/, maxWords)
     .map(cleanText)
     .filter((word) => word !== '');
   const lines: string[] = [];

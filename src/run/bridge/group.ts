@@ -7,7 +7,7 @@ import type { ClimbedRung, OutOfMemory, Rung } from '../types.js';
 import type { OutOfMemoryMessage, StepMessage, WorkState } from './messages.js';
 
 /** Sizes that were tried are few; a program that tries more has its oldest forgotten. */
-const mostSizes = 64;
+const maxSizes = 64;
 
 export interface GroupEvents {
   /** The most memory that the program may have, as far as the supervisor knows. */
@@ -170,6 +170,6 @@ export class RankGroup {
     this.#sizes.delete(batch);
     this.#sizes.set(batch, { batch, peakBytes, isAtLeast });
     const [oldest] = this.#sizes.keys();
-    if (this.#sizes.size > mostSizes && oldest !== undefined) this.#sizes.delete(oldest);
+    if (this.#sizes.size > maxSizes && oldest !== undefined) this.#sizes.delete(oldest);
   }
 }

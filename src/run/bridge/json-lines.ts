@@ -15,12 +15,12 @@ export interface JsonLines {
 }
 
 export function createJsonLines(): JsonLines {
-  let carry = '';
+  let rest = '';
   return {
     take(text) {
-      const pieces = (carry + text).split('\n');
-      carry = pieces.pop() ?? '';
-      if (carry.length > longestLineBytes) return 'broken';
+      const pieces = (rest + text).split('\n');
+      rest = pieces.pop() ?? '';
+      if (rest.length > longestLineBytes) return 'broken';
       const found: unknown[] = [];
       for (const piece of pieces) {
         if (piece.trim() === '') continue;

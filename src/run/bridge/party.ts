@@ -3,7 +3,7 @@ import { isKnown, type Known } from '../../units/known.js';
 import type { Hook, StepDecision } from '../ladder/in-process.js';
 import { type GroupEvents, RankGroup, type WorkMemory } from './group.js';
 import type { Figures, Hello, OutOfMemoryMessage, ToSdk } from './messages.js';
-import { mostWorks } from './read-message.js';
+import { maxWorks } from './read-message.js';
 import { Rounds } from './rounds.js';
 
 /** One process of the job that speaks to us. */
@@ -21,7 +21,7 @@ export class Party {
   /** Of each process its own: ranks, and cards, are not equally full. */
   readonly #figures = new Map<Peer, Figures>();
   readonly #bases = new Map<Peer, Known<number>>();
-  readonly #works = new Map<string, { readonly group: RankGroup; teller: Peer | undefined }>();
+  readonly #works = new Map<string, { readonly group: RankGroup; reporter: Peer | undefined }>();
   #latest: string | undefined;
   #world = 1;
   #peakBytes: Known<number> = 'unknown';
@@ -59,7 +59,7 @@ export class Party {
 
   leave(peer: Peer): void {
     for (const map of [this.#peers, this.#figures, this.#bases]) map.delete(peer);
-    for (const work of this.#works.values()) if (work.teller === peer) work.teller = undefined;
+    for (const work of this.#works.values()) if (work.reporter === peer) work.reporter = undefined;
   }
 
   work(who: string): RankGroup {
@@ -69,8 +69,8 @@ export class Party {
   /** Each rank makes the same steps: one of them counts for all. */
   counts(peer: Peer, who: string): boolean {
     const work = this.#workOf(who);
-    work.teller ??= peer;
-    return work.teller === peer;
+    work.reporter ??= peer;
+    return work.reporter === peer;
   }
 
   figures(peer: Peer, figures: Figures): void {
@@ -111,12 +111,12 @@ export class Party {
     for (const peer of this.#peers.keys()) peer.send(message);
   }
 
-  #workOf(who: string): { readonly group: RankGroup; teller: Peer | undefined } {
-    const name = this.#works.has(who) || this.#works.size < mostWorks ? who : '';
+  #workOf(who: string): { readonly group: RankGroup; reporter: Peer | undefined } {
+    const name = this.#works.has(who) || this.#works.size < maxWorks ? who : '';
     this.#latest = name;
     const known = this.#works.get(name);
     if (known !== undefined) return known;
-    const fresh = { group: new RankGroup(this.#events), teller: undefined };
+    const fresh = { group: new RankGroup(this.#events), reporter: undefined };
     this.#works.set(name, fresh);
     return fresh;
   }

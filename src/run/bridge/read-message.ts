@@ -6,11 +6,11 @@ import type { FromSdk, WorkState } from './messages.js';
 /** The version of this language; a newer SDK says so in its hello, and is still understood. */
 const bridgeVersion = 1;
 /** Larger than any cluster; a number beyond it is a mistake. */
-const mostRanks = 65_536;
+const maxRanks = 65_536;
 /** A step for each of some models and a few functions; a program with more is heard as one. */
-export const mostWorks = 64;
+export const maxWorks = 64;
 /** As many sizes as the SDK keeps of one work. */
-const mostSizes = 16;
+const maxSizes = 16;
 /** Its name and a number; a longer one is cut. */
 const longestName = 128;
 /** Paths and messages; the longest real ones are below this. */
@@ -23,18 +23,18 @@ export function readMessage(document: unknown): FromSdk | undefined {
   const { get, count, bytes, text, wordOrNull, list } = read;
   switch (get('type')) {
     case 'hello': {
-      const rank = count('rank', mostRanks) ?? 0;
+      const rank = count('rank', maxRanks) ?? 0;
       return {
         type: 'hello',
         version: count('version') ?? bridgeVersion,
         pid: count('pid') ?? 0,
         rank,
-        world: Math.max(1, count('world', mostRanks) ?? 1, rank + 1),
+        world: Math.max(1, count('world', maxRanks) ?? 1, rank + 1),
         torch: wordOrNull('torch'),
         hooks: readHooks(list('hooks') ?? []),
         device: text('device'),
         peakBytes: bytes('peakBytes'),
-        works: (list('works') ?? []).slice(0, mostWorks).flatMap(readWork),
+        works: (list('works') ?? []).slice(0, maxWorks).flatMap(readWork),
       };
     }
     case 'figures': {
@@ -58,7 +58,7 @@ export function readMessage(document: unknown): FromSdk | undefined {
       return {
         type: 'oom',
         id: typeof id === 'number' || typeof id === 'string' ? id : 0,
-        rank: count('rank', mostRanks) ?? 0,
+        rank: count('rank', maxRanks) ?? 0,
         round: count('round'),
         phase: text('phase'),
         kind: text('kind'),
@@ -81,7 +81,7 @@ export function readMessage(document: unknown): FromSdk | undefined {
       return { type: 'step', who, number, microbatch, batch, peakBytes };
     }
     case 'barrier': {
-      const [round, rank, ok] = [count('round'), count('rank', mostRanks), get('ok')];
+      const [round, rank, ok] = [count('round'), count('rank', maxRanks), get('ok')];
       if (round === undefined || rank === undefined || typeof ok !== 'boolean') return undefined;
       return { type: 'barrier', round, rank, ok };
     }
@@ -105,7 +105,7 @@ function readWork(document: unknown): readonly WorkState[] {
   const read = readerOf(document);
   const microbatch = read?.count('microbatch') ?? 0;
   if (read === undefined || microbatch < 1) return [];
-  const sizes = (read.list('sizes') ?? []).slice(0, mostSizes).flatMap((one) => {
+  const sizes = (read.list('sizes') ?? []).slice(0, maxSizes).flatMap((one) => {
     const pair = readerOf(one);
     const [size, peakBytes] = [pair?.count('microbatch') ?? 0, pair?.count('peakBytes')];
     return size < 1 || peakBytes === undefined ? [] : { microbatch: size, peakBytes };

@@ -10,9 +10,9 @@ import { readMessage } from './read-message.js';
 /** The kernel takes 107 bytes on Linux, 103 on macOS. */
 const longestPath = 100;
 /** Eight GPUs and some helpers each; a job with more speaks to us by fewer. */
-const mostPeers = 1024;
+const maxPeers = 1024;
 /** What waits for a process that does not read; such a one is let go. */
-const mostQueuedBytes = 1024 * 1024;
+const maxQueuedBytes = 1024 * 1024;
 
 export interface BridgeServer {
   readonly path: string;
@@ -38,7 +38,7 @@ export async function listenForSdk(path: string, coordinator: Coordinator): Prom
   rmSync(path, { force: true });
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {
-    if (sockets.size >= mostPeers) {
+    if (sockets.size >= maxPeers) {
       socket.destroy();
       return;
     }
@@ -48,7 +48,7 @@ export async function listenForSdk(path: string, coordinator: Coordinator): Prom
       send(message) {
         if (socket.destroyed) return;
         socket.write(`${JSON.stringify(message)}\n`);
-        if (socket.writableLength > mostQueuedBytes) socket.destroy();
+        if (socket.writableLength > maxQueuedBytes) socket.destroy();
       },
     };
     socket.setEncoding('utf8');

@@ -6,7 +6,7 @@ import type { Attempt, ClimbedRung, OutOfMemory, Rung, RunSettings } from '../ty
 import { splitBatch } from './split-batch.js';
 
 /** What the ladder knows when an attempt ran out of memory. */
-export interface Fall {
+export interface RecoveryInput {
   readonly settings: RunSettings;
   readonly outOfMemory: OutOfMemory;
   readonly peakBytes: Known<number>;
@@ -28,9 +28,9 @@ export interface NextAttempt {
 }
 
 /** Each of them made steps; a run that needs more has another fault. */
-const mostRestarts = 100;
+const maxRestarts = 100;
 
-type Step = (fall: Fall) => Omit<NextAttempt, 'rung'> | undefined;
+type Step = (fall: RecoveryInput) => Omit<NextAttempt, 'rung'> | undefined;
 
 /** In the order in which they are tried; each answers whether it can be climbed from here. */
 const steps: readonly (readonly [Rung, Step])[] = [
@@ -49,7 +49,7 @@ const steps: readonly (readonly [Rung, Step])[] = [
  * @example
  * climb(fall)?.settings.batch_size; // 8, with accumulation 4
  */
-export function climb(fall: Fall): NextAttempt | undefined {
+export function climb(fall: RecoveryInput): NextAttempt | undefined {
   for (const [rung, step] of steps) {
     const next = step(fall);
     if (next !== undefined) return { rung, ...next };
@@ -57,7 +57,7 @@ export function climb(fall: Fall): NextAttempt | undefined {
   return undefined;
 }
 
-function stepSmaller(fall: Fall): Omit<NextAttempt, 'rung'> | undefined {
+function stepSmaller(fall: RecoveryInput): Omit<NextAttempt, 'rung'> | undefined {
   const { settings, batch } = fall;
   if (!isKnown(batch) || !isKnown(settings.batch_size)) return undefined;
   const smaller = smallerMicrobatch({
@@ -83,7 +83,7 @@ function stepSmaller(fall: Fall): Omit<NextAttempt, 'rung'> | undefined {
   };
 }
 
-function stepCheckpointing({ settings, declared }: Fall) {
+function stepCheckpointing({ settings, declared }: RecoveryInput) {
   if (!declared.has('checkpointing') || settings.checkpointing) return undefined;
   return {
     why: 'The batch cannot be smaller; activations are computed anew instead of kept.',
@@ -91,7 +91,7 @@ function stepCheckpointing({ settings, declared }: Fall) {
   };
 }
 
-function stepPrecision({ settings, declared }: Fall) {
+function stepPrecision({ settings, declared }: RecoveryInput) {
   if (!declared.has('precision') || settings.precision !== 'fp32') return undefined;
   return {
     why: 'Activations in half the bytes: fp32 becomes bf16.',
@@ -99,7 +99,7 @@ function stepPrecision({ settings, declared }: Fall) {
   };
 }
 
-function stepOffload({ settings, declared }: Fall) {
+function stepOffload({ settings, declared }: RecoveryInput) {
   if (!declared.has('offload') || settings.offload) return undefined;
   return {
     why: 'What is not needed at the moment is kept on the host.',
@@ -112,9 +112,9 @@ function stepOffload({ settings, declared }: Fall) {
  * some, it goes on: a program that leaks ends that way. The bound is for one whose checkpoints do not
  * advance.
  */
-function stepRestart({ settings, declared, savedProgress, earlier }: Fall) {
+function stepRestart({ settings, declared, savedProgress, earlier }: RecoveryInput) {
   const restarts = earlier.filter(wasRestarted).length;
-  if (!declared.has('attempt') || !savedProgress || restarts >= mostRestarts) return undefined;
+  if (!declared.has('attempt') || !savedProgress || restarts >= maxRestarts) return undefined;
   return {
     why: 'It had run for a while before memory ran out: a fresh process goes on from its last checkpoint.',
     settings,
@@ -126,7 +126,7 @@ export function wasRestarted({ rungs }: Pick<Attempt, 'rungs'>): boolean {
   return rungs.some(({ rung }) => rung === 'restart-from-checkpoint');
 }
 
-function stepHost({ settings, declared }: Fall) {
+function stepHost({ settings, declared }: RecoveryInput) {
   if (!declared.has('device') || settings.device === 'host') return undefined;
   return {
     why: `${settings.device} has too little memory for it: it runs on the host, slower.`,
@@ -135,7 +135,7 @@ function stepHost({ settings, declared }: Fall) {
 }
 
 /** Sizes measured earlier tell of this one only where all else was the same. */
-function comparable({ earlier, settings }: Fall): readonly Observation[] {
+function comparable({ earlier, settings }: RecoveryInput): readonly Observation[] {
   return earlier.flatMap((attempt) => {
     const { batch_size: batch, checkpointing, precision, offload, device } = attempt.settings;
     const alike =

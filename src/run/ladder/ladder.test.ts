@@ -5,7 +5,7 @@ import { smallerMicrobatch } from '../../batches/sizes/smaller-microbatch.js';
 import { GiB, MiB } from '../../units/bytes.js';
 import { type Placeholder, placeholders } from '../placeholders.js';
 import type { Attempt, OutOfMemory, RunSettings } from '../types.js';
-import { climb, type Fall } from './climb.js';
+import { climb, type RecoveryInput } from './climb.js';
 import { decideStep, hooks, type StepFailure } from './in-process.js';
 import { splitBatch } from './split-batch.js';
 
@@ -24,7 +24,7 @@ const outOfMemory: OutOfMemory = {
   totalBytes: 'unknown',
   message: '',
 };
-const fall: Fall = {
+const fall: RecoveryInput = {
   settings,
   outOfMemory,
   peakBytes: 8 * GiB,
@@ -167,7 +167,7 @@ describe('climb', () => {
 
   it('climbs rung after rung, each once, and then ends', () => {
     const taken: string[] = [];
-    const from = (now: Fall): void => {
+    const from = (now: RecoveryInput): void => {
       const next = climb(now);
       if (next === undefined || taken.length > 50) return;
       taken.push(`${next.rung} ${next.settings.batch_size}`);

@@ -5,7 +5,7 @@ import type { BoundLog } from '../log/bound-log.js';
 import { readLogPart } from '../log/read-log-part.js';
 import { readNumberFile } from '../store/number-file.js';
 import { type EndingOptions, findEnding } from './ending.js';
-import type { RunningJob } from './launch.js';
+import type { LaunchedProcess } from './launch.js';
 import type { OutputPlan, RawOutput } from './outputs.js';
 
 const chunkBytes = 256 * 1024;
@@ -23,7 +23,7 @@ export function adoptJob(
     /** Holds such a file to a limit, where it has one. */
     readonly hold: ((path: string) => BoundLog) | undefined;
   },
-): RunningJob {
+): LaunchedProcess {
   const { files, clock, onOutput, outputs, hold } = options;
   const show = (output: RawOutput) => async (bytes: Uint8Array) => {
     onOutput(bytes);

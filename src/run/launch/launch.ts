@@ -33,7 +33,7 @@ export interface LaunchOptions {
 }
 
 /** A job that runs. */
-export interface RunningJob {
+export interface LaunchedProcess {
   /** Undefined when it could not even be started. */
   readonly pid: Promise<number | undefined>;
   readonly keeperPid: number | undefined;
@@ -46,7 +46,7 @@ export interface RunningJob {
 }
 
 /** Starts a command in our own process group, with its output passing through us. */
-export function launch(options: LaunchOptions): RunningJob {
+export function launch(options: LaunchOptions): LaunchedProcess {
   const { files, cgroupProcs, addressSpaceBytes } = options;
   // With their drainers, before the job is there: from its first word on, its output has a reader
   // that outlives us.
@@ -97,7 +97,7 @@ export function launch(options: LaunchOptions): RunningJob {
   };
 }
 
-interface Way {
+interface LaunchMethod {
   readonly plan: OutputPlan;
   readonly writeFd: number;
   run(options: LaunchOptions): Promise<void>;
@@ -106,7 +106,7 @@ interface Way {
   resize(): void;
 }
 
-function openWays(libc: Libc, options: LaunchOptions): readonly Way[] {
+function openWays(libc: Libc, options: LaunchOptions): readonly LaunchMethod[] {
   return options.outputs.map((plan) => {
     const ends = plan.as === 'terminal' ? libc.terminal() : libc.pipe();
     let isOpen = true;

@@ -84,30 +84,30 @@ function bind(koffi: typeof koffiModule, platform: 'linux' | 'darwin'): Libc {
       ? libc.func('fallocate', 'int', ['int', 'int', 'int64_t', 'int64_t'])
       : undefined;
   // F_SETFD with FD_CLOEXEC: only the children that are given it may hold it.
-  const closeInChildren = (fd: number) => must('fcntl', fcntl(fd, 2, 'int', 1));
+  const closeInChildren = (fd: number) => checked('fcntl', fcntl(fd, 2, 'int', 1));
   return {
     pipe() {
       const ends = Buffer.alloc(8);
-      must('pipe', pipe(ends));
+      checked('pipe', pipe(ends));
       const [readFd, writeFd] = [ends.readInt32LE(0), ends.readInt32LE(4)];
       closeInChildren(readFd);
       closeInChildren(writeFd);
       return { readFd, writeFd, path: `/proc/self/fd/${readFd}` };
     },
     terminal() {
-      const readFd = must('posix_openpt', openpt(readWrite | noControlling | closeOnExec));
+      const readFd = checked('posix_openpt', openpt(readWrite | noControlling | closeOnExec));
       closeInChildren(readFd);
-      must('grantpt', grantpt(readFd));
-      must('unlockpt', unlockpt(readFd));
+      checked('grantpt', grantpt(readFd));
+      checked('unlockpt', unlockpt(readFd));
       const name = Buffer.alloc(nameBytes);
       if (ptsname(readFd, name, nameBytes) !== 0) throw new Error('ptsname_r failed');
       const path = name.toString('utf8', 0, name.indexOf(0));
       const writeFd = openSync(path, constants.O_RDWR | constants.O_NOCTTY);
       // The real terminal behind us turns line ends; doing it twice would change the output.
       const attributes = Buffer.alloc(termiosBytes);
-      must('tcgetattr', getAttributes(writeFd, attributes));
+      checked('tcgetattr', getAttributes(writeFd, attributes));
       makeRaw(attributes);
-      must('tcsetattr', setAttributes(writeFd, 0, attributes));
+      checked('tcsetattr', setAttributes(writeFd, 0, attributes));
       return { readFd, writeFd, path };
     },
     setWindow(fd, { columns, rows }) {
@@ -140,7 +140,7 @@ function bind(koffi: typeof koffiModule, platform: 'linux' | 'darwin'): Libc {
   };
 }
 
-function must(call: string, result: number): number {
+function checked(call: string, result: number): number {
   if (result < 0) throw new Error(`${call} failed`);
   return result;
 }

@@ -2,7 +2,7 @@ import { closeSync, constants, openSync, readSync } from 'node:fs';
 
 /** One record of the kernel's log has at most 1 KiB; the log itself some MiB. */
 const recordBytes = 8192;
-const mostRecords = 20_000;
+const maxRecords = 20_000;
 
 /**
  * The processes that the kernel's log says it killed for want of memory; `unknown` where the log
@@ -18,7 +18,7 @@ export function killedByKernel(path = '/dev/kmsg'): ReadonlySet<number> | 'unkno
   const pids = new Set<number>();
   const buffer = Buffer.allocUnsafe(recordBytes);
   try {
-    for (let record = 0; record < mostRecords; record++) {
+    for (let record = 0; record < maxRecords; record++) {
       const count = readSync(fd, buffer, 0, buffer.length, null);
       if (count === 0) break;
       for (const pid of killedIn(buffer.toString('utf8', 0, count))) pids.add(pid);

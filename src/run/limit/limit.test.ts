@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { makeFakeTree } from '../../../test/fake-tree.js';
 import { GiB } from '../../units/bytes.js';
 import { cgroupPids, makeLimitCgroup, readCgroup, readOwnKills, removeCgroup } from './cgroup.js';
-import { holdMemory } from './hold.js';
+import { enforceLimit } from './enforce-limit.js';
 import { killedByKernel, killedIn } from './kernel-log.js';
 
 /** A machine with cgroup version 2, whose kernel fills new folders as the real one does. */
@@ -90,18 +90,23 @@ describe('a cgroup of version 2', () => {
   });
 });
 
-describe('holdMemory', () => {
+describe('enforceLimit', () => {
   const base = { memoryBytes: GiB, name: 'x', procRoot: '/nowhere', platform: 'linux' } as const;
 
   it('leaves a GPU to the SDK, and sets nothing where nothing was asked', () => {
-    expect(holdMemory({ ...base, device: 'gpu:0' }).held).toMatchObject({ by: 'sdk', bytes: GiB });
-    expect(holdMemory({ ...base, memoryBytes: undefined, device: 'host' }).held.by).toBe('none');
+    expect(enforceLimit({ ...base, device: 'gpu:0' }).enforced).toMatchObject({
+      by: 'sdk',
+      bytes: GiB,
+    });
+    expect(enforceLimit({ ...base, memoryBytes: undefined, device: 'host' }).enforced.by).toBe(
+      'none',
+    );
   });
 
   it('falls back to the address space, and says why', () => {
-    const hold = holdMemory({ ...base, device: 'host', make: () => ({ why: 'not permitted' }) });
-    expect(hold.addressSpaceBytes).toBe(GiB);
-    expect(hold.held).toMatchObject({
+    const setup = enforceLimit({ ...base, device: 'host', make: () => ({ why: 'not permitted' }) });
+    expect(setup.addressSpaceBytes).toBe(GiB);
+    expect(setup.enforced).toMatchObject({
       by: 'address-space',
       why: expect.stringContaining('not permitted'),
     });

@@ -52,8 +52,8 @@ async function lookOnce(
   told: string[] = [],
   held = limit,
 ): Promise<void> {
-  const tell = (line: string) => told.push(line);
-  await boundLog({ path: log, limit: held, clock: systemClock, libc: hands, tell }).release();
+  const notify = (line: string) => told.push(line);
+  await boundLog({ path: log, limit: held, clock: systemClock, libc: hands, notify }).release();
 }
 
 const diskBytes = () => statSync(log).blocks * 512;
@@ -159,7 +159,7 @@ describe('boundLog', () => {
       appendFileSync(log, linesFrom(0, lines16(2)));
       const told: string[] = [];
       const options = { path: log, limit, clock: hurried, libc: hands };
-      const bound = boundLog({ ...options, tell: (line) => told.push(line) });
+      const bound = boundLog({ ...options, notify: (line) => told.push(line) });
       await new Promise((resolve) => setTimeout(resolve, 20));
       await bound.release();
       expect(told).toEqual([expect.stringMatching(/^plimsoll: this log has passed 1\.0 MiB and/)]);
@@ -171,7 +171,7 @@ describe('boundLog', () => {
   });
 
   it('begins anew with a log that somebody emptied', async () => {
-    const bound = boundLog({ path: log, limit, clock: hurried, libc, tell: () => {} });
+    const bound = boundLog({ path: log, limit, clock: hurried, libc, notify: () => {} });
     appendFileSync(log, linesFrom(0, lines16(4)));
     while (readDropped(log) === undefined) await pause();
     truncateSync(log, 0);
@@ -183,7 +183,7 @@ describe('boundLog', () => {
   });
 
   it('lets readers see no zero, while the log grows and is cut under them', async () => {
-    const bound = boundLog({ path: log, limit, clock: hurried, libc, tell: () => {} });
+    const bound = boundLog({ path: log, limit, clock: hurried, libc, notify: () => {} });
     let written = 0;
     let notes = 0;
     for (let at = 0; at < 24 * MiB; ) {

@@ -21,7 +21,7 @@ export interface BoundLogOptions {
   /** Undefined where it could not be loaded: then the log grows. */
   readonly libc: Pick<Libc, 'punchHole'> | undefined;
   /** Says once that the log cannot be bounded. */
-  readonly tell: (line: string) => void;
+  readonly notify: (line: string) => void;
 }
 
 /** A log that is held to its limit. */
@@ -36,7 +36,7 @@ export interface BoundLog {
  * the log changes. One process at a time may do so for a log: the run's supervisor.
  *
  * @example
- * const bound = boundLog({ path, limit: jobLogLimit, clock, libc, tell: console.error });
+ * const bound = boundLog({ path, limit: jobLogLimit, clock, libc, notify: console.error });
  * await bound.release();
  */
 export function boundLog(options: BoundLogOptions): BoundLog {
@@ -61,7 +61,7 @@ export function boundLog(options: BoundLogOptions): BoundLog {
 }
 
 /** Looks once, and drops what is too much. A disk that is full or fails is tried again next time. */
-function looker({ path, limit, libc, tell }: BoundLogOptions): () => Promise<void> {
+function looker({ path, limit, libc, notify }: BoundLogOptions): () => Promise<void> {
   /** What is known to be off the disk: whoever was here before may have died between word and deed. */
   let gone: DroppedPart | undefined;
   let sizeBefore = 0;
@@ -92,7 +92,7 @@ function looker({ path, limit, libc, tell }: BoundLogOptions): () => Promise<voi
       // Where nothing can be. One that says it is dropped must be able to drop it.
       isPossible ??= (await libc?.punchHole(file.fd, size + farBytes, 1)) === true;
       if (!isPossible) {
-        tell(cannotWords(limit));
+        notify(cannotWords(limit));
         return;
       }
       const part = toDrop === undefined ? before : await atLines(file, toDrop, before);

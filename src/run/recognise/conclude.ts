@@ -1,6 +1,6 @@
 import { formatBytes } from '../../units/bytes.js';
 import { isKnown, type Known } from '../../units/known.js';
-import type { HeldLimit, OutOfMemory } from '../types.js';
+import type { EnforcedLimit, OutOfMemory } from '../types.js';
 
 /** How a program ended: by itself, or by a signal, which a shell tells as 128 and its number. */
 const killedExitCode = 137;
@@ -12,7 +12,7 @@ export interface Evidence {
   readonly killsInLimit: Known<number>;
   /** Whether the kernel killed one of this program's processes for want of memory elsewhere. */
   readonly killedByKernel: Known<boolean>;
-  readonly limit: HeldLimit;
+  readonly limit: EnforcedLimit;
   /** What the SDK told of an out-of-memory that it could not mend. */
   readonly told: OutOfMemory | undefined;
   /** What was read in the program's output. */
@@ -60,7 +60,7 @@ export function concludeOutOfMemory(evidence: Evidence): OutOfMemory | null {
   return read ?? (evidence.memoryWasShort === true ? evidence.suspected : undefined) ?? null;
 }
 
-function killedAtLimit(limit: HeldLimit, kills: number): OutOfMemory {
+function killedAtLimit(limit: EnforcedLimit, kills: number): OutOfMemory {
   const totalBytes = limit.bytes === 'none' ? 'unknown' : limit.bytes;
   const who = kills === 1 ? 'a process' : `${kills} processes`;
   return {

@@ -37,7 +37,7 @@ export interface Scanner {
 
 export function createScanner(): Scanner {
   let seen = 0;
-  let carry = '';
+  let rest = '';
   let last: { readonly outOfMemory: OutOfMemory; readonly at: number } | undefined;
   let suspect: typeof last;
 
@@ -62,21 +62,21 @@ export function createScanner(): Scanner {
       seen += chunk.length;
       // One byte a character, so that a piece may end within one; what we look for is ASCII.
       const text =
-        carry + Buffer.from(chunk.buffer, chunk.byteOffset, chunk.length).toString('latin1');
+        rest + Buffer.from(chunk.buffer, chunk.byteOffset, chunk.length).toString('latin1');
       const end = Math.max(text.lastIndexOf('\n'), text.lastIndexOf('\r')) + 1;
       const whole = text.slice(0, end);
       if (candidate.test(whole)) {
         for (const line of whole.split(/[\r\n]+/)) look(line, seen);
       }
       // The start of a line tells what it is; an endless one must not pile up.
-      carry = text.slice(end, end + longestLine);
+      rest = text.slice(end, end + longestLine);
     },
     found() {
-      if (carry !== '') look(carry, seen);
+      if (rest !== '') look(rest, seen);
       return near(last);
     },
     suspected() {
-      if (carry !== '') look(carry, seen);
+      if (rest !== '') look(rest, seen);
       return near(suspect);
     },
   };

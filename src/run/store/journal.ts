@@ -2,7 +2,7 @@ import { closeSync, fsyncSync, openSync, readFileSync, writeSync } from 'node:fs
 import type { Known } from '../../units/known.js';
 import type { NextAttempt } from '../ladder/climb.js';
 import type { LimitCgroup } from '../limit/cgroup.js';
-import type { Attempt, ClimbedRung, HeldLimit, Outcome, RunSettings } from '../types.js';
+import type { Attempt, ClimbedRung, EnforcedLimit, Outcome, RunSettings } from '../types.js';
 
 /** An attempt begins. */
 export interface StartedEntry {
@@ -11,7 +11,7 @@ export interface StartedEntry {
   readonly number: number;
   readonly settings: RunSettings;
   readonly command: readonly string[];
-  readonly limit: HeldLimit;
+  readonly limit: EnforcedLimit;
   readonly cgroup: LimitCgroup | null;
   /** The kernel's count of kills when it began. */
   readonly killsBefore: Known<number>;

@@ -16,7 +16,7 @@ export interface RunPlan {
   /** What the first attempt is told. */
   readonly settings: RunSettings;
   readonly memoryBytes: number | null;
-  readonly mostAttempts: number;
+  readonly maxAttempts: number;
   /** Whether the device was named, so that the program shall see no other. */
   readonly pinnedDevice: boolean;
   readonly bridge: string;

@@ -59,7 +59,7 @@ describe('a run folder', () => {
         device: 'host',
       },
       memoryBytes: null,
-      mostAttempts: 8,
+      maxAttempts: 8,
       pinnedDevice: false,
       reports: [],
     });

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 /** Long enough to be opened after a break; the link stands in the terminal of its owner alone. */
 const linkSeconds = 3600;
 /** Who asks for more has forgotten the first. */
-const mostLinks = 100;
+const maxLinks = 100;
 
 /**
  * Links that log a browser in, each once. The code is in the fragment of the address: a browser sends
@@ -23,7 +23,7 @@ export class LoginLinks {
     const code = randomBytes(32).toString('base64url');
     this.#codes.set(code, this.#seconds() + linkSeconds);
     const [oldest] = this.#codes.keys();
-    if (this.#codes.size > mostLinks && oldest !== undefined) this.#codes.delete(oldest);
+    if (this.#codes.size > maxLinks && oldest !== undefined) this.#codes.delete(oldest);
     return `/#login=${code}`;
   }
 

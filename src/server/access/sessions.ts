@@ -4,7 +4,7 @@ import { isSameSecret } from './token.js';
 /** A working week; then the page asks for the token again. */
 const sessionSeconds = 7 * 24 * 3600;
 /** Those who said goodbye. The oldest are forgotten first; their cookies are gone from the browser. */
-const mostEnded = 10_000;
+const maxEnded = 10_000;
 
 /** One that was found to be true. */
 export interface Session {
@@ -43,7 +43,7 @@ export class Sessions {
     if (session !== undefined) {
       this.#ended.add(session.value);
       const [oldest] = this.#ended;
-      if (this.#ended.size > mostEnded && oldest !== undefined) this.#ended.delete(oldest);
+      if (this.#ended.size > maxEnded && oldest !== undefined) this.#ended.delete(oldest);
     }
     return this.#cookie('', 0);
   }

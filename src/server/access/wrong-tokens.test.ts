@@ -3,8 +3,8 @@ import { createVirtualClock, type VirtualClock } from '../../time/virtual-clock.
 import { networkOf } from './network.js';
 import { WrongTokens } from './wrong-tokens.js';
 
-function counting(clock: VirtualClock, mostHeld = 100): WrongTokens {
-  return new WrongTokens({ most: 3, holdSeconds: 1, mostHeld, clock });
+function counting(clock: VirtualClock, maxHeld = 100): WrongTokens {
+  return new WrongTokens({ most: 3, holdSeconds: 1, maxHeld, clock });
 }
 
 describe('wrong tokens', () => {

@@ -4,14 +4,14 @@ import { networkOf } from './network.js';
 /** Wrong tokens count for so long. */
 const windowSeconds = 60;
 /** Networks that are remembered; beyond, the one that failed longest ago is forgotten. */
-const mostNetworks = 10_000;
+const maxNetworks = 10_000;
 
 export interface WrongTokenOptions {
   /** In a minute; answers to more of them are held back. */
   readonly most: number;
   readonly holdSeconds: number;
   /** At the same time; beyond, answers are sent at once, so that nobody fills the memory with them. */
-  readonly mostHeld: number;
+  readonly maxHeld: number;
   readonly clock: Clock;
   /** Lets go of all that is held. */
   readonly closed?: AbortSignal | undefined;
@@ -33,9 +33,9 @@ export class WrongTokens {
 
   /** One more. Answers, maybe a little later, whether they are too many. */
   async add(address: string): Promise<boolean> {
-    const { most, mostHeld, holdSeconds, clock, closed } = this.#options;
+    const { most, maxHeld, holdSeconds, clock, closed } = this.#options;
     if (this.#count(networkOf(address)) <= most) return false;
-    if (this.#held >= mostHeld) return true;
+    if (this.#held >= maxHeld) return true;
     this.#held += 1;
     await clock.waitUntil(clock.seconds() + holdSeconds, closed);
     this.#held -= 1;
@@ -50,7 +50,7 @@ export class WrongTokens {
     this.#byNetwork.delete(network);
     this.#byNetwork.set(network, { count, since: current.since });
     const [oldest] = this.#byNetwork.keys();
-    if (this.#byNetwork.size > mostNetworks && oldest !== undefined) this.#byNetwork.delete(oldest);
+    if (this.#byNetwork.size > maxNetworks && oldest !== undefined) this.#byNetwork.delete(oldest);
     return count;
   }
 }

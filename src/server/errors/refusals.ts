@@ -34,10 +34,10 @@ export function noPage(): Failure {
   );
 }
 
-export function bodyTooLarge(mostBytes: number): Failure {
+export function bodyTooLarge(maxBytes: number): Failure {
   return refusal(
     'body-too-large',
-    `The body has more than ${mostBytes} bytes.`,
+    `The body has more than ${maxBytes} bytes.`,
     'Put long input into a file, and name the file.',
   );
 }

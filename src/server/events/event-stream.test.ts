@@ -109,7 +109,7 @@ describe('a stream of events', () => {
     const daemon = await daemonWith(0);
     const client = connect(daemon, 2);
     client.stream.open(undefined);
-    for (let reading = 0; reading < 5000; reading++) daemon.tell(devices);
+    for (let reading = 0; reading < 5000; reading++) daemon.publish(devices);
     expect(client.isCut()).toBe(false);
     const long = { name: 'long', command: ['x'.repeat(serverLimits.streamBacklogBytes / 8)] };
     for (let change = 0; change < 7; change++) await daemon.submit(long);
@@ -124,11 +124,11 @@ describe('a stream of events', () => {
     client.stream.open(undefined);
     client.stream.beat();
     expect(client.text()).toMatch(/\n\n:\n\n$/);
-    daemon.tell(devices);
+    daemon.publish(devices);
     for (let beat = 0; beat < serverLimits.missedHeartbeats; beat++) client.stream.beat();
     expect(client.isCut()).toBe(false);
     client.take(1);
-    daemon.tell(devices);
+    daemon.publish(devices);
     for (let beat = 0; beat < serverLimits.missedHeartbeats; beat++) client.stream.beat();
     expect(client.isCut()).toBe(false);
     client.stream.beat();
@@ -154,7 +154,7 @@ describe('a stream of events', () => {
           client.stream.open(after);
           for (const one of steps) {
             if (one === 'change') await daemon.submit({ command: ['true'] });
-            else if (one === 'reading') daemon.tell(devices);
+            else if (one === 'reading') daemon.publish(devices);
             else client.take(one);
           }
           client.take(Infinity);

@@ -46,8 +46,8 @@ describe('events', () => {
     const client = openEvents(server.port);
     await client.until(/retry: 2000\nid: 0\n\n/);
     await submit();
-    server.daemon.tell(reading(1));
-    server.daemon.tell({ type: 'queue', waiting: [], counts: server.daemon.counts() });
+    server.daemon.publish(reading(1));
+    server.daemon.publish({ type: 'queue', waiting: [], counts: server.daemon.counts() });
     const events = await client.untilEvents(3);
     expect(events.map(({ event, id }) => [event, id])).toEqual([
       ['job', '1'],
@@ -66,8 +66,8 @@ describe('events', () => {
   });
 
   it('begin with the latest reading, so that a page need not wait for the next', async () => {
-    server.daemon.tell(reading(1));
-    server.daemon.tell(reading(2));
+    server.daemon.publish(reading(1));
+    server.daemon.publish(reading(2));
     const client = openEvents(server.port);
     const events = await client.untilEvents(1);
     expect(events[0]).toMatchObject({ event: 'devices', data: { epochMs: 2 } });
@@ -131,7 +131,7 @@ describe('events', () => {
     slow.socket.pause();
     const before = bytesHeld();
     for (let count = 1; count <= 4000; count++) {
-      server.daemon.tell(reading(count));
+      server.daemon.publish(reading(count));
       if (count % 100 === 0) await new Promise((resolve) => setImmediate(resolve));
     }
     await submit();

@@ -26,15 +26,15 @@ export interface Missed {
  */
 export class KeptChanges {
   readonly #daemon: Pick<Daemon, 'eventsAfter'>;
-  readonly #mostBytes: number;
+  readonly #maxBytes: number;
   readonly #encoded = new Map<number, EventBytes>();
   readonly #missed = new Map<number, Missed>();
   #bytes = 0;
   #missedBytes = 0;
 
-  constructor(daemon: Pick<Daemon, 'eventsAfter'>, mostBytes: number) {
+  constructor(daemon: Pick<Daemon, 'eventsAfter'>, maxBytes: number) {
     this.#daemon = daemon;
-    this.#mostBytes = mostBytes;
+    this.#maxBytes = maxBytes;
   }
 
   /** `first` is the oldest that is kept. */
@@ -56,7 +56,7 @@ export class KeptChanges {
     const upTo = changes.at(-1)?.id ?? Math.min(last, id + most);
     const missed = { changes, upTo, last };
     this.#missedBytes += changes.reduce((sum, { bytes }) => sum + bytes.length, smallBytes);
-    if (this.#missedBytes <= this.#mostBytes) this.#missed.set(id, missed);
+    if (this.#missedBytes <= this.#maxBytes) this.#missed.set(id, missed);
     return missed;
   }
 
@@ -74,7 +74,7 @@ export class KeptChanges {
     this.#encoded.set(event.id, made);
     this.#bytes += made.length;
     for (const [id, { length }] of this.#encoded) {
-      if (this.#bytes <= this.#mostBytes) break;
+      if (this.#bytes <= this.#maxBytes) break;
       this.#encoded.delete(id);
       this.#bytes -= length;
     }

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { type LatestKind, Outbox } from './outbox.js';
 
 /** Takes `room` writes, then is full until it is drained. */
-function open(room: number, mostBytes = 100) {
+function open(room: number, maxBytes = 100) {
   const written: string[] = [];
   let left = room;
   const outbox = new Outbox(
@@ -13,7 +13,7 @@ function open(room: number, mostBytes = 100) {
         return left > 0;
       },
     },
-    mostBytes,
+    maxBytes,
   );
   return {
     written,

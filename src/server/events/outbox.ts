@@ -15,15 +15,15 @@ export type LatestKind = 'devices' | 'queue';
  */
 export class Outbox {
   readonly #sink: Sink;
-  readonly #mostBytes: number;
+  readonly #maxBytes: number;
   readonly #waiting: EventBytes[] = [];
   readonly #latest = new Map<LatestKind, EventBytes>();
   #waitingBytes = 0;
   #isFull = false;
 
-  constructor(sink: Sink, mostBytes: number) {
+  constructor(sink: Sink, maxBytes: number) {
     this.#sink = sink;
-    this.#mostBytes = mostBytes;
+    this.#maxBytes = maxBytes;
   }
 
   get isFull(): boolean {
@@ -38,7 +38,7 @@ export class Outbox {
     }
     this.#waiting.push(bytes);
     this.#waitingBytes += bytes.length;
-    return this.#waitingBytes <= this.#mostBytes;
+    return this.#waitingBytes <= this.#maxBytes;
   }
 
   sendLatest(kind: LatestKind, bytes: EventBytes): void {

@@ -11,10 +11,10 @@ export function requestLine(
 ): string | undefined {
   if (error === undefined && !everyRequest) return undefined;
   const line = readable(`${method} ${path.slice(0, shownCharacters)} ${status}`);
-  return error === undefined ? line : `${line}: ${tellFault(error)}`;
+  return error === undefined ? line : `${line}: ${describeFault(error)}`;
 }
 
-function tellFault(error: unknown): string {
+function describeFault(error: unknown): string {
   if (error instanceof Error) return error.stack ?? error.message;
   return typeof error === 'string' ? error : JSON.stringify(error);
 }

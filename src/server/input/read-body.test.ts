@@ -10,6 +10,6 @@ it('a client that left before anybody looked at its body is not waited for', asy
   const closed = new Promise((resolve) => incoming.once('close', resolve));
   incoming.destroy();
   await closed;
-  const limits = { mostBytes: 100, bodies: new IncomingBytes() };
+  const limits = { maxBytes: 100, bodies: new IncomingBytes() };
   await expect(readJsonBody(incoming, limits)).rejects.toMatchObject({ code: 'client-left' });
 });

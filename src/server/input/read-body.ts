@@ -16,14 +16,14 @@ import type { IncomingBytes } from './incoming-bytes.js';
  */
 export async function readJsonBody(
   incoming: IncomingMessage,
-  limits: { readonly mostBytes: number; readonly bodies: IncomingBytes },
+  limits: { readonly maxBytes: number; readonly bodies: IncomingBytes },
 ): Promise<unknown> {
   const { 'content-type': contentType, 'content-encoding': packing } = incoming.headers;
   if (!isJson(contentType)) throw wrongContentType(contentType);
   // Nothing is unpacked: a few bytes could become millions.
   if (packing !== undefined) throw packedBody(packing);
-  const { mostBytes } = limits;
-  if (Number(incoming.headers['content-length'] ?? 0) > mostBytes) throw bodyTooLarge(mostBytes);
+  const { maxBytes } = limits;
+  if (Number(incoming.headers['content-length'] ?? 0) > maxBytes) throw bodyTooLarge(maxBytes);
   return checkShape(parseJson(await readBytes(incoming, limits)));
 }
 
@@ -34,7 +34,7 @@ function isJson(contentType: string | undefined): boolean {
 
 function readBytes(
   incoming: IncomingMessage,
-  { mostBytes, bodies }: { readonly mostBytes: number; readonly bodies: IncomingBytes },
+  { maxBytes, bodies }: { readonly maxBytes: number; readonly bodies: IncomingBytes },
 ): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
@@ -47,11 +47,11 @@ function readBytes(
       size += chunk.length;
       bodies.add(chunk.length);
       chunks.push(chunk);
-      if (size <= mostBytes && !bodies.isTooMuch) return;
+      if (size <= maxBytes && !bodies.isTooMuch) return;
       end();
       // The rest is thrown away, and the connection closed, by whoever answers.
       incoming.pause();
-      reject(size > mostBytes ? bodyTooLarge(mostBytes) : tooManyBodies());
+      reject(size > maxBytes ? bodyTooLarge(maxBytes) : tooManyBodies());
     };
     const finish = (): void => {
       end();

@@ -159,8 +159,8 @@ describe('metrics', () => {
     daemon.change(id, { state: 'succeeded' });
     daemon.change(id, { reason: 'told again' });
     await daemon.cancel('1');
-    daemon.tell({ type: 'alert', alert });
-    daemon.tell({ type: 'alert', alert: { ...alert, state: 'cleared' } });
+    daemon.publish({ type: 'alert', alert });
+    daemon.publish({ type: 'alert', alert: { ...alert, state: 'cleared' } });
     expect(await figures(metrics.text())).toMatchObject({
       jobs_submitted_total: 1,
       'jobs_ended_total{state="succeeded"}': 1,

@@ -63,7 +63,7 @@ interface Declaration<
   /** Beside those that every request can meet. */
   readonly errors?: readonly ErrorStatus[];
   readonly open?: boolean;
-  readonly mostBodyBytes?: number;
+  readonly maxBodyBytes?: number;
   handle(
     input: {
       readonly params: z.output<Params>;
@@ -92,7 +92,7 @@ export function operation<
       const query = checkInput(queryValues(givenQuery, queryCheck.node), queryCheck, queryPart);
       const sent = takesBody(declared)
         ? await readJsonBody(call.incoming, {
-            mostBytes: declared.mostBodyBytes ?? serverLimits.bodyBytes,
+            maxBytes: declared.maxBodyBytes ?? serverLimits.bodyBytes,
             bodies: call.bodies,
           })
         : undefined;

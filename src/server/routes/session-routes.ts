@@ -29,7 +29,7 @@ export function sessionOperations(
       open: true,
       answers,
       errors: [401, 429],
-      mostBodyBytes: serverLimits.strangersBodyBytes,
+      maxBodyBytes: serverLimits.strangersBodyBytes,
       handle: async ({ body }, { incoming }) =>
         withCookie(
           await openSession(gate, body, {

@@ -5,10 +5,10 @@ import { keptResults, optimizers, precisions, quantizationPresets } from '../../
 import { offloads, zeroStages } from '../../plan/fit/types.js';
 
 /** More than any batch, sequence or image there is. */
-const mostCount = 1_000_000_000;
+const maxCount = 1_000_000_000;
 const pathCharacters = 4096;
 
-const count = z.int().min(1).max(mostCount);
+const count = z.int().min(1).max(maxCount);
 
 const workloadFields = {
   model: z.string().min(1).max(pathCharacters).optional().openapi({

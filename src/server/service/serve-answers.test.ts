@@ -7,7 +7,7 @@ import { root } from '../../../test/support/project-files.js';
 import { defaultSettings } from '../../config/settings.js';
 import type { Discovery } from '../../device/discover.js';
 import { gpt2TraceFile } from '../../estimate/trace/traces-for-tests.js';
-import type { InTurn } from '../../jobs/daemon/at-most.js';
+import type { ConcurrencyLimit } from '../../jobs/daemon/limit-concurrency.js';
 import { GiB } from '../../units/bytes.js';
 import { fakeDevice, memory } from '../../watch/fake-device-for-tests.js';
 import { serveAnswers } from './serve-answers.js';
@@ -135,11 +135,11 @@ describe('estimates of a server', () => {
   it('wait for a turn only where something must be made', async () => {
     const { answers } = answering();
     let turns = 0;
-    const inTurn: InTurn = (work) => {
+    const withLimit: ConcurrencyLimit = (work) => {
       turns += 1;
       return work();
     };
-    const ask = (batch: number) => answers.estimate({ ...workload(), batch }, never, inTurn);
+    const ask = (batch: number) => answers.estimate({ ...workload(), batch }, never, withLimit);
     await Promise.all([ask(1), ask(1), ask(1), ask(2)]);
     await ask(1);
     expect(turns).toBe(2);

@@ -5,11 +5,11 @@ import { gpusAmong } from '../../estimate/cards/gpus-among.js';
 import type { EstimateWork } from '../../estimate/estimate-work.js';
 import { warmTracer } from '../../estimate/trace/python-trace.js';
 import type { Estimate } from '../../estimate/types.js';
-import type { InTurn } from '../../jobs/daemon/at-most.js';
 import { answerKey } from '../../jobs/daemon/estimates/answer-key.js';
 import { fileStates } from '../../jobs/daemon/estimates/file-states.js';
 import { pythonPackages } from '../../jobs/daemon/estimates/python-packages.js';
 import { rememberedAnswers } from '../../jobs/daemon/estimates/remembered-answers.js';
+import type { ConcurrencyLimit } from '../../jobs/daemon/limit-concurrency.js';
 import { answerEstimate, prepareEstimate } from '../../plan/answers/answer-estimate.js';
 import {
   answerPlan,
@@ -29,14 +29,22 @@ import type { Plan } from '../../plan/fit/types.js';
  * asks; what must be made waits for its turn where there is one.
  */
 export interface ServeAnswers {
-  estimate(request: WorkloadRequest, signal: AbortSignal, inTurn?: InTurn): Promise<Estimate>;
-  plan(request: PlanAnswerRequest, signal: AbortSignal, inTurn?: InTurn): Promise<PlanDocument>;
+  estimate(
+    request: WorkloadRequest,
+    signal: AbortSignal,
+    withLimit?: ConcurrencyLimit,
+  ): Promise<Estimate>;
+  plan(
+    request: PlanAnswerRequest,
+    signal: AbortSignal,
+    withLimit?: ConcurrencyLimit,
+  ): Promise<PlanDocument>;
   /** Settings with which a job fits a device, of those that it can be told. */
   planWithin(
     request: WorkloadRequest,
     within: PlanWithin,
     signal: AbortSignal,
-    inTurn?: InTurn,
+    withLimit?: ConcurrencyLimit,
   ): Promise<Plan>;
   /** Ends the Python that waits for questions. */
   close(): void;
@@ -72,32 +80,33 @@ export function serveAnswers(
   const plansWithin = rememberedAnswers<Plan>(({ estimate }) => estimate.method === 'trace');
   return {
     close: () => warm.close(),
-    estimate: (request, signal, inTurn = atOnce) =>
+    estimate: (request, signal, withLimit = atOnce) =>
       estimates(
         {
           key: async () => answerKey(await prepareEstimate(request, machine), machine),
-          make: (ending) => inTurn(() => answerEstimate(request, { ...machine, signal: ending })),
+          make: (ending) =>
+            withLimit(() => answerEstimate(request, { ...machine, signal: ending })),
         },
         signal,
       ),
-    plan: (request, signal, inTurn = atOnce) =>
+    plan: (request, signal, withLimit = atOnce) =>
       plans(
         {
           key: async () => answerKey(await preparePlan(request, machine), machine),
-          make: (ending) => inTurn(() => answerPlan(request, { ...machine, signal: ending })),
+          make: (ending) => withLimit(() => answerPlan(request, { ...machine, signal: ending })),
         },
         signal,
       ),
-    planWithin: (request, within, signal, inTurn = atOnce) =>
+    planWithin: (request, within, signal, withLimit = atOnce) =>
       plansWithin(
         {
           key: async () => answerKey(await preparePlanWithin(request, within, machine), machine),
           make: (ending) =>
-            inTurn(() => answerPlanWithin(request, within, { ...machine, signal: ending })),
+            withLimit(() => answerPlanWithin(request, within, { ...machine, signal: ending })),
         },
         signal,
       ),
   };
 }
 
-const atOnce: InTurn = (work) => work();
+const atOnce: ConcurrencyLimit = (work) => work();

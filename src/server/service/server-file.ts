@@ -19,7 +19,7 @@ export interface ServerNote {
 }
 
 /** Some 200 bytes are written; a file beyond this is not ours. */
-const mostBytes = 64 * 1024;
+const maxBytes = 64 * 1024;
 
 function serverFile(home: string): string {
   return join(home, 'server.json');
@@ -45,7 +45,7 @@ export function writeServerNote(home: string, note: ServerNote): void {
 export function readServerNote(home: string): ServerNote | undefined {
   try {
     const path = serverFile(home);
-    if (statSync(path).size > mostBytes) return undefined;
+    if (statSync(path).size > maxBytes) return undefined;
     const { url, pid, token } = Object(JSON.parse(readFileSync(path, 'utf8')));
     if (typeof url !== 'string' || !URL.canParse(url) || !Number.isSafeInteger(pid)) {
       return undefined;

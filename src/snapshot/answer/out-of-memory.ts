@@ -39,8 +39,8 @@ export interface OutOfMemoryEvent {
 }
 
 /** A loop that catches the error and tries again has thousands; the last ones tell as much. */
-const mostExplained = 20;
-const mostHolders = 10;
+const maxExplained = 20;
+const maxHolders = 10;
 
 export function explainOutOfMemory(
   snapshot: Snapshot,
@@ -48,7 +48,7 @@ export function explainOutOfMemory(
   history: History,
 ): OutOfMemoryEvent[] {
   const { events } = device;
-  return history.outOfMemory.slice(-mostExplained).map((level) => {
+  return history.outOfMemory.slice(-maxExplained).map((level) => {
     const row = rowOf(events, level.index);
     const askedBytes = events.bytes[row] ?? 0;
     const stream = events.stream[row] ?? 0;
@@ -82,7 +82,7 @@ export function explainOutOfMemory(
       largestFreeBytes,
       elsewhereBytes,
       cause: causeOf(size, segmentBytes, freeBytes + elsewhereBytes, deviceFreeBytes),
-      holders: holdersAt(history.lives, level.index).slice(0, mostHolders),
+      holders: holdersAt(history.lives, level.index).slice(0, maxHolders),
     };
   });
 }

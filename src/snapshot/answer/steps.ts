@@ -12,7 +12,7 @@ export interface Steps {
 /** Fewer repetitions show no pattern. */
 const fewestSteps = 3;
 /** A stack that stands for a step comes at least this evenly (deviation over mean of the gaps). */
-const mostUneven = 0.6;
+const maxUneven = 0.6;
 
 /**
  * Finds the steps of a training or serving loop: by what PyTorch notes when an optimizer steps, or
@@ -28,7 +28,7 @@ export function findSteps(snapshot: Snapshot, device: DeviceSnapshot, lives: Liv
   const [first] = noted;
   const own = noted.filter(({ name }) => name === first?.name).map(({ at }) => at);
   if (own.length >= fewestSteps) return { starts: own, basis: 'optimizer steps' };
-  const repeated = mostEven(device.events, lives, snapshot.names);
+  const repeated = maxEven(device.events, lives, snapshot.names);
   if (repeated) return { starts: repeated, basis: 'a repeating allocation' };
   return { starts: own, basis: own.length > 0 ? 'optimizer steps' : 'none' };
 }
@@ -65,7 +65,7 @@ interface Beat {
 }
 
 /** The births of the stack that comes most evenly, of those that mark steps of the program itself. */
-function mostEven(events: Events, lives: Lives, names: Names): number[] | undefined {
+function maxEven(events: Events, lives: Lives, names: Names): number[] | undefined {
   const even = evenBeats(events, lives).toSorted((a, b) => a.score - b.score);
   // What lies within a stretch that one call made was made by that call, too.
   let one: Beat | undefined;
@@ -95,7 +95,7 @@ function evenBeats(events: Events, lives: Lives): EvenBeat[] {
     if (last - first < events.length / 2) continue;
     const mean = (last - first) / gaps;
     const uneven = Math.sqrt(Math.max(0, beat.squares / gaps - mean ** 2)) / mean;
-    if (uneven <= mostUneven) even.push({ stack, beat, score: uneven + Math.log10(count) / 100 });
+    if (uneven <= maxUneven) even.push({ stack, beat, score: uneven + Math.log10(count) / 100 });
   }
   return even;
 }

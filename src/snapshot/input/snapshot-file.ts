@@ -17,7 +17,7 @@ export interface SnapshotInput {
 /** What a snapshot usually shrinks to. */
 const usualRatio = 15;
 /** A pickle that was packed is at most so long as far as room is made beforehand. */
-const mostExpected = 2 ** 32;
+const maxExpected = 2 ** 32;
 const pieceBytes = 1024 * 1024;
 
 /** Opens the file and looks at its first bytes: the name does not matter. */
@@ -31,7 +31,7 @@ export async function openInput(path: string): Promise<SnapshotInput> {
     await file.read(head, 0, head.length, 0);
     const packed = packingOf(head);
     const expected = packed === 'none' ? stats.size : stats.size * usualRatio;
-    return { file, expectedBytes: Math.min(expected, mostExpected), pour: pours[packed](file) };
+    return { file, expectedBytes: Math.min(expected, maxExpected), pour: pours[packed](file) };
   } catch (error) {
     await file.close();
     throw error;

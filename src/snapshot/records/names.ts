@@ -38,12 +38,12 @@ function whole(high: number, low: number): bigint {
 /** Addresses may pass 2^53, distances between those of one process do not. */
 function offsetsOf(high: Uint32Array, low: Uint32Array, length: number): Float64Array {
   let leastHigh = Infinity;
-  let mostHigh = 0;
+  let maxHigh = 0;
   for (let id = 0; id < length; id += 1) {
     leastHigh = Math.min(leastHigh, high[id] ?? 0);
-    mostHigh = Math.max(mostHigh, high[id] ?? 0);
+    maxHigh = Math.max(maxHigh, high[id] ?? 0);
   }
-  if (mostHigh - leastHigh >= 2 ** 21) refuseSnapshot('its addresses lie 2^53 bytes apart');
+  if (maxHigh - leastHigh >= 2 ** 21) refuseSnapshot('its addresses lie 2^53 bytes apart');
   const offset = new Float64Array(length);
   for (let id = 0; id < length; id += 1) {
     offset[id] = ((high[id] ?? 0) - leastHigh) * 2 ** 32 + (low[id] ?? 0);

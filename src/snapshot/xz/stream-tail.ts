@@ -2,7 +2,7 @@ import { crc32 } from 'node:zlib';
 import { refuseXz } from './bad-xz.js';
 
 /** `xz` makes blocks of 24 MiB and more: so many would hold 190 GB. */
-const mostBlocks = 8000;
+const maxBlocks = 8000;
 
 /**
  * What must stand behind the blocks of a stream: their index and the footer. Both follow from what
@@ -16,7 +16,7 @@ export class StreamTail {
   /** `packed`: the header, the packed data and the check, without the padding. */
   addBlock(packed: number, unpacked: number): void {
     this.#blocks += 1;
-    if (this.#blocks > mostBlocks) refuseXz(`it has more than ${mostBlocks} blocks`);
+    if (this.#blocks > maxBlocks) refuseXz(`it has more than ${maxBlocks} blocks`);
     this.#records.push(...variable(packed), ...variable(unpacked));
   }
 

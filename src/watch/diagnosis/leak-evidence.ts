@@ -4,8 +4,8 @@ import type { Track, TrackGrowth } from './track.js';
 /** Work before a growth is looked for in two halves of this length ... */
 const halfSeconds = 5;
 /** ... that end so long before it, or after: where a growth began is known roughly. */
-const mostBeforeSeconds = 8;
-const mostAfterSeconds = 3;
+const maxBeforeSeconds = 8;
+const maxAfterSeconds = 3;
 /** Work is calm where its floor moves by less than this share of what the growth adds. */
 const calmShare = 0.3;
 /** The growth must take this share of all there is, and so many times the swing of the work. */
@@ -25,7 +25,7 @@ const beginSeconds = 2;
  */
 export function followsWork(track: Track, growth: TrackGrowth, limitBytes: number): boolean {
   if (growth.riseBytes < strongShare * limitBytes) return false;
-  for (let shift = -mostAfterSeconds; shift <= mostBeforeSeconds; shift++) {
+  for (let shift = -maxAfterSeconds; shift <= maxBeforeSeconds; shift++) {
     const to = growth.fromSeconds - shift;
     const early = track.secondsBetween(to - 2 * halfSeconds, to - halfSeconds);
     const late = track.secondsBetween(to - halfSeconds, to);

@@ -4,7 +4,7 @@ import type { Leak } from '../types.js';
 import { createLeakDetector, type LeakDetector } from './leak.js';
 
 /** More processes than this are followed only while they are among the largest. */
-const mostProcesses = 64;
+const maxProcesses = 64;
 /** Past readings kept to hold the present against; they thin out as they age. */
 const snapshotsKept = 48;
 /** A neighbour is one that grew while the largest took less than this share of the growth. */
@@ -27,7 +27,7 @@ export class ProcessGrowth {
 
   add(seconds: number, processes: readonly ProcessReading[], limitBytes: number): void {
     const bytesByPid = new Map<number, number>();
-    for (const { pid, usedBytes } of processes.slice(0, mostProcesses)) {
+    for (const { pid, usedBytes } of processes.slice(0, maxProcesses)) {
       if (isKnown(usedBytes)) bytesByPid.set(pid, usedBytes);
     }
     for (const pid of this.#detectors.keys()) {

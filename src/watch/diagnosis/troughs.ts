@@ -21,7 +21,7 @@ const swingShare = 0.04;
 const strayShare = 0.2;
 /** What stays raises the peaks of work as well as its troughs, by about the same. */
 const leastPeakRatio = 0.4;
-const mostPeakRatio = 2.5;
+const maxPeakRatio = 2.5;
 /** The second half of a rise that levels off is less than this share of the first. */
 const levellingRatio = 0.6;
 
@@ -132,7 +132,7 @@ function evenRise(troughs: readonly Trough[], leastRise: number): TrackGrowth | 
   if (strays > Math.floor(strayShare * n)) return undefined;
   const peaks = troughs.slice(1).map(({ seconds, peakBytes }) => ({ seconds, bytes: peakBytes }));
   const peakSlope = quantile(pairwiseSlopes(columnsOf(peaks)), 0.5);
-  if (peakSlope < leastPeakRatio * slope || peakSlope > mostPeakRatio * slope) return undefined;
+  if (peakSlope < leastPeakRatio * slope || peakSlope > maxPeakRatio * slope) return undefined;
   const growth = steadyGrowth(columnsOf(troughs), leastRise, fewestTroughs);
   if (!growth || growth.ratio < levellingRatio) return undefined;
   return { ...growth, shape: 'envelope' };

@@ -82,15 +82,15 @@ export class DeviceReader {
   }
 
   async #settle(pending: Promise<MemoryReading>): Promise<void> {
-    let tell: () => void;
+    let deliver: () => void;
     try {
       const reading = await pending;
-      tell = () => this.#took(reading);
+      deliver = () => this.#took(reading);
     } catch (error) {
-      tell = () => this.#failed(error);
+      deliver = () => this.#failed(error);
     }
     this.#reading = undefined;
-    this.#guard(tell);
+    this.#guard(deliver);
   }
 
   async #settleProcesses(): Promise<void> {
@@ -107,9 +107,9 @@ export class DeviceReader {
     this.#guard(() => this.#events.processes(this.device, processes));
   }
 
-  #guard(tell: () => void): void {
+  #guard(deliver: () => void): void {
     try {
-      tell();
+      deliver();
     } catch (error) {
       this.#events.broken(error);
     }

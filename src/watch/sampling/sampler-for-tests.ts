@@ -23,7 +23,7 @@ export function startSampler(
   const controller = new AbortController();
   const seen: { kind: string; id: string; what: string; at: number }[] = [];
   const log: string[] = [];
-  const tell = (kind: string, device: Device, what: unknown = ''): void => {
+  const record = (kind: string, device: Device, what: unknown = ''): void => {
     const at = clock.seconds();
     seen.push({ kind, id: device.info.id, what: String(what), at });
     log.push(`${kind} ${device.info.id} ${String(what)}@${at}`);
@@ -34,11 +34,11 @@ export function startSampler(
     clock,
     signal: controller.signal,
     events: {
-      sample: (device) => tell('sample', device),
-      processes: (device) => tell('processes', device),
-      late: (device, missed) => tell('late', device, missed),
-      appeared: (device) => tell('appeared', device),
-      vanished: (device, reason) => tell('vanished', device, reason),
+      sample: (device) => record('sample', device),
+      processes: (device) => record('processes', device),
+      late: (device, missed) => record('late', device, missed),
+      appeared: (device) => record('appeared', device),
+      vanished: (device, reason) => record('vanished', device, reason),
       note: (text) => log.push(text),
     },
     ...more,

@@ -1,7 +1,7 @@
 const threads = 512;
 const warp = 32;
 const fewestValues = 16;
-const mostValues = 256;
+const maxValues = 256;
 const vector = 4;
 /** Multiprocessors and threads of the H200, which the other figures come from too. */
 const multiprocessors = 132;
@@ -19,14 +19,14 @@ export function columnSumScratch(rows: number, columns: number): readonly number
   const dim1 = powerBelow(rows, most);
   const height = Math.min(dim1, Math.floor(most / Math.min(dim0, warp)));
   const width = Math.min(dim0, Math.floor(most / height));
-  if (rows < Math.min(height * fewestValues, mostValues)) return [];
+  if (rows < Math.min(height * fewestValues, maxValues)) return [];
   const target = multiprocessors * Math.floor(threadsEach / (width * height));
   const grid = Math.ceil(Math.floor(columns / step) / width);
   const values = Math.ceil(rows / height);
-  if (values < mostValues || grid > target) return [];
+  if (values < maxValues || grid > target) return [];
   const blocks = Math.max(
     Math.min(Math.ceil(target / grid), Math.ceil(values / fewestValues)),
-    Math.ceil(values / mostValues),
+    Math.ceil(values / maxValues),
   );
   return blocks <= 1 ? [] : [4 * columns * blocks * width * step, 4 * grid];
 }

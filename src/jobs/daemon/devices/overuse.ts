@@ -13,7 +13,7 @@ export interface Overuse {
 
 export type OveruseVerdict =
   | { readonly verdict: 'fine' }
-  | { readonly verdict: 'warn' | 'hold'; readonly over: Overuse; readonly words: string }
+  | { readonly verdict: 'warn' | 'end'; readonly over: Overuse; readonly words: string }
   | { readonly verdict: 'over'; readonly over: Overuse };
 
 /**
@@ -37,5 +37,5 @@ export function judgeUse(options: {
     return { verdict: 'warn', over: { sinceSeconds: nowSeconds }, words: `${facts}${next}` };
   }
   if (alone || nowSeconds - over.sinceSeconds < graceSeconds) return { verdict: 'over', over };
-  return { verdict: 'hold', over, words: `Ended: ${facts}, and it was warned.` };
+  return { verdict: 'end', over, words: `Ended: ${facts}, and it was warned.` };
 }

@@ -13,7 +13,7 @@ export interface PreparedAnswer {
 }
 
 /** The largest models come in a few hundred; looking at more could take longer than a trace. */
-const mostFiles = 2000;
+const maxFiles = 2000;
 
 /**
  * A name of an estimate or a plan that changes with all that it depends on: what was asked for, the
@@ -35,7 +35,7 @@ export async function answerKey(
   if (method === 'formula' || source.kind === 'type') return undefined;
   if (source.kind === 'script' && !ofScripts) return undefined;
   const files = await filesOf(source);
-  if (files === undefined || files.length > mostFiles) return undefined;
+  if (files === undefined || files.length > maxFiles) return undefined;
   const states = await fileStates([...files, ...(await pythonPackages(python))]);
   return createHash('sha256')
     .update(JSON.stringify([prepared, states]))

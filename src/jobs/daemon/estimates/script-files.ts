@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 const read = /\.(py|json|ya?ml|toml|cfg|ini|txt)$/i;
 const skipped = /^(\.|__pycache__$|node_modules$|venv$)/;
 /** A project; beyond that, looking at the files takes as long as a trace. */
-const mostFiles = 500;
+const maxFiles = 500;
 const deepest = 4;
 
 /**
@@ -27,7 +27,7 @@ export async function scriptFiles(path: string): Promise<readonly string[] | und
       if (entry.isDirectory() && depth < deepest) open.push({ folder: inside, depth: depth + 1 });
       else if (read.test(entry.name)) found.add(inside);
     }
-    if (found.size + open.length > mostFiles) return undefined;
+    if (found.size + open.length > maxFiles) return undefined;
   }
   return [...found].toSorted();
 }

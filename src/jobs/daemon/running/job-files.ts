@@ -13,9 +13,9 @@ import { readLogPart } from '../../../run/log/read-log-part.js';
 import type { JobHistory, LogAnswer } from '../types.js';
 
 /** What one answer holds of a log at most. */
-const mostLogBytes = 16 * 1024 * 1024;
+const maxLogBytes = 16 * 1024 * 1024;
 /** A thousand points take some 25 KB; more is not ours. */
-const mostHistoryBytes = 1024 * 1024;
+const maxHistoryBytes = 1024 * 1024;
 
 /** What lies beside the store: `$PLIMSOLL_HOME/jobs/ID`. */
 export class JobFiles {
@@ -36,7 +36,7 @@ export class JobFiles {
   /** Where a part is missing, a line says so in its place; it is counted in `most`. */
   async readLog(id: string, from: number, most: number): Promise<LogAnswer> {
     const path = this.log(id);
-    const part = await readLogPart(path, Math.max(0, from), Math.min(most, mostLogBytes));
+    const part = await readLogPart(path, Math.max(0, from), Math.min(most, maxLogBytes));
     const { bytes, size, next, dropped } = part;
     if (dropped === undefined) return { bytes, size, next };
     const isAtLineStart = from === dropped.from && (await endsLine(path, from));
@@ -55,7 +55,7 @@ export class JobFiles {
 
   readHistory(id: string): JobHistory | undefined {
     try {
-      if (statSync(this.#history(id)).size > mostHistoryBytes) return undefined;
+      if (statSync(this.#history(id)).size > maxHistoryBytes) return undefined;
       const history: JobHistory = JSON.parse(readFileSync(this.#history(id), 'utf8'));
       return Array.isArray(history.epochMs) && Array.isArray(history.usedBytes)
         ? history

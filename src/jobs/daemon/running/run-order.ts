@@ -3,7 +3,7 @@ import type { StoredJob } from '../../store/records.js';
 import type { Reservation } from '../../types.js';
 
 /** How often a job is tried; the same as `plimsoll run`. */
-const mostAttempts = 8;
+const maxAttempts = 8;
 
 /** What is to be run for a job on the devices that it was given. */
 export function runOrder(options: {
@@ -37,7 +37,7 @@ export function runOrder(options: {
       device,
     },
     memoryBytes: limitFor(device, reservation.bytes, stored.alone, options.contextBytes),
-    mostAttempts,
+    maxAttempts,
     pinnedDevice: true,
     devices: reservation.devices,
     reports: [],

@@ -1,4 +1,4 @@
-import type { CarriedRun, RunNews } from '../../../engine/types.js';
+import type { EngineRun, RunNews } from '../../../engine/types.js';
 import type { Attempt } from '../../../run/types.js';
 import type { Known } from '../../../units/known.js';
 import type { Ending, StoredJob } from '../../store/records.js';
@@ -19,7 +19,7 @@ export interface RunningEntry {
   /** What happened and is not in the store yet: it may not be written while the disk is full. */
   readonly inbox: RunNews[];
   readonly attempts: Attempt[];
-  run: CarriedRun | undefined;
+  run: EngineRun | undefined;
   ending: Ending | undefined;
   wasStopped: boolean;
   underWay: JobView['underWay'];

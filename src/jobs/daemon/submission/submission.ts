@@ -1,7 +1,7 @@
 import { bytesToReserve } from '../../../plan/fit/fit.js';
 import type { Known } from '../../../units/known.js';
 import type { MeasuredRun } from '../../corrections.js';
-import { type Degraded, degradedBy, tellableSettings } from '../../degraded.js';
+import { changeableSettingsOf, type Degraded, degradedBy } from '../../degraded.js';
 import { judgeFit, largestOffer } from '../../fit-verdict.js';
 import type { NewJob } from '../../store/records.js';
 import { workloadKey } from '../../workload-key.js';
@@ -102,7 +102,7 @@ async function degradedFor(
 ): Promise<Degraded | undefined> {
   const { command, workload } = request;
   if (!isPlannable(request, first, offerBytes) || plan === undefined) return undefined;
-  const mayChange = tellableSettings(command);
+  const mayChange = changeableSettingsOf(command);
   if (workload === undefined || mayChange.length === 0) return undefined;
   const found = await plan(workload, { capacityBytes: offerBytes, mayChange }, signal);
   return degradedBy(found, workload, offerBytes);
@@ -116,7 +116,8 @@ function isPlannable({ workload }: JobRequest, { need }: JudgedNeed, offerBytes:
 
 /** What somebody can do whose command has no place for other settings. */
 function untoldWords(request: JobRequest, first: JudgedNeed, offerBytes: number): string {
-  return isPlannable(request, first, offerBytes) && tellableSettings(request.command).length === 0
+  return isPlannable(request, first, offerBytes) &&
+    changeableSettingsOf(request.command).length === 0
     ? ' With {batch_size} and {accumulation} in its command it could be given smaller batches.'
     : '';
 }

@@ -1,7 +1,7 @@
 import type { JobHistory } from '../types.js';
 
 /** Enough for a chart as wide as a screen. */
-const mostPoints = 1000;
+const maxPoints = 1000;
 
 /** What a job held over time. When it is full, two neighbours become one: the larger stays. */
 export class JobSeries {
@@ -12,8 +12,8 @@ export class JobSeries {
   #taken = 0;
 
   constructor(before: JobHistory = { epochMs: [], usedBytes: [] }) {
-    this.#epochMs = before.epochMs.slice(-mostPoints);
-    this.#usedBytes = before.usedBytes.slice(-mostPoints);
+    this.#epochMs = before.epochMs.slice(-maxPoints);
+    this.#usedBytes = before.usedBytes.slice(-maxPoints);
   }
 
   add(epochMs: number, usedBytes: number | null): void {
@@ -25,7 +25,7 @@ export class JobSeries {
       this.#usedBytes[last] = larger(this.#usedBytes[last] ?? null, usedBytes);
     }
     this.#taken++;
-    if (this.#epochMs.length > mostPoints) this.#thin();
+    if (this.#epochMs.length > maxPoints) this.#thin();
   }
 
   read(): JobHistory {

@@ -35,32 +35,32 @@ export class Publisher {
     return this.#listeners.size > 0;
   }
 
-  tell(event: DaemonEvent): void {
+  publish(event: DaemonEvent): void {
     for (const listener of this.#listeners) listener(event);
   }
 
   /** Tells all changes of jobs since the last time. */
-  tellChanges(): void {
+  publishChanges(): void {
     if (!this.isHeard) {
       this.#last = this.#options.store.eventRange().last;
       return;
     }
     for (;;) {
       const events = this.#options.store.events(this.#last, batch);
-      for (const event of this.#asTold(events)) this.tell(event);
+      for (const event of this.#asTold(events)) this.publish(event);
       this.#last = events.at(-1)?.id ?? this.#last;
       if (events.length < batch) return;
     }
   }
 
   /** Tells it soon, and once, however often it is asked for in between. */
-  async tellSoon(make: () => DaemonEvent, seconds: number): Promise<void> {
+  async publishSoon(make: () => DaemonEvent, seconds: number): Promise<void> {
     if (!this.isHeard || this.#due.has(make)) return;
     this.#due.add(make);
     const { clock, signal } = this.#options;
     await clock.waitUntil(clock.seconds() + seconds, signal);
     this.#due.delete(make);
-    if (!signal.aborted && this.isHeard) this.tell(make());
+    if (!signal.aborted && this.isHeard) this.publish(make());
   }
 
   eventsAfter(

@@ -12,9 +12,9 @@ interface News {
 }
 
 /** More than any screen is high; the rest is in the report. */
-const mostNews = 100;
+const maxNews = 100;
 /** A sentence of ours has at most three lines at 80 columns; a longer one comes from outside. */
-const mostLines = 4;
+const maxLines = 4;
 /** Narrower than this a sentence would be one word a line. */
 const leastTextColumns = 20;
 
@@ -33,7 +33,7 @@ export function newsLines(
     ...model.events.flatMap(eventNews),
   ]
     .toSorted((one, other) => other.atSeconds - one.atSeconds)
-    .slice(0, mostNews);
+    .slice(0, maxNews);
   return news.flatMap(({ atSeconds, mark, deviceId, text, paint }) => {
     const age = `${formatSeconds(Math.max(0, model.nowSeconds - atSeconds))} ago`;
     const when = columns >= 40 ? `${age.padEnd(14)} ` : '';
@@ -41,7 +41,7 @@ export function newsLines(
     // The fact is at the end of the sentence: it is wrapped, not cut.
     const lines = wrapText(about, Math.max(leastTextColumns, columns - 2 - when.length));
     return lines
-      .slice(0, mostLines)
+      .slice(0, maxLines)
       .map((line, index) => [
         span(index === 0 ? `${mark} ` : '  ', paint),
         span(index === 0 ? when : ' '.repeat(when.length), 'dim'),

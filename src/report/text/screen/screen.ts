@@ -102,7 +102,7 @@ function deviceLines(
   const view: DeviceView = { columns, nowSeconds, loadLinePercent, style };
   if (rows >= states.length * leastBlock && columns >= 30) return blocks(states, view, rows);
   if (states.length <= rows) return compactDevices(states, view);
-  const shown = mostUrgent(states, Math.max(1, rows - 1));
+  const shown = maxUrgent(states, Math.max(1, rows - 1));
   const more = span(`and ${count(states.length - shown.length, 'more device')}`, 'dim');
   return [...compactDevices(shown, view), [more]].slice(0, Math.max(0, rows));
 }
@@ -130,7 +130,7 @@ function blocks(states: readonly DeviceState[], view: DeviceView, rows: number):
   });
 }
 
-function mostUrgent(states: readonly DeviceState[], shown: number): DeviceState[] {
+function maxUrgent(states: readonly DeviceState[], shown: number): DeviceState[] {
   const kept = new Set(
     states.toSorted((one, other) => urgency(other) - urgency(one)).slice(0, shown),
   );

@@ -110,23 +110,23 @@ async function lost(mine: number): Promise<void> {
 }
 
 const enqueue = createFrameQueue<DaemonEvent>((events) => {
-  tell(events);
+  publish(events);
   if (early === undefined) board.set(withEvents(board.get(), events));
   else early.push(...events);
 });
 
 let untold: DaemonEvent[] = [];
-let telling: ReturnType<typeof setTimeout> | undefined;
+let publishing: ReturnType<typeof setTimeout> | undefined;
 /** States as they were when it was last told of them. */
 let toldJobs = board.get().jobs;
 
-function tell(events: readonly DaemonEvent[]): void {
+function publish(events: readonly DaemonEvent[]): void {
   const worth = events.filter(({ type }) => type === 'job' || type === 'alert');
   if (worth.length === 0) return;
-  if (telling === undefined) {
+  if (publishing === undefined) {
     toldJobs = board.get().jobs;
-    telling = setTimeout(() => {
-      telling = undefined;
+    publishing = setTimeout(() => {
+      publishing = undefined;
       const said = newsOf(untold, (id) => toldJobs.get(id)?.state);
       untold = [];
       if (said !== undefined) news.set(said);

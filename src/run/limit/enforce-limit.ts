@@ -1,9 +1,9 @@
-import type { HeldLimit } from '../types.js';
+import type { EnforcedLimit } from '../types.js';
 import { type LimitCgroup, makeLimitCgroup } from './cgroup.js';
 
 /** A limit that was set, ready for a process to start under it. */
-export interface Hold {
-  readonly held: HeldLimit;
+export interface LimitSetup {
+  readonly enforced: EnforcedLimit;
   readonly cgroup: LimitCgroup | undefined;
   readonly addressSpaceBytes: number | undefined;
 }
@@ -12,7 +12,7 @@ export interface Hold {
  * Makes `--memory` hold for an attempt: on a GPU through the SDK, on the host by a cgroup where we
  * may make one, else by the address space.
  */
-export function holdMemory(options: {
+export function enforceLimit(options: {
   readonly memoryBytes: number | undefined;
   readonly device: string;
   /** Of the run and the attempt: no two are alike. */
@@ -20,16 +20,16 @@ export function holdMemory(options: {
   readonly procRoot: string;
   readonly platform: NodeJS.Platform;
   readonly make?: typeof makeLimitCgroup;
-}): Hold {
+}): LimitSetup {
   const { memoryBytes, device, procRoot, name } = options;
   const nothing = { cgroup: undefined, addressSpaceBytes: undefined };
   if (memoryBytes === undefined) {
-    return { ...nothing, held: { bytes: 'none', by: 'none', why: 'No --memory was given.' } };
+    return { ...nothing, enforced: { bytes: 'none', by: 'none', why: 'No --memory was given.' } };
   }
-  const held = { bytes: memoryBytes };
+  const enforced = { bytes: memoryBytes };
   if (device !== 'host') {
     const why = `On ${device} the SDK holds it, in programs that use PyTorch.`;
-    return { ...nothing, held: { ...held, by: 'sdk', why } };
+    return { ...nothing, enforced: { ...enforced, by: 'sdk', why } };
   }
   const made =
     options.platform === 'linux'
@@ -37,12 +37,16 @@ export function holdMemory(options: {
       : { why: `there are none on ${options.platform}` };
   if ('folder' in made) {
     const why = 'The kernel counts all processes of the job together.';
-    return { ...nothing, cgroup: made, held: { ...held, by: `cgroup-v${made.version}`, why } };
+    return {
+      ...nothing,
+      cgroup: made,
+      enforced: { ...enforced, by: `cgroup-v${made.version}`, why },
+    };
   }
   const why = `No cgroup: ${made.why}. The address space of each process is limited instead.`;
   return {
     ...nothing,
     addressSpaceBytes: memoryBytes,
-    held: { ...held, by: 'address-space', why },
+    enforced: { ...enforced, by: 'address-space', why },
   };
 }

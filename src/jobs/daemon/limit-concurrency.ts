@@ -1,14 +1,14 @@
 /** Does a piece of work when its turn has come. */
-export type InTurn = <T>(work: () => Promise<T>) => Promise<T>;
+export type ConcurrencyLimit = <T>(work: () => Promise<T>) => Promise<T>;
 
 /**
  * Lets so many pieces of work go on at the same time; the others wait for their turn, in order.
  *
  * @example
- * const limited = atMost(2);
+ * const limited = limitConcurrency(2);
  * await limited(() => trace(model));
  */
-export function atMost(most: number): InTurn {
+export function limitConcurrency(most: number): ConcurrencyLimit {
   const waiting: (() => void)[] = [];
   let working = 0;
   return async (work) => {

@@ -16,7 +16,7 @@ import { type RunningEntry, RunningJobs, runningEntry } from './running-jobs.js'
 /** A job of a week must not lose its curve when the daemon is killed. */
 const saveSeriesSeconds = 60;
 
-export interface JobCarrierOptions {
+export interface JobRunnerOptions {
   readonly store: Pick<JobStore, 'addAttempt' | 'end' | 'endSoon' | 'note'>;
   readonly engine: Engine;
   readonly files: JobFiles;
@@ -33,16 +33,16 @@ export interface JobCarrierOptions {
 }
 
 /** Looks after the jobs that run: what happens to their runs goes into the store. */
-export class JobCarrier {
+export class JobRunner {
   readonly running = new RunningJobs();
-  readonly #options: JobCarrierOptions;
+  readonly #options: JobRunnerOptions;
 
-  constructor(options: JobCarrierOptions) {
+  constructor(options: JobRunnerOptions) {
     this.#options = options;
   }
 
   /** Begins a job whose start is in the store, or takes up one that a daemon before us began. */
-  carry(stored: StoredJob, reservation: Reservation, runId: string): void {
+  run(stored: StoredJob, reservation: Reservation, runId: string): void {
     const { engine, files, clock, folder, contextBytes } = this.#options;
     const { id } = stored.job;
     const series = new JobSeries(files.readHistory(id));
@@ -52,7 +52,7 @@ export class JobCarrier {
     const atMs = stored.startedMs ?? clock.epochMs();
     const log = files.log(id);
     const order = runOrder({ stored, reservation, runId, atMs, folder, log, contextBytes });
-    entry.run = engine.carry(order, (news) => {
+    entry.run = engine.openRun(order, (news) => {
       entry.inbox.push(news);
       this.#readInbox(entry);
     });
@@ -82,7 +82,7 @@ export class JobCarrier {
       entry.usedBytes = usedTogether(byDevice);
       entry.series.add(clock.epochMs(), isKnown(entry.usedBytes) ? entry.usedBytes : null);
       if (clock.seconds() - entry.savedAt >= saveSeriesSeconds) this.#saveSeries(entry);
-      if (entry.ending === undefined) this.#holdToPromise(entry, byDevice);
+      if (entry.ending === undefined) this.#enforceReservation(entry, byDevice);
     }
   }
 
@@ -140,7 +140,7 @@ export class JobCarrier {
     }
   }
 
-  #holdToPromise(entry: RunningEntry, byDevice: ReadonlyMap<string, Known<number>>): void {
+  #enforceReservation(entry: RunningEntry, byDevice: ReadonlyMap<string, Known<number>>): void {
     const { store, clock, files } = this.#options;
     const known = [...byDevice.values()].filter(isKnown);
     const judged = judgeUse({
@@ -156,7 +156,7 @@ export class JobCarrier {
         files.say(entry.id, judged.words);
         this.#options.onChange();
       }
-      if (judged.verdict === 'hold') this.end(entry, { state: 'failed', reason: judged.words });
+      if (judged.verdict === 'end') this.end(entry, { state: 'failed', reason: judged.words });
       entry.over = judged.verdict === 'fine' ? undefined : judged.over;
     } catch (error) {
       // Not written, so not said: the next reading says it.

@@ -8,13 +8,13 @@ import { attemptForTests } from '../../store/attempt-for-tests.js';
 import { type JobStore, openJobStore } from '../../store/job-store.js';
 import { storeFailure } from '../../store/store-failures.js';
 import type { JobState } from '../../types.js';
-import { JobCarrier } from './job-carrier.js';
 import { JobFiles } from './job-files.js';
+import { JobRunner } from './job-runner.js';
 
 let home: string;
 let store: JobStore;
 beforeEach(async () => {
-  home = mkdtempSync(join(tmpdir(), 'plimsoll-carrier-'));
+  home = mkdtempSync(join(tmpdir(), 'plimsoll-runner-'));
   store = await openJobStore(join(home, 'jobs.db'));
 });
 afterEach(() => {
@@ -24,10 +24,10 @@ afterEach(() => {
 
 describe('while the disk is full', () => {
   it('what happened to a run is kept in mind, and written in its order once there is room', () => {
-    let tell: (news: RunNews) => void = () => {};
+    let onNews: (news: RunNews) => void = () => {};
     const engine: Engine = {
-      carry: (_, heard) => {
-        tell = heard;
+      openRun: (_, heard) => {
+        onNews = heard;
         return { stop() {}, release() {} };
       },
       use: () => ({ knows: () => true, runOf: () => undefined, hostBytes: () => 0 }),
@@ -40,7 +40,7 @@ describe('while the disk is full', () => {
       return write();
     };
     const ends: JobState[] = [];
-    const carrier = new JobCarrier({
+    const runner = new JobRunner({
       store: {
         addAttempt: (...all) => unlessFull(() => store.addAttempt(...all)),
         end: (...all) => unlessFull(() => store.end(...all)),
@@ -63,23 +63,23 @@ describe('while the disk is full', () => {
     store.submit(job, 1);
     const reservation = { devices: ['gpu:0'], bytes: 10, basis: 'stated' } as const;
     const stored = store.start('1', { reservation, runId: 'r', atMs: 2 });
-    carrier.carry(stored, reservation, 'r');
+    runner.run(stored, reservation, 'r');
 
-    tell({ type: 'ended', attempt: attemptForTests(), next: null });
-    tell({ type: 'finished', at: '2026-11-15T00:00:09.000Z', outcome: 'succeeded', exitCode: 0 });
-    carrier.sawUse(new Map([['1', new Map([['gpu:0', 2 ** 40]])]]));
-    carrier.tryAgain();
+    onNews({ type: 'ended', attempt: attemptForTests(), next: null });
+    onNews({ type: 'finished', at: '2026-11-15T00:00:09.000Z', outcome: 'succeeded', exitCode: 0 });
+    runner.sawUse(new Map([['1', new Map([['gpu:0', 2 ** 40]])]]));
+    runner.tryAgain();
     expect(ends).toEqual([]);
-    expect(carrier.running.get('1')).toBeDefined();
+    expect(runner.running.get('1')).toBeDefined();
     expect(store.job('1')?.job).toMatchObject({ state: 'running', attempts: [] });
 
     isFull = false;
-    carrier.tryAgain();
+    runner.tryAgain();
     expect(ends).toEqual(['succeeded']);
     expect(store.job('1')?.job).toMatchObject({
       state: 'succeeded',
       attempts: [{ number: 1 }],
     });
-    expect(carrier.running.all()).toEqual([]);
+    expect(runner.running.all()).toEqual([]);
   });
 });

@@ -3,12 +3,12 @@ import { Failure } from '../../failure.js';
 import { presetFacts } from '../quantization/presets.js';
 import {
   type Concession,
+  type Configuration,
   concessions,
   type Offload,
   type PlanFacts,
   type PlanWishes,
   type PlanWording,
-  type Way,
   type ZeroStage,
   zeroStages,
 } from './types.js';
@@ -24,20 +24,26 @@ interface Choice<Value> {
 }
 
 /**
- * All ways to run that are worth an estimate: what the person fixed stays, what was left open takes
+ * All configurations that are worth an estimate: what the person fixed stays, what was left open takes
  * each of its values.
  *
  * @example
  * const wishes = { mode: 'train', precision: 'bf16' } as const;
- * waysToRun(wishes, facts, callWording).filter((way) => way.checkpointing);
+ * configurationsToTry(wishes, facts, callWording).filter((configuration) => configuration.checkpointing);
  */
-export function waysToRun(wishes: PlanWishes, facts: PlanFacts, wording: PlanWording): Way[] {
+export function configurationsToTry(
+  wishes: PlanWishes,
+  facts: PlanFacts,
+  wording: PlanWording,
+): Configuration[] {
   checkWishes(wishes, facts, wording);
-  return wishes.mode === 'infer' ? waysToInfer(wishes, facts) : waysToTrain(wishes, facts);
+  return wishes.mode === 'infer'
+    ? inferenceConfigurations(wishes, facts)
+    : trainingConfigurations(wishes, facts);
 }
 
-function waysToTrain(wishes: PlanWishes, facts: PlanFacts): Way[] {
-  const ways: Way[] = [];
+function trainingConfigurations(wishes: PlanWishes, facts: PlanFacts): Configuration[] {
+  const configurations: Configuration[] = [];
   for (const kind of trainedParts(wishes, facts)) {
     const { loraRank, quantization } = kind.value;
     for (const precision of trainingPrecisions(wishes, facts, loraRank)) {
@@ -49,31 +55,31 @@ function waysToTrain(wishes: PlanWishes, facts: PlanFacts): Way[] {
           quantization,
           ...given([kind, precision, optimizer]),
         };
-        ways.push(...slowerWays(trained, wishes, facts));
+        configurations.push(...slowerConfigurations(trained, wishes, facts));
       }
     }
   }
-  return ways;
+  return configurations;
 }
 
 /** The same training, with memory that is paid for in time. */
-function slowerWays(
-  trained: Omit<Way, 'checkpointing' | 'offload' | 'zero'>,
+function slowerConfigurations(
+  trained: Omit<Configuration, 'checkpointing' | 'offload' | 'zero'>,
   wishes: PlanWishes,
   facts: PlanFacts,
-): Way[] {
-  const ways: Way[] = [];
+): Configuration[] {
+  const configurations: Configuration[] = [];
   for (const checkpointing of checkpointings(wishes, facts)) {
     for (const offload of stateOffloads(wishes, trained.loraRank, trained.optimizer)) {
       for (const zero of stages(wishes, facts)) {
-        ways.push({ ...trained, checkpointing, offload, zero });
+        configurations.push({ ...trained, checkpointing, offload, zero });
       }
     }
   }
-  return ways;
+  return configurations;
 }
 
-function waysToInfer(wishes: PlanWishes, facts: PlanFacts): Way[] {
+function inferenceConfigurations(wishes: PlanWishes, facts: PlanFacts): Configuration[] {
   const half = facts.bfloat16 ? 'bf16' : 'fp16';
   const presets: readonly Choice<QuantizationPreset | undefined>[] =
     wishes.quantization !== undefined
@@ -193,7 +199,7 @@ function checkpointings(
   return transformers ? [false, true] : [false];
 }
 
-function given(choices: readonly Choice<unknown>[]): Pick<Way, 'concession' | 'givesUp'> {
+function given(choices: readonly Choice<unknown>[]): Pick<Configuration, 'concession' | 'givesUp'> {
   const worst = Math.max(
     ...choices.map(({ concession = 'speed' }) => concessions.indexOf(concession)),
   );
