@@ -31,7 +31,7 @@ export async function ensureBuilt() {
   await must(
     'Building dist (npm run build)',
     script('build.mjs'),
-    'Mend what it names, then run the same command again.',
+    'Fix what it names, then run the same command again.',
   );
 }
 

@@ -1,6 +1,6 @@
 // `npm start`: all the set-up, then the server with its dashboard, and through it the main job: a
 // small training with a memory reservation that it cannot meet at its first batch size. It runs out of
-// memory for real, is brought back, and reaches the loss of a run without a limit. On a terminal it
+// memory for real, is recovered, and reaches the loss of a run without a limit. On a terminal it
 // then serves until Ctrl-C; elsewhere (CI, a pipe) it ends. `npm start -- --no-open` opens no page,
 // `npm start -- --serve` serves on in any case.
 import { spawn } from 'node:child_process';
@@ -179,7 +179,7 @@ function tell({ attempts, state, loss }) {
   const difference = Math.abs(loss - wanted) / Math.abs(wanted);
   const ranOut = attempts.filter(({ outOfMemory }) => outOfMemory !== null).length;
   console.log(`
-The job ${state}. It ran out of memory ${ranOut} x, and was brought back each time.
+The job ${state}. It ran out of memory ${ranOut} x, and was recovered each time.
   batch   ${batch} x 1 became ${last.batch_size} x ${last.accumulation}: the same effective batch
   loss    ${wanted} without a limit
           ${loss} under it (relative difference ${difference.toExponential(1)})
@@ -206,7 +206,7 @@ Send it jobs of your own, from another terminal:
 It serves until Ctrl-C.`);
   await server.ended;
   if (leave.asked) return;
-  console.error(`The server ended; ${folder}/server.log tells why.`);
+  console.error(`The server ended; ${folder}/server.log says why.`);
   process.exit(1);
 }
 

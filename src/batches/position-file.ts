@@ -27,8 +27,8 @@ export function readPosition(path: string): Position | undefined {
   throw new Failure({
     kind: 'input',
     code: 'bad-position',
-    fact: `${path} is no saved position.`,
-    next: 'Name another file, or remove it to begin anew.',
+    fact: `${path} is not a saved position.`,
+    next: 'Name another file, or remove it to start from the beginning.',
   });
 }
 

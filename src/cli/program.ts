@@ -53,7 +53,7 @@ const commands: readonly CommandEntry[] = [
   },
   {
     name: 'run',
-    summary: 'run a program, and bring it back when memory runs out',
+    summary: 'run a program, and recover it when it runs out of memory',
     load: async () => (await import('./commands/run.js')).runCommand,
   },
   {
@@ -88,7 +88,7 @@ const commands: readonly CommandEntry[] = [
   },
   {
     name: 'snapshot',
-    summary: 'what a PyTorch memory snapshot tells: holders, leaks, fragmentation',
+    summary: 'read a PyTorch memory snapshot: holders, leaks, fragmentation',
     load: async () => (await import('./commands/snapshot.js')).snapshotCommand,
   },
   {

@@ -1,5 +1,6 @@
 import type { CommanderError } from 'commander';
 import { Failure } from '../failure.js';
+import { capitalized } from '../units/sentence.js';
 
 /** An exception nobody planned for is a bug of ours: EX_SOFTWARE, as in sysexits.h. */
 const internalErrorExitCode = 70;
@@ -33,7 +34,7 @@ function reportUsageError(error: CommanderError): ErrorReport {
   if (error.exitCode === 0) return { exitCode: 0, text: '' };
   if (error.code === 'commander.help') return { exitCode: 2, text: '' };
   const [said = '', suggestion = ''] = error.message.replace(/^error: /, '').split('\n');
-  const fact = `${said.charAt(0).toUpperCase()}${said.slice(1).replace(/\.$/, '')}.`;
+  const fact = `${capitalized(said).replace(/\.$/, '')}.`;
   const hint = suggestion.replace(/^\((.*)\)$/, '$1');
   const next = hint === '' ? 'Add --help to see what there is.' : hint;
   return { exitCode: 2, text: line('bad-usage', `${fact} ${next}`) };

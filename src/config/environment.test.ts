@@ -56,7 +56,7 @@ describe('configFromVariables', () => {
 
   it('suggests the variable that was meant', () => {
     expect(() => read({ PLIMSOLL_INTERVAL_SECOND: '1' })).toThrow(
-      'The variable PLIMSOLL_INTERVAL_SECOND means nothing to plimsoll. Did you mean PLIMSOLL_INTERVAL_SECONDS? If not, unset it.',
+      'The variable PLIMSOLL_INTERVAL_SECOND is not a variable that plimsoll reads. Did you mean PLIMSOLL_INTERVAL_SECONDS? If not, unset it.',
     );
   });
 

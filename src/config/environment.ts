@@ -82,7 +82,7 @@ function unknownVariable(name: string, known: readonly string[]): Failure {
   return new Failure({
     kind: 'input',
     code: 'unknown-variable',
-    fact: `The variable ${name} means nothing to plimsoll.`,
+    fact: `The variable ${name} is not a variable that plimsoll reads.`,
     next:
       meant === undefined
         ? `Unset it; the variables are: ${known.join(', ')}.`

@@ -50,7 +50,7 @@ function python(script: string): string {
 const tracing = () => python(`gunzip -c '${fileURLToPath(gpt2TraceFile)}' > "$output"`);
 const failing = (code: string, status = 2) =>
   python(
-    `echo '{"error":{"code":"${code}","fact":"it is ${code}","next":"mend it"}}'; exit ${status}`,
+    `echo '{"error":{"code":"${code}","fact":"it is ${code}","next":"fix it"}}'; exit ${status}`,
   );
 
 const run = (request: Partial<EstimateRequest>, program: string, signal?: AbortSignal) =>
@@ -85,7 +85,7 @@ describe('estimate', () => {
   ])('takes the formula after %s, and says why first', async (code, status) => {
     const { method, notes, peak } = await run({}, failing(code, status));
     expect(method).toBe('formula');
-    expect(notes[0]).toBe(`Not traced: It is ${code}.${status === 3 ? ' Mend it.' : ''}`);
+    expect(notes[0]).toBe(`Not traced: It is ${code}.${status === 3 ? ' Fix it.' : ''}`);
     expect(peak.reservedBytes).toBeGreaterThan(8 * 124_439_808);
   });
 
@@ -109,7 +109,7 @@ describe('estimate', () => {
     const path = folderWith('unheard-of', { 'config.json': '{"model_type":"unheard_of"}' });
     const nothing = run({ source: { kind: 'path', path } }, failing('torch-missing', 3));
     await expect(nothing).rejects.toMatchObject({ kind: 'missing', code: 'torch-missing' });
-    await expect(nothing).rejects.toThrow(/It is torch-missing\. There is no formula.*Mend it\.$/);
+    await expect(nothing).rejects.toThrow(/It is torch-missing\. There is no formula.*Fix it\.$/);
   });
 
   it('is interrupted, not estimated in another way', async () => {

@@ -130,7 +130,7 @@ function notTraced(): Failure {
   return new Failure({
     kind: 'input',
     code: 'no-config',
-    fact: 'A type and a size are no model that could be traced.',
+    fact: 'A type and a size cannot be traced.',
     next: 'Name its config.json.',
   });
 }

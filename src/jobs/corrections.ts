@@ -39,7 +39,7 @@ export interface Correction {
 /**
  * What to reserve for a workload that ran before: the largest peak of its runs and a margin that
  * shrinks with their number and grows with their spread, and is half as large where they bear the
- * estimate out; never less than was measured. Without a run it is the estimate. Undefined where there is neither: such a job is tried alone.
+ * estimate out; never less than was measured. Without a run it is the estimate. Undefined where there is neither: such a job gets a whole device for its first run.
  *
  * @example
  * correctEstimate(8e9, [{ peakBytes: 6e9, askedBytes: 'none', seconds: 60 }])?.bytes; // 6600000000

@@ -19,7 +19,7 @@ interface Line {
   readonly lineBytes: number;
 }
 
-/** The most that each device of a job could ever be promised; undefined where there are too few. */
+/** The largest reservation that each device of a job allows; undefined where there are too few. */
 export function largestOffer(lines: readonly Line[], need: Pick<Need, 'gpus'>): number | undefined {
   const { rooms, count } = candidates(lines, need);
   return rooms.map(({ lineBytes }) => lineBytes).toSorted((a, b) => b - a)[count - 1];
@@ -45,7 +45,7 @@ export function judgeFit(need: Need, lines: readonly Line[], degraded?: Degraded
   if (bytes > offer) {
     return {
       verdict: 'refused',
-      reason: `It ${tooLarge} With ${words}, the least that its command can be told, it still needs ${formatBytes(bytes)}.`,
+      reason: `It ${tooLarge} With ${words}, the smallest settings that its command takes, it still needs ${formatBytes(bytes)}.`,
     };
   }
   return {

@@ -35,7 +35,9 @@ describe('Ledger', () => {
     const ledger = new Ledger(one, { share: 1, marginBytes: 30 * GiB });
     read(ledger, 0, 0);
     expect(ledger.rooms()[0]?.freeBytes).toBe(70 * GiB);
-    expect(() => new Ledger(one, { share: 1.2 })).toThrow('A load line of 1.2');
+    expect(() => new Ledger(one, { share: 1.2 })).toThrow(
+      'The load line must be between 0 and 1; it is 1.2',
+    );
   });
 
   it('takes in a device that comes later, and promises nothing of one that is gone', () => {

@@ -33,7 +33,7 @@ export interface LedgerReading {
 export interface DeviceRoom {
   readonly id: string;
   readonly lineBytes: number;
-  /** Used by processes that are not ours. */
+  /** Used by other processes. */
   readonly foreignBytes: Known<number>;
   /** The sum of the reservations of jobs that run. */
   readonly reservedBytes: number;
@@ -67,7 +67,7 @@ interface Account {
 
 /**
  * Who was promised how much of which device. The sum of the reservations on a device never passes
- * its load line; processes that are not ours count as they are; a job that takes more than it was
+ * its load line; other processes count with what they use; a job that takes more than it was
  * promised counts with what it takes; and what a job had is given again only once a reading, taken
  * after its end, shows that it came back.
  *
@@ -105,7 +105,8 @@ export class Ledger {
 
   /** Promises the bytes on all of the devices, or on none. */
   reserve(jobId: string, { devices, bytes }: Reservation): boolean {
-    if (!Number.isSafeInteger(bytes) || bytes < 0) throw new RangeError(`${bytes} are no bytes`);
+    if (!Number.isSafeInteger(bytes) || bytes < 0)
+      throw new RangeError(`${bytes} is not a valid byte count`);
     const accounts = devices.map((id) => this.#account(id));
     const distinct = devices.length > 0 && new Set(devices).size === devices.length;
     const fits = accounts.every(

@@ -25,7 +25,7 @@ export function loadLineBytes(
     throw new Failure({
       kind: 'input',
       code: 'bad-load-line',
-      fact: `A load line of ${share} is no share of a device.`,
+      fact: `The load line must be between 0 and 1; it is ${share}.`,
       next: 'Give a number above 0 and up to 1, such as 0.9.',
     });
   }

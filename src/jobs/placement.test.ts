@@ -6,7 +6,7 @@ const room = (id: string, freeBytes: number, lineBytes = 72) => ({ id, lineBytes
 const gpus = [room('gpu:0', 40), room('gpu:1', 10), room('gpu:2', 20)];
 
 describe('place', () => {
-  it('takes the fullest device that still has room, so that large rooms stay whole', () => {
+  it('takes the fullest device that still has room, so that large free blocks remain', () => {
     expect(place(gpus, { bytes: 8, gpus: 1 })).toEqual(['gpu:1']);
     expect(place(gpus, { bytes: 12, gpus: 1 })).toEqual(['gpu:2']);
   });

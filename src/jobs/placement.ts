@@ -1,7 +1,7 @@
 import type { Need } from './types.js';
 
 export const placementPolicies = ['best-fit', 'balanced'] as const;
-/** `best-fit` fills devices one by one and keeps large rooms whole; `balanced` spreads the jobs. */
+/** `best-fit` fills one GPU before the next, leaving large free blocks; `balanced` spreads the jobs. */
 export type PlacementPolicy = (typeof placementPolicies)[number];
 
 /** As much of a room as placement looks at. */

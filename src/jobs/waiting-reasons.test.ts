@@ -50,7 +50,7 @@ describe('explainWaiting', () => {
     expect(told?.expectedStartMs).toBe('unknown');
   });
 
-  it('names what stands in the way beside jobs', () => {
+  it('names what blocks it beside jobs', () => {
     const why = (
       rooms: ReturnType<typeof roomsWith>,
       settings = {},
@@ -61,13 +61,13 @@ describe('explainWaiting', () => {
         settings,
       )[0]?.reason;
     expect(why(roomsWith(1, [], [40]))).toContain('Other processes are using the memory.');
-    expect(why(roomsWith(1, [], ['unknown']))).toContain('has not said yet');
+    expect(why(roomsWith(1, [], ['unknown']))).toContain('has not been read yet');
     expect(why(roomsWith(1, []), { maxRunning: 1 })).toBe(
       'The concurrent-job limit (1) is reached.',
     );
     const [room] = roomsWith(1, []);
     expect(why(room ? [{ ...room, freeBytes: 10, returningBytes: 80 }] : [])).toContain(
-      'has not come back yet',
+      'has not been freed yet',
     );
     expect(why(roomsWith(1, []))).toBe('It is about to start.');
   });

@@ -39,7 +39,7 @@ function reasonOf(job: WaitingJob, state: QueueState, { maxRunning }: QueueSetti
   }
   const { rooms: possible, count } = candidates(rooms, job);
   if (possible.some(({ foreignBytes }) => !isKnown(foreignBytes))) {
-    return 'A device has not said yet how much of it is in use.';
+    return 'A device has not been read yet.';
   }
   const places = count === 1 ? 'a device' : `${count} devices at once`;
   const needs = `It needs ${job.alone ? 'a whole device for its first run' : `${formatBytes(job.bytes)} on ${places}`}`;
@@ -58,7 +58,7 @@ function reasonOf(job: WaitingJob, state: QueueState, { maxRunning }: QueueSetti
     return `${free} Other processes are using the memory.`;
   }
   if (enough(({ freeBytes, returningBytes }) => freeBytes + returningBytes)) {
-    return `${free} Memory of a job that ended has not come back yet.`;
+    return `${free} Memory of a job that ended has not been freed yet.`;
   }
   if (hold?.jobId !== job.id) return free;
   const verb = hold.devices.length === 1 ? 'is' : 'are';

@@ -71,8 +71,8 @@ describe('readModel', () => {
 
   it.each([
     ['pytorch_model.bin', 'a pickle'],
-    ['model.onnx', 'nothing we know'],
-    ['empty', 'nothing we know'],
+    ['model.onnx', 'unknown file type; for a script use --script'],
+    ['empty', 'unknown file type; for a script use --script'],
   ])('refuses %s and says what it takes', async (name, words) => {
     await using tree = await makeFakeTree({ [name]: '' });
     const refused = await failure(`${tree.folder}/${name}`);

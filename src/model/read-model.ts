@@ -96,14 +96,14 @@ function startsLikeGguf(path: string): boolean {
 function whyNot(name: string): string {
   return /\.(bin|pt|pth|ckpt|pkl)$/.test(name)
     ? 'it is a pickle, which could run anything when it is read'
-    : 'its name ends in nothing we know';
+    : 'unknown file type; for a script use --script';
 }
 
 function notUnderstood(path: string, why: string, next = understood): Failure {
   return new Failure({
     kind: 'input',
     code: 'unknown-model',
-    fact: `${path} is not a model we can read: ${why}.`,
+    fact: `${path} is not a readable model: ${why}.`,
     next,
   });
 }

@@ -63,7 +63,7 @@ describe('deviceFindings', () => {
   it('says a leak once, not again as its own cause', () => {
     const leak = { found: true, bytesPerSecond: MiB, grownBytes: GiB, sinceSeconds: 3 } as const;
     const texts = findings({ leak, cause: 'leak' }).map(({ text }) => text);
-    expect(texts.filter((text) => text.includes('does not come back'))).toHaveLength(1);
+    expect(texts.filter((text) => text.includes('is not freed'))).toHaveLength(1);
     expect(findings({ cause: 'neighbour' }).at(-1)?.text).toMatch(/^Likely cause: a neighbour/);
   });
 

@@ -1,6 +1,7 @@
 import { formatBytes } from '../units/bytes.js';
 import { formatSeconds } from '../units/durations.js';
 import { isKnown, type Provenance } from '../units/known.js';
+import { capitalized } from '../units/sentence.js';
 import type { DeviceReport } from './report-shape.js';
 import { causeWords, etaWords, percentWords, rateWords, usedOfTotal } from './words.js';
 
@@ -52,13 +53,13 @@ function forecast({ forecast: seen, limit }: DeviceReport): Finding {
     return { level: 'notice', text, provenance };
   }
   if (eta === undefined) {
-    return { level: 'fine', text: `No end of the memory in sight. ${seen.reason}`, provenance };
+    return { level: 'fine', text: `No out-of-memory expected. ${seen.reason}`, provenance };
   }
   const aim = limit.of === 'allocator' ? "the allocator's limit" : 'the limit';
   const growth =
     isKnown(seen.bytesPerSecond) && seen.bytesPerSecond > 0
       ? `Memory grew by ${rateWords(seen.bytesPerSecond)}; at that rate ${aim} is reached`
-      : `${aim.charAt(0).toUpperCase()}${aim.slice(1)} is reached`;
+      : `${capitalized(aim)} is reached`;
   const level = seen.risk === 'critical' ? 'critical' : seen.risk === 'high' ? 'warning' : 'notice';
   const text = `${growth} in ${eta}. Risk ${seen.risk}, confidence ${percentWords(seen.confidence * 100)}.`;
   return { level, text, provenance };
@@ -73,7 +74,7 @@ function leaks({ leak, processLeaks, processes }: DeviceReport): Finding[] {
     const grown = isKnown(leak.grownBytes) ? `: ${formatBytes(leak.grownBytes)}${since}` : '';
     found.push({
       level: 'warning',
-      text: `Memory grows and does not come back${grown}, ${rateWords(leak.bytesPerSecond)} (confidence ${percentWords(leak.confidence * 100)}).`,
+      text: `Memory grows and is not freed${grown}, ${rateWords(leak.bytesPerSecond)} (confidence ${percentWords(leak.confidence * 100)}).`,
       provenance: 'estimated',
     });
   }

@@ -155,7 +155,7 @@ describe('renderProfileHtml', () => {
       states: [fakeState({ info: { provenance: 'simulated', source: 'simulated' } })],
     });
     expect(html).toContain('<span class="tag simulated">simulated</span>');
-    expect(html).toContain('no real memory stands behind these figures');
+    expect(html).toContain('these figures are not from real memory');
     expect(html).not.toContain('used, mean and range, measured');
   });
 

@@ -8,7 +8,7 @@ describe('the page of a run', () => {
 
   it('tells what happened, and what it does not know', () => {
     for (const text of [
-      'Memory ran out once; it was brought back',
+      'Memory ran out once; it was recovered',
       'smaller-microbatch',
       'out of memory (cuda)',
       'batch 16 x 2, checkpointing, bf16',

@@ -69,7 +69,7 @@ describe('forecastWords', () => {
   });
 
   it('tells "never" from "unknown"', () => {
-    expect(forecastWords(fakeForecast())).toContain('no end in sight');
+    expect(forecastWords(fakeForecast())).toContain('no out-of-memory expected');
     expect(forecastWords(fakeForecast({ etaSeconds: 'unknown' }))).toContain('time not known yet');
   });
 });

@@ -73,7 +73,7 @@ export function forecastWords(forecast: Forecast): string {
   if (full !== undefined) return `${full}, risk ${forecast.risk}, estimated`;
   if (forecast.etaSeconds === 'unknown')
     return `grows, time not known yet, risk ${forecast.risk}, estimated`;
-  return `no end in sight, risk ${forecast.risk}, estimated`;
+  return `no out-of-memory expected, risk ${forecast.risk}, estimated`;
 }
 
 /**
@@ -90,7 +90,7 @@ export function leakWords(leak: Leak): string {
 }
 
 const causes: Readonly<Record<Cause, string>> = {
-  leak: 'a leak: memory grows and does not come back',
+  leak: 'a leak: memory grows and is not freed',
   fragmentation: 'fragmentation: memory is held in pieces too small to use',
   growth: 'growth: the job needs more as it goes on',
   spike: 'a spike: a short need far above the usual one',

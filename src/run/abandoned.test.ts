@@ -86,7 +86,7 @@ describe('a run that nobody took up', () => {
         rungs: [{ rung: 'smaller-microbatch', why: 'full', atSeconds: 1 }],
       }),
     ]);
-    expect(report.notes.join()).toContain('nobody took it up');
+    expect(report.notes.join()).toContain('was not taken up again');
   });
 
   it('leaves a report that is there already as it is', () => {

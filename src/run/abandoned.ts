@@ -73,7 +73,9 @@ function lastReport(plan: RunPlan, folder: RunFolder): RunReport {
     startedAt: plan.createdAt,
     endedAt,
     attempts,
-    notes: ['Its supervisor was lost and nobody took it up: this is what its files told.'],
+    notes: [
+      'Its supervisor was lost and the run was not taken up again: this is read from its files.',
+    ],
   };
 }
 

@@ -1,6 +1,7 @@
 import type { EndedAttempt, LiveAttempt } from './attempt.js';
 import { removeSocket } from './bridge/unix-socket.js';
 import { climb, climbed, type NextAttempt, wasRestarted } from './ladder/climb.js';
+import { nothingLeft } from './ladder/nothing-left.js';
 import { startCanary } from './launch/canary.js';
 import { relaySignals } from './launch/signal-relay.js';
 import { type BoundLog, boundLog } from './log/bound-log.js';
@@ -95,7 +96,9 @@ export async function superviseRun(options: SuperviseOptions): Promise<RunReport
     const { attempt, leftBehind } = ended;
     if (attempt.number === 1 && attempt.limit.by === 'address-space') notes.push(attempt.limit.why);
     if (leftBehind.length > 0) {
-      notes.push(`Could not be ended, because they are not ours: ${leftBehind.join(', ')}.`);
+      notes.push(
+        `Could not be ended, because they belong to another user: ${leftBehind.join(', ')}.`,
+      );
     }
     if (attempt.outOfMemory === null || wasStopped()) return { attempt, next: undefined };
     context.notify(outOfMemoryMessage(attempt));
@@ -124,7 +127,7 @@ export async function superviseRun(options: SuperviseOptions): Promise<RunReport
       batch: effectiveBatch(plan),
       savedProgress: madeProgress,
     });
-    if (next === undefined) notes.push('No rung is left that the program declared.');
+    if (next === undefined) notes.push(nothingLeft(plan.command, effectiveBatch(plan)));
     return next;
   }
 

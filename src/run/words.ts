@@ -1,7 +1,7 @@
 import { formatBytes } from '../units/bytes.js';
 import { isKnown } from '../units/known.js';
 import type { NextAttempt } from './ladder/climb.js';
-import type { Attempt, RunSettings } from './types.js';
+import type { Attempt, OutOfMemory, RunSettings } from './types.js';
 
 /** What an attempt is told, in a few words: `batch 8 x 4, checkpointing, bf16`. */
 export function settingsWords(settings: RunSettings): string {
@@ -15,10 +15,28 @@ export function settingsWords(settings: RunSettings): string {
   ].join(', ');
 }
 
+/** How memory ran out: `killed by the kernel at its 300 MiB limit`, `out of memory (cuda)`. */
+export function outOfMemoryWords({
+  kind,
+  totalBytes,
+}: Pick<OutOfMemory, 'kind' | 'totalBytes'>): string {
+  switch (kind) {
+    case 'cgroup-killer':
+      return isKnown(totalBytes)
+        ? `killed by the kernel at its ${formatBytes(totalBytes)} limit`
+        : 'killed by the kernel at its memory limit';
+    case 'kernel-killer':
+      return 'killed by the kernel because the memory was full';
+    default:
+      return `out of memory (${kind})`;
+  }
+}
+
 export function outOfMemoryMessage({ number, outOfMemory, settings }: Attempt): string {
+  const how = outOfMemory === null ? 'out of memory' : outOfMemoryWords(outOfMemory);
   const asked = outOfMemory?.askedBytes ?? 'unknown';
   const wanted = isKnown(asked) ? `, asking for ${formatBytes(asked)}` : '';
-  return `plimsoll: attempt ${number} (${settingsWords(settings)}) ran out of memory: ${outOfMemory?.kind ?? 'unknown'}${wanted}.`;
+  return `plimsoll: attempt ${number} (${settingsWords(settings)}): ${how}${wanted}.`;
 }
 
 export function nextMessage({ rung, why, settings }: NextAttempt, number: number): string {

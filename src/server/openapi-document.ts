@@ -26,7 +26,7 @@ export function openApiDocument<E extends Env>(
     security: cookieName === undefined ? [{}, ...tokens] : tokens,
     tags: [
       { name: 'jobs', description: 'What people asked to run.' },
-      { name: 'devices', description: 'Memory, and what is promised of it.' },
+      { name: 'devices', description: 'Memory, and how much of it is reserved.' },
       { name: 'answers', description: 'What a workload needs, and how it fits.' },
       { name: 'events', description: 'What happens, as it happens.' },
       { name: 'server', description: 'The server itself.' },

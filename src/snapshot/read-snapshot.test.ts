@@ -155,7 +155,7 @@ describe('packed snapshots', () => {
   it.runIf(process.platform !== 'win32')('does not wait for the writer of a pipe', async () => {
     const path = join(folder, 'pipe.pickle');
     execFileSync('sh', ['-c', 'mkfifo "$0"', path]);
-    await expect(readSnapshot(path)).rejects.toThrow('it is no plain file');
+    await expect(readSnapshot(path)).rejects.toThrow('it is not a plain file');
   });
 
   it('says what it cannot open', async () => {

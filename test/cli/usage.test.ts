@@ -113,7 +113,11 @@ describe('configuration', () => {
       'fast',
       /bad-config-value: the variable PLIMSOLL_INTERVAL_SECONDS/,
     ],
-    ['PLIMSOLL_INTERVALS', '1', /unknown-variable: The variable PLIMSOLL_INTERVALS means nothing/],
+    [
+      'PLIMSOLL_INTERVALS',
+      '1',
+      /unknown-variable: The variable PLIMSOLL_INTERVALS is not a variable that/,
+    ],
   ])('names the variable %s', async (name, value, message) => {
     const { stderr, exitCode } = await command.run(['devices'], { environment: { [name]: value } });
     expect(stderr).toMatch(message);

@@ -88,7 +88,7 @@ describe('when our own process is killed', () => {
     expect(livingWith(`TEST_MARK=${folder()}`)).toEqual([]);
   });
 
-  it('a job that ran out of memory meanwhile is brought back by the one who takes it up', async () => {
+  it('a job that ran out of memory meanwhile is recovered by the one who takes it up', async () => {
     const gate = join(folder(), 'gate');
     const line = `while [ ! -e ${gate} ]; do sleep 0.05; done; [ {batch_size} = 2 ] || { echo MemoryError >&2; exit 1; }`;
     const before = runIds(home());

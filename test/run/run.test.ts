@@ -123,7 +123,7 @@ describe('a program that runs out of memory', () => {
   // Node reserves more than a gigabyte before it does anything.
   const [memory, batch] = way === 'a cgroup' ? ['160MiB', 32] : ['2GiB', 256];
 
-  it(`at a limit that ${way} holds is brought back with the same effective batch`, async () => {
+  it(`at a limit that ${way} holds is recovered with the same effective batch`, async () => {
     const report = join(command.folder(), 'report.json');
     const { stdout, stderr, exitCode } = await run([
       '--memory',
@@ -173,7 +173,7 @@ describe('a program that runs out of memory', () => {
     const report: RunReport = JSON.parse(stdout);
     expect(report.attempts).toHaveLength(1);
     expect(report.attempts[0]?.outOfMemory).not.toBeNull();
-    expect(report.notes.join()).toContain('No rung is left');
+    expect(report.notes.join()).toContain('Nothing left to try: the command has no {batch_size}.');
     expect(exitCode).toBe(report.exitCode);
   });
 

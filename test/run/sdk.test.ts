@@ -44,7 +44,7 @@ describe('a program that speaks to its supervisor', () => {
     expect(found.outcome).toBe('succeeded');
   });
 
-  it('counts as out of memory when it could not be mended and the program failed', async () => {
+  it('counts as out of memory when it could not recover and the program failed', async () => {
     writeFileSync(
       join(command.folder(), 'gives-up.mjs'),
       `import { createConnection } from 'node:net';

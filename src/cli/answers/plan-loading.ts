@@ -26,7 +26,7 @@ export function notSaved(): Failure {
   return new Failure({
     kind: 'input',
     code: 'bad-usage',
-    fact: '--save keeps how transformers loads a model, and this is none of its models.',
+    fact: '--save keeps how transformers loads a model, and this is not one of its models.',
     next: 'Leave it out.',
   });
 }

@@ -39,7 +39,7 @@ function mayBeThere({ address }: ServerClient, cause: Failure): Failure {
     kind: 'missing',
     code: unreachableCode,
     fact: `The server at ${address.url} went away before it answered; it may have taken the job.`,
-    next: '"plimsoll jobs" tells, once it is back.',
+    next: 'Run "plimsoll jobs" once the server is back to see whether it did.',
     cause,
   });
 }

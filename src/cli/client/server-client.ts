@@ -187,7 +187,7 @@ function interrupted(cause: unknown): Failure {
     kind: 'interrupted',
     code: 'interrupted',
     fact: 'It was interrupted before the server answered.',
-    next: '"plimsoll jobs" tells where things stand.',
+    next: 'Run "plimsoll jobs" to see the current state.',
     cause,
   });
 }

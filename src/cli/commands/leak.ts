@@ -46,7 +46,7 @@ A leak counts when memory grows evenly, does not come back, AND took at least th
 began. To tell it from a start takes 25 s, or three cycles of a sawtooth. Until then, and while
 growth slows down, the answer is "unknown", with the rate and how long to watch; it is never "none"
 while memory grows. With --check the exit code is 1 when a leak was found, else 0: an unknown is
-not a failure unless --strict is given. Without --check each leak is told when it is found and when
+not a failure unless --strict is given. Without --check each leak is reported when it is found and when
 it has doubled, until interrupted.
 
 Examples:

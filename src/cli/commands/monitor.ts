@@ -25,7 +25,7 @@ export const monitorCommand: CommandModule = {
     addWatchOptions(command, '0')
       .option(
         '--all',
-        'every device, whatever the configuration names; plain lines also tell every process and leak',
+        'every device, whatever the configuration names; plain lines also list every process and leak',
       )
       .option('--once', 'one look at each device, then end')
       .addHelpText(

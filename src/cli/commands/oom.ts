@@ -16,7 +16,7 @@ interface OomArguments extends WatchArguments {
   readonly monitor?: boolean;
 }
 
-/** Growth is believed twice as far ahead as it was seen: this sees what ends within 20 s. */
+/** 10 s of observed growth supports a 20 s forecast. */
 const checkSeconds = 10;
 const defaultThresholdPercent = 85;
 /** The first ones tell how it began; a run of weeks must not fill the memory. */
@@ -36,9 +36,9 @@ export const oomCommand: CommandModule = {
         'after',
         `
 Without --monitor it watches for a while and answers with its exit code: 1 when a device is above
-the threshold or is expected to run out of memory within a minute, else 0. Growth is believed twice
-as far ahead as it was seen, so a longer look sees farther. With --monitor the exit code is 130 when
-interrupted, and after --duration 1 if there was anything to warn of.
+the threshold or is expected to run out of memory within a minute, else 0. 10 s of
+observed growth supports a 20 s forecast, so a longer --duration looks further ahead. With --monitor
+the exit code is 130 when interrupted, and after --duration 1 if there was anything to warn of.
 
 Examples:
   plimsoll oom --threshold 85 --monitor

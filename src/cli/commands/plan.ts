@@ -65,7 +65,7 @@ export const planCommand: CommandModule = {
       .addHelpText(
         'after',
         `
-What is not set is open, and chosen: the fastest that fits, with the least given up. --batch is the
+Unset options are chosen for you: the fastest that fits, with the least given up. --batch is the
 effective batch, which is kept. The exit code is 0 when it fits, and 1 when nothing does.
 
 Examples:

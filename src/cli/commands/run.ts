@@ -62,18 +62,23 @@ export const runCommand: CommandModule = {
         1,
       )
       .option('--precision <name>', 'the precision to begin with', 'fp32')
-      .option('--memory <size>', 'a limit that really holds', sizeArgument('--memory'))
+      .option('--memory <size>', 'enforced memory limit', sizeArgument('--memory'))
       .option('--device <id>', 'gpu:0, host, or auto (the freest GPU, else the host)', 'auto')
-      .option('--attempts <n>', 'how often to try', countArgument('--attempts'), defaultAttempts)
+      .option(
+        '--attempts <n>',
+        'how many attempts to make',
+        countArgument('--attempts'),
+        defaultAttempts,
+      )
       .option(
         '--grace <seconds>',
-        'for what the program leaves behind to end',
+        'seconds to wait for leftover child processes before killing them',
         durationArgument('--grace'),
         defaultGraceSeconds,
       )
       .option(
         '--report <file>',
-        'write the report there, as HTML if it ends so, else as JSON; may be repeated',
+        'write the report there: HTML if the file name ends in .html, else JSON; may be repeated',
         addReport,
       )
       .option('--attach [id]', 'take up a run whose supervisor was killed; the latest if not named')

@@ -71,12 +71,12 @@ export const serveCommand: CommandModule = {
       )
       .option(
         '--line, --load-line <percent>',
-        'how full a device may be (90)',
+        'percent of a device that jobs may reserve (90)',
         percentArgument('--line'),
       )
       .option(
         '--placement <policy>',
-        'best-fit keeps large rooms whole, balanced spreads jobs (best-fit)',
+        'best-fit fills one GPU before the next, leaving large free blocks; balanced spreads jobs (best-fit)',
         oneOfArgument('--placement', placementPolicies),
       )
       .option(

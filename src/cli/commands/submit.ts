@@ -1,5 +1,6 @@
 import { jobEndWords, jobStandsWords, submittedWords } from '../../report/text/job-words.js';
 import { systemClock } from '../../time/clock.js';
+import { capitalized } from '../../units/sentence.js';
 import { addServerOptions, isOnThisMachine, type ServerArguments } from '../client/find-server.js';
 import { jobExitCode } from '../client/job-exit.js';
 import { sendJob } from '../client/send-job.js';
@@ -27,7 +28,7 @@ export const submitCommand: CommandModule = {
       .option('--model <model>', 'instead: the model, from which its memory is estimated')
       .option('--batch-size <n>', 'samples of one batch', countArgument('--batch-size'))
       .option('--priority <n>', 'the higher, the sooner (0)', priorityArgument)
-      .option('--gpus <n>', 'how many GPUs, all or none; 0 is the host (1)', gpusArgument)
+      .option('--gpus <n>', 'GPUs needed together; 0 = host memory (default 1)', gpusArgument)
       .option('--timeout <duration>', 'how long it may wait, such as 10m', waitArgument)
       .option('--name <name>', 'what it is called in lists')
       .option('--cwd <folder>', 'where it starts (the current folder)')
@@ -75,7 +76,7 @@ async function submit(
     const said = watched ? jobStandsWords(job, nowMs) : submittedWords(job, nowMs);
     if (!watched) {
       if (given.json) printJson(io, job);
-      else io.stdout.write(`${said.charAt(0).toUpperCase()}${said.slice(1)}\n`);
+      else io.stdout.write(`${capitalized(said)}\n`);
       return jobExitCode(job.state);
     }
     io.stderr.write(`plimsoll: ${said}\n`);

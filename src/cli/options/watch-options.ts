@@ -44,7 +44,7 @@ export function addWatchOptions(command: Command, usualDuration: string): Comman
     )
     .option(
       '--load-line <percent>',
-      'how full a device may be (90)',
+      'percent of a device that jobs may reserve (90)',
       percentArgument('--load-line'),
     );
 }

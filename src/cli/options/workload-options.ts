@@ -111,7 +111,7 @@ export function addWorkloadOptions(
 export function addMachineOptions(command: Command): Command {
   return command
     .option('--python <program>', 'the Python that has torch (the active one)')
-    .option('--no-cache', 'answer anew, though the same question was answered before')
+    .option('--no-cache', 'compute again, even if a kept answer exists')
     .option('--config <file>', 'this configuration file instead of plimsoll.config.json');
 }
 

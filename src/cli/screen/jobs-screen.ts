@@ -67,7 +67,7 @@ async function lookAgain(
     return await look();
   } catch (error) {
     if (!(error instanceof Failure) || error.code !== unreachableCode) throw error;
-    const away = 'The server does not answer; this is what it said last.';
+    const away = 'The server does not answer; this is its last answer.';
     return before[0] === away ? before : [away, ...before];
   }
 }

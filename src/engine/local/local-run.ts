@@ -170,7 +170,7 @@ export class LocalRun {
     const code = this.#child?.exitCode;
     const how = code === undefined ? '' : `, the last time with exit code ${code}`;
     const trouble = this.#trouble === '' ? '' : ` (${this.#trouble})`;
-    const why = `Its supervisor ended ${maxTries} times in a row before anything happened${how}${trouble}. What it said stands in the log.`;
+    const why = `Its supervisor ended ${maxTries} times in a row before anything happened${how}${trouble}. Its output is in the log.`;
     await this.#endAll(why);
   }
 

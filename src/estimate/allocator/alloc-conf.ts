@@ -77,7 +77,8 @@ export function parseAllocConf(text: string): AllocConf {
         break;
       default: {
         const check = withoutEffect.get(key);
-        if (check === undefined) return refuseConf(`"${key}" is no option of PyTorch's allocator.`);
+        if (check === undefined)
+          return refuseConf(`"${key}" is not an option of PyTorch's allocator.`);
         check(key, value);
         ignored.push(key);
       }

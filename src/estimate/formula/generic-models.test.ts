@@ -175,7 +175,7 @@ describe('a family without rules of its own', () => {
     ['an encoder and a decoder', { model_type: 'pegasus', is_encoder_decoder: true }],
     ['layers of several kinds', { model_type: 'lfm2', layer_types: ['conv', 'full_attention'] }],
     ['images', { model_type: 'unet', down_block_types: ['DownBlock2D'] }],
-    ['no usual decoder or encoder', { model_type: 'x', architectures: ['XForVideo'] }],
+    ['not a usual decoder or encoder', { model_type: 'x', architectures: ['XForVideo'] }],
     ['does not give "num_attention_heads"', { model_type: 'fnet', num_attention_heads: null }],
   ])('is unknown: %s', (why, config) => {
     const given = { architectures: ['XForCausalLM'], ...sizes, num_hidden_layers: 2, ...config };

@@ -26,7 +26,7 @@ export function ggufEstimate(
   if (workload.mode === 'train') {
     throw refuse(
       'no-formula',
-      'A GGUF file is for inference; nobody trains it.',
+      'A GGUF file is for inference, not for training.',
       `Name the config.json of the model it was made from, or use ${wording.example('mode', 'infer')}.`,
     );
   }

@@ -31,14 +31,14 @@ export function weightsOnlyEstimate(
   if (weights === undefined) {
     throw refuse(
       'no-formula',
-      `There is no formula for the family "${model.modelType}", and no weights whose size could be told.`,
+      `There is no formula for the family "${model.modelType}", and no weights whose size is known.`,
       `Name the weights, or trace the model: ${tracing(wording)}`,
     );
   }
   if (workload.mode === 'train') {
     throw refuse(
       'no-formula',
-      `There is no formula for the family "${model.modelType}", so nobody can say what its training keeps for the backward pass.`,
+      `There is no formula for the family "${model.modelType}", so what its training keeps for the backward pass is unknown.`,
       `Trace the model instead: ${tracing(wording)}`,
     );
   }

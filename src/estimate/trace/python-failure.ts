@@ -1,4 +1,5 @@
 import { Failure } from '../../failure.js';
+import { capitalized } from '../../units/sentence.js';
 import { callWording, type Wording } from '../wording.js';
 import { pythonNextStep } from './python-next-step.js';
 
@@ -96,7 +97,7 @@ function crashed(program: string, end: Extract<PythonEnd, { stderr: string }>): 
 function sentence(text: string): string {
   if (text === '') return '';
   if (text.startsWith('pip ')) return sentence(`run ${text}`);
-  const start = text.charAt(0).toUpperCase() + text.slice(1);
+  const start = capitalized(text);
   return /[.!?]$/.test(start) ? start : `${start}.`;
 }
 

@@ -65,11 +65,11 @@ describe('readTrace', () => {
   it.each([
     ['nothing', [], 'Line 1 .*ends before its end'],
     ['an event before the header', ['["c"]'], 'Line 1 .*header must come first'],
-    ['another header', ['{"plimsoll":"profile"}'], 'Line 1 .*no header'],
+    ['another header', ['{"plimsoll":"profile"}'], 'Line 1 .*not the header'],
     ['another version', ['{"plimsoll":"trace","version":2}'], 'only version 1'],
     ['no footer', [header, '["c"]'], 'Line 3 .*ends before its end'],
     ['lines after the footer', [header, footer, '["c"]'], 'Line 3 .*after the end'],
-    ['an error', [header, '{"error":{}}'], 'Line 2 .*no event'],
+    ['an error', [header, '{"error":{}}'], 'Line 2 .*not an event'],
     ['a line that is not JSON', [header, '["c"'], 'Line 2 .*not JSON'],
     ['an unknown kind', [header, '["z"]'], 'Line 2 .*unknown kind'],
     ['a free of nothing', [header, '["f",3]'], '3 is not allocated'],

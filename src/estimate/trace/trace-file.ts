@@ -93,7 +93,7 @@ class TraceReader {
     if (text.length > longestLine) this.#refuse('it is too long');
     if (this.#footer !== undefined) this.#refuse('it comes after the end');
     const value = this.#parse(text);
-    if (!Array.isArray(value)) this.#object(asObject(value) ?? this.#refuse('it is no event'));
+    if (!Array.isArray(value)) this.#object(asObject(value) ?? this.#refuse('it is not an event'));
     else if (this.#torch === undefined) this.#refuse('the header must come first');
     else this.#event(value);
   }
@@ -102,7 +102,7 @@ class TraceReader {
     this.#line += 1;
     const footer = this.#footer ?? this.#refuse('the trace ends before its end');
     const { parameters, parameterBytes, notes = [], skipsLayers = false } = footer;
-    if (!Array.isArray(notes)) this.#refuse('"notes" is no list');
+    if (!Array.isArray(notes)) this.#refuse('"notes" is not a list');
     return {
       torch: this.#torch ?? '',
       stream: this.#builder.finish(),
@@ -128,11 +128,11 @@ class TraceReader {
 
   #object(value: Record<string, unknown>): void {
     if (this.#torch !== undefined) {
-      if (value['end'] !== true) this.#refuse('it is no event');
+      if (value['end'] !== true) this.#refuse('it is not an event');
       this.#footer = value;
       return;
     }
-    if (value['plimsoll'] !== 'trace') this.#refuse('it is no header of a trace');
+    if (value['plimsoll'] !== 'trace') this.#refuse('it is not the header of a trace');
     if (value['version'] !== version) this.#refuse(`only version ${version} is known`);
     this.#torch = this.#text(value['torch']);
   }

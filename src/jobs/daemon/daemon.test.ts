@@ -124,7 +124,7 @@ describe('the daemon', () => {
     await daemon.close();
   });
 
-  it('gives a job that is tried alone what strangers leave, and waits where that is too little', async () => {
+  it('gives a job without an estimate what other processes leave, and waits where that is too little', async () => {
     const world = simulation(1);
     world.foreign.set('gpu:0', 20 * GiB);
     const daemon = await open(world);
@@ -184,15 +184,15 @@ describe('the daemon', () => {
     expect(daemon.job('1')).toMatchObject({ state: 'running', usedBytes: 20 * GiB });
     const warned = heard.filter((event) => event.type === 'job').map(({ what }) => what);
     expect(warned).toContainEqual(
-      'It takes 20.0 GiB of a device; 10.0 GiB were promised. If it still does in 10 s, it is ended.',
+      'It uses 20.0 GiB of a device; it reserved 10.0 GiB. If it still does in 10 s, it is ended.',
     );
     await world.clock.advance(15);
     expect(daemon.job('1')).toMatchObject({
       state: 'failed',
-      reason: 'Ended: It takes 20.0 GiB of a device; 10.0 GiB were promised, and it was warned.',
+      reason: 'Ended: It uses 20.0 GiB of a device; it reserved 10.0 GiB, and it was warned.',
     });
     const { bytes } = await daemon.readLog('1', 0, 1000);
-    expect(Buffer.from(bytes).toString()).toMatch(/^plimsoll: It takes 20.0 GiB/);
+    expect(Buffer.from(bytes).toString()).toMatch(/^plimsoll: It uses 20.0 GiB/);
     await daemon.close();
   });
 

@@ -139,7 +139,7 @@ describe('a job on this machine', () => {
     });
   });
 
-  it('is held to its promise, and brought back with a smaller batch', async () => {
+  it('is held to its promise, and recovered with a smaller batch', async () => {
     // Node reserves more than a gigabyte of address space before it does anything.
     const [memoryBytes, batchSize] = canLimitByCgroup() ? [160 * MiB, 32] : [2048 * MiB, 256];
     const train = script(
@@ -156,9 +156,7 @@ describe('a job on this machine', () => {
     const { id } = await daemon.submit(request);
     const job = await ended(id);
     expect(job.state).toBe('succeeded');
-    expect(job.reason).toMatch(
-      /^It ran out of memory .* and was brought back with batch \d+ x \d+/,
-    );
+    expect(job.reason).toMatch(/^It ran out of memory .* and was recovered with batch \d+ x \d+/);
     expect(job.attempts.length).toBeGreaterThan(1);
     expect(job.attempts[0]?.outOfMemory).not.toBeNull();
     expect(await logOf(id)).toContain(`trained ${batchSize}\n`);

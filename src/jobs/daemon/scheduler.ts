@@ -104,7 +104,7 @@ export class Scheduler {
     const still = this.#clock.seconds() - this.#tickedAt;
     return still < stillSeconds
       ? { ok: true, why: '' }
-      : { ok: false, why: `Nothing was decided for ${Math.round(still)} s.` };
+      : { ok: false, why: `The scheduler has not run for ${Math.round(still)} s.` };
   }
 
   checkRoom(): void {

@@ -109,7 +109,7 @@ export interface DeviceView {
   readonly reservedBytes: number;
   /** Of jobs that ended, until the device shows that it came back. */
   readonly returningBytes: number;
-  /** What can be promised now. */
+  /** Available to jobs now. */
   readonly promisableBytes: number;
   readonly reservations: readonly {
     readonly jobId: string;
@@ -170,7 +170,7 @@ export interface WorkersStatus {
     readonly usedBytes: Known<number>;
     readonly freeBytes: Known<number>;
     readonly usedPercent: Known<number>;
-    /** `available`, `full` (nothing can be promised), `unknown`. */
+    /** `available`, `full` (nothing is available to jobs), `unknown`. */
     readonly status: string;
   }[];
 }

@@ -124,7 +124,7 @@ function codeOf(error: unknown): string {
 function takeOver(database: DatabaseSyncInstance, version: number, path: string): void {
   // In exclusive mode a lock once taken is kept; this takes it.
   database.exec('PRAGMA locking_mode = EXCLUSIVE; BEGIN IMMEDIATE; COMMIT');
-  // Before anything is written: a damaged file must stay as it is, for whoever can mend it.
+  // Before anything is written: a damaged file must stay as it is, for whoever can repair it.
   const [found] = database.prepare('PRAGMA quick_check(1)').all();
   if (found?.['quick_check'] !== 'ok') throw storeFailure('broken-store', path);
   if (version < schemaVersion) {

@@ -22,7 +22,7 @@ const words: Readonly<Record<Code, readonly [FailureKind, string, string]>> = {
   'broken-store': [
     'input',
     'is damaged.',
-    'Bring it back from a backup, or move it away (with its -wal file) to begin anew.',
+    'Restore it from a backup, or move it away (with its -wal file) to start with an empty one.',
   ],
   'newer-store': [
     'input',

@@ -118,7 +118,7 @@ export function genericRules(config: ConfigValues): GenericRules | { readonly un
   }
   const encoder = encoderClasses.find(([pattern]) => pattern.test(className));
   if (encoder === undefined) {
-    return { unusual: `its class ${className.slice(0, 60)} is no usual decoder or encoder` };
+    return { unusual: `its class ${className.slice(0, 60)} is not a usual decoder or encoder` };
   }
   const gate = ['num_key_value_heads', 'rope_parameters', 'rope_theta', 'rotary_emb_base'].find(
     (name) => config[name] !== undefined && config[name] !== null,

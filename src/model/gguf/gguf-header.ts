@@ -143,7 +143,7 @@ export function badGguf(place: string, what: string): Failure {
   return new Failure({
     kind: 'input',
     code: 'bad-gguf',
-    fact: `${place} is no GGUF file we can read: ${what}.`,
+    fact: `${place} is not a readable GGUF file: ${what}.`,
     next: 'Check that the download is whole.',
   });
 }

@@ -120,7 +120,7 @@ export function badSafetensors(place: string, what: string): Failure {
   return new Failure({
     kind: 'input',
     code: 'bad-safetensors',
-    fact: `${place} is no safetensors file we can read: ${what}.`,
+    fact: `${place} is not a readable safetensors file: ${what}.`,
     next: 'Check that the download is whole, or name the config.json in its place.',
   });
 }

@@ -19,7 +19,7 @@ export function readSafetensorsIndex(source: ByteSource, place: string): readonl
       const name = json.text();
       // An index from a stranger must not send us to other folders.
       if (!/^[^/\\]+\.safetensors$/.test(name) || name.includes('\0')) {
-        throw fail(`it lists "${name.slice(0, 60)}", which is no safetensors file beside it`);
+        throw fail(`it lists "${name.slice(0, 60)}", which is not a safetensors file beside it`);
       }
       names.add(name);
       if (names.size > limits.shards) throw fail(`it lists over ${limits.shards} files`);

@@ -70,7 +70,11 @@ describe('answerEstimate', () => {
     [{ ...job, checkpointing: 'yes' }, 'bad-field', '"checkpointing" cannot be "yes".'],
     [{ ...job, model: '' }, 'bad-field', '"model" cannot be "".'],
     [{ ...job, model: 'a\0b' }, 'bad-field', '"model" cannot be'],
-    [{ ...job, model: 'gpt2.json' }, 'bad-usage', '"model" is "gpt2.json", which is no absolute'],
+    [
+      { ...job, model: 'gpt2.json' },
+      'bad-usage',
+      '"model" is "gpt2.json", which is not an absolute',
+    ],
     [{ ...job, precison: 'bf16' }, 'unknown-field', 'A workload has no "precison".'],
     [{ ...job, memoryBytes: GiB }, 'unknown-field', 'A workload has no "memoryBytes".'],
     [{ ...job, gpu: 'nonsense' }, 'unknown-gpu', 'nonsense'],

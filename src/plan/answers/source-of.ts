@@ -53,7 +53,7 @@ export function sourceOf(named: NamedModel, wording: RequestWording): ModelSourc
 function absolute(path: string, field: RequestField, name: RequestWording['name']): string {
   if (isAbsolute(path)) return path;
   throw badUsage(
-    `${name(field)} is "${path.slice(0, 100)}", which is no absolute path.`,
+    `${name(field)} is "${path.slice(0, 100)}", which is not an absolute path.`,
     'Write it from the root on.',
   );
 }

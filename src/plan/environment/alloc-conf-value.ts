@@ -1,5 +1,6 @@
 import { Failure } from '../../failure.js';
 import { formatBytes } from '../../units/bytes.js';
+import { capitalized } from '../../units/sentence.js';
 import type { EnvironmentContext, MemoryBudget } from './types.js';
 
 /**
@@ -23,7 +24,7 @@ export function allocConfReason({ mode, vendor, budget }: EnvironmentContext): s
       : "PyTorch's own default, in which a segment is one allocation of the driver, as snapshots and sanitizers show it";
   const fraction = 'the fraction, which PyTorch 2.11 takes, keeps the process to its budget';
   const limited = budget !== undefined && memoryFraction(budget) !== undefined;
-  if (vendor === 'amd') return `${fraction.charAt(0).toUpperCase()}${fraction.slice(1)}.`;
+  if (vendor === 'amd') return `${capitalized(fraction)}.`;
   return `${segments}${limited ? `; ${fraction}` : ''}.`;
 }
 

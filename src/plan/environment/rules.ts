@@ -142,12 +142,12 @@ export const environmentRules: readonly EnvironmentRule[] = [
     production: {
       action: 'set',
       value: 'WARN',
-      reason: 'Warnings and errors of NCCL are told, and nothing else.',
+      reason: 'NCCL reports warnings and errors, and nothing else.',
     },
     debug: {
       action: 'set',
       value: 'INFO',
-      reason: 'NCCL tells which links, networks and algorithms it chose.',
+      reason: 'NCCL reports which links, networks and algorithms it chose.',
     },
   },
   {

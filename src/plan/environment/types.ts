@@ -63,6 +63,6 @@ export interface EnvironmentFinding {
   /** What it is now; absent when it is not set. Text from outside. */
   readonly value?: string;
   readonly reason: string;
-  /** The shell command that mends it. */
+  /** The shell command that fixes it. */
   readonly fix: string;
 }

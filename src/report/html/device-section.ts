@@ -38,7 +38,7 @@ ${advice(device)}
 function origin(device: DeviceReport): string {
   const parts = [
     device.provenance === 'simulated'
-      ? 'Simulated: no real memory stands behind these figures'
+      ? 'Simulated: these figures are not from real memory'
       : `Read through ${device.source}`,
     isKnown(device.driver) && `driver ${device.driver}`,
     isKnown(device.uuid) && device.uuid,

@@ -74,7 +74,10 @@ export function overview(report: ProfileReport): Markup {
 
 function outlook({ forecast }: DeviceReport): string {
   if (forecast.etaSeconds === 0) return 'full now';
-  return etaWords(forecast) ?? (forecast.etaSeconds === 'never' ? 'no end in sight' : 'unknown');
+  return (
+    etaWords(forecast) ??
+    (forecast.etaSeconds === 'never' ? 'no out-of-memory expected' : 'unknown')
+  );
 }
 
 /** The word that every figure carries. */

@@ -1,5 +1,5 @@
 import type { Attempt, RunReport } from '../../run/types.js';
-import { settingsWords } from '../../run/words.js';
+import { outOfMemoryWords, settingsWords } from '../../run/words.js';
 import { formatBytes } from '../../units/bytes.js';
 import { formatSeconds } from '../../units/durations.js';
 import { isKnown, type Known } from '../../units/known.js';
@@ -45,7 +45,7 @@ ${snapshotPart(attempt.snapshot)}
 
 function snapshotPart(snapshot: Attempt['snapshot']): Markup | false {
   if (snapshot === null) return false;
-  return html`<h3>What its memory snapshot tells</h3><ul class="advice">${snapshot.findings.map(
+  return html`<h3>What its memory snapshot shows</h3><ul class="advice">${snapshot.findings.map(
     (finding) => html`<li>${unbroken(finding)}</li>`,
   )}</ul><p class="soft">${snapshot.file}</p>`;
 }
@@ -79,7 +79,7 @@ function scaleOf(attempts: readonly Attempt[]): number {
 }
 
 function endWords({ outOfMemory, exitCode }: Attempt): string {
-  if (outOfMemory !== null) return `out of memory (${outOfMemory.kind})`;
+  if (outOfMemory !== null) return outOfMemoryWords(outOfMemory);
   return exitCode === 0 ? 'finished' : `exit code ${exitCode}`;
 }
 

@@ -27,9 +27,11 @@ export function runMasthead(report: RunReport): Markup {
 
 function lede({ attempts, outcome }: RunReport): string {
   const ranOut = attempts.filter(({ outOfMemory }) => outOfMemory !== null).length;
-  const mended = attempts.flatMap(({ rungs }) => rungs).filter(({ rung }) => rung !== 'grow-back');
+  const recoveries = attempts
+    .flatMap(({ rungs }) => rungs)
+    .filter(({ rung }) => rung !== 'grow-back');
   if (outcome === 'interrupted') return 'It was interrupted.';
-  if (ranOut === 0 && mended.length === 0) {
+  if (ranOut === 0 && recoveries.length === 0) {
     return outcome === 'succeeded'
       ? 'It ran through, and memory did not run out.'
       : 'It failed, and not for want of memory.';
@@ -37,8 +39,8 @@ function lede({ attempts, outcome }: RunReport): string {
   const times = `Memory ran out ${ranOut === 1 ? 'once' : `${ranOut} times`}`;
   if (outcome === 'succeeded') {
     return ranOut === 0
-      ? `Memory ran out inside the program; it was mended there by ${count(mended.length, 'step')}.`
-      : `${times}; it was brought back, and finished.`;
+      ? `Memory ran out inside the program; it was recovered there by ${count(recoveries.length, 'step')}.`
+      : `${times}; it was recovered, and finished.`;
   }
   return `${times}, and nothing was left to try.`;
 }

@@ -1,13 +1,13 @@
 import type { JobView } from '../../jobs/daemon/types.js';
 import { degradedSettingsWords } from '../../jobs/degraded.js';
 import type { Attempt } from '../../run/types.js';
-import { settingsWords } from '../../run/words.js';
+import { outOfMemoryWords, settingsWords } from '../../run/words.js';
 import { formatBytes } from '../../units/bytes.js';
 import { formatSeconds } from '../../units/durations.js';
 import { isKnown } from '../../units/known.js';
+import { shellWords } from '../../units/shell-words.js';
 import { percentOf, percentWords, utcWords } from '../words.js';
 import { expectedWords, type JobsTableOptions, jobTime, statePaint } from './jobs-table.js';
-import { shellWords } from './shell-words.js';
 import { paintLine, type Span, span } from './spans.js';
 import { cleanText } from './text-width.js';
 import { wrapText } from './wrap-text.js';
@@ -138,7 +138,7 @@ function attemptWords(attempt: Attempt): string {
   const end =
     outOfMemory === null
       ? `exit code ${exitCode}`
-      : `out of memory (${outOfMemory.kind}${isKnown(asked) ? `, asking for ${formatBytes(asked)}` : ''})`;
+      : `${outOfMemoryWords(outOfMemory)}${isKnown(asked) ? `, asking for ${formatBytes(asked)}` : ''}`;
   const peak = isKnown(peakBytes) ? `peak ${formatBytes(peakBytes)} (${source})` : 'peak unknown';
   return [settingsWords(settings), formatSeconds(Math.max(0, seconds)), peak, end].join(', ');
 }

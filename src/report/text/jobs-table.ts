@@ -116,7 +116,7 @@ function since(from: string, toMs: number): string {
 /** Why it waits, what it went through, or how it ended. */
 function noteOf(job: JobSummary, nowMs: number): string {
   const ranOut = job.attempts.filter(({ outOfMemory }) => outOfMemory !== null).length;
-  const through = ranOut === 0 ? '' : `Ran out of memory ${ranOut} x and was brought back.`;
+  const through = ranOut === 0 ? '' : `Ran out of memory ${ranOut} x and was recovered.`;
   if (job.waiting === null) {
     const brought = hasEnded(job.state) && job.state !== 'succeeded' ? '' : through;
     return [job.reason, brought].filter((text) => text !== '').join(' ');

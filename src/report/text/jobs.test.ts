@@ -30,7 +30,7 @@ describe('jobsTable', () => {
     ];
     expect(jobsTable(jobs, options)).toEqual([
       'ID  NAME      STATE    MEMORY              ON     TIME',
-      '2   train.py  running  6.0 GiB stated      gpu:0  runs 4 s   Ran out of memory 1 x and was brought back.',
+      '2   train.py  running  6.0 GiB stated      gpu:0  runs 4 s   Ran out of memory 1 x and was recovered.',
       '13  train.py  waiting  2 x 6.0 GiB stated         waits 6 s  It is about to start. Expected to start in 3 min.',
       '12  train.py  waiting  6.0 GiB stated             waits 6 s  It needs 6.0 GiB on a device; the most that is free is 2.0 GiB.',
       '3   train.py  failed   6.0 GiB stated      gpu:0  ran 3 s    Its program ended with exit code 7.',
@@ -84,7 +84,7 @@ describe('jobText', () => {
       'need       8.0 GiB (measured). 3 runs. Estimated were 6.0 GiB.',
       'measured   6.0 GiB at most (measured), 75 % of the need',
       'degraded   batch 8 x 4',
-      'attempt 1  batch 32 x 1, on gpu:0, 2.0 s, peak 6.0 GiB (measured), out of memory (cuda, asking for 512 MiB)',
+      'attempt 1  batch 32 x 1, on gpu:0, 2.0 s, peak 6.0 GiB (measured), out of memory (cuda), asking for 512 MiB',
       '           smaller-microbatch: The batch is halved.',
       'attempt 2  batch 32 x 1, on gpu:0, 2.0 s, peak 3.0 GiB (measured), exit code 0',
       'log        2.0 KiB; "plimsoll logs 12" shows it',

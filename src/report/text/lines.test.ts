@@ -118,7 +118,7 @@ describe('profileSummary', () => {
       '',
       'gpu:0  NVIDIA A100 (measured)',
       '  At the end 30.0 of 80.0 GiB were used; the peak was 30.0 GiB after 2.0 s, 42.0 GiB below the load line. [measured]',
-      '  No end of the memory in sight. Memory has been steady. [estimated]',
+      '  No out-of-memory expected. Memory has been steady. [estimated]',
       '  To do: Lower the batch size.',
     ]);
   });

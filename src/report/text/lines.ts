@@ -76,7 +76,7 @@ export function alertBlock(alert: Alert, state: DeviceState): string {
 
 function noEnd({ forecast }: DeviceState): string {
   if (forecast.etaSeconds === 0) return 'now';
-  return forecast.etaSeconds === 'never' ? 'not in sight' : 'unknown';
+  return forecast.etaSeconds === 'never' ? 'not expected' : 'unknown';
 }
 
 function usage({ latest }: DeviceState): string {

@@ -10,7 +10,7 @@ export function runSummary(report: RunReport): string | undefined {
   const ranOut = attempts.filter(({ outOfMemory }) => outOfMemory !== null).length;
   if (last === undefined || (climbed === 0 && ranOut === 0)) return undefined;
   const how = `${outcome} after ${count(attempts.length, 'attempt')}`;
-  const times = ranOut === 0 ? 'mended within the program' : `out of memory ${ranOut} x`;
+  const times = ranOut === 0 ? 'recovered within the program' : `out of memory ${ranOut} x`;
   const why = outcome === 'failed' ? ` ${notes.at(-1) ?? ''}` : '';
   return `${how} (${times}); at the end ${settingsWords(last.settings)}.${why}`;
 }

@@ -104,7 +104,7 @@ describe('one process', () => {
     expect(heard).toEqual([expect.objectContaining({ type: 'grow', microbatch: 8 })]);
   });
 
-  it('raises what nothing can mend, and tells the supervisor', () => {
+  it('raises what cannot be recovered, and tells the supervisor', () => {
     const { join, raised, coordinator } = talk();
     const { heard, say } = join(0, 1, []);
     say(oom);

@@ -13,7 +13,7 @@ export interface GroupEvents {
   /** The most memory that the program may have, as far as the supervisor knows. */
   readonly limitBytes: () => Known<number>;
   readonly onRung: (rung: ClimbedRung['rung'], why: string, secondsAgo: number) => void;
-  /** One that the program could not mend: it will end with it. */
+  /** One that the program could not recover from: it will end with it. */
   /** Also where the program goes on: one that ends before its next step ran out of memory. */
   readonly onOutOfMemory: (outOfMemory: OutOfMemory) => void;
   /** A step went well: whatever was raised before, the program survived it. */

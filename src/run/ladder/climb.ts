@@ -86,7 +86,7 @@ function stepSmaller(fall: RecoveryInput): Omit<NextAttempt, 'rung'> | undefined
 function stepCheckpointing({ settings, declared }: RecoveryInput) {
   if (!declared.has('checkpointing') || settings.checkpointing) return undefined;
   return {
-    why: 'The batch cannot be smaller; activations are computed anew instead of kept.',
+    why: 'The batch cannot be smaller; activations are recomputed instead of kept.',
     settings: { ...settings, checkpointing: true },
   };
 }

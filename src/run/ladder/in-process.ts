@@ -7,7 +7,7 @@ import type { Rung } from '../types.js';
 export const hooks = ['microbatch', 'checkpointing', 'precision', 'offload', 'checkpoint'] as const;
 export type Hook = (typeof hooks)[number];
 
-/** An out-of-memory inside a program that can mend itself. */
+/** An out-of-memory inside a program that can recover by itself. */
 export interface StepFailure {
   readonly microbatch: number;
   readonly askedBytes: Known<number>;
@@ -38,7 +38,7 @@ export interface StepDecision {
 
 /** Rungs that are climbed once, each with the hook that makes it possible. */
 const onceOnly: readonly (readonly [Rung, Hook, string])[] = [
-  ['checkpointing', 'checkpointing', 'activations are computed anew instead of kept'],
+  ['checkpointing', 'checkpointing', 'activations are recomputed instead of kept'],
   ['lower-precision', 'precision', 'activations in half the bytes'],
   ['cpu-offload', 'offload', 'what is not needed at the moment goes to the host'],
 ];

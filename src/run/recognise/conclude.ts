@@ -13,7 +13,7 @@ export interface Evidence {
   /** Whether the kernel killed one of this program's processes for want of memory elsewhere. */
   readonly killedByKernel: Known<boolean>;
   readonly limit: EnforcedLimit;
-  /** What the SDK told of an out-of-memory that it could not mend. */
+  /** What the SDK reported of an out-of-memory that it could not recover from. */
   readonly told: OutOfMemory | undefined;
   /** What was read in the program's output. */
   readonly read: OutOfMemory | undefined;

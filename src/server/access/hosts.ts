@@ -65,7 +65,7 @@ export function checkAllowedHosts(allowed: readonly string[]): void {
   throw new Failure({
     kind: 'input',
     code: 'bad-allowed-host',
-    fact: `"${wrong.slice(0, 100)}" is no name of a host.`,
+    fact: `"${wrong.slice(0, 100)}" is not a valid host name.`,
     next: 'Write it as in an address: gpu.example, or gpu.example:8000.',
   });
 }

@@ -20,7 +20,7 @@ export const internalError: ErrorAnswer = {
     error: {
       code: 'internal',
       fact: 'Something went wrong in the server that should not have.',
-      next: 'Its log says what; the server goes on. Please report it.',
+      next: 'See its log. The server continues to run. Please report it.',
     },
   },
   headers: {},

@@ -14,7 +14,7 @@ export function unknownRoute(method: string, path: string): Failure {
   return refusal(
     'unknown-route',
     `There is no ${method} ${shown(path)}.`,
-    'GET /openapi.json tells all there is.',
+    'GET /openapi.json lists all routes.',
   );
 }
 
@@ -30,7 +30,7 @@ export function noPage(): Failure {
   return refusal(
     'no-page',
     'The dashboard is not there: its files were not built.',
-    'Run "npm run build"; the API works without it, GET /openapi.json tells it.',
+    'Run "npm run build"; the API works without it (GET /openapi.json).',
   );
 }
 
@@ -55,7 +55,7 @@ export function wrongContentType(contentType: string | undefined): Failure {
 export function packedBody(packing: string): Failure {
   return refusal(
     'packed-body',
-    `The body is packed: "${shown(packing)}".`,
+    `Compressed bodies are not accepted: "${shown(packing)}".`,
     'Send it as it is, without Content-Encoding.',
   );
 }
@@ -63,7 +63,7 @@ export function packedBody(packing: string): Failure {
 export function tooManyBodies(): Failure {
   return refusal(
     'too-busy',
-    'More requests are coming in at once than the server keeps.',
+    'Too many requests are being received at the same time.',
     'Ask again in a moment.',
   );
 }
@@ -96,7 +96,7 @@ export function badAddress(): Failure {
 export function brokenRequest(why: string): Failure {
   return refusal(
     'broken-request',
-    `The request is no HTTP: ${why}.`,
+    `Malformed HTTP request: ${why}.`,
     'Correct it, or use a client.',
   );
 }
@@ -120,7 +120,7 @@ export function slowRequest(): Failure {
 export function tooManyStreams(): Failure {
   return refusal(
     'too-many-streams',
-    `${serverLimits.eventStreams} event streams are open; there are no more.`,
+    `The limit of ${serverLimits.eventStreams} open event streams is reached.`,
     'Close some of them, or ask again later.',
   );
 }
@@ -136,7 +136,7 @@ export function tooManyAnswers(): Failure {
 export function tooBusy(): Failure {
   return refusal(
     'too-busy',
-    'More answers wait for slow clients than the server keeps.',
+    'Too many answers wait for slow clients.',
     'Ask again in a moment, or for less: limit= of GET /jobs.',
   );
 }

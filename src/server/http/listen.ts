@@ -57,7 +57,7 @@ function badHost(host: string, cause?: Error): Failure {
   return new Failure({
     kind: 'input',
     code: 'bad-host',
-    fact: `"${host.slice(0, 100)}" is no address of this machine.`,
+    fact: `"${host.slice(0, 100)}" is not an address of this machine.`,
     next: 'Take 127.0.0.1 for this machine alone, or 0.0.0.0 for all its addresses.',
     cause,
   });

@@ -144,7 +144,7 @@ describe('what stands in the address', () => {
   });
 
   it('refuses what is said twice', () => {
-    expect(() => read('limit=1&limit=2')).toThrow(/stands in the address twice/);
+    expect(() => read('limit=1&limit=2')).toThrow(/is given twice in the address/);
   });
 
   it('can be anything', () => {

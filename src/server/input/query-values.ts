@@ -29,7 +29,7 @@ function saidTwice(name: string): Failure {
   return new Failure({
     kind: 'input',
     code: 'bad-option',
-    fact: `The option ${JSON.stringify(name.slice(0, 60))} stands in the address twice.`,
+    fact: `The option ${JSON.stringify(name.slice(0, 60))} is given twice in the address.`,
     next: 'Leave one out; several values of one option are joined by commas.',
   });
 }

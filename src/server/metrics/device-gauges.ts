@@ -15,13 +15,13 @@ const figures: Readonly<
   total_bytes: { help: 'Capacity of the device.', of: (one) => one.totalBytes },
   used_bytes: { help: 'Memory in use, by whomever.', of: (one) => one.usedBytes },
   line_bytes: { help: 'Up to here it may be loaded.', of: (one) => one.lineBytes },
-  reserved_bytes: { help: 'Promised to jobs that run.', of: (one) => one.reservedBytes },
-  foreign_bytes: { help: 'Used by processes that are no jobs.', of: (one) => one.foreignBytes },
+  reserved_bytes: { help: 'Reserved by jobs that run.', of: (one) => one.reservedBytes },
+  foreign_bytes: { help: 'Used by other processes.', of: (one) => one.foreignBytes },
   returning_bytes: {
     help: 'Of jobs that ended, until the device shows that it came back.',
     of: (one) => one.returningBytes,
   },
-  promisable_bytes: { help: 'What can be promised now.', of: (one) => one.promisableBytes },
+  promisable_bytes: { help: 'Available to jobs now.', of: (one) => one.promisableBytes },
   out_of_memory_seconds: {
     help: 'Expected time until the memory is full (estimated); absent where none is expected.',
     of: (one) => one.forecast.etaSeconds,
@@ -41,7 +41,7 @@ export function deviceGauges(daemon: Daemon, registry: Registry): () => void {
   }));
   const reserved = new Gauge({
     name: 'plimsoll_job_reserved_bytes',
-    help: 'Promised to a job that runs, on one of its devices.',
+    help: 'Reserved by a job that runs, on one of its devices.',
     labelNames: jobLabels,
     registers,
   });

@@ -17,7 +17,7 @@ export function deviceOperations(daemon: Daemon): readonly Operation[] {
       path: '/devices',
       id: 'listDevices',
       tag,
-      summary: 'Devices, with what is promised of them',
+      summary: 'Devices, with what is reserved of them',
       params: nothing,
       query: nothing,
       body: noBody,

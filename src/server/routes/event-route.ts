@@ -58,7 +58,7 @@ function lastEventId(header: string | string[] | undefined): number | undefined 
   throw new Failure({
     kind: 'input',
     code: 'bad-event-id',
-    fact: 'The header Last-Event-ID is no id of an event of this server.',
+    fact: 'The header Last-Event-ID is not an event id of this server.',
     next: 'Send back the id as it came, or leave it out.',
   });
 }

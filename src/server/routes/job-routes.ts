@@ -79,7 +79,7 @@ export function jobOperations(daemon: Daemon): readonly Operation[] {
       tag,
       summary: 'Submit a job',
       description:
-        'It starts when the memory it needs can be promised. When this answers, the job is kept on the disk. With a workload that may take minutes: it is estimated first. A client that leaves before it has its answer knows no id; its job is cancelled, unless it sent a submission, with which it can ask again.',
+        'It starts when the memory it needs can be reserved. When this answers, the job is kept on the disk. With a workload that may take minutes: it is estimated first. A client that leaves before it has its answer knows no id; its job is cancelled, unless it sent a submission, with which it can ask again.',
       params: nothing,
       query: nothing,
       body: { schema: jobRequestSchema, example: jobRequestExample },

@@ -52,7 +52,7 @@ export const deviceSchema = z
     returningBytes: bytes.openapi({
       description: 'Of jobs that ended, until the device shows that it came back.',
     }),
-    promisableBytes: bytes.openapi({ description: 'What can be promised now.' }),
+    promisableBytes: bytes.openapi({ description: 'Available to jobs now.' }),
     reservations: z.array(
       z.object({
         jobId: z.string(),

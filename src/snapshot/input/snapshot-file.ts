@@ -26,7 +26,7 @@ export async function openInput(path: string): Promise<SnapshotInput> {
   try {
     const stats = await file.stat();
     if (stats.isDirectory()) throw cannotRead(path, 'it is a folder');
-    if (!stats.isFile()) throw cannotRead(path, 'it is no plain file');
+    if (!stats.isFile()) throw cannotRead(path, 'it is not a plain file');
     const head = new Uint8Array(6);
     await file.read(head, 0, head.length, 0);
     const packed = packingOf(head);

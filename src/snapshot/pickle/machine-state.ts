@@ -108,7 +108,7 @@ export class MachineState {
     const text = textOpcodes.get(opcode);
     if (text) refuseSnapshot(`it has the opcode ${text} of protocol 0 at byte ${here}`);
     if (this.protocol === 0) refuseSnapshot('it does not begin as a pickle does');
-    return refuseSnapshot(`byte ${here} (0x${opcode.toString(16)}) is no opcode of plain data`);
+    return refuseSnapshot(`byte ${here} (0x${opcode.toString(16)}) is not an opcode of plain data`);
   }
 
   refuseAt(why: string, at: number): never {

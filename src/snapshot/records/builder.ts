@@ -138,7 +138,7 @@ export class SnapshotBuilder implements RecordTables {
         this.#pushFrames(row, stack, from, to);
         break;
       default:
-        refuseSnapshot('something that is no list is used as one');
+        refuseSnapshot('something that is not a list is used as one');
     }
   }
 

@@ -53,7 +53,7 @@ function partsOf(builder: SnapshotBuilder, result: number) {
   if (bare) return { segments: bare, traces: [], settings: undefined, annotations: [] };
   const root = result & payloadMask;
   if (kindOf(result) !== kind.object || builder.objects.shapeOf(root) !== shape.plainDict) {
-    return refuseSnapshot('its outermost value is no dict with segments and device_traces');
+    return refuseSnapshot('its outermost value is not a dict with segments and device_traces');
   }
   const find = (key: string) => {
     const bytes = new TextEncoder().encode(key);

@@ -164,7 +164,7 @@ export class RecordFields {
     const number = stack.numbers[at] ?? 0;
     const { addresses } = this.#tables;
     if (what === kind.wide) return addresses.idOf(stack.high[at] ?? 0, stack.low[at] ?? 0);
-    if (what !== kind.integer || number < 0) refuseSnapshot('an address is no address');
+    if (what !== kind.integer || number < 0) refuseSnapshot('an address is not valid');
     return addresses.idOf(Math.floor(number / 2 ** 32), number >>> 0);
   }
 
@@ -196,7 +196,7 @@ function numberAt(stack: ValueStack, at: number): number {
 function bytesAt(stack: ValueStack, at: number, field: string): number {
   const number = stack.numbers[at] ?? -1;
   if (kindOf(stack.tags[at] ?? 0) !== kind.integer || number < 0) {
-    refuseSnapshot(`a record's ${field} is no whole number of bytes`);
+    refuseSnapshot(`a record's ${field} is not a whole number of bytes`);
   }
   return number;
 }

@@ -129,7 +129,7 @@ export class XzReader {
 
   #streamHeader(part: Uint8Array): void {
     this.#checkNumber = part[7] ?? 0;
-    if (Buffer.from(part.subarray(0, 6)).toString('hex') !== magic) refuseXz('it is no xz');
+    if (Buffer.from(part.subarray(0, 6)).toString('hex') !== magic) refuseXz('it is not xz');
     if (part[6] !== 0 || !endsWithSum(part.subarray(6))) refuseXz('its header is damaged');
     if (newBlockCheck(this.#checkNumber) === undefined)
       refuseXz('its check sum is of no known kind');

@@ -10,11 +10,11 @@ const riskWithinSeconds: readonly (readonly [Risk, number])[] = [
 ];
 
 /**
- * Growth seen for a while is believed twice as far ahead, no further: a second of growth says
- * nothing about the next minute.
+ * 10 s of observed growth supports a 20 s forecast, no further: a second of growth says nothing
+ * about the next minute.
  */
 const reach = 2;
-/** Acceleration is easily mistaken: it is believed only as far ahead as it was seen. */
+/** Acceleration is easily mistaken: it supports a forecast only as far ahead as it was observed. */
 const curveReach = 1;
 /** A shorter growth is a start or a single piece of work, however steep. */
 const leastSeenSeconds = 3.5;
@@ -45,7 +45,7 @@ export type Outlook = Pick<Forecast, 'etaSeconds' | 'lowSeconds' | 'highSeconds'
 
 /**
  * The one place that decides the risk and the expected time, so that they cannot contradict each
- * other: a time is told only where the risk says that it is believed.
+ * other: a time is given only where the observed growth supports it.
  */
 export function outlookOf(end: ExpectedEnd | undefined, fill: Fill): Outlook {
   if (fill === 'full') return { risk: 'critical', etaSeconds: 0, lowSeconds: 0, highSeconds: 0 };

@@ -38,7 +38,7 @@ export function HullList({ device, onRequest }: { device: DeviceView; onRequest:
       {isKnown(device.foreignBytes) && device.foreignBytes > 0 && (
         <li>
           <i class="swatch foreign" />
-          <span title="Processes that are not jobs of this server">not ours</span>
+          <span title="Processes that are not jobs of this server">other processes</span>
           <span class="figure">{formatBytes(device.foreignBytes)}</span>
         </li>
       )}

@@ -110,7 +110,7 @@ function Room({ from, to, bytes }: { from: number; to: number; bytes: number }) 
         {formatBytes(bytes)}
       </text>
       <text x="75" y={middle + 11}>
-        left to promise
+        available to jobs
       </text>
     </g>
   );
@@ -144,6 +144,6 @@ function hullWords(device: DeviceView, { layers }: HullLayout): string {
     `${id}: ${formatBytes(usedBytes)} of ${formatBytes(totalBytes)} used, ${provenance}.`,
     `Load line at ${formatBytes(lineBytes)}.`,
     stacked === '' ? 'No job holds a reservation.' : `Reserved: ${stacked}.`,
-    `${formatBytes(promisableBytes)} left to promise.`,
+    `${formatBytes(promisableBytes)} available to jobs.`,
   ].join(' ');
 }

@@ -42,7 +42,7 @@ export function Lede() {
           <dd>{sum(({ reservedBytes }) => reservedBytes)}</dd>
         </div>
         <div>
-          <dt>Left to promise</dt>
+          <dt>Available to jobs</dt>
           <dd>{sum(({ promisableBytes }) => promisableBytes)}</dd>
         </div>
         {[...new Set(carrying.map(({ provenance }) => provenance))].map((from) => (

@@ -3,6 +3,7 @@ import { forecastWords, percentOf, percentWords, usedOfTotal } from '../../../sr
 import { formatBytes } from '../../../src/units/bytes.js';
 import { formatSeconds } from '../../../src/units/durations.js';
 import { isKnown } from '../../../src/units/known.js';
+import { capitalized } from '../../../src/units/sentence.js';
 import type { Alert, DeviceView } from '../api/types.js';
 import type { ChartInput } from '../charts/chart-input.js';
 import { forecastShape, roomAhead } from '../charts/forecast-shape.js';
@@ -110,7 +111,7 @@ function Outlook({ device }: { device: DeviceView }) {
 }
 
 function sentence(words: string): string {
-  return `${words.charAt(0).toUpperCase()}${words.slice(1)}.`;
+  return `${capitalized(words)}.`;
 }
 
 function chartWords(device: DeviceView, history: UseHistory): string {

@@ -31,7 +31,7 @@ export function judgeUse(options: {
   const { usedBytes, promisedBytes, alone, nowSeconds, over } = options;
   const most = promisedBytes + Math.max(slackBytes, promisedBytes * slackShare);
   if (!isKnown(usedBytes) || usedBytes <= most) return { verdict: 'fine' };
-  const facts = `It takes ${formatBytes(usedBytes)} of a device; ${formatBytes(promisedBytes)} were promised`;
+  const facts = `It uses ${formatBytes(usedBytes)} of a device; it reserved ${formatBytes(promisedBytes)}`;
   if (over === undefined) {
     const next = alone ? '.' : `. If it still does in ${graceSeconds} s, it is ended.`;
     return { verdict: 'warn', over: { sinceSeconds: nowSeconds }, words: `${facts}${next}` };

@@ -28,7 +28,7 @@ describe('endOf', () => {
   it('has nothing to say of what went well, and tells what it took where it did not at once', () => {
     expect(end({})).toEqual({ state: 'succeeded', reason: '' });
     expect(end({ attempts: [ranOut, ran] }).reason).toBe(
-      'It ran out of memory once and was brought back with batch 8 x 1, on gpu:0.',
+      'It ran out of memory once and was recovered with batch 8 x 1, on gpu:0.',
     );
   });
 
@@ -37,7 +37,7 @@ describe('endOf', () => {
       end({ news: finished('failed', exitCode), attempts }).reason;
     expect(failed(3)).toBe('It ended with exit code 3.');
     expect(failed(139)).toBe('It was ended by SIGSEGV (exit code 139).');
-    expect(failed('unknown')).toBe('Nobody could see how it ended.');
+    expect(failed('unknown')).toBe('How it ended is unknown.');
     expect(failed(1, [ranOut, ranOut])).toBe(
       'It ran out of memory 2 times; the last time it asked for 96.0 MiB when it held 4.0 GiB.',
     );

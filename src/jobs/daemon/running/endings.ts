@@ -40,7 +40,7 @@ function recovery(attempts: readonly Attempt[]): string {
   if (attempts.length < 2 || last === undefined) return '';
   const settings = settingsWords(last.settings);
   const how = settings === '' ? '' : ` with ${settings}`;
-  return `It ran out of memory ${times(attempts.length - 1)} and was brought back${how}.`;
+  return `It ran out of memory ${times(attempts.length - 1)} and was recovered${how}.`;
 }
 
 function outOfMemoryWords(
@@ -58,7 +58,7 @@ function outOfMemoryWords(
 }
 
 function exitWords(exitCode: Known<number>): string {
-  if (!isKnown(exitCode)) return 'Nobody could see how it ended.';
+  if (!isKnown(exitCode)) return 'How it ended is unknown.';
   const signal = Object.entries(constants.signals).find(([, number]) => number === exitCode - 128);
   return signal === undefined
     ? `It ended with exit code ${exitCode}.`

@@ -48,7 +48,7 @@ export function runOrder(options: {
 
 /**
  * On the host the kernel holds the job to all that it was promised. On a GPU the SDK limits what
- * PyTorch takes beside the context; one that is tried alone may take what is there.
+ * PyTorch takes beside the context; one with a whole device for its first run may take what is there.
  */
 function limitFor(
   device: string,

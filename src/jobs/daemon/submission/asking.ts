@@ -3,7 +3,7 @@ import { largestOffer } from '../../fit-verdict.js';
 import type { DeviceRoom } from '../../ledger.js';
 import type { WaitingJob } from '../../types.js';
 
-/** A job that is tried alone waits until at least this share of a device is not used by others. */
+/** A job with a whole device for its first run waits until at least this share of a device is not used by others. */
 const leastShare = 0.5;
 
 /**

@@ -24,7 +24,7 @@ export interface NeedFacts {
 
 /**
  * What to reserve: what was stated; else what was measured; else what was estimated. A job of which
- * nothing is known is tried alone. So is one that ran out of memory on all that there is and still
+ * nothing is known gets a whole device for its first run. So is one that ran out of memory on all that there is and still
  * came to its end with a smaller batch: it will again.
  */
 export function judgeNeed(facts: NeedFacts): JudgedNeed {

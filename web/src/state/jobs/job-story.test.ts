@@ -58,12 +58,12 @@ describe('what happened to a job', () => {
         .slice(-2)
         .map(({ title }) => title),
     ).toEqual(['Attempt 2', 'Grew back']);
-    expect(recoverySentence(job)).toContain('brought back with batch 16 × 2');
+    expect(recoverySentence(job)).toContain('recovered with batch 16 × 2');
   });
 
   it('is one sentence about memory, and none where it never ran out', () => {
     expect(recoverySentence(recovered)).toBe(
-      'It ran out of memory once and was brought back with batch 16 × 2.',
+      'It ran out of memory once and was recovered with batch 16 × 2.',
     );
     expect(recoverySentence({ ...recovered, state: 'failed' })).toBe('It ran out of memory once.');
     expect(recoverySentence({ ...recovered, attempts: [sunk, { ...sunk, number: 2 }] })).toBe(

@@ -1,7 +1,9 @@
 import { count } from '../../../../src/report/words.js';
 import { placeholdersOf } from '../../../../src/run/placeholders.js';
+import { outOfMemoryWords } from '../../../../src/run/words.js';
 import { formatBytes } from '../../../../src/units/bytes.js';
 import { isKnown } from '../../../../src/units/known.js';
+import { capitalized } from '../../../../src/units/sentence.js';
 import type { Attempt, ClimbedRung, JobView } from '../../api/types.js';
 
 /** Something that happened to a job. */
@@ -38,7 +40,7 @@ export function storyOf(job: JobView): readonly StoryStep[] {
   }
   if (job.endedAt !== null) {
     const kind = job.state === 'succeeded' ? 'good' : job.state === 'failed' ? 'bad' : 'plain';
-    const title = `${job.state.charAt(0).toUpperCase()}${job.state.slice(1)}`;
+    const title = capitalized(job.state);
     steps.push({ atMs: Date.parse(job.endedAt), kind, title, detail: job.reason });
   }
   return steps.toSorted((one, other) => one.atMs - other.atMs);
@@ -62,7 +64,7 @@ function attemptSteps(attempt: Attempt, command: readonly string[]): readonly St
     atMs:
       Math.min(Date.parse(endedAt), ...rungs.map(({ atSeconds }) => start + atSeconds * 1000)) - 1,
     kind: 'out-of-memory',
-    title: `Out of memory (${outOfMemory.kind})`,
+    title: capitalized(outOfMemoryWords(outOfMemory)),
     detail: [asked, outOfMemory.message].filter(Boolean).join(' '),
   };
   return [...begun, sunk, ...climbed];
@@ -124,7 +126,7 @@ export function endWords({ outOfMemory, exitCode }: Attempt): string {
   return exitCode === 0 ? 'finished' : `exit code ${exitCode}`;
 }
 
-/** One sentence about the attempts: how often it ran out of memory, and what it was brought back with. */
+/** One sentence about the attempts: how often it ran out of memory, and what it was recovered with. */
 export function recoverySentence(
   job: Pick<JobView, 'attempts' | 'state' | 'underWay' | 'command'>,
 ): string | undefined {
@@ -135,5 +137,5 @@ export function recoverySentence(
   const times = sunk.length === 1 ? 'once' : count(sunk.length, 'time');
   const ran = `It ran out of memory ${times}`;
   if (last === undefined || last.outOfMemory !== null || state === 'failed') return `${ran}.`;
-  return `${ran} and was brought back with ${settingsWords(last, job.command)}.`;
+  return `${ran} and was recovered with ${settingsWords(last, job.command)}.`;
 }

@@ -1,0 +1,28 @@
+import { isKnown, type Known } from '../../units/known.js';
+import { shellWords } from '../../units/shell-words.js';
+import { type Placeholder, placeholdersOf } from '../placeholders.js';
+
+/** What the ladder can change from outside, beside the batch. */
+const changeable: readonly Placeholder[] = ['checkpointing', 'precision', 'offload', 'device'];
+
+/**
+ * Why there is no next attempt, and what to type so that there is one.
+ *
+ * @example
+ * nothingLeft(['python', 'train.py'], 'unknown');
+ * // 'Nothing left to try: the command has no {batch_size}. Add it: plimsoll run --batch-size 32 -- ...'
+ */
+export function nothingLeft(command: readonly string[], batch: Known<number>): string {
+  const declared = placeholdersOf(command);
+  if (!isKnown(batch)) {
+    const typed = shellWords([
+      ...['plimsoll', 'run', '--batch-size', '32', '--', ...command],
+      ...['--batch-size', '{batch_size}', '--accumulate', '{accumulation}'],
+    ]);
+    return `Nothing left to try: the command has no {batch_size}. Add it, by the options that the program has for it: ${typed}`;
+  }
+  const missing = changeable.filter((name) => !declared.has(name)).map((name) => `{${name}}`);
+  return missing.length === 0
+    ? 'Nothing left to try: every setting that the command takes was lowered. Give it more memory.'
+    : `Nothing left to try: the batch cannot be smaller, and the command has no ${missing.join(', ')}. Add those that the program supports.`;
+}
