@@ -15,10 +15,8 @@ const changeable: readonly Placeholder[] = ['checkpointing', 'precision', 'offlo
 export function nothingLeft(command: readonly string[], batch: Known<number>): string {
   const declared = placeholdersOf(command);
   if (!isKnown(batch)) {
-    const typed = shellWords([
-      ...['plimsoll', 'run', '--batch-size', '32', '--', ...command],
-      ...['--batch-size', '{batch_size}', '--accumulate', '{accumulation}'],
-    ]);
+    const options = '--batch-size {batch_size} --accumulate {accumulation}';
+    const typed = `plimsoll run --batch-size 32 -- ${shellWords(command)} ${options}`;
     return `Nothing left to try: the command has no {batch_size}. Add it, by the options that the program has for it: ${typed}`;
   }
   const missing = changeable.filter((name) => !declared.has(name)).map((name) => `{${name}}`);
