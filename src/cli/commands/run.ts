@@ -123,11 +123,11 @@ async function run(
   const settings = await loadSettings({ folder: cwd, environment, configPath: given.config });
   // Those of jobs are many and come quickly; whoever queued them keeps the house clean.
   if (attached?.plan.log === undefined) sweepRuns(home, procRoot);
-  const device = await openRunDevice(
-    attached?.plan.settings.device ?? given.device,
-    settings,
-    attached !== undefined,
-  );
+  const device = await openRunDevice(attached?.plan.settings.device ?? given.device, settings, {
+    wasBegun: attached !== undefined,
+    // Only a job of a server has a log: that server looks at the device already.
+    sharedBy: attached?.plan.log === undefined ? undefined : home,
+  });
   try {
     const context = await contextOf(given, io, { home, version, device, attached });
     const { plan, folder } = attached ?? newRun(words, given, io, home, device);

@@ -2,6 +2,8 @@ import { openDevices } from '../../config/open-devices.js';
 import type { Settings } from '../../config/settings.js';
 import { selectDevices } from '../../device/select-devices.js';
 import { type Device, DeviceLost } from '../../device/types.js';
+import { type DeviceUse, readDeviceUse } from '../../device/use-file.js';
+import { systemClock } from '../../time/clock.js';
 import { isKnown } from '../../units/known.js';
 
 /** The device that a run is on, and what can be asked about it. */
@@ -13,6 +15,13 @@ export interface RunDevice {
   close(): void;
 }
 
+export interface RunDeviceOptions {
+  /** It goes on where its device is gone. */
+  readonly wasBegun?: boolean;
+  /** The home of a server that reads the device for all of its jobs. */
+  readonly sharedBy?: string | undefined;
+}
+
 /**
  * `auto` is the GPU with the most free memory, or the host where there is none. A run that was begun
  * on a device goes on where that is gone: its program is still to be looked after.
@@ -20,7 +29,7 @@ export interface RunDevice {
 export async function openRunDevice(
   wanted: string,
   settings: Settings,
-  wasBegun = false,
+  { wasBegun = false, sharedBy }: RunDeviceOptions = {},
 ): Promise<RunDevice> {
   const discovery = await openDevices(settings);
   try {
@@ -39,13 +48,12 @@ export async function openRunDevice(
         return isKnown(uuid) ? uuid : /^gpu:(\d+)/.exec(id)?.[1];
       },
       async readDevice(pids) {
-        const processes = (await device?.processes()) ?? 'unknown';
-        if (!isKnown(processes)) return undefined;
-        const held = processes
-          .filter(({ pid }) => pids.includes(pid))
-          .map(({ usedBytes }) => usedBytes)
-          .filter(isKnown);
-        return held.length === 0 ? undefined : held.reduce((sum, bytes) => sum + bytes, 0);
+        if (device === undefined) return undefined;
+        const shared =
+          sharedBy === undefined
+            ? undefined
+            : readDeviceUse(sharedBy, device.info.id, systemClock.epochMs());
+        return heldBy(pids, shared ?? (await device.processes()));
       },
       close: () => discovery.close(),
     };
@@ -53,6 +61,16 @@ export async function openRunDevice(
     discovery.close();
     throw error;
   }
+}
+
+/** Undefined where nobody can see it. */
+function heldBy(pids: readonly number[], processes: DeviceUse): number | undefined {
+  if (!isKnown(processes)) return undefined;
+  const held = processes
+    .filter(({ pid }) => pids.includes(pid))
+    .map(({ usedBytes }) => usedBytes)
+    .filter(isKnown);
+  return held.length === 0 ? undefined : held.reduce((sum, bytes) => sum + bytes, 0);
 }
 
 async function freest(devices: readonly Device[]): Promise<Device | undefined> {

@@ -4,6 +4,8 @@ import { join } from 'node:path';
 import * as fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Discovery } from '../../device/discover.js';
+import type { Device } from '../../device/types.js';
+import { readDeviceUse } from '../../device/use-file.js';
 import { createVirtualClock, type VirtualClock } from '../../time/virtual-clock.js';
 import { GiB } from '../../units/bytes.js';
 import { fakeDevice, memory } from '../../watch/fake-device-for-tests.js';
@@ -436,5 +438,40 @@ describe('whatever happens', () => {
       }),
       { numRuns: 25 },
     );
+  });
+});
+
+describe('a device that is busy', () => {
+  it('is read once a tick, for the watch, the queue and the supervisors together', async () => {
+    const simulated = simulation(1, { 'true long': { seconds: 1000, bytes: 4 * GiB } });
+    const counts = { reads: 0, lists: 0 };
+    const [device] = simulated.discovery.devices;
+    if (device === undefined) throw new Error('there is one');
+    const counting: Device = {
+      info: device.info,
+      read: () => {
+        counts.reads++;
+        return device.read();
+      },
+      processes: () => {
+        counts.lists++;
+        return device.processes();
+      },
+    };
+    const discovery = { ...simulated.discovery, devices: [counting] };
+    const watch = { intervalSeconds: 0.5, processIntervalSeconds: 1 };
+    const daemon = await open({ ...simulated, discovery }, { watch });
+    const { id } = await daemon.submit(job('long'));
+    await simulated.clock.advance(10);
+    expect(daemon.job(id).usedBytes).toBe(4 * GiB);
+    counts.reads = 0;
+    counts.lists = 0;
+    await simulated.clock.advance(60);
+    expect(counts.reads).toBe(120);
+    expect(counts.lists).toBeLessThanOrEqual(61);
+    // What a supervisor would ask the driver for is in the file of the home.
+    const shared = readDeviceUse(home, 'gpu:0', simulated.clock.epochMs());
+    expect(shared).toEqual([{ pid: 1, usedBytes: 4 * GiB }]);
+    await daemon.close();
   });
 });

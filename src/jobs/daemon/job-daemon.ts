@@ -1,19 +1,17 @@
-import { setMaxListeners } from 'node:events';
 import { Failure } from '../../failure.js';
-import { type Clock, systemClock } from '../../time/clock.js';
+import type { Clock } from '../../time/clock.js';
 import type { Alert } from '../../watch/types.js';
 import type { Ledger } from '../ledger.js';
 import type { JobStore } from '../store/job-store.js';
 import type { JobFilter, NewJob, StoredJob } from '../store/records.js';
 import type { JobState } from '../types.js';
-import { contextBytesOn } from './devices/context-bytes.js';
-import { DeviceReadings } from './devices/device-readings.js';
+import type { DeviceReadings } from './devices/device-readings.js';
 import { deviceHistory, deviceStatus, deviceView } from './devices/device-views.js';
 import { type ConcurrencyLimit, limitConcurrency } from './limit-concurrency.js';
 import type { DaemonOptions } from './options.js';
 import { environmentForJobs } from './running/inherited-environment.js';
-import { JobFiles } from './running/job-files.js';
-import { Scheduler } from './scheduler.js';
+import type { JobFiles } from './running/job-files.js';
+import type { Scheduler } from './scheduler.js';
 import { checkRequest, withOneBatch } from './submission/job-request.js';
 import { newJobOf } from './submission/submission.js';
 import type {
@@ -39,49 +37,48 @@ const devicesEventSeconds = 0.03;
 const firstOfQueue = 100;
 /** What a chart of a day has room for. */
 const keptAlerts = 500;
-/** The processes of a host cost most of what watching costs; jobs are looked at more often. */
-const defaultWatch = { intervalSeconds: 0.5, processIntervalSeconds: 5 };
 
-export interface DaemonParts extends DaemonOptions {
+/** What a daemon is put together from; `openDaemon` builds them, each from those before it. */
+export interface DaemonParts {
+  readonly options: DaemonOptions;
+  readonly clock: Clock;
   readonly store: JobStore;
   readonly ledger: Ledger;
-  readonly takes: (deviceId: string) => boolean;
+  readonly files: JobFiles;
+  readonly scheduler: Scheduler;
+  readonly readings: DeviceReadings;
+  /** Ends what goes on by itself. */
+  readonly closing: AbortController;
 }
 
 /** The daemon as the server sees it: takes requests in, and shows what there is. */
 export class JobDaemon implements Daemon {
-  readonly #parts: DaemonParts;
+  readonly #options: DaemonOptions;
   readonly #clock: Clock;
+  readonly #store: JobStore;
+  readonly #ledger: Ledger;
   readonly #files: JobFiles;
   readonly #scheduler: Scheduler;
   readonly #readings: DeviceReadings;
+  readonly #closing: AbortController;
   readonly #publisher: Publisher;
   readonly #withLimit: ConcurrencyLimit;
-  readonly #closing = new AbortController();
   readonly #environment: Readonly<Record<string, string>>;
   readonly #alerts: Alert[] = [];
   readonly #ticking: Promise<void>;
 
-  constructor(parts: DaemonParts) {
-    const { store, discovery, clock = systemClock } = parts;
-    const { signal } = this.#closing;
-    // Every submit that is being estimated listens to it.
-    setMaxListeners(0, signal);
-    this.#parts = parts;
+  constructor({ options, clock, store, ledger, files, scheduler, readings, closing }: DaemonParts) {
+    const { signal } = closing;
+    this.#options = options;
     this.#clock = clock;
-    this.#withLimit = limitConcurrency(parts.estimatesAtOnce ?? usualEstimatesAtOnce);
-    this.#files = new JobFiles(parts.home);
-    this.#environment = environmentForJobs(parts.environment);
-    this.#scheduler = new Scheduler({
-      ...parts,
-      clock,
-      signal,
-      files: this.#files,
-      contextBytes: contextBytesOn(discovery, parts.gpus),
-      onChange: () => this.#changed(),
-      lookNow: () => this.#readings.lookNow(),
-    });
-    const { queue, runner } = this.#scheduler;
+    this.#store = store;
+    this.#ledger = ledger;
+    this.#files = files;
+    this.#scheduler = scheduler;
+    this.#readings = readings;
+    this.#closing = closing;
+    this.#withLimit = limitConcurrency(options.estimatesAtOnce ?? usualEstimatesAtOnce);
+    this.#environment = environmentForJobs(options.environment);
     this.#publisher = new Publisher({
       store,
       clock,
@@ -91,36 +88,28 @@ export class JobDaemon implements Daemon {
         return stored && this.#summary(stored);
       },
     });
-    this.#readings = new DeviceReadings({
-      ...parts,
-      clock,
-      watch: { ...defaultWatch, ...parts.watch },
-      jobOf: (runId) => runner.running.ofRun(runId)?.id,
-      runOf: (jobId) => runner.running.get(jobId)?.runId,
-      onUse: (use) => runner.sawUse(use),
-      onReading: () => this.#scheduler.admitSoon(),
-      onSample: () => void this.#publisher.publishSoon(this.#devicesEvent, devicesEventSeconds),
-      onAlert: (alert) => this.#sawAlert(alert),
-    });
-    this.#scheduler.takeUp();
-    if (queue.runningCount > 0) this.#readings.lookNow();
-    this.#ticking = this.#scheduler.tick();
+    scheduler.changed.listen(() => this.#changed());
+    readings.alerted.listen((alert) => this.#sawAlert(alert));
+    readings.sampled.listen(
+      () => void this.#publisher.publishSoon(this.#devicesEvent, devicesEventSeconds),
+    );
+    this.#ticking = scheduler.tick();
   }
 
   async submit(request: JobRequest): Promise<JobView> {
     this.#requireOpen();
-    const { store, folder, estimate, plan, variables } = this.#parts;
+    const { folder, estimate, plan, variables } = this.#options;
     const asked = withOneBatch(request);
     const { submission } = asked;
-    const known = () => (submission === undefined ? undefined : store.submitted(submission));
+    const known = () => (submission === undefined ? undefined : this.#store.submitted(submission));
     const before = known();
     if (before !== undefined) return this.#view(before);
     checkRequest(asked, { folder, environment: this.#environment });
     this.#scheduler.checkRoom();
     const nowMs = this.#clock.epochMs();
     const job = await newJobOf(asked, {
-      lines: this.#parts.ledger.rooms(),
-      runsOf: (key) => store.runsOf(key),
+      lines: this.#ledger.rooms(),
+      runsOf: (key) => this.#store.runsOf(key),
       estimate: estimate && ((workload, signal) => estimate(workload, signal, this.#withLimit)),
       plan: plan && ((workload, within, signal) => plan(workload, within, signal, this.#withLimit)),
       signal: this.#closing.signal,
@@ -143,7 +132,7 @@ export class JobDaemon implements Daemon {
   }
 
   jobs(filter: JobFilter): readonly JobSummary[] {
-    return this.#parts.store.list(filter).map((stored) => this.#summary(stored));
+    return this.#store.list(filter).map((stored) => this.#summary(stored));
   }
 
   counts(): Readonly<Record<JobState, number>> {
@@ -163,8 +152,7 @@ export class JobDaemon implements Daemon {
   }
 
   devices(): readonly DeviceView[] {
-    const { ledger } = this.#parts;
-    const rooms = new Map(ledger.rooms().map((room) => [room.id, room]));
+    const rooms = new Map(this.#ledger.rooms().map((room) => [room.id, room]));
     return this.#readings
       .states()
       .filter(({ present }) => present)
@@ -173,7 +161,7 @@ export class JobDaemon implements Daemon {
         return deviceView({
           state,
           room: rooms.get(id),
-          entries: ledger.entries(id),
+          entries: this.#ledger.entries(id),
           nameOf: (jobId) => this.#scheduler.runner.running.get(jobId)?.name ?? '',
           takesJobs: rooms.has(id),
         });
@@ -224,11 +212,11 @@ export class JobDaemon implements Daemon {
   async close(): Promise<void> {
     if (this.#closing.signal.aborted) return;
     this.#closing.abort();
-    this.#parts.engine.close();
+    this.#options.engine.close();
     await this.#readings.close();
     await this.#ticking;
     this.#scheduler.runner.saveAll();
-    this.#parts.store.close();
+    this.#store.close();
   }
 
   #sawAlert(alert: Alert): void {
@@ -264,14 +252,14 @@ export class JobDaemon implements Daemon {
   #view(stored: StoredJob): JobView {
     const { id } = stored.job;
     const live = this.#scheduler.runner.running.get(id);
-    const { folder } = this.#parts;
+    const { folder } = this.#options;
     const logBytes = this.#files.logBytes(id);
     return jobView(stored, this.#waitingOf(id), live, { logBytes, folder });
   }
 
   #waitingOf(id: string): JobView['waiting'] {
     const { queue } = this.#scheduler;
-    return queue.waitingOf(id, () => this.#parts.ledger.rooms(), this.#clock.epochMs());
+    return queue.waitingOf(id, () => this.#ledger.rooms(), this.#clock.epochMs());
   }
 
   /** What a job may wait counts from when it is in the queue; its estimate may have taken longer. */

@@ -1,11 +1,21 @@
+import { setMaxListeners } from 'node:events';
 import { join } from 'node:path';
+import { type SharedDiscovery, shareReadings } from '../../device/shared-discovery.js';
+import { type Clock, systemClock } from '../../time/clock.js';
 import { checkGpusThere } from '../job-variables.js';
 import { Ledger } from '../ledger.js';
-import { openJobStore } from '../store/job-store.js';
+import { type JobStore, openJobStore } from '../store/job-store.js';
+import { contextBytesOn } from './devices/context-bytes.js';
+import { DeviceReadings } from './devices/device-readings.js';
 import { readDevice } from './devices/read-device.js';
 import { JobDaemon } from './job-daemon.js';
 import type { DaemonOptions } from './options.js';
+import { JobFiles } from './running/job-files.js';
+import { Scheduler } from './scheduler.js';
 import type { Daemon } from './types.js';
+
+/** The processes of a host cost most of what watching costs; jobs are looked at more often. */
+const defaultWatch = { intervalSeconds: 0.5, processIntervalSeconds: 5 };
 
 /**
  * Opens the store, takes up the jobs that run, and lets those that wait start as there is room. One
@@ -20,26 +30,57 @@ import type { Daemon } from './types.js';
  * await daemon.close();
  */
 export async function openDaemon(options: DaemonOptions): Promise<Daemon> {
-  const { useGpus = true, devices: named, marginBytes } = options.variables ?? {};
-  const infos = options.discovery.devices.map(({ info }) => info);
+  const { clock = systemClock, home, variables = {} } = options;
+  const { useGpus = true, devices: named, marginBytes } = variables;
+  const discovery = shareReadings(options.discovery, clock);
+  const infos = discovery.devices.map(({ info }) => info);
   checkGpusThere(
-    options.variables ?? {},
+    variables,
     infos.flatMap(({ id, kind }) => (kind === 'host' ? [] : [id])),
   );
   const takes = (id: string) =>
     id === 'host' || (useGpus && (named === undefined || named.includes(id)));
   const ledger = new Ledger([], { share: options.loadLine, marginBytes });
-  for (const device of options.discovery.devices) {
+  for (const device of discovery.devices) {
     if (!takes(device.info.id)) continue;
     const capacityBytes = (await readDevice(device))?.totalBytes ?? 'unknown';
     // One that cannot be read yet comes in with its first sample.
     if (capacityBytes !== 'unknown') ledger.add({ id: device.info.id, capacityBytes });
   }
-  const store = await openJobStore(join(options.home, 'jobs.db'));
+  const store = await openJobStore(join(home, 'jobs.db'));
   try {
-    return new JobDaemon({ ...options, store, ledger, takes });
+    return buildDaemon({ ...options, clock, discovery, store, ledger, takes });
   } catch (error) {
     store.close();
     throw error;
   }
+}
+
+/** Each part is built from those before it; what happens later in one reaches others by signals. */
+function buildDaemon(
+  options: DaemonOptions & {
+    readonly clock: Clock;
+    readonly discovery: SharedDiscovery;
+    readonly store: JobStore;
+    readonly ledger: Ledger;
+    readonly takes: (deviceId: string) => boolean;
+  },
+): Daemon {
+  const { clock, store, ledger, home, discovery } = options;
+  const closing = new AbortController();
+  const { signal } = closing;
+  // Every submit that is being estimated listens to it.
+  setMaxListeners(0, signal);
+  const files = new JobFiles(home);
+  const contextBytes = contextBytesOn(discovery, options.gpus);
+  const scheduler = new Scheduler({ ...options, signal, files, contextBytes });
+  const { running } = scheduler.runner;
+  const watch = { ...defaultWatch, ...options.watch };
+  const readings = new DeviceReadings({ ...options, watch, running });
+  scheduler.startedOrEnded.listen(() => readings.lookNow());
+  readings.usageRead.listen((use) => scheduler.runner.sawUse(use));
+  readings.ledgerUpdated.listen(() => scheduler.admitSoon());
+  scheduler.takeUp();
+  if (scheduler.queue.runningCount > 0) readings.lookNow();
+  return new JobDaemon({ options, clock, store, ledger, files, scheduler, readings, closing });
 }

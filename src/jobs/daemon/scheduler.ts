@@ -14,6 +14,7 @@ import { hasEnded, type JobState, type Reservation, type WaitingJob } from '../t
 import type { DaemonOptions } from './options.js';
 import { JobRunner, type JobRunnerOptions } from './running/job-runner.js';
 import type { RunningEntry } from './running/running-jobs.js';
+import { Signal } from './signal.js';
 import { JobQueue } from './submission/job-queue.js';
 import { estimateOf, judgeNeed } from './submission/need.js';
 
@@ -28,18 +29,20 @@ const tickSeconds = 1;
 const stillSeconds = 30;
 
 export interface SchedulerOptions
-  extends Omit<JobRunnerOptions, 'store' | 'onAttempt' | 'onEnd'>,
+  extends Omit<JobRunnerOptions, 'store'>,
     Pick<DaemonOptions, 'policy' | 'variables' | 'keep'> {
   readonly store: JobStore;
   readonly ledger: Ledger;
-  /** A job began or ended: what devices hold is another now. */
-  readonly lookNow: () => void;
 }
 
 /** Who waits, who runs, who is done: every change of it is in the store before it takes effect. */
 export class Scheduler {
   readonly queue: JobQueue;
   readonly runner: JobRunner;
+  /** Something is in the store that was not. */
+  readonly changed = new Signal();
+  /** A job began or ended: what devices hold is about to change. */
+  readonly startedOrEnded = new Signal();
   readonly counts: Record<JobState, number>;
   readonly #options: SchedulerOptions;
   readonly #store: JobStore;
@@ -57,11 +60,10 @@ export class Scheduler {
     this.#tickedAt = clock.seconds();
     this.counts = countsOf(store);
     this.queue = new JobQueue(store.waiting(), { policy, maxRunning: variables?.maxRunning });
-    this.runner = new JobRunner({
-      ...options,
-      onAttempt: (entry) => this.#learn(entry),
-      onEnd: (entry, state) => this.#ended(entry, state),
-    });
+    this.runner = new JobRunner(options);
+    this.runner.changed.listen(() => this.changed.emit());
+    this.runner.attempted.listen((entry) => this.#learn(entry));
+    this.runner.ended.listen(({ entry, state }) => this.#ended(entry, state));
   }
 
   /** Takes up the jobs that ran when the last daemon ended. */
@@ -129,7 +131,7 @@ export class Scheduler {
       this.queue.add({ ...waiting, expectedSeconds: seconds });
       this.admitSoon();
     }
-    this.#options.onChange();
+    this.changed.emit();
     return stored;
   }
 
@@ -171,8 +173,8 @@ export class Scheduler {
     try {
       for (const { job, reservation } of starts) this.#start(job, reservation);
     } finally {
-      this.#options.lookNow();
-      this.#options.onChange();
+      this.startedOrEnded.emit();
+      this.changed.emit();
     }
   }
 
@@ -201,7 +203,7 @@ export class Scheduler {
     this.queue.end(id);
     // Room is given again when a reading shows that it came back.
     this.#options.ledger.release(id, this.#clock.seconds());
-    this.#options.lookNow();
+    this.startedOrEnded.emit();
   }
 
   /** What an attempt measured counts for those that wait with the same workload. */
@@ -224,7 +226,7 @@ export class Scheduler {
     this.queue.remove(id);
     this.counts.waiting--;
     this.counts[state]++;
-    this.#options.onChange();
+    this.changed.emit();
     this.admitSoon();
   }
 

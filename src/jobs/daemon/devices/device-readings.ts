@@ -1,19 +1,23 @@
-import type { Discovery } from '../../../device/discover.js';
-import type { Device } from '../../../device/types.js';
+import type { SharedDevice, Timed } from '../../../device/shared-device.js';
+import type { SharedDiscovery } from '../../../device/shared-discovery.js';
+import type { MemoryReading } from '../../../device/types.js';
+import { type DeviceUse, writeDeviceUse } from '../../../device/use-file.js';
 import type { Engine, RunUse } from '../../../engine/types.js';
 import type { Clock } from '../../../time/clock.js';
 import { isKnown, type Known } from '../../../units/known.js';
 import type { Alert, DeviceState } from '../../../watch/types.js';
 import { type WatchOptions, watch } from '../../../watch/watch.js';
 import type { Ledger } from '../../ledger.js';
+import type { RunningJobs } from '../running/running-jobs.js';
+import { Signal } from '../signal.js';
 import { jobsOnGpu } from './device-use.js';
-import { readDevice } from './read-device.js';
 
 /** Between two looks at who holds what, while jobs run; the process table may be read for it. */
 const useSeconds = 1;
 
 export interface DeviceReadingsOptions {
-  readonly discovery: Discovery;
+  readonly home: string;
+  readonly discovery: SharedDiscovery;
   readonly watch: Pick<
     WatchOptions,
     'intervalSeconds' | 'processIntervalSeconds' | 'thresholds' | 'deliver'
@@ -23,28 +27,34 @@ export interface DeviceReadingsOptions {
   readonly engine: Engine;
   /** Whether jobs may be placed on it. */
   readonly takes: (deviceId: string) => boolean;
-  /** The job of a run that goes on. */
-  readonly jobOf: (runId: string) => string | undefined;
-  readonly runOf: (jobId: string) => string | undefined;
-  /** What each job holds, by device, was read. */
-  readonly onUse: (use: ReadonlyMap<string, ReadonlyMap<string, Known<number>>>) => void;
-  /** The ledger learnt something. */
-  readonly onReading: () => void;
-  readonly onSample: () => void;
-  readonly onAlert: (alert: Alert) => void;
+  readonly running: RunningJobs;
 }
 
-/** Reads devices, and tells the ledger what it sees. */
+/**
+ * Reads devices, and gives the ledger what it sees. Each device is read once a tick, by the watch;
+ * looks at who holds what take the same reading, and supervisors find it in a file.
+ */
 export class DeviceReadings {
+  /** What each job holds, by device, was read. */
+  readonly usageRead = new Signal<ReadonlyMap<string, ReadonlyMap<string, Known<number>>>>();
+  /** The ledger has newer figures. */
+  readonly ledgerUpdated = new Signal();
+  readonly sampled = new Signal();
+  readonly alerted = new Signal<Alert>();
   readonly #options: DeviceReadingsOptions;
+  readonly #intervalSeconds: number;
   readonly #closing = new AbortController();
   readonly #watch;
   readonly #consumed: Promise<void>;
   #looping: Promise<void> | undefined;
   #wake: AbortController | undefined;
+  #nextSample: AbortController | undefined;
+  /** A look takes no reading that began before this: a job started or ended then. */
+  #notBefore = Number.NEGATIVE_INFINITY;
 
   constructor(options: DeviceReadingsOptions) {
     this.#options = options;
+    this.#intervalSeconds = options.watch.intervalSeconds ?? useSeconds;
     this.#watch = watch({
       ...options.watch,
       discovery: options.discovery,
@@ -64,6 +74,7 @@ export class DeviceReadings {
 
   /** A job began or ended: looks at once, and on while there is something to see. */
   lookNow(): void {
+    this.#notBefore = this.#options.clock.seconds();
     this.#wake?.abort();
     this.#looping ??= this.#loop().finally(() => {
       this.#looping = undefined;
@@ -81,7 +92,7 @@ export class DeviceReadings {
     const { ledger, clock, takes } = this.#options;
     for await (const event of this.#watch) {
       if (this.#closing.signal.aborted) return;
-      if (event.type === 'alert') this.#options.onAlert(event.alert);
+      if (event.type === 'alert') this.alerted.emit(event.alert);
       if (event.type === 'vanished') ledger.lose(event.device.id);
       if (event.type !== 'sample') continue;
       const { device, totalBytes, usedBytes } = event.sample;
@@ -89,47 +100,72 @@ export class DeviceReadings {
         const isNew = !ledger.rooms().some(({ id }) => id === device.id);
         if (isNew && isKnown(totalBytes)) ledger.add({ id: device.id, capacityBytes: totalBytes });
         // Where jobs are, use is read together with who has it; else all of it is foreign.
-        if ((!isNew || isKnown(totalBytes)) && ledger.entries(device.id).length === 0) {
+        if (ledger.entries(device.id).length > 0) this.#nextSample?.abort();
+        else if (!isNew || isKnown(totalBytes)) {
           ledger.observe(device.id, { atSeconds: clock.seconds(), usedBytes, jobs: new Map() });
-          this.#options.onReading();
+          this.ledgerUpdated.emit();
         }
       }
-      this.#options.onSample();
+      this.sampled.emit();
     }
   }
 
   async #loop(): Promise<void> {
     const { clock } = this.#options;
     while (!this.#closing.signal.aborted && this.#busy().length > 0) {
-      this.#wake = new AbortController();
+      const wake = new AbortController();
+      this.#wake = wake;
+      const lookedAt = clock.seconds();
       await this.#look();
-      await clock.waitUntil(clock.seconds() + useSeconds, this.#wake.signal);
+      await this.#untilDue(lookedAt, wake.signal);
     }
   }
 
-  #busy(): readonly Device[] {
+  /** The first sample after the time is up. A device that is lost has none: then a little later. */
+  async #untilDue(lookedAt: number, wake: AbortSignal): Promise<void> {
+    const { clock } = this.#options;
+    const isSlow = this.#intervalSeconds > useSeconds;
+    const early = isSlow ? 0 : this.#intervalSeconds / 2;
+    await clock.waitUntil(lookedAt + useSeconds - early, wake);
+    if (isSlow || wake.aborted) return;
+    this.#nextSample = new AbortController();
+    const either = AbortSignal.any([wake, this.#nextSample.signal]);
+    await clock.waitUntil(lookedAt + 2 * useSeconds, either);
+    this.#nextSample = undefined;
+  }
+
+  #busy(): readonly SharedDevice[] {
     const { discovery, ledger } = this.#options;
     return discovery.devices.filter(({ info }) => ledger.entries(info.id).length > 0);
   }
 
   async #look(): Promise<void> {
-    const { engine, ledger, clock } = this.#options;
+    const { engine, ledger, clock, running, home } = this.#options;
     const seen = new Map<string, Map<string, Known<number>>>();
+    const shared = new Map<string, DeviceUse>();
     const use = engine.use();
+    // The sampler may be late by a part of its interval.
+    const fresh = clock.seconds() - Math.min(useSeconds, this.#intervalSeconds * 1.5);
+    const notBefore = Math.max(this.#notBefore, fresh);
     for (const device of this.#busy()) {
       const { id, kind, provenance } = device.info;
       const isSimulated = provenance === 'simulated';
-      // Before it is read: a job that ends meanwhile is not yet seen to be gone.
-      const atSeconds = clock.seconds();
-      const processes =
-        kind === 'host' ? [] : await device.processes().catch(() => 'unknown' as const);
-      const reading = await readDevice(device);
+      const list = kind === 'host' ? undefined : await readList(device, notBefore);
+      const reading = await readLatest(device, notBefore);
       if (reading === undefined || this.#closing.signal.aborted) continue;
-      const { usedBytes } = reading;
+      // A job that ends after a reading began is not yet seen to be gone.
+      const atSeconds = Math.min(
+        reading.beganAtSeconds,
+        list?.beganAtSeconds ?? Number.POSITIVE_INFINITY,
+      );
+      const { usedBytes } = reading.value;
+      const processes = list?.value ?? [];
+      if (kind !== 'host') shared.set(id, processes);
+      const jobOf = (runId: string) => running.ofRun(runId)?.id;
       const jobs =
         kind === 'host'
           ? this.#jobsOnHost(use)
-          : jobsOnGpu({ usedBytes, processes, use, isSimulated, jobOf: this.#options.jobOf });
+          : jobsOnGpu({ usedBytes, processes, use, isSimulated, jobOf });
       ledger.observe(id, { atSeconds, usedBytes, jobs });
       for (const { jobId, isReturning } of ledger.entries(id)) {
         if (isReturning) continue;
@@ -140,17 +176,35 @@ export class DeviceReadings {
       }
     }
     if (this.#closing.signal.aborted) return;
-    this.#options.onUse(seen);
-    this.#options.onReading();
+    if (shared.size > 0) writeDeviceUse(home, shared, clock.epochMs());
+    this.usageRead.emit(seen);
+    this.ledgerUpdated.emit();
   }
 
   #jobsOnHost(use: RunUse): ReadonlyMap<string, number> {
-    const { ledger, runOf } = this.#options;
+    const { ledger, running } = this.#options;
     return new Map(
       ledger.entries('host').flatMap(({ jobId }) => {
-        const runId = runOf(jobId);
+        const runId = running.get(jobId)?.runId;
         return runId === undefined ? [] : [[jobId, use.hostBytes(runId)] as const];
       }),
     );
   }
+}
+
+/** Undefined where the device is gone, or its driver has trouble: the next may succeed. */
+async function readLatest(
+  device: SharedDevice,
+  notBefore: number,
+): Promise<Timed<MemoryReading> | undefined> {
+  try {
+    return await device.latest(notBefore);
+  } catch {
+    return undefined;
+  }
+}
+
+async function readList(device: SharedDevice, notBefore: number): Promise<Timed<DeviceUse>> {
+  const { beganAtSeconds, value } = device.latestProcesses(notBefore);
+  return { beganAtSeconds, value: await value.catch(() => 'unknown' as const) };
 }

@@ -1,4 +1,4 @@
-import type { ProcessReading } from '../../../device/types.js';
+import type { DeviceUse } from '../../../device/use-file.js';
 import type { RunUse } from '../../../engine/types.js';
 import { GiB } from '../../../units/bytes.js';
 import { isKnown, type Known } from '../../../units/known.js';
@@ -12,7 +12,7 @@ const hiddenBytes = GiB;
 /** What each job holds of a GPU; `unknown` where its processes cannot be told apart. */
 export function jobsOnGpu(options: {
   readonly usedBytes: Known<number>;
-  readonly processes: Known<readonly ProcessReading[]>;
+  readonly processes: DeviceUse;
   readonly use: RunUse;
   /** Its own processes exist nowhere, and no job can hold any of it. */
   readonly isSimulated: boolean;

@@ -53,10 +53,8 @@ describe('while the disk is full', () => {
       signal: new AbortController().signal,
       folder: home,
       contextBytes: () => 0,
-      onChange() {},
-      onAttempt() {},
-      onEnd: (_, state) => ends.push(state),
     });
+    runner.ended.listen(({ state }) => ends.push(state));
     const need = { bytes: 10, basis: 'stated', gpus: 1 } as const;
     const details = {};
     const job = { name: 'a', command: ['a'], priority: 0, need, workloadKey: 'k', details };

@@ -6,6 +6,7 @@ import type { JobStore } from '../../store/job-store.js';
 import type { Ending, StoredJob } from '../../store/records.js';
 import type { JobState, Reservation } from '../../types.js';
 import { judgeUse } from '../devices/overuse.js';
+import { Signal } from '../signal.js';
 import { JobSeries } from '../views/job-series.js';
 import { usedTogether } from '../views/job-views.js';
 import { endOf } from './endings.js';
@@ -25,16 +26,16 @@ export interface JobRunnerOptions {
   /** Where jobs run that name no folder. */
   readonly folder: string;
   readonly contextBytes: (device: string) => number;
-  /** Something is in the store that was not. */
-  readonly onChange: () => void;
-  /** What it measured is in the store. */
-  readonly onAttempt: (entry: RunningEntry) => void;
-  readonly onEnd: (entry: RunningEntry, state: JobState) => void;
 }
 
 /** Looks after the jobs that run: what happens to their runs goes into the store. */
 export class JobRunner {
   readonly running = new RunningJobs();
+  /** Something is in the store that was not. */
+  readonly changed = new Signal();
+  /** What an attempt measured is in the store. */
+  readonly attempted = new Signal<RunningEntry>();
+  readonly ended = new Signal<{ readonly entry: RunningEntry; readonly state: JobState }>();
   readonly #options: JobRunnerOptions;
 
   constructor(options: JobRunnerOptions) {
@@ -65,7 +66,7 @@ export class JobRunner {
     entry.ending = store.endSoon(entry.id, ending, clock.epochMs()).ending;
     files.say(entry.id, ending.reason);
     entry.run?.stop();
-    this.#options.onChange();
+    this.changed.emit();
   }
 
   /** What could not be kept when it happened may be kept now. */
@@ -101,7 +102,7 @@ export class JobRunner {
       // The disk is full: it stays in the inbox, in its order, and is tried again.
       if (!(error instanceof Failure)) throw error;
     }
-    this.#options.onChange();
+    this.changed.emit();
   }
 
   #take(entry: RunningEntry, news: RunNews): void {
@@ -124,7 +125,7 @@ export class JobRunner {
         store.addAttempt(entry.id, attempt, clock.epochMs(), contextBytes(attempt.settings.device));
         entry.attempts.push(attempt);
         entry.underWay = null;
-        this.#options.onAttempt(entry);
+        this.attempted.emit(entry);
         return;
       }
       case 'finished':
@@ -135,7 +136,7 @@ export class JobRunner {
         store.end(entry.id, state, reason, Number.isFinite(endedMs) ? endedMs : clock.epochMs());
         this.#saveSeries(entry);
         this.running.remove(entry);
-        this.#options.onEnd(entry, state);
+        this.ended.emit({ entry, state });
       }
     }
   }
@@ -154,7 +155,7 @@ export class JobRunner {
       if (judged.verdict === 'warn') {
         store.note(entry.id, { words: judged.words }, clock.epochMs());
         files.say(entry.id, judged.words);
-        this.#options.onChange();
+        this.changed.emit();
       }
       if (judged.verdict === 'end') this.end(entry, { state: 'failed', reason: judged.words });
       entry.over = judged.verdict === 'fine' ? undefined : judged.over;

@@ -1,0 +1,40 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { loadSettings } from '../../config/load.js';
+import { writeDeviceUse } from '../../device/use-file.js';
+import { openRunDevice } from './run-device.js';
+
+let home: string;
+beforeEach(() => {
+  home = mkdtempSync(join(tmpdir(), 'plimsoll-run-device-'));
+});
+afterEach(() => rmSync(home, { recursive: true, force: true }));
+
+/** No process of the simulated GPU has this number. */
+const pid = 3_999_999;
+
+async function readWith(sharedBy: string | undefined): Promise<number | undefined> {
+  const environment = { PLIMSOLL_SIMULATE: 'leak' };
+  const settings = await loadSettings({ folder: home, environment });
+  const device = await openRunDevice('gpu:0', settings, { sharedBy });
+  try {
+    return await device.readDevice([pid]);
+  } finally {
+    device.close();
+  }
+}
+
+describe('what a program holds of its device', () => {
+  it('is taken from the server that read the device already', async () => {
+    writeDeviceUse(home, new Map([['gpu:0', [{ pid, usedBytes: 77 }]]]), Date.now());
+    expect(await readWith(home)).toBe(77);
+  });
+
+  it('is asked of the driver where no server looks', async () => {
+    expect(await readWith(home)).toBeUndefined();
+    writeDeviceUse(home, new Map([['gpu:0', [{ pid, usedBytes: 77 }]]]), Date.now());
+    expect(await readWith(undefined)).toBeUndefined();
+  });
+});
