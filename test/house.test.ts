@@ -26,6 +26,7 @@ const layers = [
   'src/engine/',
   'src/jobs/',
   'src/config/',
+  'src/doctor/',
   'src/report/',
   'src/server/',
   'src/index.',

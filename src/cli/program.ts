@@ -92,6 +92,11 @@ const commands: readonly CommandEntry[] = [
     load: async () => (await import('./commands/snapshot.js')).snapshotCommand,
   },
   {
+    name: 'doctor',
+    summary: 'whether plimsoll works on this machine, and what to do where it does not',
+    load: async () => (await import('./commands/doctor.js')).doctorCommand,
+  },
+  {
     name: 'env',
     summary: 'which environment variables to set for a job, and why',
     load: async () => (await import('./commands/env.js')).envCommand,
@@ -108,7 +113,8 @@ Examples:
   plimsoll submit --memory 6GiB --follow -- python train.py
 
 Exit codes: 0 yes or done; 1 no ("plan": nothing fits, "leak" and "snapshot": a leak was found,
-"oom": memory is about to run out, "submit": refused, "env --check": a setting is bad); 2 bad usage
+"oom": memory is about to run out, "submit": refused, "env --check": a setting is bad,
+"doctor": something needed does not work); 2 bad usage
 or input; 3 something is missing on this machine; 4 the job failed; 130 interrupted; 70 a bug in
 plimsoll. "estimate" answers how much and exits with 0, also where that does not fit.`;
 

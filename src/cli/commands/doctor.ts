@@ -1,0 +1,84 @@
+import { defaultSettings, type Settings } from '../../config/settings.js';
+import { type Check, isHealthy } from '../../doctor/checks.js';
+import { examine } from '../../doctor/examine.js';
+import { Failure } from '../../failure.js';
+import { doctorText } from '../../report/text/doctor-text.js';
+import type { CommandModule } from '../command-module.js';
+import { type CliIo, printJson, textStyle } from '../io.js';
+import { settingsOf } from '../options/watch-options.js';
+import { withStop } from '../running/run-watch.js';
+import { type Stop, stopOnSignals } from '../stop.js';
+import { openDevices } from '../watching/watching.js';
+
+interface DoctorArguments {
+  readonly python?: string;
+  readonly config?: string;
+  readonly json?: boolean;
+}
+
+export const doctorCommand: CommandModule = {
+  define(command, context) {
+    command
+      .option('--python <path>', 'the Python of your project (default: the active environment)')
+      .option('--config <file>', 'this configuration file instead of plimsoll.config.json')
+      .option('--json', 'print one JSON document on stdout')
+      .addHelpText(
+        'after',
+        `
+Tries what plimsoll needs on this machine. Exit code 1 if something that is needed does not work.
+
+Examples:
+  plimsoll doctor
+  plimsoll doctor --python .venv/bin/python
+  plimsoll doctor --json | jq '.checks[] | select(.state != "ok")'`,
+      )
+      .action(
+        context.action((given: DoctorArguments) =>
+          withStop(stopOnSignals([context.io.stdout.closed]), (stop) =>
+            doctor(given, context.io, stop),
+          ),
+        ),
+      );
+  },
+};
+
+async function doctor(given: DoctorArguments, io: CliIo, stop: Stop): Promise<number> {
+  const configuration = await checkConfiguration(given, io);
+  const discovery = await openDevices(configuration.settings);
+  try {
+    const found = await examine({
+      environment: io.environment,
+      folder: io.folder,
+      python: given.python,
+      discovery,
+      signal: stop.signal,
+    });
+    if (stop.interruptedBy !== undefined) return stop.interruptedBy;
+    const checks = [...found, configuration.check];
+    const ok = isHealthy(checks);
+    if (given.json) printJson(io, { ok, checks });
+    else {
+      const options = { columns: io.stdout.columns(), style: textStyle(io) };
+      io.stdout.write(`${doctorText(checks, options)}\n`);
+    }
+    return ok ? 0 : 1;
+  } finally {
+    discovery.close();
+  }
+}
+
+/** A configuration that cannot be read is one more finding, and must not hide the others. */
+async function checkConfiguration(
+  given: DoctorArguments,
+  io: CliIo,
+): Promise<{ readonly settings: Settings; readonly check: Check }> {
+  const name = 'configuration';
+  try {
+    const settings = await settingsOf(given, io);
+    return { settings, check: { name, state: 'ok', fact: 'The configuration is valid.' } };
+  } catch (error) {
+    if (!(error instanceof Failure)) throw error;
+    const { fact, next } = error;
+    return { settings: defaultSettings, check: { name, state: 'broken', fact, next } };
+  }
+}
