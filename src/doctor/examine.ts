@@ -1,10 +1,11 @@
-import { mkdirSync, mkdtempSync, readFileSync, rmdirSync, statfsSync, statSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmdirSync, statfsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Environment } from '../config/variables.js';
 import type { Discovery } from '../device/discover.js';
 import { machineRoots } from '../device/roots.js';
 import { pythonProgram } from '../estimate/trace/python-trace.js';
 import { homeFolder } from '../files/home-folder.js';
+import { makeFolder } from '../files/make-folder.js';
 import { packageFolder } from '../files/package-folder.js';
 import { makeLimitCgroup, removeCgroup } from '../run/limit/cgroup.js';
 import type { Known } from '../units/known.js';
@@ -102,7 +103,7 @@ function tryHostLimit(): LimitFacts {
 
 function tryHome(path: string): HomeFacts {
   try {
-    mkdirSync(path, { recursive: true, mode: 0o700 });
+    makeFolder(path, 0o700);
     rmdirSync(mkdtempSync(join(path, '.doctor-')));
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? String(error.code) : String(error);

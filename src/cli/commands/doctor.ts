@@ -1,3 +1,4 @@
+import { openDevices } from '../../config/open-devices.js';
 import { defaultSettings, type Settings } from '../../config/settings.js';
 import { type Check, isHealthy } from '../../doctor/checks.js';
 import { examine } from '../../doctor/examine.js';
@@ -8,7 +9,6 @@ import { type CliIo, printJson, textStyle } from '../io.js';
 import { settingsOf } from '../options/watch-options.js';
 import { withStop } from '../running/run-watch.js';
 import { type Stop, stopOnSignals } from '../stop.js';
-import { openDevices } from '../watching/watching.js';
 
 interface DoctorArguments {
   readonly python?: string;

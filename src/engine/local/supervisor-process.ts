@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
-import { closeSync, mkdirSync, openSync } from 'node:fs';
+import { closeSync, openSync } from 'node:fs';
 import { dirname } from 'node:path';
+import { makeFolder } from '../../files/make-folder.js';
 
 export interface SupervisorOptions {
   /** The command `plimsoll` as this machine starts it, without arguments. */
@@ -25,7 +26,7 @@ export interface SupervisorProcess {
  */
 export function startSupervisor(options: SupervisorOptions, onEnd: () => void): SupervisorProcess {
   const [program = '', ...words] = options.command;
-  mkdirSync(dirname(options.log), { recursive: true, mode: 0o700 });
+  makeFolder(dirname(options.log), 0o700);
   const log = openSync(options.log, 'a', 0o600);
   let isAlive = true;
   let exitCode: number | undefined;

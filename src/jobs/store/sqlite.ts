@@ -2,7 +2,6 @@ import {
   closeSync,
   existsSync,
   linkSync,
-  mkdirSync,
   openSync,
   readSync,
   realpathSync,
@@ -13,6 +12,7 @@ import {
 import { dirname, resolve } from 'node:path';
 import type { DatabaseSyncInstance, SqliteModule } from '@photostructure/sqlite';
 import { Failure } from '../../failure.js';
+import { makeFolder } from '../../files/make-folder.js';
 import { headerBytes, judgeHeader } from './header.js';
 import { applicationId, migrations, schemaVersion } from './schema.js';
 import { failureOf, storeFailure } from './store-failures.js';
@@ -35,7 +35,7 @@ const openHere = new Set<string>();
 export async function connect(path: string): Promise<Connection> {
   const file = resolve(path);
   try {
-    mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+    makeFolder(dirname(file), 0o700);
   } catch (error) {
     throw failureOf(error, path);
   }

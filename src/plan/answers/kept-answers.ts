@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto';
 import {
-  mkdirSync,
   readdirSync,
   readFileSync,
   renameSync,
@@ -10,6 +9,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
+import { makeFolder } from '../../files/make-folder.js';
 import { MiB } from '../../units/bytes.js';
 
 /** An answer from an earlier call. */
@@ -70,7 +70,7 @@ export class KeptAnswers {
     // Another process may write the same answer: each has a file of its own until it is whole.
     const part = `${path}.${randomBytes(6).toString('hex')}`;
     try {
-      mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
+      makeFolder(this.#folder, 0o700);
       writeFileSync(part, text, { mode: 0o600, flag: 'wx' });
       renameSync(part, path);
       this.#prune(now);

@@ -1,6 +1,7 @@
-import { closeSync, fstatSync, mkdirSync, openSync, readFileSync } from 'node:fs';
+import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Failure } from '../../failure.js';
+import { makeFolder } from '../../files/make-folder.js';
 import { openOutputFile } from '../../files/output-file.js';
 import { canonicalModel } from './canonical-model.js';
 import { modelKey } from './model-key.js';
@@ -27,7 +28,7 @@ export function saveQuantization(home: string, given: SavedQuantization): string
     });
   }
   const path = pathOf(home, saved.model);
-  makeFolder(join(home, 'quantization'));
+  makeQuantizationFolder(join(home, 'quantization'));
   openOutputFile(path, home).write(text);
   return path;
 }
@@ -54,9 +55,9 @@ function pathOf(home: string, model: string): string {
   return join(home, 'quantization', `${modelKey(model)}.json`);
 }
 
-function makeFolder(folder: string): void {
+function makeQuantizationFolder(folder: string): void {
   try {
-    mkdirSync(folder, { recursive: true });
+    makeFolder(folder);
   } catch (error) {
     throw new Failure({
       kind: 'input',

@@ -1,6 +1,7 @@
-import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Failure } from '../../failure.js';
+import { makeFolder } from '../../files/make-folder.js';
 import { socketPath } from '../bridge/unix-socket.js';
 import type { LaunchFiles } from '../launch/launch.js';
 import type { LogLimit } from '../log/log-limit.js';
@@ -65,7 +66,7 @@ export class RunFolder {
   }
 
   create(plan: Omit<RunPlan, 'bridge'>): RunPlan {
-    mkdirSync(this.sdk, { recursive: true, mode: 0o700 });
+    makeFolder(this.sdk, 0o700);
     const whole = { ...plan, bridge: socketPath(this.path) };
     const file = join(this.path, 'run.json');
     // Moved into place: whoever finds it finds all of it.

@@ -1,5 +1,6 @@
-import { linkSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { linkSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { makeFolder } from '../../files/make-folder.js';
 import { readProcess } from '../processes/process-table.js';
 
 /** Who supervises a run. Each new one has the next number, and only one can have it. */
@@ -17,7 +18,7 @@ export function takeRun(
   procRoot: string,
   pid: number = process.pid,
 ): { readonly heldBy: number | undefined } {
-  mkdirSync(runFolder, { recursive: true, mode: 0o700 });
+  makeFolder(runFolder, 0o700);
   for (;;) {
     const { number, holder } = latestHolder(runFolder);
     if (holder !== undefined && holder.pid !== pid && lives(holder, procRoot)) {

@@ -1,4 +1,3 @@
-import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { alertSinks } from '../../config/alert-sinks.js';
 import { openDevices } from '../../config/open-devices.js';
@@ -7,6 +6,7 @@ import type { Discovery } from '../../device/discover.js';
 import { localEngine } from '../../engine/local/local-engine.js';
 import { openEstimateWork } from '../../estimate/thread/open-estimate-work.js';
 import { Failure } from '../../failure.js';
+import { makeFolder } from '../../files/make-folder.js';
 import { packageFolder } from '../../files/package-folder.js';
 import { estimatesAtOnce } from '../../jobs/daemon/estimates/estimates-at-once.js';
 import { estimatingHost } from '../../jobs/daemon/estimates/estimating-host.js';
@@ -127,7 +127,7 @@ async function daemonOf(
 
 export function makeHome(home: string): void {
   try {
-    mkdirSync(home, { recursive: true, mode: 0o700 });
+    makeFolder(home, 0o700);
   } catch (error) {
     throw new Failure({
       kind: 'missing',

@@ -1,7 +1,6 @@
 import {
   closeSync,
   fsyncSync,
-  mkdirSync,
   openSync,
   readFileSync,
   renameSync,
@@ -10,6 +9,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
+import { makeFolder } from '../../files/make-folder.js';
 
 /** What a server that runs tells the commands of the same home. */
 export interface ServerNote {
@@ -27,7 +27,7 @@ function serverFile(home: string): string {
 
 /** Whole or not at all, and for its owner alone: it may hold the token. */
 export function writeServerNote(home: string, note: ServerNote): void {
-  mkdirSync(home, { recursive: true });
+  makeFolder(home);
   const path = serverFile(home);
   const temporary = `${path}.${process.pid}.tmp`;
   rmSync(temporary, { force: true });

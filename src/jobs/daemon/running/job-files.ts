@@ -1,13 +1,6 @@
-import {
-  appendFileSync,
-  mkdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs';
+import { appendFileSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { makeFolder } from '../../../files/make-folder.js';
 import { droppedNote } from '../../../run/log/dropped-note.js';
 import { readLogPart } from '../../../run/log/read-log-part.js';
 import type { JobHistory, LogAnswer } from '../types.js';
@@ -79,7 +72,7 @@ export class JobFiles {
 
   #quietly(id: string, write: () => void): void {
     try {
-      mkdirSync(this.#folder(id), { recursive: true, mode: 0o700 });
+      makeFolder(this.#folder(id), 0o700);
       write();
     } catch {
       // The disk is full, or the folder was taken away: the job itself is none the worse for it.
