@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, Callable
 
-from ..arguments import function, share, whole
+from ..arguments import BadValue, function, share, truth, whole
 from ..failure import Failure
 from ..memory.gauge import gauge_of
 from .batch import Batch
@@ -47,12 +47,13 @@ class Batches:
         share("grow_below", grow_below)
         function("collate", collate)
         function("used_share", used_share)
-        if batch_size < 1 or not 1 <= smallest <= batch_size:
-            raise ValueError(
-                f"batch_size is 1 or more, and smallest is not above it; not {batch_size}, {smallest}"
-            )
-        if not 0 < grow_below < shrink_above <= 1:
-            raise ValueError("grow_below lies under shrink_above, both between 0 and 1")
+        truth("drop_last", drop_last)
+        if smallest > batch_size:
+            fact = f"smallest ({smallest}) must not be above batch_size ({batch_size})"
+            raise BadValue(fact, f"pass smallest={batch_size} or less")
+        if not grow_below < shrink_above:
+            fact = f"grow_below ({grow_below}) must be below shrink_above ({shrink_above})"
+            raise BadValue(fact, "pass grow_below=0.5 and shrink_above=0.85, or leave both out")
         self.batch_size = batch_size
         self.confirmed = 0
         self.epoch = 0
@@ -233,7 +234,18 @@ class Batches:
         self._confirm(self._given, durably=True)
 
 
-def batches(dataset: Any, batch_size: int = 32, **options: Any) -> Batches:
+def batches(
+    dataset: Any,
+    batch_size: int = 32,
+    *,
+    collate: Callable[[Batch], Any] | None = None,
+    position: str | None = None,
+    smallest: int = 1,
+    shrink_above: float = SHRINK_ABOVE,
+    grow_below: float = GROW_BELOW,
+    used_share: Callable[[], float] | None = None,
+    drop_last: bool = False,
+) -> Batches:
     """Batches of a dataset that shrink above 85 % of memory and grow back below 50 %.
 
         for batch in plimsoll.batches(dataset, batch_size=64, position="epoch.position"):
@@ -242,4 +254,14 @@ def batches(dataset: Any, batch_size: int = 32, **options: Any) -> Batches:
     A batch is a list of samples (`collate` makes something else of it). With `position`, a crashed
     program that runs again goes on after the last confirmed batch; `commit()` confirms at once.
     """
-    return Batches(dataset, batch_size, **options)
+    return Batches(
+        dataset,
+        batch_size,
+        collate=collate,
+        position=position,
+        smallest=smallest,
+        shrink_above=shrink_above,
+        grow_below=grow_below,
+        used_share=used_share,
+        drop_last=drop_last,
+    )

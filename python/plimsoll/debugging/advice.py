@@ -19,18 +19,18 @@ def warning_advice(forecast: dict[str, Any]) -> list[str]:
 
 
 def recommendations(
-    devices: dict[str, dict[str, Any]], leaks: dict[str, Any], line: float
+    devices: dict[str, dict[str, Any]], leaks: dict[str, Any], threshold: float
 ) -> list[str]:
     """For a report: what the devices and the leaks ask for."""
     forecasts = [device["forecast"] for device in devices.values()]
-    shares = [device["currentUsage"]["utilizationPercent"] for device in devices.values()]
+    shares = [device["currentUsage"]["utilizationPercent"] / 100 for device in devices.values()]
     said = (
         warning_advice({"risk": "critical"})[:1]
         if any(one["risk"] == "critical" for one in forecasts)
         else []
     )
     said += leak_advice(leaks)
-    if any(share > line for share in shares):
+    if any(share > threshold for share in shares):
         said.append(
             "Call plimsoll.optimize on the model: checkpointing and autocast need least change."
         )
@@ -38,7 +38,7 @@ def recommendations(
         said.append(
             "Much is reserved and not used: set PYTORCH_ALLOC_CONF=expandable_segments:True."
         )
-    if not said and all(share < 50 for share in shares):
+    if not said and all(share < 0.5 for share in shares):
         said.append("More than half is free: a larger batch would fit.")
     return said
 

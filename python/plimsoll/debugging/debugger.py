@@ -9,7 +9,7 @@ import threading
 import time
 from typing import Any, Callable
 
-from ..arguments import function, number, percent, truth
+from ..arguments import function, number, share, truth
 from ..leaks.census import Census, take_census
 from ..leaks.kept import kept
 from ..leaks.tracker import LeakTracker
@@ -32,7 +32,7 @@ class Debugger:
     def __init__(
         self,
         interval: float = 0.1,
-        threshold: float = 85.0,
+        threshold: float = 0.85,
         on_warning: Callable[[dict[str, Any]], Any] | None = None,
         device: str | None = None,
         python: bool = False,
@@ -40,7 +40,7 @@ class Debugger:
         gauges: Callable[[], list[Any]] | None = None,
     ) -> None:
         self._interval = number("interval", interval, 0.001)
-        self._threshold = percent("threshold", threshold)
+        self._threshold = share("threshold", threshold)
         self._on_warning = function("on_warning", on_warning)
         if device is not None:
             device_of(device)
@@ -99,7 +99,7 @@ class Debugger:
                 self._warn({**warning, "recommendations": warning_advice(warning)})
 
     def forecast(self) -> dict[str, dict[str, Any]]:
-        """Of each device, when its memory will be full."""
+        """Of each device, when its memory will be full, by the rules of `plimsoll oom`."""
         return {device.gauge.device: device.forecast() for device in self._watched()}
 
     def get_status_report(self) -> dict[str, Any]:
@@ -136,9 +136,9 @@ class Debugger:
     def _device_report(self, device: WatchedDevice) -> dict[str, Any]:
         figures = device.gauge.figures()
         used = figures["totalBytes"] - figures["freeBytes"]
-        share = 100 * used / figures["totalBytes"] if figures["totalBytes"] else 0.0
+        percent = 100 * used / figures["totalBytes"] if figures["totalBytes"] else 0.0
         return {
-            "currentUsage": {**figures, "utilizationPercent": share},
+            "currentUsage": {**figures, "utilizationPercent": percent},
             "statistics": device.statistics(),
             "forecast": device.forecast(),
             "fragmentation": fragmentation(figures),
@@ -198,9 +198,7 @@ class Debugger:
 
     def _look_between(self) -> None:
         # A look holds every object for a moment, so none is taken while memory is short.
-        if self._clock() < self._next_look or any(
-            one["risk"] != "low" for one in self.forecast().values()
-        ):
+        if self._clock() < self._next_look or any(one.is_short for one in self._watched()):
             return
         self._between.append(self._look())
         if len(self._between) > LOOKS_KEPT:
@@ -219,7 +217,16 @@ class Debugger:
             self._stop.wait(self._interval)
 
 
-def debugger(**options: Any) -> Debugger:
+def debugger(
+    *,
+    interval: float = 0.1,
+    threshold: float = 0.85,
+    on_warning: Callable[[dict[str, Any]], Any] | None = None,
+    device: str | None = None,
+    python: bool = False,
+    clock: Callable[[], float] = time.monotonic,
+    gauges: Callable[[], list[Any]] | None = None,
+) -> Debugger:
     """Gathers the tools in one: samples, warnings, leaks, a report.
 
         debug = plimsoll.debugger(on_warning=print)
@@ -229,6 +236,16 @@ def debugger(**options: Any) -> Debugger:
         print(debug.get_status_report())
 
     It watches the host and each card that this process uses; `device="cuda:1"` watches one. `with` does
-    the same as start and stop.
+    the same as start and stop. It takes a sample every `interval` seconds, and warns above `threshold`
+    (a share of the device's memory) and when memory is expected to run out within a minute. `python`
+    finds the lines that allocate Python objects, too.
     """
-    return Debugger(**options)
+    return Debugger(
+        interval=interval,
+        threshold=threshold,
+        on_warning=on_warning,
+        device=device,
+        python=python,
+        clock=clock,
+        gauges=gauges,
+    )

@@ -2,65 +2,90 @@
 
 from __future__ import annotations
 
+import math
 import sys
-from collections import deque
 from typing import Any
 
+from ..forecasting.forecaster import Forecaster, MemoryPoint
+from ..forecasting.risk import RISKS
 from ..memory.gauge import CudaGauge, HostGauge, gauge_of
 
-# At the default interval this is the last minute and a half; some 100 kB.
-SAMPLES_KEPT = 1000
-LEAST_SAMPLES = 20
-# A warning ends when the calm has lasted so long: a value at the line must not warn at every sample.
-CALM_SECONDS = 3.0
-RISKS = ("low", "high", "critical")
+# The rules of alerts in `plimsoll watch` (src/watch/alerts): use must fall so far below its threshold,
+# a warning must be away so long before it counts as cleared, and is repeated at most so often.
+HYSTERESIS = 0.05
+CLEAR_AFTER_SECONDS = 10.0
+REPEAT_SECONDS = 60.0
+CRITICAL_SHARE = 0.95
+SEVERITIES = ("none", "high", "critical")
 
 
 class WatchedDevice:
     def __init__(self, gauge: Any, threshold: float) -> None:
         self.gauge = gauge
         self._threshold = threshold
-        self._history: deque[tuple[float, float]] = deque(maxlen=SAMPLES_KEPT)
+        self._forecaster = Forecaster()
+        self._share = 0.0
         self._count = 0
         self._sum = 0.0
         self._highest = 0.0
-        self._told = "low"
-        self._calm_since: float | None = None
+        self._raised = "none"
+        self._raised_at = {"high": -math.inf, "critical": -math.inf}
+        self._absent_since: float | None = None
 
     def sample(self, now: float) -> dict[str, Any] | None:
-        """One reading; the forecast when its risk rose, and None as long as it did not."""
-        share = 100 * self.gauge.used_share()
-        self._history.append((now, share))
+        """One reading; a warning when it is time for one, else None."""
+        self._share = self.gauge.used_share()
+        self._forecaster.add(MemoryPoint(now, *self.gauge.memory_point()))
+        percent = 100 * self._share
         self._count += 1
-        self._sum += share
-        self._highest = max(self._highest, share)
+        self._sum += percent
+        self._highest = max(self._highest, percent)
+        severity = self._severity()
+        if not self._is_news(severity, now):
+            return None
         forecast = self.forecast()
-        risk = forecast["risk"]
-        if RISKS.index(risk) > RISKS.index(self._told):
-            self._told, self._calm_since = risk, None
-            return {"device": self.gauge.device, "utilizationPercent": share, **forecast}
-        if risk == self._told:
-            self._calm_since = None
-        elif self._calm_since is None:
-            self._calm_since = now
-        elif now - self._calm_since >= CALM_SECONDS:
-            self._told, self._calm_since = risk, None
-        return None
+        # That a line was passed is measured; the forecast may expect less, or be unknown yet.
+        if RISKS.index(severity) > _rank(forecast["risk"]):
+            forecast = {**forecast, "risk": severity, "confidence": 1.0}
+        return {"device": self.gauge.device, "utilizationPercent": percent, **forecast}
+
+    @property
+    def is_short(self) -> bool:
+        """Whether memory is short now, or soon will be."""
+        return self._severity() != "none"
 
     def forecast(self) -> dict[str, Any]:
-        """When memory will be full, by the median slope of the last samples; `plimsoll oom` knows more."""
-        points = list(self._history)
-        share = points[-1][1] if points else 0.0
-        slopes = _slopes(points)
-        slope = slopes[len(slopes) // 2] if slopes else 0.0
-        eta: Any = "unknown" if not slopes else (100 - share) / slope if slope > 0.01 else "none"
-        soon = eta if isinstance(eta, float) else float("inf")
-        full = share >= self._threshold
-        risk = "critical" if soon < 15 or share >= 95 else "high" if soon < 60 or full else "low"
-        # That a line was passed is measured; what will come is worth as much as the slopes agree.
-        passed = share >= 95 or (full and risk == "high")
-        confidence = 1.0 if passed else _agreement(points, slopes)
-        return {"risk": risk, "etaSeconds": eta, "confidence": confidence, "source": "estimated"}
+        """When memory will be full: the rules of `plimsoll oom`, on what this process sees."""
+        return self._forecaster.forecast()
+
+    def _severity(self) -> str:
+        risk = _rank(self._forecaster.forecast()["risk"])
+        if self._share >= CRITICAL_SHARE or risk >= RISKS.index("critical"):
+            return "critical"
+        if self._share >= self._threshold or risk >= RISKS.index("high"):
+            return "high"
+        return "none"
+
+    def _is_news(self, severity: str, now: float) -> bool:
+        if severity == "none":
+            self._clear(now)
+            return False
+        self._absent_since = None
+        if SEVERITIES.index(severity) <= SEVERITIES.index(self._raised):
+            return False
+        if now - self._raised_at[severity] < REPEAT_SECONDS:
+            return False
+        self._raised = severity
+        self._raised_at[severity] = now
+        return True
+
+    def _clear(self, now: float) -> None:
+        if self._share >= self._threshold - HYSTERESIS:
+            self._absent_since = None
+        elif self._absent_since is None:
+            self._absent_since = now
+        elif now - self._absent_since >= CLEAR_AFTER_SECONDS:
+            self._raised = "none"
 
     def statistics(self) -> dict[str, Any]:
         return {
@@ -70,24 +95,8 @@ class WatchedDevice:
         }
 
 
-def _slopes(points: list[tuple[float, float]]) -> list[float]:
-    """Percent a second between the older half of the samples and the newer, sorted."""
-    if len(points) < LEAST_SAMPLES:
-        return []
-    half = len(points) // 2
-    return sorted(
-        (b[1] - a[1]) / (b[0] - a[0]) for a, b in zip(points, points[half:]) if b[0] > a[0]
-    )
-
-
-def _agreement(points: list[tuple[float, float]], slopes: list[float]) -> float:
-    """0 to 1: how little the middle half of the slopes spreads, and whether they were seen for 10 s."""
-    if not slopes:
-        return 0.0
-    low, middle, high = (slopes[len(slopes) * part // 4] for part in (1, 2, 3))
-    spread = (high - low) / max(abs(middle), 0.01)
-    seen = min(1.0, (points[-1][0] - points[0][0]) / 10)
-    return round(seen / (1 + spread), 2)
+def _rank(risk: str) -> int:
+    return 0 if risk == "unknown" else RISKS.index(risk)
 
 
 def gauges_here(device: Any, known: dict[str, Any]) -> list[Any]:

@@ -144,7 +144,7 @@ class cleaning:
 
     def __init__(self, emergency: bool = False) -> None:
         self._emergency = truth(
-            "emergency", emergency, "a function is decorated with @plimsoll.cleaning()"
+            "emergency", emergency, "write @plimsoll.cleaning() to decorate a function"
         )
 
     def __enter__(self) -> cleaning:

@@ -7,7 +7,7 @@ import weakref
 from collections import Counter
 from typing import Any
 
-from ..arguments import truth, whole
+from ..arguments import BadType, truth, whole
 from .census import count_tensors
 
 # Steps in which something must grow, one after the other, before it is called a leak.
@@ -40,9 +40,8 @@ class LeakTracker:
         try:
             self._watched[key] = (label, weakref.ref(thing, lambda _: self._watched.pop(key, None)))
         except TypeError:
-            raise TypeError(
-                f"a {type(thing).__name__} cannot be watched: it takes no weak references"
-            ) from None
+            fact = f"a {type(thing).__name__} cannot be watched: it takes no weak references"
+            raise BadType(fact, "watch the object that holds it") from None
         return thing
 
     def alive(self) -> list[str]:

@@ -6,8 +6,8 @@ import logging
 from collections import OrderedDict
 from typing import Any, Callable
 
+from ..arguments import BadType, BadValue, one_of, optional_size, shown, truth
 from ..arguments import dtype as floating_type
-from ..arguments import optional_size
 from ..failure import MISSING_PACKAGE, Failure
 from ..memory.clean_up import drop_dead_frames, give_back_caches
 from ..memory.device_name import device_of
@@ -33,7 +33,7 @@ def load(
     max_bytes: int | None = None,
     home: str | None = None,
     model_class: Any = None,
-    **options: Any,
+    options: dict[str, Any] | None = None,
 ) -> Any:
     """A model, quantized as the preset says; what does not fit falls back to the next preset.
 
@@ -42,21 +42,31 @@ def load(
     `source` is what transformers' `from_pretrained` takes, or a function that builds a model. `auto` takes
     the choice that plimsoll saved for this model, else the most precise preset that fits. The chosen one
     is `model.plimsoll_preset`. A model that was loaded so before is returned again (`cache=False`: not).
+    `options` go to `from_pretrained` as they are, such as `{"revision": "main"}`.
     """
     import torch
 
     if not isinstance(source, str) and not callable(source):
-        raise TypeError(
-            f"source is the name of a model or a function that builds one, not a {type(source).__name__}"
+        fact = (
+            f"source must be the name of a model or a function that builds one, not {shown(source)}"
         )
-    if preset != "auto" and preset not in PRESETS:
-        raise ValueError(f"preset is auto or one of {', '.join(PRESETS)}, not {preset!r}")
+        raise BadType(fact, 'pass a folder ("./my-model"), a name, or a function without arguments')
+    one_of("preset", preset, ("auto", *PRESETS))
+    truth("fallback", fallback)
+    truth("cache", cache)
+    if options is not None and not isinstance(options, dict):
+        fact = f"options must be a dict, not {shown(options)}"
+        raise BadType(fact, 'write options={"revision": "main"}')
+    if options and callable(source):
+        fact = "options are for from_pretrained; source is a function that builds the model"
+        raise BadValue(fact, "leave options out")
     floating_type("compute_dtype", compute_dtype)
     optional_size("max_bytes", max_bytes, least=1)
     where = device_of(
         device if device is not None else "cuda" if torch.cuda.is_available() else "cpu",
         any_kind=True,
     )
+    options = options or {}
     key = _cache_key(
         source, preset, where, compute_dtype, fallback, max_bytes, home, model_class, options
     )

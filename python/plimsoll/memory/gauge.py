@@ -45,6 +45,10 @@ class HostGauge:
         capacity = self.capacity_bytes()
         return self.used_bytes() / capacity if capacity else 0.0
 
+    def memory_point(self) -> tuple[int, int, int | None]:
+        """For a forecast: the limit, what is held of it, and no allocator that tells what is live."""
+        return self.capacity_bytes(), self.used_bytes(), None
+
     def cached_bytes(self) -> int:
         """What an allocator keeps for reuse; the host's gives back by itself."""
         return 0
@@ -104,6 +108,13 @@ class CudaGauge:
         card = (total - free - (reserved - allocated)) / total if total else 0.0
         cap = total * self.fraction()
         return max(card, allocated / cap if cap else 0.0)
+
+    def memory_point(self) -> tuple[int, int, int | None]:
+        """For a forecast: the limit, what is held of it by all processes, and what of that is not cached."""
+        free, total = self._torch.cuda.mem_get_info(self.index)
+        others = max(0, total - free - self._torch.cuda.memory_reserved(self.index))
+        limit = min(total, others + int(total * self.fraction()))
+        return limit, total - free, total - free - self.cached_bytes()
 
     def cached_bytes(self) -> int:
         cuda = self._torch.cuda

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from typing import Any, Callable
 
+from ..arguments import BadValue, function, shown, whole
 from ..arguments import dtype as floating_type
-from ..arguments import function, whole
 from ..arguments import model as torch_model
 from ..arguments import optimizer as torch_optimizer
 from . import checkpointing, fused, loss, precision, pruning
@@ -162,4 +162,5 @@ def _prune(made: Optimization, model: Any, prune: float | str, train: bool) -> N
 def _check_prune(prune: None | float | str) -> None:
     """Before anything is changed: a model half optimized would be hard to explain."""
     if prune is not None and prune != "2:4" and not (isinstance(prune, float) and 0 < prune < 1):
-        raise ValueError(f'prune is a share between 0 and 1, or "2:4"; not {prune!r}')
+        fact = f'prune must be a share between 0 and 1, or "2:4"; not {shown(prune)}'
+        raise BadValue(fact, "write prune=0.3 for 30 %")

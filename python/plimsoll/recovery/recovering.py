@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
-from ..arguments import function, number, whole
+from ..arguments import BadType, function, number, shown, whole
 from ..arguments import optimizer as torch_optimizer
 
 
@@ -12,7 +12,20 @@ def recovering(
     target: Any = None,
     optimizer: Any = None,
     loss: Callable[[Any], Any] | None = None,
-    **options: Any,
+    *,
+    microbatch: int | None = None,
+    clip: float | None = None,
+    scaler: Any = None,
+    autocast: Any = None,
+    share: str | Callable[[Any], float] = "auto",
+    reduction: str = "mean",
+    split: Callable[[Any, int, int], Any] | None = None,
+    size: Callable[[Any], int] | None = None,
+    join: Callable[[list[Any]], Any] | None = None,
+    backup: str = "first",
+    grow_after: int = 20,
+    patience: float = 60.0,
+    rungs: dict[str, Callable[[], Any]] | None = None,
 ) -> Any:
     """Makes a training step, or a function of a batch, survive running out of memory.
 
@@ -24,36 +37,77 @@ def recovering(
 
     Without the loss it is a decorator of one. Any other function of a batch is decorated without a
     model: `@plimsoll.recovering`, or `@plimsoll.recovering(microbatch=64)`.
+
+    For both: `microbatch` (samples to begin with; found where left out), `split`, `size`, `grow_after`.
+    For a step: `clip` (norm of the gradients), `scaler`, `autocast`, `share` and `reduction` (how the loss
+    is averaged), `backup` (copies for the optimizer's step), `patience` (seconds to wait for memory that
+    other processes hold), `rungs`. For a function: `join`.
     """
-    _check(optimizer, loss, options)
+    torch_optimizer("optimizer", optimizer)
+    for name, value in (("loss", loss), ("size", size), ("split", split), ("join", join)):
+        function(name, value)
+    if microbatch is not None:
+        whole("microbatch", microbatch, 1)
+    if clip is not None:
+        number("clip", clip, 0)
+    whole("grow_after", grow_after, 1)
+    number("patience", patience, 0)
     if optimizer is not None:
         if not hasattr(target, "parameters"):
-            raise TypeError(
-                f"recovering(model, optimizer, loss) takes a model first, not a {type(target).__name__}"
-            )
+            fact = f"recovering(model, optimizer, loss) takes a model first, not {shown(target)}"
+            raise BadType(fact, "pass the model whose parameters the optimizer has")
+        if join is not None:
+            raise BadType("join is for functions; a step returns its loss", "leave join out")
         from .steps.step import RecoveringStep
 
-        return RecoveringStep(target, optimizer, loss, **options)
+        return RecoveringStep(
+            target,
+            optimizer,
+            loss,
+            microbatch=microbatch,
+            clip=clip,
+            scaler=scaler,
+            autocast=autocast,
+            share=share,
+            reduction=reduction,
+            split=split,
+            size=size,
+            backup=backup,
+            grow_after=grow_after,
+            patience=patience,
+            rungs=rungs,
+        )
+    for_steps = {
+        "clip": clip is not None,
+        "scaler": scaler is not None,
+        "autocast": autocast is not None,
+        "share": share != "auto",
+        "reduction": reduction != "mean",
+        "backup": backup != "first",
+        "patience": patience != 60.0,
+        "rungs": rungs is not None,
+    }
+    misplaced = [name for name, given in for_steps.items() if given]
+    if misplaced:
+        fact = f"{', '.join(misplaced)}: only for a training step, and no optimizer was given"
+        raise BadType(fact, "call recovering(model, optimizer, loss, ...)")
     from .function import RecoveringFunction
 
-    if target is None:
-        return lambda function: RecoveringFunction(function, **options)
-    if not callable(target) or hasattr(target, "parameters"):
-        raise TypeError(
-            "recovering(model, optimizer, loss) makes a step; @recovering decorates a function of a batch"
+    def decorate(work: Callable[..., Any]) -> RecoveringFunction:
+        return RecoveringFunction(
+            work,
+            microbatch=microbatch,
+            split=split,
+            size=size,
+            join=join,
+            grow_after=grow_after,
         )
-    return RecoveringFunction(target, **options)
 
-
-def _check(optimizer: Any, loss: Any, options: dict[str, Any]) -> None:
-    """Before anything is set up; names that mean nothing are left to the call itself."""
-    torch_optimizer("optimizer", optimizer)
-    function("loss", loss)
-    for name in ("size", "split", "join"):
-        function(name, options.get(name))
-    if options.get("microbatch") is not None:
-        whole("microbatch", options["microbatch"], 1)
-    if options.get("clip") is not None:
-        number("clip", options["clip"], 0)
-    whole("grow_after", options.get("grow_after", 1), 1)
-    number("patience", options.get("patience", 0), 0)
+    if target is None:
+        return decorate
+    if not callable(target) or hasattr(target, "parameters"):
+        raise BadType(
+            f"recovering takes a model with its optimizer, or a function of a batch; not {shown(target)}",
+            "call recovering(model, optimizer, loss), or decorate a function with @recovering",
+        )
+    return decorate(target)

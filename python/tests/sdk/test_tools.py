@@ -256,7 +256,7 @@ class Leaks(unittest.TestCase):
         with plimsoll.track_leaks(python=True) as leaks:
             kept = [bytes(1000) for _ in range(500)]
             lines = leaks.report()["python"]
-        self.assertIn("test_sdk_tools.py", lines[0]["where"])
+        self.assertIn("test_tools.py", lines[0]["where"])
         self.assertGreater(lines[0]["bytes"], 400_000)
         del kept
 

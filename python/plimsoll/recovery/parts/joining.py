@@ -6,6 +6,8 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from ...arguments import BadType
+
 
 def join(parts: list[Any], sizes: list[int]) -> Any:
     """Results of the parts as one: tensors and lists end to end, numbers by their mean over samples."""
@@ -26,6 +28,5 @@ def join(parts: list[Any], sizes: list[int]) -> Any:
         return type(first)(*fields) if hasattr(first, "_fields") else tuple(fields)
     if isinstance(first, (int, float)) or shape is not None:
         return sum(part * size for part, size in zip(parts, sizes)) / sum(sizes)
-    raise TypeError(
-        f"results of type {type(first).__name__} cannot be put together; pass join=lambda parts: ..."
-    )
+    fact = f"results of type {type(first).__name__} cannot be put together"
+    raise BadType(fact, "pass join=lambda parts: ...")

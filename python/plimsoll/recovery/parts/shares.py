@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Callable, Union
 
+from ...arguments import BadValue, shown
+
 IGNORED_LABEL = -100
 NAMES = ("auto", "samples", "tokens", "shifted-tokens")
 
@@ -13,9 +15,10 @@ Share = Union[str, Callable[[Any], float]]
 
 def check_share(share: Share) -> None:
     if not callable(share) and share not in NAMES:
-        raise ValueError(
-            f"share is one of {', '.join(NAMES)} or a function of a batch, not {share!r}"
+        fact = (
+            f"share must be one of {', '.join(NAMES)} or a function of a batch, not {shown(share)}"
         )
+        raise BadValue(fact, 'leave it out, or pass share="samples"')
 
 
 def sample_weights(batch: Any, count: int, share: Share, model: Any) -> list[int] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any, Callable
 
+from ...arguments import one_of
 from ...failure import JOB_FAILED, Failure
 
 log = logging.getLogger("plimsoll")
@@ -24,8 +25,7 @@ class OptimizerGuard:
     def __init__(
         self, optimizer: Any, backup: str = "first", room: Callable[[], int] | None = None
     ) -> None:
-        if backup not in WAYS:
-            raise ValueError(f"backup is one of {', '.join(WAYS)}, not {backup!r}")
+        one_of("backup", backup, WAYS)
         self._optimizer = optimizer
         self._backup = backup
         self._room = room

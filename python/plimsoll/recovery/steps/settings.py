@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, NamedTuple
 
+from ...arguments import BadValue, one_of
 from ..parts.shares import Share, check_share
 from ..parts.split import Splitter
 from ..rules.ladder import HOOKS
@@ -30,13 +31,11 @@ def settings(
     rungs: Any,
 ) -> Settings:
     check_share(share)
-    if reduction not in ("mean", "sum"):
-        raise ValueError(f"reduction is mean or sum, not {reduction!r}")
+    one_of("reduction", reduction, ("mean", "sum"))
     unknown = set(rungs or {}) - set(HOOKS)
     if unknown:
-        raise ValueError(
-            f"rungs are {', '.join(HOOKS)}; there is none called {', '.join(sorted(unknown))}"
-        )
+        fact = f"there is no rung called {', '.join(sorted(map(str, unknown)))}"
+        raise BadValue(fact, f"use {', '.join(HOOKS)}")
     return Settings(
         Splitter(size, split), share, reduction, clip, autocast, patience, dict(rungs or {})
     )

@@ -1,0 +1,105 @@
+"""The forecast inside a program: the rules of `plimsoll oom`, by the same cases."""
+
+import json
+import math
+import os
+import unittest
+
+from sdk import PACKAGE
+
+from plimsoll.forecasting.forecaster import Forecaster, MemoryPoint
+
+ROOT = os.path.dirname(PACKAGE)
+MIB = 2**20
+
+# The same file is read by src/watch/diagnosis/forecast-rules.test.ts: both must answer alike.
+with open(os.path.join(ROOT, "test", "fixtures", "forecast-rules.json"), encoding="utf-8") as file:
+    RULES = json.load(file)
+
+
+def value_at(corners, seconds):
+    """Straight between two corners, a jump where their seconds are the same."""
+    later = next((index for index, (at, _) in enumerate(corners) if at > seconds), len(corners))
+    before, low = corners[later - 1]
+    after, high = corners[later] if later < len(corners) else (before, low)
+    share = (seconds - before) / (after - before) if after > before else 0
+    return math.floor((low + (high - low) * share) * MIB + 0.5)
+
+
+def points_of(case):
+    count = math.ceil(case["held"][-1][0] / case["intervalSeconds"])
+    for seconds in (index * case["intervalSeconds"] for index in range(count)):
+        held = value_at(case["held"], seconds)
+        live = value_at(case["live"], seconds) if "live" in case else None
+        yield MemoryPoint(seconds, case["limitMib"] * MIB, held, live)
+
+
+def recorded_points(name):
+    with open(os.path.join(ROOT, "bench", "truth", name), encoding="utf-8") as file:
+        trace = json.load(file)
+    columns = [trace["columns"].index(key) for key in ("seconds", "reserved", "allocated")]
+    for row in trace["rows"]:
+        seconds, reserved, allocated = (row[column] for column in columns)
+        yield MemoryPoint(seconds, trace["capacity"], reserved, allocated)
+
+
+def told_about(points):
+    """The forecast each time its risk changes, and at the end."""
+    forecaster, told, risk, last = Forecaster(), [], None, None
+    for point in points:
+        forecaster.add(point)
+        now = forecaster.forecast()
+        last = [
+            point.seconds,
+            now["risk"],
+            now["etaSeconds"],
+            now["lowSeconds"],
+            now["highSeconds"],
+            now["confidence"],
+            now["bytesPerSecond"],
+        ]
+        if now["risk"] != risk:
+            risk = now["risk"]
+            told.append(last)
+    return told if told[-1] is last else [*told, last]
+
+
+class Rules(unittest.TestCase):
+    def same(self, told, expected):
+        self.assertEqual([one[:2] for one in told], [one[:2] for one in expected])
+        for one, other in zip(told, expected):
+            for value, wanted in zip(one, other):
+                if isinstance(wanted, str):
+                    self.assertEqual(value, wanted, (one, other))
+                else:
+                    # Logarithms may differ in their last digit from one machine to another.
+                    within = max(0.005, 1e-6 * abs(wanted))
+                    self.assertAlmostEqual(value, wanted, delta=within, msg=(one, other))
+
+    def test_series_are_judged_as_in_typescript(self):
+        for case in RULES["series"]:
+            with self.subTest(case["name"]):
+                self.same(told_about(points_of(case)), case["told"])
+
+    def test_recorded_runs_are_judged_as_in_typescript(self):
+        self.assertGreater(len(RULES["recorded"]), 10)
+        for case in RULES["recorded"]:
+            with self.subTest(case["file"]):
+                self.same(told_about(recorded_points(case["file"])), case["told"])
+
+    def test_a_forecast_says_why(self):
+        forecaster = Forecaster()
+        self.assertEqual(forecaster.forecast()["reason"], "Nothing has been read yet.")
+        for second in range(40):
+            forecaster.add(MemoryPoint(second * 0.5, 2**30, (100 + 5 * second) * MIB))
+        self.assertRegex(
+            forecaster.forecast()["reason"], r"^Memory grows by 10\.0 MiB a second, seen for \d"
+        )
+
+    def test_points_at_one_time_and_memory_of_nothing_break_nothing(self):
+        forecaster = Forecaster()
+        for held in range(50):
+            forecaster.add(MemoryPoint(1.0, 0, held * MIB))
+        for _ in range(50):
+            forecaster.add(MemoryPoint(9.0, 0, 0, 0))
+        self.assertEqual(forecaster.forecast()["risk"], "critical")
