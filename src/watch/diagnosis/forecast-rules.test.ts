@@ -7,7 +7,7 @@ import { createForecaster } from './forecast.js';
 
 /** The same file is read by python/tests/sdk/test_forecast.py: both must answer alike. */
 const path = new URL('../../../test/fixtures/forecast-rules.json', import.meta.url);
-const rules = JSON.parse(readFileSync(path, 'utf8')) as Rules;
+const rules: Rules = JSON.parse(readFileSync(path, 'utf8'));
 
 /** `[seconds, MiB]`: straight between two of them, a jump where the seconds are the same. */
 type Corner = [number, number];
