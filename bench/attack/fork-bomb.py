@@ -1,0 +1,60 @@
+"""Processes that fork faster than anybody looks, bounded in number and in time.
+
+Usage: fork-bomb.py KIND SECONDS MARK: KIND is chain, tree or hidden; MARK only names it in the list of
+processes. Ends by itself after SECONDS, whoever lives.
+"""
+
+import os
+import sys
+import time
+
+kind, seconds, mark = sys.argv[1], float(sys.argv[2]), sys.argv[3]
+end = time.monotonic() + seconds
+most_at_once = 60
+
+
+def leave_parents():
+    """In a session of its own, with no environment, as a child of nobody."""
+    if os.fork() > 0:
+        os._exit(0)
+    os.setsid()
+    if os.fork() > 0:
+        os._exit(0)
+
+
+def chain():
+    """Each forks one and ends: a process id lives for a fraction of a millisecond."""
+    while time.monotonic() < end:
+        if os.fork() > 0:
+            os._exit(0)
+
+
+def tree():
+    """Many live at once, and each that dies is replaced."""
+    children = 0
+    while time.monotonic() < end:
+        if children < most_at_once:
+            if os.fork() == 0:
+                time.sleep(min(0.2, max(0, end - time.monotonic())))
+                os._exit(0)
+            children += 1
+        else:
+            os.wait()
+            children -= 1
+
+
+if kind == "hidden":
+    if "PLIMSOLL_RUN_ID" in os.environ:
+        program = [sys.executable, sys.argv[0], kind, str(seconds), mark]
+        leave_parents()
+        os.execve(sys.executable, program, {"PATH": os.environ.get("PATH", "")})
+    while time.monotonic() < end:
+        time.sleep(0.05)
+elif kind == "tree":
+    tree()
+else:
+    for _ in range(4):
+        if os.fork() == 0:
+            chain()
+            os._exit(0)
+    time.sleep(seconds)
