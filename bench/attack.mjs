@@ -3,7 +3,7 @@
 // on the loopback address and in folders of its own.
 //
 //   npm run build && node bench/attack.mjs [--only NAME[,NAME]] [--times N] [--small] [--seed N]
-//     [--output FILE.md] [--json]
+//     [--output FILE.md] [--verbose] [--json]
 //
 // The promises: nothing is lost, nothing runs twice, nothing is left behind, and the owner is answered.
 // Ends with exit code 1 when one is broken. How fast the owner is answered is a figure with a verdict of
@@ -54,6 +54,7 @@ const { values } = parseArgs({
     small: { type: 'boolean', default: false },
     seed: { type: 'string', default: '1' },
     output: { type: 'string' },
+    verbose: { type: 'boolean', default: false },
     json: { type: 'boolean', default: false },
   },
 });
@@ -97,7 +98,8 @@ async function carryOut({ name, title, times: usual, attack }) {
   const place = new Place();
   const from = performance.now();
   try {
-    await attack({ place, times, random: draws(Number(values.seed)), findings, owner });
+    const tell = (text) => values.verbose && console.error(`${name}: ${text}`);
+    await attack({ place, times, random: draws(Number(values.seed)), findings, owner, tell });
   } catch (error) {
     findings.wrong.push(`the attack itself failed: ${error.stack}`);
   }

@@ -1,12 +1,12 @@
 // The end of an attack: all work runs out, the server closes, and nothing of it may be left.
 import { cgroupsOf, processesOf, readProc, strayFiles } from './leftovers.mjs';
-import { until } from './place.mjs';
+import { patienceMs, until } from './place.mjs';
 
 /** What supervisors and keepers get to end in after their job has. */
 const settleMs = 60_000;
 
-export async function untilIdle(server, findings) {
-  if (await until(() => server.isIdle(), { everyMs: 200 })) return;
+export async function untilIdle(server, findings, withinMs = patienceMs) {
+  if (await until(() => server.isIdle(), { everyMs: 200, withinMs })) return;
   const left = (await server.jobs()).filter(({ state }) => ['waiting', 'running'].includes(state));
   for (const { id, state, reason } of left) findings.lost.push(`job ${id} stays ${state} ${reason}`);
 }

@@ -1,10 +1,13 @@
 // Jobs that write down when they begin and when they are done: whether each ran exactly once is read
 // from those two files, not from what the server says.
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 const MiB = 2 ** 20;
 const script = 'echo "$1" >> "$2/begun"; sleep "$3"; echo "$1" >> "$2/done"';
+
+const gated =
+  'echo "$1" >> "$2/begun"; until [ -e "$2/gate" ]; do sleep 0.1; done; echo "$1" >> "$2/done"';
 
 export class Work {
   /** Submitted and acknowledged: the name of each job, and its id. */
@@ -18,9 +21,22 @@ export class Work {
 
   /** Submits one; `true` once it is acknowledged. One without an answer is sent again by `sendAgain`. */
   async submit(server, seconds, more = {}) {
+    return this.#submit(server, script, seconds, more);
+  }
+
+  /** One that goes on until the gate is opened. */
+  async submitGated(server, more = {}) {
+    return this.#submit(server, gated, 0, more);
+  }
+
+  openGate() {
+    writeFileSync(join(this.place.folder, 'gate'), '');
+  }
+
+  #submit(server, text, seconds, more) {
     const name = `work-${++this.#count}`;
     const body = {
-      command: ['sh', '-c', script, 'job', name, this.place.folder, String(seconds)],
+      command: ['sh', '-c', text, 'job', name, this.place.folder, String(seconds)],
       memoryBytes: 32 * MiB,
       name,
       submission: name,

@@ -1,0 +1,170 @@
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
+import { cp } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { judgeLeftovers, lastLine, untilIdle } from './support/closing.mjs';
+import { runCommand } from './support/command.mjs';
+import { childrenOf } from './support/leftovers.mjs';
+import { killQuietly, Place, until } from './support/place.mjs';
+import { Server } from './support/server.mjs';
+import { Work } from './support/work.mjs';
+
+/** Of the home, and of the run of the job that goes on meanwhile. */
+const files = [
+  ...['jobs.db', 'token', 'server.json', 'jobs', 'runs', 'jobs/1', 'jobs/1/log', 'jobs.db-wal'],
+  ...['run.json', 'journal.jsonl', 'supervisor-1', 'attempt-1.keeper', 'attempt-1.pid', 'sdk'].map(
+    (name) => `RUN/${name}`,
+  ),
+  'RUN',
+];
+const oddities = {
+  null: (path) => writeFileSync(path, 'null', { mode: 0o600 }),
+  braces: (path) => writeFileSync(path, '{}\n', { mode: 0o600 }),
+  empty: (path) => writeFileSync(path, '', { mode: 0o600 }),
+  garbage: (path) => writeFileSync(path, Buffer.alloc(5000, '\u0000\u00ff{"\n'), { mode: 0o600 }),
+  truncated: (path, kept) => truncated(path, kept),
+  fifo: (path) => spawnSync('mkfifo', ['-m', '600', path]),
+  folder: (path) => mkdirSync(path, { mode: 0o700 }),
+  link: (path) => symlinkSync('nowhere', path),
+  missing: () => {},
+};
+const cases = files.flatMap((file) => Object.keys(oddities).map((oddity) => ({ file, oddity })));
+/** What a command may say of a damaged home: bad input, or something is missing. Never "a bug". */
+const clearCodes = [2, 3];
+/** A command or a job that needs longer is taken for one that hangs. */
+const withinMs = 60_000;
+
+/**
+ * The server and its supervisor are killed, one file is damaged, everything is started again; then the
+ * file is put back as it was. The job that ran meanwhile goes on and ends once, whatever is known of it.
+ */
+export const oddFiles = {
+  name: 'odd-files',
+  title: 'damaged and odd files in the home, one by one',
+  times: { full: cases.length, small: 8 },
+  async attack({ times, findings, owner, tell }) {
+    const step = cases.length / Math.min(times, cases.length);
+    for (let at = 0; at < cases.length; at += step) {
+      const one = cases[Math.floor(at)];
+      const found = { lost: [], doubled: [], left: [], wrong: [] };
+      const place = new Place();
+      try {
+        await damageOne({ ...one, place, findings: found, owner });
+      } catch (error) {
+        found.wrong.push(error.message);
+      } finally {
+        await owner.pause();
+        await place.close();
+      }
+      for (const [kind, texts] of Object.entries(found)) {
+        findings[kind].push(...texts.map((text) => `${one.file} as ${one.oddity}: ${text}`));
+      }
+      tell(`${one.file} as ${one.oddity}: ${Object.values(found).flat().join('; ') || 'held'}`);
+    }
+  },
+};
+
+async function damageOne({ file, oddity, place, findings, owner }) {
+  const work = new Work(place);
+  const first = new Server(place);
+  if (!(await first.listens())) throw new Error(first.stderr);
+  await work.submit(first, 0);
+  await untilIdle(first, findings, withinMs);
+  await work.submitGated(first);
+  await until(() => work.begun().has('work-2'));
+  const [supervisor] = childrenOf(first.pid);
+  await first.kill();
+  killQuietly(supervisor);
+
+  const run = readdirSync(join(place.home, 'runs')).find((name) => name.endsWith('-job2'));
+  const path = join(place.home, file.replace('RUN', `runs/${run}`));
+  const kept = keepAside(path, place);
+  oddities[oddity](path, kept);
+
+  const second = new Server(place);
+  const isUp = await second.listens(withinMs);
+  if (!isUp) await judgeRefusal(second, findings);
+  if (isUp) owner.watch(second);
+  for (const words of [['jobs'], ['run', '--', 'true'], ['logs', '1']]) {
+    await judgeCommand(place, words, findings);
+  }
+  work.openGate();
+  if (isUp) {
+    await untilIdle(second, findings, withinMs);
+    await owner.pause();
+    await second.stop();
+  }
+  await until(() => work.done().has('work-2'), { withinMs });
+  if (work.done().get('work-2') !== 1) findings.lost.push('the job that ran did not end');
+  if (work.begun().get('work-2') !== 1) findings.doubled.push('the job that ran was started twice');
+
+  await putBack(path, kept);
+  const third = new Server(place);
+  if (!(await third.listens(withinMs))) {
+    findings.lost.push(`with the file back it does not start: ${lastLine(third)}`);
+    await third.kill();
+    return;
+  }
+  await untilIdle(third, findings, withinMs);
+  // What a damaged log of the database held is gone with it.
+  if (file !== 'jobs.db-wal') {
+    const mayFail = ({ id, reason }) => id === '2' && reason !== '';
+    work.judge(await third.jobs(), findings, mayFail);
+  }
+  await third.stop();
+  await judgeLeftovers(place, findings);
+}
+
+/** One clear error, or it serves; waiting for ever is neither. */
+async function judgeRefusal(server, findings) {
+  if (!server.hasEnded) {
+    findings.wrong.push('the server neither listens nor ends');
+    await server.kill();
+    return;
+  }
+  const { code } = await server.ended;
+  if (!clearCodes.includes(code)) {
+    findings.wrong.push(`the server ended with exit code ${code}: ${server.stderr.slice(0, 200)}`);
+  }
+}
+
+async function judgeCommand(place, words, findings) {
+  const { code, stderr } = await runCommand(place, words, withinMs);
+  if (code !== 0 && !clearCodes.includes(code)) {
+    findings.wrong.push(`"plimsoll ${words.join(' ')}" ended with ${code}: ${stderr.slice(0, 200)}`);
+  }
+}
+
+/** The database and its log are one thing; everything else is moved alone. */
+function keepAside(path, place) {
+  const kept = join(place.folder, 'kept');
+  mkdirSync(kept);
+  const names = path.endsWith('jobs.db') ? ['', '-wal', '-shm'] : [''];
+  for (const end of names) {
+    if (existsSync(path + end)) renameSync(path + end, join(kept, `file${end}`));
+  }
+  return kept;
+}
+
+async function putBack(path, kept) {
+  if (!existsSync(join(kept, 'file'))) return;
+  for (const name of readdirSync(kept)) {
+    const target = path + name.slice('file'.length);
+    rmSync(target, { recursive: true, force: true });
+    mkdirSync(dirname(target), { recursive: true, mode: 0o700 });
+    renameSync(join(kept, name), target);
+  }
+}
+
+async function truncated(path, kept) {
+  const whole = join(kept, 'file');
+  if (!existsSync(whole)) return;
+  await cp(whole, path, { recursive: true });
+  try {
+    truncateSync(path, 60);
+  } catch {
+    // A folder: it is left empty.
+    rmSync(path, { recursive: true });
+    mkdirSync(path, { mode: 0o700 });
+  }
+}
