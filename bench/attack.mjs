@@ -77,7 +77,8 @@ for (const attack of chosen) {
   if (!values.json) console.log(textOf([row], rows.length === 1));
 }
 if (values.json) console.log(JSON.stringify({ seed: Number(values.seed), rows }, undefined, 2));
-if (values.output !== undefined) writeFileSync(values.output, markdownOf(rows, process.argv.slice(2)));
+if (values.output !== undefined)
+  writeFileSync(values.output, markdownOf(rows, process.argv.slice(2)));
 process.exitCode = rows.some(({ broken }) => broken.length > 0) ? 1 : 0;
 
 function chosenAttacks(only) {
@@ -85,7 +86,9 @@ function chosenAttacks(only) {
   const names = only.split(',');
   const unknown = names.filter((name) => attacks.every((attack) => attack.name !== name));
   if (unknown.length > 0) {
-    console.error(`There is no attack ${unknown.join(', ')}. There are ${attacks.map(({ name }) => name).join(', ')}.`);
+    console.error(
+      `There is no attack ${unknown.join(', ')}. There are ${attacks.map(({ name }) => name).join(', ')}.`,
+    );
     process.exit(2);
   }
   return attacks.filter(({ name }) => names.includes(name));
@@ -106,7 +109,9 @@ async function carryOut({ name, title, times: usual, attack }) {
   const answers = await owner.close();
   await place.close();
   if (answers.unanswered > 0) {
-    findings.wrong.push(`${answers.unanswered} requests of the owner were not answered (${answers.faults.join(', ')})`);
+    findings.wrong.push(
+      `${answers.unanswered} requests of the owner were not answered (${answers.faults.join(', ')})`,
+    );
   }
   const { lost, doubled, left, wrong, notes, all: broken } = findings;
   const seconds = (performance.now() - from) / 1000;

@@ -61,10 +61,16 @@ async function openJobs(server) {
 
 /** That the jump reached the server, or the attack would prove nothing. */
 async function judgeClock(server, moved, findings) {
-  const body = { command: ['true'], memoryBytes: 2 ** 20, priority: -1, name: `clock-${Math.random()}` };
+  const body = {
+    command: ['true'],
+    memoryBytes: 2 ** 20,
+    priority: -1,
+    name: `clock-${Math.random()}`,
+  };
   const { document } = await server.ask('POST', '/jobs', body);
   if (document === undefined) return;
   const seen = (Date.parse(document.submittedAt) - Date.now()) / 1000;
-  if (Math.abs(seen - moved) > 600) findings.wrong.push(`the clock was moved by ${seen} s, not ${moved} s`);
+  if (Math.abs(seen - moved) > 600)
+    findings.wrong.push(`the clock was moved by ${seen} s, not ${moved} s`);
   await server.ask('DELETE', `/jobs/${document.id}`);
 }

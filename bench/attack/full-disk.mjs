@@ -78,7 +78,9 @@ async function startFull(place, findings) {
   if (!server.hasEnded) await server.kill();
   const { code } = await server.ended;
   if (![2, 3].includes(code)) {
-    findings.wrong.push(`on a full disk it ended with exit code ${code}: ${server.stderr.slice(0, 200)}`);
+    findings.wrong.push(
+      `on a full disk it ended with exit code ${code}: ${server.stderr.slice(0, 200)}`,
+    );
   }
   return undefined;
 }

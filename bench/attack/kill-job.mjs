@@ -54,7 +54,14 @@ export const killJob = {
       const open = new Set(document?.jobs.map(({ id }) => id));
       for (const id of running) if (!open.has(id)) running.delete(id);
     }
-    await closeAndJudge({ server, place, work, findings, owner, mayFail: (job) => isKilled(job, killed) });
+    await closeAndJudge({
+      server,
+      place,
+      work,
+      findings,
+      owner,
+      mayFail: (job) => isKilled(job, killed),
+    });
     findings.notes.push(`${work.acknowledged.size} jobs`);
   },
 };

@@ -1,5 +1,14 @@
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { cp } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { judgeLeftovers, lastLine, untilIdle } from './support/closing.mjs';
@@ -44,25 +53,37 @@ export const oddFiles = {
   times: { full: cases.length, small: 8 },
   async attack({ times, findings, owner, tell }) {
     const step = cases.length / Math.min(times, cases.length);
-    for (let at = 0; at < cases.length; at += step) {
-      const one = cases[Math.floor(at)];
-      const found = { lost: [], doubled: [], left: [], wrong: [] };
-      const place = new Place();
-      try {
-        await damageOne({ ...one, place, findings: found, owner });
-      } catch (error) {
-        found.wrong.push(error.message);
-      } finally {
-        await owner.pause();
-        await place.close();
-      }
-      for (const [kind, texts] of Object.entries(found)) {
-        findings[kind].push(...texts.map((text) => `${one.file} as ${one.oddity}: ${text}`));
-      }
-      tell(`${one.file} as ${one.oddity}: ${Object.values(found).flat().join('; ') || 'held'}`);
-    }
+    const chosen = cases.filter(
+      (_, index) => Math.floor(index / step) > Math.floor((index - 1) / step),
+    );
+    const next = chosen.values();
+    const lane = async (watcher) => {
+      for (const one of next) await attackOne(one, { findings, tell, owner: watcher });
+    };
+    // Most of a case is waiting for processes to start.
+    await Promise.all([lane(owner), lane(noOwner), lane(noOwner)]);
   },
 };
+
+/** One owner watches one server at a time. */
+const noOwner = { watch() {}, async pause() {} };
+
+async function attackOne(one, { findings, tell, owner }) {
+  const found = { lost: [], doubled: [], left: [], wrong: [] };
+  const place = new Place();
+  try {
+    await damageOne({ ...one, place, findings: found, owner });
+  } catch (error) {
+    found.wrong.push(error.message);
+  } finally {
+    await owner.pause();
+    await place.close();
+  }
+  for (const [kind, texts] of Object.entries(found)) {
+    findings[kind].push(...texts.map((text) => `${one.file} as ${one.oddity}: ${text}`));
+  }
+  tell(`${one.file} as ${one.oddity}: ${Object.values(found).flat().join('; ') || 'held'}`);
+}
 
 async function damageOne({ file, oddity, place, findings, owner }) {
   const work = new Work(place);
@@ -85,12 +106,12 @@ async function damageOne({ file, oddity, place, findings, owner }) {
   const isUp = await second.listens(withinMs);
   if (!isUp) await judgeRefusal(second, findings);
   if (isUp) owner.watch(second);
-  for (const words of [['jobs'], ['run', '--', 'true'], ['logs', '1']]) {
-    await judgeCommand(place, words, findings);
-  }
+  const commands = [['jobs'], ['run', '--', 'true'], ['logs', '1']];
+  await Promise.all(commands.map((words) => judgeCommand(place, words, findings)));
   work.openGate();
   if (isUp) {
-    await untilIdle(second, findings, withinMs);
+    // What a damaged file holds up is tried until it is back.
+    await until(() => second.isIdle(), { everyMs: 200, withinMs: 10_000 });
     await owner.pause();
     await second.stop();
   }
@@ -131,7 +152,9 @@ async function judgeRefusal(server, findings) {
 async function judgeCommand(place, words, findings) {
   const { code, stderr } = await runCommand(place, words, withinMs);
   if (code !== 0 && !clearCodes.includes(code)) {
-    findings.wrong.push(`"plimsoll ${words.join(' ')}" ended with ${code}: ${stderr.slice(0, 200)}`);
+    findings.wrong.push(
+      `"plimsoll ${words.join(' ')}" ended with ${code}: ${stderr.slice(0, 200)}`,
+    );
   }
 }
 

@@ -57,7 +57,15 @@ for (const headers of [
 ]) {
   await mustBeRefused('POST', '/jobs', { body: job, headers });
 }
-for (const path of ['/jobs', '/jobs/1', '/jobs/1/log', '/devices', '/workers/status', '/events', '/metrics']) {
+for (const path of [
+  '/jobs',
+  '/jobs/1',
+  '/jobs/1/log',
+  '/devices',
+  '/workers/status',
+  '/events',
+  '/metrics',
+]) {
   await mustBeRefused('GET', path);
 }
 await mustBeRefused('DELETE', '/jobs/1');

@@ -1,6 +1,12 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { attackServer } from './support/attacked-server.mjs';
-import { destroyAll, get, largestPageFile, openSocket, strangersAddress } from './support/hostile-sockets.mjs';
+import {
+  destroyAll,
+  get,
+  largestPageFile,
+  openSocket,
+  strangersAddress,
+} from './support/hostile-sockets.mjs';
 
 /** Strangers who ask for the page and take one byte in a while; streams with a token that take none. */
 export const slowReaders = {

@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { RunReport } from '../../src/run/types.js';
@@ -319,6 +319,8 @@ describe('a keeper or a drainer that is killed', () => {
     );
     expect(stdout).toBe('ready\nbye\n');
     expect(exitCode).toBe(6);
+    const files = readdirSync(join(home(), 'runs', runIds(home()).at(-1) ?? ''));
+    expect(files.filter((name) => name.endsWith('.new'))).toEqual([]);
     expect(livingWith(`TEST_MARK=${command.folder()}`)).toEqual([]);
   });
 });

@@ -8,7 +8,8 @@ const settleMs = 60_000;
 export async function untilIdle(server, findings, withinMs = patienceMs) {
   if (await until(() => server.isIdle(), { everyMs: 200, withinMs })) return;
   const left = (await server.jobs()).filter(({ state }) => ['waiting', 'running'].includes(state));
-  for (const { id, state, reason } of left) findings.lost.push(`job ${id} stays ${state} ${reason}`);
+  for (const { id, state, reason } of left)
+    findings.lost.push(`job ${id} stays ${state} ${reason}`);
 }
 
 /** With no server, no job and no supervisor left to run. */
@@ -16,7 +17,9 @@ export async function judgeLeftovers(place, findings) {
   const isQuiet = () => processesOf(place.folder).length === 0;
   if (!(await until(isQuiet, { everyMs: 100, withinMs: settleMs }))) {
     for (const pid of processesOf(place.folder)) {
-      findings.left.push(`process ${pid}: ${readProc(pid, 'cmdline').replaceAll('\0', ' ').slice(0, 120)}`);
+      findings.left.push(
+        `process ${pid}: ${readProc(pid, 'cmdline').replaceAll('\0', ' ').slice(0, 120)}`,
+      );
     }
   }
   for (const folder of cgroupsOf(place.home)) findings.left.push(`cgroup ${folder}`);
@@ -29,7 +32,8 @@ export async function closeAndJudge({ server, place, work, findings, owner, mayF
   if (work !== undefined) work.judge(await server.jobs(), findings, mayFail);
   await owner.pause();
   const { code } = await server.stop();
-  if (code !== 0) findings.wrong.push(`the server closed with exit code ${code}: ${lastLine(server)}`);
+  if (code !== 0)
+    findings.wrong.push(`the server closed with exit code ${code}: ${lastLine(server)}`);
   await judgeLeftovers(place, findings);
 }
 

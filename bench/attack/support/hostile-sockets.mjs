@@ -44,7 +44,9 @@ export async function largestPageFile(url) {
 export async function judgeSockets(server, before, findings, withinMs = 150_000) {
   const isBack = () => openFilesOf(server.pid) <= before + 4;
   if (await until(isBack, { everyMs: 250, withinMs })) return;
-  findings.left.push(`${openFilesOf(server.pid) - before} open files of the server more than before`);
+  findings.left.push(
+    `${openFilesOf(server.pid) - before} open files of the server more than before`,
+  );
 }
 
 /** The owner's answers after the attack, when nothing is left of it. */
@@ -52,6 +54,7 @@ export async function judgeService(server, findings) {
   await wait(500);
   for (let number = 0; number < 20; number++) {
     const { status } = await server.ask('GET', '/jobs?limit=1');
-    if (status !== 200) findings.wrong.push(`after the attack GET /jobs was answered with ${status}`);
+    if (status !== 200)
+      findings.wrong.push(`after the attack GET /jobs was answered with ${status}`);
   }
 }

@@ -12,7 +12,9 @@ export function isMarked(pid, folder) {
 }
 
 function pids() {
-  return readdirSync('/proc').filter((name) => /^\d+$/.test(name)).map(Number);
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .map(Number);
 }
 
 /** Empty for one that is gone, that ended, or that is not ours. */

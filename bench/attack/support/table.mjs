@@ -1,14 +1,28 @@
 // The result as people read it: a line for each attack, then everything that was found.
 const shownFindings = 20;
-const columns = ['times', 'lost', 'doubled', 'left', 'other', 'answers', 'late', 'slowest ms', 'bare ms'];
+const columns = [
+  'times',
+  'lost',
+  'doubled',
+  'left',
+  'other',
+  'answers',
+  'late',
+  'slowest ms',
+  'bare ms',
+];
 
 export function textOf(rows, withHead) {
   const head = [`${'attack'.padEnd(18)}${columns.map((name) => name.padStart(11)).join('')}`];
-  return [...(withHead ? head : []), ...rows.flatMap((row) => [line(row), ...details(row)])].join('\n');
+  return [...(withHead ? head : []), ...rows.flatMap((row) => [line(row), ...details(row)])].join(
+    '\n',
+  );
 }
 
 function line(row) {
-  return `${row.name.padEnd(18)}${cells(row).map((cell) => cell.padStart(11)).join('')}  ${verdictOf(row)}`;
+  return `${row.name.padEnd(18)}${cells(row)
+    .map((cell) => cell.padStart(11))
+    .join('')}  ${verdictOf(row)}`;
 }
 
 function details({ broken, notes }) {
@@ -24,7 +38,15 @@ function details({ broken, notes }) {
 function cells({ times, lost, doubled, left, wrong, answers }) {
   const { slowestMs, bareSlowestMs } = answers;
   return [
-    ...[times, lost.length, doubled.length, left.length, wrong.length, answers.answers, answers.late],
+    ...[
+      times,
+      lost.length,
+      doubled.length,
+      left.length,
+      wrong.length,
+      answers.answers,
+      answers.late,
+    ],
     ...[slowestMs, bareSlowestMs].map((ms) => ms.toFixed(0)),
   ].map(String);
 }
@@ -51,7 +73,9 @@ export function markdownOf(rows, words) {
     '',
     ...rows.flatMap((row) => {
       const lines = details(row);
-      return lines.length === 0 ? [] : [`- ${row.name}:`, ...lines.map((text) => `  - ${text.trim()}`)];
+      return lines.length === 0
+        ? []
+        : [`- ${row.name}:`, ...lines.map((text) => `  - ${text.trim()}`)];
     }),
     '',
   ].join('\n');

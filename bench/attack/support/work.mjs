@@ -95,7 +95,8 @@ export class Work {
       }
       if (mayFail(job)) continue;
       if (job.state !== 'succeeded') findings.lost.push(`job ${id} ${job.state}: ${job.reason}`);
-      else if ((done.get(name) ?? 0) === 0) findings.lost.push(`job ${id} succeeded and is not done`);
+      else if ((done.get(name) ?? 0) === 0)
+        findings.lost.push(`job ${id} succeeded and is not done`);
     }
     for (const [name, times] of begun) {
       if (times > 1) findings.doubled.push(`${name} was started ${times} times`);

@@ -1,3 +1,4 @@
+import { rmSync } from 'node:fs';
 import type { Clock } from '../../time/clock.js';
 import type { Known } from '../../units/known.js';
 import { readProcess } from '../processes/process-table.js';
@@ -30,6 +31,13 @@ function isThere(pid: number | undefined, options: EndingOptions): boolean {
  * killed, what the kernel tells its new parent. `unknown` where both are gone without a word.
  */
 export async function findEnding(options: EndingOptions): Promise<Known<number>> {
+  const code = await lookForEnding(options);
+  // The room that a keeper took for the code, and was killed before it used it.
+  rmSync(`${options.files.exitCode}.new`, { force: true });
+  return code;
+}
+
+async function lookForEnding(options: EndingOptions): Promise<Known<number>> {
   const { files, clock, reap } = options;
   for (;;) {
     const code = readNumberFile(files.exitCode);

@@ -19,6 +19,7 @@ import { systemClock } from '../../time/clock.js';
 import { openServer } from '../open-server.js';
 import { serveAnswers } from './serve-answers.js';
 import { readServerNote } from './server-file.js';
+import { isProcessAlive, removeStaleTemporaries } from './stale-temporaries.js';
 
 export interface ServiceOptions {
   readonly home: string;
@@ -70,6 +71,8 @@ export async function openService(options: ServiceOptions): Promise<Service> {
     closers.push(() => answers.close());
     const daemon = await daemonOf(options, discovery, answers);
     closers.push(() => daemon.close());
+    // With the store, the home is ours.
+    removeStaleTemporaries(options.home, isProcessAlive);
     const server = await openServer({
       daemon,
       answers,

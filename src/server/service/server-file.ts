@@ -33,12 +33,17 @@ export function writeServerNote(home: string, note: ServerNote): void {
   rmSync(temporary, { force: true });
   const descriptor = openSync(temporary, 'wx', 0o600);
   try {
-    writeFileSync(descriptor, `${JSON.stringify(note)}\n`);
-    fsyncSync(descriptor);
-  } finally {
-    closeSync(descriptor);
+    try {
+      writeFileSync(descriptor, `${JSON.stringify(note)}\n`);
+      fsyncSync(descriptor);
+    } finally {
+      closeSync(descriptor);
+    }
+    renameSync(temporary, path);
+  } catch (error) {
+    rmSync(temporary, { force: true });
+    throw error;
   }
-  renameSync(temporary, path);
 }
 
 /** Undefined where there is none, or where it is no note of ours. */
