@@ -23,26 +23,25 @@ export const killSupervisor = {
     owner.watch(server);
     const seen = new Set();
     const killed = new Map();
-    let kills = 0;
-    let planned = 0;
+    const count = { kills: 0, planned: 0 };
     const killLater = async (pid) => {
       await wait(random.chance(2 / 3) ? random.between(0, launchMs) : random.between(0, 3000));
       const [, run] = /--attach\0([^\0]+)/.exec(readProc(pid, 'cmdline')) ?? [];
       const before = killed.get(run) ?? 0;
       if (run !== undefined && before < killsOfOneRun && killQuietly(pid)) {
         killed.set(run, before + 1);
-        kills += 1;
+        count.kills += 1;
       }
-      planned -= 1;
+      count.planned -= 1;
     };
-    while (kills < times) {
+    while (count.kills < times) {
       if (await isShort(server)) await work.submit(server, random.between(0.2, 1.5));
       for (let look = 0; look < 25; look++) {
         for (const pid of childrenOf(server.pid)) {
           if (seen.has(pid)) continue;
           seen.add(pid);
-          if (kills + planned >= times || !random.chance(0.8)) continue;
-          planned += 1;
+          if (count.kills + count.planned >= times || !random.chance(0.8)) continue;
+          count.planned += 1;
           void killLater(pid);
         }
         await wait(lookMs);

@@ -13,6 +13,7 @@ import { cp } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { judgeLeftovers, lastLine, untilIdle } from './support/closing.mjs';
 import { runCommand } from './support/command.mjs';
+import { Findings } from './support/findings.mjs';
 import { childrenOf } from './support/leftovers.mjs';
 import { killQuietly, Place, until } from './support/place.mjs';
 import { Server } from './support/server.mjs';
@@ -20,11 +21,21 @@ import { Work } from './support/work.mjs';
 
 /** Of the home, and of the run of the job that goes on meanwhile. */
 const files = [
-  ...['jobs.db', 'token', 'server.json', 'jobs', 'runs', 'jobs/1', 'jobs/1/log', 'jobs.db-wal'],
-  ...['run.json', 'journal.jsonl', 'supervisor-1', 'attempt-1.keeper', 'attempt-1.pid', 'sdk'].map(
-    (name) => `RUN/${name}`,
-  ),
+  'jobs.db',
+  'jobs.db-wal',
+  'token',
+  'server.json',
+  'jobs',
+  'jobs/1',
+  'jobs/1/log',
+  'runs',
   'RUN',
+  'RUN/run.json',
+  'RUN/journal.jsonl',
+  'RUN/supervisor-1',
+  'RUN/attempt-1.keeper',
+  'RUN/attempt-1.pid',
+  'RUN/sdk',
 ];
 const oddities = {
   null: (path) => writeFileSync(path, 'null', { mode: 0o600 }),
@@ -39,7 +50,7 @@ const oddities = {
 };
 const cases = files.flatMap((file) => Object.keys(oddities).map((oddity) => ({ file, oddity })));
 /** What a command may say of a damaged home: bad input, or something is missing. Never "a bug". */
-const clearCodes = [2, 3];
+const clearCodes = new Set([2, 3]);
 /** A command or a job that needs longer is taken for one that hangs. */
 const withinMs = 60_000;
 
@@ -69,7 +80,7 @@ export const oddFiles = {
 const noOwner = { watch() {}, async pause() {} };
 
 async function attackOne(one, { findings, tell, owner }) {
-  const found = { lost: [], doubled: [], left: [], wrong: [] };
+  const found = new Findings();
   const place = new Place();
   try {
     await damageOne({ ...one, place, findings: found, owner });
@@ -79,10 +90,9 @@ async function attackOne(one, { findings, tell, owner }) {
     await owner.pause();
     await place.close();
   }
-  for (const [kind, texts] of Object.entries(found)) {
-    findings[kind].push(...texts.map((text) => `${one.file} as ${one.oddity}: ${text}`));
-  }
-  tell(`${one.file} as ${one.oddity}: ${Object.values(found).flat().join('; ') || 'held'}`);
+  const where = `${one.file} as ${one.oddity}`;
+  findings.add(found, where);
+  tell(`${where}: ${found.all.join('; ') || 'held'}`);
 }
 
 async function damageOne({ file, oddity, place, findings, owner }) {
@@ -129,11 +139,15 @@ async function damageOne({ file, oddity, place, findings, owner }) {
   await untilIdle(third, findings, withinMs);
   // What a damaged log of the database held is gone with it.
   if (file !== 'jobs.db-wal') {
-    const mayFail = ({ id, reason }) => id === '2' && reason !== '';
-    work.judge(await third.jobs(), findings, mayFail);
+    work.judge(await third.jobs(), findings, saysWhy);
   }
   await third.stop();
   await judgeLeftovers(place, findings);
+}
+
+/** Of the job whose run was damaged nobody may know how it ended; then it says so. */
+function saysWhy({ id, reason }) {
+  return id === '2' && reason !== '';
 }
 
 /** One clear error, or it serves; waiting for ever is neither. */
@@ -144,14 +158,14 @@ async function judgeRefusal(server, findings) {
     return;
   }
   const { code } = await server.ended;
-  if (!clearCodes.includes(code)) {
+  if (!clearCodes.has(code)) {
     findings.wrong.push(`the server ended with exit code ${code}: ${server.stderr.slice(0, 200)}`);
   }
 }
 
 async function judgeCommand(place, words, findings) {
   const { code, stderr } = await runCommand(place, words, withinMs);
-  if (code !== 0 && !clearCodes.includes(code)) {
+  if (code !== 0 && !clearCodes.has(code)) {
     findings.wrong.push(
       `"plimsoll ${words.join(' ')}" ended with ${code}: ${stderr.slice(0, 200)}`,
     );

@@ -12,26 +12,25 @@ await new Promise((resolve) => bare.listen(0, '127.0.0.1', resolve));
 const bareUrl = `http://127.0.0.1:${bare.address().port}/`;
 
 const figures = { answers: 0, late: 0, slowestMs: 0, bareSlowestMs: 0, faults: [], unanswered: 0 };
-let server;
-let turn = 0;
+/** The server that is watched; another turn ends the loop of the one before. */
+const now = { turn: 0, server: undefined };
 
 parentPort.on('message', (message) => {
   if ('watch' in message) {
-    server = message.watch;
-    turn += 1;
-    void ask(turn);
+    now.server = message.watch;
+    now.turn += 1;
+    void ask(now.turn);
     return;
   }
-  server = undefined;
-  turn += 1;
-  parentPort.postMessage(message.close ? figures : {});
+  now.turn += 1;
+  parentPort.postMessage(message.close ? figures : {}, []);
 });
 
 async function ask(own) {
-  while (turn === own) {
-    const { url, token } = server;
+  while (now.turn === own) {
+    const { url, token } = now.server;
     const [ours, other] = await Promise.all([timed(`${url}/jobs?limit=20`, token), timed(bareUrl)]);
-    if (turn !== own) return;
+    if (now.turn !== own) return;
     count(ours, other);
     await wait(pauseMs);
   }

@@ -8,7 +8,7 @@ export class Owner {
 
   /** From now on: this server is up and must answer. */
   watch({ url, token }) {
-    this.#worker.postMessage({ watch: { url, token } });
+    this.#worker.postMessage({ watch: { url, token } }, []);
   }
 
   /** The server is about to be killed: answers that are under way do not count. */
@@ -25,7 +25,7 @@ export class Owner {
 
   async #asked(message) {
     const heard = once(this.#worker, 'message');
-    this.#worker.postMessage(message);
+    this.#worker.postMessage(message, []);
     const [answer] = await heard;
     return answer;
   }

@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs';
 import { Agent, request } from 'node:http';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { setTimeout as wait } from 'node:timers/promises';
 import { command, killQuietly, patienceMs, until } from './place.mjs';
 
 export class Server {
@@ -46,12 +47,11 @@ export class Server {
 
   /** True once it listens; false where it ended before, or never came to it. */
   async listens(withinMs = patienceMs) {
-    let isUp;
-    void this.ready.then((answer) => {
-      isUp = answer;
-    });
-    await until(() => isUp !== undefined, { withinMs });
-    return isUp === true;
+    const timer = new AbortController();
+    const late = wait(withinMs, false, { signal: timer.signal }).catch(() => false);
+    const isUp = await Promise.race([this.ready, late]);
+    timer.abort();
+    return isUp;
   }
 
   /** The status and the document; status 0 where no answer came. */

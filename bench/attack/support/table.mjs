@@ -37,18 +37,9 @@ function details({ broken, notes }) {
 
 function cells({ times, lost, doubled, left, wrong, answers }) {
   const { slowestMs, bareSlowestMs } = answers;
-  return [
-    ...[
-      times,
-      lost.length,
-      doubled.length,
-      left.length,
-      wrong.length,
-      answers.answers,
-      answers.late,
-    ],
-    ...[slowestMs, bareSlowestMs].map((ms) => ms.toFixed(0)),
-  ].map(String);
+  const counts = [times, lost.length, doubled.length, left.length, wrong.length];
+  const speed = [answers.answers, answers.late, Math.round(slowestMs), Math.round(bareSlowestMs)];
+  return counts.concat(speed).map(String);
 }
 
 /** Late is no broken promise of durability, and depends on the machine: it has a word of its own. */
