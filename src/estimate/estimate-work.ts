@@ -1,6 +1,7 @@
 import type { KnownModel } from '../model/types.js';
 import type { Gpu } from './cards/gpu-table.js';
 import { knownEstimate } from './formula/known-estimate.js';
+import { type ReadSource, readSource } from './model-source.js';
 import type { Trace } from './trace/trace-file.js';
 import { tracedEstimate } from './trace/traced-estimate.js';
 import type { Estimate, Workload } from './types.js';
@@ -15,11 +16,29 @@ export type EstimateTask =
     }
   | { readonly kind: 'trace'; readonly trace: Trace; readonly gpu: Gpu };
 
+/** A model of 2,000 layers takes some hundredths of a second to describe; a long header takes more. */
+export interface ReadTask {
+  readonly kind: 'read';
+  readonly path: string;
+}
+
 /** Who does that work: this thread, or threads of their own. */
-export type EstimateWork = (task: EstimateTask, signal?: AbortSignal) => Promise<Estimate>;
+export interface EstimateWork {
+  (task: EstimateTask, signal?: AbortSignal): Promise<Estimate>;
+  (task: ReadTask, signal?: AbortSignal): Promise<ReadSource>;
+}
 
 /** For programs that have nothing else to do meanwhile. */
-export const inThisThread: EstimateWork = async (task) =>
-  task.kind === 'formula'
-    ? knownEstimate(task.model, task.workload, task.gpu)
-    : tracedEstimate(task.trace, task.gpu);
+export function inThisThread(task: EstimateTask): Promise<Estimate>;
+export function inThisThread(task: ReadTask): Promise<ReadSource>;
+export function inThisThread(task: EstimateTask | ReadTask): Promise<Estimate | ReadSource>;
+export async function inThisThread(task: EstimateTask | ReadTask): Promise<Estimate | ReadSource> {
+  switch (task.kind) {
+    case 'read':
+      return readSource(task.path);
+    case 'formula':
+      return knownEstimate(task.model, task.workload, task.gpu);
+    case 'trace':
+      return tracedEstimate(task.trace, task.gpu);
+  }
+}

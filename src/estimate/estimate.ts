@@ -5,7 +5,7 @@ import { assumedNotes } from './assumed-loop.js';
 import type { Gpu } from './cards/gpu-table.js';
 import { type EstimateWork, inThisThread } from './estimate-work.js';
 import { formulaAnswer } from './formula/formula-estimate.js';
-import { type ModelSource, readSource } from './model-source.js';
+import type { ModelSource } from './model-source.js';
 import { typeEstimate } from './model-types.js';
 import { checkInput, inputNotes } from './needed-input.js';
 import { pythonTrace, type TraceSource } from './trace/python-trace.js';
@@ -58,7 +58,7 @@ export async function estimate(
   machine: EstimateMachine,
 ): Promise<Estimate> {
   const { source, method } = request;
-  const { wording = callWording } = machine;
+  const { wording = callWording, work = inThisThread, signal } = machine;
   // Plans and savings ask for many in a row, each some tenths of a second where a formula answers.
   await turn();
   if (source.kind === 'type') {
@@ -69,7 +69,7 @@ export async function estimate(
     if (method === 'formula') throw onlyTraced(source, wording);
     return traced(source, request, machine);
   }
-  const { model, config } = await readSource(source.path);
+  const { model, config } = await work({ kind: 'read', path: source.path }, signal);
   const willTrace = config !== undefined && method !== 'formula';
   checkInput(model.description, request.workload, willTrace, wording);
   const found = await ofModel(model, config, request, machine);

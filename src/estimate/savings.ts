@@ -1,7 +1,8 @@
 import { Failure } from '../failure.js';
 import { MiB } from '../units/bytes.js';
 import { type EstimateMachine, type EstimateRequest, estimate } from './estimate.js';
-import { type ModelSource, readSource } from './model-source.js';
+import { inThisThread } from './estimate-work.js';
+import type { ModelSource } from './model-source.js';
 import { type SettingChange, savingChanges } from './saving-changes.js';
 import type { Estimate, Saving, Workload } from './types.js';
 
@@ -28,7 +29,7 @@ export async function findSavings(
   machine: EstimateMachine,
   basis: SavingsBasis,
 ): Promise<readonly Saving[]> {
-  const changes = await changesOf(request);
+  const changes = await changesOf(request, machine);
   const traced = basis === 'trace' ? await byTrace(request, base, changes, machine) : [];
   const others = changes.filter(({ change }) => !traced.some((one) => one.change === change));
   const savings = [...traced, ...(await byFormula(request, base, others, machine))];
@@ -47,18 +48,24 @@ const fixed: Readonly<Record<ModelSource['kind'] | 'gguf', readonly (keyof Workl
   type: [],
 };
 
-async function changesOf({ source, workload }: EstimateRequest): Promise<readonly SettingChange[]> {
+async function changesOf(
+  { source, workload }: EstimateRequest,
+  machine: EstimateMachine,
+): Promise<readonly SettingChange[]> {
   // A rule of thumb knows no settings.
   if (source.kind === 'type') return [];
-  const kind = (await isGguf(source)) ? 'gguf' : source.kind;
+  const kind = (await isGguf(source, machine)) ? 'gguf' : source.kind;
   return savingChanges(workload).filter(
     ({ settings }) => !fixed[kind].some((name) => name in settings),
   );
 }
 
-async function isGguf(source: ModelSource): Promise<boolean> {
+async function isGguf(
+  source: ModelSource,
+  { work = inThisThread, signal }: EstimateMachine,
+): Promise<boolean> {
   if (source.kind !== 'path') return false;
-  const { model } = await readSource(source.path);
+  const { model } = await work({ kind: 'read', path: source.path }, signal);
   return model.weights?.format === 'gguf';
 }
 

@@ -2,7 +2,7 @@ import { isKnown, type Known } from '../../units/known.js';
 import { tracedGpu } from '../trace/traced-estimate.js';
 import type { Wording } from '../wording.js';
 import type { Gpu } from './gpu-table.js';
-import { findGpu, type GpuEntry } from './gpus.js';
+import { findGpu, type GpuEntry, gpusNamed } from './gpus.js';
 
 /** A GPU that was found on this machine. */
 export interface FoundGpu {
@@ -54,11 +54,8 @@ function inTable(
   totalBytes: Known<number>,
   configured: readonly GpuEntry[],
 ): Gpu | undefined {
-  try {
-    const gpu = findGpu(name, configured);
-    return isKnown(totalBytes) ? { ...gpu, capacityBytes: totalBytes } : gpu;
-  } catch {
-    // It is not there, or several could be meant.
-    return undefined;
-  }
+  const [gpu, ...others] = gpusNamed(name, configured);
+  // It is not there, or several could be meant.
+  if (gpu === undefined || others.length > 0) return undefined;
+  return isKnown(totalBytes) ? { ...gpu, capacityBytes: totalBytes } : gpu;
 }

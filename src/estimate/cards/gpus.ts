@@ -36,18 +36,23 @@ const someNames = 'Known are h200, h100, a100-80gb, l40s, 4090, t4 and more. ';
  * findGpu('ours', [{ name: 'Ours', capacityBytes: 17179869184 }]).context.provenance; // 'estimated'
  */
 export function findGpu(name: string, configured: readonly GpuEntry[] = []): Gpu {
+  const named = gpusNamed(name, configured);
+  const [only, ...others] = named;
+  if (only === undefined) throw unknownGpu(name, [...configured.map(fromEntry), ...knownGpus]);
+  if (others.length > 0) throw ambiguousGpu(name, named);
+  return only;
+}
+
+/** All cards that a name may mean; one where it is a card's own. */
+export function gpusNamed(name: string, configured: readonly GpuEntry[]): readonly Gpu[] {
   const wanted = normal(name.slice(0, longestName));
   const own = configured.map(fromEntry);
   for (const table of [own, knownGpus]) {
     const exact = table.find((gpu) => namesOf(gpu).includes(wanted));
-    if (exact) return exact;
+    if (exact) return [exact];
   }
-  const all = [...own, ...knownGpus];
-  const near = wanted === '' ? [] : all.filter((gpu) => namesOf(gpu).some(startsWith(wanted)));
-  const [only, ...others] = near;
-  if (only === undefined) throw unknownGpu(name, all);
-  if (others.length > 0) throw ambiguousGpu(name, near);
-  return only;
+  if (wanted === '') return [];
+  return [...own, ...knownGpus].filter((gpu) => namesOf(gpu).some(startsWith(wanted)));
 }
 
 function fromEntry(entry: GpuEntry): Gpu {

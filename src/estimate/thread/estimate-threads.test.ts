@@ -30,7 +30,7 @@ parentPort.on('message', ({ workload: { batch } }) => {
   if (batch === 2) for (;;);
   if (batch === 3) { const kept = []; for (;;) kept.push(new Array(1000).fill(batch)); }
   if (batch === 4) process.exit(7);
-  parentPort.postMessage({ kind: 'estimate', estimate: { notes: [String(threadId)] } });
+  parentPort.postMessage({ kind: 'done', answer: { notes: [String(threadId)] } });
 });`;
 const program = new URL(`data:text/javascript,${encodeURIComponent(source)}`);
 

@@ -1,6 +1,7 @@
 import { Worker } from 'node:worker_threads';
 import { Failure } from '../../failure.js';
-import type { EstimateTask, EstimateWork } from '../estimate-work.js';
+import type { EstimateTask, EstimateWork, ReadTask } from '../estimate-work.js';
+import type { ReadSource } from '../model-source.js';
 import type { Estimate } from '../types.js';
 import { readAnswer, type ThreadAnswer } from './messages.js';
 import { onAbort } from './on-abort.js';
@@ -26,9 +27,9 @@ const usualTimeoutSeconds = 180;
 const usualHeapMebibytes = 1024;
 
 interface Job {
-  readonly task: EstimateTask;
+  readonly task: EstimateTask | ReadTask;
   readonly signal: AbortSignal | undefined;
-  readonly resolve: (estimate: Estimate) => void;
+  readonly resolve: (answer: Estimate | ReadSource) => void;
   readonly reject: (error: unknown) => void;
 }
 
@@ -111,18 +112,25 @@ export function estimateThreads(options: EstimateThreadsOptions): EstimateThread
     worker.postMessage(task, []);
   }
 
+  function work(task: EstimateTask, signal?: AbortSignal): Promise<Estimate>;
+  function work(task: ReadTask, signal?: AbortSignal): Promise<ReadSource>;
+  function work(
+    task: EstimateTask | ReadTask,
+    signal?: AbortSignal,
+  ): Promise<Estimate | ReadSource> {
+    let forget: (() => void) | undefined;
+    const answer = new Promise<Estimate | ReadSource>((resolve, reject) => {
+      if (signal?.aborted === true || closing.signal.aborted) return reject(interrupted());
+      const job = { task, signal, resolve, reject };
+      waiting.push(job);
+      forget = onAbort(signal, () => leave(job));
+      next();
+    });
+    return answer.finally(() => forget?.());
+  }
+
   return {
-    work(task, signal) {
-      let forget: (() => void) | undefined;
-      const answer = new Promise<Estimate>((resolve, reject) => {
-        if (signal?.aborted === true || closing.signal.aborted) return reject(interrupted());
-        const job = { task, signal, resolve, reject };
-        waiting.push(job);
-        forget = onAbort(signal, () => leave(job));
-        next();
-      });
-      return answer.finally(() => forget?.());
-    },
+    work,
     async close() {
       for (const { reject } of waiting.splice(0)) reject(interrupted());
       const living = [...all];

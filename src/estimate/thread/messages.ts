@@ -1,10 +1,11 @@
 import { Failure, type FailureKind } from '../../failure.js';
 import { NoFormula } from '../formula/no-formula.js';
+import type { ReadSource } from '../model-source.js';
 import type { Estimate } from '../types.js';
 
 /** What a thread sends back. Classes do not survive the way, so errors are sent as their parts. */
 export type ThreadAnswer =
-  | { readonly kind: 'estimate'; readonly estimate: Estimate }
+  | { readonly kind: 'done'; readonly answer: Estimate | ReadSource }
   | {
       readonly kind: 'failure';
       readonly failure: {
@@ -27,9 +28,9 @@ export function answerOfError(error: unknown): ThreadAnswer {
   return { kind: 'error', message, stack };
 }
 
-/** The estimate, or the error as it was thrown in the thread. */
-export function readAnswer(answer: ThreadAnswer): Estimate {
-  if (answer.kind === 'estimate') return answer.estimate;
+/** What was asked for, or the error as it was thrown in the thread. */
+export function readAnswer(answer: ThreadAnswer): Estimate | ReadSource {
+  if (answer.kind === 'done') return answer.answer;
   if (answer.kind === 'failure') throw new Failure(answer.failure);
   if (answer.kind === 'no-formula') throw new NoFormula(answer.what);
   throw Object.assign(new Error(answer.message), { stack: answer.stack });

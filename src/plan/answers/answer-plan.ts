@@ -92,7 +92,7 @@ export async function preparePlan(
   const { memoryBytes: memory, gpus = 1, maxBatch = false, zero, offload } = checked;
   const gpuNamed = named !== undefined;
   const limits = { memory, gpus, maxBatch, zero, offload, gpuNamed, mayChange };
-  const planned = await planRequest({ source, workload, gpu }, limits, wording);
+  const planned = await planRequest({ source, workload, gpu }, limits, machine);
   return { source, gpu, method, maxBatch, request: planned, notes: [...notes, ...planned.notes] };
 }
 

@@ -1,11 +1,13 @@
 import type { Gpu } from '../../estimate/cards/gpu-table.js';
-import { type ModelSource, readSource } from '../../estimate/model-source.js';
+import { inThisThread } from '../../estimate/estimate-work.js';
+import type { ModelSource } from '../../estimate/model-source.js';
 import type { Workload } from '../../estimate/types.js';
 import { Failure } from '../../failure.js';
 import type { Model, Stack } from '../../model/types.js';
 import { formatBytes, GiB, MiB } from '../../units/bytes.js';
 import { isKnown } from '../../units/known.js';
 import type { ChangeableSetting, Offload, PlanFacts, PlanWishes, ZeroStage } from '../fit/types.js';
+import type { AnswerMachine } from './machine.js';
 import { filledInput, tokensPerSample } from './plan-input.js';
 import type { OpenWorkload } from './read-workload.js';
 import { argsExample, type RequestWording } from './wording.js';
@@ -62,11 +64,13 @@ export interface PlannedWorkload {
 export async function planRequest(
   { source, workload, gpu }: PlannedWorkload,
   limits: PlanLimits,
-  wording: RequestWording,
+  { wording, work = inThisThread, signal }: AnswerMachine,
 ): Promise<PlanRequest> {
   const ownBatch = source.kind === 'script' && !source.args.some((arg) => arg.includes(batchPlace));
   if (ownBatch) refuseBatch(workload.batch !== undefined, limits.maxBatch, wording);
-  const model = source.kind === 'path' ? (await readSource(source.path)).model : undefined;
+  const read =
+    source.kind === 'path' ? await work({ kind: 'read', path: source.path }, signal) : undefined;
+  const model = read?.model;
   const budget = budgetOf(limits, gpu, wording);
   const notes = [budgetNote(limits, budget, gpu, wording)];
   const stacks = model ? stacksOf(model) : [];

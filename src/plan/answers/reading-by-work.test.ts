@@ -1,0 +1,51 @@
+import { describe, expect, it } from 'vitest';
+import type { EstimateTask } from '../../estimate/estimate-work.js';
+import { type EstimateWork, inThisThread, type ReadTask } from '../../estimate/estimate-work.js';
+import type { ReadSource } from '../../estimate/model-source.js';
+import type { Estimate } from '../../estimate/types.js';
+import { describeConfig } from '../../model/config/describe-config.js';
+import { answerEstimate } from './answer-estimate.js';
+import { answerPlan } from './answer-plan.js';
+import type { AnswerMachine } from './machine.js';
+import { fieldWording } from './wording.js';
+
+/** A model that only a thread can see: whoever reads it here finds no file. */
+const elsewhere = '/no-such-folder/config.json';
+
+function machineWith(asked: string[]): AnswerMachine {
+  function work(task: EstimateTask): Promise<Estimate>;
+  function work(task: ReadTask): Promise<ReadSource>;
+  async function work(task: EstimateTask | ReadTask): Promise<Estimate | ReadSource> {
+    asked.push(task.kind);
+    if (task.kind !== 'read') return inThisThread(task);
+    const description = describeConfig({ model_type: 'gpt2', n_layer: 2 }, task.path);
+    return { model: { path: task.path, description }, config: task.path };
+  }
+  const threads: EstimateWork = work;
+  return {
+    environment: {},
+    folder: '/',
+    gpusHere: async () => [],
+    hostBytes: 64 * 2 ** 30,
+    wording: fieldWording,
+    work: threads,
+  };
+}
+
+const request = { model: elsewhere, batch: 1, seq: 64, method: 'formula' } as const;
+
+describe('a model', () => {
+  it('is read by whoever does the work of an estimate, never by the thread that answers', async () => {
+    const asked: string[] = [];
+    const { peak } = await answerEstimate(request, machineWith(asked));
+    expect(peak.deviceBytes).toBeGreaterThan(0);
+    expect(asked.slice(0, 2)).toEqual(['read', 'formula']);
+  });
+
+  it('is read there for a plan, too', async () => {
+    const asked: string[] = [];
+    const plan = await answerPlan({ ...request, memoryBytes: 2 ** 34 }, machineWith(asked));
+    expect(plan.fits).toBe(true);
+    expect(asked[0]).toBe('read');
+  });
+});
