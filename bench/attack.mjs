@@ -59,13 +59,14 @@ const { values } = parseArgs({
   },
 });
 
-for (const [signal, code] of [
+for (const [reason, code] of [
   ['SIGINT', 130],
   ['SIGTERM', 143],
+  ['uncaughtException', 70],
 ]) {
-  process.once(signal, () => {
-    console.error('plimsoll attack: interrupted; ending what was started.');
-    void closeAllPlaces().finally(() => process.exit(code));
+  process.once(reason, (what) => {
+    console.error(`plimsoll attack: ${what.stack ?? 'interrupted'}; ending what was started.`);
+    void endWith(code);
   });
 }
 
@@ -80,6 +81,11 @@ if (values.json) console.log(JSON.stringify({ seed: Number(values.seed), rows },
 if (values.output !== undefined)
   writeFileSync(values.output, markdownOf(rows, process.argv.slice(2)));
 process.exitCode = rows.some(({ broken }) => broken.length > 0) ? 1 : 0;
+
+async function endWith(code) {
+  await closeAllPlaces();
+  process.exit(code);
+}
 
 function chosenAttacks(only) {
   if (only === undefined) return attacks;

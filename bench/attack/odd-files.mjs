@@ -1,15 +1,16 @@
 import { spawnSync } from 'node:child_process';
 import {
+  copyFileSync,
   existsSync,
   mkdirSync,
   readdirSync,
   renameSync,
   rmSync,
+  statSync,
   symlinkSync,
   truncateSync,
   writeFileSync,
 } from 'node:fs';
-import { cp } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { judgeLeftovers, lastLine, untilIdle } from './support/closing.mjs';
 import { runCommand } from './support/command.mjs';
@@ -42,7 +43,7 @@ const oddities = {
   braces: (path) => writeFileSync(path, '{}\n', { mode: 0o600 }),
   empty: (path) => writeFileSync(path, '', { mode: 0o600 }),
   garbage: (path) => writeFileSync(path, Buffer.alloc(5000, '\u0000\u00ff{"\n'), { mode: 0o600 }),
-  truncated: (path, kept) => truncated(path, kept),
+  truncated,
   fifo: (path) => spawnSync('mkfifo', ['-m', '600', path]),
   folder: (path) => mkdirSync(path, { mode: 0o700 }),
   link: (path) => symlinkSync('nowhere', path),
@@ -129,7 +130,7 @@ async function damageOne({ file, oddity, place, findings, owner }) {
   if (work.done().get('work-2') !== 1) findings.lost.push('the job that ran did not end');
   if (work.begun().get('work-2') !== 1) findings.doubled.push('the job that ran was started twice');
 
-  await putBack(path, kept);
+  putBack(path, kept);
   const third = new Server(place);
   if (!(await third.listens(withinMs))) {
     findings.lost.push(`with the file back it does not start: ${lastLine(third)}`);
@@ -183,7 +184,7 @@ function keepAside(path, place) {
   return kept;
 }
 
-async function putBack(path, kept) {
+function putBack(path, kept) {
   if (!existsSync(join(kept, 'file'))) return;
   for (const name of readdirSync(kept)) {
     const target = path + name.slice('file'.length);
@@ -193,15 +194,14 @@ async function putBack(path, kept) {
   }
 }
 
-async function truncated(path, kept) {
+/** Cut in its first line; a folder loses all that it holds. */
+function truncated(path, kept) {
   const whole = join(kept, 'file');
   if (!existsSync(whole)) return;
-  await cp(whole, path, { recursive: true });
-  try {
-    truncateSync(path, 60);
-  } catch {
-    // A folder: it is left empty.
-    rmSync(path, { recursive: true });
+  if (statSync(whole).isDirectory()) {
     mkdirSync(path, { mode: 0o700 });
+    return;
   }
+  copyFileSync(whole, path);
+  truncateSync(path, Math.min(60, Math.floor(statSync(whole).size / 2)));
 }
