@@ -33,12 +33,7 @@ export function inThisThread(task: EstimateTask): Promise<Estimate>;
 export function inThisThread(task: ReadTask): Promise<ReadSource>;
 export function inThisThread(task: EstimateTask | ReadTask): Promise<Estimate | ReadSource>;
 export async function inThisThread(task: EstimateTask | ReadTask): Promise<Estimate | ReadSource> {
-  switch (task.kind) {
-    case 'read':
-      return readSource(task.path);
-    case 'formula':
-      return knownEstimate(task.model, task.workload, task.gpu);
-    case 'trace':
-      return tracedEstimate(task.trace, task.gpu);
-  }
+  if (task.kind === 'read') return readSource(task.path);
+  if (task.kind === 'trace') return tracedEstimate(task.trace, task.gpu);
+  return knownEstimate(task.model, task.workload, task.gpu);
 }

@@ -14,7 +14,7 @@ describe('writeServerNote', () => {
   it('leaves no temporary file where it cannot be put in place', () => {
     const home = newHome();
     mkdirSync(join(home, 'server.json'));
-    expect(() => writeServerNote(home, { url: 'http://127.0.0.1:1', pid: 1 })).toThrow();
+    expect(() => writeServerNote(home, { url: 'http://127.0.0.1:1', pid: 1 })).toThrow(/EISDIR/);
     expect(readdirSync(home)).toEqual(['server.json']);
   });
 
