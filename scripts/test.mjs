@@ -54,6 +54,11 @@ if (python !== undefined) {
     0,
     { name: 'python format', what: 'ruff: format', command: ruff('format', '--check') },
     { name: 'python lint', what: 'ruff: rules, order of imports', command: ruff('check') },
+    {
+      name: 'python types',
+      what: 'mypy: types of python/plimsoll',
+      command: [python, ['-m', 'mypy', '--config-file', 'python/pyproject.toml', 'python/plimsoll']],
+    },
   );
   checks.push({
     name: 'python',

@@ -23,7 +23,7 @@ class Failure(Exception):
     def __str__(self) -> str:
         return f"{self.fact.rstrip('.')}. Next: {self.next_step}" if self.next_step else self.fact
 
-    def as_json(self) -> dict:
+    def as_json(self) -> dict[str, dict[str, str]]:
         return {
             "error": {
                 "code": self.code,

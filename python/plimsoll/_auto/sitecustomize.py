@@ -6,11 +6,12 @@ the sitecustomize that would have been found without it.
 
 import os
 import sys
+from typing import Any
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
-def _pass_on():
+def _pass_on() -> None:
     """Runs the sitecustomize that this one hides."""
     from importlib.machinery import PathFinder
     from importlib.util import module_from_spec
@@ -25,7 +26,8 @@ def _pass_on():
     try:
         spec.loader.exec_module(module)
     except BaseException:
-        sys.modules["sitecustomize"] = mine
+        if mine is not None:
+            sys.modules["sitecustomize"] = mine
         raise
 
 
@@ -33,19 +35,19 @@ class _WaitForTorch:
     """Stands in front of the finders for one name, and leaves when it was asked for."""
 
     @staticmethod
-    def find_spec(name, path=None, target=None):
+    def find_spec(name: str, path: Any = None, target: Any = None) -> Any:
         if name != "torch":
             return None
         if _WaitForTorch in sys.meta_path:
             sys.meta_path.remove(_WaitForTorch)
         from importlib.util import find_spec
 
-        spec = find_spec("torch")
+        spec: Any = find_spec("torch")
         if spec is None or spec.loader is None or not hasattr(spec.loader, "exec_module"):
             return spec
         real = spec.loader.exec_module
 
-        def exec_module(module):
+        def exec_module(module: Any) -> None:
             real(module)
             _start()
 
@@ -57,7 +59,7 @@ class _WaitForTorch:
         return spec
 
 
-def _start():
+def _start() -> None:
     try:
         root = os.path.dirname(os.path.dirname(_HERE))
         if root not in sys.path:

@@ -151,7 +151,7 @@ class Batches:
             # The consumer came back for more: the batch is confirmed, unless it was taken back.
             if self._again is None and clock() - self._looked < LOOK_SECONDS:
                 self.confirmed = start = stop
-                if words is not None:
+                if words is not None and file is not None:
                     # Written out here, in the slot whose turn it is: it is done with each batch.
                     words[place + START] = stop
                     words[place + CHECK] = stop ^ file.base

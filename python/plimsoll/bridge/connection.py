@@ -206,9 +206,8 @@ def current() -> Bridge | None:
         if _tried != os.getpid():
             path = os.environ.get("PLIMSOLL_BRIDGE")
             # Without its folder the run is over, and its supervisor with it.
-            there = path and os.path.isdir(os.path.dirname(path))
             try:
-                _bridge = Bridge(path) if there else None
+                _bridge = Bridge(path) if path and os.path.isdir(os.path.dirname(path)) else None
                 if _bridge is not None:
                     # What waits to be said is said before the program ends.
                     atexit.register(_bridge.close)

@@ -115,6 +115,8 @@ class Line:
                 log.info("plimsoll: a supervisor is there again")
 
     def _read(self) -> None:
+        if self._socket is None:
+            return
         try:
             with self._socket.makefile("rb") as lines:
                 while True:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from typing import Callable
+from typing import Any, Callable
 
 from . import phase
 
@@ -20,7 +20,7 @@ def install() -> None:
         return
 
     @functools.wraps(real)
-    def backward(*arguments, **named):
+    def backward(*arguments: Any, **named: Any) -> Any:
         if on_first_backward is not None:
             _first_backward()
         before = phase.current()
@@ -30,9 +30,9 @@ def install() -> None:
         phase.enter(before)
         return result
 
-    backward._plimsoll = True
+    backward.__dict__["_plimsoll"] = True
     torch.autograd.backward = backward
-    _watch_optimizers(torch)
+    _watch_optimizers()
 
 
 def _first_backward() -> None:
@@ -42,7 +42,7 @@ def _first_backward() -> None:
         act()
 
 
-def _watch_optimizers(torch) -> None:
+def _watch_optimizers() -> None:
     from torch.optim import optimizer
 
     before = getattr(optimizer, "register_optimizer_step_pre_hook", None)

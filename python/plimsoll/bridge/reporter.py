@@ -74,7 +74,7 @@ class Reporter:
 _captures = {"now": 0}
 
 
-def _count_captures() -> dict:
+def _count_captures() -> dict[str, int]:
     """How many CUDA graphs are being recorded right now."""
     count = _captures
     graph = getattr(getattr(sys.modules.get("torch"), "cuda", None), "CUDAGraph", None)
@@ -86,16 +86,16 @@ def _count_captures() -> dict:
         return count
     begin, end = graph.capture_begin, graph.capture_end
 
-    def capture_begin(self, *arguments, **named):
+    def capture_begin(self: Any, *arguments: Any, **named: Any) -> Any:
         count["now"] += 1
         return begin(self, *arguments, **named)
 
-    def capture_end(self, *arguments, **named):
+    def capture_end(self: Any, *arguments: Any, **named: Any) -> Any:
         try:
             return end(self, *arguments, **named)
         finally:
             count["now"] = max(0, count["now"] - 1)
 
-    capture_begin._plimsoll = True
+    capture_begin.__dict__["_plimsoll"] = True
     graph.capture_begin, graph.capture_end = capture_begin, capture_end
     return count

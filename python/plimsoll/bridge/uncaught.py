@@ -39,7 +39,7 @@ def _wrap(owner: Any, name: str) -> None:
             # The frames of the error still hold what they held: memory is as full as when it ran out.
             shares = gauge_of().used_share, HostGauge().used_share
             found = recognise(error, *shares) if isinstance(error, BaseException) else None
-            if found is not None:
+            if isinstance(error, BaseException) and found is not None:
                 _tell(error, found)
         except Exception as trouble:
             log.debug("plimsoll: no snapshot: %s", trouble)

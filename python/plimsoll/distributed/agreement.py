@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 from datetime import timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..bridge import connection
 from ..failure import JOB_FAILED, Failure
@@ -26,7 +26,7 @@ _groups = itertools.count()
 class Verdict(NamedTuple):
     ok: bool
     microbatch: int
-    detail: frozenset
+    detail: frozenset[Any]
 
 
 class Agreement:

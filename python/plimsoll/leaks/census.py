@@ -20,19 +20,19 @@ Kind = tuple[tuple[int, ...], str, str]
 class Census(NamedTuple):
     """Counts alone: nothing that was counted is kept alive."""
 
-    tensors: Counter
+    tensors: Counter[Kind]
     sizes: dict[Kind, int]
-    with_graph: Counter
+    with_graph: Counter[Kind]
     # By the module and the name of the type.
-    objects: Counter
+    objects: Counter[tuple[str, str]]
     # By id: the type, and how many elements.
     containers: dict[int, tuple[str, int]]
-    modules: frozenset
+    modules: frozenset[str]
 
 
 def take_census() -> Census:
     """Looks at every object that Python's garbage collector knows: some 0.2 s for a million."""
-    objects: Counter = Counter()
+    objects: Counter[type] = Counter()
     containers = {}
     tensors: list[Any] = []
     torch = sys.modules.get("torch")
@@ -54,7 +54,7 @@ def take_census() -> Census:
         if len(one) >= LARGE:
             containers[id(one)] = (type(one).__name__, len(one))
     kinds, sizes, with_graph = _count(tensors, owned)
-    names: Counter = Counter()
+    names: Counter[tuple[str, str]] = Counter()
     for kind, count in objects.items():
         names[str(getattr(kind, "__module__", "?")), str(getattr(kind, "__qualname__", "?"))] += (
             count
@@ -62,7 +62,7 @@ def take_census() -> Census:
     return Census(kinds, sizes, with_graph, names, containers, frozenset(sys.modules))
 
 
-def count_tensors() -> tuple[Counter, dict[Kind, int]]:
+def count_tensors() -> tuple[Counter[Kind], dict[Kind, int]]:
     """The tensors alone, which is quicker; parameters are left out."""
     torch = sys.modules.get("torch")
     if torch is None:
@@ -83,9 +83,11 @@ def kind_of(tensor: Any) -> Kind | None:
         return None
 
 
-def _count(tensors: list[Any], owned: set[int]) -> tuple[Counter, dict[Kind, int], Counter]:
-    kinds: Counter = Counter()
-    with_graph: Counter = Counter()
+def _count(
+    tensors: list[Any], owned: set[int]
+) -> tuple[Counter[Kind], dict[Kind, int], Counter[Kind]]:
+    kinds: Counter[Kind] = Counter()
+    with_graph: Counter[Kind] = Counter()
     sizes: dict[Kind, int] = {}
     for one in tensors:
         kind = None if id(one) in owned else kind_of(one)

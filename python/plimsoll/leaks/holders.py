@@ -98,7 +98,7 @@ def is_library(module: Any) -> bool:
     return path == "" or "site-packages" in path or path.startswith(f"{sys.base_prefix}/lib")
 
 
-def of_the_program(kinds: tuple) -> list[Any]:
+def of_the_program(kinds: tuple[type, ...]) -> list[Any]:
     """Objects of exactly these types in variables of the program's own modules.
 
     The garbage collector does not know a dictionary that holds texts and numbers alone.
@@ -112,7 +112,7 @@ def of_the_program(kinds: tuple) -> list[Any]:
     ]
 
 
-def alive(kinds: tuple) -> list[Any]:
+def alive(kinds: tuple[type, ...]) -> list[Any]:
     """All live objects of exactly these types, each once."""
     found = [one for one in gc.get_objects() if type(one) in kinds] + of_the_program(kinds)
     return list({id(one): one for one in found}.values())

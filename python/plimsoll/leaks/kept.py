@@ -38,7 +38,7 @@ def kept(
 
 
 def _tensors(first: Census, last: Census, between: Sequence[Census]) -> list[dict[str, Any]]:
-    found = []
+    found: list[dict[str, Any]] = []
     for kind, count in last.tensors.items():
         more = count - first.tensors[kind]
         if more <= 0 or came_at_once([one.tensors[kind] for one in (first, *between, last)]):
@@ -100,9 +100,16 @@ def _containers(first: Census, last: Census) -> list[dict[str, Any]]:
         where = holder_of(live, {id(lives)})
         # A table of Python's own or of a library is not the program's.
         if where is not None:
-            kind, length, count = (wanted[id(live)][key] for key in ("type", "length", "count"))
-            of = type(next(iter(live))).__name__
-            told.append({"type": kind, "of": of, "length": length, "count": count, "where": where})
+            grown = wanted[id(live)]
+            told.append(
+                {
+                    "type": grown["type"],
+                    "of": type(next(iter(live))).__name__,
+                    "length": grown["length"],
+                    "count": grown["count"],
+                    "where": where,
+                }
+            )
     return sorted(told, key=lambda one: -one["count"])
 
 

@@ -22,7 +22,7 @@ class LeakTracker:
         truth("python", python)
         whole("top", top, 1)
         self._watched: dict[int, tuple[str, Any]] = {}
-        self._tensors: list[Counter] = []
+        self._tensors: list[Counter[Any]] = []
         self._sizes: dict[tuple[Any, ...], int] = {}
         self._top = top
         self._first: Any | None = None

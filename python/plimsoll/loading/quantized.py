@@ -86,7 +86,7 @@ def _layer_class() -> Any:
     return QuantizedLinear
 
 
-def pack(weight: Any, bits: int, double: bool) -> dict:
+def pack(weight: Any, bits: int, double: bool) -> dict[str, Any]:
     import torch
 
     if bits == 8:
@@ -115,7 +115,7 @@ def pack(weight: Any, bits: int, double: bool) -> dict:
     }
 
 
-def unpack(parts: dict, bits: int, shape: Any) -> Any:
+def unpack(parts: dict[str, Any], bits: int, shape: Any) -> Any:
     import torch
 
     if bits == 8:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import gc
 import sys
 import traceback
+from typing import Any
 
 
 def drop_dead_frames(error: BaseException) -> None:
     """Frees what the frames of an error hold: their locals keep activations alive otherwise."""
     seen = set()
-    waiting = [error]
+    waiting: list[BaseException | None] = [error]
     while waiting:
-        one: BaseException | None = waiting.pop()
+        one = waiting.pop()
         if one is None or id(one) in seen:
             continue
         seen.add(id(one))
@@ -41,7 +42,7 @@ def give_back_caches(collect: bool = True, of_host: bool = True) -> None:
         _trim_heap()
 
 
-def _clear_workspaces(torch) -> None:
+def _clear_workspaces(torch: Any) -> None:
     clear = getattr(torch._C, "_cuda_clearCublasWorkspaces", None)
     if clear is not None:
         clear()

@@ -184,7 +184,7 @@ class CurrentGauge:
         return self._cards[index]
 
 
-def gauge_of(model: Any = None, device: str | None = None):
+def gauge_of(model: Any = None, device: str | None = None) -> HostGauge | CudaGauge:
     """The gauge of the device that a model lies on; of the current one when there is no model."""
     found = None if device is None else device_of(device)
     torch = sys.modules.get("torch")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Mapping
 
 # What cgroup v1 shows where no limit is set: the largest page-aligned number.
 NO_LIMIT = 2**60
@@ -94,13 +95,13 @@ def _own_limit(name: str) -> int | None:
         return None
 
 
-def stated_limit(environment: dict[str, str] = os.environ) -> int | None:
+def stated_limit(environment: Mapping[str, str] = os.environ) -> int | None:
     """PLIMSOLL_MEMORY_BYTES, as the supervisor sets it; anything else than a size is no limit."""
     text = environment.get("PLIMSOLL_MEMORY_BYTES", "")
     return int(text) if text.isdigit() and int(text) > 0 else None
 
 
-def _groups(root: str, own: str):
+def _groups(root: str, own: str) -> Iterator[tuple[str, str]]:
     try:
         with open(own, encoding="utf-8", errors="replace") as file:
             lines = [line.rstrip("\n").split(":", 2) for line in file]

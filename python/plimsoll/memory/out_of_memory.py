@@ -122,9 +122,9 @@ def recognise(
     if type(error).__name__ == "OutOfMemoryError" and type(error).__module__.startswith("torch"):
         return OutOfMemory("cuda", message, asked_bytes(message))
     for unsure, share in ((UNSURE, used_share), (UNSURE_ON_HOST, host_share or used_share)):
-        kind = next((kind for kind, pattern in unsure if pattern.search(message)), None)
-        if kind is not None and share is not None and _share(share) >= FULL:
-            return OutOfMemory(kind, message)
+        meant = next((kind for kind, pattern in unsure if pattern.search(message)), None)
+        if meant is not None and share is not None and _share(share) >= FULL:
+            return OutOfMemory(meant, message)
     return None
 
 

@@ -11,7 +11,7 @@ class Change:
     def __init__(
         self,
         what: str,
-        undo: Callable[[], None],
+        undo: Callable[[], object],
         estimated_bytes: int | None = None,
         note: str = "",
     ) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
+from functools import partial
+from typing import Any, Callable
 
 from .change import Change, parameter_bytes
 
@@ -54,20 +55,24 @@ def semi_structured(model: Any) -> Change | None:
 
     before = parameter_bytes(model)
     estimated = 0
-    undo = []
+    undo: list[Callable[[], None]] = []
     for module in sparse_layers(model):
         weight = module.weight
         kept = weight.detach().to("cpu", copy=True)
         sparse = torch.sparse.to_sparse_semi_structured(two_of_four(weight.detach()))
         module.weight = nn.Parameter(sparse, requires_grad=False)
         estimated += weight.numel() * weight.element_size() * 7 // 16
-        undo.append(
-            lambda m=module, k=kept, d=weight.device: setattr(m, "weight", nn.Parameter(k.to(d)))
-        )
+        undo.append(partial(_put_back, module, kept, weight.device))
     if not undo:
         return None
     note = f"{len(undo)} linear layers in 2:4 sparse storage, of {before} bytes of weights; results change, check them"
     return Change("prune", lambda: [put_back() for put_back in undo] and None, estimated, note)
+
+
+def _put_back(module: Any, kept: Any, device: Any) -> None:
+    from torch import nn
+
+    module.weight = nn.Parameter(kept.to(device))
 
 
 def sparse_layers(model: Any, on: str = "cuda") -> list[Any]:
@@ -102,7 +107,7 @@ def two_of_four(weight: Any) -> Any:
 def feed_forward_pairs(model: Any) -> Iterator[tuple[list[Any], Any]]:
     from torch import nn
 
-    taken = set()
+    taken: set[int] = set()
     for module in model.modules():
         for firsts, second in PAIRS:
             inputs = [_at(module, name) for name in firsts]
@@ -125,9 +130,10 @@ def convolution_pairs(model: Any) -> list[tuple[list[Any], Any]]:
     for module in model.modules():
         for first, norm, second in CONVOLUTIONS:
             one, between, two = (getattr(module, name, None) for name in (first, norm, second))
-            plain = all(isinstance(c, nn.Conv2d) and c.groups == 1 for c in (one, two))
             if (
-                plain
+                one is not None
+                and two is not None
+                and all(isinstance(c, nn.Conv2d) and c.groups == 1 for c in (one, two))
                 and isinstance(between, nn.BatchNorm2d)
                 and one.out_channels == two.in_channels
             ):
@@ -135,7 +141,7 @@ def convolution_pairs(model: Any) -> list[tuple[list[Any], Any]]:
     return found
 
 
-def _in_sequence(layers: list[Any], taken: set) -> Iterator[tuple[list[Any], Any]]:
+def _in_sequence(layers: list[Any], taken: set[int]) -> Iterator[tuple[list[Any], Any]]:
     """Linear, things without weights (an activation, dropout), Linear."""
     last = None
     for layer in layers:
@@ -155,7 +161,7 @@ def _in_sequence(layers: list[Any], taken: set) -> Iterator[tuple[list[Any], Any
             last = None
 
 
-def _shrink(inputs: list[Any], output: Any, share: float) -> list:
+def _shrink(inputs: list[Any], output: Any, share: float) -> list[Any]:
     import torch
 
     score = _as_rows(output, output.weight.detach()).float().transpose(0, 1).flatten(1).norm(dim=1)

@@ -75,7 +75,7 @@ class RecoveringFunction:
 
     def __reduce__(self) -> str:
         # As functions are: by name, so that a process pool or a loader's worker can be given one.
-        return self.__qualname__
+        return str(self.__dict__["__qualname__"])
 
     def calls(self, instance: Any = None) -> Calls:
         """Where the calls on an instance stand. Made when it is first needed, never on import."""

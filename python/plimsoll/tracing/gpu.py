@@ -47,9 +47,10 @@ def gpu_of(
     memory: int | None,
 ) -> Gpu:
     """A card as its facts describe it; the H200 where no facts are given, or no kernels of it are known."""
-    if capability is None or _nearest(capability) is None:
+    nearest = None if capability is None else _nearest(capability)
+    if capability is None or nearest is None:
         return H200
-    threads, _, _, usual = _ARCHITECTURES[_nearest(capability)][:4]
+    threads, _, _, usual = _ARCHITECTURES[nearest][:4]
     return Gpu(
         name=name or "a GPU",
         capability=capability,

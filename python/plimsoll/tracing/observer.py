@@ -130,8 +130,8 @@ class Observer(TorchDispatchMode):
         return entry[0] if entry else 0
 
 
-def _flat(results) -> list:
-    flat = []
+def _flat(results: Any) -> list[Any]:
+    flat: list[Any] = []
     for result in results:
         if isinstance(result, (tuple, list)):
             flat.extend(result)

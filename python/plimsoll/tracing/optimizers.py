@@ -53,7 +53,7 @@ class EightBitAdamW(torch.optim.Optimizer):
 
     def __init__(self, parameters: Any):
         super().__init__(parameters, {"lr": _RATE})
-        self._maps = None
+        self._maps: list[Any] | None = None
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:

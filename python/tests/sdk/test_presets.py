@@ -19,7 +19,9 @@ class Presets(unittest.TestCase):
         self.assertEqual(WORKING_SHARE, RULES["workingShare"])
         for case in RULES["choices"]:
             with self.subTest(**case):
-                self.assertEqual(most_precise(case["parameters"], case["freeBytes"]), case["preset"])
+                self.assertEqual(
+                    most_precise(case["parameters"], case["freeBytes"]), case["preset"]
+                )
 
     def test_weights_take_the_same_bytes_as_in_typescript(self):
         self.assertEqual({case["preset"] for case in RULES["weights"]}, set(PRESETS))

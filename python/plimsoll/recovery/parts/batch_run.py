@@ -27,7 +27,7 @@ class BatchRun:
         self._total: float | None = None
         self._began = RandomState()
 
-    def part(self, size: int):
+    def part(self, size: int) -> tuple[int, int, Any, float] | None:
         """(start, stop, samples, share) of the next microbatch; None when all are done."""
         while self.done < self.count:
             start, stop = self.done, self.done + even_part(self.count - self.done, size)

@@ -51,7 +51,7 @@ def is_causal(model: Any) -> bool:
 
 def _labels(batch: Any) -> Any:
     """The integer labels of a batch; None where the mean is over samples."""
-    found = None
+    found: Any = None
     if isinstance(batch, Mapping):
         found = next(
             (batch[key] for key in ("labels", "label", "targets", "target") if key in batch), None

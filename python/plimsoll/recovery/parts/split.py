@@ -84,12 +84,12 @@ def _take_field(value: Any, start: int, stop: int, count: int) -> Any:
     return value
 
 
-def _take_mapping(value: Mapping, start: int, stop: int, count: int) -> Any:
+def _take_mapping(value: Mapping[Any, Any], start: int, stop: int, count: int) -> Any:
     parts = {key: _take_field(one, start, stop, count) for key, one in value.items()}
     if type(value) is dict:
         return parts
     # A tokenizer's batch keeps its type, so that attributes such as .input_ids still work.
-    twin = copy.copy(value)
+    twin: Any = copy.copy(value)
     for key, part in parts.items():
         twin[key] = part
     return twin

@@ -61,7 +61,7 @@ def _variables(frame: FrameType) -> list[Any]:
 
 def _tensors(values: list[Any], kind: type) -> Iterator[Any]:
     waiting = [(value, 0) for value in values]
-    seen = set()
+    seen: set[int] = set()
     while waiting and len(seen) < MOST_VALUES:
         value, depth = waiting.pop()
         if id(value) in seen:

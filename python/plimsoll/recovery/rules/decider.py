@@ -99,7 +99,7 @@ class Decider:
     def _as_told(self, answer: dict[str, Any], own: Decision, failed: int, run: Any) -> Decision:
         size = answer.get("microbatch")
         size = size if isinstance(size, int) and 0 < size <= failed else own.microbatch
-        action = answer.get("action")
+        action = str(answer.get("action"))
         retry = action in ("retry", "wait") and run.failures <= MOST_FAILURES
         if retry and size == failed and run.attempt > SAME_AGAIN:
             # A supervisor that changes nothing would have us fail for ever.
@@ -144,14 +144,14 @@ class Decider:
             }
         )
 
-    def note_growth(self, before: int, after: int, why: str, step: int) -> None:
-        log.info("plimsoll: microbatch grows from %d to %d: %s", before, after, why)
+    def note_growth(self, before: int | None, after: int, why: str, step: int) -> None:
+        log.info("plimsoll: microbatch grows from %s to %d: %s", before, after, why)
         self.events.append(
             {"step": step, "rung": "grow-back", "from": before, "to": after, "why": why}
         )
 
-    def note_smaller(self, before: int, after: int, why: str, step: int) -> None:
-        log.info("plimsoll: microbatch shrinks from %d to %d: %s", before, after, why)
+    def note_smaller(self, before: int | None, after: int, why: str, step: int) -> None:
+        log.info("plimsoll: microbatch shrinks from %s to %d: %s", before, after, why)
         self.events.append(
             {"step": step, "rung": "smaller-microbatch", "from": before, "to": after, "why": why}
         )

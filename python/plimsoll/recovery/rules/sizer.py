@@ -142,5 +142,6 @@ class Sizer:
             return
         self.peaks.measured(max(run.partition), self._gauge.peak_bytes())
         fits = self.measured().largest()
-        if fits is not None and fits >= 2 * self.size:
-            grow(2 * self.size, f"{MANY_PARTS} parts of one batch went well")
+        twice = 2 * self.size if self.size is not None else run.count
+        if fits is not None and fits >= twice:
+            grow(twice, f"{MANY_PARTS} parts of one batch went well")

@@ -61,7 +61,8 @@ class Work:
         elif peak is not None:
             self._sizer.after_failures(run, peak)
         if peak is not None and self.bridge is not None:
-            self.bridge.tell_step(self.steps, self._sizer.size, run.count, peak, self.who)
+            size = self._sizer.size or run.count
+            self.bridge.tell_step(self.steps, size, run.count, peak, self.who)
 
     def growth(self) -> int | None:
         """A larger size that the supervisor wants, once."""

@@ -103,7 +103,7 @@ class OptimizerStep:
         last = attempt >= MOST_RETRIES
         if found is not None:
             why = "the optimizer's step was put back; cached memory was given back"
-            size = self._fitting.sizer.size
+            size = self._fitting.sizer.size or run.count
             self._fitting.note(
                 Decision("raise" if last else "retry", size, GIVE_BACK, why), size, found, "step"
             )

@@ -139,10 +139,10 @@ class Cudnn:
             scale = ctypes.c_float(1.0 if name == first else 0.0)
             self._set(operation, name, _Of.FLOAT, 1, ctypes.byref(scale))
         self._link(operation, first + 2, convolution)
-        for place, (name, sizes) in enumerate(
+        for place, (letter, sizes) in enumerate(
             zip("wxy", (problem.w, problem.x, problem.y)), start=3
         ):
-            self._link(operation, first + place, self._tensor(ord(name), sizes, problem))
+            self._link(operation, first + place, self._tensor(ord(letter), sizes, problem))
         self._finalize(operation)
         graph = self._create(_Is.GRAPH)
         self._link(graph, 801, operation)

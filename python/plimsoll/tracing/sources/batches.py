@@ -152,7 +152,7 @@ def _waves(model: Any, takes: Any, settings: Settings) -> Batch:
         and hasattr(config, "num_mel_bins")
         and hasattr(config, "patch_size")
     ):
-        shape = (settings.batch, config.max_length, config.num_mel_bins)
+        shape: tuple[int, ...] = (settings.batch, config.max_length, config.num_mel_bins)
     else:
         shape = (settings.batch, settings.seq or _USUAL_SAMPLES)
     return {"input_values": torch.randn(shape, dtype=settings.dtype)}

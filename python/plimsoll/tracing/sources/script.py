@@ -95,7 +95,8 @@ def _workload(made: Any, path: str, settings: Settings) -> Workload:
             "return a dict with model, batch and loss(model, batch)",
             path,
         )
-    model, batch, loss = made["model"], made["batch"], made.get("loss")
+    model, batch = made["model"], made["batch"]
+    loss: Any = made.get("loss")
     if not isinstance(model, torch.nn.Module):
         raise Failure(
             "script-bad-workload",

@@ -126,7 +126,9 @@ def _transformers(patches: Patches) -> None:
             return torch.autocast(
                 device_type, dtype=dtype, enabled=enabled, cache_enabled=cache_enabled
             )
-        return nullcontext()  # noqa: F821 - a name of the module the code is put into
+        from contextlib import nullcontext
+
+        return nullcontext()
 
     patches.set(generic.maybe_autocast, "__code__", maybe_autocast.__code__)
     from transformers import modeling_utils

@@ -67,9 +67,11 @@ def _lstm(state: DropoutState):
         input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first
     ):
         state.need(dropout, train, input.device)
+        hidden, cell = hx
         return _run(
             input,
-            *hx,
+            hidden,
+            cell,
             params,
             has_biases,
             LSTM,
