@@ -57,7 +57,10 @@ if (python !== undefined) {
     {
       name: 'python types',
       what: 'mypy: types of python/plimsoll',
-      command: [python, ['-m', 'mypy', '--config-file', 'python/pyproject.toml', 'python/plimsoll']],
+      command: [
+        python,
+        ['-m', 'mypy', '--config-file', 'python/pyproject.toml', 'python/plimsoll'],
+      ],
     },
   );
   checks.push({
