@@ -1,6 +1,7 @@
-import { closeSync, fsyncSync, openSync, readFileSync, renameSync, writeSync } from 'node:fs';
+import { closeSync, fsyncSync, openSync, renameSync, statSync, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { Failure } from '../failure.js';
+import { readOwnDocument } from '../files/own-file.js';
 
 /** How far a pass over samples has come. */
 export interface Position {
@@ -15,14 +16,9 @@ const longestBytes = 4096;
 
 /** Where a pass stands; undefined before it began. A file that is none of ours is an error. */
 export function readPosition(path: string): Position | undefined {
-  let text: string;
-  try {
-    text = readFileSync(path, 'utf8');
-  } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
-    throw error;
-  }
-  const position = text.length > longestBytes ? undefined : parsePosition(text);
+  if (statSync(path, { throwIfNoEntry: false }) === undefined) return undefined;
+  const found = readOwnDocument(path, { schema: 1, maxBytes: longestBytes });
+  const position = found && positionIn(found);
   if (position !== undefined) return position;
   throw new Failure({
     kind: 'input',
@@ -32,15 +28,10 @@ export function readPosition(path: string): Position | undefined {
   });
 }
 
-function parsePosition(text: string): Position | undefined {
-  try {
-    const found: unknown = JSON.parse(text);
-    const { done, size } = { done: 0, size: 0, ...Object(found) };
-    const isWhole = Number.isSafeInteger(done) && Number.isSafeInteger(size);
-    return isWhole && done >= 0 && size >= 1 ? { done, size } : undefined;
-  } catch {
-    return undefined;
-  }
+function positionIn({ done, size }: Readonly<Record<string, unknown>>): Position | undefined {
+  if (typeof done !== 'number' || typeof size !== 'number') return undefined;
+  const isWhole = Number.isSafeInteger(done) && Number.isSafeInteger(size);
+  return isWhole && done >= 0 && size >= 1 ? { done, size } : undefined;
 }
 
 /** All of it or nothing, and on the disk when it returns. */
@@ -48,7 +39,7 @@ export function writePosition(path: string, { done, size }: Position): void {
   const fresh = `${path}.${process.pid}.tmp`;
   const file = openSync(fresh, 'w');
   try {
-    writeSync(file, `${JSON.stringify({ done, size })}\n`);
+    writeSync(file, `${JSON.stringify({ schema: 1, done, size })}\n`);
     fsyncSync(file);
   } finally {
     closeSync(file);

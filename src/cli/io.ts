@@ -86,7 +86,10 @@ export function outputOf(stream: OutputStream, environment: Environment): Output
 export function processIo(): CliIo {
   return {
     environment: process.env,
-    folder: process.cwd(),
+    // Asked for when it is needed: it may have been removed, and not every command needs it.
+    get folder() {
+      return process.cwd();
+    },
     stdout: outputOf(process.stdout, process.env),
     stderr: outputOf(process.stderr, process.env),
   };

@@ -12,7 +12,8 @@ export interface ErrorReport {
 }
 
 /** The one place that turns an error into words and an exit code. */
-export function reportError(error: unknown, debug: boolean): ErrorReport {
+export function reportError(thrown: unknown, debug: boolean): ErrorReport {
+  const error = isFolderGone(thrown) ? folderGone(thrown) : thrown;
   if (error instanceof Failure) {
     const stack = debug ? `${stackOf(error)}\n` : '';
     return { exitCode: error.exitCode, text: `${line(error.code, error.message)}${stack}` };
@@ -26,6 +27,21 @@ export function reportError(error: unknown, debug: boolean): ErrorReport {
     exitCode: internalErrorExitCode,
     text: `${line('internal', `${oneLine(fact)}. ${next}`)}${debug ? `${stackOf(error)}\n` : ''}`,
   };
+}
+
+/** Node throws so wherever the current folder is asked for after it was removed. */
+function isFolderGone(error: unknown): error is Error {
+  return error instanceof Error && 'syscall' in error && error.syscall === 'uv_cwd';
+}
+
+function folderGone(cause: Error): Failure {
+  return new Failure({
+    kind: 'input',
+    code: 'no-current-folder',
+    fact: 'The current folder was removed.',
+    next: 'Change to a folder that exists (cd), and run the command again.',
+    cause,
+  });
 }
 
 /** Commander says `error: unknown option '--x'\n(Did you mean --y?)`; ours is one line. */

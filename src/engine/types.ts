@@ -1,7 +1,6 @@
-import type { JournalEntry, StartedEntry } from '../run/store/journal.js';
-import type { RunPlan } from '../run/store/run-folder.js';
-import type { ClimbedRung, Outcome } from '../run/types.js';
-import type { Known } from '../units/known.js';
+import type { JournalEntry, StartedEntry } from '../run/store/journal-entry.js';
+import type { RunPlan } from '../run/store/run-plan.js';
+import type { ClimbedRung } from '../run/types.js';
 
 /** What shall run. The same order again finds the run that is there: none is begun twice. */
 export type RunOrder = Omit<RunPlan, 'bridge'> & {
@@ -16,12 +15,7 @@ export type RunNews =
   /** It was asked to end. */
   | { readonly type: 'stopped'; readonly signal: string }
   | Extract<JournalEntry, { type: 'ended' }>
-  | {
-      readonly type: 'finished';
-      readonly at: string;
-      readonly outcome: Outcome;
-      readonly exitCode: Known<number>;
-    }
+  | Extract<JournalEntry, { type: 'finished' }>
   /** Nobody could be found to look after it: it is over, and what was left of it is ended. */
   | { readonly type: 'lost'; readonly why: string };
 

@@ -3,9 +3,11 @@ import { join } from 'node:path';
 import { runIdVariable } from './attempt-environment.js';
 import { hasVariable, readProcess, readProcesses } from './processes/process-table.js';
 import { outcomeOf } from './run-state.js';
-import { type JournalEntry, readJournal, type StartedEntry } from './store/journal.js';
+import { readJournal } from './store/journal.js';
+import type { JournalEntry, StartedEntry } from './store/journal-entry.js';
 import { readNumberFile } from './store/number-file.js';
-import type { RunFolder, RunPlan } from './store/run-folder.js';
+import type { RunFolder } from './store/run-folder.js';
+import type { RunPlan } from './store/run-plan.js';
 import { isSupervised } from './store/supervisor-lock.js';
 import type { Attempt, RunReport } from './types.js';
 

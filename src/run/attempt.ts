@@ -118,6 +118,11 @@ export async function beginAttempt(start: AttemptStart, context: RunContext): Pr
     let exitCode: Known<number>;
     try {
       exitCode = await job.ended;
+    } catch (error) {
+      await job.drained(drainMs);
+      await bridge?.close();
+      if (start.cgroup !== undefined) removeCgroup(start.cgroup.folder);
+      throw error;
     } finally {
       hasEnded = true;
       over.abort();

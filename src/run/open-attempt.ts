@@ -10,9 +10,11 @@ import { lateLogLimit } from './log/log-limit.js';
 import { fillCommand } from './placeholders.js';
 import { hasVariable } from './processes/process-table.js';
 import type { RunContext } from './run-context.js';
-import { isDiskFull, type Journal, type JournalEntry, type StartedEntry } from './store/journal.js';
+import { isDiskFull, type Journal } from './store/journal.js';
+import type { JournalEntry, StartedEntry } from './store/journal-entry.js';
 import { readNumberFile } from './store/number-file.js';
-import type { RunFolder, RunPlan } from './store/run-folder.js';
+import type { RunFolder } from './store/run-folder.js';
+import type { RunPlan } from './store/run-plan.js';
 import type { RunSettings } from './types.js';
 
 export interface OpenAttemptOptions {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { effectiveBatch, outcomeOf, whereItStands } from './run-state.js';
-import type { StartedEntry } from './store/journal.js';
-import type { RunPlan } from './store/run-folder.js';
+import type { StartedEntry } from './store/journal-entry.js';
+import type { RunPlan } from './store/run-plan.js';
 import type { Attempt, RunSettings } from './types.js';
 
 const settings: RunSettings = {

@@ -1,7 +1,7 @@
 import { isKnown, type Known } from '../units/known.js';
 import type { RunContext } from './run-context.js';
-import type { JournalEntry, StartedEntry } from './store/journal.js';
-import type { RunPlan } from './store/run-folder.js';
+import type { JournalEntry, StartedEntry } from './store/journal-entry.js';
+import type { RunPlan } from './store/run-plan.js';
 import type { Outcome, RunSettings } from './types.js';
 
 /** Where a run goes on: at its beginning, in the middle of an attempt, or after one. */

@@ -1,3 +1,4 @@
+import { Failure } from '../failure.js';
 import type { EndedAttempt, LiveAttempt } from './attempt.js';
 import { removeSocket } from './bridge/unix-socket.js';
 import { climb, climbed, type NextAttempt, wasRestarted } from './ladder/climb.js';
@@ -10,8 +11,10 @@ import { openAttempt } from './open-attempt.js';
 import { placeholdersOf } from './placeholders.js';
 import type { RunContext } from './run-context.js';
 import { effectiveBatch, firstNotes, outcomeOf, whereItStands } from './run-state.js';
-import { isDiskFull, type JournalEntry, openJournal, readJournal } from './store/journal.js';
-import type { RunFolder, RunPlan } from './store/run-folder.js';
+import { isDiskFull, openJournal, readJournal } from './store/journal.js';
+import type { JournalEntry } from './store/journal-entry.js';
+import type { RunFolder } from './store/run-folder.js';
+import type { RunPlan } from './store/run-plan.js';
 import type { Attempt, RunReport } from './types.js';
 import { nextMessage, outOfMemoryMessage } from './words.js';
 
@@ -65,8 +68,10 @@ export async function superviseRun(options: SuperviseOptions): Promise<RunReport
     let { number, settings, started, isOver } = whereItStands(past, plan);
     while (!isOver) {
       live = await openAttempt({ ...options, journal, past, number, settings, started });
-      const ended = await explained(await live.ended);
+      const end = await endOrFailure(live);
       live = undefined;
+      if (end instanceof Failure) return await finish(end);
+      const ended = await explained(end);
       started = undefined;
       const { attempt, next } = afterAttempt(ended);
       attempts.push(attempt);
@@ -150,10 +155,15 @@ export async function superviseRun(options: SuperviseOptions): Promise<RunReport
     }
   }
 
-  async function finish(): Promise<RunReport> {
+  /** Of a program that could not be started, no attempt tells why. */
+  async function finish(notStarted?: Failure): Promise<RunReport> {
+    if (notStarted !== undefined) {
+      notes.push(notStarted.fact);
+      context.notify(`plimsoll: ${notStarted.code}: ${notStarted.message}`);
+    }
     const exitCode = attempts.at(-1)?.exitCode ?? 'unknown';
     const outcome = outcomeOf(exitCode, wasStopped());
-    await keep({ type: 'finished', at: now(), outcome, exitCode });
+    await keep({ type: 'finished', at: now(), outcome, exitCode, why: notStarted?.message });
     removeSocket(plan.bridge, folder.path);
     return {
       schema: 1,
@@ -167,6 +177,15 @@ export async function superviseRun(options: SuperviseOptions): Promise<RunReport
       attempts,
       notes,
     };
+  }
+}
+
+async function endOrFailure(live: LiveAttempt): Promise<EndedAttempt | Failure> {
+  try {
+    return await live.ended;
+  } catch (error) {
+    if (error instanceof Failure) return error;
+    throw error;
   }
 }
 

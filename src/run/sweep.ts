@@ -1,5 +1,6 @@
 import { existsSync, writeFileSync } from 'node:fs';
 import { listKernelFolder } from '../device/kernel-files.js';
+import { Failure } from '../failure.js';
 import { isAbandoned, writeLastReports } from './abandoned.js';
 import { removeSocket } from './bridge/unix-socket.js';
 import { cgroupPids, listLimitCgroups, readCgroup, removeCgroup } from './limit/cgroup.js';
@@ -20,28 +21,51 @@ export function sweepRuns(home: string, procRoot: string, nowMs: number = Date.n
     const [, id = '', number = ''] = /(\d{8}-\d{9}-[\da-f]{4})-(\d+)$/.exec(cgroup) ?? [];
     // A run of another home, or one that goes on, is not ours to touch.
     if (!known.has(id)) continue;
-    const folder = new RunFolder(home, id);
-    if (isSupervised(folder.path, procRoot) || cgroupPids(cgroup).length > 0) continue;
-    keepCount(cgroup, folder.attemptFiles(Number(number)).kills);
-    removeCgroup(cgroup);
+    ifReadable(() => {
+      const folder = new RunFolder(home, id);
+      if (isSupervised(folder.path, procRoot) || cgroupPids(cgroup).length > 0) return;
+      keepCount(cgroup, folder.attemptFiles(Number(number)).kills);
+      removeCgroup(cgroup);
+    });
   }
-  const finished = listRuns(home).filter((id) => isFinished(new RunFolder(home, id)));
+  const finished = runsThat(home, isFinished);
   for (const id of finished.slice(0, Math.max(0, finished.length - keptRuns))) {
     new RunFolder(home, id).remove();
   }
   for (const id of unfinishedRuns(home)) {
-    const folder = new RunFolder(home, id);
-    if (!isAbandoned(folder, id, procRoot, nowMs)) continue;
-    writeLastReports(folder);
-    const bridge = folder.readPlan()?.bridge;
-    if (bridge !== undefined) removeSocket(bridge, folder.path);
-    folder.remove();
+    ifReadable(() => {
+      const folder = new RunFolder(home, id);
+      if (!isAbandoned(folder, id, procRoot, nowMs)) return;
+      writeLastReports(folder);
+      const bridge = folder.readPlan()?.bridge;
+      if (bridge !== undefined) removeSocket(bridge, folder.path);
+      folder.remove();
+    });
   }
+}
+
+/** A run that a newer version wrote is left as it is; it must not hold up the others. */
+function ifReadable(work: () => void): void {
+  try {
+    work();
+  } catch (error) {
+    if (!(error instanceof Failure)) throw error;
+  }
+}
+
+function runsThat(home: string, holds: (folder: RunFolder) => boolean): readonly string[] {
+  const found: string[] = [];
+  for (const id of listRuns(home)) {
+    ifReadable(() => {
+      if (holds(new RunFolder(home, id))) found.push(id);
+    });
+  }
+  return found;
 }
 
 /** Runs that were begun and whose end nobody has written down. */
 export function unfinishedRuns(home: string): readonly string[] {
-  return listRuns(home).filter((id) => !isFinished(new RunFolder(home, id)));
+  return runsThat(home, (folder) => !isFinished(folder));
 }
 
 /** Whoever takes up the run will ask whether the kernel killed it. */

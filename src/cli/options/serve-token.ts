@@ -74,6 +74,8 @@ function readToken(path: string, named: string): string {
 function contentOf(path: string, named: string): string {
   try {
     const stats = statSync(path);
+    // A named pipe would be waited for without end.
+    if (!stats.isFile()) throw badFile(named, 'it is not a plain file');
     if (stats.size > maxBytes) throw badFile(named, 'it holds more than a token');
     if (isReadableByOthers(stats)) throw readable(named);
     return readFileSync(path, 'utf8');

@@ -1,9 +1,12 @@
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Failure } from '../../failure.js';
 import { openJournal, readJournal } from '../../run/store/journal.js';
 import { readNumberFile } from '../../run/store/number-file.js';
-import { isRunId, RunFolder, type RunPlan, unknownRun } from '../../run/store/run-folder.js';
+import { damagedRun, unknownRun } from '../../run/store/run-failures.js';
+import { isRunId, RunFolder } from '../../run/store/run-folder.js';
+import { planFile, type RunPlan } from '../../run/store/run-plan.js';
+import { readRunReport } from '../../run/store/run-report.js';
 import { isSupervised, takeRun } from '../../run/store/supervisor-lock.js';
 import { isFinished, unfinishedRuns } from '../../run/sweep.js';
 import type { RunReport } from '../../run/types.js';
@@ -22,9 +25,11 @@ export function attachedRun(wanted: string | boolean, home: string, procRoot: st
   const id =
     typeof wanted === 'string' ? wanted : latestWithout(unfinishedRuns(home), home, procRoot);
   const folder = new RunFolder(home, id);
-  const plan = isRunId(id) ? folder.readPlan() : undefined;
-  if (plan === undefined) throw unknownRun(id, unfinishedRuns(home));
-  if (isFinished(folder)) return { report: JSON.parse(readFileSync(folder.reports.json, 'utf8')) };
+  const isThere = isRunId(id) && existsSync(planFile(folder.path));
+  if (!isThere) throw unknownRun(id, unfinishedRuns(home));
+  const plan = folder.readPlan();
+  if (plan === undefined) throw damagedRun(planFile(folder.path));
+  if (isFinished(folder)) return { report: readRunReport(folder.reports.json) };
   const { heldBy } = takeRun(folder.path, procRoot);
   if (heldBy !== undefined) {
     throw new Failure({

@@ -3,7 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import * as fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { JournalTail, parseEntry } from './journal-tail.js';
+import { parseEntry } from '../../run/store/journal-entry.js';
+import { JournalTail } from './journal-tail.js';
 
 let folder: string;
 let path: string;
@@ -59,11 +60,11 @@ describe('parseEntry', () => {
   it('takes nothing for an entry that is none', () => {
     fc.assert(
       fc.property(fc.oneof(fc.string(), fc.json()), (line) => {
-        const entry = parseEntry(line);
+        const entry = parseEntry(line, path);
         expect(entry === undefined || typeof entry.type === 'string').toBe(true);
       }),
     );
-    expect(parseEntry('{"type":"surprise"}')).toBeUndefined();
-    expect(parseEntry('null')).toBeUndefined();
+    expect(parseEntry('{"type":"surprise"}', path)).toBeUndefined();
+    expect(parseEntry('null', path)).toBeUndefined();
   });
 });

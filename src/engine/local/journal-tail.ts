@@ -1,5 +1,5 @@
 import { closeSync, openSync, readSync, statSync } from 'node:fs';
-import type { JournalEntry } from '../../run/store/journal.js';
+import { type JournalEntry, parseEntry } from '../../run/store/journal-entry.js';
 
 /** Read at a time; a journal of thousands of rungs takes a few rounds. */
 const chunkBytes = 256 * 1024;
@@ -19,8 +19,10 @@ export class JournalTail {
   /** All lines that are whole by now; a last one that is not waits for the next time. */
   read(): readonly JournalEntry[] {
     const size = statSync(this.#path, { throwIfNoEntry: false })?.size ?? 0;
+    // A named pipe has no size: it is never opened, and so never waited for.
     if (size <= this.#at) return [];
     const entries: JournalEntry[] = [];
+    const before = [this.#at, this.#rest] as const;
     const fd = openSync(this.#path, 'r');
     try {
       for (;;) {
@@ -30,6 +32,10 @@ export class JournalTail {
         this.#at += count;
         this.#take(buffer.subarray(0, count), entries);
       }
+    } catch (error) {
+      // A newer version wrote it: it is refused again at the next look, and nothing is passed over.
+      [this.#at, this.#rest] = before;
+      throw error;
     } finally {
       closeSync(fd);
     }
@@ -39,29 +45,10 @@ export class JournalTail {
     const all = Buffer.concat([this.#rest, bytes]);
     let from = 0;
     for (let end = all.indexOf(10); end !== -1; end = all.indexOf(10, from)) {
-      const entry = parseEntry(all.toString('utf8', from, end));
+      const entry = parseEntry(all.toString('utf8', from, end), this.#path);
       if (entry !== undefined) entries.push(entry);
       from = end + 1;
     }
     this.#rest = all.length - from > longestLineBytes ? Buffer.alloc(0) : all.subarray(from);
-  }
-}
-
-const types: ReadonlySet<unknown> = new Set<JournalEntry['type']>([
-  'started',
-  'climbed',
-  'stopped',
-  'attached',
-  'ended',
-  'finished',
-]);
-
-/** A write that was cut by a crash, with another after it, is no entry: it never happened. */
-export function parseEntry(line: string): JournalEntry | undefined {
-  try {
-    const entry: JournalEntry = JSON.parse(line);
-    return typeof entry === 'object' && entry !== null && types.has(entry.type) ? entry : undefined;
-  } catch {
-    return undefined;
   }
 }

@@ -1,11 +1,13 @@
 import { existsSync } from 'node:fs';
+import { Failure } from '../../failure.js';
 import { runIdVariable } from '../../run/attempt-environment.js';
 import type { LimitCgroup } from '../../run/limit/cgroup.js';
 import { limitOfProcesses, removeCgroup } from '../../run/limit/cgroup.js';
 import type { LogLimit } from '../../run/log/log-limit.js';
 import { endTree, killQuietly } from '../../run/processes/end-tree.js';
 import { membersOf } from '../../run/processes/members.js';
-import { type JournalEntry, openJournal } from '../../run/store/journal.js';
+import { openJournal } from '../../run/store/journal.js';
+import type { JournalEntry } from '../../run/store/journal-entry.js';
 import { RunFolder } from '../../run/store/run-folder.js';
 import { supervisorOf } from '../../run/store/supervisor-lock.js';
 import type { Clock } from '../../time/clock.js';
@@ -26,6 +28,7 @@ export interface LocalRunParts {
 
 /** Whether it still has a supervisor costs more than whether its journal grew. */
 const supervisorSeconds = 1;
+const folderGone = 'The folder of its run was removed; how it ended is unknown.';
 /** For processes of a run that nobody looks after any more. */
 const patience = { bySelfSeconds: 0, afterTermSeconds: 5 };
 
@@ -89,11 +92,12 @@ export class LocalRun {
     const isDue = nowSeconds >= this.#lookAt;
     // Before the journal: a supervisor that ended has written all that it had to say.
     const supervisor = isDue ? supervisorOf(this.#folder.path, procRoot) : undefined;
-    for (const entry of this.#journal.read()) this.#take(entry);
+    const unreadable = this.#readJournal();
     if (this.#isOver || !isDue) return;
-    if (supervisor === undefined && this.#isFolderGone()) {
+    const why = unreadable?.fact ?? (this.#isFolderGone() ? folderGone : undefined);
+    if (supervisor === undefined && why !== undefined) {
       this.#lookAt = nowSeconds + supervisorSeconds;
-      this.#outliveFolder();
+      this.#leaveAlone(why);
       return;
     }
     this.#lookAt = nowSeconds + (this.#stop === undefined ? supervisorSeconds : 0);
@@ -110,6 +114,17 @@ export class LocalRun {
     if (next.step === 'ask' && this.#stop !== undefined) {
       killQuietly(next.pid, 'SIGTERM');
       this.#stop = { asked: this.#stop.asked + 1, askedAt: nowSeconds };
+    }
+  }
+
+  /** Answers why it cannot be read: a newer version wrote it. */
+  #readJournal(): Failure | undefined {
+    try {
+      for (const entry of this.#journal.read()) this.#take(entry);
+      return undefined;
+    } catch (error) {
+      if (error instanceof Failure) return error;
+      throw error;
     }
   }
 
@@ -147,9 +162,8 @@ export class LocalRun {
     return !existsSync(this.#folder.path) && (this.#wasStarted || existsSync(this.#order.log));
   }
 
-  /** Without its folder it can neither be taken up nor begun again: its program may be running. */
-  #outliveFolder(): void {
-    const why = 'The folder of its run was removed; how it ended is unknown.';
+  /** It can neither be taken up nor begun again, and its program may be running: that goes on. */
+  #leaveAlone(why: string): void {
     if (this.#stop !== undefined) void this.#endAll(why);
     else if (this.#members().length === 0) {
       this.#isOver = true;

@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { closeSync, openSync } from 'node:fs';
+import { closeSync, existsSync, openSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { makeFolder } from '../../files/make-folder.js';
 
@@ -37,7 +37,8 @@ export function startSupervisor(options: SupervisorOptions, onEnd: () => void): 
   };
   try {
     const child = spawn(program, [...words, 'run', '--attach', options.runId], {
-      cwd: options.folder,
+      // It reads the configuration there; where the folder was removed there is none.
+      cwd: existsSync(options.folder) ? options.folder : dirname(options.log),
       env: options.environment,
       stdio: ['ignore', log, log],
       detached: true,

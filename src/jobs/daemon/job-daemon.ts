@@ -105,6 +105,7 @@ export class JobDaemon implements Daemon {
     const before = known();
     if (before !== undefined) return this.#view(before);
     checkRequest(asked, { folder, environment: this.#environment });
+    this.#files.check();
     this.#scheduler.checkRoom();
     const nowMs = this.#clock.epochMs();
     const job = await newJobOf(asked, {

@@ -10,7 +10,7 @@ import { DeviceReadings } from './devices/device-readings.js';
 import { readDevice } from './devices/read-device.js';
 import { JobDaemon } from './job-daemon.js';
 import type { DaemonOptions } from './options.js';
-import { JobFiles } from './running/job-files.js';
+import { JobFiles, makeJobFolders } from './running/job-files.js';
 import { Scheduler } from './scheduler.js';
 import type { Daemon } from './types.js';
 
@@ -49,6 +49,8 @@ export async function openDaemon(options: DaemonOptions): Promise<Daemon> {
   }
   const store = await openJobStore(join(home, 'jobs.db'));
   try {
+    store.endDamaged(clock.epochMs());
+    makeJobFolders(home);
     return buildDaemon({ ...options, clock, discovery, store, ledger, takes });
   } catch (error) {
     store.close();

@@ -1,9 +1,19 @@
+import { isAttempt } from '../../run/store/journal-entry.js';
 import type { Attempt } from '../../run/types.js';
 import type { MeasuredRun } from '../corrections.js';
 import { type JobState, jobStates, type WaitingJob } from '../types.js';
 import { unknownJob } from './changes.js';
 import type { JobEvent, JobFilter, StoredJob } from './records.js';
-import { integer, json, type Row, storedEvent, storedJob, storedRun, waitingJob } from './rows.js';
+import {
+  BadRow,
+  checked,
+  integer,
+  type Row,
+  storedEvent,
+  storedJob,
+  storedRun,
+  waitingJob,
+} from './rows.js';
 import type { Transactions } from './transactions.js';
 
 /** Runs of a workload that are looked at: enough for the margin to shrink to its least. */
@@ -79,7 +89,7 @@ export class JobReader {
           `SELECT sequence, turn, bytes, basis, gpus, deadline_ms, workload_key, alone FROM job
          WHERE state = 'waiting' ORDER BY turn, sequence`,
         )
-        .map((row) => waitingJob(row, longest.get(row['workload_key'])));
+        .flatMap((row) => ifWhole(() => waitingJob(row, longest.get(row['workload_key']))));
     });
   }
 
@@ -104,7 +114,7 @@ export class JobReader {
           afterId,
           Math.min(most, maxRows),
         )
-        .map(storedEvent),
+        .flatMap((row) => ifWhole(() => storedEvent(row))),
     );
   }
 
@@ -129,7 +139,7 @@ export class JobReader {
           workloadKey,
           runsLookedAt,
         )
-        .map(storedRun),
+        .flatMap((row) => ifWhole(() => storedRun(row))),
     );
   }
 
@@ -171,7 +181,7 @@ export class JobReader {
     const ids = rows
       .filter((row) => row['started_ms'] !== null)
       .map((row) => integer(row, 'sequence'));
-    const found = new Map<number, Attempt[]>();
+    const found = new Map<number, readonly Attempt[]>();
     if (ids.length === 0) return found;
     for (const row of this.sql.all(
       `SELECT job, data FROM attempt WHERE job IN (SELECT value FROM json_each(?))
@@ -179,11 +189,19 @@ export class JobReader {
       JSON.stringify(ids),
     )) {
       const job = integer(row, 'job');
-      const attempt: Attempt = json(row, 'data');
-      const others = found.get(job);
-      if (others === undefined) found.set(job, [attempt]);
-      else others.push(attempt);
+      const attempts = ifWhole(() => checked(row, 'data', isAttempt));
+      found.set(job, [...(found.get(job) ?? []), ...attempts]);
     }
     return found;
+  }
+}
+
+/** What a row holds; nothing where it is damaged: that must not hide the others. */
+function ifWhole<T>(read: () => T): readonly T[] {
+  try {
+    return [read()];
+  } catch (error) {
+    if (error instanceof BadRow) return [];
+    throw error;
   }
 }

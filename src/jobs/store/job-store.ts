@@ -7,7 +7,7 @@ import { badChange } from './changes.js';
 import { JobReader } from './job-reader.js';
 import { checkNewJob, reasonCharacters } from './limits.js';
 import type { Ending, JobEventType, JobStart, NeedEvidence, NewJob, StoredJob } from './records.js';
-import { integer, type Row, storedJob } from './rows.js';
+import { damageIn, damageWords, integer, type Row, storedJob } from './rows.js';
 import { connect } from './sqlite.js';
 import { Transactions } from './transactions.js';
 
@@ -142,6 +142,29 @@ export class JobStore extends JobReader {
         workloadKey,
       ),
     );
+  }
+
+  /** Ends those that are not over and whose rows are damaged: they can never run. Answers their ids. */
+  endDamaged(atMs: number): readonly string[] {
+    const ended: string[] = [];
+    const rows = this.sql.guard(() => this.sql.all('SELECT * FROM job WHERE ended_ms IS NULL'));
+    for (const row of rows) {
+      const damage = damageIn(row);
+      if (damage === undefined) continue;
+      const id = integer(row, 'sequence');
+      const reason = damageWords(damage);
+      this.sql.change(() => {
+        this.sql.run(
+          "UPDATE job SET state = 'failed', reason = ?, ended_ms = ? WHERE sequence = ?",
+          reason,
+          atMs,
+          id,
+        );
+        this.#journal(id, 'ended', { state: 'failed', reason }, atMs);
+      });
+      ended.push(String(id));
+    }
+    return ended;
   }
 
   /** Something that happened to a job without changing its state, such as a warning. */

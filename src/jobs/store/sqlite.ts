@@ -44,6 +44,7 @@ export async function connect(path: string): Promise<Connection> {
   if (openHere.has(real)) throw storeFailure('store-in-use', path);
   openHere.add(real);
   try {
+    for (const end of ['', '-wal', '-journal']) mustBePlain(`${file}${end}`, path);
     const header = judgeHeader(readHeader(file));
     if (header.kind === 'foreign') throw storeFailure('foreign-store', path);
     const version = header.kind === 'ours' ? header.version : schemaVersion;
@@ -172,6 +173,13 @@ function migrate(database: DatabaseSyncInstance, from: number): void {
     database.exec('ROLLBACK');
     throw error;
   }
+}
+
+/** A named pipe of that name would be waited for without end. */
+function mustBePlain(file: string, path: string): void {
+  const stats = statSync(file, { throwIfNoEntry: false });
+  if (stats === undefined || stats.isFile() || stats.isDirectory()) return;
+  throw storeFailure('foreign-store', path);
 }
 
 function readHeader(file: string): Uint8Array {

@@ -1,15 +1,8 @@
 import { randomBytes } from 'node:crypto';
-import {
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  statSync,
-  utimesSync,
-  writeFileSync,
-} from 'node:fs';
+import { readdirSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { makeFolder } from '../../files/make-folder.js';
+import { readOwnFile } from '../../files/own-file.js';
 import { MiB } from '../../units/bytes.js';
 
 /** An answer from an earlier call. */
@@ -49,8 +42,7 @@ export class KeptAnswers {
   read(key: string): KeptAnswer | undefined {
     const path = this.#path(key);
     try {
-      if (statSync(path).size > largestBytes) return undefined;
-      const found: unknown = JSON.parse(readFileSync(path, 'utf8'));
+      const found: unknown = JSON.parse(readOwnFile(path, largestBytes) ?? 'null');
       const field = (name: string): unknown => Reflect.get(Object(found), name);
       const at = field('at');
       if (field('schema') !== schema || field('key') !== key || typeof at !== 'string') {

@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 import { readProcess } from '../processes/process-table.js';
+import { shell, waitScript } from './keeper-scripts.js';
 
 /**
  * Tells whether a signal came to us alone (then it is forwarded), or to our whole group, as Ctrl-C
@@ -26,7 +27,7 @@ export function startCanary(): Canary {
 
   function start() {
     // It reads what never comes, and ends when we do, however we end.
-    const canary = spawn('cat', [], { stdio: ['pipe', 'ignore', 'ignore'] });
+    const canary = spawn(shell, ['-c', waitScript], { stdio: ['pipe', 'ignore', 'ignore'] });
     canary.stdin.on('error', () => {});
     canary.once('error', () => {});
     canary.once('exit', (_, signal) => {

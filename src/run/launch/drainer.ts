@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { drainerScript } from './keeper-scripts.js';
+import { drainerScript, shell } from './keeper-scripts.js';
 
 /** Stands by to take over the job's output if we are killed. */
 export interface Drainer {
@@ -17,7 +17,7 @@ export function startDrainer(options: {
   let released = false;
   let child: ChildProcess;
   const start = () => {
-    child = spawn('sh', ['-c', drainerScript, 'plimsoll-drainer', options.logPath], {
+    child = spawn(shell, ['-c', drainerScript, 'plimsoll-drainer', options.logPath], {
       stdio: ['ignore', 'ignore', 'ignore', 'pipe', options.readFd, options.outFd],
     });
     // It ends with us: a line that is cut at its end is no error.

@@ -3,6 +3,11 @@
  * each and do nothing while we are there.
  */
 
+/** By its path: the PATH is the program's, and may name no folder that has it. */
+export const shell = '/bin/sh';
+/** The few programs that these shells call are found behind whatever the PATH names. */
+const findPrograms = 'PATH=${PATH:+$PATH:}/usr/bin:/bin';
+
 /**
  * The keeper waits for the job and writes down its exit code: a parent can, and nobody else. It
  * takes signals only to forget them, for those that reach the whole group are the job's to answer.
@@ -20,8 +25,9 @@ set -C
 printf '%s\\n' "$$" > "$own" || exit 125
 set +C
 printf 'xxx\\n' > "$code.new"
-( exec 2>&9 9>&-; exec sh -c "$@" )
+( exec 2>&9 9>&-; exec ${shell} -c "$@" )
 ended=$?
+${findPrograms}
 printf '%03d\\n' "$ended" 1<> "$code.new" && mv "$code.new" "$code"
 exit "$ended"`;
 
@@ -50,4 +56,8 @@ export const drainerScript = `trap "" INT QUIT TERM HUP USR1 USR2 TSTP PIPE
 read -r line <&3
 [ -z "$line" ] || exit 0
 exec 3<&-
+${findPrograms}
 exec tee -a "$1" <&4 >&5`;
+
+/** Waits for input that never comes, ends when there can be none, and takes every signal as it is. */
+export const waitScript = `${findPrograms}; exec cat`;

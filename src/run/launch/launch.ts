@@ -1,9 +1,11 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, constants, openSync, writeSync } from 'node:fs';
 import { constants as os } from 'node:os';
+import { Failure } from '../../failure.js';
 import type { Known } from '../../units/known.js';
+import { cannotStart } from './cannot-start.js';
 import { startDrainer } from './drainer.js';
-import { keeperScript, starterScript } from './keeper-scripts.js';
+import { keeperScript, shell, starterScript } from './keeper-scripts.js';
 import type { Libc } from './libc.js';
 import type { OutputPlan } from './outputs.js';
 import { pump } from './pump.js';
@@ -37,7 +39,10 @@ export interface LaunchedProcess {
   /** Undefined when it could not even be started. */
   readonly pid: Promise<number | undefined>;
   readonly keeperPid: number | undefined;
-  /** How it ended: 128 and the number for a signal; `unknown` when nobody could see. */
+  /**
+   * How it ended: 128 and the number for a signal; `unknown` when nobody could see. Rejects with a
+   * `Failure` when it could not be started.
+   */
   readonly ended: Promise<Known<number>>;
   /** After all of its output got out; call it when the job and what it left are gone. */
   drained(timeoutMs: number): Promise<void>;
@@ -54,38 +59,14 @@ export function launch(options: LaunchOptions): LaunchedProcess {
   const fdFor = (name: 'stdout' | 'stderr'): number | 'inherit' =>
     ways.find((way) => way.plan.name === name || way.plan.name === 'both')?.writeFd ?? 'inherit';
   const space = addressSpaceBytes === undefined ? '' : String(Math.floor(addressSpaceBytes / 1024));
-  const keeper = spawn(
-    'sh',
-    [
-      '-c',
-      keeperScript,
-      'plimsoll-keeper',
-      files.exitCode,
-      files.keeperPid,
-      starterScript,
-      'plimsoll-job',
-      files.jobPid,
-      cgroupProcs ?? '',
-      space,
-      ...options.command,
-    ],
-    {
-      cwd: options.folder,
-      env: options.environment,
-      stdio: ['inherit', fdFor('stdout'), fdFor('stderr'), 'pipe'],
-    },
-  );
+  const words = [files.jobPid, cgroupProcs ?? '', space, ...options.command];
+  const keeper = spawned(options, [fdFor('stdout'), fdFor('stderr')], words);
   for (const { writeFd } of ways) closeSync(writeFd);
   const pumps = ways.map((way) => way.run(options));
   return {
-    keeperPid: keeper.pid,
-    pid: firstLine(keeper.stdio[3]),
-    ended: new Promise((resolve, reject) => {
-      keeper.once('error', reject);
-      keeper.once('exit', (code, signal) => {
-        resolve(code ?? (signal === null ? 'unknown' : 128 + os.signals[signal]));
-      });
-    }),
+    keeperPid: keeper instanceof Failure ? undefined : keeper.pid,
+    pid: keeper instanceof Failure ? Promise.resolve(undefined) : firstLine(keeper.stdio[3]),
+    ended: endOf(keeper, options.folder),
     async drained(timeoutMs) {
       const timer = setTimeout(() => ways.forEach((way) => way.wake()), timeoutMs);
       await Promise.all(pumps);
@@ -95,6 +76,34 @@ export function launch(options: LaunchOptions): LaunchedProcess {
       for (const way of ways) way.resize();
     },
   };
+}
+
+/** The keeper, which starts the job; or why the system does not even try. */
+function spawned(
+  { files, folder, environment }: LaunchOptions,
+  [stdout, stderr]: readonly [number | 'inherit', number | 'inherit'],
+  words: readonly string[],
+): ChildProcess | Failure {
+  const own = ['plimsoll-keeper', files.exitCode, files.keeperPid, starterScript, 'plimsoll-job'];
+  try {
+    return spawn(shell, ['-c', keeperScript, ...own, ...words], {
+      cwd: folder,
+      env: environment,
+      stdio: ['inherit', stdout, stderr, 'pipe'],
+    });
+  } catch (error) {
+    return cannotStart(error, folder);
+  }
+}
+
+function endOf(keeper: ChildProcess | Failure, folder: string): Promise<Known<number>> {
+  if (keeper instanceof Failure) return Promise.reject(keeper);
+  return new Promise((resolve, reject) => {
+    keeper.once('error', (error) => reject(cannotStart(error, folder)));
+    keeper.once('exit', (code, signal) => {
+      resolve(code ?? (signal === null ? 'unknown' : 128 + os.signals[signal]));
+    });
+  });
 }
 
 interface LaunchMethod {

@@ -1,35 +1,11 @@
-import { closeSync, fsyncSync, openSync, readFileSync, writeSync } from 'node:fs';
-import type { Known } from '../../units/known.js';
-import type { NextAttempt } from '../ladder/climb.js';
-import type { LimitCgroup } from '../limit/cgroup.js';
-import type { Attempt, ClimbedRung, EnforcedLimit, Outcome, RunSettings } from '../types.js';
+import { closeSync, constants, fstatSync, fsyncSync, openSync, writeSync } from 'node:fs';
+import { readOwnFile } from '../../files/own-file.js';
+import { MiB } from '../../units/bytes.js';
+import { formatEntry, type JournalEntry, parseEntry } from './journal-entry.js';
+import { damagedRun } from './run-failures.js';
 
-/** An attempt begins. */
-export interface StartedEntry {
-  readonly type: 'started';
-  readonly at: string;
-  readonly number: number;
-  readonly settings: RunSettings;
-  readonly command: readonly string[];
-  readonly limit: EnforcedLimit;
-  readonly cgroup: LimitCgroup | null;
-  /** The kernel's count of kills when it began. */
-  readonly killsBefore: Known<number>;
-}
-
-/** What happens to a run, in the order in which it did. A line is there when it has happened. */
-export type JournalEntry =
-  | StartedEntry
-  | { readonly type: 'climbed'; readonly number: number; readonly rung: ClimbedRung }
-  | { readonly type: 'stopped'; readonly at: string; readonly signal: string }
-  | { readonly type: 'attached'; readonly at: string; readonly pid: number }
-  | { readonly type: 'ended'; readonly attempt: Attempt; readonly next: NextAttempt | null }
-  | {
-      readonly type: 'finished';
-      readonly at: string;
-      readonly outcome: Outcome;
-      readonly exitCode: Known<number>;
-    };
+/** Thousands of rungs, each with its command, take less; what is larger was not written by us. */
+const maxBytes = 256 * MiB;
 
 export interface Journal {
   /** On the disk when it returns. */
@@ -38,12 +14,12 @@ export interface Journal {
 }
 
 export function openJournal(path: string): Journal {
-  const fd = openSync(path, 'a', 0o600);
+  const fd = openPlain(path);
   // Half a line may be left by a disk that ran full; what comes next must not be part of it.
   let isTorn = false;
   return {
     write(entry) {
-      const line = Buffer.from(`${isTorn ? '\n' : ''}${JSON.stringify(entry)}\n`);
+      const line = Buffer.from(`${isTorn ? '\n' : ''}${formatEntry(entry)}\n`);
       isTorn = true;
       if (writeSync(fd, line) < line.length) throw diskFull();
       fsyncSync(fd);
@@ -53,31 +29,37 @@ export function openJournal(path: string): Journal {
   };
 }
 
+/** A named pipe of that name would be waited for, and would keep nothing. */
+function openPlain(path: string): number {
+  const { O_WRONLY, O_APPEND, O_CREAT, O_NONBLOCK } = constants;
+  let fd: number;
+  try {
+    fd = openSync(path, O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK, 0o600);
+  } catch (error) {
+    // EISDIR: a folder; ENXIO: a pipe without a reader.
+    if (/^(EISDIR|ENXIO)$/.test(codeOf(error))) throw damagedRun(path);
+    throw error;
+  }
+  if (fstatSync(fd).isFile()) return fd;
+  closeSync(fd);
+  throw damagedRun(path);
+}
+
 /** A write that was cut without an error: the next one would have had it. */
 function diskFull(): Error {
   return Object.assign(new Error('no space left on device'), { code: 'ENOSPC' });
 }
 
 export function isDiskFull(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && /^(ENOSPC|EDQUOT)$/.test(String(error.code));
+  return /^(ENOSPC|EDQUOT)$/.test(codeOf(error));
 }
 
-/** All whole lines; one that was cut by a crash never happened. */
+function codeOf(error: unknown): string {
+  return error instanceof Error && 'code' in error ? String(error.code) : '';
+}
+
+/** All whole lines that are entries of ours. */
 export function readJournal(path: string): readonly JournalEntry[] {
-  let text: string;
-  try {
-    text = readFileSync(path, 'utf8');
-  } catch {
-    return [];
-  }
-  const entries: JournalEntry[] = [];
-  for (const line of text.split('\n').slice(0, -1)) {
-    try {
-      const entry: JournalEntry = JSON.parse(line);
-      entries.push(entry);
-    } catch {
-      // A write that was cut, with another after it.
-    }
-  }
-  return entries;
+  const lines = (readOwnFile(path, maxBytes) ?? '').split('\n').slice(0, -1);
+  return lines.flatMap((line) => parseEntry(line, path) ?? []);
 }

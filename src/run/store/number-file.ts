@@ -1,11 +1,10 @@
-import { readFileSync } from 'node:fs';
+import { readOwnFile } from '../../files/own-file.js';
+
+/** Ten digits and a line end. */
+const maxBytes = 64;
 
 /** A number that one of our scripts wrote down; undefined while it has not. */
 export function readNumberFile(path: string): number | undefined {
-  try {
-    const text = readFileSync(path, 'utf8');
-    return /^\d{1,10}\n$/.test(text) ? Number(text) : undefined;
-  } catch {
-    return undefined;
-  }
+  const text = readOwnFile(path, maxBytes) ?? '';
+  return /^\d{1,10}\n$/.test(text) ? Number(text) : undefined;
 }

@@ -1,37 +1,9 @@
-import { readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { Failure } from '../../failure.js';
 import { makeFolder } from '../../files/make-folder.js';
 import { socketPath } from '../bridge/unix-socket.js';
 import type { LaunchFiles } from '../launch/launch.js';
-import type { LogLimit } from '../log/log-limit.js';
-import type { RunSettings } from '../types.js';
-
-/** What a run was asked to be; it does not change. */
-export interface RunPlan {
-  readonly schema: 1;
-  readonly id: string;
-  readonly command: readonly string[];
-  readonly folder: string;
-  readonly createdAt: string;
-  /** What the first attempt is told. */
-  readonly settings: RunSettings;
-  readonly memoryBytes: number | null;
-  readonly maxAttempts: number;
-  /** Whether the device was named, so that the program shall see no other. */
-  readonly pinnedDevice: boolean;
-  readonly bridge: string;
-  /** Files that the person asked for. */
-  readonly reports: readonly string[];
-  /** All that it may see, where that is more than the one of its settings. */
-  readonly devices?: readonly string[] | undefined;
-  /** The file that takes what it prints, whoever supervises it. */
-  readonly log?: string | undefined;
-  /** How much of that file is kept, where it is not what jobs have. */
-  readonly logLimit?: LogLimit | undefined;
-  /** What the program gets on top of its supervisor's environment. */
-  readonly environment?: Readonly<Record<string, string>> | undefined;
-}
+import { planFile, type RunPlan, readPlan } from './run-plan.js';
 
 /** The folder of a run below `$PLIMSOLL_HOME/runs`, and the files in it. */
 export class RunFolder {
@@ -68,20 +40,16 @@ export class RunFolder {
   create(plan: Omit<RunPlan, 'bridge'>): RunPlan {
     makeFolder(this.sdk, 0o700);
     const whole = { ...plan, bridge: socketPath(this.path) };
-    const file = join(this.path, 'run.json');
+    const file = planFile(this.path);
     // Moved into place: whoever finds it finds all of it.
     writeFileSync(`${file}.new`, JSON.stringify(whole), { mode: 0o600 });
     renameSync(`${file}.new`, file);
     return whole;
   }
 
+  /** Undefined where it has none that is whole. */
   readPlan(): RunPlan | undefined {
-    try {
-      const plan: RunPlan = JSON.parse(readFileSync(join(this.path, 'run.json'), 'utf8'));
-      return plan;
-    } catch {
-      return undefined;
-    }
+    return readPlan(this.path);
   }
 
   remove(): void {
@@ -119,15 +87,4 @@ export function listRuns(home: string): readonly string[] {
   } catch {
     return [];
   }
-}
-
-export function unknownRun(id: string, known: readonly string[]): Failure {
-  const listed =
-    known.length === 0 ? 'There is none.' : `There are ${known.slice(-10).join(', ')}.`;
-  return new Failure({
-    kind: 'input',
-    code: 'unknown-run',
-    fact: `There is no unfinished run ${id}.`,
-    next: `Unfinished runs: ${listed}`,
-  });
 }

@@ -6,6 +6,7 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs';
+import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -36,6 +37,26 @@ describe('the journal', () => {
     again.close();
     expect(readJournal(path).map(({ type }) => type)).toEqual(['stopped', 'attached']);
     expect(readJournal(join(home, 'none'))).toEqual([]);
+  });
+});
+
+describe('a supervisor file that is damaged', () => {
+  it("does not let a second one in while the first listens on the run's socket", async () => {
+    const path = join(home, 'runs', 'x');
+    const bridge = join(path, 'bridge.sock');
+    expect(takeRun(path, '/proc')).toEqual({ heldBy: undefined });
+    const settings = { accumulation: 1, precision: 'fp32', device: 'host' };
+    const ids = { id: 'x', folder: '/', createdAt: '', bridge };
+    const rest = { command: ['x'], reports: [], settings, memoryBytes: null, maxAttempts: 1 };
+    writeFileSync(join(path, 'run.json'), JSON.stringify({ ...ids, ...rest }));
+    for (const text of ['', 'null', '{}', '{"pid":true}']) {
+      writeFileSync(join(path, 'supervisor-1'), text);
+      const server = createServer();
+      await new Promise<void>((resolve) => server.listen(bridge, resolve));
+      expect([text, takeRun(path, '/proc', 1)]).toEqual([text, { heldBy: process.pid }]);
+      await new Promise((resolve) => server.close(resolve));
+    }
+    expect(takeRun(path, '/proc', 1)).toEqual({ heldBy: undefined });
   });
 });
 

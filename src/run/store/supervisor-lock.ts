@@ -1,7 +1,11 @@
-import { linkSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { linkSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { listKernelFolder } from '../../device/kernel-files.js';
 import { makeFolder } from '../../files/make-folder.js';
+import { readOwnDocument } from '../../files/own-file.js';
+import { listenerOf } from '../bridge/listener.js';
 import { readProcess } from '../processes/process-table.js';
+import { readPlan } from './run-plan.js';
 
 /** Who supervises a run. Each new one has the next number, and only one can have it. */
 interface Holder {
@@ -11,6 +15,8 @@ interface Holder {
 }
 
 const name = /^supervisor-(\d{1,6})$/;
+/** Some 40 bytes are written. */
+const maxBytes = 4096;
 
 /** Takes over a run, unless one that lives supervises it; its pid is answered then. */
 export function takeRun(
@@ -20,7 +26,7 @@ export function takeRun(
 ): { readonly heldBy: number | undefined } {
   makeFolder(runFolder, 0o700);
   for (;;) {
-    const { number, holder } = latestHolder(runFolder);
+    const { number, holder } = latestHolder(runFolder, procRoot);
     if (holder !== undefined && holder.pid !== pid && lives(holder, procRoot)) {
       return { heldBy: holder.pid };
     }
@@ -28,7 +34,7 @@ export function takeRun(
     // Linked under its name when it is whole, and only if the name is free: of two that come at once
     // one is refused and looks again, and nobody takes half a file for a holder that is dead.
     const claim = join(runFolder, `claim-${pid}-${started}`);
-    writeFileSync(claim, JSON.stringify({ pid, started }), { mode: 0o600 });
+    writeFileSync(claim, JSON.stringify({ schema: 1, pid, started }), { mode: 0o600 });
     try {
       linkSync(claim, join(runFolder, `supervisor-${number + 1}`));
     } catch (error) {
@@ -37,7 +43,8 @@ export function takeRun(
     } finally {
       rmSync(claim, { force: true });
     }
-    if (number > 0) rmSync(join(runFolder, `supervisor-${number}`), { force: true });
+    if (number > 0)
+      rmSync(join(runFolder, `supervisor-${number}`), { recursive: true, force: true });
     return { heldBy: undefined };
   }
 }
@@ -49,23 +56,35 @@ export function isSupervised(runFolder: string, procRoot: string): boolean {
 
 /** The process that supervises a run; undefined where none lives. */
 export function supervisorOf(runFolder: string, procRoot: string): number | undefined {
-  const { holder } = latestHolder(runFolder);
+  const { holder } = latestHolder(runFolder, procRoot);
   return holder !== undefined && lives(holder, procRoot) ? holder.pid : undefined;
 }
 
-function latestHolder(runFolder: string): { number: number; holder: Holder | undefined } {
+function latestHolder(
+  runFolder: string,
+  procRoot: string,
+): { number: number; holder: Holder | undefined } {
   let number = 0;
-  try {
-    for (const file of readdirSync(runFolder))
-      number = Math.max(number, Number(name.exec(file)?.[1] ?? 0));
-    if (number === 0) return { number, holder: undefined };
-    const holder: Holder = JSON.parse(
-      readFileSync(join(runFolder, `supervisor-${number}`), 'utf8'),
-    );
-    return { number, holder };
-  } catch {
-    return { number, holder: undefined };
-  }
+  for (const file of listKernelFolder(runFolder))
+    number = Math.max(number, Number(name.exec(file)?.[1] ?? 0));
+  if (number === 0) return { number, holder: undefined };
+  const path = join(runFolder, `supervisor-${number}`);
+  const found = readOwnDocument(path, { schema: 1, maxBytes }) ?? {};
+  const { pid, started } = found;
+  if (isCount(pid) && isCount(started)) return { number, holder: { pid, started } };
+  return { number, holder: listeningHolder(runFolder, procRoot) };
+}
+
+/** A file that is damaged names nobody: whoever supervises a run listens on its socket. */
+function listeningHolder(runFolder: string, procRoot: string): Holder | undefined {
+  const bridge = readPlan(runFolder)?.bridge;
+  const pid = bridge === undefined ? undefined : listenerOf(procRoot, bridge);
+  const entry = pid === undefined ? undefined : readProcess(procRoot, pid);
+  return entry && { pid: entry.pid, started: entry.started };
+}
+
+function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && Number(value) >= 0;
 }
 
 function lives({ pid, started }: Holder, procRoot: string): boolean {

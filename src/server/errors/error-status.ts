@@ -55,6 +55,8 @@ const byCode: Readonly<Record<string, ErrorStatus>> = {
   'too-busy': 503,
   closing: 503,
   'daemon-closed': 503,
+  'broken-store': 500,
+  'cannot-keep-state': 503,
   'store-in-use': 503,
   'store-unreachable': 503,
   'cannot-write': 507,

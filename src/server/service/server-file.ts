@@ -1,15 +1,7 @@
-import {
-  closeSync,
-  fsyncSync,
-  openSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs';
+import { closeSync, fsyncSync, openSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { makeFolder } from '../../files/make-folder.js';
+import { readOwnDocument } from '../../files/own-file.js';
 
 /** What a server that runs tells the commands of the same home. */
 export interface ServerNote {
@@ -34,7 +26,7 @@ export function writeServerNote(home: string, note: ServerNote): void {
   const descriptor = openSync(temporary, 'wx', 0o600);
   try {
     try {
-      writeFileSync(descriptor, `${JSON.stringify(note)}\n`);
+      writeFileSync(descriptor, `${JSON.stringify({ schema: 1, ...note })}\n`);
       fsyncSync(descriptor);
     } finally {
       closeSync(descriptor);
@@ -48,20 +40,17 @@ export function writeServerNote(home: string, note: ServerNote): void {
 
 /** Undefined where there is none, or where it is no note of ours. */
 export function readServerNote(home: string): ServerNote | undefined {
-  try {
-    const path = serverFile(home);
-    if (statSync(path).size > maxBytes) return undefined;
-    const { url, pid, token } = Object(JSON.parse(readFileSync(path, 'utf8')));
-    if (typeof url !== 'string' || !URL.canParse(url) || !Number.isSafeInteger(pid)) {
-      return undefined;
-    }
-    return { url, pid, ...(typeof token === 'string' && { token }) };
-  } catch {
-    return undefined;
-  }
+  const { url, pid, token } = readOwnDocument(serverFile(home), { schema: 1, maxBytes }) ?? {};
+  if (typeof url !== 'string' || !URL.canParse(url) || typeof pid !== 'number') return undefined;
+  if (!Number.isSafeInteger(pid)) return undefined;
+  return { url, pid, ...(typeof token === 'string' && { token }) };
 }
 
 /** Only the one who wrote it takes it away: another server may have come meanwhile. */
 export function removeServerNote(home: string, pid: number): void {
-  if (readServerNote(home)?.pid === pid) rmSync(serverFile(home), { force: true });
+  try {
+    if (readServerNote(home)?.pid === pid) rmSync(serverFile(home), { force: true });
+  } catch {
+    // A newer server has written its own.
+  }
 }

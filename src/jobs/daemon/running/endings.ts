@@ -32,7 +32,8 @@ export function endOf(options: {
     const how = exitWords(news.exitCode);
     return { state: 'failed', reason: `It was interrupted from outside. ${how}` };
   }
-  return { state: 'failed', reason: outOfMemoryWords(attempts, last) ?? exitWords(news.exitCode) };
+  const reason = news.why ?? outOfMemoryWords(attempts, last) ?? exitWords(news.exitCode);
+  return { state: 'failed', reason };
 }
 
 function recovery(attempts: readonly Attempt[]): string {

@@ -1,8 +1,11 @@
-import { appendFileSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { appendFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { Failure } from '../../../failure.js';
 import { makeFolder } from '../../../files/make-folder.js';
+import { readOwnDocument } from '../../../files/own-file.js';
 import { droppedNote } from '../../../run/log/dropped-note.js';
 import { readLogPart } from '../../../run/log/read-log-part.js';
+import { isDiskFull } from '../../../run/store/journal.js';
 import type { JobHistory, LogAnswer } from '../types.js';
 
 /** What one answer holds of a log at most. */
@@ -23,7 +26,16 @@ export class JobFiles {
   }
 
   logBytes(id: string): number {
-    return statSync(this.log(id), { throwIfNoEntry: false })?.size ?? 0;
+    try {
+      return statSync(this.log(id)).size;
+    } catch {
+      return 0;
+    }
+  }
+
+  /** Before a job is kept whose files would find no place. */
+  check(): void {
+    makeJobFolders(this.#home);
   }
 
   /** Where a part is missing, a line says so in its place; it is counted in `most`. */
@@ -48,12 +60,11 @@ export class JobFiles {
 
   readHistory(id: string): JobHistory | undefined {
     try {
-      if (statSync(this.#history(id)).size > maxHistoryBytes) return undefined;
-      const history: JobHistory = JSON.parse(readFileSync(this.#history(id), 'utf8'));
-      return Array.isArray(history.epochMs) && Array.isArray(history.usedBytes)
-        ? history
-        : undefined;
+      const options = { schema: 1, maxBytes: maxHistoryBytes };
+      const { epochMs, usedBytes } = readOwnDocument(this.#history(id), options) ?? {};
+      return areNumbers(epochMs) && areNumbers(usedBytes) ? { epochMs, usedBytes } : undefined;
     } catch {
+      // A newer version drew this curve; the job itself does not depend on it.
       return undefined;
     }
   }
@@ -61,7 +72,7 @@ export class JobFiles {
   writeHistory(id: string, history: JobHistory): void {
     const file = this.#history(id);
     this.#quietly(id, () => {
-      writeFileSync(`${file}.new`, JSON.stringify(history), { mode: 0o600 });
+      writeFileSync(`${file}.new`, JSON.stringify({ schema: 1, ...history }), { mode: 0o600 });
       renameSync(`${file}.new`, file);
     });
   }
@@ -86,6 +97,35 @@ export class JobFiles {
   #folder(id: string): string {
     return join(this.#home, 'jobs', id);
   }
+}
+
+/**
+ * The folders in which jobs keep their files. Where something else has such a name, no job could
+ * start: it is said at once.
+ */
+export function makeJobFolders(home: string): void {
+  for (const path of [join(home, 'jobs'), join(home, 'runs')]) {
+    try {
+      makeFolder(path, 0o700);
+    } catch (error) {
+      throw new Failure({
+        kind: 'missing',
+        code: isDiskFull(error) ? 'disk-full' : 'cannot-keep-state',
+        fact: `The folder ${path} cannot be made: ${error instanceof Error ? error.message : String(error)}.`,
+        next: isDiskFull(error)
+          ? 'Make room on that disk and try again.'
+          : 'Move away what has its name, or set PLIMSOLL_HOME to another folder.',
+        cause: error,
+      });
+    }
+  }
+}
+
+/** Null where nothing was known. */
+function areNumbers(value: unknown): value is number[] {
+  return (
+    Array.isArray(value) && value.every((one: unknown) => one === null || typeof one === 'number')
+  );
 }
 
 /** Whether what stands before a place is the end of a line. */
