@@ -59,7 +59,7 @@ export interface WaitingJob extends Need {
   readonly id: string;
   /** The smaller, the sooner: see `turnOf`. */
   readonly turn: number;
-  /** When waiting ends with the state `expired`; undefined is never. In epoch milliseconds. */
+  /** When waiting ends with the state `expired`, by the queue's time; undefined is never. */
   readonly deadlineMs?: number | undefined;
   /** How long jobs of the same workload ran. */
   readonly expectedSeconds: Known<number>;
@@ -73,7 +73,7 @@ export interface RunningJob {
   readonly id: string;
   readonly turn: number;
   readonly reservation: Reservation;
-  /** In epoch milliseconds; `unknown` once it ran longer than any of its workload did. */
+  /** By the queue's time, in milliseconds; `unknown` once it ran longer than any of its workload did. */
   readonly expectedEndMs: Known<number>;
   readonly workloadKey?: string | undefined;
 }

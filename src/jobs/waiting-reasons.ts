@@ -14,7 +14,7 @@ export interface WaitingReason {
   readonly position: number;
   /** In words for people. */
   readonly reason: string;
-  /** From the run times of earlier jobs with the same workloads; in epoch milliseconds. */
+  /** From the run times of earlier jobs with the same workloads; by the queue's time, in milliseconds. */
   readonly expectedStartMs: Known<number>;
 }
 

@@ -14,6 +14,7 @@ import { killedByKernel } from './limit/kernel-log.js';
 import { createPeakMeter } from './peak-meter.js';
 import { endTree, killQuietly } from './processes/end-tree.js';
 import { type Membership, membersOf } from './processes/members.js';
+import { ageSeconds } from './processes/process-table.js';
 import { concludeOutOfMemory, wasShort } from './recognise/conclude.js';
 import { createScanner } from './recognise/scanner.js';
 import type { RunContext } from './run-context.js';
@@ -40,6 +41,8 @@ export interface AttemptStart {
   readonly settings: RunSettings;
   readonly command: readonly string[];
   readonly startedAt: string;
+  /** Of one that was started before we came, while it lives. */
+  readonly firstPid: number | undefined;
   readonly bridge: string;
   readonly memoryBytes: number | undefined;
   readonly limit: EnforcedLimit;
@@ -163,7 +166,8 @@ export async function beginAttempt(start: AttemptStart, context: RunContext): Pr
         rungs,
         peak,
         snapshot,
-        endedMs: clock.epochMs(),
+        // By what passed: the date may have been set meanwhile.
+        endedMs: Date.parse(start.startedAt) + (clock.seconds() - beganAt) * 1000,
       }),
       baseBytes: coordinator.baseBytes,
       madeProgress: coordinator.steps > 0,
@@ -206,8 +210,10 @@ export async function beginAttempt(start: AttemptStart, context: RunContext): Pr
   };
 }
 
-function sinceStart({ startedAt }: AttemptStart, { clock }: RunContext): number {
-  return Math.max(0, (clock.epochMs() - Date.parse(startedAt)) / 1000);
+/** Of one that was started before we came, its first process knows better than the date. */
+function sinceStart({ startedAt, firstPid }: AttemptStart, context: RunContext): number {
+  const age = firstPid === undefined ? undefined : ageSeconds(context.procRoot, firstPid);
+  return age ?? Math.max(0, (context.clock.epochMs() - Date.parse(startedAt)) / 1000);
 }
 
 function killsIn({ cgroup, killsFile }: AttemptStart): Known<number> {
@@ -245,7 +251,7 @@ function describe(
     settings: start.settings,
     command: start.command,
     startedAt: start.startedAt,
-    endedAt: new Date(end.endedMs).toISOString(),
+    endedAt: new Date(Math.round(end.endedMs)).toISOString(),
     exitCode: end.exitCode,
     outOfMemory: end.outOfMemory,
     rungs: end.rungs,

@@ -77,6 +77,7 @@ export async function openAttempt(options: OpenAttemptOptions): Promise<LiveAtte
       settings,
       command: start.command,
       startedAt: start.at,
+      firstPid: isThere ? readNumberFile(files.keeperPid) : undefined,
       bridge: plan.bridge,
       memoryBytes: plan.memoryBytes ?? undefined,
       limit: start.limit,

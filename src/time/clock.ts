@@ -1,16 +1,38 @@
+import { readFileSync } from 'node:fs';
+
 /** Time as a port: everything that waits or dates takes one, so that tests run in virtual time. */
 export interface Clock {
   /** Seconds on a clock that never goes back; its zero means nothing. */
   seconds(): number;
   /** Milliseconds since 1970, for dates that people read. */
   epochMs(): number;
+  /**
+   * How long the machine has been running, on a clock that is the same for all its processes, and a
+   * name for this run of it. Undefined, or left out, where that cannot be told.
+   */
+  uptime?(): { readonly boot: string; readonly seconds: number } | undefined;
   /** Resolves when `seconds()` reaches `at` (at once if it has), or when `signal` aborts. */
   waitUntil(at: number, signal?: AbortSignal): Promise<void>;
+}
+
+/** The kernel gives each start of the machine a name; other systems than Linux do not. */
+function bootId(): string | undefined {
+  try {
+    return readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim() || undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 export const systemClock: Clock = {
   seconds: () => performance.now() / 1000,
   epochMs: () => Date.now(),
+  uptime() {
+    const boot = bootId();
+    if (boot === undefined) return undefined;
+    const [seconds, nanoseconds] = process.hrtime();
+    return { boot, seconds: seconds + nanoseconds / 1e9 };
+  },
   waitUntil(at, signal) {
     return new Promise((resolve) => {
       const waiting = signal && waitingFor(signal);

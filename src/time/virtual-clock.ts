@@ -8,6 +8,8 @@ export interface VirtualClock extends Clock {
    * order of time, and everything it sets off settles before time moves again.
    */
   advance(seconds: number): Promise<void>;
+  /** Sets the date, as a person or a time server does; no time passes. */
+  jump(seconds: number): void;
   /** How many waits are pending: 0 after a clean end. */
   readonly waiting: number;
 }
@@ -27,7 +29,7 @@ interface Waiter {
  * await done;
  */
 export function createVirtualClock(options: { epochMs?: number } = {}): VirtualClock {
-  const epochMs = options.epochMs ?? Date.UTC(2025, 0, 1);
+  let epochMs = options.epochMs ?? Date.UTC(2025, 0, 1);
   // Sorted by time; of equal times the one that asked first comes first.
   const waiters: Waiter[] = [];
   let now = 0;
@@ -41,6 +43,10 @@ export function createVirtualClock(options: { epochMs?: number } = {}): VirtualC
   return {
     seconds: () => now,
     epochMs: () => epochMs + Math.round(now * 1000),
+    uptime: () => ({ boot: 'virtual', seconds: now }),
+    jump(seconds) {
+      epochMs += seconds * 1000;
+    },
     get waiting() {
       return waiters.length;
     },

@@ -208,7 +208,7 @@ describe('a server with odd files in its home', () => {
     const home = useHome(command);
     const { ask, kill, ended: closed } = await home.serve();
     const jobs = join(home.path, 'jobs');
-    rmSync(jobs, { recursive: true });
+    rmSync(jobs, { recursive: true, force: true });
     writeFileSync(jobs, 'mine');
     const refused = await submitted(home, ['--', 'true']);
     expect(refused.exitCode).toBe(3);

@@ -176,6 +176,35 @@ describe('the daemon', () => {
     await daemon.close();
   });
 
+  it('lets no jump of the date end a waiting, move a turn, or change how long a job is expected', async () => {
+    const world = simulation(1, { 'true long': { seconds: 1000, bytes: GiB } });
+    const { clock } = world;
+    const first = await open(world);
+    await first.submit(job('long', { memoryBytes: 60 * GiB }));
+    await clock.advance(2);
+    await first.submit(job('b', { memoryBytes: 60 * GiB, timeoutSeconds: 300 }));
+    clock.jump(86_400);
+    await clock.advance(100);
+    expect(await states(first, clock)).toEqual(['1 running', '2 waiting']);
+    const { expiresAt } = first.job('2').waiting ?? {};
+    expect(Date.parse(String(expiresAt)) - clock.epochMs()).toBe(200_000);
+    clock.jump(-7 * 86_400);
+    // It came later, whatever the date said when it did.
+    await first.submit(job('c', { memoryBytes: 60 * GiB }));
+    expect(first.job('2').waiting?.position).toBe(1);
+    await first.close();
+    // Set again while no daemon runs: the machine has been running all the time.
+    clock.jump(30 * 86_400);
+    await clock.advance(100);
+    const second = await open(world);
+    await clock.advance(1);
+    expect(await states(second, clock)).toEqual(['1 running', '2 waiting', '3 waiting']);
+    expect(second.job('2').waiting?.position).toBe(1);
+    await clock.advance(100);
+    expect(await states(second, clock)).toEqual(['1 running', '2 expired', '3 waiting']);
+    await second.close();
+  });
+
   it('warns a job that takes more than it was promised, then holds it to that', async () => {
     const world = simulation(1, { 'true greedy': { seconds: 1000, bytes: 20 * GiB } });
     const daemon = await open(world);

@@ -107,7 +107,7 @@ export class JobDaemon implements Daemon {
     checkRequest(asked, { folder, environment: this.#environment });
     this.#files.check();
     this.#scheduler.checkRoom();
-    const nowMs = this.#clock.epochMs();
+    const nowMs = this.#scheduler.time.nowMs();
     const job = await newJobOf(asked, {
       lines: this.#ledger.rooms(),
       runsOf: (key) => this.#store.runsOf(key),
@@ -217,6 +217,7 @@ export class JobDaemon implements Daemon {
     await this.#readings.close();
     await this.#ticking;
     this.#scheduler.runner.saveAll();
+    this.#scheduler.keepClock();
     this.#store.close();
   }
 
@@ -260,13 +261,13 @@ export class JobDaemon implements Daemon {
 
   #waitingOf(id: string): JobView['waiting'] {
     const { queue } = this.#scheduler;
-    return queue.waitingOf(id, () => this.#ledger.rooms(), this.#clock.epochMs());
+    return queue.waitingOf(id, () => this.#ledger.rooms(), this.#scheduler.time);
   }
 
   /** What a job may wait counts from when it is in the queue; its estimate may have taken longer. */
   #waitingFromNow(job: NewJob, askedMs: number): NewJob {
     if (job.deadlineMs === undefined) return job;
-    return { ...job, deadlineMs: job.deadlineMs + this.#clock.epochMs() - askedMs };
+    return { ...job, deadlineMs: job.deadlineMs + this.#scheduler.time.nowMs() - askedMs };
   }
 
   #requireOpen(): void {

@@ -12,6 +12,7 @@ import type { JobStore } from '../store/job-store.js';
 import type { NewJob, StoredJob } from '../store/records.js';
 import { hasEnded, type JobState, type Reservation, type WaitingJob } from '../types.js';
 import type { DaemonOptions } from './options.js';
+import { QueueClock } from './queue-clock.js';
 import { JobRunner, type JobRunnerOptions } from './running/job-runner.js';
 import type { RunningEntry } from './running/running-jobs.js';
 import { Signal } from './signal.js';
@@ -23,6 +24,8 @@ const maxWaiting = 100_000;
 /** What is kept of what is over: as many as a page of history can want. */
 const defaultKeep = { endedJobs: 10_000, events: 100_000, runs: 1000 };
 const pruneSeconds = 600;
+/** How much of a jump of the date can count as waiting when the machine is restarted. */
+const keepClockSeconds = 60;
 /** Between two looks at what must happen by itself: deadlines, a disk that has room again. */
 const tickSeconds = 1;
 /** A busy machine may be late by seconds, not by this. */
@@ -44,12 +47,14 @@ export class Scheduler {
   /** A job began or ended: what devices hold is about to change. */
   readonly startedOrEnded = new Signal();
   readonly counts: Record<JobState, number>;
+  readonly time: QueueClock;
   readonly #options: SchedulerOptions;
   readonly #store: JobStore;
   readonly #clock: Clock;
   #isAdmitting = false;
   #prunedAt: number;
   #tickedAt: number;
+  #keptClockAt: number;
 
   constructor(options: SchedulerOptions) {
     const { store, clock, policy, variables } = options;
@@ -58,6 +63,9 @@ export class Scheduler {
     this.#clock = clock;
     this.#prunedAt = clock.seconds();
     this.#tickedAt = clock.seconds();
+    this.#keptClockAt = clock.seconds();
+    this.time = new QueueClock(clock, store.clockMark());
+    this.keepClock();
     this.counts = countsOf(store);
     this.queue = new JobQueue(store.waiting(), { policy, maxRunning: variables?.maxRunning });
     this.runner = new JobRunner(options);
@@ -68,6 +76,9 @@ export class Scheduler {
 
   /** Takes up the jobs that ran when the last daemon ended. */
   takeUp(): void {
+    const nowMs = this.time.nowMs();
+    // A start is kept as a date: where that lies ahead, the clock was set back.
+    const startedAt = (ms: number) => nowMs - Math.max(0, this.#clock.epochMs() - ms);
     for (const stored of this.#store.jobs(['running'])) {
       const { job, runId, turn, startedMs = this.#clock.epochMs() } = stored;
       if (job.reservation === null || runId === undefined) continue;
@@ -77,7 +88,7 @@ export class Scheduler {
         id: job.id,
         turn,
         reservation: job.reservation,
-        expectedEndMs: isKnown(seconds) ? startedMs + seconds * 1000 : 'unknown',
+        expectedEndMs: isKnown(seconds) ? startedAt(startedMs) + seconds * 1000 : 'unknown',
         workloadKey: stored.workloadKey,
       });
       this.runner.run(stored, job.reservation, runId);
@@ -94,9 +105,16 @@ export class Scheduler {
       this.#ifStorable(() => this.#expire());
       this.#tickedAt = this.#clock.seconds();
       this.runner.tryAgain();
+      if (this.#clock.seconds() - this.#keptClockAt >= keepClockSeconds) this.keepClock();
       const isDue = this.#clock.seconds() - this.#prunedAt >= pruneSeconds;
       if (isDue) this.#ifStorable(() => this.#prune());
     }
+  }
+
+  /** For the next daemon: it goes on from there. */
+  keepClock(): void {
+    this.#keptClockAt = this.#clock.seconds();
+    this.#ifStorable(() => this.#store.keepClock(this.time.mark()));
   }
 
   /** Whether it still decides and can write. */
@@ -121,7 +139,7 @@ export class Scheduler {
 
   submit(job: NewJob): StoredJob {
     this.checkRoom();
-    const stored = this.#store.submit(job, this.#clock.epochMs());
+    const stored = this.#store.submit(job, this.#clock.epochMs(), this.time.nowMs());
     const { state, id } = stored.job;
     this.counts[state]++;
     if (state === 'waiting') {
@@ -168,7 +186,7 @@ export class Scheduler {
 
   #admit(): void {
     const { ledger } = this.#options;
-    const { starts } = this.queue.admit(ledger.rooms(), this.#clock.epochMs());
+    const { starts } = this.queue.admit(ledger.rooms(), this.time.nowMs());
     if (starts.length === 0) return;
     try {
       for (const { job, reservation } of starts) this.#start(job, reservation);
@@ -193,7 +211,7 @@ export class Scheduler {
     }
     this.counts.waiting--;
     this.counts.running++;
-    this.queue.run(runningFrom(job, reservation, atMs));
+    this.queue.run(runningFrom(job, reservation, this.time.nowMs()));
     this.runner.run(stored, reservation, runId);
   }
 
@@ -231,7 +249,7 @@ export class Scheduler {
   }
 
   #expire(): void {
-    for (const { id } of this.queue.expired(this.#clock.epochMs())) {
+    for (const { id } of this.queue.expired(this.time.nowMs())) {
       this.#endWaiting(id, 'expired', 'It waited as long as it was allowed to, and never started.');
     }
   }

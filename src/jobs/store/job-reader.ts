@@ -3,11 +3,12 @@ import type { Attempt } from '../../run/types.js';
 import type { MeasuredRun } from '../corrections.js';
 import { type JobState, jobStates, type WaitingJob } from '../types.js';
 import { unknownJob } from './changes.js';
-import type { JobEvent, JobFilter, StoredJob } from './records.js';
+import type { ClockMark, JobEvent, JobFilter, StoredJob } from './records.js';
 import {
   BadRow,
   checked,
   integer,
+  isClockMark,
   type Row,
   storedEvent,
   storedJob,
@@ -141,6 +142,14 @@ export class JobReader {
         )
         .flatMap((row) => ifWhole(() => storedRun(row))),
     );
+  }
+
+  /** Where the time of the queue stood; undefined where none was kept. */
+  clockMark(): ClockMark | undefined {
+    return this.sql.guard(() => {
+      const row = this.sql.get('SELECT mark FROM clock');
+      return row && ifWhole(() => checked(row, 'mark', isClockMark))[0];
+    });
   }
 
   /** The oldest of those that ended, beyond so many, with the runs whose files lie somewhere. */

@@ -6,7 +6,15 @@ import { turnOf } from '../waiting-list.js';
 import { badChange } from './changes.js';
 import { JobReader } from './job-reader.js';
 import { checkNewJob, reasonCharacters } from './limits.js';
-import type { Ending, JobEventType, JobStart, NeedEvidence, NewJob, StoredJob } from './records.js';
+import type {
+  ClockMark,
+  Ending,
+  JobEventType,
+  JobStart,
+  NeedEvidence,
+  NewJob,
+  StoredJob,
+} from './records.js';
 import { damageIn, damageWords, integer, type Row, storedJob } from './rows.js';
 import { connect } from './sqlite.js';
 import { Transactions } from './transactions.js';
@@ -16,8 +24,8 @@ import { Transactions } from './transactions.js';
  * event: when a method returns, the change is on the disk; when it throws, nothing of it is.
  */
 export class JobStore extends JobReader {
-  /** Keeps a job: `waiting`, or `refused` where it can never run. */
-  submit(job: NewJob, nowMs: number): StoredJob {
+  /** Keeps a job: `waiting`, or `refused` where it can never run. Its turn is by the queue's time. */
+  submit(job: NewJob, nowMs: number, queueMs = nowMs): StoredJob {
     checkNewJob(job);
     return this.sql.change(() => {
       const known =
@@ -35,7 +43,7 @@ export class JobStore extends JobReader {
         job.name,
         JSON.stringify(job.command),
         job.priority,
-        turnOf(nowMs, job.priority),
+        turnOf(queueMs, job.priority),
         nowMs,
         job.deadlineMs ?? null,
         job.need.bytes,
@@ -188,6 +196,13 @@ export class JobStore extends JobReader {
         keep.events,
       );
     });
+  }
+
+  /** Where the time of the queue stands, for the next owner. */
+  keepClock(mark: ClockMark): void {
+    this.sql.change(() =>
+      this.sql.run('INSERT OR REPLACE INTO clock VALUES (1, ?)', JSON.stringify(mark)),
+    );
   }
 
   /** Why nothing can be kept at the moment; undefined where it can, as far as anybody tried. */

@@ -40,7 +40,7 @@ export interface NewJob {
   readonly need: Need;
   readonly workloadKey: string;
   readonly details: JobDetails;
-  /** When waiting ends; undefined is never. */
+  /** When waiting ends, by the queue's time; undefined is never. */
   readonly deadlineMs?: number | undefined;
   /** Nobody knows its need: it gets a device to itself. */
   readonly alone?: boolean | undefined;
@@ -96,4 +96,14 @@ export interface JobStart {
   readonly reservation: Reservation;
   readonly runId: string;
   readonly atMs: number;
+}
+
+/** A moment on three clocks, kept in the store so that the next daemon goes on from it. */
+export interface ClockMark {
+  /** Which run of the machine it was. */
+  readonly boot: string;
+  /** Since the machine was started. */
+  readonly upMs: number;
+  readonly queueMs: number;
+  readonly epochMs: number;
 }

@@ -10,6 +10,7 @@ import {
   type WaitingJob,
 } from '../types.js';
 import {
+  type ClockMark,
   type Ending,
   type JobDetails,
   type JobEvent,
@@ -192,6 +193,14 @@ function date(row: Row, column: string): number {
 
 function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+export function isClockMark(value: unknown): value is ClockMark {
+  return (
+    isObject(value) &&
+    isText(value['boot']) &&
+    ['upMs', 'queueMs', 'epochMs'].every((name) => Number.isSafeInteger(value[name]))
+  );
 }
 
 function isCommand(value: unknown): value is readonly string[] {

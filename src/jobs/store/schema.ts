@@ -56,6 +56,9 @@ export const migrations: readonly string[] = [
   ALTER TABLE job ADD COLUMN ending TEXT;
   CREATE INDEX waiting_by_workload ON job (workload_key) WHERE state = 'waiting';
   `,
+  `
+  CREATE TABLE clock (id INTEGER PRIMARY KEY CHECK (id = 1), mark TEXT NOT NULL) STRICT;
+  `,
 ];
 
 export const schemaVersion = migrations.length;

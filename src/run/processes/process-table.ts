@@ -28,6 +28,17 @@ export function readProcess(procRoot: string, pid: number): ProcessEntry | undef
   return parseStat(readKernelFile(join(procRoot, String(pid), 'stat')) ?? '');
 }
 
+/** The kernel tells times of processes in hundredths of a second, whatever its own tick is. */
+const ticksPerSecond = 100;
+
+/** How long a process has been there, by the machine's uptime; undefined where there is none. */
+export function ageSeconds(procRoot: string, pid: number): number | undefined {
+  const up = Number.parseFloat(readKernelFile(join(procRoot, 'uptime')) ?? '');
+  const started = readProcess(procRoot, pid)?.started;
+  const age = started === undefined ? Number.NaN : up - started / ticksPerSecond;
+  return age >= 0 ? age : undefined;
+}
+
 export function readProcesses(procRoot: string): readonly ProcessEntry[] {
   return listPids(procRoot).flatMap((pid) => readProcess(procRoot, pid) ?? []);
 }

@@ -13,7 +13,8 @@ describe('JobQueue', () => {
       {},
     );
     const rooms = roomsWith(1, []);
-    const placeOf = (id: string) => queue.waitingOf(id, () => rooms, 0)?.position;
+    const time = { nowMs: () => 0, toEpochMs: (ms: number) => ms };
+    const placeOf = (id: string) => queue.waitingOf(id, () => rooms, time)?.position;
     expect(placeOf('large')).toBe(1);
     expect(placeOf('small')).toBe(2);
     expect(placeOf('1100')).toBe(1102);

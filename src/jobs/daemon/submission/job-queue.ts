@@ -6,6 +6,7 @@ import type { DeviceRoom } from '../../ledger.js';
 import type { Need, RunningJob, WaitingJob } from '../../types.js';
 import { WaitingList } from '../../waiting-list.js';
 import { explainWaiting, type WaitingReason } from '../../waiting-reasons.js';
+import type { QueueClock } from '../queue-clock.js';
 import type { JobView } from '../types.js';
 import { askingNow } from './asking.js';
 
@@ -114,9 +115,15 @@ export class JobQueue {
   }
 
   /** What there is to say of a job that waits. */
-  waitingOf(id: string, rooms: () => readonly DeviceRoom[], nowMs: number): Waiting | null {
+  waitingOf(
+    id: string,
+    rooms: () => readonly DeviceRoom[],
+    time: Pick<QueueClock, 'nowMs' | 'toEpochMs'>,
+  ): Waiting | null {
     const job = this.#waiting.get(id);
     if (job === undefined) return null;
+    const nowMs = time.nowMs();
+    const dateOf = (queueMs: number) => new Date(time.toEpochMs(queueMs)).toISOString();
     if (this.#reasons === undefined || nowMs - this.#reasons.atMs >= reasonsMs) {
       const state = this.#state(rooms(), nowMs);
       const reasons = explainWaiting(state, this.#settings);
@@ -134,9 +141,9 @@ export class JobQueue {
       why: told?.reason ?? `${before} ${before === 1 ? 'job is' : 'jobs are'} before it.`,
       expectedStartAt:
         told !== undefined && isKnown(told.expectedStartMs)
-          ? new Date(told.expectedStartMs).toISOString()
+          ? dateOf(told.expectedStartMs)
           : 'unknown',
-      expiresAt: job.deadlineMs === undefined ? null : new Date(job.deadlineMs).toISOString(),
+      expiresAt: job.deadlineMs === undefined ? null : dateOf(job.deadlineMs),
     };
   }
 
