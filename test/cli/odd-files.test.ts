@@ -176,7 +176,7 @@ describe('a PATH without a shell', () => {
 const submitted = (home: Home, argv: readonly string[]) =>
   home.run(['submit', '--memory', '64MiB', ...argv]);
 
-async function ended(home: Home, id: string): Promise<Readonly<Record<string, unknown>>> {
+async function endOf(home: Home, id: string): Promise<Readonly<Record<string, unknown>>> {
   return await until(async () => {
     const job = await home.json(['jobs', id]);
     return ['waiting', 'running'].includes(String(job['state'])) ? undefined : job;
@@ -194,11 +194,11 @@ describe('a server with odd files in its home', () => {
     await submitted(home, ['--', 'true']);
     rmdirSync(folder);
     writeFileSync(go, '');
-    expect(await ended(home, '2')).toMatchObject({
+    expect(await endOf(home, '2')).toMatchObject({
       state: 'failed',
       reason: `The folder ${folder}, in which the program should start, does not exist any more. Make it again, or name another one, and start the program once more.`,
     });
-    expect(await ended(home, '3')).toMatchObject({ state: 'succeeded' });
+    expect(await endOf(home, '3')).toMatchObject({ state: 'succeeded' });
     expect(textOf(join(home.path, 'jobs', '2', 'log'))).toBe(
       `plimsoll: no-such-folder: The folder ${folder}, in which the program should start, does not exist any more. Make it again, or name another one, and start the program once more.\n`,
     );
@@ -206,7 +206,7 @@ describe('a server with odd files in its home', () => {
 
   it('keeps no job while "jobs" is a file, and does not start with one', async () => {
     const home = useHome(command);
-    const { ask, kill, ended: closed } = await home.serve();
+    const { ask, ...served } = await home.serve();
     const jobs = join(home.path, 'jobs');
     rmSync(jobs, { recursive: true, force: true });
     writeFileSync(jobs, 'mine');
@@ -214,10 +214,10 @@ describe('a server with odd files in its home', () => {
     expect(refused.exitCode).toBe(3);
     expect(refused.stderr).toMatch(/^plimsoll: cannot-keep-state: The folder .*\/jobs cannot be/);
     expect(await (await ask('/jobs')).json()).toMatchObject({ jobs: [] });
-    kill('SIGTERM');
-    await closed;
-    const served = await home.run(['serve', '--port', '0']);
-    expect([served.exitCode, served.stderr]).toEqual([
+    served.kill('SIGTERM');
+    await served.ended;
+    const again = await home.run(['serve', '--port', '0']);
+    expect([again.exitCode, again.stderr]).toEqual([
       3,
       expect.stringMatching(/cannot-keep-state: .*\/jobs cannot be made: .* Move away what has/),
     ]);
@@ -245,8 +245,8 @@ describe('a server with odd files in its home', () => {
     database.close();
     const { ask } = await home.serve([], { MAX_CONCURRENT_JOBS: '1' });
     writeFileSync(go, '');
-    expect(await ended(home, '2')).toMatchObject({ state: 'succeeded' });
-    expect(await ended(home, '6')).toMatchObject({ state: 'succeeded' });
+    expect(await endOf(home, '2')).toMatchObject({ state: 'succeeded' });
+    expect(await endOf(home, '6')).toMatchObject({ state: 'succeeded' });
     const list = await ask('/jobs');
     expect(list.status).toBe(200);
     expect(await list.json()).toMatchObject({ jobs: { length: 6 } });
