@@ -82,7 +82,7 @@ async function submitTraining() {
         memory,
         '--gpus',
         '0',
-        '--batch-size',
+        '--batch',
         String(batch),
         '--',
         process.execPath,

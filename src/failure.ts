@@ -19,12 +19,15 @@ export class Failure extends Error {
   readonly code: string;
   readonly fact: string;
   readonly next: string;
+  /** The field of a request that it is about: `workload.batch`. */
+  readonly field: string | undefined;
 
   constructor(parts: {
     kind: FailureKind;
     code: string;
     fact: string;
     next: string;
+    field?: string | undefined;
     cause?: unknown;
   }) {
     super(`${parts.fact} ${parts.next}`, parts.cause === undefined ? {} : { cause: parts.cause });
@@ -33,6 +36,7 @@ export class Failure extends Error {
     this.code = parts.code;
     this.fact = parts.fact;
     this.next = parts.next;
+    this.field = parts.field;
   }
 
   get exitCode(): number {

@@ -19,6 +19,7 @@ export function checkProgram(
     code: 'no-such-program',
     fact: `There is no program "${program}".`,
     next: 'Check its name after the "--", and the PATH.',
+    field: 'command',
   });
 }
 

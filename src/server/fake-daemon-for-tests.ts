@@ -131,6 +131,7 @@ export function createFakeDaemon(): FakeDaemon {
       return keep({ ...job, state: 'cancelled', reason: 'Cancelled.', waiting: null }, 'ended');
     },
     job: found,
+    request: (id) => submitted[Number(found(id).id) - 1] ?? { command: found(id).command },
     jobs({ states = jobStates, after, newestFirst = false, limit = Infinity }) {
       guard();
       const all = [...jobs.values()].filter(({ state }) => states.includes(state));

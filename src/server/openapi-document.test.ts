@@ -107,6 +107,7 @@ describe('the OpenAPI document', () => {
       'get /jobs/{id}',
       'get /jobs/{id}/history',
       'get /jobs/{id}/log',
+      'get /jobs/{id}/request',
       'get /metrics',
       'get /openapi.json',
       'get /proof',

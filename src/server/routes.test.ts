@@ -199,6 +199,10 @@ describe('what is wrong', () => {
     ] as const) {
       expect(await errorOf(server.send('POST', '/jobs', body))).toBe(`400 ${code}`);
     }
+    const wrong = await server.send('POST', '/jobs', '{"command":["a"],"workload":{"batch":0}}');
+    expect(await wrong.json()).toMatchObject({
+      error: { code: 'bad-field', field: 'workload.batch' },
+    });
     const broken = server.ask('/jobs', {
       method: 'POST',
       headers: { 'content-type': 'application/json' },

@@ -51,7 +51,12 @@ export async function errorOf(answer: Promise<Response> | Response): Promise<str
   const text = await response.text();
   const { error } = z
     .strictObject({
-      error: z.strictObject({ code: z.string(), fact: z.string(), next: z.string() }),
+      error: z.strictObject({
+        code: z.string(),
+        fact: z.string(),
+        next: z.string(),
+        field: z.string().optional(),
+      }),
     })
     .parse(JSON.parse(text));
   return `${response.status} ${error.code}`;

@@ -188,10 +188,7 @@ describe('a job, from submit to its end', () => {
     [['--env', '1=2', '--', 'true'], 'bad-option: --env cannot be "1=2".'],
     [['--env', 'NOT_SET_AT_ALL', '--', 'true'], 'bad-option: --env names NOT_SET_AT_ALL'],
     [['--cwd', 'nowhere', '--', 'true'], 'bad-option: --cwd cannot be "nowhere"'],
-    [
-      ['--batch', '4', '--batch-size', '8', '--', 'true'],
-      'bad-usage: --batch 4 and --batch-size 8',
-    ],
+    [['--batch-size', '8', '--', 'true'], 'bad-usage: '],
     [['--model', 'gpt2', '--', 'true'], 'bad-usage: No --batch was given.'],
     [['--seq', '8', '--batch', '8', '--', 'true'], 'bad-usage: No model was given.'],
     [['--memory', '1GiB', '--model', 'm', '--', 'true'], 'bad-usage: Both --memory and a workload'],
@@ -207,7 +204,7 @@ describe('a job, from submit to its end', () => {
   it('with a model is estimated, where it is known or not', async () => {
     const home = useHome(command);
     await home.serve(['--simulate', 'steady', '--python', './none']);
-    const workload = ['--model', config, '--batch-size', '1', '--seq', '64', '--precision', 'bf16'];
+    const workload = ['--model', config, '--batch', '1', '--seq', '64', '--precision', 'bf16'];
     const job = await home.json([
       'submit',
       ...workload,

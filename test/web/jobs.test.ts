@@ -89,7 +89,7 @@ real?.('jobs on the dashboard', () => {
       Command: `"${process.execPath}" --max-old-space-size=64 train.mjs {batch_size}`,
       Name: 'heap',
       Memory: '1GiB',
-      'Batch size': '256',
+      Batch: '256',
     });
     await page.getByRole('heading', { name: 'heap' }).waitFor();
     // Without a reload: the attempt that ran out, its rung, the next one, the end.
@@ -126,7 +126,15 @@ real?.('jobs on the dashboard', () => {
   it('are cancelled after a question, from the list and from their page', async () => {
     const page = await open('#/submit');
     const command = `"${process.execPath}" wait.mjs`;
-    await submit(page, { Command: command, Name: 'waits', Memory: '200MiB' });
+    await page.getByText('Environment', { exact: true }).click();
+    await submit(page, {
+      Command: command,
+      Name: 'waits',
+      Memory: '200MiB',
+      Batch: '8',
+      'May wait for': '2h',
+      Variables: 'SEED=1',
+    });
     await page.locator('.job-heading .state.running').waitFor();
     await page.getByRole('button', { name: 'Cancel', exact: true }).click();
     const dialog = page.getByRole('dialog', { name: /^Cancel job/ });
@@ -139,6 +147,11 @@ real?.('jobs on the dashboard', () => {
     await page.getByRole('link', { name: 'Submit again' }).click();
     await page.waitForURL(/#\/submit\/\d+$/);
     await expect.poll(() => page.getByLabel('Command').inputValue()).toContain('wait.mjs');
+    const again = (label: string) => page.getByLabel(label, { exact: true }).inputValue();
+    expect(await again('Memory')).toBe(String(200 * 1024 ** 2));
+    expect(await again('Batch')).toBe('8');
+    expect(await again('May wait for')).toBe('7200s');
+    expect(await again('Variables')).toBe('SEED=1');
     await page.getByLabel('Name', { exact: true }).fill('again');
     await page.getByRole('button', { name: 'Submit' }).click();
     await page.locator('.job-heading .state.running').waitFor();

@@ -185,6 +185,10 @@ export function openFakeDaemon({ gpus, jobs: count, seed, nowMs }: FakeMachine):
       tellJob(job, 'waiting');
       return Promise.resolve(job);
     },
+    request(id) {
+      const { command, name, priority, gpus, cwd } = jobOf(id);
+      return { command, name, priority, gpus, cwd };
+    },
     cancel(id) {
       const job = jobOf(id);
       if (hasEnded(job.state)) {

@@ -52,9 +52,9 @@ export const runCommand: CommandModule = {
       .argument('[command...]', 'the program and its arguments, after --')
       .passThroughOptions()
       .option(
-        '--batch-size <n>',
+        '--batch, --batch-size <n>',
         'samples of one batch, to begin with',
-        countArgument('--batch-size'),
+        countArgument('--batch'),
       )
       .option(
         '--accumulation <n>',

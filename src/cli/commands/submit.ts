@@ -8,7 +8,7 @@ import { watchJob } from '../client/watch-job.js';
 import { withServer } from '../client/with-server.js';
 import type { CommandContext, CommandModule } from '../command-module.js';
 import { printJson } from '../io.js';
-import { countArgument, sizeArgument } from '../options/arguments.js';
+import { sizeArgument } from '../options/arguments.js';
 import { gpusArgument, priorityArgument, waitArgument } from '../options/job-arguments.js';
 import { type SubmitArguments, submitRequest } from '../options/submit-request.js';
 import { environmentArgument } from '../options/submitted-environment.js';
@@ -26,7 +26,6 @@ export const submitCommand: CommandModule = {
       .passThroughOptions()
       .option('--memory <size>', 'what it takes of each device', sizeArgument('--memory'))
       .option('--model <model>', 'instead: the model, from which its memory is estimated')
-      .option('--batch-size <n>', 'samples of one batch', countArgument('--batch-size'))
       .option('--priority <n>', 'the higher, the sooner (0)', priorityArgument)
       .option('--gpus <n>', 'GPUs needed together; 0 = host memory (default 1)', gpusArgument)
       .option('--timeout <duration>', 'how long it may wait, such as 10m', waitArgument)
@@ -60,7 +59,7 @@ cancelled. Ctrl-C leaves the job running.
 
 Examples:
   plimsoll submit --memory 6GiB -- python train.py
-  plimsoll submit --follow --batch-size 32 -- python train.py --batch-size {batch_size} --accumulate {accumulation}
+  plimsoll submit --follow --batch 32 -- python train.py --batch-size {batch_size} --accumulate {accumulation}
   plimsoll submit --model gpt2/ --batch 8 --seq 1024 --precision bf16 --gpus 2 --timeout 1h -- python train.py`;
 
 async function submit(

@@ -16,7 +16,6 @@ import { type WorkloadArguments, workloadRequest } from './workload-options.js';
 export interface SubmitArguments extends WorkloadArguments {
   readonly memory?: number;
   readonly model?: string;
-  readonly batchSize?: number;
   readonly priority?: number;
   readonly gpus?: number;
   readonly timeout?: number;
@@ -35,8 +34,7 @@ export function submitRequest(
   if (words.length === 0) throw noCommand();
   const cwd = resolve(folder, given.cwd ?? '.');
   const env = jobEnvironment(environment, given.env ?? []);
-  const batch = batchOf(given);
-  const workload = workloadOf(given, batch, folder);
+  const workload = workloadOf(given, folder);
   if (isHere) {
     if (given.cwd !== undefined) checkFolder(cwd, given.cwd);
     checkProgram(words[0] ?? '', cwd, env);
@@ -51,25 +49,13 @@ export function submitRequest(
     cwd,
     env,
     name: given.name,
-    batchSize: batch,
+    batch: given.batch,
     // The same word again is the same job, however often it had to be sent.
     submission: randomUUID(),
   };
 }
 
-/** The batch of the program and that of its estimate are one. */
-function batchOf({ batch, batchSize }: SubmitArguments): number | undefined {
-  if (batch !== undefined && batchSize !== undefined && batch !== batchSize) {
-    throw badUsage(`--batch ${batch} and --batch-size ${batchSize} contradict each other.`);
-  }
-  return batchSize ?? batch;
-}
-
-function workloadOf(
-  given: SubmitArguments,
-  batch: number | undefined,
-  folder: string,
-): WorkloadRequest | undefined {
+function workloadOf(given: SubmitArguments, folder: string): WorkloadRequest | undefined {
   const named = workloadRequest(given.model, given, folder);
   if (Object.values({ ...named, batch: undefined }).every((value) => value === undefined)) {
     return undefined;
@@ -77,7 +63,8 @@ function workloadOf(
   if (given.memory !== undefined) {
     throw badUsage('Both --memory and a workload to be estimated were given.');
   }
-  const request = named.script === undefined ? { ...named, batch } : named;
+  // A script makes its own batch; that of the option is for the command.
+  const request = named.script === undefined ? named : { ...named, batch: undefined };
   const { source, workload } = readWorkload(
     checkRequest(request, optionWording, 'estimate'),
     optionWording,

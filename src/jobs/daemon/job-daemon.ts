@@ -26,7 +26,7 @@ import type {
   LogAnswer,
   WorkersStatus,
 } from './types.js';
-import { jobSummary, jobView } from './views/job-views.js';
+import { jobSummary, jobView, requestOf } from './views/job-views.js';
 import { Publisher } from './views/publisher.js';
 
 /** Each may start a process that traces a model; who knows the machine says how many it bears. */
@@ -130,6 +130,10 @@ export class JobDaemon implements Daemon {
 
   job(id: string): JobView {
     return this.#view(this.#scheduler.requireJob(id));
+  }
+
+  request(id: string): JobRequest {
+    return requestOf(this.#scheduler.requireJob(id));
   }
 
   jobs(filter: JobFilter): readonly JobSummary[] {

@@ -151,7 +151,7 @@ describe('a job on this machine', () => {
     const request = {
       command: [node, train, '{batch_size}', '{accumulation}'],
       memoryBytes,
-      batchSize,
+      batch: batchSize,
     };
     const { id } = await daemon.submit(request);
     const job = await ended(id);

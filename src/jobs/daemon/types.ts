@@ -23,7 +23,7 @@ export interface JobRequest {
   readonly env?: Readonly<Record<string, string>> | undefined;
   readonly name?: string | undefined;
   /** Samples of one batch, for a command with {batch_size}. */
-  readonly batchSize?: number | undefined;
+  readonly batch?: number | undefined;
   /** Sent again with the same word, it answers the job that is there. */
   readonly submission?: string | undefined;
 }
@@ -192,6 +192,8 @@ export interface Daemon {
   cancel(id: string): Promise<JobView>;
   /** A `Failure` with the code `unknown-job` where there is none. */
   job(id: string): JobView;
+  /** What was asked for, as it can be submitted again. */
+  request(id: string): JobRequest;
   jobs(filter: {
     readonly states?: readonly JobState[] | undefined;
     /** Jobs with a smaller id, the newest first, where `newestFirst`; else with a larger one. */

@@ -13,7 +13,9 @@ export interface JobDetails {
   /** Why it did, in a sentence; kept apart from the reason of a state, which the next state replaces. */
   readonly degradedWhy?: string | undefined;
   /** Samples of one batch, for a command that can be told. */
-  readonly batchSize?: number | undefined;
+  readonly batch?: number | undefined;
+  /** How long it was asked to wait at most. */
+  readonly timeoutSeconds?: number | undefined;
   readonly evidence?: NeedEvidence | undefined;
 }
 

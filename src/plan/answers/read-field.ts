@@ -77,5 +77,6 @@ function wrong(
     code: 'bad-field',
     fact: `${wording.name(field)} cannot be "${shown.slice(0, 100)}".`,
     next,
+    field,
   });
 }

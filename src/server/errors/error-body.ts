@@ -4,7 +4,13 @@ import { readable } from './readable.js';
 
 /** Every error of the server, whoever asks for what. */
 export interface ErrorBody {
-  readonly error: { readonly code: string; readonly fact: string; readonly next: string };
+  readonly error: {
+    readonly code: string;
+    readonly fact: string;
+    readonly next: string;
+    /** The field of the request that it is about, where it is about one. */
+    readonly field?: string;
+  };
 }
 
 export interface ErrorAnswer {
@@ -27,13 +33,20 @@ export const internalError: ErrorAnswer = {
 };
 
 export function errorAnswer(failure: Failure): ErrorAnswer {
-  const { code, fact, next } = failure;
+  const { code, fact, next, field } = failure;
   const status = statusOf(failure);
   const retry = retryAfterSeconds(code);
   return {
     status,
     // What somebody sent may be in it, and a terminal may show it.
-    body: { error: { code, fact: readable(fact), next: readable(next) } },
+    body: {
+      error: {
+        code,
+        fact: readable(fact),
+        next: readable(next),
+        ...(field !== undefined && { field: readable(field) }),
+      },
+    },
     headers: {
       ...(retry !== undefined && { 'retry-after': String(retry) }),
       ...(status === 401 && { 'www-authenticate': 'Bearer realm="plimsoll"' }),

@@ -80,7 +80,7 @@ describe('what is sent', () => {
       cwd: '/srv',
       env: { A: '' },
       name: 'n',
-      batchSize: 8,
+      batch: 8,
       submission: 's',
     };
     expect(checkInput(request, checked, bodyPart)).toEqual(request);

@@ -65,6 +65,7 @@ function unknownKey(path: Path, known: readonly string[], part: InputPart): Fail
     code: part.unknownCode,
     fact: `There is no ${part.noun} ${shown(path.join('.'))}.`,
     next: meant === undefined ? all : `Did you mean "${meant}"?`,
+    field: fieldOf(path),
   });
 }
 
@@ -75,7 +76,13 @@ function badValue(path: Path, value: unknown, next: string, part: InputPart): Fa
     code: part.badCode,
     fact: value === undefined ? `${name} is missing.` : `${name} is ${shown(value)}.`,
     next,
+    field: fieldOf(path),
   });
+}
+
+/** Of the caller's own names only so much: an answer stays small. */
+function fieldOf(path: Path): string | undefined {
+  return path.length === 0 ? undefined : path.join('.').slice(0, shownCharacters);
 }
 
 function takes(node: SchemaNode | undefined): string {

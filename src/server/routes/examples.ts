@@ -7,7 +7,7 @@ const gib = 1024 ** 3;
 export const jobRequestExample = {
   command: ['python', 'train.py', '--batch-size', '{batch_size}'],
   memoryBytes: 6 * gib,
-  batchSize: 32,
+  batch: 32,
   name: 'resnet on cifar',
 } satisfies JobRequest;
 

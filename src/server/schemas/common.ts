@@ -20,6 +20,9 @@ export const errorSchema = z
       code: z.string().openapi({ description: 'Stable; for programs.' }),
       fact: z.string().openapi({ description: 'What is the matter; for people.' }),
       next: z.string().openapi({ description: 'What to do about it; for people.' }),
+      field: z.string().optional().openapi({
+        description: 'The field of the request that it is about, such as workload.batch.',
+      }),
     }),
   })
   .openapi('Error', {

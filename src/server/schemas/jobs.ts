@@ -59,7 +59,7 @@ export const jobRequestSchema = z
       .optional()
       .openapi({ description: 'Added to the environment of the server.' }),
     name: z.string().min(1).max(200).optional(),
-    batchSize: z.int().min(1).max(1_000_000_000).optional().openapi({
+    batch: z.int().min(1).max(1_000_000_000).optional().openapi({
       description: 'Samples of one batch, for a command with {batch_size}.',
     }),
     submission: z.string().min(1).max(200).optional().openapi({

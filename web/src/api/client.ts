@@ -67,6 +67,11 @@ export function fetchJob(id: string): Promise<JobView> {
   return ask(`jobs/${encodeURIComponent(id)}`);
 }
 
+/** What a job was asked to be, to submit it again. */
+export function fetchJobRequest(id: string): Promise<JobRequest> {
+  return ask(`jobs/${encodeURIComponent(id)}/request`);
+}
+
 export function fetchJobHistory(id: string): Promise<JobHistory> {
   return ask(`jobs/${encodeURIComponent(id)}/history`);
 }

@@ -4,14 +4,20 @@ export class Refusal extends Error {
   readonly code: string;
   readonly fact: string;
   readonly next: string;
+  /** The field of the request that it is about, as the server calls it. */
+  readonly field: string | undefined;
 
-  constructor(status: number, parts: { code: string; fact: string; next: string }) {
+  constructor(
+    status: number,
+    parts: { code: string; fact: string; next: string; field?: string | undefined },
+  ) {
     super(`${parts.fact} ${parts.next}`);
     this.name = 'Refusal';
     this.status = status;
     this.code = parts.code;
     this.fact = parts.fact;
     this.next = parts.next;
+    this.field = parts.field;
   }
 }
 
@@ -37,7 +43,8 @@ export function refusalOf(status: number, body: unknown): Refusal {
     });
   }
   const code = textOf(partOf(error, 'code')) ?? `status-${status}`;
-  return new Refusal(status, { code, fact, next: textOf(partOf(error, 'next')) ?? '' });
+  const next = textOf(partOf(error, 'next')) ?? '';
+  return new Refusal(status, { code, fact, next, field: textOf(partOf(error, 'field')) });
 }
 
 function partOf(value: unknown, key: string): unknown {

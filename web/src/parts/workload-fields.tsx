@@ -14,9 +14,11 @@ export function WorkloadFields(props: {
   problems: Problems<WorkloadField>;
   /** What holds where nothing is chosen. */
   open: string;
+  /** False where the form has a field for the batch elsewhere. */
+  hasBatch?: boolean;
   set: (field: WorkloadField, value: string) => void;
 }) {
-  const { draft, problems, set, open } = props;
+  const { draft, problems, set, open, hasBatch = true } = props;
   const bind = (field: WorkloadField) => ({
     value: draft[field],
     problem: problems[field],
@@ -39,7 +41,7 @@ export function WorkloadFields(props: {
           ['infer', 'inference'],
         ]}
       />
-      <TextField {...bind('batch')} label="Batch" placeholder="32" numeric />
+      {hasBatch && <TextField {...bind('batch')} label="Batch" placeholder="32" numeric />}
       <TextField {...bind('seq')} label="Tokens of a sequence" placeholder="1024" numeric />
       <TextField {...bind('image')} label="Pixels of an image's edge" placeholder="224" numeric />
       <ChoiceField {...bind('precision')} label="Precision" choices={named(precisions, open)} />

@@ -1,6 +1,7 @@
 import { useEffect, useState } from 'preact/hooks';
-import { fetchJob, submitJob } from '../api/client.js';
+import { fetchJobRequest, submitJob } from '../api/client.js';
 import { asRefusal, type Refusal } from '../api/refusal.js';
+import type { JobRequest } from '../api/types.js';
 import { AreaField, TextField } from '../parts/field.js';
 import { RefusalNote } from '../parts/refusal-note.js';
 import { WorkloadFields } from '../parts/workload-fields.js';
@@ -20,10 +21,14 @@ export function SubmitForm({ like }: { like: string | undefined }) {
   const [problems, setProblems] = useState<Problems<SubmitField>>({});
   const [refusal, setRefusal] = useState<Refusal | undefined>(undefined);
   const [busy, setBusy] = useState(false);
+  const [earlier, setEarlier] = useState<JobRequest | undefined>(undefined);
   useEffect(() => {
     if (like === undefined) return;
-    fetchJob(like).then(
-      (job) => setDraft(draftLike(job)),
+    fetchJobRequest(like).then(
+      (request) => {
+        setEarlier(request);
+        setDraft(draftLike(request));
+      },
       (error: unknown) => setRefusal(asRefusal(error)),
     );
   }, [like]);
@@ -39,7 +44,7 @@ export function SubmitForm({ like }: { like: string | undefined }) {
   });
   const send = async (event: Event): Promise<void> => {
     event.preventDefault();
-    const read = readSubmit(draft);
+    const read = readSubmit(draft, earlier);
     setRefusal(undefined);
     setProblems('problems' in read ? read.problems : {});
     if ('problems' in read) return focusWrong();
@@ -80,11 +85,11 @@ export function SubmitForm({ like }: { like: string | undefined }) {
           hint="What it takes of each device. Left out: estimated, or as measured before"
         />
         <TextField
-          {...bind('batchSize')}
-          label="Batch size"
+          {...bind('batch')}
+          label="Batch"
           placeholder="32"
           numeric
-          hint="For {batch_size}"
+          hint="For {batch_size}, and for the estimate"
         />
         <TextField
           {...bind('gpus')}
@@ -126,7 +131,13 @@ export function SubmitForm({ like }: { like: string | undefined }) {
       </details>
       <details open={problems.model !== undefined || undefined}>
         <summary>Estimate the memory from a model</summary>
-        <WorkloadFields draft={draft} problems={problems} set={set} open="as usual" />
+        <WorkloadFields
+          draft={draft}
+          problems={problems}
+          set={set}
+          open="as usual"
+          hasBatch={false}
+        />
       </details>
       {refusal !== undefined && <RefusalNote refusal={refusal} />}
       <div class="actions">

@@ -58,7 +58,7 @@ describe('runOrder', () => {
     const details = {
       cwd: '/job',
       env: { A: 'b' },
-      batchSize: 32,
+      batch: 32,
       workload: { precision: 'bf16' },
     };
     expect(order(stored(details), ['host'])).toMatchObject({

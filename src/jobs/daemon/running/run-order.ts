@@ -29,7 +29,7 @@ export function runOrder(options: {
     folder: details.cwd ?? folder,
     createdAt: new Date(atMs).toISOString(),
     settings: {
-      batch_size: degraded?.batch ?? details.batchSize ?? 'unknown',
+      batch_size: degraded?.batch ?? details.batch ?? 'unknown',
       accumulation: degraded?.accumulation ?? 1,
       checkpointing: degraded?.checkpointing ?? workload?.['checkpointing'] === true,
       precision: typeof precision === 'string' ? precision : 'fp32',

@@ -19,7 +19,7 @@ describe('checkRequest', () => {
   it('lets through what can run', () => {
     expect(code({})).toBe('fine');
     expect(code({ cwd: '/', env: { A: '' }, timeoutSeconds: 0.5, memoryBytes: 1 })).toBe('fine');
-    expect(code({ command: ['true', '{batch_size}'], batchSize: 8 })).toBe('fine');
+    expect(code({ command: ['true', '{batch_size}'], batch: 8 })).toBe('fine');
   });
 
   it('says at once what cannot', () => {
@@ -37,7 +37,7 @@ describe('checkRequest', () => {
     for (const timeoutSeconds of [0, -1, Number.NaN, 1e12]) {
       expect(code({ timeoutSeconds })).toBe('bad-job');
     }
-    expect(code({ batchSize: 0 })).toBe('bad-job');
+    expect(code({ batch: 0 })).toBe('bad-job');
     expect(code({ submission: '' })).toBe('bad-job');
   });
 
@@ -47,7 +47,7 @@ describe('checkRequest', () => {
         command: fc.array(fc.string()),
         memoryBytes: fc.double(),
         timeoutSeconds: fc.double(),
-        batchSize: fc.double(),
+        batch: fc.double(),
         cwd: fc.string(),
         env: fc.dictionary(fc.string(), fc.string()),
         submission: fc.string(),
@@ -67,20 +67,18 @@ describe('withOneBatch', () => {
   const model = '/m/config.json';
 
   it('estimates with the batch that the program gets', () => {
-    expect(withOneBatch({ command, batchSize: 32, workload: { model } })).toMatchObject({
-      batchSize: 32,
+    expect(withOneBatch({ command, batch: 32, workload: { model } })).toMatchObject({
+      batch: 32,
       workload: { batch: 32 },
     });
-    expect(withOneBatch({ command, workload: { model, batch: 8 } }).batchSize).toBe(8);
-    expect(withOneBatch({ command, batchSize: 4, workload: { script: '/s.py' } }).workload).toEqual(
-      {
-        script: '/s.py',
-      },
-    );
+    expect(withOneBatch({ command, workload: { model, batch: 8 } }).batch).toBe(8);
+    expect(withOneBatch({ command, batch: 4, workload: { script: '/s.py' } }).workload).toEqual({
+      script: '/s.py',
+    });
   });
 
   it('refuses two that contradict each other', () => {
-    expect(() => withOneBatch({ command, batchSize: 32, workload: { model, batch: 8 } })).toThrow(
+    expect(() => withOneBatch({ command, batch: 32, workload: { model, batch: 8 } })).toThrow(
       /batch of 32.*one of 8/,
     );
   });

@@ -23,21 +23,30 @@ export function checkRequest(
     readonly environment: Readonly<Record<string, string | undefined>>;
   },
 ): void {
-  const { command, memoryBytes, timeoutSeconds, batchSize, cwd, submission } = request;
+  const { command, memoryBytes, timeoutSeconds, batch, cwd, submission } = request;
   if (!isCount(memoryBytes, Number.MAX_SAFE_INTEGER)) {
-    throw bad(`It asks for ${memoryBytes} bytes.`, 'Give a whole number of bytes above 0.');
+    throw bad(
+      'memoryBytes',
+      `It asks for ${memoryBytes} bytes.`,
+      'Give a whole number of bytes above 0.',
+    );
   }
-  if (!isCount(batchSize, largestBatch)) {
-    throw bad(`The batch size is ${batchSize}.`, 'Give a whole number above 0.');
+  if (!isCount(batch, largestBatch)) {
+    throw bad('batch', `The batch is ${batch}.`, 'Give a whole number above 0.');
   }
   if (
     timeoutSeconds !== undefined &&
     !(timeoutSeconds > 0 && timeoutSeconds <= longestWaitSeconds)
   ) {
-    throw bad(`It may wait ${timeoutSeconds} s.`, 'Give seconds above 0, a year at most.');
+    throw bad(
+      'timeoutSeconds',
+      `It may wait ${timeoutSeconds} s.`,
+      'Give seconds above 0, a year at most.',
+    );
   }
   if (submission !== undefined && (submission === '' || submission.length > submissionCharacters)) {
     throw bad(
+      'submission',
       `The name of the submission has ${submission.length} characters.`,
       `Give 1 to ${submissionCharacters}.`,
     );
@@ -45,13 +54,14 @@ export function checkRequest(
   for (const [name, value] of Object.entries(request.env ?? {})) {
     if (name === '' || /[=\0]/.test(name) || value.includes('\0')) {
       throw bad(
+        'env',
         `The variable "${name.slice(0, 100)}" cannot be set.`,
         'A name has no "=", and neither name nor value has a zero byte.',
       );
     }
   }
   if (cwd !== undefined && !isAbsolute(cwd)) {
-    throw bad(`The folder "${cwd.slice(0, 200)}" is not absolute.`, 'Give it from / on.');
+    throw bad('cwd', `The folder "${cwd.slice(0, 200)}" is not absolute.`, 'Give it from / on.');
   }
   const folder = cwd ?? own.folder;
   if (!isFolder(folder)) {
@@ -60,11 +70,13 @@ export function checkRequest(
       code: 'no-such-folder',
       fact: `There is no folder ${folder} on the machine that runs the jobs.`,
       next: 'Name one that is there with "cwd".',
+      field: 'cwd',
     });
   }
   const [program] = command;
   if (program === undefined || program === '' || command.some((word) => word.includes('\0'))) {
     throw bad(
+      'command',
       'The command is empty.',
       'Give the program and its arguments as a list of texts without zero bytes.',
     );
@@ -78,19 +90,20 @@ export function checkRequest(
  * is run. A script makes its own batch, so it is told none.
  */
 export function withOneBatch(request: JobRequest): JobRequest {
-  const { workload, batchSize } = request;
+  const { workload } = request;
   const estimated = workload?.batch;
-  if (batchSize !== undefined && estimated !== undefined && batchSize !== estimated) {
+  if (request.batch !== undefined && estimated !== undefined && request.batch !== estimated) {
     throw bad(
-      `The program gets a batch of ${batchSize}, and its workload has one of ${estimated}.`,
+      'batch',
+      `The program gets a batch of ${request.batch}, and its workload has one of ${estimated}.`,
       'Give the same for both, or leave one of them out.',
     );
   }
-  const batch = batchSize ?? estimated;
+  const batch = request.batch ?? estimated;
   if (batch === undefined) return request;
   return {
     ...request,
-    batchSize: batch,
+    batch,
     ...(workload?.model !== undefined && { workload: { ...workload, batch } }),
   };
 }
@@ -100,9 +113,9 @@ function isCount(value: number | undefined, most: number): boolean {
 }
 
 /** Only to see whether all placeholders can be filled in. */
-function settingsOf({ batchSize }: JobRequest): RunSettings {
+function settingsOf({ batch }: JobRequest): RunSettings {
   return {
-    batch_size: batchSize ?? 'unknown',
+    batch_size: batch ?? 'unknown',
     accumulation: 1,
     checkpointing: false,
     precision: 'fp32',
@@ -119,6 +132,6 @@ function isFolder(path: string): boolean {
   }
 }
 
-function bad(fact: string, next: string): Failure {
-  return new Failure({ kind: 'input', code: 'bad-job', fact, next });
+function bad(field: keyof JobRequest, fact: string, next: string): Failure {
+  return new Failure({ kind: 'input', code: 'bad-job', fact, next, field });
 }

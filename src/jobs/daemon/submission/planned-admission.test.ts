@@ -40,7 +40,7 @@ function submitted(
   lineBytes: number,
 ): Promise<NewJob> {
   return newJobOf(
-    { command, workload, batchSize: workload.batch },
+    { command, workload, batch: workload.batch },
     {
       lines: [{ id: 'gpu:0', lineBytes }],
       runsOf: () => [],

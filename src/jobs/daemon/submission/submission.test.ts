@@ -126,14 +126,14 @@ describe('newJobOf', () => {
         return Promise.resolve(plan(8, 4, 50));
       },
     };
-    const job = await made(request({ command: tellable, workload, batchSize: 32 }), parts);
+    const job = await made(request({ command: tellable, workload, batch: 32 }), parts);
     expect(asked).toEqual([{ capacityBytes: 72 * GiB, mayChange: ['accumulation'] }]);
     expect(job).toMatchObject({
       need: { bytes: 52 * GiB, basis: 'estimated' },
       details: {
         settings: { batch: 8, accumulation: 4 },
         degradedWhy: expect.stringContaining('It runs with batch 8 x 4 instead'),
-        batchSize: 32,
+        batch: 32,
       },
     });
     expect(job.refused).toBeUndefined();
@@ -145,7 +145,7 @@ describe('newJobOf', () => {
 
   it('refuses a job whose plan changes nothing, though its runs took more than there is', async () => {
     const runs = [{ peakBytes: 80 * GiB, askedBytes: 'none', seconds: 1 } as const];
-    const job = await made(request({ command: tellable, workload, batchSize: 32 }), {
+    const job = await made(request({ command: tellable, workload, batch: 32 }), {
       estimate: () => Promise.resolve(estimate(50)),
       plan: () => Promise.resolve(plan(32, 1, 50)),
       runsOf: () => runs,

@@ -51,7 +51,8 @@ export async function newJobOf(request: JobRequest, parts: SubmissionParts): Pro
     });
     return { key, ...need };
   };
-  const first = judged({ batchSize: request.batchSize }, estimated);
+  // The name is part of the key under which runs were measured.
+  const first = judged({ batchSize: request.batch }, estimated);
   const timeoutSeconds = request.timeoutSeconds ?? parts.waitSeconds;
   const job = {
     name: request.name ?? nameOf(command),
@@ -64,7 +65,8 @@ export async function newJobOf(request: JobRequest, parts: SubmissionParts): Pro
     cwd: request.cwd,
     env: request.env,
     workload: workload === undefined ? undefined : { ...workload },
-    batchSize: request.batchSize,
+    batch: request.batch,
+    timeoutSeconds: request.timeoutSeconds,
   };
   const kept = ({ need, evidence, alone, key }: JudgedNeed & { key: string }) => ({
     ...job,

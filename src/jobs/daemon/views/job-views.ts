@@ -1,6 +1,6 @@
 import { isKnown, type Known } from '../../../units/known.js';
 import type { StoredJob } from '../../store/records.js';
-import type { JobSummary, JobView } from '../types.js';
+import type { JobRequest, JobSummary, JobView } from '../types.js';
 
 /** What is known of a job that runs, beside what is stored. */
 export interface LiveFacts {
@@ -44,6 +44,23 @@ export function jobView(
     usedBytes: live?.usedBytes ?? 'unknown',
     underWay: live?.underWay ?? null,
     log: { bytes: more.logBytes },
+  };
+}
+
+/** The request that a job came from: what was chosen or estimated for it is not in it. */
+export function requestOf({ job, need, details }: StoredJob): JobRequest {
+  const { cwd, env, workload, batch, timeoutSeconds } = details;
+  return {
+    command: job.command,
+    ...(need.basis === 'stated' && { memoryBytes: need.bytes }),
+    workload,
+    priority: job.priority,
+    gpus: need.gpus,
+    timeoutSeconds,
+    cwd,
+    env,
+    name: job.name,
+    batch,
   };
 }
 

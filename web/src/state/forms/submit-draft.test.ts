@@ -1,5 +1,4 @@
 import { describe, expect, it } from 'vitest';
-import { madeJob } from '../made-for-tests.js';
 import { draftLike, emptySubmit, fieldOf, readSubmit } from './submit-draft.js';
 
 describe('the form of a new job', () => {
@@ -17,7 +16,7 @@ describe('the form of a new job', () => {
       timeout: '30m',
       gpus: '0',
       priority: '-5',
-      batchSize: '32',
+      batch: '32',
       env: 'A=1\nB=x=y\n',
       model: '/m',
       seq: '512',
@@ -30,9 +29,9 @@ describe('the form of a new job', () => {
         timeoutSeconds: 1800,
         gpus: 0,
         priority: -5,
-        batchSize: 32,
+        batch: 32,
         env: { A: '1', B: 'x=y' },
-        workload: { model: '/m', mode: 'train', seq: 512, checkpointing: false },
+        workload: { model: '/m', mode: 'train', batch: 32, seq: 512, checkpointing: false },
       },
     });
   });
@@ -56,21 +55,52 @@ describe('the form of a new job', () => {
     ]);
   });
 
-  it('is filled with an earlier job', () => {
-    const draft = draftLike(madeJob({ id: '3', command: ['a', 'b c'], gpus: 2, priority: 7 }));
-    expect(draft).toMatchObject({ command: "a 'b c'", gpus: '2', priority: '7', cwd: '/srv' });
-    expect(draft.memory).toBe(String(6 * 1024 ** 3));
+  it('is filled with all that an earlier job was asked to be, and sends the same again', () => {
+    const request = {
+      command: ['python', 'train it.py', '--batch-size', '{batch_size}'],
+      name: 'night run',
+      workload: {
+        model: '/models/gpt2',
+        mode: 'train',
+        batch: 16,
+        seq: 512,
+        type: 'gpt2',
+        precision: 'bf16',
+        checkpointing: false,
+        lora: 8,
+      },
+      batch: 16,
+      priority: 7,
+      gpus: 2,
+      timeoutSeconds: 5400,
+      cwd: '/srv',
+      env: { SEED: '1', KEY: 'two\nlines' },
+    };
+    expect(readSubmit(draftLike(request), request)).toEqual({ request });
+    expect(draftLike(request)).toMatchObject({ model: '/models/gpt2', batch: '16', env: 'SEED=1' });
   });
 
   it.each([
-    ['bad-field', 'The field memoryBytes is -1.', 'memory'],
-    ['bad-field', 'The field workload.batch is 0.', 'batch'],
-    ['bad-field', 'The field workload.zzz is 0.', 'model'],
-    ['bad-field', 'The field command is missing.', 'command'],
-    ['no-such-folder', 'There is no folder /nowhere.', 'cwd'],
-    ['no-such-program', 'There is no program "pyton".', 'command'],
-    ['queue-full', 'The queue is full.', undefined],
-  ])('puts %s, %s where it belongs', (code, fact, field) => {
-    expect(fieldOf({ code, fact })).toBe(field);
+    { command: ['true'], memoryBytes: 6 * 1024 ** 3 },
+    { command: ['true'], workload: { script: '/srv/train.py', args: { layers: '2' } } },
+    { command: ['true', '{batch_size}'], batch: 4, env: { A: '=b=' } },
+  ])('sends %j again as it was', (request) => {
+    expect(readSubmit(draftLike(request), request)).toEqual({ request });
+  });
+
+  it.each([
+    ['memoryBytes', 'memory'],
+    ['timeoutSeconds', 'timeout'],
+    ['workload.batch', 'batch'],
+    ['workload.zzz', 'model'],
+    ['workload', 'model'],
+    ['command', 'command'],
+    ['command.3', 'command'],
+    ['env.PATH', 'env'],
+    ['batch', 'batch'],
+    ['zzz', undefined],
+    [undefined, undefined],
+  ])('shows an error about %s at %s, whatever its words are', (field, shown) => {
+    expect(fieldOf({ field })).toBe(shown);
   });
 });

@@ -1,8 +1,9 @@
 import type { Refusal } from '../../api/refusal.js';
-import type { JobRequest, JobView } from '../../api/types.js';
+import type { JobRequest, WorkloadRequest } from '../../api/types.js';
 import { type Draft, FieldReader, onlySet, type Problems } from './form-values.js';
 import { joinCommand, splitCommand } from './split-command.js';
 import {
+  draftOf,
   emptyWorkload,
   readWorkload,
   type WorkloadField,
@@ -13,7 +14,6 @@ const ownFields = [
   'command',
   'name',
   'memory',
-  'batchSize',
   'priority',
   'gpus',
   'timeout',
@@ -28,7 +28,6 @@ export const emptySubmit: SubmitDraft = {
   command: '',
   name: '',
   memory: '',
-  batchSize: '',
   priority: '',
   gpus: '',
   timeout: '',
@@ -36,42 +35,82 @@ export const emptySubmit: SubmitDraft = {
   env: '',
 };
 
-/** A form filled with what a job was asked to be. */
-export function draftLike(job: JobView): SubmitDraft {
+/** A form filled with all that a job was asked to be. */
+export function draftLike(request: JobRequest): SubmitDraft {
+  const { workload, env = {} } = request;
+  const text = (value: unknown): string =>
+    typeof value === 'string' || typeof value === 'number' ? String(value) : '';
+  const drafted = workload === undefined ? emptyWorkload : draftOf(workload);
   return {
-    ...emptySubmit,
-    command: joinCommand(job.command),
-    name: job.name,
-    memory: job.need.basis === 'stated' ? String(job.need.bytes) : '',
-    priority: job.priority === 0 ? '' : String(job.priority),
-    gpus: job.gpus === 1 ? '' : String(job.gpus),
-    cwd: job.cwd,
+    ...drafted,
+    batch: text(request.batch ?? workload?.batch),
+    command: joinCommand(request.command),
+    name: text(request.name),
+    memory: text(request.memoryBytes),
+    priority: request.priority === 0 ? '' : text(request.priority),
+    gpus: request.gpus === 1 ? '' : text(request.gpus),
+    timeout: request.timeoutSeconds === undefined ? '' : `${request.timeoutSeconds}s`,
+    cwd: text(request.cwd),
+    env: Object.entries(env)
+      .filter(([, value]) => isOneLine(value))
+      .map(([name, value]) => `${name}=${value}`)
+      .join('\n'),
   };
 }
 
-/** The request, or what is wrong with which field. */
+/**
+ * The request, or what is wrong with which field. What the form has no field for is taken from the
+ * request that it was filled with.
+ */
 export function readSubmit(
   draft: SubmitDraft,
+  like?: JobRequest,
 ): { readonly request: JobRequest } | { readonly problems: Problems<SubmitField> } {
   const reader = new FieldReader(draft);
   const split = splitCommand(draft.command);
   if ('problem' in split) reader.problems.command = split.problem;
   const env = readEnvironment(draft.env);
   if (env === 'unreadable') reader.problems.env = 'Write one NAME=value a line.';
-  const workload = reader.text('model') === undefined ? undefined : readWorkload(reader);
+  const unseen = Object.entries(like?.env ?? {}).filter(([, value]) => !isOneLine(value));
+  const workload = workloadOf(reader, like?.workload);
   const request: JobRequest = onlySet({
     command: 'words' in split ? split.words : [],
     name: reader.text('name'),
     memoryBytes: reader.bytes('memory'),
     workload,
-    batchSize: reader.whole('batchSize', 1),
+    batch: reader.whole('batch', 1),
     priority: reader.text('priority') === undefined ? undefined : reader.whole('priority', -100),
     gpus: reader.whole('gpus', 0),
     timeoutSeconds: reader.seconds('timeout'),
     cwd: reader.text('cwd'),
-    env: env === 'unreadable' ? undefined : env,
+    env: env === 'unreadable' ? undefined : withUnseen(env, unseen),
   });
   return reader.isFine ? { request } : { problems: reader.problems };
+}
+
+/** The form knows models, not scripts: a script that was sent before is sent again as it was. */
+function workloadOf(
+  reader: FieldReader<SubmitField>,
+  like: WorkloadRequest | undefined,
+): WorkloadRequest | undefined {
+  if (reader.text('model') === undefined) return like?.script === undefined ? undefined : like;
+  const fields: readonly string[] = workloadFields;
+  const others = Object.entries(like ?? {}).filter(
+    ([name]) => !fields.includes(name) && name !== 'script' && name !== 'args',
+  );
+  return onlySet({ ...Object.fromEntries(others), ...readWorkload(reader) });
+}
+
+/** The form takes a variable a line. */
+function isOneLine(value: string): boolean {
+  return !value.includes('\n');
+}
+
+function withUnseen(
+  typed: Record<string, string> | undefined,
+  unseen: readonly (readonly [string, string])[],
+): Record<string, string> | undefined {
+  return unseen.length === 0 ? typed : { ...Object.fromEntries(unseen), ...typed };
 }
 
 function readEnvironment(text: string): Record<string, string> | undefined | 'unreadable' {
@@ -88,27 +127,15 @@ function readEnvironment(text: string): Record<string, string> | undefined | 'un
 
 /** Fields that the server calls by another name than the form. */
 const serverNames: Readonly<Record<string, SubmitField>> = {
+  batch: 'batch',
   memoryBytes: 'memory',
   timeoutSeconds: 'timeout',
   workload: 'model',
 };
 
-/** Refusals that are about one field, whatever their words are. */
-const codes: Readonly<Record<string, SubmitField>> = {
-  'no-such-folder': 'cwd',
-  'no-such-program': 'command',
-};
-
-/**
- * The field of the form that a refusal is about, as in `The field memoryBytes is -1.`; undefined
- * where it is about none in particular.
- */
-export function fieldOf({ code, fact }: Pick<Refusal, 'code' | 'fact'>): SubmitField | undefined {
-  const byCode = codes[code];
-  if (byCode !== undefined) return byCode;
-  const path = /\bfield "?(workload\.)?(\w+)/.exec(fact);
-  const name = path?.[2];
-  if (name === undefined) return undefined;
-  if (path?.[1] !== undefined) return workloadFields.find((field) => field === name) ?? 'model';
-  return serverNames[name] ?? ownFields.find((field) => field === name);
+/** The field of the form that a refusal is about; undefined where it is about none in particular. */
+export function fieldOf({ field }: Pick<Refusal, 'field'>): SubmitField | undefined {
+  const [first = '', inner] = field?.split('.') ?? [];
+  if (first === 'workload') return workloadFields.find((name) => name === inner) ?? 'model';
+  return serverNames[first] ?? ownFields.find((name) => name === first);
 }

@@ -51,3 +51,15 @@ export function readWorkload(reader: FieldReader<WorkloadField>): WorkloadReques
     method: reader.text('method'),
   });
 }
+
+/** The fields as they are typed for a workload that was sent before. */
+export function draftOf(request: WorkloadRequest): WorkloadDraft {
+  const { checkpointing } = request;
+  const draft: Record<WorkloadField, string> = { ...emptyWorkload };
+  for (const field of workloadFields) {
+    const value = request[field];
+    if (typeof value === 'string' || typeof value === 'number') draft[field] = String(value);
+  }
+  if (checkpointing !== undefined) draft.checkpointing = checkpointing ? 'yes' : 'no';
+  return draft;
+}
