@@ -38,7 +38,7 @@ describe('a program that uses the library', () => {
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'plimsoll-library-'));
     await build({
-      entryPoints: [fileURLToPath(new URL('index.ts', import.meta.url))],
+      entryPoints: [fileURLToPath(new URL('entries/watch.ts', import.meta.url))],
       outfile: join(folder, 'plimsoll.mjs'),
       bundle: true,
       platform: 'node',

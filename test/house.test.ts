@@ -29,6 +29,8 @@ const layers = [
   'src/doctor/',
   'src/report/',
   'src/server/',
+  'src/library/',
+  'src/entries/',
   'src/index.',
   'src/cli/',
 ];

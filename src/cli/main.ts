@@ -1,8 +1,6 @@
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { isatty } from 'node:tty';
 import { Failure } from '../failure.js';
-import { packageFolder } from '../files/package-folder.js';
+import { packageVersion } from '../files/package-version.js';
 import { type CliIo, processIo } from './io.js';
 import { reportError } from './report-error.js';
 
@@ -29,7 +27,7 @@ export async function main(argv: readonly string[], io: CliIo = processIo()): Pr
   process.on('uncaughtException', unexpected);
   try {
     const { runProgram } = await import('./program.js');
-    const exitCode = await runProgram(argv, io, version());
+    const exitCode = await runProgram(argv, io, packageVersion());
     await checkWritten(io);
     return exitCode;
   } catch (error) {
@@ -54,9 +52,4 @@ async function checkWritten({ stdout }: CliIo): Promise<void> {
     next: 'Free some space or write it elsewhere.',
     cause: stdout.failure,
   });
-}
-
-function version(): string {
-  const manifest: unknown = JSON.parse(readFileSync(join(packageFolder, 'package.json'), 'utf8'));
-  return String(Reflect.get(Object(manifest), 'version'));
 }

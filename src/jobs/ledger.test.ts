@@ -1,5 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { createVirtualClock } from '../time/virtual-clock.js';
 import { GiB, MiB } from '../units/bytes.js';
 import type { Known } from '../units/known.js';
 import { Ledger } from './ledger.js';
@@ -20,15 +21,30 @@ describe('Ledger', () => {
   it('promises up to the load line, and not a byte more', () => {
     const ledger = new Ledger(one);
     read(ledger, 0, 0);
-    expect(ledger.reserve('1', reservation(90 * GiB))).toBe(true);
-    expect(ledger.reserve('2', reservation(1))).toBe(false);
+    expect(ledger.reserve('1', reservation(90 * GiB))).toBeDefined();
+    expect(ledger.reserve('2', reservation(1))).toBeUndefined();
+  });
+
+  it('hands out a reservation that the end of its block releases, once', () => {
+    const clock = createVirtualClock();
+    const ledger = new Ledger(one, {}, clock);
+    read(ledger, 0, 0);
+    {
+      using reserved = ledger.reserve('1', reservation(90 * GiB));
+      expect(reserved).toMatchObject({ jobId: '1', devices: ['gpu:0'], bytes: 90 * GiB });
+      expect(ledger.rooms()[0]).toMatchObject({ freeBytes: 0, returningBytes: 0 });
+    }
+    expect(ledger.rooms()[0]).toMatchObject({ freeBytes: 0, returningBytes: 90 * GiB });
+    read(ledger, 1, 0);
+    expect(ledger.rooms()[0]?.freeBytes).toBe(90 * GiB);
+    expect(ledger.reserve('2', reservation(GiB))).toBeDefined();
   });
 
   it('gives nothing before the device was read', () => {
     const ledger = new Ledger(one);
-    expect(ledger.reserve('1', reservation(1))).toBe(false);
+    expect(ledger.reserve('1', reservation(1))).toBeUndefined();
     read(ledger, 0, 'unknown');
-    expect(ledger.reserve('1', reservation(1))).toBe(false);
+    expect(ledger.reserve('1', reservation(1))).toBeUndefined();
   });
 
   it('keeps a margin free, and takes another load line', () => {
@@ -45,7 +61,7 @@ describe('Ledger', () => {
     expect(ledger.rooms()).toEqual([]);
     ledger.add({ id: 'gpu:0', capacityBytes: 100 * GiB });
     read(ledger, 0, 0);
-    expect(ledger.reserve('1', reservation(20 * GiB))).toBe(true);
+    expect(ledger.reserve('1', reservation(20 * GiB))).toBeDefined();
     expect(ledger.entries('gpu:0')).toEqual([
       { jobId: '1', bytes: 20 * GiB, usedBytes: 0, isReturning: false },
     ]);
@@ -124,11 +140,11 @@ describe('Ledger', () => {
   it('promises several devices, or none of them', () => {
     const ledger = new Ledger([...one, { id: 'gpu:1', capacityBytes: 10 * GiB }]);
     for (const id of ['gpu:0', 'gpu:1']) ledger.observe(id, reading(0, 0));
-    expect(ledger.reserve('1', reservation(20 * GiB, ['gpu:0', 'gpu:1']))).toBe(false);
+    expect(ledger.reserve('1', reservation(20 * GiB, ['gpu:0', 'gpu:1']))).toBeUndefined();
     expect(ledger.rooms().map(({ reservedBytes }) => reservedBytes)).toEqual([0, 0]);
-    expect(ledger.reserve('1', reservation(5 * GiB, ['gpu:0', 'gpu:0']))).toBe(false);
-    expect(ledger.reserve('1', reservation(5 * GiB, ['gpu:0', 'gpu:1']))).toBe(true);
-    expect(ledger.reserve('1', reservation(GiB))).toBe(false);
+    expect(ledger.reserve('1', reservation(5 * GiB, ['gpu:0', 'gpu:0']))).toBeUndefined();
+    expect(ledger.reserve('1', reservation(5 * GiB, ['gpu:0', 'gpu:1']))).toBeDefined();
+    expect(ledger.reserve('1', reservation(GiB))).toBeUndefined();
     expect(() => ledger.reserve('2', reservation(1, ['gpu:7']))).toThrow(
       'There is no device gpu:7',
     );
@@ -222,7 +238,7 @@ describe('the promises of the ledger', () => {
               const fits = before
                 .filter((room) => devices.includes(room.id))
                 .every(({ freeBytes }) => freeBytes >= now.ask);
-              expect(ledger.reserve(id, reservation(now.ask, devices))).toBe(fits);
+              expect(ledger.reserve(id, reservation(now.ask, devices)) !== undefined).toBe(fits);
               if (fits)
                 jobs.push({ id, devices, ask: now.ask, will: now.uses, used: 0, state: 'runs' });
               else expect(ledger.rooms()).toEqual(before);

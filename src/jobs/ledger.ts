@@ -1,4 +1,5 @@
 import { Failure } from '../failure.js';
+import { type Clock, systemClock } from '../time/clock.js';
 import { MiB } from '../units/bytes.js';
 import { isKnown, type Known } from '../units/known.js';
 import { type LoadLineSettings, loadLineBytes } from './load-line.js';
@@ -52,6 +53,15 @@ export interface LedgerEntry {
   readonly isReturning: boolean;
 }
 
+/** Bytes that are reserved until they are released: by hand, or by the end of a `using` block. */
+export interface OpenReservation extends Disposable {
+  readonly jobId: string;
+  readonly devices: readonly string[];
+  readonly bytes: number;
+  /** Counted until a reading after this shows that the memory was freed. Twice is once. */
+  release(): void;
+}
+
 interface Entry {
   readonly bytes: number;
   usedBytes: Known<number>;
@@ -76,15 +86,23 @@ interface Account {
  * @example
  * const ledger = new Ledger([{ id: 'gpu:0', capacityBytes: 80 * 2 ** 30 }]);
  * ledger.observe('gpu:0', { atSeconds: 0, usedBytes: 0, jobs: new Map() });
- * ledger.reserve('1', { devices: ['gpu:0'], bytes: 6 * 2 ** 30, basis: 'stated' }); // true
+ * using reserved = ledger.reserve('1', { devices: ['gpu:0'], bytes: 6 * 2 ** 30, basis: 'stated' });
+ * reserved?.bytes; // 6 GiB; undefined where they are not free
  * ledger.rooms()[0]?.freeBytes; // 66 GiB
  */
 export class Ledger {
   readonly #accounts = new Map<string, Account>();
   readonly #settings: LoadLineSettings;
+  readonly #clock: Pick<Clock, 'seconds'>;
 
-  constructor(devices: readonly LedgerDevice[], settings: LoadLineSettings = {}) {
+  /** The clock is that of the readings. */
+  constructor(
+    devices: readonly LedgerDevice[],
+    settings: LoadLineSettings = {},
+    clock: Pick<Clock, 'seconds'> = systemClock,
+  ) {
     this.#settings = settings;
+    this.#clock = clock;
     for (const device of devices) this.add(device);
   }
 
@@ -103,8 +121,8 @@ export class Ledger {
     if (account !== undefined) account.foreignBytes = 'unknown';
   }
 
-  /** Promises the bytes on all of the devices, or on none. */
-  reserve(jobId: string, { devices, bytes }: Reservation): boolean {
+  /** Reserves the bytes on all of the devices, or on none: then it is undefined. */
+  reserve(jobId: string, { devices, bytes }: Reservation): OpenReservation | undefined {
     if (!Number.isSafeInteger(bytes) || bytes < 0)
       throw new RangeError(`${bytes} is not a valid byte count`);
     const accounts = devices.map((id) => this.#account(id));
@@ -112,11 +130,12 @@ export class Ledger {
     const fits = accounts.every(
       (account) => roomOf('', account).freeBytes >= bytes && !account.entries.has(jobId),
     );
-    if (!distinct || !fits) return false;
+    if (!distinct || !fits) return undefined;
     for (const { entries } of accounts) {
       entries.set(jobId, { bytes, usedBytes: 0, releasedAt: undefined });
     }
-    return true;
+    const release = () => this.release(jobId, this.#clock.seconds());
+    return { jobId, devices, bytes, release, [Symbol.dispose]: release };
   }
 
   /**

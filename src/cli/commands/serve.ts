@@ -1,10 +1,10 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { Failure } from '../../failure.js';
 import { homeFolder } from '../../files/home-folder.js';
 import type { Daemon } from '../../jobs/daemon/types.js';
 import { type PlacementPolicy, placementPolicies } from '../../jobs/placement.js';
 import { goOnWords, serveText } from '../../report/text/serve-text.js';
+import { checkPlatform } from '../../run/platform.js';
 import {
   makeHome,
   openService,
@@ -107,7 +107,7 @@ Examples:
 
 async function serve(given: ServeArguments, context: CommandContext): Promise<number> {
   const { io } = context;
-  if (process.platform === 'win32') throw notOnWindows();
+  checkPlatform('plimsoll serve');
   const { environment, folder } = io;
   const settings = await settingsOf(given, io, usualPace);
   const home = homeFolder(environment);
@@ -211,14 +211,5 @@ function aborted(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal.aborted) resolve();
     else signal.addEventListener('abort', () => resolve(), { once: true });
-  });
-}
-
-function notOnWindows(): Failure {
-  return new Failure({
-    kind: 'missing',
-    code: 'not-on-windows',
-    fact: '"plimsoll serve" needs process groups and signals, which Windows does not have.',
-    next: 'Run it inside WSL.',
   });
 }

@@ -40,7 +40,7 @@ export async function openDaemon(options: DaemonOptions): Promise<Daemon> {
   );
   const takes = (id: string) =>
     id === 'host' || (useGpus && (named === undefined || named.includes(id)));
-  const ledger = new Ledger([], { share: options.loadLine, marginBytes });
+  const ledger = new Ledger([], { share: options.loadLine, marginBytes }, clock);
   for (const device of discovery.devices) {
     if (!takes(device.info.id)) continue;
     const capacityBytes = (await readDevice(device))?.totalBytes ?? 'unknown';

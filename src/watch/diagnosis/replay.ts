@@ -1,4 +1,8 @@
-import type { RecordedTrace, TraceRow } from '../../device/recorded-trace.js';
+import {
+  type RecordedTrace,
+  readRecordedTrace,
+  type TraceRow,
+} from '../../device/recorded-trace.js';
 import { isKnown, type Known } from '../../units/known.js';
 import { type Cause, type Forecast, type MemoryPoint, type Risk, risks } from '../types.js';
 import { createDiagnosis } from './diagnose.js';
@@ -16,6 +20,16 @@ export interface Replay {
   readonly alarms: readonly Alarm[];
   readonly leak: { readonly found: Known<boolean>; readonly bytesPerSecond: Known<number> };
   readonly cause: Cause;
+}
+
+/**
+ * What `plimsoll replay` answers: a recorded file through the forecaster, at the times recorded.
+ *
+ * @example
+ * const { alarms } = await replay('profile.json', 'gpu:0');
+ */
+export async function replay(path: string, deviceId?: string): Promise<Replay> {
+  return replayTrace(await readRecordedTrace(path, deviceId));
 }
 
 /**

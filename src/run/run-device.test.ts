@@ -2,8 +2,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { loadSettings } from '../../config/load.js';
-import { writeDeviceUse } from '../../device/use-file.js';
+import { discoverDevices } from '../device/discover.js';
+import { writeDeviceUse } from '../device/use-file.js';
 import { openRunDevice } from './run-device.js';
 
 let home: string;
@@ -16,9 +16,8 @@ afterEach(() => rmSync(home, { recursive: true, force: true }));
 const pid = 3_999_999;
 
 async function readWith(sharedBy: string | undefined): Promise<number | undefined> {
-  const environment = { PLIMSOLL_SIMULATE: 'leak' };
-  const settings = await loadSettings({ folder: home, environment });
-  const device = await openRunDevice('gpu:0', settings, { sharedBy });
+  const discovery = await discoverDevices({ simulate: { scenario: 'leak' } });
+  const device = await openRunDevice('gpu:0', discovery, { sharedBy });
   try {
     return await device.readDevice([pid]);
   } finally {

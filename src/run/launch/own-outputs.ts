@@ -1,7 +1,7 @@
 import { fstatSync, write } from 'node:fs';
 import { isatty } from 'node:tty';
-import type { RawOutput } from '../../run/launch/outputs.js';
-import { isDiskFull } from '../../run/store/journal.js';
+import { isDiskFull } from '../store/journal.js';
+import type { RawOutput } from './outputs.js';
 
 /** One of our own outputs as bytes. Its end may not be ours: what follows a bar starts a line. */
 export interface OwnOutput extends RawOutput {

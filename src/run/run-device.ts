@@ -1,10 +1,9 @@
-import { openDevices } from '../../config/open-devices.js';
-import type { Settings } from '../../config/settings.js';
-import { selectDevices } from '../../device/select-devices.js';
-import { type Device, DeviceLost } from '../../device/types.js';
-import { type DeviceUse, readDeviceUse } from '../../device/use-file.js';
-import { systemClock } from '../../time/clock.js';
-import { isKnown } from '../../units/known.js';
+import type { Discovery } from '../device/discover.js';
+import { selectDevices } from '../device/select-devices.js';
+import { type Device, DeviceLost } from '../device/types.js';
+import { type DeviceUse, readDeviceUse } from '../device/use-file.js';
+import { systemClock } from '../time/clock.js';
+import { isKnown } from '../units/known.js';
 
 /** The device that a run is on, and what can be asked about it. */
 export interface RunDevice {
@@ -28,10 +27,9 @@ export interface RunDeviceOptions {
  */
 export async function openRunDevice(
   wanted: string,
-  settings: Settings,
+  discovery: Discovery,
   { wasBegun = false, sharedBy }: RunDeviceOptions = {},
 ): Promise<RunDevice> {
-  const discovery = await openDevices(settings);
   try {
     const device =
       wanted === 'auto'

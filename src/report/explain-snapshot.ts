@@ -1,8 +1,8 @@
-import { Failure } from '../../failure.js';
-import { snapshotFindings } from '../../report/snapshot-findings.js';
-import type { AttemptSnapshot } from '../../run/types.js';
-import { analyseSnapshot } from '../../snapshot/analyse.js';
-import { readSnapshot } from '../../snapshot/read-snapshot.js';
+import { Failure } from '../failure.js';
+import type { AttemptSnapshot } from '../run/types.js';
+import { analyseSnapshot } from '../snapshot/analyse.js';
+import { readSnapshot } from '../snapshot/read-snapshot.js';
+import { snapshotFindings } from './snapshot-findings.js';
 
 /** Reads the snapshot that an attempt left behind, and adds what it tells. */
 export async function explainSnapshot(snapshot: AttemptSnapshot): Promise<AttemptSnapshot> {

@@ -1,0 +1,72 @@
+/**
+ * Devices, samples, forecast, leaks, alerts, and a clock for tests.
+ *
+ * @example
+ * import { discoverDevices, watch } from 'plimsoll/watch';
+ *
+ * for await (const event of watch({ durationSeconds: 60 })) console.log(event.type);
+ *
+ * @module
+ */
+
+export {
+  type DiscoverOptions,
+  type Discovery,
+  discoverDevices,
+  type SimulateOptions,
+} from '../device/discover.js';
+export { type RecordedTrace, readRecordedTrace, type TraceRow } from '../device/recorded-trace.js';
+export { selectDevices } from '../device/select-devices.js';
+export {
+  type AllocatorReading,
+  type Device,
+  type DeviceInfo,
+  DeviceLost,
+  type DeviceProvider,
+  type DeviceSource,
+  type HostReading,
+  type MemoryReading,
+  type ProcessReading,
+} from '../device/types.js';
+export { type Clock, systemClock } from '../time/clock.js';
+export { createVirtualClock, type VirtualClock } from '../time/virtual-clock.js';
+export {
+  type AlertThresholds,
+  defaultThresholds,
+  type ThresholdSettings,
+} from '../watch/alerts/alert-thresholds.js';
+export { type AlertSink, deliverToCallback } from '../watch/delivery/deliver.js';
+export {
+  type CommandDeliveryOptions,
+  deliverToCommand,
+} from '../watch/delivery/deliver-command.js';
+export { alertLine, deliverToLog } from '../watch/delivery/deliver-log.js';
+export {
+  deliverToWebhook,
+  type WebhookDeliveryOptions,
+} from '../watch/delivery/deliver-webhook.js';
+export { createDiagnosis, type Diagnosis } from '../watch/diagnosis/diagnose.js';
+export { createForecaster, type Forecaster } from '../watch/diagnosis/forecast.js';
+export { type Alarm, type Replay, replay, replayTrace } from '../watch/diagnosis/replay.js';
+export { createHistory } from '../watch/history/history.js';
+export { defaultIntervals, type Intervals } from '../watch/sampling/intervals.js';
+export {
+  type Alert,
+  type AlertKind,
+  alertKinds,
+  type Cause,
+  type Column,
+  type DeviceState,
+  type Forecast,
+  type History,
+  type Leak,
+  type MemoryPoint,
+  type Risk,
+  risks,
+  type Sample,
+  type Series,
+  type Statistics,
+  type Trend,
+  type WatchEvent,
+} from '../watch/types.js';
+export { type Watch, type WatchOptions, watch } from '../watch/watch.js';
