@@ -21,6 +21,7 @@ export interface Observer {
   states(): readonly DeviceState[];
 }
 
+/** Turns each sample into the state of its device: history, forecast, leaks, cause, alerts. */
 export function createObserver(options: ObserverOptions): Observer {
   const { now, alerts, emit } = options;
   const states = new Map<string, WatchedDevice>();

@@ -35,6 +35,7 @@ export interface Scanner {
   suspected(): Finding | undefined;
 }
 
+/** Looks for an out-of-memory in what a program prints, chunk by chunk. */
 export function createScanner(): Scanner {
   let seen = 0;
   let rest = '';
