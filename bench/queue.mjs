@@ -60,7 +60,13 @@ function request(number) {
 function kept(number) {
   const { memoryBytes: bytes, gpus, cwd, env, ...job } = request(number);
   const need = { bytes, basis: 'stated', gpus };
-  return { ...job, need, workloadKey: `workload ${number % 500}`, details: { cwd, env } };
+  return {
+    ...job,
+    owner: 'owner',
+    need,
+    workloadKey: `workload ${number % 500}`,
+    details: { cwd, env },
+  };
 }
 
 async function measure(home) {

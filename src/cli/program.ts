@@ -87,6 +87,11 @@ const commands: readonly CommandEntry[] = [
     load: async () => (await import('./commands/cancel.js')).cancelCommand,
   },
   {
+    name: 'users',
+    summary: 'who may use the server: tokens, roles, quotas; the audit log',
+    load: async () => (await import('./commands/users.js')).usersCommand,
+  },
+  {
     name: 'snapshot',
     summary: 'read a PyTorch memory snapshot: holders, leaks, fragmentation',
     load: async () => (await import('./commands/snapshot.js')).snapshotCommand,

@@ -1,7 +1,8 @@
 import { isKnown, type Known } from '../units/known.js';
 import { expectedRoomMs, type Hold, holdFor, spareBytes } from './hold.js';
 import type { DeviceRoom } from './ledger.js';
-import { type PlacementPolicy, place, type Room } from './placement.js';
+import { candidates, type PlacementPolicy, place, type Room } from './placement.js';
+import { type QuotaOf, Shares } from './quota.js';
 import type { Reservation, RunningJob, WaitingJob } from './types.js';
 
 /** How many of those behind are looked at: enough to fill gaps, few enough for a millisecond. */
@@ -26,6 +27,8 @@ export interface QueueSettings {
   readonly policy?: PlacementPolicy | undefined;
   /** Jobs that may run at the same time; no limit where it is left out. */
   readonly maxRunning?: number | undefined;
+  /** What each owner may have at the same time; left out, nobody is limited. */
+  readonly quotaOf?: QuotaOf | undefined;
 }
 
 export interface Admission {
@@ -45,10 +48,11 @@ export interface Admission {
  * for (const { job, reservation } of starts) ledger.reserve(job.id, reservation);
  */
 export function admit(state: QueueState, settings: QueueSettings = {}): Admission {
-  const { policy = 'best-fit', maxRunning = Number.POSITIVE_INFINITY } = settings;
+  const { policy = 'best-fit', maxRunning = Number.POSITIVE_INFINITY, quotaOf } = settings;
   const { nowMs } = state;
   const starts: { job: WaitingJob; reservation: Reservation }[] = [];
   const running = [...state.running];
+  const shares = new Shares(running, quotaOf);
   let rooms = state.rooms;
   let held: Held | undefined;
   /** Worked out once for all that are behind; anew when one of them starts. */
@@ -56,6 +60,8 @@ export function admit(state: QueueState, settings: QueueSettings = {}): Admissio
 
   for (const job of state.waiting.slice(0, lookAhead)) {
     if (running.length >= maxRunning) break;
+    // Nothing is kept free for it: only jobs of the same owner stand in its way.
+    if (shares.waitsFor(job, candidates(rooms, job).count) !== undefined) continue;
     let offered: readonly Room[] = rooms;
     if (held !== undefined && !mayBorrow(job, held, nowMs)) {
       spare ??= spareRooms(held, rooms, running);
@@ -66,7 +72,9 @@ export function admit(state: QueueState, settings: QueueSettings = {}): Admissio
     if (devices !== undefined) {
       const reservation = { devices, bytes: job.bytes, basis: job.basis };
       starts.push({ job, reservation });
-      running.push(runningFrom(job, reservation, nowMs));
+      const started = runningFrom(job, reservation, nowMs);
+      running.push(started);
+      shares.add(started);
       rooms = withFree(rooms, devices, -job.bytes);
       spare = undefined;
     } else if (held === undefined) {
@@ -80,9 +88,9 @@ export function admit(state: QueueState, settings: QueueSettings = {}): Admissio
 
 /** A job as it runs once it starts. */
 export function runningFrom(job: WaitingJob, reservation: Reservation, nowMs: number): RunningJob {
-  const { id, turn, expectedSeconds, workloadKey } = job;
+  const { id, owner, turn, expectedSeconds, workloadKey } = job;
   const expectedEndMs = isKnown(expectedSeconds) ? nowMs + expectedSeconds * 1000 : 'unknown';
-  return { id, turn, reservation, expectedEndMs, workloadKey };
+  return { id, owner, turn, reservation, expectedEndMs, workloadKey };
 }
 
 /** The rooms when so much more is free on some of them. */

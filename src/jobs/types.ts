@@ -1,6 +1,9 @@
 import type { Attempt } from '../run/types.js';
 import type { Known } from '../units/known.js';
 
+/** Who has the server's own token; every job was his before there were users. */
+export const ownerName = 'owner';
+
 /** Where a job stands. The last five are ends: nothing follows them. */
 export const jobStates = [
   'waiting',
@@ -33,6 +36,8 @@ export interface Reservation {
 export interface Job {
   readonly id: string;
   readonly name: string;
+  /** Who submitted it. */
+  readonly owner: string;
   readonly state: JobState;
   /** Why it is in that state, in words for people; empty where there is nothing to say. */
   readonly reason: string;
@@ -57,6 +62,8 @@ export interface Need {
 /** A job that waits for its turn. */
 export interface WaitingJob extends Need {
   readonly id: string;
+  /** Left out where quotas do not count. */
+  readonly owner?: string | undefined;
   /** The smaller, the sooner: see `turnOf`. */
   readonly turn: number;
   /** When waiting ends with the state `expired`, by the queue's time; undefined is never. */
@@ -71,6 +78,7 @@ export interface WaitingJob extends Need {
 /** A job that runs. */
 export interface RunningJob {
   readonly id: string;
+  readonly owner?: string | undefined;
   readonly turn: number;
   readonly reservation: Reservation;
   /** By the queue's time, in milliseconds; `unknown` once it ran longer than any of its workload did. */

@@ -57,9 +57,9 @@ export class WaitingList {
     if (hasDeadline(job)) this.#byDeadline.remove(job);
   }
 
-  /** The first so many in order. */
-  first(most: number): readonly WaitingJob[] {
-    return this.#byTurn.first(most);
+  /** The first so many in order; of those that are wanted, where that is said. */
+  first(most: number, isWanted?: (job: WaitingJob) => boolean): readonly WaitingJob[] {
+    return this.#byTurn.first(most, isWanted);
   }
 
   /** 1 is next; undefined of one that does not wait. */
@@ -107,8 +107,14 @@ class SortedJobs {
     this.#jobs.splice(this.place(job), 1);
   }
 
-  first(most: number): readonly WaitingJob[] {
-    return this.#jobs.slice(0, most);
+  first(most: number, isWanted?: (job: WaitingJob) => boolean): readonly WaitingJob[] {
+    if (isWanted === undefined) return this.#jobs.slice(0, most);
+    const found: WaitingJob[] = [];
+    for (const job of this.#jobs) {
+      if (found.length >= most) break;
+      if (isWanted(job)) found.push(job);
+    }
+    return found;
   }
 
   upTo(key: number): readonly WaitingJob[] {

@@ -3,6 +3,7 @@ import { isKnown, type Known } from '../units/known.js';
 import { admit, type QueueSettings, type QueueState, runningFrom, withFree } from './admission.js';
 import type { DeviceRoom } from './ledger.js';
 import { candidates } from './placement.js';
+import { Shares } from './quota.js';
 import type { RunningJob, WaitingJob } from './types.js';
 
 /** Jobs that are told when they start: looking far ahead costs time and tells little. */
@@ -24,20 +25,28 @@ export function explainWaiting(
   settings: QueueSettings = {},
 ): readonly WaitingReason[] {
   const expected = expectedStarts(state, settings);
+  const shares = new Shares(state.running, settings.quotaOf);
   return state.waiting.slice(0, foreseen).map((job, index) => ({
     id: job.id,
     position: index + 1,
-    reason: reasonOf(job, state, settings),
+    reason: reasonOf(job, state, settings, shares),
     expectedStartMs: expected.get(job.id) ?? 'unknown',
   }));
 }
 
-function reasonOf(job: WaitingJob, state: QueueState, { maxRunning }: QueueSettings): string {
+function reasonOf(
+  job: WaitingJob,
+  state: QueueState,
+  { maxRunning }: QueueSettings,
+  shares: Shares,
+): string {
   const { rooms, running, hold } = state;
   if (maxRunning !== undefined && running.length >= maxRunning) {
     return `The concurrent-job limit (${maxRunning}) is reached.`;
   }
   const { rooms: possible, count } = candidates(rooms, job);
+  const quota = shares.waitsFor(job, count);
+  if (quota !== undefined) return quota;
   if (possible.some(({ foreignBytes }) => !isKnown(foreignBytes))) {
     return 'A device has not been read yet.';
   }

@@ -10,6 +10,7 @@ export function jobForTests(given: Partial<JobView> = {}): JobView {
   return {
     id: '12',
     name: 'train.py',
+    owner: 'owner',
     state: 'waiting',
     reason: '',
     command: ['python', 'train.py', '--batch-size', '{batch_size}'],

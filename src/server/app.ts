@@ -1,10 +1,16 @@
+import type { IncomingMessage } from 'node:http';
+import type { Socket } from 'node:net';
 import type { HttpBindings } from '@hono/node-server';
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import { OpenAPIHono } from '@hono/zod-openapi';
 import type { Context } from 'hono';
 import { Failure } from '../failure.js';
-import { type Gate, requireIdentity } from './access/identify.js';
+import type { AuditLog, AuditParts } from './access/audit-log.js';
+import { type Asker, type Gate, type Identified, requireIdentity } from './access/identify.js';
+import type { Peer } from './access/people.js';
+import { requirePermission } from './access/permissions.js';
 import { answerToError, type ErrorReport } from './errors/answer-to-error.js';
+import { statusOf } from './errors/error-status.js';
 import { noPage, tooBusy, unknownRoute, wrongMethod } from './errors/refusals.js';
 import { serverLimits } from './http/limits.js';
 import { securityHeaders } from './http/security-headers.js';
@@ -25,11 +31,17 @@ export interface AppOptions {
   readonly operations: readonly Operation[];
   readonly version: string;
   readonly gate: Gate | undefined;
+  readonly audit: AuditLog | undefined;
+  /** Who is at the other end of a connection of the local socket. */
+  readonly peerOf: (socket: Socket) => Peer | undefined;
   readonly strangers: StrangerConnections;
   readonly webFiles: WebFiles;
   readonly metrics: Metrics;
   readonly report: (request: ErrorReport) => void;
 }
+
+/** Somebody wanted what he may not have. */
+const refusals: ReadonlySet<number> = new Set([401, 403, 429]);
 
 /** All routes, over whatever answers them. Who may ask at all was judged before. */
 export function createApp(options: AppOptions): ServerApp {
@@ -83,33 +95,66 @@ export function createApp(options: AppOptions): ServerApp {
     });
   }
 
-  for (const operation of operations) {
-    const { route, pattern, open } = operation;
-    app.openAPIRegistry.registerPath(route);
-    app.on([route.method.toUpperCase()], [pattern], (context) =>
-      respond(context, pattern, async () => {
-        const { incoming, outgoing } = context.env;
-        const { authorization, cookie } = incoming.headers;
-        const address = incoming.socket.remoteAddress ?? '';
-        const mayStay = await requireIdentity(open ? undefined : gate, {
-          address,
-          authorization,
-          cookie,
-        });
-        if (!open) {
-          strangers.isKnown(incoming.socket);
-          if (unsent.isTooMuch) throw tooBusy();
-        }
-        return operation.answer(context.req.param(), new URL(context.req.url).searchParams, {
+  const askerOf = ({ socket, headers }: IncomingMessage): Asker => ({
+    address: socket.remoteAddress ?? '',
+    authorization: headers.authorization,
+    cookie: headers.cookie,
+    peer: options.peerOf(socket),
+  });
+
+  async function perform(operation: Operation, context: Context<Bindings>): Promise<Answer> {
+    const { incoming, outgoing } = context.env;
+    const asker = askerOf(incoming);
+    let who: Identified | undefined;
+    const { id } = context.req.param();
+    let parts: AuditParts =
+      operation.pattern.startsWith('/jobs/') && id ? { job: id.slice(0, 20) } : {};
+    const note = (outcome: 'done' | 'refused', code?: string): void =>
+      options.audit?.write({
+        who: (operation.open ? undefined : who?.identity.name) ?? 'unknown',
+        via: (operation.open ? undefined : who?.via) ?? 'none',
+        from: asker.peer === undefined ? asker.address : `uid ${asker.peer.uid}`,
+        action: operation.audit ?? operation.id,
+        outcome,
+        code,
+        ...parts,
+      });
+    try {
+      who = await requireIdentity(operation.open ? undefined : gate, asker);
+      if (!operation.open) {
+        strangers.isKnown(incoming.socket);
+        requirePermission(who.identity, operation.needs);
+        if (unsent.isTooMuch) throw tooBusy();
+      }
+      const answer = await operation.answer(
+        context.req.param(),
+        new URL(context.req.url).searchParams,
+        {
           incoming,
           outgoing,
-          mayStay,
+          who,
+          about: (more) => {
+            parts = { ...parts, ...more };
+          },
           bodies,
           get signal() {
             return context.req.raw.signal;
           },
-        });
-      }),
+        },
+      );
+      if (operation.audit !== undefined) note('done');
+      return answer;
+    } catch (error) {
+      if (error instanceof Failure && refusals.has(statusOf(error))) note('refused', error.code);
+      throw error;
+    }
+  }
+
+  for (const operation of operations) {
+    const { route, pattern } = operation;
+    app.openAPIRegistry.registerPath(route);
+    app.on([route.method.toUpperCase()], [pattern], (context) =>
+      respond(context, pattern, () => perform(operation, context)),
     );
   }
 

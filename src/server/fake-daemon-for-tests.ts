@@ -6,8 +6,9 @@ import type {
   JobRequest,
   JobSummary,
   JobView,
+  Submitter,
 } from '../jobs/daemon/types.js';
-import { hasEnded, type JobState, jobStates } from '../jobs/types.js';
+import { hasEnded, type JobState, jobStates, ownerName } from '../jobs/types.js';
 import { deviceExample } from './routes/examples.js';
 
 type JobEvent = Extract<DaemonEvent, { type: 'job' }>;
@@ -28,6 +29,8 @@ export interface FakeDaemon extends Daemon {
   readonly listeners: number;
   /** Requests as they came in. */
   readonly submitted: readonly JobRequest[];
+  /** Who sent them. */
+  readonly submitters: readonly (Submitter | undefined)[];
 }
 
 const startedAt = Date.UTC(2026, 0, 1);
@@ -44,6 +47,7 @@ export function createFakeDaemon(): FakeDaemon {
   const events: JobEvent[] = [];
   const listeners = new Set<(event: DaemonEvent) => void>();
   const submitted: JobRequest[] = [];
+  const submitters: (Submitter | undefined)[] = [];
   let devices: readonly DeviceView[] = [deviceExample];
   let health = { ok: true, why: '' };
   let failure: Error | undefined;
@@ -90,6 +94,7 @@ export function createFakeDaemon(): FakeDaemon {
   return {
     publish,
     submitted,
+    submitters,
     get listeners() {
       return listeners.size;
     },
@@ -113,10 +118,12 @@ export function createFakeDaemon(): FakeDaemon {
       health = next;
     },
     health: () => health,
-    async submit(request) {
+    async submit(request, by) {
       guard();
       submitted.push(request);
-      return keep(newJob(String(jobs.size + 1), request), 'submitted');
+      submitters.push(by);
+      const owner = by?.name ?? ownerName;
+      return keep({ ...newJob(String(jobs.size + 1), request), owner }, 'submitted');
     },
     async cancel(id) {
       const job = found(id);
@@ -225,6 +232,7 @@ function newJob(id: string, request: JobRequest): JobView {
   return {
     id,
     name: request.name ?? request.command[0] ?? '',
+    owner: ownerName,
     state: 'waiting',
     reason: '',
     command: request.command,

@@ -1,10 +1,13 @@
 import type { Daemon } from '../jobs/daemon/types.js';
 import type { Clock } from '../time/clock.js';
+import { AuditLog } from './access/audit-log.js';
 import { checkAllowedHosts } from './access/hosts.js';
 import { type Gate, loginLink } from './access/identify.js';
 import { LoginLinks } from './access/login-links.js';
+import { openPeople } from './access/people.js';
 import { Sessions } from './access/sessions.js';
 import { checkToken } from './access/token.js';
+import type { UserStore } from './access/users/user-store.js';
 import { WrongTokens } from './access/wrong-tokens.js';
 import { createApp } from './app.js';
 import type { ErrorReport } from './errors/answer-to-error.js';
@@ -22,7 +25,7 @@ import type { Answers } from './routes/answerers.js';
 import { deviceOperations } from './routes/device-routes.js';
 import { metricsOperation } from './routes/document-routes.js';
 import { eventOperation } from './routes/event-route.js';
-import { jobOperations } from './routes/job-routes.js';
+import { jobOperations, type SubmitterOf } from './routes/job-routes.js';
 import { logOperation } from './routes/log-route.js';
 import { sessionOperations } from './routes/session-routes.js';
 import { statusOperations } from './routes/status-routes.js';
@@ -36,6 +39,12 @@ export interface ServerOptions {
   /** 0 takes any free one. */
   readonly port: number;
   readonly token?: string | undefined;
+  /** People with tokens of their own; left out, the token of the server is the only one. */
+  readonly users?: UserStore | undefined;
+  /** Where the audit log is kept; left out, there is none. */
+  readonly auditHome?: string | undefined;
+  /** What the job of somebody runs as; left out, what the daemon itself is. */
+  readonly submitterOf?: SubmitterOf | undefined;
   /** Further names in `Host` and `Origin`, as a proxy in front has them. */
   readonly allowedHosts?: readonly string[] | undefined;
   /** The folder dist/web; without it there is no page. */
@@ -81,15 +90,16 @@ export async function openServer(options: ServerOptions): Promise<OpenServer> {
   });
   const hub = new EventHub(daemon, clock);
   const metrics = openMetrics(daemon, () => hub.count);
-  const gate = token === undefined ? undefined : gateOf(token, clock, closing.signal);
+  const gate = token === undefined ? undefined : gateOf(token, options, closing.signal);
   const report = (request: ErrorReport): void => {
     const line = requestLine(request, options.logRequests ?? false);
     if (line !== undefined) options.log(line);
   };
   const strangers = new StrangerConnections(serverLimits.strangerConnections);
+  let pageUrl = '';
   const app = createApp({
     operations: [
-      ...jobOperations(daemon),
+      ...jobOperations(daemon, options.submitterOf ?? byName),
       logOperation(daemon),
       ...deviceOperations(daemon),
       ...answerOperations(options.answers, closing.signal),
@@ -100,11 +110,17 @@ export async function openServer(options: ServerOptions): Promise<OpenServer> {
         uptimeSeconds: () => clock.seconds() - openedAt,
       }),
       eventOperation(hub),
-      ...sessionOperations(gate, () => hub.dismiss()),
+      ...sessionOperations(
+        gate,
+        () => hub.dismiss(),
+        () => pageUrl,
+      ),
       metricsOperation(metrics),
     ],
     version,
     gate,
+    audit: auditOf(options),
+    peerOf: () => undefined,
     strangers,
     webFiles,
     metrics,
@@ -130,6 +146,7 @@ export async function openServer(options: ServerOptions): Promise<OpenServer> {
     stopAll();
     throw error;
   });
+  pageUrl = place.url;
   // Such as too many open files: the server goes on.
   server.on('error', (error) =>
     options.log(`The server cannot take a connection: ${error.message}`),
@@ -145,10 +162,28 @@ export async function openServer(options: ServerOptions): Promise<OpenServer> {
   };
 }
 
-function gateOf(token: string, clock: Clock, closed: AbortSignal): Gate {
+const byName: SubmitterOf = ({ name }) => Promise.resolve({ name });
+
+function auditOf(options: ServerOptions): AuditLog | undefined {
+  const { auditHome: home, clock } = options;
+  if (home === undefined) return undefined;
+  return new AuditLog({
+    home,
+    epochMs: () => clock.epochMs(),
+    trouble: (line) => options.log(line),
+  });
+}
+
+function gateOf(token: string, { clock, users }: ServerOptions, closed: AbortSignal): Gate {
+  const people = openPeople(token, users);
   return {
     token,
-    sessions: new Sessions({ token, epochMs: () => clock.epochMs() }),
+    people,
+    sessions: new Sessions({
+      token,
+      epochMs: () => clock.epochMs(),
+      secretOf: (subject) => people.bySubject(subject)?.secret,
+    }),
     links: new LoginLinks(() => clock.seconds()),
     wrongTokens: new WrongTokens({
       most: serverLimits.wrongTokens,

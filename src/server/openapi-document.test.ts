@@ -111,6 +111,7 @@ describe('the OpenAPI document', () => {
       'get /metrics',
       'get /openapi.json',
       'get /proof',
+      'get /session',
       'get /workers/status',
       'post /estimate',
       'post /jobs',

@@ -69,6 +69,7 @@ export function makeJob({ number, state, nowMs, random }: MadeJob): JobView {
   return {
     id: String(number),
     name: `${model} ${['pretrain', 'finetune', 'sweep', 'eval'][number % 4] ?? ''}`,
+    owner: 'owner',
     state,
     reason: reasonOf(state, recovered, bytes),
     command,

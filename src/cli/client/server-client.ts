@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { Failure, type FailureKind } from '../../failure.js';
 import { isProof } from '../../server/access/proof.js';
+import { hashOfToken, tokenId } from '../../server/access/users/user-token.js';
 import type { ServerAddress } from './find-server.js';
 
 /** What is asked of a server, over HTTP. Every error is a `Failure`. */
@@ -33,9 +34,13 @@ export function openServerClient(
   const prove = async (): Promise<void> => {
     if (isProven || address.token === undefined) return;
     const nonce = randomBytes(24).toString('base64url');
-    const { bytes } = await exchange('GET', `/proof?nonce=${nonce}`, undefined, false);
+    // Of the token of a user the server knows the hash, and finds it by the part that may be told.
+    const id = tokenId(address.token);
+    const query = id === undefined ? `nonce=${nonce}` : `nonce=${nonce}&id=${id}`;
+    const key = id === undefined ? address.token : hashOfToken(address.token);
+    const { bytes } = await exchange('GET', `/proof?${query}`, undefined, false);
     const { proof } = Object(parsed(bytes));
-    if (typeof proof !== 'string' || !isProof(proof, address.token, nonce)) throw unproven(address);
+    if (typeof proof !== 'string' || !isProof(proof, key, nonce)) throw unproven(address);
     isProven = true;
   };
   const exchange = async (

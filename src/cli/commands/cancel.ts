@@ -70,7 +70,10 @@ async function attempt(client: ServerClient, id: string): Promise<JobView | Fail
   try {
     return await cancelJob(client, id);
   } catch (error) {
-    if (error instanceof Failure && ['unknown-job', 'job-has-ended'].includes(error.code))
+    if (
+      error instanceof Failure &&
+      ['unknown-job', 'job-has-ended', 'not-your-job'].includes(error.code)
+    )
       return error;
     throw error;
   }

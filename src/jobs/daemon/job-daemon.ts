@@ -4,7 +4,7 @@ import type { Alert } from '../../watch/types.js';
 import type { Ledger } from '../ledger.js';
 import type { JobStore } from '../store/job-store.js';
 import type { JobFilter, NewJob, StoredJob } from '../store/records.js';
-import type { JobState } from '../types.js';
+import { type JobState, ownerName } from '../types.js';
 import type { DeviceReadings } from './devices/device-readings.js';
 import { deviceHistory, deviceStatus, deviceView } from './devices/device-views.js';
 import { type ConcurrencyLimit, limitConcurrency } from './limit-concurrency.js';
@@ -13,6 +13,7 @@ import { environmentForJobs } from './running/inherited-environment.js';
 import type { JobFiles } from './running/job-files.js';
 import type { Scheduler } from './scheduler.js';
 import { checkRequest, withOneBatch } from './submission/job-request.js';
+import { ownedJob, submissionOf } from './submission/ownership.js';
 import { newJobOf } from './submission/submission.js';
 import type {
   Daemon,
@@ -24,6 +25,7 @@ import type {
   JobSummary,
   JobView,
   LogAnswer,
+  Submitter,
   WorkersStatus,
 } from './types.js';
 import { jobSummary, jobView, requestOf } from './views/job-views.js';
@@ -96,19 +98,19 @@ export class JobDaemon implements Daemon {
     this.#ticking = scheduler.tick();
   }
 
-  async submit(request: JobRequest): Promise<JobView> {
+  async submit(request: JobRequest, by: Submitter = { name: ownerName }): Promise<JobView> {
     this.#requireOpen();
-    const { folder, estimate, plan, variables } = this.#options;
+    const { folder, estimate, plan, variables, quotaOf } = this.#options;
     const asked = withOneBatch(request);
-    const { submission } = asked;
+    const submission = submissionOf(asked, by);
     const known = () => (submission === undefined ? undefined : this.#store.submitted(submission));
     const before = known();
     if (before !== undefined) return this.#view(before);
     checkRequest(asked, { folder, environment: this.#environment });
     this.#files.check();
-    this.#scheduler.checkRoom();
+    this.#scheduler.checkRoom(by.name);
     const nowMs = this.#scheduler.time.nowMs();
-    const job = await newJobOf(asked, {
+    const made = await newJobOf(asked, {
       lines: this.#ledger.rooms(),
       runsOf: (key) => this.#store.runsOf(key),
       estimate: estimate && ((workload, signal) => estimate(workload, signal, this.#withLimit)),
@@ -118,6 +120,7 @@ export class JobDaemon implements Daemon {
       waitSeconds: variables?.waitTimeoutSeconds,
     });
     this.#requireOpen();
+    const job = ownedJob({ ...made, submission }, by, quotaOf);
     // Sent again while the first one was being estimated.
     return this.#view(known() ?? this.#scheduler.submit(this.#waitingFromNow(job, nowMs)));
   }

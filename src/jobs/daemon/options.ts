@@ -8,6 +8,7 @@ import type { Plan } from '../../plan/fit/types.js';
 import type { Clock } from '../../time/clock.js';
 import type { JobVariables } from '../job-variables.js';
 import type { PlacementPolicy } from '../placement.js';
+import type { QuotaOf } from '../quota.js';
 import type { DeviceReadingsOptions } from './devices/device-readings.js';
 import type { ConcurrencyLimit } from './limit-concurrency.js';
 
@@ -26,6 +27,8 @@ export interface DaemonOptions {
   /** How much of a device may be promised, above 0 and up to 1. */
   readonly loadLine?: number | undefined;
   readonly policy?: PlacementPolicy | undefined;
+  /** What each owner may have at the same time; left out, nobody is limited. */
+  readonly quotaOf?: QuotaOf | undefined;
   /**
    * Without it a job with a model is refused as one that cannot be estimated. What takes time and
    * cores is done through `withLimit`; so it is with `plan`.

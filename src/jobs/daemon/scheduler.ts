@@ -10,7 +10,7 @@ import type { Ledger } from '../ledger.js';
 import { unknownJob } from '../store/changes.js';
 import type { JobStore } from '../store/job-store.js';
 import type { NewJob, StoredJob } from '../store/records.js';
-import { hasEnded, type JobState, type Reservation, type WaitingJob } from '../types.js';
+import { hasEnded, type JobState, ownerName, type Reservation, type WaitingJob } from '../types.js';
 import type { DaemonOptions } from './options.js';
 import { QueueClock } from './queue-clock.js';
 import { JobRunner, type JobRunnerOptions } from './running/job-runner.js';
@@ -21,6 +21,8 @@ import { estimateOf, judgeNeed } from './submission/need.js';
 
 /** The queue must not grow without end; 100,000 fit into some 100 MB. */
 const maxWaiting = 100_000;
+/** One of many people must not fill it. */
+const maxWaitingOfOne = 10_000;
 /** What is kept of what is over: as many as a page of history can want. */
 const defaultKeep = { endedJobs: 10_000, events: 100_000, runs: 1000 };
 const pruneSeconds = 600;
@@ -33,7 +35,7 @@ const stillSeconds = 30;
 
 export interface SchedulerOptions
   extends Omit<JobRunnerOptions, 'store'>,
-    Pick<DaemonOptions, 'policy' | 'variables' | 'keep'> {
+    Pick<DaemonOptions, 'policy' | 'variables' | 'keep' | 'quotaOf'> {
   readonly store: JobStore;
   readonly ledger: Ledger;
 }
@@ -57,7 +59,7 @@ export class Scheduler {
   #keptClockAt: number;
 
   constructor(options: SchedulerOptions) {
-    const { store, clock, policy, variables } = options;
+    const { store, clock, policy, variables, quotaOf } = options;
     this.#options = options;
     this.#store = store;
     this.#clock = clock;
@@ -67,7 +69,8 @@ export class Scheduler {
     this.time = new QueueClock(clock, store.clockMark());
     this.keepClock();
     this.counts = countsOf(store);
-    this.queue = new JobQueue(store.waiting(), { policy, maxRunning: variables?.maxRunning });
+    const maxRunning = variables?.maxRunning;
+    this.queue = new JobQueue(store.waiting(), { policy, maxRunning, quotaOf });
     this.runner = new JobRunner(options);
     this.runner.changed.listen(() => this.changed.emit());
     this.runner.attempted.listen((entry) => this.#learn(entry));
@@ -86,6 +89,7 @@ export class Scheduler {
       const seconds = expectedSeconds(this.#store.runsOf(stored.workloadKey));
       this.queue.run({
         id: job.id,
+        owner: job.owner,
         turn,
         reservation: job.reservation,
         expectedEndMs: isKnown(seconds) ? startedAt(startedMs) + seconds * 1000 : 'unknown',
@@ -127,25 +131,28 @@ export class Scheduler {
       : { ok: false, why: `The scheduler has not run for ${Math.round(still)} s.` };
   }
 
-  checkRoom(): void {
-    if (this.queue.waitingCount < maxWaiting) return;
+  checkRoom(owner: string): void {
+    const isFull = this.queue.waitingCount >= maxWaiting;
+    const hasMany = owner !== ownerName && this.queue.waitingOfOwner(owner) >= maxWaitingOfOne;
+    if (!isFull && !hasMany) return;
     throw new Failure({
       kind: 'missing',
       code: 'queue-full',
-      fact: `${maxWaiting} jobs wait already.`,
+      fact: `${isFull ? `${maxWaiting} jobs` : `${maxWaitingOfOne} jobs of ${owner}`} wait already.`,
       next: 'Wait until some have run, or cancel some.',
     });
   }
 
   submit(job: NewJob): StoredJob {
-    this.checkRoom();
+    this.checkRoom(job.owner);
     const stored = this.#store.submit(job, this.#clock.epochMs(), this.time.nowMs());
     const { state, id } = stored.job;
     this.counts[state]++;
     if (state === 'waiting') {
       const { turn, need, deadlineMs, workloadKey, alone } = stored;
       const seconds = expectedSeconds(this.#store.runsOf(workloadKey));
-      const waiting = { id, turn, ...need, deadlineMs, workloadKey, alone };
+      const { owner } = stored.job;
+      const waiting = { id, owner, turn, ...need, deadlineMs, workloadKey, alone };
       this.queue.add({ ...waiting, expectedSeconds: seconds });
       this.admitSoon();
     }

@@ -1,4 +1,5 @@
 import type { WorkloadRequest } from '../../plan/answers/workload-request.js';
+import type { Account } from '../../run/account.js';
 import type { ClimbedRung, RunSettings } from '../../run/types.js';
 import type { Known, Provenance } from '../../units/known.js';
 import type { Alert, Forecast } from '../../watch/types.js';
@@ -26,6 +27,13 @@ export interface JobRequest {
   readonly batch?: number | undefined;
   /** Sent again with the same word, it answers the job that is there. */
   readonly submission?: string | undefined;
+}
+
+/** Who submits a job. */
+export interface Submitter {
+  readonly name: string;
+  /** What it runs as; left out, what the daemon itself is. */
+  readonly account?: Account | undefined;
 }
 
 /** A job as the server shows it: JOB of the contract, and what people want to know beside it. */
@@ -72,6 +80,7 @@ export type JobSummary = Pick<
   JobView,
   | 'id'
   | 'name'
+  | 'owner'
   | 'state'
   | 'reason'
   | 'command'
@@ -187,7 +196,8 @@ export interface LogAnswer {
 
 /** The daemon as the server sees it. Every method that can be asked wrongly throws a `Failure`. */
 export interface Daemon {
-  submit(request: JobRequest): Promise<JobView>;
+  /** Without a submitter it is the owner's. */
+  submit(request: JobRequest, by?: Submitter): Promise<JobView>;
   /** Of a job that ended already: a `Failure` with the code `job-has-ended`. */
   cancel(id: string): Promise<JobView>;
   /** A `Failure` with the code `unknown-job` where there is none. */

@@ -29,6 +29,7 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }));
 function newJob(parts: Partial<NewJob> = {}): NewJob {
   return {
     name: 'train',
+    owner: 'ada',
     command: ['python', 'train.py'],
     priority: 0,
     need: { bytes: 1000, basis: 'stated', gpus: 1 },
@@ -47,6 +48,7 @@ describe('the store of jobs', () => {
     expect(job).toEqual({
       id: '1',
       name: 'train',
+      owner: 'ada',
       state: 'waiting',
       reason: '',
       command: ['python', 'train.py'],
@@ -121,6 +123,7 @@ describe('the store of jobs', () => {
     expect(store.waiting()).toEqual([
       {
         id: '3',
+        owner: 'ada',
         turn: -597_000,
         bytes: 1000,
         basis: 'stated',

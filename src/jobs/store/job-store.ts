@@ -35,8 +35,8 @@ export class JobStore extends JobReader {
       const reason = cut(job.refused ?? '');
       const row = this.sql.one(
         `INSERT INTO job (submission, state, reason, name, command, priority, turn, submitted_ms,
-           deadline_ms, bytes, basis, gpus, workload_key, details, ended_ms, alone)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING *`,
+           deadline_ms, bytes, basis, gpus, workload_key, details, ended_ms, alone, owner)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING *`,
         job.submission ?? null,
         state,
         reason,
@@ -53,6 +53,7 @@ export class JobStore extends JobReader {
         JSON.stringify(job.details),
         state === 'refused' ? nowMs : null,
         job.alone ? 1 : 0,
+        job.owner,
       );
       this.#journal(integer(row, 'sequence'), 'submitted', { state, reason }, nowMs);
       return storedJob(row, []);

@@ -19,6 +19,7 @@ for (let number = 0; ; number++) {
   const { job } = store.submit(
     {
       name: submission,
+      owner: 'owner',
       command: ['true'],
       priority: 0,
       need,

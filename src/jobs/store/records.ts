@@ -1,3 +1,4 @@
+import type { Account } from '../../run/account.js';
 import type { Known } from '../../units/known.js';
 import type { DegradedSettings } from '../degraded.js';
 import type { Job, JobState, Need, Reservation } from '../types.js';
@@ -17,6 +18,8 @@ export interface JobDetails {
   /** How long it was asked to wait at most. */
   readonly timeoutSeconds?: number | undefined;
   readonly evidence?: NeedEvidence | undefined;
+  /** What it runs as; left out, what the daemon itself is. */
+  readonly account?: Account | undefined;
 }
 
 /** What the figure of a job's need rests on. */
@@ -37,6 +40,7 @@ export interface Ending {
 /** A job to be kept. */
 export interface NewJob {
   readonly name: string;
+  readonly owner: string;
   readonly command: readonly string[];
   readonly priority: number;
   readonly need: Need;

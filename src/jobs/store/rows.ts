@@ -86,6 +86,7 @@ function wholeJob(row: Row, attempts: readonly Attempt[]): StoredJob {
     job: {
       id: String(integer(row, 'sequence')),
       name: text(row, 'name'),
+      owner: text(row, 'owner'),
       state: oneOf<JobState>(row, 'state', jobStates),
       reason: text(row, 'reason'),
       command: checked(row, 'command', isCommand),
@@ -111,6 +112,7 @@ function wholeJob(row: Row, attempts: readonly Attempt[]): StoredJob {
 export function waitingJob(row: Row, longestSeconds: unknown): WaitingJob {
   return {
     id: String(integer(row, 'sequence')),
+    owner: text(row, 'owner'),
     turn: integer(row, 'turn'),
     bytes: integer(row, 'bytes'),
     basis: basisOf(row),

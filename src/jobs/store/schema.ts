@@ -59,6 +59,9 @@ export const migrations: readonly string[] = [
   `
   CREATE TABLE clock (id INTEGER PRIMARY KEY CHECK (id = 1), mark TEXT NOT NULL) STRICT;
   `,
+  `
+  ALTER TABLE job ADD COLUMN owner TEXT NOT NULL DEFAULT 'owner';
+  `,
 ];
 
 export const schemaVersion = migrations.length;

@@ -72,7 +72,7 @@ export async function connect(path: string): Promise<Connection> {
   }
 }
 
-async function loadSqlite(): Promise<Pick<SqliteModule, 'DatabaseSync'>> {
+export async function loadSqlite(): Promise<Pick<SqliteModule, 'DatabaseSync'>> {
   try {
     return await import('@photostructure/sqlite');
   } catch (error) {

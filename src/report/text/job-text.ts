@@ -36,6 +36,7 @@ export function jobText(job: JobView, options: JobsTableOptions): string {
       span(`  ${jobTime(job, nowMs)}`, 'dim'),
     ],
     ...labelled('why', job.waiting === null ? job.reason : waitingWords(job, nowMs)),
+    ...labelled('owner', job.owner),
     ...labelled('command', shellWords(job.command)),
     ...labelled('in', job.cwd),
     ...labelled('times', timesOf(job)),

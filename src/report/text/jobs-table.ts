@@ -1,6 +1,6 @@
 import type { JobSummary } from '../../jobs/daemon/types.js';
 import { degradedSettingsWords } from '../../jobs/degraded.js';
-import { hasEnded, type JobState } from '../../jobs/types.js';
+import { hasEnded, type JobState, ownerName } from '../../jobs/types.js';
 import { formatBytes } from '../../units/bytes.js';
 import { formatSeconds } from '../../units/durations.js';
 import { isKnown } from '../../units/known.js';
@@ -32,11 +32,19 @@ interface Column {
   /** What is wider is cut. */
   readonly widest: number;
   readonly cell: (job: JobSummary, nowMs: number) => string;
+  readonly isShown?: (jobs: readonly JobSummary[]) => boolean;
 }
 
 const tableColumns: readonly Column[] = [
   { title: 'ID', widest: 12, cell: ({ id }) => id },
   { title: 'NAME', widest: 24, cell: ({ name }) => name },
+  {
+    title: 'OWNER',
+    widest: 16,
+    cell: ({ owner }) => owner,
+    // Where all are of who started the server, it says nothing.
+    isShown: (jobs) => jobs.some(({ owner }) => owner !== ownerName),
+  },
   { title: 'STATE', widest: 9, cell: ({ state }) => state },
   { title: 'MEMORY', widest: 24, cell: memoryOf },
   { title: 'ON', widest: 20, cell: ({ reservation }) => reservation?.devices.join(' ') ?? '' },
@@ -54,14 +62,15 @@ export function jobsTable(jobs: readonly JobSummary[], options: JobsTableOptions
   const { columns, style, nowMs } = options;
   const mark = style.unicode ? '…' : '~';
   const rows = jobs.toSorted(byTurn);
-  const cells = tableColumns.map(({ title, widest, cell }) => {
+  const shown = tableColumns.filter(({ isShown }) => isShown?.(rows) ?? true);
+  const cells = shown.map(({ title, widest, cell }) => {
     const texts = rows.map((job) => cleanText(cell(job, nowMs)));
     const width = Math.min(widest, Math.max(...[title, ...texts].map(textWidth)));
     return [title, ...texts].map((text) => `${fitText(text, width, mark)}  `);
   });
   return [undefined, ...rows].map((job, row) => {
     const spans = cells.map((column, index) => {
-      const isState = tableColumns[index]?.title === 'STATE';
+      const isState = shown[index]?.title === 'STATE';
       if (job === undefined) return span(column[row] ?? '', 'dim');
       return span(column[row] ?? '', isState ? paints[job.state] : undefined);
     });

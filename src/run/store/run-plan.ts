@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { readOwnDocument } from '../../files/own-file.js';
 import { MiB } from '../../units/bytes.js';
+import type { Account } from '../account.js';
 import type { LogLimit } from '../log/log-limit.js';
 import type { RunSettings } from '../types.js';
 
@@ -28,6 +29,8 @@ export interface RunPlan {
   readonly logLimit?: LogLimit | undefined;
   /** What the program gets on top of its supervisor's environment. */
   readonly environment?: Readonly<Record<string, string>> | undefined;
+  /** What the program runs as; left out, what its supervisor is. */
+  readonly account?: Account | undefined;
 }
 
 /** A command and an environment have some MiB at most; JSON writes a character in up to six bytes. */

@@ -1,13 +1,16 @@
 import { Failure } from '../../failure.js';
+import { type Identity, owner } from './identity.js';
 import type { LoginLinks } from './login-links.js';
+import type { Peer, People, Person } from './people.js';
 import { proofOf } from './proof.js';
 import type { Sessions } from './sessions.js';
-import { bearerToken, isSameSecret } from './token.js';
+import { bearerToken } from './token.js';
 import type { WrongTokens } from './wrong-tokens.js';
 
-/** Who may ask: nobody needs a token where none is set. */
+/** Who may ask: nobody needs a token where there is no gate. */
 export interface Gate {
   readonly token: string;
+  readonly people: People;
   readonly sessions: Sessions;
   readonly links: LoginLinks;
   readonly wrongTokens: WrongTokens;
@@ -18,22 +21,53 @@ export interface Asker {
   readonly address: string;
   readonly authorization?: string | undefined;
   readonly cookie?: string | undefined;
+  /** On the local socket. */
+  readonly peer?: Peer | undefined;
 }
 
-/** Asked again during an answer that goes on for hours: a session may end meanwhile. */
-export type MayStay = () => boolean;
+/** Who asks, and how that is known. */
+export interface Identified {
+  readonly identity: Identity;
+  readonly via: 'token' | 'session' | 'socket' | 'none';
+  /** For links and sessions that are made for him. */
+  readonly subject: string;
+  /** Asked again during an answer that goes on for hours: a session may end meanwhile, or a user. */
+  readonly mayStay: () => boolean;
+}
 
-const always: MayStay = () => true;
+const anybody: Identified = {
+  identity: owner,
+  via: 'none',
+  subject: '',
+  mayStay: () => true,
+};
 
-/** Throws unless the request carries the token, or the cookie of a session. */
-export async function requireIdentity(gate: Gate | undefined, asker: Asker): Promise<MayStay> {
-  if (gate === undefined) return always;
-  const session = gate.sessions.find(asker.cookie);
-  if (session !== undefined) return () => gate.sessions.isOpen(session);
+/** Throws unless the request carries a token, the cookie of a session, or is of a known local user. */
+export async function requireIdentity(gate: Gate | undefined, asker: Asker): Promise<Identified> {
+  if (gate === undefined) return anybody;
+  const { people, sessions } = gate;
+  const session = sessions.find(asker.cookie);
+  const ofSession = session && people.bySubject(session.subject);
+  if (session !== undefined && ofSession !== undefined) {
+    const known = identified(ofSession, 'session', people);
+    return { ...known, mayStay: () => sessions.isOpen(session) && known.mayStay() };
+  }
   const given = bearerToken(asker.authorization);
-  if (given === undefined) throw noToken();
-  await requireToken(gate, given, asker.address);
-  return always;
+  if (given !== undefined) {
+    return identified(await requireToken(gate, given, asker.address), 'token', people);
+  }
+  const local = asker.peer && people.byPeer(asker.peer);
+  if (local !== undefined) return identified(local, 'socket', people);
+  throw noToken(asker.peer);
+}
+
+function identified(person: Person, via: Identified['via'], people: People): Identified {
+  const { identity, subject, secret } = person;
+  const mayStay = (): boolean => {
+    const now = people.bySubject(subject);
+    return now?.secret === secret && now.identity.role === identity.role;
+  };
+  return { identity, via, subject, mayStay };
 }
 
 /** What a browser shows that wants a session: one of the two. */
@@ -42,41 +76,72 @@ export interface LoginRequest {
   readonly code?: string | undefined;
 }
 
-/** A session for who knows the token or has a link; answers its `Set-Cookie`. */
+export interface OpenedSession {
+  /** The value of `Set-Cookie`. */
+  readonly cookie: string;
+  readonly name: string;
+  readonly via: 'token' | 'link';
+}
+
+/** A session for who knows a token or has a link. */
 export async function openSession(
   gate: Gate | undefined,
   given: LoginRequest,
   { address, overTls }: { readonly address: string; readonly overTls: boolean },
-): Promise<string> {
+): Promise<OpenedSession> {
   if (gate === undefined) throw noTokenSet();
-  if (given.code === undefined) await requireToken(gate, given.token ?? '', address);
-  else if (!gate.links.use(given.code)) throw usedLink();
-  return gate.sessions.open(overTls);
+  const { code } = given;
+  const person =
+    code === undefined
+      ? await requireToken(gate, given.token ?? '', address)
+      : personOfLink(gate, code);
+  return {
+    cookie: gate.sessions.open(overTls, person.subject),
+    name: person.identity.name,
+    via: code === undefined ? 'token' : 'link',
+  };
 }
 
-/** The address that logs one browser in. */
-export function loginLink(gate: Gate | undefined): string {
-  if (gate === undefined) throw noTokenSet();
-  return gate.links.make();
+function personOfLink({ links, people }: Gate, code: string): Person {
+  const subject = links.use(code);
+  const person = subject === undefined ? undefined : people.bySubject(subject);
+  if (person === undefined) throw usedLink();
+  return person;
 }
 
-/** What only a server with the token can answer. */
-export function serverProof(gate: Gate | undefined, nonce: string): string {
+/** The address that logs one browser in, as whoever asks for it. */
+export function loginLink(gate: Gate | undefined, subject = ''): string {
   if (gate === undefined) throw noTokenSet();
-  return proofOf(gate.token, nonce);
+  return gate.links.make(subject);
+}
+
+/**
+ * What only a server can answer that knows the token: the one of the server, or that of the user with
+ * this id, of which it knows the hash.
+ */
+export function serverProof(gate: Gate | undefined, nonce: string, id?: string): string {
+  if (gate === undefined) throw noTokenSet();
+  if (id === undefined) return proofOf(gate.token, nonce);
+  const person = gate.people.byTokenId(id);
+  if (person === undefined) throw wrongToken();
+  return proofOf(person.secret, nonce);
 }
 
 /** The one place where a token is tried, whichever way it came. */
-async function requireToken(gate: Gate, given: string, address: string): Promise<void> {
-  if (isSameSecret(given, gate.token)) return;
+async function requireToken(gate: Gate, given: string, address: string): Promise<Person> {
+  const person = gate.people.byToken(given);
+  if (person !== undefined) return person;
   throw (await gate.wrongTokens.add(address)) ? tooManyWrongTokens() : wrongToken();
 }
 
-function noToken(): Failure {
+function noToken(peer: Peer | undefined): Failure {
   return new Failure({
     kind: 'input',
     code: 'no-token',
-    fact: 'This server asks for a token.',
+    fact:
+      peer === undefined
+        ? 'This server asks for a token.'
+        : `This server asks for a token: it takes no local users without one (uid ${peer.uid}).`,
     next: 'Send the header "Authorization: Bearer TOKEN"; in a browser, open the link that "plimsoll dashboard" prints.',
   });
 }
@@ -94,8 +159,8 @@ function wrongToken(): Failure {
   return new Failure({
     kind: 'input',
     code: 'wrong-token',
-    fact: 'The token is not the one of this server.',
-    next: 'Ask the person who started it. It is in the file "token" of its PLIMSOLL_HOME, in its token file or in its PLIMSOLL_TOKEN.',
+    fact: 'This server does not know the token.',
+    next: 'Ask the person who runs it. The token of the server is in the file "token" of its PLIMSOLL_HOME, in its token file or in its PLIMSOLL_TOKEN; that of a user is shown once, by "plimsoll users add".',
   });
 }
 

@@ -5,8 +5,12 @@ const codeOf = (link: string): string => /^\/#login=([\w-]{43})$/.exec(link)?.[1
 
 it('opens once', () => {
   const links = new LoginLinks(() => 0);
-  const code = codeOf(links.make());
-  expect([links.use('made-up'), links.use(code), links.use(code)]).toEqual([false, true, false]);
+  const code = codeOf(links.make('user:ada'));
+  expect([links.use('made-up'), links.use(code), links.use(code)]).toEqual([
+    undefined,
+    'user:ada',
+    undefined,
+  ]);
 });
 
 it('ends after an hour', () => {
@@ -14,13 +18,13 @@ it('ends after an hour', () => {
   const links = new LoginLinks(() => now);
   const [one, other] = [codeOf(links.make()), codeOf(links.make())];
   now = 3599;
-  expect(links.use(one)).toBe(true);
+  expect(links.use(one)).toBe('');
   now = 3600;
-  expect(links.use(other)).toBe(false);
+  expect(links.use(other)).toBeUndefined();
 });
 
 it('keeps the newest hundred', () => {
   const links = new LoginLinks(() => 0);
   const codes = Array.from({ length: 101 }, () => codeOf(links.make()));
-  expect([links.use(codes[0] ?? ''), links.use(codes[1] ?? '')]).toEqual([false, true]);
+  expect([links.use(codes[0] ?? ''), links.use(codes[1] ?? '')]).toEqual([undefined, '']);
 });

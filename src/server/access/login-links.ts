@@ -11,26 +11,26 @@ const maxLinks = 100;
  */
 export class LoginLinks {
   readonly #seconds: () => number;
-  /** When each ends; oldest first. */
-  readonly #codes = new Map<string, number>();
+  /** Whom each logs in, and when it ends; oldest first. */
+  readonly #codes = new Map<string, { readonly subject: string; readonly until: number }>();
 
   constructor(seconds: () => number) {
     this.#seconds = seconds;
   }
 
-  /** What follows the address of the page. */
-  make(): string {
+  /** What follows the address of the page; `subject` as in `People`. */
+  make(subject = ''): string {
     const code = randomBytes(32).toString('base64url');
-    this.#codes.set(code, this.#seconds() + linkSeconds);
+    this.#codes.set(code, { subject, until: this.#seconds() + linkSeconds });
     const [oldest] = this.#codes.keys();
     if (this.#codes.size > maxLinks && oldest !== undefined) this.#codes.delete(oldest);
     return `/#login=${code}`;
   }
 
-  /** Whether it opens the page: once, and not for ever. A lookup of 256 random bits leaks no part. */
-  use(code: string): boolean {
-    const until = this.#codes.get(code);
+  /** Whom it logs in: once, and not for ever. A lookup of 256 random bits leaks no part. */
+  use(code: string): string | undefined {
+    const found = this.#codes.get(code);
     this.#codes.delete(code);
-    return until !== undefined && until > this.#seconds();
+    return found !== undefined && found.until > this.#seconds() ? found.subject : undefined;
   }
 }

@@ -43,8 +43,8 @@ describe('the hub', () => {
     const hub = new EventHub(daemon, clock);
     const [one, other, free] = [sink(), sink(), sink()];
     const may = { one: true, other: true };
-    hub.open(one, undefined, () => may.one);
-    hub.open(other, undefined, () => may.other);
+    hub.open(one, undefined, { mayStay: () => may.one, owns: () => true });
+    hub.open(other, undefined, { mayStay: () => may.other, owns: () => true });
     hub.open(free, undefined);
     may.one = false;
     hub.dismiss();

@@ -5,9 +5,18 @@ import { serverLimits } from '../http/limits.js';
 import { EventStream, type StreamSink } from './event-stream.js';
 import { KeptChanges } from './kept-changes.js';
 
-interface Listener {
-  readonly sink: StreamSink;
+/** Whom a stream is for. */
+export interface StreamClient {
+  /** Asked again and again: once it says no, the stream ends. */
   readonly mayStay: () => boolean;
+  /** Whether it may see what comes out of jobs of this owner. */
+  readonly owns: (owner: string) => boolean;
+}
+
+const anybody: StreamClient = { mayStay: () => true, owns: () => true };
+
+interface Listener extends StreamClient {
+  readonly sink: StreamSink;
 }
 
 /** All clients of `GET /events`: each event is encoded once, however many listen. */
@@ -34,14 +43,9 @@ export class EventHub {
     this.#kept.range();
   }
 
-  /** `mayStay` is asked again and again: once it says no, the stream ends. */
-  open(
-    sink: StreamSink,
-    after: number | undefined,
-    mayStay: () => boolean = () => true,
-  ): EventStream {
-    const stream = new EventStream(this.#kept, sink);
-    this.#streams.set(stream, { sink, mayStay });
+  open(sink: StreamSink, after: number | undefined, client = anybody): EventStream {
+    const stream = new EventStream(this.#kept, sink, client.owns);
+    this.#streams.set(stream, { sink, ...client });
     stream.open(after);
     // The page need not wait for the next reading.
     const latest = this.#latestDevices;
@@ -75,7 +79,8 @@ export class EventHub {
     if (event.type === 'job') this.#kept.forgetMissed();
     if (this.#streams.size === 0) return;
     const bytes = this.#kept.encode(event);
-    for (const stream of this.#streams.keys()) stream.hear(event, bytes);
+    const forOthers = this.#kept.encodeForOthers(event);
+    for (const stream of this.#streams.keys()) stream.hear(event, bytes, forOthers);
   }
 
   async #beat(clock: Clock): Promise<void> {

@@ -21,12 +21,15 @@ export class EventStream {
   readonly #kept: KeptChanges;
   readonly #sink: StreamSink;
   readonly #outbox: Outbox;
+  readonly #owns: (owner: string) => boolean;
   /** The last change that it has, or that waits in its outbox. */
   #lastId = 0;
   #isLive = false;
   #missedHeartbeats = 0;
 
-  constructor(kept: KeptChanges, sink: StreamSink) {
+  /** `owns` says whether it may see what comes out of jobs of an owner. */
+  constructor(kept: KeptChanges, sink: StreamSink, owns: (owner: string) => boolean = () => true) {
+    this.#owns = owns;
     this.#kept = kept;
     this.#sink = sink;
     this.#outbox = new Outbox(sink, serverLimits.streamBacklogBytes);
@@ -43,8 +46,8 @@ export class EventStream {
     this.#catchUp();
   }
 
-  /** `bytes` is the event encoded, the same for all streams. */
-  hear(event: DaemonEvent, bytes: EventBytes): void {
+  /** `bytes` is the event encoded, the same for all streams; `forOthers` for those who do not own it. */
+  hear(event: DaemonEvent, bytes: EventBytes, forOthers = bytes): void {
     if (event.type === 'devices' || event.type === 'queue') {
       this.#outbox.sendLatest(event.type, bytes);
       return;
@@ -54,7 +57,8 @@ export class EventStream {
       if (!this.#isLive || event.id <= this.#lastId) return;
       this.#lastId = event.id;
     }
-    if (!this.#outbox.send(bytes)) this.#sink.cut();
+    const isOwn = event.type !== 'job' || this.#owns(event.job.owner);
+    if (!this.#outbox.send(isOwn ? bytes : forOthers)) this.#sink.cut();
   }
 
   drained(): void {
@@ -80,10 +84,10 @@ export class EventStream {
         this.#isLive = true;
         return;
       }
-      for (const { id, bytes } of changes) {
+      for (const { id, owner, bytes, forOthers } of changes) {
         // The rest stays with the daemon until the client has taken these.
         if (this.#outbox.isFull) return;
-        this.#outbox.send(bytes);
+        this.#outbox.send(this.#owns(owner) ? bytes : forOthers);
         this.#lastId = id;
       }
       this.#lastId = upTo;

@@ -1,4 +1,5 @@
 import type { Daemon, DaemonEvent } from '../../jobs/daemon/types.js';
+import { hasOutput, withoutOutput } from '../access/permissions.js';
 import { serverLimits } from '../http/limits.js';
 import { type EventBytes, encodeEvent } from './event-bytes.js';
 
@@ -8,7 +9,10 @@ const smallBytes = 200;
 /** A change of a job, encoded. */
 export interface Change {
   readonly id: number;
+  readonly owner: string;
   readonly bytes: EventBytes;
+  /** Without what only its owner may see; the same bytes where there is nothing such. */
+  readonly forOthers: EventBytes;
 }
 
 /** What to send to one that has all changes up to an id. */
@@ -48,9 +52,7 @@ export class KeptChanges {
     if (known !== undefined) return known;
     const most = serverLimits.catchUpEvents;
     const { events, last } = this.#daemon.eventsAfter(id, most);
-    const changes = events.flatMap((event) =>
-      event.type === 'job' ? [{ id: event.id, bytes: this.encode(event) }] : [],
-    );
+    const changes = events.flatMap((event) => (event.type === 'job' ? [this.#change(event)] : []));
     // Changes of jobs that were forgotten are left out. However many that were, those looked at reach
     // so far: an id stands for one change.
     const upTo = changes.at(-1)?.id ?? Math.min(last, id + most);
@@ -58,6 +60,17 @@ export class KeptChanges {
     this.#missedBytes += changes.reduce((sum, { bytes }) => sum + bytes.length, smallBytes);
     if (this.#missedBytes <= this.#maxBytes) this.#missed.set(id, missed);
     return missed;
+  }
+
+  /** For clients who may not see what comes out of the job. */
+  encodeForOthers(event: DaemonEvent): EventBytes {
+    if (event.type !== 'job' || !hasOutput(event.job)) return this.encode(event);
+    return encodeEvent({ ...event, job: withoutOutput(event.job) });
+  }
+
+  #change(event: Extract<DaemonEvent, { type: 'job' }>): Change {
+    const [bytes, forOthers] = [this.encode(event), this.encodeForOthers(event)];
+    return { id: event.id, owner: event.job.owner, bytes, forOthers };
   }
 
   /** Something changed: what was missed is more now. */

@@ -1,6 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { z } from '@hono/zod-openapi';
 import { Failure } from '../../failure.js';
+import type { Identified } from '../access/identify.js';
+import { ownsJob } from '../access/permissions.js';
 import type { EventHub } from '../events/event-hub.js';
 import { securityHeaders } from '../http/security-headers.js';
 import { whenAnswered } from '../http/when-answered.js';
@@ -41,11 +43,11 @@ export function eventOperation(hub: EventHub): Operation {
       },
     },
     errors: [503],
-    handle({ query }, { incoming, outgoing, mayStay }): Answer {
+    handle({ query }, { incoming, outgoing, who }): Answer {
       const after = lastEventId(incoming.headers['last-event-id']) ?? query.after;
       if (incoming.method === 'HEAD') return { status: 200, body: null, headers: streamHeaders };
       hub.checkRoom();
-      openStream(hub, { incoming, outgoing }, { after, mayStay });
+      openStream(hub, { incoming, outgoing }, { after, who });
       return 'sent';
     },
   });
@@ -66,7 +68,7 @@ function lastEventId(header: string | string[] | undefined): number | undefined 
 function openStream(
   hub: EventHub,
   { incoming, outgoing }: { readonly incoming: IncomingMessage; readonly outgoing: ServerResponse },
-  { after, mayStay }: { readonly after: number | undefined; readonly mayStay: () => boolean },
+  { after, who }: { readonly after: number | undefined; readonly who: Identified },
 ): void {
   outgoing.removeHeader('transfer-encoding');
   outgoing.writeHead(200, { ...securityHeaders, ...streamHeaders });
@@ -77,7 +79,10 @@ function openStream(
     cut: () => outgoing.destroy(),
     end: () => outgoing.end(),
   };
-  const stream = hub.open(sink, after, mayStay);
+  const stream = hub.open(sink, after, {
+    mayStay: who.mayStay,
+    owns: (owner) => ownsJob(who.identity, { owner }),
+  });
   outgoing.on('drain', () => {
     try {
       stream.drained();

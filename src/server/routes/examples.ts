@@ -14,6 +14,7 @@ export const jobRequestExample = {
 export const jobSummaryExample: JobSummary = {
   id: '1',
   name: 'resnet on cifar',
+  owner: 'ada',
   state: 'running',
   reason: '',
   command: jobRequestExample.command,

@@ -1,6 +1,8 @@
 import { z } from '@hono/zod-openapi';
-import type { Daemon } from '../../jobs/daemon/types.js';
+import type { Daemon, JobRequest, Submitter } from '../../jobs/daemon/types.js';
 import { hasEnded, jobStates } from '../../jobs/types.js';
+import type { Identity } from '../access/identity.js';
+import { asSeenBy, requireOwn } from '../access/permissions.js';
 import { serverLimits } from '../http/limits.js';
 import { jobHistorySchema, jobListSchema, jobRequestSchema, jobSchema } from '../schemas/jobs.js';
 import { jsonAnswer, jsonContent, noBody, nothing } from './answers.js';
@@ -12,7 +14,10 @@ export const jobIdParams = z.strictObject({
   id: z.string().min(1).max(100).openapi({ description: 'The id of a job.', example: '1' }),
 });
 
-export function jobOperations(daemon: Daemon): readonly Operation[] {
+/** Who a job belongs to, and what it runs as; a `Failure` where he may not have it run. */
+export type SubmitterOf = (identity: Identity, request: JobRequest) => Promise<Submitter>;
+
+export function jobOperations(daemon: Daemon, submitterOf: SubmitterOf): readonly Operation[] {
   return [
     operation({
       method: 'get',
@@ -60,7 +65,7 @@ export function jobOperations(daemon: Daemon): readonly Operation[] {
         }),
       },
       errors: [503],
-      handle({ query }) {
+      handle({ query }, { who }) {
         // Asked for first: what changes meanwhile is told again rather than lost.
         const lastEventId = daemon.eventsAfter(Number.MAX_SAFE_INTEGER, 1).last;
         const jobs = daemon.jobs({
@@ -69,7 +74,8 @@ export function jobOperations(daemon: Daemon): readonly Operation[] {
           newestFirst: query.order !== 'oldest',
           limit: query.limit ?? serverLimits.jobsListed,
         });
-        return jsonAnswer({ jobs, counts: daemon.counts(), lastEventId });
+        const seen = jobs.map((job) => asSeenBy(who.identity, job));
+        return jsonAnswer({ jobs: seen, counts: daemon.counts(), lastEventId });
       },
     }),
     operation({
@@ -78,6 +84,8 @@ export function jobOperations(daemon: Daemon): readonly Operation[] {
       id: 'submitJob',
       tag,
       summary: 'Submit a job',
+      needs: 'work',
+      audit: 'submit',
       description:
         'It starts when the memory it needs can be reserved. When this answers, the job is kept on the disk. With a workload that may take minutes: it is estimated first. A client that leaves before it has its answer knows no id; its job is cancelled, unless it sent a submission, with which it can ask again.',
       params: nothing,
@@ -85,8 +93,10 @@ export function jobOperations(daemon: Daemon): readonly Operation[] {
       body: { schema: jobRequestSchema, example: jobRequestExample },
       answers: { 201: jsonContent(jobSchema, 'The job.', jobExample) },
       errors: [422, 501, 503, 507],
-      async handle({ body }, { outgoing }) {
-        const job = await daemon.submit(body);
+      async handle({ body }, { outgoing, who, about }) {
+        const job = await daemon.submit(body, await submitterOf(who.identity, body));
+        const isRefused = job.state === 'refused';
+        about({ job: job.id, ...(isRefused && { outcome: 'refused', code: 'job-refused' }) });
         const isOrphan = outgoing.destroyed && body.submission === undefined;
         if (isOrphan && !hasEnded(job.state)) await daemon.cancel(job.id);
         return jsonAnswer(job, 201, { location: `/jobs/${encodeURIComponent(job.id)}` });
@@ -103,11 +113,12 @@ export function jobOperations(daemon: Daemon): readonly Operation[] {
       body: noBody,
       answers: { 200: jsonContent(jobSchema, 'The job.', jobExample) },
       errors: [404],
-      handle: ({ params }) => jsonAnswer(daemon.job(params.id)),
+      handle: ({ params }, { who }) => jsonAnswer(asSeenBy(who.identity, daemon.job(params.id))),
     }),
     operation({
       method: 'get',
       path: '/jobs/{id}/request',
+      needs: 'work',
       id: 'getJobRequest',
       tag,
       summary: 'What was asked for, to submit it again',
@@ -117,7 +128,11 @@ export function jobOperations(daemon: Daemon): readonly Operation[] {
       body: noBody,
       answers: { 200: jsonContent(jobRequestSchema, 'The request.', jobRequestExample) },
       errors: [404],
-      handle: ({ params }) => jsonAnswer(daemon.request(params.id)),
+      handle({ params: { id } }, { who }) {
+        // Its environment may hold secrets.
+        requireOwn(who.identity, daemon.job(id), 'read its request');
+        return jsonAnswer(daemon.request(id));
+      },
     }),
     operation({
       method: 'delete',
@@ -125,13 +140,18 @@ export function jobOperations(daemon: Daemon): readonly Operation[] {
       id: 'cancelJob',
       tag,
       summary: 'Cancel a job',
+      needs: 'work',
+      audit: 'cancel',
       description: 'One that runs is asked to end, and has ended a little later.',
       params: jobIdParams,
       query: nothing,
       body: noBody,
       answers: { 200: jsonContent(jobSchema, 'The job.', jobExample) },
       errors: [404, 409, 507],
-      handle: async ({ params }) => jsonAnswer(await daemon.cancel(params.id)),
+      async handle({ params: { id } }, { who }) {
+        requireOwn(who.identity, daemon.job(id), 'cancel it');
+        return jsonAnswer(await daemon.cancel(id));
+      },
     }),
     operation({
       method: 'get',

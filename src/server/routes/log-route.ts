@@ -1,6 +1,7 @@
 import { z } from '@hono/zod-openapi';
 import { Failure } from '../../failure.js';
 import type { Daemon } from '../../jobs/daemon/types.js';
+import { requireOwn } from '../access/permissions.js';
 import { serverLimits } from '../http/limits.js';
 import { noBody } from './answers.js';
 import { jobIdParams } from './job-routes.js';
@@ -13,6 +14,7 @@ export function logOperation(daemon: Daemon): Operation {
     id: 'getJobLog',
     tag: 'jobs',
     summary: 'What a job printed',
+    needs: 'work',
     description: `At most ${serverLimits.logBytes} bytes an answer. To read on, ask from X-Log-Next; where that is X-Log-Size, there is no more yet. An offset is a place in all that the job ever wrote. Of a log that is longer than its limit a part is no longer there: a line stands for it, and X-Log-Next lies behind it.`,
     params: jobIdParams,
     query: z.strictObject({
@@ -41,7 +43,8 @@ export function logOperation(daemon: Daemon): Operation {
       },
     },
     errors: [404],
-    async handle({ params, query: { from, tail } }) {
+    async handle({ params, query: { from, tail } }, { who }) {
+      requireOwn(who.identity, daemon.job(params.id), 'read its log');
       if (from !== undefined && tail !== undefined) throw eitherOr();
       const start = tail === undefined ? (from ?? 0) : await tailStart(daemon, params.id, tail);
       const most = tail ?? serverLimits.logBytes;

@@ -1,5 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { RouteConfig, z } from '@hono/zod-openapi';
+import type { AuditParts } from '../access/audit-log.js';
+import type { Identified } from '../access/identify.js';
+import type { Permission } from '../access/permissions.js';
 import type { ErrorStatus } from '../errors/error-status.js';
 import { serverLimits } from '../http/limits.js';
 import { bodyPart, checkable, checkInput, queryPart } from '../input/check-input.js';
@@ -14,8 +17,10 @@ export interface Call {
   readonly outgoing: ServerResponse;
   /** Aborts when the client leaves before it has its answer. */
   readonly signal: AbortSignal;
-  /** Whether the client may still be answered: for answers that go on. */
-  readonly mayStay: () => boolean;
+  /** Who asks; the owner, where nobody need say. */
+  readonly who: Identified;
+  /** What the audit log adds to its entry of this request. */
+  readonly about: (parts: AuditParts) => void;
   /** All bodies that are coming in. */
   readonly bodies: IncomingBytes;
 }
@@ -36,6 +41,10 @@ export interface Operation {
   readonly pattern: string;
   /** Needs no token. */
   readonly open: boolean;
+  readonly id: string;
+  readonly needs: Permission;
+  /** What the audit log calls it; left out, it is only listed when it is refused. */
+  readonly audit: string | undefined;
   answer(
     params: Readonly<Record<string, string>>,
     query: URLSearchParams,
@@ -63,6 +72,9 @@ interface Declaration<
   /** Beside those that every request can meet. */
   readonly errors?: readonly ErrorStatus[];
   readonly open?: boolean;
+  /** `read` where it is left out. */
+  readonly needs?: Permission;
+  readonly audit?: string;
   readonly maxBodyBytes?: number;
   handle(
     input: {
@@ -87,6 +99,9 @@ export function operation<
     route: routeOf(declared),
     pattern: declared.path.replaceAll(/\{(\w+)\}/g, ':$1'),
     open: declared.open ?? false,
+    id: declared.id,
+    needs: declared.needs ?? 'read',
+    audit: declared.audit,
     async answer(givenParams, givenQuery, call) {
       const params = checkInput(givenParams, paramsCheck, queryPart);
       const query = checkInput(queryValues(givenQuery, queryCheck.node), queryCheck, queryPart);
@@ -110,7 +125,7 @@ function takesBody({ method }: { readonly method: string }): boolean {
 const meanings: Readonly<Record<ErrorStatus, string>> = {
   400: 'The request is wrong; the answer says where, and what is taken there.',
   401: 'No token, or a wrong one.',
-  403: 'A Host or Origin that is not of this server.',
+  403: 'A Host or Origin that is not of this server; or the role of the user does not allow it.',
   404: 'There is none.',
   405: 'Not with this method.',
   408: 'The request came too slowly.',

@@ -1,7 +1,12 @@
 import { z } from '@hono/zod-openapi';
 import { type Gate, loginLink, openSession, serverProof } from '../access/identify.js';
 import { serverLimits } from '../http/limits.js';
-import { loginLinkSchema, proofSchema, sessionRequestSchema } from '../schemas/status.js';
+import {
+  loginLinkSchema,
+  proofSchema,
+  sessionRequestSchema,
+  whoSchema,
+} from '../schemas/session.js';
 import { jsonAnswer, jsonContent, noBody, nothing } from './answers.js';
 import { type Answer, type Operation, operation } from './operation.js';
 
@@ -12,6 +17,8 @@ export function sessionOperations(
   gate: Gate | undefined,
   /** Answers that go on are looked at again. */
   onEnd: () => void,
+  /** Where the page is. */
+  url: () => string,
 ): readonly Operation[] {
   const answers = {
     204: { description: 'Done; the cookie is in Set-Cookie.' },
@@ -23,6 +30,7 @@ export function sessionOperations(
       id: 'openSession',
       tag,
       summary: 'Log a browser in',
+      audit: 'login',
       params: nothing,
       query: nothing,
       body: { schema: sessionRequestSchema, example: { token: 'TOKEN' } },
@@ -30,14 +38,38 @@ export function sessionOperations(
       answers,
       errors: [401, 429],
       maxBodyBytes: serverLimits.strangersBodyBytes,
-      handle: async ({ body }, { incoming }) =>
-        withCookie(
-          await openSession(gate, body, {
-            address: incoming.socket.remoteAddress ?? '',
-            // TLS ends before us; the page says how it was loaded.
-            overTls: incoming.headers.origin?.startsWith('https:') ?? false,
-          }),
-        ),
+      async handle({ body }, { incoming, about }) {
+        const { cookie, name, via } = await openSession(gate, body, {
+          address: incoming.socket.remoteAddress ?? '',
+          // TLS ends before us; the page says how it was loaded.
+          overTls: incoming.headers.origin?.startsWith('https:') ?? false,
+        });
+        about({ who: name, via });
+        return withCookie(cookie);
+      },
+    }),
+    operation({
+      method: 'get',
+      path: '/session',
+      id: 'getSession',
+      tag,
+      summary: 'Who the client is, and what it may do',
+      params: nothing,
+      query: nothing,
+      body: noBody,
+      answers: {
+        200: jsonContent(whoSchema, 'Name, role and quota.', {
+          name: 'ada',
+          role: 'user',
+          maxMemoryBytes: 42_949_672_960,
+          maxJobs: null,
+        }),
+      },
+      handle(_, { who: { identity } }) {
+        const { name, role, quota } = identity;
+        const { maxMemoryBytes = null, maxJobs = null } = quota;
+        return jsonAnswer({ name, role, maxMemoryBytes, maxJobs });
+      },
     }),
     operation({
       method: 'post',
@@ -45,13 +77,18 @@ export function sessionOperations(
       id: 'makeLoginLink',
       tag,
       summary: 'A link that logs one browser in, once',
+      description: 'As whoever asks for it.',
+      audit: 'make-login-link',
       params: nothing,
       query: nothing,
       body: { schema: nothing, example: {} },
       answers: {
-        201: jsonContent(loginLinkSchema, 'The link.', { path: '/#login=CODE' }),
+        201: jsonContent(loginLinkSchema, 'The link.', {
+          path: '/#login=CODE',
+          url: 'http://127.0.0.1:8000',
+        }),
       },
-      handle: () => jsonAnswer({ path: loginLink(gate) }, 201),
+      handle: (_, { who }) => jsonAnswer({ path: loginLink(gate, who.subject), url: url() }, 201),
     }),
     operation({
       method: 'get',
@@ -67,11 +104,17 @@ export function sessionOperations(
           .string()
           .regex(/^[\w-]{16,100}$/)
           .openapi({ description: 'Random letters, new each time.', example: 'x8Jk2-bV9qLw3nRt' }),
+        id: z
+          .string()
+          .regex(/^[\da-f]{12}$/)
+          .optional()
+          .openapi({ description: 'Of the token of a user: the part between its underscores.' }),
       }),
       open: true,
       body: noBody,
       answers: { 200: jsonContent(proofSchema, 'The proof.', { proof: 'BASE64URL' }) },
-      handle: ({ query }) => jsonAnswer({ proof: serverProof(gate, query.nonce) }),
+      errors: [401],
+      handle: ({ query }) => jsonAnswer({ proof: serverProof(gate, query.nonce, query.id) }),
     }),
     operation({
       method: 'delete',
@@ -79,15 +122,20 @@ export function sessionOperations(
       id: 'endSession',
       tag,
       summary: 'Log a browser out',
+      audit: 'logout',
       description: 'Its event streams end, too.',
       params: nothing,
       query: nothing,
       open: true,
       body: noBody,
       answers,
-      handle(_, { incoming }) {
+      handle(_, { incoming, about }) {
         if (gate === undefined) return { status: 204, body: null, headers: {} };
-        const isOpen = gate.sessions.find(incoming.headers.cookie) !== undefined;
+        const session = gate.sessions.find(incoming.headers.cookie);
+        const isOpen = session !== undefined;
+        about({
+          who: gate.people.bySubject(session?.subject ?? 'none')?.identity.name ?? 'unknown',
+        });
         const cookie = gate.sessions.end(incoming.headers.cookie);
         if (isOpen) onEnd();
         return withCookie(cookie);

@@ -147,6 +147,7 @@ const degraded = z
 const summaryFields = {
   id: z.string(),
   name: z.string(),
+  owner: z.string().openapi({ description: 'Who submitted it.' }),
   state: z.enum(jobStates),
   reason: z.string().openapi({ description: 'Why it is in that state; for people.' }),
   command: z.array(z.string()),

@@ -33,32 +33,3 @@ export const healthSchema = z
     uptimeSeconds: z.number(),
   })
   .openapi('Health');
-
-export const sessionRequestSchema = z
-  .strictObject({
-    token: z.string().min(1).max(1000).optional(),
-    code: z
-      .string()
-      .min(1)
-      .max(1000)
-      .optional()
-      .openapi({ description: 'Of a link of POST /session/link, instead of the token.' }),
-  })
-  .refine(({ token, code }) => (token === undefined) !== (code === undefined), {
-    message: 'Send either token or code.',
-  })
-  .openapi('SessionRequest');
-
-export const loginLinkSchema = z
-  .object({
-    path: z.string().openapi({ description: 'What follows the address of this server.' }),
-  })
-  .openapi('LoginLink');
-
-export const proofSchema = z
-  .object({
-    proof: z.string().openapi({
-      description: 'HMAC-SHA256 of "plimsoll server NONCE" with the token as its key, base64url.',
-    }),
-  })
-  .openapi('Proof');

@@ -16,6 +16,8 @@ import type { Daemon } from '../../jobs/daemon/types.js';
 import { readJobVariables } from '../../jobs/job-variables.js';
 import type { PlacementPolicy } from '../../jobs/placement.js';
 import { systemClock } from '../../time/clock.js';
+import { quotasFrom } from '../access/users/quotas.js';
+import { openUserStore, type UserStore } from '../access/users/user-store.js';
 import { openServer } from '../open-server.js';
 import { serveAnswers } from './serve-answers.js';
 import { readServerNote } from './server-file.js';
@@ -69,7 +71,9 @@ export async function openService(options: ServiceOptions): Promise<Service> {
     const { settings, python } = options;
     const answers = serveAnswers(settings, discovery, options, python, estimating.work);
     closers.push(() => answers.close());
-    const daemon = await daemonOf(options, discovery, answers);
+    const users = await openUserStore(options.home);
+    closers.push(() => users.close());
+    const daemon = await daemonOf(options, discovery, answers, users);
     closers.push(() => daemon.close());
     // With the store, the home is ours.
     removeStaleTemporaries(options.home, isProcessAlive);
@@ -79,6 +83,8 @@ export async function openService(options: ServiceOptions): Promise<Service> {
       host: options.host,
       port: options.port,
       token: options.token,
+      users,
+      auditHome: options.home,
       allowedHosts: options.allowedHosts,
       webFolder,
       version: options.version,
@@ -99,6 +105,7 @@ async function daemonOf(
   { home, settings, policy, folder, environment: own }: ServiceOptions,
   discovery: Discovery,
   answers: ReturnType<typeof serveAnswers>,
+  users: UserStore,
 ): Promise<Daemon> {
   const environment = environmentForJobs(own);
   const command = [process.execPath, program];
@@ -112,6 +119,7 @@ async function daemonOf(
       variables: readJobVariables(own),
       loadLine: settings.loadLinePercent / 100,
       policy,
+      quotaOf: quotasFrom(users),
       estimate: (...asked) => answers.estimate(...asked),
       estimatesAtOnce: estimatesAtOnce(await estimatingHost(discovery)),
       plan: (...asked) => answers.planWithin(...asked),

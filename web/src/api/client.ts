@@ -110,6 +110,14 @@ export function postQuestion<T>(path: 'estimate' | 'plan', body: object): Promis
   return ask(path, sending('POST', body));
 }
 
+/** Who the server takes this browser for. */
+export function fetchWho(): Promise<{
+  readonly name: string;
+  readonly role: 'admin' | 'user' | 'viewer';
+}> {
+  return ask('session');
+}
+
 /** Answers with a cookie that all later calls carry. */
 export async function signIn(
   shown: { readonly token: string } | { readonly code: string },

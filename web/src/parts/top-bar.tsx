@@ -2,6 +2,7 @@ import { connection } from '../state/live/live.js';
 import { useStore } from '../state/live/store.js';
 import type { Route } from '../state/page/route.js';
 import { nextTheme, theme } from '../state/page/theme.js';
+import { mayWork, who, whoWords } from '../state/page/who.js';
 import { Emblem } from './emblem.js';
 import { openHelp } from './help-sheet.js';
 
@@ -15,6 +16,8 @@ const places = [
 export function TopBar({ route }: { route: Route }) {
   const { phase } = useStore(connection, (now) => now);
   const chosen = useStore(theme, (now) => now);
+  const me = useStore(who, (now) => now);
+  const shown = places.filter(({ name }) => name === 'overview' || mayWork(me));
   return (
     <header class="top">
       <a class="home" href="#/" aria-label="Plimsoll, overview">
@@ -22,13 +25,14 @@ export function TopBar({ route }: { route: Route }) {
         <span>Plimsoll</span>
       </a>
       <nav aria-label="Pages">
-        {places.map(({ name, label, href }) => (
+        {shown.map(({ name, label, href }) => (
           <a key={name} href={href} aria-current={route.name === name ? 'page' : undefined}>
             {label}
           </a>
         ))}
       </nav>
       <div class="tools">
+        {whoWords(me) !== '' && <span class="who">{whoWords(me)}</span>}
         <span class={`link ${phase}`}>{words[phase]}</span>
         <button type="button" class="quiet" onClick={nextTheme} title="Colours (t)">
           <span class="aside">Colours: </span>

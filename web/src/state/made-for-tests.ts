@@ -5,6 +5,7 @@ const GiB = 1024 ** 3;
 export function madeJob(parts: Partial<JobView> & { readonly id: string }): JobView {
   return {
     name: `job ${parts.id}`,
+    owner: 'owner',
     state: 'waiting',
     reason: '',
     command: ['python', 'train.py'],

@@ -1,5 +1,6 @@
 import type { ComponentChildren } from 'preact';
 import { degradedSettingsWords } from '../../../src/jobs/degraded.js';
+import { ownerName } from '../../../src/jobs/types.js';
 import { formatBytes } from '../../../src/units/bytes.js';
 import { isKnown } from '../../../src/units/known.js';
 import type { JobView } from '../api/types.js';
@@ -20,6 +21,11 @@ export function JobFacts({ job }: { job: JobView }) {
       <Fact name="Submitted" note={clockWords(job.submittedAt)}>
         {agoWords(Date.parse(job.submittedAt), now)}
       </Fact>
+      {job.owner !== ownerName && (
+        <Fact name="Owner" note="">
+          {job.owner}
+        </Fact>
+      )}
       {job.startedAt === null ? (
         <Fact name={job.endedAt === null ? 'Waits for' : 'Waited'} note="">
           {spanWords(job.submittedAt, end)}

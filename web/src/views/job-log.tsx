@@ -9,12 +9,25 @@ import { RefusalNote } from '../parts/refusal-note.js';
 import { styledLine } from '../state/jobs/ansi.js';
 import { useLog } from '../state/jobs/follow-log.js';
 import { openLine } from '../state/jobs/log-lines.js';
+import { useStore } from '../state/live/store.js';
+import { notYours, who } from '../state/page/who.js';
 
 /** Lines that are drawn together: a new line draws one such piece, not all. */
 const pieceLines = 100;
 
-/** What the job printed, live. */
+/** What the job printed, live; or why it is not shown. */
 export function JobLog({ job }: { job: JobView }) {
+  const refused = useStore(who, (me) => notYours(me, job));
+  if (refused === undefined) return <OwnLog job={job} />;
+  return (
+    <section aria-labelledby="log-title">
+      <h2 id="log-title">Log</h2>
+      <p class="nothing">{refused} Its log is for its owner and for admins.</p>
+    </section>
+  );
+}
+
+function OwnLog({ job }: { job: JobView }) {
   const [following, setFollowing] = useState(true);
   const box = useRef<HTMLPreElement>(null);
   const log = useLog(job.id, job.log.bytes, !hasEnded(job.state), following);

@@ -7,6 +7,8 @@ import { StateTag } from '../parts/tags.js';
 import { joinCommand } from '../state/forms/split-command.js';
 import { recoverySentence } from '../state/jobs/job-story.js';
 import { useJob } from '../state/jobs/open-job.js';
+import { useStore } from '../state/live/store.js';
+import { notYours, who } from '../state/page/who.js';
 import { AttemptsTable } from './attempts-table.js';
 import { JobFacts } from './job-facts.js';
 import { JobLog } from './job-log.js';
@@ -45,6 +47,8 @@ export function JobPage({ id }: { id: string }) {
 }
 
 function Heading({ job }: { job: JobView }) {
+  const me = useStore(who, (now) => now);
+  const refused = notYours(me, job);
   // Of a waiting job the reason of its place is told; that it was degraded is in any other reason.
   const reason = [job.waiting?.why ?? job.reason, job.waiting && job.degraded?.why]
     .filter(Boolean)
@@ -60,11 +64,20 @@ function Heading({ job }: { job: JobView }) {
         </h1>
         <StateTag state={job.state} />
         <div class="actions">
-          <a class="button" href={`#/submit/${job.id}`}>
-            Submit again
-          </a>
+          {refused === undefined && (
+            <a class="button" href={`#/submit/${job.id}`}>
+              Submit again
+            </a>
+          )}
           {!hasEnded(job.state) && (
-            <button type="button" class="danger" id="cancel-job" onClick={() => askToCancel(job)}>
+            <button
+              type="button"
+              class="danger"
+              id="cancel-job"
+              disabled={refused !== undefined}
+              title={refused}
+              onClick={() => askToCancel(job)}
+            >
               Cancel
             </button>
           )}

@@ -1,5 +1,5 @@
 import { degradedSettingsWords } from '../../../src/jobs/degraded.js';
-import { hasEnded } from '../../../src/jobs/types.js';
+import { hasEnded, ownerName } from '../../../src/jobs/types.js';
 import { formatBytes } from '../../../src/units/bytes.js';
 import { isKnown, type Known } from '../../../src/units/known.js';
 import type { JobSummary } from '../api/types.js';
@@ -14,6 +14,7 @@ import { joinCommand } from '../state/forms/split-command.js';
 import { usedByJob } from '../state/jobs/used-by-job.js';
 import { board } from '../state/live/live.js';
 import { useStore } from '../state/live/store.js';
+import { notYours, who } from '../state/page/who.js';
 
 /** One job in the list. */
 export function QueueRow({
@@ -26,6 +27,7 @@ export function QueueRow({
   style: RowStyle;
 }) {
   const ended = hasEnded(job.state);
+  const isHeld = useStore(who, (me) => notYours(me, job)) !== undefined;
   return (
     <div role="row" class="job-row" aria-rowindex={index + 2} style={{ ...style }}>
       <span role="cell" class="of-state">
@@ -36,7 +38,8 @@ export function QueueRow({
           {job.name}
         </a>
         <small>
-          #{job.id} <code>{joinCommand(job.command)}</code>
+          #{job.id} {job.owner !== ownerName && `${job.owner} `}
+          <code>{joinCommand(job.command)}</code>
         </small>
       </span>
       <span role="cell" class="of-memory">
@@ -49,7 +52,7 @@ export function QueueRow({
         <When job={job} />
       </span>
       <span role="cell" class="of-cancel">
-        {!ended && (
+        {!ended && !isHeld && (
           <button
             type="button"
             class="quiet"

@@ -9,6 +9,7 @@ import { listedJobs } from '../state/jobs/job-list.js';
 import { listFilter } from '../state/jobs/list-filter.js';
 import { board } from '../state/live/live.js';
 import { useStore } from '../state/live/store.js';
+import { mayWork, who } from '../state/page/who.js';
 import { QueueRow } from './queue-row.js';
 
 /** Rows that jump more often can be neither read nor clicked. */
@@ -18,6 +19,7 @@ const leastMs = 300;
 export function Queue() {
   const [jobs, loaded] = useInTurn(board, (now) => [now.jobs, now.loaded] as const, leastMs);
   const filter = useStore(listFilter, (now) => now);
+  const canSubmit = useStore(who, mayWork);
   const before = useRef<readonly JobSummary[]>([]);
   const listed = useMemo(() => {
     before.current = listedJobs(jobs, filter, before.current);
@@ -27,9 +29,11 @@ export function Queue() {
     <section aria-labelledby="jobs-title">
       <div class="heading">
         <h2 id="jobs-title">Jobs</h2>
-        <a class="button primary" href="#/submit">
-          New job
-        </a>
+        {canSubmit && (
+          <a class="button primary" href="#/submit">
+            New job
+          </a>
+        )}
       </div>
       {loaded && jobs.size === 0 ? (
         <Empty

@@ -24,9 +24,8 @@ export function SignIn() {
       <Emblem />
       <h1>Sign in</h1>
       <p>
-        Run <code>plimsoll dashboard</code> on the machine of the server and open the link that it
-        prints. Or enter the token: it is in the file <code>token</code> of the server's
-        PLIMSOLL_HOME.
+        Run <code>plimsoll dashboard</code> and open the link that it prints. Or enter your token;
+        that of the server itself is in the file <code>token</code> of its PLIMSOLL_HOME.
       </p>
       <form onSubmit={(event) => void send(event)}>
         <label class="field">

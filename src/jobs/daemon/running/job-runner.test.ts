@@ -57,7 +57,15 @@ describe('while the disk is full', () => {
     runner.ended.listen(({ state }) => ends.push(state));
     const need = { bytes: 10, basis: 'stated', gpus: 1 } as const;
     const details = {};
-    const job = { name: 'a', command: ['a'], priority: 0, need, workloadKey: 'k', details };
+    const job = {
+      name: 'a',
+      owner: 'ada',
+      command: ['a'],
+      priority: 0,
+      need,
+      workloadKey: 'k',
+      details,
+    };
     store.submit(job, 1);
     const reservation = { devices: ['gpu:0'], bytes: 10, basis: 'stated' } as const;
     const stored = store.start('1', { reservation, runId: 'r', atMs: 2 });

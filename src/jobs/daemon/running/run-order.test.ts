@@ -8,6 +8,7 @@ function stored(details: JobDetails = {}, alone = false): StoredJob {
     job: {
       id: '1',
       name: 'n',
+      owner: 'owner',
       state: 'running',
       reason: '',
       command: ['train'],

@@ -43,6 +43,7 @@ export function runOrder(options: {
     reports: [],
     log,
     environment: details.env ?? {},
+    account: details.account,
   };
 }
 

@@ -3,6 +3,8 @@ import { type Admission, admit, type QueueSettings, type QueueState } from '../.
 import { inOrder } from '../../admission-order.js';
 import type { Hold } from '../../hold.js';
 import type { DeviceRoom } from '../../ledger.js';
+import { candidates } from '../../placement.js';
+import { Shares } from '../../quota.js';
 import type { Need, RunningJob, WaitingJob } from '../../types.js';
 import { WaitingList } from '../../waiting-list.js';
 import { explainWaiting, type WaitingReason } from '../../waiting-reasons.js';
@@ -25,6 +27,7 @@ export class JobQueue {
   readonly #settings: QueueSettings;
   /** Of those whose need can change while they wait. */
   readonly #byWorkload = new Map<string, Set<string>>();
+  readonly #byOwner = new Map<string, number>();
   #hold: Hold | undefined;
   #waitingBytes = 0;
   /** Looked up many times for one answer; soon after it is looked at anew. */
@@ -43,12 +46,17 @@ export class JobQueue {
     this.#settings = settings;
     for (const job of this.#waiting.values()) {
       this.#index(job);
+      this.#countOwner(job, 1);
       this.#waitingBytes += job.bytes;
     }
   }
 
   get waitingCount(): number {
     return this.#waiting.size;
+  }
+
+  waitingOfOwner(owner: string): number {
+    return this.#byOwner.get(owner) ?? 0;
   }
 
   get runningCount(): number {
@@ -63,6 +71,7 @@ export class JobQueue {
   add(job: WaitingJob): void {
     this.#waiting.add(job);
     this.#index(job);
+    this.#countOwner(job, 1);
     this.#waitingBytes += job.bytes;
     this.#reasonsChanged();
   }
@@ -71,6 +80,7 @@ export class JobQueue {
     const job = this.#waiting.get(id);
     if (job === undefined) return;
     this.#waitingBytes -= job.bytes;
+    this.#countOwner(job, -1);
     const { workloadKey: key = '' } = job;
     const alike = this.#byWorkload.get(key);
     alike?.delete(id);
@@ -109,7 +119,7 @@ export class JobQueue {
   /** Which jobs start now, and where. */
   admit(rooms: readonly DeviceRoom[], nowMs: number): Admission {
     this.#rooms = rooms;
-    const admission = admit(this.#state(rooms, nowMs), this.#settings);
+    const admission = admit(this.#state(rooms, nowMs, this.#startable(rooms)), this.#settings);
     this.#hold = admission.hold;
     return admission;
   }
@@ -125,7 +135,8 @@ export class JobQueue {
     const nowMs = time.nowMs();
     const dateOf = (queueMs: number) => new Date(time.toEpochMs(queueMs)).toISOString();
     if (this.#reasons === undefined || nowMs - this.#reasons.atMs >= reasonsMs) {
-      const state = this.#state(rooms(), nowMs);
+      const now = rooms();
+      const state = this.#state(now, nowMs, this.#ordered(now));
       const reasons = explainWaiting(state, this.#settings);
       this.#reasons = {
         atMs: nowMs,
@@ -152,14 +163,28 @@ export class JobQueue {
     return this.#ordered(this.#rooms).slice(0, most);
   }
 
-  #ordered(rooms: readonly DeviceRoom[]): readonly WaitingJob[] {
-    const waiting = this.#waiting.first(lookedAt).map((job) => askingNow(job, rooms));
+  /** Many jobs of one owner who has all that he may have must not hide those of others. */
+  #startable(rooms: readonly DeviceRoom[]): readonly WaitingJob[] {
+    const { quotaOf } = this.#settings;
+    if (quotaOf === undefined) return this.#ordered(rooms);
+    const shares = new Shares([...this.#running.values()], quotaOf);
+    return this.#ordered(
+      rooms,
+      (job) => shares.waitsFor(job, candidates(rooms, job).count) === undefined,
+    );
+  }
+
+  #ordered(
+    rooms: readonly DeviceRoom[],
+    isWanted?: (job: WaitingJob) => boolean,
+  ): readonly WaitingJob[] {
+    const waiting = this.#waiting.first(lookedAt, isWanted).map((job) => askingNow(job, rooms));
     return inOrder(waiting, [...this.#running.values()], rooms);
   }
 
-  #state(rooms: readonly DeviceRoom[], nowMs: number): QueueState {
+  #state(rooms: readonly DeviceRoom[], nowMs: number, waiting: readonly WaitingJob[]): QueueState {
     return {
-      waiting: this.#ordered(rooms),
+      waiting,
       running: [...this.#running.values()].map((job) => asExpected(job, nowMs)),
       rooms,
       hold: this.#hold,
@@ -170,6 +195,13 @@ export class JobQueue {
   /** In a long queue one more or less changes little: what is told of it may be a moment old. */
   #reasonsChanged(): void {
     if (this.#waiting.size <= shortQueue) this.#reasons = undefined;
+  }
+
+  #countOwner({ owner }: WaitingJob, by: 1 | -1): void {
+    if (owner === undefined) return;
+    const count = this.waitingOfOwner(owner) + by;
+    if (count === 0) this.#byOwner.delete(owner);
+    else this.#byOwner.set(owner, count);
   }
 
   #index({ id, workloadKey, basis }: WaitingJob): void {

@@ -38,7 +38,7 @@ function submitted(
   command: readonly string[],
   workload: WorkloadRequest,
   lineBytes: number,
-): Promise<NewJob> {
+): Promise<Omit<NewJob, 'owner'>> {
   return newJobOf(
     { command, workload, batch: workload.batch },
     {
@@ -54,7 +54,10 @@ function submitted(
 }
 
 /** What the job that was taken needs with the settings that it is started with, and no others. */
-async function neededBy({ details }: NewJob, workload: WorkloadRequest): Promise<number> {
+async function neededBy(
+  { details }: Pick<NewJob, 'details'>,
+  workload: WorkloadRequest,
+): Promise<number> {
   const { batch, checkpointing, precision } = details.settings ?? {};
   const started = {
     ...workload,

@@ -25,7 +25,10 @@ export interface SubmissionParts {
 }
 
 /** A request as the job that is kept: what it needs and why, or why it is refused. */
-export async function newJobOf(request: JobRequest, parts: SubmissionParts): Promise<NewJob> {
+export async function newJobOf(
+  request: JobRequest,
+  parts: SubmissionParts,
+): Promise<Omit<NewJob, 'owner'>> {
   const { lines, estimate, nowMs } = parts;
   const { command, memoryBytes, workload, gpus = 1, priority = 0 } = request;
   const offerBytes = largestOffer(lines, { gpus }) ?? 0;

@@ -1,9 +1,10 @@
 import { firstJobs, restOfJobs } from '../../api/all-jobs.js';
-import { fetchDeviceHistory, fetchDevices } from '../../api/client.js';
+import { fetchDeviceHistory, fetchDevices, fetchWho } from '../../api/client.js';
 import { openEventStream } from '../../api/event-stream.js';
 import { asRefusal } from '../../api/refusal.js';
 import type { DaemonEvent, JobSummary } from '../../api/types.js';
 import { remember, remembered } from '../page/remembered.js';
+import { who } from '../page/who.js';
 import { backOffSeconds } from './back-off.js';
 import {
   emptyBoard,
@@ -58,13 +59,16 @@ export function connect(): void {
 }
 
 async function fetchAnew(mine: number): Promise<void> {
-  const fetched = await Promise.all([fetchDevices(), firstJobs()]).catch(() => undefined);
+  const fetched = await Promise.all([fetchDevices(), firstJobs(), fetchWho()]).catch(
+    () => undefined,
+  );
   if (mine !== generation) return;
   if (fetched === undefined) {
     await lost(mine);
     return;
   }
-  const [{ devices }, { jobs, counts }] = fetched;
+  const [{ devices }, { jobs, counts }, me] = fetched;
+  who.set(me);
   board.set(withEvents(withSnapshot(board.get(), { devices, jobs, counts }), early ?? []));
   early = undefined;
   failures = 0;

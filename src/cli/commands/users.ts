@@ -1,0 +1,241 @@
+import { userInfo } from 'node:os';
+import type { Command } from 'commander';
+import { homeFolder } from '../../files/home-folder.js';
+import { auditText, type UserRow, usersTable } from '../../report/text/users-text.js';
+import { appendAudit, readAudit } from '../../server/access/audit-log.js';
+import { type Role, roles } from '../../server/access/identity.js';
+import { checkUserName, type User, type UserChange } from '../../server/access/users/user.js';
+import { openUserStore, type UserStore } from '../../server/access/users/user-store.js';
+import { newUserToken } from '../../server/access/users/user-token.js';
+import { readServerNote } from '../../server/service/server-file.js';
+import type { CommandContext, CommandModule } from '../command-module.js';
+import { type CliIo, printJson } from '../io.js';
+import { countArgument, oneOfArgument } from '../options/arguments.js';
+import {
+  accountArgument,
+  type OrNone,
+  orNone,
+  orNull,
+  quotaSize,
+} from '../options/user-arguments.js';
+
+interface JsonArguments {
+  readonly json?: boolean;
+}
+
+interface ChangeArguments extends JsonArguments {
+  readonly role?: Role;
+  readonly maxMemory?: OrNone<number>;
+  readonly maxJobs?: OrNone<number>;
+  readonly account?: OrNone<string>;
+  readonly newToken?: boolean;
+}
+
+/** As many as a screen scrolls; --json and --last give more. */
+const shownEntries = 100;
+
+export const usersCommand: CommandModule = {
+  define(command, context) {
+    const sub = (name: string, summary: string): Command =>
+      command
+        .command(name)
+        .description(summary)
+        .option('--json', 'print one JSON document on stdout')
+        .option('--debug', 'show where in plimsoll an error comes from');
+    limits(
+      sub('add', 'a new user; prints the token, once').argument('<name>', 'such as ada'),
+      'user',
+    )
+      .addHelpText(
+        'after',
+        '\nExample:\n  plimsoll users add ada --role user --max-memory 40GiB --max-jobs 4',
+      )
+      .action(context.action((name: string, given: ChangeArguments) => add(name, given, context)));
+    sub('list', 'the users, their roles and quotas').action(
+      context.action((given: JsonArguments) => list(given, context)),
+    );
+    limits(sub('change', 'the role or the quota of a user').argument('<name>', 'of the user'))
+      .option('--new-token', 'a new token; the one before, and its sessions, end')
+      .addHelpText(
+        'after',
+        '\nExample:\n  plimsoll users change ada --max-memory none --role admin',
+      )
+      .action(
+        context.action((name: string, given: ChangeArguments) => change(name, given, context)),
+      );
+    sub('remove', 'a user; the token and its sessions end, jobs go on')
+      .argument('<name>', 'of the user')
+      .action(context.action((name: string, given: JsonArguments) => remove(name, given, context)));
+    sub('audit', 'who did what: submits, cancels, logins, changes of users, refusals')
+      .option('--last <n>', `so many entries (${shownEntries})`, countArgument('--last'))
+      .action(
+        context.action((given: JsonArguments & { readonly last?: number }) =>
+          audit(given, context),
+        ),
+      );
+    command.addHelpText('after', help);
+  },
+};
+
+const help = `
+Each user has a token of his own. A running server sees a change at once. Run it as the user of the
+server, on its machine: it changes $PLIMSOLL_HOME/users.db.
+
+  admin   all that the owner of the server may do over the API
+  user    submits jobs; cancels and reads the logs of his own
+  viewer  sees devices and jobs, and nothing else
+
+Examples:
+  plimsoll users add ada --role user --max-memory 40GiB --max-jobs 4
+  plimsoll users list
+  plimsoll users audit --last 20`;
+
+function limits(command: Command, role?: Role): Command {
+  const usual = role === undefined ? '' : ` (${role})`;
+  return command
+    .option(
+      '--role <role>',
+      `${roles.join(', ')}${usual}`,
+      oneOfArgument('--role', roles),
+      ...(role === undefined ? [] : [role]),
+    )
+    .option('--max-memory <size>', 'what may be reserved at the same time; none', quotaSize)
+    .option(
+      '--max-jobs <n>',
+      'jobs that may run at the same time; none',
+      orNone(countArgument('--max-jobs')),
+    )
+    .option(
+      '--account <name>',
+      'the Unix account that the jobs run as, on a server that runs as root; none',
+      accountArgument,
+    );
+}
+
+async function withUsers<T>(io: CliIo, work: (users: UserStore, home: string) => T): Promise<T> {
+  const home = homeFolder(io.environment);
+  const users = await openUserStore(home);
+  try {
+    return work(users, home);
+  } finally {
+    users.close();
+  }
+}
+
+async function add(name: string, given: ChangeArguments, { io }: CommandContext): Promise<number> {
+  checkUserName(name);
+  const { token, id, hash } = newUserToken();
+  const user: User = {
+    name,
+    role: given.role ?? 'user',
+    tokenId: id,
+    tokenHash: hash,
+    maxMemoryBytes: orNull(given.maxMemory) ?? undefined,
+    maxJobs: orNull(given.maxJobs) ?? undefined,
+    account: orNull(given.account) ?? undefined,
+    addedAt: new Date().toISOString(),
+  };
+  await withUsers(io, (users, home) => {
+    users.add(user);
+    note(home, 'add-user', name, { ...given, role: user.role });
+  });
+  tell(io, given, { user: rowOf(user), token }, `Added ${name} (${user.role}).`, token);
+  return 0;
+}
+
+async function change(
+  name: string,
+  given: ChangeArguments,
+  { io }: CommandContext,
+): Promise<number> {
+  const made = given.newToken === true ? newUserToken() : undefined;
+  const wanted: UserChange = {
+    role: given.role,
+    maxMemoryBytes: orNull(given.maxMemory),
+    maxJobs: orNull(given.maxJobs),
+    account: orNull(given.account),
+    token: made,
+  };
+  const user = await withUsers(io, (users, home) => {
+    const changed = users.change(name, wanted);
+    note(home, 'change-user', name, given);
+    return changed;
+  });
+  const document = { user: rowOf(user), ...(made && { token: made.token }) };
+  tell(io, given, document, usersTable([rowOf(user)]), made?.token);
+  return 0;
+}
+
+async function remove(name: string, given: JsonArguments, { io }: CommandContext): Promise<number> {
+  const user = await withUsers(io, (users, home) => {
+    const removed = users.remove(name);
+    note(home, 'remove-user', name, {});
+    return removed;
+  });
+  const words = `Removed ${name}. Jobs of ${name} stay; "plimsoll jobs" lists them, "plimsoll cancel" ends them.`;
+  tell(io, given, { user: rowOf(user) }, words);
+  return 0;
+}
+
+async function list(given: JsonArguments, { io }: CommandContext): Promise<number> {
+  const users = await withUsers(io, (store) => store.list().map(rowOf));
+  tell(io, given, { users }, usersTable(users));
+  return 0;
+}
+
+function audit(
+  { last = shownEntries, json }: JsonArguments & { readonly last?: number },
+  { io }: CommandContext,
+): Promise<number> {
+  const entries = readAudit(homeFolder(io.environment), last);
+  if (json) printJson(io, { entries });
+  else io.stdout.write(`${auditText(entries)}\n`);
+  return Promise.resolve(0);
+}
+
+function tell(
+  io: CliIo,
+  { json }: JsonArguments,
+  document: object,
+  words: string,
+  token?: string,
+): void {
+  if (json) {
+    printJson(io, document);
+    return;
+  }
+  const { url } = readServerNote(homeFolder(io.environment)) ?? { url: 'http://127.0.0.1:8000' };
+  const shown =
+    token === undefined
+      ? []
+      : [
+          'The token is shown this once; only its hash is kept. To use it:',
+          `  export PLIMSOLL_SERVER=${url} PLIMSOLL_TOKEN=${token}`,
+        ];
+  io.stdout.write(`${[words, ...shown].join('\n')}\n`);
+}
+
+function rowOf(user: User): UserRow {
+  const { name, role, maxMemoryBytes = null, maxJobs = null, account = null, addedAt } = user;
+  return { name, role, maxMemoryBytes, maxJobs, account, addedAt };
+}
+
+/** What was changed is changed, whether or not it can be noted. */
+function note(home: string, action: string, name: string, given: ChangeArguments): void {
+  const changes = Object.entries({
+    role: given.role,
+    'max-memory': given.maxMemory,
+    'max-jobs': given.maxJobs,
+    account: given.account,
+    'new-token': given.newToken,
+  }).flatMap(([key, value]) => (value === undefined ? [] : [`${key}=${value}`]));
+  appendAudit(home, {
+    at: new Date().toISOString(),
+    who: userInfo().username,
+    via: 'command',
+    from: `uid ${process.getuid?.() ?? 'unknown'}`,
+    action,
+    outcome: 'done',
+    about: [name, ...changes].join(' '),
+  });
+}

@@ -1,0 +1,78 @@
+import { formatBytes } from '../units/bytes.js';
+import type { Need, RunningJob } from './types.js';
+
+/** What one person may hold at the same time; no limit where a figure is left out. */
+export interface Quota {
+  /** Reserved on all devices together. */
+  readonly maxMemoryBytes?: number | undefined;
+  /** Jobs that run. */
+  readonly maxJobs?: number | undefined;
+}
+
+/** Asked each time that jobs are admitted, so that a change takes effect without a restart. */
+export type QuotaOf = (owner: string) => Quota | undefined;
+
+/** What one person holds now. */
+export interface Share {
+  readonly jobs: number;
+  readonly bytes: number;
+}
+
+const noShare: Share = { jobs: 0, bytes: 0 };
+
+/** Quotas against what runs. Quotas are asked for once, so that one decision sees one state. */
+export class Shares {
+  readonly #quotaOf: QuotaOf | undefined;
+  readonly #quotas = new Map<string, Quota | undefined>();
+  readonly #held = new Map<string, Share>();
+
+  constructor(running: readonly RunningJob[], quotaOf: QuotaOf | undefined) {
+    this.#quotaOf = quotaOf;
+    if (quotaOf !== undefined) for (const job of running) this.add(job);
+  }
+
+  add({ owner, reservation }: RunningJob): void {
+    if (owner === undefined || this.#quotaOf === undefined) return;
+    const { jobs, bytes } = this.#held.get(owner) ?? noShare;
+    const more = reservation.bytes * reservation.devices.length;
+    this.#held.set(owner, { jobs: jobs + 1, bytes: bytes + more });
+  }
+
+  /** Why a job must wait though there may be room for it; undefined where its owner may have it. */
+  waitsFor(
+    { owner, bytes }: { readonly owner?: string | undefined; readonly bytes: number },
+    devices: number,
+  ): string | undefined {
+    if (owner === undefined || this.#quotaOf === undefined) return undefined;
+    if (!this.#quotas.has(owner)) this.#quotas.set(owner, this.#quotaOf(owner));
+    const quota = this.#quotas.get(owner);
+    return quota && quotaReason(owner, bytes * devices, this.#held.get(owner) ?? noShare, quota);
+  }
+}
+
+function quotaReason(owner: string, bytes: number, held: Share, quota: Quota): string | undefined {
+  const { maxJobs, maxMemoryBytes } = quota;
+  if (maxJobs !== undefined && held.jobs >= maxJobs) {
+    const jobs = maxJobs === 1 ? '1 job' : `${maxJobs} jobs`;
+    return `Quota: ${owner} may run ${jobs} at the same time, and ${held.jobs} of them ${held.jobs === 1 ? 'runs' : 'run'}.`;
+  }
+  if (maxMemoryBytes !== undefined && held.bytes + bytes > maxMemoryBytes) {
+    return `Quota: it needs ${formatBytes(bytes)}; ${owner} may reserve ${formatBytes(maxMemoryBytes)} at the same time and has ${formatBytes(held.bytes)}.`;
+  }
+  return undefined;
+}
+
+/** Why a job can never run within a quota; undefined where it can. */
+export function beyondQuota(
+  owner: string,
+  need: Need & { readonly alone?: boolean | undefined },
+  quota: Quota | undefined,
+): string | undefined {
+  const most = quota?.maxMemoryBytes;
+  const bytes = need.bytes * Math.max(1, need.gpus);
+  if (most === undefined || bytes <= most) return undefined;
+  const may = `${owner} may reserve ${formatBytes(most)} at the same time.`;
+  return need.alone === true || need.basis === 'unknown'
+    ? `Nothing is known of its memory, so it would get a whole device (${formatBytes(bytes)}); ${may} State its memory.`
+    : `It needs ${formatBytes(bytes)} (${need.basis}); ${may}`;
+}

@@ -1,0 +1,95 @@
+import {
+  chmodSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { type AuditEntry, AuditLog, appendAudit, auditFile, readAudit } from './audit-log.js';
+
+let home: string;
+beforeEach(() => {
+  home = mkdtempSync(join(tmpdir(), 'plimsoll-audit-'));
+});
+afterEach(() => rmSync(home, { recursive: true, force: true }));
+
+const entry = (who: string): Omit<AuditEntry, 'at'> => ({
+  who,
+  via: 'token',
+  from: '127.0.0.1',
+  action: 'submit',
+  outcome: 'done',
+  job: '7',
+});
+
+function openLog(nowMs: () => number = () => 0): { log: AuditLog; told: string[] } {
+  const told: string[] = [];
+  return { log: new AuditLog({ home, epochMs: nowMs, trouble: (line) => told.push(line) }), told };
+}
+
+it('adds a line for each entry, for its owner alone to read', () => {
+  const { log } = openLog();
+  log.write(entry('ada'));
+  appendAudit(home, { at: '1970-01-01T00:00:01.000Z', ...entry('bob') });
+  expect(readFileSync(auditFile(home), 'utf8').split('\n')).toHaveLength(3);
+  expect(statSync(auditFile(home)).mode & 0o777).toBe(0o600);
+  expect(readAudit(home, 10)).toEqual([
+    { at: '1970-01-01T00:00:00.000Z', ...entry('ada') },
+    { at: '1970-01-01T00:00:01.000Z', ...entry('bob') },
+  ]);
+  expect(readAudit(home, 1).map(({ who }) => who)).toEqual(['bob']);
+});
+
+it('keeps the last files of a fixed size, and reads through all of them', () => {
+  const { log } = openLog();
+  const size = 8 * 1024 * 1024;
+  for (let round = 0; round < 7; round++) {
+    log.write(entry(`user${round}`));
+    const filler = `${'x'.repeat(size)}\n`;
+    writeFileSync(auditFile(home), filler, { flag: 'a' });
+  }
+  log.write(entry('last'));
+  expect(readdirSync(home)).toHaveLength(5);
+  expect(readAudit(home, 100).map(({ who }) => who)).toEqual([
+    'user3',
+    'user4',
+    'user5',
+    'user6',
+    'last',
+  ]);
+});
+
+it('takes so many entries about strangers in a minute, and all about people who are known', () => {
+  let now = 0;
+  const { log } = openLog(() => now);
+  for (let tries = 0; tries < 1000; tries++) log.write(entry('unknown'));
+  log.write(entry('ada'));
+  expect(readAudit(home, 10_000)).toHaveLength(31);
+  now = 60_000;
+  log.write(entry('unknown'));
+  expect(readAudit(home, 10_000)).toHaveLength(32);
+});
+
+it('leaves out what is no entry', () => {
+  appendAudit(home, { at: 'a', ...entry('ada') });
+  writeFileSync(auditFile(home), 'null\n{}\n{"at":1}\nnot json\n{"at":"b","wh', { flag: 'a' });
+  expect(readAudit(home, 10)).toHaveLength(1);
+});
+
+it('follows no link, and says once that it cannot be written', () => {
+  const target = join(home, 'target');
+  writeFileSync(target, '');
+  chmodSync(target, 0o600);
+  symlinkSync(target, auditFile(home));
+  const { log, told } = openLog();
+  log.write(entry('ada'));
+  log.write(entry('ada'));
+  expect(told).toEqual([expect.stringMatching(/the audit log cannot be written/)]);
+  expect(readFileSync(target, 'utf8')).toBe('');
+});

@@ -1,0 +1,144 @@
+import {
+  closeSync,
+  constants,
+  fstatSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  statSync,
+  writeSync,
+} from 'node:fs';
+import { dirname, join } from 'node:path';
+
+/** Who did what, or was not allowed to. */
+export interface AuditEntry {
+  readonly at: string;
+  /** `unknown` where nobody could be told by what he showed. */
+  readonly who: string;
+  /** How he was known. */
+  readonly via: 'token' | 'session' | 'link' | 'socket' | 'command' | 'none';
+  /** The address, or the uid on the local socket. */
+  readonly from: string;
+  /** `submit`, `cancel`, `login`; of what is listed only when it is refused, the id of the operation. */
+  readonly action: string;
+  readonly outcome: 'done' | 'refused';
+  /** The error's code, of what was refused. */
+  readonly code?: string | undefined;
+  readonly job?: string | undefined;
+  /** Of a change of users: whom, and what. */
+  readonly about?: string | undefined;
+}
+
+/** What a request adds to its entry. */
+export type AuditParts = Partial<Pick<AuditEntry, 'job' | 'who' | 'via' | 'outcome' | 'code'>>;
+
+/** Some 50,000 entries; so many files of that size are kept. */
+const fileBytes = 8 * 1024 * 1024;
+const keptFiles = 5;
+/** Entries about strangers in a minute: they must not push out those about people who are known. */
+const mostStrangers = 30;
+const windowMs = 60_000;
+
+export function auditFile(home: string, age = 0): string {
+  return join(home, age === 0 ? 'audit.jsonl' : `audit.${age}.jsonl`);
+}
+
+/**
+ * Adds an entry. One call writes one whole line, so several processes may write at the same time, and
+ * a process that is killed leaves no half line behind.
+ */
+export function appendAudit(home: string, entry: AuditEntry): void {
+  const path = auditFile(home);
+  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  const { O_APPEND, O_CREAT, O_WRONLY, O_NOFOLLOW, O_NONBLOCK } = constants;
+  const fd = openSync(path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0o600);
+  try {
+    if (!fstatSync(fd).isFile()) throw new Error(`${path} is no plain file`);
+    writeSync(fd, `${JSON.stringify(entry)}\n`);
+  } finally {
+    closeSync(fd);
+  }
+}
+
+/** The entries that are kept, the oldest first. What is no entry is left out. */
+export function readAudit(home: string, most: number): readonly AuditEntry[] {
+  const entries: AuditEntry[] = [];
+  for (let age = 0; age < keptFiles && entries.length < most; age++) {
+    const text = textOf(auditFile(home, age));
+    if (text === undefined) break;
+    entries.unshift(...text.split('\n').flatMap(entryOf));
+  }
+  return entries.slice(-most);
+}
+
+function textOf(path: string): string | undefined {
+  try {
+    const stats = statSync(path);
+    // A file of twice the size was not written by us.
+    return stats.isFile() && stats.size <= 2 * fileBytes ? readFileSync(path, 'utf8') : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function entryOf(line: string): readonly AuditEntry[] {
+  try {
+    const entry: AuditEntry = JSON.parse(line);
+    return typeof entry?.at === 'string' && typeof entry.who === 'string' ? [entry] : [];
+  } catch {
+    return [];
+  }
+}
+
+/** The log of a server: only the server, of which a home has one, turns the files over. */
+export class AuditLog {
+  readonly #home: string;
+  readonly #epochMs: () => number;
+  readonly #trouble: (line: string) => void;
+  #strangers = { sinceMs: Number.NEGATIVE_INFINITY, count: 0 };
+  #isFailing = false;
+
+  constructor(options: {
+    readonly home: string;
+    readonly epochMs: () => number;
+    /** Told once each time that it can no longer be written: what was asked for is done all the same. */
+    readonly trouble: (line: string) => void;
+  }) {
+    this.#home = options.home;
+    this.#epochMs = options.epochMs;
+    this.#trouble = options.trouble;
+  }
+
+  write(entry: Omit<AuditEntry, 'at'>): void {
+    if (entry.who === 'unknown' && !this.#takesStranger()) return;
+    try {
+      this.#turnOver();
+      appendAudit(this.#home, { at: new Date(this.#epochMs()).toISOString(), ...entry });
+      this.#isFailing = false;
+    } catch (error) {
+      if (this.#isFailing) return;
+      this.#isFailing = true;
+      const why = error instanceof Error ? error.message : String(error);
+      this.#trouble(`plimsoll: the audit log cannot be written: ${why}`);
+    }
+  }
+
+  #takesStranger(): boolean {
+    const now = this.#epochMs();
+    const { sinceMs, count } = this.#strangers;
+    const isOver = Math.abs(now - sinceMs) >= windowMs;
+    this.#strangers = isOver ? { sinceMs: now, count: 1 } : { sinceMs, count: count + 1 };
+    return isOver || count < mostStrangers;
+  }
+
+  #turnOver(): void {
+    const size = statSync(auditFile(this.#home), { throwIfNoEntry: false })?.size ?? 0;
+    if (size < fileBytes) return;
+    for (let age = keptFiles - 1; age > 0; age--) {
+      const younger = auditFile(this.#home, age - 1);
+      if (statSync(younger, { throwIfNoEntry: false }) === undefined) continue;
+      renameSync(younger, auditFile(this.#home, age));
+    }
+  }
+}

@@ -1,0 +1,21 @@
+import type { Quota } from '../../jobs/quota.js';
+import { ownerName } from '../../jobs/types.js';
+
+/** From all rights to the fewest. */
+export const roles = ['admin', 'user', 'viewer'] as const;
+export type Role = (typeof roles)[number];
+
+/** Who asks. */
+export interface Identity {
+  readonly name: string;
+  readonly role: Role;
+  readonly quota: Quota;
+  /** The Unix account that his jobs run as, where the server is root; undefined where none is set. */
+  readonly account?: string | undefined;
+  /** Of a local user who is known by his uid alone. */
+  readonly uid?: number | undefined;
+  readonly gid?: number | undefined;
+}
+
+/** Whoever has the token of the server itself; everybody, where it asks for none. */
+export const owner: Identity = { name: ownerName, role: 'admin', quota: {} };

@@ -1,0 +1,126 @@
+import { statSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { until } from '../run/running.js';
+import { useCommand } from './command.js';
+import { useHome } from './served.js';
+
+const command = useCommand();
+
+interface Told {
+  readonly token: string;
+  readonly users: readonly { readonly name: string }[];
+  readonly entries: readonly { readonly who: string; readonly action: string }[];
+}
+
+describe('users of a real server', () => {
+  it('have roles, own jobs and quotas, which change while it runs', async () => {
+    const home = useHome(command);
+    const users = async (...argv: readonly string[]): Promise<Told> => {
+      const { stdout, stderr } = await home.run(['users', ...argv, '--json']);
+      if (stdout === '') throw new Error(stderr);
+      return JSON.parse(stdout);
+    };
+    const serving = await home.serve([], { USE_GPU: 'false' });
+    const [ada, bob, vic] = [
+      (await users('add', 'ada', '--max-jobs', '1', '--max-memory', '60MiB')).token,
+      (await users('add', 'bob')).token,
+      (await users('add', 'vic', '--role', 'viewer')).token,
+    ];
+    expect(statSync(join(home.path, 'users.db')).mode & 0o777).toBe(0o600);
+    // Far from the home of the server, with nothing but the token.
+    const as = (token: string, ...argv: readonly string[]) =>
+      command.run(argv, {
+        environment: {
+          PLIMSOLL_HOME: join(home.path, 'elsewhere'),
+          PLIMSOLL_SERVER: serving.url,
+          PLIMSOLL_TOKEN: token,
+        },
+      });
+    const submitting = ['submit', '--json', '--gpus', '0', '--memory'];
+    const submit = async (token: string, memory: string, ...program: readonly string[]) => {
+      const { stdout } = await as(token, ...submitting, memory, '--', ...program);
+      const job: { id: string; state: string; owner: string; reason: string } = JSON.parse(stdout);
+      return job;
+    };
+    const first = await submit(ada, '20MiB', 'sh', '-c', 'echo private; sleep 600');
+    expect(first).toMatchObject({ id: '1', owner: 'ada', state: 'waiting' });
+    await until(async () => ((await stateOf('1')) === 'running' ? true : undefined));
+    const second = await submit(ada, '20MiB', 'sleep', '600');
+    expect(await waitingOf(second.id)).toMatch(/^Quota: ada may run 1 job at the same time/);
+    const tooLarge = await submit(ada, '61MiB', 'true');
+    expect([tooLarge.state, tooLarge.reason]).toEqual([
+      'refused',
+      'It needs 61.0 MiB (stated); ada may reserve 60.0 MiB at the same time.',
+    ]);
+
+    for (const [token, code] of [
+      [bob, 'not-your-job'],
+      [vic, 'role-not-allowed'],
+    ] as const) {
+      for (const argv of [
+        ['logs', '1'],
+        ['cancel', '1'],
+      ]) {
+        const { exitCode, stderr, stdout } = await as(token, ...argv);
+        expect([exitCode, stdout, stderr.split(':')[1]?.trim()]).toEqual([2, '', code]);
+      }
+    }
+    expect((await as(vic, 'submit', '--', 'true')).stderr).toMatch(/role-not-allowed/);
+    expect((await as(ada, 'logs', '1')).stdout).toBe('private\n');
+    expect((await as(bob, 'jobs')).stdout).toMatch(/OWNER.*\n.*ada/);
+
+    await users('change', 'ada', '--max-jobs', 'none');
+    await until(async () => ((await stateOf('2')) === 'running' ? true : undefined));
+    expect((await as(ada, 'cancel', '1', '2')).exitCode).toBe(0);
+    await users('remove', 'ada');
+    expect((await as(ada, 'jobs')).stderr).toMatch(/server-unproven/);
+    const { entries } = await users('audit');
+    const told = entries.map(({ who, action }) => `${who} ${action}`);
+    expect(told).toContain('ada submit');
+    expect(told).toContain('bob cancel');
+    expect(told.at(-2)).toMatch(/ remove-user$/);
+    expect(told.at(-1)).toBe('unknown getProof');
+    for (const id of ['1', '2']) {
+      await until(async () => ((await stateOf(id)) === 'cancelled' ? true : undefined));
+    }
+
+    async function stateOf(id: string): Promise<string> {
+      const job: { state: string } = JSON.parse(await (await serving.ask(`/jobs/${id}`)).text());
+      return job.state;
+    }
+    async function waitingOf(id: string): Promise<string> {
+      const job: { waiting: { why: string } | null } = JSON.parse(
+        await (await serving.ask(`/jobs/${id}`)).text(),
+      );
+      return job.waiting?.why ?? '';
+    }
+  });
+
+  it('are all there when many commands add them at once', async () => {
+    const home = useHome(command);
+    const names = ['a', 'b', 'c', 'd'];
+    const ended = await Promise.all(
+      [...names, 'a'].map((name) => home.run(['users', 'add', name, '--json'])),
+    );
+    expect(ended.map(({ exitCode }) => exitCode).toSorted((a, b) => a - b)).toEqual([
+      0, 0, 0, 0, 2,
+    ]);
+    const { stdout } = await home.run(['users', 'list', '--json']);
+    const { users }: Told = JSON.parse(stdout);
+    expect(users.map(({ name }) => name)).toEqual(names);
+    expect((await home.run(['users', 'audit'])).stdout.match(/add-user/g)).toHaveLength(4);
+  });
+
+  it.each([
+    [['add', 'a b'], 'bad-user-name'],
+    [['add', 'owner'], 'bad-user-name'],
+    [['add', 'ada', '--role', 'boss'], 'bad-option'],
+    [['add', 'ada', '--max-memory', 'much'], 'bad-option'],
+    [['change', 'nobody-here', '--role', 'admin'], 'unknown-user'],
+  ])('refuses %j with %s', async (argv, code) => {
+    const home = useHome(command);
+    const { exitCode, stderr } = await home.run(['users', ...argv]);
+    expect([exitCode, stderr]).toEqual([2, expect.stringContaining(`plimsoll: ${code}:`)]);
+  });
+});
