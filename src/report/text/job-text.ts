@@ -1,5 +1,6 @@
 import type { JobView } from '../../jobs/daemon/types.js';
 import { degradedSettingsWords } from '../../jobs/degraded.js';
+import { ownerName } from '../../jobs/types.js';
 import type { Attempt } from '../../run/types.js';
 import { outOfMemoryWords, settingsWords } from '../../run/words.js';
 import { formatBytes } from '../../units/bytes.js';
@@ -36,7 +37,7 @@ export function jobText(job: JobView, options: JobsTableOptions): string {
       span(`  ${jobTime(job, nowMs)}`, 'dim'),
     ],
     ...labelled('why', job.waiting === null ? job.reason : waitingWords(job, nowMs)),
-    ...labelled('owner', job.owner),
+    ...labelled('owner', job.owner === ownerName ? '' : job.owner),
     ...labelled('command', shellWords(job.command)),
     ...labelled('in', job.cwd),
     ...labelled('times', timesOf(job)),
