@@ -52,11 +52,12 @@ function damagedJob(row: Row, column: string): StoredJob {
     const value = row[name];
     return typeof value === 'number' && Math.abs(value) <= lastDateMs ? value : 0;
   };
-  const name = row['name'];
+  const { name, owner } = row;
   return {
     job: {
       id: String(integer(row, 'sequence')),
       name: typeof name === 'string' ? name : '',
+      owner: typeof owner === 'string' ? owner : ownerName,
       state: 'failed',
       reason: damageWords(column),
       command: [],
