@@ -1,4 +1,4 @@
-"""Plimsoll's Python side: it lives inside PyTorch jobs, senses, acts, and brings steps back.
+"""The Python side of Plimsoll: runs inside PyTorch programs, reports memory, and recovers from out-of-memory.
 
 Importing this package costs next to nothing and needs no torch; each part is loaded when it is used.
 """

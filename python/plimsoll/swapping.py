@@ -49,7 +49,7 @@ class Swap:
         self.evictions = 0
 
     def load(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """The tensor of this key, on the device where there is room for it; made when nobody has it."""
+        """The tensor of this key, on the device where there is room for it; made where it is not cached."""
         with self._lock:
             for tier in ("device", "host"):
                 if key in self._tiers[tier]:

@@ -102,7 +102,9 @@ class Batches:
         """Takes the current batch back: its samples come again, in smaller batches."""
         self._again = self.confirmed
         self.batch_size = max(self._smallest, self.batch_size // 2)
-        log.warning("plimsoll: a batch is given again, with %d samples at a time", self.batch_size)
+        log.warning(
+            "plimsoll: the last batch is retried, with %d samples at a time", self.batch_size
+        )
 
     def state_dict(self) -> dict[str, int]:
         """For a checkpoint: saved beside the model, a resume counts every sample exactly once."""
@@ -169,7 +171,7 @@ class Batches:
             raise Failure(
                 "dataset-too-short",
                 f"the dataset ended after {skipped} samples; {start} were confirmed",
-                "",
+                "use the dataset that the position was saved with, or start with a new position",
             )
         held = Batch()
         while True:

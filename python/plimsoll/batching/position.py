@@ -108,7 +108,7 @@ class PositionFile:
         if not states or len(content) > FILE_BYTES:
             raise Failure(
                 "position-unreadable",
-                f"{self.path} holds no position",
+                f"{self.path} is not a position file",
                 "name the file that plimsoll.batches wrote, or delete this one to start at the first sample",
             )
         return max(states, key=_order)
@@ -149,7 +149,7 @@ def _lock(descriptor: int, path: str) -> None:
     except (BlockingIOError, PermissionError):
         raise Failure(
             "position-in-use",
-            f"{path} is the position of another process that is running",
+            f"{path} is in use by another process that is running",
             "give each process (each rank) a file of its own",
         ) from None
     except OSError:

@@ -22,7 +22,7 @@ STEP_MESSAGES_PER_SECOND = 4
 GOODBYE_SECONDS = 0.5
 # The newest of a program that makes steps or functions without end; the supervisor hears no more either.
 MOST_WORKS = 64
-# Rungs climbed while nobody was there to ask; a program that climbs more has told enough.
+# Rungs taken without a supervisor that are kept to report later; the oldest are dropped.
 MOST_CLIMBED = 64
 
 _lock = threading.Lock()
@@ -72,7 +72,7 @@ class Bridge:
         return [one for one in told if one is not None][-MOST_WORKS:]
 
     def send(self, message: dict[str, Any]) -> bool:
-        """Queues a message; False when there is nobody to send it to, or too much waits already."""
+        """Queues a message; False without a supervisor, or when the queue is full."""
         if not self._line.up or os.getpid() != self._pid:
             return False
         return self._line.put(_encoded(message))
@@ -114,7 +114,7 @@ class Bridge:
         answer = self.wait_for(("decide", ident), ANSWER_SECONDS)
         if answer is None and self.alive:
             log.warning(
-                "plimsoll: no decision from the supervisor within %g s; deciding here",
+                "plimsoll: the supervisor did not answer within %g s; the program decides on its own",
                 ANSWER_SECONDS,
             )
         return answer
@@ -212,7 +212,7 @@ def current() -> Bridge | None:
                     # What waits to be said is said before the program ends.
                     atexit.register(_bridge.close)
             except (OSError, AttributeError, RuntimeError, ValueError) as error:
-                log.info("plimsoll: no supervisor at %s (%s); going on without", path, error)
+                log.info("plimsoll: no supervisor at %s (%s); running without one", path, error)
                 _bridge = None
             _tried = os.getpid()
         return _bridge
@@ -220,7 +220,7 @@ def current() -> Bridge | None:
 
 def _after_fork() -> None:
     global _bridge, _lock
-    # Another thread of the parent may have held it; nobody is left here to release it.
+    # Another thread of the parent may have held it; that thread does not exist here.
     _lock = threading.Lock()
     if _bridge is not None:
         _bridge.forget()

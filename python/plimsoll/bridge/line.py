@@ -105,14 +105,14 @@ class Line:
                 self._read()
                 self._lost()
                 pause = FIRST_LOOK_SECONDS
-            # A run's folder goes when the run is over: then nobody will come any more.
+            # A run's folder is removed when the run is over: then no supervisor will come.
             if self._stop.wait(pause) or not os.path.isdir(os.path.dirname(self._path)):
                 self.over = True
                 return
             pause = min(LONGEST_LOOK_SECONDS, 2 * pause)
             connected = self._connect()
             if connected:
-                log.info("plimsoll: a supervisor is there again")
+                log.info("plimsoll: connected to a supervisor again")
 
     def _read(self) -> None:
         if self._socket is None:
@@ -134,7 +134,7 @@ class Line:
         self._changed()
         if not self._stop.is_set():
             log.info(
-                "plimsoll: the supervisor is gone; the job decides by itself until one is there again"
+                "plimsoll: lost the supervisor; the program decides on its own until one connects"
             )
 
     def _end_writer(self) -> None:

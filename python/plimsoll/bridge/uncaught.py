@@ -1,4 +1,4 @@
-"""An out-of-memory that nobody caught: a snapshot on disk, a word to the supervisor, then as ever."""
+"""An out-of-memory error that the program did not catch: writes a snapshot and tells the supervisor."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ def warning_advice(forecast: dict[str, Any]) -> list[str]:
             "Save a checkpoint now.",
         ]
     return [
-        "Give back what nothing uses: plimsoll.clean_up().",
+        "Release unused memory: plimsoll.clean_up().",
         "Use a smaller batch with more gradient accumulation, or plimsoll.optimize.",
     ]
 
@@ -32,11 +32,11 @@ def recommendations(
     said += leak_advice(leaks)
     if any(share > threshold for share in shares):
         said.append(
-            "Call plimsoll.optimize on the model: checkpointing and autocast need least change."
+            "Call plimsoll.optimize on the model: checkpointing and autocast need the fewest changes."
         )
     if any(device["fragmentation"] > 0.3 for device in devices.values()):
         said.append(
-            "Much is reserved and not used: set PYTORCH_ALLOC_CONF=expandable_segments:True."
+            "Much memory is reserved but unused: set PYTORCH_ALLOC_CONF=expandable_segments:True."
         )
     if not said and all(share < 0.5 for share in shares):
         said.append("More than half is free: a larger batch would fit.")
@@ -48,21 +48,21 @@ def leak_advice(leaks: dict[str, Any]) -> list[str]:
     tensors = leaks["tensors"]
     return [
         *(
-            f"{one['count']} tensors of shape {one['shape']} were kept: find who keeps them."
+            f"{one['count']} tensors of shape {one['shape']} are still referenced: remove what references them."
             for one in tensors[:1]
         ),
         *(
-            f"{one['withGraph']} tensors of shape {one['shape']} carry their graph: "
+            f"{one['withGraph']} tensors of shape {one['shape']} hold their graph: "
             "keep loss.item(), or detach()."
             for one in [one for one in tensors if one.get("withGraph")][:1]
         ),
         *(
-            f"{one['where']} grew by {one['count']} elements ({one['of']}): empty it, or bound it."
+            f"{one['where']} grew by {one['count']} elements ({one['of']}): clear it, or limit its size."
             for one in leaks.get("containers", [])[:1]
         ),
         *(
             f"{one['count']} more objects of {one['type']} are alive than at the start: "
-            "find who keeps them."
+            "remove what references them."
             for one in leaks.get("objects", [])[:1]
         ),
     ]

@@ -184,7 +184,7 @@ class Debugger:
             self._last_error = f"{type(error).__name__}: {error}"
             told = log.warning if self._callback_errors == 1 else log.debug
             told(
-                "plimsoll: on_warning failed with %s; watching goes on",
+                "plimsoll: on_warning failed with %s; monitoring continues",
                 self._last_error,
                 exc_info=True,
             )

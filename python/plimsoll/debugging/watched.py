@@ -10,7 +10,7 @@ from ..forecasting.forecaster import Forecaster, MemoryPoint
 from ..forecasting.risk import RISKS
 from ..memory.gauge import CudaGauge, HostGauge, gauge_of
 
-# The rules of alerts in `plimsoll watch` (src/watch/alerts): use must fall so far below its threshold,
+# The rules of alerts in src/watch/alerts: use must fall so far below its threshold,
 # a warning must be away so long before it counts as cleared, and is repeated at most so often.
 HYSTERESIS = 0.05
 CLEAR_AFTER_SECONDS = 10.0

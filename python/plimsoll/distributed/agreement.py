@@ -105,7 +105,7 @@ class Agreement:
         size = answer.get("microbatch") if answer else None
         if answer is None:
             log.warning(
-                "plimsoll: no verdict from the supervisor within %g s; the ranks decided",
+                "plimsoll: the supervisor did not answer within %g s; the ranks decided",
                 VERDICT_SECONDS,
             )
         return own._replace(microbatch=size) if isinstance(size, int) and size > 0 else own

@@ -30,7 +30,7 @@ class Climb(NamedTuple):
 class Cycles:
     """An epoch that gathers and lets go, a cache that is emptied, one job after another.
 
-    What went up and came down before is no news when it goes up again.
+    A climb like those that came down before is not growth.
     """
 
     def __init__(self) -> None:

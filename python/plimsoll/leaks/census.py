@@ -73,7 +73,7 @@ def count_tensors() -> tuple[Counter[Kind], dict[Kind, int]]:
 
 
 def kind_of(tensor: Any) -> Kind | None:
-    """None for a parameter, and for what is no tensor any more."""
+    """None for a parameter, and for what is not a tensor any more."""
     try:
         if type(tensor).__name__ == "Parameter":
             return None

@@ -130,7 +130,7 @@ def _first_that_fits(
                 steps[number + 1],
             )
             drop_dead_frames(error)
-        # Models that nobody uses any more are the cheapest to give up.
+        # Models that are not in use are the cheapest to give up.
         unload()
     raise AssertionError("a list of presets is never empty")
 
@@ -150,7 +150,7 @@ def _load_as(
     if facts.weights == "both":
         budget = room if room is not None else _free(where)
         waiting = place_with_offload(model, where, budget)
-        log.info("plimsoll: %d blocks wait on the host", waiting)
+        log.info("plimsoll: %d blocks are kept on the host and copied when used", waiting)
         return model
     if room is not None and held > room:
         raise MemoryError(f"the weights take {held} bytes as {preset}, of {room} that they may")
@@ -165,7 +165,7 @@ def _builder(source: Any, model_class: Any, options: dict[str, Any]) -> Callable
     except ImportError as error:
         raise Failure(
             "transformers-missing",
-            "a model by name needs transformers",
+            "loading a model by name requires transformers",
             "pip install transformers, or pass a function that builds the model",
             status=MISSING_PACKAGE,
         ) from error

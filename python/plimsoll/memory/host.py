@@ -39,7 +39,7 @@ def resident_bytes() -> int:
 
 
 def reset_peak() -> bool:
-    """Lets VmHWM start anew from what is resident now."""
+    """Resets VmHWM to what is resident now."""
     try:
         with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
             file.write("5")
@@ -96,7 +96,7 @@ def _own_limit(name: str) -> int | None:
 
 
 def stated_limit(environment: Mapping[str, str] = os.environ) -> int | None:
-    """PLIMSOLL_MEMORY_BYTES, as the supervisor sets it; anything else than a size is no limit."""
+    """PLIMSOLL_MEMORY_BYTES, as the supervisor sets it; anything but a size is ignored."""
     text = environment.get("PLIMSOLL_MEMORY_BYTES", "")
     return int(text) if text.isdigit() and int(text) > 0 else None
 

@@ -1,1 +1,1 @@
-"""A step that runs out of memory, brought back."""
+"""Recovery of a step, or a function, that runs out of memory."""

@@ -33,7 +33,7 @@ class CallRun:
 
 
 class Calls:
-    """How often a function was brought back, and how it is kept within memory."""
+    """How often a function was recovered, and how it is kept within memory."""
 
     def __init__(self, name: str, microbatch: int | None, grow_after: int) -> None:
         gauge = CurrentGauge()

@@ -27,7 +27,7 @@ class ModuleNames:
         self._note()
 
     def _note(self) -> None:
-        # Recomputation inside backward numbers its nodes anew, above all earlier ones.
+        # Recomputation inside backward numbers its nodes from above all earlier ones.
         self._starts.append(torch._C._autograd._get_sequence_nr())
         self._owners.append(self._stack[-1])
 

@@ -41,7 +41,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
         "what CUDA's allocator would be asked for.",
     )
     source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument("--config", help="a Hugging Face config.json, or the folder it lies in")
+    source.add_argument("--config", help="a Hugging Face config.json, or its folder")
     source.add_argument("--torchvision", metavar="NAME", help="a classifier of torchvision")
     source.add_argument("--script", help="a Python file that defines workload(**args)")
     parser.add_argument(
@@ -65,7 +65,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
         "--keep",
         choices=KEPT,
         default=None,
-        help="what the loop holds until the next step replaces it",
+        help="what the training loop keeps alive until the next step",
     )
     parser.add_argument("--precision", choices=PRECISIONS, default="fp32")
     parser.add_argument("--optimizer", choices=OPTIMIZERS, default="adamw")

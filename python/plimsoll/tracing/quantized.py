@@ -30,7 +30,9 @@ def check(settings: Settings, config: str | None) -> None:
         return
     if preset == "cpu":
         raise Failure(
-            "quantization-on-host", "with cpu nothing runs on the GPU", "leave --quantization out"
+            "quantization-on-host",
+            "the preset cpu does not use the GPU",
+            "leave --quantization out",
         )
     if preset == "int4_offload":
         raise Failure(

@@ -1,4 +1,4 @@
-"""One batch on its way through microbatches: what is done, what is left, and how to start anew."""
+"""One batch on its way through microbatches: what is done, what is left, and how to start again."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class BatchRun:
             part = loss if share == 1 else loss * share
             self.loss = part if self.loss is None else self.loss + part
 
-    def start_anew(self) -> None:
+    def start_again(self) -> None:
         """All of the batch again: its gradients were cleared, its random numbers are the same."""
         self._began.restore()
         self.done = 0

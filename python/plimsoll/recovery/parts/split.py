@@ -27,12 +27,12 @@ class Splitter:
             raise Failure(
                 "empty-batch",
                 "the batch has no samples",
-                "leave empty batches out, or drop_last in the loader",
+                "skip empty batches, or set drop_last=True in the loader",
             )
         if not isinstance(count, int) or isinstance(count, bool) or count < 0:
             raise Failure(
                 "batch-size-unclear",
-                "the number of samples in this batch cannot be told",
+                "the number of samples in this batch is unknown",
                 "pass size=lambda batch: ..., and split=lambda batch, start, stop: ...",
             )
         return count

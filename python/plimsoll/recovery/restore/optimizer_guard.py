@@ -69,7 +69,7 @@ class OptimizerGuard:
                 f"{len(self._before)} parameters and states; going on would train a broken model"
             )
             self.check()
-        # States that this step began to make are made anew; some have only a part of their keys.
+        # States that this step began to make are made again; some have only a part of their keys.
         for parameter in list(self._optimizer.state):
             if parameter in self._states:
                 self._optimizer.state[parameter] = _kept(self._states[parameter])

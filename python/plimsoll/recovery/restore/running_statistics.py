@@ -44,6 +44,6 @@ class RunningStatistics:
     def warn(self) -> None:
         if self.modules:
             log.warning(
-                "plimsoll: this model has BatchNorm; its statistics are of a microbatch, so a batch that is "
-                "cut does not train exactly as a whole one does"
+                "plimsoll: this model has BatchNorm: its statistics are computed per microbatch, so training in "
+                "microbatches is not exactly the same as in whole batches"
             )

@@ -57,14 +57,12 @@ def decide(failed: Failed, measured: Measured) -> Decision:
         return Decision("retry", less, SMALLER, f"{size} samples do not fit; {basis}")
     if failed.others_hold:
         return Decision(
-            "wait", 1, GIVE_BACK, "other processes hold the device; waiting for them to leave"
+            "wait", 1, GIVE_BACK, "other processes are using the memory; waiting for them to end"
         )
     hook = next((name for name in HOOKS if name in failed.hooks), None)
     if hook is not None:
-        return Decision(
-            "retry", 1, HOOKS[hook], f"one sample does not fit; {hook} is the next rung"
-        )
-    return Decision("raise", 1, "none", "one sample does not fit, and no other rung was declared")
+        return Decision("retry", 1, HOOKS[hook], f"one sample does not fit; {hook} is tried next")
+    return Decision("raise", 1, "none", "one sample does not fit, and there is nothing left to try")
 
 
 def _why_the_same_again(failed: Failed, measured: Measured) -> str | None:

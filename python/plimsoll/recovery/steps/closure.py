@@ -25,7 +25,7 @@ def check_closure(optimizer: Any, scaler: Any, world: int) -> bool:
         what = "a GradScaler" if scaler is not None else "several ranks"
         raise Failure(
             "closure-unsupported",
-            f"{name} computes the loss more than once a step, which does not go with {what}",
+            f"{name} computes the loss more than once a step, which cannot be combined with {what}",
             "use an optimizer that steps on gradients alone",
         )
     return True

@@ -1,4 +1,4 @@
-"""One microbatch as a `with` block: what runs out of memory inside it is brought back."""
+"""One microbatch as a `with` block: what runs out of memory inside it is recovered."""
 
 from __future__ import annotations
 

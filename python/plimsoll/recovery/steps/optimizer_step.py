@@ -49,7 +49,7 @@ class OptimizerStep:
             give_back_caches()
             if self._training.gradients.touched():
                 self._refuse_if_shared(run)
-                self._training.start_anew(run)
+                self._training.start_again(run)
                 return False
         if self._training.scaler is not None:
             self._training.scaler.update()

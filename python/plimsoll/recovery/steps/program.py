@@ -1,4 +1,4 @@
-"""What a program gives a step: the value of its loss, and rungs it can climb."""
+"""What a program gives a step: the value of its loss, and what else to try."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ class RecoveringStep:
                 return self
             raise Failure(
                 "no-loss",
-                "this step was given no loss",
+                "this step has no loss",
                 "pass loss=lambda batch: ..., or decorate one",
             )
         run = self._begin(batch)

@@ -36,14 +36,14 @@ class Training:
         if self.gradients.put_back():
             random.restore()
         else:
-            self.start_anew(run)
+            self.start_again(run)
         self.gradients.forget_marks()
 
-    def start_anew(self, run: BatchRun) -> None:
+    def start_again(self, run: BatchRun) -> None:
         """As before the batch, all of which is to be done again."""
         self.gradients.clear()
         self.before_batch.put_back()
-        run.start_anew()
+        run.start_again()
         if self.scaler is not None:
             # It remembers that it unscaled the gradients that were just thrown away.
             getattr(self.scaler, "_per_optimizer_states", {}).pop(id(self.optimizer), None)

@@ -20,7 +20,7 @@ _SAMPLES_PER_LABEL = 1000
 
 
 def batch_for(model: Any, settings: Settings) -> Batch:
-    """Made anew each step, on the device that is current."""
+    """Made again for each step, on the device that is current."""
     takes = inspect.signature(model.forward).parameters
     with torch.device("meta"):
         batch = _inputs(model, takes)(model, takes, settings)

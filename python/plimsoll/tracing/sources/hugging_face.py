@@ -63,7 +63,7 @@ def read_config(path: str) -> dict[str, Any]:
     if not isinstance(config, dict) or not isinstance(config.get("model_type"), str):
         raise Failure(
             "config-no-model-type",
-            f"{path} names no model_type",
+            f"{path} has no model_type",
             "use the config.json of the model",
         )
     return config
@@ -195,7 +195,7 @@ def _forward(settings: Settings):
         if not isinstance(result, torch.Tensor):
             raise Failure(
                 "no-loss",
-                f"{type(model).__name__} gives no loss to train with",
+                f"{type(model).__name__} returns no loss to train with",
                 "name a class with a head in the config's architectures, or write a --script",
             )
         return (result, outputs) if settings.keep == "outputs" else result

@@ -46,7 +46,7 @@ def load(path: str, arguments: list[str], settings: Settings) -> Workload:
             if not callable(make):
                 raise Failure(
                     "script-no-workload",
-                    f"{path} defines no function workload",
+                    f"{path} does not define a function workload",
                     "define workload(**args)",
                 )
             made = _run(
