@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 BAD_INPUT = 2
 MISSING_PACKAGE = 3
 JOB_FAILED = 4
@@ -23,6 +25,10 @@ class Failure(Exception):
     def __str__(self) -> str:
         return f"{self.fact.rstrip('.')}. Next: {self.next_step}" if self.next_step else self.fact
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Errors of workers come to the parent as pickles; one that cannot be read would hang a pool.
+        return _made_again, (type(self), self.args, self.__dict__.copy())
+
     def as_json(self) -> dict[str, dict[str, str]]:
         return {
             "error": {
@@ -32,3 +38,10 @@ class Failure(Exception):
                 "where": self.where,
             }
         }
+
+
+def _made_again(kind: type[Failure], args: tuple[Any, ...], state: dict[str, Any]) -> Failure:
+    error = kind.__new__(kind)
+    error.args = args
+    error.__dict__.update(state)
+    return error

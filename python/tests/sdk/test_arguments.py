@@ -2,6 +2,7 @@
 
 import inspect
 import os
+import pickle
 import tempfile
 import unittest
 from unittest import mock
@@ -194,6 +195,14 @@ class Arguments(unittest.TestCase):
             with mock.patch.object(torch.cuda, "device_count", return_value=2):
                 with self.assertRaisesRegex(ValueError, "cuda:0 to cuda:1"):
                     plimsoll.memory_state("cuda:2")
+
+    def test_an_error_of_a_worker_reaches_its_parent(self):
+        with self.assertRaises(ValueError) as caught:
+            plimsoll.debugger(threshold=85)
+        again = pickle.loads(pickle.dumps(caught.exception))
+        self.assertIsInstance(again, ValueError)
+        self.assertEqual(str(again), str(caught.exception))
+        self.assertEqual(again.as_json(), caught.exception.as_json())
 
     def test_numbers_of_other_packages_are_numbers(self):
         import numpy
