@@ -135,7 +135,7 @@ class Bridge(unittest.TestCase):
         job = start(STEPS, bridge=supervisor.path)
         out, err = job.communicate(timeout=240)
         self.assertEqual(out.split(), ["microbatch", "4"])
-        self.assertIn("no decision from the supervisor", err)
+        self.assertIn("the supervisor did not answer", err)
 
     def test_a_raise_lets_the_error_through(self):
         supervisor = self.supervisor(deciding("raise", 1))
