@@ -6,6 +6,7 @@ import {
   bases,
   type JobState,
   jobStates,
+  ownerName,
   type Reservation,
   type WaitingJob,
 } from '../types.js';
