@@ -1,8 +1,8 @@
 import type { ConfigFields, ConfigValues } from '../config/config-fields.js';
 import { ParameterList } from '../parameter-list.js';
-import type { Attention, Head } from '../types.js';
+import type { Head } from '../types.js';
 import { equalLayers, type FamilyParts, type FamilyRules, noDropout } from './family.js';
-import { quotient } from './head-dim.js';
+import { equalHeads, plainFeedForward, tokenInput } from './plain-parts.js';
 
 /** What a class of the BERT kind puts on top, beside its kind of head. */
 interface ClassParts {
@@ -132,15 +132,7 @@ function describe(
   addBody(body, fields, hidden, cross);
   if (parts.pooler) body.linear('pooler.dense', hidden, hidden);
   const outputs = addHead(parameters, fields, family, parts, tied);
-  const attention: Attention = {
-    reach: 'full',
-    heads,
-    kvHeads: heads,
-    headDim: quotient(fields, hidden, heads),
-    fused: false,
-    bias: true,
-    queryKeyNorm: false,
-  };
+  const attention = equalHeads(fields, hidden, heads);
   const dropout = fields.number('hidden_dropout_prob');
   return {
     kind: fields.flag('is_decoder') ? 'decoder' : 'encoder',
@@ -152,12 +144,7 @@ function describe(
       {
         role: 'text',
         hidden,
-        input: {
-          kind: 'tokens',
-          vocabulary: fields.size('vocab_size'),
-          maxPositions: fields.size('max_position_embeddings'),
-          positions: 'learned',
-        },
+        input: tokenInput(fields, fields.size('vocab_size'), 'learned'),
         dropout: {
           ...noDropout,
           embedding: dropout,
@@ -168,12 +155,10 @@ function describe(
           hidden,
           attention,
           ...(cross ? { crossAttention: attention } : {}),
-          feedForward: {
-            inner: fields.size('intermediate_size'),
-            gated: false,
-            activation: fields.text('hidden_act'),
-            bias: true,
-          },
+          feedForward: plainFeedForward(
+            fields.size('intermediate_size'),
+            fields.text('hidden_act'),
+          ),
           parallel: false,
           norm: 'layer',
           norms: cross ? 3 : 2,

@@ -4,6 +4,7 @@ import type { Head } from '../types.js';
 import { addDecoderHead, decoderClasses } from './decoder-heads.js';
 import { equalLayers, type FamilyParts, type FamilyRules, noDropout } from './family.js';
 import { quotient } from './head-dim.js';
+import { oneStack } from './plain-parts.js';
 
 /** Falcon grew out of Bloom: the same frame and names, with other attention and norms. */
 interface Shape {
@@ -92,46 +93,40 @@ function describe(
   );
   body.embedding('word_embeddings', vocabulary, hidden);
   addBody(body, hidden, headDim, shape);
-  return {
-    kind: 'decoder',
-    head,
-    outputs,
-    tied,
-    parameters,
-    stacks: [
-      {
-        role: 'text',
-        hidden,
-        input: {
-          kind: 'tokens',
-          vocabulary,
-          maxPositions: shape.alibi ? 'unknown' : fields.size('max_position_embeddings'),
-          positions: shape.alibi ? 'alibi' : 'rotary',
-        },
-        dropout: {
-          ...noDropout,
-          attention: fields.number('attention_dropout'),
-          hidden: fields.number('hidden_dropout'),
-        },
-        layers: equalLayers(shape.layers, {
-          hidden,
-          attention: {
-            reach: 'full',
-            heads,
-            kvHeads,
-            headDim,
-            fused: true,
-            bias,
-            queryKeyNorm: false,
-          },
-          feedForward: { inner, gated: false, activation: shape.activation, bias },
-          parallel: shape.parallel,
-          norm: 'layer',
-          norms: shape.norms.length,
-        }),
+  return oneStack(
+    { kind: 'decoder', head, outputs, tied, parameters },
+    {
+      role: 'text',
+      hidden,
+      input: {
+        kind: 'tokens',
+        vocabulary,
+        maxPositions: shape.alibi ? 'unknown' : fields.size('max_position_embeddings'),
+        positions: shape.alibi ? 'alibi' : 'rotary',
       },
-    ],
-  };
+      dropout: {
+        ...noDropout,
+        attention: fields.number('attention_dropout'),
+        hidden: fields.number('hidden_dropout'),
+      },
+      layers: equalLayers(shape.layers, {
+        hidden,
+        attention: {
+          reach: 'full',
+          heads,
+          kvHeads,
+          headDim,
+          fused: true,
+          bias,
+          queryKeyNorm: false,
+        },
+        feedForward: { inner, gated: false, activation: shape.activation, bias },
+        parallel: shape.parallel,
+        norm: 'layer',
+        norms: shape.norms.length,
+      }),
+    },
+  );
 }
 
 export const bloomAndFalcon: Readonly<Record<string, FamilyRules>> = {

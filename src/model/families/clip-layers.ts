@@ -2,7 +2,7 @@ import type { ConfigFields } from '../config/config-fields.js';
 import type { ParameterList } from '../parameter-list.js';
 import type { LayerGroup, Stack } from '../types.js';
 import { equalLayers, noDropout } from './family.js';
-import { quotient } from './head-dim.js';
+import { equalHeads, plainFeedForward, tokenInput } from './plain-parts.js';
 
 /** The layers that CLIP's two towers and SigLIP's share. */
 export function addClipLayers(encoder: ParameterList, fields: ConfigFields): void {
@@ -23,21 +23,8 @@ function layersOf(fields: ConfigFields): readonly LayerGroup[] {
   const heads = fields.size('num_attention_heads');
   return equalLayers(fields.layers('num_hidden_layers'), {
     hidden,
-    attention: {
-      reach: 'full',
-      heads,
-      kvHeads: heads,
-      headDim: quotient(fields, hidden, heads),
-      fused: false,
-      bias: true,
-      queryKeyNorm: false,
-    },
-    feedForward: {
-      inner: fields.size('intermediate_size'),
-      gated: false,
-      activation: fields.text('hidden_act'),
-      bias: true,
-    },
+    attention: equalHeads(fields, hidden, heads),
+    feedForward: plainFeedForward(fields.size('intermediate_size'), fields.text('hidden_act')),
     parallel: false,
     norm: 'layer',
     norms: 2,
@@ -64,12 +51,7 @@ export function captionStack(fields: ConfigFields): Stack {
   return {
     role: 'text',
     hidden: fields.size('hidden_size'),
-    input: {
-      kind: 'tokens',
-      vocabulary: fields.size('vocab_size'),
-      maxPositions: fields.size('max_position_embeddings'),
-      positions: 'learned',
-    },
+    input: tokenInput(fields, fields.size('vocab_size'), 'learned'),
     dropout: { ...noDropout, attention: fields.number('attention_dropout') },
     layers: layersOf(fields),
   };

@@ -2,6 +2,7 @@ import type { ConfigFields } from '../config/config-fields.js';
 import { ParameterList } from '../parameter-list.js';
 import type { Head } from '../types.js';
 import { type FamilyParts, type FamilyRules, noDropout } from './family.js';
+import { oneStack, plainFeedForward } from './plain-parts.js';
 
 /** Edge of the depthwise convolution in every layer. */
 const kernel = 7;
@@ -58,42 +59,31 @@ function describe(fields: ConfigFields, _: string, head: Head): FamilyParts {
   body.norm('layernorm', hidden);
   const outputs = head === 'none' ? 0 : fields.labels();
   if (outputs > 0) parameters.linear('classifier', hidden, outputs);
-  return {
-    kind: 'vision',
-    head,
-    outputs,
-    tied: false,
-    parameters,
-    stacks: [
-      {
-        role: 'vision',
-        hidden,
-        input: {
-          kind: 'image',
-          channels,
-          imageSize: fields.square('image_size'),
-          patchSize: patch,
-          extraTokens: 0,
-        },
-        dropout: { ...noDropout, path: fields.number('drop_path_rate') },
-        layers: stages.map((stage, index) => ({
-          count: stage.depth,
-          hidden: stage.hidden,
-          reduction: 2 ** index,
-          convolution: kernel,
-          feedForward: {
-            inner: 4 * stage.hidden,
-            gated: false,
-            activation: fields.text('hidden_act'),
-            bias: true,
-          },
-          parallel: false,
-          norm: 'layer',
-          norms: 1,
-        })),
+  return oneStack(
+    { kind: 'vision', head, outputs, tied: false, parameters },
+    {
+      role: 'vision',
+      hidden,
+      input: {
+        kind: 'image',
+        channels,
+        imageSize: fields.square('image_size'),
+        patchSize: patch,
+        extraTokens: 0,
       },
-    ],
-  };
+      dropout: { ...noDropout, path: fields.number('drop_path_rate') },
+      layers: stages.map((stage, index) => ({
+        count: stage.depth,
+        hidden: stage.hidden,
+        reduction: 2 ** index,
+        convolution: kernel,
+        feedForward: plainFeedForward(4 * stage.hidden, fields.text('hidden_act')),
+        parallel: false,
+        norm: 'layer',
+        norms: 1,
+      })),
+    },
+  );
 }
 
 export const convnextFamilies: Readonly<Record<string, FamilyRules>> = {

@@ -5,6 +5,7 @@ import { addDecoderHead, decoderClasses } from './decoder-heads.js';
 import { type Experts, expertsOf } from './experts.js';
 import { type FamilyParts, type FamilyRules, groupLayers, noDropout } from './family.js';
 import { addGatedFeedForward } from './feed-forward.js';
+import { oneStack, tokenInput } from './plain-parts.js';
 
 const defaults: ConfigValues = {
   vocab_size: 102400,
@@ -129,36 +130,25 @@ function describe(fields: ConfigFields, head: Head, feedForwardBias: boolean): F
   const mlp = body.scope('layers.*.mlp', denseLayers);
   addGatedFeedForward(mlp, hidden, inner, feedForwardBias);
   experts.addParameters(body.scope('layers.*.mlp', layers - denseLayers), hidden);
-  return {
-    kind: 'decoder',
-    head,
-    outputs,
-    tied,
-    parameters,
-    stacks: [
-      {
-        role: 'text',
-        hidden,
-        input: {
-          kind: 'tokens',
-          vocabulary,
-          maxPositions: fields.size('max_position_embeddings'),
-          positions: 'rotary',
-        },
-        dropout: { ...noDropout, attention: fields.number('attention_dropout') },
-        layers: groupLayers(
-          Array.from({ length: layers }, (_, index) => ({
-            hidden,
-            attention,
-            feedForward: experts.isSparse(index) ? experts.feedForward(activation) : dense,
-            parallel: false,
-            norm: 'rms' as const,
-            norms: 2,
-          })),
-        ),
-      },
-    ],
-  };
+  return oneStack(
+    { kind: 'decoder', head, outputs, tied, parameters },
+    {
+      role: 'text',
+      hidden,
+      input: tokenInput(fields, vocabulary, 'rotary'),
+      dropout: { ...noDropout, attention: fields.number('attention_dropout') },
+      layers: groupLayers(
+        Array.from({ length: layers }, (_, index) => ({
+          hidden,
+          attention,
+          feedForward: experts.isSparse(index) ? experts.feedForward(activation) : dense,
+          parallel: false,
+          norm: 'rms' as const,
+          norms: 2,
+        })),
+      ),
+    },
+  );
 }
 
 export const deepseekFamilies: Readonly<Record<string, FamilyRules>> = {

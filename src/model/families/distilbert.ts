@@ -2,7 +2,7 @@ import type { ConfigFields } from '../config/config-fields.js';
 import { ParameterList } from '../parameter-list.js';
 import type { Head } from '../types.js';
 import { equalLayers, type FamilyParts, type FamilyRules, noDropout } from './family.js';
-import { quotient } from './head-dim.js';
+import { equalHeads, oneStack, plainFeedForward, tokenInput } from './plain-parts.js';
 
 const classes: ReadonlyMap<string, Head> = new Map([
   ['DistilBertForMaskedLM', 'masked-lm'],
@@ -63,52 +63,28 @@ function describe(fields: ConfigFields, className: string, head: Head): FamilyPa
   const parameters = new ParameterList();
   addBody(parameters.scope(head === 'none' ? '' : 'distilbert'), fields);
   const outputs = addHead(parameters, fields, className, head);
-  return {
-    kind: 'encoder',
-    head,
-    outputs,
-    tied: fields.flag('tie_word_embeddings'),
-    parameters,
-    stacks: [
-      {
-        role: 'text',
-        hidden,
-        input: {
-          kind: 'tokens',
-          vocabulary: fields.size('vocab_size'),
-          maxPositions: fields.size('max_position_embeddings'),
-          positions: 'learned',
-        },
-        dropout: {
-          ...noDropout,
-          embedding: fields.number('dropout'),
-          attention: fields.number('attention_dropout'),
-          hidden: fields.number('dropout'),
-        },
-        layers: equalLayers(fields.layers('n_layers'), {
-          hidden,
-          attention: {
-            reach: 'full',
-            heads,
-            kvHeads: heads,
-            headDim: quotient(fields, hidden, heads),
-            fused: false,
-            bias: true,
-            queryKeyNorm: false,
-          },
-          feedForward: {
-            inner: fields.size('hidden_dim'),
-            gated: false,
-            activation: fields.text('activation'),
-            bias: true,
-          },
-          parallel: false,
-          norm: 'layer',
-          norms: 2,
-        }),
+  return oneStack(
+    { kind: 'encoder', head, outputs, tied: fields.flag('tie_word_embeddings'), parameters },
+    {
+      role: 'text',
+      hidden,
+      input: tokenInput(fields, fields.size('vocab_size'), 'learned'),
+      dropout: {
+        ...noDropout,
+        embedding: fields.number('dropout'),
+        attention: fields.number('attention_dropout'),
+        hidden: fields.number('dropout'),
       },
-    ],
-  };
+      layers: equalLayers(fields.layers('n_layers'), {
+        hidden,
+        attention: equalHeads(fields, hidden, heads),
+        feedForward: plainFeedForward(fields.size('hidden_dim'), fields.text('activation')),
+        parallel: false,
+        norm: 'layer',
+        norms: 2,
+      }),
+    },
+  );
 }
 
 export const distilbertFamilies: Readonly<Record<string, FamilyRules>> = {

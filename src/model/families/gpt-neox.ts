@@ -2,7 +2,7 @@ import type { ConfigFields } from '../config/config-fields.js';
 import type { Head } from '../types.js';
 import { addDecoderHead, decoderClasses } from './decoder-heads.js';
 import { equalLayers, type FamilyParts, type FamilyRules, noDropout } from './family.js';
-import { quotient } from './head-dim.js';
+import { equalHeads, oneStack, tokenInput } from './plain-parts.js';
 
 function describe(fields: ConfigFields, head: Head): FamilyParts {
   const hidden = fields.size('hidden_size');
@@ -27,47 +27,28 @@ function describe(fields: ConfigFields, head: Head): FamilyParts {
   layer.linear('attention.dense', hidden, hidden, bias);
   layer.linear('mlp.dense_h_to_4h', hidden, inner);
   layer.linear('mlp.dense_4h_to_h', inner, hidden);
-  return {
-    kind: 'decoder',
-    head,
-    outputs,
-    tied,
-    parameters,
-    stacks: [
-      {
-        role: 'text',
-        hidden,
-        input: {
-          kind: 'tokens',
-          vocabulary,
-          maxPositions: fields.size('max_position_embeddings'),
-          positions: 'rotary',
-        },
-        dropout: {
-          ...noDropout,
-          embedding: fields.number('hidden_dropout'),
-          attention: fields.number('attention_dropout'),
-          hidden: fields.number('hidden_dropout'),
-        },
-        layers: equalLayers(layers, {
-          hidden,
-          attention: {
-            reach: 'full',
-            heads,
-            kvHeads: heads,
-            headDim: quotient(fields, hidden, heads),
-            fused: true,
-            bias,
-            queryKeyNorm: false,
-          },
-          feedForward: { inner, gated: false, activation: fields.text('hidden_act'), bias: true },
-          parallel: fields.flag('use_parallel_residual'),
-          norm: 'layer',
-          norms: 2,
-        }),
+  return oneStack(
+    { kind: 'decoder', head, outputs, tied, parameters },
+    {
+      role: 'text',
+      hidden,
+      input: tokenInput(fields, vocabulary, 'rotary'),
+      dropout: {
+        ...noDropout,
+        embedding: fields.number('hidden_dropout'),
+        attention: fields.number('attention_dropout'),
+        hidden: fields.number('hidden_dropout'),
       },
-    ],
-  };
+      layers: equalLayers(layers, {
+        hidden,
+        attention: equalHeads(fields, hidden, heads, { fused: true, bias }),
+        feedForward: { inner, gated: false, activation: fields.text('hidden_act'), bias: true },
+        parallel: fields.flag('use_parallel_residual'),
+        norm: 'layer',
+        norms: 2,
+      }),
+    },
+  );
 }
 
 export const gptNeoxFamilies: Readonly<Record<string, FamilyRules>> = {

@@ -1,9 +1,9 @@
 import type { ConfigFields } from '../config/config-fields.js';
 import type { ParameterList } from '../parameter-list.js';
-import type { Attention, Head } from '../types.js';
+import type { Head } from '../types.js';
 import { addDecoderHead } from './decoder-heads.js';
 import { equalLayers, type FamilyParts, type FamilyRules, noDropout } from './family.js';
-import { quotient } from './head-dim.js';
+import { equalHeads, oneStack, plainFeedForward } from './plain-parts.js';
 
 /** GPT-2 keeps its matrices the other way round: rows are inputs. */
 function addTransposed(scope: ParameterList, name: string, input: number, output: number): void {
@@ -45,49 +45,30 @@ function describe(fields: ConfigFields, head: Head): FamilyParts {
   body.embedding('wpe', positions, hidden);
   body.norm('ln_f', hidden);
   addLayer(body.scope('h.*', layers), hidden, inner, cross);
-  const attention: Attention = {
-    reach: 'full',
-    heads,
-    kvHeads: heads,
-    headDim: quotient(fields, hidden, heads),
-    fused: true,
-    bias: true,
-    queryKeyNorm: false,
-  };
-  return {
-    kind: 'decoder',
-    head,
-    outputs,
-    tied,
-    parameters,
-    stacks: [
-      {
-        role: 'text',
-        hidden,
-        input: { kind: 'tokens', vocabulary, maxPositions: positions, positions: 'learned' },
-        dropout: {
-          ...noDropout,
-          embedding: fields.number('embd_pdrop'),
-          attention: fields.number('attn_pdrop'),
-          hidden: fields.number('resid_pdrop'),
-        },
-        layers: equalLayers(layers, {
-          hidden,
-          attention,
-          ...(cross ? { crossAttention: attention } : {}),
-          feedForward: {
-            inner,
-            gated: false,
-            activation: fields.text('activation_function'),
-            bias: true,
-          },
-          parallel: false,
-          norm: 'layer',
-          norms: cross ? 3 : 2,
-        }),
+  const attention = equalHeads(fields, hidden, heads, { fused: true });
+  return oneStack(
+    { kind: 'decoder', head, outputs, tied, parameters },
+    {
+      role: 'text',
+      hidden,
+      input: { kind: 'tokens', vocabulary, maxPositions: positions, positions: 'learned' },
+      dropout: {
+        ...noDropout,
+        embedding: fields.number('embd_pdrop'),
+        attention: fields.number('attn_pdrop'),
+        hidden: fields.number('resid_pdrop'),
       },
-    ],
-  };
+      layers: equalLayers(layers, {
+        hidden,
+        attention,
+        ...(cross ? { crossAttention: attention } : {}),
+        feedForward: plainFeedForward(inner, fields.text('activation_function')),
+        parallel: false,
+        norm: 'layer',
+        norms: cross ? 3 : 2,
+      }),
+    },
+  );
 }
 
 export const gpt2Families: Readonly<Record<string, FamilyRules>> = {

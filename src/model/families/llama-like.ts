@@ -7,6 +7,7 @@ import { type FamilyParts, groupLayers, noDropout } from './family.js';
 import { addGatedFeedForward } from './feed-forward.js';
 import { quotient } from './head-dim.js';
 import { layerReaches, type SlidingRule } from './layer-reach.js';
+import { tokenInput } from './plain-parts.js';
 
 /** Whether there are biases: always, never, or as a field of the config says. */
 export type BiasRule = boolean | 'attention_bias' | 'qkv_bias' | 'mlp_bias';
@@ -90,12 +91,7 @@ export function llamaStack(fields: ConfigFields, quirks: LlamaQuirks): Stack {
   return {
     role: 'text',
     hidden,
-    input: {
-      kind: 'tokens',
-      vocabulary: fields.size('vocab_size'),
-      maxPositions: fields.size('max_position_embeddings'),
-      positions: 'rotary',
-    },
+    input: tokenInput(fields, fields.size('vocab_size'), 'rotary'),
     dropout: { ...noDropout, attention: fields.number('attention_dropout') },
     layers: groupLayers(
       reaches.map((reach, index) => {

@@ -3,7 +3,7 @@ import type { ParameterList } from '../parameter-list.js';
 import type { Head } from '../types.js';
 import { addDecoderHead, decoderClasses } from './decoder-heads.js';
 import { equalLayers, type FamilyParts, type FamilyRules, noDropout } from './family.js';
-import { quotient } from './head-dim.js';
+import { equalHeads, oneStack, plainFeedForward, tokenInput } from './plain-parts.js';
 
 /** Rows that OPT's position table has before position 0. */
 const positionOffset = 2;
@@ -48,52 +48,32 @@ function describe(fields: ConfigFields, head: Head): FamilyParts {
     { hidden: embedded, vocabulary, tied },
   );
   addBody(body.scope('decoder'), fields, embedded);
-  return {
-    kind: 'decoder',
-    head,
-    outputs,
-    tied,
-    parameters,
-    stacks: [
-      {
-        role: 'text',
-        hidden,
-        input: {
-          kind: 'tokens',
-          vocabulary,
-          maxPositions: fields.size('max_position_embeddings'),
-          positions: 'learned',
-        },
-        dropout: {
-          ...noDropout,
-          attention: fields.number('attention_dropout'),
-          hidden: fields.number('dropout'),
-          path: fields.number('layerdrop'),
-        },
-        layers: equalLayers(layers, {
-          hidden,
-          attention: {
-            reach: 'full',
-            heads,
-            kvHeads: heads,
-            headDim: quotient(fields, hidden, heads),
-            fused: false,
-            bias,
-            queryKeyNorm: false,
-          },
-          feedForward: {
-            inner: fields.size('ffn_dim'),
-            gated: false,
-            activation: fields.text('activation_function'),
-            bias,
-          },
-          parallel: false,
-          norm: 'layer',
-          norms: 2,
-        }),
+  return oneStack(
+    { kind: 'decoder', head, outputs, tied, parameters },
+    {
+      role: 'text',
+      hidden,
+      input: tokenInput(fields, vocabulary, 'learned'),
+      dropout: {
+        ...noDropout,
+        attention: fields.number('attention_dropout'),
+        hidden: fields.number('dropout'),
+        path: fields.number('layerdrop'),
       },
-    ],
-  };
+      layers: equalLayers(layers, {
+        hidden,
+        attention: equalHeads(fields, hidden, heads, { bias }),
+        feedForward: plainFeedForward(
+          fields.size('ffn_dim'),
+          fields.text('activation_function'),
+          bias,
+        ),
+        parallel: false,
+        norm: 'layer',
+        norms: 2,
+      }),
+    },
+  );
 }
 
 export const optFamilies: Readonly<Record<string, FamilyRules>> = {

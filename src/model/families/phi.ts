@@ -3,6 +3,7 @@ import type { Head } from '../types.js';
 import { addDecoderHead, decoderClasses } from './decoder-heads.js';
 import { equalLayers, type FamilyParts, type FamilyRules, noDropout } from './family.js';
 import { quotient } from './head-dim.js';
+import { oneStack, tokenInput } from './plain-parts.js';
 
 /** A decoder with two plain matrices in each feed-forward part, which reads what attention reads. */
 export function describePhi(
@@ -41,47 +42,36 @@ export function describePhi(
   layer.linear('mlp.fc1', hidden, inner);
   layer.linear('mlp.fc2', inner, hidden);
   layer.norm('input_layernorm', hidden);
-  return {
-    kind: 'decoder',
-    head,
-    outputs,
-    tied,
-    parameters,
-    stacks: [
-      {
-        role: 'text',
-        hidden,
-        input: {
-          kind: 'tokens',
-          vocabulary,
-          maxPositions: fields.size('max_position_embeddings'),
-          positions: 'rotary',
-        },
-        dropout: {
-          ...noDropout,
-          embedding: fields.number('embd_pdrop'),
-          attention: fields.number('attention_dropout'),
-          hidden: fields.number('resid_pdrop'),
-        },
-        layers: equalLayers(layers, {
-          hidden,
-          attention: {
-            reach: 'full',
-            heads,
-            kvHeads,
-            headDim,
-            fused: false,
-            bias: true,
-            queryKeyNorm,
-          },
-          feedForward: { inner, gated: false, activation: fields.text('hidden_act'), bias: true },
-          parallel: true,
-          norm: 'layer',
-          norms: 1,
-        }),
+  return oneStack(
+    { kind: 'decoder', head, outputs, tied, parameters },
+    {
+      role: 'text',
+      hidden,
+      input: tokenInput(fields, vocabulary, 'rotary'),
+      dropout: {
+        ...noDropout,
+        embedding: fields.number('embd_pdrop'),
+        attention: fields.number('attention_dropout'),
+        hidden: fields.number('resid_pdrop'),
       },
-    ],
-  };
+      layers: equalLayers(layers, {
+        hidden,
+        attention: {
+          reach: 'full',
+          heads,
+          kvHeads,
+          headDim,
+          fused: false,
+          bias: true,
+          queryKeyNorm,
+        },
+        feedForward: { inner, gated: false, activation: fields.text('hidden_act'), bias: true },
+        parallel: true,
+        norm: 'layer',
+        norms: 1,
+      }),
+    },
+  );
 }
 
 export const phiFamilies: Readonly<Record<string, FamilyRules>> = {

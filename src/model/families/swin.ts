@@ -4,6 +4,7 @@ import type { Head, LayerGroup } from '../types.js';
 import { type FamilyParts, type FamilyRules, noDropout } from './family.js';
 import { quotient } from './head-dim.js';
 import { patchesOf } from './patches.js';
+import { oneStack } from './plain-parts.js';
 
 interface Stage {
   readonly depth: number;
@@ -98,34 +99,28 @@ function describe(fields: ConfigFields, _: string, head: Head): FamilyParts {
     outputs = fields.labels();
     if (outputs > 0) parameters.linear('classifier', hidden, outputs);
   }
-  return {
-    kind: 'vision',
-    head,
-    outputs,
-    tied: false,
-    parameters,
-    stacks: [
-      {
-        role: 'vision',
-        hidden,
-        input: {
-          kind: 'image',
-          channels,
-          imageSize: fields.square('image_size'),
-          patchSize: patch,
-          extraTokens: 0,
-        },
-        dropout: {
-          ...noDropout,
-          embedding: fields.number('hidden_dropout_prob'),
-          attention: fields.number('attention_probs_dropout_prob'),
-          hidden: fields.number('hidden_dropout_prob'),
-          path: fields.number('drop_path_rate'),
-        },
-        layers: stages.map((stage, index) => layerOf(fields, stage, index)),
+  return oneStack(
+    { kind: 'vision', head, outputs, tied: false, parameters },
+    {
+      role: 'vision',
+      hidden,
+      input: {
+        kind: 'image',
+        channels,
+        imageSize: fields.square('image_size'),
+        patchSize: patch,
+        extraTokens: 0,
       },
-    ],
-  };
+      dropout: {
+        ...noDropout,
+        embedding: fields.number('hidden_dropout_prob'),
+        attention: fields.number('attention_probs_dropout_prob'),
+        hidden: fields.number('hidden_dropout_prob'),
+        path: fields.number('drop_path_rate'),
+      },
+      layers: stages.map((stage, index) => layerOf(fields, stage, index)),
+    },
+  );
 }
 
 export const swinFamilies: Readonly<Record<string, FamilyRules>> = {

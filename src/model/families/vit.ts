@@ -2,8 +2,8 @@ import type { ConfigFields } from '../config/config-fields.js';
 import { ParameterList } from '../parameter-list.js';
 import type { Head } from '../types.js';
 import { equalLayers, type FamilyParts, type FamilyRules, noDropout } from './family.js';
-import { quotient } from './head-dim.js';
 import { patchesOf } from './patches.js';
+import { equalHeads, oneStack, plainFeedForward } from './plain-parts.js';
 
 function addBody(vit: ParameterList, fields: ConfigFields, masked: boolean): void {
   const hidden = fields.size('hidden_size');
@@ -45,53 +45,34 @@ function describe(fields: ConfigFields, _: string, head: Head): FamilyParts {
     outputs = fields.labels();
     if (outputs > 0) parameters.linear('classifier', hidden, outputs);
   }
-  return {
-    kind: 'vision',
-    head,
-    outputs,
-    tied: false,
-    parameters,
-    stacks: [
-      {
-        role: 'vision',
-        hidden,
-        input: {
-          kind: 'image',
-          channels,
-          imageSize: fields.square('image_size'),
-          patchSize: fields.square('patch_size'),
-          extraTokens: 1,
-        },
-        dropout: {
-          ...noDropout,
-          embedding: fields.number('hidden_dropout_prob'),
-          attention: fields.number('attention_probs_dropout_prob'),
-          hidden: fields.number('hidden_dropout_prob'),
-        },
-        layers: equalLayers(fields.layers('num_hidden_layers'), {
-          hidden,
-          attention: {
-            reach: 'full',
-            heads,
-            kvHeads: heads,
-            headDim: quotient(fields, hidden, heads),
-            fused: false,
-            bias: fields.flag('qkv_bias'),
-            queryKeyNorm: false,
-          },
-          feedForward: {
-            inner: fields.size('intermediate_size'),
-            gated: false,
-            activation: fields.text('hidden_act'),
-            bias: true,
-          },
-          parallel: false,
-          norm: 'layer',
-          norms: 2,
-        }),
+  return oneStack(
+    { kind: 'vision', head, outputs, tied: false, parameters },
+    {
+      role: 'vision',
+      hidden,
+      input: {
+        kind: 'image',
+        channels,
+        imageSize: fields.square('image_size'),
+        patchSize: fields.square('patch_size'),
+        extraTokens: 1,
       },
-    ],
-  };
+      dropout: {
+        ...noDropout,
+        embedding: fields.number('hidden_dropout_prob'),
+        attention: fields.number('attention_probs_dropout_prob'),
+        hidden: fields.number('hidden_dropout_prob'),
+      },
+      layers: equalLayers(fields.layers('num_hidden_layers'), {
+        hidden,
+        attention: equalHeads(fields, hidden, heads, { bias: fields.flag('qkv_bias') }),
+        feedForward: plainFeedForward(fields.size('intermediate_size'), fields.text('hidden_act')),
+        parallel: false,
+        norm: 'layer',
+        norms: 2,
+      }),
+    },
+  );
 }
 
 export const vitFamilies: Readonly<Record<string, FamilyRules>> = {

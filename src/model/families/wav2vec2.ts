@@ -3,7 +3,7 @@ import { limits } from '../limits.js';
 import { ParameterList } from '../parameter-list.js';
 import type { Head } from '../types.js';
 import { equalLayers, type FamilyParts, type FamilyRules, noDropout } from './family.js';
-import { quotient } from './head-dim.js';
+import { equalHeads, plainFeedForward } from './plain-parts.js';
 import { addSpeechClassifier } from './speech-classifier.js';
 
 interface Convolution {
@@ -156,21 +156,11 @@ function describe(fields: ConfigFields, _: string, head: Head): FamilyParts {
         },
         layers: equalLayers(fields.layers('num_hidden_layers'), {
           hidden,
-          attention: {
-            reach: 'full',
-            heads,
-            kvHeads: heads,
-            headDim: quotient(fields, hidden, heads),
-            fused: false,
-            bias: true,
-            queryKeyNorm: false,
-          },
-          feedForward: {
-            inner: fields.size('intermediate_size'),
-            gated: false,
-            activation: fields.text('hidden_act'),
-            bias: true,
-          },
+          attention: equalHeads(fields, hidden, heads),
+          feedForward: plainFeedForward(
+            fields.size('intermediate_size'),
+            fields.text('hidden_act'),
+          ),
           parallel: false,
           norm: 'layer',
           norms: 2,

@@ -1,8 +1,8 @@
 import type { ConfigFields } from '../config/config-fields.js';
 import { ParameterList } from '../parameter-list.js';
-import type { Attention, Head, Stack } from '../types.js';
+import type { Head, Stack } from '../types.js';
 import { equalLayers, type FamilyParts, type FamilyRules } from './family.js';
-import { quotient } from './head-dim.js';
+import { equalHeads, plainFeedForward } from './plain-parts.js';
 import { addSpeechClassifier } from './speech-classifier.js';
 
 type Side = 'encoder' | 'decoder';
@@ -47,15 +47,7 @@ function addDecoder(decoder: ParameterList, fields: ConfigFields): void {
 function stackOf(fields: ConfigFields, side: Side): Stack {
   const hidden = fields.size('d_model');
   const heads = fields.size(`${side}_attention_heads`);
-  const attention: Attention = {
-    reach: 'full',
-    heads,
-    kvHeads: heads,
-    headDim: quotient(fields, hidden, heads),
-    fused: false,
-    bias: true,
-    queryKeyNorm: false,
-  };
+  const attention = equalHeads(fields, hidden, heads);
   return {
     role: side === 'encoder' ? 'speech' : 'decoder',
     hidden,
@@ -71,12 +63,10 @@ function stackOf(fields: ConfigFields, side: Side): Stack {
       hidden,
       attention,
       ...(side === 'decoder' ? { crossAttention: attention } : {}),
-      feedForward: {
-        inner: fields.size(`${side}_ffn_dim`),
-        gated: false,
-        activation: fields.text('activation_function'),
-        bias: true,
-      },
+      feedForward: plainFeedForward(
+        fields.size(`${side}_ffn_dim`),
+        fields.text('activation_function'),
+      ),
       parallel: false,
       norm: 'layer',
       norms: side === 'decoder' ? 3 : 2,
