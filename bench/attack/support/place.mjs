@@ -8,7 +8,9 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { cgroupsOf, processesOf, removeCgroups } from './leftovers.mjs';
 
-export const command = fileURLToPath(new URL('../../../bin/plimsoll.js', import.meta.url));
+/** Of this checkout, unless a test names one that it built. */
+export const command =
+  process.env.ATTACK_COMMAND ?? fileURLToPath(new URL('../../../bin/plimsoll.js', import.meta.url));
 /** Ends a wait that would otherwise hold up the whole suite. No promise is judged by it. */
 export const patienceMs = 180_000;
 
