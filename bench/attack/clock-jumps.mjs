@@ -36,7 +36,7 @@ export const clockJumps = {
     move(0);
     const environment = { LD_PRELOAD: shim, ATTACK_CLOCK: clock, MAX_CONCURRENT_JOBS: '1' };
     const server = new Server(place, { environment });
-    if (!(await server.listens())) throw new Error(server.stderr);
+    if (!(await server.listens())) throw new Error(`it did not start: ${server.stderr}`);
     owner.watch(server);
     const work = new Work(place);
     for (let number = 0; number < times; number++) {

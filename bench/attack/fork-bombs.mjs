@@ -16,7 +16,7 @@ export const forkBombs = {
   times: { full: 30, small: 3 },
   async attack({ place, times, random, findings, owner }) {
     const server = new Server(place);
-    if (!(await server.listens())) throw new Error(server.stderr);
+    if (!(await server.listens())) throw new Error(`it did not start: ${server.stderr}`);
     owner.watch(server);
     for (let number = 0; number < times; number++) {
       await cancelBomb({ server, place, kind: kinds[number % kinds.length], random, findings });

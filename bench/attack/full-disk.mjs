@@ -20,7 +20,7 @@ export const fullDisk = {
     }
     const work = new Work(place);
     let server = new Server(place);
-    if (!(await server.listens())) throw new Error(server.stderr);
+    if (!(await server.listens())) throw new Error(`it did not start: ${server.stderr}`);
     for (let round = 0; round < times; round++) {
       owner.watch(server);
       await work.submit(server, random.between(0.1, 1));

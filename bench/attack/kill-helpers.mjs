@@ -15,7 +15,7 @@ export const killHelpers = {
   async attack({ place, times, random, findings, owner }) {
     const work = new Work(place);
     const server = new Server(place, { environment: { MAX_CONCURRENT_JOBS: '4' } });
-    if (!(await server.listens())) throw new Error(server.stderr);
+    if (!(await server.listens())) throw new Error(`it did not start: ${server.stderr}`);
     owner.watch(server);
     let kills = 0;
     while (kills < times) {

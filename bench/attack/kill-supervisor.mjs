@@ -19,7 +19,7 @@ export const killSupervisor = {
   async attack({ place, times, random, findings, owner }) {
     const work = new Work(place);
     const server = new Server(place, { environment: { MAX_CONCURRENT_JOBS: String(jobsAtOnce) } });
-    if (!(await server.listens())) throw new Error(server.stderr);
+    if (!(await server.listens())) throw new Error(`it did not start: ${server.stderr}`);
     owner.watch(server);
     const seen = new Set();
     const killed = new Map();

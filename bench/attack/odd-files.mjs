@@ -22,21 +22,21 @@ import { Work } from './support/work.mjs';
 
 /** Of the home, and of the run of the job that goes on meanwhile. */
 const files = [
+  'RUN',
+  'RUN/journal.jsonl',
+  'RUN/attempt-1.keeper',
+  'RUN/run.json',
+  'RUN/supervisor-1',
+  'RUN/attempt-1.pid',
+  'RUN/sdk',
+  'runs',
+  'jobs/1',
+  'jobs/1/log',
   'jobs.db',
-  'jobs.db-wal',
   'token',
   'server.json',
   'jobs',
-  'jobs/1',
-  'jobs/1/log',
-  'runs',
-  'RUN',
-  'RUN/run.json',
-  'RUN/journal.jsonl',
-  'RUN/supervisor-1',
-  'RUN/attempt-1.keeper',
-  'RUN/attempt-1.pid',
-  'RUN/sdk',
+  'jobs.db-wal',
 ];
 const oddities = {
   null: (path) => writeFileSync(path, 'null', { mode: 0o600 }),
@@ -93,13 +93,13 @@ async function attackOne(one, { findings, tell, owner }) {
   }
   const where = `${one.file} as ${one.oddity}`;
   findings.add(found, where);
-  tell(`${where}: ${found.all.join('; ') || 'held'}`);
+  tell(`${where}: ${found.all.length === 0 ? 'held' : found.all.join('; ')}`);
 }
 
 async function damageOne({ file, oddity, place, findings, owner }) {
   const work = new Work(place);
   const first = new Server(place);
-  if (!(await first.listens())) throw new Error(first.stderr);
+  if (!(await first.listens())) throw new Error(`it did not start: ${first.stderr}`);
   await work.submit(first, 0);
   await untilIdle(first, findings, withinMs);
   await work.submitGated(first);

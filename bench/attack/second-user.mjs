@@ -26,7 +26,7 @@ export const secondUser = {
     }
     const work = new Work(place);
     const server = new Server(place);
-    if (!(await server.listens())) throw new Error(server.stderr);
+    if (!(await server.listens())) throw new Error(`it did not start: ${server.stderr}`);
     owner.watch(server);
     // The folder that the suite made is open to others, as a home in /srv may be; the home is not.
     chmodSync(place.folder, 0o755);

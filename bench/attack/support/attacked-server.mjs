@@ -9,7 +9,7 @@ import { Work } from './work.mjs';
 export async function attackServer({ place, findings, owner }, attack) {
   const work = new Work(place);
   const server = new Server(place);
-  if (!(await server.listens())) throw new Error(server.stderr);
+  if (!(await server.listens())) throw new Error(`it did not start: ${server.stderr}`);
   await work.submit(server, 1);
   const before = openFilesOf(server.pid);
   owner.watch(server);

@@ -15,11 +15,13 @@ export const command =
 export const patienceMs = 180_000;
 
 const open = new Set();
+let isClosing = false;
 
 export class Place {
   #undo = [];
 
   constructor() {
+    if (isClosing) throw new Error('the suite was interrupted');
     this.folder = mkdtempSync(join(tmpdir(), 'plimsoll-attack-'));
     this.home = join(this.folder, 'home');
     mkdirSync(this.home, { mode: 0o700 });
@@ -64,7 +66,9 @@ export class Place {
   }
 }
 
+/** For good: an attack that goes on meanwhile gets no other. */
 export async function closeAllPlaces() {
+  isClosing = true;
   for (const place of open) await place.close();
 }
 
