@@ -2,7 +2,8 @@ import { beginAttempt, type LiveAttempt } from './attempt.js';
 import { jobEnvironment, runIdVariable } from './attempt-environment.js';
 import { adoptJob } from './launch/adopt.js';
 import { type EndingOptions, findEnding } from './launch/ending.js';
-import { type LaunchedProcess, launch } from './launch/launch.js';
+import { findLaunched, restoreLaunchFiles } from './launch/find-launched.js';
+import { type LaunchedProcess, type LaunchFiles, launch } from './launch/launch.js';
 import { readOwnKills } from './limit/cgroup.js';
 import { enforceLimit } from './limit/enforce-limit.js';
 import { type BoundLog, boundLog } from './log/bound-log.js';
@@ -37,10 +38,9 @@ const launchSeconds = 1;
 /** Starts an attempt, or takes up one that an earlier supervisor started. */
 export async function openAttempt(options: OpenAttemptOptions): Promise<LiveAttempt> {
   const { plan, folder, context, journal, number, settings } = options;
-  const start = options.started ?? writeStart(options);
   const files = folder.attemptFiles(number);
-  // Our forerunner may have died between writing it down and doing it.
-  const isThere = options.started !== undefined && (await wasLaunched(files.keeperPid, context));
+  const isThere = await wasLaunched(options, files);
+  const start = options.started ?? writeStart(options, isThere);
   const ending: EndingOptions = {
     files,
     procRoot: context.procRoot,
@@ -110,13 +110,10 @@ function writeIfRoom(journal: Journal, entry: JournalEntry): void {
 }
 
 /** Written down before it happens: a start that nobody knows of would be a job that nobody ends. */
-function writeStart({
-  plan,
-  context,
-  journal,
-  number,
-  settings,
-}: OpenAttemptOptions): StartedEntry {
+function writeStart(
+  { plan, context, journal, number, settings }: OpenAttemptOptions,
+  isRunning: boolean,
+): StartedEntry {
   const command = fillCommand(plan.command, settings, number, plan.pinnedDevice);
   const { enforced, cgroup } = enforceLimit({
     memoryBytes: plan.memoryBytes ?? undefined,
@@ -124,6 +121,7 @@ function writeStart({
     name: `${plan.id}-${number}`,
     procRoot: context.procRoot,
     platform: context.platform,
+    isRunning,
   });
   const entry: StartedEntry = {
     type: 'started',
@@ -139,12 +137,29 @@ function writeStart({
   return entry;
 }
 
-async function wasLaunched(keeperPid: string, { clock }: RunContext): Promise<boolean> {
-  for (const until = clock.seconds() + launchSeconds; clock.seconds() < until; ) {
-    if (readNumberFile(keeperPid) !== undefined) return true;
+/**
+ * Whether the program was started under an earlier supervisor, which may have died between writing
+ * that down and doing it. Where the files do not tell, they may have been removed or damaged: what
+ * runs is not started again.
+ */
+async function wasLaunched(
+  { plan, context, past, started, number }: OpenAttemptOptions,
+  files: LaunchFiles,
+): Promise<boolean> {
+  if (past.length === 0) return false;
+  const { clock, procRoot } = context;
+  const isWritten = () =>
+    [files.keeperPid, files.exitCode].some((file) => readNumberFile(file) !== undefined);
+  const until = clock.seconds() + (started === undefined ? 0 : launchSeconds);
+  while (!isWritten() && clock.seconds() < until) {
     await clock.waitUntil(clock.seconds() + launchSeconds / 10);
   }
-  return readNumberFile(keeperPid) !== undefined;
+  if (isWritten()) return true;
+  const variables = [`${runIdVariable}=${plan.id}`, `PLIMSOLL_ATTEMPT=${number}`];
+  const found = findLaunched(procRoot, files, variables);
+  if (found === undefined) return false;
+  restoreLaunchFiles(files, found);
+  return true;
 }
 
 function environmentOf(options: OpenAttemptOptions): Readonly<Record<string, string | undefined>> {

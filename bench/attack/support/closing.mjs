@@ -6,14 +6,15 @@ import { patienceMs, until } from './place.mjs';
 const settleMs = 60_000;
 
 export async function untilIdle(server, findings, withinMs = patienceMs) {
-  if (await until(() => server.isIdle(), { everyMs: 200, withinMs })) return;
+  const isOver = async () => server.hasEnded || (await server.isIdle());
+  if (await until(isOver, { everyMs: 200, withinMs })) return;
   const left = (await server.jobs()).filter(({ state }) => ['waiting', 'running'].includes(state));
   for (const { id, state, reason } of left)
     findings.lost.push(`job ${id} stays ${state} ${reason}`);
 }
 
 /** With no server, no job and no supervisor left to run. */
-export async function judgeLeftovers(place, findings) {
+export async function judgeLeftovers(place, findings, isLeftAlone = () => false) {
   const isQuiet = () => processesOf(place.folder).length === 0;
   if (!(await until(isQuiet, { everyMs: 100, withinMs: settleMs }))) {
     for (const pid of processesOf(place.folder)) {
@@ -23,12 +24,18 @@ export async function judgeLeftovers(place, findings) {
     }
   }
   for (const folder of cgroupsOf(place.home)) findings.left.push(`cgroup ${folder}`);
-  for (const file of strayFiles(place.home)) findings.left.push(`file ${file}`);
+  const stray = strayFiles(place.home).filter((file) => !isLeftAlone(file));
+  findings.left.push(...stray.map((file) => `file ${file}`));
 }
 
 /** Waits for the work to end, judges it, closes the server, and looks for what is left. */
 export async function closeAndJudge({ server, place, work, findings, owner, mayFail }) {
   await untilIdle(server, findings);
+  if (server.hasEnded) {
+    const { code, signal } = await server.ended;
+    findings.wrong.push(`the server died (${code ?? signal}): ${server.stderr.slice(-600)}`);
+    return;
+  }
   if (work !== undefined) work.judge(await server.jobs(), findings, mayFail);
   await owner.pause();
   const { code } = await server.stop();

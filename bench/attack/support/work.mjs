@@ -102,7 +102,9 @@ export class Work {
       if (times > 1) findings.doubled.push(`${name} was started ${times} times`);
     }
     const names = new Map();
-    for (const { name } of jobs) names.set(name, (names.get(name) ?? 0) + 1);
+    for (const { name } of jobs.filter((job) => job.name.startsWith('work-'))) {
+      names.set(name, (names.get(name) ?? 0) + 1);
+    }
     for (const [name, times] of names) {
       if (times > 1) findings.doubled.push(`${name} is in the queue ${times} times`);
     }

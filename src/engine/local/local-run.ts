@@ -1,8 +1,9 @@
 import { existsSync } from 'node:fs';
+import { listKernelFolder } from '../../device/kernel-files.js';
 import { Failure } from '../../failure.js';
 import { runIdVariable } from '../../run/attempt-environment.js';
 import type { LimitCgroup } from '../../run/limit/cgroup.js';
-import { limitOfProcesses, removeCgroup } from '../../run/limit/cgroup.js';
+import { findLimitCgroup, limitOfProcesses, removeCgroup } from '../../run/limit/cgroup.js';
 import type { LogLimit } from '../../run/log/log-limit.js';
 import { endTree, killQuietly } from '../../run/processes/end-tree.js';
 import { membersOf } from '../../run/processes/members.js';
@@ -157,9 +158,14 @@ export class LocalRun {
     });
   }
 
-  /** Its supervisor opens the log after the folder was made: with a log and no folder, that was removed. */
+  /**
+   * Its supervisor opens the log after the plan was written: with a log, and neither a plan nor a
+   * journal, the folder was removed, or all that it held.
+   */
   #isFolderGone(): boolean {
-    return !existsSync(this.#folder.path) && (this.#wasStarted || existsSync(this.#order.log));
+    const wasMade = this.#wasStarted || existsSync(this.#order.log);
+    if (!wasMade || existsSync(this.#folder.journal)) return false;
+    return this.#folder.readPlan() === undefined;
   }
 
   /** It can neither be taken up nor begun again, and its program may be running: that goes on. */
@@ -167,6 +173,7 @@ export class LocalRun {
     if (this.#stop !== undefined) void this.#endAll(why);
     else if (this.#members().length === 0) {
       this.#isOver = true;
+      this.#removeLimit();
       this.#onNews({ type: 'lost', why });
     }
   }
@@ -191,10 +198,21 @@ export class LocalRun {
   async #endAll(why: string): Promise<void> {
     this.#isOver = true;
     const { clock } = this.#parts;
-    const limit = limitOfProcesses(this.#cgroup?.folder);
+    const limit = limitOfProcesses(this.#limitFolder());
     await endTree({ members: () => this.#members(), limit, kill: killQuietly, clock, patience });
-    if (this.#cgroup !== undefined) removeCgroup(this.#cgroup.folder);
+    this.#removeLimit();
     this.#onNews({ type: 'lost', why });
+  }
+
+  /** A journal that was removed does not tell it; its name does. */
+  #limitFolder(): string | undefined {
+    const { procRoot } = this.#parts;
+    return this.#cgroup?.folder ?? findLimitCgroup(procRoot, this.#order.id, listKernelFolder);
+  }
+
+  #removeLimit(): void {
+    const folder = this.#limitFolder();
+    if (folder !== undefined) removeCgroup(folder);
   }
 
   #members(): readonly number[] {
@@ -202,7 +220,7 @@ export class LocalRun {
       procRoot: this.#parts.procRoot,
       variable: `${runIdVariable}=${this.#order.id}`,
       roots: () => [],
-      inLimit: limitOfProcesses(this.#cgroup?.folder).pids,
+      inLimit: limitOfProcesses(this.#limitFolder()).pids,
     });
   }
 }

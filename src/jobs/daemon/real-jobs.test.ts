@@ -1,6 +1,7 @@
 import {
   copyFileSync,
   existsSync,
+  mkdirSync,
   mkdtempSync,
   readFileSync,
   rmSync,
@@ -266,20 +267,67 @@ describe('a job on this machine', () => {
   });
 });
 
-describe('a run whose folder was removed', () => {
-  it('is not begun again: its job goes on to its end, and that is unknown', async () => {
+describe('a run whose files were removed', () => {
+  /** A job that runs, and whose supervisor is gone. */
+  async function orphan(): Promise<{ id: string; run: string; end: () => string }> {
     const [begun, gate] = [join(folder, 'begun'), join(folder, 'gate')];
-    const text = `echo x >> ${begun}; while [ ! -e ${gate} ]; do sleep 0.05; done`;
-    const { id } = await daemon.submit({ command: shell(text), memoryBytes: 100 * MiB });
+    const text = `echo x >> ${begun}; while [ ! -e ${gate} ]; do sleep 0.05; done; echo y >> ${begun}`;
+    const { id } = await daemon.submit({ command: shell(text), memoryBytes: 100 * MiB, gpus: 0 });
     await until(() => (existsSync(begun) ? true : undefined));
     const [run = ''] = runIds(home());
-    rmSync(join(home(), 'runs', run), { recursive: true, force: true });
     await daemon.close();
+    const supervisor = supervisorOf(join(home(), 'runs', run), '/proc') ?? 0;
+    process.kill(supervisor, 'SIGKILL');
+    await until(() =>
+      supervisorOf(join(home(), 'runs', run), '/proc') === undefined ? true : undefined,
+    );
+    const end = () => {
+      writeFileSync(gate, '');
+      return begun;
+    };
+    return { id, run, end };
+  }
+
+  it.each([
+    ['the folder', (run: string) => rmSync(run, { recursive: true })],
+    [
+      'all that it held',
+      (run: string) => {
+        rmSync(run, { recursive: true });
+        mkdirSync(run);
+      },
+    ],
+  ])(
+    'is not begun again without %s: its job goes on, and its end is unknown',
+    async (_, remove) => {
+      const { id, run, end } = await orphan();
+      remove(join(home(), 'runs', run));
+      daemon = await open();
+      const begun = end();
+      const job = await ended(id);
+      expect(job).toMatchObject({
+        state: 'failed',
+        reason: expect.stringContaining('was removed'),
+      });
+      expect(readFileSync(begun, 'utf8')).toBe('x\ny\n');
+      expect(leftCgroups([run])).toEqual([]);
+    },
+  );
+
+  it.each([
+    ['its journal', ['journal.jsonl']],
+    ['the pid of its keeper', ['attempt-1.keeper']],
+    ['both', ['journal.jsonl', 'attempt-1.keeper', 'attempt-1.pid']],
+  ])('is taken up without %s: its job goes on, once, to its end', async (_, names) => {
+    const { id, run, end } = await orphan();
+    for (const name of names) rmSync(join(home(), 'runs', run, name));
     daemon = await open();
-    writeFileSync(gate, '');
-    const job = await ended(id);
-    expect(job).toMatchObject({ state: 'failed', reason: expect.stringContaining('was removed') });
-    expect(readFileSync(begun, 'utf8')).toBe('x\n');
+    // Taken up, and not launched again, before it ends.
+    await until(() => (daemon.job(id).underWay === null ? undefined : true));
+    const begun = end();
+    expect(await ended(id)).toMatchObject({ state: 'succeeded', attempts: [{ exitCode: 0 }] });
+    expect(readFileSync(begun, 'utf8')).toBe('x\ny\n');
+    expect(leftCgroups([run])).toEqual([]);
   });
 });
 

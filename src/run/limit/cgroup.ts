@@ -1,5 +1,5 @@
 import { mkdirSync, rmdirSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { findCgroup } from '../../device/host/cgroup-memory.js';
 import { readKernelFile, readKernelNumber } from '../../device/kernel-files.js';
 import type { Known } from '../../units/known.js';
@@ -42,6 +42,8 @@ export function makeLimitCgroup(options: {
   readonly procRoot: string;
   readonly name: string;
   readonly limitBytes: number;
+  /** What has that name holds the attempt, which runs already. */
+  readonly isRunning?: boolean | undefined;
   readonly makeFolder?: MakeFolder;
 }): LimitCgroup | { readonly why: string } {
   const place = findCgroup(options.procRoot);
@@ -54,7 +56,8 @@ export function makeLimitCgroup(options: {
       (options.makeFolder ?? mkdirSync)(folder);
     } catch (error) {
       // Its name is that of one attempt: a supervisor that was killed right after it made it left it.
-      if (codeOf(error) !== 'EEXIST' || cgroupPids(folder).length > 0) {
+      const isOurs = options.isRunning === true || cgroupPids(folder).length === 0;
+      if (codeOf(error) !== 'EEXIST' || !isOurs) {
         why = `no cgroup can be made in ${above} (${codeOf(error)})`;
         continue;
       }
@@ -166,6 +169,16 @@ export function listLimitCgroups(
       .filter((name) => name.startsWith(cgroupPrefix))
       .map((name) => join(above, name)),
   );
+}
+
+/** The limit of a run, by its name: for one whose files do not tell. */
+export function findLimitCgroup(
+  procRoot: string,
+  runId: string,
+  list: (folder: string) => readonly string[],
+): string | undefined {
+  const start = `${cgroupPrefix}${runId}-`;
+  return listLimitCgroups(procRoot, list).findLast((folder) => basename(folder).startsWith(start));
 }
 
 export function limitOf({ version, folder }: LimitCgroup): Known<number> {

@@ -19,6 +19,8 @@ export function enforceLimit(options: {
   readonly name: string;
   readonly procRoot: string;
   readonly platform: NodeJS.Platform;
+  /** The attempt runs already, in the cgroup of its name. */
+  readonly isRunning?: boolean;
   readonly make?: typeof makeLimitCgroup;
 }): LimitSetup {
   const { memoryBytes, device, procRoot, name } = options;
@@ -33,7 +35,12 @@ export function enforceLimit(options: {
   }
   const made =
     options.platform === 'linux'
-      ? (options.make ?? makeLimitCgroup)({ procRoot, name, limitBytes: memoryBytes })
+      ? (options.make ?? makeLimitCgroup)({
+          procRoot,
+          name,
+          limitBytes: memoryBytes,
+          isRunning: options.isRunning,
+        })
       : { why: `there are none on ${options.platform}` };
   if ('folder' in made) {
     const why = 'The kernel counts all processes of the job together.';

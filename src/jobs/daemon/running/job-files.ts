@@ -72,8 +72,13 @@ export class JobFiles {
   writeHistory(id: string, history: JobHistory): void {
     const file = this.#history(id);
     this.#quietly(id, () => {
-      writeFileSync(`${file}.new`, JSON.stringify({ schema: 1, ...history }), { mode: 0o600 });
-      renameSync(`${file}.new`, file);
+      try {
+        writeFileSync(`${file}.new`, JSON.stringify({ schema: 1, ...history }), { mode: 0o600 });
+        renameSync(`${file}.new`, file);
+      } finally {
+        // On a full disk a part of it would stay.
+        rmSync(`${file}.new`, { force: true });
+      }
     });
   }
 
