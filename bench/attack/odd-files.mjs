@@ -144,7 +144,7 @@ async function damageOne({ file, oddity, place, findings, owner }) {
   }
   await third.stop();
   // A folder that was moved away and put back is what it was when it was moved.
-  const isMoved = (path) => ['runs', 'RUN'].includes(file) && path.startsWith('runs/');
+  const isMoved = (one) => ['runs', 'RUN'].includes(file) && one.startsWith('runs/');
   await judgeLeftovers(place, findings, isMoved);
 }
 
