@@ -86,7 +86,9 @@ class Loop:
 
     def _autocast(self):
         dtype = self.settings.autocast_dtype
-        return torch.autocast("cuda", dtype=dtype) if dtype else nullcontext()
+        # Inference runs in inference mode, where autocast keeps no copies of weights.
+        kept = self.settings.training
+        return torch.autocast("cuda", dtype=dtype, cache_enabled=kept) if dtype else nullcontext()
 
     def _phase(self, step: int, name: str, category: str) -> None:
         self.ledger.mark(f"step:{step}:{name}")

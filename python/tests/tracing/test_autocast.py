@@ -37,15 +37,16 @@ class Autocast(unittest.TestCase):
         self.assertEqual(again, [64 * 256 * 2, 64 * 512 * 2])
         self.assertEqual(outside - inside, 2)
 
-    def test_without_gradients_nothing_is_kept(self):
-        with watched() as observer:
-            linear, x = layer()
-            asked = Asked(observer)
-            with torch.no_grad(), torch.autocast("cuda", dtype=torch.bfloat16):
-                linear(x)
-                first = asked.sizes()
-                linear(x)
-                self.assertEqual(asked.sizes(), first)
+    def test_in_inference_mode_nothing_is_kept_without_gradients_it_is(self):
+        for without, kept in ((torch.inference_mode, False), (torch.no_grad, True)):
+            with watched() as observer:
+                linear, x = layer()
+                asked = Asked(observer)
+                with without(), torch.autocast("cuda", dtype=torch.bfloat16):
+                    linear(x)
+                    first = asked.sizes()
+                    linear(x)
+                    self.assertEqual(asked.sizes(), first[2:] if kept else first)
 
     def test_sums_and_losses_stay_in_float32(self):
         with watched(), torch.autocast("cuda", dtype=torch.bfloat16):

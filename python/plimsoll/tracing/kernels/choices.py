@@ -28,6 +28,9 @@ FEATURES = (
     "engine",
     "workspace",
 )
+# The largest images of the 1 x 1 convolutions that were measured. The weight's gradient over larger ones
+# follows cuDNN's ranking: for those of 384 x 384 pixels it copies, as ranked.
+_MEASURED_PIXELS = 224 * 224
 # Winograd's transforms turn 4 x 4 results of a 3 x 3 filter into 6 x 6 values in float32.
 _RESULTS, _VALUES = 4, 36
 
@@ -88,6 +91,8 @@ def decide(tree: Any, values: tuple) -> bool:
 def left_out(problem: Any, which: str, choice: Any | None) -> int | None:
     """The workspace of such a kernel where cuDNN would take one; else None."""
     if is_product(problem):
+        if which == "grad_weight" and prod(problem.y[2:]) > _MEASURED_PIXELS:
+            return None
         kind, size = which, product(problem, which)
     elif could_be_winograd(problem, which):
         kind, size = "winograd", winograd(problem)

@@ -103,7 +103,7 @@ class Autocast:
                 and value.is_leaf
                 and not value._is_view()
                 and torch.is_autocast_cache_enabled()
-                and torch.is_grad_enabled()
+                and not torch.is_inference_mode_enabled()
                 and value.dtype == torch.float32
                 and dtype == torch.get_autocast_dtype("cuda")
             )
