@@ -1,0 +1,107 @@
+// Programs as they are: what `plimsoll estimate -- python ...` answers, beside what they took of an H200.
+//
+//   npm run build && node bench/programs.mjs [--programs FOLDER] [--only TEXT] [--python PROGRAM] [--json]
+//
+// FOLDER holds measured.json and the programs. Ends with exit code 1 when a target is missed.
+import { spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { benchPython } from './accuracy/traces.mjs';
+
+const targets = { median: 0.01, ninetieth: 0.05, held: 0.95, seconds: 30, bytes: 2 * 2 ** 30 };
+const command = fileURLToPath(new URL('../bin/plimsoll.js', import.meta.url));
+
+const { values } = parseArgs({
+  options: {
+    programs: {
+      type: 'string',
+      default: fileURLToPath(new URL('truth/programs', import.meta.url)),
+    },
+    only: { type: 'string', default: '' },
+    python: { type: 'string', default: benchPython() },
+    json: { type: 'boolean', default: false },
+  },
+});
+
+/** Waits for a command, and tells the memory of its largest process and the processors' time. */
+const measurer = `import json, resource, subprocess, sys
+end = subprocess.run(sys.argv[1:], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(json.dumps([end.returncode, end.stdout, end.stderr[-2000:], used.ru_maxrss * 1024, used.ru_utime + used.ru_stime]))`;
+
+const { programs } = JSON.parse(readFileSync(join(values.programs, 'measured.json'), 'utf8'));
+const rows = [];
+for (const program of programs.filter(({ name }) => name.includes(values.only))) {
+  const row = measure(program);
+  rows.push(row);
+  if (!values.json) console.log(lineOf(row));
+}
+const errors = rows.map(({ error }) => Math.abs(error)).toSorted((a, b) => a - b);
+const at = (share) => errors[Math.ceil(share * errors.length) - 1] ?? Number.NaN;
+const summary = {
+  programs: rows.length,
+  failed: rows.filter(({ failure }) => failure !== undefined).length,
+  median: at(0.5),
+  ninetieth: at(0.9),
+  held: rows.filter(({ held }) => held).length / rows.length,
+  targets,
+};
+if (values.json) console.log(JSON.stringify({ ...summary, rows }, undefined, 2));
+else {
+  console.log(
+    `${summary.programs} programs, ${summary.failed} failed; error of reserved: median ${percent(summary.median)} (target ${percent(targets.median)}), 90th percentile ${percent(summary.ninetieth)} (${percent(targets.ninetieth)}); interval holds in ${percent(summary.held)}`,
+  );
+}
+const met =
+  summary.failed === 0 &&
+  summary.median <= targets.median &&
+  summary.ninetieth <= targets.ninetieth &&
+  summary.held >= targets.held &&
+  rows.every(({ seconds, bytes }) => seconds <= targets.seconds && bytes <= targets.bytes);
+process.exitCode = met ? 0 : 1;
+
+function measure({ name, folder, argv, allocatedBytes, reservedBytes }) {
+  const started = performance.now();
+  const asked = [
+    'estimate',
+    '--gpu',
+    'h200',
+    '--json',
+    '--',
+    values.python,
+    '-W',
+    'ignore',
+    ...argv,
+  ];
+  const end = spawnSync(values.python, ['-c', measurer, process.execPath, command, ...asked], {
+    cwd: join(values.programs, folder),
+    encoding: 'utf8',
+    maxBuffer: 2 ** 28,
+  });
+  const seconds = (performance.now() - started) / 1000;
+  const [status, stdout, stderr, bytes, processorSeconds] = JSON.parse(end.stdout);
+  const cost = { seconds, processorSeconds, bytes };
+  if (status !== 0) return { name, error: Infinity, held: false, failure: stderr.trim(), ...cost };
+  const { peak, interval, phases } = JSON.parse(stdout);
+  return {
+    name,
+    error: peak.reservedBytes / reservedBytes - 1,
+    allocatedError: peak.allocatedBytes / allocatedBytes - 1,
+    held: interval.lowBytes <= reservedBytes && reservedBytes <= interval.highBytes,
+    phase: phases.find(({ makesPeak }) => makesPeak)?.phase,
+    ...cost,
+  };
+}
+
+function lineOf({ name, error, allocatedError, held, phase, failure, ...cost }) {
+  const { seconds, processorSeconds, bytes } = cost;
+  const time = `${seconds.toFixed(0)} s (${processorSeconds.toFixed(0)} s of processors), ${(bytes / 2 ** 30).toFixed(1)} GiB`;
+  if (failure !== undefined) return `${name}: failed: ${failure.split('\n').at(-1)} ${time}`;
+  return `${name}: reserved ${percent(error)}, allocated ${percent(allocatedError)}, interval ${held ? 'holds' : 'misses'}, peak in ${phase}; ${time}`;
+}
+
+function percent(share) {
+  return `${(share * 100).toFixed(2)} %`;
+}
