@@ -13,6 +13,8 @@ import platform
 import sys
 import time
 from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from .failure import MISSING_PACKAGE, Failure
 from .tracing import progress
@@ -53,7 +55,8 @@ def run(options: Namespace) -> int:
     _require(torch.__version__)
     from .tracing.record import record
 
-    recording = record(options)
+    with _own_output(options.program is not None):
+        recording = record(options)
     header = {
         "plimsoll": "trace",
         "version": VERSION,
@@ -70,6 +73,9 @@ def run(options: Namespace) -> int:
         "seconds": round(time.monotonic() - started, 3),
         "notes": recording.notes,
         "skipsLayers": recording.skips_layers,
+        "compiled": recording.compiled,
+        "ragged": recording.ragged,
+        "benchmark": recording.benchmark,
     }
     if options.output == "-":
         recording.ledger.write(sys.stdout, header, footer)
@@ -86,6 +92,23 @@ def run(options: Namespace) -> int:
     return 0
 
 
+@contextmanager
+def _own_output(apart: bool) -> Iterator[None]:
+    """Keeps standard output for the last line of a trace; what a program prints goes to stderr."""
+    if not apart:
+        yield
+        return
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
 def _require(version: str) -> None:
     numbers = tuple(int(part) for part in version.split(".")[:2])
     if numbers < OLDEST_TORCH:
@@ -98,4 +121,9 @@ def _require(version: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    status = main()
+    sys.stdout.flush()
+    if "--program" in sys.argv:
+        # Threads that a program left would be waited for.
+        os._exit(status)
+    sys.exit(status)

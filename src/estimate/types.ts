@@ -90,10 +90,22 @@ export interface Estimate {
   };
   /** At the peak instant; the parts add up to deviceBytes. */
   readonly breakdown: readonly PartBytes[];
+  /** Of a program that was traced as it is: what each of its phases takes, in their order. */
+  readonly phases?: readonly PhasePeak[];
   /** What other settings would save; absent where nobody asked. */
   readonly savings?: readonly Saving[];
   /** What it rests on, what was left out, and why another method was not taken. */
   readonly notes: readonly string[];
+}
+
+/** A phase of a program: building, first steps, steady steps, evaluation, saving, generating. */
+export interface PhasePeak {
+  readonly phase: string;
+  /** The highest within the phase. */
+  readonly allocatedBytes: number;
+  readonly reservedBytes: number;
+  /** Whether this phase is the first to reserve the most. */
+  readonly makesPeak: boolean;
 }
 
 export interface PartBytes {

@@ -7,12 +7,13 @@ from typing import Any
 import torch
 
 _ATEN = torch.ops.aten
-COPIES = {_ATEN._to_copy.default, _ATEN.copy_.default}
+TO_COPY = _ATEN._to_copy.default
+COPIES = {TO_COPY, _ATEN.copy_.default}
 
 
 def read(func: Any, args: tuple, kwargs: dict) -> Any:
     """What the host gets to see where an op copies from the device to it; else None."""
-    if func is _ATEN._to_copy.default:
+    if func is TO_COPY:
         source, device = args[0], kwargs.get("device")
         if device is None or torch.device(device).type != "cpu" or source.device.type != "meta":
             return None

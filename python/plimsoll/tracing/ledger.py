@@ -12,6 +12,13 @@ from typing import TextIO
 WEIGHT, GRADIENT, OPTIMIZER, ACTIVATION = "w", "g", "o", "x"
 WORKSPACE, TEMPORARY, BATCH = "k", "t", "b"
 
+# The allocator hands out multiples of this.
+_SMALLEST = 512
+
+
+def _rounded(size: int) -> int:
+    return -(-size // _SMALLEST) * _SMALLEST
+
 
 class Ledger:
     def __init__(self) -> None:
@@ -20,6 +27,9 @@ class Ledger:
         self._strings: dict[str, int] = {"": 0}
         self._next = 1
         self._closed = False
+        # Blocks that are live, and the most there were: what a program is told that asks.
+        self.live_bytes = 0
+        self.peak_bytes = 0
 
     def intern(self, text: str) -> int:
         index = self._strings.get(text)
@@ -33,14 +43,30 @@ class Ledger:
             return 0
         ident = self._next
         self._next += 1
-        event = ["a", ident, size, self.intern(op), self.intern(module), category]
+        return self._add(["a", ident, size, self.intern(op), self.intern(module), category])
+
+    def allocate_again(self, size: int, op: int, module: int, category: str) -> int:
+        """A request like an earlier one, whose names are known by their numbers."""
+        ident = self._next
+        self._next += 1
+        return self._add(["a", ident, size, op, module, category])
+
+    def _add(self, event: list) -> int:
+        _, ident, size = event[:3]
         self.allocations[ident] = event
         self.events.append(event)
+        self.live_bytes += _rounded(size)
+        self.peak_bytes = max(self.peak_bytes, self.live_bytes)
         return ident
 
     def free(self, ident: int) -> None:
         if ident and not self._closed:
             self.events.append(["f", ident])
+            self.live_bytes -= _rounded(self.allocations[ident][2])
+
+    def names(self, part: str) -> bool:
+        """Whether an op or a module with this in its name asked for anything."""
+        return any(part in text for text in self._strings)
 
     def mark(self, phase: str) -> None:
         self.events.append(["m", phase])

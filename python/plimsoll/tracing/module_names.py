@@ -18,6 +18,11 @@ class ModuleNames:
     def learn(self, model: Any) -> None:
         self._names = {id(module): name for name, module in model.named_modules()}
 
+    def learn_more(self, model: Any) -> None:
+        """For programs with several models: the first name of a module stays."""
+        for name, module in model.named_modules():
+            self._names.setdefault(id(module), name)
+
     def enter(self, module: Any) -> None:
         self._stack.append(self._names.get(id(module), self._stack[-1]))
         self._note()

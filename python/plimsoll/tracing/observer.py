@@ -27,6 +27,9 @@ _CHOSEN_BY_DATA = {torch.ops.aten.nonzero.default, torch.ops.aten.masked_select.
 
 
 class Observer(TorchDispatchMode):
+    # Whether small values are followed through all of a run, or only while the model is built.
+    follows_values = False
+
     def __init__(self, ledger: Ledger, gpu: Any, current_module: Callable[[], str]):
         super().__init__()
         self.ledger = ledger
@@ -47,18 +50,17 @@ class Observer(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        building = self.category == kinds.WEIGHT
-        if building:
+        following = self.follows_values or self.category == kinds.WEIGHT
+        if following:
             value = small_values.read(func, args, kwargs)
             if value is not None:
                 return value
         if func in self.scalars.answers:
-            known = small_values.value_of(args[0]) if building else None
+            known = small_values.value_of(args[0]) if following else None
             return self.scalars.answer(func, args) if known is None else known.item()
         if func in host_values.COPIES:
-            host = host_values.read(func, args, kwargs)
+            host = self.host_copy(func, args, kwargs)
             if host is not None:
-                self.notes.add("values that the model reads back from the GPU were taken as zero")
                 return host
         if func in _CHOSEN_BY_DATA or _has_mask_index(func, args):
             self.notes.add("where the data choose which values are taken, all were taken")
@@ -76,9 +78,16 @@ class Observer(TorchDispatchMode):
         if func is not _DETACH and self.recording:
             self._record(func, rule, args, kwargs, result)
         self.scalars.notice(func, args, result)
-        if building:
+        if following:
             small_values.follow(func, args, kwargs, result)
         return result
+
+    def host_copy(self, func, args, kwargs) -> Any:
+        """What the host gets to see where an op copies from the device to it; else None."""
+        host = host_values.read(func, args, kwargs)
+        if host is not None:
+            self.notes.add("values that the model reads back from the GPU were taken as zero")
+        return host
 
     def _rule(self, func) -> Callable | None:
         try:
@@ -107,22 +116,33 @@ class Observer(TorchDispatchMode):
         key = storage._cdata
         if key in self._live:
             return self._live[key][0]
-        ident = self.ledger.allocate(
-            storage.nbytes(), op, self.current_module(), category or self.category
-        )
+        size, module = storage.nbytes(), self.current_module()
+        return self.bind(storage, self.ledger.allocate(size, op, module, category or self.category))
 
-        def died(_reference, key=key, ident=ident):
-            self._live.pop(key, None)
+    def bind(self, storage, ident: int) -> int:
+        """Says that a storage lies in an allocation, which ends with it."""
+        key = storage._cdata
+
+        def died(_reference, key=key):
             self.scalars.forget(key)
-            self.ledger.free(ident)
+            small_values.forget(key)
+            entry = self._live.pop(key, None)
+            if entry is not None:
+                self.ledger.free(entry[0])
 
         self._live[key] = (ident, weakref.ref(storage, died))
         return ident
 
+    def disown(self, tensor) -> int:
+        """Leaves the end of a tensor's allocation to the caller."""
+        key = tensor.untyped_storage()._cdata
+        ident, reference = self._live[key]
+        self._live[key] = (0, reference)
+        return ident
+
     def ignore(self, storage) -> None:
         """Leaves a storage out of the record: on CUDA it would not be the device's."""
-        key = storage._cdata
-        self._live[key] = (0, weakref.ref(storage, lambda _: self._live.pop(key, None)))
+        self.bind(storage, 0)
 
     def ident_of(self, tensor) -> int:
         """The allocation a tensor lives in, or 0 when it is not one of the device's."""

@@ -93,6 +93,11 @@ def parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--gpu-memory", type=int, default=None, help="of the card, in bytes")
     parser.add_argument("--steps", type=_count, default=3)
     parser.add_argument("--output", default="-", help="a file, or - for standard output")
+    source.add_argument(
+        "--program",
+        nargs=argparse.REMAINDER,
+        help="a program as it is, with its arguments: train.py ..., or -m package ...; last of all",
+    )
     return parser.parse_args(argv)
 
 

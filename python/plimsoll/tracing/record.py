@@ -33,11 +33,23 @@ class Recording:
     parameter_bytes: int = 0
     notes: list[str] = field(default_factory=list)
     skips_layers: bool = False
+    # Whether a program asked for torch.compile, which a trace leaves out.
+    compiled: bool = False
+    # Whether its batches differ in shape.
+    ragged: bool = False
+    # Whether cuDNN tries its kernels in turn.
+    benchmark: bool = False
 
 
 def record(options: Namespace) -> Recording:
-    """Runs the workload that the options name; everything it changes in PyTorch is put back."""
+    """Runs what the options name; everything it changes in PyTorch is put back."""
     settings = settings_of(options)
+    if options.program is not None:
+        from .programs import run
+
+        recording = Recording(Ledger())
+        run.record(options.program, settings.gpu, recording)
+        return recording
     names = ModuleNames()
     observer = Observer(Ledger(), settings.gpu, names.current)
     recording = Recording(observer.ledger)

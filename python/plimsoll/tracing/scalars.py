@@ -54,7 +54,7 @@ _FILLS = {
     _ATEN.new_zeros.default: 0,
 }
 _FULLS = {_ATEN.full.default, _ATEN.full_like.default, _ATEN.new_full.default}
-_UNKNOWN = object()
+UNKNOWN = object()
 
 
 class Scalars:
@@ -68,6 +68,7 @@ class Scalars:
         *_FULLS,
         *_REDUCE,
         *_COMPARE,
+        _ATEN.cat.default,
         _ATEN.sum.default,
         _ATEN.logical_not.default,
         _ATEN.bitwise_not.default,
@@ -79,8 +80,9 @@ class Scalars:
 
     def notice(self, func, args, result) -> None:
         if func in self._makers:
-            value = self._value(func, args)
-            if value is not _UNKNOWN:
+            # Those of the host have values of their own, and their end is not seen.
+            value = self._value(func, args) if result.device.type == "meta" else UNKNOWN
+            if value is not UNKNOWN:
                 self._values[result.untyped_storage()._cdata] = value
         elif (
             self._values and func._schema.is_mutable and args and isinstance(args[0], torch.Tensor)
@@ -90,22 +92,25 @@ class Scalars:
     def forget(self, storage_key: int) -> None:
         self._values.pop(storage_key, None)
 
-    def _known(self, tensor) -> Any:
-        return self._values.get(tensor.untyped_storage()._cdata, _UNKNOWN)
+    def known(self, tensor) -> Any:
+        return self._values.get(tensor.untyped_storage()._cdata, UNKNOWN)
 
     def _value(self, func, args) -> Any:
         if func in _FILLS:
             return _FILLS[func]
         if func in _FULLS:
-            return args[-1] if isinstance(args[-1], (int, float, bool)) else _UNKNOWN
+            return args[-1] if isinstance(args[-1], (int, float, bool)) else UNKNOWN
         if func is _ATEN.scalar_tensor.default:
             return args[0]
-        known = self._known(args[0])
-        if func is _ATEN.all.default and known is _UNKNOWN:
+        if func is _ATEN.cat.default:
+            parts = [self.known(part) for part in args[0]]
+            return parts[0] if all(part == parts[0] for part in parts) else UNKNOWN
+        known = self.known(args[0])
+        if func is _ATEN.all.default and known is UNKNOWN:
             return True
-        if func is _ATEN.any.default and known is _UNKNOWN:
+        if func is _ATEN.any.default and known is UNKNOWN:
             return False
-        if known is _UNKNOWN or func in _SAME:
+        if known is UNKNOWN or func in _SAME:
             return known
         if func is _ATEN.sum.default:
             return known * args[0].numel()
@@ -121,8 +126,12 @@ class Scalars:
         tensor = args[0]
         if tensor.device.type != "meta":
             return func(*args)
-        known = self._known(tensor)
-        value = 0 if known is _UNKNOWN else known
+        known = self.known(tensor)
+        value = self.guess(tensor) if known is UNKNOWN else known
         if tensor.dtype == torch.bool or func is _ATEN.is_nonzero.default:
             return bool(value)
         return float(value) if tensor.dtype.is_floating_point else int(value)
+
+    def guess(self, tensor) -> Any:
+        """The value of which nothing is known."""
+        return 0

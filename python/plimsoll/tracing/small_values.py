@@ -7,6 +7,7 @@ computed on the CPU as well, from the ops that make values out of nothing.
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import torch
@@ -22,7 +23,11 @@ _MAKERS = {
     _ATEN.ones.default,
     _ATEN.scalar_tensor.default,
 }
+# These hold whatever was there before.
+_UNWRITTEN = {_ATEN.empty.memory_format, _ATEN.empty_like.default, _ATEN.new_empty.default}
 _LARGEST = 4096
+# Tensors with known values, by the storage they share.
+_holders: dict[int, list[Any]] = {}
 _VALUE = "_plimsoll_value"
 _MARKED = "_plimsoll_marked"
 
@@ -41,22 +46,43 @@ def read(func: Any, args: tuple, kwargs: dict) -> Any:
 
 def follow(func: Any, args: tuple, kwargs: dict, result: Any) -> None:
     """Computes what a small result would hold, if everything it is made of is known."""
-    if not isinstance(result, torch.Tensor) or not readable(result):
+    if func._schema.is_mutable:
+        _write(func, args, kwargs)
+        return
+    if not isinstance(result, torch.Tensor) or not readable(result) or func in _UNWRITTEN:
         return
     tensors = [a for a in args if isinstance(a, torch.Tensor)]
     if func not in _MAKERS and (
         not tensors or any(value_of(t) is None and t.device.type == "meta" for t in tensors)
     ):
         return
-    if func._schema.is_mutable or any(
-        isinstance(a, (list, tuple)) and any(map(torch.is_tensor, a)) for a in args
-    ):
+    if any(isinstance(a, (list, tuple)) and any(map(torch.is_tensor, a)) for a in args):
         return
     real = [value_of(a) if value_of(a) is not None else a for a in args]
     named = {k: (torch.device("cpu") if k == "device" else v) for k, v in kwargs.items()}
     try:
-        setattr(result, _VALUE, func(*real, **named))
+        remember(result, func(*real, **named))
     except (RuntimeError, TypeError):
+        return
+
+
+def _write(func: Any, args: tuple, kwargs: dict) -> None:
+    """A tensor that is written to holds something else from then on, and so do its views."""
+    target = args[0] if args else None
+    if not isinstance(target, torch.Tensor) or target.device.type != "meta":
+        return
+    value = value_of(target)
+    for holder in _holders.pop(target.untyped_storage()._cdata, ()):
+        tensor = holder()
+        if tensor is not None and hasattr(tensor, _VALUE):
+            delattr(tensor, _VALUE)
+    others = [a for a in (*args[1:], *kwargs.values()) if isinstance(a, torch.Tensor)]
+    if value is None or any(value_of(o) is None and o.device.type == "meta" for o in others):
+        return
+    real = [value_of(a) if value_of(a) is not None else a for a in args[1:]]
+    try:
+        remember(target, func(value.clone(), *real, **kwargs))
+    except (RuntimeError, TypeError, IndexError):
         return
 
 
@@ -67,6 +93,11 @@ def readable(tensor: Any) -> bool:
 def remember(tensor: Any, value: Any) -> None:
     """Ties a meta tensor to what it was made from."""
     setattr(tensor, _VALUE, value)
+    _holders.setdefault(tensor.untyped_storage()._cdata, []).append(weakref.ref(tensor))
+
+
+def forget(storage_key: int) -> None:
+    _holders.pop(storage_key, None)
 
 
 def count_marked(mask: Any, values: Any) -> None:

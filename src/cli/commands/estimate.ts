@@ -8,29 +8,28 @@ import { estimateText } from '../../report/text/estimate-text.js';
 import { keptOrMade } from '../answers/kept-answer.js';
 import type { CommandContext, CommandModule } from '../command-module.js';
 import { type CliIo, printJson, textStyle } from '../io.js';
+import type { EstimateArguments } from '../options/estimate-arguments.js';
 import { workloadMachine } from '../options/workload-machine.js';
 import {
   addMachineOptions,
-  addModelArgument,
   addTypeOptions,
   addWorkloadOptions,
-  type WorkloadArguments,
   workloadRequest,
 } from '../options/workload-options.js';
 import { openProgress } from '../screen/progress.js';
 import { stopOnSignals } from '../stop.js';
-
-interface EstimateArguments extends WorkloadArguments {
-  readonly savings?: boolean;
-  readonly html?: string;
-  readonly json?: boolean;
-}
+import { estimateOfProgram } from './estimate-program.js';
 
 export const estimateCommand: CommandModule = {
   define(command, context) {
     const unset = { precision: 'fp32', optimizer: 'adamw' };
-    addTypeOptions(addMachineOptions(addWorkloadOptions(addModelArgument(command), unset)))
+    const withWords = command.argument(
+      '[model...]',
+      'a config.json, .safetensors, .gguf, or a folder; torchvision:NAME; after --, a program as it is',
+    );
+    addTypeOptions(addMachineOptions(addWorkloadOptions(withWords, unset)))
       .option('--savings', 'trace what other settings would save, too (some seconds each)')
+      .option('--verbose', 'with a program: show what it prints, on stderr')
       .option('--html <file>', 'write the estimate as one HTML page')
       .option('--json', 'print one JSON document on stdout')
       .addHelpText(
@@ -39,15 +38,21 @@ export const estimateCommand: CommandModule = {
 Without Python, torch or transformers a known family of models is estimated by formula. The exit code
 is 0 whether or not it fits the card; "plimsoll plan" answers that with its own.
 
+A program after -- is run as it is, on a pretended GPU, until its phases were seen. What it saves is not
+kept; whatever else it does, it does.
+
 Examples:
+  plimsoll estimate -- python train.py --epochs 3
   plimsoll estimate gpt2/config.json --batch 8 --seq 1024 --precision bf16
   plimsoll estimate llama/ --mode infer --batch 1 --seq 4096 --quantization int4 --gpu 4090
   plimsoll estimate torchvision:resnet50 --batch 32 --image 224 --savings --html resnet.html
   plimsoll estimate --script train.py --arg layers=12 --gpu a100-80gb --json`,
       )
       .action(
-        context.action((model: string | undefined, given: EstimateArguments) =>
-          estimate(model, given, context),
+        context.action((words: readonly string[], given: EstimateArguments) =>
+          words.length > 1
+            ? estimateOfProgram(words, given, context)
+            : estimate(words[0], given, context),
         ),
       );
   },

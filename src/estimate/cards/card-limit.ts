@@ -43,8 +43,14 @@ export function replayOn(
   const unlimited = replay(stream, settings);
   const room = roomOn(gpu);
   if (unlimited.allocator.memory.maxGrantedBytes <= room) return { ...unlimited, limited: false };
-  const limited = replay(stream, { ...settings, allowedBytes: room, deviceBytes: room });
+  const limited = replay(stream, { ...settings, ...limitOf(gpu) });
   return limited.outOfMemory === undefined
     ? { ...limited, limited: true }
     : { ...unlimited, limited: false };
+}
+
+/** The allocator's settings on a card that nothing else runs on. */
+export function limitOf(gpu: Gpu): Pick<AllocatorSettings, 'allowedBytes' | 'deviceBytes'> {
+  const room = roomOn(gpu);
+  return { allowedBytes: room, deviceBytes: room };
 }

@@ -22,7 +22,8 @@ const empty = -1;
 
 /**
  * Feeds the requests of a job to a simulated allocator. A request that the job can do without is left
- * out, with its free, where there is no memory for it.
+ * out, with its free, where there is no memory for it. `onMark` is told of each mark before the event
+ * that follows it.
  *
  * @example
  * const { peakReservedBytes, outOfMemory } = replay(stream, { allowedBytes: 24 * 1024 ** 3 });
@@ -30,16 +31,22 @@ const empty = -1;
 export function replay(
   stream: EventStream,
   settings: Partial<AllocatorSettings> = {},
+  onMark?: (name: string, allocator: CachingAllocator) => void,
 ): ReplayResult {
   const allocator = createAllocator(settings);
-  const { kind, slot, bytes, length, spare } = stream;
+  const { kind, slot, bytes, length, spare, marks } = stream;
   const live = new Int32Array(stream.slots).fill(empty);
   let peakAllocatedAt = -1;
   let peakReservedAt = -1;
   let peakAllocated = 0;
   let peakReserved = 0;
   let outOfMemory: ReplayResult['outOfMemory'];
+  let mark = 0;
   for (let at = 0; at < length; at += 1) {
+    for (let next = marks[mark]; next?.at === at; next = marks[mark]) {
+      onMark?.(next.name, allocator);
+      mark += 1;
+    }
     const what = kind[at];
     if (what === eventKind.alloc) {
       const answer = allocator.malloc(bytes[at] ?? 0);

@@ -1,16 +1,13 @@
-import { type ChildProcess, spawn } from 'node:child_process';
 import { createReadStream, existsSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { delimiter, join } from 'node:path';
-import { Failure } from '../../failure.js';
-import { packageFolder } from '../../files/package-folder.js';
+import { join } from 'node:path';
 import type { Gpu } from '../cards/gpu-table.js';
 import type { Workload } from '../types.js';
 import type { Wording } from '../wording.js';
 import { type PythonEnd, pythonFailure } from './python-failure.js';
+import { defaultTimeoutSeconds, interrupted, pythonEnvironment, runPython } from './run-python.js';
 import { readTrace, type Trace } from './trace-file.js';
-import { splitProgress } from './trace-progress.js';
 import { tracedGpu } from './traced-estimate.js';
 import { type TraceRunner, WarmTracer } from './warm-tracer.js';
 
@@ -38,12 +35,6 @@ export interface PythonTraceOptions {
   /** A tracer that is loaded already; a script gets a Python of its own all the same. */
   readonly warm?: TraceRunner | undefined;
 }
-
-const defaultTimeoutSeconds = 600;
-/** The error is one line; of what else it prints the end is enough. */
-const keptCharacters = 16_384;
-/** The sources and the build lie equally deep below the package. */
-const pythonFolder = join(packageFolder, 'python');
 
 /**
  * Runs a few steps of a model on the meta device in Python, and reads what it would have asked
@@ -165,101 +156,20 @@ export function traceArguments(source: TraceSource, workload: Workload, gpu?: Gp
   if (workload.checkpointing) args.push('--checkpointing');
   add('lora', workload.loraRank);
   add('quantization', workload.quantization);
-  if (gpu !== undefined && hasOwnKernels(gpu)) {
-    add('gpu', gpu.name);
-    add('capability', gpu.capability);
-    add('multiprocessors', gpu.multiprocessors);
-    add('gpu-memory', gpu.capacityBytes);
-  }
-  return args;
+  return [...args, ...cardArguments(gpu)];
 }
 
-/** Without a name the tracer takes the H200, whose facts it holds to the byte. */
+/** The card as `python -m plimsoll.trace` takes it; none for the H200, whose facts it holds to the byte. */
+export function cardArguments(gpu: Gpu | undefined): string[] {
+  if (gpu === undefined || !hasOwnKernels(gpu)) return [];
+  return [
+    `--gpu=${gpu.name}`,
+    `--capability=${gpu.capability}`,
+    `--multiprocessors=${gpu.multiprocessors}`,
+    `--gpu-memory=${gpu.capacityBytes}`,
+  ];
+}
+
 function hasOwnKernels({ name, vendor, capability }: Gpu): boolean {
   return name !== tracedGpu && vendor === 'nvidia' && /^\d+\.\d$/.test(capability);
-}
-
-function runPython(
-  program: string,
-  args: readonly string[],
-  options: PythonTraceOptions,
-): Promise<PythonEnd> {
-  const { signal, timeoutSeconds = defaultTimeoutSeconds, onProgress } = options;
-  if (signal?.aborted) return Promise.reject(interrupted());
-  return new Promise((resolve, reject) => {
-    const child = spawn(program, args, {
-      cwd: options.folder,
-      env: pythonEnvironment(options.environment, onProgress !== undefined),
-      stdio: ['ignore', 'pipe', 'pipe'],
-      // A group of its own, so that what it started can be ended with it.
-      detached: process.platform !== 'win32',
-      windowsHide: true,
-    });
-    let stdout = '';
-    let stderr = '';
-    let timedOut = false;
-    child.stdout.setEncoding('utf8').on('data', (text: string) => {
-      stdout = (stdout + text).slice(-keptCharacters);
-    });
-    const keepError = (text: string) => {
-      stderr = (stderr + text).slice(-keptCharacters);
-    };
-    child.stderr
-      .setEncoding('utf8')
-      .on('data', onProgress ? splitProgress(onProgress, keepError) : keepError);
-    const kill = () => killGroup(child);
-    const timer = setTimeout(() => {
-      timedOut = true;
-      kill();
-    }, timeoutSeconds * 1000);
-    signal?.addEventListener('abort', kill, { once: true });
-    const over = () => {
-      clearTimeout(timer);
-      signal?.removeEventListener('abort', kill);
-    };
-    child.once('error', (error) => {
-      over();
-      resolve({ notStarted: error.message });
-    });
-    child.once('close', (code, by) => {
-      over();
-      if (signal?.aborted) reject(interrupted());
-      else if (timedOut) resolve({ timedOutSeconds: timeoutSeconds });
-      else resolve({ code, signal: by, stdout, stderr });
-    });
-  });
-}
-
-function pythonEnvironment(
-  environment: Readonly<Record<string, string | undefined>>,
-  progress: boolean,
-): NodeJS.ProcessEnv {
-  // With PLIMSOLL_DEBUG the Python part would show a traceback instead of its error line.
-  const { PLIMSOLL_DEBUG: _, PLIMSOLL_PROGRESS: __, PYTHONPATH: others, ...kept } = environment;
-  return {
-    ...kept,
-    ...(progress ? { PLIMSOLL_PROGRESS: '1' } : {}),
-    PYTHONPATH: others ? `${pythonFolder}${delimiter}${others}` : pythonFolder,
-    // The folder of the package may be read-only, and belongs to someone else.
-    PYTHONDONTWRITEBYTECODE: '1',
-  };
-}
-
-function killGroup(child: ChildProcess): void {
-  if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return;
-  try {
-    if (process.platform === 'win32') child.kill('SIGKILL');
-    else process.kill(-child.pid, 'SIGKILL');
-  } catch {
-    // It ended in this very moment.
-  }
-}
-
-function interrupted(): Failure {
-  return new Failure({
-    kind: 'interrupted',
-    code: 'interrupted',
-    fact: 'The trace was interrupted.',
-    next: 'Run it again.',
-  });
 }

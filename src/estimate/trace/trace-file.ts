@@ -24,6 +24,14 @@ export interface Trace {
   readonly notes: readonly string[];
   /** Real runs leave out layers at random; the trace ran them all. */
   readonly skipsLayers: boolean;
+  /** A program as it is, from its start; not the steps of one workload alone. */
+  readonly program: boolean;
+  /** The program asked for torch.compile, which the trace left out. */
+  readonly compiled: boolean;
+  /** The program's batches differ in shape: what the allocator holds depends on their order. */
+  readonly ragged: boolean;
+  /** The program has cuDNN try its kernels, with the scratch memory of each. */
+  readonly benchmark: boolean;
 }
 
 /** The only version there is. */
@@ -82,11 +90,7 @@ class TraceReader {
   #hasCudnn = false;
   #convolutions = 0;
   #footer: Record<string, unknown> | undefined;
-
-  constructor() {
-    // As in every recorded job: one small segment was cached before the model was built.
-    this.#builder.free(this.#allocate(1, workspace, 0));
-  }
+  #program = false;
 
   line(text: string): void {
     this.#line += 1;
@@ -101,7 +105,15 @@ class TraceReader {
   finish(): Trace {
     this.#line += 1;
     const footer = this.#footer ?? this.#refuse('the trace ends before its end');
-    const { parameters, parameterBytes, notes = [], skipsLayers = false } = footer;
+    const {
+      parameters,
+      parameterBytes,
+      notes = [],
+      skipsLayers,
+      compiled,
+      ragged,
+      benchmark,
+    } = footer;
     if (!Array.isArray(notes)) this.#refuse('"notes" is not a list');
     return {
       torch: this.#torch ?? '',
@@ -114,6 +126,10 @@ class TraceReader {
       parameterBytes: this.#count(parameterBytes),
       notes: notes.slice(0, maxNotes).map(String),
       skipsLayers: skipsLayers === true,
+      program: this.#program,
+      compiled: compiled === true,
+      ragged: ragged === true,
+      benchmark: benchmark === true,
     };
   }
 
@@ -135,6 +151,9 @@ class TraceReader {
     if (value['plimsoll'] !== 'trace') this.#refuse('it is not the header of a trace');
     if (value['version'] !== version) this.#refuse(`only version ${version} is known`);
     this.#torch = this.#text(value['torch']);
+    this.#program = Array.isArray(asObject(value['workload'])?.['program']);
+    // As in every recorded job of one workload: a small segment was cached before the model was built.
+    if (!this.#program) this.#builder.free(this.#allocate(1, workspace, 0));
   }
 
   #event(event: readonly unknown[]): void {

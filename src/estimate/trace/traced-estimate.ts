@@ -1,10 +1,11 @@
 import { MiB } from '../../units/bytes.js';
 import type { AddressOrder } from '../allocator/settings.js';
-import { replayOn, roomOn } from '../cards/card-limit.js';
+import { limitOf, replayOn, roomOn } from '../cards/card-limit.js';
 import type { Gpu } from '../cards/gpu-table.js';
 import { leastCapacity } from '../least-capacity.js';
 import { type Estimate, type Part, parts } from '../types.js';
 import { type EventStream, eventKind } from './event-stream.js';
+import { phasePeaks } from './phase-peaks.js';
 import { cublasWorkspace } from './recorded-events.js';
 import { type Trace, traceCategories } from './trace-file.js';
 import { tracedInterval } from './trace-interval.js';
@@ -50,6 +51,7 @@ export async function tracedEstimate(trace: Trace, gpu: Gpu): Promise<Estimate> 
     },
     interval: tracedInterval(trace, peaks, gpu.name === tracedGpu),
     breakdown: breakdown(live, peakReservedBytes, gpu),
+    ...(trace.program ? { phases: phasePeaks(stream, limited ? limitOf(gpu) : {}) } : {}),
     notes: [
       ...ownNotes(trace, gpu),
       ...(limited

@@ -72,6 +72,7 @@ export function estimateText(estimate: Estimate, options: EstimateTextOptions): 
     ...breakdown.flatMap((entry) =>
       [partLine(entry, peak.deviceBytes, style)].concat(moduleLines(entry, columns)),
     ),
+    ...phaseLines(estimate),
     [],
     ...wrapText(verdict.sentence, columns).map((line) => [span(line, verdictPaints[verdict.fits])]),
     ...savingLines(estimate, gpu),
@@ -83,6 +84,21 @@ export function estimateText(estimate: Estimate, options: EstimateTextOptions): 
     .flatMap((note) => noteLines(note, columns))
     .map((line) => paintLine([span(line)], Infinity, style));
   return [...drawn, ...noted].join('\n');
+}
+
+/** What each phase of a program takes. */
+function phaseLines({ phases = [] }: Estimate): Span[][] {
+  if (phases.length === 0) return [];
+  return [
+    [],
+    [span('By phase, reserved and allocated:', 'bold')],
+    ...phases.map(({ phase, allocatedBytes, reservedBytes, makesPeak }) => [
+      span(`  ${phase.padEnd(nameWidth + 2)}`),
+      span(formatBytes(reservedBytes).padStart(sizeWidth), 'bold'),
+      span(formatBytes(allocatedBytes).padStart(sizeWidth)),
+      span(makesPeak ? '  makes the peak' : '', 'dim'),
+    ]),
+  ];
 }
 
 export function partLine({ part, bytes }: PartBytes, whole: number, style: TextStyle): Span[] {

@@ -21,6 +21,7 @@ from . import recurrent
 from .attention import attention
 from .autocast import Autocast
 from .dropout import dropout
+from .imports import when_imported
 from .linear import linear
 from .patches import Patches
 from .rms_norm import rms_norm
@@ -45,7 +46,8 @@ def cuda_like(observer: Any, names: Any) -> Iterator[None]:
         _autocast_state(patches, autocast)
         _optimizers(patches)
         _checkpointing(patches)
-        _transformers(patches)
+        when_imported("transformers.utils.generic", lambda m: _transformers_autocast(patches, m))
+        when_imported("transformers.modeling_utils", lambda m: _transformers_device(patches, m))
         _item_assignment(patches, observer)
         _module_calls(patches, names)
         _literals(patches)
@@ -110,11 +112,7 @@ def _checkpointing(patches: Patches) -> None:
     patches.set(torch.utils.checkpoint, "_infer_device_type", lambda *args: _as_cuda(infer(*args)))
 
 
-def _transformers(patches: Patches) -> None:
-    try:
-        from transformers.utils import generic
-    except ImportError:
-        return
+def _transformers_autocast(patches: Patches, generic: Any) -> None:
     if not hasattr(generic, "maybe_autocast"):
         return
 
@@ -131,8 +129,9 @@ def _transformers(patches: Patches) -> None:
         return nullcontext()
 
     patches.set(generic.maybe_autocast, "__code__", maybe_autocast.__code__)
-    from transformers import modeling_utils
 
+
+def _transformers_device(patches: Patches, modeling_utils: Any) -> None:
     # On meta, transformers leaves a model's initialisation out; on CUDA it runs.
     def get_torch_context_manager_or_global_device():
         return torch.device("cuda")

@@ -44,7 +44,8 @@ def flatten_weights(patches: Patches) -> None:
 
     def flatten_parameters(self) -> None:
         weights = [w for w in self._flat_weights if isinstance(w, torch.Tensor)]
-        if not weights or weights[0].device.type != "meta":
+        # In host memory they stay as they are; a program is told that its meta tensors are CUDA's.
+        if not weights or weights[0].device.type not in ("meta", "cuda"):
             return
         if any(w.dtype not in _FLAT or w.dtype != weights[0].dtype for w in weights):
             return
@@ -52,7 +53,7 @@ def flatten_weights(patches: Patches) -> None:
             return
         with torch.no_grad():
             buffer = torch.empty(
-                sum(w.numel() for w in weights), dtype=weights[0].dtype, device="meta"
+                sum(w.numel() for w in weights), dtype=weights[0].dtype, device=weights[0].device
             )
             offset = 0
             for weight in weights:

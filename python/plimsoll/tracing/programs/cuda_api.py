@@ -1,0 +1,269 @@
+"""`torch.cuda` and `torch.accelerator` as a program finds them on a machine with the pretended card.
+
+One table a module, each name with what is answered. What is not listed stays PyTorch's own, and says
+by itself that it needs a GPU.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import torch
+import torch.accelerator
+import torch.cuda.amp.common
+
+from ..gpu import Gpu
+from ..standins.patches import Patches
+from .places import Places
+
+
+class Stream:
+    """Work is done in the program's order, so a stream has nothing to wait for."""
+
+    def __init__(self, device: Any = None, priority: int = 0, **_: Any) -> None:
+        self.device = torch.device("cuda", 0)
+        self.cuda_stream = self.stream_id = 0
+        self.priority = priority
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        return None
+
+    def _nothing(self, *_: Any, **__: Any) -> None:
+        return None
+
+    def record_event(self, event: Any = None) -> Any:
+        return event or Event()
+
+    def query(self) -> bool:
+        return True
+
+    synchronize = wait_stream = wait_event = _nothing
+
+
+class Event:
+    def __init__(self, *_: Any, **__: Any) -> None:
+        pass
+
+    def _nothing(self, *_: Any, **__: Any) -> None:
+        return None
+
+    def query(self) -> bool:
+        return True
+
+    def elapsed_time(self, _: Any) -> float:
+        # Milliseconds; programs divide by it.
+        return 1.0
+
+    record = wait = synchronize = _nothing
+
+
+class Within:
+    """A context that changes nothing: which stream, which device."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        pass
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *_: Any) -> None:
+        return None
+
+
+class Properties:
+    def __init__(self, gpu: Gpu):
+        self.name = gpu.name
+        self.major, self.minor = divmod(gpu.capability, 10)
+        self.total_memory = gpu.memory
+        self.multi_processor_count = gpu.multiprocessors
+        self.max_threads_per_multi_processor = gpu.threads_per_multiprocessor
+        self.warp_size = 32
+        self.is_integrated = self.is_multi_gpu_board = False
+        self.gcnArchName = ""
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    return None
+
+
+def _constant(value: Any) -> Callable:
+    return lambda *_, **__: value
+
+
+def _seed_state(*_: Any, **__: Any) -> Any:
+    # Of the size of CUDA's: a seed and an offset.
+    return torch.zeros(16, dtype=torch.uint8, device="cpu")
+
+
+def cuda_table(gpu: Gpu, places: Places, ledger: Any) -> dict[str, Any]:
+    properties = Properties(gpu)
+
+    def choose(device: Any) -> None:
+        index = device if isinstance(device, int) else torch.device(device).index
+        places.current = index or 0
+
+    def free_and_total(*_: Any) -> Any:
+        return max(0, gpu.memory - ledger.live_bytes), gpu.memory
+
+    allocated = lambda *_, **__: ledger.live_bytes  # noqa: E731 - one of a table
+    highest = lambda *_, **__: ledger.peak_bytes  # noqa: E731 - one of a table
+
+    def statistics(*_: Any, **__: Any) -> dict[str, int]:
+        return {
+            "allocated_bytes.all.current": ledger.live_bytes,
+            "allocated_bytes.all.peak": ledger.peak_bytes,
+            "reserved_bytes.all.current": ledger.live_bytes,
+            "reserved_bytes.all.peak": ledger.peak_bytes,
+            "active_bytes.all.current": ledger.live_bytes,
+            "active_bytes.all.peak": ledger.peak_bytes,
+            "num_alloc_retries": 0,
+            "num_ooms": 0,
+        }
+
+    return {
+        # The card.
+        "is_available": _constant(True),
+        "is_initialized": _constant(True),
+        "device_count": _constant(places.cards),
+        "current_device": lambda: places.current,
+        "set_device": choose,
+        "get_device_name": _constant(gpu.name),
+        "get_device_capability": _constant(divmod(gpu.capability, 10)),
+        "get_device_properties": _constant(properties),
+        "get_arch_list": lambda: [f"sm_{gpu.capability}"],
+        "can_device_access_peer": _constant(True),
+        "is_bf16_supported": _constant(gpu.capability >= 80),
+        "is_tf32_supported": _constant(gpu.capability >= 80),
+        "utilization": _constant(0),
+        "temperature": _constant(40),
+        "init": _nothing,
+        "_lazy_init": _nothing,
+        "_lazy_call": _nothing,
+        "_is_in_bad_fork": _constant(False),
+        # Memory: from the record of this trace, since programs branch on it.
+        "memory_allocated": allocated,
+        "memory_reserved": lambda *_, **__: ledger.live_bytes,
+        "max_memory_allocated": highest,
+        "max_memory_reserved": highest,
+        "mem_get_info": free_and_total,
+        "memory_stats": statistics,
+        "memory_summary": _constant(""),
+        "reset_peak_memory_stats": _nothing,
+        "reset_max_memory_allocated": _nothing,
+        "reset_accumulated_memory_stats": _nothing,
+        "set_per_process_memory_fraction": _nothing,
+        "empty_cache": ledger.empty_cache,
+        "ipc_collect": _nothing,
+        # Order of work: that of the program.
+        "synchronize": _nothing,
+        "current_stream": lambda device=None: Stream(),
+        "default_stream": lambda device=None: Stream(),
+        "set_stream": _nothing,
+        "Stream": Stream,
+        "Event": Event,
+        "stream": Within,
+        "StreamContext": Within,
+        "device": Within,
+        "device_of": Within,
+        "is_current_stream_capturing": _constant(False),
+        # Random numbers: none are drawn.
+        "manual_seed": _nothing,
+        "manual_seed_all": _nothing,
+        "seed": _nothing,
+        "seed_all": _nothing,
+        "initial_seed": _constant(0),
+        "get_rng_state": _seed_state,
+        "get_rng_state_all": lambda: [_seed_state() for _ in range(places.cards)],
+        "set_rng_state": _nothing,
+        "set_rng_state_all": _nothing,
+    }
+
+
+def accelerator_table(cuda: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "is_available": _constant(True),
+        "device_count": cuda["device_count"],
+        "current_accelerator": _constant(torch.device("cuda")),
+        "current_device_index": cuda["current_device"],
+        "current_device_idx": cuda["current_device"],
+        "set_device_index": cuda["set_device"],
+        "set_device_idx": cuda["set_device"],
+        "device_index": Within,
+        "current_stream": cuda["current_stream"],
+        "set_stream": _nothing,
+        "synchronize": _nothing,
+        "empty_cache": cuda["empty_cache"],
+        "memory_stats": cuda["memory_stats"],
+        "memory_allocated": cuda["memory_allocated"],
+        "max_memory_allocated": cuda["max_memory_allocated"],
+        "memory_reserved": cuda["memory_reserved"],
+        "max_memory_reserved": cuda["max_memory_reserved"],
+        "reset_peak_memory_stats": _nothing,
+        "reset_accumulated_memory_stats": _nothing,
+        "get_memory_info": cuda["mem_get_info"],
+        "get_device_capability": cuda["get_device_capability"],
+    }
+
+
+def install(patches: Patches, gpu: Gpu, places: Places, ledger: Any) -> None:
+    table = cuda_table(gpu, places, ledger)
+    _replace(patches, torch.cuda, table)
+    # The same functions under the names by which PyTorch's own modules call them.
+    for module in (torch.cuda.memory, torch.cuda.random, torch.cuda.graphs):
+        _replace(patches, module, table)
+    _replace(patches, torch.accelerator, accelerator_table(table))
+    _replace(patches, torch.backends.cudnn, {"is_available": _constant(True)})
+    _default_device(patches, places)
+    _generators(patches)
+
+
+def _replace(patches: Patches, module: Any, table: dict[str, Any]) -> None:
+    for name, answer in table.items():
+        if hasattr(module, name):
+            patches.set(module, name, _own(answer))
+
+
+def _own(answer: Any) -> Any:
+    """A function of its own for each name: `torch._dynamo` refuses one object with two names."""
+    if isinstance(answer, type):
+        return answer
+    return lambda *args, **kwargs: answer(*args, **kwargs)
+
+
+def _default_device(patches: Patches, places: Places) -> None:
+    """PyTorch puts the default device below every mode, where no one can rename it any more."""
+    set_default = torch.set_default_device
+    named = {"device": None}
+
+    def set_default_device(device: Any) -> None:
+        named["device"] = device
+        cuda = device is not None and torch.device(device).type == "cuda"
+        set_default("meta" if cuda else device)
+
+    get_default = torch.get_default_device
+
+    def get_default_device() -> Any:
+        device = named["device"]
+        if device is not None and torch.device(device).type == "cuda":
+            return torch.device("cuda", places.current)
+        return get_default()
+
+    patches.set(torch, "set_default_device", set_default_device)
+    patches.set(torch, "get_default_device", get_default_device)
+
+
+def _generators(patches: Patches) -> None:
+    make = torch.Generator
+
+    class Generator(make):
+        """Draws on the GPU need none here; one of the host takes its place."""
+
+        def __new__(cls, device: Any = "cpu") -> Any:
+            kind = torch.device("cuda" if isinstance(device, int) else device).type
+            return make.__new__(cls, "cpu" if kind == "cuda" else device)
+
+    patches.set(torch, "Generator", Generator)
+    patches.set(torch.cuda, "default_generators", (torch.default_generator,))

@@ -1,0 +1,222 @@
+"""Tensors and devices as a program with a GPU sees them, while all of it lies on `meta`."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from . import values
+from .places import GPU, HOST, META, Places, is_cuda, is_named
+
+_TENSOR = torch.Tensor
+# Copies to the host with more values than this get no memory: they stay on meta, as the host's.
+_MOST_VALUES = 1 << 20
+
+
+class PretendedDevices(TorchFunctionMode):
+    def __init__(self, places: Places, observer: Any):
+        super().__init__()
+        self.places = places
+        self.observer = observer
+        self._special = _table(self)
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        special = self._special.get(func)
+        if special is not None:
+            return special(func, args, kwargs)
+        # Pages of the host are not counted, and cannot be pinned without a driver.
+        if kwargs.get("pin_memory"):
+            kwargs = {**kwargs, "pin_memory": False}
+        device = kwargs.get("device")
+        if device is None:
+            return func(*args, **kwargs)
+        return self._on_device(func, args, kwargs, device)
+
+    def _on_device(self, func, args, kwargs, device):
+        if is_cuda(device):
+            with self.places.naming(GPU):
+                return func(*args, **{**kwargs, "device": "meta"})
+        if is_named(device, "meta") and self.places.named is None:
+            with self.places.naming(META):
+                return func(*args, **kwargs)
+        return func(*args, **kwargs)
+
+    # What tensors say of themselves.
+    def device(self, func, args, kwargs):
+        real = func(*args, **kwargs)
+        if real.type != "meta":
+            return real
+        return self.places.device_of(args[0])
+
+    def is_cuda(self, func, args, kwargs):
+        return self._place(args[0]) == GPU
+
+    def is_cpu(self, func, args, kwargs):
+        return func(*args, **kwargs) or self._place(args[0]) == HOST
+
+    def is_meta(self, func, args, kwargs):
+        return self._place(args[0]) == META
+
+    def get_device(self, func, args, kwargs):
+        return self.places.current if self._place(args[0]) == GPU else -1
+
+    def _place(self, tensor) -> str:
+        with torch._C.DisableTorchFunction():
+            if tensor.device.type != "meta":
+                return "cpu"
+        return self.places.of(tensor)
+
+    # Ways between host and GPU.
+    def to(self, func, args, kwargs):
+        tensor = args[0]
+        device, named = _target(args, kwargs)
+        if isinstance(device, torch.Tensor):
+            place = self._place(device)
+            named.setdefault("dtype", device.dtype)
+            device = {GPU: "cuda", HOST: "cpu", META: "meta"}.get(place, device.device)
+        if device is None:
+            return func(*args, **kwargs)
+        if is_cuda(device):
+            return self._to_gpu(tensor, named)
+        if is_named(device, "cpu"):
+            return self._to_host(tensor, named)
+        return func(tensor, device, **named)
+
+    def cuda(self, func, args, kwargs):
+        return self._to_gpu(args[0], {})
+
+    def cpu(self, func, args, kwargs):
+        return self._to_host(args[0], {})
+
+    def _to_gpu(self, tensor, named):
+        place = self._place(tensor)
+        if place == GPU:
+            return tensor.to(**named) if named else tensor
+        if place == META:
+            raise NotImplementedError("Cannot copy out of meta tensor; no data!")
+        with self.places.naming(GPU):
+            if place == HOST:
+                return values.carry(tensor, _copied(tensor, named))
+            return values.carry(tensor, tensor.to("meta", **named))
+
+    def _to_host(self, tensor, named):
+        place = self._place(tensor)
+        if place == "cpu":
+            return tensor.to("cpu", **named)
+        if place == HOST:
+            return tensor.to(**named) if named else tensor
+        if tensor.numel() <= _MOST_VALUES and not isinstance(tensor, torch.nn.Parameter):
+            return tensor.to("cpu", **named)
+        with self.places.naming(HOST):
+            return _copied(tensor, named)
+
+    def numpy(self, func, args, kwargs):
+        if self._place(args[0]) == HOST:
+            return values.plausible(args[0], self.observer).numpy()
+        if self._place(args[0]) == GPU:
+            raise TypeError(
+                "can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to copy the "
+                "tensor to host memory first."
+            )
+        return func(*args, **kwargs)
+
+    def itself(self, func, args, kwargs):
+        return args[0]
+
+    def nothing(self, func, args, kwargs):
+        return None
+
+    def no(self, func, args, kwargs):
+        return False
+
+    def format(self, func, args, kwargs):
+        tensor, specification = args
+        value = tensor.item() if tensor.dim() == 0 else str(tensor)
+        return format(value, specification)
+
+    def backward(self, func, args, kwargs):
+        """PyTorch leaves this mode for the whole call; what is recomputed in it names devices, too."""
+        names = ("gradient", "retain_graph", "create_graph", "inputs")
+        given = {**dict(zip(names, args[1:])), **kwargs}
+        gradient = given.pop("gradient", None)
+        with self:
+            torch.autograd.backward(args[0], gradient, **given)
+
+    def type(self, func, args, kwargs):
+        wanted = args[1] if len(args) > 1 else kwargs.get("dtype")
+        if isinstance(wanted, str) and wanted.startswith("torch.cuda."):
+            dtype = getattr(torch, wanted.replace("cuda.", "").split(".")[1]).dtype
+            return self._to_gpu(args[0], {"dtype": dtype})
+        if wanted is None and self._place(args[0]) in (GPU, HOST):
+            part = "cuda." if self._place(args[0]) == GPU else ""
+            with torch._C.DisableTorchFunction():
+                return torch.empty(0, dtype=args[0].dtype).type().replace("torch.", "torch." + part)
+        return func(*args, **kwargs)
+
+    def finite(self, func, args, kwargs):
+        """A loss that is no number would end most programs; here it always is one."""
+        result = func(*args, **kwargs)
+        self.observer.scalars.assume(result, True)
+        return result
+
+    def not_finite(self, func, args, kwargs):
+        result = func(*args, **kwargs)
+        self.observer.scalars.assume(result, False)
+        return result
+
+
+def _table(mode: PretendedDevices) -> dict[Any, Callable]:
+    table = {
+        # A program, and the libraries it uses, choose their ways by these.
+        _TENSOR.device.__get__: mode.device,
+        _TENSOR.is_cuda.__get__: mode.is_cuda,
+        _TENSOR.is_cpu.__get__: mode.is_cpu,
+        _TENSOR.is_meta.__get__: mode.is_meta,
+        _TENSOR.get_device: mode.get_device,
+        # Between two meta tensors PyTorch would copy nothing.
+        _TENSOR.to: mode.to,
+        _TENSOR.cuda: mode.cuda,
+        _TENSOR.cpu: mode.cpu,
+        _TENSOR.type: mode.type,
+        _TENSOR.numpy: mode.numpy,
+        # Pages of the host are not counted.
+        _TENSOR.pin_memory: mode.itself,
+        _TENSOR.is_pinned: mode.no,
+        _TENSOR.share_memory_: mode.itself,
+        # Streams do not exist; memory is given back in the order of the program.
+        _TENSOR.record_stream: mode.nothing,
+        # Of a meta tensor Python formats nothing.
+        _TENSOR.__format__: mode.format,
+        _TENSOR.backward: mode.backward,
+    }
+    for name in ("isfinite",):
+        table[getattr(torch, name)] = table[getattr(_TENSOR, name)] = mode.finite
+    for name in ("isnan", "isinf", "isposinf", "isneginf"):
+        table[getattr(torch, name)] = table[getattr(_TENSOR, name)] = mode.not_finite
+    return table
+
+
+def _copied(tensor: Any, named: dict[str, Any]) -> Any:
+    """In one copy, whatever else changes with it."""
+    if named.get("dtype", tensor.dtype) == tensor.dtype:
+        layout = named.get("memory_format", torch.preserve_format)
+        return tensor.clone(memory_format=layout)
+    return tensor.to(**named)
+
+
+def _target(args, kwargs):
+    """The device that `Tensor.to` names, in whichever form, and what else it asks for."""
+    rest, named = list(args[1:]), dict(kwargs)
+    device = named.pop("device", None)
+    if device is None:
+        device = named.pop("other", None)
+    if device is None and rest and not isinstance(rest[0], torch.dtype):
+        device = rest.pop(0)
+    if rest and not isinstance(rest[0], bool):
+        named["dtype"] = rest.pop(0)
+    named.update(zip(("non_blocking", "copy"), rest))
+    named.pop("non_blocking", None)
+    return device, {name: value for name, value in named.items() if value is not None}

@@ -1,0 +1,113 @@
+"""The observer of a program: it tells host from GPU, follows values throughout, and counts ops."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import torch
+
+from .. import host_values, small_values
+from ..observer import Observer
+from . import values
+from .places import GPU, HOST, META, Places
+
+_AMONG = {torch.ops.aten.isin.Tensor_Tensor, torch.ops.aten.isin.Tensor_Scalar}
+
+
+class ProgramObserver(Observer):
+    follows_values = True
+
+    def __init__(self, ledger: Any, gpu: Any, current_module: Callable[[], str], places: Places):
+        super().__init__(ledger, gpu, current_module)
+        self.scalars = values.PlausibleScalars()
+        self.places = places
+        # The clock of a trace: the same on every machine.
+        self.ops = 0
+        # What makes the answer less sure than usual.
+        self.compiled = self.ragged = False
+        self.on_op: Callable[[], None] | None = None
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        # From here on tensors say where they are.
+        with torch._C.DisableTorchFunction():
+            return self._dispatch(func, types, args, kwargs)
+
+    def _dispatch(self, func, types, args, kwargs):
+        self.ops += 1
+        if self.on_op is not None:
+            self.on_op()
+        kwargs = kwargs or {}
+        copies = func in host_values.COPIES
+        if not copies and self.places.any_elsewhere() and _mixes(self.places, args, kwargs):
+            args, kwargs = self._all_on_meta(args, kwargs)
+        result = super().__torch_dispatch__(func, types, args, kwargs)
+        if func in _AMONG and small_values.readable(result):
+            # A token that was chosen is none of those that end a text.
+            small_values.remember(result, torch.zeros(result.shape, dtype=torch.bool))
+        return result
+
+    def host_copy(self, func, args, kwargs) -> Any:
+        source = args[0] if func is host_values.TO_COPY else args[1]
+        if host_values.read(func, args, kwargs) is None:
+            return None
+        if func is host_values.TO_COPY:
+            return values.plausible(source, self, kwargs.get("dtype"))
+        return args[0].copy_(values.plausible(source, self).expand(args[0].shape))
+
+    def _record(self, func, rule, args, kwargs, result) -> None:
+        place = self._place(args, kwargs)
+        if place == GPU:
+            super()._record(func, rule, args, kwargs, result)
+            return
+        for output in result if isinstance(result, (tuple, list)) else (result,):
+            if isinstance(output, torch.Tensor) and output.device.type == "meta":
+                storage = output.untyped_storage()
+                if storage._cdata not in self._live:
+                    self.ignore(storage)
+                    self.places.remember(storage, place)
+
+    def _place(self, args, kwargs) -> str:
+        if self.places.named is not None:
+            return self.places.named
+        if not self.places.any_elsewhere():
+            return GPU
+        found = {self.places.of(t) for t in _meta_tensors(args, kwargs)}
+        if not found or GPU in found:
+            return GPU
+        return HOST if HOST in found else META
+
+    def _all_on_meta(self, args, kwargs):
+        """The model is on meta before it is moved; what it meets in host memory then follows it."""
+
+        def moved(value):
+            if isinstance(value, (list, tuple)):
+                return type(value)(moved(v) for v in value)
+            if not isinstance(value, torch.Tensor) or value.device.type != "cpu" or not value.dim():
+                return value
+            with self.places.naming(HOST):
+                return values.carry(value, value.to("meta"))
+
+        return moved(tuple(args)), {name: moved(value) for name, value in kwargs.items()}
+
+
+def _mixes(places: Places, args, kwargs) -> bool:
+    real = host = False
+    for tensor in _tensors(args, kwargs):
+        kind = tensor.device.type
+        real = real or (kind == "cpu" and tensor.dim() > 0)
+        host = host or (kind == "meta" and places.of(tensor) == HOST)
+    return real and host
+
+
+def _tensors(args, kwargs):
+    for value in (*args, *kwargs.values()):
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, (list, tuple)):
+            for one in value:
+                if isinstance(one, torch.Tensor):
+                    yield one
+
+
+def _meta_tensors(args, kwargs):
+    return (t for t in _tensors(args, kwargs) if t.device.type == "meta")

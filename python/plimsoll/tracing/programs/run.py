@@ -1,0 +1,169 @@
+"""Runs a program as it is, and records what it would ask the GPU's allocator for."""
+
+from __future__ import annotations
+
+import gc
+import os
+import runpy
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch.optim import optimizer as optimizers
+
+from ...failure import Failure
+from ..gpu import Gpu
+from ..module_names import ModuleNames
+from ..standins.environment import cuda_like
+from ..standins.patches import Patches
+from . import cuda_api, libraries, loaders, parameters, saving, wrappers
+from .devices import PretendedDevices
+from .failures import failure_of
+from .observer import ProgramObserver
+from .places import Places
+from .tokens import Tokens
+from .watch import GENERATING, Finished, Watch
+
+_BENCHMARK = (
+    "cudnn.benchmark tries all kernels of a convolution, some with far more scratch memory than the one "
+    "it takes; the peak may be twice as high for that moment"
+)
+
+
+def record(command: list[str], gpu: Gpu, recording: Any) -> None:
+    """Fills the recording with what `train.py --epochs 3`, or `-m package`, does."""
+    names = ModuleNames()
+    places = Places()
+    observer = ProgramObserver(recording.ledger, gpu, names.current, places)
+    with ExitStack() as stack:
+        # Its folder goes last, when files are files again.
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="plimsoll-program-"))
+        overlay = saving.Overlay(folder)
+        stack.callback(overlay.clean)
+        patches = Patches()
+        stack.callback(patches.undo)
+        stack.enter_context(cuda_like(observer, names))
+        watch = Watch(observer, names)
+        _install(patches, observer, places, watch, overlay)
+        stack.enter_context(observer)
+        stack.enter_context(PretendedDevices(places, observer))
+        _run(command, watch)
+        recording.ledger.close()
+        if torch.backends.cudnn.benchmark and observer.ledger.names("convolution"):
+            recording.benchmark = True
+            observer.notes.add(_BENCHMARK)
+    recording.notes = sorted(observer.notes)
+    recording.compiled, recording.ragged = observer.compiled, observer.ragged
+    recording.parameters, recording.parameter_bytes = watch.parameters()
+
+
+def _install(
+    patches: Patches,
+    observer: ProgramObserver,
+    places: Places,
+    watch: Watch,
+    overlay: saving.Overlay,
+) -> None:
+    cuda_api.install(patches, observer.gpu, places, observer.ledger)
+    parameters.install(patches, places)
+    loaders.install(patches, watch)
+    saving.install(patches, overlay, places, watch)
+    wrappers.install(patches, observer)
+    libraries.install(patches, watch)
+    _watch_calls(patches, watch, Tokens(observer, places))
+    observer.on_op = watch.ticked
+
+
+def _watch_calls(patches: Patches, watch: Watch, tokens: Tokens) -> None:
+    call = torch.nn.Module.__call__
+
+    def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
+        outermost = watch.depth == 0
+        if outermost:
+            watch.module_called(self)
+        watch.depth += 1
+        try:
+            if outermost and watch.phase == GENERATING:
+                return tokens.call(self, call, args, kwargs)
+            return call(self, *args, **kwargs)
+        finally:
+            watch.depth -= 1
+
+    patches.set(torch.nn.Module, "__call__", __call__)
+    back = torch.autograd.backward
+
+    def backward(*args: Any, **kwargs: Any) -> Any:
+        watch.backward_begins()
+        depth, watch.depth = watch.depth, 1
+        try:
+            return back(*args, **kwargs)
+        finally:
+            watch.depth = depth
+            watch.names.forget()
+
+    patches.set(torch.autograd, "backward", backward)
+    make = torch.optim.Optimizer.__init__
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        make(self, *args, **kwargs)
+        watch.optimizer_made(self)
+
+    patches.set(torch.optim.Optimizer, "__init__", __init__)
+    optimizers.register_optimizer_step_pre_hook(
+        lambda optimizer, args, kwargs: watch.optimizer_begins(optimizer)
+    )
+    optimizers.register_optimizer_step_post_hook(
+        lambda optimizer, args, kwargs: watch.optimizer_ends(optimizer)
+    )
+
+
+def _run(command: list[str], watch: Watch) -> None:
+    try:
+        with _as_main(command):
+            if command[0] == "-m":
+                runpy.run_module(command[1], run_name="__main__", alter_sys=True)
+            else:
+                runpy.run_path(command[0], run_name="__main__")
+    except Finished:
+        pass
+    except SystemExit as end:
+        if end.code not in (None, 0) and not watch.steps_seen():
+            raise Failure(
+                "program-ended",
+                f"the program ended with exit code {end.code} before it used the GPU",
+                "run it with --verbose to see what it says",
+            ) from end
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        raise failure_of(error, command) from error
+    finally:
+        watch.running = False
+
+
+@contextmanager
+def _as_main(command: list[str]) -> Iterator[None]:
+    """The program's own arguments, and its folder first on the path, as Python would start it."""
+    arguments, path, main = sys.argv, list(sys.path), sys.modules.get("__main__")
+    if command[0] == "-m":
+        sys.argv = [command[1], *command[2:]]
+        sys.path.insert(0, os.getcwd())
+    else:
+        if not os.path.isfile(command[0]):
+            raise Failure(
+                "program-missing",
+                f"there is no file {command[0]}",
+                "check the path of the program",
+            )
+        sys.argv = list(command)
+        sys.path.insert(0, os.path.dirname(os.path.abspath(command[0])))
+    try:
+        yield
+    finally:
+        sys.argv, sys.path[:] = arguments, path
+        if main is not None:
+            sys.modules["__main__"] = main
+        gc.collect()

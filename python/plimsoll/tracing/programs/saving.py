@@ -1,0 +1,156 @@
+"""What a program saves goes to a folder of the trace's own, which ends with it.
+
+Files opened for writing are opened there instead, under the same path, and are found there again when
+the program reads them. Folders that it makes are removed at the end where nothing is in them.
+"""
+
+from __future__ import annotations
+
+import builtins
+import io
+import os
+import shutil
+import stat
+from typing import Any
+
+import torch
+
+from ..standins.patches import Patches
+from .places import GPU, HOST, Places
+from .watch import SAVING, Watch
+
+_WRITES = frozenset("wxa+")
+
+
+class Overlay:
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._made: list[str] = []
+        # Whether anything was written at all; until then nothing needs to be looked up.
+        self._used = False
+        self._open = builtins.open
+        self._mkdir = os.mkdir
+
+    def path(self, name: Any) -> str:
+        whole = os.path.abspath(os.fspath(name))
+        if isinstance(whole, bytes):
+            whole = os.fsdecode(whole)
+        return os.path.join(self._folder, whole.lstrip("/").replace(":", "_"))
+
+    def holds(self, name: Any) -> bool:
+        return self._used and _is_path(name) and _exists(self.path(name))
+
+    def writable(self, name: Any, keep: bool = False) -> Any:
+        """Where a file is written instead; what is no plain file (a terminal, a null device) stays."""
+        if not _is_path(name) or _is_special(name) or self._inside(name):
+            return name
+        self._used = True
+        target = self.path(name)
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        if keep and not _exists(target) and _exists(name):
+            shutil.copyfile(name, target)
+        return target
+
+    def readable(self, name: Any) -> Any:
+        return self.path(name) if self.holds(name) else name
+
+    def install(self, patches: Patches) -> None:
+        make, list_made = self._mkdir, self._made
+
+        def opened(file: Any, mode: str = "r", *args: Any, **kwargs: Any) -> Any:
+            if isinstance(mode, str) and _WRITES & set(mode):
+                file = self.writable(file, keep=("a" in mode or "+" in mode) and "w" not in mode)
+            else:
+                file = self.readable(file)
+            return self._open(file, mode, *args, **kwargs)
+
+        def mkdir(path: Any, *args: Any, **kwargs: Any) -> None:
+            make(path, *args, **kwargs)
+            if _is_path(path) and not self._inside(path):
+                list_made.append(os.path.abspath(os.fspath(path)))
+
+        patches.set(builtins, "open", opened)
+        patches.set(io, "open", opened)
+        patches.set(os, "mkdir", mkdir)
+        for name in ("exists", "isfile", "getsize"):
+            self._questions(patches, name)
+        for name in ("remove", "unlink", "rmdir"):
+            self._removals(patches, name)
+        for name in ("rename", "replace"):
+            self._moves(patches, name)
+
+    def _questions(self, patches: Patches, name: str) -> None:
+        ask = getattr(os.path, name)
+        patches.set(os.path, name, lambda path: ask(self.readable(path)))
+
+    def _removals(self, patches: Patches, name: str) -> None:
+        remove = getattr(os, name)
+
+        def removed(path: Any, *args: Any, **kwargs: Any) -> None:
+            if kwargs.get("dir_fd") is not None:
+                # Relative to a folder that was opened: only the removal of a whole tree does so.
+                return
+            target = self.readable(path)
+            if target is not path or self._inside(path) or name == "rmdir":
+                remove(target, *args, **kwargs)
+
+        patches.set(os, name, removed)
+
+    def _moves(self, patches: Patches, name: str) -> None:
+        move = getattr(os, name)
+
+        def moved(source: Any, target: Any, *args: Any, **kwargs: Any) -> None:
+            if self._inside(source):
+                move(source, self.writable(target), *args, **kwargs)
+            else:
+                move(self.writable(source, keep=True), self.writable(target), *args, **kwargs)
+
+        patches.set(os, name, moved)
+
+    def _inside(self, path: Any) -> bool:
+        return _is_path(path) and os.path.abspath(os.fsdecode(path)).startswith(self._folder)
+
+    def clean(self) -> None:
+        for path in reversed(self._made):
+            try:
+                os.rmdir(path)
+            except OSError:
+                # Not empty: the program, or another one, put something there.
+                continue
+
+
+def install(patches: Patches, overlay: Overlay, places: Places, watch: Watch) -> None:
+    overlay.install(patches)
+    save, load = torch.save, torch.load
+
+    def torch_save(obj: Any, f: Any, *args: Any, **kwargs: Any) -> None:
+        with watch.within(SAVING):
+            save(obj, overlay.writable(f), *args, **kwargs)
+
+    def torch_load(f: Any, map_location: Any = None, *args: Any, **kwargs: Any) -> Any:
+        on_host = map_location is not None and "cpu" in str(map_location)
+        # Meta tensors have no other place to go to; those of the host are loaded as they are.
+        with places.naming(HOST if on_host else GPU):
+            return load(overlay.readable(f), None, *args, **kwargs)
+
+    patches.set(torch, "save", torch_save)
+    patches.set(torch, "load", torch_load)
+
+
+def _is_path(name: Any) -> bool:
+    return isinstance(name, (str, bytes, os.PathLike))
+
+
+def _exists(name: Any) -> bool:
+    try:
+        os.stat(name)
+    except OSError:
+        return False
+    return True
+
+
+def _is_special(name: Any) -> bool:
+    try:
+        return not stat.S_ISREG(os.stat(name).st_mode)
+    except OSError:
+        return False

@@ -1,0 +1,185 @@
+"""Tokens of `generate()` after the first few: their requests follow from those of the tokens before.
+
+One token is like the next but for the cache, which is one position longer. So a token's requests are
+taken from the last two that were run, each with the size that it has by then. Every so often a token
+is run again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from .places import GPU, Places
+
+# What the first tokens leave behind is gone by then.
+_RUN_FIRST = 4
+_RUN_EVERY = 32
+
+
+@dataclass
+class _Token:
+    """The requests of one forward pass, as steps that name what they concern."""
+
+    number: int
+    # ("a", size, op, module, category, whose) or ("f", whose); whose is a slot, or a place in the list.
+    steps: list[tuple]
+
+    def alike(self, other: _Token) -> bool:
+        return [_shape(s) for s in self.steps] == [_shape(s) for s in other.steps]
+
+
+def _shape(step: tuple) -> tuple:
+    return (step[0], *step[2:]) if step[0] == "a" else step
+
+
+class Tokens:
+    def __init__(self, observer: Any, places: Places) -> None:
+        self._observer = observer
+        self._places = places
+        self._model: Any = None
+        self._number = 0
+        self._before: _Token | None = None
+        self._last: _Token | None = None
+        self._outputs: Any = None
+
+    def call(self, module: Any, forward: Any, args: tuple, kwargs: dict) -> Any:
+        """A forward pass within generate(): run, or written down."""
+        cache = kwargs.get("past_key_values")
+        layers = _growing(cache)
+        if args or not layers or not _one_position(kwargs):
+            self._forget(module)
+            return forward(module, *args, **kwargs)
+        if module is not self._model:
+            self._forget(module)
+        self._number += 1
+        if self._known() and self._number % _RUN_EVERY:
+            return self._written(cache, layers)
+        return self._run(module, forward, kwargs, layers)
+
+    def _forget(self, model: Any) -> None:
+        self._model, self._number = model, 0
+        self._before = self._last = self._outputs = None
+
+    def _known(self) -> bool:
+        before, last = self._before, self._last
+        return (
+            self._number > _RUN_FIRST
+            and before is not None
+            and last is not None
+            and before.alike(last)
+        )
+
+    def _run(self, module: Any, forward: Any, kwargs: dict, layers: list) -> Any:
+        events = self._observer.ledger.events
+        held = self._slots(layers)
+        start = len(events)
+        outputs = forward(module, **kwargs)
+        self._before, self._last = self._last, None
+        fields = {name: value for name, value in outputs.items() if torch.is_tensor(value)}
+        if list(fields) == ["logits"] and _growing(outputs.get("past_key_values")):
+            kept = {**self._slots(layers), self._ident(fields["logits"]): "logits"}
+            steps = _steps(events[start:], held, kept)
+            self._last = None if steps is None else _Token(self._number, steps)
+            self._outputs = (type(outputs), fields["logits"].shape, fields["logits"].dtype)
+        return outputs
+
+    def _written(self, cache: Any, layers: list) -> Any:
+        """Puts the requests of this token into the record, and what remains of them into the cache."""
+        ledger = self._observer.ledger
+        old = {}
+        for slot, tensor in self._tensors(layers):
+            old[slot] = self._observer.disown(tensor)
+        kind, shape, dtype = self._outputs
+        new: dict[Any, int] = {}
+        for at, step in enumerate(self._steps_now()):
+            if step[0] == "f":
+                whose = step[1]
+                ledger.free(old[whose[1]] if isinstance(whose, tuple) else new[whose])
+                continue
+            _, size, op, module, category, whose = step
+            new[at if whose is None else whose] = ledger.allocate_again(size, op, module, category)
+        for layer_number, layer in enumerate(layers):
+            for name in ("keys", "values"):
+                grown = getattr(layer, name)
+                sizes = (*grown.shape[:-2], grown.shape[-2] + 1, grown.shape[-1])
+                setattr(layer, name, self._bound(sizes, grown.dtype, new[(layer_number, name)]))
+        logits = self._bound(shape, dtype, new["logits"])
+        return kind(logits=logits, past_key_values=cache)
+
+    def _steps_now(self) -> list[tuple]:
+        before, last = self._before, self._last
+        assert before is not None and last is not None
+        ahead = self._number - last.number
+        apart = last.number - before.number
+        steps = []
+        for old, new in zip(before.steps, last.steps):
+            if new[0] == "a":
+                size = max(1, new[1] + (new[1] - old[1]) * ahead // apart)
+                steps.append((new[0], size, *new[2:]))
+            else:
+                steps.append(new)
+        return steps
+
+    def _tensors(self, layers: list) -> list[tuple[Any, Any]]:
+        return [
+            ((number, name), getattr(layer, name))
+            for number, layer in enumerate(layers)
+            for name in ("keys", "values")
+        ]
+
+    def _slots(self, layers: list) -> dict[int, Any]:
+        return {self._ident(tensor): slot for slot, tensor in self._tensors(layers)}
+
+    def _ident(self, tensor: Any) -> int:
+        with torch._C.DisableTorchFunction():
+            return self._observer.ident_of(tensor)
+
+    def _bound(self, shape: Any, dtype: Any, ident: int) -> Any:
+        self._observer.recording = False
+        try:
+            with torch._C.DisableTorchFunction(), self._places.naming(GPU):
+                made = torch.empty(shape, dtype=dtype, device="meta")
+        finally:
+            self._observer.recording = True
+        self._observer.bind(made.untyped_storage(), ident)
+        return made
+
+
+def _growing(cache: Any) -> list:
+    """The layers that a token makes longer; none where the cache is of another kind."""
+    cache = getattr(cache, "self_attention_cache", cache)
+    layers = getattr(cache, "layers", None)
+    if not layers or any(type(layer).__name__ != "DynamicLayer" for layer in layers):
+        return []
+    return list(layers) if all(torch.is_tensor(getattr(x, "keys", None)) for x in layers) else []
+
+
+def _one_position(kwargs: dict) -> bool:
+    ids = kwargs.get("decoder_input_ids", kwargs.get("input_ids"))
+    return torch.is_tensor(ids) and ids.dim() == 2 and ids.shape[1] == 1
+
+
+def _steps(events: list, held: dict[int, Any], kept: dict[int, Any]) -> list[tuple] | None:
+    """Events by what they concern; None where a pass leaves, or ends, anything else."""
+    steps: list[tuple] = []
+    open_now: dict[int, int] = {}
+    for event in events:
+        if event[0] == "a":
+            _, ident, size, op, module, category = event
+            open_now[ident] = len(steps)
+            steps.append(("a", size, op, module, category, kept.get(ident)))
+        elif event[0] == "f":
+            ident = event[1]
+            if ident in open_now:
+                steps.append(("f", open_now.pop(ident)))
+            elif ident in held:
+                steps.append(("f", ("held", held[ident])))
+            else:
+                return None
+        else:
+            return None
+    left = set(open_now) - set(kept)
+    return None if left else steps

@@ -1,0 +1,81 @@
+"""Values where a program reads them: what is known of a tensor, else something plausible."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from .. import small_values
+from ..scalars import UNKNOWN, Scalars
+
+_ATEN = torch.ops.aten
+# Places in a list: only the first is sure to exist.
+_PLACES = {
+    _ATEN.argmax.default,
+    _ATEN.argmin.default,
+    _ATEN.multinomial.default,
+    _ATEN.nonzero.default,
+    _ATEN.argsort.default,
+    _ATEN.randint.default,
+    _ATEN.randint.low,
+}
+_START, _FACTOR = 2.0, 0.999
+
+
+class PlausibleScalars(Scalars):
+    """As a training that goes well reports them: losses fall from one reading to the next.
+
+    Zero would end programs: a count that is divided by, a loss that is as low as it gets.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._loss = _START
+
+    def notice(self, func, args, result) -> None:
+        super().notice(func, args, result)
+        if func in _PLACES:
+            self.assume(result, 0)
+
+    def assume(self, tensor: Any, value: Any) -> None:
+        """Says what all of a tensor is taken for."""
+        if isinstance(tensor, torch.Tensor):
+            self._values[tensor.untyped_storage()._cdata] = value
+
+    def guess(self, tensor: Any) -> Any:
+        if tensor.dtype == torch.bool:
+            return False
+        if not tensor.dtype.is_floating_point:
+            return 1
+        self._loss *= _FACTOR
+        return self._loss
+
+
+def carry(source: Any, moved: Any) -> Any:
+    """A copy of a small tensor holds what the tensor held."""
+    if small_values.readable(moved) and small_values.value_of(moved) is None:
+        with torch._C.DisableTorchFunction():
+            on_host = source.device.type == "cpu"
+        known = source.detach() if on_host else small_values.value_of(source)
+        if known is not None:
+            small_values.remember(moved, known.to(moved.dtype).clone())
+    return moved
+
+
+def plausible(tensor: Any, observer: Any, dtype: Any = None) -> Any:
+    """A real tensor in host memory in place of one that has no values."""
+    dtype = dtype or tensor.dtype
+    known = small_values.value_of(tensor)
+    if known is not None:
+        return known.to(dtype).clone()
+    value = observer.scalars.known(tensor)
+    if value is UNKNOWN:
+        if not dtype.is_floating_point:
+            # Zero is the one place that every list has; as a label it is the first.
+            return torch.zeros(tensor.shape, dtype=dtype, device="cpu")
+        value = observer.scalars.guess(tensor)
+        # Not all alike: a spread of nothing would be divided by.
+        spread = torch.linspace(0.9, 1.1, max(tensor.numel(), 1), device="cpu")
+        return (spread[: tensor.numel()] * value).to(dtype).reshape(tensor.shape)
+    return torch.full(tensor.shape, value, dtype=dtype, device="cpu")

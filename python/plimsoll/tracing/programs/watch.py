@@ -1,0 +1,181 @@
+"""What a program is doing: its phases, its steps, and when enough of it was seen."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from .. import ledger as kinds
+from ..loop import state_tensors
+
+BUILDING, FIRST, STEADY = "building", "first steps", "steady steps"
+EVALUATION, SAVING, GENERATING = "evaluation", "saving", "generating"
+# The optimizer makes its state in the first step; in the second, all of it is there.
+_FIRST_STEPS = 2
+# Steps that are run before a program may be ended.
+_LEAST_STEPS = 4
+# A program that shows nothing new for so many ops is taken to go on like that. Some 100 ops take 10 ms.
+_OPS_WITHOUT_NEWS = 40_000
+# In all: about half a minute.
+_MOST_OPS = 220_000
+
+
+class Finished(BaseException):
+    """Ends a program whose phases were seen. Not an Exception, so that no program catches it."""
+
+
+class Watch:
+    def __init__(self, observer: Any, names: Any) -> None:
+        self.observer = observer
+        self.names = names
+        self.phase = ""
+        self.optimizer_steps = 0
+        self.backwards = 0
+        self.calls = 0
+        self.depth = 0
+        self.running = True
+        # Steps of each optimizer that exists.
+        self.steps_of: dict[int, int] = {}
+        self._optimizers: dict[int, Any] = {}
+        # By number: to ask whether two tensors are equal would be an op.
+        self._trained: set[int] = set()
+        self._known: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._counted: set[int] = set()
+        self._count = self._bytes = 0
+        self._news = 0
+        self._seen: dict[str, int] = {}
+        self._inside: str | None = None
+        # Whether the loader at hand is only read, as in an evaluation.
+        self._reads = False
+        self.enter(BUILDING)
+
+    # Phases.
+    def enter(self, phase: str) -> None:
+        if phase == self.phase or not self.running:
+            return
+        self.phase = phase
+        self.observer.ledger.mark("phase:" + phase)
+        if phase not in self._seen:
+            self._news = self.observer.ops
+        self._seen[phase] = self._seen.get(phase, 0) + 1
+        self.observer.category = kinds.WEIGHT if phase == BUILDING else kinds.TEMPORARY
+
+    @contextmanager
+    def within(self, phase: str) -> Iterator[None]:
+        """A phase that a call makes: saving, or generating."""
+        if self._inside is not None:
+            yield
+            return
+        before, self._inside = self.phase, phase
+        self.enter(phase)
+        try:
+            yield
+        finally:
+            self._inside = None
+            self.enter(before)
+
+    def step_phase(self) -> str:
+        return FIRST if self.optimizer_steps < _FIRST_STEPS else STEADY
+
+    # What a program calls.
+    def module_called(self, module: Any) -> None:
+        """At the outermost call of a module."""
+        self.calls += 1
+        self._learn(module)
+        if self._inside is not None:
+            return
+        if torch.is_grad_enabled() and (module.training or not self._trained):
+            self.enter(self.step_phase())
+            self.observer.category = kinds.ACTIVATION
+        elif not module.training and (self._reads or not self.steps_of or self._is_trained(module)):
+            self.enter(EVALUATION)
+        elif self.phase == BUILDING:
+            self.enter(self.step_phase())
+
+    def batch_given(self, reads: bool) -> None:
+        """What is moved to the GPU next is the batch."""
+        self.observer.category = kinds.BATCH
+        self._reads = reads
+
+    def backward_begins(self) -> None:
+        self.backwards += 1
+        self._reads = False
+        if self._inside is None:
+            self.enter(self.step_phase())
+        self.observer.category = kinds.TEMPORARY
+
+    def optimizer_made(self, optimizer: Any) -> None:
+        self.steps_of[id(optimizer)] = 0
+        # Held, so that no other takes its number.
+        self._optimizers[id(optimizer)] = optimizer
+        for group in optimizer.param_groups:
+            self._trained.update(map(id, group["params"]))
+
+    def optimizer_begins(self, optimizer: Any) -> None:
+        if self._inside is None:
+            self.enter(self.step_phase())
+        self.observer.category = kinds.TEMPORARY
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    self._label(parameter.grad, kinds.GRADIENT)
+
+    def optimizer_ends(self, optimizer: Any) -> None:
+        steps = self.steps_of.get(id(optimizer), 0)
+        self.steps_of[id(optimizer)] = steps + 1
+        self.optimizer_steps = max(self.steps_of.values())
+        if steps == 0:
+            for tensor in state_tensors(getattr(optimizer, "state", {})):
+                self._label(tensor, kinds.OPTIMIZER)
+
+    # When it is enough.
+    def ticked(self) -> None:
+        """After each op: ends a program that goes on and on."""
+        ops = self.observer.ops
+        if ops > _MOST_OPS or (
+            ops - self._news > _OPS_WITHOUT_NEWS and self.optimizer_steps >= _LEAST_STEPS
+        ):
+            self.finish()
+
+    def news(self) -> None:
+        self._news = self.observer.ops
+
+    def finish(self) -> None:
+        if self.running:
+            self.running = False
+            self.observer.on_op = None
+            raise Finished()
+
+    def steps_seen(self) -> bool:
+        return self.observer.ledger.peak_bytes > 0
+
+    def parameters(self) -> Any:
+        """How many, and their bytes, of all models that were run."""
+        return self._count, self._bytes
+
+    def _learn(self, module: Any) -> None:
+        if module in self._known:
+            return
+        self._known.add(module)
+        self.names.learn_more(module)
+        for parameter in module.parameters():
+            if id(parameter) not in self._counted:
+                self._counted.add(id(parameter))
+                self._count += parameter.numel()
+                self._bytes += parameter.numel() * parameter.element_size()
+        for name, tensor in (*module.named_parameters(), *module.named_buffers()):
+            self._label(tensor, kinds.WEIGHT, name)
+
+    def _is_trained(self, module: Any) -> bool:
+        return any(id(p) in self._trained for p in module.parameters())
+
+    def _label(self, tensor: Any, category: str, name: str = "") -> None:
+        with torch._C.DisableTorchFunction():
+            on_meta = isinstance(tensor, torch.Tensor) and tensor.device.type == "meta"
+            ident = self.observer.ident_of(tensor) if on_meta else 0
+        if ident:
+            self.observer.ledger.label(ident, category, name.rpartition(".")[0])

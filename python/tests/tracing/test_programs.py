@@ -1,0 +1,163 @@
+"""Programs as they are: run on a pretended GPU in a process of their own."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from tracing import PACKAGE
+
+TRAINING = """
+import sys, torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Sequential(nn.Linear(256, 512), nn.ReLU(), nn.Linear(512, 10)).to(device)
+assert next(model.parameters()).is_cuda and str(next(model.parameters()).device) == "cuda:0"
+optimizer = torch.optim.Adam(model.parameters())
+data = TensorDataset(torch.randn(1030, 256), torch.randint(0, 10, (1030,)))
+best, sizes = float("inf"), []
+for epoch in range(int(sys.argv[1])):
+    model.train()
+    for x, y in DataLoader(data, 100, shuffle=True, num_workers=2, pin_memory=True):
+        sizes.append(len(x))
+        loss = nn.functional.cross_entropy(model(x.to(device)), y.to(device))
+        optimizer.zero_grad()
+        loss.backward()
+        assert torch.isfinite(loss), "not finite"
+        optimizer.step()
+    model.eval()
+    with torch.no_grad():
+        right = sum((model(x.cuda()).argmax(1) == y.cuda()).sum().item() for x, y in DataLoader(data, 500))
+    print(f"loss {loss:.3f}", right / len(data))
+    if loss.item() < best:
+        best = loss.item()
+        torch.save(model.state_dict(), "best.pt")
+        open("log.txt", "w").write("written")
+model.load_state_dict(torch.load("best.pt"))
+print("sizes", sizes)
+"""
+
+
+class Programs(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def trace(self, text, *arguments, name="train.py"):
+        with open(os.path.join(self.folder, name), "w", encoding="utf-8") as file:
+            file.write(text)
+        self.files = sorted(os.listdir(self.folder))
+        output = os.path.join(self.folder, "trace.jsonl")
+        command = [sys.executable, "-W", "ignore", "-m", "plimsoll.trace", "--output", output]
+        done = subprocess.run(
+            [*command, "--program", *(arguments or (name,))],
+            cwd=self.folder,
+            env={**os.environ, "PYTHONPATH": PACKAGE, "PLIMSOLL_DEBUG": ""},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            return done, []
+        with open(output, encoding="utf-8") as file:
+            _, *events, self.footer = map(json.loads, file)
+        os.remove(output)
+        return done, events
+
+    def test_a_training_loop_runs_through_its_phases_and_leaves_no_file(self):
+        done, lines = self.trace(TRAINING, "train.py", "2")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        phases = [line[1][6:] for line in lines if line[0] == "m"]
+        self.assertEqual(
+            phases[:5], ["building", "first steps", "steady steps", "evaluation", "saving"]
+        )
+        # The first batches and the last, short one, in each of two epochs.
+        self.assertIn("sizes [100, 100, 100, 30, 100, 100, 100, 30]", done.stderr)
+        self.assertEqual(done.stdout, "")
+        self.assertEqual(sorted(os.listdir(self.folder)), self.files)
+        weights = [line for line in lines if line[0] == "a" and line[5] == "w"]
+        self.assertEqual([line[2] for line in weights], [4 * n for n in (256 * 512, 512, 5120, 10)])
+        states = [line[2] for line in lines if line[0] == "a" and line[5] == "o"]
+        self.assertEqual(sum(states), 2 * sum(line[2] for line in weights))
+        self.assertEqual(self.footer["parameters"], 256 * 512 + 512 + 5120 + 10)
+
+    def test_a_program_without_end_is_ended(self):
+        done, _ = self.trace(
+            "import torch\n"
+            "w = torch.nn.Linear(64, 64).cuda()\n"
+            "o = torch.optim.SGD(w.parameters(), 0.1)\n"
+            "try:\n"
+            "    while True:\n"
+            "        w(torch.ones(8, 64, device='cuda')).sum().backward(); o.step(); o.zero_grad()\n"
+            "except Exception:\n"
+            "    raise SystemExit(9)\n"
+        )
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertTrue(self.footer["end"])
+
+    def test_a_large_model_built_in_host_memory_takes_none(self):
+        done, lines = self.trace(
+            "import resource, torch\n"
+            "m = torch.nn.Sequential(*[torch.nn.Linear(8192, 8192) for _ in range(40)])\n"
+            "m = m.to(torch.bfloat16).cuda()\n"
+            "m(torch.zeros(2, 8192, dtype=torch.bfloat16, device=0))\n"
+            "assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 2 << 20\n"
+        )
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        weights = [line[2] for line in lines if line[0] == "a" and line[5] == "w"]
+        self.assertEqual(max(weights), 2 * 8192 * 8192)
+        self.assertEqual(weights.count(2 * 8192 * 8192), 40)
+
+    def test_a_module_by_name_and_memory_that_is_asked_about(self):
+        done, _ = self.trace(
+            "import sys, torch\n"
+            "assert sys.argv[1:] == ['--fast']\n"
+            "x = torch.empty(1 << 20, device='cuda')\n"
+            "assert torch.cuda.memory_allocated() == 4 << 20\n"
+            "del x\n"
+            "assert torch.cuda.memory_allocated() == 0 < torch.cuda.max_memory_allocated()\n"
+            "free, total = torch.cuda.mem_get_info(); assert 0 < free <= total\n",
+            *("-m", "job", "--fast"),
+            name="job.py",
+        )
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_failures_name_the_line_and_what_to_do(self):
+        cases = {
+            "program-failed": "torch.zeros(2, device='cuda') @ torch.zeros(3, device='cuda')",
+            # As an extension with kernels of its own says it.
+            "program-needs-gpu": "raise RuntimeError('CUDA error: invalid device function')",
+        }
+        for code, text in cases.items():
+            done, _ = self.trace("import torch\n\n" + text)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            error = json.loads(done.stdout.splitlines()[-1])["error"]
+            self.assertEqual((error["code"], error["where"]), (code, "train.py:3"))
+            self.assertIn("workload()", error["next"])
+
+    def test_a_program_that_gives_up_says_so(self):
+        done, _ = self.trace("raise SystemExit(3)\n")
+        error = json.loads(done.stdout.splitlines()[-1])["error"]
+        self.assertEqual((done.returncode, error["code"]), (2, "program-ended"))
+        done, _ = self.trace("print(1)\n", "missing.py")
+        error = json.loads(done.stdout.splitlines()[-1])["error"]
+        self.assertEqual((done.returncode, error["code"]), (2, "program-missing"))
+
+    def test_compiled_models_are_not_taken_as_eager_in_silence(self):
+        done, _ = self.trace(
+            "import torch\n"
+            "m = torch.compile(torch.nn.Linear(8, 8).cuda())\n"
+            "m(torch.zeros(1, 8).cuda()).sum().backward()\n"
+        )
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertTrue(self.footer["compiled"])
+        self.assertIn("torch.compile", self.footer["notes"][0])
+
+
+if __name__ == "__main__":
+    unittest.main()

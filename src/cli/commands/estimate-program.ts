@@ -1,0 +1,69 @@
+import { loadSettings } from '../../config/load.js';
+import { estimateProgram } from '../../estimate/program-estimate.js';
+import { programCommand } from '../../estimate/trace/program-command.js';
+import { Failure } from '../../failure.js';
+import { chosenGpu } from '../../plan/answers/machine.js';
+import { estimateText } from '../../report/text/estimate-text.js';
+import type { CommandContext } from '../command-module.js';
+import { printJson, textStyle } from '../io.js';
+import type { EstimateArguments } from '../options/estimate-arguments.js';
+import { workloadMachine } from '../options/workload-machine.js';
+import { openProgress } from '../screen/progress.js';
+import { stopOnSignals } from '../stop.js';
+
+/** What a program takes beside its own arguments. */
+const taken = new Set(['gpu', 'python', 'cache', 'config', 'json', 'verbose']);
+
+/** `plimsoll estimate -- python train.py`. */
+export async function estimateOfProgram(
+  command: readonly string[],
+  given: EstimateArguments,
+  { io }: CommandContext,
+): Promise<number> {
+  refuseOthers(given);
+  programCommand(command);
+  const { folder, environment } = io;
+  const settings = await loadSettings({ folder, environment, configPath: given.config });
+  const machine = workloadMachine(settings, io, given.python);
+  const { gpu, notes } = await chosenGpu(given.gpu, machine);
+  using stop = stopOnSignals([io.stdout.closed]);
+  const progress = openProgress(io.stderr);
+  const shown = io.stderr.isTerminal && given.verbose !== true;
+  const found = await estimateProgram(
+    { command, gpu },
+    {
+      ...machine,
+      signal: stop.signal,
+      onProgress: shown ? (text) => progress.show(text) : undefined,
+      onOutput: given.verbose === true ? (text) => io.stderr.write(text) : undefined,
+    },
+  )
+    .catch((error: unknown) => {
+      if (stop.interruptedBy === undefined && !io.stdout.closed.aborted) throw error;
+      return undefined;
+    })
+    .finally(() => progress.end());
+  if (found === undefined) return stop.interruptedBy ?? 0;
+  const { name, capacityBytes } = gpu;
+  const answer = { ...found, gpu: { name, capacityBytes }, notes: [...notes, ...found.notes] };
+  if (given.json) printJson(io, answer);
+  else {
+    const text = { gpu, columns: io.stdout.columns(), style: textStyle(io) };
+    io.stdout.write(`${estimateText(answer, text)}\n`);
+  }
+  return 0;
+}
+
+function refuseOthers(given: EstimateArguments): void {
+  const other = Object.entries(given).find(
+    ([name, value]) => value !== undefined && !taken.has(name),
+  )?.[0];
+  if (other === undefined) return;
+  const option = `--${other.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+  throw new Failure({
+    kind: 'input',
+    code: 'not-with-program',
+    fact: `${option} is for models; a program is run as it is.`,
+    next: "Leave it out, or give it to the program, after the program's name.",
+  });
+}

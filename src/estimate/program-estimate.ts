@@ -1,0 +1,35 @@
+import type { Gpu } from './cards/gpu-table.js';
+import type { EstimateMachine } from './estimate.js';
+import { inThisThread } from './estimate-work.js';
+import { programTrace } from './trace/program-trace.js';
+import type { Estimate } from './types.js';
+
+export interface ProgramRequest {
+  /** As a person types it: `['python', 'train.py', '--epochs', '3']`. */
+  readonly command: readonly string[];
+  readonly gpu: Gpu;
+}
+
+export interface ProgramMachine extends EstimateMachine {
+  /** Gets what the program prints, as it comes. */
+  readonly onOutput?: ((text: string) => void) | undefined;
+  readonly timeoutSeconds?: number | undefined;
+}
+
+/**
+ * What a program needs on one GPU, found by running it as it is without one.
+ *
+ * @example
+ * const { phases } = await estimateProgram(
+ *   { command: ['python', 'train.py'], gpu: findGpu('h100') },
+ *   { environment: process.env, folder: process.cwd() },
+ * );
+ */
+export async function estimateProgram(
+  { command, gpu }: ProgramRequest,
+  machine: ProgramMachine,
+): Promise<Estimate> {
+  const { work = inThisThread, signal } = machine;
+  const trace = await programTrace(command, { ...machine, gpu });
+  return work({ kind: 'trace', trace, gpu }, signal);
+}

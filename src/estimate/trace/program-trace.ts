@@ -1,0 +1,60 @@
+import { createReadStream, existsSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Gpu } from '../cards/gpu-table.js';
+import type { Wording } from '../wording.js';
+import { programCommand } from './program-command.js';
+import { pythonFailure } from './python-failure.js';
+import { cardArguments } from './python-trace.js';
+import { type RunPythonOptions, runPython } from './run-python.js';
+import { readTrace, type Trace } from './trace-file.js';
+
+export interface ProgramTraceOptions extends RunPythonOptions {
+  /** Instead of the Python that the command names. */
+  readonly python?: string | undefined;
+  readonly gpu?: Gpu | undefined;
+  readonly wording?: Wording | undefined;
+}
+
+/**
+ * Runs a program as it is on a pretended GPU, until its phases were seen, and reads what it would have
+ * asked CUDA's allocator for. What it saves is not kept.
+ *
+ * @example
+ * const trace = await programTrace(['python', 'train.py'], { environment: process.env, folder: '.' });
+ */
+export async function programTrace(
+  words: readonly string[],
+  options: ProgramTraceOptions,
+): Promise<Trace> {
+  const { python, flags, program } = programCommand(words);
+  const scratch = await mkdtemp(join(tmpdir(), 'plimsoll-trace-'));
+  try {
+    const output = join(scratch, 'trace.jsonl');
+    const interpreter = options.python ?? python;
+    const end = await runPython(
+      interpreter,
+      [
+        ...flags,
+        '-m',
+        'plimsoll.trace',
+        ...cardArguments(options.gpu),
+        '--output',
+        output,
+        '--program',
+        ...program,
+      ],
+      {
+        ...options,
+        // What torch and the program put aside goes with our own file.
+        environment: { ...options.environment, TMPDIR: scratch, TEMP: scratch, TMP: scratch },
+      },
+    );
+    const failure = pythonFailure(interpreter, end, existsSync(output), options.wording);
+    if (failure !== undefined) throw failure;
+    return await readTrace(createReadStream(output, 'utf8'));
+  } finally {
+    await rm(scratch, { recursive: true, force: true, maxRetries: 5 });
+  }
+}

@@ -1,0 +1,116 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { delimiter, join } from 'node:path';
+import { Failure } from '../../failure.js';
+import { packageFolder } from '../../files/package-folder.js';
+import type { PythonEnd } from './python-failure.js';
+import { splitProgress } from './trace-progress.js';
+
+export interface RunPythonOptions {
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  readonly folder: string;
+  /** Ends it early, with everything it started. */
+  readonly signal?: AbortSignal | undefined;
+  readonly timeoutSeconds?: number | undefined;
+  /** Told what goes on, for a person who waits. */
+  readonly onProgress?: ((text: string) => void) | undefined;
+  /** Gets what it writes to stderr, as it comes. */
+  readonly onOutput?: ((text: string) => void) | undefined;
+}
+
+/** A 7B model takes some 15 s; what takes longer than 10 minutes hangs. */
+export const defaultTimeoutSeconds = 600;
+/** The error is one line; of what else it prints the end is enough. */
+const keptCharacters = 16_384;
+const pythonFolder = join(packageFolder, 'python');
+
+/**
+ * Runs Python to its end, and gives back what it said last. `PYTHONPATH` holds our own package, too.
+ *
+ * @example
+ * await runPython('python3', ['-m', 'plimsoll.trace', '--help'], { environment: process.env, folder: '.' });
+ */
+export function runPython(
+  program: string,
+  args: readonly string[],
+  options: RunPythonOptions,
+): Promise<PythonEnd> {
+  const { signal, timeoutSeconds = defaultTimeoutSeconds, onProgress, onOutput } = options;
+  if (signal?.aborted) return Promise.reject(interrupted());
+  return new Promise((resolve, reject) => {
+    const child = spawn(program, args, {
+      cwd: options.folder,
+      env: pythonEnvironment(options.environment, onProgress !== undefined),
+      stdio: ['ignore', 'pipe', 'pipe'],
+      // A group of its own, so that what it started can be ended with it.
+      detached: process.platform !== 'win32',
+      windowsHide: true,
+    });
+    let stdout = '';
+    let stderr = '';
+    let timedOut = false;
+    child.stdout.setEncoding('utf8').on('data', (text: string) => {
+      stdout = (stdout + text).slice(-keptCharacters);
+    });
+    const keepError = (text: string) => {
+      onOutput?.(text);
+      stderr = (stderr + text).slice(-keptCharacters);
+    };
+    child.stderr
+      .setEncoding('utf8')
+      .on('data', onProgress ? splitProgress(onProgress, keepError) : keepError);
+    const kill = () => killGroup(child);
+    const timer = setTimeout(() => {
+      timedOut = true;
+      kill();
+    }, timeoutSeconds * 1000);
+    signal?.addEventListener('abort', kill, { once: true });
+    const over = () => {
+      clearTimeout(timer);
+      signal?.removeEventListener('abort', kill);
+    };
+    child.once('error', (error) => {
+      over();
+      resolve({ notStarted: error.message });
+    });
+    child.once('close', (code, by) => {
+      over();
+      if (signal?.aborted) reject(interrupted());
+      else if (timedOut) resolve({ timedOutSeconds: timeoutSeconds });
+      else resolve({ code, signal: by, stdout, stderr });
+    });
+  });
+}
+
+export function pythonEnvironment(
+  environment: Readonly<Record<string, string | undefined>>,
+  progress: boolean,
+): NodeJS.ProcessEnv {
+  // With PLIMSOLL_DEBUG the Python part would show a traceback instead of its error line.
+  const { PLIMSOLL_DEBUG: _, PLIMSOLL_PROGRESS: __, PYTHONPATH: others, ...kept } = environment;
+  return {
+    ...kept,
+    ...(progress ? { PLIMSOLL_PROGRESS: '1' } : {}),
+    PYTHONPATH: others ? `${pythonFolder}${delimiter}${others}` : pythonFolder,
+    // The folder of the package may be read-only, and belongs to someone else.
+    PYTHONDONTWRITEBYTECODE: '1',
+  };
+}
+
+function killGroup(child: ChildProcess): void {
+  if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return;
+  try {
+    if (process.platform === 'win32') child.kill('SIGKILL');
+    else process.kill(-child.pid, 'SIGKILL');
+  } catch {
+    // It ended in this very moment.
+  }
+}
+
+export function interrupted(): Failure {
+  return new Failure({
+    kind: 'interrupted',
+    code: 'interrupted',
+    fact: 'The trace was interrupted.',
+    next: 'Run it again.',
+  });
+}
