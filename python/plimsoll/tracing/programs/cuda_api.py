@@ -258,7 +258,7 @@ def _default_device(patches: Patches, places: Places) -> None:
 def _generators(patches: Patches) -> None:
     make = torch.Generator
 
-    class Generator(make):
+    class Generator(torch.Generator):
         """Draws on the GPU need none here; one of the host takes its place."""
 
         def __new__(cls, device: Any = "cpu") -> Any:

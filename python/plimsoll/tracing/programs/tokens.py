@@ -158,7 +158,7 @@ def _growing(cache: Any) -> list:
 
 
 def _one_position(kwargs: dict) -> bool:
-    ids = kwargs.get("decoder_input_ids", kwargs.get("input_ids"))
+    ids: Any = kwargs.get("decoder_input_ids", kwargs.get("input_ids"))
     return torch.is_tensor(ids) and ids.dim() == 2 and ids.shape[1] == 1
 
 

@@ -26,7 +26,7 @@ class _Finder:
     def find_spec(name: str, path: Any = None, target: Any = None) -> Any:
         if name not in _waiting:
             return None
-        spec = PathFinder.find_spec(name, path, target)
+        spec: Any = PathFinder.find_spec(name, path, target)
         if spec is None or spec.loader is None or not hasattr(spec.loader, "exec_module"):
             return None
         execute = spec.loader.exec_module
