@@ -1,4 +1,4 @@
-import type { DeviceSource, ProcessReading } from '../device/types.js';
+import type { DeviceInfo, ProcessReading } from '../device/types.js';
 import type { Known } from '../units/known.js';
 import type { Alert, Cause, Forecast, Leak, Trend } from '../watch/types.js';
 
@@ -19,14 +19,7 @@ export interface ProfileReport {
   readonly events: readonly ReportEvent[];
 }
 
-export interface DeviceReport {
-  readonly id: string;
-  readonly kind: 'gpu' | 'host';
-  readonly name: string;
-  readonly source: DeviceSource;
-  readonly provenance: 'measured' | 'simulated';
-  readonly uuid: Known<string>;
-  readonly driver: Known<string>;
+export interface DeviceReport extends DeviceInfo {
   /** False when the device was gone at the end. */
   readonly present: boolean;
   readonly currentUsage: CurrentUsage;

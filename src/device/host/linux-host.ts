@@ -1,4 +1,4 @@
-import { arch, release } from 'node:os';
+import { release } from 'node:os';
 import { join } from 'node:path';
 import type { Clock } from '../../time/clock.js';
 import type { Known } from '../../units/known.js';
@@ -6,6 +6,7 @@ import { readKernelFile } from '../kernel-files.js';
 import type { Device, DeviceInfo, HostReading, MemoryReading, ProcessReading } from '../types.js';
 import { type CgroupLimit, findCgroup, tightestLimit, usedUnderLimit } from './cgroup-memory.js';
 import { type CpuTime, cpuPercent, parseCpuTime } from './cpu-time.js';
+import { hostInfo } from './host-info.js';
 import { processFiles } from './host-processes.js';
 import { type MachineMemory, parseMeminfo } from './meminfo.js';
 import { readPageSize } from './page-size.js';
@@ -26,15 +27,7 @@ const statLimitBytes = 512;
 
 /** The RAM this process may use: the machine's, or its cgroup's where that is less. */
 export class LinuxHost implements Device {
-  readonly info: DeviceInfo = {
-    id: 'host',
-    kind: 'host',
-    name: `RAM (${arch()})`,
-    source: 'host',
-    provenance: 'measured',
-    uuid: 'unknown',
-    driver: `Linux ${release()}`,
-  };
+  readonly info: DeviceInfo = hostInfo(`Linux ${release()}`);
   readonly #procRoot: string;
   readonly #clock: Clock;
   readonly #processes: ProcessList;

@@ -1,18 +1,11 @@
-import { arch, freemem, release, totalmem, type } from 'node:os';
+import { freemem, release, totalmem, type } from 'node:os';
 import type { Device } from '../types.js';
+import { hostInfo } from './host-info.js';
 
 /** The host on systems without /proc: what Node itself can tell. */
 export function otherHost(): Device {
   return {
-    info: {
-      id: 'host',
-      kind: 'host',
-      name: `RAM (${arch()})`,
-      source: 'host',
-      provenance: 'measured',
-      uuid: 'unknown',
-      driver: `${type()} ${release()}`,
-    },
+    info: hostInfo(`${type()} ${release()}`),
     read() {
       const totalBytes = totalmem();
       const freeBytes = Math.min(freemem(), totalBytes);

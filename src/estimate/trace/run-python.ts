@@ -1,5 +1,6 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { delimiter, join } from 'node:path';
+import { killGroup } from '../../device/host/kill-group.js';
 import { Failure } from '../../failure.js';
 import { packageFolder } from '../../files/package-folder.js';
 import type { PythonEnd } from './python-failure.js';
@@ -94,16 +95,6 @@ export function pythonEnvironment(
     // The folder of the package may be read-only, and belongs to someone else.
     PYTHONDONTWRITEBYTECODE: '1',
   };
-}
-
-function killGroup(child: ChildProcess): void {
-  if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return;
-  try {
-    if (process.platform === 'win32') child.kill('SIGKILL');
-    else process.kill(-child.pid, 'SIGKILL');
-  } catch {
-    // It ended in this very moment.
-  }
 }
 
 export function interrupted(): Failure {

@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
+import { killGroup } from '../../device/host/kill-group.js';
 import { Failure } from '../../failure.js';
 import { type Clock, systemClock } from '../../time/clock.js';
 import type { Alert } from '../types.js';
@@ -99,16 +100,6 @@ function run(child: ChildProcess, input: string, clock: Clock): Promise<string |
       void clock.waitUntil(clock.seconds() + lastWordsSeconds, closed.signal).then(end);
     });
   });
-}
-
-function killGroup(child: ChildProcess): void {
-  if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return;
-  try {
-    if (process.platform === 'win32') child.kill('SIGKILL');
-    else process.kill(-child.pid, 'SIGKILL');
-  } catch {
-    // It ended in this very moment.
-  }
 }
 
 /** The main parts of an alert for a script that does not read JSON. */
