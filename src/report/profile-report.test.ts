@@ -28,24 +28,22 @@ describe('buildProfileReport', () => {
     });
     expect(report.timestamp).toBe('2026-01-15T10:31:00.000Z');
     expect(report.devices['gpu:0']?.currentUsage).toMatchObject({
-      allocatedBytes: 8_589_934_592,
       freeBytes: 3_758_096_384,
       totalBytes: 12_348_030_976,
-      utilizationPercent: 69.6,
+      usedPercent: 69.6,
     });
     expect(report.devices['gpu:0']?.statistics).toMatchObject({
-      avgUtilization: 51,
-      maxUtilization: 69.6,
-      minUtilization: 32.4,
+      meanUsedPercent: 51,
+      maxUsedPercent: 69.6,
+      minUsedPercent: 32.4,
       samplesCount: 2,
       peakBytes: 8_589_934_592,
       peakAtSeconds: 1,
     });
     expect(report.summary).toEqual({
       totalDevices: 1,
-      totalMemoryGb: 11.5,
-      totalMemoryBytes: 12_348_030_976,
-      overallUtilization: 69.6,
+      totalBytes: 12_348_030_976,
+      usedPercent: 69.6,
     });
   });
 
@@ -64,7 +62,7 @@ describe('buildProfileReport', () => {
   it('keeps how full apart from how busy', () => {
     const usage = build({ states: [fakeState({ compute: [1, 2, 87] })] }).devices['gpu:0']
       ?.currentUsage;
-    expect(usage).toMatchObject({ utilizationPercent: 37.5, computePercent: 87 });
+    expect(usage).toMatchObject({ usedPercent: 37.5, utilizationPercent: 87 });
   });
 
   it('counts down to the capacity, or to the cap of the allocator', () => {
@@ -84,23 +82,21 @@ describe('buildProfileReport', () => {
     const report = build({ states: [fakeState({ totalBytes: 'unknown', used: [] })] });
     const device = report.devices['gpu:0'];
     expect(device?.currentUsage).toMatchObject({
-      allocatedBytes: 'unknown',
       totalBytes: 'unknown',
-      utilizationPercent: 'unknown',
+      usedPercent: 'unknown',
       allocator: 'unknown',
     });
     expect(device?.loadLine).toEqual({ percent: 90, bytes: 'unknown' });
     expect(report.summary).toMatchObject({
-      totalMemoryGb: 'unknown',
-      totalMemoryBytes: 'unknown',
-      overallUtilization: 'unknown',
+      totalBytes: 'unknown',
+      usedPercent: 'unknown',
     });
   });
 
   it('weighs the overall utilization by size', () => {
     const small = fakeState({ info: { id: 'gpu:0' }, totalBytes: 10 * GiB, used: [10 * GiB] });
     const large = fakeState({ info: { id: 'gpu:1' }, totalBytes: 90 * GiB, used: [0] });
-    expect(build({ states: [small, large] }).summary.overallUtilization).toBe(10);
+    expect(build({ states: [small, large] }).summary.usedPercent).toBe(10);
   });
 
   it('lists the processes that grow by pid', () => {
@@ -164,6 +160,6 @@ describe('series of a report', () => {
     ]?.series;
     expect(series?.allocatedBytes?.mean).toEqual([1, 'unknown', 3]);
     expect(series).not.toHaveProperty('reservedBytes');
-    expect(series).not.toHaveProperty('computePercent');
+    expect(series).not.toHaveProperty('utilizationPercent');
   });
 });

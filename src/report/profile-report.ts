@@ -1,4 +1,3 @@
-import { GiB } from '../units/bytes.js';
 import { isKnown, type Known } from '../units/known.js';
 import type { Alert, DeviceState, WatchEvent } from '../watch/types.js';
 import { reportSeries } from './report-series.js';
@@ -42,7 +41,7 @@ export function buildProfileReport(input: ProfileInput): ProfileReport {
   );
   const endedAt = iso(input.endedEpochMs);
   return {
-    schema: 1,
+    schema: 2,
     tool: { name: 'plimsoll', version: input.version },
     timestamp: endedAt,
     startedAt: iso(input.startedEpochMs),
@@ -90,12 +89,11 @@ function deviceReport(state: DeviceState, loadLinePercent: number, missed: numbe
 
 function currentUsage({ latest }: DeviceState): CurrentUsage {
   return {
-    allocatedBytes: latest.usedBytes,
     usedBytes: latest.usedBytes,
     freeBytes: latest.freeBytes,
     totalBytes: latest.totalBytes,
-    utilizationPercent: oneDecimal(percentOf(latest.usedBytes, latest.totalBytes)),
-    computePercent: latest.utilizationPercent,
+    usedPercent: oneDecimal(percentOf(latest.usedBytes, latest.totalBytes)),
+    utilizationPercent: latest.utilizationPercent,
     allocator: latest.allocator ?? 'unknown',
   };
 }
@@ -103,9 +101,9 @@ function currentUsage({ latest }: DeviceState): CurrentUsage {
 function statistics({ history, latest }: DeviceState, missed: number): UsageStatistics {
   const all = history.statistics();
   return {
-    avgUtilization: oneDecimal(all.meanUsedPercent),
-    maxUtilization: oneDecimal(all.maxUsedPercent),
-    minUtilization: oneDecimal(percentOf(all.minUsedBytes, latest.totalBytes)),
+    meanUsedPercent: oneDecimal(all.meanUsedPercent),
+    maxUsedPercent: oneDecimal(all.maxUsedPercent),
+    minUsedPercent: oneDecimal(percentOf(all.minUsedBytes, latest.totalBytes)),
     samplesCount: all.samples,
     peakBytes: all.maxUsedBytes,
     peakAtSeconds: all.maxAtSeconds,
@@ -133,9 +131,8 @@ function summary(devices: readonly DeviceReport[]): ReportSummary {
   }
   return {
     totalDevices: devices.length,
-    totalMemoryGb: allTotalsKnown ? oneDecimal(sumOfTotals / GiB) : 'unknown',
-    totalMemoryBytes: allTotalsKnown ? sumOfTotals : 'unknown',
-    overallUtilization: known === 0 ? 'unknown' : oneDecimal(percentOf(used, total)),
+    totalBytes: allTotalsKnown ? sumOfTotals : 'unknown',
+    usedPercent: known === 0 ? 'unknown' : oneDecimal(percentOf(used, total)),
   };
 }
 

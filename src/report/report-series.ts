@@ -18,7 +18,7 @@ export function reportSeries(history: History): ReportSeries {
     usedBytes: band(used, (index) => index),
     ...(allocated && { allocatedBytes: allocated }),
     ...(reserved && { reservedBytes: reserved }),
-    ...(compute && { computePercent: compute }),
+    ...(compute && { utilizationPercent: compute }),
   };
 }
 

@@ -4,7 +4,7 @@ import type { Alert, Cause, Forecast, Leak, Trend } from '../watch/types.js';
 
 /** The JSON of `plimsoll profile --output`; `schema` rises when a field changes its meaning. */
 export interface ProfileReport {
-  readonly schema: 1;
+  readonly schema: 2;
   readonly tool: { readonly name: 'plimsoll'; readonly version: string };
   /** When the report was made: the end of the profile. */
   readonly timestamp: string;
@@ -37,15 +37,14 @@ export interface DeviceReport extends DeviceInfo {
 }
 
 export interface CurrentUsage {
-  /** Taken on the device by all processes together; the same figure as `usedBytes`. */
-  readonly allocatedBytes: Known<number>;
+  /** Taken on the device by all processes together. */
   readonly usedBytes: Known<number>;
   readonly freeBytes: Known<number>;
   readonly totalBytes: Known<number>;
   /** How full the memory is, not how busy the processor is. */
-  readonly utilizationPercent: Known<number>;
+  readonly usedPercent: Known<number>;
   /** How busy the processor is. */
-  readonly computePercent: Known<number>;
+  readonly utilizationPercent: Known<number>;
   /** What a caching allocator inside a process said of itself. */
   readonly allocator: Known<{
     readonly allocatedBytes: number;
@@ -54,11 +53,11 @@ export interface CurrentUsage {
   }>;
 }
 
-/** Over every sample; the utilizations are shares of the memory, in percent. */
+/** Over every sample; the percentages are of the memory. */
 export interface UsageStatistics {
-  readonly avgUtilization: Known<number>;
-  readonly maxUtilization: Known<number>;
-  readonly minUtilization: Known<number>;
+  readonly meanUsedPercent: Known<number>;
+  readonly maxUsedPercent: Known<number>;
+  readonly minUsedPercent: Known<number>;
   readonly samplesCount: number;
   readonly peakBytes: Known<number>;
   readonly peakAtSeconds: Known<number>;
@@ -74,7 +73,7 @@ export interface ReportSeries {
   /** These only where something reported them. */
   readonly allocatedBytes?: Band;
   readonly reservedBytes?: Band;
-  readonly computePercent?: Band;
+  readonly utilizationPercent?: Band;
 }
 
 /** Peaks and troughs of each bucket survive in `max` and `min`. All integers. */
@@ -86,11 +85,10 @@ export interface Band {
 
 export interface ReportSummary {
   readonly totalDevices: number;
-  /** All devices together in GiB (1024^3 bytes), to one decimal; `totalMemoryBytes` is exact. */
-  readonly totalMemoryGb: Known<number>;
-  readonly totalMemoryBytes: Known<number>;
+  /** Of all devices together. */
+  readonly totalBytes: Known<number>;
   /** Used of total over the devices where both are known, in percent. */
-  readonly overallUtilization: Known<number>;
+  readonly usedPercent: Known<number>;
 }
 
 export type ReportAlert = Alert & { readonly at: string };

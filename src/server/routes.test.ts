@@ -111,16 +111,20 @@ describe('the rest', () => {
     expect(await errorOf(server.ask('/devices/gpu:9/history'))).toBe('404 unknown-device');
   });
 
-  it('tells the status under our names and those of the older tool', async () => {
+  it('tells the status under our names, and under those of an earlier tool where asked', async () => {
     await server.daemon.submit({ command: ['true'] });
-    expect(await (await server.ask('/workers/status')).json()).toMatchObject({
-      waitingJobs: 1,
-      waitingBytes: 1024 ** 3,
+    const ours = await (await server.ask('/workers/status')).json();
+    expect(ours).toMatchObject({ waitingJobs: 1, waitingBytes: 1024 ** 3 });
+    expect(Object.keys(Object(ours)).filter((name) => name.includes('_'))).toEqual([]);
+    const legacy = await (await server.ask('/workers/status?style=legacy')).json();
+    expect(legacy).toEqual({
+      schema: 1,
       active_jobs: 0,
       pending_jobs: 1,
       total_allocated_mb: 0,
       pending_requirements_mb: 1024,
     });
+    expect(await errorOf(server.ask('/workers/status?style=old'))).toBe('400 bad-option');
   });
 
   it('tells its health, and that it has none', async () => {

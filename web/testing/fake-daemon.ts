@@ -186,8 +186,8 @@ export function openFakeDaemon({ gpus, jobs: count, seed, nowMs }: FakeMachine):
       return Promise.resolve(job);
     },
     request(id) {
-      const { command, name, priority, gpus, cwd } = jobOf(id);
-      return { command, name, priority, gpus, cwd };
+      const job = jobOf(id);
+      return { command: job.command, name: job.name, gpus: job.gpus, cwd: job.cwd };
     },
     cancel(id) {
       const job = jobOf(id);

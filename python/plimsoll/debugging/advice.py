@@ -23,7 +23,7 @@ def recommendations(
 ) -> list[str]:
     """For a report: what the devices and the leaks ask for."""
     forecasts = [device["forecast"] for device in devices.values()]
-    shares = [device["currentUsage"]["utilizationPercent"] / 100 for device in devices.values()]
+    shares = [device["currentUsage"]["usedPercent"] / 100 for device in devices.values()]
     said = (
         warning_advice({"risk": "critical"})[:1]
         if any(one["risk"] == "critical" for one in forecasts)

@@ -138,7 +138,7 @@ class Debugger:
         used = figures["totalBytes"] - figures["freeBytes"]
         percent = 100 * used / figures["totalBytes"] if figures["totalBytes"] else 0.0
         return {
-            "currentUsage": {**figures, "utilizationPercent": percent},
+            "currentUsage": {**figures, "usedPercent": percent},
             "statistics": device.statistics(),
             "forecast": device.forecast(),
             "fragmentation": fragmentation(figures),
@@ -172,7 +172,7 @@ class Debugger:
     def _warn(self, warning: dict[str, Any]) -> None:
         log.warning(
             "plimsoll: %s uses %.1f %% of its memory; risk %s",
-            warning["device"], warning["utilizationPercent"], warning["risk"],
+            warning["device"], warning["usedPercent"], warning["risk"],
         )  # fmt: skip
         if self._on_warning is None:
             return

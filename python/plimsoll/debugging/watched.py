@@ -47,7 +47,7 @@ class WatchedDevice:
         # That a line was passed is measured; the forecast may expect less, or be unknown yet.
         if RISKS.index(severity) > _rank(forecast["risk"]):
             forecast = {**forecast, "risk": severity, "confidence": 1.0}
-        return {"device": self.gauge.device, "utilizationPercent": percent, **forecast}
+        return {"device": self.gauge.device, "usedPercent": percent, **forecast}
 
     @property
     def is_short(self) -> bool:

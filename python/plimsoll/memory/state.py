@@ -17,7 +17,7 @@ def memory_state(device: str | None = None) -> dict[str, Any]:
     figures = gauge.figures()
     used = figures["totalBytes"] - figures["freeBytes"]
     share = 100 * used / figures["totalBytes"] if figures["totalBytes"] else "unknown"
-    return {"device": gauge.device, **figures, "utilizationPercent": share, "source": "measured"}
+    return {"device": gauge.device, **figures, "usedPercent": share, "source": "measured"}
 
 
 def estimate_batch_size(

@@ -102,15 +102,15 @@ function figures(device: DeviceReport): Markup {
     : '';
   const allocator = isKnown(usage.allocator) ? usage.allocator : undefined;
   return html`<dl class="grid">
-${figure('Used', formatBytes(usage.usedBytes), percentWords(usage.utilizationPercent, 1))}
+${figure('Used', formatBytes(usage.usedBytes), percentWords(usage.usedPercent, 1))}
 ${figure('Free', formatBytes(usage.freeBytes))}
 ${figure('Capacity', formatBytes(usage.totalBytes))}
 ${figure('Load line', formatBytes(loadLine.bytes), percentWords(loadLine.percent))}
-${figure('Peak', formatBytes(statistics.peakBytes), `${percentWords(statistics.maxUtilization, 1)} ${peakAt}`)}
-${figure('Mean use', percentWords(statistics.avgUtilization, 1))}
-${figure('Least use', percentWords(statistics.minUtilization, 1))}
+${figure('Peak', formatBytes(statistics.peakBytes), `${percentWords(statistics.maxUsedPercent, 1)} ${peakAt}`)}
+${figure('Mean use', percentWords(statistics.meanUsedPercent, 1))}
+${figure('Least use', percentWords(statistics.minUsedPercent, 1))}
 ${figure('Trend', trendWords(statistics.trend))}
-${figure('Compute', percentWords(usage.computePercent))}
+${figure('Compute', percentWords(usage.utilizationPercent))}
 ${allocator && figure('Allocated', formatBytes(allocator.allocatedBytes), 'live tensors')}
 ${allocator && figure('Reserved', formatBytes(allocator.reservedBytes), `of ${formatBytes(allocator.limitBytes)} allowed`)}
 ${figure('Samples', statistics.samplesCount.toLocaleString('en-US'), statistics.missedTicks > 0 ? `${statistics.missedTicks.toLocaleString('en-US')} ticks missed` : '')}

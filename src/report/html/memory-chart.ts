@@ -96,5 +96,5 @@ function description(device: DeviceReport): string {
   const span = formatSeconds((series.seconds.at(-1) ?? 0) - (series.seconds[0] ?? 0));
   const eta = etaWords(forecast);
   const ahead = eta === undefined ? 'No end is forecast.' : `Estimated to be full in ${eta}.`;
-  return `Used memory over ${span}, ${provenance}: between ${percentWords(statistics.minUtilization, 1)} and ${percentWords(statistics.maxUtilization, 1)} of ${formatBytes(device.currentUsage.totalBytes)}, ${percentWords(device.currentUsage.utilizationPercent, 1)} at the end. Load line at ${percentWords(device.loadLine.percent)}. ${ahead}`;
+  return `Used memory over ${span}, ${provenance}: between ${percentWords(statistics.minUsedPercent, 1)} and ${percentWords(statistics.maxUsedPercent, 1)} of ${formatBytes(device.currentUsage.totalBytes)}, ${percentWords(device.currentUsage.usedPercent, 1)} at the end. Load line at ${percentWords(device.loadLine.percent)}. ${ahead}`;
 }

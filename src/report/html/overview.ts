@@ -19,8 +19,8 @@ export function masthead(report: ProfileReport): Markup {
 ${lede(report)}
 <dl class="facts">
 <div><dt>Devices</dt><dd>${report.summary.totalDevices}</dd></div>
-<div><dt>Memory</dt><dd>${formatBytes(report.summary.totalMemoryBytes)}</dd></div>
-<div><dt>In use at end</dt><dd>${percentWords(report.summary.overallUtilization, 1)}</dd></div>
+<div><dt>Memory</dt><dd>${formatBytes(report.summary.totalBytes)}</dd></div>
+<div><dt>In use at end</dt><dd>${percentWords(report.summary.usedPercent, 1)}</dd></div>
 <div><dt>Samples</dt><dd>${samples.toLocaleString('en-US')}, every ${formatSeconds(report.intervalSeconds)}</dd></div>
 <div><dt>Alerts</dt><dd>${report.alerts.filter((alert) => alert.state === 'raised').length}</dd></div>
 </dl>
@@ -61,7 +61,7 @@ export function overview(report: ProfileReport): Markup {
       device,
       index,
     ) => html`<tr><th scope="row"><a href="#device-${index}">${device.id}</a> ${device.provenance === 'simulated' && tag('simulated')}</th>
-<td class="number">${percentWords(device.currentUsage.utilizationPercent, 1)}</td>
+<td class="number">${percentWords(device.currentUsage.usedPercent, 1)}</td>
 <td>${sparkSvg(device)}</td>
 <td>${usedOfTotal(device.currentUsage.usedBytes, device.currentUsage.totalBytes)}</td>
 <td class="trend">${trendWords(device.statistics.trend)}</td>

@@ -101,10 +101,6 @@ export const statusExample = {
       status: 'available',
     },
   ],
-  active_jobs: 1,
-  pending_jobs: 0,
-  total_allocated_mb: 6144,
-  pending_requirements_mb: 0,
 };
 
 export const workloadExample = {

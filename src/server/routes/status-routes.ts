@@ -1,6 +1,7 @@
+import { z } from '@hono/zod-openapi';
 import type { Daemon, WorkersStatus } from '../../jobs/daemon/types.js';
 import type { ReadingPulse } from '../reading-pulse.js';
-import { healthSchema, workersStatusSchema } from '../schemas/status.js';
+import { healthSchema, legacyStatusSchema, workersStatusSchema } from '../schemas/status.js';
 import { jsonAnswer, jsonContent, noBody, nothing } from './answers.js';
 import { statusExample } from './examples.js';
 import { type Operation, operation } from './operation.js';
@@ -24,10 +25,23 @@ export function statusOperations(options: {
       tag,
       summary: 'What the server holds, in one look',
       params: nothing,
-      query: nothing,
+      query: z.strictObject({
+        style: z.enum(['legacy']).optional().openapi({
+          description: 'legacy: with the names of an earlier tool, in MiB, and nothing else.',
+        }),
+      }),
       body: noBody,
-      answers: { 200: jsonContent(workersStatusSchema, 'The status.', statusExample) },
-      handle: () => jsonAnswer(withOlderNames(daemon.status())),
+      answers: {
+        200: jsonContent(
+          z.union([workersStatusSchema, legacyStatusSchema]),
+          'The status.',
+          statusExample,
+        ),
+      },
+      handle: ({ query }) => {
+        const status = daemon.status();
+        return jsonAnswer(query.style === 'legacy' ? legacyStatus(status) : status);
+      },
     }),
     operation({
       method: 'get',
@@ -73,10 +87,9 @@ function healthOf(
   }
 }
 
-/** The names that `GET /workers/status` had in an older tool; its "mb" were MiB. */
-function withOlderNames(status: WorkersStatus): unknown {
+/** As an earlier tool answered; its "mb" were MiB. */
+function legacyStatus(status: WorkersStatus): z.input<typeof legacyStatusSchema> {
   return {
-    ...status,
     active_jobs: status.activeJobs,
     pending_jobs: status.waitingJobs,
     total_allocated_mb: Math.round(status.reservedBytes / mib),

@@ -35,7 +35,6 @@ describe('what the document declares', () => {
     expectTypeOf<DeviceHistory>().toExtend<Frozen<z.output<typeof deviceHistorySchema>>>();
     expectTypeOf<JobHistory>().toExtend<Frozen<z.output<typeof jobHistorySchema>>>();
     expectTypeOf<DaemonEvent>().toExtend<Frozen<z.output<typeof eventSchema>>>();
-    // With the older names beside.
     expectTypeOf<Frozen<z.output<typeof workersStatusSchema>>>().toExtend<WorkersStatus>();
   });
 

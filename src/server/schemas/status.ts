@@ -1,7 +1,7 @@
 import { z } from '@hono/zod-openapi';
 import { bytes, known } from './common.js';
 
-/** As `WorkersStatus` has it, and beside it the names of an older tool. */
+/** As `WorkersStatus` has it. */
 export const workersStatusSchema = z
   .object({
     activeJobs: z.int(),
@@ -18,12 +18,18 @@ export const workersStatusSchema = z
         status: z.string(),
       }),
     ),
-    active_jobs: z.int(),
-    pending_jobs: z.int(),
-    total_allocated_mb: z.number().openapi({ description: 'MiB, as the older tool counted.' }),
-    pending_requirements_mb: z.number(),
   })
   .openapi('WorkersStatus');
+
+/** The names of an earlier tool; its MB are MiB. */
+export const legacyStatusSchema = z
+  .object({
+    active_jobs: z.int(),
+    pending_jobs: z.int(),
+    total_allocated_mb: z.number().openapi({ description: 'MiB, as the earlier tool counted.' }),
+    pending_requirements_mb: z.number(),
+  })
+  .openapi('LegacyWorkersStatus');
 
 export const healthSchema = z
   .object({

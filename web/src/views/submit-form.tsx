@@ -24,13 +24,11 @@ export function SubmitForm({ like }: { like: string | undefined }) {
   const [earlier, setEarlier] = useState<JobRequest | undefined>(undefined);
   useEffect(() => {
     if (like === undefined) return;
-    fetchJobRequest(like).then(
-      (request) => {
-        setEarlier(request);
-        setDraft(draftLike(request));
-      },
-      (error: unknown) => setRefusal(asRefusal(error)),
-    );
+    const fill = (request: JobRequest): void => {
+      setEarlier(request);
+      setDraft(draftLike(request));
+    };
+    fetchJobRequest(like).then(fill, (error: unknown) => setRefusal(asRefusal(error)));
   }, [like]);
 
   const set = (field: SubmitField, value: string): void => {

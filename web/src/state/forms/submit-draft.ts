@@ -35,11 +35,13 @@ export const emptySubmit: SubmitDraft = {
   env: '',
 };
 
+function text(value: string | number | undefined): string {
+  return value === undefined ? '' : String(value);
+}
+
 /** A form filled with all that a job was asked to be. */
 export function draftLike(request: JobRequest): SubmitDraft {
   const { workload, env = {} } = request;
-  const text = (value: unknown): string =>
-    typeof value === 'string' || typeof value === 'number' ? String(value) : '';
   const drafted = workload === undefined ? emptyWorkload : draftOf(workload);
   return {
     ...drafted,
