@@ -105,7 +105,7 @@ describe('printJson', () => {
     const document = { evil: '\u001B[2J\u007F\u009B31m\u202E\u{E0041}\u2028 \u00E9\u{1F600}' };
     printJson({ environment: {}, folder: '', stdout: output, stderr: output }, document);
     const text = stream.written.join('');
-    expect(JSON.parse(text)).toEqual(document);
+    expect(JSON.parse(text)).toEqual({ schema: 1, ...document });
     expect(text.replaceAll('\n', '')).not.toMatch(/[\p{Cc}\p{Cf}\u2028]/u);
     expect(text).toContain('\u00E9\u{1F600}');
   });

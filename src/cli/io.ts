@@ -1,4 +1,5 @@
 import type { Environment } from '../config/variables.js';
+import { versioned } from '../files/document-version.js';
 
 /** What a command may touch of the process it runs in; tests and `main` hand it in. */
 export interface CliIo {
@@ -96,11 +97,11 @@ export function processIo(): CliIo {
 }
 
 /**
- * The one JSON document of `--json`. Text from outside may be in it, and a terminal may be behind it:
+ * The one JSON document of `--json`, with its version. Text from outside may be in it, and a terminal may be behind it:
  * what a terminal could act on is escaped, which leaves the document the same.
  */
-export function printJson(io: CliIo, document: unknown, indent = 2): void {
-  const json = JSON.stringify(document, undefined, indent);
+export function printJson(io: CliIo, document: object, indent = 2): void {
+  const json = JSON.stringify(versioned(document), undefined, indent);
   io.stdout.write(`${json.replaceAll(/[\u007f-\u009f\p{Cf}\u2028\u2029]/gu, escaped)}\n`);
 }
 

@@ -50,7 +50,7 @@ describe('buildProfileReport', () => {
   it('says when and how it was made', () => {
     const report = build({ interrupted: true });
     expect(report).toMatchObject({
-      schema: 1,
+      schema: 2,
       tool: { name: 'plimsoll', version: '1.2.3' },
       startedAt: '2026-01-15T10:30:00.000Z',
       durationSeconds: 60,

@@ -124,9 +124,12 @@ describe('estimates and plans', () => {
     });
     const workload = { model: '/models/a', batch: 2 };
     const estimate = await server.send('POST', '/estimate', workload);
-    expect(await estimate.json()).toEqual({ made: 'estimate' });
+    expect(await estimate.json()).toEqual({ schema: 1, made: 'estimate' });
     const asked = { ...workload, memoryBytes: 5, gpus: 2, maxBatch: true };
-    expect(await (await server.send('POST', '/plan', asked)).json()).toEqual({ made: 'plan' });
+    expect(await (await server.send('POST', '/plan', asked)).json()).toEqual({
+      schema: 1,
+      made: 'plan',
+    });
     expect(bodies).toEqual([workload, asked]);
     expect(await errorOf(server.send('POST', '/plan', { ...asked, memory: 5 }))).toBe(
       '400 unknown-field',

@@ -51,6 +51,7 @@ export async function errorOf(answer: Promise<Response> | Response): Promise<str
   const text = await response.text();
   const { error } = z
     .strictObject({
+      schema: z.literal(1),
       error: z.strictObject({
         code: z.string(),
         fact: z.string(),

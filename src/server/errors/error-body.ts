@@ -1,9 +1,11 @@
 import type { Failure } from '../../failure.js';
+import { documentVersion } from '../../files/document-version.js';
 import { type ErrorStatus, retryAfterSeconds, statusOf } from './error-status.js';
 import { readable } from './readable.js';
 
 /** Every error of the server, whoever asks for what. */
 export interface ErrorBody {
+  readonly schema: number;
   readonly error: {
     readonly code: string;
     readonly fact: string;
@@ -23,6 +25,7 @@ export interface ErrorAnswer {
 export const internalError: ErrorAnswer = {
   status: 500,
   body: {
+    schema: documentVersion,
     error: {
       code: 'internal',
       fact: 'Something went wrong in the server that should not have.',
@@ -40,6 +43,7 @@ export function errorAnswer(failure: Failure): ErrorAnswer {
     status,
     // What somebody sent may be in it, and a terminal may show it.
     body: {
+      schema: documentVersion,
       error: {
         code,
         fact: readable(fact),

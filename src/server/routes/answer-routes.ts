@@ -18,7 +18,7 @@ export function answerOperations(answers: Answers, closed: AbortSignal): readonl
   let underWay = 0;
   async function make(
     { signal }: Call,
-    ask: (signal: AbortSignal) => Promise<unknown>,
+    ask: (signal: AbortSignal) => Promise<object>,
   ): Promise<Answer> {
     if (underWay >= serverLimits.answersAtOnce) throw tooManyAnswers();
     underWay += 1;

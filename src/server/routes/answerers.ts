@@ -9,6 +9,6 @@ export interface PlanAsked extends WorkloadRequest {
 
 /** Who makes estimates and plans: what `plimsoll estimate --json` and `plan --json` answer. */
 export interface Answers {
-  estimate(request: WorkloadRequest, signal: AbortSignal): Promise<unknown>;
-  plan(request: PlanAsked, signal: AbortSignal): Promise<unknown>;
+  estimate(request: WorkloadRequest, signal: AbortSignal): Promise<object>;
+  plan(request: PlanAsked, signal: AbortSignal): Promise<object>;
 }

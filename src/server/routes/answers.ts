@@ -1,4 +1,5 @@
 import { z } from '@hono/zod-openapi';
+import { versioned } from '../../files/document-version.js';
 import type { Answer } from './operation.js';
 
 /** Of a route that takes nothing: whatever stands there is a mistake worth telling. */
@@ -6,19 +7,20 @@ export const nothing = z.strictObject({});
 export const noBody = { schema: z.undefined(), example: undefined };
 
 export function jsonAnswer(
-  value: unknown,
+  value: object,
   status = 200,
   headers: Readonly<Record<string, string>> = {},
 ): Answer {
   return {
     status,
-    body: JSON.stringify(value),
+    body: JSON.stringify(versioned(value)),
     // What it tells is true now; nobody may keep it for later.
     headers: { 'content-type': 'application/json', 'cache-control': 'no-store', ...headers },
   };
 }
 
 /** The declaration of an answer in JSON. */
-export function jsonContent(schema: z.ZodType, description: string, example: unknown) {
-  return { description, content: { 'application/json': { schema, example } } };
+export function jsonContent(schema: z.ZodType, description: string, example: object) {
+  const content = { schema, example: versioned(example) };
+  return { description, content: { 'application/json': content } };
 }

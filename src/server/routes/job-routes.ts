@@ -4,7 +4,13 @@ import { hasEnded, jobStates } from '../../jobs/types.js';
 import type { Identity } from '../access/identity.js';
 import { asSeenBy, requireOwn } from '../access/permissions.js';
 import { serverLimits } from '../http/limits.js';
-import { jobHistorySchema, jobListSchema, jobRequestSchema, jobSchema } from '../schemas/jobs.js';
+import {
+  jobHistorySchema,
+  jobListSchema,
+  jobRequestSchema,
+  jobSchema,
+  submittedRequestSchema,
+} from '../schemas/jobs.js';
 import { jsonAnswer, jsonContent, noBody, nothing } from './answers.js';
 import { countsExample, jobExample, jobRequestExample, jobSummaryExample } from './examples.js';
 import { type Operation, operation } from './operation.js';
@@ -126,12 +132,16 @@ export function jobOperations(daemon: Daemon, submitterOf: SubmitterOf): readonl
       params: jobIdParams,
       query: nothing,
       body: noBody,
-      answers: { 200: jsonContent(jobRequestSchema, 'The request.', jobRequestExample) },
+      answers: {
+        200: jsonContent(submittedRequestSchema, 'The request.', {
+          request: jobRequestExample,
+        }),
+      },
       errors: [404],
       handle({ params: { id } }, { who }) {
         // Its environment may hold secrets.
         requireOwn(who.identity, daemon.job(id), 'read its request');
-        return jsonAnswer(daemon.request(id));
+        return jsonAnswer({ request: daemon.request(id) });
       },
     }),
     operation({

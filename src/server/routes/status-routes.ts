@@ -88,7 +88,7 @@ function healthOf(
 }
 
 /** As an earlier tool answered; its "mb" were MiB. */
-function legacyStatus(status: WorkersStatus): z.input<typeof legacyStatusSchema> {
+function legacyStatus(status: WorkersStatus): Omit<z.input<typeof legacyStatusSchema>, 'schema'> {
   return {
     active_jobs: status.activeJobs,
     pending_jobs: status.waitingJobs,

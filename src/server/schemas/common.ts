@@ -1,4 +1,5 @@
 import { z } from '@hono/zod-openapi';
+import { documentVersion } from '../../files/document-version.js';
 
 /** A value, or the word `unknown` where nobody could read it. */
 export function known<Schema extends z.ZodType>(
@@ -14,8 +15,16 @@ export const moment = z.iso.datetime();
 export const epochMs = z.number().openapi({ description: 'Milliseconds since 1970.' });
 export const provenance = z.enum(['measured', 'simulated', 'estimated']);
 
+/** Of every whole document. */
+export const version = {
+  schema: z.literal(documentVersion).openapi({
+    description: 'The version of the document; it rises when a field changes its meaning.',
+  }),
+};
+
 export const errorSchema = z
   .object({
+    ...version,
     error: z.object({
       code: z.string().openapi({ description: 'Stable; for programs.' }),
       fact: z.string().openapi({ description: 'What is the matter; for people.' }),
@@ -27,6 +36,7 @@ export const errorSchema = z
   })
   .openapi('Error', {
     example: {
+      schema: documentVersion,
       error: {
         code: 'unknown-job',
         fact: 'There is no job "7".',

@@ -24,16 +24,19 @@ type Frozen<T> = T extends (infer Item)[]
     ? { readonly [Key in keyof T]: Frozen<T[Key]> }
     : T;
 
+/** What the daemon answers; the server adds the version. */
+type Unversioned<Schema extends z.ZodType> = Omit<z.output<Schema>, 'schema'>;
+
 describe('what the document declares', () => {
   it('is what the daemon answers', () => {
-    expectTypeOf<JobView>().toExtend<Frozen<z.output<typeof jobSchema>>>();
-    expectTypeOf<keyof JobView>().toEqualTypeOf<keyof z.output<typeof jobSchema>>();
+    expectTypeOf<JobView>().toExtend<Frozen<Unversioned<typeof jobSchema>>>();
+    expectTypeOf<keyof JobView>().toEqualTypeOf<keyof Unversioned<typeof jobSchema>>();
     expectTypeOf<JobSummary>().toExtend<Frozen<z.output<typeof jobSummarySchema>>>();
     expectTypeOf<keyof JobSummary>().toEqualTypeOf<keyof z.output<typeof jobSummarySchema>>();
     expectTypeOf<DeviceView>().toExtend<Frozen<z.output<typeof deviceSchema>>>();
     expectTypeOf<keyof DeviceView>().toEqualTypeOf<keyof z.output<typeof deviceSchema>>();
-    expectTypeOf<DeviceHistory>().toExtend<Frozen<z.output<typeof deviceHistorySchema>>>();
-    expectTypeOf<JobHistory>().toExtend<Frozen<z.output<typeof jobHistorySchema>>>();
+    expectTypeOf<DeviceHistory>().toExtend<Frozen<Unversioned<typeof deviceHistorySchema>>>();
+    expectTypeOf<JobHistory>().toExtend<Frozen<Unversioned<typeof jobHistorySchema>>>();
     expectTypeOf<DaemonEvent>().toExtend<Frozen<z.output<typeof eventSchema>>>();
     expectTypeOf<Frozen<z.output<typeof workersStatusSchema>>>().toExtend<WorkersStatus>();
   });

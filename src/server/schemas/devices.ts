@@ -1,6 +1,6 @@
 import { z } from '@hono/zod-openapi';
 import { alertKinds, risks } from '../../watch/types.js';
-import { bytes, epochMs, known, provenance, seconds } from './common.js';
+import { bytes, epochMs, known, provenance, seconds, version } from './common.js';
 
 const untilFull = z.union([seconds, z.literal('unknown'), z.literal('never')]);
 
@@ -68,11 +68,14 @@ export const deviceSchema = z
   })
   .openapi('Device');
 
-export const deviceListSchema = z.object({ devices: z.array(deviceSchema) }).openapi('DeviceList');
+export const deviceListSchema = z
+  .object({ ...version, devices: z.array(deviceSchema) })
+  .openapi('DeviceList');
 
 /** As `DeviceHistory` has it. */
 export const deviceHistorySchema = z
   .object({
+    ...version,
     id: z.string(),
     epochMs: z.array(epochMs),
     usedMax: z.array(z.number().nullable()),

@@ -2,7 +2,7 @@ import { isAbsolute } from 'node:path';
 import { z } from '@hono/zod-openapi';
 import { bases, jobStates } from '../../jobs/types.js';
 import { rungs } from '../../run/types.js';
-import { bytes, epochMs, known, moment, provenance, seconds } from './common.js';
+import { bytes, epochMs, known, moment, provenance, seconds, version } from './common.js';
 import { workloadRequestSchema } from './workload.js';
 
 /** No program can be given one. */
@@ -169,6 +169,7 @@ export const jobSummarySchema = z.object(summaryFields).openapi('JobSummary');
 /** As `JobView` has it. */
 export const jobSchema = z
   .object({
+    ...version,
     ...summaryFields,
     cwd: z.string(),
     usedBytes: known(bytes),
@@ -192,6 +193,7 @@ export const countsSchema = z.object({
 
 export const jobListSchema = z
   .object({
+    ...version,
     jobs: z.array(jobSummarySchema),
     counts: countsSchema,
     lastEventId: z.int().openapi({
@@ -201,5 +203,10 @@ export const jobListSchema = z
   .openapi('JobList');
 
 export const jobHistorySchema = z
-  .object({ epochMs: z.array(epochMs), usedBytes: z.array(z.number().nullable()) })
+  .object({ ...version, epochMs: z.array(epochMs), usedBytes: z.array(z.number().nullable()) })
   .openapi('JobHistory', { description: 'What a job held over time; null where nobody knows.' });
+
+/** What a job was asked to be. */
+export const submittedRequestSchema = z
+  .object({ ...version, request: jobRequestSchema })
+  .openapi('SubmittedRequest');

@@ -1,9 +1,10 @@
 import { z } from '@hono/zod-openapi';
-import { bytes, known } from './common.js';
+import { bytes, known, version } from './common.js';
 
 /** As `WorkersStatus` has it. */
 export const workersStatusSchema = z
   .object({
+    ...version,
     activeJobs: z.int(),
     waitingJobs: z.int(),
     reservedBytes: bytes,
@@ -24,6 +25,7 @@ export const workersStatusSchema = z
 /** The names of an earlier tool; its MB are MiB. */
 export const legacyStatusSchema = z
   .object({
+    ...version,
     active_jobs: z.int(),
     pending_jobs: z.int(),
     total_allocated_mb: z.number().openapi({ description: 'MiB, as the earlier tool counted.' }),
@@ -33,6 +35,7 @@ export const legacyStatusSchema = z
 
 export const healthSchema = z
   .object({
+    ...version,
     status: z.enum(['ok', 'failing']),
     why: z.string().openapi({ description: 'Empty where all is well.' }),
     version: z.string(),

@@ -3,6 +3,7 @@ import { estimateMethods } from '../../estimate/estimate.js';
 import { modelSizes, modelTypes } from '../../estimate/model-types.js';
 import { keptResults, optimizers, precisions, quantizationPresets } from '../../estimate/types.js';
 import { offloads, zeroStages } from '../../plan/fit/types.js';
+import { version } from './common.js';
 
 /** More than any batch, sequence or image there is. */
 const maxCount = 1_000_000_000;
@@ -77,6 +78,7 @@ const peak = z.object({
 /** What `plimsoll estimate --json` answers; more may stand beside it. */
 export const estimateSchema = z
   .looseObject({
+    ...version,
     method: z.string(),
     peak,
     interval: z.object({ lowBytes: z.int(), highBytes: z.int(), confidence: z.number() }),
@@ -91,6 +93,7 @@ export const estimateSchema = z
 /** What `plimsoll plan --json` answers; more may stand beside it. */
 export const planSchema = z
   .looseObject({
+    ...version,
     fits: z.boolean(),
     settings: z.looseObject({}).nullable().optional(),
     estimate: z.looseObject({}).nullable().optional(),

@@ -68,8 +68,9 @@ export function fetchJob(id: string): Promise<JobView> {
 }
 
 /** What a job was asked to be, to submit it again. */
-export function fetchJobRequest(id: string): Promise<JobRequest> {
-  return ask(`jobs/${encodeURIComponent(id)}/request`);
+export async function fetchJobRequest(id: string): Promise<JobRequest> {
+  const path = `jobs/${encodeURIComponent(id)}/request`;
+  return (await ask<{ readonly request: JobRequest }>(path)).request;
 }
 
 export function fetchJobHistory(id: string): Promise<JobHistory> {
