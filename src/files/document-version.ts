@@ -5,13 +5,19 @@
 export const documentVersion = 1;
 
 /**
- * A document with its version first.
+ * A document with its version, unless it has one of its own.
  *
  * @example
- * JSON.stringify(versioned({ devices: [] })); // '{"schema":1,"devices":[]}'
+ * JSON.stringify(versioned({ devices: [] })); // '{"devices":[],"schema":1}'
  */
 export function versioned<Document extends object>(
   document: Document,
-): { readonly schema: number } & Document {
-  return { schema: documentVersion, ...document };
+): Document & { readonly schema: number } {
+  return { ...document, schema: versionOf(document) };
+}
+
+function versionOf(document: object): number {
+  return 'schema' in document && typeof document.schema === 'number'
+    ? document.schema
+    : documentVersion;
 }

@@ -35,7 +35,7 @@ export const emptySubmit: SubmitDraft = {
   env: '',
 };
 
-function text(value: string | number | undefined): string {
+function asText(value: string | number | undefined): string {
   return value === undefined ? '' : String(value);
 }
 
@@ -45,14 +45,14 @@ export function draftLike(request: JobRequest): SubmitDraft {
   const drafted = workload === undefined ? emptyWorkload : draftOf(workload);
   return {
     ...drafted,
-    batch: text(request.batch ?? workload?.batch),
+    batch: asText(request.batch ?? workload?.batch),
     command: joinCommand(request.command),
-    name: text(request.name),
-    memory: text(request.memoryBytes),
-    priority: request.priority === 0 ? '' : text(request.priority),
-    gpus: request.gpus === 1 ? '' : text(request.gpus),
+    name: asText(request.name),
+    memory: asText(request.memoryBytes),
+    priority: request.priority === 0 ? '' : asText(request.priority),
+    gpus: request.gpus === 1 ? '' : asText(request.gpus),
     timeout: request.timeoutSeconds === undefined ? '' : `${request.timeoutSeconds}s`,
-    cwd: text(request.cwd),
+    cwd: asText(request.cwd),
     env: Object.entries(env)
       .filter(([, value]) => isOneLine(value))
       .map(([name, value]) => `${name}=${value}`)
