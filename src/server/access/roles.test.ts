@@ -77,6 +77,7 @@ describe('a user', () => {
       role: 'user',
       maxMemoryBytes: 40,
       maxJobs: null,
+      schema: 1,
     });
     expect(await who(as(ownerToken).get('/session'))).toMatchObject({
       name: 'owner',

@@ -1,6 +1,6 @@
 import { z } from '@hono/zod-openapi';
 import { roles } from '../access/identity.js';
-import { bytes } from './common.js';
+import { bytes, version } from './common.js';
 
 export const sessionRequestSchema = z
   .strictObject({
@@ -19,6 +19,7 @@ export const sessionRequestSchema = z
 
 export const loginLinkSchema = z
   .object({
+    ...version,
     path: z.string().openapi({ description: 'What follows the address of this server.' }),
     url: z.string().openapi({ description: 'That address, as the server itself knows it.' }),
   })
@@ -26,6 +27,7 @@ export const loginLinkSchema = z
 
 export const proofSchema = z
   .object({
+    ...version,
     proof: z.string().openapi({
       description:
         'HMAC-SHA256 of "plimsoll server NONCE", base64url. Its key is the token of the server; with id, the SHA-256 of the token of that user, in base64url.',
@@ -35,6 +37,7 @@ export const proofSchema = z
 
 export const whoSchema = z
   .object({
+    ...version,
     name: z.string().openapi({ description: '"owner" has the token of the server itself.' }),
     role: z.enum(roles),
     maxMemoryBytes: bytes.nullable().openapi({
