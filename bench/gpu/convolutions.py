@@ -1,17 +1,20 @@
 """What convolutions ask the allocator for beside their results, and which kernel cuDNN ranks first.
 
-    python3 bench/gpu/convolutions.py OUTPUT.json.xz
+    python3 bench/gpu/convolutions.py OUTPUT.json.xz [--problems FILE.json] [--seconds 60]
 
-Takes the problems of bench/truth/convolutions.json.xz and measures each in float32 and bfloat16 on the
-GPU at hand: bytes of workspace for the result, the input's gradient and the weight's, then cuDNN's
-numbers of the kernels. bench/accuracy/fit_choices.py learns from the file it writes.
+Takes the problems of bench/truth/convolutions.json.xz, or those of a file of its own, and measures each
+in float32 and bfloat16 on the GPU at hand: bytes of workspace for the result, the input's gradient and
+the weight's, then cuDNN's numbers of the kernels. bench/accuracy/fit_choices.py learns from the file it
+writes.
 """
 
+import argparse
 import ctypes
 import json
 import lzma
 import os
 import sys
+import time
 from functools import partial
 
 import torch
@@ -77,12 +80,27 @@ def measure(numbers, dtype):
     return asked, Problem(x, w, y, stride, padding, dilation, bool(transposed), groups)
 
 
-def main():
+def problems_of(path):
+    if path:
+        with open(path) as file:
+            return json.load(file)
     with lzma.open(TRUTH) as file:
-        problems = json.load(file)["problems"]
+        return json.load(file)["problems"]
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("output")
+    parser.add_argument("--problems")
+    parser.add_argument("--seconds", type=float, default=float("inf"))
+    options = parser.parse_args()
+    problems = problems_of(options.problems)
     library = OnDevice()
     rows = []
+    end = time.monotonic() + options.seconds
     for number, numbers in enumerate(problems):
+        if time.monotonic() > end:
+            break
         for name, dtype in DTYPES.items():
             asked, problem = measure(numbers, dtype)
             ranked = [None] * 3
@@ -98,8 +116,9 @@ def main():
         "problems": problems,
         "rows": rows,
     }
-    with lzma.open(sys.argv[1], "wt") as file:
+    with lzma.open(options.output, "wt") as file:
         json.dump(told, file, separators=(",", ":"))
+    print(f"measured {len({row[0] for row in rows})} of {len(problems)} problems")
 
 
 if __name__ == "__main__":

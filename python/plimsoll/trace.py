@@ -25,14 +25,21 @@ VERSION = 1
 OLDEST_TORCH = (2, 6)
 
 
-def main(argv: list[str] | None = None) -> int:
+def main(argv: list[str] | None = None, alone: bool = False) -> int:
+    """`alone`: in a process that runs this one trace and nothing else."""
     arguments = sys.argv[1:] if argv is None else argv
     try:
         if arguments == ["--warm"]:
             from .tracing.warm import serve
 
             return serve(main)
-        return run(parse(arguments))
+        options = parse(arguments)
+        if not alone:
+            return run(options)
+        from .tracing.imports.fewer import fewer_imports
+
+        with fewer_imports(options):
+            return run(options, alone)
     except Failure as failure:
         if os.environ.get("PLIMSOLL_DEBUG"):
             raise
@@ -40,10 +47,12 @@ def main(argv: list[str] | None = None) -> int:
         return failure.status
 
 
-def run(options: Namespace) -> int:
+def run(options: Namespace, alone: bool = False) -> int:
     started = time.monotonic()
     progress.tell("import", 0, options.steps)
     try:
+        if alone:
+            _import_alone()
         import torch
     except ImportError as error:
         raise Failure(
@@ -109,6 +118,18 @@ def _own_output(apart: bool) -> Iterator[None]:
         os.close(kept)
 
 
+def _import_alone() -> None:
+    from .tracing.imports.fewer import uncollected
+    from .tracing.imports.transformers_parts import import_models
+
+    with uncollected():
+        import torch
+
+        _require(torch.__version__)
+        import_models()
+        from .tracing import record  # noqa: F401 - all of ours
+
+
 def _require(version: str) -> None:
     numbers = tuple(int(part) for part in version.split(".")[:2])
     if numbers < OLDEST_TORCH:
@@ -121,7 +142,8 @@ def _require(version: str) -> None:
 
 
 if __name__ == "__main__":
-    status = main()
+    # A program may import what it likes, and decides by itself about garbage.
+    status = main(alone="--program" not in sys.argv)
     sys.stdout.flush()
     if "--program" in sys.argv:
         # Threads that a program left would be waited for.

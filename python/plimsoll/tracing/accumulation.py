@@ -40,5 +40,5 @@ def accumulates_in_place(args, kwargs) -> bool:
     return (
         old._use_count() <= _TENSOR_REFERENCES
         and torch._C._storage_Use_Count(old.untyped_storage()._cdata) <= STORAGE_REFERENCES
-        and _dense(old)
+        and (old.is_contiguous() or _dense(old))
     )

@@ -128,5 +128,15 @@ CORRECTIONS: dict[Any, Callable] = {
     _ATEN._cudnn_rnn.default: _recurrent,
     _ATEN._cudnn_rnn_backward.default: _recurrent_backward,
 }
+# Those whose result follows from the forms of the arguments, and from nothing else.
+DEPENDS_ON_ARGUMENTS = {
+    _ATEN.native_layer_norm.default,
+    _ATEN.native_layer_norm_backward.default,
+    _ATEN._log_softmax_backward_data.default,
+    _ATEN.mse_loss.default,
+    _ATEN.smooth_l1_loss.default,
+    _ATEN.convolution.default,
+    _ATEN.convolution_backward.default,
+}
 if hasattr(_ATEN, "_grouped_mm"):
     CORRECTIONS[_ATEN._grouped_mm.default] = _grouped_product

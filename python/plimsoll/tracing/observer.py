@@ -15,9 +15,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from . import host_values, small_values
 from . import ledger as kinds
 from .accumulation import accumulates_in_place
-from .corrections import CORRECTIONS
 from .kernels.registry import Launch, rule_for
 from .ledger import Ledger
+from .meta_results import MetaResults
 from .scalars import Scalars
 
 _DETACH = torch.ops.aten.detach.default
@@ -47,6 +47,7 @@ class Observer(TorchDispatchMode):
         self.workspaces: dict[Any, int] = {}
         self._live: dict[int, Any] = {}
         self._rules: dict[Any, Callable | None] = {}
+        self._results = MetaResults()
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
@@ -73,8 +74,7 @@ class Observer(TorchDispatchMode):
                 result = func.decompose(*args, **kwargs)
             if result is not NotImplemented:
                 return result
-        correct = CORRECTIONS.get(func)
-        result = func(*args, **kwargs) if correct is None else correct(func, args, kwargs)
+        result = self._results.run(func, args, kwargs)
         if func is not _DETACH and self.recording:
             self._record(func, rule, args, kwargs, result)
         self.scalars.notice(func, args, result)

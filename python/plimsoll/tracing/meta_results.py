@@ -1,0 +1,146 @@
+"""Results of meta kernels, kept by op and arguments: layers and steps repeat, and so do their ops.
+
+Most meta kernels of PyTorch are Python and take up to a millisecond. What they give follows from the
+shapes, strides and types they are given, so an op that was seen with the same ones gets empty tensors
+of the form it gave before. Whatever is not sure to follow from them is asked again each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import itemgetter
+from typing import Any
+
+import torch
+
+from .corrections import CORRECTIONS, DEPENDS_ON_ARGUMENTS
+
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+_NUMBERS = (int, float, bool, str, type(None))
+_NAMED = (torch.dtype, torch.device, torch.layout, torch.memory_format)
+# Ops whose result depends on values, or which change the form of what they are given.
+_UNSURE_TAGS = tuple(
+    getattr(torch.Tag, name)
+    for name in ("inplace_view", "data_dependent_output", "dynamic_output_shape")
+    if hasattr(torch.Tag, name)
+)
+
+
+class _Unsure(Exception):
+    """The result may depend on more than what a key can say."""
+
+
+class MetaResults:
+    """Runs ops on the meta device; the same question is put to a kernel once."""
+
+    def __init__(self) -> None:
+        self._keepable: dict[Any, bool] = {}
+        # A function that makes the result out of the arguments; None where it must be asked for.
+        self._makers: dict[Any, Callable | None] = {}
+
+    def run(self, func: Any, args: tuple, kwargs: dict) -> Any:
+        if not self._may_keep(func):
+            return _ask(func, args, kwargs)
+        try:
+            key = (func, torch.get_default_dtype(), _form(args), _form(tuple(kwargs.items())))
+            maker = self._makers[key]
+        except (_Unsure, TypeError):
+            return _ask(func, args, kwargs)
+        except KeyError:
+            result = _ask(func, args, kwargs)
+            self._makers[key] = _maker(key, args, kwargs, result)
+            return result
+        return _ask(func, args, kwargs) if maker is None else maker(args)
+
+    def _may_keep(self, func: Any) -> bool:
+        known = self._keepable.get(func)
+        if known is None:
+            known = self._keepable[func] = _is_keepable(func)
+        return known
+
+
+def _ask(func: Any, args: tuple, kwargs: dict) -> Any:
+    correct = CORRECTIONS.get(func)
+    return func(*args, **kwargs) if correct is None else correct(func, args, kwargs)
+
+
+def _is_keepable(func: Any) -> bool:
+    if func in CORRECTIONS and func not in DEPENDS_ON_ARGUMENTS:
+        return False
+    if func.namespace != "aten" or any(tag in func.tags for tag in _UNSURE_TAGS):
+        return False
+    schema = func._schema
+    views = any(r.alias_info is not None and not r.alias_info.is_write for r in schema.returns)
+    # Variants with `out=` write into what they are given by name.
+    outs = any(
+        a.kwarg_only and a.alias_info is not None and a.alias_info.is_write
+        for a in schema.arguments
+    )
+    return not views and not outs
+
+
+def _form(value: Any) -> Any:
+    """What a meta kernel can see of an argument, as a key."""
+    if isinstance(value, torch.Tensor):
+        if (
+            type(value) not in _PLAIN
+            or value.device.type != "meta"
+            or value.layout is not torch.strided
+            or value.dtype.is_complex
+        ):
+            raise _Unsure
+        return value.shape, value.stride(), value.dtype
+    if isinstance(value, _NUMBERS):
+        # 1, 1.0 and True are equal, and give results of different types.
+        return type(value), value
+    if isinstance(value, (tuple, list)):
+        return type(value), tuple(map(_form, value))
+    if isinstance(value, _NAMED):
+        return value
+    raise _Unsure
+
+
+def _maker(key: Any, args: tuple, kwargs: dict, result: Any) -> Callable | None:
+    """How to make this result again from such arguments; None where that is not sure."""
+    given = list(_tensors((args, tuple(kwargs.values()))))
+    if (_form(args), _form(tuple(kwargs.items()))) != key[2:]:
+        return None
+    storages = {tensor.untyped_storage()._cdata for tensor in given}
+    single = not isinstance(result, (tuple, list))
+    parts = [_part(one, args, storages) for one in ((result,) if single else result)]
+    if any(part is None for part in parts):
+        return None
+    if single:
+        return parts[0]
+    kind = type(result)
+    return lambda args: kind([part(args) for part in parts])
+
+
+def _part(one: Any, args: tuple, storages: set[int]) -> Callable | None:
+    """Makes one of the results; fresh storages are added to those that are known."""
+    if isinstance(one, (int, float, type(None))):
+        return lambda args: one
+    if type(one) not in _PLAIN:
+        return None
+    place = next((index for index, given in enumerate(args) if given is one), None)
+    if place is not None:
+        return itemgetter(place)
+    storage = one.untyped_storage()
+    if storage._cdata in storages or one.device.type != "meta" or one.layout is not torch.strided:
+        return None
+    storages.add(storage._cdata)
+    shape, stride, dtype = one.shape, one.stride(), one.dtype
+
+    def fresh(_args: Any) -> Any:
+        return torch.empty_strided(shape, stride, dtype=dtype, device="meta")
+
+    same = fresh(args).untyped_storage().nbytes() == storage.nbytes()
+    return fresh if same and one.storage_offset() == 0 and not dtype.is_complex else None
+
+
+def _tensors(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (tuple, list)):
+        for part in value:
+            yield from _tensors(part)

@@ -1,0 +1,86 @@
+"""Results of meta kernels that are kept: the same form as the kernel's own, and only where that is sure."""
+
+import unittest
+
+import torch
+
+import watching  # noqa: F401 - puts the package on the path
+
+from plimsoll.tracing.meta_results import MetaResults
+
+ATEN = torch.ops.aten
+
+
+def meta(*shape, dtype=torch.float32):
+    return torch.empty(shape, dtype=dtype, device="meta")
+
+
+def form(result):
+    if isinstance(result, torch.Tensor):
+        return result.shape, result.stride(), result.dtype, result.untyped_storage().nbytes()
+    return [form(one) for one in result] if isinstance(result, (tuple, list)) else result
+
+
+class Kept(unittest.TestCase):
+    def setUp(self):
+        self.results = MetaResults()
+
+    def twice(self, func, *args, **kwargs):
+        first = self.results.run(func, args, kwargs)
+        return first, self.results.run(func, args, kwargs)
+
+    def test_a_kept_result_has_the_form_and_size_of_the_kernel_s(self):
+        x, w = meta(4, 8, 16), meta(16, dtype=torch.bfloat16)
+        for func, args in (
+            (ATEN.mul.Tensor, (x, w)),
+            (ATEN.add.Tensor, (x.transpose(1, 2), 1.5)),
+            (ATEN.native_layer_norm.default, (x, [16], w.float(), w.float(), 1e-5)),
+            (ATEN._foreach_mul.Scalar, ([x, w], 2.0)),
+            (ATEN.mse_loss.default, (x, meta(4, 8, 16))),
+        ):
+            asked = func(*args) if func is not ATEN.mse_loss.default else None
+            first, second = self.twice(func, *args)
+            self.assertEqual(form(first), form(second), func)
+            if asked is not None:
+                self.assertEqual(form(asked), form(second), func)
+
+    def test_each_result_has_memory_of_its_own(self):
+        x = meta(4, 8)
+        first, second = self.twice(ATEN.relu.default, x)
+        storages = {t.untyped_storage()._cdata for t in (x, first, second)}
+        self.assertEqual(len(storages), 3)
+
+    def test_an_op_in_place_gives_what_it_was_given(self):
+        x, other = meta(4, 8), meta(4, 8)
+        self.twice(ATEN.add_.Tensor, x, other)
+        self.assertIs(self.results.run(ATEN.add_.Tensor, (other, x), {}), other)
+        self.assertEqual(self.twice(ATEN._foreach_add_.Scalar, [x, other], 1), (None, None))
+
+    def test_a_view_is_one_of_its_own_argument(self):
+        for x in (meta(4, 8), meta(4, 8)):
+            for func, args in (
+                (ATEN.view.default, (x, [32])),
+                (ATEN._unsafe_view.default, (x, [32])),
+            ):
+                seen = self.results.run(func, args, {})
+                self.assertEqual(seen.untyped_storage()._cdata, x.untyped_storage()._cdata, func)
+
+    def test_an_op_that_changes_the_form_of_its_argument_does_so_each_time(self):
+        for _ in range(2):
+            x = meta(2, 3)
+            self.results.run(ATEN.t_.default, (x,), {})
+            self.assertEqual(x.shape, (3, 2))
+
+    def test_types_of_numbers_and_the_default_type_count(self):
+        x = meta(4, dtype=torch.int64)
+        self.assertEqual(self.results.run(ATEN.mul.Tensor, (x, 1), {}).dtype, torch.int64)
+        self.assertEqual(self.results.run(ATEN.mul.Tensor, (x, 1.0), {}).dtype, torch.float32)
+        torch.set_default_dtype(torch.bfloat16)
+        try:
+            self.assertEqual(self.results.run(ATEN.mul.Tensor, (x, 1.0), {}).dtype, torch.bfloat16)
+        finally:
+            torch.set_default_dtype(torch.float32)
+
+
+if __name__ == "__main__":
+    unittest.main()
