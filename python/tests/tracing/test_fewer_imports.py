@@ -8,11 +8,10 @@ import tempfile
 import unittest
 from types import ModuleType
 
-import watching  # noqa: F401 - puts the package on the path
+from tracing import PACKAGE
 
 from plimsoll.tracing.imports.substitute import Substitute
 
-PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CONFIG = {
     "model_type": "gpt2",
     "architectures": ["GPT2LMHeadModel"],

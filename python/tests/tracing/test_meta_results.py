@@ -4,8 +4,6 @@ import unittest
 
 import torch
 
-import watching  # noqa: F401 - puts the package on the path
-
 from plimsoll.tracing.meta_results import MetaResults
 
 ATEN = torch.ops.aten
