@@ -5,7 +5,7 @@ import { Empty } from '../parts/empty.js';
 import { RefusalNote } from '../parts/refusal-note.js';
 import { StateTag } from '../parts/tags.js';
 import { joinCommand } from '../state/forms/split-command.js';
-import { recoverySentence } from '../state/jobs/job-story.js';
+import { isRecoveryInReason, recoverySentence } from '../state/jobs/job-story.js';
 import { useJob } from '../state/jobs/open-job.js';
 import { useStore } from '../state/live/store.js';
 import { notYours, who } from '../state/page/who.js';
@@ -53,8 +53,7 @@ function Heading({ job }: { job: JobView }) {
   const reason = [job.waiting?.why ?? job.reason, job.waiting && job.degraded?.why]
     .filter(Boolean)
     .join(' ');
-  // Where the server speaks of memory itself, it is not said twice.
-  const recovery = /memory/i.test(reason) ? undefined : recoverySentence(job);
+  const recovery = isRecoveryInReason(job) ? undefined : recoverySentence(job);
   const sentence = [reason, recovery ?? ''].filter((part) => part !== '').join(' ');
   return (
     <>

@@ -1,6 +1,13 @@
 import { describe, expect, it } from 'vitest';
 import { madeAttempt, madeJob } from '../made-for-tests.js';
-import { endWords, recoverySentence, settingsWords, storyOf, toldSettings } from './job-story.js';
+import {
+  endWords,
+  isRecoveryInReason,
+  recoverySentence,
+  settingsWords,
+  storyOf,
+  toldSettings,
+} from './job-story.js';
 
 const sunk = madeAttempt({
   number: 1,
@@ -98,5 +105,17 @@ describe('what happened to a job', () => {
     expect(endWords(lost)).toBe('unknown');
     expect(settingsWords(lost, ['train'])).toBe('batch unknown');
     expect([endWords(sunk), endWords(second)]).toEqual(['out of memory', 'finished']);
+  });
+});
+
+describe('isRecoveryInReason', () => {
+  it.each([
+    ['succeeded', [sunk, madeAttempt({ number: 2 })], true],
+    ['failed', [sunk], true],
+    ['failed', [sunk, madeAttempt({ number: 2, exitCode: 1 })], false],
+    ['running', [sunk], false],
+    ['cancelled', [sunk], false],
+  ] as const)('of a job that %s, whatever the words of its reason are', (state, attempts, said) => {
+    expect(isRecoveryInReason(madeJob({ id: '1', state, attempts }))).toBe(said);
   });
 });

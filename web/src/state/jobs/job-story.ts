@@ -126,6 +126,15 @@ export function endWords({ outOfMemory, exitCode }: Attempt): string {
   return exitCode === 0 ? 'finished' : `exit code ${exitCode}`;
 }
 
+/** Whether the reason of a job tells of its attempts: of one that succeeded, or ended out of memory. */
+export function isRecoveryInReason({
+  state,
+  attempts,
+}: Pick<JobView, 'attempts' | 'state'>): boolean {
+  const endedOut = (attempts.at(-1)?.outOfMemory ?? null) !== null;
+  return state === 'succeeded' || (state === 'failed' && endedOut);
+}
+
 /** One sentence about the attempts: how often it ran out of memory, and what it was recovered with. */
 export function recoverySentence(
   job: Pick<JobView, 'attempts' | 'state' | 'underWay' | 'command'>,
