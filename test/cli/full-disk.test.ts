@@ -89,4 +89,42 @@ describe('a disk that runs full under the server', () => {
       /\nplimsoll: the disk was full: some of what was printed is missing here\.\n[step\n]*back\n/,
     );
   });
+
+  it('lets every job be cancelled, the one that fills it too, and keeps that over a kill', async () => {
+    const home = useHome(command);
+    if (!smallDisk(home.path)) {
+      process.stderr.write('Left out: a full disk, as this user may not mount a small one.\n');
+      return;
+    }
+    const first = await home.serve([], { MAX_CONCURRENT_JOBS: '1' });
+    const filled = join(home.path, 'filled');
+    const ended = join(command.folder(), 'filler-ended');
+    const fill = `trap "touch '${ended}'; exit 1" TERM; cat /dev/zero > '${filled}' 2>/dev/null; while :; do sleep 0.1; done`;
+    await home.run(['submit', '--memory', '64MiB', '--', 'sh', '-c', fill]);
+    await home.run(['submit', '--memory', '64MiB', '--', 'true']);
+    const submit = ['submit', '--memory', '64MiB', '--', 'sh', '-c', `: ${'x'.repeat(20_000)}`];
+    let more = 0;
+    await until(async () => {
+      if (!existsSync(filled)) return undefined;
+      const { exitCode } = await home.run(submit);
+      if (exitCode !== 0) return true;
+      more++;
+      return undefined;
+    });
+    const all = Array.from({ length: more + 2 }, (_, index) => String(index + 1));
+    for (const id of all.toReversed()) {
+      const cancelled = await first.ask(`/jobs/${id}`, { method: 'DELETE' });
+      expect([id, cancelled.status]).toEqual([id, 200]);
+    }
+    await until(() => (existsSync(ended) ? true : undefined));
+    first.kill('SIGKILL');
+    await first.ended;
+    rmSync(filled);
+    await home.serve();
+    for (const id of all) {
+      const state = async () => (await home.json(['jobs', id]))['state'];
+      await until(async () => ((await state()) === 'running' ? undefined : true));
+      expect([id, await state()]).toEqual([id, 'cancelled']);
+    }
+  }, 120_000);
 });

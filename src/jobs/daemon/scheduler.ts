@@ -118,7 +118,10 @@ export class Scheduler {
   /** For the next daemon: it goes on from there. */
   keepClock(): void {
     this.#keptClockAt = this.#clock.seconds();
-    this.#ifStorable(() => this.#store.keepClock(this.time.mark()));
+    this.#ifStorable(() => {
+      this.#store.keepClock(this.time.mark());
+      this.#store.keepReserve();
+    });
   }
 
   /** Whether it still decides and can write. */

@@ -119,7 +119,7 @@ export class JobStore extends JobReader {
 
   /** Decides how a running job shall end, before anybody ends it: it stays decided after a crash. */
   endSoon(id: string, ending: Ending, atMs: number): StoredJob {
-    return this.sql.change(() => {
+    return this.sql.changeAlways(() => {
       const before = this.whole(this.row(id));
       if (before.job.state !== 'running') throw badChange(before.job, ending.state);
       // What was decided first is why it ends.
@@ -206,6 +206,11 @@ export class JobStore extends JobReader {
     );
   }
 
+  /** Room for ends of jobs on a disk that may run full. */
+  keepReserve(): void {
+    this.sql.keepReserve();
+  }
+
   /** Why nothing can be kept at the moment; undefined where it can, as far as anybody tried. */
   get trouble(): Failure | undefined {
     return this.sql.trouble;
@@ -227,11 +232,14 @@ export class JobStore extends JobReader {
     atMs: number,
     update: () => Row,
   ): StoredJob {
-    return this.sql.change(() => {
+    const isEnd = hasEnded(to);
+    const change = <T>(work: () => T): T =>
+      isEnd ? this.sql.changeAlways(work) : this.sql.change(work);
+    return change(() => {
       const { job } = this.whole(this.row(id));
       if (!mayBecome(job.state, to)) throw badChange(job, to);
       const row = update();
-      this.#journal(id, hasEnded(to) ? 'ended' : 'started', { state: to, ...data }, atMs);
+      this.#journal(id, isEnd ? 'ended' : 'started', { state: to, ...data }, atMs);
       return this.whole(row);
     });
   }

@@ -14,6 +14,7 @@ import type { DatabaseSyncInstance, SqliteModule } from '@photostructure/sqlite'
 import { Failure } from '../../failure.js';
 import { makeFolder } from '../../files/make-folder.js';
 import { headerBytes, judgeHeader } from './header.js';
+import { keepReserve } from './reserve.js';
 import { applicationId, migrations, schemaVersion } from './schema.js';
 import { failureOf, storeFailure } from './store-failures.js';
 
@@ -136,6 +137,11 @@ function takeOver(database: DatabaseSyncInstance, version: number, path: string)
   database.exec('PRAGMA journal_mode = WAL');
   // A change that was acknowledged is on the disk, also when the power fails.
   database.exec('PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON');
+  try {
+    keepReserve(database);
+  } catch {
+    // On a full disk there is none: the store can still be read.
+  }
 }
 
 /** Leaves one whole file, and no lock. */

@@ -1,4 +1,5 @@
 import { Failure } from '../../failure.js';
+import { keepReserve, useReserve } from './reserve.js';
 import { BadRow, type Row } from './rows.js';
 import { migrations } from './schema.js';
 import type { Connection } from './sqlite.js';
@@ -49,6 +50,25 @@ export class Transactions {
         throw error;
       }
     });
+  }
+
+  /** A change that must be possible on a full disk, too: it may use what is kept free for it. */
+  changeAlways<T>(work: () => T): T {
+    try {
+      return this.change(work);
+    } catch (error) {
+      if (!(error instanceof Failure && error.code === 'disk-full')) throw error;
+      this.guard(() => useReserve(this.#connection.database));
+      const result = this.change(work);
+      // Nothing else can be written.
+      this.#trouble = error;
+      return result;
+    }
+  }
+
+  /** Fills up what is kept free for such changes. */
+  keepReserve(): void {
+    this.guard(() => keepReserve(this.#connection.database));
   }
 
   guard<T>(work: () => T): T {

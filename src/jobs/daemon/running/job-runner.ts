@@ -4,6 +4,7 @@ import type { Clock } from '../../../time/clock.js';
 import { isKnown, type Known } from '../../../units/known.js';
 import type { JobStore } from '../../store/job-store.js';
 import type { Ending, StoredJob } from '../../store/records.js';
+import { isOfStore } from '../../store/store-failures.js';
 import type { JobState, Reservation } from '../../types.js';
 import { judgeUse } from '../devices/overuse.js';
 import { Signal } from '../signal.js';
@@ -60,10 +61,18 @@ export class JobRunner {
     if (entry.ending !== undefined) entry.run.stop();
   }
 
-  /** Ends a job: decided first, then done, so that a crash in between does not undo it. */
+  /**
+   * Ends a job: decided first, then done, so that a crash in between does not undo it. Where nothing
+   * can be written, it is ended all the same: it may be the one that fills the disk.
+   */
   end(entry: RunningEntry, ending: Ending): void {
     const { store, clock, files } = this.#options;
-    entry.ending = store.endSoon(entry.id, ending, clock.epochMs()).ending;
+    try {
+      entry.ending = store.endSoon(entry.id, ending, clock.epochMs()).ending;
+    } catch (error) {
+      if (!(error instanceof Failure && isOfStore(error))) throw error;
+      entry.ending ??= ending;
+    }
     files.say(entry.id, ending.reason);
     entry.run?.stop();
     this.changed.emit();
