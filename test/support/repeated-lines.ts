@@ -43,8 +43,12 @@ export function repeatedLines(sources: ReadonlyMap<string, string>): readonly {
   return [...found.values()];
 }
 
+/** Nothing but its line breaks, so that numbers stay right. */
+function blank(match: string): string {
+  return match.replaceAll(/[^\n]/g, '');
+}
+
 function codeLines(file: string, text: string): readonly Line[] {
-  const blank = (match: string) => match.replaceAll(/[^\n]/g, '');
   const code = text
     .replaceAll(/\/\*.*?\*\//gs, blank)
     .replaceAll(/^(?:import|export) (?:type )?\{[^}]*\}(?: from)?[^\n]*/gm, blank)
