@@ -17,5 +17,6 @@ export const program = {
 /** The command, and what its threads run. */
 export const programs = {
   main: 'src/cli/main.ts',
+  become: 'src/run/launch/become.ts',
   'estimate-thread': 'src/estimate/thread/estimate-thread.ts',
 };

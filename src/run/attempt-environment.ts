@@ -12,6 +12,8 @@ export function jobEnvironment(options: {
   readonly attempt: number;
   readonly id: string;
   readonly bridge: string;
+  /** Whether the program is told of the SDK and of who watches over it; it is where this is left out. */
+  readonly hasSdk?: boolean;
   readonly sdkFolder: string;
   readonly pythonFolder: string;
   readonly memoryBytes: number | undefined;
@@ -25,10 +27,12 @@ export function jobEnvironment(options: {
     ...own,
     ...settingsVariables(options.settings, options.attempt, visible !== undefined),
     [runIdVariable]: options.id,
-    PLIMSOLL_BRIDGE: options.bridge,
-    PLIMSOLL_RUN_DIR: options.sdkFolder,
-    PLIMSOLL_AUTO: '1',
-    PYTHONPATH: paths.join(delimiter),
+    ...(options.hasSdk !== false && {
+      PLIMSOLL_BRIDGE: options.bridge,
+      PLIMSOLL_RUN_DIR: options.sdkFolder,
+      PLIMSOLL_AUTO: '1',
+      PYTHONPATH: paths.join(delimiter),
+    }),
     ...(options.memoryBytes === undefined
       ? {}
       : { PLIMSOLL_MEMORY_BYTES: String(options.memoryBytes) }),

@@ -1,9 +1,15 @@
 import { beginAttempt, type LiveAttempt } from './attempt.js';
 import { jobEnvironment, runIdVariable } from './attempt-environment.js';
 import { adoptJob } from './launch/adopt.js';
+import { becoming } from './launch/become-order.js';
 import { type EndingOptions, findEnding } from './launch/ending.js';
 import { findLaunched, restoreLaunchFiles } from './launch/find-launched.js';
-import { type LaunchedProcess, type LaunchFiles, launch } from './launch/launch.js';
+import {
+  type LaunchedProcess,
+  type LaunchFiles,
+  type LaunchOptions,
+  launch,
+} from './launch/launch.js';
 import { readOwnKills } from './limit/cgroup.js';
 import { enforceLimit } from './limit/enforce-limit.js';
 import { type BoundLog, boundLog } from './log/bound-log.js';
@@ -57,12 +63,9 @@ export async function openAttempt(options: OpenAttemptOptions): Promise<LiveAtte
       return adoptJob({ ...ending, outputs: context.outputs, onOutput, hold });
     }
     const job = launch({
-      command: start.command,
-      environment: environmentOf(options),
+      ...programOf(options, start),
       folder: plan.folder,
       files,
-      cgroupProcs: start.cgroup?.procs,
-      addressSpaceBytes: addressSpaceOf(start),
       outputs: context.outputs.plan,
       libc: context.libc,
       onOutput,
@@ -162,12 +165,46 @@ async function wasLaunched(
   return true;
 }
 
+/** What is launched: the program itself; or, as another account, what becomes it without being root. */
+function programOf(
+  options: OpenAttemptOptions,
+  start: StartedEntry,
+): Pick<LaunchOptions, 'command' | 'environment' | 'addressSpaceBytes' | 'cgroupProcs'> {
+  const { plan, folder, number } = options;
+  const { command } = start;
+  const environment = environmentOf(options);
+  const addressSpaceBytes = addressSpaceOf(start);
+  const cgroupProcs = start.cgroup?.procs;
+  if (plan.account === undefined) return { command, environment, addressSpaceBytes, cgroupProcs };
+  const given: Record<string, string> = {};
+  for (const [name, value] of Object.entries(environment)) {
+    if (value !== undefined) given[name] = value;
+  }
+  const order = {
+    account: plan.account,
+    command,
+    environment: given,
+    folder: plan.folder,
+    addressSpaceBytes: addressSpaceBytes ?? null,
+    cgroupProcs: cgroupProcs ?? null,
+  };
+  const file = folder.attemptFiles(number).become;
+  // What gives up root is larger than a small limit: it goes into the limit as the last thing it does.
+  return {
+    ...becoming(file, { id: plan.id, number }, order),
+    addressSpaceBytes: undefined,
+    cgroupProcs: undefined,
+  };
+}
+
 function environmentOf(options: OpenAttemptOptions): Readonly<Record<string, string | undefined>> {
   const { plan, folder, context, number, settings } = options;
   const { device } = settings;
   const fellToHost = device === 'host' && plan.settings.device !== 'host';
   return jobEnvironment({
     own: context.environment,
+    // The folders of a server that is root are closed to other accounts.
+    hasSdk: plan.account === undefined,
     settings,
     attempt: number,
     id: plan.id,

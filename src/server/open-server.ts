@@ -1,8 +1,10 @@
 import type { Daemon } from '../jobs/daemon/types.js';
+import type { WorkloadRequest } from '../plan/answers/workload-request.js';
 import type { Clock } from '../time/clock.js';
 import { AuditLog } from './access/audit-log.js';
 import { checkAllowedHosts } from './access/hosts.js';
 import { type Gate, loginLink } from './access/identify.js';
+import type { Identity } from './access/identity.js';
 import { LoginLinks } from './access/login-links.js';
 import { openPeople } from './access/people.js';
 import { Sessions } from './access/sessions.js';
@@ -45,6 +47,8 @@ export interface ServerOptions {
   readonly auditHome?: string | undefined;
   /** What the job of somebody runs as; left out, what the daemon itself is. */
   readonly submitterOf?: SubmitterOf | undefined;
+  /** Throws where the server does not read what an estimate names for whoever asks. */
+  readonly checkFiles?: ((identity: Identity, workload: WorkloadRequest) => void) | undefined;
   /** Further names in `Host` and `Origin`, as a proxy in front has them. */
   readonly allowedHosts?: readonly string[] | undefined;
   /** The folder dist/web; without it there is no page. */
@@ -102,7 +106,7 @@ export async function openServer(options: ServerOptions): Promise<OpenServer> {
       ...jobOperations(daemon, options.submitterOf ?? byName),
       logOperation(daemon),
       ...deviceOperations(daemon),
-      ...answerOperations(options.answers, closing.signal),
+      ...answerOperations(options.answers, closing.signal, options.checkFiles),
       ...statusOperations({
         daemon,
         version,

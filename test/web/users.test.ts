@@ -14,9 +14,12 @@ real?.('the page', () => {
   });
 
   async function added(name: string, role: string): Promise<string> {
-    const { stdout } = await served.command.run(['users', 'add', name, '--role', role, '--json'], {
-      environment: { PLIMSOLL_HOME: served.home() },
-    });
+    const { stdout } = await served.command.run(
+      ['users', 'add', name, '--role', role, '--account', 'root', '--json'],
+      {
+        environment: { PLIMSOLL_HOME: served.home() },
+      },
+    );
     const { token }: { token: string } = JSON.parse(stdout);
     return token;
   }

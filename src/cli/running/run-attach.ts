@@ -1,6 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Failure } from '../../failure.js';
+import { accountEnvironment } from '../../run/launch/become-order.js';
 import { openJournal, readJournal } from '../../run/store/journal.js';
 import { readNumberFile } from '../../run/store/number-file.js';
 import { damagedRun, unknownRun } from '../../run/store/run-failures.js';
@@ -42,7 +43,11 @@ export function attachedRun(wanted: string | boolean, home: string, procRoot: st
   const journal = openJournal(folder.journal);
   journal.write({ type: 'attached', at: new Date().toISOString(), pid: process.pid });
   journal.close();
-  const environment = environmentOf(folder, procRoot) ?? process.env;
+  const { account } = plan;
+  const environment =
+    account === undefined
+      ? (environmentOf(folder, procRoot) ?? process.env)
+      : accountEnvironment(process.env, account);
   return { plan, folder, environment: { ...environment, ...plan.environment } };
 }
 

@@ -16,6 +16,8 @@ export interface LaunchFiles {
   readonly jobPid: string;
   /** How many the kernel killed, when its cgroup had to be removed before anybody asked. */
   readonly kills: string;
+  /** What is to be run as another account. */
+  readonly become: string;
   /** What the job prints after our own death, by output. */
   readonly lateOutput: (name: OutputPlan['name']) => string;
 }

@@ -33,6 +33,7 @@ export class RunFolder {
       keeperPid: file('keeper'),
       jobPid: file('pid'),
       kills: file('kills'),
+      become: file('become'),
       lateOutput: (name) => file(`${name}.log`),
     };
   }

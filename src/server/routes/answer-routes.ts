@@ -1,3 +1,5 @@
+import type { WorkloadRequest } from '../../plan/answers/workload-request.js';
+import type { Identity } from '../access/identity.js';
 import { closing, tooManyAnswers } from '../errors/refusals.js';
 import { serverLimits } from '../http/limits.js';
 import {
@@ -14,7 +16,12 @@ import { type Answer, type Call, type Operation, operation } from './operation.j
 const tag = 'answers';
 
 /** Estimates and plans take seconds and cores: only a few are made at once, for those who wait. */
-export function answerOperations(answers: Answers, closed: AbortSignal): readonly Operation[] {
+export function answerOperations(
+  answers: Answers,
+  closed: AbortSignal,
+  /** Throws where the server does not read what is named for whoever asks. */
+  checkFiles: (identity: Identity, workload: WorkloadRequest) => void = () => undefined,
+): readonly Operation[] {
   let underWay = 0;
   async function make(
     { signal }: Call,
@@ -44,7 +51,10 @@ export function answerOperations(answers: Answers, closed: AbortSignal): readonl
       body: { schema: workloadRequestSchema, example: workloadExample },
       answers: { 200: jsonContent(estimateSchema, 'The estimate.', estimateExample) },
       errors: [422, 501, 503],
-      handle: ({ body }, call) => make(call, (signal) => answers.estimate(body, signal)),
+      handle({ body }, call) {
+        checkFiles(call.who.identity, body);
+        return make(call, (signal) => answers.estimate(body, signal));
+      },
     }),
     operation({
       method: 'post',
@@ -61,7 +71,10 @@ export function answerOperations(answers: Answers, closed: AbortSignal): readonl
         200: jsonContent(planSchema, 'The plan; "fits" says whether there is one.', planExample),
       },
       errors: [422, 501, 503],
-      handle: ({ body }, call) => make(call, (signal) => answers.plan(body, signal)),
+      handle({ body }, call) {
+        checkFiles(call.who.identity, body);
+        return make(call, (signal) => answers.plan(body, signal));
+      },
     }),
   ];
 }

@@ -16,6 +16,8 @@ import type { Daemon } from '../../jobs/daemon/types.js';
 import { readJobVariables } from '../../jobs/job-variables.js';
 import type { PlacementPolicy } from '../../jobs/placement.js';
 import { systemClock } from '../../time/clock.js';
+import { findAccount } from '../access/accounts.js';
+import { readsForOthers, requireNoFiles, submitters } from '../access/submitter.js';
 import { quotasFrom } from '../access/users/quotas.js';
 import { openUserStore, type UserStore } from '../access/users/user-store.js';
 import { openServer } from '../open-server.js';
@@ -77,6 +79,7 @@ export async function openService(options: ServiceOptions): Promise<Service> {
     closers.push(() => daemon.close());
     // With the store, the home is ours.
     removeStaleTemporaries(options.home, isProcessAlive);
+    const uid = process.getuid?.();
     const server = await openServer({
       daemon,
       answers,
@@ -85,6 +88,10 @@ export async function openService(options: ServiceOptions): Promise<Service> {
       token: options.token,
       users,
       auditHome: options.home,
+      submitterOf: submitters(uid, findAccount),
+      checkFiles: (identity, workload) => {
+        if (readsForOthers(identity, uid)) requireNoFiles(identity, workload);
+      },
       allowedHosts: options.allowedHosts,
       webFolder,
       version: options.version,
