@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
 import { listKernelFolder } from '../../device/kernel-files.js';
 import { Failure } from '../../failure.js';
 import { runIdVariable } from '../../run/attempt-environment.js';
@@ -30,6 +30,7 @@ export interface LocalRunParts {
 /** Whether it still has a supervisor costs more than whether its journal grew. */
 const supervisorSeconds = 1;
 const folderGone = 'The folder of its run was removed; how it ended is unknown.';
+const journalOdd = 'The journal of its run is not a plain file; how it ended is unknown.';
 /** For processes of a run that nobody looks after any more. */
 const patience = { bySelfSeconds: 0, afterTermSeconds: 5 };
 
@@ -93,9 +94,12 @@ export class LocalRun {
     const isDue = nowSeconds >= this.#lookAt;
     // Before the journal: a supervisor that ended has written all that it had to say.
     const supervisor = isDue ? supervisorOf(this.#folder.path, procRoot) : undefined;
-    const unreadable = this.#readJournal();
+    const isOdd = this.#isJournalOdd();
+    const unreadable = isOdd ? undefined : this.#readJournal();
     if (this.#isOver || !isDue) return;
-    const why = unreadable?.fact ?? (this.#isFolderGone() ? folderGone : undefined);
+    // Nobody can supervise it; to give up and end its program would make that worse.
+    const gone = this.#isFolderGone() ? folderGone : undefined;
+    const why = isOdd ? journalOdd : (unreadable?.fact ?? gone);
     if (supervisor === undefined && why !== undefined) {
       this.#lookAt = nowSeconds + supervisorSeconds;
       this.#leaveAlone(why);
@@ -156,6 +160,11 @@ export class LocalRun {
     this.#child = startSupervisor({ command, folder, environment, runId, log }, () => {
       this.#lookAt = Number.NEGATIVE_INFINITY;
     });
+  }
+
+  /** A folder or a pipe has its name. */
+  #isJournalOdd(): boolean {
+    return statSync(this.#folder.journal, { throwIfNoEntry: false })?.isFile() === false;
   }
 
   /**

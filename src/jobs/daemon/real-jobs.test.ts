@@ -288,12 +288,15 @@ describe('a run whose files were removed', () => {
     return { id, run, end };
   }
 
+  /** Its drainer may be making a file in it: then it is not empty, and is tried again. */
+  const removeFolder = (run: string) => rmSync(run, { recursive: true, maxRetries: 20 });
+
   it.each([
-    ['the folder', (run: string) => rmSync(run, { recursive: true })],
+    ['the folder', removeFolder],
     [
       'all that it held',
       (run: string) => {
-        rmSync(run, { recursive: true });
+        removeFolder(run);
         mkdirSync(run);
       },
     ],
@@ -313,6 +316,21 @@ describe('a run whose files were removed', () => {
       expect(leftCgroups([run])).toEqual([]);
     },
   );
+
+  it('is left to itself where its journal is a folder, and its end is unknown', async () => {
+    const { id, run, end } = await orphan();
+    const journal = join(home(), 'runs', run, 'journal.jsonl');
+    rmSync(journal);
+    mkdirSync(journal);
+    daemon = await open();
+    const begun = end();
+    expect(await ended(id)).toMatchObject({
+      state: 'failed',
+      reason: expect.stringContaining('not a plain file'),
+    });
+    expect(readFileSync(begun, 'utf8')).toBe('x\ny\n');
+    expect(leftCgroups([run])).toEqual([]);
+  });
 
   it.each([
     ['its journal', ['journal.jsonl']],

@@ -44,9 +44,13 @@ export class StrangerConnections {
   }
 
   #closeOne(): void {
-    const [most] = [...this.#byAddress].toSorted(([, a], [, b]) => b.size - a.size);
-    if (most === undefined) return;
-    const [address, [oldest]] = [most[0], [...most[1]]];
+    let address = '';
+    let sockets = new Set<Socket>();
+    // In one pass: it is done for each connection beyond the limit.
+    for (const [one, ofOne] of this.#byAddress) {
+      if (ofOne.size > sockets.size) [address, sockets] = [one, ofOne];
+    }
+    const [oldest] = sockets;
     if (oldest === undefined) return;
     this.#forget(address, oldest);
     oldest.destroy();
