@@ -200,7 +200,7 @@ traced?.('plimsoll estimate, traced in Python', () => {
     ['def workload():\n    return {}["model"]\n', /script-failed: KeyError.*bad\.py:2\)/],
     ['def workload(\n', /script-failed: SyntaxError: .*bad\.py:1\)/],
     ['def workload(layers): pass\n', /script-failed: TypeError: .*'layers' \(.*bad\.py\)/],
-    ['work = 1\n', /script-no-workload: .*bad\.py defines no function workload\./],
+    ['work = 1\n', /script-no-workload: .*bad\.py does not define a function workload\./],
   ])('tells the error of %j in one line, with where', async (text, message) => {
     const script = join(command.folder(), 'bad.py');
     writeFileSync(script, `${text}print("hello")\n`);

@@ -22,6 +22,7 @@ describe('plimsoll serve', () => {
     const note = join(home.path, 'server.json');
     const token = readFileSync(join(home.path, 'token'), 'utf8').trim();
     expect(JSON.parse(readFileSync(note, 'utf8'))).toEqual({
+      schema: 1,
       url: serving.url,
       pid: serving.pid,
       token,

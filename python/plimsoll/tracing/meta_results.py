@@ -107,9 +107,12 @@ def _maker(key: Any, args: tuple, kwargs: dict, result: Any) -> Callable | None:
         return None
     storages = {tensor.untyped_storage()._cdata for tensor in given}
     single = not isinstance(result, (tuple, list))
-    parts = [_part(one, args, storages) for one in ((result,) if single else result)]
-    if any(part is None for part in parts):
-        return None
+    parts: list[Callable] = []
+    for one in (result,) if single else result:
+        part = _part(one, args, storages)
+        if part is None:
+            return None
+        parts.append(part)
     if single:
         return parts[0]
     kind = type(result)

@@ -1,3 +1,4 @@
+import { defaultLoadLine } from '../../jobs/load-line.js';
 import type { Attempt, RunReport } from '../../run/types.js';
 import { outOfMemoryWords, settingsWords } from '../../run/words.js';
 import { formatBytes } from '../../units/bytes.js';
@@ -5,9 +6,6 @@ import { formatSeconds } from '../../units/durations.js';
 import { isKnown, type Known } from '../../units/known.js';
 import { html, type Markup, unbroken } from './markup.js';
 import { tag } from './overview.js';
-
-/** The share of a limit that a job should fill. */
-const loadLine = 0.9;
 
 export function attemptsTable(report: RunReport): Markup {
   const most = scaleOf(report.attempts);
@@ -67,7 +65,7 @@ function hull({ peakBytes, limit, outOfMemory }: Attempt, most: number): Markup 
   if (!isKnown(peakBytes)) return 'unknown';
   const capacity = typeof limit.bytes === 'number' ? limit.bytes : most;
   const x = (bytes: number) => Math.round((bytes / most) * 1000) / 10;
-  const line = typeof limit.bytes === 'number' ? x(limit.bytes * loadLine) : undefined;
+  const line = typeof limit.bytes === 'number' ? x(limit.bytes * defaultLoadLine) : undefined;
   return html`<svg class="hull" viewBox="0 0 100 22" preserveAspectRatio="none" role="img" aria-label="${formatBytes(peakBytes)}"><rect class="room" x="0" y="4" width="${x(capacity)}" height="14"/><rect class="cargo ${outOfMemory !== null && 'sunk'}" x="0" y="4" width="${Math.min(100, x(peakBytes))}" height="14"/>${line !== undefined && html`<line class="line" vector-effect="non-scaling-stroke" x1="${line}" x2="${line}" y1="0" y2="22"/>`}</svg>`;
 }
 

@@ -40,7 +40,9 @@ def fewer_imports(options: Namespace) -> Iterator[None]:
         os.environ[_ALL] = "1"
         sys.stdout.flush()
         sys.stderr.flush()
-        os.execv(sys.executable, sys.orig_argv)
+        # Python 3.9 does not keep how it was called.
+        again = [sys.executable, "-m", "plimsoll.trace", *sys.argv[1:]]
+        os.execv(sys.executable, getattr(sys, "orig_argv", again))
 
 
 @contextmanager

@@ -66,19 +66,19 @@ def _symbolic_shapes() -> Substitute:
     def joined(operation: Callable[[Any, Any], Any]) -> Callable[..., Any]:
         return lambda *values: reduce(operation, values)
 
-    answers = {
+    answers: dict[str, tuple[Callable[..., Any], tuple[type, ...]]] = {
         **dict.fromkeys(
             ("guard_or_false", "guard_or_true", "guard_size_oblivious", "statically_known_true"),
-            (same, bool),
+            (same, (bool,)),
         ),
-        "expect_true": (same, bool),
-        "size_hint": (same, int),
-        "has_hint": (lambda _value: True, int, float, bool),
-        "is_nested_int": (lambda _value: False, int),
-        "sym_and": (joined(operator.and_), bool),
-        "sym_or": (joined(operator.or_), bool),
+        "expect_true": (same, (bool,)),
+        "size_hint": (same, (int,)),
+        "has_hint": (lambda _value: True, (int, float, bool)),
+        "is_nested_int": (lambda _value: False, (int,)),
+        "sym_and": (joined(operator.and_), (bool,)),
+        "sym_or": (joined(operator.or_), (bool,)),
     }
-    for name, (plain, *types) in answers.items():
+    for name, (plain, types) in answers.items():
         shapes.__dict__[name] = passed_on(name, plain, *types)
     shapes.__dict__["sym_eq"] = partial(_equal_shapes, shapes)
     return shapes
