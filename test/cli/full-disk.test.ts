@@ -1,7 +1,9 @@
 import { spawnSync } from 'node:child_process';
-import { existsSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { takeRun } from '../../src/run/store/supervisor-lock.js';
 import { until } from '../run/running.js';
 import { useCommand } from './command.js';
 import { useHome } from './served.js';
@@ -127,4 +129,17 @@ describe('a disk that runs full under the server', () => {
       expect([id, await state()]).toEqual([id, 'cancelled']);
     }
   }, 120_000);
+});
+
+describe('the right to supervise a run, on a full disk', () => {
+  it('cannot be taken, and leaves no file behind', () => {
+    const folder = mkdtempSync(join(tmpdir(), 'plimsoll-full-'));
+    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+    if (!smallDisk(folder)) return;
+    expect(() => writeFileSync(join(folder, 'filler'), Buffer.alloc(8 * megabyte))).toThrow(
+      'ENOSPC',
+    );
+    expect(() => takeRun(folder, '/proc')).toThrow('ENOSPC');
+    expect(readdirSync(folder)).toEqual(['filler']);
+  });
 });

@@ -43,8 +43,13 @@ export class RunFolder {
     const whole = { ...plan, bridge: socketPath(this.path) };
     const file = planFile(this.path);
     // Moved into place: whoever finds it finds all of it.
-    writeFileSync(`${file}.new`, JSON.stringify(whole), { mode: 0o600 });
-    renameSync(`${file}.new`, file);
+    try {
+      writeFileSync(`${file}.new`, JSON.stringify(whole), { mode: 0o600 });
+      renameSync(`${file}.new`, file);
+    } finally {
+      // On a full disk, or where a folder has its name, nothing of it stays.
+      rmSync(`${file}.new`, { force: true });
+    }
     return whole;
   }
 

@@ -1,6 +1,8 @@
 import {
   appendFileSync,
+  mkdirSync,
   mkdtempSync,
+  readdirSync,
   readFileSync,
   rmSync,
   statSync,
@@ -100,6 +102,23 @@ describe('a run folder', () => {
       false,
       false,
     ]);
+  });
+
+  it('leaves no part of a plan that cannot be put in place', () => {
+    const folder = new RunFolder(home, 'r');
+    mkdirSync(join(folder.path, 'run.json'), { recursive: true });
+    const plan = { schema: 1, id: 'r', command: ['x'], folder: '/', createdAt: '' } as const;
+    const rest = { memoryBytes: null, maxAttempts: 8, pinnedDevice: false, reports: [] };
+    const settings = {
+      batch_size: 1,
+      accumulation: 1,
+      checkpointing: false,
+      precision: 'fp32',
+      offload: false,
+      device: 'host',
+    };
+    expect(() => folder.create({ ...plan, ...rest, settings })).toThrow(/EISDIR/);
+    expect(readdirSync(folder.path).toSorted()).toEqual(['run.json', 'sdk']);
   });
 
   it('has numbers only where they are whole', () => {

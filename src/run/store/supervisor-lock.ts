@@ -34,13 +34,14 @@ export function takeRun(
     // Linked under its name when it is whole, and only if the name is free: of two that come at once
     // one is refused and looks again, and nobody takes half a file for a holder that is dead.
     const claim = join(runFolder, `claim-${pid}-${started}`);
-    writeFileSync(claim, JSON.stringify({ schema: 1, pid, started }), { mode: 0o600 });
     try {
+      writeFileSync(claim, JSON.stringify({ schema: 1, pid, started }), { mode: 0o600 });
       linkSync(claim, join(runFolder, `supervisor-${number + 1}`));
     } catch (error) {
       if (error instanceof Error && 'code' in error && error.code === 'EEXIST') continue;
       throw error;
     } finally {
+      // On a full disk, too, where it is empty.
       rmSync(claim, { force: true });
     }
     if (number > 0)
