@@ -101,9 +101,11 @@ describe('a disk that runs full under the server', () => {
     const first = await home.serve([], { MAX_CONCURRENT_JOBS: '1' });
     const filled = join(home.path, 'filled');
     const ended = join(command.folder(), 'filler-ended');
-    const fill = `trap "touch '${ended}'; exit 1" TERM; cat /dev/zero > '${filled}' 2>/dev/null; while :; do sleep 0.1; done`;
+    const go = join(command.folder(), 'go-fill');
+    const fill = `trap "touch '${ended}'; exit 1" TERM; until [ -e '${go}' ]; do sleep 0.1; done; cat /dev/zero > '${filled}' 2>/dev/null; while :; do sleep 0.1; done`;
     await home.run(['submit', '--memory', '64MiB', '--', 'sh', '-c', fill]);
     await home.run(['submit', '--memory', '64MiB', '--', 'true']);
+    writeFileSync(go, '');
     const submit = ['submit', '--memory', '64MiB', '--', 'sh', '-c', `: ${'x'.repeat(20_000)}`];
     let more = 0;
     await until(async () => {
