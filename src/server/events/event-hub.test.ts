@@ -64,7 +64,7 @@ describe('the hub', () => {
       hub.checkRoom();
       return hub.open(sink(), undefined);
     });
-    expect(() => hub.checkRoom()).toThrow(/2000 event streams are open/);
+    expect(() => hub.checkRoom()).toThrow(/limit of 2000 open event streams/);
     const [first] = streams;
     if (first) hub.leave(first);
     expect(() => hub.checkRoom()).not.toThrow();

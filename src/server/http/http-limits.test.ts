@@ -26,7 +26,8 @@ const post = 'POST /jobs HTTP/1.1\nHost: localhost\nContent-Type: application/js
 /** `404 unknown-job`, of an answer as it came over the wire. */
 function errorIn(text: string): string {
   const [, status] = /^HTTP\/1\.1 (\d{3}) /.exec(text) ?? [];
-  const [, code] = /\r\n\r\n\{(?:"schema":1,)?"error":\{"code":"([\w-]+)","fact":"/.exec(text) ?? [];
+  const [, code] =
+    /\r\n\r\n\{(?:"schema":1,)?"error":\{"code":"([\w-]+)","fact":"/.exec(text) ?? [];
   return `${status} ${code}`;
 }
 
