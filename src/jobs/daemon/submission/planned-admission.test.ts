@@ -71,7 +71,9 @@ async function neededBy(
 describe('a job that is too large, with the real planner', () => {
   it('is refused where smaller batches alone do not make it fit', async () => {
     const job = await submitted(batchAlone, gpt2, 2 * GiB);
-    expect(job.refused).toMatch(/With batch 1 x 32, the smallest settings .*, it still needs \d\.\d GiB\.$/);
+    expect(job.refused).toMatch(
+      /With batch 1 x 32, the smallest settings .*, it still needs \d\.\d GiB\.$/,
+    );
     expect(job.details.settings).toBeUndefined();
   });
 
