@@ -38,8 +38,14 @@ sys.exit(code)`;
 
 const settings = ['--mode', 'train', '--batch', '4', '--seq', '512', '--precision', 'bf16'];
 const ask = (file) => [
-  ...[process.execPath, command, 'estimate', file, ...settings, '--json'],
-  ...['--python', values.python],
+  process.execPath,
+  command,
+  'estimate',
+  file,
+  ...settings,
+  '--json',
+  '--python',
+  values.python,
 ];
 const bare = (code) => [values.python, '-W', 'ignore', '-c', code];
 const jobs = {
