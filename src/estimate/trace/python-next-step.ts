@@ -24,6 +24,8 @@ const nextSteps: ReadonlyMap<string, NextStep> = new Map<string, NextStep>([
       `Name a class with a head in the config's architectures, or write a ${name('script')}.`,
   ],
   ['script-missing', ({ name }) => `Check the path of ${name('script')}.`],
+  // Only the command estimates programs, so its option may be named.
+  ['program-ended', () => 'Run it with --verbose to see what it prints.'],
   // It is a temporary file of ours.
   ['output-unwritable', () => 'Make room for temporary files.'],
 ]);
