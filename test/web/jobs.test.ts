@@ -93,17 +93,21 @@ real?.('jobs on the dashboard', () => {
     });
     await page.getByRole('heading', { name: 'heap' }).waitFor();
     // Without a reload: the attempt that ran out, its rung, the next one, the end.
-    await page.getByText('Out of memory (node)').waitFor();
+    await page.getByText('Out of memory (node)').first().waitFor();
     await page.getByText('Rung: smaller microbatch').first().waitFor();
     await page.locator('.job-heading .state.succeeded').waitFor();
     const rows = page.getByRole('table', { name: 'Attempts of job' }).getByRole('row');
     expect(await rows.nth(1).innerText()).toMatch(/256 × 1\s+= 256.*out of memory/s);
-    expect(await rows.last().innerText()).toMatch(/finished/);
+    await rows.last().getByText('finished').waitFor();
     const log = page.getByRole('log');
+    await log.getByText('trained').first().waitFor();
     expect(await log.innerText()).toMatch(/batch 256[^]*heap out of memory[^]*trained/i);
     expect(await log.locator('.green').first().innerText()).toBe('step 1');
     await page.getByRole('link', { name: 'Overview', exact: true }).click();
-    expect(await page.getByRole('row', { name: /heap/ }).innerText()).toMatch(/recovered \d ×/);
+    await page
+      .getByRole('row', { name: /heap/ })
+      .getByText(/recovered \d ×/)
+      .waitFor();
   });
 
   it('say what their memory held when it ran out', async () => {
