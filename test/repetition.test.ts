@@ -1,5 +1,4 @@
 import { readFileSync } from 'node:fs';
-import { dirname } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { projectFiles, root } from './support/project-files.js';
 import { repeatedLines } from './support/repeated-lines.js';
@@ -17,12 +16,6 @@ const mayRepeat: readonly (readonly [one: RegExp, other: RegExp, why: string])[]
   [/plan\/fit\/plan-max-batch/, /plan\/fit\/plan-settings/, 'the same arguments of two functions'],
   [/plan\/answers\/read-workload/, /forms\/workload-draft/, 'data: the fields of a form'],
 ];
-
-/** A folder with more source files than this is asked why. */
-const manyFiles = 25;
-const mayBeLarge = new Map([
-  ['src/model/families', 'one file for each family of models, all of one kind'],
-]);
 
 const testCode = /(\.(test|suite)|-for-tests)\.tsx?$/;
 const files = projectFiles().filter(
@@ -47,18 +40,6 @@ describe('the sources', () => {
       ([first, second]) => !pairs.some(([one, other]) => first.test(one) && second.test(other)),
     );
     expect(idle.map(([, , why]) => why)).toEqual([]);
-  });
-
-  it('lie in folders that one can overlook, but where it is listed with a reason', () => {
-    const counts = new Map<string, number>();
-    for (const path of files) {
-      const folder = dirname(path);
-      counts.set(folder, (counts.get(folder) ?? 0) + 1);
-    }
-    const large = [...counts].filter(([, count]) => count > manyFiles).map(([folder]) => folder);
-    expect(large.filter((folder) => !mayBeLarge.has(folder))).toEqual([]);
-    // What no longer needs a reason must not keep one.
-    expect([...mayBeLarge.keys()].filter((folder) => !large.includes(folder))).toEqual([]);
   });
 });
 

@@ -1,7 +1,7 @@
-"""Processes that fork faster than anybody looks, bounded in number and in time.
+"""Processes that fork faster than the process table can be read; their number and time are limited.
 
 Usage: fork-bomb.py KIND SECONDS MARK: KIND is chain, tree or hidden; MARK only names it in the list of
-processes. Ends by itself after SECONDS, whoever lives.
+processes. Every process ends by itself after SECONDS.
 """
 
 import os
@@ -14,7 +14,7 @@ most_at_once = 60
 
 
 def leave_parents():
-    """In a session of its own, with no environment, as a child of nobody."""
+    """In a session of its own, with no environment, orphaned."""
     if os.fork() > 0:
         os._exit(0)
     os.setsid()

@@ -77,7 +77,7 @@ export function sessionOperations(
       id: 'makeLoginLink',
       tag,
       summary: 'A link that logs one browser in, once',
-      description: 'As whoever asks for it.',
+      description: 'It logs the browser in as the user who asks for it.',
       audit: 'make-login-link',
       params: nothing,
       query: nothing,
