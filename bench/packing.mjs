@@ -14,7 +14,7 @@
 // several share. Ends with exit code 1 when a target is missed.
 import { parseArgs } from 'node:util';
 import { judgeFit } from '../dist/jobs/fit-verdict.js';
-import { loadLineBytes } from '../dist/jobs/load-line.js';
+import { loadLineOf } from '../dist/jobs/load-line.js';
 import { arriving, drawJobs, drawWorkloads, measuredRuns } from './packing/jobs.mjs';
 import { firstCome, lowerBound, oneJobEach, packed, simulate } from './packing/simulate.mjs';
 import { randomFrom } from './queue/random.mjs';
@@ -38,13 +38,13 @@ const { values } = parseArgs({
 const devices = Number(values.gpus);
 const capacityBytes = 80 * GiB;
 const machine = { devices, capacityBytes };
-const lineBytes = loadLineBytes(capacityBytes);
+const loadLineBytes = loadLineOf(capacityBytes);
 const seeds = Array.from(
   { length: Number(values.seeds) },
   (_, index) => Number(values.seed) + index,
 );
 
-const runs = await measuredRuns(lineBytes);
+const runs = await measuredRuns(loadLineBytes);
 
 if (seeds.length > 1) tellSpread();
 else tellOne(tried(seeds[0]));
@@ -53,14 +53,14 @@ else tellOne(tried(seeds[0]));
 function tried(seed) {
   const random = randomFrom(seed);
   const all = drawWorkloads(runs, random);
-  const lines = [{ id: 'gpu:0', lineBytes }];
+  const lines = [{ id: 'gpu:0', loadLineBytes }];
   const fitting = all.filter(
     ({ estimated, needs }) =>
       judgeFit({ bytes: estimated, basis: 'estimated', gpus: 1 }, lines).verdict === 'fits' &&
-      needs <= lineBytes,
+      needs <= loadLineBytes,
   );
   const jobs = drawJobs(fitting, Number(values.jobs), random);
-  const bound = lowerBound(jobs, devices, lineBytes);
+  const bound = lowerBound(jobs, devices, loadLineBytes);
   const alone = oneJobEach(jobs, devices);
   const rows = ['best-fit', 'balanced'].map((policy) => {
     const result = simulate(jobs, { ...machine, decide: packed(policy) });
@@ -77,7 +77,7 @@ function tried(seed) {
   const missed = [
     [ours.toBound <= target, `${ours.toBound.toFixed(3)} x the bound, wanted at most ${target}`],
     [rows.every(({ outOfMemory }) => outOfMemory === 0), 'a job ran out of memory'],
-    [rows.every(({ maxReserved }) => maxReserved <= lineBytes), 'the load line was passed'],
+    [rows.every(({ maxReserved }) => maxReserved <= loadLineBytes), 'the load line was passed'],
     [
       waiting.ours.mean <= waiting.firstCome.mean,
       'jobs that come one after another wait longer than in plain order',

@@ -19,7 +19,7 @@ const seconds = { shortest: 60, longest: 3600 };
 const jitter = 0.1;
 
 /** One for each measured run: `needs` is what the process took of the device, context and all. */
-export async function measuredRuns(lineBytes) {
+export async function measuredRuns(loadLineBytes) {
   const gpu = findGpu('h200');
   const cases = readCases(
     fileURLToPath(new URL('../truth/peaks.json', import.meta.url)),
@@ -29,7 +29,7 @@ export async function measuredRuns(lineBytes) {
   for (const { id, source, workload, measured } of cases) {
     const byFormula =
       source.kind === 'config'
-        ? await estimateOf(source.path, workload, gpu, lineBytes)
+        ? await estimateOf(source.path, workload, gpu, loadLineBytes)
         : undefined;
     const { process_used: needs, peak_reserved: reserved } = measured;
     runs.push({ id, needs, reserved, byFormula });
@@ -48,9 +48,9 @@ export function drawWorkloads(runs, random) {
   });
 }
 
-async function estimateOf(path, workload, gpu, lineBytes) {
+async function estimateOf(path, workload, gpu, loadLineBytes) {
   try {
-    return bytesToReserve(formulaEstimate(await readModel(path), workload, gpu), lineBytes);
+    return bytesToReserve(formulaEstimate(await readModel(path), workload, gpu), loadLineBytes);
   } catch (error) {
     if (error instanceof Failure) return undefined;
     throw error;

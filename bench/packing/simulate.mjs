@@ -56,7 +56,7 @@ export function simulate(jobs, { devices, capacityBytes, decide }) {
     if (needs > reservation.bytes) seen.tooLow++;
     if (used(reservation.devices[0]) > capacityBytes) seen.outOfMemory++;
     seen.maxAtOnce = Math.max(seen.maxAtOnce, running.size);
-    const reserved = ledger.rooms().map((room) => room.reservedBytes + room.returningBytes);
+    const reserved = ledger.rooms().map((room) => room.reservedBytes + room.releasingBytes);
     seen.maxReserved = Math.max(seen.maxReserved, ...reserved);
   }
 
@@ -133,10 +133,10 @@ const sum = (list, of) => list.reduce((total, job) => total + of(job), 0);
  * What nobody could beat who fills devices up to the load line: memory times time, the longest job,
  * and the jobs of more than half a device, no two of which fit on one.
  */
-export function lowerBound(jobs, devices, lineBytes) {
-  const large = jobs.filter(({ needs }) => needs > lineBytes / 2);
+export function lowerBound(jobs, devices, loadLineBytes) {
+  const large = jobs.filter(({ needs }) => needs > loadLineBytes / 2);
   return Math.max(
-    sum(jobs, ({ needs, seconds }) => needs * seconds) / (devices * lineBytes),
+    sum(jobs, ({ needs, seconds }) => needs * seconds) / (devices * loadLineBytes),
     sum(large, ({ seconds }) => seconds) / devices,
     ...jobs.map(({ seconds }) => seconds),
   );

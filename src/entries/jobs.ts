@@ -53,7 +53,7 @@ export {
   type LedgerReading,
   type OpenReservation,
 } from '../jobs/ledger.js';
-export { defaultLoadLine, type LoadLineSettings, loadLineBytes } from '../jobs/load-line.js';
+export { defaultLoadLine, type LoadLineSettings, loadLineOf } from '../jobs/load-line.js';
 export { type PlacementPolicy, place, placementPolicies, type Room } from '../jobs/placement.js';
 export { type JobStore, openJobStore } from '../jobs/store/job-store.js';
 export type {

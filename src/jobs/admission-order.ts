@@ -29,9 +29,9 @@ const longSeconds = 3600;
 export function inOrder(
   waiting: readonly WaitingJob[],
   running: readonly Pick<RunningJob, 'workloadKey'>[],
-  rooms: readonly Pick<Room, 'lineBytes'>[],
+  rooms: readonly Pick<Room, 'loadLineBytes'>[],
 ): readonly WaitingJob[] {
-  const largest = Math.max(1, ...rooms.map(({ lineBytes }) => lineBytes));
+  const largest = Math.max(1, ...rooms.map(({ loadLineBytes }) => loadLineBytes));
   const tried = new Set(running.map(({ workloadKey }) => workloadKey));
   return sorted(
     waiting.map((job) => {

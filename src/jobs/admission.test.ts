@@ -70,7 +70,7 @@ describe('admit', () => {
     expect(admit(state({ waiting, running, devices: 2, hold: kept })).hold).toEqual(kept);
   });
 
-  it('holds nothing for a job that only foreign processes keep out', () => {
+  it('holds nothing for a job that only other processes keep out', () => {
     const waiting = [waitingJob('blocked', 60), waitingJob('small', 30)];
     const { starts, hold } = admit(state({ waiting, rooms: roomsWith(1, [], [50]) }));
     expect(starts.map(({ job }) => job.id)).toEqual(['small']);

@@ -133,9 +133,9 @@ function spareRooms(
   running: readonly RunningJob[],
 ): readonly Room[] {
   return rooms.map((room) => {
-    const { id, lineBytes, freeBytes } = room;
+    const { id, loadLineBytes, freeBytes } = room;
     const spare = hold.devices.includes(id) ? spareBytes(room, head, running) : freeBytes;
-    return { id, lineBytes, freeBytes: Math.min(freeBytes, spare) };
+    return { id, loadLineBytes, freeBytes: Math.min(freeBytes, spare) };
   });
 }
 

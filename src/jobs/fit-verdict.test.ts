@@ -3,9 +3,9 @@ import { GiB } from '../units/bytes.js';
 import { judgeFit, largestOffer } from './fit-verdict.js';
 
 const lines = [
-  { id: 'gpu:0', lineBytes: 72 * GiB },
-  { id: 'gpu:1', lineBytes: 36 * GiB },
-  { id: 'host', lineBytes: 100 * GiB },
+  { id: 'gpu:0', loadLineBytes: 72 * GiB },
+  { id: 'gpu:1', loadLineBytes: 36 * GiB },
+  { id: 'host', loadLineBytes: 100 * GiB },
 ];
 const need = (bytes: number, gpus = 1) => ({ bytes, basis: 'stated', gpus }) as const;
 

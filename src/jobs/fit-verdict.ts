@@ -16,13 +16,13 @@ export type FitVerdict =
 
 interface Line {
   readonly id: string;
-  readonly lineBytes: number;
+  readonly loadLineBytes: number;
 }
 
 /** The largest reservation that each device of a job allows; undefined where there are too few. */
 export function largestOffer(lines: readonly Line[], need: Pick<Need, 'gpus'>): number | undefined {
   const { rooms, count } = candidates(lines, need);
-  return rooms.map(({ lineBytes }) => lineBytes).toSorted((a, b) => b - a)[count - 1];
+  return rooms.map(({ loadLineBytes }) => loadLineBytes).toSorted((a, b) => b - a)[count - 1];
 }
 
 /**
@@ -30,7 +30,7 @@ export function largestOffer(lines: readonly Line[], need: Pick<Need, 'gpus'>): 
  * that fits, or refused at once with the reason: it must not wait for what cannot come.
  *
  * @example
- * judgeFit({ bytes: 80e9, basis: 'stated', gpus: 1 }, [{ id: 'gpu:0', lineBytes: 72e9 }]).verdict;
+ * judgeFit({ bytes: 80e9, basis: 'stated', gpus: 1 }, [{ id: 'gpu:0', loadLineBytes: 72e9 }]).verdict;
  * // 'refused'
  */
 export function judgeFit(need: Need, lines: readonly Line[], degraded?: Degraded): FitVerdict {

@@ -72,13 +72,13 @@ export function spareBytes(
 }
 
 /** What could be promised if none of our jobs ran. */
-function reachable({ lineBytes, foreignBytes }: DeviceRoom): number {
-  return isKnown(foreignBytes) ? lineBytes - foreignBytes : 0;
+function reachable({ loadLineBytes, otherProcessesBytes }: DeviceRoom): number {
+  return isKnown(otherProcessesBytes) ? loadLineBytes - otherProcessesBytes : 0;
 }
 
 /** When this device alone will have room; infinite where it hangs on a job of unknown length. */
 function waitOf(room: DeviceRoom, head: WaitingJob, running: readonly RunningJob[]): number {
-  let free = room.freeBytes + room.returningBytes;
+  let free = room.freeBytes + room.releasingBytes;
   if (free >= head.bytes) return 0;
   const ends = running
     .filter(({ reservation }) => reservation.devices.includes(room.id))

@@ -32,9 +32,9 @@ describe('Ledger', () => {
     {
       using reserved = ledger.reserve('1', reservation(90 * GiB));
       expect(reserved).toMatchObject({ jobId: '1', devices: ['gpu:0'], bytes: 90 * GiB });
-      expect(ledger.rooms()[0]).toMatchObject({ freeBytes: 0, returningBytes: 0 });
+      expect(ledger.rooms()[0]).toMatchObject({ freeBytes: 0, releasingBytes: 0 });
     }
-    expect(ledger.rooms()[0]).toMatchObject({ freeBytes: 0, returningBytes: 90 * GiB });
+    expect(ledger.rooms()[0]).toMatchObject({ freeBytes: 0, releasingBytes: 90 * GiB });
     read(ledger, 1, 0);
     expect(ledger.rooms()[0]?.freeBytes).toBe(90 * GiB);
     expect(ledger.reserve('2', reservation(GiB))).toBeDefined();
@@ -63,7 +63,7 @@ describe('Ledger', () => {
     read(ledger, 0, 0);
     expect(ledger.reserve('1', reservation(20 * GiB))).toBeDefined();
     expect(ledger.entries('gpu:0')).toEqual([
-      { jobId: '1', bytes: 20 * GiB, usedBytes: 0, isReturning: false },
+      { jobId: '1', bytes: 20 * GiB, usedBytes: 0, isReleasing: false },
     ]);
     ledger.lose('gpu:0');
     expect(ledger.rooms()).toMatchObject([{ freeBytes: 0, reservedBytes: 20 * GiB }]);
@@ -71,8 +71,8 @@ describe('Ledger', () => {
     expect(ledger.rooms()).toMatchObject([{ freeBytes: 0, reservedBytes: 20 * GiB }]);
     read(ledger, 1, GiB, { '1': GiB });
     ledger.release('1', 2);
-    expect(ledger.entries('gpu:0')).toMatchObject([{ isReturning: true }]);
-    expect(ledger.rooms()).toMatchObject([{ freeBytes: 70 * GiB, returningBytes: 20 * GiB }]);
+    expect(ledger.entries('gpu:0')).toMatchObject([{ isReleasing: true }]);
+    expect(ledger.rooms()).toMatchObject([{ freeBytes: 70 * GiB, releasingBytes: 20 * GiB }]);
     expect(ledger.entries('gpu:9')).toEqual([]);
   });
 
@@ -81,7 +81,7 @@ describe('Ledger', () => {
     read(ledger, 0, 10 * GiB);
     ledger.reserve('1', reservation(20 * GiB));
     read(ledger, 1, 25 * GiB, { '1': 15 * GiB });
-    expect(ledger.rooms()[0]).toMatchObject({ foreignBytes: 10 * GiB, freeBytes: 60 * GiB });
+    expect(ledger.rooms()[0]).toMatchObject({ otherProcessesBytes: 10 * GiB, freeBytes: 60 * GiB });
   });
 
   it('counts a job that takes more than it was promised with what it takes', () => {
@@ -98,43 +98,43 @@ describe('Ledger', () => {
     ledger.reserve('1', reservation(80 * GiB));
     read(ledger, 5, 60 * GiB, { '1': 60 * GiB });
     ledger.release('1', 6);
-    expect(ledger.rooms()[0]).toMatchObject({ returningBytes: 80 * GiB, freeBytes: 10 * GiB });
+    expect(ledger.rooms()[0]).toMatchObject({ releasingBytes: 80 * GiB, freeBytes: 10 * GiB });
     // Taken before the end, and told late.
     read(ledger, 6, 0);
-    expect(ledger.rooms()[0]).toMatchObject({ returningBytes: 80 * GiB });
+    expect(ledger.rooms()[0]).toMatchObject({ releasingBytes: 80 * GiB });
     // Still held by what is left of its processes.
     read(ledger, 7, 60 * GiB, { '1': 60 * GiB });
-    expect(ledger.rooms()[0]).toMatchObject({ returningBytes: 80 * GiB });
+    expect(ledger.rooms()[0]).toMatchObject({ releasingBytes: 80 * GiB });
     read(ledger, 8, 0);
-    expect(ledger.rooms()[0]).toMatchObject({ returningBytes: 0, freeBytes: 90 * GiB });
+    expect(ledger.rooms()[0]).toMatchObject({ releasingBytes: 0, freeBytes: 90 * GiB });
   });
 
-  it('counts as foreign what a job left behind when its processes are gone', () => {
+  it('counts memory a job left behind as other processes when its processes are gone', () => {
     const ledger = new Ledger(one);
     read(ledger, 0, 0);
     ledger.reserve('1', reservation(80 * GiB));
     ledger.release('1', 1);
     read(ledger, 2, 30 * GiB);
-    expect(ledger.rooms()[0]).toMatchObject({ foreignBytes: 30 * GiB, freeBytes: 60 * GiB });
+    expect(ledger.rooms()[0]).toMatchObject({ otherProcessesBytes: 30 * GiB, freeBytes: 60 * GiB });
   });
 
-  it('waits where nobody can see who uses what, then counts the rest as foreign', () => {
+  it('waits where nobody can see who uses what, then counts the rest as other processes', () => {
     const ledger = new Ledger(one);
     const unseen = (atSeconds: number, usedBytes: number) =>
       ledger.observe('gpu:0', { atSeconds, usedBytes, jobs: 'unknown' });
     unseen(0, 5 * GiB);
     ledger.reserve('1', reservation(40 * GiB));
     unseen(1, 30 * GiB);
-    expect(ledger.rooms()[0]).toMatchObject({ foreignBytes: 5 * GiB, freeBytes: 45 * GiB });
+    expect(ledger.rooms()[0]).toMatchObject({ otherProcessesBytes: 5 * GiB, freeBytes: 45 * GiB });
     ledger.release('1', 2);
     unseen(3, 30 * GiB);
-    expect(ledger.rooms()[0]?.returningBytes).toBe(40 * GiB);
+    expect(ledger.rooms()[0]?.releasingBytes).toBe(40 * GiB);
     unseen(4, 5 * GiB + 10 * MiB);
-    expect(ledger.rooms()[0]?.returningBytes).toBe(0);
+    expect(ledger.rooms()[0]?.releasingBytes).toBe(0);
     ledger.reserve('2', reservation(40 * GiB));
     ledger.release('2', 5);
     unseen(100, 30 * GiB);
-    expect(ledger.rooms()[0]).toMatchObject({ foreignBytes: 30 * GiB, returningBytes: 0 });
+    expect(ledger.rooms()[0]).toMatchObject({ otherProcessesBytes: 30 * GiB, releasingBytes: 0 });
   });
 
   it('promises several devices, or none of them', () => {
@@ -181,7 +181,7 @@ const step = fc.oneof(
   {
     weight: 2,
     arbitrary: fc.record({
-      do: fc.constant('foreign' as const),
+      do: fc.constant('others' as const),
       bytes: fc.integer({ min: 0, max: 30 }),
       device: fc.nat(1),
     }),
@@ -197,12 +197,12 @@ const step = fc.oneof(
 );
 
 describe('the promises of the ledger', () => {
-  it('hold whatever jobs do: submits, finishes, crashes, wrong estimates, foreign processes', () => {
+  it('hold whatever jobs do: submits, finishes, crashes, wrong estimates, other processes', () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 80 }), (steps) => {
         const ids = ['gpu:0', 'gpu:1'];
         const ledger = new Ledger(ids.map((id) => ({ id, capacityBytes: 100 })));
-        const foreign = [0, 0];
+        const others = [0, 0];
         const jobs: {
           id: string;
           devices: string[];
@@ -218,7 +218,7 @@ describe('the promises of the ledger', () => {
           );
           return {
             atSeconds: at,
-            usedBytes: (foreign[device] ?? 0) + held.reduce((sum, { used }) => sum + used, 0),
+            usedBytes: (others[device] ?? 0) + held.reduce((sum, { used }) => sum + used, 0),
             jobs: new Map(held.map(({ id, used }) => [id, used])),
           };
         };
@@ -256,8 +256,8 @@ describe('the promises of the ledger', () => {
               job.state = now.leaves > 0 ? 'dying' : 'gone';
               break;
             }
-            case 'foreign':
-              foreign[now.device] = now.bytes;
+            case 'others':
+              others[now.device] = now.bytes;
               break;
             case 'read':
               if (!now.late) for (const job of jobs) if (job.state === 'dying') job.state = 'gone';
@@ -266,12 +266,12 @@ describe('the promises of the ledger', () => {
           }
           for (const room of ledger.rooms()) {
             // Never past the load line, whatever was wrong.
-            expect(room.reservedBytes + room.returningBytes).toBeLessThanOrEqual(90);
+            expect(room.reservedBytes + room.releasingBytes).toBeLessThanOrEqual(90);
             // All that runs is counted; what ended is counted until it was seen to be back.
             const ours = jobs.filter(({ devices }) => devices.includes(room.id));
             const promised = (list: typeof ours) => list.reduce((sum, { ask }) => sum + ask, 0);
             expect(room.reservedBytes).toBe(promised(ours.filter(({ state }) => state === 'runs')));
-            expect(room.returningBytes).toBeGreaterThanOrEqual(
+            expect(room.releasingBytes).toBeGreaterThanOrEqual(
               promised(ours.filter(({ state, used }) => state === 'dying' && used > 0)),
             );
           }
@@ -295,7 +295,7 @@ describe('the promises of the ledger', () => {
         observe(0);
         observe(1);
         expect(ledger.rooms().map(({ freeBytes }) => freeBytes)).toEqual(
-          foreign.map((bytes) => 90 - bytes),
+          others.map((bytes) => 90 - bytes),
         );
       }),
       { numRuns: 500 },

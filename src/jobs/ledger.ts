@@ -2,12 +2,12 @@ import { Failure } from '../failure.js';
 import { type Clock, systemClock } from '../time/clock.js';
 import { MiB } from '../units/bytes.js';
 import { isKnown, type Known } from '../units/known.js';
-import { type LoadLineSettings, loadLineBytes } from './load-line.js';
+import { type LoadLineSettings, loadLineOf } from './load-line.js';
 import type { Reservation } from './types.js';
 
 /**
  * How long memory may take to come back where nobody can see who holds it. What is still used then
- * is counted as foreign, so that it is not given again either.
+ * is counted as used by other processes, so that it is not given again either.
  */
 const patienceSeconds = 60;
 /** Drivers keep a little of what a process had: within this, memory counts as returned. */
@@ -33,13 +33,13 @@ export interface LedgerReading {
 /** The room on a device as placement and queue see it. */
 export interface DeviceRoom {
   readonly id: string;
-  readonly lineBytes: number;
+  readonly loadLineBytes: number;
   /** Used by other processes. */
-  readonly foreignBytes: Known<number>;
+  readonly otherProcessesBytes: Known<number>;
   /** The sum of the reservations of jobs that run. */
   readonly reservedBytes: number;
   /** Reserved by jobs that ended, until the device shows that it came back. */
-  readonly returningBytes: number;
+  readonly releasingBytes: number;
   /** What can be promised now; 0 as long as the device has not been read. */
   readonly freeBytes: number;
 }
@@ -50,7 +50,7 @@ export interface LedgerEntry {
   readonly bytes: number;
   readonly usedBytes: Known<number>;
   /** Its job ended, and the memory has not come back yet. */
-  readonly isReturning: boolean;
+  readonly isReleasing: boolean;
 }
 
 /** Bytes that are reserved until they are released: by hand, or by the end of a `using` block. */
@@ -70,9 +70,9 @@ interface Entry {
 }
 
 interface Account {
-  readonly lineBytes: number;
+  readonly loadLineBytes: number;
   readonly entries: Map<string, Entry>;
-  foreignBytes: Known<number>;
+  otherProcessesBytes: Known<number>;
 }
 
 /**
@@ -109,16 +109,16 @@ export class Ledger {
   /** A device that came later; one that came back has its reservations still. */
   add({ id, capacityBytes }: LedgerDevice): void {
     this.#accounts.set(id, {
-      lineBytes: loadLineBytes(capacityBytes, this.#settings),
+      loadLineBytes: loadLineOf(capacityBytes, this.#settings),
       entries: this.#accounts.get(id)?.entries ?? new Map<string, Entry>(),
-      foreignBytes: 'unknown',
+      otherProcessesBytes: 'unknown',
     });
   }
 
   /** A device is gone: nothing is promised there until it was added and read again. */
   lose(id: string): void {
     const account = this.#accounts.get(id);
-    if (account !== undefined) account.foreignBytes = 'unknown';
+    if (account !== undefined) account.otherProcessesBytes = 'unknown';
   }
 
   /** Reserves the bytes on all of the devices, or on none: then it is undefined. */
@@ -169,9 +169,9 @@ export class Ledger {
       cameBack(account, entry, usedBytes, atSeconds),
     );
     for (const [id] of back) account.entries.delete(id);
-    // What did not come back is in use by nobody of ours: from here on it counts as foreign.
-    account.foreignBytes =
-      back.length > 0 ? unclaimed(account, usedBytes) : foreign(account, usedBytes);
+    // What did not come back is not used by a job: from here on it counts as other processes.
+    account.otherProcessesBytes =
+      back.length > 0 ? unclaimed(account, usedBytes) : otherProcesses(account, usedBytes);
   }
 
   /** What is promised of a device, to whom. */
@@ -181,7 +181,7 @@ export class Ledger {
         jobId,
         bytes,
         usedBytes,
-        isReturning: releasedAt !== undefined,
+        isReleasing: releasedAt !== undefined,
       }),
     );
   }
@@ -205,7 +205,7 @@ export class Ledger {
 }
 
 function roomOf(id: string, account: Account): DeviceRoom {
-  const { lineBytes, foreignBytes } = account;
+  const { loadLineBytes, otherProcessesBytes } = account;
   const entries = [...account.entries.values()];
   const taken = entries.reduce(
     (total, { bytes, usedBytes }) => total + Math.max(bytes, isKnown(usedBytes) ? usedBytes : 0),
@@ -213,11 +213,13 @@ function roomOf(id: string, account: Account): DeviceRoom {
   );
   return {
     id,
-    lineBytes,
-    foreignBytes,
+    loadLineBytes,
+    otherProcessesBytes,
     reservedBytes: promised(entries.filter(({ releasedAt }) => releasedAt === undefined)),
-    returningBytes: promised(entries.filter(({ releasedAt }) => releasedAt !== undefined)),
-    freeBytes: isKnown(foreignBytes) ? Math.max(0, lineBytes - taken - foreignBytes) : 0,
+    releasingBytes: promised(entries.filter(({ releasedAt }) => releasedAt !== undefined)),
+    freeBytes: isKnown(otherProcessesBytes)
+      ? Math.max(0, loadLineBytes - taken - otherProcessesBytes)
+      : 0,
   };
 }
 
@@ -229,14 +231,14 @@ function cameBack(account: Account, entry: Entry, usedBytes: number, atSeconds: 
   // A reading from before the end says nothing about what came after it.
   if (entry.releasedAt === undefined || atSeconds <= entry.releasedAt) return false;
   if (isKnown(entry.usedBytes)) return entry.usedBytes === 0;
-  const known = isKnown(account.foreignBytes) ? account.foreignBytes : 0;
+  const known = isKnown(account.otherProcessesBytes) ? account.otherProcessesBytes : 0;
   return (
     unclaimed(account, usedBytes) <= known + slackBytes ||
     atSeconds - entry.releasedAt >= patienceSeconds
   );
 }
 
-/** The most that can be foreign: all that no job of ours is known to use. */
+/** The most that other processes can use: all that no job of ours is known to use. */
 function unclaimed({ entries }: Account, usedBytes: number): number {
   const ours = [...entries.values()].map((entry) =>
     isKnown(entry.usedBytes) ? entry.usedBytes : 0,
@@ -248,7 +250,7 @@ function unclaimed({ entries }: Account, usedBytes: number): number {
  * Exact where the use of every job of ours is known. Where it is not, the last figure stands as long
  * as it is possible: a job may use anything between nothing and what it was promised.
  */
-function foreign(account: Account, usedBytes: number): number {
+function otherProcesses(account: Account, usedBytes: number): number {
   const most = unclaimed(account, usedBytes);
   const hidden = [...account.entries.values()].reduce(
     (total, entry) => total + (isKnown(entry.usedBytes) ? 0 : entry.bytes),
@@ -256,6 +258,6 @@ function foreign(account: Account, usedBytes: number): number {
   );
   if (hidden === 0) return most;
   const least = Math.max(0, most - hidden);
-  const last = isKnown(account.foreignBytes) ? account.foreignBytes : most;
+  const last = isKnown(account.otherProcessesBytes) ? account.otherProcessesBytes : most;
   return Math.min(most, Math.max(least, last));
 }

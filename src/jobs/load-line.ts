@@ -15,9 +15,9 @@ export interface LoadLineSettings {
  * margin asks for it.
  *
  * @example
- * loadLineBytes(80 * 2 ** 30); // 77309411328, which is 72 GiB
+ * loadLineOf(80 * 2 ** 30); // 77309411328, which is 72 GiB
  */
-export function loadLineBytes(
+export function loadLineOf(
   capacityBytes: number,
   { share = defaultLoadLine, marginBytes = 0 }: LoadLineSettings = {},
 ): number {

@@ -2,7 +2,11 @@ import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { place, placementPolicies } from './placement.js';
 
-const room = (id: string, freeBytes: number, lineBytes = 72) => ({ id, lineBytes, freeBytes });
+const room = (id: string, freeBytes: number, loadLineBytes = 72) => ({
+  id,
+  loadLineBytes,
+  freeBytes,
+});
 const gpus = [room('gpu:0', 40), room('gpu:1', 10), room('gpu:2', 20)];
 
 describe('place', () => {

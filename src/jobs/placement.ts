@@ -7,7 +7,7 @@ export type PlacementPolicy = (typeof placementPolicies)[number];
 /** As much of a room as placement looks at. */
 export interface Room {
   readonly id: string;
-  readonly lineBytes: number;
+  readonly loadLineBytes: number;
   readonly freeBytes: number;
 }
 
@@ -32,8 +32,8 @@ export function candidates<R extends { readonly id: string }>(
  *
  * @example
  * const rooms = [
- *   { id: 'gpu:0', lineBytes: 72, freeBytes: 40 },
- *   { id: 'gpu:1', lineBytes: 72, freeBytes: 10 },
+ *   { id: 'gpu:0', loadLineBytes: 72, freeBytes: 40 },
+ *   { id: 'gpu:1', loadLineBytes: 72, freeBytes: 10 },
  * ];
  * place(rooms, { bytes: 8, gpus: 1 }); // ['gpu:1']
  * place(rooms, { bytes: 8, gpus: 1 }, 'balanced'); // ['gpu:0']
@@ -47,7 +47,8 @@ export function place(
   const { rooms: possible, count } = candidates(rooms, need);
   const fitting = possible.filter(({ freeBytes }) => freeBytes >= need.bytes);
   if (fitting.length < count) return undefined;
-  const share = ({ freeBytes, lineBytes }: Room) => (lineBytes === 0 ? 0 : freeBytes / lineBytes);
+  const share = ({ freeBytes, loadLineBytes }: Room) =>
+    loadLineBytes === 0 ? 0 : freeBytes / loadLineBytes;
   const chosen = new Set(
     fitting
       .toSorted((a, b) => (policy === 'best-fit' ? a.freeBytes - b.freeBytes : share(b) - share(a)))

@@ -43,21 +43,21 @@ export function runningJob(
 export function roomsWith(
   count: number,
   running: readonly RunningJob[],
-  foreignBytes: readonly Known<number>[] = [],
+  otherProcessesBytes: readonly Known<number>[] = [],
 ): readonly DeviceRoom[] {
   return Array.from({ length: count }, (_, index) => {
     const id = `gpu:${index}`;
     const reservedBytes = running
       .filter(({ reservation }) => reservation.devices.includes(id))
       .reduce((sum, { reservation }) => sum + reservation.bytes, 0);
-    const foreign = foreignBytes[index] ?? 0;
-    const freeBytes = foreign === 'unknown' ? 0 : Math.max(0, 90 - reservedBytes - foreign);
+    const others = otherProcessesBytes[index] ?? 0;
+    const freeBytes = others === 'unknown' ? 0 : Math.max(0, 90 - reservedBytes - others);
     return {
       id,
-      lineBytes: 90,
-      foreignBytes: foreign,
+      loadLineBytes: 90,
+      otherProcessesBytes: others,
       reservedBytes,
-      returningBytes: 0,
+      releasingBytes: 0,
       freeBytes,
     };
   });

@@ -66,7 +66,7 @@ describe('explainWaiting', () => {
       'The concurrent-job limit (1) is reached.',
     );
     const [room] = roomsWith(1, []);
-    expect(why(room ? [{ ...room, freeBytes: 10, returningBytes: 80 }] : [])).toContain(
+    expect(why(room ? [{ ...room, freeBytes: 10, releasingBytes: 80 }] : [])).toContain(
       'has not been freed yet',
     );
     expect(why(roomsWith(1, []))).toBe('It is about to start.');

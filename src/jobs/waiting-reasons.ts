@@ -47,7 +47,7 @@ function reasonOf(
   const { rooms: possible, count } = candidates(rooms, job);
   const quota = shares.waitsFor(job, count);
   if (quota !== undefined) return quota;
-  if (possible.some(({ foreignBytes }) => !isKnown(foreignBytes))) {
+  if (possible.some(({ otherProcessesBytes }) => !isKnown(otherProcessesBytes))) {
     return 'A device has not been read yet.';
   }
   const places = count === 1 ? 'a device' : `${count} devices at once`;
@@ -62,11 +62,14 @@ function reasonOf(
   const most = Math.max(0, ...possible.map(({ freeBytes }) => freeBytes));
   const free = `${needs}; the most that is free is ${formatBytes(most)}.`;
   if (
-    !enough(({ lineBytes, foreignBytes }) => lineBytes - (isKnown(foreignBytes) ? foreignBytes : 0))
+    !enough(
+      ({ loadLineBytes, otherProcessesBytes }) =>
+        loadLineBytes - (isKnown(otherProcessesBytes) ? otherProcessesBytes : 0),
+    )
   ) {
     return `${free} Other processes are using the memory.`;
   }
-  if (enough(({ freeBytes, returningBytes }) => freeBytes + returningBytes)) {
+  if (enough(({ freeBytes, releasingBytes }) => freeBytes + releasingBytes)) {
     return `${free} Memory of a job that ended has not been freed yet.`;
   }
   if (hold?.jobId !== job.id) return free;
@@ -82,8 +85,8 @@ function expectedStarts(state: QueueState, settings: QueueSettings): ReadonlyMap
   let running: RunningJob[] = [...state.running];
   let rooms: readonly DeviceRoom[] = state.rooms.map((room) => ({
     ...room,
-    freeBytes: isKnown(room.foreignBytes) ? room.freeBytes + room.returningBytes : 0,
-    returningBytes: 0,
+    freeBytes: isKnown(room.otherProcessesBytes) ? room.freeBytes + room.releasingBytes : 0,
+    releasingBytes: 0,
   }));
   for (;;) {
     const admission = admit({ waiting, running, rooms, hold, nowMs }, settings);

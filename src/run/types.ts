@@ -34,7 +34,7 @@ export interface ClimbedRung {
 
 /** What is known of memory that ran out. Bytes that nobody told are `unknown`. */
 export interface OutOfMemory {
-  /** Who ran out: `cuda`, `cublas`, `pytorch-cpu`, `node`, `cgroup-killer`, ... */
+  /** Who ran out: `cuda`, `cublas`, `pytorch-cpu`, `node`, `killed-at-limit`, ... */
   readonly kind: string;
   readonly askedBytes: Known<number>;
   readonly freeBytes: Known<number>;

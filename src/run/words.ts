@@ -21,11 +21,13 @@ export function outOfMemoryWords({
   totalBytes,
 }: Pick<OutOfMemory, 'kind' | 'totalBytes'>): string {
   switch (kind) {
-    case 'cgroup-killer':
+    case 'killed-at-limit':
+    case 'cgroup-killer': // in earlier reports
       return isKnown(totalBytes)
         ? `killed by the kernel at its ${formatBytes(totalBytes)} limit`
         : 'killed by the kernel at its memory limit';
-    case 'kernel-killer':
+    case 'killed-by-kernel':
+    case 'kernel-killer': // in earlier reports
       return 'killed by the kernel because the memory was full';
     default:
       return `out of memory (${kind})`;

@@ -62,7 +62,7 @@ describe('plimsoll serve', () => {
     const { devices } = JSON.parse(await (await serving.ask('/devices')).text());
     const gpu = devices.find(({ id }: { id: string }) => id === 'gpu:0');
     expect(gpu).toMatchObject({ provenance: 'simulated', takesJobs: true });
-    expect(gpu.lineBytes).toBe(Math.floor(gpu.totalBytes / 2));
+    expect(gpu.loadLineBytes).toBe(Math.floor(gpu.totalBytes / 2));
     const wrong = await home.run(['serve', '--port', '0'], {
       environment: { MAX_CONCURRENT_JOBS: 'many' },
     });

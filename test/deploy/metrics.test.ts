@@ -22,8 +22,8 @@ async function exportedMetrics(): Promise<string> {
   if (device === undefined) throw new Error('the fake daemon has no device');
   const forecast = { ...device.forecast, risk: 'high', etaSeconds: 30 } as const;
   const job = await daemon.submit({ command: ['true'] });
-  const reservation = { jobId: job.id, name: job.name, bytes: 2, usedBytes: 1, isReturning: false };
-  daemon.setDevices([{ ...device, foreignBytes: 0, forecast, reservations: [reservation] }]);
+  const reservation = { jobId: job.id, name: job.name, bytes: 2, usedBytes: 1, isReleasing: false };
+  daemon.setDevices([{ ...device, otherProcessesBytes: 0, forecast, reservations: [reservation] }]);
   const startedAt = job.submittedAt;
   const attempts = [attemptForTests({ peakBytes: 1, source: 'measured' })];
   const promised = { devices: [device.id], bytes: 2, basis: 'stated' } as const;

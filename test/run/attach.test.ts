@@ -207,7 +207,7 @@ describe('a limit that a killed run left', () => {
     const report: RunReport = JSON.parse(stdout);
     const [first] = report.attempts;
     // Without a cgroup the shell says it in words that nobody else has.
-    const expected = first?.limit.by === 'address-space' ? undefined : 'cgroup-killer';
+    const expected = first?.limit.by === 'address-space' ? undefined : 'killed-at-limit';
     expect(first?.outOfMemory?.kind).toBe(expected);
   });
 });

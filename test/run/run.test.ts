@@ -146,7 +146,7 @@ describe('a program that runs out of memory', () => {
     expect(attempts.length).toBeGreaterThan(1);
     const [first] = attempts;
     const last = attempts.at(-1);
-    expect(first?.outOfMemory?.kind).toBe(way === 'a cgroup' ? 'cgroup-killer' : 'node');
+    expect(first?.outOfMemory?.kind).toBe(way === 'a cgroup' ? 'killed-at-limit' : 'node');
     expect(first?.limit.by).toMatch(way === 'a cgroup' ? /^cgroup-v/ : /^address-space$/);
     expect(first?.rungs.map(({ rung }) => rung)).toEqual(['smaller-microbatch']);
     expect(last?.outOfMemory).toBeNull();

@@ -6,14 +6,14 @@ const capacity = 80 * GiB;
 const line = Math.round(capacity * 0.9);
 
 /** How a device of the made-up machine behaves. */
-type Temper = 'steady' | 'leaking' | 'shared' | 'returning' | 'idle';
+type Temper = 'steady' | 'leaking' | 'shared' | 'releasing' | 'idle';
 
 const tempers: readonly Temper[] = [
   'steady',
   'leaking',
   'shared',
   'steady',
-  'returning',
+  'releasing',
   'steady',
   'shared',
   'idle',
@@ -31,7 +31,7 @@ export function makeDevice(
   nowMs: number,
 ): DeviceView {
   const temper = temperOf(index);
-  const foreign = foreignBytes(temper, seconds);
+  const others = otherProcessesBytes(temper, seconds);
   const reservations = jobs.map((job, place) => {
     const wave = 0.06 * Math.sin(seconds / (7 + place) + index);
     const bytes = job.reservation?.bytes ?? job.need.bytes;
@@ -40,15 +40,15 @@ export function makeDevice(
       name: job.name,
       bytes,
       usedBytes: Math.round(bytes * Math.min(1, 0.72 + wave)),
-      isReturning: temper === 'returning' && place === jobs.length - 1,
+      isReleasing: temper === 'releasing' && place === jobs.length - 1,
     };
   });
-  const used = reservations.reduce((sum, { usedBytes }) => sum + usedBytes, foreign);
+  const used = reservations.reduce((sum, { usedBytes }) => sum + usedBytes, others);
   const reserved = reservations
-    .filter(({ isReturning }) => !isReturning)
+    .filter(({ isReleasing }) => !isReleasing)
     .reduce((sum, { bytes }) => sum + bytes, 0);
-  const returning = reservations
-    .filter(({ isReturning }) => isReturning)
+  const releasing = reservations
+    .filter(({ isReleasing }) => isReleasing)
     .reduce((sum, { bytes }) => sum + bytes, 0);
   const usedBytes = Math.round(Math.min(capacity, used));
   return {
@@ -60,11 +60,11 @@ export function makeDevice(
     usedBytes,
     freeBytes: capacity - usedBytes,
     processes: [],
-    lineBytes: line,
-    foreignBytes: Math.round(foreign),
+    loadLineBytes: line,
+    otherProcessesBytes: Math.round(others),
     reservedBytes: reserved,
-    returningBytes: returning,
-    promisableBytes: Math.max(0, Math.round(line - foreign - reserved - returning)),
+    releasingBytes: releasing,
+    availableBytes: Math.max(0, Math.round(line - others - reserved - releasing)),
     reservations,
     forecast: forecastOf(temper, usedBytes),
     alerts:
@@ -79,7 +79,7 @@ export function makeDevice(
 const leakSeconds = 240;
 const leakBytesPerSecond = 195 * MiB;
 
-function foreignBytes(temper: Temper, seconds: number): number {
+function otherProcessesBytes(temper: Temper, seconds: number): number {
   if (temper === 'leaking') return 420 * MiB + (seconds % leakSeconds) * leakBytesPerSecond;
   return temper === 'shared' ? 3.4 * GiB : 420 * MiB;
 }

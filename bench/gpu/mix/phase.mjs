@@ -20,7 +20,7 @@ export async function runPhase({ name, jobs, command, python, folder, environmen
   const home = join(folder, name.replaceAll(' ', '-'));
   mkdirSync(home, { recursive: true });
   const server = await startServer({ command, python, home, environment });
-  const watched = { maxAtOnce: 0, maxUsedBytes: 0, maxReservedBytes: 0, lineBytes: 0 };
+  const watched = { maxAtOnce: 0, maxUsedBytes: 0, maxReservedBytes: 0, loadLineBytes: 0 };
   const until = Date.now() + limitSeconds * 1000;
   try {
     const begun = Date.now();
@@ -97,14 +97,14 @@ export async function runPhase({ name, jobs, command, python, folder, environmen
 
   async function look() {
     const { devices } = await server.ask('GET', '/devices');
-    for (const { takesJobs, usedBytes, reservedBytes, lineBytes, reservations } of devices) {
+    for (const { takesJobs, usedBytes, reservedBytes, loadLineBytes, reservations } of devices) {
       if (!takesJobs) continue;
-      watched.lineBytes = Math.max(watched.lineBytes, lineBytes);
+      watched.loadLineBytes = Math.max(watched.loadLineBytes, loadLineBytes);
       watched.maxReservedBytes = Math.max(watched.maxReservedBytes, reservedBytes);
       if (Number.isFinite(usedBytes)) {
         watched.maxUsedBytes = Math.max(watched.maxUsedBytes, usedBytes);
       }
-      const running = reservations.filter(({ isReturning }) => !isReturning).length;
+      const running = reservations.filter(({ isReleasing }) => !isReleasing).length;
       watched.maxAtOnce = Math.max(watched.maxAtOnce, running);
     }
   }

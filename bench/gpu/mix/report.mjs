@@ -60,10 +60,10 @@ function summary({
   maxAtOnce,
   maxReservedBytes,
   maxUsedBytes,
-  lineBytes,
+  loadLineBytes,
   ...phase
 }) {
-  return `${name}: ${took.toFixed(1)} s from the first submit to the last end (all figures known after ${estimatingSeconds.toFixed(1)} s), ${rate({ ...phase, seconds: took }).toFixed(1)} samples a second, up to ${maxAtOnce} at once, ${gib(maxReservedBytes)} GiB reserved and ${gib(maxUsedBytes)} GiB used at most, load line ${gib(lineBytes)} GiB`;
+  return `${name}: ${took.toFixed(1)} s from the first submit to the last end (all figures known after ${estimatingSeconds.toFixed(1)} s), ${rate({ ...phase, seconds: took }).toFixed(1)} samples a second, up to ${maxAtOnce} at once, ${gib(maxReservedBytes)} GiB reserved and ${gib(maxUsedBytes)} GiB used at most, load line ${gib(loadLineBytes)} GiB`;
 }
 
 /** Starting Python takes as long as some of these jobs train, so the training is told alone, too. */

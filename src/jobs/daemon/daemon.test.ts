@@ -26,7 +26,7 @@ const line = 90 * GiB;
 /** GPUs whose memory is held by the programs of the fake machine, and by strangers. */
 function simulation(gpus: number, programs: Readonly<Record<string, FakeProgram>> = {}) {
   const clock = createVirtualClock();
-  const foreign = new Map<string, number>();
+  const others = new Map<string, number>();
   const machine = new FakeMachine(
     clock,
     ({ command }) => programs[command.join(' ')] ?? { seconds: 10, bytes: GiB },
@@ -35,7 +35,7 @@ function simulation(gpus: number, programs: Readonly<Record<string, FakeProgram>
     const id = `gpu:${index}`;
     return fakeDevice({
       id,
-      read: () => memory(machine.heldBytes(id) + (foreign.get(id) ?? 0), total),
+      read: () => memory(machine.heldBytes(id) + (others.get(id) ?? 0), total),
       processes: () => Promise.resolve(machine.processes(id)),
     });
   });
@@ -45,7 +45,7 @@ function simulation(gpus: number, programs: Readonly<Record<string, FakeProgram>
     rescan: () => Promise.resolve({ appeared: [], vanished: [] }),
     close() {},
   };
-  return { clock, machine, discovery, foreign };
+  return { clock, machine, discovery, others };
 }
 
 type Simulation = ReturnType<typeof simulation>;
@@ -92,7 +92,7 @@ describe('the daemon', () => {
     expect(await states(daemon, world.clock)).toEqual(['1 succeeded', '2 succeeded', '3 running']);
     await world.clock.advance(20);
     expect(daemon.counts()).toMatchObject({ succeeded: 3, running: 0, waiting: 0 });
-    expect(daemon.devices()[0]).toMatchObject({ reservedBytes: 0, promisableBytes: line });
+    expect(daemon.devices()[0]).toMatchObject({ reservedBytes: 0, availableBytes: line });
     await daemon.close();
   });
 
@@ -128,7 +128,7 @@ describe('the daemon', () => {
 
   it('gives a job without an estimate what other processes leave, and waits where that is too little', async () => {
     const world = simulation(1);
-    world.foreign.set('gpu:0', 20 * GiB);
+    world.others.set('gpu:0', 20 * GiB);
     const daemon = await open(world);
     await daemon.submit({ command: ['true', 'x'] });
     await world.clock.advance(2);
@@ -136,13 +136,13 @@ describe('the daemon', () => {
     await daemon.close();
     rmSync(home, { recursive: true });
     const full = simulation(1);
-    full.foreign.set('gpu:0', 60 * GiB);
+    full.others.set('gpu:0', 60 * GiB);
     const other = await open(full);
     await other.submit({ command: ['true', 'x'] });
     await full.clock.advance(5);
     expect(other.job('1').state).toBe('waiting');
     expect(other.job('1').waiting?.why).toMatch(/Other processes are using the memory/);
-    full.foreign.set('gpu:0', GiB);
+    full.others.set('gpu:0', GiB);
     await full.clock.advance(5);
     expect(other.job('1').state).toBe('running');
     await other.close();
@@ -424,9 +424,9 @@ describe('whatever happens', () => {
         let daemon = await open(world);
         let submitted = 0;
         const check = () => {
-          for (const { reservations, lineBytes } of daemon.devices()) {
+          for (const { reservations, loadLineBytes } of daemon.devices()) {
             const sum = reservations.reduce((bytes, one) => bytes + one.bytes, 0);
-            expect(sum).toBeLessThanOrEqual(lineBytes);
+            expect(sum).toBeLessThanOrEqual(loadLineBytes);
           }
         };
         for (const one of steps) {
@@ -449,10 +449,10 @@ describe('whatever happens', () => {
           } else if (one.do === 'cancel') {
             await daemon.cancel(String(one.which)).catch(() => {});
           } else {
-            world.foreign.set(`gpu:${one.gpu}`, one.GiB * GiB);
+            world.others.set(`gpu:${one.gpu}`, one.GiB * GiB);
           }
         }
-        world.foreign.clear();
+        world.others.clear();
         // The patience of a held device, and every job after another.
         for (let at = 0; at < 200 && daemon.counts().waiting + daemon.counts().running > 0; at++) {
           await world.clock.advance(60);

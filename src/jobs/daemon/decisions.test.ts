@@ -18,8 +18,8 @@ describe('askingNow', () => {
   });
 
   it('asks for all that strangers leave of the roomiest device, and for half at least', () => {
-    const asked = (foreign: readonly (number | 'unknown')[]) =>
-      askingNow(alone, roomsWith(foreign.length, [], foreign)).bytes;
+    const asked = (others: readonly (number | 'unknown')[]) =>
+      askingNow(alone, roomsWith(others.length, [], others)).bytes;
     expect(asked([0])).toBe(90);
     expect(asked([30, 10])).toBe(80);
     expect(asked([70])).toBe(45);

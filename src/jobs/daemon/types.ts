@@ -112,20 +112,21 @@ export interface DeviceView {
       readonly usedBytes: Known<number>;
     }[]
   >;
-  /** Up to here it may be loaded. */
-  readonly lineBytes: number;
-  readonly foreignBytes: Known<number>;
+  /** Reservations may fill it up to here. */
+  readonly loadLineBytes: number;
+  /** Used by processes that are not jobs. */
+  readonly otherProcessesBytes: Known<number>;
   readonly reservedBytes: number;
-  /** Of jobs that ended, until the device shows that it came back. */
-  readonly returningBytes: number;
+  /** Reserved by jobs that ended, until the device reports the memory free. */
+  readonly releasingBytes: number;
   /** Available to jobs now. */
-  readonly promisableBytes: number;
+  readonly availableBytes: number;
   readonly reservations: readonly {
     readonly jobId: string;
     readonly name: string;
     readonly bytes: number;
     readonly usedBytes: Known<number>;
-    readonly isReturning: boolean;
+    readonly isReleasing: boolean;
   }[];
   readonly forecast: Forecast;
   readonly alerts: readonly Alert[];

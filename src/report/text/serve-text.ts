@@ -62,10 +62,10 @@ function labelled(label: string, ...spans: Span[]): Span[] {
 }
 
 function deviceWords(device: DeviceView, all: readonly DeviceView[]): string {
-  const { name, totalBytes, lineBytes, takesJobs, provenance } = device;
+  const { name, totalBytes, loadLineBytes, takesJobs, provenance } = device;
   const simulated = provenance === 'simulated' && !name.includes('simulated') ? ' (simulated)' : '';
   const only = isOnRequest(device, all) ? ', for jobs with --gpus 0' : '';
-  const line = takesJobs ? `load line at ${formatBytes(lineBytes)}${only}` : 'takes no jobs';
+  const line = takesJobs ? `load line at ${formatBytes(loadLineBytes)}${only}` : 'takes no jobs';
   return `${name}${simulated}, ${formatBytes(totalBytes)}, ${line}`;
 }
 

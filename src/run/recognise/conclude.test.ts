@@ -21,18 +21,18 @@ describe('concludeOutOfMemory', () => {
   it('takes a kill by hand for none, and one by a counter for one', () => {
     expect(concludeOutOfMemory({ ...evidence, exitCode: 137 })).toBeNull();
     expect(concludeOutOfMemory({ ...evidence, exitCode: 137, killsInLimit: 1 })).toMatchObject({
-      kind: 'cgroup-killer',
+      kind: 'killed-at-limit',
       totalBytes: GiB,
       message: 'The kernel killed a process at the limit of 1.0 GiB.',
     });
     expect(concludeOutOfMemory({ ...evidence, exitCode: 137, killedByKernel: true })?.kind).toBe(
-      'kernel-killer',
+      'killed-by-kernel',
     );
   });
 
   it('counts a killed worker though the program itself ended with an error', () => {
     expect(concludeOutOfMemory({ ...evidence, exitCode: 1, killsInLimit: 2 })?.kind).toBe(
-      'cgroup-killer',
+      'killed-at-limit',
     );
   });
 

@@ -41,7 +41,7 @@ export function wasShort(peakBytes: Known<number>, limitBytes: number | undefine
  * kernel makes a killed process one.
  *
  * @example
- * concludeOutOfMemory({ ...evidence, exitCode: 137, killsInLimit: 1 })?.kind; // 'cgroup-killer'
+ * concludeOutOfMemory({ ...evidence, exitCode: 137, killsInLimit: 1 })?.kind; // 'killed-at-limit'
  */
 export function concludeOutOfMemory(evidence: Evidence): OutOfMemory | null {
   const { exitCode, killsInLimit, limit, told, read } = evidence;
@@ -50,7 +50,7 @@ export function concludeOutOfMemory(evidence: Evidence): OutOfMemory | null {
   if (isKnown(killsInLimit) && killsInLimit > 0) return killedAtLimit(limit, killsInLimit);
   if (exitCode === killedExitCode && evidence.killedByKernel === true) {
     return {
-      kind: 'kernel-killer',
+      kind: 'killed-by-kernel',
       askedBytes: 'unknown',
       freeBytes: 'unknown',
       totalBytes: 'unknown',
@@ -64,7 +64,7 @@ function killedAtLimit(limit: EnforcedLimit, kills: number): OutOfMemory {
   const totalBytes = limit.bytes === 'none' ? 'unknown' : limit.bytes;
   const who = kills === 1 ? 'a process' : `${kills} processes`;
   return {
-    kind: 'cgroup-killer',
+    kind: 'killed-at-limit',
     askedBytes: 'unknown',
     freeBytes: 0,
     totalBytes,

@@ -13,15 +13,15 @@ const figures: Readonly<
   Record<string, { help: string; of: (device: DeviceView) => number | string | undefined }>
 > = {
   total_bytes: { help: 'Capacity of the device.', of: (one) => one.totalBytes },
-  used_bytes: { help: 'Memory in use, by whomever.', of: (one) => one.usedBytes },
-  line_bytes: { help: 'Up to here it may be loaded.', of: (one) => one.lineBytes },
+  used_bytes: { help: 'Memory in use, by all processes.', of: (one) => one.usedBytes },
+  load_line_bytes: { help: 'Reservations may fill it up to here.', of: (one) => one.loadLineBytes },
   reserved_bytes: { help: 'Reserved by jobs that run.', of: (one) => one.reservedBytes },
-  foreign_bytes: { help: 'Used by other processes.', of: (one) => one.foreignBytes },
-  returning_bytes: {
-    help: 'Of jobs that ended, until the device shows that it came back.',
-    of: (one) => one.returningBytes,
+  other_processes_bytes: { help: 'Used by other processes.', of: (one) => one.otherProcessesBytes },
+  releasing_bytes: {
+    help: 'Reserved by jobs that ended, until the device reports the memory free.',
+    of: (one) => one.releasingBytes,
   },
-  promisable_bytes: { help: 'Available to jobs now.', of: (one) => one.promisableBytes },
+  available_bytes: { help: 'Available to jobs now.', of: (one) => one.availableBytes },
   out_of_memory_seconds: {
     help: 'Expected time until the memory is full (estimated); absent where none is expected.',
     of: (one) => one.forecast.etaSeconds,
@@ -59,8 +59,8 @@ export function deviceGauges(daemon: Daemon, registry: Registry): () => void {
         const value = of(device);
         if (typeof value === 'number') gauge.set(labels, value);
       }
-      for (const { jobId, name, bytes, usedBytes, isReturning } of device.reservations) {
-        if (isReturning) continue;
+      for (const { jobId, name, bytes, usedBytes, isReleasing } of device.reservations) {
+        if (isReleasing) continue;
         const ofJob = { job_id: jobId, name: readable(name), device: device.id };
         reserved.set(ofJob, bytes);
         if (isKnown(usedBytes)) used.set(ofJob, usedBytes);

@@ -37,11 +37,11 @@ describe('metrics', () => {
     expect(await figures(metrics.text())).toMatchObject({
       [`device_total_bytes${labels}`]: 80 * gib,
       [`device_used_bytes${labels}`]: 5 * gib,
-      [`device_line_bytes${labels}`]: 72 * gib,
+      [`device_load_line_bytes${labels}`]: 72 * gib,
       [`device_reserved_bytes${labels}`]: 6 * gib,
-      [`device_foreign_bytes${labels}`]: 0,
-      [`device_returning_bytes${labels}`]: 0,
-      [`device_promisable_bytes${labels}`]: 66 * gib,
+      [`device_other_processes_bytes${labels}`]: 0,
+      [`device_releasing_bytes${labels}`]: 0,
+      [`device_available_bytes${labels}`]: 66 * gib,
       [`device_risk${labels}`]: 0,
       'job_reserved_bytes{job_id="1",name="resnet on cifar",device="gpu:0"}': 6 * gib,
       'job_used_bytes{job_id="1",name="resnet on cifar",device="gpu:0"}': 5 * gib,
@@ -67,7 +67,7 @@ describe('metrics', () => {
     daemon.setDevices([
       on('gpu:0', { bytes: 5, usedBytes: 3 }),
       on('gpu:1', { bytes: 5, usedBytes: 'unknown' }),
-      on('gpu:2', { bytes: 5, usedBytes: 0, isReturning: true }),
+      on('gpu:2', { bytes: 5, usedBytes: 0, isReleasing: true }),
     ]);
     const seen = Object.entries(await figures(openMetrics(daemon, () => 0).text()));
     expect(seen.filter(([name]) => /^job_(reserved|used)_/.test(name))).toEqual([
@@ -124,15 +124,17 @@ describe('metrics', () => {
     const daemon = createFakeDaemon();
     const unknown = 'unknown' as const;
     const forecast = { ...deviceExample.forecast, risk: unknown, etaSeconds: unknown };
-    daemon.setDevices([{ ...deviceExample, usedBytes: unknown, foreignBytes: unknown, forecast }]);
+    daemon.setDevices([
+      { ...deviceExample, usedBytes: unknown, otherProcessesBytes: unknown, forecast },
+    ]);
     const names = Object.keys(await figures(openMetrics(daemon, () => 0).text()));
     const device = names.filter((name) => name.startsWith('device_'));
     expect(device.map((name) => name.split('{')[0])).toEqual([
       'device_total_bytes',
-      'device_line_bytes',
+      'device_load_line_bytes',
       'device_reserved_bytes',
-      'device_returning_bytes',
-      'device_promisable_bytes',
+      'device_releasing_bytes',
+      'device_available_bytes',
     ]);
   });
 

@@ -63,13 +63,13 @@ export const deviceExample: DeviceView = {
   usedBytes: 5 * gib,
   freeBytes: 75 * gib,
   processes: [{ pid: 4242, name: 'python', usedBytes: 5 * gib }],
-  lineBytes: 72 * gib,
-  foreignBytes: 0,
+  loadLineBytes: 72 * gib,
+  otherProcessesBytes: 0,
   reservedBytes: 6 * gib,
-  returningBytes: 0,
-  promisableBytes: 66 * gib,
+  releasingBytes: 0,
+  availableBytes: 66 * gib,
   reservations: [
-    { jobId: '1', name: 'resnet on cifar', bytes: 6 * gib, usedBytes: 5 * gib, isReturning: false },
+    { jobId: '1', name: 'resnet on cifar', bytes: 6 * gib, usedBytes: 5 * gib, isReleasing: false },
   ],
   forecast: {
     risk: 'none',

@@ -46,20 +46,22 @@ export const deviceSchema = z
     processes: known(
       z.array(z.object({ pid: z.number(), name: known(z.string()), usedBytes: known(bytes) })),
     ),
-    lineBytes: bytes.openapi({ description: 'Up to here it may be loaded.' }),
-    foreignBytes: known(bytes),
-    reservedBytes: bytes,
-    returningBytes: bytes.openapi({
-      description: 'Of jobs that ended, until the device shows that it came back.',
+    loadLineBytes: bytes.openapi({ description: 'Reservations may fill it up to here.' }),
+    otherProcessesBytes: known(bytes).openapi({
+      description: 'Used by processes that are not jobs.',
     }),
-    promisableBytes: bytes.openapi({ description: 'Available to jobs now.' }),
+    reservedBytes: bytes,
+    releasingBytes: bytes.openapi({
+      description: 'Reserved by jobs that ended, until the device reports the memory free.',
+    }),
+    availableBytes: bytes.openapi({ description: 'Available to jobs now.' }),
     reservations: z.array(
       z.object({
         jobId: z.string(),
         name: z.string(),
         bytes,
         usedBytes: known(bytes),
-        isReturning: z.boolean(),
+        isReleasing: z.boolean(),
       }),
     ),
     forecast,

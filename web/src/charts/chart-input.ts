@@ -18,7 +18,7 @@ export interface ChartInput {
   readonly topBytes: number;
   readonly capacityBytes: number | undefined;
   /** The load line of a device, or the reservation of a job. */
-  readonly lineBytes: number | undefined;
+  readonly loadLineBytes: number | undefined;
   readonly lineLabel: string;
   readonly cone: ForecastShape | undefined;
   readonly marks: readonly ChartMark[];

@@ -14,10 +14,10 @@ export function drawOverlay(chart: uPlot, input: ChartInput, colours: ChartColou
   if (input.capacityBytes !== undefined) {
     pen.horizontal(input.capacityBytes, colours.ink, 1.2);
   }
-  if (input.lineBytes !== undefined) {
-    pen.horizontal(input.lineBytes, colours.accent, 1.8);
-    pen.disc(input.lineBytes, colours);
-    pen.label(input.lineBytes, input.lineLabel, colours);
+  if (input.loadLineBytes !== undefined) {
+    pen.horizontal(input.loadLineBytes, colours.accent, 1.8);
+    pen.disc(input.loadLineBytes, colours);
+    pen.label(input.loadLineBytes, input.lineLabel, colours);
   }
 }
 

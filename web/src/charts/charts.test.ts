@@ -7,27 +7,27 @@ import { withHues } from './hues.js';
 import { hullLayout } from './hull-layout.js';
 
 const GiB = 1024 ** 3;
-const reservation = { name: 'a', isReturning: false, usedBytes: 'unknown' } as const;
+const reservation = { name: 'a', isReleasing: false, usedBytes: 'unknown' } as const;
 
 describe('the hull', () => {
   const device = madeDevice({
-    foreignBytes: 10 * GiB,
-    returningBytes: 5 * GiB,
-    promisableBytes: 45 * GiB,
+    otherProcessesBytes: 10 * GiB,
+    releasingBytes: 5 * GiB,
+    availableBytes: 45 * GiB,
     reservations: [
-      { ...reservation, jobId: '1', bytes: 5 * GiB, isReturning: true },
+      { ...reservation, jobId: '1', bytes: 5 * GiB, isReleasing: true },
       { ...reservation, jobId: '2', bytes: 20 * GiB, usedBytes: 5 * GiB },
       { ...reservation, jobId: '3', bytes: 10 * GiB, usedBytes: 12 * GiB },
     ],
   });
 
-  it('stacks foreign use, jobs and what returns, without holes', () => {
+  it('stacks other processes, jobs and memory being released, without gaps', () => {
     const { layers, line, water, room } = hullLayout(device);
     expect(layers.map(({ kind, jobId }) => kind + jobId)).toEqual([
-      'foreign',
+      'other',
       'job2',
       'job3',
-      'returning1',
+      'releasing1',
     ]);
     expect(
       layers.map(({ from, to }) => [from, to].map((share) => Math.round(share * 100))),
@@ -50,13 +50,15 @@ describe('the hull', () => {
 
   it('stays inside of itself, whatever the figures are', () => {
     fc.assert(
-      fc.property(fc.array(fc.nat(200), { maxLength: 8 }), fc.nat(200), (sizes, foreign) => {
+      fc.property(fc.array(fc.nat(200), { maxLength: 8 }), fc.nat(200), (sizes, other) => {
         const reservations = sizes.map((size, index) => ({
           ...reservation,
           jobId: String(index),
           bytes: size * GiB,
         }));
-        const { layers } = hullLayout(madeDevice({ foreignBytes: foreign * GiB, reservations }));
+        const { layers } = hullLayout(
+          madeDevice({ otherProcessesBytes: other * GiB, reservations }),
+        );
         for (const { from, to } of layers) {
           expect(from).toBeLessThanOrEqual(to);
           expect(to).toBeLessThanOrEqual(1);

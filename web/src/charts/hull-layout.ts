@@ -3,7 +3,7 @@ import type { DeviceView } from '../api/types.js';
 
 /** A layer of what lies in the hull, in shares of the capacity counted from the keel. */
 export interface Layer {
-  readonly kind: 'foreign' | 'job' | 'returning';
+  readonly kind: 'other' | 'job' | 'releasing';
   readonly jobId: string;
   readonly name: string;
   readonly from: number;
@@ -27,7 +27,7 @@ export interface HullLayout {
 
 const nothing: HullLayout = { layers: [], line: undefined, water: undefined, room: undefined };
 
-/** What is stacked in a device's hull: foreign use at the keel, then jobs, then what is returning. */
+/** What is stacked in a device's hull: other processes at the bottom, then jobs, then memory being released. */
 export function hullLayout(device: DeviceView): HullLayout {
   const total = device.totalBytes;
   if (!isKnown(total) || total <= 0) return nothing;
@@ -38,18 +38,18 @@ export function hullLayout(device: DeviceView): HullLayout {
     layers.push({ ...layer, from: top, to });
     top = to;
   };
-  if (isKnown(device.foreignBytes) && device.foreignBytes > 0) {
-    const bytes = device.foreignBytes;
-    add({ kind: 'foreign', jobId: '', name: 'foreign', bytes, filled: 1, over: false });
+  if (isKnown(device.otherProcessesBytes) && device.otherProcessesBytes > 0) {
+    const bytes = device.otherProcessesBytes;
+    add({ kind: 'other', jobId: '', name: 'other', bytes, filled: 1, over: false });
   }
   const stacked = [
-    ...device.reservations.filter(({ isReturning }) => !isReturning),
-    ...device.reservations.filter(({ isReturning }) => isReturning),
+    ...device.reservations.filter(({ isReleasing }) => !isReleasing),
+    ...device.reservations.filter(({ isReleasing }) => isReleasing),
   ];
-  for (const { jobId, name, bytes, usedBytes, isReturning } of stacked) {
+  for (const { jobId, name, bytes, usedBytes, isReleasing } of stacked) {
     const used = isKnown(usedBytes) ? usedBytes : undefined;
     add({
-      kind: isReturning ? 'returning' : 'job',
+      kind: isReleasing ? 'releasing' : 'job',
       jobId,
       name,
       bytes,
@@ -58,14 +58,14 @@ export function hullLayout(device: DeviceView): HullLayout {
     });
   }
   // What returns but belongs to no job that is still listed.
-  const listed = stacked.filter(({ isReturning }) => isReturning);
-  const rest = device.returningBytes - listed.reduce((sum, { bytes }) => sum + bytes, 0);
+  const listed = stacked.filter(({ isReleasing }) => isReleasing);
+  const rest = device.releasingBytes - listed.reduce((sum, { bytes }) => sum + bytes, 0);
   if (rest > 0) {
-    const some = { jobId: '', name: 'returning', bytes: rest, filled: undefined, over: false };
-    add({ kind: 'returning', ...some });
+    const some = { jobId: '', name: 'releasing', bytes: rest, filled: undefined, over: false };
+    add({ kind: 'releasing', ...some });
   }
-  const line = device.lineBytes / total;
-  const to = Math.min(line, top + device.promisableBytes / total);
+  const line = device.loadLineBytes / total;
+  const to = Math.min(line, top + device.availableBytes / total);
   return {
     layers,
     line,

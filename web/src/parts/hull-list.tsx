@@ -10,20 +10,22 @@ const jobsShown = 4;
 /** What lies in the hull, from the top down, as in the picture beside it. */
 export function HullList({ device, onRequest }: { device: DeviceView; onRequest: boolean }) {
   const stacked = device.reservations
-    .toSorted((one, other) => Number(one.isReturning) - Number(other.isReturning))
+    .toSorted((one, other) => Number(one.isReleasing) - Number(other.isReleasing))
     .toReversed();
   const shown = stacked.slice(0, jobsShown);
   const more = stacked.slice(jobsShown);
   return (
     <ul class="hull-list">
-      {shown.map(({ jobId, name, bytes, usedBytes, isReturning }) => (
+      {shown.map(({ jobId, name, bytes, usedBytes, isReleasing }) => (
         <li key={jobId} class={hueClass(jobId)}>
-          <i class={isReturning ? 'swatch returning' : 'swatch'} />
+          <i class={isReleasing ? 'swatch releasing' : 'swatch'} />
           <a href={`#/job/${jobId}`} title={name}>
             {name}
           </a>
           <span class="figure">
-            {isReturning ? `${formatBytes(bytes)} returning` : usedOfReserved(usedBytes, bytes)}
+            {isReleasing
+              ? `${formatBytes(bytes)} being released`
+              : usedOfReserved(usedBytes, bytes)}
           </span>
         </li>
       ))}
@@ -35,11 +37,11 @@ export function HullList({ device, onRequest }: { device: DeviceView; onRequest:
         </li>
       )}
       {stacked.length === 0 && <li class="nobody">{emptyWords(device, onRequest)}</li>}
-      {isKnown(device.foreignBytes) && device.foreignBytes > 0 && (
+      {isKnown(device.otherProcessesBytes) && device.otherProcessesBytes > 0 && (
         <li>
-          <i class="swatch foreign" />
+          <i class="swatch other" />
           <span title="Processes that are not jobs of this server">other processes</span>
-          <span class="figure">{formatBytes(device.foreignBytes)}</span>
+          <span class="figure">{formatBytes(device.otherProcessesBytes)}</span>
         </li>
       )}
     </ul>

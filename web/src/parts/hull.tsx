@@ -49,7 +49,7 @@ export function Hull({ device }: { device: DeviceView }) {
         ))}
       </g>
       {layout.room !== undefined && (
-        <Room from={y(layout.room.from)} to={y(layout.room.to)} bytes={device.promisableBytes} />
+        <Room from={y(layout.room.from)} to={y(layout.room.to)} bytes={device.availableBytes} />
       )}
       <path class="outline" d={outline} />
       {layout.line !== undefined && <LoadLine at={y(layout.line)} share={layout.line} />}
@@ -68,7 +68,7 @@ function LayerShape(props: { layer: Layer; hatch: string; lineY: number }) {
   return (
     <g class={`layer ${layer.kind} ${hueClass(layer.jobId)}`}>
       <rect class="reserved" x={left} y={top} width={wide} height={height} />
-      {layer.filled !== undefined && layer.kind !== 'foreign' && (
+      {layer.filled !== undefined && layer.kind !== 'other' && (
         <rect
           class="used"
           x={left}
@@ -77,7 +77,7 @@ function LayerShape(props: { layer: Layer; hatch: string; lineY: number }) {
           height={height}
         />
       )}
-      {layer.kind === 'returning' && (
+      {layer.kind === 'releasing' && (
         <rect x={left} y={top} width={wide} height={height} fill={hatch} />
       )}
       {layer.over && <rect class="beyond" x={left} y={top} width={wide} height={height} />}
@@ -137,13 +137,13 @@ function waterPath(level: number): string {
 
 /** What the picture shows, for those who do not see it. */
 function hullWords(device: DeviceView, { layers }: HullLayout): string {
-  const { id, usedBytes, totalBytes, lineBytes, promisableBytes, provenance } = device;
+  const { id, usedBytes, totalBytes, loadLineBytes, availableBytes, provenance } = device;
   const jobs = layers.filter(({ kind }) => kind === 'job');
   const stacked = jobs.map(({ name, bytes }) => `${name} ${formatBytes(bytes)}`).join(', ');
   return [
     `${id}: ${formatBytes(usedBytes)} of ${formatBytes(totalBytes)} used, ${provenance}.`,
-    `Load line at ${formatBytes(lineBytes)}.`,
+    `Load line at ${formatBytes(loadLineBytes)}.`,
     stacked === '' ? 'No job holds a reservation.' : `Reserved: ${stacked}.`,
-    `${formatBytes(promisableBytes)} available to jobs.`,
+    `${formatBytes(availableBytes)} available to jobs.`,
   ].join(' ');
 }

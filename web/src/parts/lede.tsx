@@ -43,7 +43,7 @@ export function Lede() {
         </div>
         <div>
           <dt>Available to jobs</dt>
-          <dd>{sum(({ promisableBytes }) => promisableBytes)}</dd>
+          <dd>{sum(({ availableBytes }) => availableBytes)}</dd>
         </div>
         {[...new Set(carrying.map(({ provenance }) => provenance))].map((from) => (
           <ProvenanceTag key={from} from={from} />

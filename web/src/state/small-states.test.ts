@@ -82,7 +82,7 @@ describe('the headline', () => {
 
 describe('what a job uses', () => {
   it('is the sum over its devices, and unknown where nobody can tell', () => {
-    const reservation = { name: 'a', bytes: 9, isReturning: false };
+    const reservation = { name: 'a', bytes: 9, isReleasing: false };
     const devices = [
       madeDevice({ reservations: [{ ...reservation, jobId: '1', usedBytes: 4 }] }),
       madeDevice({ reservations: [{ ...reservation, jobId: '1', usedBytes: 3 }] }),

@@ -77,15 +77,15 @@ function chartInput(
         })
       : undefined;
   const share =
-    capacity === undefined ? '' : ` ${percentWords((device.lineBytes / capacity) * 100)}`;
+    capacity === undefined ? '' : ` ${percentWords((device.loadLineBytes / capacity) * 100)}`;
   return {
     ...history,
     fromMs: nowMs - history.windowMs,
     toMs: nowMs + roomAhead(history.windowMs, cone),
     nowMs,
-    topBytes: (capacity ?? device.lineBytes) * 1.06,
+    topBytes: (capacity ?? device.loadLineBytes) * 1.06,
     capacityBytes: capacity,
-    lineBytes: device.lineBytes,
+    loadLineBytes: device.loadLineBytes,
     lineLabel: `load line${share}`,
     cone,
     marks: alerts

@@ -53,7 +53,7 @@ function chartInput(job: JobView, { epochMs, usedBytes }: JobHistory): ChartInpu
     nowMs: undefined,
     topBytes: Math.max(reserved, peak, 1) * 1.12,
     capacityBytes: undefined,
-    lineBytes: reserved,
+    loadLineBytes: reserved,
     lineLabel: `reserved ${formatBytes(reserved)}`,
     cone: undefined,
     marks: [...marksOf(job, 'rung', 'plain'), ...marksOf(job, 'out-of-memory', 'critical')],

@@ -99,7 +99,7 @@ export class DeviceReadings {
       if (takes(device.id)) {
         const isNew = !ledger.rooms().some(({ id }) => id === device.id);
         if (isNew && isKnown(totalBytes)) ledger.add({ id: device.id, capacityBytes: totalBytes });
-        // Where jobs are, use is read together with who has it; else all of it is foreign.
+        // Where jobs are, use is read together with who has it; else all of it counts as other processes.
         if (ledger.entries(device.id).length > 0) this.#nextSample?.abort();
         else if (!isNew || isKnown(totalBytes)) {
           ledger.observe(device.id, { atSeconds: clock.seconds(), usedBytes, jobs: new Map() });
@@ -167,8 +167,8 @@ export class DeviceReadings {
           ? this.#jobsOnHost(use)
           : jobsOnGpu({ usedBytes, processes, use, isSimulated, jobOf });
       ledger.observe(id, { atSeconds, usedBytes, jobs });
-      for (const { jobId, isReturning } of ledger.entries(id)) {
-        if (isReturning) continue;
+      for (const { jobId, isReleasing } of ledger.entries(id)) {
+        if (isReleasing) continue;
         const bytes = isKnown(jobs) ? (jobs.get(jobId) ?? 0) : 'unknown';
         const devices = seen.get(jobId);
         if (devices === undefined) seen.set(jobId, new Map([[id, bytes]]));

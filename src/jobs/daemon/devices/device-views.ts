@@ -27,17 +27,17 @@ export function deviceView(options: {
     usedBytes,
     freeBytes,
     processes: isKnown(state.processes) ? state.processes.slice(0, shownProcesses) : 'unknown',
-    lineBytes: room?.lineBytes ?? 0,
-    foreignBytes: room?.foreignBytes ?? usedBytes,
+    loadLineBytes: room?.loadLineBytes ?? 0,
+    otherProcessesBytes: room?.otherProcessesBytes ?? usedBytes,
     reservedBytes: room?.reservedBytes ?? 0,
-    returningBytes: room?.returningBytes ?? 0,
-    promisableBytes: room?.freeBytes ?? 0,
-    reservations: entries.map(({ jobId, bytes, usedBytes: held, isReturning }) => ({
+    releasingBytes: room?.releasingBytes ?? 0,
+    availableBytes: room?.freeBytes ?? 0,
+    reservations: entries.map(({ jobId, bytes, usedBytes: held, isReleasing }) => ({
       jobId,
       name: nameOf(jobId),
       bytes,
       usedBytes: held,
-      isReturning,
+      isReleasing,
     })),
     forecast: state.forecast,
     alerts: state.alerts,
@@ -81,6 +81,6 @@ export function deviceStatus(view: DeviceView): WorkersStatus['devices'][number]
     usedBytes,
     freeBytes,
     usedPercent: share === undefined ? 'unknown' : Math.round(share * 1000) / 10,
-    status: !isRead ? 'unknown' : view.promisableBytes > 0 ? 'available' : 'full',
+    status: !isRead ? 'unknown' : view.availableBytes > 0 ? 'available' : 'full',
   };
 }

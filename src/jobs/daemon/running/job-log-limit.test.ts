@@ -15,7 +15,7 @@ import type { Daemon } from '../types.js';
 const logLimit = { bytes: 4 * MiB, firstBytes: MiB };
 /** Of the file system, for a few blocks of its own. */
 const slackBytes = 64 * 1024;
-const lineBytes = 64;
+const loadLineBytes = 64;
 /** What a supervisor takes out of the pipe at a time. */
 const inHandBytes = 64 * 1024;
 
@@ -51,9 +51,9 @@ function loud(mib: number, pauseMs = 0): readonly string[] {
     path,
     `import { writeSync } from 'node:fs';
      const per = 1024;
-     for (let first = 0; first < ${(mib * MiB) / lineBytes}; first += per) {
+     for (let first = 0; first < ${(mib * MiB) / loadLineBytes}; first += per) {
        let text = '';
-       for (let at = 0; at < per; at++) text += String(first + at).padStart(${lineBytes - 1}, '.') + '\\n';
+       for (let at = 0; at < per; at++) text += String(first + at).padStart(${loadLineBytes - 1}, '.') + '\\n';
        for (let bytes = Buffer.from(text); bytes.length > 0; ) bytes = bytes.subarray(writeSync(1, bytes));
        if (${pauseMs} > 0) await new Promise((resolve) => setTimeout(resolve, ${pauseMs}));
      }`,
@@ -99,10 +99,13 @@ async function expectBounded(id: string, mib: number): Promise<void> {
   expect(Number(bytes)).toBe(Number(to) - Number(from));
   const [head = '', tail = ''] = text.split(line);
   const [first, last] = [numbersIn(head), numbersIn(tail)];
-  expect([first[0], first.at(-1)]).toEqual([0, Number(from) / lineBytes - 1]);
-  expect([last[0], last.at(-1)]).toEqual([Number(to) / lineBytes, (mib * MiB) / lineBytes - 1]);
+  expect([first[0], first.at(-1)]).toEqual([0, Number(from) / loadLineBytes - 1]);
+  expect([last[0], last.at(-1)]).toEqual([
+    Number(to) / loadLineBytes,
+    (mib * MiB) / loadLineBytes - 1,
+  ]);
   expect([isRising(first), isRising(last)]).toEqual([true, true]);
-  expect(first.length * lineBytes).toBe(logLimit.firstBytes);
+  expect(first.length * loadLineBytes).toBe(logLimit.firstBytes);
   expect(text).not.toContain('\0');
   expect(daemon.job(id).log.bytes).toBeGreaterThanOrEqual(mib * MiB);
   expect(statSync(logFile(id)).blocks * 512).toBeLessThanOrEqual(logLimit.bytes + slackBytes);
@@ -170,7 +173,7 @@ describe('a job that prints more than its log may hold', () => {
     expect(
       numbers.every((number, index) => index === 0 || number > (numbers[index - 1] ?? 0)),
     ).toBe(true);
-    expect([numbers[0], numbers.at(-1)]).toEqual([0, (40 * MiB) / lineBytes - 1]);
+    expect([numbers[0], numbers.at(-1)]).toEqual([0, (40 * MiB) / loadLineBytes - 1]);
     const lost = 40 * MiB - daemon.job(id).log.bytes;
     expect([lost >= 0, lost <= inHandBytes]).toEqual([true, true]);
     expect(text.match(new RegExp(note, 'gm'))?.length).toBe(1);

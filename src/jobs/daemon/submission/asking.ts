@@ -14,9 +14,9 @@ export function askingNow(job: WaitingJob, rooms: readonly DeviceRoom[]): Waitin
   if (job.alone !== true) return job;
   const offer = (share: number) =>
     largestOffer(
-      rooms.map(({ id, lineBytes, foreignBytes }) => {
-        const reachable = lineBytes - (isKnown(foreignBytes) ? foreignBytes : 0);
-        return { id, lineBytes: Math.max(reachable, lineBytes * share) };
+      rooms.map(({ id, loadLineBytes, otherProcessesBytes }) => {
+        const reachable = loadLineBytes - (isKnown(otherProcessesBytes) ? otherProcessesBytes : 0);
+        return { id, loadLineBytes: Math.max(reachable, loadLineBytes * share) };
       }),
       job,
     );

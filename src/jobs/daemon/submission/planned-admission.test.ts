@@ -37,12 +37,12 @@ async function estimated(asked: WorkloadRequest): Promise<Estimate> {
 function submitted(
   command: readonly string[],
   workload: WorkloadRequest,
-  lineBytes: number,
+  loadLineBytes: number,
 ): Promise<Omit<NewJob, 'owner'>> {
   return newJobOf(
     { command, workload, batch: workload.batch },
     {
-      lines: [{ id: 'gpu:0', lineBytes }],
+      lines: [{ id: 'gpu:0', loadLineBytes }],
       runsOf: () => [],
       estimate: estimated,
       plan: (asked, within) => answerPlanWithin(asked, within, machine),

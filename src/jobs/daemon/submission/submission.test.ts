@@ -6,8 +6,8 @@ import type { JobRequest } from '../types.js';
 import { nameOf, newJobOf, type SubmissionParts } from './submission.js';
 
 const lines = [
-  { id: 'gpu:0', lineBytes: 72 * GiB },
-  { id: 'host', lineBytes: 200 * GiB },
+  { id: 'gpu:0', loadLineBytes: 72 * GiB },
+  { id: 'host', loadLineBytes: 200 * GiB },
 ];
 
 function estimate(reservedGiB: number): Estimate {

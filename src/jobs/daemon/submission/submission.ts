@@ -14,7 +14,7 @@ const nameCharacters = 60;
 
 export interface SubmissionParts {
   /** The load lines of the devices that jobs are placed on. */
-  readonly lines: readonly { readonly id: string; readonly lineBytes: number }[];
+  readonly lines: readonly { readonly id: string; readonly loadLineBytes: number }[];
   readonly runsOf: (workloadKey: string) => readonly MeasuredRun[];
   readonly estimate: DaemonOptions['estimate'];
   readonly plan: DaemonOptions['plan'];

@@ -32,10 +32,10 @@ export function headlineOf(devices: readonly DeviceView[], counts: Counts): Head
   }
   const carrying = carryingDevices(devices);
   const deep = carrying.find(
-    ({ usedBytes, lineBytes }) => isKnown(usedBytes) && usedBytes > lineBytes,
+    ({ usedBytes, loadLineBytes }) => isKnown(usedBytes) && usedBytes > loadLineBytes,
   );
   if (deep !== undefined && isKnown(deep.usedBytes)) {
-    const beyond = formatBytes(deep.usedBytes - deep.lineBytes);
+    const beyond = formatBytes(deep.usedBytes - deep.loadLineBytes);
     return {
       level: 'warning',
       text: `${deep.id} is ${beyond} above its load line.`,
