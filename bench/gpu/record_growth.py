@@ -1,9 +1,10 @@
 """Records memory over time of small programs on a GPU, each in a process of its own under a cap.
 
-Usage: record_growth.py FOLDER [--seconds 56] [--tiny]
+Usage: record_growth.py FOLDER [--seconds 56] [--draw SEED] [--first 4] [--tiny]
 
-Two waves: variant 0 of every program at the same time, then variant 1. Variants with an odd number
-are kept aside while the detectors are tuned. `--tiny` runs without a GPU, to try the script out.
+Two waves: variant 0 of every program at the same time, then variant 1. With `--draw` sizes and speed
+of each program are drawn at random around those written here, for series that were never seen; they
+are numbered from `--first`. `--tiny` runs without a GPU, to try the script out.
 """
 
 import argparse
@@ -68,48 +69,62 @@ class Nvml:
 class Program:
     """What a program needs: its device, its cap, its clock, and what it holds on to."""
 
-    def __init__(self, name, variant, seconds, tiny):
+    def __init__(self, name, variant, seconds, tiny, draw=None):
         self.name, self.variant, self.seconds, self.tiny = name, variant, seconds, tiny
         self.device = "cpu" if tiny else "cuda"
-        self.unit = 1024 if tiny else MIB
-        self.random = random.Random(1000 * variant + len(name))
+        self.random = random.Random(
+            1000 * variant + len(name) if draw is None else f"{draw} {name}"
+        )
+        self.size = self.tempo = 1.0
+        if draw is not None:
+            self.size, self.tempo = self.random.uniform(0.7, 1.3), self.random.uniform(0.6, 1.5)
+        self.unit = int((1024 if tiny else MIB) * self.size)
         self.kept = []
         self.leak = None
         self.capacity = None
         self.begin = time.monotonic()
 
     def cap(self, gib):
-        self.capacity = int(gib * GIB)
+        self.capacity = int(gib * self.size * GIB)
         if not self.tiny:
             total = torch.cuda.get_device_properties(0).total_memory
             torch.cuda.set_per_process_memory_fraction(self.capacity / total)
 
     @property
-    def now(self):
+    def elapsed(self):
         return time.monotonic() - self.begin
 
     @property
+    def now(self):
+        """The program's own time, which runs faster or slower than the clock."""
+        return self.elapsed * self.tempo
+
+    @property
     def going(self):
-        return self.now < self.seconds
+        return self.elapsed < self.seconds
 
     def mib(self, amount):
         return torch.empty(max(1, int(amount * self.unit)), dtype=torch.uint8, device=self.device)
 
     def leaks(self, mib_per_second, since=0.0):
-        self.leak = {"from": since, "bytesPerSecond": int(mib_per_second * MIB)}
+        rate = mib_per_second * self.size * self.tempo
+        self.leak = {"from": round(since / self.tempo, 3), "bytesPerSecond": int(rate * MIB)}
 
     def wait(self, seconds):
-        time.sleep(min(max(0.0, seconds), max(0.0, self.seconds - self.now)))
+        time.sleep(min(max(0.0, seconds / self.tempo), max(0.0, self.seconds - self.elapsed)))
+
+    def pause(self, seconds):
+        time.sleep(seconds / self.tempo)
 
     def work(self, mib=200, seconds=0.08):
         """One step: activations build up in pieces and are let go."""
         pieces = []
         for _ in range(8):
             pieces.append(self.mib(mib / 8 * self.random.uniform(0.9, 1.1)))
-            time.sleep(seconds / 16)
+            self.pause(seconds / 16)
         while pieces:
             pieces.pop()
-            time.sleep(seconds / 16)
+            self.pause(seconds / 16)
 
     def keep_up(self, target_mib, piece):
         """Holds on to pieces until as much is held as there should be by now."""
@@ -129,7 +144,7 @@ def model_steps(p, model, batch, loss, sleep=0.15, change=None):
         if change:
             change(step)
         step += 1
-        time.sleep(sleep)
+        p.pause(sleep)
 
 
 def decoder(width, layers, vocabulary):
@@ -239,7 +254,7 @@ def leak(p, mib_per_second, gib, piece, since=(0.0, 15.0), work=200):
         if work:
             p.work(work, 0.1)
         else:
-            time.sleep(0.02)
+            p.pause(0.02)
     del static
 
 
@@ -285,7 +300,7 @@ def leak_graph(p):
         optimizer.step()
         total = total + loss
         p.kept.append(p.mib(0.5))
-        time.sleep(0.3)
+        p.pause(0.3)
 
 
 def leak_late_oom(p):
@@ -440,9 +455,11 @@ PROGRAMS = [
 ]
 
 
-def record(function, variant, seconds, tiny, folder):
-    name = f"{function.__name__.replace('_', '-')}-{variant}"
-    p = Program(name, variant, seconds, tiny)
+def record(function, variant, given):
+    seconds, tiny, folder = given.seconds, given.tiny, given.folder
+    number = given.first + variant
+    name = f"{function.__name__.replace('_', '-')}-{number}"
+    p = Program(name, variant, seconds, tiny, given.draw)
     rows, stop = [], threading.Event()
     nvml = Nvml()
 
@@ -451,13 +468,13 @@ def record(function, variant, seconds, tiny, folder):
         while not stop.is_set():
             if tiny:
                 own = sum(t.numel() for t in p.kept)
-                rows.append([round(p.now, 3), own, own, None])
+                rows.append([round(p.elapsed, 3), own, own, None])
             else:
                 own = nvml.own_used(os.getpid())
-                at = round(p.now, 3)
+                at = round(p.elapsed, 3)
                 rows.append([at, torch.cuda.memory_allocated(), torch.cuda.memory_reserved(), own])
             due += 1
-            stop.wait(max(0.0, due * INTERVAL - p.now))
+            stop.wait(max(0.0, due * INTERVAL - p.elapsed))
 
     if not tiny:
         torch.cuda.init()
@@ -472,7 +489,7 @@ def record(function, variant, seconds, tiny, folder):
         ended, error = "oom", str(caught)[:300]
     except BaseException as caught:
         ended, error = "error", "".join(traceback.format_exception(caught))[-1500:]
-    at = round(p.now, 3)
+    at = round(p.elapsed, 3)
     stop.set()
     sampler.join()
     columns = ["seconds", "allocated", "reserved", "device_used"]
@@ -485,7 +502,7 @@ def record(function, variant, seconds, tiny, folder):
             before = row[0]
     out = {
         "scenario": function.__name__.replace("_", "-"),
-        "variant": variant,
+        "variant": number,
         "capacity": p.capacity,
         "ended": ended,
         "at": at,
@@ -530,6 +547,8 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("folder")
     parser.add_argument("--seconds", type=float, default=56)
+    parser.add_argument("--draw", type=int)
+    parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--tiny", action="store_true")
     parser.add_argument("--only", default="")
     given = parser.parse_args()
@@ -541,12 +560,10 @@ def main():
     torch.set_num_threads(1)
     for variant in (0, 1):
         children = []
-        jobs = [
-            partial(record, f, variant, given.seconds, given.tiny, given.folder)
-            for f in PROGRAMS
-            if given.only in f.__name__
-        ]
-        jobs.append(partial(record_card, given.folder, f"card-{variant}", given.seconds))
+        jobs = [partial(record, f, variant, given) for f in PROGRAMS if given.only in f.__name__]
+        jobs.append(
+            partial(record_card, given.folder, f"card-{given.first + variant}", given.seconds)
+        )
         for job in jobs:
             pid = os.fork()
             if pid == 0:

@@ -41,20 +41,34 @@ export function followsWork(track: Track, growth: TrackGrowth, limitBytes: numbe
   return false;
 }
 
-/** Whether the floor has just stopped rising: too lately for the growth to show it. */
-export function hasStalled(track: Track, growth: TrackGrowth): boolean {
+/** When the floor last rose at a usual pace, the longest wait for that before, and the last second seen. */
+function risesOf(
+  track: Track,
+  growth: TrackGrowth,
+): { highSeconds: number; longestWait: number; lastSeconds: number } {
   let high = Number.NEGATIVE_INFINITY;
   let highSeconds = growth.fromSeconds;
-  let longest = 0;
-  let last = growth.fromSeconds;
+  let longestWait = 0;
+  let lastSeconds = growth.fromSeconds;
   for (const { min, firstSeconds } of track.secondsBetween(growth.fromSeconds, Infinity)) {
-    last = firstSeconds;
+    lastSeconds = firstSeconds;
     if (min <= high + leastPace * growth.slope * (firstSeconds - highSeconds)) continue;
-    longest = Math.max(longest, firstSeconds - highSeconds);
+    longestWait = Math.max(longestWait, firstSeconds - highSeconds);
     high = min;
     highSeconds = firstSeconds;
   }
-  return last - highSeconds > stallFactor * longest;
+  return { highSeconds, longestWait, lastSeconds };
+}
+
+/** Whether the floor has just stopped rising: too lately for the growth to show it. */
+export function hasStalled(track: Track, growth: TrackGrowth): boolean {
+  const { highSeconds, longestWait, lastSeconds } = risesOf(track, growth);
+  return lastSeconds - highSeconds > stallFactor * longestWait;
+}
+
+/** When the floor last rose at a usual pace. */
+export function lastRiseSeconds(track: Track, growth: TrackGrowth): number {
+  return risesOf(track, growth).highSeconds;
 }
 
 /** Whether growth that became slower goes on at a new straight rate. How it began does not count. */

@@ -52,6 +52,24 @@ describe('createLeakDetector', () => {
     expect(claims).toBeLessThanOrEqual(1);
   });
 
+  it('claims none for a load that ends before a load may, however long it then stays', () => {
+    const load = (seconds: number) => (t: number) => (1 + 12 * Math.min(1, t / seconds)) * GiB;
+    expect(ever(load(25), 120)).toBe(false);
+    expect(ever(load(60), 60)).toBe(true);
+  });
+
+  it('claims none for lows that rise with the work, where peaks do not', () => {
+    // An allocator at its limit gives back its cache for a moment; each low is what work needs then.
+    const lows = [0, 0, 0, 0, 6.2, 7.4, 8.2, 9, 10.6, 7];
+    const peaks = [4, 8, 12, 18, 20, 22, 19, 21, 23, 24];
+    const at = (t: number) => {
+      const stage = Math.min(9, Math.floor(t / 4));
+      const dips = t % 4 < 0.3 && (lows[stage] ?? 0) > 0;
+      return ((dips ? lows[stage] : peaks[stage]) ?? 0) * GiB;
+    };
+    expect(ever(at, 60)).toBe(false);
+  });
+
   it('claims none for a warm-up, a step, a sawtooth', () => {
     expect(ever((t) => 10 * GiB * (1 - Math.exp(-t / 5)), 120)).toBe(false);
     expect(ever((t) => (t < 30 ? 2 : 9) * GiB, 120)).toBe(false);

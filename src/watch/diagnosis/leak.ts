@@ -1,7 +1,7 @@
 import type { Leak } from '../types.js';
 import type { Cells } from './cells.js';
 import { leakFound, leakNone, leakUnknown } from './leak-answer.js';
-import { followsWork, hasStalled, keepsNewRate } from './leak-evidence.js';
+import { followsWork, hasStalled, keepsNewRate, lastRiseSeconds } from './leak-evidence.js';
 import { NewHeights, Rises } from './rises.js';
 import { spanOf, Track, type TrackGrowth } from './track.js';
 import { Troughs } from './troughs.js';
@@ -87,12 +87,18 @@ export function createLeakDetector({
     if (growth && leavesBehind(growth)) {
       doubtful = growth;
       doubtfulSeconds = latest.seconds;
-      if (spanOf(growth) >= leastSeconds && (!growth.slowsDown || keepsNewRate(floor, growth))) {
+      if (isSteady(growth)) {
         suspect(growth);
         return;
       }
     } else if (latest.seconds - doubtfulSeconds > interruptionSeconds) doubtful = undefined;
     if (found && isOver(found, growth)) found = undefined;
+  }
+
+  function isSteady(growth: TrackGrowth): boolean {
+    if (spanOf(growth) < leastSeconds) return false;
+    if (growth.shape === 'envelope' && !troughs.peaksFollow(growth)) return false;
+    return !growth.slowsDown || keepsNewRate(floor, growth);
   }
 
   function suspect(growth: TrackGrowth): void {
@@ -124,7 +130,9 @@ export function createLeakDetector({
       return Math.max(confirmStrongSeconds - holds, strongSeconds - lasted);
     }
     const confirm = growth.slowsDown ? confirmSlowedSeconds : confirmSeconds;
-    return Math.max(confirm - holds, settledAfter(growth) - lasted);
+    // A load that is over stays flat: what counts is how long it rose, not how long it was there.
+    const rose = Math.min(lasted, lastRiseSeconds(floor, growth) + 1 - growth.fromSeconds);
+    return Math.max(confirm - holds, settledAfter(growth) - rose);
   }
 
   function settledAfter(growth: TrackGrowth): number {

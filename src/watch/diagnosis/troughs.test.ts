@@ -40,4 +40,16 @@ describe('Troughs', () => {
     expect(troughs.growth(4 * MiB)).toBeUndefined();
     expect(troughs.beginning(4 * MiB)).toBeDefined();
   });
+
+  it('tells whether the peaks of a few cycles rose as their lows did', () => {
+    const growth = troughsOf((t) => 300 + 200 * swing(t) + t).growth(4 * MiB);
+    const narrows = (t: number) => 300 + t + (200 - t) * swing(t);
+    expect(growth).toBeDefined();
+    if (!growth) return;
+    const few = { ...growth, fromSeconds: 0 };
+    expect(troughsOf((t) => 300 + 200 * swing(t) + t, 18).peaksFollow(few)).toBe(true);
+    expect(troughsOf(narrows, 18).peaksFollow(few)).toBe(false);
+    // More of them are judged by how evenly they rise.
+    expect(troughsOf((t) => 300 + 200 * swing(t) + t).peaksFollow(few)).toBe(false);
+  });
 });

@@ -104,6 +104,15 @@ export class Troughs {
     return Math.abs(b.bytes - expected) <= tolerance ? { from: a, to: c } : undefined;
   }
 
+  /**
+   * Whether too few troughs lie in a growth for `growth` to judge them, and peaks rose as they did:
+   * where an allocator gives back its cache, troughs may rise with the work, and peaks do not.
+   */
+  peaksFollow({ fromSeconds, slope }: TrackGrowth): boolean {
+    const row = this.#troughs.filter(({ seconds }) => seconds >= fromSeconds);
+    return row.length < fewestTroughs && followed(row, slope);
+  }
+
   #longestRise(leastRise: number): TrackGrowth | undefined {
     const n = this.#troughs.length;
     const highest = Math.max(...this.#troughs.slice(0, -1).map(({ bytes }) => bytes));
@@ -114,6 +123,12 @@ export class Troughs {
     }
     return undefined;
   }
+}
+
+function followed(troughs: readonly Trough[], slope: number): boolean {
+  const peaks = troughs.map(({ seconds, peakBytes }) => ({ seconds, bytes: peakBytes }));
+  const peakSlope = quantile(pairwiseSlopes(columnsOf(peaks)), 0.5);
+  return peakSlope >= leastPeakRatio * slope && peakSlope <= maxPeakRatio * slope;
 }
 
 function evenRise(troughs: readonly Trough[], leastRise: number): TrackGrowth | undefined {
@@ -130,9 +145,7 @@ function evenRise(troughs: readonly Trough[], leastRise: number): TrackGrowth | 
   const tolerance = Math.min((offsetShares[n] ?? usualOffsetShare) * rise, swingShare * swing);
   const strays = levels.filter((one) => Math.abs(one - level) > tolerance).length;
   if (strays > Math.floor(strayShare * n)) return undefined;
-  const peaks = troughs.slice(1).map(({ seconds, peakBytes }) => ({ seconds, bytes: peakBytes }));
-  const peakSlope = quantile(pairwiseSlopes(columnsOf(peaks)), 0.5);
-  if (peakSlope < leastPeakRatio * slope || peakSlope > maxPeakRatio * slope) return undefined;
+  if (!followed(troughs.slice(1), slope)) return undefined;
   const growth = steadyGrowth(columnsOf(troughs), leastRise, fewestTroughs);
   if (!growth || growth.ratio < levellingRatio) return undefined;
   return { ...growth, shape: 'envelope' };
