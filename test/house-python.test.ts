@@ -18,6 +18,7 @@ const layers = [
   'plimsoll/recovery/parts/',
   'plimsoll/recovery/steps/',
   'plimsoll/recovery/',
+  'plimsoll/trainers/',
   'plimsoll/optimizing/',
   'plimsoll/loading/',
   'plimsoll/leaks/',

@@ -1,6 +1,6 @@
-"""Found by every Python that `plimsoll run` starts, through PYTHONPATH. Waits until torch is imported.
+"""Found by every Python that `plimsoll run` starts, through PYTHONPATH. Waits for torch and for trainers.
 
-Until then it costs one entry in sys.meta_path. It never raises into the program, and it passes on to
+Until they are imported it costs one entry in sys.meta_path. It never raises into the program, and it passes on to
 the sitecustomize that would have been found without it.
 """
 
@@ -31,47 +31,70 @@ def _pass_on() -> None:
         raise
 
 
-class _WaitForTorch:
-    """Stands in front of the finders for one name, and leaves when it was asked for."""
+# What is done once a module was imported: (module of ours, its function).
+_AFTER = {"torch": ("plimsoll.bridge.auto", "start")}
+_TRAINERS = {
+    "transformers.trainer": ("plimsoll.trainers.hugging_face", "install"),
+    "transformers.generation.utils": ("plimsoll.trainers.generation", "install"),
+}
+for _package in ("lightning.pytorch", "pytorch_lightning"):
+    _TRAINERS |= {
+        f"{_package}.loops.optimization.automatic": ("plimsoll.trainers.lightning", "install"),
+        f"{_package}.loops.optimization.manual": ("plimsoll.trainers.lightning", "install_manual"),
+        f"{_package}.strategies.strategy": ("plimsoll.trainers.lightning", "install_evaluation"),
+    }
+
+
+class _WaitForImports:
+    """Stands in front of the finders for a few names, and acts when one of them was imported."""
 
     @staticmethod
     def find_spec(name: str, path: Any = None, target: Any = None) -> Any:
-        if name != "torch":
+        if name not in _AFTER:
             return None
-        if _WaitForTorch in sys.meta_path:
-            sys.meta_path.remove(_WaitForTorch)
-        from importlib.util import find_spec
-
-        spec: Any = find_spec("torch")
+        spec = _found_by_others(name, path, target)
         if spec is None or spec.loader is None or not hasattr(spec.loader, "exec_module"):
             return spec
+        act = _AFTER.pop(name)
         real = spec.loader.exec_module
 
         def exec_module(module: Any) -> None:
             real(module)
-            _start()
+            _start(act, module)
 
         try:
             spec.loader.exec_module = exec_module
         except AttributeError:
-            # A loader that cannot be changed: torch is imported as if we were not there.
+            # A loader that cannot be changed: the module is imported as if we were not there.
             pass
         return spec
 
 
-def _start() -> None:
+def _found_by_others(name: str, path: Any, target: Any) -> Any:
+    for finder in list(sys.meta_path):
+        if finder is _WaitForImports or not hasattr(finder, "find_spec"):
+            continue
+        spec = finder.find_spec(name, path, target)
+        if spec is not None:
+            return spec
+    return None
+
+
+def _start(act: "tuple[str, str]", module: Any) -> None:
     try:
         root = os.path.dirname(os.path.dirname(_HERE))
         if root not in sys.path:
             sys.path.append(root)
-        from plimsoll.bridge import auto
+        from importlib import import_module
 
-        auto.start()
+        getattr(import_module(act[0]), act[1])(module)
     except Exception as error:
         if os.environ.get("PLIMSOLL_DEBUG"):
-            print(f"plimsoll: not reporting: {error!r}", file=sys.stderr)
+            print(f"plimsoll: {act[0]} did not start: {error!r}", file=sys.stderr)
 
 
 if os.environ.get("PLIMSOLL_BRIDGE") or os.environ.get("PLIMSOLL_MEMORY_BYTES"):
-    sys.meta_path.insert(0, _WaitForTorch)
+    if os.environ.get("PLIMSOLL_TRAINERS") != "0":
+        _AFTER.update(_TRAINERS)
+    sys.meta_path.insert(0, _WaitForImports)
 _pass_on()

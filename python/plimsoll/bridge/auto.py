@@ -19,7 +19,7 @@ LAUNCHER_PROGRAMS = ("torchrun", "accelerate", "deepspeed")
 _started = None
 
 
-def start() -> None:
+def start(_: object = None) -> None:
     """Connects, caps memory where a cap was given, and reports twice a second. Does so once a process."""
     global _started
     if _started == os.getpid() or is_launcher():

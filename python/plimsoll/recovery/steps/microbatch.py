@@ -55,8 +55,11 @@ class Microbatch:
         scaled = self._training.scaled(loss if self.share == 1 else loss * self.share)
         phase.enter(phase.BACKWARD)
         scaled.backward()
-        # Halves lose digits when parts are summed; a double keeps its own.
-        self._loss = loss.detach() if loss.element_size() > 4 else loss.detach().float()
+        self.counted(loss if loss.element_size() > 4 else loss.detach().float())
+
+    def counted(self, loss: Any) -> None:
+        """Its gradients were added; halves lose digits when parts are summed, so a part's loss is not in halves."""
+        self._loss = loss.detach()
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> bool:
         if error is None:

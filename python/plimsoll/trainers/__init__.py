@@ -1,0 +1,1 @@
+"""Trainers that own their loop (Hugging Face, Lightning, accelerate): recovered inside the step, from outside."""
