@@ -27,7 +27,10 @@ export interface PlanVerdict {
  * The headline of a plan. It says "It fits" only where it surely does with nothing changed but speed;
  * else what is changed, or what may be missing, comes first.
  */
-export function planVerdict(plan: Plan, budget: PlanBudgetWords): PlanVerdict {
+export function planVerdict(
+  plan: Pick<Plan, 'fits' | 'surely' | 'estimate' | 'givesUp' | 'concession' | 'relativeCost'>,
+  budget: PlanBudgetWords,
+): PlanVerdict {
   const { estimate, givesUp, concession } = plan;
   const room = formatBytes(budget.memoryBytes);
   const needed = formatBytes(neededBytes(estimate, budget));
@@ -125,7 +128,10 @@ export function wayWords(settings: PlanSettings): string {
 }
 
 /** `8 x 4`: samples at a time, and how often before a step. */
-export function batchWords({ batch, accumulation }: PlanSettings): string {
+export function batchWords({
+  batch,
+  accumulation,
+}: Pick<PlanSettings, 'batch' | 'accumulation'>): string {
   return accumulation === 1 ? String(batch) : `${batch} x ${accumulation}`;
 }
 

@@ -1,12 +1,12 @@
 import { loadSettings } from '../../config/load.js';
 import { estimateProgram } from '../../estimate/program-estimate.js';
 import { programCommand } from '../../estimate/trace/program-command.js';
-import { Failure } from '../../failure.js';
 import { chosenGpu } from '../../plan/answers/machine.js';
 import { estimateText } from '../../report/text/estimate-text.js';
 import type { CommandContext } from '../command-module.js';
 import { printJson, textStyle } from '../io.js';
 import type { EstimateArguments } from '../options/estimate-arguments.js';
+import { refuseForProgram } from '../options/program-options.js';
 import { workloadMachine } from '../options/workload-machine.js';
 import { openProgress } from '../screen/progress.js';
 import { stopOnSignals } from '../stop.js';
@@ -20,7 +20,7 @@ export async function estimateOfProgram(
   given: EstimateArguments,
   { io }: CommandContext,
 ): Promise<number> {
-  refuseOthers(given);
+  refuseForProgram(given, taken);
   programCommand(command);
   const { folder, environment } = io;
   const settings = await loadSettings({ folder, environment, configPath: given.config });
@@ -52,18 +52,4 @@ export async function estimateOfProgram(
     io.stdout.write(`${estimateText(answer, text)}\n`);
   }
   return 0;
-}
-
-function refuseOthers(given: EstimateArguments): void {
-  const other = Object.entries(given).find(
-    ([name, value]) => value !== undefined && !taken.has(name),
-  )?.[0];
-  if (other === undefined) return;
-  const option = `--${other.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
-  throw new Failure({
-    kind: 'input',
-    code: 'not-with-program',
-    fact: `${option} is for models; a program is run as it is.`,
-    next: "Leave it out, or give it to the program, after the program's name.",
-  });
 }

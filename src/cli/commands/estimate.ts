@@ -12,6 +12,7 @@ import type { EstimateArguments } from '../options/estimate-arguments.js';
 import { workloadMachine } from '../options/workload-machine.js';
 import {
   addMachineOptions,
+  addModelArgument,
   addTypeOptions,
   addWorkloadOptions,
   workloadRequest,
@@ -23,11 +24,7 @@ import { estimateOfProgram } from './estimate-program.js';
 export const estimateCommand: CommandModule = {
   define(command, context) {
     const unset = { precision: 'fp32', optimizer: 'adamw' };
-    const withWords = command.argument(
-      '[model...]',
-      'a config.json, .safetensors, .gguf, or a folder; torchvision:NAME; after --, a program as it is',
-    );
-    addTypeOptions(addMachineOptions(addWorkloadOptions(withWords, unset)))
+    addTypeOptions(addMachineOptions(addWorkloadOptions(addModelArgument(command), unset)))
       .option('--savings', 'trace what other settings would save, too (some seconds each)')
       .option('--verbose', 'with a program: show what it prints, on stderr')
       .option('--html <file>', 'write the estimate as one HTML page')

@@ -9,13 +9,7 @@ import {
 } from '../../plan/answers/answer-plan.js';
 import type { AnswerMachine } from '../../plan/answers/machine.js';
 import { loadingOf } from '../../plan/answers/plan-loading.js';
-import {
-  type Offload,
-  offloads,
-  type Plan,
-  type ZeroStage,
-  zeroStages,
-} from '../../plan/fit/types.js';
+import { offloads, type Plan, type ZeroStage, zeroStages } from '../../plan/fit/types.js';
 import { renderPlanHtml } from '../../report/plan-html.js';
 import { planText } from '../../report/text/plan-text.js';
 import { keptOrMade } from '../answers/kept-answer.js';
@@ -23,28 +17,17 @@ import { notSaved, saveLoading } from '../answers/plan-loading.js';
 import type { CommandContext, CommandModule } from '../command-module.js';
 import { type CliIo, printJson, textStyle } from '../io.js';
 import { badArgument, countArgument, oneOfArgument, sizeArgument } from '../options/arguments.js';
+import type { PlanArguments } from '../options/plan-arguments.js';
 import { workloadMachine } from '../options/workload-machine.js';
 import {
   addMachineOptions,
   addModelArgument,
   addWorkloadOptions,
-  type WorkloadArguments,
   workloadRequest,
 } from '../options/workload-options.js';
 import { openProgress } from '../screen/progress.js';
 import { stopOnSignals } from '../stop.js';
-
-interface PlanArguments extends WorkloadArguments {
-  readonly memory?: number;
-  readonly train?: boolean;
-  readonly maxBatch?: boolean;
-  readonly gpus?: number;
-  readonly zero?: ZeroStage;
-  readonly offload?: Offload;
-  readonly save?: boolean;
-  readonly html?: string;
-  readonly json?: boolean;
-}
+import { planOfProgram } from './plan-program.js';
 
 export const planCommand: CommandModule = {
   define(command, context) {
@@ -60,6 +43,7 @@ export const planCommand: CommandModule = {
         oneOfArgument('--offload', offloads),
       )
       .option('--save', 'keep for this model how its weights are to be loaded')
+      .option('--verbose', 'with a program: show what it prints, on stderr')
       .option('--html <file>', 'write the plan as one HTML page')
       .option('--json', 'print one JSON document on stdout')
       .addHelpText(
@@ -68,15 +52,19 @@ export const planCommand: CommandModule = {
 Unset options are chosen for you: the fastest that fits, with the least given up. --batch is the
 effective batch, which is kept. The exit code is 0 when it fits, and 1 when nothing does.
 
+A program after -- is traced at a few batches, which it is told where {batch_size} stands; with --batch
+and {accumulation} the effective batch is kept.
+
 Examples:
   plimsoll plan ./config.json --memory 24GiB --train
+  plimsoll plan --memory 24GiB -- python train.py --batch-size {batch_size}
   plimsoll plan gpt2/ --gpu 4090 --batch 64 --seq 1024 --precision amp-bf16
   plimsoll plan gpt2/ --memory 24GiB --max-batch --seq 512 --precision amp-bf16 --json
   plimsoll plan llama/ --gpu 4090 --mode infer --seq 4096 --save`,
       )
       .action(
-        context.action((model: string | undefined, given: PlanArguments) =>
-          plan(model, given, context),
+        context.action((words: readonly string[], given: PlanArguments) =>
+          words.length > 1 ? planOfProgram(words, given, context) : plan(words[0], given, context),
         ),
       );
   },

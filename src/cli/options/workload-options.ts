@@ -51,8 +51,8 @@ export interface WorkloadArguments {
 
 export function addModelArgument(command: Command): Command {
   return command.argument(
-    '[model]',
-    'a config.json, .safetensors, .gguf, or a folder; torchvision:NAME',
+    '[model...]',
+    'a config.json, .safetensors, .gguf, or a folder; torchvision:NAME; after --, a program as it is',
   );
 }
 

@@ -23,6 +23,8 @@ export interface PlanLimits {
   readonly mayChange?: readonly ChangeableSetting[] | undefined;
 }
 
+type BudgetLimits = Pick<PlanLimits, 'memory' | 'gpuNamed'>;
+
 export interface PlanBudget {
   /** What PyTorch's allocator may hold. */
   readonly memoryBytes: number;
@@ -122,8 +124,8 @@ function refuseBatch(given: boolean, wanted: boolean, wording: RequestWording): 
   });
 }
 
-function budgetOf(
-  { memory, gpuNamed }: PlanLimits,
+export function budgetOf(
+  { memory, gpuNamed }: BudgetLimits,
   { capacityBytes, context }: Gpu,
   { name, example }: RequestWording,
 ): PlanBudget {
@@ -141,8 +143,8 @@ function budgetOf(
   return { memoryBytes, contextBytes, capacityBytes: memoryBytes + contextBytes };
 }
 
-function budgetNote(
-  { memory, gpuNamed }: PlanLimits,
+export function budgetNote(
+  { memory, gpuNamed }: BudgetLimits,
   { memoryBytes, contextBytes }: PlanBudget,
   { name, capacityBytes }: Gpu,
   wording: RequestWording,

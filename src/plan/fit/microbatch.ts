@@ -99,7 +99,7 @@ export function partsOf(effective: number, { mayChange }: PlanWishes): number[] 
 }
 
 /** In rising order. */
-function divisorsOf(number: number): number[] {
+export function divisorsOf(number: number): number[] {
   const small: number[] = [];
   const large: number[] = [];
   for (let divisor = 1; divisor * divisor <= number; divisor += 1) {

@@ -87,7 +87,7 @@ export function estimateText(estimate: Estimate, options: EstimateTextOptions): 
 }
 
 /** What each phase of a program takes. */
-function phaseLines({ phases = [] }: Estimate): Span[][] {
+export function phaseLines({ phases = [] }: Estimate): Span[][] {
   if (phases.length === 0) return [];
   return [
     [],

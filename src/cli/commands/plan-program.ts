@@ -1,0 +1,111 @@
+import { loadSettings } from '../../config/load.js';
+import { estimateProgram } from '../../estimate/program-estimate.js';
+import { programCommand } from '../../estimate/trace/program-command.js';
+import { Failure } from '../../failure.js';
+import { chosenGpu } from '../../plan/answers/machine.js';
+import { budgetNote, budgetOf } from '../../plan/answers/plan-request.js';
+import { planProgram } from '../../plan/programs/plan-program.js';
+import { programPlanText } from '../../report/text/program-plan-text.js';
+import { runDefaults } from '../../run/new-run.js';
+import { fillCommand, placeholdersOf, settingsVariables } from '../../run/placeholders.js';
+import type { CommandContext } from '../command-module.js';
+import { printJson, textStyle } from '../io.js';
+import type { PlanArguments } from '../options/plan-arguments.js';
+import { refuseForProgram } from '../options/program-options.js';
+import { workloadMachine } from '../options/workload-machine.js';
+import { openProgress } from '../screen/progress.js';
+import { stopOnSignals } from '../stop.js';
+
+/** What is of use with a program. */
+const workload = ['batch', 'memory', 'maxBatch', 'gpu'];
+const taken = new Set([...workload, 'python', 'cache', 'config', 'json', 'verbose']);
+
+/** `plimsoll plan --memory 24GiB -- python train.py --batch-size {batch_size}`. */
+export async function planOfProgram(
+  command: readonly string[],
+  given: PlanArguments,
+  { io }: CommandContext,
+): Promise<number> {
+  refuseForProgram(given, taken);
+  programCommand(command);
+  checkPlaces(command, given);
+  const { folder, environment } = io;
+  const settings = await loadSettings({ folder, environment, configPath: given.config });
+  const machine = workloadMachine(settings, io, given.python);
+  const { gpu, notes } = await chosenGpu(given.gpu, machine);
+  const limits = { memory: given.memory, gpuNamed: given.gpu !== undefined };
+  const budget = budgetOf(limits, gpu, machine.wording);
+  using stop = stopOnSignals([io.stdout.closed]);
+  const progress = openProgress(io.stderr);
+  const commandFor = (batch: number, accumulation: number) =>
+    fillCommand(command, settingsFor(batch, accumulation), 1, true);
+  let traces = 0;
+  const trace = (batch: number, accumulation: number) => {
+    traces += 1;
+    const what = `Trace ${traces}, batch ${batch}${accumulation > 1 ? ` x ${accumulation}` : ''}`;
+    const variables = settingsVariables(settingsFor(batch, accumulation), 1, true);
+    progress.show(what);
+    return estimateProgram(
+      { command: commandFor(batch, accumulation), gpu },
+      {
+        ...machine,
+        environment: { ...environment, ...variables },
+        signal: stop.signal,
+        onProgress: given.verbose ? undefined : (text) => progress.show(`${what}: ${text}`),
+        onOutput: given.verbose ? (text) => io.stderr.write(text) : undefined,
+      },
+    );
+  };
+  const found = await planProgram({ effectiveBatch: given.batch, budget, commandFor, trace })
+    .catch((error: unknown) => {
+      if (stop.interruptedBy === undefined && !io.stdout.closed.aborted) throw error;
+      return undefined;
+    })
+    .finally(() => progress.end());
+  if (found === undefined) return stop.interruptedBy ?? 0;
+  const beside = [budgetNote(limits, budget, gpu, machine.wording), ...notes];
+  const plan = { ...found, notes: [...found.notes, ...beside] };
+  if (given.json) printJson(io, plan);
+  else {
+    const text = { columns: io.stdout.columns(), style: textStyle(io) };
+    io.stdout.write(`${programPlanText(plan, text)}\n`);
+  }
+  return plan.fits ? 0 : 1;
+}
+
+/** As `plimsoll run` begins; the program sees one GPU. */
+function settingsFor(batch: number, accumulation: number) {
+  const { precision } = runDefaults;
+  const device = 'gpu:0';
+  return {
+    batch_size: batch,
+    accumulation,
+    checkpointing: false,
+    precision,
+    offload: false,
+    device,
+  };
+}
+
+function checkPlaces(command: readonly string[], { batch, maxBatch }: PlanArguments): void {
+  const places = placeholdersOf(command);
+  if (!places.has('batch_size')) {
+    throw badUsage(
+      'Nothing in the command says where its batch goes.',
+      'Write {batch_size} there: plimsoll plan --memory 24GiB -- python train.py --batch-size {batch_size}',
+    );
+  }
+  if (batch === undefined) return;
+  if (maxBatch === true)
+    throw badUsage('--max-batch and --batch contradict each other.', 'Leave one of them out.');
+  if (!places.has('accumulation')) {
+    throw badUsage(
+      '--batch is kept by accumulation, and the command has no place for it.',
+      'Write {accumulation} there, or leave --batch out to find the largest batch.',
+    );
+  }
+}
+
+function badUsage(fact: string, next: string): Failure {
+  return new Failure({ kind: 'input', code: 'bad-usage', fact, next });
+}

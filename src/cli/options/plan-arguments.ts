@@ -1,0 +1,16 @@
+import type { Offload, ZeroStage } from '../../plan/fit/types.js';
+import type { WorkloadArguments } from './workload-options.js';
+
+/** What `plimsoll plan` takes; what was not given is absent. */
+export interface PlanArguments extends WorkloadArguments {
+  readonly memory?: number;
+  readonly train?: boolean;
+  readonly maxBatch?: boolean;
+  readonly gpus?: number;
+  readonly zero?: ZeroStage;
+  readonly offload?: Offload;
+  readonly save?: boolean;
+  readonly verbose?: boolean;
+  readonly html?: string;
+  readonly json?: boolean;
+}

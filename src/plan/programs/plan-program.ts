@@ -1,0 +1,142 @@
+import type { Estimate } from '../../estimate/types.js';
+import { Failure } from '../../failure.js';
+import type { PlanBudget } from '../answers/plan-request.js';
+import { nextStep, stepBelow } from '../fit/batch-steps.js';
+import { fitOf, sureBytes } from '../fit/fit.js';
+import { divisorsOf } from '../fit/microbatch.js';
+import type { PlanOption, PlanSettings } from '../fit/types.js';
+import { type BatchChoices, batchByTraces } from './few-traces.js';
+
+/** Where nothing says how large batches are. */
+const firstBatch = 8;
+
+/** The batch of a program; whatever else it sets is its own, and not known here. */
+export type ProgramSettings = {
+  readonly [Name in keyof PlanSettings]: Name extends 'batch' | 'accumulation' | 'gpus'
+    ? number
+    : 'unknown';
+};
+
+export interface ProgramOption
+  extends Omit<PlanOption, 'settings' | 'hostBytes' | 'relativeCost' | 'concession' | 'givesUp'> {
+  readonly settings: ProgramSettings;
+}
+
+/** As a plan of a model, for a program that was traced. */
+export interface ProgramPlan extends Omit<ProgramOption, 'method' | 'peak'> {
+  readonly estimate: Estimate;
+  /** The program with these settings, as it is to be run. */
+  readonly command: readonly string[];
+  readonly alternatives: readonly ProgramOption[];
+  readonly budget: PlanBudget;
+  readonly notes: readonly string[];
+}
+
+export interface ProgramWishes {
+  /** The samples of a step, which are kept: accumulation makes up for a smaller batch. */
+  readonly effectiveBatch?: number | undefined;
+  readonly budget: PlanBudget;
+  /** The command with its places filled. */
+  readonly commandFor: (batch: number, accumulation: number) => readonly string[];
+  /** Traces the program with such a batch. */
+  readonly trace: (batch: number, accumulation: number) => Promise<Estimate>;
+}
+
+/**
+ * The largest batch of a program that surely fits, or the largest part of a batch that accumulation
+ * makes up for, found by tracing the program at a few sizes.
+ *
+ * @example
+ * const plan = await planProgram({ budget, commandFor, trace });
+ * plan.command; // ['python', 'train.py', '--batch-size', '96']
+ */
+export async function planProgram(wishes: ProgramWishes): Promise<ProgramPlan> {
+  const { effectiveBatch, budget, trace } = wishes;
+  const accumulationOf = (batch: number) =>
+    effectiveBatch === undefined ? 1 : effectiveBatch / batch;
+  const tried = new Map<number, Estimate>();
+  const failed: string[] = [];
+  const bytesOf = async (batch: number) => {
+    try {
+      const estimate = await trace(batch, accumulationOf(batch));
+      tried.set(batch, estimate);
+      return sureBytes(estimate);
+    } catch (error) {
+      // A larger batch than its data, or than its own limit: what ran before stands.
+      if (tried.size === 0 || !isOfProgram(error)) throw error;
+      failed.push(`Batch ${batch} could not be traced: ${error.fact}`);
+      return undefined;
+    }
+  };
+  const choices = effectiveBatch === undefined ? anyBatch : partsOf(effectiveBatch);
+  const { batch, flat } = await batchByTraces({
+    bytesOf,
+    budgetBytes: budget.capacityBytes,
+    choices,
+  });
+  const options = [...tried]
+    .toSorted(([one], [other]) => one - other)
+    .map(([size, estimate]) => optionOf(size, accumulationOf(size), estimate, budget));
+  const found = options.find(({ settings }) => settings.batch === batch) ?? options[0];
+  const estimate = found && tried.get(found.settings.batch);
+  if (found === undefined || estimate === undefined) throw new Error('nothing was traced');
+  const { settings, fits, surely } = found;
+  return {
+    fits,
+    settings,
+    estimate,
+    alternatives: options.filter((one) => one !== found),
+    surely,
+    command: wishes.commandFor(settings.batch, settings.accumulation),
+    budget,
+    notes: [...failed, ...(flat ? [flatNote(settings.batch)] : [])],
+  };
+}
+
+const anyBatch: BatchChoices = { first: firstBatch, atMost: stepBelow, after: nextStep };
+
+/** What a batch can be split into without a rest, so that the effective batch stays. */
+function partsOf(effective: number): BatchChoices {
+  const parts = divisorsOf(effective);
+  return {
+    first: effective,
+    atMost: (batch) => parts.findLast((part) => part <= batch) ?? 0,
+    after: (batch) => parts.find((part) => part > batch) ?? Number.POSITIVE_INFINITY,
+  };
+}
+
+function isOfProgram(error: unknown): error is Failure {
+  return error instanceof Failure && error.kind !== 'interrupted';
+}
+
+function optionOf(
+  batch: number,
+  accumulation: number,
+  estimate: Estimate,
+  { capacityBytes }: PlanBudget,
+): ProgramOption {
+  const fit = fitOf(estimate, capacityBytes);
+  const { method, peak } = estimate;
+  return {
+    settings: {
+      batch,
+      accumulation,
+      checkpointing: 'unknown',
+      precision: 'unknown',
+      quantization: 'unknown',
+      offload: 'unknown',
+      optimizer: 'unknown',
+      lora: 'unknown',
+      gpus: 1,
+      zero: 'unknown',
+    },
+    fits: fit !== 'no',
+    surely: fit === 'surely',
+    method,
+    peak,
+  };
+}
+
+function flatNote(batch: number): string {
+  return `Batches above this one took no more memory. The program may have fewer samples than that, or not use the batch that it is told; ${batch} is the largest that was traced.`;
+}
