@@ -47,6 +47,7 @@ class Observer(TorchDispatchMode):
         self.workspaces: dict[Any, int] = {}
         self._live: dict[int, Any] = {}
         self._rules: dict[Any, Callable | None] = {}
+        self._composite: dict[Any, bool] = {}
         self._results = MetaResults()
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
@@ -68,8 +69,8 @@ class Observer(TorchDispatchMode):
         if func is _ADD and accumulates_in_place(args, kwargs):
             return torch.ops.aten.add_.Tensor(args[0], args[1])
         rule = self._rule(func)
-        if rule is None and _is_composite(func):
-            # Under inference mode an op arrives whole that autograd would have taken apart.
+        if rule is None and self._is_composite(func):
+            # In inference mode, or on tensors from it, an op arrives whole that autograd takes apart.
             with self:
                 result = func.decompose(*args, **kwargs)
             if result is not NotImplemented:
@@ -95,6 +96,13 @@ class Observer(TorchDispatchMode):
         except KeyError:
             rule = self._rules[func] = rule_for(str(func))
             return rule
+
+    def _is_composite(self, func) -> bool:
+        try:
+            return self._composite[func]
+        except KeyError:
+            known = self._composite[func] = func._can_decompose()
+            return known
 
     def _record(self, func, rule, args, kwargs, result) -> None:
         fresh = {}
@@ -167,7 +175,3 @@ def _has_mask_index(func, args) -> bool:
         i for i in args[1] if isinstance(i, torch.Tensor) and i.dtype in (torch.bool, torch.uint8)
     ]
     return not all(map(small_values.is_counted, masks))
-
-
-def _is_composite(func) -> bool:
-    return torch.is_inference_mode_enabled() and func._can_decompose()

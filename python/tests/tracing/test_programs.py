@@ -148,6 +148,36 @@ class Programs(unittest.TestCase):
         error = json.loads(done.stdout.splitlines()[-1])["error"]
         self.assertEqual((done.returncode, error["code"]), (2, "program-missing"))
 
+    def test_sequences_of_different_lengths_are_packed_and_count_by_their_rows(self):
+        done, lines = self.trace(
+            "import torch\n"
+            "from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence\n"
+            "net = torch.nn.LSTM(64, 256, 2, bidirectional=True, batch_first=True).cuda()\n"
+            "x = torch.zeros(4, 100, 64, device='cuda')\n"
+            "for lengths in ([100, 100, 100, 100], [100, 10, 10, 10]):\n"
+            "    packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)\n"
+            "    out, (hidden, cell) = net(packed)\n"
+            "    out, _ = pad_packed_sequence(out, batch_first=True)\n"
+            "    assert out.shape == (4, 100, 512) and hidden.shape == cell.shape == (4, 4, 256)\n"
+            "    out.sum().backward()\n"
+            "gru = torch.nn.GRU(64, 32).cuda()\n"
+            "gru(pack_padded_sequence(x, [9, 8, 7, 6], batch_first=True))[0].data.sum().backward()\n"
+        )
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        # Five values a unit and layer for backward, one between two layers; 400 rows, then 130.
+        kept = [11 * rows * 2 * 256 * 4 + 256 for rows in (400, 130)]
+        sizes = [line[2] for line in lines if line[0] == "a"]
+        self.assertEqual([size for size in sizes if size in kept], kept)
+
+    def test_values_of_tensors_from_inference_mode_are_read_outside_of_it(self):
+        done, _ = self.trace(
+            "import torch\n"
+            "with torch.inference_mode():\n"
+            "    out = torch.nn.Linear(8, 8).cuda()(torch.zeros(2, 8, device='cuda')).argmax(1)\n"
+            "assert out.tolist() == [0, 0]\n"
+        )
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
     def test_compiled_models_are_not_taken_as_eager_in_silence(self):
         done, _ = self.trace(
             "import torch\n"

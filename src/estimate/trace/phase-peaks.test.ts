@@ -38,6 +38,18 @@ describe('phasePeaks', () => {
     ]);
   });
 
+  it('names the phase that reached the peak, though an earlier one comes again after it', () => {
+    const builder = new EventStreamBuilder();
+    builder.mark('phase:steady steps');
+    builder.free(builder.alloc(40 * MiB));
+    builder.mark('phase:evaluation');
+    builder.free(builder.alloc(100 * MiB));
+    builder.mark('phase:steady steps');
+    builder.free(builder.alloc(40 * MiB));
+    const making = phasePeaks(builder.finish()).filter(({ makesPeak }) => makesPeak);
+    expect(making.map(({ phase }) => phase)).toEqual(['evaluation']);
+  });
+
   it('has none where nothing was marked', () => {
     expect(phasePeaks(new EventStreamBuilder().finish())).toEqual([]);
   });

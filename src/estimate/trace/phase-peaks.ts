@@ -8,7 +8,7 @@ const prefix = 'phase:';
 
 /**
  * The highest figures of each phase of a program, in the order in which phases began. The one that
- * first reserves the most makes the peak.
+ * reserves the most first, in time, makes the peak.
  *
  * @example
  * phasePeaks(trace.stream).find(({ makesPeak }) => makesPeak)?.phase; // 'steady steps'
@@ -19,6 +19,7 @@ export function phasePeaks(
 ): PhasePeak[] {
   const found = new Map<string, { allocatedBytes: number; reservedBytes: number }>();
   let current: string | undefined;
+  let highest = { phase: '', reservedBytes: 0 };
   const take = (allocator: CachingAllocator) => {
     if (current === undefined) return;
     const before = found.get(current) ?? { allocatedBytes: 0, reservedBytes: 0 };
@@ -26,6 +27,10 @@ export function phasePeaks(
       allocatedBytes: Math.max(before.allocatedBytes, allocator.peakAllocatedBytes),
       reservedBytes: Math.max(before.reservedBytes, allocator.memory.peakReservedBytes),
     });
+    // A phase that comes again holds what the one before it reserved, and did not make that peak.
+    if (allocator.memory.peakReservedBytes > highest.reservedBytes) {
+      highest = { phase: current, reservedBytes: allocator.memory.peakReservedBytes };
+    }
     allocator.resetPeaks();
   };
   const { allocator } = replay(stream, settings, (name, at) => {
@@ -34,12 +39,10 @@ export function phasePeaks(
     current = name.slice(prefix.length);
   });
   take(allocator);
-  const peaks = [...found.values()].map(({ reservedBytes }) => reservedBytes);
-  const first = peaks.indexOf(Math.max(...peaks));
-  return [...found].map(([phase, { allocatedBytes, reservedBytes }], at) => ({
+  return [...found].map(([phase, { allocatedBytes, reservedBytes }]) => ({
     phase,
     allocatedBytes,
     reservedBytes,
-    makesPeak: at === first,
+    makesPeak: phase === highest.phase,
   }));
 }

@@ -43,12 +43,19 @@ class Layer:
             self.dropout,
             self.train,
             both,
-        ) = args[:14]
+            packed,
+        ) = args[:15]
         self.flat = buffer is not None
-        self.steps, self.batch = source.shape[:2]
-        if batch_first:
-            self.steps, self.batch = self.batch, self.steps
-        self.inputs = source.shape[2]
+        self.steps: float
+        if packed:
+            # Of packed sequences only the rows that there are count, in mean so many steps.
+            self.batch = packed[0]
+            self.steps = len(source) / self.batch
+        elif batch_first:
+            self.batch, self.steps = source.shape[:2]
+        else:
+            self.steps, self.batch = source.shape[:2]
+        self.inputs = source.shape[-1]
         self.directions = 2 if both else 1
         self.size = source.element_size()
         self.source = source
@@ -59,7 +66,7 @@ class Layer:
 
     def reserve(self) -> int:
         """Bytes kept from forward to backward."""
-        unit = self.steps * self.batch * self.hidden * self.directions * self.size
+        unit = round(self.steps * self.batch) * self.hidden * self.directions * self.size
         between = self.layers - 1
         size = unit * (_KEPT[self.mode] * self.layers + between) + 256
         if self.dropout > 0:
@@ -128,15 +135,16 @@ def forward(args: tuple) -> list[Any]:
     def new(shape, dtype=source.dtype):
         return torch.empty(shape, dtype=dtype, device="meta")
 
-    width = layer.hidden * layer.directions
-    out = new((layer.steps, layer.batch, width))
+    width = hidden.shape[2] * layer.directions
+    packed = source.dim() == 2
+    out = new((len(source), width) if packed else (layer.steps, layer.batch, width))
     kept = new(layer.reserve() if layer.train else 0, torch.uint8)
     buffer = new(0 if layer.flat else layer.weight_count)
     state = new(hidden.shape)
     return [
         out.transpose(0, 1) if batch_first else out,
         state,
-        new(hidden.shape) if cell is not None else new(0),
+        new(cell.shape) if cell is not None else new(0),
         kept,
         buffer,
     ]
@@ -179,7 +187,7 @@ def recurrent_backward(launch: Launch) -> None:
     """One pass for the input's gradient and one for the weights', each with its own workspace."""
     args = launch.args
     cell, grad, grad_states, batch_first = args[5], args[7], args[8:10], args[14]
-    layer = Layer((*args[:6], *args[10:18]))
+    layer = Layer((*args[:6], *args[10:19]))
     state = args[4].numel() * layer.size
     # Gradients of the last states that nobody asked for are zeros.
     wanted = grad_states if cell is not None else grad_states[:1]

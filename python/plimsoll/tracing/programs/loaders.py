@@ -23,8 +23,10 @@ from .watch import Watch
 _STEPS = 3
 # Where nothing is trained, the second batch meets what the first left.
 _READ = 2
-# Batches of different shapes leave gaps that the next one may not fit into: more of them are run.
-_RAGGED_STEPS = 12
+# Batches of different shapes leave gaps that the next one may not fit into: they are run for so many
+# ops in training, and for so many where they are read.
+_RAGGED_OPS = 25_000
+_RAGGED_READ_OPS = 5_000
 RAGGED = (
     "batches differ in shape, so that what the allocator holds depends on their order; "
     "more of it than of usual programs is a guess"
@@ -63,6 +65,7 @@ class Passage:
         self._steps = dict(watch.steps_of)
         self._backwards = watch.backwards
         self._calls = watch.calls
+        self._ops = watch.observer.ops
         self._given = 0
         self._recent: Any = None
         self._shapes: set[tuple] = set()
@@ -83,7 +86,7 @@ class Passage:
         batch = self._fetcher.fetch(index)
         if not self._over:
             self._shapes.add(tuple(_shapes(batch)))
-        if len(self._shapes) > 2:
+        if self._is_ragged():
             self._watch.observer.ragged = True
             self._watch.observer.notes.add(RAGGED)
         # The second batch without a backward pass: this loader is read, not trained on.
@@ -98,14 +101,20 @@ class Passage:
         if watch.calls == self._calls:
             # Collected for one step, as with gradient accumulation.
             return False
-        if watch.backwards == self._backwards:
+        reads = watch.backwards == self._backwards
+        if self._number < 3 and self._is_ragged():
+            limit = _RAGGED_READ_OPS if reads else _RAGGED_OPS
+            return watch.observer.ops - self._ops > limit
+        if reads:
             return self._given >= (_READ if self._number < 3 else 1)
         steps = [watch.steps_of[key] - self._steps.get(key, 0) for key in watch.steps_of]
         # Loops without an optimizer of PyTorch's count by their backward passes.
         steps = steps or [watch.backwards - self._backwards]
-        usual = _RAGGED_STEPS if len(self._shapes) > 2 else _STEPS
-        wanted = usual if self._number < 3 else 1
+        wanted = _STEPS if self._number < 3 else 1
         return max(steps) >= wanted and min(steps) >= min(wanted, 2)
+
+    def _is_ragged(self) -> bool:
+        return len(self._shapes) > 2 or len(self._watch.observer.packed) > 2
 
     def _last(self) -> Any:
         self._over = True

@@ -11,6 +11,7 @@ from ..observer import Observer
 from . import values
 from .places import GPU, HOST, META, Places
 
+_PACK = torch.ops.aten._pack_padded_sequence.default
 _AMONG = {torch.ops.aten.isin.Tensor_Tensor, torch.ops.aten.isin.Tensor_Scalar}
 
 
@@ -25,6 +26,8 @@ class ProgramObserver(Observer):
         self.ops = 0
         # What makes the answer less sure than usual.
         self.compiled = self.ragged = False
+        # Rows of sequences that were packed: batches of one shape may hold different numbers of them.
+        self.packed: set[int] = set()
         self.on_op: Callable[[], None] | None = None
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
@@ -41,6 +44,8 @@ class ProgramObserver(Observer):
         if not copies and self.places.any_elsewhere() and _mixes(self.places, args, kwargs):
             args, kwargs = self._all_on_meta(args, kwargs)
         result = super().__torch_dispatch__(func, types, args, kwargs)
+        if func is _PACK:
+            self.packed.add(len(result[0]))
         if func in _AMONG and small_values.readable(result):
             # A token that was chosen is none of those that end a text.
             small_values.remember(result, torch.zeros(result.shape, dtype=torch.bool))

@@ -20,10 +20,12 @@ _STATE_OF_THREAD = 24
 
 def register(library: Any, gpu: Gpu) -> None:
     state = DropoutState(gpu)
+    layers = {"gru": GRU, "rnn_tanh": TANH, "rnn_relu": RELU}
     library.impl("lstm.input", _lstm(state), "AutogradMeta")
-    library.impl("gru.input", _one_state(GRU, state), "AutogradMeta")
-    library.impl("rnn_tanh.input", _one_state(TANH, state), "AutogradMeta")
-    library.impl("rnn_relu.input", _one_state(RELU, state), "AutogradMeta")
+    library.impl("lstm.data", _packed(_lstm(state)), "AutogradMeta")
+    for name, mode in layers.items():
+        library.impl(f"{name}.input", _one_state(mode, state), "AutogradMeta")
+        library.impl(f"{name}.data", _packed(_one_state(mode, state)), "AutogradMeta")
 
 
 class DropoutState:
@@ -63,9 +65,27 @@ def flatten_weights(patches: Patches) -> None:
     patches.set(torch.nn.RNNBase, "flatten_parameters", flatten_parameters)
 
 
+def _packed(layer: Any) -> Any:
+    """Sequences of different lengths in one run of rows; how many reach each step lies in host memory."""
+
+    def of_sequences(data, batch_sizes, *settings):
+        return layer(data, *settings, batch_first=False, sizes=batch_sizes.tolist())
+
+    return of_sequences
+
+
 def _lstm(state: DropoutState):
     def layer(
-        input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first
+        input,
+        hx,
+        params,
+        has_biases,
+        num_layers,
+        dropout,
+        train,
+        bidirectional,
+        batch_first,
+        sizes=(),
     ):
         state.need(dropout, train, input.device)
         hidden, cell = hx
@@ -81,6 +101,7 @@ def _lstm(state: DropoutState):
             train,
             bidirectional,
             batch_first,
+            sizes,
         )
 
     return layer
@@ -88,7 +109,16 @@ def _lstm(state: DropoutState):
 
 def _one_state(mode: int, state: DropoutState):
     def layer(
-        input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first
+        input,
+        hx,
+        params,
+        has_biases,
+        num_layers,
+        dropout,
+        train,
+        bidirectional,
+        batch_first,
+        sizes=(),
     ):
         state.need(dropout, train, input.device)
         out, hidden, _ = _run(
@@ -103,6 +133,7 @@ def _one_state(mode: int, state: DropoutState):
             train,
             bidirectional,
             batch_first,
+            sizes,
         )
         return out, hidden
 
@@ -121,6 +152,7 @@ def _run(
     train: bool,
     bidirectional: bool,
     batch_first: bool,
+    sizes: Sequence[int],
 ) -> tuple[Any, Any, Any]:
     weights: list[Any] = list(params)
     buffer = None
@@ -133,6 +165,8 @@ def _run(
         input = input.to(dtype)
     elif len({w.untyped_storage()._cdata for w in weights}) == 1:
         buffer = torch.empty(0, dtype=weights[0].dtype, device=weights[0].device)
+    # An LSTM may project its state to fewer values than its cell has.
+    units = (hidden if cell is None else cell).shape[2]
     result = _ATEN._cudnn_rnn(
         input,
         weights,
@@ -141,14 +175,14 @@ def _run(
         hidden,
         cell,
         mode,
-        hidden.shape[2],
-        0,
+        units,
+        0 if units == hidden.shape[2] else hidden.shape[2],
         layers,
         batch_first,
         dropout,
         train,
         bidirectional,
-        [],
+        list(sizes),
         None,
     )
     return result[0], result[1], result[2]
