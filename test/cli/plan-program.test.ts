@@ -1,26 +1,13 @@
-import { execFileSync } from 'node:child_process';
 import { chmodSync, cpSync, existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import type { ProgramPlan } from '../../src/plan/programs/plan-program.js';
+import { root } from '../support/project-files.js';
+import { canTrace, tracingPython as python } from '../support/tracing-python.js';
 import { useCommand } from './command.js';
 
 const command = useCommand();
-const root = fileURLToPath(new URL('../..', import.meta.url));
-const python = join(root, '.venv/bin/python');
-const tracing = canTrace();
-if (!tracing)
-  process.stderr.write('Left out: plans of traced programs, as the .venv here has no torch.\n');
-
-function canTrace(): boolean {
-  try {
-    execFileSync(python, ['-c', 'import torch'], { stdio: 'ignore' });
-    return true;
-  } catch {
-    return false;
-  }
-}
+const tracing = canTrace('plans of traced programs');
 
 const program = ['train_small.py', '--batch-size', '{batch_size}', '--accumulate={accumulation}'];
 

@@ -55,10 +55,8 @@ class Growth(NamedTuple):
         return self.to_seconds - self.from_seconds
 
     @property
-    def bend(self) -> str:
-        if is_straight(self.ratio):
-            return "straight"
-        return "accelerates" if self.ratio > 1 else "slows"
+    def accelerates(self) -> bool:
+        return self.ratio > 1 and not is_straight(self.ratio)
 
 
 def steady_growth(

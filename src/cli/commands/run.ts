@@ -1,6 +1,7 @@
 import { resolve } from 'node:path';
 import { loadSettings } from '../../config/load.js';
 import { openDevices } from '../../config/open-devices.js';
+import type { Settings } from '../../config/settings.js';
 import { machineRoots } from '../../device/roots.js';
 import { Failure } from '../../failure.js';
 import { homeFolder } from '../../files/home-folder.js';
@@ -10,15 +11,17 @@ import { renderRunHtml } from '../../report/run-html.js';
 import { runSummary } from '../../report/text/run-text.js';
 import { newRun, runDefaults } from '../../run/new-run.js';
 import { openContext } from '../../run/open-context.js';
+import { fillCommand, settingsVariables } from '../../run/placeholders.js';
 import { checkPlatform } from '../../run/platform.js';
 import { openRunDevice } from '../../run/run-device.js';
 import { superviseRun } from '../../run/supervise.js';
 import { sweepRuns } from '../../run/sweep.js';
-import type { RunReport } from '../../run/types.js';
+import type { RunReport, RunSettings } from '../../run/types.js';
 import { systemClock } from '../../time/clock.js';
 import type { CommandModule } from '../command-module.js';
 import { type CliIo, printJson } from '../io.js';
 import { countArgument, durationArgument, sizeArgument } from '../options/arguments.js';
+import { checkBeforeRun } from '../running/check-program.js';
 import { attachedRun } from '../running/run-attach.js';
 
 interface RunArguments {
@@ -31,6 +34,7 @@ interface RunArguments {
   readonly grace: number;
   readonly report?: readonly string[];
   readonly attach?: string | boolean;
+  readonly check?: boolean;
   readonly config?: string;
   readonly json?: boolean;
 }
@@ -71,6 +75,7 @@ export const runCommand: CommandModule = {
         'write the report there: HTML if the file name ends in .html, else JSON; may be repeated',
         addReport,
       )
+      .option('--check', 'trace the program first; do not start what surely does not fit')
       .option('--attach [id]', 'take up a run whose supervisor was killed; the latest if not named')
       .option('--config <file>', 'this configuration file instead of plimsoll.config.json')
       .option('--json', "print the report on stdout; the program's own stdout goes to stderr")
@@ -87,11 +92,13 @@ const help = `
 In the command {batch_size}, {accumulation}, {checkpointing}, {precision}, {offload}, {device},
 {torch_device} and {attempt} are replaced; they are also there as PLIMSOLL_BATCH_SIZE and so on. When
 the program runs out of memory it is started again with what it declared by them: a smaller batch with
-more accumulation first. The exit code is the program's own, 128 and the signal's number if one ended it.
+more accumulation first. The exit code is the program's own, 128 and the signal's number if one ended it;
+1 where --check found that it does not fit.
 
 Examples:
   plimsoll run --batch-size 32 -- python train.py --batch-size {batch_size} --accumulate {accumulation}
   plimsoll run --memory 8GiB --device host --report run.html -- node embed.js
+  plimsoll run --check --device gpu:0 -- python train.py
   plimsoll run --attach`;
 
 async function run(
@@ -108,6 +115,7 @@ async function run(
   if (attached !== undefined && 'report' in attached)
     return printEnd(attached.report, given, io, []);
   if (attached === undefined && words.length === 0) throw noCommand();
+  if (attached !== undefined && given.check === true) throw begunAlready();
   const files = (given.report ?? []).map((path) => openOutputFile(path, io.folder));
   const { folder: cwd, environment } = io;
   const settings = await loadSettings({ folder: cwd, environment, configPath: given.config });
@@ -120,6 +128,10 @@ async function run(
     sharedBy: attached?.plan.log === undefined ? undefined : home,
   });
   try {
+    if (given.check === true) {
+      const refused = await checkFirst(words, device.id, given, settings, io);
+      if (refused !== undefined) return refused;
+    }
     const context = await openContext({
       home,
       version,
@@ -162,6 +174,27 @@ async function run(
   }
 }
 
+/** The exit code where it is not to be started. */
+function checkFirst(
+  words: readonly string[],
+  device: string,
+  { batchSize, accumulation, precision, memory, json = false }: RunArguments,
+  settings: Settings,
+  io: CliIo,
+): Promise<number | undefined> {
+  const begun: RunSettings = {
+    batch_size: batchSize ?? 'unknown',
+    accumulation,
+    checkpointing: false,
+    precision,
+    offload: false,
+    device: 'gpu:0',
+  };
+  const command = fillCommand(words, begun, 1, true);
+  const variables = settingsVariables(begun, 1, true);
+  return checkBeforeRun({ command, variables, device, memoryBytes: memory, json }, settings, io);
+}
+
 function printEnd(
   report: RunReport,
   given: RunArguments,
@@ -191,6 +224,15 @@ function printEnd(
 
 function addReport(file: string, before: readonly string[] = []): readonly string[] {
   return [...before, file];
+}
+
+function begunAlready(): Failure {
+  return new Failure({
+    kind: 'input',
+    code: 'bad-usage',
+    fact: '--check is for a program that is not started yet.',
+    next: 'Leave out --check or --attach.',
+  });
 }
 
 function noCommand(): Failure {

@@ -9,7 +9,12 @@ import { withServer } from '../client/with-server.js';
 import type { CommandContext, CommandModule } from '../command-module.js';
 import { printJson } from '../io.js';
 import { sizeArgument } from '../options/arguments.js';
-import { gpusArgument, priorityArgument, waitArgument } from '../options/job-arguments.js';
+import {
+  gpusArgument,
+  priorityArgument,
+  traceArgument,
+  waitArgument,
+} from '../options/job-arguments.js';
 import { type SubmitArguments, submitRequest } from '../options/submit-request.js';
 import { environmentArgument } from '../options/submitted-environment.js';
 import { addTypeOptions, addWorkloadOptions } from '../options/workload-options.js';
@@ -29,6 +34,11 @@ export const submitCommand: CommandModule = {
       .option('--priority <n>', 'the higher, the sooner (0)', priorityArgument)
       .option('--gpus <n>', 'GPUs needed together; 0 = host memory (default 1)', gpusArgument)
       .option('--timeout <duration>', 'how long it may wait, such as 10m', waitArgument)
+      .option(
+        '--estimate-timeout <duration>',
+        'how long tracing its program may take (120 s); 0 leaves that out',
+        traceArgument,
+      )
       .option('--name <name>', 'what it is called in lists')
       .option('--cwd <folder>', 'where it starts (the current folder)')
       .option(
@@ -50,8 +60,10 @@ export const submitCommand: CommandModule = {
 
 const help = `
 A job without --memory and without a model takes what the same command was measured to take; one that
-never ran gets a whole device for its first run. {batch_size} and {accumulation} in the command are replaced. Of
-the environment only PATH, HOME, the active Python and the like travel, and what --env names.
+never ran is traced first, if it is a Python program for one GPU: it runs on a pretended GPU until its
+phases were seen. Where that fails it gets a whole device for its first run. {batch_size} and
+{accumulation} in the command are replaced. Of the environment only PATH, HOME, the active Python and
+the like travel, and what --env names.
 
 The exit code is 0 when the job was taken and 1 when it was refused; with --follow or --wait it is 0
 when the job succeeded, 1 when it was refused or waited too long, and 4 when it failed or was
@@ -59,6 +71,7 @@ cancelled. Ctrl-C leaves the job running.
 
 Examples:
   plimsoll submit --memory 6GiB -- python train.py
+  plimsoll submit --estimate-timeout 5m -- python train.py
   plimsoll submit --follow --batch 32 -- python train.py --batch-size {batch_size} --accumulate {accumulation}
   plimsoll submit --model gpt2/ --batch 8 --seq 1024 --precision bf16 --gpus 2 --timeout 1h -- python train.py`;
 

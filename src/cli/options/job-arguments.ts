@@ -7,6 +7,8 @@ const maxGpus = 1024;
 const maxPriority = 1_000_000;
 /** A year. */
 const longestSeconds = 366 * 86_400;
+/** As the server has it. */
+const longestTraceSeconds = 3600;
 
 // Each of these reads the value of one option and names the option in its error.
 
@@ -30,6 +32,17 @@ export function waitArgument(text: string): number {
     // Told below, with the name of the option.
   }
   throw badArgument('--timeout', text, 'It takes seconds, such as 600, or a unit, such as 10m.');
+}
+
+export function traceArgument(text: string): number {
+  try {
+    const seconds = parseSeconds(text);
+    if (seconds >= 0 && seconds <= longestTraceSeconds) return seconds;
+  } catch {
+    // Told below, with the name of the option.
+  }
+  const next = 'It takes seconds up to an hour, such as 60 or 5m; 0 leaves the trace out.';
+  throw badArgument('--estimate-timeout', text, next);
 }
 
 /** `--state waiting,running` and the option given twice mean the same. */

@@ -19,6 +19,7 @@ export interface SubmitArguments extends WorkloadArguments {
   readonly priority?: number;
   readonly gpus?: number;
   readonly timeout?: number;
+  readonly estimateTimeout?: number;
   readonly name?: string;
   readonly cwd?: string;
   readonly env?: readonly string[];
@@ -46,6 +47,7 @@ export function submitRequest(
     priority: given.priority,
     gpus: given.gpus,
     timeoutSeconds: given.timeout,
+    estimateTimeoutSeconds: given.estimateTimeout,
     cwd,
     env,
     name: given.name,

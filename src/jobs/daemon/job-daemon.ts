@@ -100,7 +100,7 @@ export class JobDaemon implements Daemon {
 
   async submit(request: JobRequest, by: Submitter = { name: ownerName }): Promise<JobView> {
     this.#requireOpen();
-    const { folder, estimate, plan, variables, quotaOf } = this.#options;
+    const { folder, estimate, plan, estimateProgram, variables, quotaOf } = this.#options;
     const asked = withOneBatch(request);
     const submission = submissionOf(asked, by);
     const known = () => (submission === undefined ? undefined : this.#store.submitted(submission));
@@ -115,6 +115,11 @@ export class JobDaemon implements Daemon {
       runsOf: (key) => this.#store.runsOf(key),
       estimate: estimate && ((workload, signal) => estimate(workload, signal, this.#withLimit)),
       plan: plan && ((workload, within, signal) => plan(workload, within, signal, this.#withLimit)),
+      // A trace runs the program: only as who the daemon is itself.
+      estimateProgram:
+        by.account === undefined && estimateProgram
+          ? (job, signal) => estimateProgram(job, signal, this.#withLimit)
+          : undefined,
       signal: this.#closing.signal,
       nowMs,
       waitSeconds: variables?.waitTimeoutSeconds,

@@ -11,6 +11,7 @@ import type { PlacementPolicy } from '../placement.js';
 import type { QuotaOf } from '../quota.js';
 import type { DeviceReadingsOptions } from './devices/device-readings.js';
 import type { ConcurrencyLimit } from './limit-concurrency.js';
+import type { ProgramJob } from './submission/program-need.js';
 
 export interface DaemonOptions {
   /** `$PLIMSOLL_HOME`: the store, the logs and the runs lie in it. */
@@ -48,6 +49,10 @@ export interface DaemonOptions {
         signal: AbortSignal,
         withLimit?: ConcurrencyLimit,
       ) => Promise<Plan>)
+    | undefined;
+  /** What a program needs that stated nothing, found by tracing it; without it none is traced. */
+  readonly estimateProgram?:
+    | ((job: ProgramJob, signal: AbortSignal, withLimit?: ConcurrencyLimit) => Promise<Estimate>)
     | undefined;
   /** How many estimates and plans have their turn at the same time; two where nobody says. */
   readonly estimatesAtOnce?: number | undefined;

@@ -25,6 +25,8 @@ export interface JobRequest {
   readonly name?: string | undefined;
   /** Samples of one batch, for a command with {batch_size}. */
   readonly batch?: number | undefined;
+  /** How long the trace of a program may take that states nothing (120); 0 leaves it out. */
+  readonly estimateTimeoutSeconds?: number | undefined;
   /** Sent again with the same word, it answers the job that is there. */
   readonly submission?: string | undefined;
 }

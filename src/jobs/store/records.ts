@@ -17,6 +17,8 @@ export interface JobDetails {
   readonly batch?: number | undefined;
   /** How long it was asked to wait at most. */
   readonly timeoutSeconds?: number | undefined;
+  /** How long its trace was allowed to take. */
+  readonly estimateTimeoutSeconds?: number | undefined;
   readonly evidence?: NeedEvidence | undefined;
   /** What it runs as; left out, what the daemon itself is. */
   readonly account?: Account | undefined;

@@ -24,6 +24,17 @@ export function fitOf(estimate: Figures, capacityBytes: number): Fit {
 }
 
 /**
+ * Whether even the lower end of the estimate is more than there is.
+ *
+ * @example
+ * surelyTooLarge(estimate, 8 * 1024 ** 3); // false where it may still fit
+ */
+export function surelyTooLarge({ peak, interval }: Figures, capacityBytes: number): boolean {
+  const below = Math.max(0, peak.reservedBytes - interval.lowBytes);
+  return peak.leastCapacityBytes - below > capacityBytes;
+}
+
+/**
  * What to reserve for a job on a device of so many bytes: what it takes when it never has to give
  * its cache back, and no more than there is where it surely fits. Above `capacityBytes` only where
  * it does not surely fit; then it is what is needed for that.

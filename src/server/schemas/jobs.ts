@@ -62,6 +62,10 @@ export const jobRequestSchema = z
     batch: z.int().min(1).max(1_000_000_000).optional().openapi({
       description: 'Samples of one batch, for a command with {batch_size}.',
     }),
+    estimateTimeoutSeconds: z.number().min(0).max(3600).optional().openapi({
+      description:
+        'How long the trace of a Python program may take that states no memory (120); 0 leaves it out.',
+    }),
     submission: z.string().min(1).max(200).optional().openapi({
       description: 'Sent again with the same word, it answers the job that is there.',
     }),

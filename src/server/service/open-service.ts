@@ -130,6 +130,11 @@ async function daemonOf(
       estimate: (...asked) => answers.estimate(...asked),
       estimatesAtOnce: estimatesAtOnce(await estimatingHost(discovery)),
       plan: (...asked) => answers.planWithin(...asked),
+      estimateProgram: ({ folder: start = folder, variables, ...job }, ...rest) =>
+        answers.program(
+          { ...job, folder: start, environment: { ...environment, ...variables } },
+          ...rest,
+        ),
       watch: {
         intervalSeconds: settings.intervalSeconds,
         processIntervalSeconds: settings.processIntervalSeconds,

@@ -163,4 +163,36 @@ describe('plans of a server', () => {
     expect(starts()).toBeGreaterThan(traces);
     expect(await make().plan(asked, never)).toEqual(first);
   });
+
+  it('traces a program once, until one of its files or arguments changes', async () => {
+    const trace = [
+      '{"plimsoll":"trace","version":1,"torch":"2.11.0","workload":{"program":["train.py"]}}',
+      '["s",0,""]',
+      '["m","phase:building"]',
+      '["a",1,104857600,0,0,"w"]',
+      '{"end":true,"parameters":1,"parameterBytes":4,"notes":[]}',
+    ].join('\n');
+    const find = 'for word; do [ "$last" = --output ] && output=$word; last=$word; done';
+    const { answers } = answering(`${find}\ncat > "$output" <<'END'\n${trace}\nEND`);
+    writeFileSync(join(folder, 'train.py'), 'epochs = 1');
+    const ask = (...words: string[]) =>
+      answers.program(
+        {
+          command: [join(folder, 'python'), 'train.py', ...words],
+          folder,
+          environment: { PATH: process.env['PATH'] },
+          timeoutSeconds: 600,
+        },
+        never,
+      );
+    const first = await ask();
+    expect(first.peak.reservedBytes).toBe(104857600);
+    expect(await ask()).toEqual(first);
+    expect(starts()).toBe(1);
+    await ask('--epochs', '2');
+    expect(starts()).toBe(2);
+    writeFileSync(join(folder, 'train.py'), 'epochs = 2');
+    await ask();
+    expect(starts()).toBe(3);
+  });
 });

@@ -3,10 +3,12 @@ import type { Settings } from '../../config/settings.js';
 import type { Discovery } from '../../device/discover.js';
 import { gpusAmong } from '../../estimate/cards/gpus-among.js';
 import type { EstimateWork } from '../../estimate/estimate-work.js';
+import { estimateProgram } from '../../estimate/program-estimate.js';
 import { warmTracer } from '../../estimate/trace/python-trace.js';
 import type { Estimate } from '../../estimate/types.js';
 import { answerKey } from '../../jobs/daemon/estimates/answer-key.js';
 import { fileStates } from '../../jobs/daemon/estimates/file-states.js';
+import { type ProgramAsked, programKey } from '../../jobs/daemon/estimates/program-key.js';
 import { pythonPackages } from '../../jobs/daemon/estimates/python-packages.js';
 import { rememberedAnswers } from '../../jobs/daemon/estimates/remembered-answers.js';
 import type { ConcurrencyLimit } from '../../jobs/daemon/limit-concurrency.js';
@@ -19,7 +21,7 @@ import {
   preparePlan,
   preparePlanWithin,
 } from '../../plan/answers/answer-plan.js';
-import type { AnswerMachine } from '../../plan/answers/machine.js';
+import { type AnswerMachine, chosenGpu } from '../../plan/answers/machine.js';
 import { fieldWording } from '../../plan/answers/wording.js';
 import type { PlanAnswerRequest, WorkloadRequest } from '../../plan/answers/workload-request.js';
 import type { Plan } from '../../plan/fit/types.js';
@@ -46,6 +48,12 @@ export interface ServeAnswers {
     signal: AbortSignal,
     withLimit?: ConcurrencyLimit,
   ): Promise<Plan>;
+  /** What a program needs, traced in its own Python, folder and environment. */
+  program(
+    asked: ProgramAsked & { readonly timeoutSeconds: number },
+    signal: AbortSignal,
+    withLimit?: ConcurrencyLimit,
+  ): Promise<Estimate>;
   /** Ends the Python that waits for questions. */
   close(): void;
 }
@@ -78,8 +86,26 @@ export function serveAnswers(
   const estimates = rememberedAnswers<Estimate>(({ method }) => method === 'trace');
   const plans = rememberedAnswers<PlanDocument>(({ estimate }) => estimate.method === 'trace');
   const plansWithin = rememberedAnswers<Plan>(({ estimate }) => estimate.method === 'trace');
+  const programs = rememberedAnswers<Estimate>(() => true);
   return {
     close: () => warm.close(),
+    program: async ({ timeoutSeconds, ...asked }, signal, withLimit = atOnce) => {
+      const { gpu } = await chosenGpu(undefined, machine);
+      const make = (ending: AbortSignal) =>
+        withLimit(() =>
+          estimateProgram(
+            { command: asked.command, gpu },
+            {
+              ...asked,
+              signal: ending,
+              timeoutSeconds,
+              work,
+              wording: fieldWording,
+            },
+          ),
+        );
+      return programs({ key: () => programKey(asked, gpu), make }, signal);
+    },
     estimate: (request, signal, withLimit = atOnce) =>
       estimates(
         {

@@ -146,13 +146,8 @@ function endOf({ growth, time }: Expectation, firstSeconds: number): ExpectedEnd
     highSeconds: time.high,
     seenSeconds: spanOf(growth),
     fromStart: growth.fromSeconds - firstSeconds < startSeconds,
-    bend: bendOf(growth),
+    accelerates: growth.ratio > 1 && !isStraight(growth.ratio),
   };
-}
-
-function bendOf({ ratio }: TrackGrowth): ExpectedEnd['bend'] {
-  if (isStraight(ratio)) return 'straight';
-  return ratio > 1 ? 'accelerates' : 'slows';
 }
 
 function growing(

@@ -9,6 +9,8 @@ import type { JobRequest } from '../types.js';
 /** A year: whoever waits longer has forgotten. */
 const longestWaitSeconds = 366 * 86_400;
 const largestBatch = 2 ** 31;
+/** An hour: what takes longer is measured sooner. */
+const longestTraceSeconds = 3600;
 /** Names of files and of people fit into it. */
 const submissionCharacters = 200;
 
@@ -42,6 +44,14 @@ export function checkRequest(
       'timeoutSeconds',
       `It may wait ${timeoutSeconds} s.`,
       'Give seconds above 0, a year at most.',
+    );
+  }
+  const { estimateTimeoutSeconds: trace = 0 } = request;
+  if (!(trace >= 0 && trace <= longestTraceSeconds)) {
+    throw bad(
+      'estimateTimeoutSeconds',
+      `Its trace may take ${trace} s.`,
+      'Give seconds, an hour at most; 0 leaves the trace out.',
     );
   }
   if (submission !== undefined && (submission === '' || submission.length > submissionCharacters)) {
@@ -112,8 +122,8 @@ function isCount(value: number | undefined, most: number): boolean {
   return value === undefined || (Number.isSafeInteger(value) && value >= 1 && value <= most);
 }
 
-/** Only to see whether all placeholders can be filled in. */
-function settingsOf({ batch }: JobRequest): RunSettings {
+/** As its first attempt has them, but for the device. */
+export function settingsOf({ batch }: JobRequest): RunSettings {
   return {
     batch_size: batch ?? 'unknown',
     accumulation: 1,

@@ -1,8 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import type { Estimate } from '../../../estimate/types.js';
+import { Failure } from '../../../failure.js';
 import type { Plan } from '../../../plan/fit/types.js';
 import { GiB } from '../../../units/bytes.js';
 import type { JobRequest } from '../types.js';
+import type { ProgramJob } from './program-need.js';
 import { nameOf, newJobOf, type SubmissionParts } from './submission.js';
 
 const lines = [
@@ -96,6 +98,71 @@ describe('newJobOf', () => {
   it('lets a job wait as long as all do that say nothing', async () => {
     expect((await made(request(), { waitSeconds: 5 })).deadlineMs).toBe(1_005_000);
     expect((await made(request())).deadlineMs).toBeUndefined();
+  });
+
+  it('traces a program that states nothing, and says so', async () => {
+    const asked: ProgramJob[] = [];
+    const estimateProgram = (job: ProgramJob) => {
+      asked.push(job);
+      return Promise.resolve(estimate(10));
+    };
+    const command = ['python', 'train.py', '--batch={batch_size}', '{torch_device}'];
+    const job = await made(request({ command, batch: 4, cwd: '/srv' }), { estimateProgram });
+    expect(job).toMatchObject({
+      need: { bytes: 12 * GiB, basis: 'estimated' },
+      alone: false,
+      details: { evidence: { estimatedBytes: 12 * GiB } },
+    });
+    expect(job.details.evidence?.why).toContain('The program was traced before its first run.');
+    expect(asked).toMatchObject([
+      {
+        command: ['python', 'train.py', '--batch=4', 'cuda:0'],
+        folder: '/srv',
+        variables: { PLIMSOLL_BATCH_SIZE: '4' },
+        timeoutSeconds: 120,
+      },
+    ]);
+  });
+
+  it('gives a whole device to a program that could not be traced, and says why', async () => {
+    const fact = 'The trace took longer than 5 s and was ended.';
+    const failure = new Failure({ kind: 'missing', code: 'trace-timed-out', fact, next: 'Wait.' });
+    const job = await made(request({ estimateTimeoutSeconds: 5 }), {
+      estimateProgram: ({ timeoutSeconds }) =>
+        timeoutSeconds === 5 ? Promise.reject(failure) : Promise.resolve(estimate(1)),
+    });
+    expect(job).toMatchObject({ need: { basis: 'unknown' }, alone: true });
+    expect(job.details.evidence?.why).toBe(
+      `No estimate yet: it gets a whole device for its first run, which is measured. It could not be traced: ${fact}`,
+    );
+  });
+
+  it.each([
+    ['stated its memory', { memoryBytes: GiB }, {}],
+    ['asked for no trace', { estimateTimeoutSeconds: 0 }, {}],
+    ['is no Python program', { command: ['sh', 'train.sh'] }, {}],
+    ['takes several GPUs', { gpus: 2 }, {}],
+    ['takes the memory of the host', { gpus: 0 }, {}],
+    [
+      'was measured before',
+      {},
+      { runsOf: () => [{ peakBytes: GiB, askedBytes: 'none', seconds: 1 } as const] },
+    ],
+  ])('does not trace one that %s', async (_, asked, parts) => {
+    const estimateProgram = () => Promise.reject(new Error('it was traced'));
+    await expect(made(request(asked), { ...parts, estimateProgram })).resolves.toBeDefined();
+  });
+
+  it('gives all of a device where only the interval of a trace reaches beyond it', async () => {
+    const wide = estimate(70);
+    const interval = { ...wide.interval, lowBytes: 40 * GiB, highBytes: 140 * GiB };
+    const job = await made(request(), {
+      estimateProgram: () => Promise.resolve({ ...wide, interval }),
+    });
+    expect(job.need).toMatchObject({ bytes: 72 * GiB, basis: 'estimated' });
+    expect(job.refused).toBeUndefined();
+    const large = await made(request(), { estimateProgram: () => Promise.resolve(estimate(90)) });
+    expect(large.refused).toContain('It needs 92.0 GiB (estimated)');
   });
 
   it('estimates a workload, and what was measured corrects that', async () => {

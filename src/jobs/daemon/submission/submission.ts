@@ -8,6 +8,7 @@ import { workloadKey } from '../../workload-key.js';
 import type { DaemonOptions } from '../options.js';
 import type { JobRequest } from '../types.js';
 import { type JudgedNeed, judgeNeed } from './need.js';
+import { type EstimateOfProgram, programNeed } from './program-need.js';
 
 /** More than fit on a line say nothing. */
 const nameCharacters = 60;
@@ -18,6 +19,8 @@ export interface SubmissionParts {
   readonly runsOf: (workloadKey: string) => readonly MeasuredRun[];
   readonly estimate: DaemonOptions['estimate'];
   readonly plan: DaemonOptions['plan'];
+  /** Left out where programs cannot be traced as the one who submits. */
+  readonly estimateProgram?: EstimateOfProgram | undefined;
   readonly signal: AbortSignal;
   readonly nowMs: number;
   /** How long a job may wait that does not say. */
@@ -55,7 +58,13 @@ export async function newJobOf(
     return { key, ...need };
   };
   // The name is part of the key under which runs were measured.
-  const first = judged({ batchSize: request.batch }, estimated);
+  const batchSize = { batchSize: request.batch };
+  const stated = judged(batchSize, estimated);
+  const traced =
+    stated.need.basis === 'unknown' && parts.estimateProgram && !isOnHost(parts, gpus)
+      ? await programNeed(request, offerBytes, parts.estimateProgram, parts.signal)
+      : undefined;
+  const first = traced ? because(judged(batchSize, traced.bytes), traced.why) : stated;
   const timeoutSeconds = request.timeoutSeconds ?? parts.waitSeconds;
   const job = {
     name: request.name ?? nameOf(command),
@@ -70,6 +79,7 @@ export async function newJobOf(
     workload: workload === undefined ? undefined : { ...workload },
     batch: request.batch,
     timeoutSeconds: request.timeoutSeconds,
+    estimateTimeoutSeconds: request.estimateTimeoutSeconds,
   };
   const kept = ({ need, evidence, alone, key }: JudgedNeed & { key: string }) => ({
     ...job,
@@ -125,6 +135,12 @@ function untoldWords(request: JobRequest, first: JudgedNeed, offerBytes: number)
     changeableSettingsOf(request.command).length === 0
     ? ' With {batch_size} and {accumulation} in its command it could be given smaller batches.'
     : '';
+}
+
+/** With what a trace told beside the figure. */
+function because<Judged extends JudgedNeed>(judged: Judged, told: string): Judged {
+  const { evidence } = judged;
+  return { ...judged, evidence: { ...evidence, why: `${evidence.why} ${told}` } };
 }
 
 function isOnHost({ lines }: SubmissionParts, gpus: number): boolean {

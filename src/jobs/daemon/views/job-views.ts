@@ -49,7 +49,7 @@ export function jobView(
 
 /** The request that a job came from: what was chosen or estimated for it is not in it. */
 export function requestOf({ job, need, details }: StoredJob): JobRequest {
-  const { cwd, env, workload, batch, timeoutSeconds } = details;
+  const { cwd, env, workload, batch, timeoutSeconds, estimateTimeoutSeconds } = details;
   return {
     command: job.command,
     ...(need.basis === 'stated' && { memoryBytes: need.bytes }),
@@ -57,6 +57,7 @@ export function requestOf({ job, need, details }: StoredJob): JobRequest {
     priority: job.priority,
     gpus: need.gpus,
     timeoutSeconds,
+    estimateTimeoutSeconds,
     cwd,
     env,
     name: job.name,

@@ -1,0 +1,71 @@
+import { programCommand } from '../../../estimate/trace/program-command.js';
+import type { Estimate } from '../../../estimate/types.js';
+import { Failure } from '../../../failure.js';
+import { bytesToReserve, surelyTooLarge } from '../../../plan/fit/fit.js';
+import { fillCommand, settingsVariables } from '../../../run/placeholders.js';
+import type { Known } from '../../../units/known.js';
+import type { JobRequest } from '../types.js';
+import { settingsOf } from './job-request.js';
+
+/** A program of which nothing is known, as it would be started. */
+export interface ProgramJob {
+  readonly command: readonly string[];
+  /** Left out, where jobs run that name none. */
+  readonly folder?: string | undefined;
+  /** Its own variables, beside those that all jobs have. */
+  readonly variables: Readonly<Record<string, string>>;
+  readonly timeoutSeconds: number;
+}
+
+export type EstimateOfProgram = (job: ProgramJob, signal: AbortSignal) => Promise<Estimate>;
+
+/** What a trace found, or why there is none. */
+export interface ProgramNeed {
+  readonly bytes: Known<number>;
+  readonly why: string;
+}
+
+/** A person waits for the answer, and the program for its start. */
+const usualTimeoutSeconds = 120;
+
+/**
+ * What a job needs that stated nothing, found by tracing its program. Undefined where it is not to be
+ * traced: no Python program, several GPUs, the host's memory, or a time of 0.
+ */
+export async function programNeed(
+  request: JobRequest,
+  offerBytes: number,
+  estimate: EstimateOfProgram,
+  signal: AbortSignal,
+): Promise<ProgramNeed | undefined> {
+  const { gpus = 1, estimateTimeoutSeconds: timeoutSeconds = usualTimeoutSeconds } = request;
+  if (gpus !== 1 || timeoutSeconds === 0 || !isProgram(request.command)) return undefined;
+  const settings = { ...settingsOf(request), device: 'gpu:0' };
+  try {
+    const found = await estimate(
+      {
+        command: fillCommand(request.command, settings, 1, true),
+        folder: request.cwd,
+        variables: { ...request.env, ...settingsVariables(settings, 1, true) },
+        timeoutSeconds,
+      },
+      signal,
+    );
+    const bytes = bytesToReserve(found, offerBytes);
+    // Where only the interval reaches beyond the device, it gets all of it.
+    const reserved = surelyTooLarge(found, offerBytes) ? bytes : Math.min(bytes, offerBytes);
+    return { bytes: reserved, why: 'The program was traced before its first run.' };
+  } catch (error) {
+    if (!(error instanceof Failure) || error.kind === 'interrupted') throw error;
+    return { bytes: 'unknown', why: `It could not be traced: ${error.fact}` };
+  }
+}
+
+function isProgram(command: readonly string[]): boolean {
+  try {
+    programCommand(command);
+    return true;
+  } catch {
+    return false;
+  }
+}
