@@ -30,9 +30,9 @@ def give_back_caches(collect: bool = True, of_host: bool = True) -> None:
     """
     if collect:
         gc.collect()
-    torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized():
-        _clear_workspaces(torch)
+    torch = _torch_on_a_card()
+    if torch is not None:
+        clear_workspaces()
         try:
             torch.cuda.empty_cache()
         except RuntimeError:
@@ -42,10 +42,20 @@ def give_back_caches(collect: bool = True, of_host: bool = True) -> None:
         _trim_heap()
 
 
-def _clear_workspaces(torch: Any) -> None:
-    clear = getattr(torch._C, "_cuda_clearCublasWorkspaces", None)
+def clear_workspaces() -> None:
+    """Gives back what cuBLAS keeps for itself: tens of megabytes that count as in use though no tensor holds them."""
+    torch = _torch_on_a_card()
+    clear = getattr(torch._C, "_cuda_clearCublasWorkspaces", None) if torch is not None else None
     if clear is not None:
         clear()
+
+
+def _torch_on_a_card() -> Any:
+    """torch, where it is loaded and has touched a card."""
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_available() or not torch.cuda.is_initialized():
+        return None
+    return torch
 
 
 def _trim_heap() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any, Callable
 
-from ...memory.clean_up import give_back_caches
+from ...memory.clean_up import clear_workspaces, give_back_caches
 from ...memory.gauge import HostGauge
 from ...memory.out_of_memory import OutOfMemory
 from ..parts.batch_run import BatchRun
@@ -46,6 +46,8 @@ class Retry:
         # Gradients of the failed backward go first: what they held is given back with the rest.
         self._training.put_back(run, random)
         on_host = isinstance(self._fitting.gauge, HostGauge)
+        # Workspaces would look like memory that cycles hold, and a collection takes tenths of a second.
+        clear_workspaces()
         give_back_caches(collect=on_host or self._is_held(), of_host=on_host)
         self._climb(self._decision, run)
         self._resize(self._decision, run, failed)
