@@ -3,12 +3,18 @@ import type { EstimateRequest } from '../../estimate/estimate.js';
 import type { Estimate } from '../../estimate/types.js';
 import { openOutputFile } from '../../files/output-file.js';
 import { makeEstimate, prepareEstimate } from '../../plan/answers/answer-estimate.js';
+import { isServing } from '../../plan/answers/serving/serving-request.js';
 import { renderEstimateHtml } from '../../report/estimate-html.js';
 import { estimateText } from '../../report/text/estimate-text.js';
 import { keptOrMade } from '../answers/kept-answer.js';
 import type { CommandContext, CommandModule } from '../command-module.js';
 import { type CliIo, printJson, textStyle } from '../io.js';
-import type { EstimateArguments } from '../options/estimate-arguments.js';
+import {
+  addServingOptions,
+  type EstimateArguments,
+  estimateModes,
+  refuseServing,
+} from '../options/estimate-arguments.js';
 import { workloadMachine } from '../options/workload-machine.js';
 import {
   addMachineOptions,
@@ -20,11 +26,13 @@ import {
 import { openProgress } from '../screen/progress.js';
 import { stopOnSignals } from '../stop.js';
 import { estimateOfProgram } from './estimate-program.js';
+import { estimateServing } from './estimate-serving.js';
 
 export const estimateCommand: CommandModule = {
   define(command, context) {
     const unset = { precision: 'fp32', optimizer: 'adamw' };
-    addTypeOptions(addMachineOptions(addWorkloadOptions(addModelArgument(command), unset)))
+    const withWorkload = addWorkloadOptions(addModelArgument(command), unset, estimateModes);
+    addServingOptions(addTypeOptions(addMachineOptions(withWorkload)))
       .option('--savings', 'trace what other settings would save, too (some seconds each)')
       .option('--verbose', 'with a program: show what it prints, on stderr')
       .option('--html <file>', 'write the estimate as one HTML page')
@@ -42,6 +50,8 @@ Examples:
   plimsoll estimate -- python train.py --epochs 3
   plimsoll estimate gpt2/config.json --batch 8 --seq 1024 --precision bf16
   plimsoll estimate llama/ --mode infer --batch 1 --seq 4096 --quantization int4 --gpu 4090
+  plimsoll estimate llama/ --mode generate --batch 8 --prompt 512 --new 256 --beams 4
+  plimsoll estimate llama/ --mode serve --engine vllm --max-model-len 8192 --gpu h100
   plimsoll estimate torchvision:resnet50 --batch 32 --image 224 --savings --html resnet.html
   plimsoll estimate --script train.py --arg layers=12 --gpu a100-80gb --json`,
       )
@@ -49,7 +59,9 @@ Examples:
         context.action((words: readonly string[], given: EstimateArguments) =>
           words.length > 1
             ? estimateOfProgram(words, given, context)
-            : estimate(words[0], given, context),
+            : isServing(given)
+              ? estimateServing(words[0], given, context)
+              : estimate(words[0], given, context),
         ),
       );
   },
@@ -60,6 +72,7 @@ async function estimate(
   given: EstimateArguments,
   { io, version }: CommandContext,
 ): Promise<number> {
+  refuseServing(given);
   const { folder, environment } = io;
   const settings = await loadSettings({ folder, environment, configPath: given.config });
   const machine = workloadMachine(settings, io, given.python);

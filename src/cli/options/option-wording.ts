@@ -8,6 +8,9 @@ const optionNames: Partial<Record<RequestField, string>> = {
   targetSeq: '--target-seq',
   memoryBytes: '--memory',
   maxBatch: '--max-batch',
+  maxModelLen: '--max-model-len',
+  gpuMemoryUtilization: '--gpu-memory-utilization',
+  kvPrecision: '--kv-precision',
 };
 
 /** For those who type options. */

@@ -63,9 +63,10 @@ export function addModelArgument(command: Command): Command {
 export function addWorkloadOptions(
   command: Command,
   unset: { readonly precision?: string; readonly optimizer?: string } = {},
+  modes: readonly string[] = workloadModes,
 ): Command {
   return command
-    .option('--mode <mode>', 'train or infer (train)', oneOfArgument('--mode', workloadModes))
+    .option('--mode <mode>', `${modes.join(', ')} (train)`, oneOfArgument('--mode', modes))
     .option('--batch <n>', 'samples in a batch', countArgument('--batch'))
     .option('--seq <n>', 'tokens in a sequence', countArgument('--seq'))
     .option('--image <n>', "pixels of an image's edge", countArgument('--image'))
@@ -133,7 +134,7 @@ function listed(names: readonly string[], unset: string | undefined): string {
 /** What the options ask for, as a request; paths start in the folder where they were typed. */
 export function workloadRequest(
   model: string | undefined,
-  given: WorkloadArguments,
+  given: Omit<WorkloadArguments, 'mode'> & { readonly mode?: string },
   folder: string,
 ): WorkloadRequest {
   const { mode, batch, seq, image, precision, optimizer, checkpointing, lora } = given;

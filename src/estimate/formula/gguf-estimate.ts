@@ -1,14 +1,14 @@
-import type { KnownModel, ModelDescription, Stack, Weights } from '../../model/types.js';
+import type { KnownModel, ModelDescription, Weights } from '../../model/types.js';
 import { MiB } from '../../units/bytes.js';
-import { roundUp } from '../allocator/sizes.js';
 import type { Gpu } from '../cards/gpu-table.js';
+import { cacheBytes } from '../serving/kv-cache.js';
+import { calculated } from '../serving/parts.js';
 import type { Estimate, Workload } from '../types.js';
 import type { Wording } from '../wording.js';
 import { addSequence, refuse } from './checks.js';
 import { weightsOnlyEstimate } from './weights-only.js';
 
 /** llama.cpp keeps keys and values in 16 bits, and computes with this many tokens at once. */
-const cacheWidth = 2;
 const tokensAtOnce = 512;
 /** Its buffers hold a few tensors of the widest size in 32 bits. */
 const buffers = 4;
@@ -40,52 +40,25 @@ export function ggufEstimate(
       addSequence('the tokens of the context', 8192, wording),
     );
   }
-  const cache = cacheBytes(model, workload.batch, workload.sequence);
+  const kept = { type: 'fp16', latent: true, beyondWindow: tokensAtOnce } as const;
+  const cache = workload.batch * cacheBytes(model, workload.sequence, kept);
   const compute = computeBytes(model, workload.sequence);
-  const allocatedBytes = weights.bytes + cache + compute + gpu.workspaceBytes;
-  const reservedBytes = roundUp(allocatedBytes, 2 * MiB);
-  const deviceBytes = reservedBytes + gpu.context.bytes;
-  return {
-    method: 'formula',
-    peak: { allocatedBytes, reservedBytes, deviceBytes, leastCapacityBytes: deviceBytes },
-    interval: {
-      lowBytes: weights.bytes,
-      highBytes: Math.round(reservedBytes * (1 + likelyMissed)) + missedBytes + compute,
-      confidence: 0.95,
-    },
-    breakdown: [
+  const found = calculated(
+    [
       { part: 'weights', bytes: weights.bytes },
       { part: 'activations', bytes: compute },
       { part: 'workspace', bytes: gpu.workspaceBytes },
       { part: 'kv-cache', bytes: cache },
-      { part: 'context', bytes: gpu.context.bytes },
-      { part: 'fragmentation', bytes: reservedBytes - allocatedBytes },
     ],
-    notes: [
+    gpu,
+    [
       'As llama.cpp runs it, all layers on the GPU: the tensors as they lie in the file, a cache of 16 bits, and buffers of a few tensors. It was not measured, so the interval is wide.',
       ...model.notes,
     ],
-  };
-}
-
-/** Keys and values of every layer; a window needs no more than its length. */
-function cacheBytes(model: KnownModel, batch: number, sequence: number): number {
-  const elements = model.stacks.reduce((sum, stack) => sum + cachedElements(stack, sequence), 0);
-  return batch * elements * cacheWidth;
-}
-
-function cachedElements({ layers }: Stack, sequence: number): number {
-  return layers.reduce((sum, { count, attention }) => {
-    if (attention === undefined) return sum;
-    const { kvHeads, headDim, valueHeadDim = headDim, latent, reach, window } = attention;
-    const tokens =
-      reach === 'sliding' ? Math.min(sequence, (window ?? sequence) + tokensAtOnce) : sequence;
-    const each =
-      latent === undefined
-        ? kvHeads * (headDim + valueHeadDim)
-        : latent.keyValueRank + latent.ropeDim;
-    return sum + count * each * tokens;
-  }, 0);
+  );
+  const { reservedBytes } = found.peak;
+  const highBytes = Math.round(reservedBytes * (1 + likelyMissed)) + missedBytes + compute;
+  return { ...found, interval: { lowBytes: weights.bytes, highBytes, confidence: 0.95 } };
 }
 
 function computeBytes(model: KnownModel, sequence: number): number {

@@ -30,6 +30,11 @@ export const readCount: FieldReader<number> = (value, field, wording) => {
   throw wrong(value, field, wording, `It takes a whole number from 1 to ${largestCount}.`);
 };
 
+export const readShare: FieldReader<number> = (value, field, wording) => {
+  if (typeof value === 'number' && value > 0 && value <= 1) return value;
+  throw wrong(value, field, wording, 'It takes a share above 0 and up to 1, such as 0.9.');
+};
+
 export const readByteCount: FieldReader<number> = (value, field, wording) => {
   if (typeof value === 'number' && Number.isInteger(value) && value >= 1 && value <= largestBytes) {
     return value;

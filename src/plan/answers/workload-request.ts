@@ -19,6 +19,15 @@ export interface WorkloadRequest {
   readonly quantization?: string | undefined;
   readonly gpu?: string | undefined;
   readonly method?: string | undefined;
+  /** With the mode `generate`: tokens that are read first, tokens that are written, beams. */
+  readonly prompt?: number | undefined;
+  readonly new?: number | undefined;
+  readonly beams?: number | undefined;
+  /** With the mode `serve`. */
+  readonly engine?: string | undefined;
+  readonly maxModelLen?: number | undefined;
+  readonly gpuMemoryUtilization?: number | undefined;
+  readonly kvPrecision?: string | undefined;
 }
 
 /** What `plimsoll plan` takes beside that; what is left out is open. */

@@ -1,7 +1,9 @@
 import { z } from '@hono/zod-openapi';
 import { estimateMethods } from '../../estimate/estimate.js';
 import { modelSizes, modelTypes } from '../../estimate/model-types.js';
+import { engines } from '../../estimate/serving/serve-estimate.js';
 import { keptResults, optimizers, precisions, quantizationPresets } from '../../estimate/types.js';
+import { cacheTypeNames } from '../../plan/answers/serving/serving-request.js';
 import { offloads, zeroStages } from '../../plan/fit/types.js';
 import { version } from './common.js';
 
@@ -27,7 +29,7 @@ const workloadFields = {
     description: 'A rough kind of model, where there is no model to read.',
   }),
   size: z.enum(modelSizes).optional(),
-  mode: z.enum(['train', 'infer']).optional(),
+  mode: z.enum(['train', 'infer', 'generate', 'serve']).optional(),
   batch: count.optional().openapi({ description: 'Samples in a batch.' }),
   seq: count.optional().openapi({ description: 'Tokens in a sequence.' }),
   image: count.optional().openapi({ description: "Pixels of an image's edge." }),
@@ -45,6 +47,19 @@ const workloadFields = {
   quantization: z.enum(quantizationPresets).optional(),
   gpu: z.string().min(1).max(200).optional().openapi({ description: 'A card, such as h100.' }),
   method: z.enum(estimateMethods).optional(),
+  prompt: count.optional().openapi({ description: 'Of "generate": tokens that are read first.' }),
+  new: count.optional().openapi({ description: 'Of "generate": tokens that are written.' }),
+  beams: count.optional().openapi({ description: 'Of "generate": 1 if left out.' }),
+  engine: z.enum(engines).optional().openapi({ description: 'Of "serve".' }),
+  maxModelLen: count.optional().openapi({
+    description: 'Of "serve": tokens of the longest request, its answer included.',
+  }),
+  gpuMemoryUtilization: z.number().gt(0).max(1).optional().openapi({
+    description: 'Of "serve": the share of the card that vLLM takes; 0.9 if left out.',
+  }),
+  kvPrecision: z.enum(cacheTypeNames).optional().openapi({
+    description: 'Of "serve": in what keys and values are cached.',
+  }),
 };
 
 /** As `WorkloadRequest` has it. */

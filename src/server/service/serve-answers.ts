@@ -22,6 +22,8 @@ import {
   preparePlanWithin,
 } from '../../plan/answers/answer-plan.js';
 import { type AnswerMachine, chosenGpu } from '../../plan/answers/machine.js';
+import { answerServing } from '../../plan/answers/serving/answer-serving.js';
+import { isServing } from '../../plan/answers/serving/serving-request.js';
 import { fieldWording } from '../../plan/answers/wording.js';
 import type { PlanAnswerRequest, WorkloadRequest } from '../../plan/answers/workload-request.js';
 import type { Plan } from '../../plan/fit/types.js';
@@ -106,15 +108,19 @@ export function serveAnswers(
         );
       return programs({ key: () => programKey(asked, gpu), make }, signal);
     },
-    estimate: (request, signal, withLimit = atOnce) =>
-      estimates(
+    estimate: (request, signal, withLimit = atOnce) => {
+      if (isServing(request)) {
+        return withLimit(() => answerServing(request, { ...machine, signal }));
+      }
+      return estimates(
         {
           key: async () => answerKey(await prepareEstimate(request, machine), machine),
           make: (ending) =>
             withLimit(() => answerEstimate(request, { ...machine, signal: ending })),
         },
         signal,
-      ),
+      );
+    },
     plan: (request, signal, withLimit = atOnce) =>
       plans(
         {

@@ -1,0 +1,44 @@
+import { resolve } from 'node:path';
+import { loadSettings } from '../../config/load.js';
+import { chosenGpu } from '../../plan/answers/machine.js';
+import { answerServing } from '../../plan/answers/serving/answer-serving.js';
+import { estimateText } from '../../report/text/estimate-text.js';
+import { serveText } from '../../report/text/serve-room-text.js';
+import type { CommandContext } from '../command-module.js';
+import { printJson, textStyle } from '../io.js';
+import type { EstimateArguments } from '../options/estimate-arguments.js';
+import { workloadMachine } from '../options/workload-machine.js';
+import { openProgress } from '../screen/progress.js';
+import { stopOnSignals } from '../stop.js';
+
+/** `plimsoll estimate MODEL --mode generate`, and `--mode serve`. */
+export async function estimateServing(
+  model: string | undefined,
+  given: EstimateArguments,
+  { io }: CommandContext,
+): Promise<number> {
+  const { python, config, cache: _, json = false, verbose: _shown, ...asked } = given;
+  const { folder, environment } = io;
+  const settings = await loadSettings({ folder, environment, configPath: config });
+  const machine = workloadMachine(settings, io, python);
+  using stop = stopOnSignals([io.stdout.closed]);
+  const progress = openProgress(io.stderr);
+  const onProgress = io.stderr.isTerminal ? (text: string) => progress.show(text) : undefined;
+  const request = { ...asked, model: model === undefined ? undefined : resolve(folder, model) };
+  const found = await answerServing(request, { ...machine, signal: stop.signal, onProgress })
+    .catch((error: unknown) => {
+      if (stop.interruptedBy === undefined && !io.stdout.closed.aborted) throw error;
+      return undefined;
+    })
+    .finally(() => progress.end());
+  if (found === undefined) return stop.interruptedBy ?? 0;
+  if (json) {
+    printJson(io, found);
+    return 0;
+  }
+  const { gpu } = await chosenGpu(given.gpu, machine);
+  const text = { gpu, columns: io.stdout.columns(), style: textStyle(io) };
+  const served = found.serve === undefined ? '' : `${serveText(found.serve)}\n\n`;
+  io.stdout.write(`${served}${estimateText(found, text)}\n`);
+  return 0;
+}

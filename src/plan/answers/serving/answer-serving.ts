@@ -1,0 +1,137 @@
+import type { Gpu } from '../../../estimate/cards/gpu-table.js';
+import { inThisThread } from '../../../estimate/estimate-work.js';
+import type { ReadSource } from '../../../estimate/model-source.js';
+import { estimateProgram } from '../../../estimate/program-estimate.js';
+import { generateFormula } from '../../../estimate/serving/generate-formula.js';
+import { type ServeRoom, serveEstimate } from '../../../estimate/serving/serve-estimate.js';
+import { pythonProgram } from '../../../estimate/trace/python-trace.js';
+import type { Estimate } from '../../../estimate/types.js';
+import { Failure } from '../../../failure.js';
+import type { KnownModel } from '../../../model/types.js';
+import { isKnown } from '../../../units/known.js';
+import type { EstimateDocument } from '../answer-estimate.js';
+import { type AnswerMachine, chosenGpu } from '../machine.js';
+import type { WorkloadRequest } from '../workload-request.js';
+import { cacheTypeIn } from './kv-scheme.js';
+import { type GenerateAsked, readServing, type ServeAsked } from './serving-request.js';
+
+/** With `serve`, where it is for a server. */
+export interface ServingDocument extends EstimateDocument {
+  readonly serve?: ServeRoom;
+}
+
+/** vLLM's own. */
+const usualUtilization = 0.9;
+/** Where neither the request nor the model says how long a request may be. */
+const usualLength = 4096;
+
+/**
+ * What `plimsoll estimate --mode generate` and `--mode serve` answer.
+ *
+ * @example
+ * const request = { mode: 'serve', model: '/models/llama', gpu: 'h100', maxModelLen: 8192 };
+ * (await answerServing(request, machine)).serve?.requests;
+ */
+export async function answerServing(
+  request: WorkloadRequest,
+  machine: AnswerMachine,
+): Promise<ServingDocument> {
+  const asked = readServing(request, machine.wording);
+  const { gpu, notes } = await chosenGpu(asked.gpu, machine);
+  const { work = inThisThread, signal } = machine;
+  const read = await work({ kind: 'read', path: asked.model }, signal);
+  const found =
+    asked.mode === 'serve'
+      ? serving(asked, read, gpu)
+      : await generating(asked, read, gpu, machine);
+  const { name, capacityBytes } = gpu;
+  return { ...found, gpu: { name, capacityBytes }, notes: [...notes, ...found.notes] };
+}
+
+function serving(asked: ServeAsked, { model, config }: ReadSource, gpu: Gpu) {
+  const { description, weights } = model;
+  const known = writerOf(description);
+  const precision = asked.precision ?? (known.dtype === 'float16' ? 'fp16' : 'bf16');
+  const isGguf = weights?.format === 'gguf';
+  return serveEstimate(
+    known,
+    weights,
+    {
+      engine: asked.engine ?? (isGguf ? 'llama.cpp' : 'vllm'),
+      maxModelLen: asked.maxModelLen ?? longest(known),
+      utilization: asked.utilization ?? usualUtilization,
+      precision,
+      cacheType:
+        asked.kvPrecision ?? (config === undefined ? undefined : cacheTypeIn(config)) ?? precision,
+      quantization: asked.quantization,
+    },
+    gpu,
+  );
+}
+
+/** Traced as a program where it can be; calculated where Python or its packages are missing. */
+async function generating(
+  asked: GenerateAsked,
+  { model, config }: ReadSource,
+  gpu: Gpu,
+  machine: AnswerMachine,
+): Promise<Estimate> {
+  const calculate = () => generateFormula(writerOf(model.description), asked, gpu);
+  if (asked.method === 'formula' || (config === undefined && asked.method === 'auto')) {
+    return calculate();
+  }
+  if (config === undefined) throw noConfig(asked.model);
+  const { batch, prompt, newTokens, beams, precision } = asked;
+  const counts = { batch, prompt, new: newTokens, beams };
+  const words = Object.entries(counts).flatMap(([name, value]) => [`--${name}`, String(value)]);
+  const program = ['-m', 'plimsoll.tracing.generating', '--config', config];
+  try {
+    return await estimateProgram(
+      { command: ['python', ...program, ...words, '--precision', precision], gpu },
+      { ...machine, python: pythonProgram(machine.python, machine.environment) },
+    );
+  } catch (error) {
+    if (asked.method === 'trace' || !(error instanceof Failure) || error.kind === 'interrupted') {
+      throw error;
+    }
+    const found = calculate();
+    return {
+      ...found,
+      notes: [`By formula, as it could not be traced: ${error.fact}`, ...found.notes],
+    };
+  }
+}
+
+/** A model that writes text; of others neither mode tells anything. */
+function writerOf(description: ReadSource['model']['description']): KnownModel {
+  if (description.family === 'unknown') {
+    throw notWriting(`The family "${description.modelType}" is not known here.`);
+  }
+  const { kind } = description;
+  if (kind === 'decoder' || kind === 'encoder-decoder') return description;
+  throw notWriting(`${description.className} does not write text.`);
+}
+
+function longest({ stacks }: KnownModel): number {
+  const [input] = stacks.map((stack) => stack.input);
+  if (input === undefined || input.kind === 'image') return usualLength;
+  return isKnown(input.maxPositions) ? input.maxPositions : usualLength;
+}
+
+function notWriting(fact: string): Failure {
+  return new Failure({
+    kind: 'input',
+    code: 'no-formula',
+    fact,
+    next: 'Name a language model of a known family, or trace a program of yours: plimsoll estimate -- python generate.py',
+  });
+}
+
+function noConfig(path: string): Failure {
+  return new Failure({
+    kind: 'input',
+    code: 'no-config',
+    fact: `${path} has no config.json, so no model can be built of it.`,
+    next: 'Name the folder with its config.json, or take the method "formula".',
+  });
+}
