@@ -1,7 +1,7 @@
 /**
  * Plimsoll as a library: what memory there is, what happens to it, what a job will need, and how it
  * recovers. This is the core; the rest is in `plimsoll/watch`, `/estimate`, `/plan`, `/run`, `/jobs`,
- * `/snapshot` and `/batches`.
+ * `/snapshot`, `/batches` and `/buffers`.
  *
  * @example
  * import { discoverDevices, watch } from 'plimsoll';
@@ -20,6 +20,10 @@
 
 export { type AdaptiveBatchesOptions, adaptiveBatches } from './batches/adaptive-batches.js';
 export { type RecoveringStepOptions, recoveringStep } from './batches/recovering-step.js';
+export { BufferStore } from './buffers/buffer-store.js';
+export type { BufferValue } from './buffers/format/value.js';
+export type { BufferStoreOptions } from './buffers/options.js';
+export type { BufferStatistics } from './buffers/statistics.js';
 export { type Discovery, discoverDevices } from './device/discover.js';
 export { selectDevices } from './device/select-devices.js';
 export type { Device, DeviceInfo } from './device/types.js';

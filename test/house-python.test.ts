@@ -11,6 +11,8 @@ const layers = [
   'plimsoll/forecasting/',
   'plimsoll/memory/',
   'plimsoll/bridge/',
+  'plimsoll/buffering/',
+  'plimsoll/replaying/',
   'plimsoll/batching/',
   'plimsoll/distributed/',
   'plimsoll/recovery/rules/',

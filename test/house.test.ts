@@ -22,6 +22,7 @@ const layers = [
   'src/plan/',
   'src/snapshot/',
   'src/batches/',
+  'src/buffers/',
   'src/run/',
   'src/engine/',
   'src/jobs/',

@@ -48,6 +48,7 @@ export {
 export { createDiagnosis, type Diagnosis } from '../watch/diagnosis/diagnose.js';
 export { createForecaster, type Forecaster } from '../watch/diagnosis/forecast.js';
 export { type Alarm, type Replay, replay, replayTrace } from '../watch/diagnosis/replay.js';
+export { type GcPauses, watchGcPauses } from '../watch/gc-pauses.js';
 export { createHistory } from '../watch/history/history.js';
 export { defaultIntervals, type Intervals } from '../watch/sampling/intervals.js';
 export {

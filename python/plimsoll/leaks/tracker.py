@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import tracemalloc
 import weakref
 from collections import Counter
-from typing import Any
+from typing import Any, Callable
 
-from ..arguments import BadType, truth, whole
+from ..arguments import BadType, BadValue, function, truth, whole
 from .census import count_tensors
+
+log = logging.getLogger("plimsoll")
 
 # Steps in which something must grow, one after the other, before it is called a leak.
 STEPS_OF_GROWTH = 3
@@ -22,6 +25,8 @@ class LeakTracker:
         truth("python", python)
         whole("top", top, 1)
         self._watched: dict[int, tuple[str, Any]] = {}
+        self._stale: dict[int, tuple[int, Callable[[Any], Any]]] = {}
+        self._checks = 0
         self._tensors: list[Counter[Any]] = []
         self._sizes: dict[tuple[Any, ...], int] = {}
         self._top = top
@@ -33,15 +38,31 @@ class LeakTracker:
                 tracemalloc.start(10)
             self._first = tracemalloc.take_snapshot()
 
-    def watch(self, thing: Any, name: str = "") -> Any:
-        """Holds it weakly: it is not kept alive by being watched."""
+    def watch(
+        self,
+        thing: Any,
+        name: str = "",
+        stale_after: int | None = None,
+        release: Callable[[Any], Any] | None = None,
+    ) -> Any:
+        """Holds it weakly: it is not kept alive by being watched.
+
+        With `stale_after`, an object that still lives after so many checks is passed to `release`, once:
+        a function that drops what it holds, such as `dict.clear`.
+        """
+        if (stale_after is None) != (function("release", release) is None):
+            raise BadValue("stale_after and release belong together", "pass both, or none of them")
+        steps = None if stale_after is None else whole("stale_after", stale_after, 1)
         key = id(thing)
         label = name or type(thing).__name__
         try:
-            self._watched[key] = (label, weakref.ref(thing, lambda _: self._watched.pop(key, None)))
+            self._watched[key] = (label, weakref.ref(thing, lambda _: self._forget(key)))
         except TypeError:
             fact = f"a {type(thing).__name__} cannot be watched: it takes no weak references"
             raise BadType(fact, "watch the object that holds it") from None
+        self._stale.pop(key, None)
+        if steps is not None and release is not None:
+            self._stale[key] = (self._checks + steps, release)
         return thing
 
     def alive(self) -> list[str]:
@@ -49,10 +70,38 @@ class LeakTracker:
 
     def check(self) -> dict[str, Any]:
         """To be called at the same point of each step. Counts the tensors that live."""
+        released = self._release_stale()
+        self._checks += 1
         counts, sizes = count_tensors()
         self._sizes.update(sizes)
         self._tensors = [*self._tensors, counts][-(STEPS_OF_GROWTH + 1) :]
-        return {"tensors": sum(counts.values()), "growing": self.growing()}
+        return {
+            "tensors": sum(counts.values()),
+            "growing": self.growing(),
+            "released": released,
+        }
+
+    def _release_stale(self) -> list[str]:
+        """The names of those that are no longer watched, since what they held was released."""
+        names = []
+        for key in [key for key, (due, _) in list(self._stale.items()) if self._checks >= due]:
+            _, release = self._stale.pop(key)
+            name, reference = self._watched.get(key, ("", None))
+            thing = None if reference is None else reference()
+            if thing is None:
+                continue
+            try:
+                release(thing)
+            except Exception as error:
+                log.warning("plimsoll: %s could not be released: %s", name, error)
+                continue
+            self._watched.pop(key, None)
+            names.append(name)
+        return names
+
+    def _forget(self, key: int) -> None:
+        self._watched.pop(key, None)
+        self._stale.pop(key, None)
 
     def growing(self) -> list[dict[str, Any]]:
         """Kinds of tensors that there were more of after every one of the last checks."""

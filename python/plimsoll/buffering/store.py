@@ -1,0 +1,225 @@
+"""`plimsoll.buffers()`: keeps bytes, arrays, tensors and dicts of them within a limit of memory."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from typing import Any, Callable
+
+from ..arguments import BadValue, one_of, shown, size
+from .auto_limit import auto_limit, host_memory
+from .item_folder import ItemFolder
+from .packing import pack, unpack
+from .parts import parts_of, value_of
+from .record import Record, encode
+from .tier import Tier
+
+# Estimated: key, entries of dicts, views; so that a million small items do not pass the limit.
+ITEM_OVERHEAD_BYTES = 512
+# Longer ones are data, not names.
+LONGEST_KEY = 4096
+# How often a store of automatic size looks at the machine's memory.
+ADJUST_SECONDS = 1.0
+
+
+class BufferStore:
+    """Compressed where that pays, large items in files, the least useful dropped first."""
+
+    def __init__(
+        self,
+        limit: int | str,
+        folder: str | None,
+        file_above: int,
+        file_limit: int,
+        compression: str,
+        read_memory: Callable[[], tuple[int, int] | None] = host_memory,
+    ) -> None:
+        self._auto = limit == "auto"
+        self._compress = one_of("compression", compression, ("auto", "none")) == "auto"
+        self._file_above = size("file_above", file_above)
+        self._read_memory = read_memory
+        self._memory = Tier(0 if self._auto else size("limit", limit))
+        self._folder = None if folder is None else ItemFolder(folder)
+        self._files = Tier(size("file_limit", file_limit), self._drop_file)
+        self._hits = self._misses = self._damaged = 0
+        self._checked: set[str] = set()
+        self._lock = threading.RLock()
+        self._stop = threading.Event()
+        self._take_up()
+        if self._auto:
+            self.adjust()
+            threading.Thread(
+                target=_adjust_while_used,
+                args=(weakref.ref(self), self._stop),
+                name="plimsoll-buffers",
+                daemon=True,
+            ).start()
+
+    def put(self, key: str, value: Any) -> bool:
+        """Keeps a value in place of the one before. When it returns True, a file is complete.
+
+        False: the size is automatic, and the machine has no room for it now.
+        """
+        _check_key(key)
+        dictionary, parts = parts_of(value)
+        packed = tuple(pack(about, data, self._compress) for about, data in parts)
+        record = Record(key, dictionary, packed)
+        kept = sum(part.bytes for part in packed)
+        with self._lock:
+            if self._folder is not None and kept >= self._file_above:
+                return self._put_in_file(self._folder, record)
+            return self._put_in_memory(record, kept + 2 * len(key) + ITEM_OVERHEAD_BYTES)
+
+    def get(self, key: str) -> Any:
+        """The value; None where it was never put, was dropped, or is damaged. Arrays are read-only."""
+        with self._lock:
+            in_file = self._files.use(key)
+            held = self._memory.use(key)
+            record = self._folder.read(key) if in_file and self._folder is not None else held
+            value = None if record is None else self._unpacked(record, bool(in_file))
+            if value is None and (in_file or held is not None):
+                self._damaged += 1
+                self.delete(key)
+            self._hits += value is not None
+            self._misses += value is None
+        return value
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._memory.items or key in self._files.items
+
+    def __len__(self) -> int:
+        return len(self._memory.items) + len(self._files.items)
+
+    def keys(self) -> list[str]:
+        return [*self._memory.items, *self._files.items]
+
+    def delete(self, key: str) -> bool:
+        """Removes an item; True where there was one."""
+        with self._lock:
+            in_file = self._files.remove(key)
+            if in_file:
+                self._drop_file(key)
+            return self._memory.remove(key) or in_file
+
+    def adjust(self) -> None:
+        """Looks at the machine's memory now, where the size is automatic; a thread does it every second."""
+        reading = self._read_memory() if self._auto else None
+        if reading is not None:
+            with self._lock:
+                self._memory.resize(auto_limit(*reading, held_bytes=self._memory.bytes))
+
+    def statistics(self) -> dict[str, Any]:
+        """What it did since it was opened, and what it holds now; measured."""
+        with self._lock:
+            memory, files = self._memory, self._files
+            asked, held = self._hits + self._misses, memory.bytes + files.bytes
+            raw = memory.raw_bytes + files.raw_bytes
+            return {
+                "items": len(self),
+                "hits": self._hits,
+                "misses": self._misses,
+                "hitRate": self._hits / asked if asked else "unknown",
+                "evictions": memory.evictions + files.evictions,
+                "damaged": self._damaged,
+                "memoryBytes": memory.bytes,
+                "memoryLimitBytes": memory.limit_bytes,
+                "fileBytes": files.bytes,
+                "fileLimitBytes": files.limit_bytes,
+                "rawBytes": raw,
+                "compressionRatio": raw / held if held else "unknown",
+            }
+
+    def close(self) -> None:
+        """Stops looking at memory. Files stay; the next store on the folder finds them."""
+        self._stop.set()
+
+    def __enter__(self) -> BufferStore:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def _put_in_file(self, folder: ItemFolder, record: Record) -> bool:
+        pieces = encode(record)
+        file_bytes = sum(len(piece) for piece in pieces)
+        _check_fits(file_bytes, self._files.limit_bytes, "file_limit")
+        folder.write(record.key, pieces)
+        self._memory.remove(record.key)
+        self._checked.discard(record.key)
+        self._files.add(record.key, True, file_bytes, record.raw_bytes)
+        return True
+
+    def _put_in_memory(self, record: Record, held_bytes: int) -> bool:
+        fits = held_bytes <= self._memory.limit_bytes
+        if not self._auto:
+            _check_fits(held_bytes, self._memory.limit_bytes, "limit")
+        if self._files.remove(record.key):
+            self._drop_file(record.key)
+        if fits:
+            self._memory.add(record.key, record, held_bytes, record.raw_bytes)
+        else:
+            self._memory.remove(record.key)
+        return fits
+
+    def _unpacked(self, record: Record, in_file: bool) -> Any:
+        # A mapped file is checked when it is first read; after that it costs no pass over its bytes.
+        checked = in_file and record.key in self._checked
+        parts = [(part.about, unpack(part, checked)) for part in record.parts]
+        if any(data is None for _, data in parts):
+            return None
+        if in_file:
+            self._checked.add(record.key)
+        return value_of(record.dictionary, parts)
+
+    def _drop_file(self, key: str) -> None:
+        self._checked.discard(key)
+        if self._folder is not None:
+            self._folder.remove(key)
+
+    def _take_up(self) -> None:
+        found, self._damaged = self._folder.open() if self._folder is not None else ([], 0)
+        for record, file_bytes in found:
+            self._files.add(record.key, True, file_bytes, record.raw_bytes)
+
+
+def buffers(
+    *,
+    limit: int | str = "auto",
+    folder: str | None = None,
+    file_above: int = 2**20,
+    file_limit: int = 10 * 2**30,
+    compression: str = "auto",
+) -> BufferStore:
+    """A store for bytes, NumPy arrays, tensors and dicts of them that keeps within a limit.
+
+        store = plimsoll.buffers(limit=2**30, folder="frames")
+        store.put("frame/1", frame)
+        frame = store.get("frame/1")    # None where it was dropped
+
+    `limit` is the memory for items in bytes; "auto" follows what the machine has free. With a `folder`,
+    items that take `file_above` bytes or more lie in files there, up to `file_limit` in all, and are
+    found again by the next store on that folder.
+    """
+    return BufferStore(limit, folder, file_above, file_limit, compression)
+
+
+def _adjust_while_used(store: weakref.ref[BufferStore], stop: threading.Event) -> None:
+    while not stop.wait(ADJUST_SECONDS):
+        living = store()
+        if living is None:
+            return
+        living.adjust()
+        del living
+
+
+def _check_key(key: Any) -> None:
+    good = isinstance(key, str) and 0 < len(key) <= LONGEST_KEY
+    if not good or any(0xD800 <= ord(one) < 0xE000 for one in key):
+        fact = f"a key must be a text of 1 to {LONGEST_KEY} characters, not {shown(key)}"
+        raise BadValue(fact, "pass such a text")
+
+
+def _check_fits(needed: int, limit: int, name: str) -> None:
+    if needed > limit:
+        fact = f"the item takes {needed} bytes, and the store may hold {limit} in all"
+        raise BadValue(fact, f"raise {name}, or split the item")

@@ -1,0 +1,1 @@
+"""A replay buffer that keeps each observation once."""

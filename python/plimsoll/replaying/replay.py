@@ -1,0 +1,250 @@
+"""`plimsoll.replay()`: transitions of a reinforcement learner, each observation kept once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..arguments import BadValue, number, whole
+from ..buffering.store import BufferStore
+from .own_next import OwnNext
+from .saved import read_replay, write_replay
+from .sum_tree import SumTree
+
+TERMINATED, TRUNCATED, OWN_NEXT = 1, 2, 4
+# A priority of 0 would never be drawn again.
+LEAST_PRIORITY = 1e-6
+
+
+class ReplayBuffer:
+    """Rows in a ring, in the order of time, one for each environment. The next observation of a row is the
+    observation of that environment's next row, unless the two differ: then the row has its own.
+    """
+
+    def __init__(
+        self, capacity: int, environments: int, priority: float | None, seed: int | None
+    ) -> None:
+        import numpy
+
+        self._numpy = numpy
+        self._environments = whole("environments", environments, 1)
+        steps = -(-whole("capacity", capacity, 2) // environments)
+        self.capacity = max(2, steps) * environments
+        self._alpha = None if priority is None else number("priority", priority, 0, 1)
+        self._tree = None if priority is None else SumTree(self.capacity)
+        self._highest = 1.0
+        self._random = numpy.random.default_rng(seed)
+        self._columns: dict[str, Any] = {}
+        self._flags = numpy.zeros(self.capacity, dtype=numpy.uint8)
+        self._own: OwnNext | None = None
+        self._head = self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of all that it holds."""
+        parts = [*self._columns.values(), self._flags, self._own, self._tree]
+        return sum(part.nbytes for part in parts if part is not None)
+
+    def add(
+        self,
+        observation: Any,
+        action: Any,
+        reward: Any,
+        next_observation: Any,
+        terminated: Any,
+        truncated: Any = False,
+    ) -> None:
+        """One step: a transition, or with several environments one of each (first dimension)."""
+        given = (observation, action, reward, next_observation, terminated)
+        arrays = [self._numpy.asarray(one) for one in given]
+        if self._environments == 1:
+            arrays = [one[None] for one in arrays]
+        now, actions, rewards, later, ends = arrays
+        self.extend(now, actions, rewards, later, ends, truncated)
+
+    def extend(
+        self,
+        observation: Any,
+        action: Any,
+        reward: Any,
+        next_observation: Any,
+        terminated: Any,
+        truncated: Any = False,
+    ) -> None:
+        """Many transitions, in the order of time; with several environments all of a step, then all of
+        the next one.
+        """
+        numpy = self._numpy
+        now, later = numpy.asarray(observation), numpy.asarray(next_observation)
+        columns = {
+            "observation": now,
+            "action": numpy.asarray(action),
+            "reward": numpy.asarray(reward),
+        }
+        ends = numpy.asarray(terminated), numpy.broadcast_to(truncated, numpy.shape(terminated))
+        self._check(columns, later, ends)
+        # Never more at once than half of the ring: the newest rows must still be there to be linked.
+        most = max(
+            self._environments, self.capacity // 2 // self._environments * self._environments
+        )
+        for start in range(0, len(now), most):
+            part = slice(start, start + most)
+            chunk = {name: one[part] for name, one in columns.items()}
+            self._write(chunk, later[part], *(one[part] for one in ends))
+
+    def sample(self, batch: int, beta: float = 0.4) -> dict[str, Any]:
+        """Transitions drawn at random, as fresh arrays; by priority with `weight`, where that was asked for."""
+        count = whole("batch", batch, 1)
+        if self._size == 0:
+            raise BadValue("the replay buffer is empty", "add transitions before you sample")
+        if self._tree is None:
+            return self._rows(self._random.integers(0, self._size, count))
+        total = self._tree.total
+        values = (self._numpy.arange(count) + self._random.random(count)) * (total / count)
+        rows = self._tree.find(values)
+        shares = self._tree.of(rows) * (self._size / total)
+        weight = shares ** -number("beta", beta, 0, 1)
+        return {**self._rows(rows), "weight": weight / weight.max()}
+
+    def update_priorities(self, row: Any, priority: Any) -> None:
+        """Errors of transitions that were sampled, by their `row`."""
+        if self._tree is None or self._alpha is None:
+            raise BadValue(
+                "this replay buffer samples uniformly", "pass priority=0.6 to plimsoll.replay"
+            )
+        rows = self._numpy.asarray(row)
+        errors = self._numpy.abs(self._numpy.asarray(priority, dtype=self._numpy.float64))
+        good = rows.shape == errors.shape and self._numpy.isfinite(errors).all()
+        if not good or (rows.size and not 0 <= rows.min() <= rows.max() < self._size):
+            raise BadValue(
+                "priorities must be finite, one for each row", "pass the rows of sample()"
+            )
+        raised = self._numpy.maximum(errors, LEAST_PRIORITY) ** self._alpha
+        self._highest = max(self._highest, float(raised.max(initial=0.0)))
+        self._tree.set(rows, raised)
+
+    def save(self, store: BufferStore, name: str) -> None:
+        """Keeps all of it in a store of buffers, compressed; an earlier one of that name is replaced."""
+        own = ([], []) if self._own is None else self._own.all()
+        columns = {**self._columns, "flags": self._flags}
+        if self._tree is not None:
+            columns["priority"] = self._tree.of(self._numpy.arange(self.capacity))
+        about = {
+            "capacity": self.capacity, "environments": self._environments,
+            "head": self._head, "size": self._size, "highest": self._highest,
+        }  # fmt: skip
+        write_replay(
+            store, name, about, {key: one[: self._size] for key, one in columns.items()}, own
+        )
+
+    def restore(self, store: BufferStore, name: str) -> None:
+        """Takes up what `save` kept; the capacity, environments and priority must be those it had."""
+        about, columns, (rows, observations) = read_replay(store, name)
+        same = (about["capacity"], about["environments"]) == (self.capacity, self._environments)
+        if not same or ("priority" in columns) != (self._tree is not None):
+            fact = f"{name} was saved with other settings: {about['capacity']} rows"
+            raise BadValue(fact, "make the replay buffer with the settings that it was saved with")
+        self._head, self._size, self._highest = about["head"], about["size"], about["highest"]
+        priorities, flags = columns.pop("priority", None), columns.pop("flags", ())
+        self._columns = {key: self._empty_like(one) for key, one in columns.items()}
+        for key, column in columns.items():
+            self._columns[key][: self._size] = column
+        self._flags[:] = 0
+        self._flags[: self._size] = flags
+        self._own = OwnNext(self._columns["observation"]) if columns else None
+        if self._own is not None:
+            self._own.put(rows, observations)
+        if self._tree is not None:
+            self._tree = SumTree(self.capacity)
+            self._tree.set(self._numpy.arange(self._size), priorities)
+
+    def _rows(self, rows: Any) -> dict[str, Any]:
+        found = {name: column.take(rows, axis=0) for name, column in self._columns.items()}
+        flags = self._flags.take(rows)
+        following = rows + self._environments
+        following[following >= self.capacity] -= self.capacity
+        found["next_observation"] = self._columns["observation"].take(following, axis=0)
+        places = (flags & OWN_NEXT).nonzero()[0]
+        if places.size and self._own is not None:
+            found["next_observation"][places] = self._own.get(rows[places])
+        found["terminated"] = (flags & TERMINATED).astype(bool)
+        found["truncated"] = (flags & TRUNCATED).astype(bool)
+        found["row"] = rows
+        return found
+
+    def _write(self, columns: dict[str, Any], later: Any, terminated: Any, truncated: Any) -> None:
+        numpy, now = self._numpy, columns["observation"]
+        count, step = len(now), self._environments
+        if self._own is None:
+            self._columns = {name: self._empty_like(one) for name, one in columns.items()}
+            self._own = OwnNext(now)
+        self._link_newest(now[:step])
+        rows = (self._head + numpy.arange(count)) % self.capacity
+        self._own.remove(rows[(self._flags[rows] & OWN_NEXT) != 0])
+        own = numpy.ones(count, dtype=bool)
+        if count > step:
+            own[:-step] = ~_same_rows(later[:-step], now[step:])
+        for name, one in columns.items():
+            self._columns[name][rows] = one
+        flags = numpy.where(terminated, TERMINATED, 0) | numpy.where(truncated, TRUNCATED, 0)
+        self._flags[rows] = flags | numpy.where(own, OWN_NEXT, 0)
+        self._own.put(rows[own], later[own])
+        if self._tree is not None:
+            self._tree.set(rows, self._highest)
+        self._head = int((rows[-1] + 1) % self.capacity)
+        self._size = min(self.capacity, self._size + count)
+
+    def _link_newest(self, now: Any) -> None:
+        """The newest rows have their own next observations; those that come now as observations are dropped."""
+        if self._size == 0 or self._own is None:
+            return
+        newest = (self._head - self._environments + self._numpy.arange(len(now))) % self.capacity
+        linked = newest[_same_rows(self._own.get(newest), now)]
+        self._own.remove(linked)
+        self._flags[linked] &= 255 - OWN_NEXT
+
+    def _empty_like(self, one: Any) -> Any:
+        return self._numpy.empty((self.capacity, *one.shape[1:]), dtype=one.dtype)
+
+    def _check(self, columns: dict[str, Any], later: Any, ends: tuple[Any, Any]) -> None:
+        now = columns["observation"]
+        lengths = {len(one) for one in (*columns.values(), later, *ends) if one.ndim}
+        if len(lengths) != 1 or 0 in lengths or len(now) % self._environments:
+            fact = f"transitions must be arrays of one length, a multiple of {self._environments}"
+            raise BadValue(fact, "pass one of each for every environment and step")
+        if (later.shape, later.dtype) != (now.shape, now.dtype):
+            fact = "next_observation must have the shape and type of observation"
+            raise BadValue(fact, "pass both as the environment gives them")
+        for name, column in self._columns.items():
+            if (column.shape[1:], column.dtype) != (columns[name].shape[1:], columns[name].dtype):
+                fact = f"{name} must stay {column.dtype} of shape {column.shape[1:]}"
+                raise BadValue(fact, "pass what was passed first, or make another replay buffer")
+
+
+def _same_rows(one: Any, other: Any) -> Any:
+    """Which rows are the same to the bit: 0.0 and -0.0 are not, and NaN is itself."""
+    import numpy
+
+    bits = [
+        numpy.ascontiguousarray(rows).view(f"u{rows.dtype.itemsize}").reshape(len(rows), -1)
+        for rows in (one, other)
+    ]
+    return (bits[0] == bits[1]).all(axis=1)
+
+
+def replay(
+    capacity: int, *, environments: int = 1, priority: float | None = None, seed: int | None = None
+) -> ReplayBuffer:
+    """Transitions in NumPy arrays, each observation kept once: about 40 to 50 % less memory.
+
+        memory = plimsoll.replay(1_000_000, priority=0.6)
+        memory.add(observation, action, reward, next_observation, terminated, truncated)
+        batch = memory.sample(256)
+        memory.update_priorities(batch["row"], errors)
+
+    Nothing is lost: what comes back is what was added, to the bit. `priority` is the exponent of
+    prioritized sampling; without it sampling is uniform. `save` and `restore` use a `plimsoll.buffers` store.
+    """
+    return ReplayBuffer(capacity, environments, priority, seed)

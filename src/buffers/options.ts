@@ -1,0 +1,55 @@
+import { Failure } from '../failure.js';
+import { parseBytes } from '../units/bytes.js';
+
+export interface BufferStoreOptions {
+  /** Memory for items: `'1GiB'`, bytes, or `'auto'`, which follows what the machine has free. */
+  readonly limit?: number | string;
+  /** Where large items lie in files; without it all of them lie in memory. */
+  readonly folder?: string;
+  /** Items of this size or more, as they are kept, lie in files. 1 MiB. */
+  readonly fileAbove?: number | string;
+  /** All files together. 10 GiB. */
+  readonly fileLimit?: number | string;
+  /** `'auto'` compresses what shrinks; `'none'` compresses nothing. */
+  readonly compression?: 'auto' | 'none';
+}
+
+export interface StoreSettings {
+  readonly limitBytes: number | 'auto';
+  readonly folder: string | undefined;
+  readonly fileAboveBytes: number;
+  readonly fileLimitBytes: number;
+  readonly compress: boolean;
+}
+
+/** Checked, in bytes. */
+export function storeSettings(options: BufferStoreOptions): StoreSettings {
+  const { limit = 'auto', compression = 'auto' } = options;
+  if (compression !== 'auto' && compression !== 'none') {
+    throw bad('compression', 'Pass "auto" or "none".');
+  }
+  if (options.folder === '') throw bad('folder', 'Name a folder, or leave it out.');
+  return {
+    limitBytes: limit === 'auto' ? 'auto' : sizeOf('limit', limit),
+    folder: options.folder,
+    fileAboveBytes: sizeOf('fileAbove', options.fileAbove ?? 2 ** 20),
+    fileLimitBytes: sizeOf('fileLimit', options.fileLimit ?? 10 * 2 ** 30),
+    compress: compression === 'auto',
+  };
+}
+
+function sizeOf(name: string, value: number | string): number {
+  const bytes = typeof value === 'string' ? parseBytes(value) : value;
+  if (Number.isSafeInteger(bytes) && bytes >= 0) return bytes;
+  throw bad(name, 'Pass a size such as "1GiB", or a whole number of bytes.');
+}
+
+function bad(name: string, next: string): Failure {
+  return new Failure({
+    kind: 'input',
+    code: 'bad-argument',
+    fact: `The option ${name} of a buffer store is not valid.`,
+    next,
+    field: name,
+  });
+}
