@@ -8,6 +8,11 @@ import { pythonImportGraph, pythonImports } from './support/python-imports.js';
 const layers = [
   'plimsoll/failure.py',
   'plimsoll/arguments.py',
+  'plimsoll/asking/',
+  'plimsoll/migrating/code.py',
+  'plimsoll/migrating/statements.py',
+  'plimsoll/migrating/rules/',
+  'plimsoll/migrating/',
   'plimsoll/forecasting/',
   'plimsoll/memory/',
   'plimsoll/bridge/',

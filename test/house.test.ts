@@ -28,6 +28,7 @@ const layers = [
   'src/jobs/',
   'src/config/',
   'src/doctor/',
+  'src/migrate/',
   'src/report/',
   'src/server/',
   'src/library/',

@@ -14,7 +14,6 @@ const mayRepeat: readonly (readonly [one: RegExp, other: RegExp, why: string])[]
   [tables, tables, 'the hot loops of the snapshot reader: each is written for its own columns'],
   [tables, /^src\/snapshot\/snapshot\.ts$/, 'data: the fields of a row'],
   [/plan\/fit\/plan-max-batch/, /plan\/fit\/plan-settings/, 'the same arguments of two functions'],
-  [/plan\/answers\/read-workload/, /forms\/workload-draft/, 'data: the fields of a form'],
 ];
 
 const testCode = /(\.(test|suite)|-for-tests)\.tsx?$/;

@@ -18,6 +18,7 @@ _PLACES = {
     "cleaning": "leaks.collection",
     "collect_on_pressure": "leaks.collection",
     "debugger": "debugging.debugger",
+    "estimate": "asking.estimate",
     "estimate_batch_size": "memory.state",
     "gc_pauses": "leaks.pauses",
     "least_loaded_device": "memory.state",

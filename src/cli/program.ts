@@ -97,6 +97,12 @@ const commands: readonly CommandEntry[] = [
     load: async () => (await import('./commands/snapshot.js')).snapshotCommand,
   },
   {
+    name: 'migrate',
+    summary:
+      'propose changes to a Python code base: debug settings, deprecated calls, retries by hand',
+    load: async () => (await import('./commands/migrate.js')).migrateCommand,
+  },
+  {
     name: 'doctor',
     summary: 'whether plimsoll works on this machine, and what to do where it does not',
     load: async () => (await import('./commands/doctor.js')).doctorCommand,

@@ -8,6 +8,7 @@ import { formulaAnswer } from './formula/formula-estimate.js';
 import type { ModelSource } from './model-source.js';
 import { typeEstimate } from './model-types.js';
 import { checkInput, inputNotes } from './needed-input.js';
+import { parameterRule, usualModel } from './parameter-rule.js';
 import { pythonTrace, type TraceSource } from './trace/python-trace.js';
 import type { TraceRunner } from './trace/warm-tracer.js';
 import type { Estimate, Workload } from './types.js';
@@ -64,6 +65,12 @@ export async function estimate(
   if (source.kind === 'type') {
     if (method === 'trace') throw notTraced();
     return typeEstimate(source, request.workload, request.gpu);
+  }
+  if (source.kind === 'parameters') {
+    if (method === 'trace') throw notTraced();
+    const model = usualModel(source.parameters);
+    checkInput(model.description, request.workload, false, wording);
+    return parameterRule(source.parameters, request.workload, request.gpu, machine);
   }
   if (source.kind !== 'path') {
     if (method === 'formula') throw onlyTraced(source, wording);
@@ -130,7 +137,7 @@ function notTraced(): Failure {
   return new Failure({
     kind: 'input',
     code: 'no-config',
-    fact: 'A type and a size cannot be traced.',
+    fact: 'A rule for models of a size cannot be traced.',
     next: 'Name its config.json.',
   });
 }

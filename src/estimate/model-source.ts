@@ -11,6 +11,8 @@ export type ModelSource =
   | { readonly kind: 'torchvision'; readonly name: string }
   /** A Python file that defines `workload(**args)`; each argument is `name=value`. */
   | { readonly kind: 'script'; readonly path: string; readonly args: readonly string[] }
+  /** A model of which only its number of parameters is known. */
+  | { readonly kind: 'parameters'; readonly parameters: number }
   /** For those who have nothing but that. */
   | { readonly kind: 'type'; readonly type: ModelType; readonly size: ModelSize };
 

@@ -45,6 +45,7 @@ const fixed: Readonly<Record<ModelSource['kind'] | 'gguf', readonly (keyof Workl
   gguf: ['precision', 'quantization'],
   torchvision: ['sequence', 'checkpointing', 'quantization'],
   script: ['batch', 'sequence', 'checkpointing', 'quantization'],
+  parameters: [],
   type: [],
 };
 

@@ -11,6 +11,8 @@ export interface Workload {
   /** What the loop holds until the next step: the loss alone, or the model's outputs with it. */
   readonly keep?: Kept | undefined;
   readonly precision: Precision;
+  /** Batches whose gradients are added up before the optimizer steps; 1 where it is left out. */
+  readonly accumulation?: number | undefined;
   /** Of no meaning in inference. */
   readonly optimizer: Optimizer;
   readonly checkpointing: boolean;

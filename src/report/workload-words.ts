@@ -1,6 +1,7 @@
 import { basename, dirname } from 'node:path';
 import type { ModelSource } from '../estimate/model-source.js';
 import type { Workload } from '../estimate/types.js';
+import { formatCount } from '../units/counts.js';
 
 /** Where a file lies on this machine is nobody's business; its folder often is the model's name. */
 const nothingSaid = new Set(['config.json', 'model.safetensors', 'model.safetensors.index.json']);
@@ -12,6 +13,8 @@ export function sourceWords(source: ModelSource): string {
       return `torchvision:${source.name}`;
     case 'script':
       return [basename(source.path), ...source.args].join(' ');
+    case 'parameters':
+      return `a model of ${formatCount(source.parameters)} parameters`;
     case 'type':
       return `a ${source.size} ${source.type}`;
     case 'path': {

@@ -115,9 +115,10 @@ describe('plimsoll estimate, with a recorded trace in place of Python', () => {
 
   it.each([
     [['estimate'], 'bad-usage: No model was given.'],
-    [['estimate', gpt2, '--seq', '8'], 'bad-usage: No --batch was given.'],
-    [['estimate', gpt2, '--batch', '1'], 'no-sequence: '],
-    [['estimate', 'nowhere', '--batch', '1'], 'no-file: '],
+    [['estimate', './nowhere', '--batch', '1'], 'no-file: '],
+    [['estimate', 'nowhere', '--batch', '1'], 'unknown-model: There is no file or folder'],
+    [['estimate', '--parameters', 'many'], 'bad-parameters: "many" is not a number'],
+    [['estimate', 'gpt2', '--parameters', '1b'], 'Both a model and --parameters were given.'],
     [['estimate', '--type', 'cnn', '--batch', '1'], '--type and --size go together.'],
     [['estimate', '--size', 'tiny', '--batch', '1'], 'bad-option: --size cannot be "tiny".'],
     [['estimate', '--script', 'a.py', '--batch', '1'], '--batch does not reach a script.'],

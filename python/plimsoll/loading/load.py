@@ -12,6 +12,7 @@ from ..failure import MISSING_PACKAGE, Failure
 from ..memory.clean_up import drop_dead_frames, give_back_caches
 from ..memory.device_name import device_of
 from ..memory.out_of_memory import recognise
+from .names import repository_of
 from .offload import place_with_offload
 from .presets import LADDER, PRESETS, after, most_precise
 from .quantized import quantize
@@ -66,6 +67,8 @@ def load(
         device if device is not None else "cuda" if torch.cuda.is_available() else "cpu",
         any_kind=True,
     )
+    if isinstance(source, str):
+        source = repository_of(source)
     options = options or {}
     key = _cache_key(
         source, preset, where, compute_dtype, fallback, max_bytes, home, model_class, options
@@ -89,7 +92,7 @@ def load(
 
 def unload(source: Any = None) -> int:
     """Forgets cached models (all, or those of one source) and gives their memory back; how many."""
-    wanted = canonical_model(source) if isinstance(source, str) else source
+    wanted = canonical_model(repository_of(source)) if isinstance(source, str) else source
     keys = [key for key in _cache if source is None or key[0] == wanted]
     for key in keys:
         del _cache[key]

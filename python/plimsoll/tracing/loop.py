@@ -34,8 +34,11 @@ class Loop:
     def run(self) -> None:
         # The last step's batch, result and loss live until the next step's replace them.
         batch = result = loss = None
-        for step in range(1, self.settings.steps + 1):
-            progress.tell("step", step, self.settings.steps)
+        # With gradients that are added up, two batches for each step show all that more would.
+        each = 2 if self.settings.training and self.settings.accumulation > 1 else 1
+        steps = self.settings.steps * each
+        for step in range(1, steps + 1):
+            progress.tell("step", step, steps)
             self._phase(step, "batch", kinds.BATCH)
             batch = self.workload.batch()
             self._phase(step, "forward", kinds.ACTIVATION)
@@ -56,7 +59,8 @@ class Loop:
                 if self.settings.keep == "loss":
                     result = None
             self._backward(step, loss)
-            self._optimizer_step(step)
+            if step % each == 0:
+                self._optimizer_step(step, first=step == each)
         self.ledger.close()
         del batch, result, loss
 
@@ -68,12 +72,12 @@ class Loop:
             if parameter.grad is not None:
                 self._label(parameter.grad, kinds.GRADIENT, name)
 
-    def _optimizer_step(self, step: int) -> None:
+    def _optimizer_step(self, step: int, *, first: bool) -> None:
         if self.optimizer is None:
             return
         self._phase(step, "optimizer", kinds.TEMPORARY)
         self.optimizer.step()
-        if step == 1:
+        if first:
             for tensor in state_tensors(getattr(self.optimizer, "state", {})):
                 self._label(tensor, kinds.OPTIMIZER, "")
         self._phase(step, "end", kinds.TEMPORARY)

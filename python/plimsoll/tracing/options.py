@@ -69,6 +69,12 @@ def parse(argv: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--precision", choices=PRECISIONS, default="fp32")
     parser.add_argument("--optimizer", choices=OPTIMIZERS, default="adamw")
+    parser.add_argument(
+        "--accumulation",
+        type=_count,
+        default=1,
+        help="batches whose gradients are added up before the optimizer steps",
+    )
     parser.add_argument("--checkpointing", action="store_true", help="gradient checkpointing")
     parser.add_argument(
         "--lora",

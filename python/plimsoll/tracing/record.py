@@ -78,6 +78,7 @@ def settings_of(options: Namespace) -> Settings:
         quantization=options.quantization or "",
         target_seq=options.target_seq or 0,
         keep=options.keep or "",
+        accumulation=options.accumulation,
         gpu=gpu_of(options.gpu, options.capability, options.multiprocessors, options.gpu_memory),
     )
 

@@ -51,6 +51,8 @@ class Settings:
     target_seq: int = 0
     # What the loop holds until the next step: "loss", "outputs", or "" for what the source usually does.
     keep: str = ""
+    # Batches whose gradients are added up before the optimizer steps.
+    accumulation: int = 1
     gpu: Gpu = H200
 
     @property

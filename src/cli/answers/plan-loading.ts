@@ -1,5 +1,6 @@
 import { Failure } from '../../failure.js';
 import { homeFolder } from '../../files/home-folder.js';
+import { publishedName } from '../../model/names/published-name.js';
 import type { PlanLoading } from '../../plan/answers/plan-loading.js';
 import type { PlanRequest } from '../../plan/answers/plan-request.js';
 import { saveQuantization } from '../../plan/quantization/quantization-file.js';
@@ -13,8 +14,9 @@ export function saveLoading(
   if (model === undefined) throw notSaved();
   const { preset, memory, computeDtype } = loading;
   const forTraining = wishes.mode === 'train';
-  return saveQuantization(homeFolder(environment), {
-    model: model.path,
+  const home = homeFolder(environment);
+  return saveQuantization(home, {
+    model: publishedName(model.path, home) ?? model.path,
     preset,
     forTraining,
     computeDtype,

@@ -24,7 +24,7 @@ export async function estimateOfProgram(
   programCommand(command);
   const { folder, environment } = io;
   const settings = await loadSettings({ folder, environment, configPath: given.config });
-  const machine = workloadMachine(settings, io, given.python);
+  const machine = workloadMachine(settings, io, given);
   const { gpu, notes } = await chosenGpu(given.gpu, machine);
   using stop = stopOnSignals([io.stdout.closed]);
   const progress = openProgress(io.stderr);

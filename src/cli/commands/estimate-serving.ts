@@ -1,7 +1,10 @@
+import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { loadSettings } from '../../config/load.js';
+import { findModel, type NamePlace } from '../../model/names/find-model.js';
 import { chosenGpu } from '../../plan/answers/machine.js';
 import { answerServing } from '../../plan/answers/serving/answer-serving.js';
+import { isModelName } from '../../plan/answers/source-of.js';
 import { estimateText } from '../../report/text/estimate-text.js';
 import { serveText } from '../../report/text/serve-room-text.js';
 import type { CommandContext } from '../command-module.js';
@@ -11,20 +14,33 @@ import { workloadMachine } from '../options/workload-machine.js';
 import { openProgress } from '../screen/progress.js';
 import { stopOnSignals } from '../stop.js';
 
+/** Where the config of a model lies that was named by its path or its name. */
+async function pathOfModel(
+  model: string,
+  place: NamePlace & { readonly folder: string },
+): Promise<string> {
+  const path = resolve(place.folder, model);
+  if (!isModelName(model) || existsSync(path)) return path;
+  const { source } = await findModel(model, place);
+  return source.kind === 'path' ? source.path : path;
+}
+
 /** `plimsoll estimate MODEL --mode generate`, and `--mode serve`. */
 export async function estimateServing(
   model: string | undefined,
   given: EstimateArguments,
   { io }: CommandContext,
 ): Promise<number> {
-  const { python, config, cache: _, json = false, verbose: _shown, ...asked } = given;
+  const { python, hub, config, cache: _, json = false, verbose: _shown, ...asked } = given;
   const { folder, environment } = io;
   const settings = await loadSettings({ folder, environment, configPath: config });
-  const machine = workloadMachine(settings, io, python);
+  const machine = workloadMachine(settings, io, { python, hub });
   using stop = stopOnSignals([io.stdout.closed]);
   const progress = openProgress(io.stderr);
   const onProgress = io.stderr.isTerminal ? (text: string) => progress.show(text) : undefined;
-  const request = { ...asked, model: model === undefined ? undefined : resolve(folder, model) };
+  const path =
+    model === undefined ? undefined : await pathOfModel(model, { hub, folder, environment });
+  const request = { ...asked, model: path };
   const found = await answerServing(request, { ...machine, signal: stop.signal, onProgress })
     .catch((error: unknown) => {
       if (stop.interruptedBy === undefined && !io.stdout.closed.aborted) throw error;

@@ -1,14 +1,18 @@
 import { loadSettings } from '../../config/load.js';
 import type { EstimateRequest } from '../../estimate/estimate.js';
-import type { Estimate } from '../../estimate/types.js';
 import { openOutputFile } from '../../files/output-file.js';
-import { makeEstimate, prepareEstimate } from '../../plan/answers/answer-estimate.js';
+import {
+  type EstimateDocument,
+  makeEstimate,
+  prepareEstimate,
+} from '../../plan/answers/answer-estimate.js';
 import { isServing } from '../../plan/answers/serving/serving-request.js';
 import { renderEstimateHtml } from '../../report/estimate-html.js';
 import { estimateText } from '../../report/text/estimate-text.js';
 import { keptOrMade } from '../answers/kept-answer.js';
 import type { CommandContext, CommandModule } from '../command-module.js';
 import { type CliIo, printJson, textStyle } from '../io.js';
+import { countArgument } from '../options/arguments.js';
 import {
   addServingOptions,
   type EstimateArguments,
@@ -33,6 +37,11 @@ export const estimateCommand: CommandModule = {
     const unset = { precision: 'fp32', optimizer: 'adamw' };
     const withWorkload = addWorkloadOptions(addModelArgument(command), unset, estimateModes);
     addServingOptions(addTypeOptions(addMachineOptions(withWorkload)))
+      .option(
+        '--accumulation <n>',
+        'batches whose gradients are added up before a step (1)',
+        countArgument('--accumulation'),
+      )
       .option('--savings', 'trace what other settings would save, too (some seconds each)')
       .option('--verbose', 'with a program: show what it prints, on stderr')
       .option('--html <file>', 'write the estimate as one HTML page')
@@ -48,6 +57,8 @@ kept; whatever else it does, it does.
 
 Examples:
   plimsoll estimate -- python train.py --epochs 3
+  plimsoll estimate llama-3-8b --batch 1 --seq 2048 --precision bf16 --lora 16 --gpu 4090
+  plimsoll estimate --parameters 22b --batch 1 --seq 2048
   plimsoll estimate gpt2/config.json --batch 8 --seq 1024 --precision bf16
   plimsoll estimate llama/ --mode infer --batch 1 --seq 4096 --quantization int4 --gpu 4090
   plimsoll estimate llama/ --mode generate --batch 8 --prompt 512 --new 256 --beams 4
@@ -75,7 +86,7 @@ async function estimate(
   refuseServing(given);
   const { folder, environment } = io;
   const settings = await loadSettings({ folder, environment, configPath: given.config });
-  const machine = workloadMachine(settings, io, given.python);
+  const machine = workloadMachine(settings, io, given);
   const request = await prepareEstimate(workloadRequest(model, given, folder), machine);
   const page = given.html === undefined ? undefined : openOutputFile(given.html, folder);
   using stop = stopOnSignals([io.stdout.closed]);
@@ -88,7 +99,7 @@ async function estimate(
     settings: ['estimate', given.savings ?? false],
     version,
     place: machine,
-    estimateIn: (found: Estimate) => found,
+    estimateIn: (found: EstimateDocument) => found,
     make,
   };
   const answer = await (given.cache === false ? make() : keptOrMade(asked))
@@ -104,7 +115,7 @@ async function estimate(
 }
 
 function print(
-  answer: Estimate,
+  answer: EstimateDocument,
   { gpu }: EstimateRequest,
   { json, html }: EstimateArguments,
   io: CliIo,
@@ -113,7 +124,8 @@ function print(
     printJson(io, answer);
     return;
   }
-  const text = { gpu, columns: io.stdout.columns(), style: textStyle(io) };
+  const recommended = answer.recommendedQuantization;
+  const text = { gpu, columns: io.stdout.columns(), style: textStyle(io), recommended };
   io.stdout.write(`${estimateText(answer, text)}\n`);
   if (html !== undefined) io.stdout.write(`Written to ${html}.\n`);
 }

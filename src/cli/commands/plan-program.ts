@@ -31,7 +31,7 @@ export async function planOfProgram(
   checkPlaces(command, given);
   const { folder, environment } = io;
   const settings = await loadSettings({ folder, environment, configPath: given.config });
-  const machine = workloadMachine(settings, io, given.python);
+  const machine = workloadMachine(settings, io, given);
   const { gpu, notes } = await chosenGpu(given.gpu, machine);
   const limits = { memory: given.memory, gpuNamed: given.gpu !== undefined };
   const budget = budgetOf(limits, gpu, machine.wording);

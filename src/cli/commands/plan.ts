@@ -58,6 +58,7 @@ and {accumulation} the effective batch is kept.
 Examples:
   plimsoll plan ./config.json --memory 24GiB --train
   plimsoll plan --memory 24GiB -- python train.py --batch-size {batch_size}
+  plimsoll plan qwen2.5-7b --gpu 4090 --batch 16 --seq 2048 --train
   plimsoll plan gpt2/ --gpu 4090 --batch 64 --seq 1024 --precision amp-bf16
   plimsoll plan gpt2/ --memory 24GiB --max-batch --seq 512 --precision amp-bf16 --json
   plimsoll plan llama/ --gpu 4090 --mode infer --seq 4096 --save`,
@@ -76,9 +77,9 @@ async function plan(
   { io, version }: CommandContext,
 ): Promise<number> {
   const { folder, environment } = io;
-  const { python, memory: memoryBytes, gpus, maxBatch, zero, offload } = given;
+  const { memory: memoryBytes, gpus, maxBatch, zero, offload } = given;
   const settings = await loadSettings({ folder, environment, configPath: given.config });
-  const machine = workloadMachine(settings, io, python);
+  const machine = workloadMachine(settings, io, given);
   const workload = workloadRequest(model, withMode(given), folder);
   const wanted = { ...workload, memoryBytes, gpus, maxBatch, zero, offload };
   const prepared = await preparePlan(wanted, machine);

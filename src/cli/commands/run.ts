@@ -6,6 +6,7 @@ import { machineRoots } from '../../device/roots.js';
 import { Failure } from '../../failure.js';
 import { homeFolder } from '../../files/home-folder.js';
 import { type OutputFile, openOutputFile, writeAll } from '../../files/output-file.js';
+import type { JobEnvironmentMode } from '../../plan/environment/job-environment.js';
 import { explainSnapshot } from '../../report/explain-snapshot.js';
 import { renderRunHtml } from '../../report/run-html.js';
 import { runSummary } from '../../report/text/run-text.js';
@@ -21,7 +22,9 @@ import { systemClock } from '../../time/clock.js';
 import type { CommandModule } from '../command-module.js';
 import { type CliIo, printJson } from '../io.js';
 import { countArgument, durationArgument, sizeArgument } from '../options/arguments.js';
+import { checkedEnvironment, environmentModeArgument } from '../options/environment-mode.js';
 import { checkBeforeRun } from '../running/check-program.js';
+
 import { attachedRun } from '../running/run-attach.js';
 
 interface RunArguments {
@@ -35,6 +38,7 @@ interface RunArguments {
   readonly report?: readonly string[];
   readonly attach?: string | boolean;
   readonly check?: boolean;
+  readonly envMode?: JobEnvironmentMode;
   readonly config?: string;
   readonly json?: boolean;
 }
@@ -76,6 +80,11 @@ export const runCommand: CommandModule = {
         addReport,
       )
       .option('--check', 'trace the program first; do not start what surely does not fit')
+      .option(
+        '--env-mode <mode>',
+        'production takes debug settings out of the environment; keep; without it they are warned of',
+        environmentModeArgument,
+      )
       .option('--attach [id]', 'take up a run whose supervisor was killed; the latest if not named')
       .option('--config <file>', 'this configuration file instead of plimsoll.config.json')
       .option('--json', "print the report on stdout; the program's own stdout goes to stderr")
@@ -97,6 +106,7 @@ more accumulation first. The exit code is the program's own, 128 and the signal'
 
 Examples:
   plimsoll run --batch-size 32 -- python train.py --batch-size {batch_size} --accumulate {accumulation}
+  plimsoll run --env-mode production -- python train.py
   plimsoll run --memory 8GiB --device host --report run.html -- node embed.js
   plimsoll run --check --device gpu:0 -- python train.py
   plimsoll run --attach`;
@@ -117,7 +127,11 @@ async function run(
   if (attached === undefined && words.length === 0) throw noCommand();
   if (attached !== undefined && given.check === true) throw begunAlready();
   const files = (given.report ?? []).map((path) => openOutputFile(path, io.folder));
-  const { folder: cwd, environment } = io;
+  const { folder: cwd } = io;
+  const { environment, lines } = checkedEnvironment(io.environment, given.envMode);
+  if (attached === undefined) {
+    for (const line of lines) io.stderr.write(`plimsoll: ${line}\n`);
+  }
   const settings = await loadSettings({ folder: cwd, environment, configPath: given.config });
   // Those of jobs are many and come quickly; whoever queued them keeps the house clean.
   if (attached?.plan.log === undefined) sweepRuns(home, procRoot);
@@ -163,7 +177,9 @@ async function run(
         procRoot,
       });
     const visibleAs = (id: string) => device.visibleAs(id);
-    const report = await superviseRun({ plan, folder, context, visibleAs });
+    const ended = await superviseRun({ plan, folder, context, visibleAs });
+    const changed = attached === undefined && given.envMode === 'production' ? lines : [];
+    const report = { ...ended, notes: [...ended.notes, ...changed] };
     const { json, html } = folder.reports;
     const kept = [...(attached?.plan.reports ?? []), json, html].map((path) =>
       openOutputFile(path, cwd),

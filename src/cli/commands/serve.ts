@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { homeFolder } from '../../files/home-folder.js';
 import type { Daemon } from '../../jobs/daemon/types.js';
 import { type PlacementPolicy, placementPolicies } from '../../jobs/placement.js';
+import type { JobEnvironmentMode } from '../../plan/environment/job-environment.js';
 import { goOnWords, serveText } from '../../report/text/serve-text.js';
 import { checkPlatform } from '../../run/platform.js';
 import {
@@ -21,6 +22,7 @@ import { sleepFor } from '../client/follow-log.js';
 import type { CommandContext, CommandModule } from '../command-module.js';
 import { type CliIo, printJson, textStyle } from '../io.js';
 import { intervalArgument, oneOfArgument, percentArgument } from '../options/arguments.js';
+import { checkedEnvironment, environmentModeArgument } from '../options/environment-mode.js';
 import { hostsArgument, portArgument } from '../options/serve-arguments.js';
 import { serveToken } from '../options/serve-token.js';
 import { settingsOf } from '../options/watch-options.js';
@@ -33,6 +35,7 @@ interface ServeArguments {
   /** False with `--no-token`. */
   readonly token?: boolean;
   readonly allowHost?: readonly string[];
+  readonly envMode?: JobEnvironmentMode;
   readonly interval?: number;
   readonly loadLine?: number;
   readonly placement?: PlacementPolicy;
@@ -83,6 +86,11 @@ export const serveCommand: CommandModule = {
         '--simulate <scenario>',
         'a made-up GPU: a scenario by name, or a recorded trace.json',
       )
+      .option(
+        '--env-mode <mode>',
+        "production (default): jobs do not inherit debug settings of the server's environment; or keep",
+        environmentModeArgument,
+      )
       .option('--python <program>', 'the Python to estimate models with (the active one)')
       .option('--log-requests', 'a line on stderr for each request')
       .option('--config <file>', 'this configuration file instead of plimsoll.config.json')
@@ -115,6 +123,10 @@ async function serve(given: ServeArguments, context: CommandContext): Promise<nu
   const none = given.token === false;
   const token = serveToken({ file: given.tokenFile, none, environment, folder, home });
   const { host, port, allowHost: allowedHosts, placement: policy, python, logRequests } = given;
+  const job = checkedEnvironment(environment, given.envMode ?? 'production', {
+    setAllocator: false,
+  });
+  for (const line of job.lines) io.stderr.write(`plimsoll: ${line}\n`);
   using stop = stopOnSignals();
   const service = await openService({
     home,
@@ -126,7 +138,7 @@ async function serve(given: ServeArguments, context: CommandContext): Promise<nu
     policy,
     python,
     logRequests,
-    environment,
+    environment: job.environment,
     folder,
     version: context.version,
     log: (line) => io.stderr.write(`${line}\n`),

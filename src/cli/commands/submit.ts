@@ -9,6 +9,8 @@ import { withServer } from '../client/with-server.js';
 import type { CommandContext, CommandModule } from '../command-module.js';
 import { printJson } from '../io.js';
 import { sizeArgument } from '../options/arguments.js';
+import { environmentModeArgument } from '../options/environment-mode.js';
+import { hubModel } from '../options/hub-model.js';
 import {
   gpusArgument,
   priorityArgument,
@@ -30,7 +32,10 @@ export const submitCommand: CommandModule = {
       .argument('[command...]', 'the program and its arguments, after --')
       .passThroughOptions()
       .option('--memory <size>', 'what it takes of each device', sizeArgument('--memory'))
-      .option('--model <model>', 'instead: the model, from which its memory is estimated')
+      .option(
+        '--model <model>',
+        'instead: the model or its name, from which its memory is estimated',
+      )
       .option('--priority <n>', 'the higher, the sooner (0)', priorityArgument)
       .option('--gpus <n>', 'GPUs needed together; 0 = host memory (default 1)', gpusArgument)
       .option('--timeout <duration>', 'how long it may wait, such as 10m', waitArgument)
@@ -45,6 +50,11 @@ export const submitCommand: CommandModule = {
         '--env <name=value>',
         'a variable for it; NAME alone takes it from here',
         environmentArgument,
+      )
+      .option(
+        '--env-mode <mode>',
+        'production (default): no debug settings but those --env names, and recommended allocator settings; or keep',
+        environmentModeArgument,
       )
       .option('--follow', 'show what it prints until it ends')
       .option('--wait', 'wait until it ends');
@@ -73,6 +83,7 @@ Examples:
   plimsoll submit --memory 6GiB -- python train.py
   plimsoll submit --estimate-timeout 5m -- python train.py
   plimsoll submit --follow --batch 32 -- python train.py --batch-size {batch_size} --accumulate {accumulation}
+  plimsoll submit --model llama-3.2-1b --batch 4 --seq 1024 --precision bf16 -- python train.py
   plimsoll submit --model gpt2/ --batch 8 --seq 1024 --precision bf16 --gpus 2 --timeout 1h -- python train.py`;
 
 async function submit(
@@ -81,7 +92,9 @@ async function submit(
   { io }: CommandContext,
 ): Promise<number> {
   return withServer(given, io, async (client, stop) => {
-    const request = submitRequest(words, given, io, isOnThisMachine(client.address));
+    const isHere = isOnThisMachine(client.address);
+    const model = await hubModel(given, io, isHere, stop.signal);
+    const request = submitRequest(words, { ...given, ...(model && { model }) }, io, isHere);
     const job = await sendJob(client, request, stop.signal);
     const watched = given.follow === true || given.wait === true;
     const nowMs = systemClock.epochMs();

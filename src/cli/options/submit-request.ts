@@ -6,8 +6,10 @@ import type { JobRequest } from '../../jobs/daemon/types.js';
 import { closedWorkload } from '../../plan/answers/closed-workload.js';
 import { checkRequest, readWorkload } from '../../plan/answers/read-workload.js';
 import type { WorkloadRequest } from '../../plan/answers/workload-request.js';
+import type { JobEnvironmentMode } from '../../plan/environment/job-environment.js';
 import { checkProgram } from '../../run/program.js';
 import type { CliIo } from '../io.js';
+import { checkedEnvironment } from './environment-mode.js';
 import { optionWording } from './option-wording.js';
 import { jobEnvironment } from './submitted-environment.js';
 import { type WorkloadArguments, workloadRequest } from './workload-options.js';
@@ -23,6 +25,7 @@ export interface SubmitArguments extends WorkloadArguments {
   readonly name?: string;
   readonly cwd?: string;
   readonly env?: readonly string[];
+  readonly envMode?: JobEnvironmentMode;
 }
 
 /** The job that was typed, with everything checked that can be checked here. */
@@ -34,7 +37,11 @@ export function submitRequest(
 ): JobRequest {
   if (words.length === 0) throw noCommand();
   const cwd = resolve(folder, given.cwd ?? '.');
-  const env = jobEnvironment(environment, given.env ?? []);
+  const named = given.env ?? [];
+  const mode = given.envMode ?? 'production';
+  const { environment: env } = checkedEnvironment(jobEnvironment(environment, named), mode, {
+    named,
+  });
   const workload = workloadOf(given, folder);
   if (isHere) {
     if (given.cwd !== undefined) checkFolder(cwd, given.cwd);

@@ -10,12 +10,13 @@ import { optionWording } from './option-wording.js';
 export function workloadMachine(
   settings: Settings,
   { environment, folder }: CliIo,
-  python: string | undefined,
+  { python, hub }: { readonly python?: string | undefined; readonly hub?: boolean | undefined },
 ): AnswerMachine {
   return {
     environment,
     folder,
     python,
+    hub,
     gpus: settings.gpus,
     gpusHere: () => gpusHere(settings),
     hostBytes: totalmem(),

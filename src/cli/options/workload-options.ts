@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { type EstimateMethod, estimateMethods } from '../../estimate/estimate.js';
@@ -19,8 +20,9 @@ import {
   type Workload,
 } from '../../estimate/types.js';
 import { Failure } from '../../failure.js';
+import { parseParameters } from '../../model/names/parameter-count.js';
 import { workloadModes } from '../../plan/answers/read-workload.js';
-import { visionPrefix } from '../../plan/answers/source-of.js';
+import { isModelName, visionPrefix } from '../../plan/answers/source-of.js';
 import type { WorkloadRequest } from '../../plan/answers/workload-request.js';
 import { countArgument, oneOfArgument } from './arguments.js';
 
@@ -34,6 +36,7 @@ export interface WorkloadArguments {
   readonly keep?: Kept;
   readonly precision?: Precision;
   readonly optimizer?: Optimizer;
+  readonly accumulation?: number;
   readonly checkpointing?: boolean;
   readonly lora?: number;
   readonly quantization?: QuantizationPreset;
@@ -42,6 +45,9 @@ export interface WorkloadArguments {
   readonly script?: string;
   readonly type?: ModelType;
   readonly size?: ModelSize;
+  readonly parameters?: number;
+  /** Whether config.json may be downloaded. */
+  readonly hub?: boolean;
   readonly arg?: readonly string[];
   readonly python?: string;
   /** False with --no-cache. */
@@ -52,7 +58,7 @@ export interface WorkloadArguments {
 export function addModelArgument(command: Command): Command {
   return command.argument(
     '[model...]',
-    'a config.json, .safetensors, .gguf, or a folder; torchvision:NAME; after --, a program as it is',
+    'a name (llama-3-8b), a config.json, .safetensors, .gguf, or a folder; torchvision:NAME; after --, a program as it is',
   );
 }
 
@@ -104,6 +110,12 @@ export function addWorkloadOptions(
       'auto, trace (a few steps without memory, in Python) or formula (auto)',
       oneOfArgument('--method', estimateMethods),
     )
+    .option(
+      '--parameters <n>',
+      'instead of a model: how many parameters it has, such as 22b',
+      parseParameters,
+    )
+    .option('--hub', 'download config.json of a model by its name (HF_ENDPOINT, HF_TOKEN)')
     .option('--script <file.py>', 'instead of a model: a file that defines workload(**args)')
     .option('--arg <key=value>', 'an argument of workload; may be repeated', keyValue);
 }
@@ -138,14 +150,26 @@ export function workloadRequest(
   folder: string,
 ): WorkloadRequest {
   const { mode, batch, seq, image, precision, optimizer, checkpointing, lora } = given;
-  const { quantization, gpu, method, type, size, script, arg, targetSeq, keep } = given;
-  const isPath = model !== undefined && !model.startsWith(visionPrefix);
+  const {
+    quantization,
+    gpu,
+    method,
+    type,
+    size,
+    parameters,
+    script,
+    arg,
+    targetSeq,
+    keep,
+    accumulation,
+  } = given;
   return {
-    model: isPath ? resolve(folder, model) : model,
+    model: model === undefined ? undefined : namedModel(model, folder),
     script: script === undefined ? undefined : resolve(folder, script),
     args: arg && argumentsOf(arg),
     type,
     size,
+    parameters,
     mode,
     batch,
     seq,
@@ -154,12 +178,20 @@ export function workloadRequest(
     keep,
     precision,
     optimizer,
+    accumulation,
     checkpointing,
     lora,
     quantization,
     gpu,
     method,
   };
+}
+
+/** What is there by that path goes before a model of that name. */
+function namedModel(model: string, folder: string): string {
+  const path = resolve(folder, model);
+  if (model.startsWith(visionPrefix)) return model;
+  return isModelName(model) && !existsSync(path) ? model : path;
 }
 
 function argumentsOf(pairs: readonly string[]): Record<string, string> {

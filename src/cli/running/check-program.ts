@@ -32,7 +32,7 @@ export async function checkBeforeRun(
   io: CliIo,
 ): Promise<number | undefined> {
   programCommand(run.command);
-  const machine = workloadMachine(settings, io, undefined);
+  const machine = workloadMachine(settings, io, {});
   const found = (await machine.gpusHere()).find(({ id }) => id === run.device);
   if (found === undefined) throw noGpu(run.device);
   const { gpu } = gpuAtHand([found], settings.gpus ?? [], machine.wording);

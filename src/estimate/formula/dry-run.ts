@@ -39,7 +39,7 @@ export function dryRun(model: KnownModel, workload: Workload, gpu: Gpu, packing?
   const own = net.parameters.filter(({ adapter }) => !adapter);
   const parameters = own.reduce((sum, { elements }) => sum + elements, 0);
   recorder.ready();
-  runSteps(net, built, workload.optimizer);
+  runSteps(net, built, workload.optimizer, workload.accumulation);
   return { ...recorder.finish(), parameters };
 }
 

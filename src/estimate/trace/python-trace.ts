@@ -152,7 +152,10 @@ export function traceArguments(source: TraceSource, workload: Workload, gpu?: Gp
   add('target-seq', workload.targetSequence);
   add('keep', workload.keep);
   add('precision', workload.precision);
-  if (workload.mode === 'train') add('optimizer', workload.optimizer);
+  if (workload.mode === 'train') {
+    add('optimizer', workload.optimizer);
+    add('accumulation', workload.accumulation);
+  }
   if (workload.checkpointing) args.push('--checkpointing');
   add('lora', workload.loraRank);
   add('quantization', workload.quantization);

@@ -3,19 +3,24 @@ import { type EstimateRequest, estimate } from '../../estimate/estimate.js';
 import { findSavings } from '../../estimate/savings.js';
 import type { Estimate } from '../../estimate/types.js';
 import { closedWorkload } from './closed-workload.js';
+import { findSource, readModelOf, withOwnInput } from './find-source.js';
 import { type AnswerMachine, chosenGpu } from './machine.js';
 import { checkRequest, readWorkload } from './read-workload.js';
+import { type RecommendedQuantization, recommendation } from './recommended-quantization.js';
 import type { WorkloadRequest } from './workload-request.js';
 
 /** A request that holds together: what is left is to find out. */
 export interface PreparedEstimate extends EstimateRequest {
   /** Why it is this card, where nobody named one. */
   readonly notes: readonly string[];
+  /** How its weights are best held on this card; absent where its parameters are not known. */
+  readonly recommended?: RecommendedQuantization | undefined;
 }
 
 /** An estimate with the card that it is for. */
 export interface EstimateDocument extends Estimate {
   readonly gpu: Pick<Gpu, 'name' | 'capacityBytes'>;
+  readonly recommendedQuantization?: RecommendedQuantization;
 }
 
 /**
@@ -40,14 +45,23 @@ export async function prepareEstimate(
 ): Promise<PreparedEstimate> {
   const { wording } = machine;
   const read = readWorkload(checkRequest(request, wording, 'estimate'), wording);
-  const { source, method } = read;
+  const { source, notes: found } = await findSource(read.source, machine);
   const { gpu, notes } = await chosenGpu(read.gpu, machine);
-  return { source, workload: closedWorkload(read.workload, source, wording), gpu, method, notes };
+  const model = await readModelOf(source, machine);
+  const filled = withOwnInput(read.workload, source, model, machine);
+  return {
+    source,
+    workload: closedWorkload(filled.workload, source, wording),
+    gpu,
+    method: read.method,
+    recommended: recommendation(model, filled.workload, gpu, machine),
+    notes: [...found, ...filled.notes, ...notes],
+  };
 }
 
 /** What the formula knows of savings costs nothing; traces take their time. */
 export async function makeEstimate(
-  { notes, ...request }: PreparedEstimate,
+  { notes, recommended, ...request }: PreparedEstimate,
   machine: AnswerMachine,
   traceSavings = false,
 ): Promise<EstimateDocument> {
@@ -56,5 +70,10 @@ export async function makeEstimate(
   const savings = await findSavings(request, found, machine, basis);
   const answer = savings.length === 0 ? found : { ...found, savings };
   const { name, capacityBytes } = request.gpu;
-  return { ...answer, gpu: { name, capacityBytes }, notes: [...notes, ...found.notes] };
+  return {
+    ...answer,
+    gpu: { name, capacityBytes },
+    ...(recommended !== undefined && { recommendedQuantization: recommended }),
+    notes: [...notes, ...found.notes],
+  };
 }

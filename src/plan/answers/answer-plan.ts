@@ -6,11 +6,13 @@ import { planMaxBatch } from '../fit/plan-max-batch.js';
 import { planSettings } from '../fit/plan-settings.js';
 import type { ChangeableSetting, Plan } from '../fit/types.js';
 import type { FromPretrainedArguments } from '../quantization/bits-and-bytes.js';
+import { findSource } from './find-source.js';
 import { type AnswerMachine, chosenGpu } from './machine.js';
 import { planEstimators } from './plan-estimators.js';
 import { loadingOf } from './plan-loading.js';
 import { type PlanBudget, type PlanRequest, planRequest } from './plan-request.js';
 import { checkRequest, readWorkload } from './read-workload.js';
+import type { RequestWording } from './wording.js';
 import type { PlanAnswerRequest, WorkloadRequest } from './workload-request.js';
 
 /** A request that holds together: what is left is to find out. */
@@ -86,14 +88,24 @@ export async function preparePlan(
 ): Promise<PreparedPlan> {
   const { wording } = machine;
   const checked = checkRequest(request, wording, 'plan');
-  const { source, workload, method, gpu: named } = readWorkload(checked, wording);
-  if (source.kind === 'type') throw noRuleOfThumb();
+  const read = readWorkload(checked, wording);
+  const { workload, method, gpu: named } = read;
+  if (read.source.kind === 'type') throw noRuleOfThumb();
+  if (checked.accumulation !== undefined) throw chosenByPlan(wording);
+  const { source, notes: found } = await findSource(read.source, machine);
   const { gpu, notes } = await chosenGpu(named, machine);
   const { memoryBytes: memory, gpus = 1, maxBatch = false, zero, offload } = checked;
   const gpuNamed = named !== undefined;
   const limits = { memory, gpus, maxBatch, zero, offload, gpuNamed, mayChange };
   const planned = await planRequest({ source, workload, gpu }, limits, machine);
-  return { source, gpu, method, maxBatch, request: planned, notes: [...notes, ...planned.notes] };
+  return {
+    source,
+    gpu,
+    method,
+    maxBatch,
+    request: planned,
+    notes: [...found, ...notes, ...planned.notes],
+  };
 }
 
 export async function makePlan(prepared: PreparedPlan, machine: AnswerMachine): Promise<Plan> {
@@ -125,6 +137,15 @@ export function planDocument(
     ...(savedTo !== undefined && { savedTo }),
     notes,
   };
+}
+
+function chosenByPlan({ name }: RequestWording): Failure {
+  return new Failure({
+    kind: 'input',
+    code: 'bad-usage',
+    fact: `A plan chooses ${name('accumulation')} itself, from the effective ${name('batch')}.`,
+    next: 'Leave it out.',
+  });
 }
 
 function noRuleOfThumb(): Failure {

@@ -40,6 +40,7 @@ describe('answerEstimate', () => {
       'notes',
       'savings',
       'gpu',
+      'recommendedQuantization',
     ]);
     expect(answer.gpu).toEqual({ name: 'Tesla T4', capacityBytes: 15 * GiB });
     expect(answer.notes[0]).toBe('This is for gpu:0, which was found here.');
@@ -78,7 +79,9 @@ describe('answerEstimate', () => {
     [{ ...job, precison: 'bf16' }, 'unknown-field', 'A workload has no "precison".'],
     [{ ...job, memoryBytes: GiB }, 'unknown-field', 'A workload has no "memoryBytes".'],
     [{ ...job, gpu: 'nonsense' }, 'unknown-gpu', 'nonsense'],
-    [{ ...job, batch: undefined }, 'bad-usage', 'No "batch" was given.'],
+    [{ ...job, model: 'bananas' }, 'unknown-model', 'bananas'],
+    [{ ...job, parameters: 0 }, 'bad-field', '"parameters" cannot be "0".'],
+    [{ ...job, parameters: 7e9 }, 'bad-usage', 'Both "model" and "parameters" were given.'],
     [{}, 'bad-usage', 'No model was given.'],
     [{ ...job, script: '/a.py' }, 'bad-usage', 'Both "model" and "script" were given.'],
     [{ ...job, args: { a: '1' } }, 'bad-usage', '"args" is for a "script"'],

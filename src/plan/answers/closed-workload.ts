@@ -1,13 +1,13 @@
-import type { ModelSource } from '../../estimate/model-source.js';
 import type { Workload } from '../../estimate/types.js';
 import { Failure } from '../../failure.js';
 import type { OpenWorkload } from './read-workload.js';
+import type { NamedSource } from './source-of.js';
 import { argsExample, type RequestField, type RequestWording } from './wording.js';
 
 /** The workload that an estimate is for; what was left open is taken as most people have it. */
 export function closedWorkload(
   open: OpenWorkload,
-  source: ModelSource,
+  source: NamedSource,
   wording: RequestWording,
 ): Workload {
   if (source.kind === 'script') refuseForScript(open, wording);

@@ -5,6 +5,8 @@ import type { RequestWording } from './wording.js';
 
 /** What an answer may touch of the machine it is made on. */
 export interface AnswerMachine extends EstimateMachine {
+  /** Whether the config.json of a model may be downloaded by its name; never unless asked for. */
+  readonly hub?: boolean | undefined;
   /** The GPUs of this machine, in their order; asked only where nobody named a card. */
   readonly gpusHere: () => Promise<readonly FoundGpu[]>;
   /** Cards that the configuration describes. */

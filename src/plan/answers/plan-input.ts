@@ -31,6 +31,8 @@ export function filledInput(
   source: ModelSource,
   stacks: readonly Stack[],
   given: PlanInput,
+  /** No longer than this, where the model takes longer ones. */
+  longest = usualSequence,
 ): PlanInput {
   // A script makes its own.
   if (source.kind === 'script') return given;
@@ -38,7 +40,7 @@ export function filledInput(
   const nothing = sequence === undefined && image === undefined;
   if (source.kind === 'torchvision') return nothing ? { image: usualImage } : given;
   const edge = stacks.flatMap(({ input }) => (input.kind === 'image' ? input.imageSize[0] : []))[0];
-  const length = stacks.length === 0 ? usualSequence : lengthOf(stacks);
+  const length = stacks.length === 0 ? usualSequence : lengthOf(stacks, longest);
   // For a model of images alone the length of a sequence may stand for the edge.
   const needsImage = edge !== undefined && image === undefined && (nothing || length !== undefined);
   return {
@@ -48,12 +50,12 @@ export function filledInput(
 }
 
 /** Undefined where no text goes in, and no sound. */
-function lengthOf(stacks: readonly Stack[]): number | undefined {
+function lengthOf(stacks: readonly Stack[], longest: number): number | undefined {
   const places = stacks.flatMap(({ input }) => {
     if (input.kind !== 'tokens') return [];
     return isKnown(input.maxPositions) ? input.maxPositions : usualSequence;
   });
-  if (places.length > 0) return Math.min(usualSequence, ...places);
+  if (places.length > 0) return Math.min(longest, ...places);
   return stacks.some(isWave) ? usualWave : undefined;
 }
 

@@ -1,5 +1,4 @@
 import type { Gpu } from '../../estimate/cards/gpu-table.js';
-import { inThisThread } from '../../estimate/estimate-work.js';
 import type { ModelSource } from '../../estimate/model-source.js';
 import type { Workload } from '../../estimate/types.js';
 import { Failure } from '../../failure.js';
@@ -7,6 +6,7 @@ import type { Model, Stack } from '../../model/types.js';
 import { formatBytes, GiB, MiB } from '../../units/bytes.js';
 import { isKnown } from '../../units/known.js';
 import type { ChangeableSetting, Offload, PlanFacts, PlanWishes, ZeroStage } from '../fit/types.js';
+import { readModelOf, stacksOf } from './find-source.js';
 import type { AnswerMachine } from './machine.js';
 import { filledInput, tokensPerSample } from './plan-input.js';
 import type { OpenWorkload } from './read-workload.js';
@@ -66,16 +66,15 @@ export interface PlannedWorkload {
 export async function planRequest(
   { source, workload, gpu }: PlannedWorkload,
   limits: PlanLimits,
-  { wording, work = inThisThread, signal }: AnswerMachine,
+  machine: AnswerMachine,
 ): Promise<PlanRequest> {
+  const { wording } = machine;
   const ownBatch = source.kind === 'script' && !source.args.some((arg) => arg.includes(batchPlace));
   if (ownBatch) refuseBatch(workload.batch !== undefined, limits.maxBatch, wording);
-  const read =
-    source.kind === 'path' ? await work({ kind: 'read', path: source.path }, signal) : undefined;
-  const model = read?.model;
+  const model = await readModelOf(source, machine);
   const budget = budgetOf(limits, gpu, wording);
   const notes = [budgetNote(limits, budget, gpu, wording)];
-  const stacks = model ? stacksOf(model) : [];
+  const stacks = stacksOf(model);
   const { gpus, zero, offload, mayChange } = limits;
   if (ownBatch) {
     notes.push(
@@ -106,7 +105,7 @@ export async function planRequest(
       layers: layersOf(stacks),
       tokensPerSample: tokensPerSample(source, stacks, input),
       bfloat16: !(Number.parseFloat(gpu.capability) < leastForBfloat16),
-      transformers: source.kind === 'path',
+      transformers: source.kind === 'path' || source.kind === 'parameters',
     },
     budget,
     ...(model && { model }),
@@ -156,10 +155,6 @@ export function budgetNote(
   const beside = `The ${formatBytes(memoryBytes)} are for PyTorch's allocator; the CUDA context takes about ${context} of the device beside them`;
   if (gpuNamed) return `${beside}, which has ${formatBytes(capacityBytes)}.`;
   return `${beside} (as on the ${name}). Name a card with ${wording.name('gpu')} to have it counted in.`;
-}
-
-function stacksOf({ description }: Model): readonly Stack[] {
-  return description.family === 'unknown' ? [] : description.stacks;
 }
 
 function layersOf(stacks: readonly Stack[]): number | undefined {

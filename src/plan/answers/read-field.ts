@@ -42,6 +42,16 @@ export const readByteCount: FieldReader<number> = (value, field, wording) => {
   throw wrong(value, field, wording, 'It takes a whole number of bytes, such as 25769803776.');
 };
 
+/** More parameters than any model has. */
+const mostParameters = 1e14;
+
+export const readParameters: FieldReader<number> = (value, field, wording) => {
+  if (typeof value === 'number' && Number.isInteger(value)) {
+    if (value >= 1 && value <= mostParameters) return value;
+  }
+  throw wrong(value, field, wording, 'It takes a number of parameters, such as 22000000000.');
+};
+
 export const readFlag: FieldReader<boolean> = (value, field, wording) => {
   if (typeof value === 'boolean') return value;
   throw wrong(value, field, wording, 'It takes true or false.');

@@ -1,5 +1,4 @@
 import { type EstimateMethod, estimateMethods } from '../../estimate/estimate.js';
-import type { ModelSource } from '../../estimate/model-source.js';
 import { modelSizes, modelTypes } from '../../estimate/model-types.js';
 import {
   keptResults,
@@ -18,9 +17,10 @@ import {
   readByteCount,
   readCount,
   readFlag,
+  readParameters,
   readText,
 } from './read-field.js';
-import { sourceOf } from './source-of.js';
+import { type NamedSource, sourceOf } from './source-of.js';
 import type { RequestField, RequestWording } from './wording.js';
 import type { PlanAnswerRequest } from './workload-request.js';
 
@@ -31,7 +31,7 @@ export type OpenWorkload = Partial<Workload>;
 
 /** What a request asks for: which model, run how; the card as it was named. */
 export interface ReadWorkload {
-  readonly source: ModelSource;
+  readonly source: NamedSource;
   readonly workload: OpenWorkload;
   readonly gpu?: string | undefined;
   readonly method: EstimateMethod;
@@ -43,6 +43,7 @@ const workloadFields = [
   'args',
   'type',
   'size',
+  'parameters',
   'mode',
   'batch',
   'seq',
@@ -51,6 +52,7 @@ const workloadFields = [
   'keep',
   'precision',
   'optimizer',
+  'accumulation',
   'checkpointing',
   'lora',
   'quantization',
@@ -94,6 +96,7 @@ export function checkRequest(
     args: read('args', readArguments),
     type: read('type', oneOf(modelTypes)),
     size: read('size', oneOf(modelSizes)),
+    parameters: read('parameters', readParameters),
     mode: read('mode', oneOf(workloadModes)),
     batch: read('batch', readCount),
     seq: read('seq', readCount),
@@ -102,6 +105,7 @@ export function checkRequest(
     keep: read('keep', oneOf(keptResults)),
     precision: read('precision', oneOf(precisions)),
     optimizer: read('optimizer', oneOf(optimizers)),
+    accumulation: read('accumulation', readCount),
     checkpointing: read('checkpointing', readFlag),
     lora: read('lora', readCount),
     quantization: read('quantization', oneOf(quantizationPresets)),
@@ -123,7 +127,7 @@ export function readWorkload(checked: CheckedRequest, wording: RequestWording): 
 
 function openWorkload(checked: CheckedRequest): OpenWorkload {
   const { mode, batch, seq, image, precision, optimizer, checkpointing } = checked;
-  const { lora, quantization, targetSeq, keep } = checked;
+  const { lora, quantization, targetSeq, keep, accumulation } = checked;
   const all = {
     mode,
     batch,
@@ -133,6 +137,7 @@ function openWorkload(checked: CheckedRequest): OpenWorkload {
     keep,
     precision,
     optimizer,
+    accumulation,
     checkpointing,
     loraRank: lora,
     quantization,

@@ -14,14 +14,20 @@ export interface NamedModel {
   readonly args?: readonly string[] | undefined;
   readonly type?: ModelType | undefined;
   readonly size?: ModelSize | undefined;
+  readonly parameters?: number | undefined;
 }
 
+/** A model by its name is found later: that may touch the disk. */
+export type NamedSource = ModelSource | { readonly kind: 'name'; readonly name: string };
+
 /** The one model that was named; two of them, or none, is a `Failure`. */
-export function sourceOf(named: NamedModel, wording: RequestWording): ModelSource {
-  const { model, script, args = [], type, size } = named;
+export function sourceOf(named: NamedModel, wording: RequestWording): NamedSource {
+  const { model, script, args = [], type, size, parameters } = named;
   const { name, example } = wording;
-  const ways = { model, script, type: type ?? size } as const;
-  const given = (['model', 'script', 'type'] as const).filter((field) => ways[field] !== undefined);
+  const ways = { model, script, type: type ?? size, parameters } as const;
+  const given = (['model', 'script', 'type', 'parameters'] as const).filter(
+    (field) => ways[field] !== undefined,
+  );
   const [first, second] = given;
   if (first !== undefined && second !== undefined) {
     throw badUsage(`Both ${name(first)} and ${name(second)} were given.`, 'Leave one of them out.');
@@ -40,13 +46,31 @@ export function sourceOf(named: NamedModel, wording: RequestWording): ModelSourc
       `Give both, such as ${example('type', 'cnn')} ${example('size', 'small')}.`,
     );
   }
+  if (parameters !== undefined) return { kind: 'parameters', parameters };
   if (model === undefined) {
-    throw badUsage('No model was given.', `Name a config.json, or a ${name('script')}.`);
+    throw badUsage('No model was given.', `Name one, or a config.json, or a ${name('script')}.`);
   }
   if (model.startsWith(visionPrefix)) {
     return { kind: 'torchvision', name: model.slice(visionPrefix.length) };
   }
+  if (isModelName(model)) return { kind: 'name', name: model };
   return { kind: 'path', path: absolute(model, 'model', name) };
+}
+
+/** Longer ones are no names; hubs allow 96 characters for each of both parts. */
+const longestName = 200;
+
+/**
+ * Whether a text can be the name of a model: letters, digits and what stands between them, at most one
+ * organization before it, and no ending of a file.
+ *
+ * @example
+ * isModelName('meta-llama/Meta-Llama-3-8B'); // true
+ */
+export function isModelName(text: string): boolean {
+  if (text.length > longestName || /\.(json|safetensors|gguf|bin|pt|pth|py)$/i.test(text))
+    return false;
+  return /^(?:\w[\w.-]*\/)?\w[\w.: +-]*$/.test(text);
 }
 
 /** Who asks and who answers may stand in different folders. */

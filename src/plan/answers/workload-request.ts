@@ -1,11 +1,13 @@
 /** The options of `plimsoll estimate` and `plimsoll plan`, by the same names. */
 export interface WorkloadRequest {
-  /** A config.json, a folder, .safetensors, .gguf, or torchvision:NAME; paths are absolute. */
+  /** A name, a config.json, a folder, .safetensors, .gguf, or torchvision:NAME; paths are absolute. */
   readonly model?: string | undefined;
   readonly script?: string | undefined;
   readonly args?: Readonly<Record<string, string>> | undefined;
   readonly type?: string | undefined;
   readonly size?: string | undefined;
+  /** Instead of a model: how many parameters it has. */
+  readonly parameters?: number | undefined;
   readonly mode?: string | undefined;
   readonly batch?: number | undefined;
   readonly seq?: number | undefined;
@@ -14,6 +16,8 @@ export interface WorkloadRequest {
   readonly keep?: string | undefined;
   readonly precision?: string | undefined;
   readonly optimizer?: string | undefined;
+  /** Batches whose gradients are added up before the optimizer steps; not for a plan. */
+  readonly accumulation?: number | undefined;
   readonly checkpointing?: boolean | undefined;
   readonly lora?: number | undefined;
   readonly quantization?: string | undefined;

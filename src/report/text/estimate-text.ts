@@ -20,6 +20,8 @@ export interface EstimateTextOptions {
   readonly gpu: EstimateGpu;
   readonly columns: number;
   readonly style: TextStyle;
+  /** How the weights are best held on this card. */
+  readonly recommended?: { readonly preset: string; readonly reason: string } | undefined;
 }
 
 /** Told apart by letter where there are no colours. */
@@ -75,6 +77,7 @@ export function estimateText(estimate: Estimate, options: EstimateTextOptions): 
     ...phaseLines(estimate),
     [],
     ...wrapText(verdict.sentence, columns).map((line) => [span(line, verdictPaints[verdict.fits])]),
+    ...recommendedLines(options),
     ...savingLines(estimate, gpu),
     ...(notes.length > 0 ? [[]] : []),
   ];
@@ -84,6 +87,13 @@ export function estimateText(estimate: Estimate, options: EstimateTextOptions): 
     .flatMap((note) => noteLines(note, columns))
     .map((line) => paintLine([span(line)], Infinity, style));
   return [...drawn, ...noted].join('\n');
+}
+
+function recommendedLines({ recommended, columns }: EstimateTextOptions): Span[][] {
+  if (recommended === undefined) return [];
+  const { preset, reason } = recommended;
+  const text = `Recommended quantization: ${preset}. ${reason}`;
+  return [[], ...wrapText(text, columns).map((line) => [span(line)])];
 }
 
 /** What each phase of a program takes. */

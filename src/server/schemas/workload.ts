@@ -16,7 +16,7 @@ const count = z.int().min(1).max(maxCount);
 const workloadFields = {
   model: z.string().min(1).max(pathCharacters).optional().openapi({
     description:
-      'A config.json, a folder, a .safetensors or .gguf file, by its absolute path on the machine of the server; or torchvision:NAME.',
+      'A name such as llama-3-8b; or a config.json, a folder, a .safetensors or .gguf file, by its absolute path on the machine of the server; or torchvision:NAME.',
   }),
   script: z.string().min(1).max(pathCharacters).optional().openapi({
     description: 'Instead of a model: a Python file that defines workload(**args).',
@@ -29,6 +29,9 @@ const workloadFields = {
     description: 'A rough kind of model, where there is no model to read.',
   }),
   size: z.enum(modelSizes).optional(),
+  parameters: z.int().min(1).max(1e14).optional().openapi({
+    description: 'Instead of a model: how many parameters it has.',
+  }),
   mode: z.enum(['train', 'infer', 'generate', 'serve']).optional(),
   batch: count.optional().openapi({ description: 'Samples in a batch.' }),
   seq: count.optional().openapi({ description: 'Tokens in a sequence.' }),
@@ -42,6 +45,9 @@ const workloadFields = {
   }),
   precision: z.enum(precisions).optional(),
   optimizer: z.enum(optimizers).optional(),
+  accumulation: count.optional().openapi({
+    description: 'Batches whose gradients are added up before a step; a plan chooses it.',
+  }),
   checkpointing: z.boolean().optional(),
   lora: count.optional().openapi({ description: 'Rank of LoRA adapters on all linear layers.' }),
   quantization: z.enum(quantizationPresets).optional(),

@@ -36,8 +36,18 @@ export class OptimizerSteps {
   /** Gradients go before the next step begins. */
   zero(): void {
     for (const { source } of this.#trained) {
+      for (const block of [source?.collected, source?.earlier]) {
+        if (block !== undefined) this.#net.tape.recorder.drop(block);
+      }
+      if (source !== undefined) Object.assign(source, { collected: undefined, earlier: undefined });
+    }
+  }
+
+  /** Gradients stay for the next batch of the same step. */
+  keepGradients(): void {
+    for (const { source } of this.#trained) {
       if (source?.collected === undefined) continue;
-      this.#net.tape.recorder.drop(source.collected);
+      source.earlier = source.collected;
       source.collected = undefined;
     }
   }

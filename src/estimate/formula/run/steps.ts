@@ -6,14 +6,17 @@ import type { Tensor } from './tensor.js';
 
 /** States of the optimizer appear in the first step, so that the second or third is the peak. */
 const steps = 3;
+/** With gradients that are added up: two batches for each step show all that more would. */
+const accumulatedBatches = 2;
 
 /** A few steps of training or inference; the last step's batch lives until the next is there. */
-export function runSteps(net: Net, built: Built, optimizer: Optimizer): void {
+export function runSteps(net: Net, built: Built, optimizer: Optimizer, accumulation = 1): void {
   const { tape, settings } = net;
   const { recorder } = tape;
   const updates = settings.training ? new OptimizerSteps(net, optimizer) : undefined;
   let held: Tensor[] = [];
-  for (let step = 0; step < steps; step += 1) {
+  const each = accumulation > 1 && settings.training ? accumulatedBatches : 1;
+  for (let step = 1; step <= steps * each; step += 1) {
     recorder.part = 'activations';
     const batch = built.batch();
     for (const tensor of held) tape.drop(tensor);
@@ -28,8 +31,10 @@ export function runSteps(net: Net, built: Built, optimizer: Optimizer): void {
         recorder.part = 'temporary';
         tape.backward(answer);
         net.forgetCasts();
-        updates.step();
-        updates.zero();
+        if (step % each === 0) {
+          updates.step();
+          updates.zero();
+        } else updates.keepGradients();
       }
       tape.drop(answer);
       net.endStep();

@@ -122,6 +122,8 @@ export class Tape {
   give({ source }: Tensor, block: Block): void {
     const { recorder } = this;
     if (source === undefined) return recorder.drop(block);
+    // Gradients of an earlier batch that are kept take the new ones up in place.
+    if (source.earlier !== undefined) return recorder.drop(block);
     const before = source.collected;
     if (before === undefined) source.collected = block;
     // A parameter's first gradient is seen from elsewhere too, so the sum is new memory.

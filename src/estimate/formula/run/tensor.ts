@@ -7,6 +7,8 @@ export interface Source {
   /** A parameter: what is collected stays until the optimizer has used it. */
   readonly leaf: boolean;
   collected: Block | undefined;
+  /** What earlier batches of the same step collected, where gradients are added up. */
+  earlier?: Block | undefined;
 }
 
 /** Elements of one width in a block; shapes are known to whoever works with it. */

@@ -32,7 +32,7 @@ export async function answerKey(
   ofScripts = false,
 ): Promise<string | undefined> {
   const { source, method } = prepared;
-  if (method === 'formula' || source.kind === 'type') return undefined;
+  if (method === 'formula' || ruled.has(source.kind)) return undefined;
   if (source.kind === 'script' && !ofScripts) return undefined;
   const files = await filesOf(source);
   if (files === undefined || files.length > maxFiles) return undefined;
@@ -41,6 +41,9 @@ export async function answerKey(
     .update(JSON.stringify([prepared, states]))
     .digest('hex');
 }
+
+/** Answered at once, by a rule. */
+const ruled: ReadonlySet<ModelSource['kind']> = new Set(['type', 'parameters']);
 
 async function filesOf(source: ModelSource): Promise<readonly string[] | undefined> {
   if (source.kind === 'path') return modelFiles(source.path);

@@ -110,6 +110,13 @@ export function withOneBatch(request: JobRequest): JobRequest {
     );
   }
   const batch = request.batch ?? estimated;
+  if (batch === undefined && workload?.model !== undefined) {
+    throw bad(
+      'batch',
+      'The batch of the workload is not known.',
+      'Give the one that the program has.',
+    );
+  }
   if (batch === undefined) return request;
   return {
     ...request,

@@ -1,0 +1,1 @@
+"""Questions that the command `plimsoll` answers, asked from Python."""

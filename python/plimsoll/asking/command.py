@@ -1,0 +1,71 @@
+"""The command `plimsoll`, asked for one JSON document."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from typing import Any
+
+from ..failure import BAD_INPUT, MISSING_PACKAGE, Failure
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+# A traced estimate of a large model takes a minute; one that takes so long hangs.
+_PATIENCE_SECONDS = 600.0
+
+
+def ask(words: list[str]) -> dict[str, Any]:
+    """The document that the command prints with `--json`; its error as a `Failure`."""
+    try:
+        done = subprocess.run(
+            [*_command(), words[0], "--json", *words[1:]],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_PATIENCE_SECONDS,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Failure(
+            "no-answer", f"the command plimsoll gave no answer ({error})", "run it by hand"
+        ) from error
+    try:
+        answer = json.loads(done.stdout)
+    except ValueError:
+        answer = None
+    if not isinstance(answer, dict):
+        raise _told(done.stderr, done.returncode)
+    return answer
+
+
+def _command() -> list[str]:
+    """In a wheel, in a checkout, or installed by npm; the nearest first."""
+    for folder in (os.path.join(_PACKAGE, "_command"), os.path.dirname(os.path.dirname(_PACKAGE))):
+        program = os.path.join(folder, "bin", "plimsoll.js")
+        own = os.path.join(folder, "runtime", "node")
+        node = (
+            own if os.path.exists(own) else shutil.which(os.environ.get("PLIMSOLL_NODE") or "node")
+        )
+        if os.path.exists(program) and node is not None:
+            return [node, program]
+    found = shutil.which("plimsoll")
+    if found is None:
+        raise Failure(
+            "no-command",
+            "the command plimsoll was not found",
+            "install it with npm, or the wheel that holds it",
+            status=MISSING_PACKAGE,
+        )
+    return [found]
+
+
+def _told(stderr: str, status: int) -> Failure:
+    """The error of the command: one line with its code, the fact and the next step."""
+    line = next((one for one in stderr.splitlines() if one.startswith("plimsoll: ")), "")
+    match = re.match(r"plimsoll: ([a-z0-9-]+): (.*)", line)
+    if match:
+        return Failure(match[1], match[2], "", status=status)
+    last = stderr.strip().splitlines()[-1:] or [f"it ended with {status}"]
+    fact = f"the command plimsoll gave no answer: {last[0]}"
+    return Failure("no-answer", fact, "run it by hand", status=status or BAD_INPUT)

@@ -1,0 +1,1 @@
+"""Tests of `plimsoll migrate`'s reader."""

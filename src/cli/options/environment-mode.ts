@@ -1,0 +1,44 @@
+import { availableParallelism } from 'node:os';
+import {
+  changeWords,
+  debugFindings,
+  type JobEnvironmentMode,
+  jobEnvironmentModes,
+  productionEnvironment,
+} from '../../plan/environment/job-environment.js';
+import type { CliIo } from '../io.js';
+import { oneOfArgument } from './arguments.js';
+
+export const environmentModeArgument = oneOfArgument('--env-mode', jobEnvironmentModes);
+
+/** AMD's variables mean nothing on NVIDIA's cards, and harm nothing there. */
+const contextHere = () => ({ vendor: 'nvidia', cores: availableParallelism(), gpus: 1 }) as const;
+
+/**
+ * The environment that a program gets, with a line for each change. Without a mode it stays as it is,
+ * and the lines warn of what is for debugging.
+ */
+export function checkedEnvironment(
+  environment: CliIo['environment'],
+  mode: JobEnvironmentMode | undefined,
+  {
+    named = [],
+    setAllocator = true,
+  }: { readonly named?: readonly string[]; readonly setAllocator?: boolean } = {},
+): { readonly environment: Record<string, string>; readonly lines: readonly string[] } {
+  const variables: Record<string, string> = {};
+  for (const [name, value] of Object.entries(environment)) {
+    if (value !== undefined) variables[name] = value;
+  }
+  if (mode === 'keep') return { environment: variables, lines: [] };
+  if (mode === 'production') {
+    const asked = new Set(named.map((text) => text.replace(/=.*$/s, '')));
+    const done = productionEnvironment(variables, contextHere(), asked, setAllocator);
+    return { environment: done.variables, lines: done.changes.map(changeWords) };
+  }
+  const lines = debugFindings(variables, contextHere()).map(
+    ({ name, value, reason }) =>
+      `${name}=${value} is for debugging. ${reason} --env-mode production takes it out, --env-mode keep ends this warning.`,
+  );
+  return { environment: variables, lines };
+}

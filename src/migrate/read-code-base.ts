@@ -1,0 +1,76 @@
+import { spawn } from 'node:child_process';
+import { killGroup } from '../device/host/kill-group.js';
+import { pythonEnvironment } from '../estimate/trace/run-python.js';
+import { Failure } from '../failure.js';
+import { debugSettings } from '../plan/environment/debug-settings.js';
+import { parseAnswer } from './parse-answer.js';
+import type { CodeBase } from './types.js';
+
+export interface CodePlace {
+  readonly python: string;
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  readonly folder: string;
+  readonly signal: AbortSignal;
+}
+
+/** New texts and diffs of a large code base take some megabytes; what is more has gone wrong. */
+const mostCharacters = 256 * 1024 * 1024;
+const keptError = 4096;
+
+/** Has Python read a file or a folder: its own parser, and nothing of what it reads is run. */
+export async function readCodeBase(path: string, place: CodePlace): Promise<CodeBase> {
+  const { python, environment, folder, signal } = place;
+  const settings = JSON.stringify(debugSettings());
+  const child = spawn(python, ['-m', 'plimsoll.migrating', path, settings], {
+    cwd: folder,
+    env: pythonEnvironment(environment, false),
+    stdio: ['ignore', 'pipe', 'pipe'],
+    detached: process.platform !== 'win32',
+    windowsHide: true,
+  });
+  const end = () => killGroup(child);
+  signal.addEventListener('abort', end, { once: true });
+  try {
+    const said = await outputOf(child, end);
+    signal.throwIfAborted();
+    const answer = parseAnswer(said.stdout);
+    if (answer !== undefined) return answer;
+    throw notRead(python, said.problem ?? lastLine(said.stderr));
+  } finally {
+    signal.removeEventListener('abort', end);
+  }
+}
+
+function outputOf(
+  child: ReturnType<typeof spawn>,
+  end: () => void,
+): Promise<{ readonly stdout: string; readonly stderr: string; readonly problem?: string }> {
+  return new Promise((resolve) => {
+    const pieces: string[] = [];
+    let length = 0;
+    let stderr = '';
+    child.stdout?.setEncoding('utf8').on('data', (text: string) => {
+      length += text.length;
+      if (length > mostCharacters) end();
+      else pieces.push(text);
+    });
+    child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+      stderr = (stderr + text).slice(-keptError);
+    });
+    child.once('error', (error) => resolve({ stdout: '', stderr, problem: error.message }));
+    child.once('close', () => resolve({ stdout: pieces.join(''), stderr }));
+  });
+}
+
+function lastLine(text: string): string {
+  return text.trim().split('\n').at(-1)?.slice(0, 200) ?? '';
+}
+
+function notRead(python: string, why: string): Failure {
+  return new Failure({
+    kind: 'missing',
+    code: 'no-python',
+    fact: `${python} did not read the code${why === '' ? '' : ` (${why})`}.`,
+    next: 'Name a Python 3.10 or newer with --python.',
+  });
+}
