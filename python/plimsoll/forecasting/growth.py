@@ -55,8 +55,10 @@ class Growth(NamedTuple):
         return self.to_seconds - self.from_seconds
 
     @property
-    def accelerates(self) -> bool:
-        return self.ratio > 1 and not is_straight(self.ratio)
+    def bend(self) -> str:
+        if is_straight(self.ratio):
+            return "straight"
+        return "accelerates" if self.ratio > 1 else "slows"
 
 
 def steady_growth(

@@ -10,9 +10,8 @@ from .growth import Growth
 RISKS = ("none", "low", "medium", "high", "critical")
 # What `high` and `critical` mean is a contract: out of memory within so many seconds.
 RISK_WITHIN_SECONDS = (("critical", 15.0), ("high", 60.0), ("medium", 300.0), ("low", math.inf))
-# 10 s of observed growth support a forecast of 20 s; where it accelerates, of 10 s.
-REACH = 2
-CURVE_REACH = 1
+# 10 s of observed growth support a forecast of 20 s; where it accelerates, of 10 s; where it slows down, of 7 s.
+REACH = {"straight": 2.0, "accelerates": 1.0, "slows": 0.7}
 # A shorter growth is a start or a single piece of work, however steep.
 LEAST_SEEN_SECONDS = 3.5
 # Growth from the first reading on may be the program's start: it must last longer.
@@ -89,8 +88,7 @@ def risk_of_growth(
     risk = next(name for name, within in RISK_WITHIN_SECONDS if time.seconds <= within)
     low, high = seconds_or_never(time.low), seconds_or_never(time.high)
     least = LEAST_SEEN_SECONDS * (START_FACTOR if from_start else 1)
-    reach = growth.span * (CURVE_REACH if growth.accelerates else REACH)
-    believed = growth.span >= least and time.seconds <= reach
+    believed = growth.span >= least and time.seconds <= growth.span * REACH[growth.bend]
     if is_at_least(risk, "high") and not believed:
         return "medium", "unknown", low, high
     return risk, seconds_or_never(time.seconds), low, high

@@ -146,8 +146,13 @@ function endOf({ growth, time }: Expectation, firstSeconds: number): ExpectedEnd
     highSeconds: time.high,
     seenSeconds: spanOf(growth),
     fromStart: growth.fromSeconds - firstSeconds < startSeconds,
-    accelerates: growth.ratio > 1 && !isStraight(growth.ratio),
+    bend: bendOf(growth),
   };
+}
+
+function bendOf({ ratio }: TrackGrowth): ExpectedEnd['bend'] {
+  if (isStraight(ratio)) return 'straight';
+  return ratio > 1 ? 'accelerates' : 'slows';
 }
 
 function growing(

@@ -9,7 +9,7 @@ const end = (parts: Partial<ExpectedEnd> & { etaSeconds: number }): ExpectedEnd 
   highSeconds: parts.etaSeconds * 2,
   seenSeconds: 7200,
   fromStart: false,
-  accelerates: false,
+  bend: 'straight',
   ...parts,
 });
 const riskOf = (parts: Partial<ExpectedEnd> & { etaSeconds: number }): Risk =>
@@ -32,9 +32,15 @@ describe('outlookOf', () => {
   it('does not believe a growth further ahead than twice as long as it was seen', () => {
     expect(riskOf({ etaSeconds: 50, seenSeconds: 24 })).toBe('medium');
     expect(riskOf({ etaSeconds: 50, seenSeconds: 25 })).toBe('high');
-    const curve = { accelerates: true, etaSeconds: 50 };
+    const curve = { bend: 'accelerates' as const, etaSeconds: 50 };
     expect(riskOf({ ...curve, seenSeconds: 49 })).toBe('medium');
     expect(riskOf({ ...curve, seenSeconds: 50 })).toBe('high');
+  });
+
+  it('believes a growth that slows down least: it may stop before the limit', () => {
+    const slows = { bend: 'slows' as const, etaSeconds: 35 };
+    expect(riskOf({ ...slows, seenSeconds: 49 })).toBe('medium');
+    expect(riskOf({ ...slows, seenSeconds: 50 })).toBe('high');
   });
 
   it('asks for more when the growth may be the start of the program', () => {
@@ -55,9 +61,10 @@ describe('outlookOf', () => {
   it('never tells a time that contradicts the risk', () => {
     const within = { critical: 15, high: 60, medium: 300, low: Number.POSITIVE_INFINITY, none: -1 };
     const times = fc.double({ min: 0, max: 1e5, noNaN: true });
+    const bends = fc.constantFrom<ExpectedEnd['bend']>('accelerates', 'slows', 'straight');
     fc.assert(
-      fc.property(times, times, fc.boolean(), fc.boolean(), (eta, seen, fromStart, accelerates) => {
-        const parts = { etaSeconds: eta, seenSeconds: seen, fromStart, accelerates };
+      fc.property(times, times, fc.boolean(), bends, (eta, seen, fromStart, bend) => {
+        const parts = { etaSeconds: eta, seenSeconds: seen, fromStart, bend };
         const { risk, etaSeconds } = outlookOf(end(parts), 'room');
         if (typeof etaSeconds !== 'number') {
           expect([risk, etaSeconds]).toEqual(['medium', 'unknown']);

@@ -11,11 +11,10 @@ const riskWithinSeconds: readonly (readonly [Risk, number])[] = [
 
 /**
  * 10 s of observed growth supports a 20 s forecast, no further: a second of growth says nothing
- * about the next minute.
+ * about the next minute. Acceleration is easily mistaken: it supports a forecast only as far ahead
+ * as it was observed. Growth that slows down may stop before the limit, and supports less.
  */
-const reach = 2;
-/** Acceleration is easily mistaken: it supports a forecast only as far ahead as it was observed. */
-const curveReach = 1;
+const reach = { straight: 2, accelerates: 1, slows: 0.7 };
 /** A shorter growth is a start or a single piece of work, however steep. */
 const leastSeenSeconds = 3.5;
 /** Growth from the first reading on may be the program's start: it must last longer. */
@@ -31,8 +30,8 @@ export interface ExpectedEnd {
   readonly seenSeconds: number;
   /** Whether it has been there from the first reading on. */
   readonly fromStart: boolean;
-  /** Whether the end comes sooner than a straight line would have it. */
-  readonly accelerates: boolean;
+  /** Whether the end comes sooner than a straight line would have it, or later. */
+  readonly bend: 'accelerates' | 'slows' | 'straight';
 }
 
 /** How much is taken already, whether or not it grows. */
@@ -67,9 +66,9 @@ export function outlookOf(end: ExpectedEnd | undefined, fill: Fill): Outlook {
   return { risk, etaSeconds: secondsOrNever(end.etaSeconds), lowSeconds, highSeconds };
 }
 
-function isBelieved({ etaSeconds, seenSeconds, fromStart, accelerates }: ExpectedEnd): boolean {
+function isBelieved({ etaSeconds, seenSeconds, fromStart, bend }: ExpectedEnd): boolean {
   const least = leastSeenSeconds * (fromStart ? startFactor : 1);
-  return seenSeconds >= least && etaSeconds <= seenSeconds * (accelerates ? curveReach : reach);
+  return seenSeconds >= least && etaSeconds <= seenSeconds * reach[bend];
 }
 
 function secondsOrNever(seconds: number): number | 'never' {
