@@ -1,10 +1,11 @@
 // How the forecast does on what a real GPU did, beside least squares over 15 s with a horizon of
 // 30 s, which is what Prometheus' predict_linear does, in the same run.
 //
-//   npm run bench:forecast [-- --json] [-- --chart docs/forecast.svg] [-- --growth used|aside]
+//   npm run bench:forecast [-- --json] [-- --chart docs/forecast.svg] [-- --growth used|aside|fresh]
 //
 // `--growth` takes the series of truth/growth-traces instead: those with the numbers 0 and 1 are
-// `used`, those with 2 and 3 were kept aside while the forecast was made.
+// `used`, those with 2 and 3 were kept aside while the forecast was made, those with 4 and 5 are
+// `fresh`: recorded after it was last changed.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { gunzipSync } from 'node:zlib';
@@ -25,7 +26,7 @@ const { values } = parseArgs({
     growth: { type: 'string' },
   },
 });
-const half = { used: /-[01]\./, aside: /-[23]\./ }[values.growth];
+const half = { used: /-[01]\./, aside: /-[23]\./, fresh: /-[45]\./ }[values.growth];
 const folder = new URL(half ? 'truth/growth-traces/' : 'truth/traces/', import.meta.url);
 const traces = readdirSync(folder)
   .filter((file) => !half || half.test(file))

@@ -32,7 +32,7 @@ export function judge(trace, view) {
   return {
     name: `${trace.scenario}-${trace.variant}`,
     view,
-    kept: trace.variant >= 2,
+    group: Math.floor(trace.variant / 2),
     leaks,
     lastedSeconds: leaks ? trace.at - trace.leak.from : null,
     afterSeconds: leaks && first !== undefined ? first - trace.leak.from : null,

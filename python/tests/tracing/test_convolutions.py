@@ -133,6 +133,16 @@ class Measured(unittest.TestCase):
         self.assertEqual(shape.workspace("grad_weight", H200), 0)
 
 
+def grouped(images, channels, pixels, groups, stride=1):
+    """3 x 3 filters in bfloat16, as many channels out as in."""
+    x = torch.empty(images, channels, pixels, pixels, dtype=torch.bfloat16, device="meta")
+    weight = torch.empty(channels, channels // groups, 3, 3, dtype=torch.bfloat16, device="meta")
+    y = torch.empty(
+        images, channels, pixels // stride, pixels // stride, dtype=torch.bfloat16, device="meta"
+    )
+    return Problem(x, weight, y, [stride] * 2, [1, 1], [1, 1], False, groups)
+
+
 class SplitSums(unittest.TestCase):
     knobs: ClassVar[dict] = {2: 0, 13: 0, 25: 0, 27: 1, 28: 2}
 
@@ -154,6 +164,25 @@ class SplitSums(unittest.TestCase):
         shape = problem(4, 1024, 16, 512, 3, pad=1)
         knobs: ClassVar[dict] = {2: 0, 13: 0, 25: 0, 27: 1, 28: 1}
         self.assertEqual(split_scratch(shape, "grad_weight", knobs), 163 + 24 * 3 * 4 + 96 * 65536)
+
+    def test_groups_are_split_as_one_sum_of_all_their_channels(self):
+        # As in RegNet, measured: 3 clusters for 39 places, 13 parts each; then 2 for 22 of five, 11 each.
+        narrow = grouped(16, 64, 112, 4, stride=2)
+        knobs: ClassVar[dict] = {2: 5, 13: 1, 25: 0, 27: 1, 28: 3}
+        scratch = 159 + 9 * 14 * 4 + 9 * 13 * 16384
+        self.assertEqual(split_scratch(narrow, "grad_weight", knobs), scratch)
+        scratch = 159 + 10 * 12 * 4 + 10 * 11 * 16384
+        again = grouped(16, 64, 56, 4)
+        self.assertEqual(split_scratch(again, "grad_weight", {**knobs, 28: 5}), scratch)
+
+    def test_short_sums_of_groups_are_not_split(self):
+        shape = grouped(16, 104, 28, 13)
+        knobs: ClassVar[dict] = {2: 5, 13: 1, 25: 0, 27: 1, 28: 5}
+        self.assertEqual(split_scratch(shape, "grad_weight", knobs), 0)
+
+    def test_groups_of_four_channels_take_nothing_for_their_weights_in_half_precision(self):
+        # As in ResNeXt-50, measured.
+        self.assertEqual(grouped(32, 128, 56, 32).workspace("grad_weight", H200), 0)
 
     def test_short_sums_in_half_precision_are_not_split(self):
         # As in ResNet-101: 64 tiles for 132 multiprocessors, and none of them is shared.

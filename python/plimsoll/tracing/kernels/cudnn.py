@@ -60,7 +60,9 @@ def _workspace(problem: Any, which: str, gpu: Gpu) -> int:
         return left_out
     if which == "grad_weight" and _apart(problem):
         return _DEPTHWISE_PARTS * prod(problem.w) * 4
-    if _clustered(choice) and problem.groups == 1:
+    if which == "grad_weight" and _in_fours(problem):
+        return 0
+    if _clustered(choice):
         return _copies(problem) + split_scratch(problem, which, choice.knobs)
     return choice.workspace
 
@@ -69,6 +71,12 @@ def _apart(problem: Any) -> bool:
     """Pixel by pixel and each channel for itself, in half precision."""
     alone = problem.groups > 1 and problem.groups == problem.x[1]
     return problem.channels_last and alone and problem.dtype.itemsize == 2
+
+
+def _in_fours(problem: Any) -> bool:
+    """Groups of four channels in half precision: cuDNN has kernels of its own for these, too."""
+    fours = problem.w[1] == 4 and problem.w[0] == 4 * problem.groups
+    return fours and problem.groups > 1 and problem.dtype.itemsize == 2
 
 
 def _clustered(choice: Choice) -> bool:

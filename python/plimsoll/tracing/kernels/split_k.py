@@ -7,7 +7,7 @@ every one of which keeps its part in the workspace.
 from __future__ import annotations
 
 from math import prod
-from typing import Any
+from typing import Any, Callable
 
 _TILE, _TILE_K, _WITHOUT_SPLIT, _CLUSTER_M, _CLUSTER_N = 2, 13, 25, 27, 28
 # Rows and columns of a tile, by cuDNN's number for it.
@@ -28,9 +28,15 @@ _CLUSTERS = {1: 132, 2: 66, 3: 39, 4: 30, 5: 22, 6: 14, 7: 15, 8: 15, 16: 6}
 # Kernels that stay for more than two waves take tiles off a counter.
 _COUNTER, _COUNTER_AND_LOCKS, _LOCKS = 131, 163, 159
 # Parts are added up in a tree. What a level of it costs, in steps of the sum, decides on how many
-# there are: by the size of a value, and whether whole waves come before. Fitted to what 1,800
-# convolutions took on an H200, of which nine in ten follow to the byte.
+# there are: by the size of a value, and whether whole waves come before. All of these are fitted to
+# what 2,000 convolutions took on an H200, of which 19 in 20 follow to the byte.
 _LEVEL = {(2, False): 49, (2, True): 26, (4, False): 16, (4, True): 4.5}
+# A level costs more where the weight's gradient is summed in half precision, the most with small tiles.
+_LEVEL_OF_WEIGHTS, _LEVEL_OF_SMALL_TILES, _SMALL_TILE = 70, 105, 64 * 64
+# With room for so many parts, each costs less than the one before: this much in all, at the most.
+_MANY_PARTS, _COST_OF_MANY = 8, 190
+# Parts of weights' gradients beside whole waves, in float32: the same, with a root of their number.
+_COST_BESIDE_WAVES, _ROOT = 44, 0.3
 
 
 def _ceil(a: int, b: int) -> int:
@@ -62,7 +68,9 @@ def split_scratch(problem: Any, which: str, knobs: dict[int, int]) -> int:
     if last == 0 or knobs.get(_WITHOUT_SPLIT) != 0:
         return counter
     size = problem.dtype.itemsize
-    parts = _parts(depth * size / 128, at_once // last, _LEVEL[size, waves > 0])
+    most = at_once // last
+    cost = _cost(which, size, waves > 0, most, rows * columns)
+    parts = _parts(depth * size / 128, most, cost)
     if parts < 2:
         return counter
     shared = last * cluster
@@ -70,11 +78,21 @@ def split_scratch(problem: Any, which: str, knobs: dict[int, int]) -> int:
     return locks + shared * parts * rows * columns * 4
 
 
-def _parts(steps: float, most: int, level: float) -> int:
+def _cost(which: str, size: int, after_waves: bool, most: int, tile: int) -> Callable[[int], float]:
+    """What it costs to add up so many parts."""
+    level = _LEVEL[size, after_waves]
+    if which == "grad_weight" and (size, after_waves) == (4, True):
+        return lambda parts: _COST_BESIDE_WAVES * (1 - parts**-_ROOT)
+    if which == "grad_weight" and (size, after_waves) == (2, False):
+        if most >= _MANY_PARTS:
+            return lambda parts: _COST_OF_MANY * (1 - 1 / parts)
+        level = _LEVEL_OF_SMALL_TILES if tile <= _SMALL_TILE else _LEVEL_OF_WEIGHTS
+    return lambda parts: level * (parts - 1).bit_length()
+
+
+def _parts(steps: float, most: int, cost: Callable[[int], float]) -> int:
     """The number of parts that is done first; of equal ones the smaller."""
-    return min(
-        range(1, most + 1), key=lambda parts: steps / parts + level * (parts - 1).bit_length()
-    )
+    return min(range(1, most + 1), key=lambda parts: steps / parts + cost(parts))
 
 
 def _joins(parts: int) -> int:
