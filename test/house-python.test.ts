@@ -18,6 +18,7 @@ const layers = [
   'plimsoll/bridge/',
   'plimsoll/buffering/',
   'plimsoll/replaying/',
+  'plimsoll/feeding/',
   'plimsoll/batching/',
   'plimsoll/distributed/',
   'plimsoll/recovery/rules/',

@@ -23,6 +23,7 @@ _PLACES = {
     "gc_pauses": "leaks.pauses",
     "least_loaded_device": "memory.state",
     "load": "loading.load",
+    "loader": "feeding.build",
     "memory_state": "memory.state",
     "optimize": "optimizing.optimize",
     "pool": "buffering.pool",

@@ -1,0 +1,134 @@
+"""`plimsoll.loader()`: advice from figures, every sample once, fewer workers when memory runs short."""
+
+import dataclasses
+import random
+import unittest
+from itertools import chain
+
+import torch
+from torch.utils.data import Dataset, IterableDataset
+
+import plimsoll
+from plimsoll.feeding.advice import LoadingAdvice, LoadingFigures, advise
+from plimsoll.feeding.loader import AdvisedLoader
+
+FIGURES = LoadingFigures(
+    cores=8, batch_seconds=0.1, slow_batch_seconds=0.12, batch_bytes=2**20, step_seconds=0.05,
+    worker_bytes=50 * 2**20, free_bytes=16 * 2**30, has_card=False,
+)  # fmt: skip
+
+
+class Numbers(Dataset):
+    def __init__(self, count):
+        self.count = count
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, index):
+        if not 0 <= index < self.count:
+            raise IndexError(index)
+        random.random()
+        return torch.tensor(index)
+
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        return iter(range(3))
+
+
+def advised(**changes):
+    return advise(dataclasses.replace(FIGURES, **changes))
+
+
+class Advice(unittest.TestCase):
+    def test_workers_are_as_many_as_keep_up_with_the_steps(self):
+        self.assertEqual(advised().workers, 2)
+        self.assertEqual(advised(step_seconds=0.01).workers, 7)
+        self.assertEqual(advised(step_seconds=None).workers, 7)
+        self.assertEqual(advised(step_seconds=3.0).workers, 0)
+        self.assertEqual(advised(step_seconds=None, batch_seconds=0.001).workers, 0)
+        self.assertEqual(advised(cores=1).workers, 0)
+
+    def test_memory_of_the_host_limits_them_and_the_reason_says_so(self):
+        few = advised(step_seconds=0.01, free_bytes=320 * 2**20)
+        self.assertEqual(few.workers, 3)
+        self.assertIn("3 instead of 7", " ".join(few.reasons))
+        self.assertEqual(advised(free_bytes=0).workers, 0)
+
+    def test_the_rest_follows(self):
+        none, some = advised(cores=1), advised(has_card=True, slow_batch_seconds=1.0)
+        self.assertEqual(
+            (none.prefetch_factor, none.persistent_workers, none.pin_memory), (None, False, False)
+        )
+        self.assertEqual(
+            (some.prefetch_factor, some.persistent_workers, some.pin_memory), (4, True, True)
+        )
+
+
+class Loader(unittest.TestCase):
+    def test_every_sample_comes_once_in_batches_like_those_of_a_data_loader(self):
+        for workers in (None, 0, 2):
+            torch.manual_seed(3)
+            data = plimsoll.loader(Numbers(103), batch_size=10, shuffle=True, workers=workers)
+            ours = [batch.tolist() for batch in data]
+            torch.manual_seed(3)
+            plain = torch.utils.data.DataLoader(Numbers(103), batch_size=10, shuffle=True)
+            wanted = [batch.tolist() for batch in plain]
+            self.assertEqual(sorted(chain.from_iterable(ours)), list(range(103)))
+            self.assertEqual([len(batch) for batch in ours], [len(batch) for batch in wanted])
+            self.assertEqual(len(data), 11)
+            self.assertEqual(
+                sorted(chain.from_iterable(batch.tolist() for batch in data)), list(range(103))
+            )
+
+    def test_measuring_draws_no_random_numbers_of_the_program(self):
+        random.seed(5)
+        torch.manual_seed(5)
+        wanted = random.random(), torch.rand(1).item()
+        random.seed(5)
+        torch.manual_seed(5)
+        plimsoll.loader(Numbers(50), batch_size=5)
+        self.assertEqual((random.random(), torch.rand(1).item()), wanted)
+
+    def test_short_of_memory_it_goes_on_with_fewer_workers_and_loses_nothing(self):
+        settings = LoadingAdvice(2, 2, False, True, ("test",))
+        batches = [[index, index + 1] for index in range(0, 60, 2)]
+        looks = []
+
+        def used_share():
+            looks.append(1)
+            return 0.95 if len(looks) >= 2 else 0.5
+
+        import plimsoll.feeding.loader as module
+
+        before, module.LOOK_SECONDS = module.LOOK_SECONDS, 0.0
+        try:
+            data = AdvisedLoader(Numbers(60), batches, torch.stack, settings, 0.9, used_share)
+            seen = [batch.tolist() for batch in data]
+        finally:
+            module.LOOK_SECONDS = before
+        self.assertEqual(seen, batches)
+        self.assertEqual((data.workers, len(data.backoffs)), (0, 2))
+
+    def test_memory_of_workers_is_counted(self):
+        data = plimsoll.loader(Numbers(40), batch_size=2, workers=2)
+        self.assertEqual(data.worker_bytes(), 0)
+        batches = iter(data)
+        next(batches)
+        self.assertGreater(data.worker_bytes(), 2**20)
+        self.assertEqual(len(list(batches)), 19)
+
+    def test_wrong_arguments_are_one_clear_error(self):
+        wrong = [
+            (Stream(), {}), (7, {}), (Numbers(3), {"batch_size": 0}), (Numbers(3), {"shuffle": "yes"}),
+            (Numbers(3), {"workers": -1}), (Numbers(3), {"step_seconds": -1}), (Numbers(3), {"above": 90}),
+        ]  # fmt: skip
+        for dataset, options in wrong:
+            with self.assertRaises(plimsoll.Failure):
+                plimsoll.loader(dataset, **options)
+        self.assertEqual(list(plimsoll.loader(Numbers(0), batch_size=4)), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
