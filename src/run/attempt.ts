@@ -101,12 +101,22 @@ export async function beginAttempt(start: AttemptStart, context: RunContext): Pr
   let hasEnded = false;
   let jobPid: number | undefined;
   const started = job.pid.then((pid) => (jobPid = pid));
+  const { orphans } = context;
+  const limit = limitOfProcesses(start.cgroup?.folder);
+  /** Also those that came after the table was read, of a chain of processes that fork and end. */
+  const quickly = () => {
+    orphans.reap(hasEnded ? undefined : jobPid);
+    return [...limit.pids(), ...orphans.now()];
+  };
   const membership: Membership = {
     procRoot,
     variable: `${runIdVariable}=${start.runId}`,
     // Their numbers may be given to others once they have ended.
-    roots: () => (hasEnded ? [] : [job.keeperPid, jobPid].filter((pid) => pid !== undefined)),
-    inLimit: limitOfProcesses(start.cgroup?.folder).pids,
+    roots: (table) => [
+      ...(hasEnded ? [] : [job.keeperPid, jobPid].filter((pid) => pid !== undefined)),
+      ...orphans.in(table),
+    ],
+    inLimit: quickly,
   };
   const members = () => membersOf(membership);
   const meter = createPeakMeter({
@@ -141,7 +151,7 @@ export async function beginAttempt(start: AttemptStart, context: RunContext): Pr
     };
     const leftBehind = await endTree({
       members,
-      limit: limitOfProcesses(start.cgroup?.folder),
+      limit: { killAll: limit.killAll, pids: quickly },
       kill: killQuietly,
       clock,
       patience: context.patience,

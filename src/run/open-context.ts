@@ -5,12 +5,15 @@ import { systemClock } from '../time/clock.js';
 import { loadLibc } from './launch/libc.js';
 import { planOutputs } from './launch/outputs.js';
 import { areOneOutput, ownOutput, silent, sparing } from './launch/own-outputs.js';
+import { noOrphans, type watchOrphans } from './processes/orphans.js';
 import type { RunContext } from './run-context.js';
 import type { RunDevice } from './run-device.js';
 
 export interface OpenContextOptions
   extends Pick<RunContext, 'home' | 'version' | 'environment' | 'signals' | 'explain'> {
   readonly device: RunDevice;
+  /** Left out in a process that does other things besides: its children are not all of the run. */
+  readonly orphans?: ReturnType<typeof watchOrphans>;
   readonly graceSeconds: number;
   /** Stdout is for something else, such as a JSON document. */
   readonly keepStdoutFree: boolean;
@@ -23,7 +26,8 @@ export interface OpenContextOptions
 /** The parts of this machine that a run uses. */
 export async function openContext(options: OpenContextOptions): Promise<RunContext> {
   const { home, version, environment, signals, explain, device, keepStdoutFree, hasLog } = options;
-  const libc = await loadLibc();
+  const loaded = await loadLibc();
+  const libc = 'why' in loaded ? undefined : loaded;
   const stdout = ownOutput(process.stdout);
   const stderr = ownOutput(process.stderr);
   return {
@@ -34,8 +38,9 @@ export async function openContext(options: OpenContextOptions): Promise<RunConte
     procRoot: machineRoots.proc,
     environment,
     signals,
-    libc: 'why' in libc ? undefined : libc,
-    libcMissing: 'why' in libc ? libc.why : undefined,
+    libc,
+    libcMissing: 'why' in loaded ? loaded.why : undefined,
+    orphans: options.orphans?.(libc) ?? noOrphans,
     outputs: {
       plan: planOutputs({
         stdout: hasLog ? sparing(stdout) : stdout,

@@ -3,6 +3,7 @@ import type { Libc } from './launch/libc.js';
 import type { OutputPlan, RawOutput } from './launch/outputs.js';
 import type { SignalSource } from './launch/signal-relay.js';
 import type { Patience } from './processes/end-tree.js';
+import type { Orphans } from './processes/orphans.js';
 import type { AttemptSnapshot } from './types.js';
 
 /** What a run may touch of the machine; the command and tests hand it in. */
@@ -17,6 +18,8 @@ export interface RunContext {
   /** Undefined where it could not be loaded; `libcMissing` says why. */
   readonly libc: Libc | undefined;
   readonly libcMissing: string | undefined;
+  /** Processes of the program that have lost their parents. */
+  readonly orphans: Orphans;
   readonly outputs: {
     readonly plan: readonly OutputPlan[];
     readonly stdout: RawOutput;

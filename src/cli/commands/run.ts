@@ -14,6 +14,7 @@ import { newRun, runDefaults } from '../../run/new-run.js';
 import { openContext } from '../../run/open-context.js';
 import { fillCommand, settingsVariables } from '../../run/placeholders.js';
 import { checkPlatform } from '../../run/platform.js';
+import { watchOrphans } from '../../run/processes/orphans.js';
 import { openRunDevice } from '../../run/run-device.js';
 import { superviseRun } from '../../run/supervise.js';
 import { sweepRuns } from '../../run/sweep.js';
@@ -118,8 +119,9 @@ async function run(
   version: string,
 ): Promise<number> {
   checkPlatform('plimsoll run');
-  const home = homeFolder(io.environment);
   const { proc: procRoot } = machineRoots;
+  const orphans = watchOrphans(procRoot);
+  const home = homeFolder(io.environment);
   const attached =
     given.attach === undefined ? undefined : attachedRun(given.attach, home, procRoot);
   if (attached !== undefined && 'report' in attached)
@@ -153,6 +155,7 @@ async function run(
       signals: process,
       explain: explainSnapshot,
       device,
+      orphans,
       graceSeconds: given.grace,
       keepStdoutFree: given.json === true,
       hasLog: attached?.plan.log !== undefined,

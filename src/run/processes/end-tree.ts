@@ -10,7 +10,7 @@ export interface Patience {
 export interface EndTreeOptions {
   readonly members: () => readonly number[];
   readonly kill: (pid: number, signal: NodeJS.Signals) => void;
-  /** The limit that was made for it: its list is quick to read, and complete. */
+  /** Those in the limit that was made for it, and its orphans: a list that is quick to read. */
   readonly limit: { readonly pids: () => readonly number[]; readonly killAll: () => void };
   readonly clock: Clock;
   readonly patience: Patience;
@@ -20,6 +20,8 @@ export interface EndTreeOptions {
 const killRounds = 50;
 /** Between two of these rounds, those in the limit are killed again and again without a pause. */
 const limitRounds = 2000;
+/** A tree that forks is stopped within a few looks, each of which stops all that it finds. */
+const freezeRounds = 10;
 const lookSeconds = 0.05;
 
 /**
@@ -38,11 +40,26 @@ export async function endTree(options: EndTreeOptions): Promise<readonly number[
   if (await gone(options, patience.afterTermSeconds)) return [];
   for (let round = 0; round < killRounds; round++) {
     killLimit(options);
+    freeze(options);
     signalAll('SIGKILL');
     await clock.waitUntil(clock.seconds() + lookSeconds);
     if (members().length === 0) return [];
   }
   return members();
+}
+
+/**
+ * Stops all before any is killed: where the number of processes has a limit, each that ends would make
+ * room for another.
+ */
+function freeze({ members, kill }: EndTreeOptions): void {
+  let stopped = new Set<number>();
+  for (let round = 0; round < freezeRounds; round++) {
+    const found = members();
+    if (found.every((pid) => stopped.has(pid))) return;
+    for (const pid of found) kill(pid, 'SIGSTOP');
+    stopped = new Set(found);
+  }
 }
 
 /**

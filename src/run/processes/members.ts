@@ -1,18 +1,18 @@
-import { descendants, hasVariable, readProcesses } from './process-table.js';
+import { descendants, hasVariable, type ProcessEntry, readProcesses } from './process-table.js';
 
 /** By what the processes of a run are known. */
 export interface Membership {
   readonly procRoot: string;
   /** Given to the job's environment, and so to all it starts: `PLIMSOLL_RUN_ID=...`. */
   readonly variable: string;
-  readonly roots: () => readonly number[];
+  readonly roots: (table: readonly ProcessEntry[]) => readonly number[];
   /** Those in the limit that was made for it. */
   readonly inLimit: () => readonly number[];
 }
 
 /**
- * All living processes of a run: below its keeper, in its cgroup, or started with its variable. A
- * daemon leaves its parents, but not its cgroup, and seldom its environment.
+ * All living processes of a run: below its keeper or an orphan of it, in its cgroup, or started with
+ * its variable. A daemon leaves its parents, but not its cgroup, and seldom its environment.
  */
 export function membersOf(
   membership: Membership,
@@ -21,7 +21,7 @@ export function membersOf(
 ): readonly number[] {
   const { procRoot, variable } = membership;
   const table = readProcesses(procRoot);
-  const below = descendants(table, new Set(membership.roots()));
+  const below = descendants(table, new Set(membership.roots(table)));
   const ended = new Set(table.filter(({ state }) => 'ZX'.includes(state)).map(({ pid }) => pid));
   // Read after the table: what forks fast is in the limit, and not in the table yet.
   const limited = new Set(membership.inLimit());
