@@ -2,6 +2,7 @@ import { isatty } from 'node:tty';
 import { Failure } from '../failure.js';
 import { packageVersion } from '../files/package-version.js';
 import { type CliIo, processIo } from './io.js';
+import { checkText } from './options/not-utf-8.js';
 import { reportError } from './report-error.js';
 
 /**
@@ -26,6 +27,7 @@ export async function main(argv: readonly string[], io: CliIo = processIo()): Pr
   };
   process.on('uncaughtException', unexpected);
   try {
+    checkText(argv, io);
     const { runProgram } = await import('./program.js');
     const exitCode = await runProgram(argv, io, packageVersion());
     await checkWritten(io);

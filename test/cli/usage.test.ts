@@ -1,7 +1,8 @@
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { useCommand } from './command.js';
+import { cleanEnvironment, useCommand } from './command.js';
 import { openPty } from './pty.js';
 
 const command = useCommand();
@@ -130,5 +131,36 @@ describe('configuration', () => {
     expect(JSON.parse(first.stdout).devices[0]).toMatchObject({ id: 'gpu:0', source: 'simulated' });
     const second = await command.run(['devices', '--json', '--simulate', 'full'], { environment });
     expect(JSON.parse(second.stdout).devices[0].name).toContain('full');
+  });
+});
+
+describe('text that is not UTF-8', () => {
+  /** A shell makes it: Node itself can pass on text alone. */
+  function typed(line: string) {
+    const home = join(command.folder(), 'untouched');
+    const call = `'${process.execPath}' '${command.path()}' "$@"`;
+    const script = `bad=$(printf 'caf\\351'); plimsoll() { ${call}; }; ${line}`;
+    const ended = spawnSync('sh', ['-c', script], {
+      cwd: command.folder(),
+      env: cleanEnvironment({ PLIMSOLL_HOME: home, LC_ALL: 'C' }),
+      encoding: 'utf8',
+    });
+    return { ...ended, touched: existsSync(home) };
+  }
+
+  it.each([
+    ['an argument of a program', 'plimsoll run -- echo "$bad"'],
+    ['a path', 'plimsoll estimate "$bad/config.json"'],
+    ['a variable that a program would get', 'export BAD="$bad"; plimsoll run -- true'],
+    ['a variable that is sent with a job', 'export BAD="$bad"; plimsoll submit --env BAD -- true'],
+    ['the current folder', 'mkdir -p "$bad"; cd "$bad"; plimsoll devices'],
+  ])('is refused in %s, and nothing is done', (_, line) => {
+    const { status, stderr, touched } = typed(line);
+    expect(stderr).toContain('not-utf-8');
+    expect({ status, touched }).toEqual({ status: 2, touched: false });
+  });
+
+  it('is no matter in a variable that is not passed on', () => {
+    expect(typed('export BAD="$bad"; plimsoll devices').status).toBe(0);
   });
 });

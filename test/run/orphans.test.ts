@@ -51,13 +51,20 @@ function start(account: 'own' | 'nobody', line: string, wrap: readonly string[] 
   mkdirSync(home, { mode: 0o700 });
   if (account === 'nobody') chownSync(home, nobody, nobody);
   const become = ['setpriv', `--reuid=${nobody}`, `--regid=${nobody}`, '--clear-groups'];
-  const [program = '', ...rest] = [
+  const all: readonly string[] = [
     ...(account === 'nobody' ? become : []),
     ...wrap,
     process.execPath,
     command.path(),
-    ...['run', '--grace', '1', '--', 'sh', '-c', line],
+    'run',
+    '--grace',
+    '1',
+    '--',
+    'sh',
+    '-c',
+    line,
   ];
+  const [program = '', ...rest] = all;
   const child = spawn(program, rest, {
     env: cleanEnvironment({ PLIMSOLL_HOME: home, HOME: home }),
     cwd: '/',
@@ -116,7 +123,7 @@ describe('orphans of a run', () => {
       readProcesses('/proc').filter(({ parent, state }) => parent === run.pid && state === 'Z');
     await until(() => (ended().length === 0 ? true : undefined));
     process.kill(run.pid, 'SIGTERM');
-    await run.ended;
+    expect(await run.ended).toBe(128 + 15);
   });
 
   it('are not mistaken for what a shell had started before it became us', async () => {

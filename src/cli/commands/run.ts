@@ -24,6 +24,7 @@ import type { CommandModule } from '../command-module.js';
 import { type CliIo, printJson } from '../io.js';
 import { countArgument, durationArgument, sizeArgument } from '../options/arguments.js';
 import { checkedEnvironment, environmentModeArgument } from '../options/environment-mode.js';
+import { checkVariables } from '../options/not-utf-8.js';
 import { checkBeforeRun } from '../running/check-program.js';
 
 import { attachedRun } from '../running/run-attach.js';
@@ -128,6 +129,7 @@ async function run(
     return printEnd(attached.report, given, io, []);
   if (attached === undefined && words.length === 0) throw noCommand();
   if (attached !== undefined && given.check === true) throw begunAlready();
+  if (attached === undefined) checkVariables(io.environment, () => true);
   const files = (given.report ?? []).map((path) => openOutputFile(path, io.folder));
   const { folder: cwd } = io;
   const { environment, lines } = checkedEnvironment(io.environment, given.envMode);

@@ -23,6 +23,7 @@ import type { CommandContext, CommandModule } from '../command-module.js';
 import { type CliIo, printJson, textStyle } from '../io.js';
 import { intervalArgument, oneOfArgument, percentArgument } from '../options/arguments.js';
 import { checkedEnvironment, environmentModeArgument } from '../options/environment-mode.js';
+import { checkVariables } from '../options/not-utf-8.js';
 import { hostsArgument, portArgument } from '../options/serve-arguments.js';
 import { serveToken } from '../options/serve-token.js';
 import { settingsOf } from '../options/watch-options.js';
@@ -117,6 +118,8 @@ async function serve(given: ServeArguments, context: CommandContext): Promise<nu
   const { io } = context;
   checkPlatform('plimsoll serve');
   const { environment, folder } = io;
+  // Its jobs get them.
+  checkVariables(environment, () => true);
   const settings = await settingsOf(given, io, usualPace);
   const home = homeFolder(environment);
   makeHome(home);

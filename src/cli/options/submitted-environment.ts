@@ -1,5 +1,6 @@
 import { Failure } from '../../failure.js';
 import type { CliIo } from '../io.js';
+import { checkVariables } from './not-utf-8.js';
 
 /**
  * What a job needs to find its programs, its Python and its files. Nothing else travels unasked: a
@@ -42,10 +43,9 @@ export function jobEnvironment(
   named: readonly string[],
 ): Record<string, string> {
   const job: Record<string, string> = {};
+  checkVariables(environment, (name) => travels(name) || named.includes(name));
   for (const [name, value] of Object.entries(environment)) {
-    if (value !== undefined && (travelling.has(name) || name.startsWith('LC_'))) {
-      job[name] = value;
-    }
+    if (value !== undefined && travels(name)) job[name] = value;
   }
   for (const text of named) {
     const at = text.indexOf('=');
@@ -68,6 +68,10 @@ export function environmentArgument(
     fact: `--env cannot be "${text}".`,
     next: 'It takes NAME=value, or the NAME of a variable that is set here.',
   });
+}
+
+function travels(name: string): boolean {
+  return travelling.has(name) || name.startsWith('LC_');
 }
 
 function notSet(name: string): Failure {
