@@ -149,10 +149,11 @@ async function wasLaunched(
   { plan, context, past, started, number }: OpenAttemptOptions,
   files: LaunchFiles,
 ): Promise<boolean> {
-  if (past.length === 0) return false;
   const { clock, procRoot } = context;
   const isWritten = () =>
     [files.keeperPid, files.exitCode].some((file) => readNumberFile(file) !== undefined);
+  // A journal that tells nothing may be of a new run, or damaged.
+  if (past.length === 0) return isWritten();
   const until = clock.seconds() + (started === undefined ? 0 : launchSeconds);
   while (!isWritten() && clock.seconds() < until) {
     await clock.waitUntil(clock.seconds() + launchSeconds / 10);

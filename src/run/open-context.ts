@@ -5,6 +5,7 @@ import { systemClock } from '../time/clock.js';
 import { loadLibc } from './launch/libc.js';
 import { planOutputs } from './launch/outputs.js';
 import { areOneOutput, ownOutput, silent, sparing } from './launch/own-outputs.js';
+import { addToLog } from './log/log-lock.js';
 import { noOrphans, type watchOrphans } from './processes/orphans.js';
 import type { RunContext } from './run-context.js';
 import type { RunDevice } from './run-device.js';
@@ -57,7 +58,9 @@ export async function openContext(options: OpenContextOptions): Promise<RunConte
     notify(line) {
       // The program's bar may stand on either of them; a line of ours starts one of its own.
       const isFresh = stdout.atLineStart && stderr.atLineStart;
-      options.notify(`${isFresh ? '' : '\n'}${line.replaceAll(/\p{Cc}+/gu, ' ')}\n`);
+      const text = `${isFresh ? '' : '\n'}${line.replaceAll(/\p{Cc}+/gu, ' ')}\n`;
+      if (hasLog && libc?.pipes !== undefined) addToLog(libc.pipes, '/proc/self/fd/2', text);
+      else options.notify(text);
     },
     readDevice: (pids) => device.readDevice(pids),
     patience: {

@@ -1,6 +1,7 @@
 import { setMaxListeners } from 'node:events';
 import { join } from 'node:path';
 import { type SharedDiscovery, shareReadings } from '../../device/shared-discovery.js';
+import { loadLibc } from '../../run/launch/libc.js';
 import { type Clock, systemClock } from '../../time/clock.js';
 import { checkGpusThere } from '../job-variables.js';
 import { Ledger } from '../ledger.js';
@@ -51,7 +52,9 @@ export async function openDaemon(options: DaemonOptions): Promise<Daemon> {
   try {
     store.endDamaged(clock.epochMs());
     makeJobFolders(home);
-    return buildDaemon({ ...options, clock, discovery, store, ledger, takes });
+    const libc = await loadLibc();
+    const files = new JobFiles(home, 'why' in libc ? undefined : libc.pipes);
+    return buildDaemon({ ...options, clock, discovery, store, ledger, takes, files });
   } catch (error) {
     store.close();
     throw error;
@@ -66,14 +69,14 @@ function buildDaemon(
     readonly store: JobStore;
     readonly ledger: Ledger;
     readonly takes: (deviceId: string) => boolean;
+    readonly files: JobFiles;
   },
 ): Daemon {
-  const { clock, store, ledger, home, discovery } = options;
+  const { clock, store, ledger, files, discovery } = options;
   const closing = new AbortController();
   const { signal } = closing;
   // Every submit that is being estimated listens to it.
   setMaxListeners(0, signal);
-  const files = new JobFiles(home);
   const contextBytes = contextBytesOn(discovery, options.gpus);
   const scheduler = new Scheduler({ ...options, signal, files, contextBytes });
   const { running } = scheduler.runner;

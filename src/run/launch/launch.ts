@@ -9,6 +9,7 @@ import { keeperScript, shell, starterScript } from './keeper-scripts.js';
 import type { Libc } from './libc.js';
 import type { OutputPlan } from './outputs.js';
 import { pump } from './pump.js';
+import { pumpToLog } from './pump-to-log.js';
 
 export interface LaunchFiles {
   readonly exitCode: string;
@@ -137,11 +138,25 @@ function openWays(libc: Libc, options: LaunchOptions): readonly LaunchMethod[] {
       resize,
       async run({ onOutput }) {
         try {
-          await pump(ends.readFd, async (bytes) => {
+          const seen = (bytes: Uint8Array) => {
             if (!isOpen) throw new Error('woken');
             onOutput(bytes);
-            await plan.to.write(bytes);
-          });
+          };
+          const { pipes } = libc;
+          if (plan.to.moved !== undefined && plan.as === 'pipe' && pipes !== undefined) {
+            await pumpToLog({
+              readFd: ends.readFd,
+              log: plan.to,
+              scratch: libc.pipe(),
+              pipes,
+              seen,
+            });
+          } else {
+            await pump(ends.readFd, async (bytes) => {
+              seen(bytes);
+              await plan.to.write(bytes);
+            });
+          }
         } catch {
           // Our reader left (`| head`). With both reading ends closed the job learns it the same way.
         } finally {

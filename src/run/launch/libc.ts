@@ -25,6 +25,21 @@ export interface Libc {
    * False where that cannot be done.
    */
   punchHole(fd: number, from: number, bytes: number): Promise<boolean>;
+  /** Moves bytes between pipes and files inside of the kernel; undefined where it cannot. */
+  readonly pipes: KernelPipes | undefined;
+}
+
+export interface KernelPipes {
+  /** Copies what a pipe holds into another, and leaves it there; waits for some. 0 is its end. */
+  copy(fromFd: number, toFd: number, bytes: number): Promise<number>;
+  /**
+   * Moves bytes out of a pipe to the end of a file: each is in one or the other at any time. Answers how
+   * many; negative where it cannot be done. The file must not be open for appending.
+   */
+  moveToEnd(fromFd: number, toFd: number, bytes: number): Promise<number>;
+  /** Takes the lock of a file, unless another has it. */
+  tryLock(fd: number): boolean;
+  unlock(fd: number): void;
 }
 
 /** Enough for every system: Linux has 60 bytes, macOS 72. */
@@ -51,6 +66,11 @@ const setChildSubreaper = 36;
 const waitNoHang = 1;
 /** FALLOC_FL_KEEP_SIZE and FALLOC_FL_PUNCH_HOLE. */
 const punchAndKeepSize = 3;
+/** LOCK_EX with LOCK_NB, and LOCK_UN. */
+const lockOrFail = 6;
+const giveUpLock = 8;
+/** SEEK_END. */
+const fromEnd = 2;
 
 /** Loads them; where that is not possible says why, and the program gets our own terminal as it is. */
 export async function loadLibc(
@@ -137,7 +157,42 @@ function bind(koffi: typeof koffiModule, platform: 'linux' | 'darwin'): Libc {
         );
       });
     },
+    pipes: platform === 'linux' ? bindPipes(libc) : undefined,
   };
+}
+
+function bindPipes(libc: ReturnType<typeof koffiModule.load>): KernelPipes {
+  const tee = libc.func('tee', 'int64_t', ['int', 'int', 'size_t', 'uint']);
+  const splice = libc.func('splice', 'int64_t', [
+    'int',
+    'void *',
+    'int',
+    'void *',
+    'size_t',
+    'uint',
+  ]);
+  const seek = libc.func('int64_t lseek(int, int64_t, int)');
+  const flock = libc.func('int flock(int, int)');
+  return {
+    copy: (fromFd, toFd, bytes) =>
+      new Promise((resolve) => {
+        tee.async(fromFd, toFd, bytes, 0, counted(resolve));
+      }),
+    moveToEnd(fromFd, toFd, bytes) {
+      if (seek(toFd, 0, fromEnd) < 0) return Promise.resolve(-1);
+      return new Promise((resolve) => {
+        splice.async(fromFd, null, toFd, null, bytes, 0, counted(resolve));
+      });
+    },
+    tryLock: (fd) => flock(fd, lockOrFail) === 0,
+    unlock(fd) {
+      flock(fd, giveUpLock);
+    },
+  };
+}
+
+function counted(resolve: (count: number) => void) {
+  return (error: unknown, result: number | bigint) => resolve(error === null ? Number(result) : -1);
 }
 
 function checked(call: string, result: number): number {

@@ -4,6 +4,8 @@ export interface RawOutput {
   readonly isTerminal: boolean;
   /** How large it is now; undefined where it is no terminal. */
   size(): { readonly columns: number; readonly rows: number } | undefined;
+  /** Only the log of a job has it: told of bytes that the kernel moved there. */
+  readonly moved?: (bytes: Uint8Array) => void;
   /** Resolves when the bytes are gone; rejects when nobody reads them any more. */
   write(bytes: Uint8Array): Promise<void>;
 }

@@ -7,6 +7,8 @@ import type { RawOutput } from './outputs.js';
 export interface OwnOutput extends RawOutput {
   /** Whether the last byte ended a line. */
   readonly atLineStart: boolean;
+  /** Told of bytes that got there another way than by `write`. */
+  moved(bytes: Uint8Array): void;
 }
 
 /** Someone else made the output give up instead of wait; we wait. */
@@ -25,6 +27,9 @@ export function ownOutput(
     },
     size: () =>
       isTerminal ? { columns: stream.columns || 80, rows: stream.rows || 24 } : undefined,
+    moved(bytes) {
+      last = bytes.at(-1) ?? last;
+    },
     async write(bytes) {
       last = bytes.at(-1) ?? last;
       for (let at = 0; at < bytes.length; ) at += await writeSome(stream.fd, bytes.subarray(at));
@@ -43,7 +48,7 @@ const fullWords = '\nplimsoll: the disk was full: some of what was printed is mi
  * A job's log. A disk that is full must not end the program: what finds no room is left out, and a
  * line says so once there is some.
  */
-export function sparing(log: RawOutput): RawOutput {
+export function sparing(log: OwnOutput): RawOutput {
   let isMissing = false;
   return {
     ...log,

@@ -1,7 +1,7 @@
 import { closeSync, read } from 'node:fs';
 
 /** A pipe holds as much on Linux: more would never come at once. */
-const chunkBytes = 64 * 1024;
+export const chunkBytes = 64 * 1024;
 
 /**
  * Copies what comes out of a descriptor, one piece after the other, until its end. It reads no
@@ -25,7 +25,7 @@ export async function pump(
   }
 }
 
-function readSome(fd: number, buffer: Buffer): Promise<number> {
+export function readSome(fd: number, buffer: Buffer): Promise<number> {
   return new Promise((resolve, reject) => {
     read(fd, buffer, 0, buffer.length, null, (error, count) => {
       // A terminal whose other side is closed says EIO where a pipe says nothing more comes.

@@ -1,9 +1,11 @@
-import { appendFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Failure } from '../../../failure.js';
 import { makeFolder } from '../../../files/make-folder.js';
 import { readOwnDocument } from '../../../files/own-file.js';
+import type { KernelPipes } from '../../../run/launch/libc.js';
 import { droppedNote } from '../../../run/log/dropped-note.js';
+import { addToLog } from '../../../run/log/log-lock.js';
 import { readLogPart } from '../../../run/log/read-log-part.js';
 import { isDiskFull } from '../../../run/store/journal.js';
 import type { JobHistory, LogAnswer } from '../types.js';
@@ -16,9 +18,12 @@ const maxHistoryBytes = 1024 * 1024;
 /** What lies beside the store: `$PLIMSOLL_HOME/jobs/ID`. */
 export class JobFiles {
   readonly #home: string;
+  readonly #pipes: KernelPipes | undefined;
 
-  constructor(home: string) {
+  /** `pipes` is what locks a log while a line is added; left out where there is none. */
+  constructor(home: string, pipes?: KernelPipes) {
     this.#home = home;
+    this.#pipes = pipes;
   }
 
   log(id: string): string {
@@ -55,7 +60,7 @@ export class JobFiles {
 
   /** A word of ours in the log of a job; a full disk takes none, and nothing depends on it. */
   say(id: string, words: string): void {
-    this.#quietly(id, () => appendFileSync(this.log(id), `plimsoll: ${words}\n`, { mode: 0o600 }));
+    this.#quietly(id, () => addToLog(this.#pipes, this.log(id), `plimsoll: ${words}\n`));
   }
 
   readHistory(id: string): JobHistory | undefined {
