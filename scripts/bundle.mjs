@@ -1,5 +1,5 @@
 // `npm run bundle`: archives for Linux machines without Node, npm or network. Unpack, run ./plimsoll.
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { chmodSync, cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -30,10 +30,18 @@ async function makeArchives({ arches, withBench }) {
   // Each to its end, so that none leaves its work behind when another fails.
   const made = await Promise.allSettled(
     arches.map((arch) =>
-      makeArchive(arch, version, (folder) => stage(arch, folder, { withBench })),
+      makeArchive(arch, version, (folder) => stageArchive(stage, arch, folder, withBench)),
     ),
   );
   for (const { status, reason } of made) if (status === 'rejected') throw reason;
+}
+
+/** The command with its Node, and a launcher that finds both. */
+async function stageArchive(stage, arch, folder, withBench) {
+  const machines = [{ platform: 'linux', arch, libcs: ['glibc'] }];
+  await stage(folder, { machines, runtime: arch, withBench });
+  cpSync(`${root}scripts/bundle/launcher.sh`, `${folder}/plimsoll`);
+  chmodSync(`${folder}/plimsoll`, 0o755);
 }
 
 async function makeArchive(arch, version, stage) {

@@ -30,15 +30,15 @@ export function fetchRuntime(arch, folder) {
   return fetchPackage(runtimes[arch], folder, ['package/bin/node', 'package/LICENSE']);
 }
 
-/** Unpacks koffi's native library for glibc, of the version and hash that the lockfile names. */
-export function fetchKoffiLibrary(arch, folder) {
-  const name = `@koromix/koffi-linux-${arch}`;
+/** Unpacks koffi's native libraries of one machine, of the version and hash that the lockfile names. */
+export function fetchKoffiLibrary(part, folder, places) {
+  const name = `@koromix/${part}`;
   const lockfile = JSON.parse(readFileSync(`${root}package-lock.json`, 'utf8'));
   const { version, integrity } = lockfile.packages[`node_modules/${name}`];
   return fetchPackage({ name, version, integrity }, folder, [
     'package/package.json',
     'package/index.js',
-    `package/linux_${arch}/koffi.node`,
+    ...places.map((place) => `package/${place}/koffi.node`),
   ]);
 }
 
@@ -51,7 +51,7 @@ async function fetchPackage({ name, version, integrity }, folder, members) {
     fail(
       'wrong-package',
       `${name}@${version} is not the package it should be.`,
-      'Ask whoever runs your registry; expected is the integrity in scripts/bundle/fetch.mjs or package-lock.json.',
+      'Ask the people who run your registry; expected is the integrity in scripts/bundle/fetch.mjs or package-lock.json.',
     );
   }
   mkdirSync(folder, { recursive: true });

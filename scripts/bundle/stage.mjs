@@ -1,6 +1,5 @@
-// Lays out the folder that becomes an archive.
+// Lays out the folder with the command that goes into an archive or a wheel.
 import {
-  chmodSync,
   cpSync,
   mkdirSync,
   readdirSync,
@@ -21,7 +20,14 @@ const elfMachines = { x64: 62, arm64: 183 };
 const pagePackages = ['preact', 'uplot'];
 const gnuNames = { x64: 'x86_64-linux-gnu', arm64: 'aarch64-linux-gnu' };
 
-export async function stage(arch, folder, { withBench }) {
+/**
+ * @param {string} folder
+ * @param {object} options
+ * @param {{ platform: string, arch: string, libcs: string[] }[]} options.machines native libraries of these
+ * @param {string} [options.runtime] the architecture of the Node to put in; none: the user's own
+ * @param {boolean} [options.withBench]
+ */
+export async function stage(folder, { machines, runtime, withBench = false }) {
   const manifest = JSON.parse(readFileSync(`${root}package.json`, 'utf8'));
   mkdirSync(`${folder}/licences`, { recursive: true });
 
@@ -29,18 +35,12 @@ export async function stage(arch, folder, { withBench }) {
   for (const name of packagesIn(inputs)) copyLicence(`node_modules/${name}`, name, folder);
 
   copyKoffi(folder);
-  const library = `${folder}/node_modules/@koromix/koffi-linux-${arch}`;
-  await fetchKoffiLibrary(arch, library);
-  checkElf(`${library}/linux_${arch}/koffi.node`, arch);
-
-  copySqlite(arch, folder);
-
-  await fetchRuntime(arch, `${folder}/runtime`);
-  renameSync(`${folder}/runtime/bin/node`, `${folder}/runtime/node`);
-  rmdirSync(`${folder}/runtime/bin`);
-  renameSync(`${folder}/runtime/LICENSE`, `${folder}/licences/node.txt`);
-  checkElf(`${folder}/runtime/node`, arch);
-  await strip(`${folder}/runtime/node`, arch);
+  copySqlite(folder);
+  for (const machine of machines) {
+    await addKoffiLibrary(machine, folder);
+    addSqliteLibrary(machine, folder);
+  }
+  if (runtime !== undefined) await addRuntime(runtime, folder);
 
   const { name, version, license, type } = manifest;
   writeFileSync(
@@ -50,13 +50,24 @@ export async function stage(arch, folder, { withBench }) {
   cpSync(`${root}bin/plimsoll.js`, `${folder}/bin/plimsoll.js`);
   cpSync(`${root}dist/web`, `${folder}/dist/web`, { recursive: true });
   for (const part of pagePackages) copyLicence(`node_modules/${part}`, part, folder);
-  cpSync(`${root}python/plimsoll`, `${folder}/python/plimsoll`, {
+  copyPythonPackage(`${folder}/python/plimsoll`);
+  cpSync(`${root}LICENSE`, `${folder}/LICENSE`);
+}
+
+export function copyPythonPackage(to) {
+  cpSync(`${root}python/plimsoll`, to, {
     recursive: true,
     filter: (path) => !path.endsWith('__pycache__'),
   });
-  cpSync(`${root}LICENSE`, `${folder}/LICENSE`);
-  cpSync(`${root}scripts/bundle/launcher.sh`, `${folder}/plimsoll`);
-  chmodSync(`${folder}/plimsoll`, 0o755);
+}
+
+async function addRuntime(arch, folder) {
+  await fetchRuntime(arch, `${folder}/runtime`);
+  renameSync(`${folder}/runtime/bin/node`, `${folder}/runtime/node`);
+  rmdirSync(`${folder}/runtime/bin`);
+  renameSync(`${folder}/runtime/LICENSE`, `${folder}/licences/node.txt`);
+  checkElf(`${folder}/runtime/node`, arch);
+  await strip(`${folder}/runtime/node`, arch);
 }
 
 /** The command, and on demand the benchmark, with the packages they use inside. */
@@ -93,11 +104,17 @@ function copyKoffi(folder) {
   copyLicence('node_modules/koffi', 'koffi', folder);
 }
 
-/** Its package holds the binaries of every machine; the one of this archive travels. */
-function copySqlite(arch, folder) {
-  const binary = `prebuilds/linux-${arch}/@photostructure+sqlite.glibc.node`;
+async function addKoffiLibrary({ platform, arch, libcs }, folder) {
+  const library = `${folder}/node_modules/@koromix/koffi-${platform}-${arch}`;
+  const places = libcs.map((libc) => `${libc === 'musl' ? 'musl' : platform}_${arch}`);
+  await fetchKoffiLibrary(`koffi-${platform}-${arch}`, library, places);
+  if (platform !== 'linux') return;
+  for (const place of places) checkElf(`${library}/${place}/koffi.node`, arch);
+}
+
+function copySqlite(folder) {
   const wanted = {
-    '@photostructure/sqlite': ['package.json', 'dist/index.mjs', 'dist/index.cjs', binary],
+    '@photostructure/sqlite': ['package.json', 'dist/index.mjs', 'dist/index.cjs'],
     'node-gyp-build': ['package.json', 'index.js', 'node-gyp-build.js'],
   };
   for (const [name, files] of Object.entries(wanted)) {
@@ -105,7 +122,15 @@ function copySqlite(arch, folder) {
     for (const file of files) cpSync(`${root}${place}/${file}`, `${folder}/${place}/${file}`);
     copyLicence(place, name, folder);
   }
-  checkElf(`${folder}/node_modules/@photostructure/sqlite/${binary}`, arch);
+}
+
+/** Its package holds the binaries of every machine; those that are asked for travel. */
+function addSqliteLibrary({ platform, arch, libcs }, folder) {
+  for (const libc of libcs) {
+    const file = `node_modules/@photostructure/sqlite/prebuilds/${platform}-${arch}/@photostructure+sqlite.${libc}.node`;
+    cpSync(root + file, `${folder}/${file}`);
+    if (platform === 'linux') checkElf(`${folder}/${file}`, arch);
+  }
 }
 
 /** Packages of one project that ship without the file: the project's own licence is theirs. */

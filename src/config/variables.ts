@@ -6,6 +6,8 @@ const otherVariables: ReadonlySet<string> = new Set([
   'PLIMSOLL_HOME',
   'PLIMSOLL_CONFIG',
   'PLIMSOLL_DEBUG',
+  'PLIMSOLL_NODE',
+  'PLIMSOLL_PYTHON',
   'PLIMSOLL_SERVER',
   'PLIMSOLL_TOKEN',
   'PLIMSOLL_BATCH_SIZE',

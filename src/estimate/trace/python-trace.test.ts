@@ -132,6 +132,8 @@ describe('pythonProgram', () => {
     ['mine', { VIRTUAL_ENV: '/venv' }, 'linux', 'mine'],
     [undefined, { VIRTUAL_ENV: '/venv' }, 'linux', '/venv/bin/python'],
     [undefined, { VIRTUAL_ENV: '' }, 'linux', 'python3'],
+    [undefined, { PLIMSOLL_PYTHON: '/opt/py/bin/python' }, 'linux', '/opt/py/bin/python'],
+    [undefined, { VIRTUAL_ENV: '/venv', PLIMSOLL_PYTHON: '/opt/p' }, 'linux', '/venv/bin/python'],
     [undefined, {}, 'win32', 'python'],
   ] as const)('%s with %j on %s is %s', (wanted, environment, platform, program) => {
     expect(pythonProgram(wanted, environment, platform)).toBe(program);

@@ -123,7 +123,8 @@ export function pythonProgram(
   const active = environment['VIRTUAL_ENV'];
   const windows = platform === 'win32';
   if (active) return join(active, ...(windows ? ['Scripts', 'python.exe'] : ['bin', 'python']));
-  return windows ? 'python' : 'python3';
+  // Set by the command of a wheel: the Python that it was installed into.
+  return environment['PLIMSOLL_PYTHON'] || (windows ? 'python' : 'python3');
 }
 
 /**

@@ -1,0 +1,90 @@
+// `npm run test:install`: makes what people install, installs it as they do on an empty machine, and
+// runs every command of the README's table: the wheel where there is no Node, the npm package where
+// there is no Python.
+import { existsSync, readFileSync, realpathSync, symlinkSync } from 'node:fs';
+import { join } from 'node:path';
+import { emptyMachine } from './install/empty-machine.mjs';
+import { capture, tryCommand } from './install/try-command.mjs';
+import { npm, root, run, script } from './steps.mjs';
+
+const { version } = JSON.parse(readFileSync(`${root}package.json`, 'utf8'));
+const wrong = [...(await tryWheel()), ...(await tryNpmPackage())];
+for (const line of wrong) process.stderr.write(`\n${line}\n`);
+process.exitCode = wrong.length === 0 ? 0 : 1;
+
+async function tryWheel() {
+  process.stdout.write('pip install, on a machine without Node:\n');
+  if (process.platform !== 'linux') {
+    process.stdout.write('  left out: wheels with Node inside are for Linux\n');
+    return [];
+  }
+  const made = await run(script('wheel.mjs', '--for', process.arch));
+  if (made.code !== 0) return [`npm run wheel: ${made.output.trim()}`];
+  const file = /build\/(\S+\.whl)/.exec(made.stdout)?.[1];
+  const machine = emptyMachine({ without: /^(node|nodejs|npm|npx)$/ });
+  try {
+    const venv = join(machine.folder, 'venv');
+    const env = { ...machine.env, PATH: `${venv}/bin:${machine.env.PATH}` };
+    const at = { cwd: machine.folder, env };
+    const steps = [
+      ['python3', ['-m', 'venv', venv], { cwd: machine.folder, env: process.env }],
+      [`${venv}/bin/pip`, ['install', '--no-index', '--quiet', join(root, 'build', file)], at],
+      [
+        `${venv}/bin/python`,
+        ['-c', `import plimsoll; assert plimsoll.__version__ == "${version}"`],
+        at,
+      ],
+    ];
+    for (const [command, args, where] of steps) {
+      const done = await capture(command, args, where);
+      if (done.code !== 0) return [`${command} ${args.join(' ')}: ${done.output.trim()}`];
+    }
+    const program = { file: 'train.py', interpreter: 'python', command: 'python' };
+    const failed = await tryCommand(`${venv}/bin/plimsoll`, {
+      folder: machine.folder,
+      env,
+      program,
+    });
+    return [...failed, ...(await tryThreeLines(venv, at))];
+  } finally {
+    machine.remove();
+  }
+}
+
+/** With the torch of the checkout's .venv, where there is one. */
+async function tryThreeLines(venv, { cwd, env }) {
+  const python = `${root}.venv/bin/python`;
+  if (!existsSync(python)) {
+    process.stdout.write('  left out: the three lines of Python (no .venv with torch)\n');
+    return [];
+  }
+  const where = 'import sysconfig; print(sysconfig.get_paths()["purelib"])';
+  const torch = (await capture(python, ['-c', where], { cwd, env })).stdout.trim();
+  const file = `${root}scripts/install/recover_in_three_lines.py`;
+  const withTorch = { cwd, env: { ...env, PYTHONPATH: torch } };
+  const done = await capture(`${venv}/bin/python`, [file], withTorch);
+  const ok = done.code === 0 && done.stdout.includes('recovered');
+  process.stdout.write(`  ${ok ? 'ok    ' : 'FAILED'} import plimsoll, recovery in three lines\n`);
+  return ok ? [] : [`recover_in_three_lines.py: ${done.output.trim()}`];
+}
+
+async function tryNpmPackage() {
+  process.stdout.write('npm install -g, on a machine without Python:\n');
+  const machine = emptyMachine({ without: /^(node|nodejs|npm|npx|python.*)$/ });
+  try {
+    symlinkSync(realpathSync(process.execPath), join(machine.folder, 'tools/node'));
+    const packed = await run(npm('pack', '--silent', '--pack-destination', machine.folder));
+    if (packed.code !== 0) return [`npm pack: ${packed.output.trim()}`];
+    const prefix = join(machine.folder, 'prefix');
+    const file = join(machine.folder, `plimsoll-${version}.tgz`);
+    const installed = await run(
+      npm('install', '--global', '--no-audit', '--no-fund', '--prefix', prefix, file),
+    );
+    if (installed.code !== 0) return [`npm install -g: ${installed.output.trim()}`];
+    const program = { file: 'train.js', interpreter: 'node', command: 'node' };
+    const env = { ...machine.env, PATH: `${prefix}/bin:${machine.env.PATH}` };
+    return await tryCommand(`${prefix}/bin/plimsoll`, { folder: machine.folder, env, program });
+  } finally {
+    machine.remove();
+  }
+}
