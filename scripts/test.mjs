@@ -20,6 +20,11 @@ const checks = [
   { name: 'unused', what: 'knip: files, exports, packages', command: tool('knip') },
   { name: 'package', what: 'publint: what npm would get', command: tool('publint', '--strict') },
   {
+    name: 'install',
+    what: 'the wheel and the npm package, each on an empty machine',
+    command: script('try-install.mjs'),
+  },
+  {
     name: 'tests',
     what: 'vitest',
     command: tool(

@@ -28,9 +28,9 @@ def main() -> int:
     # The Python to trace models with, where no virtual environment is active.
     os.environ.setdefault("PLIMSOLL_PYTHON", sys.executable)
     arguments = [node, program, *sys.argv[1:]]
-    if os.name == "nt":
-        return subprocess.call(arguments)
-    os.execv(node, arguments)
+    if os.name != "nt":
+        os.execv(node, arguments)
+    return subprocess.call(arguments)
 
 
 def _node_of_machine() -> str | int:

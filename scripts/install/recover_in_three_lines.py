@@ -1,7 +1,8 @@
 """The README's three lines, on the host: a step that runs out of memory once, and recovers."""
 
-import plimsoll
 import torch
+
+import plimsoll
 
 model = torch.nn.Linear(4, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

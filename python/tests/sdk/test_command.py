@@ -1,0 +1,68 @@
+"""The command that pip installs: what it says where something is missing, and what it starts."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+COMMAND = os.path.join(os.path.dirname(__file__), "..", "..", "plimsoll", "command.py")
+
+
+class TheCommand(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+        shutil.copy(COMMAND, self.folder)
+
+    def program(self, path, text):
+        file = os.path.join(self.folder, path)
+        os.makedirs(os.path.dirname(file), exist_ok=True)
+        with open(file, "w", encoding="utf-8") as out:
+            out.write(text)
+        os.chmod(file, 0o755)
+        return file
+
+    def run_command(self, *arguments, **environment):
+        file = os.path.join(self.folder, "command.py")
+        return subprocess.run(
+            [sys.executable, file, *arguments],
+            env={"PATH": self.folder, **environment},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def refused(self, done, code):
+        self.assertEqual(done.returncode, 3)
+        self.assertRegex(done.stderr, f"^plimsoll: {code}: .*\n$")
+
+    def test_without_the_command(self):
+        self.refused(self.run_command("devices"), "no-command")
+
+    def test_without_node(self):
+        self.program("_command/bin/plimsoll.js", "")
+        self.refused(self.run_command("devices"), "no-node")
+
+    def test_with_an_old_node(self):
+        self.program("_command/bin/plimsoll.js", "")
+        self.program("node", "#!/bin/sh\necho v18.3.0\n")
+        self.refused(self.run_command("devices"), "old-node")
+
+    def test_with_the_node_of_the_machine(self):
+        starter = self.program("_command/bin/plimsoll.js", "")
+        told = '#!/bin/sh\n[ "$1" = --version ] && echo v20.19.0 || printf "%s\\n" "$@"\n'
+        mine = self.program("elsewhere/node22", told)
+        done = self.run_command("run", "--", "a b", PLIMSOLL_NODE=mine)
+        self.assertEqual(done.stdout.split("\n"), [starter, "run", "--", "a b", ""])
+
+    def test_with_the_node_inside_and_its_exit_code(self):
+        self.program("_command/bin/plimsoll.js", "")
+        self.program("_command/runtime/node", '#!/bin/sh\necho "$PLIMSOLL_PYTHON"\nexit 41\n')
+        done = self.run_command()
+        self.assertEqual((done.returncode, done.stdout), (41, f"{sys.executable}\n"))
+
+
+if __name__ == "__main__":
+    unittest.main()
