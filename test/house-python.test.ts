@@ -34,6 +34,7 @@ const layers = [
   'plimsoll/swapping.py',
   'plimsoll/tracing/',
   'plimsoll/trace.py',
+  'plimsoll/command.py',
   'plimsoll/_auto/',
   'plimsoll/__init__.py',
 ].map((layer) => `python/${layer}`);
