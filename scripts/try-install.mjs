@@ -27,17 +27,21 @@ async function tryWheel() {
     const env = { ...machine.env, PATH: `${venv}/bin:${machine.env.PATH}` };
     const at = { cwd: machine.folder, env };
     const steps = [
-      ['python3', ['-m', 'venv', venv], { cwd: machine.folder, env: process.env }],
-      [`${venv}/bin/pip`, ['install', '--no-index', '--quiet', join(root, 'build', file)], at],
-      [
-        `${venv}/bin/python`,
-        ['-c', `import plimsoll; assert plimsoll.__version__ == "${version}"`],
-        at,
-      ],
+      { tool: 'python3', args: ['-m', 'venv', venv], env: process.env },
+      {
+        tool: `${venv}/bin/pip`,
+        args: ['install', '--no-index', '--quiet', `${root}build/${file}`],
+        env,
+      },
+      {
+        tool: `${venv}/bin/python`,
+        args: ['-c', `import plimsoll; assert plimsoll.__version__ == "${version}"`],
+        env,
+      },
     ];
-    for (const [command, args, where] of steps) {
-      const done = await capture(command, args, where);
-      if (done.code !== 0) return [`${command} ${args.join(' ')}: ${done.output.trim()}`];
+    for (const step of steps) {
+      const done = await capture(step.tool, step.args, { cwd: machine.folder, env: step.env });
+      if (done.code !== 0) return [`${step.tool} ${step.args.join(' ')}: ${done.output.trim()}`];
     }
     const program = { file: 'train.py', interpreter: 'python', command: 'python' };
     const failed = await tryCommand(`${venv}/bin/plimsoll`, {

@@ -65,7 +65,7 @@ function* filesOf(folder) {
   const paths = readdirSync(folder, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath, entry.name));
-  for (const path of paths.sort()) {
+  for (const path of paths.toSorted()) {
     const executable = path.endsWith('/runtime/node');
     const name = relative(folder, path).replaceAll('\\', '/');
     yield { name, data: readFileSync(path), mode: executable ? 0o755 : 0o644 };

@@ -44,10 +44,9 @@ export function readmeCommands(program) {
     { args: ['plan', 'config.json', '--memory', '24GiB', '--train'], expect: /fits/ },
     { args: ['snapshot', 'snapshot.pickle', '--html', 'page.html'], expect: /page\.html/ },
     {
-      args: [
-        ...['run', '--memory', '200MiB', '--batch-size', '8', '--device', 'host', '--'],
-        ...[program.command, program.file, '{batch_size}', '{accumulation}'],
-      ],
+      args: `run --memory 200MiB --batch-size 8 --device host -- ${program.command} ${program.file} {batch_size} {accumulation}`.split(
+        ' ',
+      ),
       expect: /trained [124]\b/,
     },
     { args: ['env', '--mode', 'production'], expect: /PYTORCH/ },
