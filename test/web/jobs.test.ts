@@ -31,8 +31,7 @@ line.write(JSON.stringify({ ...oom, snapshot: process.cwd() + '/left.pickle' }) 
 line.once('data', () => process.exit(1));
 `;
 
-const real = describe.runIf(hasChromium('jobs on the dashboard'));
-real('jobs on the dashboard', () => {
+describe.runIf(hasChromium('jobs on the dashboard'))('jobs on the dashboard', () => {
   const served = useServed();
   const { browser } = useChromium();
   let close: (() => Promise<void>) | undefined;

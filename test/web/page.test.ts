@@ -6,13 +6,13 @@ import { contrast } from './contrast.js';
 import { useFakeServer } from './fake-server.js';
 import { openPage, type WatchedPage } from './watched-page.js';
 
-const real = describe.runIf(hasChromium('how the dashboard looks and is used'));
+const thereIsABrowser = hasChromium('how the dashboard looks and is used');
 /** Not with `waitForFunction`: the policy of the page lets no text become code. */
 async function until(page: Page, condition: string): Promise<void> {
   await expect.poll(() => page.evaluate<boolean>(condition)).toBe(true);
 }
 
-real('the dashboard with 8 GPUs and 10,000 jobs', () => {
+describe.runIf(thereIsABrowser)('the dashboard with 8 GPUs and 10,000 jobs', () => {
   const server = useFakeServer({ jobs: 10_000 });
   const { browser } = useChromium();
   let opened: WatchedPage | undefined;
@@ -186,7 +186,7 @@ real('the dashboard with 8 GPUs and 10,000 jobs', () => {
   });
 });
 
-real('the dashboard of a server with a token', () => {
+describe.runIf(thereIsABrowser)('the dashboard of a server with a token', () => {
   const token = 'a-token-that-is-long-enough-for-anyone';
   const server = useFakeServer({ jobs: 5, token });
   const { browser } = useChromium();

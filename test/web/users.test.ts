@@ -3,9 +3,7 @@ import { hasChromium, useChromium } from './chromium.js';
 import { useServed } from './served.js';
 import { openPage, type WatchedPage } from './watched-page.js';
 
-const real = describe.runIf(hasChromium('the page of a user and of a viewer'));
-
-real('the page', () => {
+describe.runIf(hasChromium('the page of a user and of a viewer'))('the page', () => {
   const served = useServed();
   const { browser } = useChromium();
   const opened: WatchedPage[] = [];

@@ -7,7 +7,7 @@ import sys
 import tempfile
 import unittest
 
-COMMAND = os.path.join(os.path.dirname(__file__), "..", "..", "plimsoll", "command.py")
+COMMAND = os.path.join(os.path.dirname(__file__), "..", "plimsoll", "command.py")
 
 
 class TheCommand(unittest.TestCase):
