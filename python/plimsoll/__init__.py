@@ -12,6 +12,8 @@ __version__ = "0.1.0"
 
 _PLACES = {
     "Failure": "failure",
+    "LightningCallback": "trainers.one_line",
+    "TrainerCallback": "trainers.one_line",
     "batches": "batching.batches",
     "buffers": "buffering.store",
     "clean_up": "leaks.collection",
@@ -27,6 +29,7 @@ _PLACES = {
     "memory_state": "memory.state",
     "optimize": "optimizing.optimize",
     "pool": "buffering.pool",
+    "prepare": "trainers.one_line",
     "recognise": "memory.out_of_memory",
     "recovering": "recovery.recovering",
     "replay": "replaying.replay",

@@ -1,4 +1,7 @@
 import { Failure } from '../failure.js';
+import { isKnown, type Known } from '../units/known.js';
+import { configuredBatches } from './adapt/configured-batches.js';
+import { whatToType } from './adapt/what-to-type.js';
 import type { EndedAttempt, LiveAttempt } from './attempt.js';
 import { removeSocket } from './bridge/unix-socket.js';
 import { climb, climbed, type NextAttempt, wasRestarted } from './ladder/climb.js';
@@ -132,8 +135,19 @@ export async function superviseRun(options: SuperviseOptions): Promise<RunReport
       batch: effectiveBatch(plan),
       savedProgress: madeProgress,
     });
-    if (next === undefined) notes.push(nothingLeft(plan.command, effectiveBatch(plan)));
+    if (next === undefined) notes.push(lastWord(attempt, baseBytes));
     return next;
+  }
+
+  function lastWord(attempt: Attempt, baseBytes: Known<number>): string {
+    const batch = effectiveBatch(plan);
+    const { command } = plan;
+    const limitBytes = plan.memoryBytes ?? attempt.outOfMemory?.totalBytes ?? 'unknown';
+    const files = configuredBatches(command, plan.folder);
+    const typed = isKnown(batch)
+      ? undefined
+      : whatToType({ command, attempt, limitBytes, baseBytes, files });
+    return typed ?? nothingLeft(command, batch);
   }
 
   /**

@@ -21,8 +21,18 @@ KNOWN = (["model", "inputs"], ["model", "inputs", "num_items_in_batch"])
 SEPARABLE = ("NO", "MULTI_GPU", "MULTI_CPU")
 
 
+_everywhere = False
+
+
 def install(module: Any) -> None:
-    """`module` is transformers.trainer. Training and evaluation go through here; nothing else changes."""
+    """`module` is transformers.trainer. Training and evaluation of every trainer go through here."""
+    global _everywhere
+    _everywhere = True
+    install_for_callbacks(module)
+
+
+def install_for_callbacks(module: Any) -> None:
+    """The same for trainers that were given our callback; all others are as before."""
     trainer = getattr(module, "Trainer", None)
     for name, during in (
         ("train", attach),
@@ -37,7 +47,7 @@ def install(module: Any) -> None:
 def _during(real: Any, attached: Callable[[Any], Replaced]) -> Any:
     @functools.wraps(real)
     def method(self: Any, *arguments: Any, **named: Any) -> Any:
-        replaced = attached(self)
+        replaced = attached(self) if _is_wanted(self) else Replaced()
         try:
             return real(self, *arguments, **named)
         finally:
@@ -45,6 +55,11 @@ def _during(real: Any, attached: Callable[[Any], Replaced]) -> Any:
 
     method.__dict__["_plimsoll"] = True
     return method
+
+
+def _is_wanted(trainer: Any) -> bool:
+    callbacks = getattr(getattr(trainer, "callback_handler", None), "callbacks", [])
+    return _everywhere or any(getattr(one, "plimsoll", False) for one in callbacks)
 
 
 def attach_evaluation(trainer: Any) -> Replaced:

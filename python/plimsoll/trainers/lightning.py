@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 import logging
 import weakref
@@ -26,6 +27,16 @@ SEPARABLE = ("SingleDeviceStrategy", "DDPStrategy")
 
 _steps: weakref.WeakKeyDictionary[Any, tuple[Any, SplitStep]] = weakref.WeakKeyDictionary()
 _said: set[str] = set()
+
+
+def install_package(name: str) -> None:
+    """All of the below in a Lightning that is imported, by the name of its package."""
+    for path, act in (
+        ("loops.optimization.automatic", install),
+        ("loops.optimization.manual", install_manual),
+        ("strategies.strategy", install_evaluation),
+    ):
+        act(importlib.import_module(f"{name}.{path}"))
 
 
 def install(module: Any) -> None:

@@ -21,6 +21,7 @@ from ..recovery.steps.program import declared_rungs
 from ..recovery.steps.retry import Retry
 from ..recovery.steps.settings import Settings, settings
 from ..recovery.steps.training import Training
+from . import status
 from .counting import samples_of
 from .handled import handled_by
 from .window import NO_RULE, Window, WindowRun, Work
@@ -62,6 +63,7 @@ class SplitStep:
             may_differ=self._ranks.sizes_may_differ,
             patience=PATIENCE_SECONDS,
         )
+        status.follow(self.fitting)
         rungs = declared_rungs(model, {})
         self._retry = PoliteRetry(self._training, self.fitting, self._ranks, rungs)
         self._window = Window(model, self.settings)

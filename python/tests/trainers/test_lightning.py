@@ -133,6 +133,14 @@ class Lightning(unittest.TestCase):
         self.assertEqual(faults.raised, 1)
         self.assertEqual(found, 4, "its own answer to the failure is half")
 
+    def test_the_callback_puts_itself_in_place(self):
+        import plimsoll
+
+        faults = Faults("forward", [1])
+        watched = Watched(0.0, 3, 8, faults, callbacks=[plimsoll.LightningCallback()]).fit()
+        self.assertEqual(faults.raised, 1)
+        self.assertEqual(sum(sum(map(sum, window)) for window in watched.windows), SAMPLES)
+
     def test_an_unknown_closure_is_left_alone(self):
         class Other:
             def _make_closure(self, kwargs, optimizer, batch_idx, more):

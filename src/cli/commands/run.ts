@@ -10,7 +10,8 @@ import type { JobEnvironmentMode } from '../../plan/environment/job-environment.
 import { explainSnapshot } from '../../report/explain-snapshot.js';
 import { renderRunHtml } from '../../report/run-html.js';
 import { runSummary } from '../../report/text/run-text.js';
-import { newRun, runDefaults } from '../../run/new-run.js';
+import { adaptable } from '../../run/adapt/adaptable.js';
+import { type NewRunOptions, newRun, runDefaults } from '../../run/new-run.js';
 import { openContext } from '../../run/open-context.js';
 import { fillCommand, settingsVariables } from '../../run/placeholders.js';
 import { checkPlatform } from '../../run/platform.js';
@@ -32,6 +33,7 @@ import { attachedRun } from '../running/run-attach.js';
 interface RunArguments {
   readonly batchSize?: number;
   readonly accumulation: number;
+  readonly adapt?: boolean;
   readonly precision: string;
   readonly memory?: number;
   readonly device: string;
@@ -60,6 +62,10 @@ export const runCommand: CommandModule = {
         'microbatches of one step, to begin with',
         countArgument('--accumulation'),
         1,
+      )
+      .option(
+        '--adapt',
+        'change the batch size and accumulation options of the command itself at a restart',
       )
       .option('--precision <name>', 'the precision to begin with', runDefaults.precision)
       .option('--memory <size>', 'enforced memory limit', sizeArgument('--memory'))
@@ -106,7 +112,12 @@ the program runs out of memory it is started again with what it declared by them
 more accumulation first. The exit code is the program's own, 128 and the signal's number if one ended it;
 1 where --check found that it does not fit.
 
+With --adapt, and without placeholders, usual options of the command are changed: --batch-size 8,
+--per_device_train_batch_size=8, -b 8, trainer.batch_size=8, --gradient_accumulation_steps 4.
+
 Examples:
+  plimsoll run -- python train.py
+  plimsoll run --adapt -- python train.py --batch_size=12 --gradient_accumulation_steps=4
   plimsoll run --batch-size 32 -- python train.py --batch-size {batch_size} --accumulate {accumulation}
   plimsoll run --env-mode production -- python train.py
   plimsoll run --memory 8GiB --device host --report run.html -- node embed.js
@@ -166,9 +177,7 @@ async function run(
     const { plan, folder } =
       attached ??
       newRun({
-        command: words,
-        batchSize: given.batchSize,
-        accumulation: given.accumulation,
+        ...batchOf(words, given),
         precision: given.precision,
         memoryBytes: given.memory,
         maxAttempts: given.attempts,
@@ -214,6 +223,17 @@ function checkFirst(
   const command = fillCommand(words, begun, 1, true);
   const variables = settingsVariables(begun, 1, true);
   return checkBeforeRun({ command, variables, device, memoryBytes: memory, json }, settings, io);
+}
+
+/** The command, and the batch that it begins with: as it was told, or as its own options say. */
+function batchOf(
+  words: readonly string[],
+  given: RunArguments,
+): Pick<NewRunOptions, 'command' | 'batchSize' | 'accumulation'> {
+  const { batchSize, accumulation } = given;
+  return given.adapt === true && batchSize === undefined
+    ? adaptable(words)
+    : { command: words, batchSize, accumulation };
 }
 
 function printEnd(

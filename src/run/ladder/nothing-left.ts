@@ -21,6 +21,6 @@ export function nothingLeft(command: readonly string[], batch: Known<number>): s
   }
   const missing = changeable.filter((name) => !declared.has(name)).map((name) => `{${name}}`);
   return missing.length === 0
-    ? 'Nothing left to try: every setting that the command takes was lowered. Give it more memory.'
+    ? 'Nothing left to try: every setting that the command takes was lowered. Give it more memory, or see what would fit: plimsoll plan --help'
     : `Nothing left to try: the batch cannot be smaller, and the command has no ${missing.join(', ')}. Add those that the program supports.`;
 }

@@ -1,0 +1,98 @@
+import { smallerMicrobatch } from '../../batches/sizes/smaller-microbatch.js';
+import { formatBytes } from '../../units/bytes.js';
+import { isKnown, type Known } from '../../units/known.js';
+import { shellWords } from '../../units/shell-words.js';
+import { splitBatch } from '../ladder/split-batch.js';
+import { fillCommand } from '../placeholders.js';
+import type { Attempt } from '../types.js';
+import { knownFlags } from './known-flags.js';
+import type { YamlSettings } from './yaml-settings.js';
+
+/** The end of a run that ran out of memory, and what its command tells of its batch. */
+export interface Ending {
+  readonly command: readonly string[];
+  readonly attempt: Attempt;
+  readonly limitBytes: Known<number>;
+  readonly baseBytes: Known<number>;
+  /** Of the YAML files that the command names, those that set a batch. */
+  readonly files: readonly (YamlSettings & { readonly file: string })[];
+}
+
+/**
+ * What held the memory, what would fit by estimate, and the command to type; undefined where the
+ * command tells nothing of its batch.
+ *
+ * @example
+ * whatToType(ending);
+ * // 'By estimate 4 x 2 fit (8 needed at least 8.0 GiB of 8.0 GiB). Type: python train.py --batch-size 4 ...'
+ */
+export function whatToType(ending: Ending): string | undefined {
+  const held = ending.attempt.snapshot?.findings[0];
+  const advice = byFlags(ending) ?? byFiles(ending);
+  if (advice === undefined) return undefined;
+  return held === undefined ? advice : `${advice} What held the memory: ${held}`;
+}
+
+function byFlags({ command, attempt, ...known }: Ending): string | undefined {
+  const flags = knownFlags(command);
+  if (flags === undefined) return undefined;
+  const fits = fitting(flags.batch, flags.accumulation, attempt, known);
+  if (fits === undefined) return oneSample(`${flags.batchFlag} ${flags.batch}`, attempt);
+  const settings = {
+    ...attempt.settings,
+    batch_size: fits.microbatch,
+    accumulation: fits.accumulation,
+  };
+  const typed = shellWords(fillCommand(flags.command, settings, 1));
+  const alone = flags.command.some((word) => word.includes('{accumulation}'))
+    ? ''
+    : ` (the effective batch is then ${fits.microbatch}, unless the program accumulates ${fits.accumulation} of them)`;
+  return `${fits.words} Type: ${typed}${alone}. Or let it be done: plimsoll run --adapt -- ${shellWords(command)}`;
+}
+
+function byFiles({ files, attempt, ...known }: Ending): string | undefined {
+  const [one] = files;
+  if (one === undefined) return undefined;
+  const { file, batch, accumulation } = one;
+  const fits = fitting(batch.value, accumulation?.value ?? 1, attempt, known);
+  if (fits === undefined) return oneSample(`${batch.key}: ${batch.value}`, attempt);
+  const second =
+    accumulation === undefined
+      ? `accumulate ${fits.accumulation} of them, by the setting that the program has for it`
+      : `line ${accumulation.line} to ${accumulation.key}: ${fits.accumulation}`;
+  return `${fits.words} In ${file}, set line ${batch.line} to ${batch.key}: ${fits.microbatch}, and ${second}.`;
+}
+
+interface Fits {
+  readonly microbatch: number;
+  readonly accumulation: number;
+  readonly words: string;
+}
+
+function fitting(
+  batch: number,
+  accumulation: number,
+  attempt: Attempt,
+  { limitBytes, baseBytes }: Pick<Ending, 'limitBytes' | 'baseBytes'>,
+): Fits | undefined {
+  const smaller = smallerMicrobatch({
+    microbatch: batch,
+    peakBytes: attempt.peakBytes,
+    askedBytes: attempt.outOfMemory?.askedBytes ?? 'unknown',
+    limitBytes,
+    baseBytes,
+    earlier: [],
+  });
+  if (smaller === undefined) return undefined;
+  const split = splitBatch(batch * accumulation, Math.min(smaller.most, batch));
+  return {
+    microbatch: split.microbatch,
+    accumulation: split.accumulation,
+    words: `By estimate ${split.microbatch} x ${split.accumulation} fit: ${smaller.why}.`,
+  };
+}
+
+function oneSample(setting: string, { peakBytes }: Attempt): string {
+  const peak = isKnown(peakBytes) ? ` It reached ${formatBytes(peakBytes)}.` : '';
+  return `The batch is as small as it can be (${setting}).${peak} Turn on gradient checkpointing or bf16 in the program, use a shorter sequence, or see what would fit: plimsoll plan --help`;
+}
