@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { GiB } from '../units/bytes.js';
 import { runReport } from './run-for-tests.js';
 import { renderRunHtml } from './run-html.js';
 import { runSummary } from './text/run-text.js';
@@ -18,6 +19,29 @@ describe('the page of a run', () => {
     ]) {
       expect(page.replaceAll('\u00A0', ' ')).toContain(text);
     }
+  });
+
+  it('draws throughput, memory and loss over the steps, with each recovery marked', () => {
+    const [first] = runReport.attempts;
+    if (first === undefined) throw new Error('the report has attempts');
+    const progress = [1, 20, 40].map((atSeconds) => ({
+      atSeconds,
+      step: atSeconds,
+      samplesPerSecond: atSeconds === 1 ? ('unknown' as const) : 16,
+      loss: 1 / atSeconds,
+      microbatch: 4,
+      peakBytes: 6 * GiB,
+    }));
+    const drawn = renderRunHtml({ ...runReport, attempts: [{ ...first, progress }] });
+    for (const text of [
+      'Samples a second, at the end 16',
+      'Peak memory',
+      'Loss, at the end 0.025',
+    ]) {
+      expect(drawn.replaceAll('\u00A0', ' ')).toContain(text);
+    }
+    expect(drawn).toContain('<title>smaller-microbatch</title>');
+    expect(page).not.toContain('Over its steps');
   });
 
   it('runs and loads nothing, whatever stands in the data', () => {

@@ -15,6 +15,7 @@ import { createPeakMeter } from './peak-meter.js';
 import { endTree, killQuietly } from './processes/end-tree.js';
 import { type Membership, membersOf } from './processes/members.js';
 import { ageSeconds } from './processes/process-table.js';
+import { ProgressBook, type ProgressPoint } from './progress.js';
 import { concludeOutOfMemory, wasShort } from './recognise/conclude.js';
 import { createScanner } from './recognise/scanner.js';
 import type { RunContext } from './run-context.js';
@@ -79,6 +80,7 @@ export async function beginAttempt(start: AttemptStart, context: RunContext): Pr
   const beganAt = clock.seconds() - sinceStart(start, context);
   const scanner = createScanner();
   const rungs: ClimbedRung[] = [...start.rungs];
+  const progress = new ProgressBook();
   let told: OutOfMemory | undefined;
   const coordinator = new Coordinator(clock, {
     limitBytes: () => start.memoryBytes ?? 'unknown',
@@ -93,6 +95,9 @@ export async function beginAttempt(start: AttemptStart, context: RunContext): Pr
     },
     onStep() {
       told = undefined;
+    },
+    onProgress(step) {
+      progress.add(clock.seconds() - beganAt, step);
     },
   });
   // Before the job: its first word must find a listener. Without one it decides by itself.
@@ -176,6 +181,7 @@ export async function beginAttempt(start: AttemptStart, context: RunContext): Pr
         rungs,
         peak,
         snapshot,
+        progress: progress.points,
         // By what passed: the date may have been set meanwhile.
         endedMs: Date.parse(start.startedAt) + (clock.seconds() - beganAt) * 1000,
       }),
@@ -253,6 +259,7 @@ function describe(
     readonly rungs: readonly ClimbedRung[];
     readonly peak: { readonly bytes: Known<number>; readonly from: PeakSource };
     readonly snapshot: string | null;
+    readonly progress: readonly ProgressPoint[];
     readonly endedMs: number;
   },
 ): Attempt {
@@ -270,5 +277,6 @@ function describe(
     peakFrom: end.peak.from,
     limit: start.limit,
     snapshot: end.snapshot === null ? null : { file: end.snapshot, findings: [] },
+    ...(end.progress.length === 0 ? {} : { progress: end.progress }),
   };
 }

@@ -1,4 +1,5 @@
 import type { Known, Provenance } from '../units/known.js';
+import type { ProgressPoint } from './progress.js';
 
 /** What a program can be told; the keys are the placeholders of its command. */
 export interface RunSettings {
@@ -62,6 +63,8 @@ export interface Attempt {
   readonly limit: EnforcedLimit;
   /** What the SDK wrote when memory ran out, and what it tells. */
   readonly snapshot: AttemptSnapshot | null;
+  /** Of a program that tells of its steps: some of them, from its start to its end. */
+  readonly progress?: readonly ProgressPoint[];
 }
 
 export interface AttemptSnapshot {

@@ -122,11 +122,19 @@ class Bridge:
     def step_is_due(self, now: float, who: str = "") -> bool:
         return self._line.up and now - self._last_step.get(who, 0.0) >= 1 / STEP_MESSAGES_PER_SECOND
 
-    def tell_step(self, number: int, microbatch: int, batch: int, peak: int, who: str = "") -> None:
+    def tell_step(
+        self,
+        number: int,
+        microbatch: int,
+        batch: int,
+        peak: int,
+        who: str = "",
+        loss: float | None = None,
+    ) -> None:
         now = time.monotonic()
         if self.step_is_due(now, who):
             self._last_step[who] = now
-            self.send(step(number, microbatch, batch, peak, who))
+            self.send(step(number, microbatch, batch, peak, who, loss))
 
     def tell_rung(self, rung: str, why: str) -> None:
         """A rung that was climbed without asking; kept for the next supervisor where there is none."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from typing import Any
@@ -61,9 +62,12 @@ def oom(
     }
 
 
-def step(number: int, microbatch: int, batch: int, peak: int, who: str) -> dict[str, Any]:
+def step(
+    number: int, microbatch: int, batch: int, peak: int, who: str, loss: float | None = None
+) -> dict[str, Any]:
     sizes = {"microbatch": microbatch, "batch": batch, "peakBytes": peak}
-    return {"type": "step", "who": who, "number": number, **sizes}
+    told = {} if loss is None or not math.isfinite(loss) else {"loss": loss}
+    return {"type": "step", "who": who, "number": number, **sizes, **told}
 
 
 def climbed(rung: str, why: str, seconds_ago: float) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import { formatSeconds } from '../../units/durations.js';
 import { isKnown, type Known } from '../../units/known.js';
 import { html, type Markup, unbroken } from './markup.js';
 import { tag } from './overview.js';
+import { progressPart } from './run-progress.js';
 
 export function attemptsTable(report: RunReport): Markup {
   const most = scaleOf(report.attempts);
@@ -36,6 +37,7 @@ ${
       html`<li><span><b>${rung}</b><br><span class="soft">after ${formatSeconds(atSeconds)}</span></span><span>${unbroken(why)}</span></li>`,
   )}</ol>`
 }
+${progressPart(attempt)}
 ${snapshotPart(attempt.snapshot)}
 <p class="soft">${attempt.limit.why}</p>
 </section>`;

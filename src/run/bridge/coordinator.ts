@@ -65,6 +65,7 @@ export class Coordinator {
         this.#events.onStep?.();
         party.sawPeak(message.peakBytes);
         if (!party.counts(peer, message.who)) break;
+        this.#events.onProgress?.(message);
         const grown = party.work(message.who).step(message, party.memory());
         if (grown !== undefined) party.broadcast({ type: 'grow', who: message.who, ...grown });
         break;

@@ -18,6 +18,8 @@ export interface GroupEvents {
   readonly onOutOfMemory: (outOfMemory: OutOfMemory) => void;
   /** A step went well: whatever was raised before, the program survived it. */
   readonly onStep?: () => void;
+  /** The same, once for all ranks of a program. */
+  readonly onProgress?: (step: StepMessage) => void;
 }
 
 /** The memory that a work has, as its processes last told. */

@@ -72,6 +72,7 @@ export interface StepMessage {
   readonly microbatch: number;
   readonly batch: number;
   readonly peakBytes: Known<number>;
+  readonly loss: Known<number>;
 }
 
 export interface BarrierMessage {

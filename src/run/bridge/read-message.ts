@@ -78,7 +78,9 @@ export function readMessage(document: unknown): FromSdk | undefined {
       if (number === undefined || microbatch === undefined || microbatch < 1) return undefined;
       const batch = Math.max(microbatch, count('batch') ?? 0);
       const [who, peakBytes] = [read.who(), bytes('peakBytes')];
-      return { type: 'step', who, number, microbatch, batch, peakBytes };
+      const told = get('loss');
+      const loss = typeof told === 'number' && Number.isFinite(told) ? told : 'unknown';
+      return { type: 'step', who, number, microbatch, batch, peakBytes, loss };
     }
     case 'barrier': {
       const [round, rank, ok] = [count('round'), count('rank', maxRanks), get('ok')];

@@ -118,6 +118,19 @@ const attempt = z
       why: z.string(),
     }),
     snapshot: z.object({ file: z.string(), findings: z.array(z.string()) }).nullable(),
+    progress: z
+      .array(
+        z.object({
+          atSeconds: z.number(),
+          step: z.number(),
+          samplesPerSecond: known(z.number()),
+          loss: known(z.number()),
+          microbatch: z.number(),
+          peakBytes: known(bytes),
+        }),
+      )
+      .optional()
+      .openapi({ description: 'Some of the steps of a program that tells of them, in order.' }),
   })
   .openapi('Attempt', { description: 'One try of a command.' });
 

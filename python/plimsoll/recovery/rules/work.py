@@ -21,6 +21,8 @@ class Work:
         self._sizer = sizer
         self._gauge = gauge
         self._looked = 0.0
+        # Of the last step that the optimizer made; a tensor, read when it is told and not before.
+        self.loss: Any = None
 
     def declare(self, hooks: Any, rank: int, world: int) -> None:
         if self.bridge is not None:
@@ -62,7 +64,8 @@ class Work:
             self._sizer.after_failures(run, peak)
         if peak is not None and self.bridge is not None:
             size = self._sizer.size or run.count
-            self.bridge.tell_step(self.steps, size, run.count, peak, self.who)
+            loss = None if self.loss is None else float(self.loss)
+            self.bridge.tell_step(self.steps, size, run.count, peak, self.who, loss)
 
     def growth(self) -> int | None:
         """A larger size that the supervisor wants, once."""

@@ -1,0 +1,46 @@
+import * as fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { readMessage } from './bridge/read-message.js';
+import { ProgressBook } from './progress.js';
+
+const step = { type: 'step', who: 'trainer-0', microbatch: 4, batch: 16, peakBytes: 1 } as const;
+
+describe('progress', () => {
+  it('tells samples a second between what was told', () => {
+    const book = new ProgressBook();
+    book.add(1, { ...step, number: 1, loss: 'unknown' });
+    book.add(3, { ...step, number: 5, loss: 0.5 });
+    book.add(4, { ...step, who: 'predict-1', number: 9, loss: 'unknown' });
+    expect(book.points).toMatchObject([
+      { step: 1, samplesPerSecond: 'unknown', loss: 'unknown' },
+      { step: 5, samplesPerSecond: 32, loss: 0.5, atSeconds: 3 },
+    ]);
+  });
+
+  it('stays within bounds and in order, however long a run is', () => {
+    const waits = fc.array(fc.double({ min: 0, max: 1e4, noNaN: true }), { maxLength: 900 });
+    fc.assert(
+      fc.property(waits, (seconds) => {
+        const book = new ProgressBook();
+        let at = 0;
+        for (const [number, wait] of seconds.entries()) {
+          at += wait;
+          book.add(at, { ...step, number, loss: 1 });
+        }
+        const times = book.points.map(({ atSeconds }) => atSeconds);
+        expect(times.length).toBeLessThanOrEqual(240);
+        expect(times.length > 0).toBe(seconds.length > 0);
+        expect(times).toEqual([...times].sort((one, other) => one - other));
+      }),
+      { numRuns: 30 },
+    );
+  });
+
+  it('takes a loss that is a number, and no other', () => {
+    const told = (loss: unknown) => readMessage({ ...step, number: 1, loss });
+    expect(told(0.25)).toMatchObject({ loss: 0.25 });
+    for (const wrong of [undefined, null, 'nan', Number.NaN, Number.POSITIVE_INFINITY, {}]) {
+      expect(told(wrong)).toMatchObject({ loss: 'unknown' });
+    }
+  });
+});
