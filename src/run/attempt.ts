@@ -15,7 +15,7 @@ import { createPeakMeter } from './peak-meter.js';
 import { endTree, killQuietly } from './processes/end-tree.js';
 import { type Membership, membersOf } from './processes/members.js';
 import { ageSeconds } from './processes/process-table.js';
-import { ProgressBook, type ProgressPoint } from './progress.js';
+import { ProgressBook } from './progress.js';
 import { concludeOutOfMemory, wasShort } from './recognise/conclude.js';
 import { createScanner } from './recognise/scanner.js';
 import type { RunContext } from './run-context.js';
@@ -26,6 +26,7 @@ import type {
   EnforcedLimit,
   OutOfMemory,
   PeakSource,
+  ProgressPoint,
   RunSettings,
 } from './types.js';
 

@@ -1,17 +1,5 @@
-import type { Known } from '../units/known.js';
 import type { StepMessage } from './bridge/messages.js';
-
-/** Where a program was at a time, as its steps told. */
-export interface ProgressPoint {
-  /** Counted from the start of the attempt. */
-  readonly atSeconds: number;
-  readonly step: number;
-  readonly samplesPerSecond: Known<number>;
-  /** Of the last step that was made; what trainers report. */
-  readonly loss: Known<number>;
-  readonly microbatch: number;
-  readonly peakBytes: Known<number>;
-}
+import type { ProgressPoint } from './types.js';
 
 /** Enough for a chart; a longer run keeps every second point, again and again. */
 const maxPoints = 240;

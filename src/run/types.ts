@@ -1,5 +1,4 @@
 import type { Known, Provenance } from '../units/known.js';
-import type { ProgressPoint } from './progress.js';
 
 /** What a program can be told; the keys are the placeholders of its command. */
 export interface RunSettings {
@@ -65,6 +64,18 @@ export interface Attempt {
   readonly snapshot: AttemptSnapshot | null;
   /** Of a program that tells of its steps: some of them, from its start to its end. */
   readonly progress?: readonly ProgressPoint[];
+}
+
+/** Where a program was at a time, as its steps told. */
+export interface ProgressPoint {
+  /** Counted from the start of the attempt. */
+  readonly atSeconds: number;
+  readonly step: number;
+  readonly samplesPerSecond: Known<number>;
+  /** Of the last step that was made; what trainers report. */
+  readonly loss: Known<number>;
+  readonly microbatch: number;
+  readonly peakBytes: Known<number>;
 }
 
 export interface AttemptSnapshot {

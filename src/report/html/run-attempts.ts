@@ -4,9 +4,9 @@ import { outOfMemoryWords, settingsWords } from '../../run/words.js';
 import { formatBytes } from '../../units/bytes.js';
 import { formatSeconds } from '../../units/durations.js';
 import { isKnown, type Known } from '../../units/known.js';
+import { progressPart } from '../run-progress.js';
 import { html, type Markup, unbroken } from './markup.js';
 import { tag } from './overview.js';
-import { progressPart } from './run-progress.js';
 
 export function attemptsTable(report: RunReport): Markup {
   const most = scaleOf(report.attempts);

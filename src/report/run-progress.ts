@@ -1,9 +1,8 @@
-import type { ProgressPoint } from '../../run/progress.js';
-import type { Attempt } from '../../run/types.js';
-import { formatBytes } from '../../units/bytes.js';
-import { formatSeconds } from '../../units/durations.js';
-import { isKnown, type Known } from '../../units/known.js';
-import { html, type Markup } from './markup.js';
+import type { Attempt, ProgressPoint } from '../run/types.js';
+import { formatBytes } from '../units/bytes.js';
+import { formatSeconds } from '../units/durations.js';
+import { isKnown, type Known } from '../units/known.js';
+import { html, type Markup } from './html/markup.js';
 
 const width = 960;
 const height = 120;
