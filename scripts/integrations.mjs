@@ -98,7 +98,7 @@ function line([{ name, imported, pins }, outcome, counted, seconds]) {
   return `| ${what} | ${pins.join(', ') || 'as pinned in python/requirements-test.txt'} | ${outcome} | ${counted} | ${seconds} |`;
 }
 
-function report(rows) {
+function report(all) {
   const day = new Date().toISOString().slice(0, 10);
   const pinned = readFileSync(join(root, 'python', 'requirements-test.txt'), 'utf8')
     .split('\n')
@@ -110,7 +110,7 @@ function report(rows) {
     '',
     '| environment | on top of the base | outcome | tests | seconds |',
     '| --- | --- | --- | --- | --- |',
-    ...rows.map(line),
+    ...all.map(line),
     '',
   ].join('\n');
   writeFileSync(join(root, 'bench', 'results', `${day}-integrations.md`), text);

@@ -30,7 +30,7 @@ describe('progress', () => {
         const times = book.points.map(({ atSeconds }) => atSeconds);
         expect(times.length).toBeLessThanOrEqual(240);
         expect(times.length > 0).toBe(seconds.length > 0);
-        expect(times).toEqual([...times].sort((one, other) => one - other));
+        expect(times).toEqual(times.toSorted((one, other) => one - other));
       }),
       { numRuns: 30 },
     );

@@ -60,8 +60,12 @@ describe('options of usual programs', () => {
     [
       train('--per_device_train_batch_size', '8', '--per_device_eval_batch_size', '64'),
       train(
-        ...['--per_device_train_batch_size', '{batch_size}', '--per_device_eval_batch_size', '64'],
-        ...['--gradient_accumulation_steps', '{accumulation}'],
+        '--per_device_train_batch_size',
+        '{batch_size}',
+        '--per_device_eval_batch_size',
+        '64',
+        '--gradient_accumulation_steps',
+        '{accumulation}',
       ),
       8,
       1,
