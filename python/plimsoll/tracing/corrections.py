@@ -90,10 +90,15 @@ def _index(func, args, kwargs):
 
 
 def _masked_select(func, args, kwargs):
-    """How many are chosen depends on the data; the most there can be are taken."""
+    """As many as the mask marks, where its values are known; else the most there can be."""
     source, mask = args[:2]
     shape = torch.broadcast_shapes(source.shape, mask.shape)
-    return torch.empty(shape.numel(), dtype=source.dtype, device=source.device)
+    count = marked(mask) * (shape.numel() // max(1, mask.numel()))
+    return torch.empty(count, dtype=source.dtype, device=source.device)
+
+
+def _nonzero(func, args, kwargs):
+    return torch.empty(marked(args[0]), args[0].dim(), dtype=torch.int64, device="meta")
 
 
 def _masked_fill(func, args, kwargs):
@@ -111,6 +116,7 @@ CORRECTIONS: dict[Any, Callable] = {
     _ATEN._log_softmax_backward_data.default: lambda f, a, k: f(_contiguous(a[0]), *a[1:], **k),
     _ATEN.index.Tensor: _index,
     _ATEN.masked_select.default: _masked_select,
+    _ATEN.nonzero.default: _nonzero,
     _ATEN.masked_fill.Tensor: _masked_fill,
     _ATEN.masked_fill_.Tensor: _masked_fill,
     _ATEN._ctc_loss.default: lambda f, a, k: ctc.forward(a),

@@ -21,9 +21,11 @@ from .meta_results import MetaResults
 from .scalars import Scalars
 
 _DETACH = torch.ops.aten.detach.default
+_COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd
 _ADD = torch.ops.aten.add.Tensor
 _INDEX = torch.ops.aten.index.Tensor
-_CHOSEN_BY_DATA = {torch.ops.aten.nonzero.default, torch.ops.aten.masked_select.default}
+# What the data choose, and which argument says so.
+_CHOSEN_BY_DATA = {torch.ops.aten.nonzero.default: 0, torch.ops.aten.masked_select.default: 1}
 
 
 class Observer(TorchDispatchMode):
@@ -48,6 +50,8 @@ class Observer(TorchDispatchMode):
         self._live: dict[int, Any] = {}
         self._rules: dict[Any, Callable | None] = {}
         self._composite: dict[Any, bool] = {}
+        # Functions that run an op as CUDA does, where no autograd calls them.
+        self.stand_ins: dict[Any, Callable] = {}
         self._results = MetaResults()
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
@@ -64,17 +68,18 @@ class Observer(TorchDispatchMode):
             host = self.host_copy(func, args, kwargs)
             if host is not None:
                 return host
-        if func in _CHOSEN_BY_DATA or _has_mask_index(func, args):
+        if _is_chosen_by_data(func, args):
             self.notes.add("where the data choose which values are taken, all were taken")
         if func is _ADD and accumulates_in_place(args, kwargs):
             return torch.ops.aten.add_.Tensor(args[0], args[1])
         rule = self._rule(func)
         if rule is None and self._is_composite(func):
             # In inference mode, or on tensors from it, an op arrives whole that autograd takes apart.
+            stand_in = self.stand_ins.get(func)
             with self:
-                result = func.decompose(*args, **kwargs)
-            if result is not NotImplemented:
-                return result
+                if stand_in is not None and args[0].device.type == "meta":
+                    return stand_in(*args, **kwargs)
+                return func._op_dk(_COMPOSITE, *args, **kwargs)
         result = self._results.run(func, args, kwargs)
         if func is not _DETACH and self.recording:
             self._record(func, rule, args, kwargs, result)
@@ -101,7 +106,9 @@ class Observer(TorchDispatchMode):
         try:
             return self._composite[func]
         except KeyError:
-            known = self._composite[func] = func._can_decompose()
+            # Not `decompose`, which prefers formulas of Python that copy where CUDA does not.
+            known = torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), _COMPOSITE)
+            self._composite[func] = known
             return known
 
     def _record(self, func, rule, args, kwargs, result) -> None:
@@ -168,7 +175,9 @@ def _flat(results: Any) -> list[Any]:
     return flat
 
 
-def _has_mask_index(func, args) -> bool:
+def _is_chosen_by_data(func, args) -> bool:
+    if func in _CHOSEN_BY_DATA:
+        return not small_values.is_counted(args[_CHOSEN_BY_DATA[func]])
     if func is not _INDEX:
         return False
     masks = [

@@ -26,6 +26,8 @@ _MAKERS = {
 # These hold whatever was there before.
 _UNWRITTEN = {_ATEN.empty.memory_format, _ATEN.empty_like.default, _ATEN.new_empty.default}
 _LARGEST = 4096
+# Places, labels and masks decide more, and cost little: sizes of graphs, lengths, what is chosen.
+_LARGEST_WHOLE = 1 << 18
 # Tensors with known values, by the storage they share.
 _holders: dict[int, list[Any]] = {}
 _VALUE = "_plimsoll_value"
@@ -87,7 +89,8 @@ def _write(func: Any, args: tuple, kwargs: dict) -> None:
 
 
 def readable(tensor: Any) -> bool:
-    return tensor.device.type == "meta" and tensor.numel() <= _LARGEST
+    most = _LARGEST if tensor.dtype.is_floating_point else _LARGEST_WHOLE
+    return tensor.device.type == "meta" and tensor.numel() <= most
 
 
 def remember(tensor: Any, value: Any) -> None:
@@ -106,9 +109,10 @@ def count_marked(mask: Any, values: Any) -> None:
 
 
 def is_counted(mask: Any) -> bool:
-    return hasattr(mask, _MARKED)
+    return hasattr(mask, _MARKED) or value_of(mask) is not None
 
 
 def marked(mask: Any) -> int:
     """How many places a mask marks: as it was made, or all of them where only the data would tell."""
-    return getattr(mask, _MARKED, mask.numel())
+    value = value_of(mask)
+    return getattr(mask, _MARKED, mask.numel()) if value is None else int(value.count_nonzero())

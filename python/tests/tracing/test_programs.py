@@ -148,6 +148,92 @@ class Programs(unittest.TestCase):
         error = json.loads(done.stdout.splitlines()[-1])["error"]
         self.assertEqual((done.returncode, error["code"]), (2, "program-missing"))
 
+    def test_weights_are_taken_from_headers_and_saved_as_headers(self):
+        done, lines = self.trace(
+            "import json, os, resource, torch\n"
+            "from safetensors import safe_open\n"
+            "from safetensors.torch import load_file, save_file\n"
+            "size = 2 * 50_000 * 40_000\n"
+            "entry = {'dtype': 'BF16', 'shape': [50_000, 40_000], 'data_offsets': [0, size]}\n"
+            "text = json.dumps({'w': entry}).encode()\n"
+            "with open('w.safetensors', 'wb') as file:\n"
+            "    file.write(len(text).to_bytes(8, 'little') + text); file.truncate(8 + len(text) + size)\n"
+            "with safe_open('w.safetensors', framework='pt', device='cpu') as file:\n"
+            "    assert file.get_slice('w').get_shape() == [50_000, 40_000]\n"
+            "    assert file.get_slice('w')[:10].shape == (10, 40_000)\n"
+            "    weight = file.get_tensor('w')\n"
+            "assert str(weight.device) == 'cpu' and torch.cuda.memory_allocated() == 0\n"
+            "weight = weight.cuda()\n"
+            "assert torch.cuda.memory_allocated() == size\n"
+            "save_file({'again': weight}, 'again.safetensors')\n"
+            "del weight\n"
+            "again = load_file('again.safetensors', device='cuda:0')['again']\n"
+            "assert again.shape == (50_000, 40_000) and again.dtype == torch.bfloat16 and again.is_cuda\n"
+            "assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 2 << 20\n"
+            "assert 'again.safetensors' in os.listdir('.') and os.stat('again.safetensors').st_size > size\n"
+        )
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual([line[2] for line in lines if line[0] == "a"], [4 * 10**9] * 2)
+        self.assertEqual(sorted(os.listdir(self.folder)), self.files)
+
+    def test_what_the_host_knows_of_graphs_and_masks_decides_sizes(self):
+        done, _ = self.trace(
+            "import torch\n"
+            "graph = torch.arange(300).repeat_interleave(50).cuda()\n"
+            "assert int(graph.max()) == 299\n"
+            "mask = (torch.arange(20_000) < 512).cuda()\n"
+            "x = torch.zeros(20_000, 128, device='cuda')\n"
+            "assert x[mask].shape == (512, 128) and x[~mask].shape == (19_488, 128)\n"
+            "assert len(mask.nonzero()) == 512\n"
+        )
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(self.footer["notes"], [])
+
+    def test_a_module_that_moves_to_the_host_takes_gradients_and_buffers_along(self):
+        done, _ = self.trace(
+            "import torch\n"
+            "m = torch.nn.BatchNorm1d(64).cuda()\n"
+            "m(torch.zeros(8, 64, device='cuda')).sum().backward()\n"
+            "m.cpu()\n"
+            "assert not m.weight.grad.is_cuda and not m.running_mean.is_cuda\n"
+            "m.cuda()\n"
+            "assert m.weight.grad.is_cuda and m.running_mean.is_cuda\n"
+        )
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_one_rank_of_several_holds_buckets_and_says_so(self):
+        text = (
+            "import os, torch, torch.distributed as dist\n"
+            "from torch.nn.parallel import DistributedDataParallel\n"
+            "dist.init_process_group('nccl')\n"
+            "assert (dist.get_rank(), dist.get_world_size(), os.environ['LOCAL_RANK']) == (0, 4, '0')\n"
+            "m = DistributedDataParallel(torch.nn.Linear(1024, 1024, bias=False).cuda(), device_ids=[0])\n"
+            "o = torch.optim.SGD(m.parameters(), 0.1)\n"
+            "for _ in range(3):\n"
+            "    m(torch.zeros(8, 1024, device='cuda')).sum().backward(); o.step(); o.zero_grad()\n"
+            "    dist.all_reduce(torch.zeros(1, device='cuda'))\n"
+            "every = [None] * 4\n"
+            "dist.all_gather_object(every, 'x')\n"
+            "assert every == ['x'] * 4\n"
+            "dist.destroy_process_group()\n"
+        )
+        launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=4", "train.py")
+        done, lines = self.trace(text, *launcher)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("one rank of 4", self.footer["notes"][0])
+        # The weight, a bucket that is made twice, and a gradient in each of three steps.
+        self.assertEqual([line[2] for line in lines if line[0] == "a"].count(4 << 20), 6)
+
+    def test_a_program_that_only_starts_others_names_them(self):
+        done, _ = self.trace(
+            "import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'print(1)'])\n"
+        )
+        error = json.loads(done.stdout.splitlines()[-1])["error"]
+        self.assertEqual((done.returncode, error["code"]), (2, "program-starts-others"))
+        done, _ = self.trace("print('no GPU')\n")
+        error = json.loads(done.stdout.splitlines()[-1])["error"]
+        self.assertEqual((done.returncode, error["code"]), (2, "program-without-gpu"))
+
     def test_sequences_of_different_lengths_are_packed_and_count_by_their_rows(self):
         done, lines = self.trace(
             "import torch\n"
@@ -169,14 +255,26 @@ class Programs(unittest.TestCase):
         sizes = [line[2] for line in lines if line[0] == "a"]
         self.assertEqual([size for size in sizes if size in kept], kept)
 
-    def test_values_of_tensors_from_inference_mode_are_read_outside_of_it(self):
-        done, _ = self.trace(
+    def test_inference_mode_takes_the_ways_of_cuda_and_leaves_values_to_read(self):
+        done, lines = self.trace(
             "import torch\n"
             "with torch.inference_mode():\n"
             "    out = torch.nn.Linear(8, 8).cuda()(torch.zeros(2, 8, device='cuda')).argmax(1)\n"
+            "    q = torch.zeros(2, 3, 1024, 64, device='cuda', dtype=torch.float16)\n"
+            "    torch.nn.functional.scaled_dot_product_attention(q, q, q)\n"
+            "    torch.nn.functional.dropout(q, 0.1, False)\n"
+            "    torch.nn.LSTM(64, 128).cuda()(torch.zeros(9, 2, 64, device='cuda'))\n"
             "assert out.tolist() == [0, 0]\n"
         )
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        # Attention in one kernel, so that no scores of 2 x 3 x 1024 x 1024 are made; no copy of what
+        # is not dropped; the recurrent layer in one op.
+        ops = [line[2] for line in lines if line[0] == "s"]
+        self.assertIn("aten._scaled_dot_product_cudnn_attention.default", ops)
+        self.assertIn("aten._cudnn_rnn.default", ops)
+        self.assertNotIn("aten.bmm.default", ops)
+        halves = [line[2] for line in lines if line[0] == "a" and line[2] == 2 * 2 * 3 * 1024 * 64]
+        self.assertEqual(len(halves), 2)
 
     def test_compiled_models_are_not_taken_as_eager_in_silence(self):
         done, _ = self.trace(

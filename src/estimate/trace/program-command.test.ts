@@ -22,6 +22,20 @@ describe('programCommand', () => {
     expect(program).toEqual(['train.py', '-u']);
   });
 
+  it('takes a launcher for the module that it runs', () => {
+    expect(programCommand(['torchrun', '--nproc-per-node', '4', 'train.py', '--fast'])).toEqual({
+      python: 'python',
+      flags: [],
+      program: ['-m', 'torch.distributed.run', '--nproc-per-node', '4', 'train.py', '--fast'],
+    });
+    expect(programCommand(['/venv/bin/accelerate', 'launch', 'train.py'])).toEqual({
+      python: '/venv/bin/python',
+      flags: [],
+      program: ['-m', 'accelerate.commands.launch', 'train.py'],
+    });
+    expect(() => programCommand(['accelerate', 'config'])).toThrow(Failure);
+  });
+
   it.each([
     [['node', 'train.js'], 'not-python'],
     [['python', '-c', 'print(1)'], 'no-program'],

@@ -16,6 +16,9 @@ _KEPT = {0: 1, 1: 1, 2: 5, 3: 6}
 # States of a layer at the seams between steps, per hidden unit: in one direction, and in both.
 _STATES = {0: 3, 1: 3, 2: 10, 3: 5}
 _STATES_OF_BOTH = {0: 10, 1: 10, 2: 24, 3: 14}
+# The same of packed sequences.
+_PACKED_STATES = {0: 1, 1: 1, 2: 6, 3: 3}
+_PACKED_STATES_OF_BOTH = {0: 6, 1: 6, 2: 16, 3: 10}
 # In one direction gates are worked out for so many steps at a time.
 _STEPS = 256
 # Backward works through a stack of layers in pieces of about so many steps.
@@ -51,10 +54,14 @@ class Layer:
             # Of packed sequences only the rows that there are count, in mean so many steps.
             self.batch = packed[0]
             self.steps = len(source) / self.batch
+            self.longest = len(packed)
         elif batch_first:
             self.batch, self.steps = source.shape[:2]
         else:
             self.steps, self.batch = source.shape[:2]
+        if not packed:
+            self.longest = int(self.steps)
+        self.packed = bool(packed)
         self.inputs = source.shape[-1]
         self.directions = 2 if both else 1
         self.size = source.element_size()
@@ -70,7 +77,9 @@ class Layer:
         between = self.layers - 1
         size = unit * (_KEPT[self.mode] * self.layers + between) + 256
         if self.dropout > 0:
-            size += between * unit // self.size * self.directions // 8
+            # Which values are dropped is drawn for all steps of all sequences.
+            places = self.longest * self.batch * self.hidden * self.directions
+            size += between * places * self.directions // 8
         return size
 
     def workspace(self) -> int:
@@ -80,6 +89,10 @@ class Layer:
         is met within a few percent of the sizes measured on an H200.
         """
         matrices = sum(w.numel() for w in self.weights if w.dim() > 1) * self.size
+        if self.packed:
+            units = self._packed_units()
+            rows = int(units * self.batch * self.hidden * self.size)
+            return matrices + 8 * MIB * self.layers * self.directions + rows
         units = self._small_units() if self._is_small else self._units()
         return (
             matrices
@@ -113,6 +126,14 @@ class Layer:
         if self.dropout > 0 and self.directions == 1 and self.layers > 1:
             forward += steps
         return max(forward, backward) + states
+
+    def _packed_units(self) -> float:
+        """Exact on an H200 but for plain recurrent layers in training, which take some more."""
+        gates = _GATES[self.mode]
+        if self.directions == 2:
+            return (2 * gates + 4) * self.steps + _PACKED_STATES_OF_BOTH[self.mode] * self.layers
+        drops = self.train and self.dropout > 0 and self.layers > 1
+        return (gates + drops) * self.steps + _PACKED_STATES[self.mode] * self.layers
 
     def _small_units(self) -> float:
         steps, gates, wide = self.steps, _GATES[self.mode], self.inputs / self.hidden
@@ -180,6 +201,27 @@ def recurrent(launch: Launch) -> None:
     workspace = launch.take(layer.workspace(), WORKSPACE)
     launch.place(3)
     launch.give(workspace, copy)
+
+
+@rule("aten._pack_padded_sequence")
+def packing(launch: Launch) -> None:
+    """Steps that equally many sequences reach are copied together, then all copies into one."""
+    source, lengths, batch_first = launch.args[:3]
+    steps, batch = source.shape[:2]
+    if batch_first:
+        steps, batch = batch, steps
+    of_step = source[0, 0].numel() * source.element_size()
+    ends = sorted(lengths.tolist())
+    pieces, before = [], 0
+    for place, end in enumerate(ends):
+        if end > before:
+            wide = batch - place
+            # All sequences at once lie as they are, where steps come first.
+            copied = batch_first or wide < batch
+            pieces.append(launch.take((end - before) * wide * of_step if copied else 0))
+            before = end
+    launch.place_all()
+    launch.give(*pieces)
 
 
 @rule("aten._cudnn_rnn_backward")

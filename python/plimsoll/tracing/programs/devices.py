@@ -20,6 +20,8 @@ class PretendedDevices(TorchFunctionMode):
         super().__init__()
         self.places = places
         self.observer = observer
+        # Above zero while a module moves: a parameter, its gradient and buffers stay of one kind.
+        self.moving_modules = 0
         self._special = _table(self)
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
@@ -108,10 +110,11 @@ class PretendedDevices(TorchFunctionMode):
             return tensor.to("cpu", **named)
         if place == HOST:
             return tensor.to(**named) if named else tensor
-        if tensor.numel() <= _MOST_VALUES and not isinstance(tensor, torch.nn.Parameter):
+        keeps = self.moving_modules or isinstance(tensor, torch.nn.Parameter)
+        if tensor.numel() <= _MOST_VALUES and not keeps:
             return tensor.to("cpu", **named)
         with self.places.naming(HOST):
-            return _copied(tensor, named)
+            return values.carry(tensor, _copied(tensor, named))
 
     def numpy(self, func, args, kwargs):
         if self._place(args[0]) == HOST:

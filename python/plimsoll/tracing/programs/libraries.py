@@ -8,7 +8,9 @@ from typing import Any, Callable
 from .. import small_values
 from ..standins.imports import when_imported
 from ..standins.patches import Patches
+from .saving import Overlay
 from .watch import GENERATING, SAVING, Watch
+from .weights import write_header
 
 # Trackers would open connections, and a progress bar says nothing to anyone.
 _VARIABLES = {
@@ -19,35 +21,51 @@ _VARIABLES = {
 }
 # Evaluation and saving of a Trainer that would come after thousands of steps come after so many.
 _STEPS_BEFORE = 3
-# What writes weights without torch.save: it would look for their bytes. Module, class or "", function.
+# What writes weights without torch.save looks for their bytes. Module, class, function, and the file.
 _WRITERS = (
-    ("transformers.modeling_utils", "PreTrainedModel", "save_pretrained"),
-    ("peft.peft_model", "PeftModel", "save_pretrained"),
-    ("accelerate.accelerator", "Accelerator", "save_model"),
-    ("safetensors.torch", "", "save_file"),
-    ("safetensors.torch", "", "save_model"),
+    ("transformers.modeling_utils", "PreTrainedModel", "save_pretrained", "model.safetensors"),
+    ("peft.peft_model", "PeftModel", "save_pretrained", "adapter_model.safetensors"),
+    ("accelerate.accelerator", "Accelerator", "save_model", "model.safetensors"),
 )
 
 
-def install(patches: Patches, watch: Watch) -> None:
+def install(patches: Patches, watch: Watch, overlay: Overlay) -> None:
     os.environ.update(_VARIABLES)
-    for module, owner, name in _WRITERS:
-        when_imported(module, _not_written(patches, watch, owner, name))
+    for module, owner, name, file in _WRITERS:
+        when_imported(module, _only_headers(patches, watch, overlay, owner, name, file))
     when_imported("transformers.generation.utils", lambda m: _generation(patches, watch, m))
     when_imported("transformers.trainer_callback", lambda m: _flow(patches, m))
 
 
-def _not_written(patches: Patches, watch: Watch, owner: str, name: str) -> Callable[[Any], None]:
+def _only_headers(
+    patches: Patches, watch: Watch, overlay: Overlay, owner: str, name: str, file: str
+) -> Callable[[Any], None]:
     def install_into(module: Any) -> None:
-        place = getattr(module, owner) if owner else module
-
-        def writes_nothing(*_: Any, **__: Any) -> None:
+        def saved(self: Any, *args: Any, **kwargs: Any) -> None:
+            # Accelerator.save_model(model, folder), and model.save_pretrained(folder).
+            model, *rest = args if name == "save_model" else (self, *args)
+            folder = rest[0] if rest else kwargs["save_directory"]
             with watch.within(SAVING):
-                return
+                os.makedirs(folder, exist_ok=True)
+                for config in _configs(model):
+                    config.save_pretrained(folder)
+                state = kwargs.get("state_dict") or _state(model, module)
+                write_header(overlay.writable(os.path.join(folder, file)), state)
 
-        patches.set(place, name, writes_nothing)
+        patches.set(getattr(module, owner), name, saved)
 
     return install_into
+
+
+def _configs(model: Any) -> list[Any]:
+    adapters = getattr(model, "peft_config", None)
+    configs = adapters.values() if isinstance(adapters, dict) else [getattr(model, "config", None)]
+    return [config for config in configs if hasattr(config, "save_pretrained")]
+
+
+def _state(model: Any, module: Any) -> Any:
+    adapters = getattr(module, "get_peft_model_state_dict", None)
+    return model.state_dict() if adapters is None else adapters(model)
 
 
 def _generation(patches: Patches, watch: Watch, module: Any) -> None:

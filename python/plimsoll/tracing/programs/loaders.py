@@ -54,6 +54,8 @@ class Passage:
         self._loader = loader
         self._watch = watch
         self._number = number
+        # A loader draws a seed for its workers before it draws an order.
+        torch.empty((), dtype=torch.int64).random_(generator=loader.generator)
         self._indices = iter(loader._index_sampler)
         self._fetcher = _DatasetKind.create_fetcher(
             loader._dataset_kind,
@@ -98,6 +100,8 @@ class Passage:
         watch = self._watch
         if self._given >= _MOST_BATCHES:
             return True
+        if watch.short_epochs:
+            return False
         if watch.calls == self._calls:
             # Collected for one step, as with gradient accumulation.
             return False

@@ -19,9 +19,11 @@ from ..gpu import Gpu
 from ..module_names import ModuleNames
 from ..standins.environment import cuda_like
 from ..standins.patches import Patches
-from . import cuda_api, libraries, loaders, parameters, saving, wrappers
+from . import cuda_api, libraries, lightning, loaders, parameters, ranks, saving, weights, wrappers
+from .children import Children
 from .devices import PretendedDevices
 from .failures import failure_of
+from .launchers import announce, launch_of
 from .observer import ProgramObserver
 from .places import Places
 from .tokens import Tokens
@@ -37,6 +39,7 @@ def record(command: list[str], gpu: Gpu, recording: Any) -> None:
     """Fills the recording with what `train.py --epochs 3`, or `-m package`, does."""
     names = ModuleNames()
     places = Places()
+    launch = launch_of(command, places.cards)
     observer = ProgramObserver(recording.ledger, gpu, names.current, places)
     with ExitStack() as stack:
         # Its folder goes last, when files are files again.
@@ -45,13 +48,20 @@ def record(command: list[str], gpu: Gpu, recording: Any) -> None:
         stack.callback(overlay.clean)
         patches = Patches()
         stack.callback(patches.undo)
-        stack.enter_context(cuda_like(observer, names))
+        stack.enter_context(cuda_like(observer, names, builds_on_gpu=False))
         watch = Watch(observer, names)
         _install(patches, observer, places, watch, overlay)
+        children = Children()
+        children.install(patches)
+        announce(launch)
+        ranks.install(patches, observer, launch.processes)
         stack.enter_context(observer)
-        stack.enter_context(PretendedDevices(places, observer))
-        _run(command, watch)
+        devices = PretendedDevices(places, observer)
+        _watch_moves(patches, devices)
+        stack.enter_context(devices)
+        _run(launch.program, watch)
         recording.ledger.close()
+        children.check(uses_gpu=watch.steps_seen())
         if torch.backends.cudnn.benchmark and observer.ledger.names("convolution"):
             recording.benchmark = True
             observer.notes.add(_BENCHMARK)
@@ -72,7 +82,9 @@ def _install(
     loaders.install(patches, watch)
     saving.install(patches, overlay, places, watch)
     wrappers.install(patches, observer)
-    libraries.install(patches, watch)
+    weights.install(patches, places, overlay, watch)
+    libraries.install(patches, watch, overlay)
+    lightning.install(patches, watch)
     _watch_calls(patches, watch, Tokens(observer, places))
     observer.on_op = watch.ticked
 
@@ -118,6 +130,19 @@ def _watch_calls(patches: Patches, watch: Watch, tokens: Tokens) -> None:
     optimizers.register_optimizer_step_post_hook(
         lambda optimizer, args, kwargs: watch.optimizer_ends(optimizer)
     )
+
+
+def _watch_moves(patches: Patches, devices: PretendedDevices) -> None:
+    apply = torch.nn.Module._apply
+
+    def _apply(self: Any, *args: Any, **kwargs: Any) -> Any:
+        devices.moving_modules += 1
+        try:
+            return apply(self, *args, **kwargs)
+        finally:
+            devices.moving_modules -= 1
+
+    patches.set(torch.nn.Module, "_apply", _apply)
 
 
 def _run(command: list[str], watch: Watch) -> None:

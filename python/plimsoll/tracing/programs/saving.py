@@ -20,6 +20,8 @@ from .places import GPU, HOST, Places
 from .watch import SAVING, Watch
 
 _WRITES = frozenset("wxa+")
+# The one of this machine: a program's own may ask about files that lie elsewhere.
+_STAT = os.stat
 
 
 class Overlay:
@@ -73,15 +75,34 @@ class Overlay:
         patches.set(io, "open", opened)
         patches.set(os, "mkdir", mkdir)
         for name in ("exists", "isfile", "getsize"):
-            self._questions(patches, name)
+            self._questions(patches, os.path, name)
+        for name in ("stat", "lstat", "access", "chmod", "utime"):
+            self._questions(patches, os, name)
+        self._listings(patches)
         for name in ("remove", "unlink", "rmdir"):
             self._removals(patches, name)
         for name in ("rename", "replace"):
             self._moves(patches, name)
 
-    def _questions(self, patches: Patches, name: str) -> None:
-        ask = getattr(os.path, name)
-        patches.set(os.path, name, lambda path: ask(self.readable(path)))
+    def _questions(self, patches: Patches, module: Any, name: str) -> None:
+        ask = getattr(module, name)
+        patches.set(
+            module, name, lambda path, *args, **kwargs: ask(self.readable(path), *args, **kwargs)
+        )
+
+    def _listings(self, patches: Patches) -> None:
+        names, entries = os.listdir, os.scandir
+
+        def listdir(path: Any = ".") -> list[Any]:
+            more = names(self.path(path)) if self.holds(path) else []
+            return list(dict.fromkeys([*names(path), *more]))
+
+        def scandir(path: Any = ".") -> Any:
+            more = entries(self.path(path)) if self.holds(path) else ()
+            return _Entries([*entries(path), *more])
+
+        patches.set(os, "listdir", listdir)
+        patches.set(os, "scandir", scandir)
 
     def _removals(self, patches: Patches, name: str) -> None:
         remove = getattr(os, name)
@@ -119,6 +140,24 @@ class Overlay:
                 continue
 
 
+class _Entries(list):
+    """What `os.scandir` gives, which is closed after use."""
+
+    def __enter__(self) -> _Entries:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        return None
+
+    def __next__(self) -> Any:
+        if not self:
+            raise StopIteration
+        return self.pop(0)
+
+    def close(self) -> None:
+        self.clear()
+
+
 def install(patches: Patches, overlay: Overlay, places: Places, watch: Watch) -> None:
     overlay.install(patches)
     save, load = torch.save, torch.load
@@ -143,7 +182,7 @@ def _is_path(name: Any) -> bool:
 
 def _exists(name: Any) -> bool:
     try:
-        os.stat(name)
+        _STAT(name)
     except OSError:
         return False
     return True
@@ -151,6 +190,6 @@ def _exists(name: Any) -> bool:
 
 def _is_special(name: Any) -> bool:
     try:
-        return not stat.S_ISREG(os.stat(name).st_mode)
+        return not stat.S_ISREG(_STAT(name).st_mode)
     except OSError:
         return False

@@ -49,6 +49,8 @@ class Watch:
         self._news = 0
         self._seen: dict[str, int] = {}
         self._inside: str | None = None
+        # Whether a trainer ends its epochs itself after a few batches.
+        self.short_epochs = False
         # Whether the loader at hand is only read, as in an evaluation.
         self._reads = False
         self.enter(BUILDING)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
@@ -17,7 +18,6 @@ def install(patches: Patches, observer: Any) -> None:
         return self.module(*inputs, **kwargs)
 
     patches.set(torch.nn.DataParallel, "forward", forward)
-    prepare = torch.nn.DataParallel.__init__
 
     def __init__(
         self: Any, module: Any, device_ids: Any = None, output_device: Any = None, dim: int = 0
@@ -26,18 +26,31 @@ def install(patches: Patches, observer: Any) -> None:
         self.module, self.dim = module, dim
         self.device_ids, self.output_device = [0], 0
 
-    del prepare
     patches.set(torch.nn.DataParallel, "__init__", __init__)
+
+    def is_compiled() -> None:
+        observer.notes.add(COMPILED)
+        observer.compiled = True
 
     def compiled(model: Any = None, **settings: Any) -> Any:
         if settings.get("disable"):
             return model
-        observer.notes.add(COMPILED)
-        observer.compiled = True
-        return (lambda function: function) if model is None else model
+        if model is None:
+            return compiled
+        if isinstance(model, torch.nn.Module):
+            is_compiled()
+            return model
+
+        # Libraries compile functions that a program may never call.
+        @functools.wraps(model)
+        def called(*args: Any, **kwargs: Any) -> Any:
+            is_compiled()
+            return model(*args, **kwargs)
+
+        return called
 
     def compile_module(self: Any, *_: Any, **__: Any) -> None:
-        compiled(self)
+        is_compiled()
 
     patches.set(torch, "compile", compiled)
     patches.set(torch.nn.Module, "compile", compile_module)

@@ -27,27 +27,40 @@ from .patches import Patches
 from .rms_norm import rms_norm
 from .softmax import log_softmax, softmax
 
+# Ops that CUDA runs in other steps than the meta device.
+_OPS = {
+    "scaled_dot_product_attention": attention,
+    "dropout": dropout,
+    "linear": linear,
+    "rms_norm": rms_norm,
+    "softmax.int": softmax,
+    "log_softmax.int": log_softmax,
+}
+
 
 @contextmanager
-def cuda_like(observer: Any, names: Any) -> Iterator[None]:
-    """While entered, ops and settings on the meta device take CUDA's ways; undone on leaving."""
+def cuda_like(observer: Any, names: Any, builds_on_gpu: bool = True) -> Iterator[None]:
+    """While entered, ops and settings on the meta device take CUDA's ways; undone on leaving.
+
+    A program builds its models where it likes; all others are built on the GPU.
+    """
     patches = Patches()
     autocast = Autocast()
     library = torch.library.Library("aten", "IMPL")
     try:
-        library.impl("scaled_dot_product_attention", attention, "AutogradMeta")
-        library.impl("dropout", dropout, "AutogradMeta")
-        library.impl("linear", linear, "AutogradMeta")
-        library.impl("rms_norm", rms_norm, "AutogradMeta")
-        library.impl("softmax.int", softmax, "AutogradMeta")
-        library.impl("log_softmax.int", log_softmax, "AutogradMeta")
-        recurrent.register(library, observer.gpu)
+        for name, function in {**_OPS, **recurrent.layers(observer.gpu)}.items():
+            library.impl(name, function, "AutogradMeta")
+            # In inference mode there is no autograd; the observer meets these ops whole.
+            packet, _, overload = name.partition(".")
+            op = getattr(getattr(torch.ops.aten, packet), overload or "default")
+            observer.stand_ins[op] = function
         recurrent.flatten_weights(patches)
         _autocast_state(patches, autocast)
         _optimizers(patches)
         _checkpointing(patches)
         when_imported("transformers.utils.generic", lambda m: _transformers_autocast(patches, m))
-        when_imported("transformers.modeling_utils", lambda m: _transformers_device(patches, m))
+        if builds_on_gpu:
+            when_imported("transformers.modeling_utils", lambda m: _transformers_device(patches, m))
         _item_assignment(patches, observer)
         _module_calls(patches, names)
         _literals(patches)

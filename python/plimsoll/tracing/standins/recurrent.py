@@ -18,14 +18,14 @@ _FLAT = (torch.float32, torch.float16, torch.float64)
 _STATE_OF_THREAD = 24
 
 
-def register(library: Any, gpu: Gpu) -> None:
+def layers(gpu: Gpu) -> dict[str, Any]:
+    """What takes the place of each op, by its name."""
     state = DropoutState(gpu)
-    layers = {"gru": GRU, "rnn_tanh": TANH, "rnn_relu": RELU}
-    library.impl("lstm.input", _lstm(state), "AutogradMeta")
-    library.impl("lstm.data", _packed(_lstm(state)), "AutogradMeta")
-    for name, mode in layers.items():
-        library.impl(f"{name}.input", _one_state(mode, state), "AutogradMeta")
-        library.impl(f"{name}.data", _packed(_one_state(mode, state)), "AutogradMeta")
+    found = {"lstm.input": _lstm(state), "lstm.data": _packed(_lstm(state))}
+    for name, mode in (("gru", GRU), ("rnn_tanh", TANH), ("rnn_relu", RELU)):
+        found[f"{name}.input"] = _one_state(mode, state)
+        found[f"{name}.data"] = _packed(_one_state(mode, state))
+    return found
 
 
 class DropoutState:

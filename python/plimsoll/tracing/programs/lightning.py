@@ -1,0 +1,60 @@
+"""Lightning plans its epochs by the length of a loader, so short epochs are asked of its Trainer.
+
+Validation, checkpoints and callbacks come at the end of an epoch that it knows the length of.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..standins.imports import when_imported
+from ..standins.patches import Patches
+from .watch import Watch
+
+# Both names of the package.
+_TRAINERS = ("lightning.pytorch.trainer.trainer", "pytorch_lightning.trainer.trainer")
+_STEPS = 3
+_READ = 2
+_EPOCHS = 3
+
+
+def install(patches: Patches, watch: Watch) -> None:
+    for module in _TRAINERS:
+        when_imported(module, lambda found: _shorten(patches, watch, found.Trainer))
+
+
+def _shorten(patches: Patches, watch: Watch, trainer: Any) -> None:
+    make = trainer.__init__
+
+    def __init__(self: Any, *args: Any, **settings: Any) -> None:
+        if not settings.get("fast_dev_run") and not settings.get("overfit_batches"):
+            watch.short_epochs = True
+            settings.update(_limits(settings))
+        make(self, *args, **settings)
+
+    patches.set(trainer, "__init__", __init__)
+
+
+def _limits(settings: dict[str, Any]) -> dict[str, Any]:
+    batches = _STEPS * (settings.get("accumulate_grad_batches") or 1)
+    limits: dict[str, Any] = {
+        "limit_train_batches": _least(settings.get("limit_train_batches"), batches),
+        **{
+            f"limit_{kind}_batches": _least(settings.get(f"limit_{kind}_batches"), _READ)
+            for kind in ("val", "test", "predict")
+        },
+    }
+    # Counted in batches, or in epochs, that do not come.
+    if isinstance(settings.get("val_check_interval"), int):
+        limits["val_check_interval"] = 1.0
+    if settings.get("check_val_every_n_epoch", 1) != 1:
+        limits["check_val_every_n_epoch"] = 1
+    if settings.get("max_steps", -1) == -1 and settings.get("max_time") is None:
+        limits["max_epochs"] = _least(settings.get("max_epochs"), _EPOCHS)
+    return limits
+
+
+def _least(asked: Any, enough: int) -> int:
+    """What a person set, where it is a count and fewer."""
+    is_count = isinstance(asked, int) and not isinstance(asked, bool) and asked >= 0
+    return min(asked, enough) if is_count else enough
