@@ -31,6 +31,9 @@ FEATURES = (
 # The largest images of the 1 x 1 convolutions that were measured. The weight's gradient over larger ones
 # follows cuDNN's ranking: for those of 384 x 384 pixels it copies, as ranked.
 _MEASURED_PIXELS = 224 * 224
+# In half precision other kernels want channels in such multiples, and would copy all images into them:
+# of the measured ones with at least so many pixels none does, up to 384 x 384.
+_ALIGNED, _COPIED_PIXELS = 8, 48 * 48
 # Winograd's transforms turn 4 x 4 results of a 3 x 3 filter into 6 x 6 values in float32.
 _RESULTS, _VALUES = 4, 36
 
@@ -91,6 +94,8 @@ def decide(tree: Any, values: tuple) -> bool:
 def left_out(problem: Any, which: str, choice: Any | None) -> int | None:
     """The workspace of such a kernel where cuDNN would take one; else None."""
     if is_product(problem):
+        if _is_unaligned(problem):
+            return product(problem, which)
         if which == "grad_weight" and prod(problem.y[2:]) > _MEASURED_PIXELS:
             return None
         kind, size = which, product(problem, which)
@@ -100,6 +105,14 @@ def left_out(problem: Any, which: str, choice: Any | None) -> int | None:
         return None
     tree = TREES.get((kind, problem.dtype.itemsize))
     return size if tree is not None and decide(tree, features(problem, choice)) else None
+
+
+def _is_unaligned(problem: Any) -> bool:
+    return (
+        problem.dtype.itemsize == 2
+        and problem.w[0] % _ALIGNED != 0
+        and prod(problem.y[2:]) >= _COPIED_PIXELS
+    )
 
 
 def product(problem: Any, which: str) -> int:
