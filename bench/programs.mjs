@@ -75,11 +75,15 @@ const met =
   rows.every(({ seconds, bytes }) => seconds <= targets.seconds && bytes <= targets.bytes);
 process.exitCode = met ? 0 : 1;
 
+function byName(a, b) {
+  return a < b ? -1 : Number(a > b);
+}
+
 /** Everything that an answer depends on, but for the program. */
 function groundHash() {
   const hash = createHash('sha256').update(values.python);
   for (const folder of ['python/plimsoll', 'dist/estimate', 'dist/model']) {
-    for (const entry of readdirSync(join(root, folder), { recursive: true }).toSorted()) {
+    for (const entry of readdirSync(join(root, folder), { recursive: true }).toSorted(byName)) {
       if (/\.(py|js)$/.test(entry)) hash.update(readFileSync(join(root, folder, entry)));
     }
   }
