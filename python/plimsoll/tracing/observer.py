@@ -107,7 +107,9 @@ class Observer(TorchDispatchMode):
             return self._composite[func]
         except KeyError:
             # Not `decompose`, which prefers formulas of Python that copy where CUDA does not.
-            known = torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), _COMPOSITE)
+            # Some ops have formulas beside kernels of their own, which are what runs.
+            has = torch._C._dispatch_has_kernel_for_dispatch_key
+            known = has(func.name(), _COMPOSITE) and not has(func.name(), "CPU")
             self._composite[func] = known
             return known
 
