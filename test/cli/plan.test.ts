@@ -163,7 +163,7 @@ describe('plimsoll plan, with a pretended job in place of Python', () => {
     [['--memory', '8GiB', '--script', 'a.py', '--batch', '4'], '--batch does not reach the script'],
     [['--memory', '8GiB', '--script', 'a.py', '--max-batch'], '--max-batch does not reach'],
     [['--memory', '8GiB', '--script', 'a.py', '--save'], '--save keeps how transformers loads'],
-    [['nowhere', '--memory', '8GiB'], 'no-file: '],
+    [['nowhere', '--memory', '8GiB'], 'unknown-model: '],
   ])('refuses %j', async (argv, message) => {
     const { stderr, exitCode } = await command.run(['plan', ...argv]);
     expect(stderr).toContain(message);
