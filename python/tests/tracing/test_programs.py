@@ -189,6 +189,15 @@ class Programs(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertEqual(self.footer["notes"], [])
 
+    def test_parameters_of_distributions_are_taken_as_valid(self):
+        done, _ = self.trace(
+            "import torch\n"
+            "mean = torch.nn.Linear(8, 8).cuda()(torch.zeros(4, 8, device='cuda'))\n"
+            "normal = torch.distributions.Normal(mean, mean.exp())\n"
+            "assert normal.log_prob(normal.rsample()).shape == (4, 8)\n"
+        )
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
     def test_a_module_that_moves_to_the_host_takes_gradients_and_buffers_along(self):
         done, _ = self.trace(
             "import torch\n"

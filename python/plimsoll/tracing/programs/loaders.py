@@ -147,3 +147,6 @@ def _shapes(batch: Any) -> Iterator[tuple]:
     elif isinstance(batch, (list, tuple)):
         for value in batch:
             yield from _shapes(value)
+    elif hasattr(batch, "to_dict"):
+        # A batch of graphs.
+        yield from _shapes(batch.to_dict())

@@ -20,6 +20,8 @@ _PLACES = {
     _ATEN.randint.default,
     _ATEN.randint.low,
 }
+# Distributions ask this of their parameters.
+_HOLDS = {_ATEN._is_all_true.default}
 _START, _FACTOR = 2.0, 0.999
 
 
@@ -37,6 +39,8 @@ class PlausibleScalars(Scalars):
         super().notice(func, args, result)
         if func in _PLACES:
             self.assume(result, 0)
+        elif func in _HOLDS:
+            self.assume(result, True)
 
     def assume(self, tensor: Any, value: Any) -> None:
         """Says what all of a tensor is taken for."""
