@@ -1,6 +1,7 @@
 import type { ModelSource } from '../estimate/model-source.js';
 import type { Estimate, Workload } from '../estimate/types.js';
 import { formatBytes } from '../units/bytes.js';
+import { shellWords } from '../units/shell-words.js';
 import { answersOf, type EstimateGpu, intervalText, verdictOf } from './estimate-words.js';
 import { emblem } from './html/emblem.js';
 import { breakdownBar, cardBar } from './html/estimate-bars.js';
@@ -8,6 +9,7 @@ import {
   answerTable,
   breakdownTable,
   moduleTables,
+  phaseTable,
   savingTable,
 } from './html/estimate-sections.js';
 import { estimateStyle } from './html/estimate-style.js';
@@ -15,14 +17,16 @@ import { html, type Markup, unbroken } from './html/markup.js';
 import { pageHead } from './html/page-head.js';
 import { sourceWords, workloadFacts } from './workload-words.js';
 
-export interface EstimatePage {
+export type EstimatePage = {
   readonly estimate: Estimate;
-  readonly source: ModelSource;
-  readonly workload: Workload;
   readonly gpu: EstimateGpu;
   /** Of plimsoll. */
   readonly version: string;
-}
+} & (
+  | { readonly source: ModelSource; readonly workload: Workload }
+  /** A program as it is, as it was typed. */
+  | { readonly program: readonly string[] }
+);
 
 /**
  * An estimate as one HTML page that stands alone: no file beside it, nothing loaded, no script.
@@ -31,15 +35,17 @@ export interface EstimatePage {
  * await writeFile('estimate.html', renderEstimateHtml({ estimate, source, workload, gpu, version }));
  */
 export function renderEstimateHtml(page: EstimatePage): string {
-  const { estimate, source, workload, gpu, version } = page;
+  const { estimate, gpu, version } = page;
   const verdict = verdictOf(estimate, gpu);
-  const facts = [...workloadFacts(workload, source), ['card', gpu.name] as const];
-  return html`${pageHead({ title: `Memory estimate, ${sourceWords(source)}`, version, style: estimateStyle })}
+  const subject = 'program' in page ? shellWords(page.program) : sourceWords(page.source);
+  const known = 'program' in page ? [] : workloadFacts(page.workload, page.source);
+  const facts = [...known, ['card', gpu.name] as const];
+  return html`${pageHead({ title: `Memory estimate, ${subject}`, version, style: estimateStyle })}
 <body>
 <main>
 <header>
 <div class="masthead">${emblem()}<div><h1>Memory estimate</h1>
-<p class="soft">${sourceWords(source)} <span class="tag">estimated, by ${estimate.method}</span></p></div></div>
+<p class="soft">${subject} <span class="tag">estimated, by ${estimate.method}</span></p></div></div>
 <p class="lede">${unbroken(ledeWords(estimate, gpu))} <span class="${verdict.fits}">${unbroken(verdict.sentence)}</span></p>
 <dl class="facts">${facts.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>
 </header>
@@ -49,6 +55,7 @@ ${answerTable(estimate, gpu)}</section>
 <section aria-labelledby="breakdown"><h2 id="breakdown">What fills it</h2>
 <figure>${breakdownBar(estimate)}</figure>
 ${breakdownTable(estimate)}</section>
+${phaseTable(estimate)}
 ${moduleTables(estimate)}
 ${savingTable(estimate, gpu)}
 ${notesSection(estimate)}

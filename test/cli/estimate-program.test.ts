@@ -1,4 +1,4 @@
-import { chmodSync, writeFileSync } from 'node:fs';
+import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { useCommand } from './command.js';
@@ -52,6 +52,14 @@ describe('plimsoll estimate -- python train.py', () => {
     expect(stdout).toContain('By phase, reserved and allocated:');
     expect(stdout).toMatch(/steady steps +300 MiB +300 MiB {2}makes the peak/);
     expect(stdout).toContain('as traced');
+  });
+
+  it('writes one page with its phases', async () => {
+    const { stdout } = await estimate('--html', 'program.html');
+    expect(stdout).toContain('Written to program.html.');
+    const page = readFileSync(join(command.folder(), 'program.html'), 'utf8');
+    expect(page).toContain('train.py --epochs');
+    expect(page).toMatch(/steady steps<\/th>.*300.MiB.*makes the peak/);
   });
 
   it('refuses settings of models, and programs that are not Python', async () => {

@@ -1,7 +1,9 @@
 import { loadSettings } from '../../config/load.js';
 import { estimateProgram } from '../../estimate/program-estimate.js';
 import { programCommand } from '../../estimate/trace/program-command.js';
+import { openOutputFile } from '../../files/output-file.js';
 import { chosenGpu } from '../../plan/answers/machine.js';
+import { renderEstimateHtml } from '../../report/estimate-html.js';
 import { estimateText } from '../../report/text/estimate-text.js';
 import type { CommandContext } from '../command-module.js';
 import { printJson, textStyle } from '../io.js';
@@ -12,13 +14,13 @@ import { openProgress } from '../screen/progress.js';
 import { stopOnSignals } from '../stop.js';
 
 /** What a program takes beside its own arguments. */
-const taken = new Set(['gpu', 'python', 'cache', 'config', 'json', 'verbose']);
+const taken = new Set(['gpu', 'python', 'cache', 'config', 'html', 'json', 'verbose']);
 
 /** `plimsoll estimate -- python train.py`. */
 export async function estimateOfProgram(
   command: readonly string[],
   given: EstimateArguments,
-  { io }: CommandContext,
+  { io, version }: CommandContext,
 ): Promise<number> {
   refuseForProgram(given, taken);
   programCommand(command);
@@ -26,6 +28,7 @@ export async function estimateOfProgram(
   const settings = await loadSettings({ folder, environment, configPath: given.config });
   const machine = workloadMachine(settings, io, given);
   const { gpu, notes } = await chosenGpu(given.gpu, machine);
+  const page = given.html === undefined ? undefined : openOutputFile(given.html, folder);
   using stop = stopOnSignals([io.stdout.closed]);
   const progress = openProgress(io.stderr);
   const shown = io.stderr.isTerminal && given.verbose !== true;
@@ -46,10 +49,12 @@ export async function estimateOfProgram(
   if (found === undefined) return stop.interruptedBy ?? 0;
   const { name, capacityBytes } = gpu;
   const answer = { ...found, gpu: { name, capacityBytes }, notes: [...notes, ...found.notes] };
+  page?.write(renderEstimateHtml({ estimate: answer, program: command, gpu, version }));
   if (given.json) printJson(io, answer);
   else {
     const text = { gpu, columns: io.stdout.columns(), style: textStyle(io) };
     io.stdout.write(`${estimateText(answer, text)}\n`);
+    if (given.html !== undefined) io.stdout.write(`Written to ${given.html}.\n`);
   }
   return 0;
 }

@@ -32,6 +32,18 @@ export function breakdownTable({ breakdown, peak }: Estimate): Markup {
   return table(['Part', '', 'Share', 'What it is'], rows);
 }
 
+/** What each phase of a program takes; nothing for a model. */
+export function phaseTable({ phases = [] }: Estimate): Markup[] {
+  if (phases.length === 0) return [];
+  const rows = phases.map(
+    ({ phase, reservedBytes, allocatedBytes, makesPeak }) =>
+      html`<tr><th scope="row">${phase}</th><td class="number">${unbroken(formatBytes(reservedBytes))}</td><td class="number">${unbroken(formatBytes(allocatedBytes))}</td><td class="name">${makesPeak ? 'makes the peak' : ''}</td></tr>`,
+  );
+  return [
+    html`<section aria-labelledby="phases"><h2 id="phases">By phase</h2>${table(['Phase', 'Reserved', 'Allocated', ''], rows)}</section>`,
+  ];
+}
+
 /** Whose it is, for the parts of which that is known. */
 export function moduleTables({ breakdown }: Estimate): Markup[] {
   return breakdown.flatMap((entry) => {

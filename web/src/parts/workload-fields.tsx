@@ -14,11 +14,13 @@ export function WorkloadFields(props: {
   problems: Problems<WorkloadField>;
   /** What holds where nothing is chosen. */
   open: string;
+  /** Modes beside training and inference, where the form has fields for them. */
+  otherModes?: readonly (readonly [string, string])[];
   /** False where the form has a field for the batch elsewhere. */
   hasBatch?: boolean;
   set: (field: WorkloadField, value: string) => void;
 }) {
-  const { draft, problems, set, open, hasBatch = true } = props;
+  const { draft, problems, set, open, hasBatch = true, otherModes = [] } = props;
   const bind = (field: WorkloadField) => ({
     value: draft[field],
     problem: problems[field],
@@ -36,10 +38,7 @@ export function WorkloadFields(props: {
       <ChoiceField
         {...bind('mode')}
         label="For"
-        choices={[
-          ['train', 'training'],
-          ['infer', 'inference'],
-        ]}
+        choices={[['train', 'training'], ['infer', 'inference'], ...otherModes]}
       />
       {hasBatch && <TextField {...bind('batch')} label="Batch" placeholder="32" numeric />}
       <TextField {...bind('seq')} label="Tokens of a sequence" placeholder="1024" numeric />

@@ -1,5 +1,7 @@
+import type { ServeRoom } from '../../../src/estimate/serving/serve-estimate.js';
 import type { Estimate } from '../../../src/estimate/types.js';
 import { verdictOf } from '../../../src/report/estimate-words.js';
+import { serveText } from '../../../src/report/text/serve-room-text.js';
 import { percentWords } from '../../../src/report/words.js';
 import { formatBytes } from '../../../src/units/bytes.js';
 import { ProvenanceTag } from '../parts/tags.js';
@@ -7,6 +9,8 @@ import { ProvenanceTag } from '../parts/tags.js';
 /** What `POST /estimate` answers. */
 export interface EstimateDocument extends Estimate {
   readonly gpu: { readonly name: string; readonly capacityBytes: number };
+  /** Where it is for a server of the model. */
+  readonly serve?: ServeRoom;
 }
 
 /** What a workload needs, and whether the card has it. */
@@ -20,6 +24,7 @@ export function EstimateAnswer({ estimate }: { estimate: EstimateDocument }) {
         <ProvenanceTag from="estimated" />
       </h2>
       <p class={`fits ${verdict.fits}`}>{verdict.sentence}</p>
+      {estimate.serve !== undefined && <pre class="serve-room">{serveText(estimate.serve)}</pre>}
       <EstimateFigures estimate={estimate} notes={estimate.notes} />
     </section>
   );

@@ -3,6 +3,7 @@ import { postQuestion } from '../api/client.js';
 import { asRefusal, type Refusal } from '../api/refusal.js';
 import { ChoiceField, TextField } from '../parts/field.js';
 import { RefusalNote } from '../parts/refusal-note.js';
+import { ServingFields, servingChoices } from '../parts/serving-fields.js';
 import { WorkloadFields } from '../parts/workload-fields.js';
 import type { Problems } from '../state/forms/form-values.js';
 import {
@@ -10,6 +11,7 @@ import {
   type QuestionDraft,
   type QuestionField,
   readQuestion,
+  servingMode,
 } from '../state/forms/question-draft.js';
 import { createStore, useStore } from '../state/live/store.js';
 import { EstimateAnswer, type EstimateDocument } from './estimate-answer.js';
@@ -54,6 +56,7 @@ export function WorkloadForm({ kind }: { kind: 'plan' | 'estimate' }) {
     }
   };
   const plan = kind === 'plan';
+  const serving = plan ? undefined : servingMode(draft);
   const bind = (field: QuestionField) => ({
     value: draft[field],
     problem: problems[field],
@@ -86,12 +89,17 @@ export function WorkloadForm({ kind }: { kind: 'plan' | 'estimate' }) {
           />
         </div>
       )}
-      <WorkloadFields
-        draft={draft}
-        problems={problems}
-        set={set}
-        open={plan ? 'open' : 'as usual'}
-      />
+      {serving === undefined ? (
+        <WorkloadFields
+          draft={draft}
+          problems={problems}
+          set={set}
+          open={plan ? 'open' : 'as usual'}
+          otherModes={plan ? [] : servingChoices}
+        />
+      ) : (
+        <ServingFields mode={serving} bind={bind} />
+      )}
       {refusal !== undefined && <RefusalNote refusal={refusal} />}
       <div class="actions">
         <button type="submit" class="primary" disabled={busy}>

@@ -25,4 +25,25 @@ describe('a question about a model', () => {
       'problems.batch',
     );
   });
+
+  it('asks what the mode of an estimate is about, and nothing else that was typed', () => {
+    const text = { ...asked, mode: 'generate', prompt: '512', new: '256', optimizer: 'sgd' };
+    expect(readQuestion(text, 'estimate')).toEqual({
+      question: { model: '/m', mode: 'generate', batch: 4, prompt: 512, new: 256 },
+    });
+    expect(readQuestion({ ...text, new: '' }, 'estimate')).toHaveProperty('problems.new');
+    const served = { ...asked, mode: 'serve', engine: 'vllm', gpuMemoryUtilization: '0.8' };
+    expect(readQuestion(served, 'estimate')).toEqual({
+      question: { model: '/m', mode: 'serve', engine: 'vllm', gpuMemoryUtilization: 0.8 },
+    });
+    expect(readQuestion({ ...served, gpuMemoryUtilization: '8' }, 'estimate')).toHaveProperty(
+      'problems.gpuMemoryUtilization',
+    );
+  });
+
+  it('is one of inference where a plan is asked with a mode of estimates', () => {
+    expect(readQuestion({ ...asked, mode: 'serve' }, 'plan')).toMatchObject({
+      question: { mode: 'infer', batch: 4 },
+    });
+  });
 });

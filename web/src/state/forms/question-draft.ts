@@ -2,15 +2,47 @@ import type { WorkloadRequest } from '../../api/types.js';
 import { type Draft, FieldReader, onlySet, type Problems } from './form-values.js';
 import { emptyWorkload, readWorkload, type WorkloadField } from './workload-draft.js';
 
-export type QuestionField = WorkloadField | 'memory' | 'gpus' | 'maxBatch';
+type ServingField =
+  | 'prompt'
+  | 'new'
+  | 'beams'
+  | 'engine'
+  | 'maxModelLen'
+  | 'gpuMemoryUtilization'
+  | 'kvPrecision';
+
+export type QuestionField = WorkloadField | ServingField | 'memory' | 'gpus' | 'maxBatch';
 export type QuestionDraft = Draft<QuestionField>;
 
 export const emptyQuestion: QuestionDraft = {
   ...emptyWorkload,
+  prompt: '',
+  new: '',
+  beams: '',
+  engine: '',
+  maxModelLen: '',
+  gpuMemoryUtilization: '',
+  kvPrecision: '',
   memory: '',
   gpus: '',
   maxBatch: '',
 };
+
+/** What a mode is asked about; the other fields of the form stay as they were typed, and are not sent. */
+const fieldsOf = {
+  generate: ['model', 'mode', 'gpu', 'precision', 'batch', 'prompt', 'new', 'beams', 'method'],
+  serve: [
+    ...(['model', 'mode', 'gpu', 'precision', 'quantization'] as const),
+    ...(['engine', 'maxModelLen', 'gpuMemoryUtilization', 'kvPrecision'] as const),
+  ],
+} as const satisfies Readonly<Record<string, readonly QuestionField[]>>;
+
+/** The mode of an estimate that is about text that is written. */
+export function servingMode({
+  mode,
+}: Pick<QuestionDraft, 'mode'>): keyof typeof fieldsOf | undefined {
+  return mode === 'generate' || mode === 'serve' ? mode : undefined;
+}
 
 /** What is asked of `POST /plan` or `POST /estimate`. */
 export interface Question extends WorkloadRequest {
@@ -23,8 +55,11 @@ export function readQuestion(
   draft: QuestionDraft,
   kind: 'plan' | 'estimate',
 ): { readonly question: Question } | { readonly problems: Problems<QuestionField> } {
+  const serving = kind === 'estimate' ? servingMode(draft) : undefined;
+  if (serving !== undefined) return readServing(draft, serving);
   const reader = new FieldReader(draft);
-  const workload = readWorkload(reader);
+  // Neither a plan nor a job knows the modes that only an estimate has.
+  const workload = { ...readWorkload(reader), ...(servingMode(draft) && { mode: 'infer' }) };
   if (workload.model === undefined) reader.problems.model = 'Name a model.';
   if (kind === 'estimate' && draft.batch.trim() === '') {
     reader.problems.batch = 'Say how many samples a batch has.';
@@ -41,4 +76,43 @@ export function readQuestion(
           }),
         };
   return reader.isFine ? { question: asked } : { problems: reader.problems };
+}
+
+function readServing(
+  draft: QuestionDraft,
+  mode: keyof typeof fieldsOf,
+): { readonly question: Question } | { readonly problems: Problems<QuestionField> } {
+  const asked: readonly QuestionField[] = fieldsOf[mode];
+  const relevant: Record<QuestionField, string> = { ...emptyQuestion };
+  for (const field of asked) relevant[field] = draft[field];
+  const reader = new FieldReader(relevant);
+  const workload = readWorkload(reader);
+  const question = {
+    ...workload,
+    ...onlySet({
+      prompt: reader.whole('prompt', 1),
+      new: reader.whole('new', 1),
+      beams: reader.whole('beams', 1),
+      engine: reader.text('engine'),
+      maxModelLen: reader.whole('maxModelLen', 1),
+      gpuMemoryUtilization: shareOf(reader),
+      kvPrecision: reader.text('kvPrecision'),
+    }),
+  };
+  if (question.model === undefined) reader.problems.model = 'Name a model.';
+  if (mode === 'generate') {
+    for (const field of ['batch', 'prompt', 'new'] as const) {
+      if (relevant[field].trim() === '') reader.problems[field] = 'Say how many.';
+    }
+  }
+  return reader.isFine ? { question } : { problems: reader.problems };
+}
+
+function shareOf(reader: FieldReader<QuestionField>): number | undefined {
+  const text = reader.text('gpuMemoryUtilization');
+  if (text === undefined) return undefined;
+  const share = Number(text);
+  if (share > 0 && share <= 1) return share;
+  reader.problems.gpuMemoryUtilization = 'Give a share above 0 and up to 1, such as 0.9.';
+  return undefined;
 }
