@@ -70,7 +70,6 @@ function print() {
   for (const row of rows) {
     if (row.source !== source) console.log(`\n${row.source}`);
     source = row.source;
-    const gib = (bytes) => `${(bytes / 2 ** 30).toFixed(1)} GiB`.padStart(9);
     const found =
       row.failure === undefined
         ? `${gib(row.bytes)} ${percent(row.difference).padStart(8)}`
@@ -82,6 +81,10 @@ function print() {
   console.log(`\n${estimated} of ${count} estimated, by formula.`);
   console.log(`Distance in the median: ${percent(medianOfAll)}; where settings agree`);
   console.log(`${percent(medianWhereSettingsAgree)}; rule of thumb ${percent(ruleOfThumb)}.`);
+}
+
+function gib(bytes) {
+  return `${(bytes / 2 ** 30).toFixed(1)} GiB`.padStart(9);
 }
 
 function percent(share) {

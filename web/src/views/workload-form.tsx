@@ -3,7 +3,6 @@ import { postQuestion } from '../api/client.js';
 import { asRefusal, type Refusal } from '../api/refusal.js';
 import { ChoiceField, TextField } from '../parts/field.js';
 import { RefusalNote } from '../parts/refusal-note.js';
-import { ServingFields, servingChoices } from '../parts/serving-fields.js';
 import { WorkloadFields } from '../parts/workload-fields.js';
 import type { Problems } from '../state/forms/form-values.js';
 import {
@@ -16,6 +15,7 @@ import {
 import { createStore, useStore } from '../state/live/store.js';
 import { EstimateAnswer, type EstimateDocument } from './estimate-answer.js';
 import { PlanAnswer, type PlanDocument } from './plan-answer.js';
+import { ServingFields, servingChoices } from './serving-fields.js';
 
 /** Kept when one goes from one question to the other. */
 const kept = createStore<QuestionDraft>(emptyQuestion);
