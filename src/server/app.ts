@@ -1,5 +1,4 @@
 import type { IncomingMessage } from 'node:http';
-import type { Socket } from 'node:net';
 import type { HttpBindings } from '@hono/node-server';
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import { OpenAPIHono } from '@hono/zod-openapi';
@@ -7,7 +6,6 @@ import type { Context } from 'hono';
 import { Failure } from '../failure.js';
 import type { AuditLog, AuditParts } from './access/audit-log.js';
 import { type Asker, type Gate, type Identified, requireIdentity } from './access/identify.js';
-import type { Peer } from './access/people.js';
 import { requirePermission } from './access/permissions.js';
 import { answerToError, type ErrorReport } from './errors/answer-to-error.js';
 import { statusOf } from './errors/error-status.js';
@@ -32,8 +30,6 @@ export interface AppOptions {
   readonly version: string;
   readonly gate: Gate | undefined;
   readonly audit: AuditLog | undefined;
-  /** Who is at the other end of a connection of the local socket. */
-  readonly peerOf: (socket: Socket) => Peer | undefined;
   readonly strangers: StrangerConnections;
   readonly webFiles: WebFiles;
   readonly metrics: Metrics;
@@ -42,6 +38,14 @@ export interface AppOptions {
 
 /** Somebody wanted what he may not have. */
 const refusals: ReadonlySet<number> = new Set([401, 403, 429]);
+
+function askerOf({ socket, headers }: IncomingMessage): Asker {
+  return {
+    address: socket.remoteAddress ?? '',
+    authorization: headers.authorization,
+    cookie: headers.cookie,
+  };
+}
 
 /** All routes, over whatever answers them. Who may ask at all was judged before. */
 export function createApp(options: AppOptions): ServerApp {
@@ -95,13 +99,6 @@ export function createApp(options: AppOptions): ServerApp {
     });
   }
 
-  const askerOf = ({ socket, headers }: IncomingMessage): Asker => ({
-    address: socket.remoteAddress ?? '',
-    authorization: headers.authorization,
-    cookie: headers.cookie,
-    peer: options.peerOf(socket),
-  });
-
   async function perform(operation: Operation, context: Context<Bindings>): Promise<Answer> {
     const { incoming, outgoing } = context.env;
     const asker = askerOf(incoming);
@@ -113,7 +110,7 @@ export function createApp(options: AppOptions): ServerApp {
       options.audit?.write({
         who: (operation.open ? undefined : who?.identity.name) ?? 'unknown',
         via: (operation.open ? undefined : who?.via) ?? 'none',
-        from: asker.peer === undefined ? asker.address : `uid ${asker.peer.uid}`,
+        from: asker.address,
         action: operation.audit ?? operation.id,
         outcome,
         code,

@@ -124,7 +124,6 @@ export async function openServer(options: ServerOptions): Promise<OpenServer> {
     version,
     gate,
     audit: auditOf(options),
-    peerOf: () => undefined,
     strangers,
     webFiles,
     metrics,

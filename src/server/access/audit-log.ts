@@ -17,7 +17,7 @@ export interface AuditEntry {
   /** `unknown` where nobody could be told by what he showed. */
   readonly who: string;
   /** How he was known. */
-  readonly via: 'token' | 'session' | 'link' | 'socket' | 'command' | 'none';
+  readonly via: 'token' | 'session' | 'link' | 'command' | 'none';
   /** The address, or the uid on the local socket. */
   readonly from: string;
   /** `submit`, `cancel`, `login`; of what is listed only when it is refused, the id of the operation. */

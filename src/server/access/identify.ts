@@ -1,7 +1,7 @@
 import { Failure } from '../../failure.js';
 import { type Identity, owner } from './identity.js';
 import type { LoginLinks } from './login-links.js';
-import type { Peer, People, Person } from './people.js';
+import type { People, Person } from './people.js';
 import { proofOf } from './proof.js';
 import type { Sessions } from './sessions.js';
 import { bearerToken } from './token.js';
@@ -21,14 +21,12 @@ export interface Asker {
   readonly address: string;
   readonly authorization?: string | undefined;
   readonly cookie?: string | undefined;
-  /** On the local socket. */
-  readonly peer?: Peer | undefined;
 }
 
 /** Who asks, and how that is known. */
 export interface Identified {
   readonly identity: Identity;
-  readonly via: 'token' | 'session' | 'socket' | 'none';
+  readonly via: 'token' | 'session' | 'none';
   /** For links and sessions that are made for him. */
   readonly subject: string;
   /** Asked again during an answer that goes on for hours: a session may end meanwhile, or a user. */
@@ -42,7 +40,7 @@ const anybody: Identified = {
   mayStay: () => true,
 };
 
-/** Throws unless the request carries a token, the cookie of a session, or is of a known local user. */
+/** Throws unless the request carries a token or the cookie of a session. */
 export async function requireIdentity(gate: Gate | undefined, asker: Asker): Promise<Identified> {
   if (gate === undefined) return anybody;
   const { people, sessions } = gate;
@@ -56,9 +54,7 @@ export async function requireIdentity(gate: Gate | undefined, asker: Asker): Pro
   if (given !== undefined) {
     return identified(await requireToken(gate, given, asker.address), 'token', people);
   }
-  const local = asker.peer && people.byPeer(asker.peer);
-  if (local !== undefined) return identified(local, 'socket', people);
-  throw noToken(asker.peer);
+  throw noToken();
 }
 
 function identified(person: Person, via: Identified['via'], people: People): Identified {
@@ -109,7 +105,7 @@ function personOfLink({ links, people }: Gate, code: string): Person {
   return person;
 }
 
-/** The address that logs one browser in, as whoever asks for it. */
+/** The address that logs one browser in, as the person who asks for it. */
 export function loginLink(gate: Gate | undefined, subject = ''): string {
   if (gate === undefined) throw noTokenSet();
   return gate.links.make(subject);
@@ -134,14 +130,11 @@ async function requireToken(gate: Gate, given: string, address: string): Promise
   throw (await gate.wrongTokens.add(address)) ? tooManyWrongTokens() : wrongToken();
 }
 
-function noToken(peer: Peer | undefined): Failure {
+function noToken(): Failure {
   return new Failure({
     kind: 'input',
     code: 'no-token',
-    fact:
-      peer === undefined
-        ? 'This server asks for a token.'
-        : `This server asks for a token: it takes no local users without one (uid ${peer.uid}).`,
+    fact: 'This server asks for a token.',
     next: 'Send the header "Authorization: Bearer TOKEN"; in a browser, open the link that "plimsoll dashboard" prints.',
   });
 }

@@ -6,23 +6,11 @@ import type { UserStore } from './users/user-store.js';
 
 /** Somebody whom the server knows. */
 export interface Person {
-  /** Stands for him in sessions and links: empty for the owner, `user:ada`, `uid:1000`. */
+  /** Stands for him in sessions and links: empty for the owner, `user:ada`. */
   readonly subject: string;
   /** What signs his sessions: another one ends them. */
   readonly secret: string;
   readonly identity: Identity;
-}
-
-/** Who is at the other end of the local socket, as the kernel says. */
-export interface Peer {
-  readonly uid: number;
-  readonly gid: number;
-}
-
-/** How people on the local socket are known who show no token. */
-export interface LocalPeople {
-  byPeer(peer: Peer): Person | undefined;
-  bySubject(subject: string): Person | undefined;
 }
 
 /** Everybody whom a server knows. Asked each time: users come and go while it runs. */
@@ -30,24 +18,21 @@ export interface People {
   byToken(token: string): Person | undefined;
   /** For the proof that the server knows a token; undefined where it knows none of that id. */
   byTokenId(id: string): Person | undefined;
-  byPeer(peer: Peer): Person | undefined;
   bySubject(subject: string): Person | undefined;
 }
 
 export function openPeople(
   token: string,
   users: Pick<UserStore, 'byToken' | 'byTokenId' | 'byName'> | undefined,
-  local?: LocalPeople,
 ): People {
   const itself: Person = { subject: '', secret: token, identity: owner };
   return {
     byToken: (given) => (isSameSecret(given, token) ? itself : known(users?.byToken(given))),
     byTokenId: (id) => known(users?.byTokenId(id)),
-    byPeer: (peer) => local?.byPeer(peer),
     bySubject(subject) {
       if (subject === '') return itself;
       const name = /^user:(.+)$/.exec(subject)?.[1];
-      return name === undefined ? local?.bySubject(subject) : known(users?.byName(name));
+      return name === undefined ? undefined : known(users?.byName(name));
     },
   };
 }
