@@ -73,7 +73,7 @@ for (const [reason, code] of [
 const chosen = chosenAttacks(values.only);
 const rows = [];
 for (const attack of chosen) {
-  const row = await carryOut(attack);
+  const row = await perform(attack);
   rows.push(row);
   if (!values.json) console.log(textOf([row], rows.length === 1));
 }
@@ -100,7 +100,7 @@ function chosenAttacks(only) {
   return attacks.filter(({ name }) => names.includes(name));
 }
 
-async function carryOut({ name, title, times: usual, attack }) {
+async function perform({ name, title, times: usual, attack }) {
   const times = Number(values.times ?? (values.small ? usual.small : usual.full));
   const findings = new Findings();
   const owner = new Owner();

@@ -10,7 +10,7 @@ import { policies } from './buffers/policies.mjs';
 import { median } from './statistics.mjs';
 
 /** At most this many points of hit rate below the better of LRU and LFU. */
-const mostBelow = 1;
+const maxBelow = 1;
 const { values } = parseArgs({
   options: {
     only: { type: 'string', default: '' },
@@ -23,7 +23,7 @@ const result = {};
 if (values.only !== 'compression') result.eviction = eviction();
 if (values.only !== 'eviction') result.compression = compression();
 if (values.json) console.log(JSON.stringify(result, undefined, 2));
-process.exitCode = (result.eviction ?? []).every(({ below }) => below <= mostBelow) ? 0 : 1;
+process.exitCode = (result.eviction ?? []).every(({ below }) => below <= maxBelow) ? 0 : 1;
 
 function eviction() {
   const names = Object.keys(policies);

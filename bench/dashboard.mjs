@@ -7,13 +7,12 @@
 // "main thread" is its CPU time, which other work on the machine does not change; the rest is time on
 // the wall. Needs Chromium. Ends with exit code 1 when live takes more than half of the main thread.
 import { execFileSync } from 'node:child_process';
-import { mkdirSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { build } from 'esbuild';
 import { chromium } from 'playwright-core';
 import { openServer } from '../dist/server/open-server.js';
 import { systemClock } from '../dist/time/clock.js';
+import { bundled } from './bundled.mjs';
 import { measuring } from './dashboard/in-the-page.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
@@ -29,7 +28,7 @@ const seconds = Number(values.seconds);
 const everyMs = 100;
 const maxBusyShare = 0.5;
 
-const { openFakeDaemon } = await madeDaemon();
+const { openFakeDaemon } = await bundled('web/testing/fake-daemon.ts');
 const daemon = openFakeDaemon({
   gpus: Number(values.gpus),
   jobs: Number(values.jobs),
@@ -136,21 +135,6 @@ function report(found) {
 
 function percent(share) {
   return `${(share * 100).toFixed(1)} %`;
-}
-
-/** The daemon of the tests, which is TypeScript. */
-async function madeDaemon() {
-  const outfile = `${root}build/dashboard/fake-daemon.mjs`;
-  mkdirSync(`${root}build/dashboard`, { recursive: true });
-  await build({
-    entryPoints: [`${root}web/testing/fake-daemon.ts`],
-    bundle: true,
-    platform: 'node',
-    format: 'esm',
-    outfile,
-    logLevel: 'warning',
-  });
-  return import(outfile);
 }
 
 function chromiumPath() {

@@ -13,8 +13,8 @@
 // Jobs do not slow each other down here: what is measured is packing, not the speed of a GPU that
 // several share. Ends with exit code 1 when a target is missed.
 import { parseArgs } from 'node:util';
+import { loadLineOf } from '../dist/device/load-line.js';
 import { judgeFit } from '../dist/jobs/fit-verdict.js';
-import { loadLineOf } from '../dist/jobs/load-line.js';
 import { arriving, drawJobs, drawWorkloads, measuredRuns } from './packing/jobs.mjs';
 import { firstCome, lowerBound, oneJobEach, packed, simulate } from './packing/simulate.mjs';
 import { randomFrom } from './queue/random.mjs';
@@ -46,8 +46,8 @@ const seeds = Array.from(
 
 const runs = await measuredRuns(loadLineBytes);
 
-if (seeds.length > 1) tellSpread();
-else tellOne(tried(seeds[0]));
+if (seeds.length > 1) printSpread();
+else printOne(tried(seeds[0]));
 
 /** All of it for the jobs of one seed. */
 function tried(seed) {
@@ -104,7 +104,7 @@ function waitWords(one) {
   return `${minutes(one.mean)} in the mean; the longest of a seed ${minutes(one.meanOfWorst)} in the mean and ${minutes(one.worst)} at worst`;
 }
 
-function tellSpread() {
+function printSpread() {
   const results = [];
   for (const seed of seeds) {
     const result = tried(seed);
@@ -136,7 +136,7 @@ function tellSpread() {
   process.exitCode = over === 0 ? 0 : 1;
 }
 
-function tellOne({ jobs, workloads, bound, alone, rows, waiting, missed }) {
+function printOne({ jobs, workloads, bound, alone, rows, waiting, missed }) {
   const [ours] = rows;
   if (values.json) {
     const figures = { jobs, devices, capacityBytes, workloads, boundSeconds: bound };

@@ -83,7 +83,7 @@ async function measure(folder, bytes, rounds) {
     analyseSeconds: analysed.analyseSeconds,
     analyseMemoryRatio: analysed.analysePeakBytes / fileBytes,
   };
-  if (!values.json) tell(result);
+  if (!values.json) print(result);
   return result;
 }
 
@@ -95,7 +95,7 @@ function megabytes(bytes) {
   return `${(bytes / 1e6).toFixed(0)} MB`;
 }
 
-function tell(result) {
+function print(result) {
   console.log(`${megabytes(result.fileBytes)}, ${result.events.toLocaleString('en-US')} events`);
   console.log(
     `  time    ${result.seconds.toFixed(2)} s, pickle.load ${result.pythonSeconds.toFixed(2)} s: ${result.timeRatio.toFixed(2)} x (at most ${targets.timeRatio}); by processor time ${result.busyRatio.toFixed(2)} x`,

@@ -10,7 +10,7 @@ import time
 
 kind, seconds, mark = sys.argv[1], float(sys.argv[2]), sys.argv[3]
 end = time.monotonic() + seconds
-most_at_once = 60
+max_children = 60
 
 
 def leave_parents():
@@ -33,7 +33,7 @@ def tree():
     """Many live at once, and each that dies is replaced."""
     children = 0
     while time.monotonic() < end:
-        if children < most_at_once:
+        if children < max_children:
             if os.fork() == 0:
                 time.sleep(min(0.2, max(0, end - time.monotonic())))
                 os._exit(0)

@@ -61,7 +61,7 @@ async function startLong(server, findings) {
     return undefined;
   }
   const path = `/jobs/${document.id}`;
-  await until(async () => (await server.ask('GET', path)).document?.underWay !== null);
+  await until(async () => (await server.ask('GET', path)).document?.currentAttempt !== null);
   return document.id;
 }
 

@@ -67,8 +67,9 @@ export const killJob = {
 };
 
 /** One that was killed on its last instruction may have succeeded; then it is judged as any other. */
-function isKilled({ id, state, reason, attempts }, killed) {
-  return killed.has(id) && state === 'failed' && attempts.length === 1 && /SIGKILL/.test(reason);
+function isKilled({ id, state, reasonDetails, attempts }, killed) {
+  const isSigkill = reasonDetails?.signal === 'SIGKILL';
+  return killed.has(id) && state === 'failed' && attempts.length === 1 && isSigkill;
 }
 
 function runsOf(home) {

@@ -8,7 +8,7 @@ const [url, home, pid, own] = process.argv.slice(2);
 const got = [];
 let tried = 0;
 
-function mustFail(what, work) {
+function expectFailure(what, work) {
   tried += 1;
   try {
     work();
@@ -18,7 +18,7 @@ function mustFail(what, work) {
   }
 }
 
-async function mustBeRefused(method, path, { body, headers = {} } = {}) {
+async function expectRefusal(method, path, { body, headers = {} } = {}) {
   tried += 1;
   const json = body === undefined ? {} : { 'content-type': 'application/json' };
   const answer = await fetch(url + path, {
@@ -31,17 +31,17 @@ async function mustBeRefused(method, path, { body, headers = {} } = {}) {
   if (answer.status < 400) got.push(`${method} ${path} was answered with ${answer.status}`);
 }
 
-mustFail('it lists the home', () => readdirSync(home));
+expectFailure('it lists the home', () => readdirSync(home));
 for (const name of ['token', 'server.json', 'jobs.db', 'jobs.db-wal', 'jobs/1/log', 'runs']) {
-  mustFail(`it reads ${name}`, () => readFileSync(join(home, name)));
-  mustFail(`it writes ${name}`, () => writeFileSync(join(home, name), 'x', { flag: 'a' }));
+  expectFailure(`it reads ${name}`, () => readFileSync(join(home, name)));
+  expectFailure(`it writes ${name}`, () => writeFileSync(join(home, name), 'x', { flag: 'a' }));
 }
-mustFail('it puts a link into the home', () => symlinkSync('/etc/passwd', join(home, 'link')));
-mustFail("it reads the server's environment", () => readFileSync(`/proc/${pid}/environ`));
-mustFail("it reads the server's memory", () => readFileSync(`/proc/${pid}/mem`));
-mustFail('it signals the server', () => process.kill(Number(pid), 'SIGTERM'));
+expectFailure('it puts a link into the home', () => symlinkSync('/etc/passwd', join(home, 'link')));
+expectFailure("it reads the server's environment", () => readFileSync(`/proc/${pid}/environ`));
+expectFailure("it reads the server's memory", () => readFileSync(`/proc/${pid}/mem`));
+expectFailure('it signals the server', () => process.kill(Number(pid), 'SIGTERM'));
 for (const name of readdirSync('/proc').filter((one) => /^\d+$/.test(one))) {
-  mustFail(`it reads the environment of process ${name}`, () => {
+  expectFailure(`it reads the environment of process ${name}`, () => {
     if (!readFileSync(`/proc/${name}/environ`, 'latin1').includes(home)) throw new Error('not its');
   });
 }
@@ -55,7 +55,7 @@ for (const headers of [
   { cookie: 'plimsoll=1; session=admin' },
   { 'x-forwarded-for': '127.0.0.1', 'x-real-ip': '127.0.0.1' },
 ]) {
-  await mustBeRefused('POST', '/jobs', { body: job, headers });
+  await expectRefusal('POST', '/jobs', { body: job, headers });
 }
 for (const path of [
   '/jobs',
@@ -66,11 +66,11 @@ for (const path of [
   '/events',
   '/metrics',
 ]) {
-  await mustBeRefused('GET', path);
+  await expectRefusal('GET', path);
 }
-await mustBeRefused('DELETE', '/jobs/1');
-await mustBeRefused('POST', '/estimate', { body: { model: '/etc/passwd' } });
-await mustBeRefused('POST', '/plan', { body: { model: '/etc/passwd', memoryBytes: 1 } });
+await expectRefusal('DELETE', '/jobs/1');
+await expectRefusal('POST', '/estimate', { body: { model: '/etc/passwd' } });
+await expectRefusal('POST', '/plan', { body: { model: '/etc/passwd', memoryBytes: 1 } });
 
 tried += 1;
 await new Promise((resolve) => {

@@ -56,7 +56,7 @@ class OnDevice(cudnn_library.Cudnn):
         super()._link(descriptor, name, other)
 
 
-def most_asked(run):
+def peak_asked(run):
     """The result, and the most bytes asked for above the start."""
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_stats()["requested_bytes.all.current"]
@@ -72,11 +72,11 @@ def measure(numbers, dtype):
     x, w, stride, padding, dilation, transposed, output_padding, groups = numbers
     args = (stride, padding, dilation, bool(transposed), output_padding, groups)
     x, w = (torch.randn(shape, device="cuda").to(dtype) for shape in (x, w))
-    y, forward = most_asked(lambda: torch.ops.aten.convolution(x, w, None, *args))
+    y, forward = peak_asked(lambda: torch.ops.aten.convolution(x, w, None, *args))
     asked = [forward - bytes_of(y)]
     for wanted, of in (([True, False, False], x), ([False, True, False], w)):
         run = partial(torch.ops.aten.convolution_backward, y, x, w, None, *args, wanted)
-        asked.append(most_asked(run)[1] - bytes_of(of))
+        asked.append(peak_asked(run)[1] - bytes_of(of))
     return asked, Problem(x, w, y, stride, padding, dilation, bool(transposed), groups)
 
 

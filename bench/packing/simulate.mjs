@@ -104,7 +104,7 @@ export function packed(policy) {
   };
 }
 
-/** Whoever came first starts first; when he does not fit, all wait for him. */
+/** First in, first out; when the first job does not fit, all wait for it. */
 export function firstCome({ waiting, rooms }) {
   const free = rooms.map((room) => ({ ...room }));
   const starts = [];

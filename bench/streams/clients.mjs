@@ -1,7 +1,7 @@
 // A thousand clients in one process. All count what arrives; some of them read the time that an event
 // carries, so that counting does not become the bottleneck.
 import { connect } from 'node:net';
-import { epochMs } from './fake-daemon.mjs';
+import { epochMs } from './epoch-ms.mjs';
 
 const [port, count, readers] = process.argv.slice(2).map(Number);
 /** In every event, once: it ends a line that begins an event. */

@@ -4,19 +4,19 @@ import { createServer } from 'node:http';
 import { encodeEvent } from '../../dist/server/events/event-bytes.js';
 import { openServer } from '../../dist/server/open-server.js';
 import { systemClock } from '../../dist/time/clock.js';
-import { FakeDaemon } from './fake-daemon.mjs';
+import { talkingDaemon } from './fake-daemon.mjs';
 
 const [kind, gpus, deviceHz, jobHz] = process.argv.slice(2);
-const daemon = new FakeDaemon(Number(gpus));
+const daemon = await talkingDaemon(Number(gpus));
 const port = kind === 'ours' ? await ours() : await bare();
 const told = { devices: 0, jobs: 0 };
 every(Number(deviceHz), () => {
   told.devices += 1;
-  daemon.tellDevices();
+  daemon.publishDevices();
 });
 every(Number(jobHz), () => {
   told.jobs += 1;
-  daemon.tellJob();
+  daemon.publishJob();
 });
 
 let before;

@@ -49,7 +49,7 @@ def main(argv: list[str] | None = None, alone: bool = False) -> int:
 
 def run(options: Namespace, alone: bool = False) -> int:
     started = time.monotonic()
-    progress.tell("import", 0, options.steps)
+    progress.report("import", 0, options.steps)
     try:
         if alone:
             _import_alone()

@@ -2,7 +2,7 @@ import { hostProvider } from '../device/host/provider.js';
 import type { Device } from '../device/types.js';
 import { isKnown } from '../units/known.js';
 
-/** How full the memory is, 0 to 100; undefined where nobody can tell. */
+/** How full the memory is, 0 to 100; undefined where it is not known. */
 export type MemoryProbe = () => number | undefined | Promise<number | undefined>;
 
 /**

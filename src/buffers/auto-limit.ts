@@ -1,7 +1,7 @@
 /** The load line: memory above it is left to others. */
 const loadLine = 0.9;
 /** A store never plans with more than this part of the machine. */
-const mostShare = 0.5;
+const maxShare = 0.5;
 
 /**
  * The bytes that a store may hold: what it holds now, and what is free below the load line; less than
@@ -16,6 +16,6 @@ export function autoLimit(memory: {
   readonly heldBytes: number;
 }): number {
   const free = loadLine * memory.totalBytes - memory.usedBytes;
-  const most = mostShare * memory.totalBytes;
+  const most = maxShare * memory.totalBytes;
   return Math.floor(Math.min(most, Math.max(0, memory.heldBytes + free)));
 }

@@ -25,7 +25,7 @@ import {
 const itemName = /^[0-9a-f]{32}\.buffer$/;
 const unfinishedName = /^[0-9a-f]{32}\.(\d{1,10})\.tmp$/;
 /** writev takes no more pieces at once on Linux. */
-const mostPieces = 1024;
+const maxPieces = 1024;
 
 /** What is in a file, and the bytes that it takes. */
 export interface FoundItem {
@@ -157,7 +157,7 @@ function readAt(file: number, at: number, length: number): Uint8Array {
 function writeWhole(file: number, pieces: readonly Uint8Array[]): void {
   let waiting = pieces.filter(({ length }) => length > 0);
   while (waiting.length > 0) {
-    let written = writevSync(file, waiting.slice(0, mostPieces));
+    let written = writevSync(file, waiting.slice(0, maxPieces));
     while (waiting[0] !== undefined && written >= waiting[0].length) {
       written -= waiting[0].length;
       waiting = waiting.slice(1);

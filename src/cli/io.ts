@@ -18,12 +18,12 @@ export interface Output {
   readonly colour: boolean;
   /** How wide it is now; where it is no terminal, wide enough to cut little. */
   columns(): number;
-  /** Aborts when what is written gets nowhere: nobody reads any more, or the disk is full. */
+  /** Aborts when what is written gets nowhere: the reader is gone, or the disk is full. */
   readonly closed: AbortSignal;
   /** Why it closed, when that is an error and not a reader that left. */
   readonly failure: Error | undefined;
   write(text: string): void;
-  /** When a slow reader has room for more; or nobody reads any more, or `signal` says to stop. */
+  /** When a slow reader has room for more; or the reader is gone, or `signal` says to stop. */
   drained(signal: AbortSignal): Promise<void>;
 }
 

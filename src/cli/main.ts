@@ -51,7 +51,7 @@ async function checkWritten({ stdout }: CliIo): Promise<void> {
     kind: 'missing',
     code: 'cannot-write',
     fact: `The answer could not be written to stdout: ${stdout.failure.message}.`,
-    next: 'Free some space or write it elsewhere.',
+    next: 'Free some disk space, or write it elsewhere.',
     cause: stdout.failure,
   });
 }

@@ -13,7 +13,7 @@ interface CommandEntry {
 const commands: readonly CommandEntry[] = [
   {
     name: 'devices',
-    summary: 'what memory there is: GPUs and the host, and who holds it',
+    summary: 'list GPUs and host memory, with the processes that use them',
     load: async () => (await import('./commands/devices.js')).devicesCommand,
   },
   {
@@ -28,27 +28,27 @@ const commands: readonly CommandEntry[] = [
   },
   {
     name: 'oom',
-    summary: 'is memory about to run out? warns before it does',
+    summary: 'warn before memory runs out',
     load: async () => (await import('./commands/oom.js')).oomCommand,
   },
   {
     name: 'leak',
-    summary: 'does memory grow without coming back?',
+    summary: 'find memory that grows and is never freed',
     load: async () => (await import('./commands/leak.js')).leakCommand,
   },
   {
     name: 'replay',
-    summary: 'feed a recorded trace through the forecaster',
+    summary: 'run the forecast on a recorded series',
     load: async () => (await import('./commands/replay.js')).replayCommand,
   },
   {
     name: 'estimate',
-    summary: 'how much memory a model will need, found without a GPU',
+    summary: 'estimate the memory a model needs, without a GPU',
     load: async () => (await import('./commands/estimate.js')).estimateCommand,
   },
   {
     name: 'plan',
-    summary: 'the fastest settings that fit, or the largest batch',
+    summary: 'find the fastest settings that fit, or the largest batch',
     load: async () => (await import('./commands/plan.js')).planCommand,
   },
   {
@@ -58,42 +58,42 @@ const commands: readonly CommandEntry[] = [
   },
   {
     name: 'serve',
-    summary: 'a queue that packs jobs by memory, with a dashboard',
+    summary: 'start the server: a job queue that packs jobs by memory, and a dashboard',
     load: async () => (await import('./commands/serve.js')).serveCommand,
   },
   {
     name: 'dashboard',
-    summary: 'a link that opens the dashboard of the server in a browser',
+    summary: 'print a link that opens the dashboard in a browser',
     load: async () => (await import('./commands/dashboard.js')).dashboardCommand,
   },
   {
     name: 'submit',
-    summary: 'send a job to the server, which runs it when its memory is free',
+    summary: 'submit a job; the server runs it when its memory is free',
     load: async () => (await import('./commands/submit.js')).submitCommand,
   },
   {
     name: 'jobs',
-    summary: 'the jobs of the server: what runs, what waits and why, what became of them',
+    summary: 'list jobs: running, waiting (and why), ended',
     load: async () => (await import('./commands/jobs.js')).jobsCommand,
   },
   {
     name: 'logs',
-    summary: 'what a job prints',
+    summary: 'show the output of a job',
     load: async () => (await import('./commands/logs.js')).logsCommand,
   },
   {
     name: 'cancel',
-    summary: 'take jobs out of the queue, or end them',
+    summary: 'cancel waiting or running jobs',
     load: async () => (await import('./commands/cancel.js')).cancelCommand,
   },
   {
     name: 'users',
-    summary: 'who may use the server: tokens, roles, quotas; the audit log',
+    summary: 'manage users: tokens, roles, quotas; show the audit log',
     load: async () => (await import('./commands/users.js')).usersCommand,
   },
   {
     name: 'snapshot',
-    summary: 'read a PyTorch memory snapshot: holders, leaks, fragmentation',
+    summary: 'analyse a PyTorch memory snapshot: what holds memory, leaks, fragmentation',
     load: async () => (await import('./commands/snapshot.js')).snapshotCommand,
   },
   {
@@ -104,12 +104,12 @@ const commands: readonly CommandEntry[] = [
   },
   {
     name: 'doctor',
-    summary: 'whether plimsoll works on this machine, and what to do where it does not',
+    summary: 'check whether plimsoll works on this machine, and how to fix it',
     load: async () => (await import('./commands/doctor.js')).doctorCommand,
   },
   {
     name: 'env',
-    summary: 'which environment variables to set for a job, and why',
+    summary: 'recommend or check environment variables for a job',
     load: async () => (await import('./commands/env.js')).envCommand,
   },
 ];
@@ -162,7 +162,7 @@ export async function runProgram(
   for (const entry of commands) {
     const command = program.command(entry.name).description(entry.summary);
     if (entry.name === wanted) (await entry.load()).define(command, context);
-    command.option('--debug', 'show where in plimsoll an error comes from');
+    command.option('--debug', 'print the stack trace of an error');
   }
   await program.parseAsync([...argv], { from: 'user' });
   return exitCode;

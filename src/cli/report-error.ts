@@ -2,7 +2,7 @@ import type { CommanderError } from 'commander';
 import { Failure } from '../failure.js';
 import { capitalized } from '../units/sentence.js';
 
-/** An exception nobody planned for is a bug of ours: EX_SOFTWARE, as in sysexits.h. */
+/** An unexpected exception is a bug of ours: EX_SOFTWARE, as in sysexits.h. */
 const internalErrorExitCode = 70;
 
 export interface ErrorReport {
@@ -46,7 +46,7 @@ function folderGone(cause: Error): Failure {
 
 /** Commander says `error: unknown option '--x'\n(Did you mean --y?)`; ours is one line. */
 function reportUsageError(error: CommanderError): ErrorReport {
-  // Help and version were printed already; help nobody asked for means that a command is missing.
+  // Help and version were printed already; help that was not asked for means that a command is missing.
   if (error.exitCode === 0) return { exitCode: 0, text: '' };
   if (error.code === 'commander.help') return { exitCode: 2, text: '' };
   const [said = '', suggestion = ''] = error.message.replace(/^error: /, '').split('\n');

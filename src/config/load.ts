@@ -12,7 +12,7 @@ export interface LoadOptions {
   readonly environment: Environment;
   /** `--config FILE`. */
   readonly configPath?: string | undefined;
-  /** What the command does where nobody says otherwise. */
+  /** What the command does unless it is set otherwise. */
   readonly defaults?: Config | undefined;
   /** What options of the command set; they win over all else. */
   readonly options?: Config | undefined;
@@ -104,7 +104,7 @@ function checkOrder({ alerts }: Settings): void {
       kind: 'input',
       code: 'bad-config-value',
       fact: `alerts.${warning} (${alerts[warning]}) is above alerts.${critical} (${alerts[critical]}).`,
-      next: 'A warning must come before it is critical: change one of them.',
+      next: 'The warning level must not be above the critical level: change one of them.',
     });
   }
 }

@@ -1,3 +1,4 @@
+import { defaultLoadLine } from '../device/load-line.js';
 import type { GpuEntry } from '../estimate/cards/gpus.js';
 import { type AlertThresholds, defaultThresholds } from '../watch/alerts/alert-thresholds.js';
 import { defaultIntervals } from '../watch/sampling/intervals.js';
@@ -29,7 +30,7 @@ export const defaultSettings: Settings = {
   intervalSeconds: defaultIntervals.intervalSeconds,
   processIntervalSeconds: defaultIntervals.processIntervalSeconds,
   devices: [],
-  loadLinePercent: 90,
+  loadLinePercent: defaultLoadLine * 100,
   alerts: defaultThresholds,
   deliver: {},
 };

@@ -40,7 +40,7 @@ export async function readRecordedTrace(path: string, device?: string): Promise<
       kind: 'input',
       code: 'no-file',
       fact: `The trace ${path} cannot be read: ${why}.`,
-      next: 'Check the path and that this user may read it.',
+      next: 'Check the path and its permissions.',
       cause: error,
     });
   }

@@ -71,7 +71,7 @@ export class SharedDevice implements Device {
   #readProcesses(): Timed<Promise<Known<readonly ProcessReading[]>>> {
     const list = { beganAtSeconds: this.#clock.seconds(), value: this.#device.processes() };
     this.#processes = list;
-    // Whoever awaits it hears of a failure; the next one asks again.
+    // Its caller hears of a failure; the next one asks again.
     list.value.catch(() => {
       if (this.#processes === list) this.#processes = undefined;
     });

@@ -25,7 +25,7 @@ export function badTrace(place: string, what: string): Failure {
   return new Failure({
     kind: 'input',
     code: 'bad-trace',
-    fact: `${place} is not a trace that can be read: ${what}.`,
+    fact: `${place} is not a readable trace: ${what}.`,
     next: 'A trace is what "plimsoll profile --output FILE" writes, or {"capacity":BYTES,"columns":["seconds","allocated","reserved","device_used"],"rows":[[0,1,2,3]]}.',
   });
 }

@@ -6,7 +6,7 @@ import type { ProcessReading } from './types.js';
 /** What the processes of a device hold. */
 export type DeviceUse = Known<readonly Pick<ProcessReading, 'pid' | 'usedBytes'>[]>;
 
-/** Older than this it says nothing of now: whoever wrote it has ended, or has other things to do. */
+/** Older than this it says nothing of now: its writer has ended, or is busy. */
 const freshMs = 3000;
 /** Ten thousand processes take half of it. */
 const maxBytes = 1024 * 1024;
@@ -31,7 +31,7 @@ export function writeDeviceUse(
     writeFileSync(`${path}.new`, JSON.stringify(document), { mode: 0o600 });
     renameSync(`${path}.new`, path);
   } catch {
-    // Nobody depends on it.
+    // Nothing depends on it.
   }
 }
 

@@ -54,7 +54,7 @@ export function checkNativeLibrary({ name, neededFor, problem }: NativeLibrary):
     name,
     state: 'broken',
     fact: `${name} does not load, so there is no ${neededFor}: ${problem}.`,
-    next: 'Install plimsoll again on this machine (npm ci in a clone): native code is made for one platform.',
+    next: 'Install plimsoll again on this machine (npm ci in a clone): its native code is built for one platform.',
   };
 }
 
@@ -102,7 +102,7 @@ export function checkHome({ path, problem, freeBytes }: HomeFacts): Check {
       name,
       state: 'broken',
       fact: `${path} cannot be written: ${problem}.`,
-      next: 'Give it to your user, or set PLIMSOLL_HOME to a folder that is yours.',
+      next: 'Make it writable for your user, or set PLIMSOLL_HOME to a folder of yours.',
     };
   }
   const free = isKnown(freeBytes) ? `${formatBytes(freeBytes)} free` : 'free space unknown';
@@ -189,7 +189,7 @@ export function checkTorch(facts: PythonFacts, gpus: number): Check | undefined 
       name,
       state: 'limited',
       fact: `${versions}: tracing was tested with torch ${leastTorch.major}.${leastTorch.minor} and newer.`,
-      next: 'Update torch, or estimate with --formula.',
+      next: 'Update torch, or estimate with --method formula.',
     };
   }
   if (gpus > 0 && cuda === false) {

@@ -19,7 +19,7 @@ const cudaQuestion = 'import torch; print(torch.cuda.is_available())';
 
 /** A Python on a slow network disk takes long to start; one that hangs must not hold us. */
 const timeoutMs = 60_000;
-const mostOutputBytes = 65_536;
+const maxOutputBytes = 65_536;
 
 export interface PythonQuestion {
   readonly program: string;
@@ -66,7 +66,7 @@ function ask(
         env: environment,
         timeout: timeoutMs,
         killSignal: 'SIGKILL',
-        maxBuffer: mostOutputBytes,
+        maxBuffer: maxOutputBytes,
         signal,
       },
       (error, stdout) => resolve(error === null ? { text: stdout } : { problem: reason(error) }),

@@ -8,7 +8,7 @@ export type RunOrder = Omit<RunPlan, 'bridge'> & {
   readonly log: string;
 };
 
-/** What happens to a run. Whoever takes it up anew hears all of it again, from the beginning. */
+/** What happens to a run. A daemon that takes it up again hears all of it again, from the beginning. */
 export type RunNews =
   | StartedEntry
   | { readonly type: 'climbed'; readonly number: number; readonly rung: ClimbedRung }
@@ -16,7 +16,7 @@ export type RunNews =
   | { readonly type: 'stopped'; readonly signal: string }
   | Extract<JournalEntry, { type: 'ended' }>
   | Extract<JournalEntry, { type: 'finished' }>
-  /** Nobody could be found to look after it: it is over, and what was left of it is ended. */
+  /** It has no supervisor and none can be started: it is over, and what was left of it is ended. */
   | { readonly type: 'lost'; readonly why: string };
 
 /** A run that an engine looks after. */

@@ -10,11 +10,13 @@
  */
 
 export { defaultSettings, type Settings } from '../config/settings.js';
+export { defaultLoadLine, type LoadLineSettings, loadLineOf } from '../device/load-line.js';
 export { type LocalEngineOptions, localEngine } from '../engine/local/local-engine.js';
 export type { Engine, EngineRun, RunNews, RunOrder, RunUse } from '../engine/types.js';
 export { homeFolder } from '../files/home-folder.js';
 export { type Admission, admit, type QueueSettings, type QueueState } from '../jobs/admission.js';
 export { inOrder } from '../jobs/admission-order.js';
+export { type Basis } from '../jobs/basis.js';
 export {
   type Correction,
   correctEstimate,
@@ -53,8 +55,16 @@ export {
   type LedgerReading,
   type OpenReservation,
 } from '../jobs/ledger.js';
-export { defaultLoadLine, type LoadLineSettings, loadLineOf } from '../jobs/load-line.js';
 export { type PlacementPolicy, place, placementPolicies, type Room } from '../jobs/placement.js';
+export type {
+  DegradedReason,
+  EndReason,
+  JobReason,
+  RefusalReason,
+  WaitingReason,
+} from '../jobs/reasons/types.js';
+export { waitingReasonWords } from '../jobs/reasons/waiting-words.js';
+export { reasonWords } from '../jobs/reasons/words.js';
 export { type JobStore, openJobStore } from '../jobs/store/job-store.js';
 export type {
   Ending,
@@ -68,7 +78,6 @@ export type {
   StoredJob,
 } from '../jobs/store/records.js';
 export {
-  type Basis,
   type Job,
   type JobState,
   jobStates,
@@ -78,7 +87,7 @@ export {
   type WaitingJob,
 } from '../jobs/types.js';
 export { turnOf, WaitingList } from '../jobs/waiting-list.js';
-export { explainWaiting, type WaitingReason } from '../jobs/waiting-reasons.js';
+export { explainWaiting, type WaitingStatus } from '../jobs/waiting-reasons.js';
 export { type WorkloadIdentity, workloadKey } from '../jobs/workload-key.js';
 export { type OpenServer, openServer, type ServerOptions } from '../server/open-server.js';
 export type { Answers } from '../server/routes/answerers.js';

@@ -56,6 +56,10 @@ export {
 export type { ChooseOptions, PresetChoice, PresetOption } from '../plan/quantization/choice.js';
 export { choosePreset } from '../plan/quantization/choose.js';
 export type { ModelWeights } from '../plan/quantization/preset-bytes.js';
-export { type PresetFacts, presetFacts, type TrainingWay } from '../plan/quantization/presets.js';
+export {
+  type PresetFacts,
+  presetFacts,
+  type TrainingMethod,
+} from '../plan/quantization/presets.js';
 export { loadQuantization, saveQuantization } from '../plan/quantization/quantization-file.js';
 export type { SavedQuantization } from '../plan/quantization/saved-quantization.js';

@@ -1,4 +1,5 @@
 import { MiB } from '../units/bytes.js';
+import { assembleEstimate } from './assemble.js';
 import type { Gpu } from './cards/gpu-table.js';
 import type { Estimate, Workload } from './types.js';
 
@@ -37,26 +38,21 @@ export function typeEstimate(
   const scaled = (megabytes[type][size] * MiB * workload.batch) / tableBatch;
   const training = workload.mode === 'train';
   const reservedBytes = Math.round(training ? scaled * trainingFactor : scaled);
-  const deviceBytes = reservedBytes + gpu.context.bytes;
   const known = Math.round(scaled);
-  return {
+  return assembleEstimate({
     method: 'table',
-    peak: {
-      allocatedBytes: reservedBytes,
-      reservedBytes,
-      deviceBytes,
-      leastCapacityBytes: deviceBytes,
-    },
+    gpu,
+    allocatedBytes: reservedBytes,
+    reservedBytes,
     interval: {
       lowBytes: Math.round(reservedBytes * lowFactor),
       highBytes: Math.round(reservedBytes * highFactor),
       confidence: 0.95,
     },
-    breakdown: [
-      { part: 'activations', bytes: known },
-      ...(training ? [{ part: 'optimizer' as const, bytes: reservedBytes - known }] : []),
-      { part: 'context', bytes: gpu.context.bytes },
-    ],
+    live: new Map([
+      ['activations', known],
+      ['optimizer', reservedBytes - known],
+    ]),
     notes: [
       `A rule of thumb: ${megabytes[type][size]} MB for a ${size} ${type} at a batch of ${tableBatch}, in proportion to the batch${training ? `, and ${trainingFactor} times that in training` : ''}. Name a config.json for a figure of your model.`,
       'Weights and activations are one figure here; gradients and optimizer are another.',
@@ -64,5 +60,5 @@ export function typeEstimate(
         ? [`The table has no xlarge ${type}; twice the large one was taken.`]
         : []),
     ],
-  };
+  });
 }

@@ -6,7 +6,7 @@ import type { Wording } from './wording.js';
 
 /**
  * Throws where the workload leaves out what the model needs, or cannot be run at all. Of a model of
- * unknown family nobody can say what goes in, so a trace wants to be told either.
+ * unknown family the input is unknown, so a trace wants to be told either.
  */
 export function checkInput(
   description: ModelDescription,

@@ -94,7 +94,7 @@ export interface Estimate {
   readonly breakdown: readonly PartBytes[];
   /** Of a program that was traced as it is: what each of its phases takes, in their order. */
   readonly phases?: readonly PhasePeak[];
-  /** What other settings would save; absent where nobody asked. */
+  /** What other settings would save; absent where not asked for. */
   readonly savings?: readonly Saving[];
   /** What it rests on, what was left out, and why another method was not taken. */
   readonly notes: readonly string[];

@@ -36,7 +36,7 @@ describe('inOrder', () => {
     expect(ids(waiting, running, rooms)).toEqual(['large', 'first', 'second']);
   });
 
-  it('leaves nobody out, whatever the turns are', () => {
+  it('leaves no job out, whatever the turns are', () => {
     const turn = fc.double({ min: -2e12, max: 3e12, noNaN: true });
     fc.assert(
       fc.property(fc.array(turn, { maxLength: 1000 }), (turns) => {

@@ -4,7 +4,7 @@ import type { RunningJob, WaitingJob } from './types.js';
 
 /**
  * What a job may be ahead of its turn, in seconds; found with `npm run bench:packing` on seeds 1 to 30
- * and judged on 80 others. Together they are less than one step of priority: whoever waits longer than
+ * and judged on 80 others. Together they are less than one step of priority: a job that waits longer than
  * that cannot be overtaken by anybody new, however large.
  */
 const headStarts = {
@@ -81,7 +81,7 @@ function sizeOf({ bytes, gpus }: WaitingJob): number {
   return bytes * Math.max(1, gpus);
 }
 
-/** From 0 to 1. One of which nobody knows may be long. */
+/** From 0 to 1. One of unknown length may be long. */
 function lengthOf({ expectedSeconds }: WaitingJob): number {
   return isKnown(expectedSeconds) ? Math.min(1, expectedSeconds / longSeconds) : 1;
 }

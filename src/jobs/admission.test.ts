@@ -106,7 +106,7 @@ const large = fc.record({
 });
 
 describe('a queue that never rests', () => {
-  it('starves nobody, and never passes a load line', () => {
+  it('starves no job, and never passes a load line', () => {
     fc.assert(
       fc.property(fc.array(crowd, { minLength: 1, maxLength: 20 }), large, (kinds, victim) => {
         // A large job comes first; then, without end, smaller ones that would always find a gap.
@@ -121,7 +121,7 @@ describe('a queue that never rests', () => {
           list.add(waitingJob(id, kind.bytes, { ...kind, atSeconds: at, expectedSeconds }));
         };
         add('victim', 0, victim);
-        // Four steps of priority and a head start are 50 minutes of age; nobody borrows after an hour.
+        // Four steps of priority and a head start are 50 minutes of age; no job borrows after an hour.
         for (let now = 1; now < 12_000 && victimAt === undefined; now++) {
           // At most forty wait: more would only make the test slow.
           for (let more = 0; more < 2 && list.size < 40; more++) {

@@ -9,7 +9,7 @@ import type { Reservation, RunningJob, WaitingJob } from './types.js';
 const lookAhead = 1000;
 /**
  * How long jobs that should end in time may borrow room held for the first one. Expected run times
- * can be wrong, each time anew: after this nobody borrows, and the first one gets in.
+ * can be wrong, each time anew: after this no job borrows, and the first one gets in.
  */
 const borrowSeconds = 3600;
 
@@ -27,7 +27,7 @@ export interface QueueSettings {
   readonly policy?: PlacementPolicy | undefined;
   /** Jobs that may run at the same time; no limit where it is left out. */
   readonly maxRunning?: number | undefined;
-  /** What each owner may have at the same time; left out, nobody is limited. */
+  /** What each owner may have at the same time; left out, there is no limit. */
   readonly quotaOf?: QuotaOf | undefined;
 }
 
@@ -139,7 +139,7 @@ function spareRooms(
   });
 }
 
-/** Where no more jobs may run at all, nobody was looked at: what was held stays held. */
+/** Where no more jobs may run at all, none was looked at: what was held stays held. */
 function keptHold(
   { hold, waiting }: QueueState,
   starts: Admission['starts'],

@@ -1,7 +1,7 @@
 import type { Attempt } from '../run/types.js';
 import { formatBytes, MiB } from '../units/bytes.js';
 import { isKnown, type Known } from '../units/known.js';
-import type { Basis } from './types.js';
+import type { Basis } from './basis.js';
 
 /** What an attempt showed of its workload. */
 export interface MeasuredRun {
@@ -19,7 +19,7 @@ const agreedMargin = 0.05;
 const agreement = 0.75;
 const leastMargin = 0.02;
 const leastMarginBytes = 64 * MiB;
-/** How much more is tried where a run ran out of memory and nobody knows what it asked for. */
+/** How much more is tried where a run ran out of memory and what it asked for is unknown. */
 const outOfMemoryMargin = 0.25;
 
 export interface Correction {

@@ -47,7 +47,7 @@ export function degradedBy(
 ): Degraded | undefined {
   const { batch, accumulation, checkpointing, precision } = settings;
   const switchedOn = checkpointing && asked.checkpointing !== true;
-  // An estimate takes fp32 where nobody says.
+  // An estimate takes fp32 by default.
   const lowered = precision !== (asked.precision ?? 'fp32');
   if (accumulation === 1 && !switchedOn && !lowered) return undefined;
   return {

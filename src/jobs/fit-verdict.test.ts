@@ -9,6 +9,8 @@ const lines = [
 ];
 const need = (bytes: number, gpus = 1) => ({ bytes, basis: 'stated', gpus }) as const;
 
+const tooLarge = { bytes: 80 * GiB, basis: 'stated', gpus: 1, largestBytes: 72 * GiB };
+
 describe('judgeFit', () => {
   it('takes what fits on enough devices', () => {
     expect(judgeFit(need(72 * GiB), lines).verdict).toBe('fits');
@@ -19,13 +21,13 @@ describe('judgeFit', () => {
   it('refuses at once what never fits, with the reason', () => {
     expect(judgeFit(need(80 * GiB), lines)).toEqual({
       verdict: 'refused',
-      reason: 'It needs 80.0 GiB (stated); the largest reservation any device allows is 72.0 GiB.',
+      reason: { code: 'too-large', ...tooLarge, smallest: undefined },
     });
     expect(judgeFit(need(40 * GiB, 2), lines)).toMatchObject({
-      reason: expect.stringContaining('the largest reservation each of 2 GPUs allows is 36.0 GiB'),
+      reason: { code: 'too-large', bytes: 40 * GiB, gpus: 2, largestBytes: 36 * GiB },
     });
     expect(judgeFit(need(1, 3), lines)).toMatchObject({
-      reason: 'It asks for 3 GPUs at once; there are 2.',
+      reason: { code: 'too-few-gpus', askedGpus: 3, foundGpus: 2 },
     });
   });
 
@@ -34,7 +36,7 @@ describe('judgeFit', () => {
     expect(judgeFit(need(1, 1), host).verdict).toBe('fits');
     expect(judgeFit(need(1, 2), host)).toEqual({
       verdict: 'refused',
-      reason: 'It asks for 2 GPUs at once; there is none.',
+      reason: { code: 'too-few-gpus', askedGpus: 2, foundGpus: 0 },
     });
   });
 
@@ -45,12 +47,11 @@ describe('judgeFit', () => {
       verdict: 'degraded',
       need: { bytes: 60 * GiB, basis: 'estimated', gpus: 1 },
       settings,
-      reason:
-        'As asked, it needs 80.0 GiB (stated); the largest reservation any device allows is 72.0 GiB. It runs with batch 8 x 4, checkpointing and bf16 instead, which needs 60.0 GiB (estimated).',
+      reason: { code: 'degraded', ...tooLarge, settings, degradedBytes: 60 * GiB },
     });
     expect(judgeFit(need(80 * GiB), lines, { ...small, bytes: 73 * GiB })).toMatchObject({
       verdict: 'refused',
-      reason: expect.stringContaining('it still needs 73.0 GiB'),
+      reason: { code: 'too-large', smallest: { settings, bytes: 73 * GiB } },
     });
   });
 

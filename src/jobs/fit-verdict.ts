@@ -1,6 +1,6 @@
-import { formatBytes } from '../units/bytes.js';
-import { type Degraded, type DegradedSettings, degradedSettingsWords } from './degraded.js';
+import type { Degraded, DegradedSettings } from './degraded.js';
 import { candidates } from './placement.js';
+import type { DegradedReason, RefusalReason } from './reasons/types.js';
 import type { Need } from './types.js';
 
 /** What becomes of a job when it comes in. */
@@ -10,9 +10,9 @@ export type FitVerdict =
       readonly verdict: 'degraded';
       readonly need: Need;
       readonly settings: DegradedSettings;
-      readonly reason: string;
+      readonly reason: DegradedReason;
     }
-  | { readonly verdict: 'refused'; readonly reason: string };
+  | { readonly verdict: 'refused'; readonly reason: RefusalReason };
 
 interface Line {
   readonly id: string;
@@ -34,32 +34,28 @@ export function largestOffer(lines: readonly Line[], need: Pick<Need, 'gpus'>): 
  * // 'refused'
  */
 export function judgeFit(need: Need, lines: readonly Line[], degraded?: Degraded): FitVerdict {
-  const offer = largestOffer(lines, need);
-  if (offer === undefined) return { verdict: 'refused', reason: tooFewDevices(lines, need) };
-  if (need.bytes <= offer) return { verdict: 'fits', need };
-  const places = need.gpus > 1 ? `each of ${need.gpus} GPUs` : 'any device';
-  const tooLarge = `needs ${formatBytes(need.bytes)} (${need.basis}); the largest reservation ${places} allows is ${formatBytes(offer)}.`;
-  if (degraded === undefined) return { verdict: 'refused', reason: `It ${tooLarge}` };
-  const { bytes, settings } = degraded;
-  const words = degradedSettingsWords(settings);
-  if (bytes > offer) {
-    return {
-      verdict: 'refused',
-      reason: `It ${tooLarge} With ${words}, the smallest settings that its command takes, it still needs ${formatBytes(bytes)}.`,
-    };
+  const largestBytes = largestOffer(lines, need);
+  if (largestBytes === undefined) {
+    return { verdict: 'refused', reason: tooFewDevices(lines, need) };
   }
+  if (need.bytes <= largestBytes) return { verdict: 'fits', need };
+  const { basis, gpus } = need;
+  const tooLarge = { bytes: need.bytes, basis, gpus, largestBytes };
+  if (degraded === undefined || degraded.bytes > largestBytes) {
+    return { verdict: 'refused', reason: { code: 'too-large', ...tooLarge, smallest: degraded } };
+  }
+  const { bytes, settings } = degraded;
   return {
     verdict: 'degraded',
-    need: { bytes, basis: 'estimated', gpus: need.gpus },
+    need: { bytes, basis: 'estimated', gpus },
     settings,
-    reason: `As asked, it ${tooLarge} It runs with ${words} instead, which needs ${formatBytes(bytes)} (estimated).`,
+    reason: { code: 'degraded', ...tooLarge, settings, degradedBytes: bytes },
   };
 }
 
-function tooFewDevices(lines: readonly Line[], need: Pick<Need, 'gpus'>): string {
+function tooFewDevices(lines: readonly Line[], need: Pick<Need, 'gpus'>): RefusalReason {
   const { rooms, count } = candidates(lines, need);
-  if (count === 1) return 'There is no device for jobs.';
-  const there =
-    rooms.length === 0 ? 'is none' : rooms.length === 1 ? 'is 1' : `are ${rooms.length}`;
-  return `It asks for ${count} GPUs at once; there ${there}.`;
+  return count === 1
+    ? { code: 'no-device' }
+    : { code: 'too-few-gpus', askedGpus: count, foundGpus: rooms.length };
 }

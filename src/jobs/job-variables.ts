@@ -90,7 +90,7 @@ export function checkGpusThere(
       kind: 'missing',
       code: 'no-such-gpu',
       fact: `USE_GPU asks for GPUs; on this machine ${found}.`,
-      next: 'Set USE_GPU=false to run jobs on the host\'s memory, or see what "plimsoll devices" says of the driver.',
+      next: 'Set USE_GPU=false to run jobs on the host\'s memory, or check the driver with "plimsoll devices".',
     });
   }
 }

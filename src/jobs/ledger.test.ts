@@ -118,7 +118,7 @@ describe('Ledger', () => {
     expect(ledger.rooms()[0]).toMatchObject({ otherProcessesBytes: 30 * GiB, freeBytes: 60 * GiB });
   });
 
-  it('waits where nobody can see who uses what, then counts the rest as other processes', () => {
+  it('waits where use by process is not visible, then counts the rest as other processes', () => {
     const ledger = new Ledger(one);
     const unseen = (atSeconds: number, usedBytes: number) =>
       ledger.observe('gpu:0', { atSeconds, usedBytes, jobs: 'unknown' });

@@ -1,12 +1,12 @@
+import { type LoadLineSettings, loadLineOf } from '../device/load-line.js';
 import { Failure } from '../failure.js';
 import { type Clock, systemClock } from '../time/clock.js';
 import { MiB } from '../units/bytes.js';
 import { isKnown, type Known } from '../units/known.js';
-import { type LoadLineSettings, loadLineOf } from './load-line.js';
 import type { Reservation } from './types.js';
 
 /**
- * How long memory may take to come back where nobody can see who holds it. What is still used then
+ * How long memory may take to come back where use by process is not visible. What is still used then
  * is counted as used by other processes, so that it is not given again either.
  */
 const patienceSeconds = 60;

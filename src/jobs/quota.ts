@@ -1,4 +1,4 @@
-import { formatBytes } from '../units/bytes.js';
+import type { QuotaReason, RefusalReason } from './reasons/types.js';
 import type { Need, RunningJob } from './types.js';
 
 /** What one person may hold at the same time; no limit where a figure is left out. */
@@ -42,7 +42,7 @@ export class Shares {
   waitsFor(
     { owner, bytes }: { readonly owner?: string | undefined; readonly bytes: number },
     devices: number,
-  ): string | undefined {
+  ): QuotaReason | undefined {
     if (owner === undefined || this.#quotaOf === undefined) return undefined;
     if (!this.#quotas.has(owner)) this.#quotas.set(owner, this.#quotaOf(owner));
     const quota = this.#quotas.get(owner);
@@ -50,14 +50,18 @@ export class Shares {
   }
 }
 
-function quotaReason(owner: string, bytes: number, held: Share, quota: Quota): string | undefined {
+function quotaReason(
+  owner: string,
+  bytes: number,
+  held: Share,
+  quota: Quota,
+): QuotaReason | undefined {
   const { maxJobs, maxMemoryBytes } = quota;
   if (maxJobs !== undefined && held.jobs >= maxJobs) {
-    const jobs = maxJobs === 1 ? '1 job' : `${maxJobs} jobs`;
-    return `Quota: ${owner} may run ${jobs} at the same time, and ${held.jobs} of them ${held.jobs === 1 ? 'runs' : 'run'}.`;
+    return { code: 'job-quota', owner, maxJobs, runningJobs: held.jobs };
   }
   if (maxMemoryBytes !== undefined && held.bytes + bytes > maxMemoryBytes) {
-    return `Quota: it needs ${formatBytes(bytes)}; ${owner} may reserve ${formatBytes(maxMemoryBytes)} at the same time and has ${formatBytes(held.bytes)}.`;
+    return { code: 'memory-quota', owner, bytes, maxMemoryBytes, reservedBytes: held.bytes };
   }
   return undefined;
 }
@@ -67,12 +71,10 @@ export function beyondQuota(
   owner: string,
   need: Need & { readonly alone?: boolean | undefined },
   quota: Quota | undefined,
-): string | undefined {
-  const most = quota?.maxMemoryBytes;
+): RefusalReason | undefined {
+  const maxMemoryBytes = quota?.maxMemoryBytes;
   const bytes = need.bytes * Math.max(1, need.gpus);
-  if (most === undefined || bytes <= most) return undefined;
-  const may = `${owner} may reserve ${formatBytes(most)} at the same time.`;
-  return need.alone === true || need.basis === 'unknown'
-    ? `Nothing is known of its memory, so it would get a whole device (${formatBytes(bytes)}); ${may} State its memory.`
-    : `It needs ${formatBytes(bytes)} (${need.basis}); ${may}`;
+  if (maxMemoryBytes === undefined || bytes <= maxMemoryBytes) return undefined;
+  const basis = need.alone === true ? 'unknown' : need.basis;
+  return { code: 'over-quota', owner, bytes, basis, maxMemoryBytes };
 }

@@ -1,5 +1,7 @@
 import type { Attempt } from '../run/types.js';
 import type { Known } from '../units/known.js';
+import type { Basis } from './basis.js';
+import type { JobReason } from './reasons/types.js';
 
 /** Who has the server's own token; every job was his before there were users. */
 export const ownerName = 'owner';
@@ -15,13 +17,6 @@ export const jobStates = [
   'expired',
 ] as const;
 export type JobState = (typeof jobStates)[number];
-
-/**
- * What a figure of a reservation rests on. `unknown`: nothing is known of the job, and the figure is
- * what a whole device can be loaded with.
- */
-export const bases = ['stated', 'estimated', 'measured', 'unknown'] as const;
-export type Basis = (typeof bases)[number];
 
 /** Bytes of devices that are promised to a job. */
 export interface Reservation {
@@ -39,8 +34,8 @@ export interface Job {
   /** Who submitted it. */
   readonly owner: string;
   readonly state: JobState;
-  /** Why it is in that state, in words for people; empty where there is nothing to say. */
-  readonly reason: string;
+  /** Why it is in that state; null where the state says it all. `reasonWords` makes a sentence of it. */
+  readonly reason: JobReason | null;
   readonly command: readonly string[];
   /** The higher, the sooner. */
   readonly priority: number;
@@ -71,7 +66,7 @@ export interface WaitingJob extends Need {
   /** How long jobs of the same workload ran. */
   readonly expectedSeconds: Known<number>;
   readonly workloadKey?: string | undefined;
-  /** Nobody knows its need: it gets a device to itself. */
+  /** Its need is unknown: it gets a whole device. */
   readonly alone?: boolean | undefined;
 }
 

@@ -5,8 +5,8 @@ export const agingSeconds = 600;
 
 /**
  * A job's place in the order: the smaller, the sooner. Age and priority count as one figure that
- * does not change while the job waits: whoever comes later than a job by more than the priorities
- * differ can never overtake it, so nobody starves.
+ * does not change while the job waits: one that comes later than a job by more than the priorities
+ * differ can never overtake it, so no job starves.
  */
 export function turnOf(submittedMs: number, priority: number): number {
   return submittedMs - priority * agingSeconds * 1000;

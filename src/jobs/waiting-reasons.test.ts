@@ -14,26 +14,27 @@ describe('explainWaiting', () => {
     ];
     const rooms = roomsWith(1, running);
     const told = explainWaiting({ waiting, running, rooms, hold, nowMs: 0 });
+    const facts = { bytes: 80, devices: 1, wholeDevice: false, freeBytes: 30, keptDevices: [] };
     expect(told).toEqual([
       {
         id: '1',
         position: 1,
-        reason: 'It needs 80 B on a device; the most that is free is 30 B. gpu:0 is kept for it.',
+        reason: { code: 'memory-in-use', ...facts, keptDevices: ['gpu:0'] },
         expectedStartMs: 100_000,
       },
       {
         id: '2',
         position: 2,
-        reason: 'It would fit, but would take room from job 1, whose turn comes first.',
+        reason: { code: 'behind-job', jobId: '1' },
         expectedStartMs: 150_000,
       },
       {
         id: '3',
         position: 3,
-        reason: 'It needs 90 B on a device; the most that is free is 30 B.',
+        reason: { code: 'memory-in-use', ...facts, bytes: 90 },
         expectedStartMs: 650_000,
       },
-      { id: '4', position: 4, reason: expect.any(String), expectedStartMs: 0 },
+      { id: '4', position: 4, reason: { code: 'behind-job', jobId: '1' }, expectedStartMs: 0 },
     ]);
   });
 
@@ -59,25 +60,24 @@ describe('explainWaiting', () => {
       explainWaiting(
         { waiting: [waitingJob('1', 80)], running, rooms, hold: undefined, nowMs: 0 },
         settings,
-      )[0]?.reason;
-    expect(why(roomsWith(1, [], [40]))).toContain('Other processes are using the memory.');
-    expect(why(roomsWith(1, [], ['unknown']))).toContain('has not been read yet');
-    expect(why(roomsWith(1, []), { maxRunning: 1 })).toBe(
-      'The concurrent-job limit (1) is reached.',
-    );
+      )[0]?.reason.code;
+    expect(why(roomsWith(1, [], [40]))).toBe('other-processes');
+    expect(why(roomsWith(1, [], ['unknown']))).toBe('device-not-read');
+    expect(why(roomsWith(1, []), { maxRunning: 1 })).toBe('concurrency-limit');
     const [room] = roomsWith(1, []);
-    expect(why(room ? [{ ...room, freeBytes: 10, releasingBytes: 80 }] : [])).toContain(
-      'has not been freed yet',
+    expect(why(room ? [{ ...room, freeBytes: 10, releasingBytes: 80 }] : [])).toBe(
+      'memory-being-released',
     );
-    expect(why(roomsWith(1, []))).toBe('It is about to start.');
+    expect(why(roomsWith(1, []))).toBe('starting');
   });
 
-  it('tells no figure of a job of which nothing is known', () => {
+  it('says that a job of which nothing is known waits for a whole device', () => {
     const running = [runningJob('a', 60, ['gpu:0'])];
     const waiting = [{ ...waitingJob('1', 90, { basis: 'unknown' }), alone: true }];
     const state = { waiting, running, rooms: roomsWith(1, running), hold: undefined, nowMs: 0 };
-    expect(explainWaiting(state)[0]?.reason).toBe(
-      'It needs a whole device for its first run; the most that is free is 30 B.',
-    );
+    expect(explainWaiting(state)[0]?.reason).toMatchObject({
+      code: 'memory-in-use',
+      wholeDevice: true,
+    });
   });
 });

@@ -1,20 +1,19 @@
-import { formatBytes } from '../units/bytes.js';
 import { isKnown, type Known } from '../units/known.js';
 import { admit, type QueueSettings, type QueueState, runningFrom, withFree } from './admission.js';
 import type { DeviceRoom } from './ledger.js';
 import { candidates } from './placement.js';
 import { Shares } from './quota.js';
+import type { WaitingReason } from './reasons/types.js';
 import type { RunningJob, WaitingJob } from './types.js';
 
 /** Jobs that are told when they start: looking far ahead costs time and tells little. */
 const foreseen = 100;
 
-export interface WaitingReason {
+export interface WaitingStatus {
   readonly id: string;
   /** 1 is next. */
   readonly position: number;
-  /** In words for people. */
-  readonly reason: string;
+  readonly reason: WaitingReason;
   /** From the run times of earlier jobs with the same workloads; by the queue's time, in milliseconds. */
   readonly expectedStartMs: Known<number>;
 }
@@ -23,7 +22,7 @@ export interface WaitingReason {
 export function explainWaiting(
   state: QueueState,
   settings: QueueSettings = {},
-): readonly WaitingReason[] {
+): readonly WaitingStatus[] {
   const expected = expectedStarts(state, settings);
   const shares = new Shares(state.running, settings.quotaOf);
   return state.waiting.slice(0, foreseen).map((job, index) => ({
@@ -39,42 +38,44 @@ function reasonOf(
   state: QueueState,
   { maxRunning }: QueueSettings,
   shares: Shares,
-): string {
+): WaitingReason {
   const { rooms, running, hold } = state;
   if (maxRunning !== undefined && running.length >= maxRunning) {
-    return `The concurrent-job limit (${maxRunning}) is reached.`;
+    return { code: 'concurrency-limit', limit: maxRunning };
   }
   const { rooms: possible, count } = candidates(rooms, job);
   const quota = shares.waitsFor(job, count);
   if (quota !== undefined) return quota;
   if (possible.some(({ otherProcessesBytes }) => !isKnown(otherProcessesBytes))) {
-    return 'A device has not been read yet.';
+    return { code: 'device-not-read' };
   }
-  const places = count === 1 ? 'a device' : `${count} devices at once`;
-  const needs = `It needs ${job.alone ? 'a whole device for its first run' : `${formatBytes(job.bytes)} on ${places}`}`;
   const enough = (bytes: (room: DeviceRoom) => number) =>
     possible.filter((room) => bytes(room) >= job.bytes).length >= count;
   if (enough(({ freeBytes }) => freeBytes)) {
     return hold === undefined || hold.jobId === job.id
-      ? 'It is about to start.'
-      : `It would fit, but would take room from job ${hold.jobId}, whose turn comes first.`;
+      ? { code: 'starting' }
+      : { code: 'behind-job', jobId: hold.jobId };
   }
-  const most = Math.max(0, ...possible.map(({ freeBytes }) => freeBytes));
-  const free = `${needs}; the most that is free is ${formatBytes(most)}.`;
+  const facts = {
+    bytes: job.bytes,
+    devices: count,
+    wholeDevice: job.alone === true,
+    freeBytes: Math.max(0, ...possible.map(({ freeBytes }) => freeBytes)),
+    keptDevices: [],
+  };
   if (
     !enough(
       ({ loadLineBytes, otherProcessesBytes }) =>
         loadLineBytes - (isKnown(otherProcessesBytes) ? otherProcessesBytes : 0),
     )
   ) {
-    return `${free} Other processes are using the memory.`;
+    return { code: 'other-processes', ...facts };
   }
   if (enough(({ freeBytes, releasingBytes }) => freeBytes + releasingBytes)) {
-    return `${free} Memory of a job that ended has not been freed yet.`;
+    return { code: 'memory-being-released', ...facts };
   }
-  if (hold?.jobId !== job.id) return free;
-  const verb = hold.devices.length === 1 ? 'is' : 'are';
-  return `${free} ${hold.devices.join(' and ')} ${verb} kept for it.`;
+  const keptDevices = hold?.jobId === job.id ? hold.devices : [];
+  return { code: 'memory-in-use', ...facts, keptDevices };
 }
 
 /** The queue let run in virtual time. A job that hangs on one of unknown length is left out. */

@@ -14,7 +14,7 @@ export interface CodePlace {
 }
 
 /** New texts and diffs of a large code base take some megabytes; what is more has gone wrong. */
-const mostCharacters = 256 * 1024 * 1024;
+const maxCharacters = 256 * 1024 * 1024;
 const keptError = 4096;
 
 /** Has Python read a file or a folder: its own parser, and nothing of what it reads is run. */
@@ -51,7 +51,7 @@ function outputOf(
     let stderr = '';
     child.stdout?.setEncoding('utf8').on('data', (text: string) => {
       length += text.length;
-      if (length > mostCharacters) end();
+      if (length > maxCharacters) end();
       else pieces.push(text);
     });
     child.stderr?.setEncoding('utf8').on('data', (text: string) => {

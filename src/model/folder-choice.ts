@@ -40,12 +40,9 @@ export function chooseInFolder(names: readonly string[]): FolderAnswer {
 }
 
 function severalSafetensors(config: { config?: string }, count: number): FolderAnswer {
-  const why = `it holds ${count} safetensors files and no ${indexName} that says which belong together`;
-  if (config.config === undefined) return { why, next: 'Name one of them.' };
-  return {
-    ...config,
-    notes: [`The weights were left alone: ${why.replace(/^it/, 'the folder')}.`],
-  };
+  const holds = `holds ${count} safetensors files and no ${indexName} that says which belong together`;
+  if (config.config === undefined) return { why: `it ${holds}`, next: 'Name one of them.' };
+  return { ...config, notes: [`The weights were not read: the folder ${holds}.`] };
 }
 
 /** Of a model that was split only the first part. */

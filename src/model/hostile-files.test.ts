@@ -87,7 +87,7 @@ function sharded(file: string): (path: string) => void {
   };
 }
 
-describe('readModel, given what nobody should trust', () => {
+describe('readModel, given untrusted files', () => {
   it.each(hostile)('refuses %s in one line', async (name, make) => {
     const path = join(folder, name);
     if (typeof make === 'function') make(path);

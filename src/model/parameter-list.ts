@@ -60,7 +60,7 @@ export class ParameterList {
     return [...this.#groups.values()];
   }
 
-  /** May pass what a number holds exactly; whoever asks must check. */
+  /** May pass what a number holds exactly; the caller must check. */
   count(trainableOnly = false): number {
     let total = 0;
     for (const { shape, count, trainable } of this.#groups.values()) {

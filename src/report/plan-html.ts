@@ -15,10 +15,10 @@ import {
   costWords,
   fitWords,
   neededBytes,
+  optionWords,
   type PlanBudgetWords,
   planVerdict,
   settingRows,
-  wayWords,
 } from './plan-words.js';
 import { sourceWords } from './workload-words.js';
 
@@ -108,7 +108,7 @@ function optionRow(
   const { settings, givesUp, method, relativeCost } = option;
   const needed = neededBytes(option, budget);
   const isChosen = option === chosen;
-  return html`<tr${isChosen && html` class="chosen"`}><td data-label="Fits"><span class="fits ${fitWords(option)}">${fitWords(option)}</span></td><th scope="row" class="wide-cell">${wayWords(settings)}${isChosen && html` <span class="tag">chosen</span>`}${method !== chosen.method && html` <span class="tag">by ${method}</span>`}${givesUp.map((one) => html`<small>gives up: ${one}</small>`)}</th><td class="number" data-label="Batch">${batchWords(settings)}</td><td class="number" data-label="Needs">${unbroken(formatBytes(needed))}</td><td class="wide-cell">${optionBar(needed, budget.memoryBytes, widest)}</td><td class="number" data-label="Time">${costWords(relativeCost)}</td></tr>`;
+  return html`<tr${isChosen && html` class="chosen"`}><td data-label="Fits"><span class="fits ${fitWords(option)}">${fitWords(option)}</span></td><th scope="row" class="wide-cell">${optionWords(settings)}${isChosen && html` <span class="tag">chosen</span>`}${method !== chosen.method && html` <span class="tag">by ${method}</span>`}${givesUp.map((one) => html`<small>gives up: ${one}</small>`)}</th><td class="number" data-label="Batch">${batchWords(settings)}</td><td class="number" data-label="Needs">${unbroken(formatBytes(needed))}</td><td class="wide-cell">${optionBar(needed, budget.memoryBytes, widest)}</td><td class="number" data-label="Time">${costWords(relativeCost)}</td></tr>`;
 }
 
 function loadingSection(loading: FromPretrainedArguments): Markup {

@@ -109,12 +109,12 @@ const sharedWords = {
 } as const;
 
 /**
- * A way to run in one line, without its batch.
+ * Settings in one line, without the batch.
  *
  * @example
- * wayWords(settings); // 'amp-bf16, adamw-fused, checkpointing'
+ * optionWords(settings); // 'amp-bf16, adamw-fused, checkpointing'
  */
-export function wayWords(settings: PlanSettings): string {
+export function optionWords(settings: PlanSettings): string {
   const { precision, optimizer, checkpointing, lora, quantization, offload, gpus, zero } = settings;
   return [
     precision,

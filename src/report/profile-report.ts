@@ -1,3 +1,4 @@
+import { loadLineOf } from '../device/load-line.js';
 import { isKnown, type Known } from '../units/known.js';
 import type { Alert, DeviceState, WatchEvent } from '../watch/types.js';
 import { reportSeries } from './report-series.js';
@@ -73,7 +74,7 @@ function deviceReport(state: DeviceState, loadLinePercent: number, missed: numbe
     statistics: statistics(state, missed),
     loadLine: {
       percent: loadLinePercent,
-      bytes: isKnown(total) ? Math.floor((total * loadLinePercent) / 100) : 'unknown',
+      bytes: isKnown(total) ? loadLineOf(total, { share: loadLinePercent / 100 }) : 'unknown',
     },
     limit: allocator
       ? { bytes: allocator.limitBytes, of: 'allocator' }

@@ -17,7 +17,7 @@ interface Growing {
 
 /** Narrower than a pixel of any screen. */
 const leastShare = 1 / 2000;
-/** Python itself stops at 1,000 calls; a drawing that deep helps nobody. */
+/** Python itself stops at 1,000 calls; a drawing that deep is unreadable. */
 const deepest = 100;
 
 /** Bytes by call, from the outermost frame inwards. */

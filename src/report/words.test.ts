@@ -49,7 +49,7 @@ describe('forecastWords', () => {
     expect(forecastWords(forecast)).toBe('full in 45 s (30 to 70 s), risk high, estimated');
   });
 
-  it('leaves out bounds that nobody knows', () => {
+  it('leaves out unknown bounds', () => {
     const forecast = fakeForecast({
       etaSeconds: 45,
       lowSeconds: 'unknown',

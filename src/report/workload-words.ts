@@ -3,7 +3,7 @@ import type { ModelSource } from '../estimate/model-source.js';
 import type { Workload } from '../estimate/types.js';
 import { formatCount } from '../units/counts.js';
 
-/** Where a file lies on this machine is nobody's business; its folder often is the model's name. */
+/** Where a file lies on this machine is private; its folder often is the model's name. */
 const nothingSaid = new Set(['config.json', 'model.safetensors', 'model.safetensors.index.json']);
 
 /** What stands for the model, in a few words. */

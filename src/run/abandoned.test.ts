@@ -69,7 +69,7 @@ function age(folder: RunFolder, days: number): void {
   utimesSync(folder.path, then, then);
 }
 
-describe('a run that nobody took up', () => {
+describe('a run that were not taken up', () => {
   it('goes after 30 days, and its report is written first', () => {
     const [old, young] = [leftBehind(31), leftBehind(29)];
     sweepRuns(home, '/proc');
@@ -122,7 +122,7 @@ describe('a run that nobody took up', () => {
     expect(listRuns(home)).toHaveLength(1);
   });
 
-  it('stays where nobody can tell whether its job runs', () => {
+  it('stays where it is not known whether its job runs', () => {
     const folder = leftBehind(400);
     sweepRuns(home, join(home, 'no-proc'));
     expect(existsSync(folder.path)).toBe(true);

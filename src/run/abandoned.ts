@@ -11,11 +11,11 @@ import type { RunPlan } from './store/run-plan.js';
 import { isSupervised } from './store/supervisor-lock.js';
 import type { Attempt, RunReport } from './types.js';
 
-/** Long enough for a holiday: a run that nobody took up by then, nobody will. */
+/** Long enough for a holiday: a run that was not taken up by then never will be. */
 const abandonedAfterMs = 30 * 24 * 60 * 60 * 1000;
 
 /**
- * Whether a run has ended, nobody took it up, and nothing of it has moved for 30 days. A job that
+ * Whether a run has ended, it was not taken up, and nothing of it has moved for 30 days. A job that
  * runs on without a supervisor is never abandoned, however old.
  */
 export function isAbandoned(
@@ -25,7 +25,7 @@ export function isAbandoned(
   nowMs: number,
 ): boolean {
   if (nowMs - lastSignOfLife(folder.path) < abandonedAfterMs) return false;
-  // Without a process table nobody can tell whether it runs.
+  // Without a process table it is not known whether it runs.
   if (readProcess(procRoot, process.pid) === undefined) return false;
   if (isSupervised(folder.path, procRoot)) return false;
   const variable = `${runIdVariable}=${id}`;
@@ -36,7 +36,7 @@ export function isAbandoned(
 
 /**
  * What its files still tell, written where the person asked for it; a file that is there already is
- * another run's, and stays. HTML is for whoever takes a run up.
+ * another run's, and stays. HTML is written by the supervisor that takes a run up.
  */
 export function writeLastReports(folder: RunFolder): void {
   const plan = folder.readPlan();

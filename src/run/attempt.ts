@@ -221,7 +221,7 @@ export async function beginAttempt(start: AttemptStart, context: RunContext): Pr
     },
     resize() {
       job.resize();
-      // The terminal told all of us at once; whoever asked for the size before it was set asks again.
+      // The terminal told all of us at once; a program that asked for the size before it was set asks again.
       if (jobPid !== undefined) killQuietly(jobPid, 'SIGWINCH');
     },
   };

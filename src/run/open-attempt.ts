@@ -112,7 +112,7 @@ function writeIfRoom(journal: Journal, entry: JournalEntry): void {
   }
 }
 
-/** Written down before it happens: a start that nobody knows of would be a job that nobody ends. */
+/** Written down before it happens: an unrecorded start would be a job that never ends. */
 function writeStart(
   { plan, context, journal, number, settings }: OpenAttemptOptions,
   isRunning: boolean,

@@ -31,7 +31,7 @@ export interface RunContext {
   readonly explain: (snapshot: AttemptSnapshot) => Promise<AttemptSnapshot>;
   /** For people, on stderr, only when something happens that they must know. */
   readonly notify: (line: string) => void;
-  /** Bytes that these processes hold on the device of the run; undefined where nobody can tell. */
+  /** Bytes that these processes hold on the device of the run; undefined where it is not known. */
   readonly readDevice: (pids: readonly number[]) => Promise<number | undefined>;
   readonly patience: Patience;
 }

@@ -61,7 +61,7 @@ export async function openRunDevice(
   }
 }
 
-/** Undefined where nobody can see it. */
+/** Undefined where it cannot be read. */
 function heldBy(pids: readonly number[], processes: DeviceUse): number | undefined {
   if (!isKnown(processes)) return undefined;
   const held = processes

@@ -93,7 +93,7 @@ export async function superviseRun(options: SuperviseOptions): Promise<RunReport
     await log?.release();
   }
 
-  /** Before the end is written down: whoever reads of it, a daemon too, then reads why. */
+  /** Before the end is written down: a reader of the end, a daemon too, then also finds why. */
   async function explained(ended: EndedAttempt): Promise<EndedAttempt> {
     const { snapshot } = ended.attempt;
     if (snapshot === null) return ended;

@@ -13,7 +13,7 @@ const keptRuns = 100;
 
 /**
  * Removes what earlier runs left: limits that nothing runs under, folders of runs long finished, and
- * of those that ended without a supervisor and that nobody took up.
+ * of those that ended without a supervisor and that were not taken up.
  */
 export function sweepRuns(home: string, procRoot: string, nowMs: number = Date.now()): void {
   const known = new Set(listRuns(home));
@@ -63,12 +63,12 @@ function runsThat(home: string, holds: (folder: RunFolder) => boolean): readonly
   return found;
 }
 
-/** Runs that were begun and whose end nobody has written down. */
+/** Runs that were begun and whose end is not written down. */
 export function unfinishedRuns(home: string): readonly string[] {
   return runsThat(home, (folder) => !isFinished(folder));
 }
 
-/** Whoever takes up the run will ask whether the kernel killed it. */
+/** The next supervisor of the run will ask whether the kernel killed it. */
 function keepCount(cgroup: string, path: string): void {
   for (const version of [1, 2] as const) {
     const { kills } = readCgroup({ version, folder: cgroup });

@@ -32,7 +32,7 @@ export interface ClimbedRung {
   readonly atSeconds: number;
 }
 
-/** What is known of memory that ran out. Bytes that nobody told are `unknown`. */
+/** What is known of memory that ran out. Bytes that were not told are `unknown`. */
 export interface OutOfMemory {
   /** Who ran out: `cuda`, `cublas`, `pytorch-cpu`, `node`, `killed-at-limit`, ... */
   readonly kind: string;
@@ -52,7 +52,7 @@ export interface Attempt {
   readonly command: readonly string[];
   readonly startedAt: string;
   readonly endedAt: string;
-  /** 128 and its number where a signal ended it; `unknown` where nobody could see the end. */
+  /** 128 and its number where a signal ended it; `unknown` where the end was not seen. */
   readonly exitCode: Known<number>;
   readonly outOfMemory: OutOfMemory | null;
   readonly rungs: readonly ClimbedRung[];
@@ -80,7 +80,7 @@ export interface ProgressPoint {
 
 export interface AttemptSnapshot {
   readonly file: string;
-  /** In words; none while nobody has read the file. */
+  /** In words; none while the file was not read. */
   readonly findings: readonly string[];
 }
 

@@ -85,7 +85,7 @@ export function createApp(options: AppOptions): ServerApp {
       answer = await produce();
     } catch (error) {
       answer = answerToError(error);
-      // What breaks because the client left is nobody's fault.
+      // What breaks because the client left is not a fault of the server.
       if (!(error instanceof Failure) && !outgoing.destroyed) fault = error;
     }
     const status = answer === 'sent' ? 200 : answer.status;

@@ -1,4 +1,5 @@
 import { Failure } from '../failure.js';
+import { madeJob, madeWaiting } from '../jobs/daemon/made-for-tests.js';
 import type {
   Daemon,
   DaemonEvent,
@@ -17,6 +18,10 @@ type JobEvent = Extract<DaemonEvent, { type: 'job' }>;
 export interface FakeDaemon extends Daemon {
   /** Tells all who listen. */
   publish(event: DaemonEvent): void;
+  /** Keeps a job as it is given, and tells it. */
+  put(job: JobView, what: string): JobView;
+  /** Keeps jobs as they are given, and tells nothing. */
+  replace(jobs: readonly JobView[]): void;
   /** Moves a job on, and tells it. */
   change(id: string, parts: Partial<JobView>, what?: string): JobView;
   setDevices(devices: readonly DeviceView[]): void;
@@ -41,8 +46,15 @@ const startedAt = Date.UTC(2026, 0, 1);
  * const job = await daemon.submit({ command: ['true'] });
  * daemon.change(job.id, { state: 'running' });
  */
-export function createFakeDaemon(): FakeDaemon {
-  const jobs = new Map<string, JobView>();
+export function createFakeDaemon({
+  jobs: first = [],
+  keptEvents = Infinity,
+}: {
+  /** Those that are there from the start; none of them is told. */
+  readonly jobs?: readonly JobView[];
+  readonly keptEvents?: number;
+} = {}): FakeDaemon {
+  const jobs = new Map(first.map((job) => [job.id, job]));
   const logs = new Map<string, Buffer>();
   const events: JobEvent[] = [];
   const listeners = new Set<(event: DaemonEvent) => void>();
@@ -80,6 +92,7 @@ export function createFakeDaemon(): FakeDaemon {
     lastEvent += 1;
     const event: JobEvent = { type: 'job', id: lastEvent, job: summaryOf(job), what };
     events.push(event);
+    if (events.length > keptEvents) events.shift();
     publish(event);
     return job;
   }
@@ -93,6 +106,10 @@ export function createFakeDaemon(): FakeDaemon {
 
   return {
     publish,
+    put: keep,
+    replace(next) {
+      for (const job of next) jobs.set(job.id, job);
+    },
     submitted,
     submitters,
     get listeners() {
@@ -135,7 +152,16 @@ export function createFakeDaemon(): FakeDaemon {
           next: 'There is nothing to cancel.',
         });
       }
-      return keep({ ...job, state: 'cancelled', reason: 'Cancelled.', waiting: null }, 'ended');
+      return keep(
+        {
+          ...job,
+          state: 'cancelled',
+          reason: 'Cancelled.',
+          reasonDetails: { code: 'cancelled', during: 'running' },
+          waiting: null,
+        },
+        'ended',
+      );
     },
     job: found,
     request: (id) => submitted[Number(found(id).id) - 1] ?? { command: found(id).command },
@@ -229,36 +255,20 @@ const zeroCounts: Record<JobState, number> = {
 
 function newJob(id: string, request: JobRequest): JobView {
   const bytes = request.memoryBytes ?? 1024 ** 3;
-  return {
+  return madeJob({
     id,
     name: request.name ?? request.command[0] ?? '',
-    owner: ownerName,
-    state: 'waiting',
-    reason: '',
     command: request.command,
     priority: request.priority ?? 0,
     submittedAt: new Date(startedAt + Number(id) * 1000).toISOString(),
-    startedAt: null,
-    endedAt: null,
     gpus: request.gpus ?? 1,
     cwd: request.cwd ?? '/srv',
-    reservation: null,
-    attempts: [],
     need: { bytes, basis: 'stated', why: 'Stated.', estimatedBytes: 'unknown', runs: 0 },
-    waiting: {
-      position: Number(id),
-      why: 'Memory of gpu:0 is taken.',
-      expectedStartAt: 'unknown',
-      expiresAt: null,
-    },
-    usedBytes: 'unknown',
-    underWay: null,
-    degraded: null,
-    log: { bytes: 0 },
-  };
+    waiting: madeWaiting({ position: Number(id) }),
+  });
 }
 
 function summaryOf(job: JobView): JobSummary {
-  const { cwd: _, usedBytes: __, underWay: ___, log: ____, ...summary } = job;
+  const { cwd: _, usedBytes: __, currentAttempt: ___, log: ____, ...summary } = job;
   return summary;
 }

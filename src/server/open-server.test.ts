@@ -136,7 +136,7 @@ describe('estimates and plans', () => {
     );
   });
 
-  it('are made a few at a time, and stopped when nobody waits for them', async () => {
+  it('are made a few at a time, and stopped when no client waits for them', async () => {
     const { asked, make, untilAsked } = pending();
     const server = await start({ answers: { estimate: make, plan: make } });
     const leave = new AbortController();

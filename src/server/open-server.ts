@@ -47,7 +47,7 @@ export interface ServerOptions {
   readonly auditHome?: string | undefined;
   /** What the job of somebody runs as; left out, what the daemon itself is. */
   readonly submitterOf?: SubmitterOf | undefined;
-  /** Throws where the server does not read what an estimate names for whoever asks. */
+  /** Throws where the server does not read what an estimate names for this client. */
   readonly checkFiles?: ((identity: Identity, workload: WorkloadRequest) => void) | undefined;
   /** Further names in `Host` and `Origin`, as a proxy in front has them. */
   readonly allowedHosts?: readonly string[] | undefined;

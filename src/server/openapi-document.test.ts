@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { madeWaiting } from '../jobs/daemon/made-for-tests.js';
 import { attemptForTests } from '../jobs/store/attempt-for-tests.js';
 import { isObject, resolveRef, type Schema, schemaErrors } from './json-schema-for-tests.js';
 import { openEvents, startTestServer, type TestServer } from './server-for-tests.js';
@@ -205,9 +206,7 @@ describe('the OpenAPI document', () => {
     await client.until(/event: reset/);
     const counts = daemon.counts();
     daemon.publish({ type: 'devices', epochMs: 1, devices: daemon.devices() });
-    const waiting = [
-      { id: '1', position: 1, why: 'x', expectedStartAt: 'unknown', expiresAt: null } as const,
-    ];
+    const waiting = [{ id: '1', ...madeWaiting() }];
     daemon.publish({ type: 'queue', waiting, counts });
     await daemon.submit({ command: ['true'] });
     const alert = {

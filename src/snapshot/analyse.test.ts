@@ -185,7 +185,7 @@ describe('out of memory', () => {
         ...each('alloc', 40 * MiB),
         ...each('free_requested', 40 * MiB),
         ...each('free_completed', 40 * MiB),
-        // Each cuts a piece off, and leaves one that serves nobody.
+        // Each cuts a piece off, and leaves one that is too small to use.
         ...each('alloc', 25 * MiB),
         { action: 'oom', size: 40 * MiB, free: 0 },
       ],

@@ -28,7 +28,7 @@ export function refuseCut(bytes: number): never {
     kind: 'input',
     code: 'cut-snapshot',
     fact: `The snapshot ends after ${bytes} bytes, in the middle of its data.`,
-    next: 'Copy the file again, or record it again; a killed process leaves half a file.',
+    next: 'Copy or record the file again; a killed process leaves half a file.',
   });
 }
 

@@ -71,7 +71,7 @@ describe('the queue of events', () => {
     );
   });
 
-  it('does not grow without bound while nobody takes anything', async () => {
+  it('does not grow without bound while nothing is taken', async () => {
     const queue = new EventQueue(3);
     for (let at = 0; at < 100; at++) queue.push(alertEvent(at));
     queue.end();

@@ -4,8 +4,8 @@ type SampleEvent = Extract<WatchEvent, { type: 'sample' }>;
 
 /**
  * Between the watching and a consumer that may be slow. Of the samples only the newest `limit`
- * are kept, the oldest go first; every other event waits until it is taken. While nobody has
- * begun to take events there is nobody to miss them, and the limit holds for all.
+ * are kept, the oldest go first; every other event waits until it is taken. While no reader has
+ * begun to take events no reader can miss them, and the limit holds for all.
  */
 export class EventQueue {
   readonly #limit: number;

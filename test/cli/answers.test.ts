@@ -67,9 +67,7 @@ describe('plimsoll replay', () => {
   ])('says what is wrong with a trace that is %s', async (name, text, what) => {
     writeFileSync(join(command.folder(), `${name}.json`), text);
     const { stdout, stderr, exitCode } = await command.run(['replay', `${name}.json`, '--json']);
-    expect(stderr).toContain(
-      `plimsoll: bad-trace: ${name}.json is not a trace that can be read: ${what}`,
-    );
+    expect(stderr).toContain(`plimsoll: bad-trace: ${name}.json is not a readable trace: ${what}`);
     expect({ stdout, exitCode }).toEqual({ stdout: '', exitCode: 2 });
   });
 });

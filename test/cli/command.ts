@@ -70,7 +70,7 @@ export function useCommand(): Command {
     path,
     folder: work,
     run: (argv, options = {}) => {
-      // Not the home of whoever runs the tests: answers are kept there from call to call.
+      // Not the home of the person who runs the tests: answers are kept there from call to call.
       const environment = { PLIMSOLL_HOME: join(folder, 'home'), ...options.environment };
       return runToEnd([path(), ...argv], { cwd: work(), ...options, environment });
     },

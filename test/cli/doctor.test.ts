@@ -62,7 +62,7 @@ describe('plimsoll doctor', () => {
         name: 'home',
         state: 'broken',
         fact: '/proc/plimsoll cannot be written: ENOENT.',
-        next: 'Give it to your user, or set PLIMSOLL_HOME to a folder that is yours.',
+        next: 'Make it writable for your user, or set PLIMSOLL_HOME to a folder of yours.',
       });
     },
   );

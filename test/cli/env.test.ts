@@ -95,7 +95,7 @@ describe('plimsoll env', () => {
     expect(findings[0]).toEqual({
       name: 'CUDA_LAUNCH_BLOCKING',
       kind: 'debug-setting',
-      severity: 'must',
+      severity: 'required',
       value: '1',
       reason: expect.any(String),
       fix: "export CUDA_LAUNCH_BLOCKING='0'",

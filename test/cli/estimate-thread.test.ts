@@ -36,7 +36,7 @@ describe('a heavy estimate', () => {
     gone.abort();
     await heavy;
     expect(order).toEqual([...Array(20).fill('light 200'), 'heavy left']);
-    // Its place is free again: those who come later do not wait for what nobody waits for.
+    // Its place is free again: those who come later do not wait for abandoned work.
     const path = join(command.folder(), 'small.json');
     writeFileSync(path, JSON.stringify({ model_type: 'gpt2', n_layer: 2 }));
     expect((await serving.ask('/estimate', request(path))).status).toBe(200);

@@ -196,11 +196,11 @@ describe('a server with odd files in its home', () => {
     writeFileSync(go, '');
     expect(await endOf(home, '2')).toMatchObject({
       state: 'failed',
-      reason: `The folder ${folder}, in which the program should start, does not exist any more. Make it again, or name another one, and start the program once more.`,
+      reason: `The folder ${folder}, in which the program should start, no longer exists. Create it again, or choose another folder, and start the program again.`,
     });
     expect(await endOf(home, '3')).toMatchObject({ state: 'succeeded' });
     expect(textOf(join(home.path, 'jobs', '2', 'log'))).toBe(
-      `plimsoll: no-such-folder: The folder ${folder}, in which the program should start, does not exist any more. Make it again, or name another one, and start the program once more.\n`,
+      `plimsoll: no-such-folder: The folder ${folder}, in which the program should start, no longer exists. Create it again, or choose another folder, and start the program again.\n`,
     );
   });
 

@@ -83,7 +83,7 @@ describe('plimsoll plan -- python train.py', () => {
       '--batch is kept by accumulation',
     ],
     [['plan', '--seq', '8', '--', 'python', 't.py', '{batch_size}'], '--seq is for models'],
-    [['plan', '--', 'python', 't.py', '{batch_size}'], 'Nothing says how much memory there is'],
+    [['plan', '--', 'python', 't.py', '{batch_size}'], 'The memory budget is missing'],
     [['plan', '--memory', '1GiB', '--', 'node', 't.js', '{batch_size}'], 'not a Python program'],
   ])('refuses what cannot be planned: %j', async (argv, fact) => {
     const { stderr, stdout, exitCode } = await command.run(argv);

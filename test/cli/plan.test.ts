@@ -145,7 +145,7 @@ describe('plimsoll plan, with a pretended job in place of Python', () => {
   });
 
   it.each([
-    [[], 'bad-usage: Nothing says how much memory there is.'],
+    [[], 'bad-usage: The memory budget is missing.'],
     [['--memory', 'much'], 'bad-option: --memory cannot be "much".'],
     [['--memory', '8GiB', '--zero', '4'], 'bad-option: --zero cannot be "4".'],
     [['--memory', '8GiB', '--zero', '2'], 'bad-usage: ZeRO shares a job out over several GPUs.'],

@@ -137,7 +137,7 @@ describe('a job, from submit to its end', () => {
     });
   });
 
-  it('goes on while the server is killed, and whoever follows it misses nothing', async () => {
+  it('goes on while the server is killed, and a follower misses nothing', async () => {
     const home = useHome(command);
     const first = await home.serve();
     const { port } = new URL(first.url);

@@ -71,7 +71,7 @@ function everySample(out: string): readonly number[] {
 }
 
 describe('when our own process is killed', () => {
-  it('the job goes on, and its end is known to whoever takes it up', async () => {
+  it('the job goes on, and its end is known to the next supervisor', async () => {
     const out = join(folder(), 'out');
     mkdirSync(out);
     const { pid, ended } = start(['--', process.execPath, 'work.mjs', out, '20']);
@@ -108,7 +108,7 @@ describe('when our own process is killed', () => {
     expect(livingWith(`TEST_MARK=${folder()}`)).toEqual([]);
   });
 
-  it('nobody takes up a run that is supervised, or is not there', async () => {
+  it('a run is not taken up that is supervised, or is not there', async () => {
     const gate = join(folder(), 'gate2');
     const line = `while [ ! -e ${gate} ]; do sleep 0.05; done`;
     const before = runIds(home());
@@ -206,7 +206,7 @@ describe('a limit that a killed run left', () => {
     });
     const report: RunReport = JSON.parse(stdout);
     const [first] = report.attempts;
-    // Without a cgroup the shell says it in words that nobody else has.
+    // Without a cgroup the shell says it in words of its own.
     const expected = first?.limit.by === 'address-space' ? undefined : 'killed-at-limit';
     expect(first?.outOfMemory?.kind).toBe(expected);
   });

@@ -4,12 +4,12 @@ import { type ImportGraph, importGraph } from './import-graph.js';
 import { projectFiles, root } from './project-files.js';
 
 /** A way that data takes: what does each step, by file and name. */
-interface Way {
+interface Flow {
   readonly title: string;
   readonly steps: readonly (readonly [file: string, name: string])[];
 }
 
-const ways: readonly Way[] = [
+const flows: readonly Flow[] = [
   {
     title: 'Sample to alert',
     steps: [
@@ -93,7 +93,7 @@ ${rows.map(([folder, what]) => `| \`src/${folder}/\` | ${what} |`).join('\n')}
 
 Beside it: \`web/\` is the dashboard, \`python/\` the package inside PyTorch processes.
 
-${ways.map((way) => wayText(way, sources)).join('\n\n')}
+${flows.map((flow) => flowText(flow, sources)).join('\n\n')}
 `;
 }
 
@@ -140,7 +140,7 @@ function reduced(graph: ReadonlyMap<string, ReadonlySet<string>>): ReadonlyMap<s
   );
 }
 
-function wayText({ title, steps }: Way, sources: ReadonlyMap<string, string>): string {
+function flowText({ title, steps }: Flow, sources: ReadonlyMap<string, string>): string {
   const lines = steps.map(([file, name], index) => {
     const text = sources.get(file);
     if (text === undefined) throw new Error(`${title}: there is no ${file}`);

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll } from 'vitest';
 import { type OpenServer, openServer } from '../../src/server/open-server.js';
 import { systemClock } from '../../src/time/clock.js';
-import { type FakeDaemon, openFakeDaemon } from '../../web/testing/fake-daemon.js';
+import { openFakeDaemon } from '../../web/testing/fake-daemon.js';
 import { buildPage } from './built-page.js';
 
 /** Ten readings a second, as a real machine has them. */
@@ -20,7 +20,7 @@ export function useFakeServer(options: { readonly jobs: number; readonly token?:
   beforeAll(async () => {
     folder = mkdtempSync(join(tmpdir(), 'plimsoll-page-'));
     await buildPage(folder);
-    const daemon: FakeDaemon = openFakeDaemon({
+    const daemon = openFakeDaemon({
       gpus: 8,
       jobs: options.jobs,
       seed: 7,

@@ -30,7 +30,7 @@ async function openWithLink(): Promise<void> {
   await signIn({ code }).catch(() => undefined);
 }
 
-/** Whoever comes back to the page, or to the network, does not wait for the next try. */
+/** When the page or the network comes back, the next try is at once. */
 function tryNow(): void {
   if (!document.hidden && connection.get().phase === 'lost') connect();
 }

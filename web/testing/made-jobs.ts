@@ -1,4 +1,6 @@
 import type { JobView } from '../../src/jobs/daemon/types.js';
+import type { JobReason } from '../../src/jobs/reasons/types.js';
+import { reasonWords } from '../../src/jobs/reasons/words.js';
 import type { JobState } from '../../src/jobs/types.js';
 import type { Attempt, ClimbedRung } from '../../src/run/types.js';
 import { GiB, MiB } from '../../src/units/bytes.js';
@@ -66,12 +68,14 @@ export function makeJob({ number, state, nowMs, random }: MadeJob): JobView {
           failed: state === 'failed',
         })
       : [];
+  const reasonDetails = reasonOf({ state, bytes, attempts });
   return {
     id: String(number),
     name: `${model} ${['pretrain', 'finetune', 'sweep', 'eval'][number % 4] ?? ''}`,
     owner: 'owner',
     state,
-    reason: reasonOf(state, recovered, bytes),
+    reason: reasonDetails === null ? '' : reasonWords(reasonDetails),
+    reasonDetails,
     command,
     priority: random() < 0.1 ? 5 : 0,
     submittedAt: new Date(submitMs).toISOString(),
@@ -90,29 +94,42 @@ export function makeJob({ number, state, nowMs, random }: MadeJob): JobView {
     },
     waiting: null,
     usedBytes: 'unknown',
-    underWay: null,
+    currentAttempt: null,
     degraded: null,
     log: { bytes: 0 },
   };
 }
 
-function reasonOf(state: JobState, recovered: boolean, bytes: number): string {
-  switch (state) {
+function reasonOf(job: {
+  readonly state: JobState;
+  readonly bytes: number;
+  readonly attempts: readonly Attempt[];
+}): JobReason | null {
+  const last = job.attempts.at(-1);
+  switch (job.state) {
     case 'succeeded':
-      return recovered ? 'It ran out of memory once and finished with a smaller batch.' : '';
+      return last === undefined || job.attempts.length < 2
+        ? null
+        : { code: 'recovered', times: job.attempts.length - 1, settings: last.settings };
     case 'failed':
-      return 'The program ended with exit code 1.';
+      return { code: 'exited', exitCode: 1, signal: null };
     case 'expired':
-      return 'It waited as long as it may (1 h) and did not get its turn.';
+      return { code: 'expired' };
     case 'refused':
-      return `It needs ${(bytes / GiB).toFixed(1)} GiB on a device; the largest load line is 72.0 GiB.`;
+      return {
+        code: 'too-large',
+        bytes: job.bytes,
+        basis: 'estimated',
+        gpus: 1,
+        largestBytes: 72 * GiB,
+      };
     case 'cancelled':
-      return 'Cancelled by a person.';
+      return { code: 'cancelled', during: 'running' };
     case 'waiting':
     case 'running':
-      return '';
+      return null;
     default:
-      return state satisfies never;
+      return job.state satisfies never;
   }
 }
 
@@ -197,3 +214,28 @@ function attempt(
     snapshot: null,
   };
 }
+
+/** What a job held: it ran out of memory after a fifth of its time, and went on with less. */
+export function usedOverTime(
+  { need, startedAt, endedAt }: JobView,
+  nowMs: number,
+): { readonly epochMs: readonly number[]; readonly usedBytes: readonly (number | null)[] } {
+  if (startedAt === null) return { epochMs: [], usedBytes: [] };
+  const from = Date.parse(startedAt);
+  const to = endedAt === null ? nowMs : Date.parse(endedAt);
+  const epochMs = Array.from({ length: 200 }, (_, index) => from + ((to - from) * index) / 199);
+  const bytesAt = (index: number) =>
+    Math.round(
+      need.bytes *
+        Math.min(index < 40 ? 1 : 0.81, ((index % 40) + 4) / 12) *
+        (0.97 + 0.03 * Math.sin(index)),
+    );
+  const usedBytes = epochMs.map((_, index) => (index > 38 && index < 42 ? null : bytesAt(index)));
+  return { epochMs, usedBytes };
+}
+
+export const logText = Array.from({ length: 300 }, (_, step) =>
+  step === 120
+    ? '\u001b[31mRuntimeError: CUDA out of memory. Tried to allocate 1.17 GiB.\u001b[0m\n\u001b[33mplimsoll: batch 32 -> 16, accumulation 1 -> 2; attempt 2 begins\u001b[0m'
+    : `step ${String(step).padStart(4)}  loss ${(4 / (1 + step / 40)).toFixed(4)}  ${(180 + (step % 7)).toFixed(0)} samples/s`,
+).join('\n');

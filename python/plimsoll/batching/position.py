@@ -32,7 +32,7 @@ MASK = 2**64 - 1
 class PositionFile:
     """One process at a time has it; two that shared one would each skip what the other did.
 
-    `words` and `base` are for whoever saves with each batch: `words[START] = start` and
+    `words` and `base` are for programs that save with each batch: `words[START] = start` and
     `words[CHECK] = start ^ base`, in the slot that was not written last. All else is done here.
     """
 

@@ -122,7 +122,7 @@ class Bridge:
     def step_is_due(self, now: float, who: str = "") -> bool:
         return self._line.up and now - self._last_step.get(who, 0.0) >= 1 / STEP_MESSAGES_PER_SECOND
 
-    def tell_step(
+    def report_step(
         self,
         number: int,
         microbatch: int,
@@ -136,7 +136,7 @@ class Bridge:
             self._last_step[who] = now
             self.send(step(number, microbatch, batch, peak, who, loss))
 
-    def tell_rung(self, rung: str, why: str) -> None:
+    def report_rung(self, rung: str, why: str) -> None:
         """A rung that was climbed without asking; kept for the next supervisor where there is none."""
         if rung != "none" and not self.send(climbed(rung, why, 0.0)):
             self._climbed.append((time.monotonic(), rung, why))

@@ -147,7 +147,7 @@ class Line:
     def _hang_up(self) -> None:
         if self._socket is not None:
             try:
-                # Wakes whoever waits in it.
+                # Wakes the thread that waits in it.
                 self._socket.shutdown(socket.SHUT_RDWR)
             except OSError:
                 pass

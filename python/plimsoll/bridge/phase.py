@@ -1,4 +1,4 @@
-"""Which part of a training step this process is in; read by the reporter, set by whoever knows."""
+"""Which part of a training step this process is in; read by the reporter, set by the code that knows."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def install() -> None:
             _first_backward()
         before = phase.current()
         phase.enter(phase.BACKWARD)
-        # In an error the phase stays: whoever looks then wants to know where it happened.
+        # In an error the phase stays: the report must say where it happened.
         result = real(*arguments, **named)
         phase.enter(before)
         return result

@@ -15,6 +15,7 @@ from ..leaks.kept import kept
 from ..leaks.tracker import LeakTracker
 from ..memory.device_name import device_of
 from .advice import fragmentation, recommendations, warning_advice
+from .earlier_names import EarlierNames
 from .watched import WatchedDevice, gauges_here
 
 log = logging.getLogger("plimsoll")
@@ -26,8 +27,8 @@ LOOK_SHARE = 0.01
 LOOKS_KEPT = 8
 
 
-class Debugger:
-    """Samples memory from a thread. `start_monitoring`, `stop_monitoring`, `get_status_report`."""
+class Debugger(EarlierNames):
+    """Samples memory from a thread: `start`, `stop`, `report`."""
 
     def __init__(
         self,
@@ -59,7 +60,7 @@ class Debugger:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def start_monitoring(self) -> Debugger:
+    def start(self) -> Debugger:
         """From here on: what is there now is not what the program keeps."""
         if self._thread is None:
             gc.collect()
@@ -69,7 +70,7 @@ class Debugger:
             self._thread.start()
         return self
 
-    def stop_monitoring(self) -> None:
+    def stop(self) -> None:
         """Ends the samples, and looks at what was kept since the start."""
         if self._thread is None:
             return
@@ -85,10 +86,10 @@ class Debugger:
         self.leaks.close()
 
     def __enter__(self) -> Debugger:
-        return self.start_monitoring()
+        return self.start()
 
     def __exit__(self, *_: Any) -> None:
-        self.stop_monitoring()
+        self.stop()
 
     def sample(self) -> None:
         """One look at each device; the thread does it at each interval."""
@@ -102,7 +103,7 @@ class Debugger:
         """Of each device, when its memory will be full, by the rules of `plimsoll oom`."""
         return {device.gauge.device: device.forecast() for device in self._watched()}
 
-    def get_status_report(self) -> dict[str, Any]:
+    def report(self) -> dict[str, Any]:
         """What was seen, as JSON can hold it; while it runs, what is seen now."""
         devices = {device.gauge.device: self._device_report(device) for device in self._watched()}
         leaks = self._leak_report()
@@ -115,7 +116,7 @@ class Debugger:
             "summary": {
                 "totalDevices": len(devices),
                 "totalBytes": total,
-                "overallUtilizationPercent": 100 * used / total if total else 0.0,
+                "usedPercent": 100 * used / total if total else 0.0,
             },
             "leaks": leaks,
             "callbackErrors": {"count": self._callback_errors, "last": self._last_error},
@@ -123,9 +124,10 @@ class Debugger:
             "source": "measured",
         }
 
-    def generate_report(self, path: str) -> None:
+    def write_report(self, path: str) -> None:
+        """The report, as a JSON file."""
         with open(path, "w", encoding="utf-8") as file:
-            json.dump(self.get_status_report(), file, indent=2)
+            json.dump(self.report(), file, indent=2)
 
     def _watched(self) -> list[WatchedDevice]:
         for gauge in self._gauges():
@@ -230,10 +232,10 @@ def debugger(
     """Gathers the tools in one: samples, warnings, leaks, a report.
 
         debug = plimsoll.debugger(on_warning=print)
-        debug.start_monitoring()
+        debug.start()
         train()
-        debug.stop_monitoring()
-        print(debug.get_status_report())
+        debug.stop()
+        print(debug.report())
 
     It watches the host and each card that this process uses; `device="cuda:1"` watches one. `with` does
     the same as start and stop. It takes a sample every `interval` seconds, and warns above `threshold`

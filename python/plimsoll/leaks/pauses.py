@@ -8,7 +8,7 @@ from typing import Any, Callable
 
 
 class PauseMeter:
-    """Between `start` and `stop`, each collection of whoever asked for it: automatic, by hand, or ours."""
+    """Between `start` and `stop`, each collection: automatic, by hand, or ours."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock

@@ -153,12 +153,12 @@ class CudaGauge:
             stats.get("reserved_bytes", {}).get("all", {}),
         )
         free, total = self._torch.cuda.mem_get_info(self.index)
-        most_held, most_kept = raised(self.device, held.get("peak", 0), kept.get("peak", 0))
+        peak_held, peak_kept = raised(self.device, held.get("peak", 0), kept.get("peak", 0))
         return {
             "allocatedBytes": held.get("current", 0),
             "reservedBytes": kept.get("current", 0),
-            "peakAllocatedBytes": most_held,
-            "peakReservedBytes": most_kept,
+            "peakAllocatedBytes": peak_held,
+            "peakReservedBytes": peak_kept,
             "freeBytes": free,
             "totalBytes": total,
         }

@@ -1,4 +1,4 @@
-"""The highest that was seen of each device in this process, whoever looked and whoever reset the peak."""
+"""The highest that was seen of each device in this process, even where other code reset the peak."""
 
 from __future__ import annotations
 

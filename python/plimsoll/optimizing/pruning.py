@@ -20,7 +20,7 @@ PAIRS = [
     (("dense_h_to_4h",), "dense_4h_to_h"),
     (("wi",), "wo"),
 ]
-# Convolutions inside a residual block: what lies between two of them is nobody else's.
+# Convolutions inside a residual block: what lies between two of them is not used elsewhere.
 CONVOLUTIONS = [("conv1", "bn1", "conv2"), ("conv2", "bn2", "conv3")]
 # Sparse kernels work on tiles; smaller layers stay dense.
 SPARSE_MULTIPLE = 64

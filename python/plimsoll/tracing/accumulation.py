@@ -15,7 +15,7 @@ _dense = (
     or _common.is_non_overlapping_and_dense
 )
 
-# References to a tensor that nobody else holds, as counted from inside a dispatch mode: the
+# References to a tensor that nothing else holds, as counted from inside a dispatch mode: the
 # engine's buffer, the two boxed copies of the call, and the Python object; for its storage,
 # the tensor and the Python object.
 _TENSOR_REFERENCES = 4

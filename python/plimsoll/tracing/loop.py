@@ -38,7 +38,7 @@ class Loop:
         each = 2 if self.settings.training and self.settings.accumulation > 1 else 1
         steps = self.settings.steps * each
         for step in range(1, steps + 1):
-            progress.tell("step", step, steps)
+            progress.report("step", step, steps)
             self._phase(step, "batch", kinds.BATCH)
             batch = self.workload.batch()
             self._phase(step, "forward", kinds.ACTIVATION)

@@ -1,4 +1,4 @@
-"""How far a trace is, one JSON line for each phase on standard error, for whoever started it."""
+"""How far a trace is, one JSON line for each phase on standard error, for the process that started it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import sys
 
 
-def tell(phase: str, step: int, of: int) -> None:
+def report(phase: str, step: int, of: int) -> None:
     """Phases are `import`, `build` and `step`; only with PLIMSOLL_PROGRESS=1."""
     if os.environ.get("PLIMSOLL_PROGRESS") != "1":
         return

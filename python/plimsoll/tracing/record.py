@@ -91,7 +91,7 @@ def _run(
     recording: Recording,
 ) -> None:
     quantized.check(settings, options.config)
-    progress.tell("build", 0, settings.steps)
+    progress.report("build", 0, settings.steps)
     observer.recording = not quantized.applies(settings)
     workload = _load(options, settings)
     observer.recording = True

@@ -136,7 +136,7 @@ def _answer(run: Callable[[list[str]], int], question: dict[str, Any]) -> None:
 
 
 def _close_inherited() -> None:
-    """The pipes to whoever asks stay with the process that answers him."""
+    """The pipes to the client stay with the process that answers it."""
     for name in (
         os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else map(str, range(3, 256))
     ):

@@ -67,7 +67,7 @@ class OptimizerRetry:
         self._fitting.note(Decision(action, size, GIVE_BACK, WHY), size, found, "step")
         if last:
             return False
-        self._fitting.decider.tell_rung(GIVE_BACK, f"{WHY.capitalize()}.")
+        self._fitting.decider.report_rung(GIVE_BACK, f"{WHY.capitalize()}.")
         self._guard.roll_back()
         return True
 

@@ -68,10 +68,10 @@ class Quiet(unittest.TestCase):
 class Leaks(Quiet):
     def monitored(self, each, steps=40):
         debug = plimsoll.debugger()
-        debug.start_monitoring()
+        debug.start()
         held = train(steps, each)
-        debug.stop_monitoring()
-        report = debug.get_status_report()
+        debug.stop()
+        report = debug.report()
         del held
         json.dumps(report)
         return report
@@ -138,12 +138,12 @@ class Leaks(Quiet):
 
     def test_it_can_be_used_twice_and_stopped_twice(self):
         debug = plimsoll.debugger()
-        debug.stop_monitoring()
+        debug.stop()
         for _ in range(2):
             with debug:
                 pass
-            debug.stop_monitoring()
-        self.assertFalse(debug.get_status_report()["leaks"]["found"])
+            debug.stop()
+        self.assertFalse(debug.report()["leaks"]["found"])
 
 
 class Warnings(Quiet):
@@ -166,7 +166,7 @@ class Warnings(Quiet):
             self.assertTrue(0 < one["confidence"] <= 1)
             self.assertTrue(one["recommendations"])
             self.assertEqual(one["device"], "cuda:0")
-        device = debug.get_status_report()["devices"]["cuda:0"]
+        device = debug.report()["devices"]["cuda:0"]
         self.assertEqual(device["statistics"]["samplesCount"], 45)
         self.assertAlmostEqual(device["statistics"]["maxUtilization"], 89.0)
 
@@ -192,7 +192,7 @@ class Warnings(Quiet):
             self.feed(debug, gauge, [0.9] * 20 + [0.96] * 20)
         self.assertEqual(calls, ["high", "critical"])
         self.assertEqual(sum("on_warning failed" in line for line in logs.output), 1)
-        report = debug.get_status_report()
+        report = debug.report()
         self.assertEqual(
             report["callbackErrors"], {"count": 2, "last": "SystemExit: no mail server"}
         )
@@ -203,10 +203,17 @@ class Warnings(Quiet):
         debug = self.debugger(one, other, on_warning=warned.append)
         debug.sample()
         self.assertEqual([(one["device"], one["risk"]) for one in warned], [("cuda:1", "critical")])
-        report = debug.get_status_report()
+        report = debug.report()
         self.assertEqual(list(report["devices"]), ["cuda:0", "cuda:1"])
         self.assertEqual(report["summary"]["totalDevices"], 2)
-        self.assertAlmostEqual(report["summary"]["overallUtilizationPercent"], 58.0)
+        self.assertAlmostEqual(report["summary"]["usedPercent"], 58.0)
+
+    def test_programs_of_an_earlier_tool_find_its_names(self):
+        debug = self.debugger(FakeGauge("cuda:0", 0.2))
+        self.assertIs(debug.start_monitoring(), debug)
+        debug.stop_monitoring()
+        summary = debug.get_status_report()["summary"]
+        self.assertEqual(summary["overallUtilizationPercent"], summary["usedPercent"])
 
     def test_the_cards_are_those_that_the_process_uses(self):
         from plimsoll.debugging import watched
@@ -237,17 +244,15 @@ class Running(Quiet):
         debug = plimsoll.debugger(
             interval=0.001,
             gauges=lambda: [gauge],
-            on_warning=lambda _: (debug.stop_monitoring(), stopped.set()),
+            on_warning=lambda _: (debug.stop(), stopped.set()),
         )
-        debug.start_monitoring()
+        debug.start()
         self.assertTrue(stopped.wait(60))
         self.assertIsNone(debug._thread)
-        self.assertEqual(
-            debug.get_status_report()["devices"]["cpu"]["statistics"]["samplesCount"], 1
-        )
+        self.assertEqual(debug.report()["devices"]["cpu"]["statistics"]["samplesCount"], 1)
 
     def test_on_this_machine(self):
         with plimsoll.debugger(interval=0.001) as debug:
-            while debug.get_status_report()["devices"]["cpu"]["statistics"]["samplesCount"] < 3:
+            while debug.report()["devices"]["cpu"]["statistics"]["samplesCount"] < 3:
                 pass
         self.assertIsNone(debug._thread)

@@ -1,4 +1,4 @@
-"""After a failure nothing of the failed graph is alive when the next try starts, whoever holds its loss."""
+"""After a failure nothing of the failed graph is alive when the next try starts, even where its loss is held."""
 
 import gc
 import logging

@@ -209,7 +209,7 @@ class ManyAnswers(Case):
         for number, work in enumerate(kept):
             bridge.know(f"kept-{number}", work)
             bridge.know(f"gone-{number}", Told())
-            bridge.tell_step(1, 1, 1, 0, f"gone-{number}")
+            bridge.report_step(1, 1, 1, 0, f"gone-{number}")
         self.assertEqual(len(bridge.works()), 64)
         self.assertEqual((len(bridge._works), len(bridge._last_step)), (200, 0))
 

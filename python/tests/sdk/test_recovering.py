@@ -285,7 +285,7 @@ class HalfDone(Quiet):
             step(batch_of(1, 8))
         self.assertEqual(caught.exception.code, "half-done-step")
         broken = [p.clone() for p in model.parameters()]
-        # Whoever catches it and goes on would train a broken model: each later step refuses, too.
+        # A program that catches it and goes on would train a broken model: each later step refuses, too.
         for again in (
             lambda: step(batch_of(2, 8)),
             lambda: next(step.microbatches(batch_of(2, 8))),

@@ -37,7 +37,7 @@ class Load(unittest.TestCase):
         sizes = {}
         x = torch.randn(4, 128)
         exact = tower()(x)
-        for preset, most_error in (
+        for preset, max_error in (
             ("cpu", 0),
             ("fp16", 0.05),
             ("int8", 0.05),
@@ -53,7 +53,7 @@ class Load(unittest.TestCase):
                     .abs()
                     .max()
                 )
-            self.assertLessEqual(error, most_error, preset)
+            self.assertLessEqual(error, max_error, preset)
             self.assertEqual(model.plimsoll_preset, preset)
         weights = 4 * 128 * 128
         self.assertLess(sizes["int8"], 1.1 * weights)

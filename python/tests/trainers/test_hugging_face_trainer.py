@@ -32,7 +32,7 @@ class Unchanged(unittest.TestCase):
         self.assertNotIn("plimsoll:", said)
 
 
-class Weighed(unittest.TestCase):
+class WeightedLoss(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         quiet()

@@ -1,8 +1,8 @@
+import { defaultLoadLine } from '../../device/load-line.js';
 import { formatBytes } from '../../units/bytes.js';
 import { isKnown, type Known } from '../../units/known.js';
 import { partsOf } from './even-parts.js';
 import { fitMemory, fittingBatch, type Observation } from './fit.js';
-import { loadLine } from './smaller-microbatch.js';
 
 /** Clean steps before a size is tried that was not seen to fail, or that failed long ago. */
 export const cleanStepsToGrow = 20;
@@ -41,7 +41,7 @@ export interface GrowthState {
 export function growBack(state: GrowthState): { microbatch: number; why: string } | undefined {
   const { microbatch, batch, limitBytes, smallestFailed, cleanSteps } = state;
   if (microbatch >= batch) return undefined;
-  const budget = isKnown(limitBytes) ? limitBytes * loadLine : 'unknown';
+  const budget = isKnown(limitBytes) ? limitBytes * defaultLoadLine : 'unknown';
   const fits = isKnown(budget) ? fittingByLine(state, budget) : 'unknown';
   if (!isKnown(fits) && state.mayGuess !== true) return undefined;
   const most = Math.min(batch, microbatch * 2, isKnown(fits) ? fits : batch);

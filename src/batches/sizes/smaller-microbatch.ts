@@ -1,9 +1,7 @@
+import { defaultLoadLine } from '../../device/load-line.js';
 import { formatBytes } from '../../units/bytes.js';
 import { isKnown, type Known } from '../../units/known.js';
 import { fitMemory, fittingBatch, type Observation } from './fit.js';
-
-/** The share of a limit that a job should fill: beyond it lies what was not foreseen. */
-export const loadLine = 0.9;
 
 /** All that is known of a size that ran out of memory. */
 export interface FailedSize {
@@ -37,7 +35,7 @@ export function smallerMicrobatch(failed: FailedSize): SmallerSize | undefined {
   if (!isKnown(limitBytes)) {
     return { most: half, why: `${microbatch} did not fit, and no limit is known: half of it` };
   }
-  const budget = limitBytes * loadLine;
+  const budget = limitBytes * defaultLoadLine;
   const base = isKnown(failed.baseBytes) ? failed.baseBytes : undefined;
   const clean = failed.earlier.filter(({ isAtLeast }) => !isAtLeast);
   const fitted = clean.filter(

@@ -7,16 +7,16 @@ const sampleBytes = 16_384;
 /** What shrinks by less than a tenth is kept as it is: reading it again would cost more than it saves. */
 const worthwhile = 0.9;
 /** A byte of deflate makes at most 1032; a header that claims more lies. */
-const mostExpansion = 1032;
+const maxExpansion = 1032;
 /** The end of a deflate stream and its first block. */
 const slackBytes = 1024;
 
 /** Runs of equal bytes are found as well by a search that is several times as fast. */
 const ways = { runs: { level: 1, strategy: constants.Z_RLE }, repeats: { level: 1 } } as const;
-type Way = keyof typeof ways;
+type Codec = keyof typeof ways;
 
 /** How to compress numbers: which planes, and how each; undefined for one that is kept as it is. */
-export type CompressionChoice = readonly (Way | undefined)[];
+export type CompressionChoice = readonly (Codec | undefined)[];
 
 /**
  * Tries a sample: the bytes as they lie, and in planes. Numbers that repeat exactly shrink better as
@@ -31,7 +31,7 @@ export function chooseCompression(bytes: Uint8Array, width: number): Compression
   return whole.size < together ? [whole.way] : planes.map(({ way }) => way);
 }
 
-function tryPlane(plane: Uint8Array): { way: Way | undefined; size: number } {
+function tryPlane(plane: Uint8Array): { way: Codec | undefined; size: number } {
   const runs = deflateRawSync(plane, ways.runs).length;
   const repeats = deflateRawSync(plane, ways.repeats).length;
   const size = Math.min(runs, repeats);
@@ -40,7 +40,7 @@ function tryPlane(plane: Uint8Array): { way: Way | undefined; size: number } {
 }
 
 /** The compressed bytes; undefined where they would not be smaller. */
-export function compressed(plane: Uint8Array, way: Way): Uint8Array | undefined {
+export function compressed(plane: Uint8Array, way: Codec): Uint8Array | undefined {
   const out = deflateRawSync(plane, ways[way]);
   // A copy: what zlib answers may be the beginning of a larger piece of memory.
   return out.length < plane.length ? new Uint8Array(out) : undefined;
@@ -48,7 +48,7 @@ export function compressed(plane: Uint8Array, way: Way): Uint8Array | undefined 
 
 /** The plane again; undefined where the bytes do not make exactly so many. */
 export function expanded(bytes: Uint8Array, length: number): Uint8Array | undefined {
-  if (length > bytes.length * mostExpansion + slackBytes) return undefined;
+  if (length > bytes.length * maxExpansion + slackBytes) return undefined;
   try {
     const out = inflateRawSync(bytes, { maxOutputLength: Math.max(1, length) });
     return out.length === length ? out : undefined;

@@ -15,7 +15,7 @@ export interface HeaderPart extends Omit<Part, 'bytes'> {
 }
 
 /** NumPy has no more dimensions either. */
-const mostDimensions = 64;
+const maxDimensions = 64;
 const kinds = ['bytes', 'array', 'tensor'] as const;
 const codecs = ['none', 'deflate'] as const;
 
@@ -36,7 +36,7 @@ function readPart(found: unknown): HeaderPart | undefined {
   const { name, kind, dtype, shape, planes }: Record<string, unknown> = { ...Object(found) };
   const known = kinds.find((one) => one === kind);
   if (typeof name !== 'string' || known === undefined || !isDataType(dtype)) return undefined;
-  if (!Array.isArray(shape) || shape.length > mostDimensions || !shape.every(isCount)) {
+  if (!Array.isArray(shape) || shape.length > maxDimensions || !shape.every(isCount)) {
     return undefined;
   }
   const rawBytes = rawBytesOf({ dtype, shape });

@@ -15,7 +15,7 @@ export const prefixBytes = 16;
 /** Planes begin at multiples of this, so that numbers in a mapped file are aligned. */
 const alignment = 64;
 /** A header names each part and its planes in about 200 bytes; this is a dictionary of 5,000 parts. */
-const mostHeaderBytes = 1_048_576;
+const maxHeaderBytes = 1_048_576;
 
 export interface RecordLayout {
   readonly key: string;
@@ -63,7 +63,7 @@ export function headerBytes(prefix: Uint8Array): { length: number; crc: number }
   if (bytes.length < prefixBytes || !bytes.subarray(0, magic.length).equals(magic))
     return undefined;
   const length = bytes.readUInt32LE(8);
-  return length <= mostHeaderBytes ? { length, crc: bytes.readUInt32LE(12) } : undefined;
+  return length <= maxHeaderBytes ? { length, crc: bytes.readUInt32LE(12) } : undefined;
 }
 
 /** Where everything of a record lies; undefined for a header that is damaged or makes no sense. */

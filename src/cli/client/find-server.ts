@@ -26,7 +26,7 @@ export interface ServerArguments {
 /** Every command that speaks to a server takes these. */
 export function addServerOptions(command: Command): Command {
   return command
-    .option('--server <url>', `the server to ask (the one of this machine, or ${usualServer})`)
+    .option('--server <url>', `server address (your own server, else ${usualServer})`)
     .option('--json', 'print one JSON document on stdout');
 }
 

@@ -129,7 +129,7 @@ describe('followLog', () => {
     }
   });
 
-  it('ends when it is told to, and does not fetch what nobody wants', async () => {
+  it('ends when it is told to, and does not fetch what is not wanted', async () => {
     const server = await serverForTests((_, response) => answerJson(response, jobForTests()));
     const stop = new AbortController();
     const ended = await followLog({

@@ -13,7 +13,7 @@ export interface FollowOptions {
   readonly id: string;
   /** Bytes of the log that are known already. */
   readonly from: number;
-  /** What the job printed, as text; left out, nobody wants it. No more is fetched until it resolves. */
+  /** What the job printed, as text; left out, it is not wanted. No more is fetched until it resolves. */
   readonly write?: ((text: string) => void | Promise<void>) | undefined;
   /** Called with every look at the job. */
   readonly onJob?: ((job: JobView) => void) | undefined;
@@ -81,7 +81,7 @@ function openLog(
 
 type Patience = <T>(ask: () => Promise<T>) => Promise<T | undefined>;
 
-/** Asks again while nobody answers; undefined when it was stopped. */
+/** Asks again while no server answers; undefined when it was stopped. */
 function patience(
   { client, notify, signal }: FollowOptions,
   sleep: (ms: number) => Promise<void>,

@@ -1,5 +1,5 @@
 const newline = 0x0a;
-/** A page of a terminal, many times over. Whoever wants more lines gets them in larger pieces. */
+/** A page of a terminal, many times over. More lines are fetched in larger pieces. */
 const firstBlockBytes = 64 * 1024;
 /** The server gives twice as much at once: a block comes whole, also with a line of the server's. */
 const largestBlockBytes = 512 * 1024;

@@ -24,7 +24,7 @@ export async function sendJob(
     } catch (error) {
       if (!(error instanceof Failure)) throw error;
       const isAway = error.code === unreachableCode;
-      // Nobody was there to begin with: that will not change by itself.
+      // There was no server to begin with: that will not change by itself.
       const isPassing =
         error.code === 'closing' || (isAway && (tries > 1 || mayHaveArrived(error)));
       if (!isPassing) throw error;
@@ -38,7 +38,7 @@ function mayBeThere({ address }: ServerClient, cause: Failure): Failure {
   return new Failure({
     kind: 'missing',
     code: unreachableCode,
-    fact: `The server at ${address.url} went away before it answered; it may have taken the job.`,
+    fact: `The server at ${address.url} stopped before it answered; it may have accepted the job.`,
     next: 'Run "plimsoll jobs" once the server is back to see whether it did.',
     cause,
   });

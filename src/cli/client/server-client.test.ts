@@ -216,7 +216,7 @@ describe('asking a server', () => {
     expect(found).toMatchObject({ code: 'no-plimsoll-server', exitCode: 3 });
   });
 
-  it('says what to do where nobody listens', async () => {
+  it('says what to do where no server listens', async () => {
     const server = await serverForTests(() => {});
     await server.close();
     const found = await failure(readJob(openServerClient(server, never), '1'));
@@ -285,7 +285,7 @@ describe('sendJob', () => {
     const server = await serverForTests((_, __, { socket }) => socket.destroy());
     const found = await failure(sendJob(openServerClient(server, never), request, never, now));
     expect(found).toMatchObject({ code: 'server-unreachable', exitCode: 3 });
-    expect(found.fact).toContain('it may have taken the job');
+    expect(found.fact).toContain('it may have accepted the job');
     expect(server.asked.length).toBe(20);
   });
 });

@@ -16,7 +16,7 @@ export interface ServerClient {
 /** Much more than 10,000 jobs take; what answers more is no server of ours. */
 const maxBytes = 256 * 1024 * 1024;
 
-/** Nobody listens there; who waits for a server to come back asks again. */
+/** No server listens there; a caller that waits for one asks again. */
 export const unreachableCode = 'server-unreachable';
 
 export function openServerClient(
@@ -140,7 +140,7 @@ function unproven({ url }: ServerAddress): Failure {
   return new Failure({
     kind: 'input',
     code: 'server-unproven',
-    fact: `What answers at ${url} does not know the token that this command would send. Nothing was sent.`,
+    fact: `The program at ${url} could not prove that it knows your token. Nothing was sent.`,
     next: 'Correct or unset PLIMSOLL_TOKEN. If it is right, another program has taken the port: start "plimsoll serve", or name the server with --server.',
   });
 }
@@ -173,7 +173,7 @@ const broken: ReadonlySet<string> = new Set([
   'UND_ERR_BODY_TIMEOUT',
 ]);
 
-/** Nobody answered; the server may know all the same what was asked. */
+/** No answer came; the server may have got the request all the same. */
 export function mayHaveArrived(error: Failure): boolean {
   return broken.has(reasonOf(error.cause) ?? '');
 }
@@ -182,8 +182,8 @@ export function notOurs({ url }: ServerAddress): Failure {
   return new Failure({
     kind: 'missing',
     code: 'no-plimsoll-server',
-    fact: `What answers at ${url} does not speak as a plimsoll server does.`,
-    next: 'Another program may have that port: name the server with --server.',
+    fact: `The program at ${url} is not a plimsoll server.`,
+    next: 'Another program may use that port: name the server with --server.',
   });
 }
 

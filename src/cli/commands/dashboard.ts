@@ -10,7 +10,7 @@ export const dashboardCommand: CommandModule = {
       .addHelpText(
         'after',
         `
-It prints a link that opens the dashboard of the server in a browser, without entering the token. A
+It prints a link that opens the dashboard in a browser, without entering the token. A
 link works once, and for an hour.
 
 Examples:

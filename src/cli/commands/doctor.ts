@@ -19,8 +19,11 @@ interface DoctorArguments {
 export const doctorCommand: CommandModule = {
   define(command, context) {
     command
-      .option('--python <path>', 'the Python of your project (default: the active environment)')
-      .option('--config <file>', 'this configuration file instead of plimsoll.config.json')
+      .option(
+        '--python <path>',
+        'Python interpreter of your project (default: the active environment)',
+      )
+      .option('--config <file>', 'configuration file (plimsoll.config.json)')
       .option('--json', 'print one JSON document on stdout')
       .addHelpText(
         'after',

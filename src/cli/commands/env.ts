@@ -36,18 +36,18 @@ export const envCommand: CommandModule = {
     command
       .requiredOption(
         '--mode <mode>',
-        'what for: production or debug',
+        'production or debug',
         oneOfArgument('--mode', environmentModes),
       )
       .option(
         '--format <format>',
-        'text for people, shell, dotenv or json (text)',
+        'output format: text, shell, dotenv or json (text)',
         oneOfArgument('--format', formats),
       )
-      .option('--gpu <name>', 'for this card, such as h100 or 4090, instead of the one found here')
-      .option('--memory <size>', 'keep each process to this much', sizeArgument('--memory'))
-      .option('--check', 'look at the current environment instead, and answer by the exit code')
-      .option('--config <file>', 'this configuration file instead of plimsoll.config.json')
+      .option('--gpu <name>', 'GPU model, such as h100 or 4090 (the one in this machine)')
+      .option('--memory <size>', 'memory limit of each process', sizeArgument('--memory'))
+      .option('--check', 'check the current environment; exit code 1 if something must change')
+      .option('--config <file>', 'configuration file (plimsoll.config.json)')
       .option('--json', 'print one JSON document on stdout')
       .addHelpText(
         'after',
@@ -68,7 +68,7 @@ async function env(given: EnvArguments, io: CliIo): Promise<number> {
   const { mode, vendor, cores, gpus } = context;
   if (given.check) {
     const findings = checkEnvironment(io.environment, context);
-    const ok = findings.every(({ severity }) => severity !== 'must');
+    const ok = findings.every(({ severity }) => severity !== 'required');
     if (format === 'json') printJson(io, { mode, ok, vendor, cores, gpus, findings });
     else io.stdout.write(`${findingsText(findings, context, options)}\n`);
     return ok ? 0 : 1;
@@ -130,8 +130,8 @@ function budgetOf(
     throw new Failure({
       kind: 'input',
       code: 'unknown-capacity',
-      fact: '--memory is a share of a card, and no GPU was found here.',
-      next: 'Name the card with --gpu, such as --gpu h100.',
+      fact: '--memory needs the size of the GPU, and no GPU was found here.',
+      next: 'Name the GPU with --gpu, such as --gpu h100.',
     });
   }
   const known = knownGpus.find(({ name }) => name === largest.name);

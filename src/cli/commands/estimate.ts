@@ -49,11 +49,11 @@ export const estimateCommand: CommandModule = {
       .addHelpText(
         'after',
         `
-Without Python, torch or transformers a known family of models is estimated by formula. The exit code
-is 0 whether or not it fits the card; "plimsoll plan" answers that with its own.
+Without Python, torch or transformers, known model families are estimated by formula. The exit code is
+0 whether or not the model fits the GPU; the exit code of "plimsoll plan" says whether it fits.
 
-A program after -- is run as it is, on a pretended GPU, until its phases were seen. What it saves is not
-kept; whatever else it does, it does.
+A program after -- runs unmodified on a simulated GPU until each of its phases was seen. The files it
+saves are discarded. Its other side effects are real: network requests, for example.
 
 Examples:
   plimsoll estimate -- python train.py --epochs 3

@@ -27,10 +27,14 @@ const lookMs = 1000;
 export const jobsCommand: CommandModule = {
   define(command, context) {
     command
-      .argument('[id]', 'only this one, with all that is known of it', idArgument)
-      .option('--state <states>', 'only these, such as waiting,running', statesArgument)
-      .option('--all', 'all that there are')
-      .option('--watch', 'go on until q or Ctrl-C');
+      .argument('[id]', 'show this job in detail', idArgument)
+      .option(
+        '--state <states>',
+        'only jobs in these states, such as waiting,running',
+        statesArgument,
+      )
+      .option('--all', 'all jobs, however old')
+      .option('--watch', 'refresh until q or Ctrl-C');
     addServerOptions(command)
       .addHelpText(
         'after',

@@ -28,26 +28,26 @@ export const leakCommand: CommandModule = {
   define(command, context) {
     addWatchOptions(command, `${checkSeconds} with --check, else 0`)
       .option('--check', 'watch for a while, then answer with the exit code')
-      .option('--strict', 'with --check: exit with 1 also when it is unknown')
+      .option('--strict', 'with --check: also exit with 1 when the answer is unknown')
       .option(
         '--threshold <MiB>',
-        'growth that counts: MiB (100), or a size with its unit',
+        'smallest growth that counts as a leak: MiB (100), or a size with a unit',
         mebibytesArgument('--threshold'),
       )
       .option(
         '--pid <number>',
-        'follow this process: its memory on the GPUs, or else on the host',
+        'watch this process: its GPU memory, or its host memory if it uses no GPU',
         pidArgument('--pid'),
       )
       .addHelpText(
         'after',
         `
-A leak counts when memory grows evenly, does not come back, AND took at least the threshold since it
-began. To tell it from a start takes 25 s, or three cycles of a sawtooth. Until then, and while
-growth slows down, the answer is "unknown", with the rate and how long to watch; it is never "none"
-while memory grows. With --check the exit code is 1 when a leak was found, else 0: an unknown is
-not a failure unless --strict is given. Without --check each leak is reported when it is found and when
-it has doubled, until interrupted.
+A leak is memory that grows evenly, is not freed, and has grown by at least the threshold. Telling it
+from a program that is still starting takes 25 s of data, or three cycles of a sawtooth. Until then,
+and while growth slows down, the answer is "unknown", with the rate and how long to watch; it is never
+"none" while memory grows. With --check the exit code is 1 when a leak was found, else 0; with
+--strict it is also 1 when the answer is unknown. Without --check it runs until interrupted and
+reports each leak when it is found and when it has doubled.
 
 Examples:
   plimsoll leak --check --threshold 100
@@ -93,14 +93,14 @@ async function leak(given: LeakArguments, io: CliIo, stop: Stop): Promise<number
 }
 
 function printNews(state: DeviceState, news: LeakNews, io: CliIo): void {
-  const tell = (who: string, found: Leak) => {
+  const print = (who: string, found: Leak) => {
     if (!news.take(who, found)) return;
     const when = new Date(state.latest.epochMs).toISOString();
     const line = `${when} ${who}: ${leakWords(found)} (${state.info.provenance})`;
     io.stdout.write(`${cleanText(line)}\n`);
   };
-  tell(`${state.info.id} (${state.info.name})`, state.leak);
-  for (const [pid, found] of state.processLeaks) tell(`${state.info.id} process ${pid}`, found);
+  print(`${state.info.id} (${state.info.name})`, state.leak);
+  for (const [pid, found] of state.processLeaks) print(`${state.info.id} process ${pid}`, found);
 }
 
 function verdictText(verdict: LeakVerdict, states: readonly DeviceState[]): string {

@@ -20,14 +20,14 @@ export const logsCommand: CommandModule = {
   define(command, context) {
     command
       .argument('<id>', 'of the job', idArgument)
-      .option('-f, --follow', 'go on until the job ends')
-      .option('--tail <lines>', 'only so many of the last lines (all)', tailArgument);
+      .option('-f, --follow', 'follow the output until the job ends')
+      .option('--tail <lines>', 'only the last lines (all)', tailArgument);
     addServerOptions(command)
       .addHelpText(
         'after',
         `
 The exit code is 0; with --follow it is 0 when the job succeeded, 1 when it was refused or waited too
-long, and 4 when it failed or was cancelled. A server that is started anew meanwhile is waited for.
+long, and 4 when it failed or was cancelled. It waits for a server that restarts meanwhile.
 Ctrl-C leaves the job running.
 
 Examples:

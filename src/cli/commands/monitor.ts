@@ -25,9 +25,9 @@ export const monitorCommand: CommandModule = {
     addWatchOptions(command, '0')
       .option(
         '--all',
-        'every device, whatever the configuration names; plain lines also list every process and leak',
+        'all devices, even those the configuration leaves out; plain output also lists every process and leak',
       )
-      .option('--once', 'one look at each device, then end')
+      .option('--once', 'print one reading of each device and exit')
       .addHelpText(
         'after',
         `

@@ -27,11 +27,11 @@ export const oomCommand: CommandModule = {
     addWatchOptions(command, `${checkSeconds}; 0 with --monitor`)
       .option(
         '--threshold <percent>',
-        'memory use to warn of',
+        'warn above this memory use',
         percentArgument('--threshold'),
         defaultThresholdPercent,
       )
-      .option('--monitor', 'go on until interrupted, and warn each time the risk rises')
+      .option('--monitor', 'run until interrupted; warn each time the risk rises')
       .addHelpText(
         'after',
         `

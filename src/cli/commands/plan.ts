@@ -32,18 +32,22 @@ import { planOfProgram } from './plan-program.js';
 export const planCommand: CommandModule = {
   define(command, context) {
     addMachineOptions(addWorkloadOptions(addModelArgument(command)))
-      .option('--memory <size>', "what PyTorch's allocator may take", sizeArgument('--memory'))
+      .option(
+        '--memory <size>',
+        "memory limit for PyTorch's allocator, such as 24GiB",
+        sizeArgument('--memory'),
+      )
       .option('--train', 'the same as --mode train')
       .option('--max-batch', 'keep all settings, and answer the largest batch')
-      .option('--gpus <n>', 'share the training out over this many GPUs', countArgument('--gpus'))
-      .option('--zero <stage>', 'what ZeRO shares out: 0, 1, 2 or 3 (open)', stageArgument)
+      .option('--gpus <n>', 'train on this many GPUs', countArgument('--gpus'))
+      .option('--zero <stage>', 'ZeRO stage: 0, 1, 2 or 3 (chosen for you)', stageArgument)
       .option(
         '--offload <what>',
-        'what waits on the host: none, optimizer or weights (open)',
+        'what is kept in host memory: none, optimizer or weights (chosen for you)',
         oneOfArgument('--offload', offloads),
       )
-      .option('--save', 'keep for this model how its weights are to be loaded')
-      .option('--verbose', 'with a program: show what it prints, on stderr')
+      .option('--save', 'save how to load the weights of this model')
+      .option('--verbose', 'with a program: show its output on stderr')
       .option('--html <file>', 'write the plan as one HTML page')
       .option('--json', 'print one JSON document on stdout')
       .addHelpText(
@@ -116,7 +120,7 @@ async function plan(
   return exitCode;
 }
 
-/** No plan where the person, or whoever reads the answer, left meanwhile. */
+/** No plan where the client left meanwhile. */
 async function planWithProgress(
   prepared: PreparedPlan,
   machine: AnswerMachine,

@@ -19,8 +19,8 @@ interface ReplayArguments {
 export const replayCommand: CommandModule = {
   define(command, context) {
     command
-      .argument('<file>', 'what "plimsoll profile --output" wrote, or a trace of your own')
-      .option('--device <id>', 'this device of a profile that holds several, such as gpu:0')
+      .argument('<file>', 'a file from "plimsoll profile --output", or a trace of your own')
+      .option('--device <id>', 'which device of the profile, such as gpu:0')
       .option('--json', 'print one JSON document on stdout')
       .addHelpText(
         'after',

@@ -52,14 +52,10 @@ export const runCommand: CommandModule = {
     command
       .argument('[command...]', 'the program and its arguments, after --')
       .passThroughOptions()
-      .option(
-        '--batch, --batch-size <n>',
-        'samples of one batch, to begin with',
-        countArgument('--batch'),
-      )
+      .option('--batch, --batch-size <n>', 'initial batch size', countArgument('--batch'))
       .option(
         '--accumulation <n>',
-        'microbatches of one step, to begin with',
+        'initial accumulation steps',
         countArgument('--accumulation'),
         1,
       )
@@ -69,10 +65,14 @@ export const runCommand: CommandModule = {
       )
       .option('--precision <name>', 'the precision to begin with', runDefaults.precision)
       .option('--memory <size>', 'enforced memory limit', sizeArgument('--memory'))
-      .option('--device <id>', 'gpu:0, host, or auto (the freest GPU, else the host)', 'auto')
+      .option(
+        '--device <id>',
+        'gpu:0, host, or auto (the GPU with the most free memory, else the host)',
+        'auto',
+      )
       .option(
         '--attempts <n>',
-        'how many attempts to make',
+        'maximum number of attempts',
         countArgument('--attempts'),
         runDefaults.maxAttempts,
       )
@@ -84,7 +84,7 @@ export const runCommand: CommandModule = {
       )
       .option(
         '--report <file>',
-        'write the report there: HTML if the file name ends in .html, else JSON; may be repeated',
+        'write the report to this file: HTML if the name ends in .html, else JSON; may be repeated',
         addReport,
       )
       .option('--check', 'trace the program first; do not start what surely does not fit')
@@ -106,11 +106,11 @@ export const runCommand: CommandModule = {
 };
 
 const help = `
-In the command {batch_size}, {accumulation}, {checkpointing}, {precision}, {offload}, {device},
-{torch_device} and {attempt} are replaced; they are also there as PLIMSOLL_BATCH_SIZE and so on. When
-the program runs out of memory it is started again with what it declared by them: a smaller batch with
-more accumulation first. The exit code is the program's own, 128 and the signal's number if one ended it;
-1 where --check found that it does not fit.
+In the command, {batch_size}, {accumulation}, {checkpointing}, {precision}, {offload}, {device},
+{torch_device} and {attempt} are replaced; the environment has them as PLIMSOLL_BATCH_SIZE and so on.
+When the program runs out of memory, it is started again with other values for the placeholders that
+its command has: first a smaller batch with more accumulation. The exit code is the program's own, or
+128 plus the number of the signal that ended it; 1 if --check found that it does not fit.
 
 With --adapt, and without placeholders, usual options of the command are changed: --batch-size 8,
 --per_device_train_batch_size=8, -b 8, trainer.batch_size=8, --gradient_accumulation_steps 4.
@@ -148,7 +148,7 @@ async function run(
     for (const line of lines) io.stderr.write(`plimsoll: ${line}\n`);
   }
   const settings = await loadSettings({ folder: cwd, environment, configPath: given.config });
-  // Those of jobs are many and come quickly; whoever queued them keeps the house clean.
+  // Those of jobs are many and come quickly; the daemon that queued them cleans up.
   if (attached?.plan.log === undefined) sweepRuns(home, procRoot);
   const wanted = attached?.plan.settings.device ?? given.device;
   const device = await openRunDevice(wanted, await openDevices(settings), {

@@ -62,10 +62,10 @@ export const serveCommand: CommandModule = {
         '--token-file <file>',
         'the token that every client must send (PLIMSOLL_TOKEN, or one made in $PLIMSOLL_HOME/token)',
       )
-      .option('--no-token', 'let every user of this machine submit jobs as you')
+      .option('--no-token', 'no token: every user of this machine can run commands as you')
       .option(
         '--allow-host <name>',
-        'another name of this server, as a proxy in front has it; may be repeated',
+        'another host name of this server, for a proxy in front of it; may be repeated',
         hostsArgument,
       )
       .option(
@@ -85,7 +85,7 @@ export const serveCommand: CommandModule = {
       )
       .option(
         '--simulate <scenario>',
-        'a made-up GPU: a scenario by name, or a recorded trace.json',
+        'a simulated GPU: a scenario by name, or a recorded trace.json',
       )
       .option(
         '--env-mode <mode>',
@@ -102,12 +102,11 @@ export const serveCommand: CommandModule = {
 };
 
 const help = `
-It runs jobs from its queue as memory comes free, and shows them on its dashboard. Jobs go on when it
-is closed or killed; it takes them up again when it is back. USE_GPU, GPU_DEVICE, MAX_CONCURRENT_JOBS,
-JOB_TIMEOUT and SAFETY_MARGIN_MB are understood. Submitting a job runs a command as you, so every
-client must send a token. One is made and kept in $PLIMSOLL_HOME/token, which only you can read; your
-own commands find it, and the printed link opens the dashboard. Ctrl-C or SIGTERM closes it with exit
-code 0.
+Jobs start as soon as their memory is free. Running jobs go on when the server is stopped or killed,
+and it picks them up again when it restarts. It reads USE_GPU, GPU_DEVICE, MAX_CONCURRENT_JOBS,
+JOB_TIMEOUT and SAFETY_MARGIN_MB. A submitted job runs a command as you, so every client must send a
+token. The server creates one in $PLIMSOLL_HOME/token, which only you can read; your own commands find
+it, and the printed link opens the dashboard. Ctrl-C or SIGTERM stops the server with exit code 0.
 
 Examples:
   plimsoll serve
@@ -176,7 +175,7 @@ function leaveNote(home: string, note: ServerNote): readonly string[] {
   }
 }
 
-/** What it listens on and what it found, once for whoever started it. */
+/** What it listens on and what it found, once for the person who started it. */
 function printReady(
   { url, daemon }: Service,
   {

@@ -21,22 +21,26 @@ interface SnapshotArguments {
 export const snapshotCommand: CommandModule = {
   define(command, context) {
     command
-      .argument('<file>', 'what torch.cuda.memory._dump_snapshot wrote; also .gz and .xz')
+      .argument('<file>', 'a file from torch.cuda.memory._dump_snapshot; also .gz and .xz')
       .option('--against <file>', 'compare with this earlier snapshot')
-      .option('--device <number>', 'of this device (the one that holds the most)', deviceArgument)
+      .option(
+        '--device <number>',
+        'device number (the one that holds the most memory)',
+        deviceArgument,
+      )
       .option(
         '--what-if <conf>',
-        'replay with these allocator settings, as in PYTORCH_CUDA_ALLOC_CONF; may be given again',
+        'replay with these allocator settings, as in PYTORCH_CUDA_ALLOC_CONF; may be repeated',
         confArgument,
       )
-      .option('--top <count>', 'list so many holders', countArgument('--top'), 12)
-      .option('--html <file>', 'write all of it as one HTML page')
+      .option('--top <count>', 'number of holders to list', countArgument('--top'), 12)
+      .option('--html <file>', 'write the analysis as one HTML page')
       .option('--json', 'print one JSON document on stdout')
       .addHelpText(
         'after',
         `
 The file is read, never run: a pickle that would import or call something is refused.
-Exit codes: 0 no leak found, 1 a leak was found, 2 the file is no snapshot.
+Exit codes: 0 no leak found, 1 a leak was found, 2 the file is not a snapshot.
 
 Examples:
   plimsoll snapshot snapshot.pickle

@@ -41,14 +41,14 @@ export const submitCommand: CommandModule = {
       .option('--timeout <duration>', 'how long it may wait, such as 10m', waitArgument)
       .option(
         '--estimate-timeout <duration>',
-        'how long tracing its program may take (120 s); 0 leaves that out',
+        'how long tracing the program may take (120 s); 0 = do not trace',
         traceArgument,
       )
-      .option('--name <name>', 'what it is called in lists')
-      .option('--cwd <folder>', 'where it starts (the current folder)')
+      .option('--name <name>', 'name of the job in lists')
+      .option('--cwd <folder>', 'working directory (the current one)')
       .option(
         '--env <name=value>',
-        'a variable for it; NAME alone takes it from here',
+        'environment variable for the job; NAME alone copies it from here',
         environmentArgument,
       )
       .option(
@@ -69,13 +69,13 @@ export const submitCommand: CommandModule = {
 };
 
 const help = `
-A job without --memory and without a model takes what the same command was measured to take; one that
-never ran is traced first, if it is a Python program for one GPU: it runs on a pretended GPU until its
-phases were seen. Where that fails it gets a whole device for its first run. {batch_size} and
-{accumulation} in the command are replaced. Of the environment only PATH, HOME, the active Python and
-the like travel, and what --env names.
+Without --memory and without a model, the job reserves what earlier runs of the same command were
+measured to use. A command that never ran is traced first, if it is a Python program for one GPU: it
+runs on a simulated GPU until each of its phases was seen. If that fails, it gets a whole device for
+its first run. {batch_size} and {accumulation} in the command are replaced. The job gets PATH, HOME,
+the active Python environment and similar variables, plus those named by --env.
 
-The exit code is 0 when the job was taken and 1 when it was refused; with --follow or --wait it is 0
+The exit code is 0 when the job was accepted and 1 when it was refused; with --follow or --wait it is 0
 when the job succeeded, 1 when it was refused or waited too long, and 4 when it failed or was
 cancelled. Ctrl-C leaves the job running.
 

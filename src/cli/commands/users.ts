@@ -41,9 +41,9 @@ export const usersCommand: CommandModule = {
         .command(name)
         .description(summary)
         .option('--json', 'print one JSON document on stdout')
-        .option('--debug', 'show where in plimsoll an error comes from');
+        .option('--debug', 'print the stack trace of an error');
     limits(
-      sub('add', 'a new user; prints the token, once').argument('<name>', 'such as ada'),
+      sub('add', 'add a user; prints the token once').argument('<name>', 'such as ada'),
       'user',
     )
       .addHelpText(
@@ -51,10 +51,10 @@ export const usersCommand: CommandModule = {
         '\nExample:\n  plimsoll users add ada --role user --max-memory 40GiB --max-jobs 4',
       )
       .action(context.action((name: string, given: ChangeArguments) => add(name, given, context)));
-    sub('list', 'the users, their roles and quotas').action(
+    sub('list', 'list users, roles and quotas').action(
       context.action((given: JsonArguments) => list(given, context)),
     );
-    limits(sub('change', 'the role or the quota of a user').argument('<name>', 'of the user'))
+    limits(sub('change', 'change the role or quota of a user').argument('<name>', 'of the user'))
       .option('--new-token', 'a new token; the one before, and its sessions, end')
       .addHelpText(
         'after',
@@ -63,10 +63,10 @@ export const usersCommand: CommandModule = {
       .action(
         context.action((name: string, given: ChangeArguments) => change(name, given, context)),
       );
-    sub('remove', 'a user; the token and its sessions end, jobs go on')
+    sub('remove', 'remove a user; the token and its sessions end, jobs go on')
       .argument('<name>', 'of the user')
       .action(context.action((name: string, given: JsonArguments) => remove(name, given, context)));
-    sub('audit', 'who did what: submits, cancels, logins, changes of users, refusals')
+    sub('audit', 'show the audit log: submits, cancels, logins, changes of users, refusals')
       .option('--last <n>', `so many entries (${shownEntries})`, countArgument('--last'))
       .action(
         context.action((given: JsonArguments & { readonly last?: number }) =>
@@ -78,11 +78,11 @@ export const usersCommand: CommandModule = {
 };
 
 const help = `
-Each user has a token of his own. A running server sees a change at once. Run it as the user of the
+Each user has a token. A running server sees a change at once. Run it as the user of the
 server, on its machine: it changes $PLIMSOLL_HOME/users.db.
 
-  admin   all that the owner of the server may do over the API
-  user    submits jobs; cancels and reads the logs of his own
+  admin   may do everything over the API
+  user    submits jobs; cancels and reads the logs of their own jobs
   viewer  sees devices and jobs, and nothing else
 
 Examples:
@@ -139,7 +139,7 @@ async function add(name: string, given: ChangeArguments, { io }: CommandContext)
     users.add(user);
     note(home, 'add-user', name, { ...given, role: user.role });
   });
-  tell(io, given, { user: rowOf(user), token }, `Added ${name} (${user.role}).`, token);
+  print(io, given, { user: rowOf(user), token }, `Added ${name} (${user.role}).`, token);
   return 0;
 }
 
@@ -162,7 +162,7 @@ async function change(
     return changed;
   });
   const document = { user: rowOf(user), ...(made && { token: made.token }) };
-  tell(io, given, document, usersTable([rowOf(user)]), made?.token);
+  print(io, given, document, usersTable([rowOf(user)]), made?.token);
   return 0;
 }
 
@@ -173,13 +173,13 @@ async function remove(name: string, given: JsonArguments, { io }: CommandContext
     return removed;
   });
   const words = `Removed ${name}. Jobs of ${name} stay; "plimsoll jobs" lists them, "plimsoll cancel" ends them.`;
-  tell(io, given, { user: rowOf(user) }, words);
+  print(io, given, { user: rowOf(user) }, words);
   return 0;
 }
 
 async function list(given: JsonArguments, { io }: CommandContext): Promise<number> {
   const users = await withUsers(io, (store) => store.list().map(rowOf));
-  tell(io, given, { users }, usersTable(users));
+  print(io, given, { users }, usersTable(users));
   return 0;
 }
 
@@ -193,7 +193,7 @@ function audit(
   return Promise.resolve(0);
 }
 
-function tell(
+function print(
   io: CliIo,
   { json }: JsonArguments,
   document: object,

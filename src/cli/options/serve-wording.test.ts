@@ -49,13 +49,13 @@ const serving = { ...plan, mode: 'infer' };
 const estimates: readonly (readonly [request: object, fields: string, options: string])[] = [
   [
     { ...job, seq: undefined },
-    'Add "seq" with the tokens of a sequence, such as "seq": 1024.',
-    'Add --seq with the tokens of a sequence, such as --seq 1024.',
+    'No "seq" was given: 1024 is assumed',
+    'No --seq was given: 1024 is assumed',
   ],
   [
     { ...job, model: wave, seq: undefined },
-    'Add "seq" with the samples of sound, such as "seq": 160000.',
-    'Add --seq with the samples of sound, such as --seq 160000.',
+    'No "seq" was given: 160000 is assumed',
+    'No --seq was given: 160000 is assumed',
   ],
   [
     { ...job, model: unknown, seq: undefined, method: 'auto' },
@@ -96,7 +96,11 @@ const estimates: readonly (readonly [request: object, fields: string, options: s
 
 const plans: typeof estimates = [
   [job, 'Give "memoryBytes": 25769803776,', 'Give --memory 24GiB,'],
-  [{ ...plan, gpus: 3 }, 'Take a "batch" that 3 divides.', 'Take a --batch that 3 divides.'],
+  [
+    { ...plan, gpus: 3 },
+    'Use a "batch" that is a multiple of 3.',
+    'Use a --batch that is a multiple of 3.',
+  ],
   [
     { ...serving, quantization: 'cpu' },
     'With "quantization": "cpu" no GPU',

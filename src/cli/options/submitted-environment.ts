@@ -66,7 +66,7 @@ export function environmentArgument(
     kind: 'input',
     code: 'bad-option',
     fact: `--env cannot be "${text}".`,
-    next: 'It takes NAME=value, or the NAME of a variable that is set here.',
+    next: 'Write NAME=value, or the NAME of a variable that is set here.',
   });
 }
 

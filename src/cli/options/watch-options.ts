@@ -27,9 +27,16 @@ export interface DeviceArguments {
 /** Which devices, from where; every command that looks at memory takes these. */
 export function addDeviceOptions(command: Command): Command {
   return command
-    .option('--devices <ids...>', 'only these, such as 0 1 gpu:0/mig:1 host', devicesArgument)
-    .option('--simulate <scenario>', 'a made-up GPU: a scenario by name, or a recorded trace.json')
-    .option('--config <file>', 'this configuration file instead of plimsoll.config.json')
+    .option(
+      '--devices <ids...>',
+      'only these devices, such as 0 1 gpu:0/mig:1 host',
+      devicesArgument,
+    )
+    .option(
+      '--simulate <scenario>',
+      'a simulated GPU: a scenario by name, or a recorded trace.json',
+    )
+    .option('--config <file>', 'configuration file (plimsoll.config.json)')
     .option('--json', 'print one JSON document on stdout');
 }
 
@@ -39,7 +46,7 @@ export function addWatchOptions(command: Command, usualDuration: string): Comman
     .option('--interval <seconds>', 'seconds between samples (0.1)', intervalArgument('--interval'))
     .option(
       '--duration <seconds>',
-      `how long to watch, 0 is until interrupted (${usualDuration})`,
+      `how long to watch; 0 = until interrupted (${usualDuration})`,
       durationArgument('--duration'),
     )
     .option(

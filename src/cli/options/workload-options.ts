@@ -74,16 +74,16 @@ export function addWorkloadOptions(
   return command
     .option('--mode <mode>', `${modes.join(', ')} (train)`, oneOfArgument('--mode', modes))
     .option('--batch <n>', 'samples in a batch', countArgument('--batch'))
-    .option('--seq <n>', 'tokens in a sequence', countArgument('--seq'))
-    .option('--image <n>', "pixels of an image's edge", countArgument('--image'))
+    .option('--seq <n>', 'sequence length in tokens', countArgument('--seq'))
+    .option('--image <n>', 'image size in pixels (height and width)', countArgument('--image'))
     .option(
       '--target-seq <n>',
-      'tokens of the labels, for an encoder with a decoder (half of --seq)',
+      'length of the labels in tokens, for encoder-decoder models (half of --seq)',
       countArgument('--target-seq'),
     )
     .option(
       '--keep <what>',
-      'what the loop holds until the next step: loss, or outputs (of the model, too)',
+      'what the training loop keeps until the next step: loss, or outputs (all model outputs)',
       oneOfArgument('--keep', keptResults),
     )
     .option(
@@ -104,10 +104,10 @@ export function addWorkloadOptions(
       quantizationPresets.join(', '),
       oneOfArgument('--quantization', quantizationPresets),
     )
-    .option('--gpu <name>', 'on this card, such as h100 or 4090 (the one found here, or h200)')
+    .option('--gpu <name>', 'GPU model, such as h100 or 4090 (the one in this machine, else h200)')
     .option(
       '--method <method>',
-      'auto, trace (a few steps without memory, in Python) or formula (auto)',
+      'auto, trace (runs a few steps on the meta device, in Python) or formula (auto)',
       oneOfArgument('--method', estimateMethods),
     )
     .option(
@@ -123,9 +123,9 @@ export function addWorkloadOptions(
 /** What an answer is made with on this machine. */
 export function addMachineOptions(command: Command): Command {
   return command
-    .option('--python <program>', 'the Python that has torch (the active one)')
-    .option('--no-cache', 'compute again, even if a kept answer exists')
-    .option('--config <file>', 'this configuration file instead of plimsoll.config.json');
+    .option('--python <program>', 'Python interpreter that has torch (the active one)')
+    .option('--no-cache', 'compute again, even if the answer is cached')
+    .option('--config <file>', 'configuration file (plimsoll.config.json)');
 }
 
 /** In place of a model, for those who have nothing but that; only `estimate` takes these. */
@@ -209,6 +209,6 @@ function keyValue(text: string, before: readonly string[] = []): readonly string
     kind: 'input',
     code: 'bad-option',
     fact: `--arg cannot be "${text}".`,
-    next: 'It takes a name and a value, such as layers=12.',
+    next: 'Write a name and a value, such as layers=12.',
   });
 }

@@ -52,7 +52,7 @@ describe('followProcess', () => {
     });
     const gpu = fakeDevice({ processes: holds(43, MiB) });
     await expect(followProcess(42, [gpu], alive)).rejects.toMatchObject({
-      fact: 'Process 42 holds no memory on gpu:0.',
+      fact: 'Process 42 uses no memory on gpu:0.',
     });
   });
 

@@ -40,8 +40,8 @@ export async function followProcess(
   throw new Failure({
     kind: 'input',
     code: 'process-not-on-device',
-    fact: `Process ${pid} holds no memory on ${devices.map(({ info }) => info.id).join(', ')}.`,
-    next: 'Leave out --devices to look on all of them.',
+    fact: `Process ${pid} uses no memory on ${devices.map(({ info }) => info.id).join(', ')}.`,
+    next: 'Leave out --devices to look at all devices.',
   });
 }
 

@@ -36,8 +36,8 @@ export function attachedRun(wanted: string | boolean, home: string, procRoot: st
     throw new Failure({
       kind: 'input',
       code: 'run-is-supervised',
-      fact: `The run ${id} is supervised by process ${heldBy}, which lives.`,
-      next: 'There is nothing to take up; wait for it, or interrupt it.',
+      fact: `The run ${id} is supervised by process ${heldBy}, which is running.`,
+      next: 'There is nothing to resume; wait for that process, or interrupt it.',
     });
   }
   const journal = openJournal(folder.journal);

@@ -13,7 +13,7 @@ export interface MonitorScreenOptions extends WatchingOptions {
   readonly hostname: string;
 }
 
-/** Faster than this nobody can read, whatever the sampling interval is. */
+/** Faster than this is unreadable, whatever the sampling interval is. */
 const redrawMs = 100;
 /** The clock on the screen goes on between samples that are far apart. */
 const leastOftenMs = 1000;

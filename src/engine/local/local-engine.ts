@@ -9,7 +9,7 @@ import type { Engine, EngineRun, RunNews, RunOrder, RunUse } from '../types.js';
 import { LocalRun, type LocalRunParts } from './local-run.js';
 import { RunProcesses } from './run-processes.js';
 
-/** Between two looks at the journals of runs that go on; nobody looks while none does. */
+/** Between two looks at the journals of runs that go on; no looks while none does. */
 const lookSeconds = 0.3;
 
 export interface LocalEngineOptions {
@@ -72,7 +72,7 @@ export function localEngine(options: LocalEngineOptions): Engine {
       };
     },
     use(): RunUse {
-      // Read only when asked for: where the kernel counts a run's memory, nobody needs the table.
+      // Read only when asked for: where the kernel counts a run's memory, the table is not needed.
       let table: ReadonlyMap<number, string | undefined> | undefined;
       const runOf = () => (table ??= processes.look());
       return {

@@ -31,7 +31,7 @@ export interface LocalRunParts {
 const supervisorSeconds = 1;
 const folderGone = 'The folder of its run was removed; how it ended is unknown.';
 const journalOdd = 'The journal of its run is not a plain file; how it ended is unknown.';
-/** For processes of a run that nobody looks after any more. */
+/** For processes of a run that has no supervisor any more. */
 const patience = { bySelfSeconds: 0, afterTermSeconds: 5 };
 
 /** One run: its journal is read, its supervisor is replaced when it dies. */
@@ -97,7 +97,7 @@ export class LocalRun {
     const isOdd = this.#isJournalOdd();
     const unreadable = isOdd ? undefined : this.#readJournal();
     if (this.#isOver || !isDue) return;
-    // Nobody can supervise it; to give up and end its program would make that worse.
+    // It cannot be supervised; to give up and end its program would make that worse.
     const gone = this.#isFolderGone() ? folderGone : undefined;
     const why = isOdd ? journalOdd : (unreadable?.fact ?? gone);
     if (supervisor === undefined && why !== undefined) {
@@ -187,7 +187,7 @@ export class LocalRun {
     }
   }
 
-  /** Asked to end while nobody was there to hear it: whoever takes it up finds it written. */
+  /** Asked to end while it had no supervisor: the next supervisor finds it written. */
   #writeStop(): void {
     if (this.#wasStopped) return;
     const at = new Date(this.#parts.clock.epochMs()).toISOString();

@@ -7,7 +7,7 @@ const askAgainSeconds = 1;
 
 export interface Standing {
   readonly nowSeconds: number;
-  /** Whoever looks after the run; undefined where nobody does. */
+  /** The supervisor of the run; undefined where there is none. */
   readonly supervisor: number | undefined;
   /** One that was started from here and has not taken up the run yet, or has it. */
   readonly isStarting: boolean;

@@ -95,11 +95,22 @@ function refuseDivisions(entry: string): never {
   refuseConf(`"${entry}" in roundup_power2_divisions is not a pair of powers of two.`);
 }
 
-export function refuseConf(fact: string): never {
-  throw new Failure({
-    kind: 'input',
-    code: 'bad-alloc-conf',
-    fact: `PYTORCH_CUDA_ALLOC_CONF cannot be used: ${fact}`,
-    next: 'Write it like "expandable_segments:True,garbage_collection_threshold:0.8".',
-  });
+/** A value that PyTorch would refuse. */
+export class BadAllocConf extends Failure {
+  /** What is wrong with it, in a sentence. */
+  readonly problem: string;
+
+  constructor(problem: string) {
+    super({
+      kind: 'input',
+      code: 'bad-alloc-conf',
+      fact: `PYTORCH_CUDA_ALLOC_CONF cannot be used: ${problem}`,
+      next: 'Write it like "expandable_segments:True,garbage_collection_threshold:0.8".',
+    });
+    this.problem = problem;
+  }
+}
+
+export function refuseConf(problem: string): never {
+  throw new BadAllocConf(problem);
 }

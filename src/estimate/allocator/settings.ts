@@ -97,6 +97,6 @@ function refuse(name: string, wanted: string): never {
     kind: 'input',
     code: 'bad-allocator-setting',
     fact: `The allocator setting ${name} must be ${wanted}.`,
-    next: 'Correct it, or leave it out.',
+    next: 'Correct it or leave it out.',
   });
 }

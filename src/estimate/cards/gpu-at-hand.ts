@@ -18,7 +18,7 @@ export interface ChosenGpu {
 }
 
 /**
- * The card to estimate for where nobody named one: the first of this machine, as jobs take it, or
+ * The card to estimate for where none was named: the first of this machine, as jobs take it, or
  * the one that is known best.
  *
  * @example

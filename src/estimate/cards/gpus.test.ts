@@ -58,7 +58,7 @@ describe('findGpu', () => {
       message: expect.stringContaining('Did you mean "NVIDIA GeForce RTX 4090"?'),
     });
     expect(failureOf('Laptop Graphics 77').next).toBe(
-      'Known are h200, h100, a100-80gb, l40s, 4090, t4 and more. Others are added with the key gpus of plimsoll.config.json.',
+      'Known are h200, h100, a100-80gb, l40s, 4090, t4 and more. Add others with the key gpus of plimsoll.config.json.',
     );
     expect(failureOf('').code).toBe('unknown-gpu');
     // A laptop's card has less memory than the card of the same number.

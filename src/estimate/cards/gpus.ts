@@ -102,7 +102,7 @@ function unknownGpu(name: string, all: readonly Gpu[]): Failure {
     kind: 'input',
     code: 'unknown-gpu',
     fact: `There is no GPU "${name.slice(0, longestName)}" in the table.`,
-    next: `${meant === undefined ? someNames : `Did you mean "${meant}"? `}Others are added with the key gpus of plimsoll.config.json.`,
+    next: `${meant === undefined ? someNames : `Did you mean "${meant}"? `}Add others with the key gpus of plimsoll.config.json.`,
   });
 }
 

@@ -1,20 +1,18 @@
 import type { KnownModel } from '../../model/types.js';
 import { MiB } from '../../units/bytes.js';
-import type { AddressOrder } from '../allocator/settings.js';
 import { roundUp, segmentStep } from '../allocator/sizes.js';
+import { assembleEstimate, contextNote, otherReservedPeaks } from '../assemble.js';
 import { replayOn, roomOn } from '../cards/card-limit.js';
 import type { Gpu } from '../cards/gpu-table.js';
 import { replay } from '../trace/event-replay.js';
 import { type EventStream, eventKind } from '../trace/event-stream.js';
-import { type Estimate, type Part, parts, type Workload } from '../types.js';
+import type { Estimate, Part, Workload } from '../types.js';
 import { packingOf } from './checks.js';
 import { dryRun } from './dry-run.js';
 import { NoFormula } from './no-formula.js';
 import { type Spread, spreadOf } from './spread.js';
 import { tooLarge } from './too-large.js';
 
-/** Where segments may lie beside where the driver was seen to put them. */
-const otherOrders: readonly AddressOrder[] = ['fresh-driver', 'falling', 'rising'];
 /** Segments come in whole steps, and libraries load a little more than is known. */
 const missedBytes = 64 * MiB;
 /** How finely the least capacity is looked for. */
@@ -43,9 +41,7 @@ export function knownEstimate(model: KnownModel, workload: Workload, gpu: Gpu): 
   if (!Number.isSafeInteger(peakReservedBytes * 4)) {
     throw tooLarge(`It would take ${peakReservedBytes} bytes in all`);
   }
-  const others = otherOrders.map(
-    (addresses) => replayOn(gpu, stream, { addresses }).peakReservedBytes,
-  );
+  const others = [...otherReservedPeaks(gpu, stream)];
   // Code that keeps its scores needs more; whether this code does, its config does not say.
   if (model.writtenScores === 'unknown') {
     const written = dryRun({ ...model, writtenScores: '32-bit' }, workload, gpu, packing);
@@ -54,25 +50,21 @@ export function knownEstimate(model: KnownModel, workload: Workload, gpu: Gpu): 
   const fits = peakReservedBytes <= roomOn(gpu);
   const spread = spreadOf(model, workload);
   const missed = Math.max(missedBytes, Math.round(peakAllocatedBytes * spread.share));
-  const deviceBytes = peakReservedBytes + gpu.context.bytes;
-  const live = liveParts(stream, run.parts, peakAllocatedAt);
-  return {
+  return assembleEstimate({
     method: 'formula',
-    peak: {
-      allocatedBytes: peakAllocatedBytes,
-      reservedBytes: peakReservedBytes,
-      deviceBytes,
-      leastCapacityBytes: least(stream, peakAllocatedBytes, peakReservedBytes) + gpu.context.bytes,
-    },
+    gpu,
+    allocatedBytes: peakAllocatedBytes,
+    reservedBytes: peakReservedBytes,
+    leastReservedBytes: least(stream, peakAllocatedBytes, peakReservedBytes),
     interval: intervalOf(
       peakAllocatedBytes,
       [peakReservedBytes, ...others],
       missed,
       fits ? roomOn(gpu) : Infinity,
     ),
-    breakdown: breakdownOf(live, peakReservedBytes, gpu),
+    live: liveParts(stream, run.parts, peakAllocatedAt),
     notes: [...notesOf(spread, workload, gpu), ...model.notes, ...scoreNotes(model)],
-  };
+  });
 }
 
 /**
@@ -129,22 +121,6 @@ function liveParts(
   return sums;
 }
 
-/** In the order of `parts`; what no block accounts for is held by the allocator, unused. */
-function breakdownOf(
-  live: ReadonlyMap<Part, number>,
-  reservedBytes: number,
-  gpu: Gpu,
-): Estimate['breakdown'] {
-  const used = [...live.values()].reduce((sum, bytes) => sum + bytes, 0);
-  const whole = new Map<Part, number>(live);
-  whole.set('context', gpu.context.bytes);
-  whole.set('fragmentation', reservedBytes - used);
-  return parts.flatMap((part) => {
-    const bytes = whole.get(part) ?? 0;
-    return bytes === 0 ? [] : [{ part, bytes }];
-  });
-}
-
 const evidenceWords = {
   measured: 'This family was checked against runs on an H200.',
   traced:
@@ -155,10 +131,9 @@ const evidenceWords = {
 } as const;
 
 function notesOf(spread: Spread, workload: Workload, gpu: Gpu): string[] {
-  const { context } = gpu;
   const notes = [
     `Estimated from the shapes of the model, op by op as transformers 5 runs it. ${evidenceWords[spread.evidence]}`,
-    `The CUDA context of the ${gpu.name} takes ${mebibytes(context.lowBytes)} to ${mebibytes(context.highBytes)} MiB (${context.provenance}).`,
+    contextNote(gpu),
   ];
   if (workload.quantization === 'int4_offload') {
     notes.push('As if every layer were on the GPU; those that wait on the host take less.');
@@ -171,8 +146,4 @@ function scoreNotes({ writtenScores }: KnownModel): readonly string[] {
   return [
     'Its config does not say whether its attention keeps a score for each pair of tokens; the interval has room for them.',
   ];
-}
-
-function mebibytes(bytes: number): number {
-  return Math.round(bytes / MiB);
 }

@@ -1,6 +1,7 @@
 import type { UnknownModel, Weights } from '../../model/types.js';
 import { GiB, MiB } from '../../units/bytes.js';
 import { roundUp } from '../allocator/sizes.js';
+import { assembleEstimate } from '../assemble.js';
 import type { Gpu } from '../cards/gpu-table.js';
 import type { Estimate, Workload } from '../types.js';
 import type { Wording } from '../wording.js';
@@ -48,10 +49,11 @@ export function weightsOnlyEstimate(
   const activations = Math.round(weightBytes * likelyShare);
   const reservedBytes = roundUp(weightBytes + workspace + activations, segment);
   const allocatedBytes = weightBytes + workspace + activations;
-  const deviceBytes = reservedBytes + gpu.context.bytes;
-  return {
+  return assembleEstimate({
     method: 'formula',
-    peak: { allocatedBytes, reservedBytes, deviceBytes, leastCapacityBytes: deviceBytes },
+    gpu,
+    allocatedBytes,
+    reservedBytes,
     interval: {
       lowBytes: weightBytes,
       highBytes:
@@ -61,18 +63,16 @@ export function weightsOnlyEstimate(
         workload.batch * highBytesOfSample,
       confidence: 0.95,
     },
-    breakdown: [
-      { part: 'weights', bytes: weightBytes },
-      { part: 'activations', bytes: activations },
-      { part: 'workspace', bytes: workspace },
-      { part: 'context', bytes: gpu.context.bytes },
-      { part: 'fragmentation', bytes: reservedBytes - allocatedBytes },
-    ],
+    live: new Map([
+      ['weights', weightBytes],
+      ['activations', activations],
+      ['workspace', workspace],
+    ]),
     notes: [
       'Only the weights are known, from their headers. What the model computes with is unknown: a fifth of the weights is assumed, and the interval is wide.',
       ...model.notes,
     ],
-  };
+  });
 }
 
 /** Weights in the precision asked for; types that are packed stay as they lie in the files. */

@@ -1,6 +1,7 @@
 import type { KnownModel } from '../../model/types.js';
 import { MiB } from '../../units/bytes.js';
 import { roundUp } from '../allocator/sizes.js';
+import { assembleEstimate } from '../assemble.js';
 import type { Gpu } from '../cards/gpu-table.js';
 import { doubleNf4Bytes, int8Bytes, nf4Bytes } from '../quantization-bytes.js';
 import type { Estimate, PartBytes, Precision, QuantizationPreset } from '../types.js';
@@ -46,20 +47,15 @@ export function calculated(
 ): Estimate {
   const allocatedBytes = parts.reduce((sum, { bytes }) => sum + bytes, 0);
   const reservedBytes = roundUp(allocatedBytes, 2 * MiB);
-  const deviceBytes = reservedBytes + gpu.context.bytes;
-  return {
+  const live = new Map(parts.map(({ part, bytes }) => [part, bytes]));
+  const figures = { gpu, allocatedBytes, reservedBytes, live, notes };
+  return assembleEstimate({
+    ...figures,
     method: 'formula',
-    peak: { allocatedBytes, reservedBytes, deviceBytes, leastCapacityBytes: deviceBytes },
     interval: {
       lowBytes: Math.floor(reservedBytes * (1 - lowShare)),
       highBytes: Math.ceil(reservedBytes * (1 + highShare)),
       confidence: 0.95,
     },
-    breakdown: [
-      ...parts.filter(({ bytes }) => bytes > 0),
-      { part: 'context', bytes: gpu.context.bytes },
-      { part: 'fragmentation', bytes: reservedBytes - allocatedBytes },
-    ],
-    notes,
-  };
+  });
 }

@@ -139,7 +139,7 @@ export function estimateThreads(options: EstimateThreadsOptions): EstimateThread
     },
   };
 
-  /** Whoever goes away while it waits makes room at once. */
+  /** A client that leaves while it waits makes room at once. */
   function leave(job: Job): void {
     const at = waiting.indexOf(job);
     if (at === -1) return;

@@ -9,7 +9,7 @@ const program = new URL('./estimate-thread.js', import.meta.url);
 const maxThreads = 4;
 
 /**
- * Threads for estimates, one core left for whoever started them.
+ * Threads for estimates, one core left for the process that started them.
  *
  * @example
  * const { work, close } = openEstimateWork();

@@ -54,7 +54,7 @@ describe('programTrace', () => {
     expect(args.slice(-4)).toEqual(['--program', 'train.py', '--epochs', '3']);
   });
 
-  it('shows what the program prints to whoever asks', async () => {
+  it('shows what the program prints to a caller that asks', async () => {
     const shown: string[] = [];
     const script = `echo "step 1" >&2\ncat > "$output" <<'END'\n${written}\nEND`;
     await run(script, { onOutput: (text) => shown.push(text) });

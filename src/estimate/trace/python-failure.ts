@@ -44,7 +44,7 @@ export function pythonFailure(
       kind: 'job',
       code: 'trace-too-slow',
       fact: `The trace took longer than ${end.timedOutSeconds} s and was ended.`,
-      next: 'Try a smaller batch: what the model computes is not needed, only what it allocates.',
+      next: 'Try a smaller batch.',
     });
   }
   if (end.code === 0 && leftTrace) return undefined;
@@ -80,7 +80,7 @@ function crashed(program: string, end: Extract<PythonEnd, { stderr: string }>): 
     return new Failure({
       kind: 'missing',
       code: 'python-part-missing',
-      fact: 'The folder python/plimsoll, which comes with plimsoll, is not there.',
+      fact: 'The folder python/plimsoll, which comes with plimsoll, is missing.',
       next: 'Install plimsoll again.',
     });
   }
@@ -89,7 +89,7 @@ function crashed(program: string, end: Extract<PythonEnd, { stderr: string }>): 
     kind: 'job',
     code: 'trace-crashed',
     fact: `"${program}" ended ${how} and left no trace${last === '' ? '.' : `: ${last}`}`,
-    next: 'Run the model by itself to see why.',
+    next: 'Run the model in Python directly to see the error.',
   });
 }
 

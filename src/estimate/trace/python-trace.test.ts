@@ -55,7 +55,7 @@ function isAlive(pid: number): boolean {
   } catch {
     return false;
   }
-  // Ended, and not yet fetched by whoever inherited it.
+  // Ended, and not yet fetched by the process that inherited it.
   const stat = `/proc/${pid}/stat`;
   return !(existsSync(stat) && / Z /.test(readFileSync(stat, 'utf8')));
 }
@@ -80,7 +80,7 @@ describe('pythonTrace', () => {
     ]);
   });
 
-  it('tells of progress to whoever asks, and keeps it out of errors', async () => {
+  it('reports progress to a caller that asks, and keeps it out of errors', async () => {
     const script =
       'echo "{\\"progress\\":{\\"phase\\":\\"$PLIMSOLL_PROGRESS\\"}}" >&2; echo KeyError: 3 >&2; echo "{\\"progress\\":{\\"phase\\":\\"build\\"}}" >&2; exit 1';
     const told: string[] = [];

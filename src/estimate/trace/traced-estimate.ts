@@ -1,21 +1,17 @@
-import { MiB } from '../../units/bytes.js';
-import type { AddressOrder } from '../allocator/settings.js';
+import { assembleEstimate, contextNote, otherReservedPeaks } from '../assemble.js';
 import { limitOf, replayOn, roomOn } from '../cards/card-limit.js';
 import type { Gpu } from '../cards/gpu-table.js';
 import { leastCapacity } from '../least-capacity.js';
-import { type Estimate, type Part, parts } from '../types.js';
+import type { Estimate } from '../types.js';
 import { type EventStream, eventKind } from './event-stream.js';
 import { phasePeaks } from './phase-peaks.js';
 import { cublasWorkspace } from './recorded-events.js';
 import { type Trace, traceCategories } from './trace-file.js';
 import { tracedInterval } from './trace-interval.js';
-import { type LiveParts, liveParts } from './trace-parts.js';
+import { liveParts } from './trace-parts.js';
 
 /** The card whose kernels the trace reproduces. */
 export const tracedGpu = 'NVIDIA H200';
-
-/** Where segments may lie beside where the driver was seen to put them. */
-const otherOrders: readonly AddressOrder[] = ['fresh-driver', 'falling', 'rising'];
 
 /**
  * What a traced job needs on a GPU: its requests, fed to a simulated allocator.
@@ -31,27 +27,25 @@ export async function tracedEstimate(trace: Trace, gpu: Gpu): Promise<Estimate> 
     reservedBytes: peakReservedBytes,
     allocatedBytes: peakAllocatedBytes,
     otherRuns: [
-      ...otherOrders.map((addresses) => replayOn(gpu, stream, { addresses })),
+      ...otherReservedPeaks(gpu, stream),
       // Who only runs a model has loaded it: nothing is left of a building.
-      ...(trains(stream) ? [replayOn(gpu, keepingCache(stream))] : []),
-    ].map((run) => run.peakReservedBytes),
+      ...(trains(stream) ? [replayOn(gpu, keepingCache(stream)).peakReservedBytes] : []),
+    ],
     // A job that runs there holds no more than there is.
     ...(peakReservedBytes <= roomOn(gpu) ? { roomBytes: roomOn(gpu) } : {}),
   };
   const live = liveParts({ ...trace, stream }, peakAllocatedAt);
-  const deviceBytes = peakReservedBytes + gpu.context.bytes;
   const { safeBytes } = await leastCapacity(stream, {}, { safeOnly: true });
-  return {
+  return assembleEstimate({
     method: 'trace',
-    peak: {
-      allocatedBytes: peakAllocatedBytes,
-      reservedBytes: peakReservedBytes,
-      deviceBytes,
-      leastCapacityBytes: safeBytes + gpu.context.bytes,
-    },
+    gpu,
+    allocatedBytes: peakAllocatedBytes,
+    reservedBytes: peakReservedBytes,
+    leastReservedBytes: safeBytes,
     interval: tracedInterval(trace, peaks, gpu.name === tracedGpu),
-    breakdown: breakdown(live, peakReservedBytes, gpu),
-    ...(trace.program ? { phases: phasePeaks(stream, limited ? limitOf(gpu) : {}) } : {}),
+    live: live.bytes,
+    modules: live.modules,
+    ...(trace.program && { phases: phasePeaks(stream, limited ? limitOf(gpu) : {}) }),
     notes: [
       ...ownNotes(trace, gpu),
       ...(limited
@@ -64,7 +58,7 @@ export async function tracedEstimate(trace: Trace, gpu: Gpu): Promise<Estimate> 
         : []),
       ...trace.notes,
     ],
-  };
+  });
 }
 
 function trains({ marks }: EventStream): boolean {
@@ -101,25 +95,10 @@ function withWorkspaceOf(trace: Trace, gpu: Gpu): EventStream {
   return { ...stream, bytes };
 }
 
-/** In the order of `parts`; what no block accounts for is held by the allocator, unused. */
-function breakdown(live: LiveParts, reservedBytes: number, gpu: Gpu): Estimate['breakdown'] {
-  const used = [...live.bytes.values()].reduce((sum, bytes) => sum + bytes, 0);
-  const whole = new Map<Part, number>(live.bytes);
-  whole.set('context', gpu.context.bytes);
-  whole.set('fragmentation', reservedBytes - used);
-  return parts.flatMap((part) => {
-    const bytes = whole.get(part) ?? 0;
-    const modules = live.modules.get(part) ?? [];
-    if (bytes === 0) return [];
-    return modules.length === 0 ? [{ part, bytes }] : [{ part, bytes, modules }];
-  });
-}
-
 function ownNotes(trace: Trace, gpu: Gpu): string[] {
-  const { context } = gpu;
   const notes = [
     `Estimated from a run on the meta device (PyTorch ${trace.torch}, ${trace.parameters.toLocaleString('en-US')} parameters); the interval is that of reserved memory.`,
-    `The CUDA context of the ${gpu.name} takes ${mebibytes(context.lowBytes)} to ${mebibytes(context.highBytes)} MiB (${context.provenance}).`,
+    contextNote(gpu),
   ];
   if (gpu.name !== tracedGpu) notes.push(otherCardNote(gpu));
   return notes;
@@ -130,8 +109,4 @@ function otherCardNote({ name, vendor, capability }: Gpu): string {
     return `Kernels and their scratch memory are those of the ${tracedGpu}.`;
   }
   return `Kernels and their scratch memory were measured on the ${tracedGpu}; for the ${name} they follow from its architecture.`;
-}
-
-function mebibytes(bytes: number): number {
-  return Math.round(bytes / MiB);
 }

@@ -194,7 +194,7 @@ class WarmProcess {
     const pid = field('pid');
     if (typeof pid === 'number') {
       asked.pid = pid;
-      // Whoever asked may have left before the process was there.
+      // The client may have left before the process was there.
       if (asked.timedOut === true || asked.trace.signal?.aborted) killGroup(pid);
       return;
     }

@@ -255,7 +255,7 @@ describe('the daemon', () => {
     expect(await states(second, world.clock)).toEqual(['1 running', '2 waiting']);
     expect(second.devices()[0]).toMatchObject({ reservedBytes: 60 * GiB });
     await second.close();
-    // It ends while nobody looks.
+    // It ends while no daemon runs.
     await world.clock.advance(60);
     const third = await open(world);
     await world.clock.advance(3);

@@ -35,7 +35,7 @@ describe('judgeUse', () => {
   const at = (usedBytes: number | 'unknown', nowSeconds: number, over?: Overuse, alone = false) =>
     judgeUse({ usedBytes, promisedBytes: 10 * GiB, alone, nowSeconds, over });
 
-  it('forgives a little, a peak that passes, and what nobody can see', () => {
+  it('tolerates small excess, short peaks, and use that cannot be read', () => {
     expect(at(10 * GiB + 128 * MiB, 0).verdict).toBe('fine');
     expect(at('unknown', 0, { sinceSeconds: -100 }).verdict).toBe('fine');
     expect(at(12 * GiB, 5, { sinceSeconds: 0 }).verdict).toBe('over');
@@ -83,7 +83,7 @@ describe('jobsOnGpu', () => {
     expect(on(20 * GiB, [1, GiB])).toBe('unknown');
     const hidden = { usedBytes: 0, processes: 'unknown', use, jobOf: () => 'a' } as const;
     expect(jobsOnGpu({ ...hidden, isSimulated: false })).toBe('unknown');
-    // On a simulated device, what is not ours is nobody's.
+    // On a simulated device, other use has no owner.
     const made = [{ pid: 4711, name: 'simulated', usedBytes: GiB }];
     expect(jobsOnGpu({ ...hidden, processes: made, isSimulated: true })).toEqual(new Map());
   });

@@ -20,7 +20,7 @@ interface FakeRun {
 
 /**
  * A machine of programs that only exist here: they hold memory of simulated devices for a while. It
- * outlives daemons, as processes do: a run goes on when nobody carries it.
+ * outlives daemons, as processes do: a run goes on without a daemon.
  */
 export class FakeMachine {
   readonly runs = new Map<string, FakeRun>();

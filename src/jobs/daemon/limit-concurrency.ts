@@ -12,7 +12,7 @@ export function limitConcurrency(most: number): ConcurrencyLimit {
   const waiting: (() => void)[] = [];
   let working = 0;
   return async (work) => {
-    // Whoever ends hands its place to the next, so that nobody slips in between.
+    // The one that ends hands its place to the next, so that no other slips in between.
     if (working >= most) await new Promise<void>((resolve) => waiting.push(resolve));
     else working++;
     try {

@@ -28,7 +28,7 @@ export interface DaemonOptions {
   /** How much of a device may be promised, above 0 and up to 1. */
   readonly loadLine?: number | undefined;
   readonly policy?: PlacementPolicy | undefined;
-  /** What each owner may have at the same time; left out, nobody is limited. */
+  /** What each owner may have at the same time; left out, there is no limit. */
   readonly quotaOf?: QuotaOf | undefined;
   /**
    * Without it a job with a model is refused as one that cannot be estimated. What takes time and
@@ -54,7 +54,7 @@ export interface DaemonOptions {
   readonly estimateProgram?:
     | ((job: ProgramJob, signal: AbortSignal, withLimit?: ConcurrencyLimit) => Promise<Estimate>)
     | undefined;
-  /** How many estimates and plans have their turn at the same time; two where nobody says. */
+  /** How many estimates and plans have their turn at the same time; two by default. */
   readonly estimatesAtOnce?: number | undefined;
   readonly watch?: DeviceReadingsOptions['watch'] | undefined;
   /** Cards of the configuration, for what their contexts take. */

@@ -348,7 +348,7 @@ describe('a run whose files were removed', () => {
     for (const name of names) rmSync(join(home(), 'runs', run, name));
     daemon = await open();
     // Taken up, and not launched again, before it ends.
-    await until(() => (daemon.job(id).underWay === null ? undefined : true));
+    await until(() => (daemon.job(id).currentAttempt === null ? undefined : true));
     const begun = end();
     expect(await ended(id)).toMatchObject({ state: 'succeeded', attempts: [{ exitCode: 0 }] });
     expect(readFileSync(begun, 'utf8')).toBe('x\ny\n');

@@ -7,6 +7,7 @@ import { runningFrom } from '../admission.js';
 import { expectedSeconds } from '../corrections.js';
 import { largestOffer } from '../fit-verdict.js';
 import type { Ledger } from '../ledger.js';
+import type { EndReason } from '../reasons/types.js';
 import { unknownJob } from '../store/changes.js';
 import type { JobStore } from '../store/job-store.js';
 import type { NewJob, StoredJob } from '../store/records.js';
@@ -174,8 +175,12 @@ export class Scheduler {
       });
     }
     const entry = this.runner.running.get(id);
-    if (entry !== undefined) this.runner.end(entry, { state: 'cancelled', reason: 'Cancelled.' });
-    else this.#endWaiting(id, 'cancelled', 'Cancelled while it waited.');
+    if (entry !== undefined)
+      this.runner.end(entry, {
+        state: 'cancelled',
+        reason: { code: 'cancelled', during: 'running' },
+      });
+    else this.#endWaiting(id, 'cancelled', { code: 'cancelled', during: 'waiting' });
   }
 
   requireJob(id: string): StoredJob {
@@ -249,7 +254,7 @@ export class Scheduler {
     this.queue.renew(workloadKey, need, expectedSeconds(runs));
   }
 
-  #endWaiting(id: string, state: 'cancelled' | 'expired', reason: string): void {
+  #endWaiting(id: string, state: 'cancelled' | 'expired', reason: EndReason): void {
     this.#store.end(id, state, reason, this.#clock.epochMs());
     this.queue.remove(id);
     this.counts.waiting--;
@@ -260,7 +265,7 @@ export class Scheduler {
 
   #expire(): void {
     for (const { id } of this.queue.expired(this.time.nowMs())) {
-      this.#endWaiting(id, 'expired', 'It waited as long as it was allowed to, and never started.');
+      this.#endWaiting(id, 'expired', { code: 'expired' });
     }
   }
 

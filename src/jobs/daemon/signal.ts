@@ -1,5 +1,5 @@
 /**
- * Something that happens, for whoever listens. Parts that are built first emit; those that are built
+ * Something that happens, for its listeners. Parts that are built first emit; those that are built
  * later listen, so that no part has to know of one that is not there yet.
  *
  * @example

@@ -3,8 +3,10 @@ import type { Account } from '../../run/account.js';
 import type { ClimbedRung, RunSettings } from '../../run/types.js';
 import type { Known, Provenance } from '../../units/known.js';
 import type { Alert, Forecast } from '../../watch/types.js';
+import type { Basis } from '../basis.js';
 import type { DegradedSettings } from '../degraded.js';
-import type { Basis, Job, JobState } from '../types.js';
+import type { DegradedReason, JobReason, WaitingReason } from '../reasons/types.js';
+import type { Job, JobState } from '../types.js';
 
 /** What somebody asks to run: the body of `POST /jobs`. */
 export interface JobRequest {
@@ -39,7 +41,11 @@ export interface Submitter {
 }
 
 /** A job as the server shows it: JOB of the contract, and what people want to know beside it. */
-export interface JobView extends Job {
+export interface JobView extends Omit<Job, 'reason'> {
+  /** Why it is in that state, in words; empty where the state says it all. */
+  readonly reason: string;
+  /** The same for programs: a code with its data. */
+  readonly reasonDetails: JobReason | null;
   readonly startedAt: string | null;
   readonly endedAt: string | null;
   readonly gpus: number;
@@ -60,20 +66,24 @@ export interface JobView extends Job {
     /** 1 is next. */
     readonly position: number;
     readonly why: string;
+    /** The same for programs: a code with its data. */
+    readonly whyDetails: WaitingReason;
     readonly expectedStartAt: Known<string>;
     readonly expiresAt: string | null;
   };
-  /** What it holds of its devices now, together; `unknown` where nobody can tell. */
+  /** What it holds of its devices now, together; `unknown` where it is not known. */
   readonly usedBytes: Known<number>;
   /** The attempt that goes on; `attempts` has those that ended. */
-  readonly underWay: null | {
+  readonly currentAttempt: null | {
     readonly number: number;
     readonly settings: RunSettings;
     readonly startedAt: string;
     readonly rungs: readonly ClimbedRung[];
   };
   /** What its plan set, where it would not have fitted, and why. */
-  readonly degraded: null | (DegradedSettings & { readonly why: string });
+  readonly degraded:
+    | null
+    | (DegradedSettings & { readonly why: string; readonly whyDetails: DegradedReason | null });
   readonly log: { readonly bytes: number };
 }
 
@@ -85,6 +95,7 @@ export type JobSummary = Pick<
   | 'owner'
   | 'state'
   | 'reason'
+  | 'reasonDetails'
   | 'command'
   | 'priority'
   | 'submittedAt'

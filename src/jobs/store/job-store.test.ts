@@ -50,7 +50,7 @@ describe('the store of jobs', () => {
       name: 'train',
       owner: 'ada',
       state: 'waiting',
-      reason: '',
+      reason: null,
       command: ['python', 'train.py'],
       priority: 0,
       submittedAt: '1970-01-01T00:00:01.000Z',
@@ -68,7 +68,7 @@ describe('the store of jobs', () => {
       details: { env: { A: 'b' } },
       runId: 'run-1',
     });
-    store.end('1', 'succeeded', '', 4000);
+    store.end('1', 'succeeded', null, 4000);
     store.close();
     store = await openJobStore(path);
     expect(store.job('1')?.job).toMatchObject({ state: 'succeeded', reservation });
@@ -88,15 +88,15 @@ describe('the store of jobs', () => {
     store.submit(newJob(), 1000);
     const refused = expect.objectContaining({ code: 'bad-change' });
     expect(() => store.addAttempt('1', attemptForTests(), 1)).toThrow(refused);
-    expect(() => store.end('1', 'succeeded', '', 1)).toThrow(refused);
+    expect(() => store.end('1', 'succeeded', null, 1)).toThrow(refused);
     store.start('1', start);
     expect(() => store.start('1', start)).toThrow(refused);
-    store.end('1', 'cancelled', 'by hand', 3);
+    store.end('1', 'cancelled', { code: 'cancelled', during: 'running' }, 3);
     expect(() => store.start('1', start)).toThrow('Job 1 is cancelled');
-    expect(() => store.end('1', 'failed', '', 4)).toThrow(refused);
+    expect(() => store.end('1', 'failed', null, 4)).toThrow(refused);
     // What was refused left no trace.
     expect(store.eventRange()).toEqual({ first: 1, last: 3 });
-    expect(() => store.end('77', 'failed', '', 4)).toThrow('There is no job "77".');
+    expect(() => store.end('77', 'failed', null, 4)).toThrow('There is no job "77".');
     expect(store.job("1' OR 1")).toBeUndefined();
     store.close();
   });
@@ -160,13 +160,16 @@ describe('the store of jobs', () => {
   it('decides once how a running job shall end, and keeps that', async () => {
     let store = await openJobStore(path);
     store.submit(newJob(), 1);
-    const cancelled = { state: 'cancelled', reason: 'Cancelled.' } as const;
+    const cancelled = {
+      state: 'cancelled',
+      reason: { code: 'cancelled', during: 'running' },
+    } as const;
     expect(() => store.endSoon('1', cancelled, 2)).toThrow(
       expect.objectContaining({ code: 'bad-change' }),
     );
     store.start('1', start);
     store.endSoon('1', cancelled, 3);
-    store.endSoon('1', { state: 'failed', reason: 'Too much.' }, 4);
+    store.endSoon('1', { state: 'failed', reason: { code: 'lost', message: 'Late.' } }, 4);
     store.close();
     store = await openJobStore(path);
     expect(store.job('1')).toMatchObject({ job: { state: 'running' }, ending: cancelled });
@@ -208,8 +211,9 @@ describe('the store of jobs', () => {
 
   it('keeps a job that is refused, and why', async () => {
     const store = await openJobStore(path);
-    const { job } = store.submit(newJob({ refused: 'It needs too much.' }), 1000);
-    expect(job).toMatchObject({ state: 'refused', reason: 'It needs too much.' });
+    const refused = { code: 'too-few-gpus', askedGpus: 3, foundGpus: 2 } as const;
+    const { job } = store.submit(newJob({ refused }), 1000);
+    expect(job).toMatchObject({ state: 'refused', reason: refused });
     expect(store.jobs(['waiting'])).toEqual([]);
     expect(store.counts()).toEqual(new Map([['refused', 1]]));
     store.close();
@@ -218,11 +222,11 @@ describe('the store of jobs', () => {
   it('forgets the oldest of what is over, and never uses an id again', async () => {
     const store = await openJobStore(path);
     for (let at = 1; at <= 4; at++) store.submit(newJob(), at);
-    for (const id of ['1', '2', '4']) store.end(id, 'cancelled', '', 9);
+    for (const id of ['1', '2', '4']) store.end(id, 'cancelled', null, 9);
     store.prune({ endedJobs: 1, events: 2 });
     expect(store.jobs(['waiting', 'cancelled']).map(({ job }) => job.id)).toEqual(['3', '4']);
     expect(store.eventRange()).toEqual({ first: 6, last: 7 });
-    store.end('3', 'cancelled', '', 9);
+    store.end('3', 'cancelled', null, 9);
     store.prune({ endedJobs: 0, events: 0 });
     expect(store.submit(newJob(), 10).job.id).toBe('5');
     expect(store.eventRange()).toEqual({ first: 9, last: 9 });

@@ -1,6 +1,7 @@
 import type { Failure } from '../../failure.js';
 import type { Attempt } from '../../run/types.js';
 import { measuredRun } from '../corrections.js';
+import type { JobReason } from '../reasons/types.js';
 import { hasEnded, type JobState, mayBecome, type Need } from '../types.js';
 import { turnOf } from '../waiting-list.js';
 import { badChange } from './changes.js';
@@ -15,7 +16,7 @@ import type {
   NewJob,
   StoredJob,
 } from './records.js';
-import { damageIn, damageWords, integer, type Row, storedJob } from './rows.js';
+import { damageIn, integer, type Row, storedJob } from './rows.js';
 import { connect } from './sqlite.js';
 import { Transactions } from './transactions.js';
 
@@ -32,14 +33,14 @@ export class JobStore extends JobReader {
         job.submission && this.sql.get('SELECT * FROM job WHERE submission = ?', job.submission);
       if (known) return this.whole(known);
       const state: JobState = job.refused === undefined ? 'waiting' : 'refused';
-      const reason = cut(job.refused ?? '');
+      const reason = job.refused ?? null;
       const row = this.sql.one(
         `INSERT INTO job (submission, state, reason, name, command, priority, turn, submitted_ms,
            deadline_ms, bytes, basis, gpus, workload_key, details, ended_ms, alone, owner)
          VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING *`,
         job.submission ?? null,
         state,
-        reason,
+        JSON.stringify(reason),
         job.name,
         JSON.stringify(job.command),
         job.priority,
@@ -62,9 +63,9 @@ export class JobStore extends JobReader {
 
   /** To be called before the program is launched: one that was started is never started again. */
   start(id: string, { reservation, runId, atMs }: JobStart): StoredJob {
-    return this.#move(id, 'running', { reason: '', reservation, runId }, atMs, () =>
+    return this.#move(id, 'running', { reason: null, reservation, runId }, atMs, () =>
       this.sql.one(
-        `UPDATE job SET state = 'running', reason = '', reservation = ?, run_id = ?, started_ms = ?
+        `UPDATE job SET state = 'running', reason = 'null', reservation = ?, run_id = ?, started_ms = ?
          WHERE sequence = ? RETURNING *`,
         JSON.stringify(reservation),
         runId,
@@ -75,12 +76,13 @@ export class JobStore extends JobReader {
   }
 
   /** The end of a job, whichever it is. */
-  end(id: string, state: JobState, reason: string, atMs: number): StoredJob {
-    return this.#move(id, state, { reason: cut(reason) }, atMs, () =>
+  end(id: string, state: JobState, reason: JobReason | null, atMs: number): StoredJob {
+    const kept = reason === null ? null : shortened(reason);
+    return this.#move(id, state, { reason: kept }, atMs, () =>
       this.sql.one(
         'UPDATE job SET state = ?, reason = ?, ended_ms = ? WHERE sequence = ? RETURNING *',
         state,
-        cut(reason),
+        JSON.stringify(kept),
         atMs,
         id,
       ),
@@ -124,13 +126,13 @@ export class JobStore extends JobReader {
       if (before.job.state !== 'running') throw badChange(before.job, ending.state);
       // What was decided first is why it ends.
       if (before.ending !== undefined) return before;
-      const kept = { state: ending.state, reason: cut(ending.reason) };
+      const kept = { state: ending.state, reason: shortened(ending.reason) };
       const row = this.sql.one(
         'UPDATE job SET ending = ? WHERE sequence = ? RETURNING *',
         JSON.stringify(kept),
         id,
       );
-      this.#journal(id, 'note', { words: kept.reason, ending: kept.state }, atMs);
+      this.#journal(id, 'note', { ending: kept.state, note: kept.reason }, atMs);
       return this.whole(row);
     });
   }
@@ -158,14 +160,14 @@ export class JobStore extends JobReader {
     const ended: string[] = [];
     const rows = this.sql.guard(() => this.sql.all('SELECT * FROM job WHERE ended_ms IS NULL'));
     for (const row of rows) {
-      const damage = damageIn(row);
-      if (damage === undefined) continue;
+      const column = damageIn(row);
+      if (column === undefined) continue;
       const id = integer(row, 'sequence');
-      const reason = damageWords(damage);
+      const reason: JobReason = { code: 'damaged-record', column };
       this.sql.change(() => {
         this.sql.run(
           "UPDATE job SET state = 'failed', reason = ?, ended_ms = ? WHERE sequence = ?",
-          reason,
+          JSON.stringify(reason),
           atMs,
           id,
         );
@@ -260,8 +262,11 @@ export class JobStore extends JobReader {
   }
 }
 
-function cut(reason: string): string {
-  return reason.length <= reasonCharacters ? reason : `${reason.slice(0, reasonCharacters - 1)}…`;
+/** A message from elsewhere may be as long as it likes; what is kept is not. */
+function shortened(reason: JobReason): JobReason {
+  return 'message' in reason && reason.message.length > reasonCharacters
+    ? { ...reason, message: `${reason.message.slice(0, reasonCharacters - 1)}…` }
+    : reason;
 }
 
 /**

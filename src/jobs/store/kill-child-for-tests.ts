@@ -11,7 +11,7 @@ const told = (word: string, id: string) => writeSync(1, `${word} ${id}\n`);
 
 // What a daemon does on its start: what ran is accounted for.
 for (const { job } of store.jobs(['running'])) {
-  told('ended', store.end(job.id, 'failed', 'lost', 2).job.id);
+  told('ended', store.end(job.id, 'failed', { code: 'lost', message: '' }, 2).job.id);
 }
 for (let number = 0; ; number++) {
   const submission = `${round}-${number}`;
@@ -35,5 +35,5 @@ for (let number = 0; ; number++) {
   if (next === undefined) continue;
   const reservation = { devices: ['gpu:0'], bytes: 1, basis: 'stated' } as const;
   told('started', store.start(next.job.id, { reservation, runId: submission, atMs: 1 }).job.id);
-  if (number % 3 === 0) told('ended', store.end(next.job.id, 'succeeded', '', 2).job.id);
+  if (number % 3 === 0) told('ended', store.end(next.job.id, 'succeeded', null, 2).job.id);
 }

@@ -1,6 +1,7 @@
 import type { Account } from '../../run/account.js';
 import type { Known } from '../../units/known.js';
 import type { DegradedSettings } from '../degraded.js';
+import type { DegradedReason, JobReason, RefusalReason } from '../reasons/types.js';
 import type { Job, JobState, Need, Reservation } from '../types.js';
 
 /** What a job needs to run beside its command. */
@@ -11,8 +12,8 @@ export interface JobDetails {
   readonly workload?: Readonly<Record<string, unknown>> | undefined;
   /** What a plan set, where the job would not have fitted. */
   readonly settings?: DegradedSettings | undefined;
-  /** Why it did, in a sentence; kept apart from the reason of a state, which the next state replaces. */
-  readonly degradedWhy?: string | undefined;
+  /** Why it did; kept apart from the reason of a state, which the next state replaces. */
+  readonly degradedReason?: DegradedReason | undefined;
   /** Samples of one batch, for a command that can be told. */
   readonly batch?: number | undefined;
   /** How long it was asked to wait at most. */
@@ -36,7 +37,7 @@ export interface NeedEvidence {
 /** How a running job shall end, decided and not yet come about. */
 export interface Ending {
   readonly state: 'cancelled' | 'failed';
-  readonly reason: string;
+  readonly reason: JobReason;
 }
 
 /** A job to be kept. */
@@ -50,10 +51,10 @@ export interface NewJob {
   readonly details: JobDetails;
   /** When waiting ends, by the queue's time; undefined is never. */
   readonly deadlineMs?: number | undefined;
-  /** Nobody knows its need: it gets a device to itself. */
+  /** Its need is unknown: it gets a whole device. */
   readonly alone?: boolean | undefined;
-  /** Refused at once, with the reason. */
-  readonly refused?: string | undefined;
+  /** Why it is refused at once; left out where it is not. */
+  readonly refused?: RefusalReason | undefined;
   /**
    * A name that the caller chose. Sending it again answers the job that is there: somebody who did
    * not hear our answer can ask again without doubling the job.

@@ -1,9 +1,10 @@
 import { isText, isTexts } from '../../run/store/run-plan.js';
 import type { Attempt } from '../../run/types.js';
+import { type Basis, bases } from '../basis.js';
 import type { MeasuredRun } from '../corrections.js';
+import { isReason } from '../reasons/is-reason.js';
+import type { JobReason } from '../reasons/types.js';
 import {
-  type Basis,
-  bases,
   type JobState,
   jobStates,
   ownerName,
@@ -43,11 +44,6 @@ export function damageIn(row: Row): string | undefined {
   }
 }
 
-/** Why a job is over that cannot be read. */
-export function damageWords(column: string): string {
-  return `Its row in the store is damaged (${column}): it cannot be run or shown. Submit it again.`;
-}
-
 function damagedJob(row: Row, column: string): StoredJob {
   const number = (name: string): number => {
     const value = row[name];
@@ -60,7 +56,7 @@ function damagedJob(row: Row, column: string): StoredJob {
       name: typeof name === 'string' ? name : '',
       owner: typeof owner === 'string' ? owner : ownerName,
       state: 'failed',
-      reason: damageWords(column),
+      reason: { code: 'damaged-record', column },
       command: [],
       priority: number('priority'),
       submittedAt: new Date(number('submitted_ms')).toISOString(),
@@ -90,7 +86,7 @@ function wholeJob(row: Row, attempts: readonly Attempt[]): StoredJob {
       name: text(row, 'name'),
       owner: text(row, 'owner'),
       state: oneOf<JobState>(row, 'state', jobStates),
-      reason: text(row, 'reason'),
+      reason: checked(row, 'reason', isReasonOrNull),
       command: checked(row, 'command', isCommand),
       priority: integer(row, 'priority'),
       submittedAt: new Date(submittedMs).toISOString(),
@@ -221,11 +217,15 @@ function isDetails(value: unknown): value is JobDetails {
   return isFolder && (env === undefined || (isObject(env) && Object.values(env).every(isText)));
 }
 
+function isReasonOrNull(value: unknown): value is JobReason | null {
+  return value === null || isReason(value);
+}
+
 function isEnding(value: unknown): value is Ending {
   return (
     isObject(value) &&
     (value['state'] === 'cancelled' || value['state'] === 'failed') &&
-    isText(value['reason'])
+    isReason(value['reason'])
   );
 }
 

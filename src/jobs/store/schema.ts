@@ -62,6 +62,17 @@ export const migrations: readonly string[] = [
   `
   ALTER TABLE job ADD COLUMN owner TEXT NOT NULL DEFAULT 'owner';
   `,
+  // Reasons were sentences and became codes with data. A damaged row stays as it is.
+  `
+  UPDATE job SET reason = CASE reason
+    WHEN '' THEN 'null' ELSE json_object('code', 'earlier-text', 'text', reason) END;
+  UPDATE job SET ending = json_set(ending, '$.reason',
+      json_object('code', 'earlier-text', 'text', json_extract(ending, '$.reason')))
+    WHERE CASE WHEN json_valid(ending) THEN json_type(ending, '$.reason') = 'text' END;
+  UPDATE job SET details = json_set(json_remove(details, '$.degradedWhy'), '$.degradedReason',
+      json_object('code', 'earlier-text', 'text', json_extract(details, '$.degradedWhy')))
+    WHERE CASE WHEN json_valid(details) THEN json_type(details, '$.degradedWhy') = 'text' END;
+  `,
 ];
 
 export const schemaVersion = migrations.length;

@@ -45,14 +45,14 @@ export async function connect(path: string): Promise<Connection> {
   if (openHere.has(real)) throw storeFailure('store-in-use', path);
   openHere.add(real);
   try {
-    for (const end of ['', '-wal', '-journal']) mustBePlain(`${file}${end}`, path);
+    for (const end of ['', '-wal', '-journal']) checkPlainFile(`${file}${end}`, path);
     const header = judgeHeader(readHeader(file));
     if (header.kind === 'foreign') throw storeFailure('foreign-store', path);
     const version = header.kind === 'ours' ? header.version : schemaVersion;
     if (version > schemaVersion) throw storeFailure('newer-store', path);
     if (version < 1) throw storeFailure('broken-store', path);
     if (header.kind === 'fresh') create(file, (at) => new DatabaseSync(at));
-    // Whoever has the file keeps it: waiting would not help.
+    // Its owner keeps the lock: waiting would not help.
     const database = new DatabaseSync(file, { timeout: 0 });
     try {
       takeOver(database, version, path);
@@ -81,13 +81,13 @@ export async function loadSqlite(): Promise<Pick<SqliteModule, 'DatabaseSync'>> 
       kind: 'missing',
       code: 'no-sqlite',
       fact: `SQLite could not be loaded: ${error instanceof Error ? error.message : String(error)}`,
-      next: 'There are binaries for Linux, macOS and Windows on x64 and arm64; install plimsoll again with npm.',
+      next: 'Install plimsoll again with npm. There are binaries for Linux, macOS and Windows on x64 and arm64.',
       cause: error,
     });
   }
 }
 
-/** Made under another name and moved: nobody ever finds half a store. */
+/** Made under another name and moved: half a store is never found. */
 function create(file: string, open: (path: string) => DatabaseSyncInstance): void {
   const fresh = `${file}.new-${process.pid}`;
   try {
@@ -126,7 +126,7 @@ function codeOf(error: unknown): string {
 function takeOver(database: DatabaseSyncInstance, version: number, path: string): void {
   // In exclusive mode a lock once taken is kept; this takes it.
   database.exec('PRAGMA locking_mode = EXCLUSIVE; BEGIN IMMEDIATE; COMMIT');
-  // Before anything is written: a damaged file must stay as it is, for whoever can repair it.
+  // Before anything is written: a damaged file must stay as it is, so that it can be repaired.
   const [found] = database.prepare('PRAGMA quick_check(1)').all();
   if (found?.['quick_check'] !== 'ok') throw storeFailure('broken-store', path);
   if (version < schemaVersion) {
@@ -182,7 +182,7 @@ function migrate(database: DatabaseSyncInstance, from: number): void {
 }
 
 /** A named pipe of that name would be waited for without end. */
-function mustBePlain(file: string, path: string): void {
+function checkPlainFile(file: string, path: string): void {
   const stats = statSync(file, { throwIfNoEntry: false });
   if (stats === undefined || stats.isFile() || stats.isDirectory()) return;
   throw storeFailure('foreign-store', path);

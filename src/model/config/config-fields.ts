@@ -201,7 +201,7 @@ export function badConfig(place: string, what: string, cause?: unknown): Failure
     kind: 'input',
     code: 'bad-config',
     fact: `${place}: ${what}.`,
-    next: 'Check that it is the config.json of a Hugging Face model, and whole.',
+    next: 'Check that it is the complete config.json of a Hugging Face model.',
     cause,
   });
 }

@@ -64,7 +64,7 @@ export class ByteReader {
     return value;
   }
 
-  /** A copy of the next bytes. Whoever asks has checked that they are few. */
+  /** A copy of the next bytes. The caller has checked that they are few. */
   bytes(length: number): Buffer {
     if (length > this.left) throw this.#ended();
     const result = Buffer.allocUnsafe(length);

@@ -79,7 +79,7 @@ function noFile(path: string, why: string, cause?: unknown): Failure {
     kind: 'input',
     code: 'no-file',
     fact: `${path} cannot be read: ${why}.`,
-    next: 'Check the path and that this user may read it; nothing is fetched from elsewhere.',
+    next: 'Check the path and its permissions; nothing is downloaded.',
     cause,
   });
 }

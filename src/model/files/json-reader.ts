@@ -5,7 +5,7 @@ const quote = 0x22;
 const backslash = 0x5c;
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
-/** Values that nobody asked for nest at most this deep; JSON headers nest three. */
+/** Values that are skipped nest at most this deep; JSON headers nest three. */
 const skippedDepth = 16;
 
 /** How many such values there may be: a few lines that a tool has added, for each tensor at most. */

@@ -144,6 +144,6 @@ export function badGguf(place: string, what: string): Failure {
     kind: 'input',
     code: 'bad-gguf',
     fact: `${place} is not a readable GGUF file: ${what}.`,
-    next: 'Check that the download is whole.',
+    next: 'Check that the download is complete.',
   });
 }

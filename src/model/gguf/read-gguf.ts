@@ -50,13 +50,13 @@ function describeHeaders(
   const keys = headers[0]?.keys ?? new Map();
   const vocabulary = headers.find((header) => header.embeddingShape)?.embeddingShape?.[0];
   const found = configFromGguf(keys, { vocabulary, tied: !tally.has('output.weight') });
-  if ('why' in found) return unknownModel(keys, weights, found.why);
+  if ('why' in found) return unknownModel(keys, weights, `${found.why}.`);
   try {
     return describeConfig(found.config, 'its keys');
   } catch (error) {
     // The weights were read and are sound; keys that make no model only cost the description.
     if (!(error instanceof Failure)) throw error;
-    return unknownModel(keys, weights, error.fact.replace(/\.$/, ''));
+    return unknownModel(keys, weights, error.fact);
   }
 }
 
@@ -72,6 +72,6 @@ function unknownModel(
     modelType: typeof architecture === 'string' ? architecture : 'unknown',
     ...(typeof title === 'string' ? { name: title } : {}),
     parameters,
-    notes: [`Only the tensors of the file are known: ${why}.`],
+    notes: [`Only the tensors of the file are known: ${why}`],
   };
 }

@@ -1,7 +1,7 @@
 import { Failure } from '../../failure.js';
 
 /** More than any model has, with sums that stay exact. */
-const mostParameters = 1e14;
+const maxParameters = 1e14;
 const factors: Readonly<Record<string, number>> = { k: 1e3, m: 1e6, b: 1e9, t: 1e12 };
 
 /**
@@ -13,7 +13,7 @@ const factors: Readonly<Record<string, number>> = { k: 1e3, m: 1e6, b: 1e9, t: 1
 export function parseParameters(text: string): number {
   const match = /^(?:(\d{1,3})x)?(\d{1,15}(?:\.\d{1,6})?)([kmbt]?)$/i.exec(text.trim());
   const count = match === null ? 0 : countOf(match[1], match[2], match[3]);
-  if (count >= 1 && count <= mostParameters) return count;
+  if (count >= 1 && count <= maxParameters) return count;
   throw new Failure({
     kind: 'input',
     code: 'bad-parameters',

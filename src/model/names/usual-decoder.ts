@@ -18,7 +18,7 @@ const innerShare = 3.5;
 const vocabulary = 64_000;
 /** Smaller models share the matrix of the embedding with the head. */
 const untiedFrom = 2e9;
-const mostLayers = 160;
+const maxLayers = 160;
 
 /**
  * The config of a usual decoder with about that many parameters: for those who know no more of a
@@ -37,11 +37,7 @@ export function usualDecoder(parameters: number): ConfigValues {
   const kvHeads = largestDivisor(heads, heads / 4);
   const attention = 2 * hidden ** 2 + 2 * hidden * kvHeads * headDim;
   const left = Math.max(1, parameters - (tied ? 1 : 2) * tokens * hidden);
-  const layers = clamp(
-    Math.round(left / (attention + 3 * innerShare * hidden ** 2)),
-    1,
-    mostLayers,
-  );
+  const layers = clamp(Math.round(left / (attention + 3 * innerShare * hidden ** 2)), 1, maxLayers);
   // What rounding left over goes to the inner size.
   const inner = Math.max(8, Math.round((left / layers - attention) / (3 * hidden)));
   return {

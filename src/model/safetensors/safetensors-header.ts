@@ -121,7 +121,7 @@ export function badSafetensors(place: string, what: string): Failure {
     kind: 'input',
     code: 'bad-safetensors',
     fact: `${place} is not a readable safetensors file: ${what}.`,
-    next: 'Check that the download is whole, or name the config.json in its place.',
+    next: 'Check that the download is complete, or name the config.json instead.',
   });
 }
 
@@ -129,7 +129,7 @@ function lfsPointer(place: string): Failure {
   return new Failure({
     kind: 'input',
     code: 'bad-safetensors',
-    fact: `${place} is only a Git LFS pointer; the weights themselves are not there.`,
-    next: 'Run "git lfs pull" in that folder, or name the config.json in its place.',
+    fact: `${place} is a Git LFS pointer, not the weights.`,
+    next: 'Run "git lfs pull" in that folder, or name the config.json instead.',
   });
 }

@@ -11,7 +11,7 @@ import type { WorkloadRequest } from './workload-request.js';
 
 /** A request that holds together: what is left is to find out. */
 export interface PreparedEstimate extends EstimateRequest {
-  /** Why it is this card, where nobody named one. */
+  /** Why it is this card, where none was named. */
   readonly notes: readonly string[];
   /** How its weights are best held on this card; absent where its parameters are not known. */
   readonly recommended?: RecommendedQuantization | undefined;

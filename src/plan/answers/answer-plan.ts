@@ -152,7 +152,7 @@ function noRuleOfThumb(): Failure {
   return new Failure({
     kind: 'input',
     code: 'bad-usage',
-    fact: 'A type and a size are too little to plan with.',
+    fact: 'A plan needs more than a type and a size.',
     next: 'Name a config.json, or a script.',
   });
 }

@@ -129,13 +129,13 @@ describe('answerPlan', () => {
   });
 
   it.each([
-    [{ ...job }, 'Nothing says how much memory there is.'],
+    [{ ...job }, 'The memory budget is missing.'],
     [{ ...job, memoryBytes: '8GiB' }, '"memoryBytes" cannot be "8GiB".'],
     [{ ...job, memoryBytes: 0 }, '"memoryBytes" cannot be "0".'],
     [{ ...job, memoryBytes: GiB, zero: 4 }, '"zero" cannot be "4".'],
     [{ ...job, memoryBytes: GiB, offload: 'all' }, '"offload" cannot be "all".'],
     [{ ...job, memoryBytes: GiB, gpus: 3, batch: 4 }, 'A batch of 4 cannot be'],
-    [{ type: 'cnn', size: 'small', memoryBytes: GiB }, 'A type and a size are too little'],
+    [{ type: 'cnn', size: 'small', memoryBytes: GiB }, 'A plan needs more than a type and a size'],
     [{ script: '/a.py', memoryBytes: GiB, batch: 2 }, '"batch" does not reach the script'],
   ])('refuses %j', async (request, fact) => {
     const error = await failure(answerPlan(Object(request), machine));

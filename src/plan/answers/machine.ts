@@ -7,7 +7,7 @@ import type { RequestWording } from './wording.js';
 export interface AnswerMachine extends EstimateMachine {
   /** Whether the config.json of a model may be downloaded by its name; never unless asked for. */
   readonly hub?: boolean | undefined;
-  /** The GPUs of this machine, in their order; asked only where nobody named a card. */
+  /** The GPUs of this machine, in their order; asked only where no card was named. */
   readonly gpusHere: () => Promise<readonly FoundGpu[]>;
   /** Cards that the configuration describes. */
   readonly gpus?: readonly GpuEntry[] | undefined;

@@ -134,7 +134,7 @@ export function budgetOf(
     throw new Failure({
       kind: 'input',
       code: 'bad-usage',
-      fact: 'Nothing says how much memory there is.',
+      fact: 'The memory budget is missing.',
       next: `Give ${example('memoryBytes', 24 * GiB)}, or name the card with ${name('gpu')}.`,
     });
   }

@@ -43,11 +43,11 @@ export const readByteCount: FieldReader<number> = (value, field, wording) => {
 };
 
 /** More parameters than any model has. */
-const mostParameters = 1e14;
+const maxParameters = 1e14;
 
 export const readParameters: FieldReader<number> = (value, field, wording) => {
   if (typeof value === 'number' && Number.isInteger(value)) {
-    if (value >= 1 && value <= mostParameters) return value;
+    if (value >= 1 && value <= maxParameters) return value;
   }
   throw wrong(value, field, wording, 'It takes a number of parameters, such as 22000000000.');
 };

@@ -74,7 +74,7 @@ export type CheckedRequest = ReturnType<typeof checkRequest>;
 
 /**
  * Checks a request that came from outside: each wrong value is a `Failure` that names the field
- * and what it takes; a field that nobody knows is one, too.
+ * and what it takes; an unknown field is one, too.
  *
  * @example
  * checkRequest({ model: '/models/gpt2', batch: 8 }, fieldWording, 'estimate').batch; // 8

@@ -9,7 +9,7 @@ import { answerPlan } from './answer-plan.js';
 import type { AnswerMachine } from './machine.js';
 import { fieldWording } from './wording.js';
 
-/** A model that only a thread can see: whoever reads it here finds no file. */
+/** A model that only a thread can see: a read in this thread finds no file. */
 const elsewhere = '/no-such-folder/config.json';
 
 function machineWith(asked: string[]): AnswerMachine {
@@ -35,11 +35,12 @@ function machineWith(asked: string[]): AnswerMachine {
 const request = { model: elsewhere, batch: 1, seq: 64, method: 'formula' } as const;
 
 describe('a model', () => {
-  it('is read by whoever does the work of an estimate, never by the thread that answers', async () => {
+  it('is read by the thread that estimates, never by the thread that answers', async () => {
     const asked: string[] = [];
     const { peak } = await answerEstimate(request, machineWith(asked));
     expect(peak.deviceBytes).toBeGreaterThan(0);
-    expect(asked.slice(0, 2)).toEqual(['read', 'formula']);
+    expect(asked[0]).toBe('read');
+    expect(asked).toContain('formula');
   });
 
   it('is read there for a plan, too', async () => {

@@ -1,5 +1,5 @@
 import { parseAllocConf } from '../../estimate/allocator/alloc-conf.js';
-import { Failure } from '../../failure.js';
+import { BadAllocConf } from '../../estimate/allocator/alloc-conf-values.js';
 import { allocConfReason, allocConfValue } from './alloc-conf-value.js';
 import { exportCommand } from './formats.js';
 import type { EnvironmentContext, EnvironmentFinding } from './types.js';
@@ -31,7 +31,7 @@ function conflicts([first, ...others]: readonly Given[]): EnvironmentFinding[] {
   return others.map(({ name, value }) => ({
     name,
     kind: 'conflict',
-    severity: value === first?.value ? 'advice' : 'must',
+    severity: value === first?.value ? 'advice' : 'required',
     value,
     reason: `${first?.name} is set, too, and which of them holds depends on the version of PyTorch.`,
     fix: `unset ${name}`,
@@ -43,10 +43,9 @@ function malformedFinding(name: string, value: string): EnvironmentFinding[] {
     parseAllocConf(value);
     return [];
   } catch (error) {
-    if (!(error instanceof Failure)) throw error;
-    const why = error.fact.replace(/^PYTORCH_CUDA_ALLOC_CONF cannot be used: /, '');
-    const reason = `PyTorch would refuse it, and the job with it: ${why}`;
-    return [{ name, kind: 'malformed', severity: 'must', value, reason, fix: `unset ${name}` }];
+    if (!(error instanceof BadAllocConf)) throw error;
+    const reason = `PyTorch would refuse it, and the job would not start: ${error.problem}`;
+    return [{ name, kind: 'malformed', severity: 'required', value, reason, fix: `unset ${name}` }];
   }
 }
 

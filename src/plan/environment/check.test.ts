@@ -41,7 +41,7 @@ describe('checkEnvironment', () => {
     environment['NVIDIA_TF32_OVERRIDE'] = '0';
     environment['PYTORCH_NO_CUDA_MEMORY_CACHING'] = '0';
     const findings = checkEnvironment(environment, production).filter(
-      ({ severity }) => severity === 'must',
+      ({ severity }) => severity === 'required',
     );
     expect(findings.map(({ name, kind, fix }) => [name, kind, fix])).toEqual([
       ['CUDA_LAUNCH_BLOCKING', 'debug-setting', "export CUDA_LAUNCH_BLOCKING='0'"],
@@ -65,13 +65,13 @@ describe('checkEnvironment', () => {
   });
 
   it('holds debug mode to what makes it one', () => {
-    expect(found({}, debug)[0]).toBe('must missing CUDA_LAUNCH_BLOCKING');
+    expect(found({}, debug)[0]).toBe('required missing CUDA_LAUNCH_BLOCKING');
     expect(found({ CUDA_LAUNCH_BLOCKING: '0' }, debug)[0]).toBe(
-      'must differs CUDA_LAUNCH_BLOCKING',
+      'required differs CUDA_LAUNCH_BLOCKING',
     );
-    expect(found({}, { ...debug, vendor: 'amd' })[0]).toBe('must missing AMD_SERIALIZE_KERNEL');
+    expect(found({}, { ...debug, vendor: 'amd' })[0]).toBe('required missing AMD_SERIALIZE_KERNEL');
     expect(found({ AMD_SERIALIZE_KERNEL: '2' }, { ...production, vendor: 'amd' })[0]).toBe(
-      'must debug-setting AMD_SERIALIZE_KERNEL',
+      'required debug-setting AMD_SERIALIZE_KERNEL',
     );
   });
 
@@ -95,7 +95,7 @@ describe('checkEnvironment', () => {
       ({ severity }) => severity,
     );
     expect(severities).toEqual(severities.toSorted().toReversed());
-    expect(severities[0]).toBe('must');
+    expect(severities[0]).toBe('required');
   });
 });
 
@@ -111,7 +111,7 @@ describe('the configuration of the allocator', () => {
 
   it('is a conflict under two names', () => {
     const both = { ...rest, PYTORCH_ALLOC_CONF: 'max_split_size_mb:128' };
-    expect(found(both)).toEqual(['must conflict PYTORCH_ALLOC_CONF']);
+    expect(found(both)).toEqual(['required conflict PYTORCH_ALLOC_CONF']);
     const same = { ...rest, PYTORCH_ALLOC_CONF: rest[allocConf] ?? '' };
     expect(found(same)).toEqual(['advice conflict PYTORCH_ALLOC_CONF']);
   });
@@ -121,7 +121,7 @@ describe('the configuration of the allocator', () => {
     (value) => {
       const [finding, ...others] = check(value);
       expect(others).toEqual([]);
-      expect(finding).toMatchObject({ kind: 'malformed', severity: 'must', value });
+      expect(finding).toMatchObject({ kind: 'malformed', severity: 'required', value });
       expect(finding?.reason).not.toContain('cannot be used');
     },
   );

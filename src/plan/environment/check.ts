@@ -42,7 +42,9 @@ function checkRule(
   const reason = adviceReason(advice, context);
   if (advice.action === 'unset') {
     if (value === undefined) return [];
-    return [{ name, kind: 'debug-setting', severity: 'must', value, reason, fix: `unset ${name}` }];
+    return [
+      { name, kind: 'debug-setting', severity: 'required', value, reason, fix: `unset ${name}` },
+    ];
   }
   const wanted = adviceValue(advice, context);
   if (advice.action === 'consider' || wanted === undefined) return [];
@@ -56,17 +58,17 @@ function checkRule(
   }
   if (meaning(rule, value) === meaning(rule, wanted)) return [];
   if (context.mode === 'production' && isForDebugging(rule, value, context)) {
-    return [{ name, kind: 'debug-setting', severity: 'must', value, reason, fix }];
+    return [{ name, kind: 'debug-setting', severity: 'required', value, reason, fix }];
   }
   return appliesTo(rule, context) ? [{ name, kind: 'differs', severity, value, reason, fix }] : [];
 }
 
 function rank({ severity }: EnvironmentFinding): number {
-  return severity === 'must' ? 0 : 1;
+  return severity === 'required' ? 0 : 1;
 }
 
-function severityOf({ required }: Advice): 'must' | 'advice' {
-  return required ? 'must' : 'advice';
+function severityOf({ required }: Advice): 'required' | 'advice' {
+  return required ? 'required' : 'advice';
 }
 
 function isForDebugging(

@@ -43,7 +43,7 @@ export type EnvironmentSetting =
  * - `debug-setting`: it slows production down, or blinds it.
  * - `missing`, `differs`: not as recommended.
  * - `conflict`: two variables contradict each other.
- * - `malformed`: PyTorch would refuse it, and the job with it.
+ * - `malformed`: PyTorch would refuse it, and the job would not start.
  * - `old-name`: it still works, with a warning.
  */
 export type FindingKind =
@@ -59,7 +59,7 @@ export interface EnvironmentFinding {
   readonly name: string;
   readonly kind: FindingKind;
   /** `must`: do not start the job like this. */
-  readonly severity: 'must' | 'advice';
+  readonly severity: 'required' | 'advice';
   /** What it is now; absent when it is not set. Text from outside. */
   readonly value?: string;
   readonly reason: string;

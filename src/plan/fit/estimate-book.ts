@@ -46,8 +46,8 @@ export function openEstimateBook(
     try {
       return await judgedBy(workload);
     } catch (error) {
-      const isWay = error instanceof Failure && error.kind !== 'interrupted';
-      if (!isWay || judged.size === 0) throw error;
+      const isRefusal = error instanceof Failure && error.kind !== 'interrupted';
+      if (!isRefusal || judged.size === 0) throw error;
       refused.add(key);
       refusals.add(error.fact);
       return undefined;

@@ -85,7 +85,7 @@ describe('planSettings', () => {
     expect(notes[0]).toContain('not by the upper end of its interval');
   });
 
-  it('grows the batch where nobody named one', async () => {
+  it('grows the batch where none was named', async () => {
     const { settings, notes } = await plan({ mode: 'train' }, 30_000);
     expect(settings.batch).toBeGreaterThan(100);
     expect(settings.accumulation).toBe(1);

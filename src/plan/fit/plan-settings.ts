@@ -50,7 +50,13 @@ export async function planSettings(
   const unit = costOf(plain, perGpu, 1, { mode, facts, unit: 1 });
   const scale = { mode, facts, unit };
   const book = openEstimateBook(estimators, wishes, facts);
-  const { chosen, considered } = await chooseWay(configurations, perGpu, book, wishes, scale);
+  const { chosen, considered } = await chooseConfiguration(
+    configurations,
+    perGpu,
+    book,
+    wishes,
+    scale,
+  );
   const taken =
     chosen ?? (await nearest(considered, configurations, leastBatch(wishes, perGpu), book, facts));
   const grown = wishes.batch === undefined ? await grow(taken, perGpu, book, facts) : taken;
@@ -86,7 +92,7 @@ function level({ concession }: Configuration): number {
 }
 
 /** A configuration that is slower even with its whole batch at once than one that fits need not be tried. */
-async function chooseWay(
+async function chooseConfiguration(
   configurations: readonly Configuration[],
   perGpu: number,
   book: EstimateBook,
@@ -136,7 +142,7 @@ async function nearest(
   return least;
 }
 
-/** Nobody asked for a certain batch, so it takes what room there is. */
+/** No batch was asked for, so it takes what room there is. */
 async function grow(
   chosen: EvaluatedConfiguration,
   perGpu: number,
@@ -167,8 +173,8 @@ function batchOfOneGpu(
   throw new Failure({
     kind: 'input',
     code: 'bad-usage',
-    fact: `A batch of ${batch} cannot be shared out evenly over ${gpus} GPUs.`,
-    next: `Take a ${name('batch')} that ${gpus} divides.`,
+    fact: `A batch of ${batch} cannot be split evenly over ${gpus} GPUs.`,
+    next: `Use a ${name('batch')} that is a multiple of ${gpus}.`,
   });
 }
 

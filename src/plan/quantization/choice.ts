@@ -1,7 +1,7 @@
 import type { QuantizationPreset } from '../../estimate/types.js';
 import type { QuantizationMemory } from './bits-and-bytes.js';
 import type { ModelWeights } from './preset-bytes.js';
-import type { TrainingWay } from './presets.js';
+import type { TrainingMethod } from './presets.js';
 
 export interface ChooseOptions extends ModelWeights {
   /** What is free on the GPU; 0 where there is none. */
@@ -15,7 +15,7 @@ export interface ChooseOptions extends ModelWeights {
 /** A preset that was considered, with the bytes it would take. All of them are estimated. */
 export interface PresetOption {
   readonly preset: QuantizationPreset;
-  readonly training: TrainingWay | 'none';
+  readonly training: TrainingMethod | 'none';
   readonly fits: boolean;
   readonly gpuBytes: number;
   readonly hostBytes: number;
@@ -23,7 +23,7 @@ export interface PresetOption {
 
 export interface PresetChoice {
   readonly preset: QuantizationPreset | 'none';
-  readonly training: TrainingWay | 'none';
+  readonly training: TrainingMethod | 'none';
   readonly reason: string;
   /** For `bitsAndBytesArguments`: what the weights may take. */
   readonly memory: QuantizationMemory;

@@ -36,7 +36,7 @@ describe('weightBytes', () => {
     expect(weightBytes('fp16', { ...model, weightBytesFp16: 2.1e9 })).toBe(2.1e9);
   });
 
-  it('assumes enough for embeddings and head where nobody tells', () => {
+  it('assumes enough for embeddings and head where it is unknown', () => {
     const real = { parameters: 1_235_814_400, keptParameters: 262_735_872 };
     const assumed = { parameters: real.parameters };
     expect(weightBytes('int4', assumed)).toBeGreaterThanOrEqual(weightBytes('int4', real));

@@ -5,7 +5,7 @@ import type { QuantizationMemory } from './bits-and-bytes.js';
 import type { ChooseOptions, PresetChoice, PresetOption } from './choice.js';
 import { choiceReason } from './choice-reason.js';
 import { fp16Bytes, keptBytes, stateBytes } from './preset-bytes.js';
-import { presetFacts, type TrainingWay } from './presets.js';
+import { presetFacts, type TrainingMethod } from './presets.js';
 
 /** On a GPU the most precise first; the host is precise as well, but far slower. */
 const order: readonly QuantizationPreset[] = [
@@ -54,7 +54,7 @@ function optionsOf(preset: QuantizationPreset, options: ChooseOptions): PresetOp
 
 function bytesOf(
   preset: QuantizationPreset,
-  training: TrainingWay | 'none',
+  training: TrainingMethod | 'none',
   options: ChooseOptions,
 ): { gpuBytes: number; hostBytes: number } {
   const states = stateBytes(preset, options, training);

@@ -1,5 +1,5 @@
 import type { QuantizationPreset } from '../../estimate/types.js';
-import { presetFacts, type TrainingWay } from './presets.js';
+import { presetFacts, type TrainingMethod } from './presets.js';
 
 /** A model, as far as the size of its weights goes. */
 export interface ModelWeights {
@@ -30,7 +30,7 @@ export function weightBytes(preset: QuantizationPreset, model: ModelWeights): nu
 export function stateBytes(
   preset: QuantizationPreset,
   model: ModelWeights,
-  training: TrainingWay | 'none',
+  training: TrainingMethod | 'none',
 ): number {
   const weights = weightBytes(preset, model);
   if (training === 'full') return weights * fullTrainingFactor;

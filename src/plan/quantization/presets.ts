@@ -2,7 +2,7 @@ import { doubleNf4Bytes, int8Bytes, nf4Bytes } from '../../estimate/quantization
 import type { QuantizationPreset } from '../../estimate/types.js';
 
 /** What can be trained: all parameters, or small adapters beside frozen weights. */
-export type TrainingWay = 'full' | 'lora';
+export type TrainingMethod = 'full' | 'lora';
 
 /** What a preset means. */
 export interface PresetFacts {
@@ -13,7 +13,7 @@ export interface PresetFacts {
   readonly bytesPerParameter: number;
   readonly quantized: boolean;
   /** The best way first; none where it is for inference only. */
-  readonly training: readonly TrainingWay[];
+  readonly training: readonly TrainingMethod[];
   /** Arguments of transformers' `BitsAndBytesConfig`; none where nothing is quantized. */
   readonly config: Readonly<Record<string, boolean | string>>;
 }

@@ -93,7 +93,7 @@ function bad(path: string, why: string, cause?: unknown): Failure {
     kind: 'input',
     code: 'bad-quantization-file',
     fact: `The saved quantization ${path} cannot be used: ${why}.`,
-    next: 'Delete it, and choose again.',
+    next: 'Delete the file and choose a quantization again.',
     cause,
   });
 }

@@ -1,4 +1,4 @@
-import { defaultLoadLine } from '../../jobs/load-line.js';
+import { defaultLoadLine } from '../../device/load-line.js';
 import type { Attempt, RunReport } from '../../run/types.js';
 import { outOfMemoryWords, settingsWords } from '../../run/words.js';
 import { formatBytes } from '../../units/bytes.js';

@@ -62,7 +62,7 @@ describe('findingsText', () => {
         {
           name: 'A',
           kind: 'debug-setting',
-          severity: 'must',
+          severity: 'required',
           value,
           reason: `it says ${value}`,
           fix: `export A='${value}'`,

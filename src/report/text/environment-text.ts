@@ -57,15 +57,15 @@ export function findingsText(
   context: EnvironmentContext,
   options: EnvironmentTextOptions,
 ): string {
-  const must = findings.filter(({ severity }) => severity === 'must').length;
+  const required = findings.filter(({ severity }) => severity === 'required').length;
   const verdict =
-    must === 0
+    required === 0
       ? `The environment is fit for ${context.mode}: nothing must change.`
-      : `The environment is not fit for ${context.mode}: ${count(must, 'variable')} must change.`;
+      : `The environment is not fit for ${context.mode}: ${count(required, 'variable')} must change.`;
   const lines = findings.flatMap((finding) => [
     [],
     [
-      span(finding.severity === 'must' ? 'must change  ' : 'could change ', paintOf(finding)),
+      span(finding.severity === 'required' ? 'must change  ' : 'could change ', paintOf(finding)),
       span(finding.name, 'cyan'),
       span(`  ${nowWords(finding)} (${finding.kind})`),
     ],
@@ -87,7 +87,7 @@ function nameLine(setting: EnvironmentSetting, width: number): Span[] {
 }
 
 function paintOf({ severity }: EnvironmentFinding): 'red' | 'yellow' {
-  return severity === 'must' ? 'red' : 'yellow';
+  return severity === 'required' ? 'red' : 'yellow';
 }
 
 function nowWords({ value }: EnvironmentFinding): string {

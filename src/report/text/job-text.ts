@@ -49,14 +49,14 @@ export function jobText(job: JobView, options: JobsTableOptions): string {
       ...labelled(`attempt ${attempt.number}`, attemptWords(attempt)),
       ...attempt.rungs.flatMap(({ rung, why }) => labelled('', `${rung}: ${why}`)),
     ]),
-    ...(job.underWay === null ? [] : underWayLines(job.underWay, labelled)),
+    ...(job.currentAttempt === null ? [] : currentAttemptLines(job.currentAttempt, labelled)),
     ...labelled('log', `${formatBytes(job.log.bytes)}; "plimsoll logs ${job.id}" shows it`),
   ];
   return lines.map((line) => paintLine(line, columns, style).trimEnd()).join('\n');
 }
 
-function underWayLines(
-  { number, settings, rungs }: NonNullable<JobView['underWay']>,
+function currentAttemptLines(
+  { number, settings, rungs }: NonNullable<JobView['currentAttempt']>,
   labelled: (label: string, text: string) => Span[][],
 ): Span[][] {
   return [

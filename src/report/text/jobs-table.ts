@@ -84,7 +84,7 @@ const ranks: Readonly<Partial<Record<JobState, number>>> = { running: 0, waiting
 function byTurn(a: JobSummary, b: JobSummary): number {
   const rank = (ranks[a.state] ?? 2) - (ranks[b.state] ?? 2);
   if (rank !== 0) return rank;
-  // Beyond the first hundred nobody has counted places: the older one comes first.
+  // Beyond the first hundred places are not counted: the older one comes first.
   if (a.waiting && b.waiting) {
     return (
       (a.waiting.position || Infinity) - (b.waiting.position || Infinity) ||
@@ -138,7 +138,7 @@ function noteOf(job: JobSummary, nowMs: number): string {
     .join(' ');
 }
 
-/** `Expected to start in 3 min.`; empty where nobody can tell. */
+/** `Expected to start in 3 min.`; empty where it is not known. */
 export function expectedWords(at: string, nowMs: number): string {
   if (!isKnown(at)) return '';
   const seconds = Math.round((Date.parse(at) - nowMs) / 1000);

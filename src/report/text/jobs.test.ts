@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { madeWaiting } from '../../jobs/daemon/made-for-tests.js';
 import { GiB } from '../../units/bytes.js';
 import { attemptForTests, jobForTests, nowForTests, runningJobForTests } from '../job-for-tests.js';
 import { jobText } from './job-text.js';
@@ -17,7 +18,7 @@ const ended = runningJobForTests({
 
 describe('jobsTable', () => {
   it('shows what runs, what waits and why, and what became of the rest', () => {
-    const first = { position: 1, why: 'It is about to start.', expiresAt: null };
+    const first = madeWaiting({ why: 'It is about to start.' });
     const jobs = [
       ended,
       jobForTests(),
@@ -70,7 +71,7 @@ describe('jobText', () => {
           estimatedBytes: 6 * GiB,
           runs: 3,
         },
-        degraded: { batch: 8, accumulation: 4, why: 'It needs more.' },
+        degraded: { batch: 8, accumulation: 4, why: 'It needs more.', whyDetails: null },
         log: { bytes: 2048 },
       }),
       options,
@@ -92,7 +93,7 @@ describe('jobText', () => {
   });
 
   it('tells why it waits, and what goes on', () => {
-    const waiting = { position: 1, why: 'So it is.', expectedStartAt: 'unknown' } as const;
+    const waiting = madeWaiting({ why: 'So it is.' });
     const text = jobText(
       jobForTests({ waiting: { ...waiting, expiresAt: '2026-11-15T10:00:00Z' } }),
       options,
@@ -101,8 +102,8 @@ describe('jobText', () => {
       'why        It is next. So it is. It gives up at 2026-11-15 10:00:00 UTC.\n',
     );
     const { settings, rungs } = attemptForTests();
-    const underWay = { number: 2, settings, rungs, startedAt: '' };
-    const running = jobText(runningJobForTests({ underWay }), options);
+    const currentAttempt = { number: 2, settings, rungs, startedAt: '' };
+    const running = jobText(runningJobForTests({ currentAttempt }), options);
     expect(running).toContain('attempt 2  batch 32 x 1, on gpu:0, goes on\n');
     expect(running).toContain('it holds 5.0 GiB now (measured)');
   });
@@ -117,7 +118,7 @@ describe('the words of a job', () => {
       'job 12 (train.py) runs; reserved: 6.0 GiB on gpu:0 (stated). "plimsoll logs -f 12" follows it.',
     );
     const why = 'It needs 80.0 GiB (estimated). It runs with batch 8 x 4 instead.';
-    const degraded = { batch: 8, accumulation: 4, why };
+    const degraded = { batch: 8, accumulation: 4, why, whyDetails: null };
     for (const job of [jobForTests({ degraded }), runningJobForTests({ degraded })]) {
       expect(submittedWords(job, nowForTests)).toContain(`. ${why} `);
     }
@@ -153,7 +154,7 @@ describe('the words of a job', () => {
   });
 
   it('say in the list that a job was degraded', () => {
-    const degraded = { batch: 8, accumulation: 4, why: 'It needs more.' };
+    const degraded = { batch: 8, accumulation: 4, why: 'It needs more.', whyDetails: null };
     expect(jobsTable([jobForTests({ degraded })], options)[1]).toContain(
       'Degraded to batch 8 x 4. It needs 6.0 GiB',
     );

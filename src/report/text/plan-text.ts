@@ -6,10 +6,10 @@ import {
   costWords,
   fitWords,
   neededBytes,
+  optionWords,
   type PlanBudgetWords,
   planVerdict,
   settingRows,
-  wayWords,
 } from '../plan-words.js';
 import { partLine, stackedBar } from './estimate-text.js';
 import { noteLines } from './note-lines.js';
@@ -81,10 +81,12 @@ function otherLines({ alternatives, settings, estimate }: Plan, budget: PlanBudg
       isWords[at] ? cell.padEnd(widths[at] ?? 0) : cell.padStart(widths[at] ?? 0),
     );
   const lines = alternatives.map((option, at) => optionLines(option, padded(rows[at] ?? [])));
-  const sameWay = alternatives.every((one) => wayWords(one.settings) === wayWords(settings));
+  const sameSettings = alternatives.every(
+    (one) => optionWords(one.settings) === optionWords(settings),
+  );
   return [
     [],
-    [span(sameWay ? 'Other batches that were tried:' : 'What else there is:', 'bold')],
+    [span(sameSettings ? 'Other batches that were tried:' : 'What else there is:', 'bold')],
     [span(`  ${padded(heads).join('  ').trimEnd()}`, 'dim')],
     ...lines.flat(),
   ];
@@ -108,6 +110,6 @@ function cellsOf(
     batchWords(option.settings),
     formatBytes(neededBytes(option, budget)),
     costWords(option.relativeCost),
-    `${wayWords(option.settings)}${method}`,
+    `${optionWords(option.settings)}${method}`,
   ];
 }

@@ -7,7 +7,7 @@ const changeWidth = 24;
 const sizeWidth = 10;
 const leastWidth = 16;
 
-/** What other settings would save of the least capacity, one line each; none where nobody asked, or nothing would. */
+/** What other settings would save of the least capacity, one line each; none where it was not asked, or nothing would. */
 export function savingLines(estimate: Estimate, gpu: EstimateGpu): Span[][] {
   const { savings = [] } = estimate;
   if (savings.length === 0) return [];

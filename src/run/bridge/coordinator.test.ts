@@ -243,7 +243,7 @@ describe('several works in one process', () => {
     expect(heard).toHaveLength(1000);
   });
 
-  it('one that nobody caught is no question: no rung, and the program ends with it', () => {
+  it('an uncaught one is not a question: no rung, and the program ends with it', () => {
     const { join, raised, climbed } = talk();
     const { heard, say } = join();
     say({ ...oom, uncaught: true });

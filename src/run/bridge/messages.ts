@@ -13,7 +13,7 @@ export interface Hello {
   readonly device: string;
   /** The most that it ever held. */
   readonly peakBytes: Known<number>;
-  /** What it did so far, under whomever: a supervisor that comes late goes on from there. */
+  /** What it did so far, under any supervisor: one that comes late goes on from there. */
   readonly works: readonly WorkState[];
 }
 
@@ -61,7 +61,7 @@ export interface OutOfMemoryMessage {
   readonly who: string;
   /** What is left that this work can change; undefined where only the hello tells. */
   readonly hooks: readonly Hook[] | undefined;
-  /** Nobody caught it: there is nothing to decide any more. */
+  /** It was not caught: there is nothing to decide any more. */
   readonly uncaught: boolean;
 }
 
@@ -82,7 +82,7 @@ export interface BarrierMessage {
   readonly ok: boolean;
 }
 
-/** A rung that the program climbed by itself, because nobody was there to ask. */
+/** A rung that the program climbed by itself, because there was no supervisor to ask. */
 export interface ClimbedMessage {
   readonly type: 'climbed';
   readonly rung: ClimbedRung['rung'];

@@ -1,5 +1,6 @@
 import { fitMemory, fittingBatch, type Observation } from '../../batches/sizes/fit.js';
-import { loadLine, smallerMicrobatch } from '../../batches/sizes/smaller-microbatch.js';
+import { smallerMicrobatch } from '../../batches/sizes/smaller-microbatch.js';
+import { defaultLoadLine } from '../../device/load-line.js';
 import { isKnown, type Known } from '../../units/known.js';
 import type { Rung } from '../types.js';
 
@@ -105,5 +106,5 @@ function cacheIsEnough(failure: StepFailure): boolean {
   const clean = observations.filter(({ isAtLeast }) => !isAtLeast);
   const line = fitMemory(clean, isKnown(baseBytes) ? baseBytes : undefined);
   if (line === undefined || !isKnown(limitBytes)) return true;
-  return fittingBatch(line, limitBytes * loadLine) >= microbatch;
+  return fittingBatch(line, limitBytes * defaultLoadLine) >= microbatch;
 }

@@ -81,7 +81,7 @@ function become(file: string): void {
   const [word = '', ...rest] = order.command;
   const program = programAt(word, order.environment['PATH']);
   const environment = Object.entries(order.environment).map(([name, value]) => `${name}=${value}`);
-  // Node closes them for whoever comes after it.
+  // Node closes them for the program that follows.
   for (const fd of [0, 1, 2]) fcntl(fd, setFlags, 'int', 0);
   // Node ignores it; a program expects it to be as usual.
   signal(brokenPipe, null);

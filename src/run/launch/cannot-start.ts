@@ -15,8 +15,8 @@ export function cannotStart(error: unknown, folder: string): Failure {
     return new Failure({
       kind: 'input',
       code: 'no-such-folder',
-      fact: `The folder ${folder}, in which the program should start, does not exist any more.`,
-      next: 'Make it again, or name another one, and start the program once more.',
+      fact: `The folder ${folder}, in which the program should start, no longer exists.`,
+      next: 'Create it again, or choose another folder, and start the program again.',
       cause: error,
     });
   }

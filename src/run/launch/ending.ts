@@ -27,7 +27,7 @@ function isThere(pid: number | undefined, options: EndingOptions): boolean {
 }
 
 /**
- * How an attempt ended that nobody waits for: what its keeper wrote down; or, where the keeper was
+ * How an attempt ended without a supervisor: what its keeper wrote down; or, where the keeper was
  * killed, what the kernel tells its new parent. `unknown` where both are gone without a word.
  */
 export async function findEnding(options: EndingOptions): Promise<Known<number>> {

@@ -9,13 +9,13 @@ export const shell = '/bin/sh';
 const findPrograms = 'PATH=${PATH:+$PATH:}/usr/bin:/bin';
 
 /**
- * The keeper waits for the job and writes down its exit code: a parent can, and nobody else. It
+ * The keeper waits for the job and writes down its exit code: only a parent can. It
  * takes signals only to forget them, for those that reach the whole group are the job's to answer.
  * It takes its place only if that is free: a supervisor that believes an attempt was never launched
  * may launch it again, and must not run it twice.
  * The room for the exit code is taken before the job begins, so that a disk that runs full meanwhile
  * cannot hide how it ended.
- * A shell says "Killed" of a child that was; nobody asked it, so its own stderr goes nowhere.
+ * A shell says "Killed" of a child that was; that is noise, so its own stderr goes nowhere.
  * $1 file for the exit code, $2 file for its own pid, then the words of the starter.
  */
 export const keeperScript = `trap : INT QUIT TERM HUP USR1 USR2

@@ -43,7 +43,7 @@ export interface LaunchedProcess {
   readonly pid: Promise<number | undefined>;
   readonly keeperPid: number | undefined;
   /**
-   * How it ended: 128 and the number for a signal; `unknown` when nobody could see. Rejects with a
+   * How it ended: 128 and the number for a signal; `unknown` when it could not be seen. Rejects with a
    * `Failure` when it could not be started.
    */
   readonly ended: Promise<Known<number>>;

@@ -6,7 +6,7 @@ export interface RawOutput {
   size(): { readonly columns: number; readonly rows: number } | undefined;
   /** Only the log of a job has it: told of bytes that the kernel moved there. */
   readonly moved?: (bytes: Uint8Array) => void;
-  /** Resolves when the bytes are gone; rejects when nobody reads them any more. */
+  /** Resolves when the bytes are gone; rejects when the reader is gone. */
   write(bytes: Uint8Array): Promise<void>;
 }
 

@@ -31,7 +31,7 @@ export interface BoundLog {
 }
 
 /**
- * Holds a log to its limit, whoever writes to it and however: what is too much is taken out of the
+ * Holds a log to its limit, however it is written: what is too much is taken out of the
  * middle of the file, and everything else stays where it is. Writers do not notice, and no place in
  * the log changes. One process at a time may do so for a log: the run's supervisor.
  *
@@ -62,7 +62,7 @@ export function boundLog(options: BoundLogOptions): BoundLog {
 
 /** Looks once, and drops what is too much. A disk that is full or fails is tried again next time. */
 function looker({ path, limit, libc, notify }: BoundLogOptions): () => Promise<void> {
-  /** What is known to be off the disk: whoever was here before may have died between word and deed. */
+  /** What is known to be off the disk: the process before may have died between the record and the deed. */
   let gone: DroppedPart | undefined;
   let sizeBefore = 0;
   let hasRoom = false;

@@ -6,7 +6,7 @@ import type { DroppedPart } from './log-limit.js';
 const digits = 16;
 const form = /^(\d{16}) (\d{16}) (\d{16})\n$/;
 const recordBytes = 3 * (digits + 1);
-/** Whoever reads while it is written may see halves of two. */
+/** A read during a write may see halves of two. */
 const looks = 3;
 
 /** Holds the place of a record in a log of which nothing is missing yet. */

@@ -42,7 +42,7 @@ export class RunFolder {
     makeFolder(this.sdk, 0o700);
     const whole = { ...plan, bridge: socketPath(this.path) };
     const file = planFile(this.path);
-    // Moved into place: whoever finds it finds all of it.
+    // Moved into place: it is found whole or not at all.
     try {
       writeFileSync(`${file}.new`, JSON.stringify(whole), { mode: 0o600 });
       renameSync(`${file}.new`, file);
@@ -73,7 +73,7 @@ export function newRunId(epochMs: number, random: () => number = Math.random): s
 }
 
 /**
- * The name of a job's run. Such runs are looked after by whoever queued the job: they are in no list
+ * The name of a job's run. Such runs are looked after by the daemon that queued the job: they are in no list
  * of runs, are not swept, and are taken up only by their name.
  */
 export function jobRunId(epochMs: number, jobId: string, random?: () => number): string {

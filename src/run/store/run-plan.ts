@@ -23,7 +23,7 @@ export interface RunPlan {
   readonly reports: readonly string[];
   /** All that it may see, where that is more than the one of its settings. */
   readonly devices?: readonly string[] | undefined;
-  /** The file that takes what it prints, whoever supervises it. */
+  /** The file that takes what it prints, whichever process supervises it. */
   readonly log?: string | undefined;
   /** How much of that file is kept, where it is not what jobs have. */
   readonly logLimit?: LogLimit | undefined;

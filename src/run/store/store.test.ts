@@ -90,7 +90,7 @@ describe('a run folder', () => {
     expect(statSync(folder.path).mode & 0o077).toBe(0);
     expect(listRuns(home)).toEqual([id]);
     expect(listRuns(join(home, 'none'))).toEqual([]);
-    // Runs of jobs are looked after by whoever queued them.
+    // Runs of jobs are looked after by the daemon that queued them.
     const ofJob = jobRunId(Date.UTC(2026, 10, 15), '17', () => 0.5);
     expect(ofJob).toBe('20261115-000000000-8000-job17');
     new RunFolder(home, ofJob).create({ ...plan, id: ofJob });

@@ -32,7 +32,7 @@ export function takeRun(
     }
     const started = readProcess(procRoot, pid)?.started ?? 0;
     // Linked under its name when it is whole, and only if the name is free: of two that come at once
-    // one is refused and looks again, and nobody takes half a file for a holder that is dead.
+    // one is refused and looks again, and half a file is not taken for a holder that is dead.
     const claim = join(runFolder, `claim-${pid}-${started}`);
     try {
       writeFileSync(claim, JSON.stringify({ schema: 1, pid, started }), { mode: 0o600 });
@@ -76,7 +76,7 @@ function latestHolder(
   return { number, holder: listeningHolder(runFolder, procRoot) };
 }
 
-/** A file that is damaged names nobody: whoever supervises a run listens on its socket. */
+/** A damaged file names no process: the supervisor of a run listens on its socket. */
 function listeningHolder(runFolder: string, procRoot: string): Holder | undefined {
   const bridge = readPlan(runFolder)?.bridge;
   const pid = bridge === undefined ? undefined : listenerOf(procRoot, bridge);

@@ -29,7 +29,7 @@ async function login(server: TestServer): Promise<string> {
 }
 
 describe('a server with a token', () => {
-  it('answers nobody without it, but for health and the page', async () => {
+  it('refuses requests without it, but for health and the page', async () => {
     const server = await start({ token });
     const asked = await server.ask('/openapi.json', { headers: { authorization } });
     const document = z.object({ paths: z.record(z.string(), z.looseObject({})) });
@@ -90,7 +90,7 @@ describe('a server with a token', () => {
       'to log in',
       (server: TestServer, word: string) => server.send('POST', '/session', { token: word }),
     ],
-  ])('slows down who tries tokens %s, and nobody who has the right one', async (_, attempt) => {
+  ])('slows down who tries tokens %s, and no client that has the right one', async (_, attempt) => {
     const clock = createVirtualClock();
     const server = await start({ token, clock });
     const waitingBefore = clock.waiting;

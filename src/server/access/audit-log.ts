@@ -14,7 +14,7 @@ import { dirname, join } from 'node:path';
 /** Who did what, or was not allowed to. */
 export interface AuditEntry {
   readonly at: string;
-  /** `unknown` where nobody could be told by what he showed. */
+  /** `unknown` where the credentials name no user. */
   readonly who: string;
   /** How he was known. */
   readonly via: 'token' | 'session' | 'link' | 'command' | 'none';
@@ -37,7 +37,7 @@ export type AuditParts = Partial<Pick<AuditEntry, 'job' | 'who' | 'via' | 'outco
 const fileBytes = 8 * 1024 * 1024;
 const keptFiles = 5;
 /** Entries about strangers in a minute: they must not push out those about people who are known. */
-const mostStrangers = 30;
+const maxStrangers = 30;
 const windowMs = 60_000;
 
 export function auditFile(home: string, age = 0): string {
@@ -129,7 +129,7 @@ export class AuditLog {
     const { sinceMs, count } = this.#strangers;
     const isOver = Math.abs(now - sinceMs) >= windowMs;
     this.#strangers = isOver ? { sinceMs: now, count: 1 } : { sinceMs, count: count + 1 };
-    return isOver || count < mostStrangers;
+    return isOver || count < maxStrangers;
   }
 
   #turnOver(): void {

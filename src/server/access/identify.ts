@@ -7,7 +7,7 @@ import type { Sessions } from './sessions.js';
 import { bearerToken } from './token.js';
 import type { WrongTokens } from './wrong-tokens.js';
 
-/** Who may ask: nobody needs a token where there is no gate. */
+/** Which clients are let in: without a gate no token is needed. */
 export interface Gate {
   readonly token: string;
   readonly people: People;
@@ -162,7 +162,7 @@ function tooManyWrongTokens(): Failure {
     kind: 'input',
     code: 'too-many-wrong-tokens',
     fact: 'Too many wrong tokens came from this address.',
-    next: 'Check the token: the right one is taken at once. Wrong ones are answered slowly for a minute.',
+    next: 'Check the token. The right one is accepted at once; wrong ones are answered slowly for a minute.',
   });
 }
 
@@ -170,7 +170,7 @@ function noTokenSet(): Failure {
   return new Failure({
     kind: 'input',
     code: 'no-token-set',
-    fact: 'This server asks for no token, so there is nothing to log in to.',
-    next: 'Use it without one.',
+    fact: 'This server does not use tokens, so there is no login.',
+    next: 'Use it without a token.',
   });
 }

@@ -17,5 +17,5 @@ export interface Identity {
   readonly gid?: number | undefined;
 }
 
-/** Whoever has the token of the server itself; everybody, where it asks for none. */
+/** The holder of the server's own token; everybody, where it asks for none. */
 export const owner: Identity = { name: ownerName, role: 'admin', quota: {} };

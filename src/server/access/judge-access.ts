@@ -39,7 +39,7 @@ function noHost(): Failure {
   return new Failure({
     kind: 'input',
     code: 'no-host',
-    fact: 'The request does not say, or says twice, which host it is for.',
+    fact: 'The request has no Host header, or more than one.',
     next: 'Send one Host header.',
   });
 }
@@ -58,6 +58,6 @@ function foreignOrigin(origin: string | undefined): Failure {
     kind: 'input',
     code: 'foreign-origin',
     fact: `The request comes from ${origin === undefined ? 'a page of another site' : `"${shown(origin)}"`}.`,
-    next: 'Only the page of this server and programs other than browsers may ask it.',
+    next: 'Use the page of this server, or a program that is not a browser.',
   });
 }

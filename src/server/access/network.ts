@@ -1,7 +1,7 @@
 import { isIPv6 } from 'node:net';
 
 /**
- * Where an address belongs: itself, or of IPv6 its first 64 bits, since whoever has one such address
+ * Where an address belongs: itself, or of IPv6 its first 64 bits, since a host with one such address
  * has all that begin like it.
  *
  * @example

@@ -29,7 +29,7 @@ export class Sessions {
   constructor(options: {
     token: string;
     epochMs: () => number;
-    /** Of somebody beside the owner; undefined where nobody is known by that subject. */
+    /** Of somebody beside the owner; undefined where no user has that subject. */
     secretOf?: (subject: string) => string | undefined;
   }) {
     this.#token = options.token;
@@ -78,7 +78,7 @@ export class Sessions {
     return !this.#ended.has(value) && untilMs > this.#epochMs();
   }
 
-  /** Undefined where nobody is known by that subject. */
+  /** Undefined where no user has that subject. */
   #signature(body: string, subject: string): string | undefined {
     const secret = subject === '' ? '' : this.#secretOf(subject);
     if (secret === undefined) return undefined;

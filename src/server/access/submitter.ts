@@ -70,7 +70,7 @@ function unknownAccount(name: string, account: string): Failure {
   return new Failure({
     kind: 'input',
     code: 'no-account',
-    fact: `The Unix account ${account} of ${name} is not there on the machine of the server.`,
+    fact: `The Unix account ${account} of ${name} does not exist on the server.`,
     next: `Make it, or set another: plimsoll users change ${name} --account UNIXNAME`,
   });
 }

@@ -6,7 +6,7 @@ import { isLoopback } from './hosts.js';
 const leastTokenCharacters = 16;
 
 /**
- * A token nobody can guess: 256 bits, in letters that need no quotes.
+ * A token that cannot be guessed: 256 bits, in letters that need no quotes.
  *
  * @example
  * newToken(); // 'kJ2v...': 43 letters
@@ -29,13 +29,13 @@ export function bearerToken(header: string | undefined): string | undefined {
   return /^bearer +([^\s]+) *$/i.exec(header ?? '')?.[1];
 }
 
-/** Submitting a job runs a command: whoever can reach the server from afar must know a secret. */
+/** Submitting a job runs a command: a client on another machine must know a secret. */
 export function checkToken(host: string, token: string | undefined): void {
   if (token !== undefined && !/^[\x21-\x7e]+$/.test(token)) {
     throw new Failure({
       kind: 'input',
       code: 'bad-token',
-      fact: 'The token is empty, or has spaces or letters that no header can carry.',
+      fact: 'The token is empty, or has characters that a header cannot contain.',
       next: 'Make one with "openssl rand -hex 32".',
     });
   }
@@ -44,7 +44,7 @@ export function checkToken(host: string, token: string | undefined): void {
     throw new Failure({
       kind: 'input',
       code: 'token-needed',
-      fact: `Others reach the server at ${host}, and may run commands on this machine.`,
+      fact: `Other machines can reach the server at ${host} and could run commands on this machine.`,
       next: 'Leave out --no-token, or listen on 127.0.0.1.',
     });
   }

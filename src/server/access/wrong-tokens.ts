@@ -10,7 +10,7 @@ export interface WrongTokenOptions {
   /** In a minute; answers to more of them are held back. */
   readonly most: number;
   readonly holdSeconds: number;
-  /** At the same time; beyond, answers are sent at once, so that nobody fills the memory with them. */
+  /** At the same time; beyond, answers are sent at once, so that they cannot fill the memory. */
   readonly maxHeld: number;
   readonly clock: Clock;
   /** Lets go of all that is held. */
@@ -18,7 +18,7 @@ export interface WrongTokenOptions {
 }
 
 /**
- * Counts wrong tokens by where they come from, and makes trying them slow. Whoever has the right one
+ * Counts wrong tokens by where they come from, and makes trying them slow. A client with the right one
  * is never made to wait: behind a proxy all come from one address, and one of them must not lock out
  * the others.
  */

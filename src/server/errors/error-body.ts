@@ -3,7 +3,7 @@ import { documentVersion } from '../../files/document-version.js';
 import { type ErrorStatus, retryAfterSeconds, statusOf } from './error-status.js';
 import { readable } from './readable.js';
 
-/** Every error of the server, whoever asks for what. */
+/** Every error of the server, for every request. */
 export interface ErrorBody {
   readonly schema: number;
   readonly error: {
@@ -28,8 +28,8 @@ export const internalError: ErrorAnswer = {
     schema: documentVersion,
     error: {
       code: 'internal',
-      fact: 'Something went wrong in the server that should not have.',
-      next: 'See its log. The server continues to run. Please report it.',
+      fact: 'An unexpected error occurred in the server.',
+      next: 'See the log of the server, which continues to run, and please report the error.',
     },
   },
   headers: {},

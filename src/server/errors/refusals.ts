@@ -68,7 +68,7 @@ export function tooManyBodies(): Failure {
   );
 }
 
-/** For the log and the metrics; nobody is there to read it. */
+/** For the log and the metrics; the client is gone. */
 export function clientLeft(): Failure {
   return refusal('client-left', 'The client left while it was sending.', 'Send it again.');
 }

@@ -23,7 +23,7 @@ function sink() {
 }
 
 describe('the hub', () => {
-  it('encodes an event once, for whoever hears it now and whoever asks later', async () => {
+  it('encodes an event once, for those who listen now and those who ask later', async () => {
     const daemon = createFakeDaemon();
     const hub = new EventHub(daemon, createVirtualClock());
     const [one, other, late] = [sink(), sink(), sink()];

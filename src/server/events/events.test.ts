@@ -175,7 +175,7 @@ describe('events', () => {
     expect((await client.closed).match(/HTTP\/1\.1/g)).toEqual(['HTTP/1.1']);
   });
 
-  it('end when the server closes, and nobody listens any more', async () => {
+  it('end when the server closes, and no listener is left', async () => {
     const client = openEvents(server.port);
     await client.until(/id: 0\n\n/);
     expect(server.daemon.listeners).toBe(3);

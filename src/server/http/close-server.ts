@@ -2,7 +2,7 @@ import type { Server } from 'node:http';
 import type { Clock } from '../../time/clock.js';
 import { serverLimits } from './limits.js';
 
-/** Takes nobody new, lets those under way end, and cuts off who takes too long. */
+/** Takes no new connections, lets open requests end, and cuts off those that take too long. */
 export async function closeServer(
   server: Server,
   stopAll: () => void,

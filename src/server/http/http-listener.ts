@@ -56,7 +56,7 @@ export function createHttpServer(options: ListenerOptions): Server {
     exchanges.add(socket, exchange);
     whenAnswered(incoming, outgoing, () => {
       exchanges.remove(socket, exchange);
-      // While the server closes nobody asks again on this connection.
+      // While the server closes, this connection takes no further request.
       if (!server.listening) setImmediate(() => server.closeIdleConnections());
     });
     const refusal = judgeFraming(incoming) ?? judgeAccess(arrivalOf(incoming), policy);
@@ -136,7 +136,7 @@ function responseOf(answer: ErrorAnswer): Response {
   return new Response(body, { status: answer.status, headers: headersOf(answer, body) });
 }
 
-/** Whoever is refused at the door may still be sending; the connection does not wait for that. */
+/** A refused client may still be sending; the connection does not wait for that. */
 function refuse(outgoing: ServerResponse, failure: Failure): number {
   const answer = errorAnswer(failure);
   const body = JSON.stringify(answer.body);

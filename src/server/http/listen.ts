@@ -37,7 +37,7 @@ function listenFailure(error: Error & { code?: string }, host: string, port: num
       kind: 'input',
       code: 'port-in-use',
       fact: `Another program listens on port ${port} of ${host}.`,
-      next: 'If it is plimsoll, use that one; else stop it, or take another port with --port.',
+      next: 'If it is plimsoll, use that server; otherwise stop the program, or choose another port with --port.',
       cause: error,
     });
   }
@@ -45,8 +45,8 @@ function listenFailure(error: Error & { code?: string }, host: string, port: num
     return new Failure({
       kind: 'input',
       code: 'port-not-allowed',
-      fact: `This user may not listen on port ${port}.`,
-      next: 'Take a port above 1023 with --port, and put a proxy in front where it must be another.',
+      fact: `You have no permission to listen on port ${port}.`,
+      next: 'Choose a port above 1023 with --port; for a lower port, put a proxy in front.',
       cause: error,
     });
   }
@@ -58,7 +58,7 @@ function badHost(host: string, cause?: Error): Failure {
     kind: 'input',
     code: 'bad-host',
     fact: `"${host.slice(0, 100)}" is not an address of this machine.`,
-    next: 'Take 127.0.0.1 for this machine alone, or 0.0.0.0 for all its addresses.',
+    next: 'Use 127.0.0.1 for this machine only, or 0.0.0.0 for all its addresses.',
     cause,
   });
 }
@@ -68,6 +68,6 @@ function badPort(port: number): Failure {
     kind: 'input',
     code: 'bad-port',
     fact: `The port is ${port}.`,
-    next: 'It takes a whole number from 0 (any free one) to 65535.',
+    next: 'Use a whole number from 0 (any free port) to 65535.',
   });
 }

@@ -138,7 +138,7 @@ describe('what stands in the address', () => {
     (text) => expect(typeof read(`limit=${encodeURIComponent(text)}`)['limit']).toBe('string'),
   );
 
-  it('keeps names that nobody knows, so that they can be refused', () => {
+  it('keeps unknown names, so that they can be refused', () => {
     expect(read('nope=1&__proto__=2')).toHaveProperty('nope', '1');
     expect(Object.keys(read('__proto__=2'))).toEqual(['__proto__']);
   });

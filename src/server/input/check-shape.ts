@@ -3,7 +3,7 @@ import { serverLimits } from '../http/limits.js';
 
 /**
  * Refuses JSON that no request of ours looks like, before anything is done with it: nested so deep
- * that whoever walks it falls, so many values that checking them takes seconds, and the one key that
+ * that walking it overflows the stack, so many values that checking them takes seconds, and the one key that
  * changes what an object is when it is copied carelessly.
  */
 export function checkShape(value: unknown): unknown {

@@ -49,7 +49,7 @@ function readBytes(
       chunks.push(chunk);
       if (size <= maxBytes && !bodies.isTooMuch) return;
       end();
-      // The rest is thrown away, and the connection closed, by whoever answers.
+      // The rest is thrown away, and the connection closed, by the code that answers.
       incoming.pause();
       reject(size > maxBytes ? bodyTooLarge(maxBytes) : tooManyBodies());
     };

@@ -19,22 +19,22 @@ const tag = 'answers';
 export function answerOperations(
   answers: Answers,
   closed: AbortSignal,
-  /** Throws where the server does not read what is named for whoever asks. */
+  /** Throws where the server does not read what is named for this client. */
   checkFiles: (identity: Identity, workload: WorkloadRequest) => void = () => undefined,
 ): readonly Operation[] {
-  let underWay = 0;
+  let answering = 0;
   async function make(
     { signal }: Call,
     ask: (signal: AbortSignal) => Promise<object>,
   ): Promise<Answer> {
-    if (underWay >= serverLimits.answersAtOnce) throw tooManyAnswers();
-    underWay += 1;
+    if (answering >= serverLimits.answersAtOnce) throw tooManyAnswers();
+    answering += 1;
     try {
       return jsonAnswer(await ask(AbortSignal.any([signal, closed])));
     } catch (error) {
       throw closed.aborted ? closing() : error;
     } finally {
-      underWay -= 1;
+      answering -= 1;
     }
   }
   return [

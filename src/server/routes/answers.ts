@@ -14,7 +14,7 @@ export function jsonAnswer(
   return {
     status,
     body: JSON.stringify(versioned(value)),
-    // What it tells is true now; nobody may keep it for later.
+    // It is true now; caches must not keep it.
     headers: { 'content-type': 'application/json', 'cache-control': 'no-store', ...headers },
   };
 }

@@ -61,7 +61,7 @@ function lastEventId(header: string | string[] | undefined): number | undefined 
     kind: 'input',
     code: 'bad-event-id',
     fact: 'The header Last-Event-ID is not an event id of this server.',
-    next: 'Send back the id as it came, or leave it out.',
+    next: 'Send the id of an event of this server, or leave the header out.',
   });
 }
 

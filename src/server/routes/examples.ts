@@ -17,6 +17,7 @@ export const jobSummaryExample: JobSummary = {
   owner: 'ada',
   state: 'running',
   reason: '',
+  reasonDetails: null,
   command: jobRequestExample.command,
   priority: 0,
   submittedAt: '2026-01-01T00:00:00.000Z',
@@ -40,7 +41,7 @@ export const jobExample: JobView = {
   ...jobSummaryExample,
   cwd: '/srv/training',
   usedBytes: 5 * gib,
-  underWay: null,
+  currentAttempt: null,
   log: { bytes: 1024 },
 };
 

@@ -17,7 +17,7 @@ export interface Call {
   readonly outgoing: ServerResponse;
   /** Aborts when the client leaves before it has its answer. */
   readonly signal: AbortSignal;
-  /** Who asks; the owner, where nobody need say. */
+  /** The user who asks; the owner, where no token is needed. */
   readonly who: Identified;
   /** What the audit log adds to its entry of this request. */
   readonly about: (parts: AuditParts) => void;

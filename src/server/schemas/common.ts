@@ -1,7 +1,7 @@
 import { z } from '@hono/zod-openapi';
 import { documentVersion } from '../../files/document-version.js';
 
-/** A value, or the word `unknown` where nobody could read it. */
+/** A value, or the word `unknown` where it could not be read. */
 export function known<Schema extends z.ZodType>(
   schema: Schema,
 ): z.ZodUnion<[Schema, z.ZodLiteral<'unknown'>]> {

@@ -1,8 +1,16 @@
 import { isAbsolute } from 'node:path';
 import { z } from '@hono/zod-openapi';
-import { bases, jobStates } from '../../jobs/types.js';
+import { bases } from '../../jobs/basis.js';
+import { jobStates } from '../../jobs/types.js';
 import { rungs } from '../../run/types.js';
 import { bytes, epochMs, known, moment, provenance, seconds, version } from './common.js';
+import {
+  degradedReasonSchema,
+  degradedSettings,
+  jobReasonSchema,
+  settingsSchema,
+  waitingReasonSchema,
+} from './reasons.js';
 import { workloadRequestSchema } from './workload.js';
 
 /** No program can be given one. */
@@ -78,15 +86,6 @@ const reservation = z.object({
   basis: z.enum(bases),
 });
 
-const settings = z.object({
-  batch_size: known(z.number()),
-  accumulation: z.number(),
-  checkpointing: z.boolean(),
-  precision: z.string(),
-  offload: z.boolean(),
-  device: z.string(),
-});
-
 const climbedRungs = z.array(
   z.object({ rung: z.enum([...rungs, 'grow-back']), why: z.string(), atSeconds: seconds }),
 );
@@ -94,7 +93,7 @@ const climbedRungs = z.array(
 const attempt = z
   .object({
     number: z.int(),
-    settings,
+    settings: settingsSchema,
     command: z.array(z.string()),
     startedAt: moment,
     endedAt: moment,
@@ -147,17 +146,16 @@ const need = z.object({
 export const waitingSchema = z.object({
   position: z.int().openapi({ description: '1 is next.' }),
   why: z.string(),
+  whyDetails: waitingReasonSchema,
   expectedStartAt: known(moment),
   expiresAt: moment.nullable(),
 });
 
 const degraded = z
   .object({
-    batch: z.number(),
-    accumulation: z.number(),
-    checkpointing: z.literal(true).optional(),
-    precision: z.string().optional(),
+    ...degradedSettings,
     why: z.string(),
+    whyDetails: degradedReasonSchema.nullable(),
   })
   .openapi({ description: 'What was changed so that it fits; null where nothing was.' });
 
@@ -167,6 +165,7 @@ const summaryFields = {
   owner: z.string().openapi({ description: 'Who submitted it.' }),
   state: z.enum(jobStates),
   reason: z.string().openapi({ description: 'Why it is in that state; for people.' }),
+  reasonDetails: jobReasonSchema.nullable(),
   command: z.array(z.string()),
   priority: z.number(),
   submittedAt: moment,
@@ -190,8 +189,8 @@ export const jobSchema = z
     ...summaryFields,
     cwd: z.string(),
     usedBytes: known(bytes),
-    underWay: z
-      .object({ number: z.int(), settings, startedAt: moment, rungs: climbedRungs })
+    currentAttempt: z
+      .object({ number: z.int(), settings: settingsSchema, startedAt: moment, rungs: climbedRungs })
       .nullable()
       .openapi({ description: 'The attempt that goes on; "attempts" has those that ended.' }),
     log: z.object({ bytes }),
@@ -221,7 +220,7 @@ export const jobListSchema = z
 
 export const jobHistorySchema = z
   .object({ ...version, epochMs: z.array(epochMs), usedBytes: z.array(z.number().nullable()) })
-  .openapi('JobHistory', { description: 'What a job held over time; null where nobody knows.' });
+  .openapi('JobHistory', { description: 'What a job held over time; null where it is unknown.' });
 
 /** What a job was asked to be. */
 export const submittedRequestSchema = z

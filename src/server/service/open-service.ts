@@ -39,7 +39,7 @@ export interface ServiceOptions {
   readonly environment: Readonly<Record<string, string | undefined>>;
   /** Where jobs run that name no folder. */
   readonly folder: string;
-  /** Lines for whoever runs the server. */
+  /** Lines for the person who runs the server. */
   log(line: string): void;
 }
 

@@ -29,7 +29,7 @@ import type { PlanAnswerRequest, WorkloadRequest } from '../../plan/answers/work
 import type { Plan } from '../../plan/fit/types.js';
 
 /**
- * Estimates and plans as the server and the daemon ask for them. The same one is made once, whoever
+ * Estimates and plans as the server and the daemon ask for them. The same one is made once, whichever of them
  * asks; what must be made waits for its turn where there is one.
  */
 export interface ServeAnswers {

@@ -87,7 +87,7 @@ function notThePage(folder: string): Failure {
   return new Failure({
     kind: 'input',
     code: 'bad-web-folder',
-    fact: `${folder} holds far more than the dashboard.`,
+    fact: `${folder} has far more files than the dashboard.`,
     next: 'Name the folder dist/web of the package.',
   });
 }

@@ -3,7 +3,7 @@
  * Integers and floats stand in a second column beside it. No JavaScript object is made for a value.
  */
 export const kind = {
-  /** None, False, True, or bytes that nobody looks at. */
+  /** None, False, True, or bytes that are not looked at. */
   constant: 0,
   integer: 1,
   /** An integer beyond 2^53: its two halves stand in columns of their own. */

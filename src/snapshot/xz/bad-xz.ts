@@ -6,6 +6,6 @@ export function refuseXz(why: string): never {
     kind: 'input',
     code: 'bad-archive',
     fact: `The xz data cannot be read: ${why}.`,
-    next: 'Copy the file again, or unpack it with xz -d and name what comes out.',
+    next: 'Copy the file again, or unpack it with xz -d and name the unpacked file.',
   });
 }

@@ -8,7 +8,7 @@ export interface BlockCheck {
   digest(): Uint8Array;
 }
 
-/** By the number in the stream's header; undefined: one that nobody uses. */
+/** By the number in the stream's header; undefined: one that is not in use. */
 export function newBlockCheck(number: number): BlockCheck | undefined {
   if (number === 0) return { length: 0, update: () => {}, digest: () => new Uint8Array(0) };
   if (number === 1) return crc32Check();

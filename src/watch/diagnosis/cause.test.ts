@@ -37,11 +37,7 @@ describe('causeOf', () => {
       'fragmentation',
     ],
     ['a full cache in use', { heldPeakShare: 0.99, livePeakShare: 0.97 }, 'none'],
-    [
-      'full, and nobody tells what is live',
-      { heldPeakShare: 0.99, livePeakShare: undefined },
-      'none',
-    ],
+    ['full, and live bytes are unknown', { heldPeakShare: 0.99, livePeakShare: undefined }, 'none'],
     ['spikes', { spikes: true }, 'spike'],
   ])('%s', (_, facts, cause) => {
     expect(causeOf({ ...quiet, ...facts })).toBe(cause);

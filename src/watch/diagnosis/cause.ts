@@ -13,7 +13,7 @@ export interface CauseFacts {
   readonly spikes: boolean;
   /** The recent peak of what is held over the limit, 0 to 1. */
   readonly heldPeakShare: number;
-  /** The recent peak of live bytes over that of what is held; undefined where nobody tells. */
+  /** The recent peak of live bytes over that of what is held; undefined where it is unknown. */
   readonly livePeakShare: number | undefined;
 }
 

@@ -92,7 +92,7 @@ describe('createForecaster', () => {
       fc.property(periods, fc.double({ min: 1, max: 14, noNaN: true }), (period, height) => {
         const held = (t: number) => 4 * GiB + height * GiB * ((t / period) % 1);
         const seen = run(pointsOf({ seconds: 10 * period + 20, held }));
-        // Nobody can know at the first climb that it will turn round; 5 s later the alarm is over.
+        // It cannot be known at the first climb that it will turn round; 5 s later the alarm is over.
         const later = seen.filter(({ point }) => point.seconds > period + 5);
         expect(firstHigh(later)).toBeUndefined();
       }),

@@ -38,7 +38,7 @@ export const fewestPoints = 10;
 /** No single step may carry more of the rise than this: a jump is not growth. */
 const largestStepShare = 0.4;
 /** How much of the rise may be lost again on the way. */
-const largestFallShare = 0.2;
+const largestDropShare = 0.2;
 /** How far a point may lie off the line: so many times the usual distance, beside one usual step. */
 const largestOffset = 4;
 /** ... and always this share of the rise. */
@@ -148,12 +148,12 @@ function stepsOf(
   const rise = (bytes[end - 1] ?? 0) - first;
   if (rise < leastRise) return undefined;
   const largestStep = Math.max(largestStepShare, 2.5 / (end - begin)) * rise;
-  const largestFall = largestFallShare * rise;
+  const largestDrop = largestDropShare * rise;
   let before = first;
   let peak = first;
   for (let i = begin + 1; i < end; i++) {
     const now = bytes[i] ?? 0;
-    if (now - before > largestStep || peak - now > largestFall) return undefined;
+    if (now - before > largestStep || peak - now > largestDrop) return undefined;
     if (now > peak) peak = now;
     before = now;
   }
@@ -197,6 +197,6 @@ function keepsBending([early, middle, late]: readonly [number, number, number]):
   if (!(early > 0 && middle > 0 && late > 0)) return false;
   const before = middle / early;
   const lately = late / middle;
-  const sameWay = (before > 1 && lately > 1) || (before < 1 && lately < 1);
-  return sameWay && before / lately < 2 && lately / before < 2;
+  const sameDirection = (before > 1 && lately > 1) || (before < 1 && lately < 1);
+  return sameDirection && before / lately < 2 && lately / before < 2;
 }

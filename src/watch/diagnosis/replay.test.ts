@@ -5,7 +5,7 @@ import type { Cause } from '../types.js';
 import { replayTrace } from './replay.js';
 
 const folder = new URL('../../../bench/truth/traces/', import.meta.url);
-/** These run out of memory all at once: nobody can see it coming. */
+/** These run out of memory all at once: it cannot be foreseen. */
 const sudden = new Set(['batch-doubling', 'fragmenting']);
 const causes: Readonly<Record<string, Cause>> = {
   'batch-doubling': 'growth',

@@ -9,7 +9,7 @@ export interface Layer {
   readonly from: number;
   readonly to: number;
   readonly bytes: number;
-  /** How much of the layer is really in use, 0 to 1; undefined where nobody can tell. */
+  /** How much of the layer is really in use, 0 to 1; undefined where it is not known. */
   readonly filled: number | undefined;
   /** It holds more than was promised to it. */
   readonly over: boolean;

@@ -1,97 +1,13 @@
-import type { Attempt, DeviceView, JobSummary, JobView } from '../api/types.js';
+import { madeJob as waitingJob } from '../../../src/jobs/daemon/made-for-tests.js';
+import type { JobSummary, JobView } from '../api/types.js';
 
-const GiB = 1024 ** 3;
+export { madeAttempt, madeDevice, madeWaiting } from '../../../src/jobs/daemon/made-for-tests.js';
 
+/** Without a place in the queue: most tests of the page are about other jobs. */
 export function madeJob(parts: Partial<JobView> & { readonly id: string }): JobView {
-  return {
-    name: `job ${parts.id}`,
-    owner: 'owner',
-    state: 'waiting',
-    reason: '',
-    command: ['python', 'train.py'],
-    priority: 0,
-    submittedAt: '2026-01-01T00:00:00.000Z',
-    reservation: null,
-    attempts: [],
-    startedAt: null,
-    endedAt: null,
-    gpus: 1,
-    cwd: '/srv',
-    need: {
-      bytes: 6 * GiB,
-      basis: 'stated',
-      why: 'Stated: 6.0 GiB.',
-      estimatedBytes: 'unknown',
-      runs: 0,
-    },
-    waiting: null,
-    usedBytes: 'unknown',
-    underWay: null,
-    degraded: null,
-    log: { bytes: 0 },
-    ...parts,
-  };
+  return waitingJob({ waiting: null, ...parts });
 }
 
 export function asMap(jobs: readonly JobSummary[]): ReadonlyMap<string, JobSummary> {
   return new Map(jobs.map((job) => [job.id, job]));
-}
-
-export function madeAttempt(parts: Partial<Attempt>): Attempt {
-  return {
-    number: 1,
-    settings: {
-      batch_size: 32,
-      accumulation: 1,
-      checkpointing: false,
-      precision: 'fp32',
-      offload: false,
-      device: 'gpu:0',
-    },
-    command: ['python', 'train.py'],
-    startedAt: '2026-01-01T00:01:00.000Z',
-    endedAt: '2026-01-01T00:02:00.000Z',
-    exitCode: 0,
-    outOfMemory: null,
-    rungs: [],
-    peakBytes: 5 * GiB,
-    source: 'measured',
-    peakFrom: 'sdk',
-    limit: { bytes: 6 * GiB, by: 'sdk', why: '' },
-    snapshot: null,
-    ...parts,
-  };
-}
-
-export function madeDevice(parts: Partial<DeviceView>): DeviceView {
-  return {
-    id: 'gpu:0',
-    name: 'a card',
-    source: 'simulated',
-    provenance: 'simulated',
-    totalBytes: 100 * GiB,
-    usedBytes: 30 * GiB,
-    freeBytes: 70 * GiB,
-    processes: [],
-    loadLineBytes: 90 * GiB,
-    otherProcessesBytes: 0,
-    reservedBytes: 0,
-    releasingBytes: 0,
-    availableBytes: 90 * GiB,
-    reservations: [],
-    forecast: {
-      risk: 'none',
-      etaSeconds: 'never',
-      lowSeconds: 'never',
-      highSeconds: 'never',
-      confidence: 1,
-      bytesPerSecond: 0,
-      reason: 'Steady.',
-      recommendations: [],
-      provenance: 'estimated',
-    },
-    alerts: [],
-    takesJobs: true,
-    ...parts,
-  };
 }

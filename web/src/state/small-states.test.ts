@@ -81,7 +81,7 @@ describe('the headline', () => {
 });
 
 describe('what a job uses', () => {
-  it('is the sum over its devices, and unknown where nobody can tell', () => {
+  it('is the sum over its devices, and unknown where it is not known', () => {
     const reservation = { name: 'a', bytes: 9, isReleasing: false };
     const devices = [
       madeDevice({ reservations: [{ ...reservation, jobId: '1', usedBytes: 4 }] }),

@@ -10,9 +10,10 @@ import { endWords, toldSettings } from '../state/jobs/job-story.js';
 /** Every try: its settings, how it ended, what it took, what held it. */
 export function AttemptsTable({ job }: { job: JobView }) {
   const now = useNow();
-  const { attempts, underWay } = job;
-  if (attempts.length === 0 && underWay === null) return null;
-  const all = underWay === null ? attempts : [...attempts, { ...underWay, outOfMemory: null }];
+  const { attempts, currentAttempt } = job;
+  if (attempts.length === 0 && currentAttempt === null) return null;
+  const all =
+    currentAttempt === null ? attempts : [...attempts, { ...currentAttempt, outOfMemory: null }];
   return (
     <section aria-labelledby="attempts-title">
       <h2 id="attempts-title">Attempts</h2>
@@ -44,14 +45,14 @@ export function AttemptsTable({ job }: { job: JobView }) {
             {attempts.map((attempt) => (
               <Row key={attempt.number} attempt={attempt} command={job.command} />
             ))}
-            {underWay !== null && (
-              <tr key={underWay.number}>
-                <Settings {...underWay} command={job.command} />
+            {currentAttempt !== null && (
+              <tr key={currentAttempt.number}>
+                <Settings {...currentAttempt} command={job.command} />
                 <td>goes on</td>
                 <td />
                 <td />
                 <td />
-                <td class="number">{spanWords(underWay.startedAt, now)}</td>
+                <td class="number">{spanWords(currentAttempt.startedAt, now)}</td>
               </tr>
             )}
           </tbody>
@@ -85,7 +86,7 @@ function Row({ attempt, command }: { attempt: Attempt; command: readonly string[
   );
 }
 
-/** Of what a program is not told, nobody knows how it does it. */
+/** A setting that the program is not told is unknown. */
 function Settings(
   props: Pick<Attempt, 'number' | 'settings'> & { readonly command: readonly string[] },
 ) {

@@ -11,7 +11,7 @@ import { ChartBox } from '../parts/chart-box.js';
 import { Hull } from '../parts/hull.js';
 import { HullList } from '../parts/hull-list.js';
 import { ProvenanceTag } from '../parts/tags.js';
-import { useInTurn } from '../parts/use-in-turn.js';
+import { useStaggered } from '../parts/use-staggered.js';
 import { emptyHistory, type UseHistory } from '../state/devices/use-history.js';
 import { board } from '../state/live/live.js';
 
@@ -20,7 +20,7 @@ const leastMs = 90;
 
 /** One device: its hull, what lies in it, its use over time, and what is forecast. */
 export function DeviceCard({ id }: { id: string }) {
-  const [device, history, alerts, readAtMs, onRequest] = useInTurn(
+  const [device, history, alerts, readAtMs, onRequest] = useStaggered(
     board,
     (now) =>
       [

@@ -1,8 +1,15 @@
 import type { Plan, PlanOption } from '../../../src/plan/fit/types.js';
-import { neededBytes, type PlanBudgetWords, planVerdict } from '../../../src/report/plan-words.js';
+import {
+  batchWords,
+  costWords,
+  neededBytes,
+  optionWords,
+  type PlanBudgetWords,
+  planVerdict,
+  settingRows,
+} from '../../../src/report/plan-words.js';
 import { formatBytes } from '../../../src/units/bytes.js';
 import { ProvenanceTag } from '../parts/tags.js';
-import { optionWords, settingRows } from '../state/forms/plan-words.js';
 import { EstimateFigures } from './estimate-answer.js';
 
 /** What `POST /plan` answers. */
@@ -12,7 +19,7 @@ export interface PlanDocument extends Plan {
 
 const alternativesShown = 12;
 
-/** The settings that fit, what is given up for them, and what else was weighed. */
+/** The settings that fit, what is given up for them, and the alternatives. */
 export function PlanAnswer({ plan }: { plan: PlanDocument }) {
   const { budget, settings, alternatives } = plan;
   const verdict = planVerdict(plan, budget);
@@ -25,19 +32,21 @@ export function PlanAnswer({ plan }: { plan: PlanDocument }) {
         {verdict.sentence} <ProvenanceTag from="estimated" />
       </h2>
       <dl class="grid">
-        {settingRows(settings).map(([name, value]) => (
+        {settingRows(settings).map(([name, value, more]) => (
           <div key={name}>
             <dt>{name}</dt>
-            <dd>{value}</dd>
+            <dd>
+              {value} {more !== '' && <small>{more}</small>}
+            </dd>
           </div>
         ))}
       </dl>
       {shown.length > 0 && (
         <>
-          <h3>What else was weighed</h3>
+          <h3>Other settings</h3>
           <div class="scroll" tabIndex={0} role="region" aria-label="Other settings">
             <table class="options">
-              <caption class="aside">Other settings, and what they need</caption>
+              <caption class="aside">What other settings need</caption>
               <thead>
                 <tr>
                   <th scope="col">Settings</th>
@@ -81,7 +90,7 @@ function OptionRow(props: { option: PlanOption; needed: number; budget: number; 
   return (
     <tr>
       <th scope="row">
-        {optionWords(option)}{' '}
+        {batchWords(option.settings)}, {optionWords(option.settings)}{' '}
         {option.givesUp.length > 0 && <small>{option.givesUp.join('; ')}</small>}
       </th>
       <td class="number">{formatBytes(needed)}</td>
@@ -96,7 +105,7 @@ function OptionRow(props: { option: PlanOption; needed: number; budget: number; 
           <rect class="limit" x={line} width="0.8" height="10" />
         </svg>
       </td>
-      <td class="number">{option.relativeCost.toFixed(2)} ×</td>
+      <td class="number">{costWords(option.relativeCost)}</td>
     </tr>
   );
 }

@@ -3,7 +3,7 @@ import { jobsListed } from '../api/all-jobs.js';
 import type { JobSummary } from '../api/types.js';
 import { Empty } from '../parts/empty.js';
 import { JobFilters } from '../parts/job-filters.js';
-import { useInTurn } from '../parts/use-in-turn.js';
+import { useStaggered } from '../parts/use-staggered.js';
 import { VirtualRows } from '../parts/virtual-rows.js';
 import { listedJobs } from '../state/jobs/job-list.js';
 import { listFilter } from '../state/jobs/list-filter.js';
@@ -17,7 +17,7 @@ const leastMs = 300;
 
 /** All jobs: what runs, what waits and why, what ended. */
 export function Queue() {
-  const [jobs, loaded] = useInTurn(board, (now) => [now.jobs, now.loaded] as const, leastMs);
+  const [jobs, loaded] = useStaggered(board, (now) => [now.jobs, now.loaded] as const, leastMs);
   const filter = useStore(listFilter, (now) => now);
   const canSubmit = useStore(who, mayWork);
   const before = useRef<readonly JobSummary[]>([]);

@@ -82,7 +82,7 @@ class Decider:
             return own
         if own.action == "wait":
             if run.attempt == 2:
-                self._bridge.tell_rung(own.rung, own.why)
+                self._bridge.report_rung(own.rung, own.why)
             return own
         was_there = self._bridge.alive
         declared = ["microbatch", *hooks]
@@ -93,7 +93,7 @@ class Decider:
             return self._as_told(answer, own, failed, run)
         if own.action == "retry" and not (was_there and self._bridge.alive):
             # The next supervisor writes it into the report; one that was only slow writes its own.
-            self._bridge.tell_rung(own.rung, own.why)
+            self._bridge.report_rung(own.rung, own.why)
         return own
 
     def _as_told(self, answer: dict[str, Any], own: Decision, failed: int, run: Any) -> Decision:
@@ -156,10 +156,10 @@ class Decider:
             {"step": step, "rung": "smaller-microbatch", "from": before, "to": after, "why": why}
         )
 
-    def tell_rung(self, rung: str, why: str) -> None:
+    def report_rung(self, rung: str, why: str) -> None:
         """Into the supervisor's report, where it did not decide this itself."""
         if self._bridge is not None:
-            self._bridge.tell_rung(rung, why)
+            self._bridge.report_rung(rung, why)
 
 
 def wait_seconds(attempt: int) -> float:

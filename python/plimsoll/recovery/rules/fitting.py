@@ -44,7 +44,7 @@ class Fitting:
         if size is not None:
             why = f"measured peaks say that {self.sizer.size} samples do not fit with what is held now"
             self.decider.note_smaller(self.sizer.size, size, why, self.work.steps)
-            self.decider.tell_rung("smaller-microbatch", f"{why}: {size}.")
+            self.decider.report_rung("smaller-microbatch", f"{why}: {size}.")
             self.sizer.set(size)
 
     def out_of_memory(self, error: BaseException) -> OutOfMemory | None:
@@ -75,5 +75,5 @@ class Fitting:
     def _grow(self, size: int, why: str) -> None:
         """Decided here, because no supervisor is there to do it."""
         self.decider.note_growth(self.sizer.size, size, why, self.work.steps)
-        self.decider.tell_rung("grow-back", f"{why}: {self.sizer.size} becomes {size}.")
+        self.decider.report_rung("grow-back", f"{why}: {self.sizer.size} becomes {size}.")
         self.sizer.grow(size)

@@ -65,7 +65,7 @@ class Work:
         if peak is not None and self.bridge is not None:
             size = self._sizer.size or run.count
             loss = None if self.loss is None else float(self.loss)
-            self.bridge.tell_step(self.steps, size, run.count, peak, self.who, loss)
+            self.bridge.report_step(self.steps, size, run.count, peak, self.who, loss)
 
     def growth(self) -> int | None:
         """A larger size that the supervisor wants, once."""

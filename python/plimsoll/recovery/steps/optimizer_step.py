@@ -108,7 +108,7 @@ class OptimizerStep:
                 Decision("raise" if last else "retry", size, GIVE_BACK, why), size, found, "step"
             )
             if not last:
-                self._fitting.decider.tell_rung(GIVE_BACK, f"{why.capitalize()}.")
+                self._fitting.decider.report_rung(GIVE_BACK, f"{why.capitalize()}.")
             run.failures += 1
             try:
                 self._guard.roll_back()

@@ -231,7 +231,7 @@ def recurrent_backward(launch: Launch) -> None:
     cell, grad, grad_states, batch_first = args[5], args[7], args[8:10], args[14]
     layer = Layer((*args[:6], *args[10:19]))
     state = args[4].numel() * layer.size
-    # Gradients of the last states that nobody asked for are zeros.
+    # Gradients of the last states that were not asked for are zeros.
     wanted = grad_states if cell is not None else grad_states[:1]
     held = [launch.take(state) for given in wanted if given is None]
     copy = _steps_first(launch, layer.source, batch_first)

@@ -101,8 +101,8 @@ class PretendedDevices(TorchFunctionMode):
             raise NotImplementedError("Cannot copy out of meta tensor; no data!")
         with self.places.naming(GPU):
             if place == HOST:
-                return values.carry(tensor, _copied(tensor, named))
-            return values.carry(tensor, tensor.to("meta", **named))
+                return values.copy_known_value(tensor, _copied(tensor, named))
+            return values.copy_known_value(tensor, tensor.to("meta", **named))
 
     def _to_host(self, tensor, named):
         place = self._place(tensor)
@@ -114,7 +114,7 @@ class PretendedDevices(TorchFunctionMode):
         if tensor.numel() <= _MOST_VALUES and not keeps:
             return tensor.to("cpu", **named)
         with self.places.naming(HOST):
-            return values.carry(tensor, _copied(tensor, named))
+            return values.copy_known_value(tensor, _copied(tensor, named))
 
     def numpy(self, func, args, kwargs):
         if self._place(args[0]) == HOST:

@@ -90,7 +90,7 @@ class ProgramObserver(Observer):
             if not isinstance(value, torch.Tensor) or value.device.type != "cpu" or not value.dim():
                 return value
             with self.places.naming(HOST):
-                return values.carry(value, value.to("meta"))
+                return values.copy_known_value(value, value.to("meta"))
 
         return moved(tuple(args)), {name: moved(value) for name, value in kwargs.items()}
 

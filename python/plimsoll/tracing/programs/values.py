@@ -56,7 +56,7 @@ class PlausibleScalars(Scalars):
         return self._loss
 
 
-def carry(source: Any, moved: Any) -> Any:
+def copy_known_value(source: Any, moved: Any) -> Any:
     """A copy of a small tensor holds what the tensor held."""
     if small_values.readable(moved) and small_values.value_of(moved) is None:
         with torch._C.DisableTorchFunction():

@@ -91,7 +91,7 @@ def build(values: dict[str, Any], settings: Settings) -> tuple[Any, list[str]]:
             wanted.__name__.endswith("SequenceClassification")
             and getattr(text, "pad_token_id", None) is None
         ):
-            # Without one the class takes a single sample; whoever trains it sets one.
+            # Without one the class takes a single sample; a training program sets one.
             text.pad_token_id = 0
         if settings.training and _keep_layers(config):
             notes.append(_ALL_LAYERS)

@@ -1,7 +1,7 @@
 """Autocast for meta tensors, at the same place in the dispatcher as CUDA's.
 
 PyTorch keeps no autocast rules for the meta device, so they are registered under the key of
-a backend nobody uses here, which is switched on and off with CUDA's own autocast state.
+a backend that is not in use here, which is switched on and off with CUDA's own autocast state.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ def _ceil(a: int, b: int) -> int:
 
 
 class QuantizedLinear(torch.nn.Linear):
-    """A linear layer to whoever looks for one, whose weight is packed and does not learn."""
+    """A linear layer to code that looks for one, whose weight is packed and does not learn."""
 
     def __init__(self, layer: Any, packed: Any):
         torch.nn.Module.__init__(self)

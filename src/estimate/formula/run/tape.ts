@@ -13,7 +13,7 @@ export interface Op {
   readonly keeps?: readonly number[];
   /** Sizes of buffers that the op needs while it runs. */
   readonly scratch?: readonly number[];
-  /** Inputs stay, whoever may have passed them on for good. */
+  /** Inputs stay, even where an op passed them on for good. */
   readonly lends?: boolean;
   /** Takes the gradient of the result and gives the inputs theirs; fresh ones unless stated. */
   readonly backward?: (gradient: Block) => void;

@@ -11,7 +11,7 @@ export interface Source {
   earlier?: Block | undefined;
 }
 
-/** Elements of one width in a block; shapes are known to whoever works with it. */
+/** Elements of one width in a block; shapes are known to the ops that work with it. */
 export interface Tensor {
   readonly elements: number;
   /** Bytes of an element. */

@@ -1,7 +1,8 @@
-import { formatBytes, MiB } from '../../../units/bytes.js';
+import { MiB } from '../../../units/bytes.js';
 import { isKnown, type Known } from '../../../units/known.js';
+import type { EndReason, OveruseWarning } from '../../reasons/types.js';
 
-/** Figures of contexts and of the driver are this much off, and nobody is hurt by it. */
+/** Figures of contexts and of the driver are this much off, which does no harm. */
 const slackBytes = 128 * MiB;
 const slackShare = 0.03;
 /** A peak that passes is forgiven; one that stays is not. */
@@ -13,12 +14,13 @@ export interface Overuse {
 
 export type OveruseVerdict =
   | { readonly verdict: 'fine' }
-  | { readonly verdict: 'warn' | 'end'; readonly over: Overuse; readonly words: string }
+  | { readonly verdict: 'warn'; readonly over: Overuse; readonly warning: OveruseWarning }
+  | { readonly verdict: 'end'; readonly over: Overuse; readonly reason: EndReason }
   | { readonly verdict: 'over'; readonly over: Overuse };
 
 /**
- * Whether a job takes more than it was promised: it is warned first, then held to it. What nobody can
- * see is not held against it.
+ * Whether a job takes more than it was promised: it is warned first, then ended. Use that cannot be
+ * read is not counted.
  */
 export function judgeUse(options: {
   readonly usedBytes: Known<number>;
@@ -31,11 +33,15 @@ export function judgeUse(options: {
   const { usedBytes, promisedBytes, alone, nowSeconds, over } = options;
   const most = promisedBytes + Math.max(slackBytes, promisedBytes * slackShare);
   if (!isKnown(usedBytes) || usedBytes <= most) return { verdict: 'fine' };
-  const facts = `It uses ${formatBytes(usedBytes)} of a device; it reserved ${formatBytes(promisedBytes)}`;
+  const facts = { usedBytes, reservedBytes: promisedBytes };
   if (over === undefined) {
-    const next = alone ? '.' : `. If it still does in ${graceSeconds} s, it is ended.`;
-    return { verdict: 'warn', over: { sinceSeconds: nowSeconds }, words: `${facts}${next}` };
+    const warning = { ...facts, graceSeconds: alone ? null : graceSeconds };
+    return {
+      verdict: 'warn',
+      over: { sinceSeconds: nowSeconds },
+      warning: { code: 'over-reservation-warning', ...warning },
+    };
   }
   if (alone || nowSeconds - over.sinceSeconds < graceSeconds) return { verdict: 'over', over };
-  return { verdict: 'end', over, words: `Ended: ${facts}, and it was warned.` };
+  return { verdict: 'end', over, reason: { code: 'over-reservation', ...facts } };
 }

@@ -31,7 +31,7 @@ async function fileState(path: string): Promise<string> {
     if (!found.isFile() || size > readBytes) return state;
     return `${state} ${await digestOf(path)}`;
   } catch {
-    // Whoever reads it says why; here it is only another state.
+    // The reader says why; here it is only another state.
     return 'unreadable';
   }
 }

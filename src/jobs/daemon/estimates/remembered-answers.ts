@@ -4,7 +4,7 @@ import { RememberedWork } from './remembered-work.js';
 const most = 256;
 
 export interface AskedAnswer<T> {
-  /** What the answer depends on, as it is now; undefined where nobody can tell. */
+  /** What the answer depends on, as it is now; undefined where it is not known. */
   readonly key: () => Promise<string | undefined>;
   readonly make: (signal: AbortSignal) => Promise<T>;
 }
@@ -24,7 +24,7 @@ export function rememberedAnswers<T>(
   return async (asked, signal) => {
     const key = await asked.key();
     if (key === undefined) return asked.make(signal);
-    // Where something changed meanwhile, nobody knows whether it was read before that or after.
+    // Where something changed meanwhile, it is unknown whether it was read before that or after.
     const keeps = async (answer: T) => wasTraced(answer) && (await asked.key()) === key;
     return memory.ask({ key, make: asked.make, keeps }, signal);
   };

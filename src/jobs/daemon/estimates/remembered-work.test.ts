@@ -15,7 +15,7 @@ class Bench {
   ask(key: string, { keeps = true, signal = new AbortController().signal } = {}) {
     const make = (given: AbortSignal) => this.#begin(key, given);
     const answer = this.memory.ask({ key, make, keeps: async () => keeps }, signal);
-    // Whoever looks later finds it; nobody has to look.
+    // A later look finds it; no one has to look.
     answer.catch(() => {});
     return answer;
   }
@@ -107,7 +107,7 @@ describe('RememberedWork', () => {
     expect(getEventListeners(signal, 'abort')).toHaveLength(0);
   });
 
-  it('goes on for the others when one leaves, whoever came first', async () => {
+  it('goes on for the others when one leaves, even the first', async () => {
     for (const leaver of [0, 1]) {
       const bench = new Bench();
       const stops = [new AbortController(), new AbortController()];
@@ -144,7 +144,7 @@ describe('RememberedWork', () => {
     expect(await Promise.all([late, joined])).toEqual(['a 1', 'a 1']);
   });
 
-  it('does nothing for one who had left before, and harms nobody', async () => {
+  it('does nothing for one who had left before, and disturbs no other', async () => {
     const bench = new Bench();
     const first = bench.ask('a');
     await expect(bench.ask('a', { signal: AbortSignal.abort() })).rejects.toMatchObject({

@@ -3,7 +3,7 @@ import { SharedWork } from './shared-work.js';
 export interface Work<T> {
   /** Names what is done and all that its answer depends on. */
   readonly key: string;
-  /** Called by the first who asks; the signal is aborted when nobody waits any more. */
+  /** Called by the first who asks; the signal is aborted when no caller waits any more. */
   readonly make: (signal: AbortSignal) => Promise<T>;
   /** Whether those who come later may have the same answer. */
   readonly keeps: (answer: T) => Promise<boolean>;
@@ -21,7 +21,7 @@ export class RememberedWork<T> {
   readonly #most: number;
   /** In the order of their last use. */
   readonly #answers = new Map<string, { readonly answer: T }>();
-  readonly #underWay = new Map<string, SharedWork<T>>();
+  readonly #inProgress = new Map<string, SharedWork<T>>();
 
   constructor(most: number) {
     this.#most = most;
@@ -37,14 +37,14 @@ export class RememberedWork<T> {
       this.#remember(work.key, known.answer);
       return known.answer;
     }
-    const found = this.#underWay.get(work.key);
+    const found = this.#inProgress.get(work.key);
     const shared = found === undefined || found.isGivenUp ? this.#begin(work) : found;
     return await shared.join(signal);
   }
 
   #begin(work: Work<T>): SharedWork<T> {
     const shared = new SharedWork(work.make);
-    this.#underWay.set(work.key, shared);
+    this.#inProgress.set(work.key, shared);
     void this.#finish(work, shared);
     return shared;
   }
@@ -57,7 +57,7 @@ export class RememberedWork<T> {
       // Those who wait are told by their own promise.
     }
     // Given up, another may have taken its place.
-    if (this.#underWay.get(key) === shared) this.#underWay.delete(key);
+    if (this.#inProgress.get(key) === shared) this.#inProgress.delete(key);
   }
 
   #remember(key: string, answer: T): void {

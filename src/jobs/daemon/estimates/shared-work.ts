@@ -18,7 +18,7 @@ export class SharedWork<T> {
     this.end = make(this.#stop.signal);
   }
 
-  /** Nobody waits any more, and it is on its way to its end: there is nothing to join. */
+  /** No caller waits any more, and it is on its way to its end: there is nothing to join. */
   get isGivenUp(): boolean {
     return this.#stop.signal.aborted;
   }

@@ -22,28 +22,41 @@ const end = (parts: Partial<Parameters<typeof endOf>[0]>) =>
     wasStopped: false,
     ...parts,
   });
-const cancelled = { state: 'cancelled', reason: 'Cancelled.' } as const;
+const cancelled = {
+  state: 'cancelled',
+  reason: { code: 'cancelled', during: 'running' },
+} as const;
 
 describe('endOf', () => {
   it('has nothing to say of what went well, and tells what it took where it did not at once', () => {
-    expect(end({})).toEqual({ state: 'succeeded', reason: '' });
-    expect(end({ attempts: [ranOut, ran] }).reason).toBe(
-      'It ran out of memory once and was recovered with batch 8 x 1, on gpu:0.',
-    );
+    expect(end({})).toEqual({ state: 'succeeded', reason: null });
+    expect(end({ attempts: [ranOut, ran] }).reason).toEqual({
+      code: 'recovered',
+      times: 1,
+      settings: ran.settings,
+    });
   });
 
   it('tells why it failed', () => {
     const failed = (exitCode: number | 'unknown', attempts = [attemptForTests({ exitCode })]) =>
       end({ news: finished('failed', exitCode), attempts }).reason;
-    expect(failed(3)).toBe('It ended with exit code 3.');
-    expect(failed(139)).toBe('It was ended by SIGSEGV (exit code 139).');
-    expect(failed('unknown')).toBe('How it ended is unknown.');
-    expect(failed(1, [ranOut, ranOut])).toBe(
-      'It ran out of memory 2 times; the last time it asked for 96.0 MiB when it held 4.0 GiB.',
-    );
+    expect(failed(3)).toEqual({ code: 'exited', exitCode: 3, signal: null });
+    expect(failed(139)).toEqual({ code: 'exited', exitCode: 139, signal: 'SIGSEGV' });
+    expect(failed('unknown')).toEqual({ code: 'exited', exitCode: 'unknown', signal: null });
+    expect(failed(1, [ranOut, ranOut])).toEqual({
+      code: 'out-of-memory',
+      times: 2,
+      askedBytes: 96 * MiB,
+      peakBytes: 4 * GiB,
+    });
+    const notStarted = { ...finished('failed', 127), why: 'No such program.' };
+    expect(end({ news: notStarted }).reason).toEqual({
+      code: 'not-started',
+      message: 'No such program.',
+    });
     expect(end({ news: { type: 'lost', why: 'Nobody stayed.' } })).toEqual({
       state: 'failed',
-      reason: 'Nobody stayed.',
+      reason: { code: 'lost', message: 'Nobody stayed.' },
     });
   });
 
@@ -58,7 +71,7 @@ describe('endOf', () => {
   it('does not call cancelled what somebody else interrupted', () => {
     expect(end({ news: finished('interrupted', 143), wasStopped: true })).toEqual({
       state: 'failed',
-      reason: 'It was interrupted from outside. It was ended by SIGTERM (exit code 143).',
+      reason: { code: 'interrupted', exitCode: 143, signal: 'SIGTERM' },
     });
   });
 });

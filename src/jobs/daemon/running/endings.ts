@@ -1,18 +1,17 @@
 import { constants } from 'node:os';
 import type { RunNews } from '../../../engine/types.js';
 import type { Attempt } from '../../../run/types.js';
-import { settingsWords } from '../../../run/words.js';
-import { formatBytes } from '../../../units/bytes.js';
 import { isKnown, type Known } from '../../../units/known.js';
+import type { EndReason, JobReason, ProgramEnd } from '../../reasons/types.js';
 import type { Ending } from '../../store/records.js';
 import type { JobState } from '../../types.js';
 
 export interface JobEnd {
   readonly state: Extract<JobState, 'succeeded' | 'failed' | 'cancelled'>;
-  readonly reason: string;
+  readonly reason: JobReason | null;
 }
 
-/** How a job ended whose run is over, in words for people. */
+/** How a job ended whose run is over. */
 export function endOf(options: {
   readonly news: Extract<RunNews, { type: 'finished' | 'lost' }>;
   readonly attempts: readonly Attempt[];
@@ -22,50 +21,40 @@ export function endOf(options: {
   readonly wasStopped: boolean;
 }): JobEnd {
   const { news, attempts, ending, wasStopped } = options;
-  if (news.type === 'lost') return ending ?? { state: 'failed', reason: news.why };
+  if (news.type === 'lost') {
+    return ending ?? { state: 'failed', reason: { code: 'lost', message: news.why } };
+  }
   // It had come to its end by itself before anybody could ask.
   const byItself = news.outcome === 'succeeded' && !wasStopped;
   if (ending !== undefined && !byItself) return ending;
   if (news.outcome === 'succeeded') return { state: 'succeeded', reason: recovery(attempts) };
-  const last = attempts.at(-1);
+  const how = programEnd(news.exitCode);
   if (news.outcome === 'interrupted') {
-    const how = exitWords(news.exitCode);
-    return { state: 'failed', reason: `It was interrupted from outside. ${how}` };
+    return { state: 'failed', reason: { code: 'interrupted', ...how } };
   }
-  const reason = news.why ?? outOfMemoryWords(attempts, last) ?? exitWords(news.exitCode);
-  return { state: 'failed', reason };
+  if (news.why !== undefined) {
+    return { state: 'failed', reason: { code: 'not-started', message: news.why } };
+  }
+  return { state: 'failed', reason: outOfMemory(attempts) ?? { code: 'exited', ...how } };
 }
 
-function recovery(attempts: readonly Attempt[]): string {
+function recovery(attempts: readonly Attempt[]): EndReason | null {
   const last = attempts.at(-1);
-  if (attempts.length < 2 || last === undefined) return '';
-  const settings = settingsWords(last.settings);
-  const how = settings === '' ? '' : ` with ${settings}`;
-  return `It ran out of memory ${times(attempts.length - 1)} and was recovered${how}.`;
+  if (attempts.length < 2 || last === undefined) return null;
+  return { code: 'recovered', times: attempts.length - 1, settings: last.settings };
 }
 
-function outOfMemoryWords(
-  attempts: readonly Attempt[],
-  last: Attempt | undefined,
-): string | undefined {
+function outOfMemory(attempts: readonly Attempt[]): EndReason | undefined {
+  const last = attempts.at(-1);
   if (last === undefined || last.outOfMemory === null) return undefined;
   const { askedBytes } = last.outOfMemory;
-  const asked = isKnown(askedBytes)
-    ? `; the last time it asked for ${formatBytes(askedBytes)}`
-    : '';
-  const held = isKnown(last.peakBytes) ? ` when it held ${formatBytes(last.peakBytes)}` : '';
-  const n = attempts.filter(({ outOfMemory }) => outOfMemory !== null).length;
-  return `It ran out of memory ${times(n)}${asked}${held}.`;
+  const times = attempts.filter((attempt) => attempt.outOfMemory !== null).length;
+  return { code: 'out-of-memory', times, askedBytes, peakBytes: last.peakBytes };
 }
 
-function exitWords(exitCode: Known<number>): string {
-  if (!isKnown(exitCode)) return 'How it ended is unknown.';
-  const signal = Object.entries(constants.signals).find(([, number]) => number === exitCode - 128);
-  return signal === undefined
-    ? `It ended with exit code ${exitCode}.`
-    : `It was ended by ${signal[0]} (exit code ${exitCode}).`;
-}
-
-function times(n: number): string {
-  return n === 1 ? 'once' : `${n} times`;
+function programEnd(exitCode: Known<number>): ProgramEnd {
+  const signal = Object.entries(constants.signals).find(
+    ([, number]) => isKnown(exitCode) && number === exitCode - 128,
+  );
+  return { exitCode, signal: signal?.[0] ?? null };
 }

@@ -1,4 +1,4 @@
-/** Of the one who runs the daemon, and nobody else's business; or of a run that it is itself part of. */
+/** Private to the user who runs the daemon; or of a run that it is itself part of. */
 const withheld: ReadonlySet<string> = new Set([
   'PLIMSOLL_TOKEN',
   'PLIMSOLL_RUN_ID',

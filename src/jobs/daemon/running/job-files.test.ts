@@ -38,7 +38,7 @@ describe('the log of a job', () => {
     await writeDropped(files.log('1'), { from: 8, to: 20 });
     expect(await read(0)).toEqual(['one\ntwo\n', 8, 29]);
     expect(await read(8)).toEqual([`${note}last\nend\n`, 29, 29]);
-    // Whoever had read some of it before it went misses the rest, from the middle of a line.
+    // A reader that had some of it before it went misses the rest, from the middle of a line.
     const rest = note.replace('12 bytes', '9 bytes').replace('8 to 20', '11 to 20');
     expect(await read(11)).toEqual([`\n${rest}last\nend\n`, 29, 29]);
     expect(await read(20)).toEqual(['last\nend\n', 29, 29]);

@@ -116,7 +116,7 @@ describe('a job that prints more than its log may hold', () => {
     const { id } = await daemon.submit({ command: loud(40), memoryBytes: 2048 * MiB });
     await ended(id);
     await expectBounded(id, 40);
-    // Whoever comes back with an offset that was theirs reads on exactly there, or behind the hole.
+    // A reader that comes back with its offset reads on exactly there, or behind the hole.
     const whole = (await readAll(id, 100_003)).filter(({ text }) => !note.test(text));
     expect(whole.length).toBeGreaterThan(30);
     for (const { at, text, next } of whole) {

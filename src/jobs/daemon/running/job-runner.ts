@@ -2,6 +2,7 @@ import type { Engine, RunNews } from '../../../engine/types.js';
 import { Failure } from '../../../failure.js';
 import type { Clock } from '../../../time/clock.js';
 import { isKnown, type Known } from '../../../units/known.js';
+import { reasonWords } from '../../reasons/words.js';
 import type { JobStore } from '../../store/job-store.js';
 import type { Ending, StoredJob } from '../../store/records.js';
 import { isOfStore } from '../../store/store-failures.js';
@@ -73,7 +74,7 @@ export class JobRunner {
       if (!(error instanceof Failure && isOfStore(error))) throw error;
       entry.ending ??= ending;
     }
-    files.say(entry.id, ending.reason);
+    files.say(entry.id, reasonWords(ending.reason));
     entry.run?.stop();
     this.changed.emit();
   }
@@ -119,12 +120,15 @@ export class JobRunner {
     switch (news.type) {
       case 'started': {
         const { number, settings, at: startedAt } = news;
-        entry.underWay = { number, settings, startedAt, rungs: [] };
+        entry.currentAttempt = { number, settings, startedAt, rungs: [] };
         return;
       }
       case 'climbed':
-        if (entry.underWay?.number !== news.number) return;
-        entry.underWay = { ...entry.underWay, rungs: [...entry.underWay.rungs, news.rung] };
+        if (entry.currentAttempt?.number !== news.number) return;
+        entry.currentAttempt = {
+          ...entry.currentAttempt,
+          rungs: [...entry.currentAttempt.rungs, news.rung],
+        };
         return;
       case 'stopped':
         entry.wasStopped = true;
@@ -133,7 +137,7 @@ export class JobRunner {
         const { attempt } = news;
         store.addAttempt(entry.id, attempt, clock.epochMs(), contextBytes(attempt.settings.device));
         entry.attempts.push(attempt);
-        entry.underWay = null;
+        entry.currentAttempt = null;
         this.attempted.emit(entry);
         return;
       }
@@ -162,11 +166,11 @@ export class JobRunner {
     });
     try {
       if (judged.verdict === 'warn') {
-        store.note(entry.id, { words: judged.words }, clock.epochMs());
-        files.say(entry.id, judged.words);
+        store.note(entry.id, { note: judged.warning }, clock.epochMs());
+        files.say(entry.id, reasonWords(judged.warning));
         this.changed.emit();
       }
-      if (judged.verdict === 'end') this.end(entry, { state: 'failed', reason: judged.words });
+      if (judged.verdict === 'end') this.end(entry, { state: 'failed', reason: judged.reason });
       entry.over = judged.verdict === 'fine' ? undefined : judged.over;
     } catch (error) {
       // Not written, so not said: the next reading says it.

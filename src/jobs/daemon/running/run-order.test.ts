@@ -10,7 +10,7 @@ function stored(details: JobDetails = {}, alone = false): StoredJob {
       name: 'n',
       owner: 'owner',
       state: 'running',
-      reason: '',
+      reason: null,
       command: ['train'],
       priority: 0,
       submittedAt: '',

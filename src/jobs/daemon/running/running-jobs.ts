@@ -22,7 +22,7 @@ export interface RunningEntry {
   run: EngineRun | undefined;
   ending: Ending | undefined;
   wasStopped: boolean;
-  underWay: JobView['underWay'];
+  currentAttempt: JobView['currentAttempt'];
   usedBytes: Known<number>;
   over: Overuse | undefined;
   /** When its series was last written down. */
@@ -47,7 +47,7 @@ export function runningEntry(
     run: undefined,
     ending: stored.ending,
     wasStopped: false,
-    underWay: null,
+    currentAttempt: null,
     usedBytes: 'unknown',
     over: undefined,
     savedAt: 0,

@@ -7,7 +7,7 @@ import type { WaitingJob } from '../../types.js';
 const leastShare = 0.5;
 
 /**
- * A waiting job with the bytes that it asks for now. One whose need nobody knows asks for all that a
+ * A waiting job with the bytes that it asks for now. One whose need is unknown asks for all that a
  * device could give if none of our jobs ran there, so it starts when none does, and gets all of it.
  */
 export function askingNow(job: WaitingJob, rooms: readonly DeviceRoom[]): WaitingJob {

@@ -5,9 +5,10 @@ import type { Hold } from '../../hold.js';
 import type { DeviceRoom } from '../../ledger.js';
 import { candidates } from '../../placement.js';
 import { Shares } from '../../quota.js';
+import { waitingReasonWords } from '../../reasons/waiting-words.js';
 import type { Need, RunningJob, WaitingJob } from '../../types.js';
 import { WaitingList } from '../../waiting-list.js';
-import { explainWaiting, type WaitingReason } from '../../waiting-reasons.js';
+import { explainWaiting, type WaitingStatus } from '../../waiting-reasons.js';
 import type { QueueClock } from '../queue-clock.js';
 import type { JobView } from '../types.js';
 import { askingNow } from './asking.js';
@@ -34,7 +35,7 @@ export class JobQueue {
   #reasons:
     | {
         readonly atMs: number;
-        readonly of: ReadonlyMap<string, WaitingReason>;
+        readonly of: ReadonlyMap<string, WaitingStatus>;
         readonly positions: ReadonlyMap<string, number>;
       }
     | undefined;
@@ -146,10 +147,11 @@ export class JobQueue {
     }
     const position = this.#reasons.positions.get(id) ?? this.#waiting.position(id) ?? 0;
     const told = this.#reasons.of.get(id);
-    const before = position - 1;
+    const reason = told?.reason ?? { code: 'jobs-ahead' as const, jobs: position - 1 };
     return {
       position,
-      why: told?.reason ?? `${before} ${before === 1 ? 'job is' : 'jobs are'} before it.`,
+      why: waitingReasonWords(reason),
+      whyDetails: reason,
       expectedStartAt:
         told !== undefined && isKnown(told.expectedStartMs)
           ? dateOf(told.expectedStartMs)

@@ -6,7 +6,7 @@ import { checkProgram } from '../../../run/program.js';
 import type { RunSettings } from '../../../run/types.js';
 import type { JobRequest } from '../types.js';
 
-/** A year: whoever waits longer has forgotten. */
+/** A year: a longer wait is a mistake. */
 const longestWaitSeconds = 366 * 86_400;
 const largestBatch = 2 ** 31;
 /** An hour: what takes longer is measured sooner. */
@@ -79,7 +79,7 @@ export function checkRequest(
       kind: 'input',
       code: 'no-such-folder',
       fact: `There is no folder ${folder} on the machine that runs the jobs.`,
-      next: 'Name one that is there with "cwd".',
+      next: 'Set "cwd" to an existing folder.',
       field: 'cwd',
     });
   }

@@ -51,7 +51,7 @@ describe('judgeNeed', () => {
 });
 
 describe('estimateOf', () => {
-  it('is unknown where nobody estimated', () => {
+  it('is unknown without an estimate', () => {
     expect(estimateOf(undefined)).toBe('unknown');
     expect(estimateOf({ why: '', estimatedBytes: 7, runs: 0 })).toBe(7);
   });

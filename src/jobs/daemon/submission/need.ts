@@ -8,7 +8,7 @@ import type { Need } from '../../types.js';
 export interface JudgedNeed {
   readonly need: Need;
   readonly evidence: NeedEvidence;
-  /** Nobody knows: it gets a device to itself. */
+  /** Unknown: it gets a whole device. */
   readonly alone: boolean;
 }
 

@@ -3,7 +3,7 @@ import type { NewJob } from '../../store/records.js';
 import { ownerName } from '../../types.js';
 import type { JobRequest, Submitter } from '../types.js';
 
-/** A word is its sender's own: nobody gets the job of another by it. */
+/** The word is the sender's own: it never answers another user's job. */
 export function submissionOf({ submission }: JobRequest, { name }: Submitter): string | undefined {
   return submission === undefined || name === ownerName ? submission : `${name}/${submission}`;
 }

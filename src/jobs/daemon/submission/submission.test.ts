@@ -162,7 +162,7 @@ describe('newJobOf', () => {
     expect(job.need).toMatchObject({ bytes: 72 * GiB, basis: 'estimated' });
     expect(job.refused).toBeUndefined();
     const large = await made(request(), { estimateProgram: () => Promise.resolve(estimate(90)) });
-    expect(large.refused).toContain('It needs 92.0 GiB (estimated)');
+    expect(large.refused).toMatchObject({ code: 'too-large', bytes: 92 * GiB });
   });
 
   it('estimates a workload, and what was measured corrects that', async () => {
@@ -199,14 +199,18 @@ describe('newJobOf', () => {
       need: { bytes: 52 * GiB, basis: 'estimated' },
       details: {
         settings: { batch: 8, accumulation: 4 },
-        degradedWhy: expect.stringContaining('It runs with batch 8 x 4 instead'),
+        degradedReason: expect.objectContaining({ code: 'degraded' }),
         batch: 32,
       },
     });
     expect(job.refused).toBeUndefined();
     const deaf = await made(request({ workload }), parts);
-    expect(deaf.refused).toMatch(/^It needs 102\.0 GiB \(estimated\)/);
-    expect(deaf.refused).toMatch(/With \{batch_size\} and \{accumulation\} in its command/);
+    expect(deaf.refused).toMatchObject({
+      code: 'too-large',
+      bytes: 102 * GiB,
+      basis: 'estimated',
+      missesPlaceholders: true,
+    });
     expect(asked).toHaveLength(1);
   });
 
@@ -217,7 +221,11 @@ describe('newJobOf', () => {
       plan: () => Promise.resolve(plan(32, 1, 50)),
       runsOf: () => runs,
     });
-    expect(job.refused).toMatch(/^It needs 88\.0 GiB \(measured\)/);
+    expect(job.refused).toMatchObject({
+      code: 'too-large',
+      bytes: 88 * GiB,
+      basis: 'measured',
+    });
   });
 
   it('plans nothing for what has no model to plan with', async () => {
@@ -227,7 +235,11 @@ describe('newJobOf', () => {
     };
     const script = { script: '/s/train.py' };
     const job = await made(request({ command: tellable, workload: script }), parts);
-    expect(job.refused).toMatch(/^It needs 102\.0 GiB \(estimated\)/);
+    expect(job.refused).toMatchObject({
+      code: 'too-large',
+      bytes: 102 * GiB,
+      basis: 'estimated',
+    });
   });
 
   it('knows no figure for a job of which nothing is known', async () => {
@@ -239,7 +251,11 @@ describe('newJobOf', () => {
   it('refuses what was stated too large, whatever a plan would say', async () => {
     const parts = { plan: () => Promise.resolve(plan(1, 32, 1)) };
     const asked = request({ command: tellable, workload, memoryBytes: 80 * GiB });
-    expect((await made(asked, parts)).refused).toMatch(/^It needs 80\.0 GiB \(stated\)/);
+    expect((await made(asked, parts)).refused).toMatchObject({
+      code: 'too-large',
+      bytes: 80 * GiB,
+      basis: 'stated',
+    });
   });
 });
 

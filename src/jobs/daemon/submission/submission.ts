@@ -92,19 +92,21 @@ export async function newJobOf(
   const verdict = judgeFit(first.need, lines, smaller);
   if (verdict.verdict === 'fits') return kept(first);
   if (verdict.verdict === 'refused') {
-    return {
-      ...kept(first),
-      refused: `${verdict.reason}${untoldWords(request, first, offerBytes)}`,
-    };
+    const misses = missesPlaceholders(request, first, offerBytes);
+    const refused =
+      misses && verdict.reason.code === 'too-large'
+        ? { ...verdict.reason, missesPlaceholders: true }
+        : verdict.reason;
+    return { ...kept(first), refused };
   }
   // With other settings it is another workload, which may have been measured.
   const second = judged({ ...verdict.settings }, verdict.need.bytes);
   const again = judgeFit(second.need, lines);
-  if (again.verdict !== 'fits') return { ...kept(second), refused: again.reason };
+  if (again.verdict === 'refused') return { ...kept(second), refused: again.reason };
   const whole = kept(second);
   return {
     ...whole,
-    details: { ...whole.details, settings: verdict.settings, degradedWhy: verdict.reason },
+    details: { ...whole.details, settings: verdict.settings, degradedReason: verdict.reason },
   };
 }
 
@@ -129,12 +131,11 @@ function isPlannable({ workload }: JobRequest, { need }: JudgedNeed, offerBytes:
   return tooLarge && need.basis !== 'stated' && workload?.model !== undefined;
 }
 
-/** What somebody can do whose command has no place for other settings. */
-function untoldWords(request: JobRequest, first: JudgedNeed, offerBytes: number): string {
-  return isPlannable(request, first, offerBytes) &&
-    changeableSettingsOf(request.command).length === 0
-    ? ' With {batch_size} and {accumulation} in its command it could be given smaller batches.'
-    : '';
+/** Whether a plan could make it fit, if only its command had a place for other settings. */
+function missesPlaceholders(request: JobRequest, first: JudgedNeed, offerBytes: number): boolean {
+  return (
+    isPlannable(request, first, offerBytes) && changeableSettingsOf(request.command).length === 0
+  );
 }
 
 /** With what a trace told beside the figure. */

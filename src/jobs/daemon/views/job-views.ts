@@ -1,22 +1,31 @@
 import { isKnown, type Known } from '../../../units/known.js';
+import { reasonWords } from '../../reasons/words.js';
 import type { StoredJob } from '../../store/records.js';
 import type { JobRequest, JobSummary, JobView } from '../types.js';
 
 /** What is known of a job that runs, beside what is stored. */
 export interface LiveFacts {
   readonly usedBytes: Known<number>;
-  readonly underWay: JobView['underWay'];
+  readonly currentAttempt: JobView['currentAttempt'];
 }
 
 export function jobSummary(stored: StoredJob, waiting: JobView['waiting']): JobSummary {
   const { job, need, details, startedMs, endedMs, ending } = stored;
   const isEnding = job.state === 'running' && ending !== undefined;
-  const reason = isEnding ? `${ending.reason} It is being ended.` : job.reason;
-  const { settings, degradedWhy = '' } = details;
+  const reasonDetails = isEnding ? ending.reason : job.reason;
+  const { settings, degradedReason = null } = details;
+  const degradedWhy = degradedReason === null ? '' : reasonWords(degradedReason);
   return {
     ...job,
     // That it was degraded stays true whatever becomes of it.
-    reason: [reason, degradedWhy].filter((words) => words !== '').join(' '),
+    reason: [
+      reasonDetails === null ? '' : reasonWords(reasonDetails),
+      isEnding ? 'It is being ended.' : '',
+      degradedWhy,
+    ]
+      .filter((words) => words !== '')
+      .join(' '),
+    reasonDetails,
     startedAt: startedMs === undefined ? null : new Date(startedMs).toISOString(),
     endedAt: endedMs === undefined ? null : new Date(endedMs).toISOString(),
     need: {
@@ -28,7 +37,8 @@ export function jobSummary(stored: StoredJob, waiting: JobView['waiting']): JobS
     },
     waiting,
     gpus: need.gpus,
-    degraded: settings === undefined ? null : { ...settings, why: degradedWhy },
+    degraded:
+      settings === undefined ? null : { ...settings, why: degradedWhy, whyDetails: degradedReason },
   };
 }
 
@@ -42,7 +52,7 @@ export function jobView(
     ...jobSummary(stored, waiting),
     cwd: stored.details.cwd ?? more.folder,
     usedBytes: live?.usedBytes ?? 'unknown',
-    underWay: live?.underWay ?? null,
+    currentAttempt: live?.currentAttempt ?? null,
     log: { bytes: more.logBytes },
   };
 }

@@ -1,4 +1,6 @@
 import type { Clock } from '../../../time/clock.js';
+import { isNoted } from '../../reasons/is-reason.js';
+import { reasonWords } from '../../reasons/words.js';
 import type { JobStore } from '../../store/job-store.js';
 import type { JobEvent } from '../../store/records.js';
 import type { DaemonEvent, JobSummary } from '../types.js';
@@ -84,8 +86,7 @@ export class Publisher {
   }
 }
 
-/** In a word, or in the words that were noted. */
-function whatHappened({ type, data }: JobEvent): string {
-  const { words } = data;
-  return type === 'note' && typeof words === 'string' ? words : type;
+/** In a word; a note says what was noted. */
+function whatHappened({ type, data: { note } }: JobEvent): string {
+  return type === 'note' && isNoted(note) ? reasonWords(note) : type;
 }

@@ -1,3 +1,4 @@
+import { loadLineOf } from '../../../device/load-line.js';
 import { formatBytes } from '../../../units/bytes.js';
 import { isKnown, type Known } from '../../../units/known.js';
 import type { Cause, Risk } from '../../../watch/types.js';
@@ -52,7 +53,7 @@ export function replayChart(
   if (trace.allocatedBytes) drawn.push({ values: numbers(trace.allocatedBytes), paint: 'green' });
   const capacity = trace.capacityBytes;
   const top = drawn.flatMap(({ values }) => values).reduce(higher, capacity) * 1.02;
-  const loadLine = (capacity * loadLinePercent) / 100;
+  const loadLine = loadLineOf(capacity, { share: loadLinePercent / 100 });
   const first = trace.seconds[0] ?? 0;
   const toSeconds = trace.seconds.at(-1) ?? first;
   // A first row a breath after the start still has its axis begin at 0.

@@ -1,3 +1,4 @@
+import { loadLineOf } from '../../../device/load-line.js';
 import { isKnown } from '../../../units/known.js';
 import type { DeviceState } from '../../../watch/types.js';
 import { overTime } from '../charts/over-time.js';
@@ -34,6 +35,6 @@ export function recentRows(
   const values = overTime(series, range, width);
   const total = state.latest.totalBytes;
   const top = isKnown(total) ? total : Math.max(...values.filter((value) => value >= 0), 1);
-  const line = isKnown(total) ? (total * view.loadLinePercent) / 100 : Infinity;
+  const line = isKnown(total) ? loadLineOf(total, { share: view.loadLinePercent / 100 }) : Infinity;
   return sparkRows(values, { width, height, top, line, style: view.style });
 }

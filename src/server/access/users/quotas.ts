@@ -5,8 +5,8 @@ import { quotaOf } from '../people.js';
 import type { UserStore } from './user-store.js';
 
 /**
- * The quotas of users, as they are now. Where the users cannot be read, jobs of users wait: nobody
- * knows what they may have. Those of the owner go on.
+ * The quotas of users, as they are now. Where the users cannot be read, jobs of users wait: what
+ * they may have is unknown. Those of the owner go on.
  */
 export function quotasFrom(users: Pick<UserStore, 'byName'>): QuotaOf {
   return (name) => {

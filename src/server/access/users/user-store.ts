@@ -11,7 +11,7 @@ import { hashOfToken, tokenId } from './user-token.js';
 /** Another writer is done within milliseconds; a machine that swaps takes longer. */
 const busyMs = 5000;
 /** More people than any such server has; a list of them is read whole. */
-const mostUsers = 10_000;
+const maxUsers = 10_000;
 
 const schema = `
   CREATE TABLE IF NOT EXISTS user (
@@ -79,7 +79,7 @@ export class UserStore {
   list(): readonly User[] {
     return this.#ask(
       (database) =>
-        database.prepare('SELECT * FROM user ORDER BY name LIMIT ?').all(mostUsers).map(userOf),
+        database.prepare('SELECT * FROM user ORDER BY name LIMIT ?').all(maxUsers).map(userOf),
       [],
     );
   }
@@ -95,7 +95,7 @@ export class UserStore {
 
   change(name: string, change: UserChange): User {
     return this.#change((database) => {
-      const changed = withChange(this.#must(database, name), change);
+      const changed = withChange(this.#requireUser(database, name), change);
       database
         .prepare(
           `UPDATE user SET name = ?, role = ?, token_id = ?, token_hash = ?, max_memory_bytes = ?,
@@ -108,7 +108,7 @@ export class UserStore {
 
   remove(name: string): User {
     return this.#change((database) => {
-      const user = this.#must(database, name);
+      const user = this.#requireUser(database, name);
       database.prepare('DELETE FROM user WHERE name = ?').run(name);
       return user;
     });
@@ -119,7 +119,7 @@ export class UserStore {
     this.#open = undefined;
   }
 
-  #must(database: DatabaseSyncInstance, name: string): User {
+  #requireUser(database: DatabaseSyncInstance, name: string): User {
     const user = found(database, 'name', name);
     if (user !== undefined) return user;
     const rows = database.prepare('SELECT * FROM user ORDER BY name LIMIT 20').all();
@@ -228,7 +228,7 @@ function withChange(user: User, change: UserChange): User {
   };
 }
 
-/** A role that nobody knows has the fewest rights. */
+/** An unknown role has the fewest rights. */
 function userOf(row: Row): User {
   const text = (column: string): string => String(row[column]);
   const number = (column: string): number | undefined =>
@@ -251,7 +251,7 @@ function oddFile(path: string, why: string): Failure {
     kind: 'input',
     code: 'bad-users-file',
     fact: `The users cannot be read from ${path}: ${why}.`,
-    next: 'Move it away, and add the users again.',
+    next: 'Move the file away and add the users again.',
   });
 }
 

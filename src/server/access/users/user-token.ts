@@ -2,7 +2,7 @@ import { createHash, randomBytes } from 'node:crypto';
 
 /**
  * The token of a user: a part that names it, and 256 random bits. Only a hash is kept; a plain one is
- * enough, for nobody can try 2^256 secrets.
+ * enough, since 2^256 secrets cannot be tried.
  */
 export interface UserToken {
   readonly token: string;

@@ -1,13 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { asMap, madeJob } from '../made-for-tests.js';
+import { asMap, madeJob, madeWaiting } from '../made-for-tests.js';
 import { type JobFilter, listedJobs } from './job-list.js';
 
-const waiting = (position: number) => ({
-  position,
-  why: '',
-  expectedStartAt: 'unknown' as const,
-  expiresAt: null,
-});
+const waiting = (position: number) => madeWaiting({ position });
 const jobs = asMap([
   madeJob({ id: '1', state: 'succeeded', endedAt: '2026-01-01T01:00:00Z', name: 'BERT' }),
   madeJob({ id: '2', state: 'failed', endedAt: '2026-01-01T02:00:00Z' }),

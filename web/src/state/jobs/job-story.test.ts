@@ -4,7 +4,6 @@ import {
   endWords,
   isRecoveryInReason,
   recoverySentence,
-  settingsWords,
   storyOf,
   toldSettings,
 } from './job-story.js';
@@ -58,19 +57,19 @@ describe('what happened to a job', () => {
       state: 'running',
       startedAt: sunk.startedAt,
       attempts: [sunk],
-      underWay: { number, settings, startedAt, rungs },
+      currentAttempt: { number, settings, startedAt, rungs },
     });
     expect(
       storyOf(job)
         .slice(-2)
         .map(({ title }) => title),
     ).toEqual(['Attempt 2', 'Grew back']);
-    expect(recoverySentence(job)).toContain('recovered with batch 16 × 2');
+    expect(recoverySentence(job)).toContain('recovered with batch 16 x 2');
   });
 
   it('is one sentence about memory, and none where it never ran out', () => {
     expect(recoverySentence(recovered)).toBe(
-      'It ran out of memory once and was recovered with batch 16 × 2.',
+      'It ran out of memory once and was recovered with batch 16 x 2, on gpu:0.',
     );
     expect(recoverySentence({ ...recovered, state: 'failed' })).toBe('It ran out of memory once.');
     expect(recoverySentence({ ...recovered, attempts: [sunk, { ...sunk, number: 2 }] })).toBe(
@@ -92,18 +91,13 @@ describe('what happened to a job', () => {
   });
 
   it('begins with why it was degraded', () => {
-    const degraded = { batch: 8, accumulation: 4, why: 'It needs 80.0 GiB.' };
+    const degraded = { batch: 8, accumulation: 4, why: 'It needs 80.0 GiB.', whyDetails: null };
     const [submitted] = storyOf(madeJob({ id: '1', degraded }));
     expect(submitted?.detail).toBe('It needs 80.0 GiB. Stated: 6.0 GiB.');
   });
 
   it('says what is unknown', () => {
-    const lost = madeAttempt({
-      exitCode: 'unknown',
-      settings: { ...sunk.settings, batch_size: 'unknown' },
-    });
-    expect(endWords(lost)).toBe('unknown');
-    expect(settingsWords(lost, ['train'])).toBe('batch unknown');
+    expect(endWords(madeAttempt({ exitCode: 'unknown' }))).toBe('unknown');
     expect([endWords(sunk), endWords(second)]).toEqual(['out of memory', 'finished']);
   });
 });

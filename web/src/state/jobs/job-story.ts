@@ -1,6 +1,6 @@
-import { count } from '../../../../src/report/words.js';
+import { reasonWords } from '../../../../src/jobs/reasons/words.js';
 import { placeholdersOf } from '../../../../src/run/placeholders.js';
-import { outOfMemoryWords } from '../../../../src/run/words.js';
+import { outOfMemoryWords, settingsWords } from '../../../../src/run/words.js';
 import { formatBytes } from '../../../../src/units/bytes.js';
 import { isKnown } from '../../../../src/units/known.js';
 import { capitalized } from '../../../../src/units/sentence.js';
@@ -32,10 +32,10 @@ export function storyOf(job: JobView): readonly StoryStep[] {
         : `${formatBytes(job.reservation.bytes)} reserved on ${places}.`;
     steps.push({ atMs: Date.parse(job.startedAt), kind: 'plain', title: 'Started', detail: bytes });
   }
-  for (const attempt of job.attempts) steps.push(...attemptSteps(attempt, job.command));
-  if (job.underWay !== null) {
-    const { number, startedAt, rungs } = job.underWay;
-    if (number > 1) steps.push(begunStep(job.underWay, job.command));
+  for (const attempt of job.attempts) steps.push(...attemptSteps(attempt));
+  if (job.currentAttempt !== null) {
+    const { number, startedAt, rungs } = job.currentAttempt;
+    if (number > 1) steps.push(begunStep(job.currentAttempt));
     steps.push(...climbedSteps(rungs, Date.parse(startedAt)));
   }
   if (job.endedAt !== null) {
@@ -50,10 +50,10 @@ function submittedDetail({ degraded, need }: JobView): string {
   return degraded === null ? need.why : `${degraded.why} ${need.why}`;
 }
 
-function attemptSteps(attempt: Attempt, command: readonly string[]): readonly StoryStep[] {
+function attemptSteps(attempt: Attempt): readonly StoryStep[] {
   const { number, outOfMemory, rungs, startedAt, endedAt } = attempt;
   const start = Date.parse(startedAt);
-  const begun = number === 1 ? [] : [begunStep(attempt, command)];
+  const begun = number === 1 ? [] : [begunStep(attempt)];
   const climbed = climbedSteps(rungs, start);
   if (outOfMemory === null) return [...begun, ...climbed];
   const asked = isKnown(outOfMemory.askedBytes)
@@ -70,15 +70,12 @@ function attemptSteps(attempt: Attempt, command: readonly string[]): readonly St
   return [...begun, sunk, ...climbed];
 }
 
-function begunStep(
-  attempt: Pick<Attempt, 'number' | 'settings' | 'startedAt'>,
-  command: readonly string[],
-): StoryStep {
+function begunStep(attempt: Pick<Attempt, 'number' | 'settings' | 'startedAt'>): StoryStep {
   return {
     atMs: Date.parse(attempt.startedAt),
     kind: 'plain',
     title: `Attempt ${attempt.number}`,
-    detail: `With ${settingsWords(attempt, command)}.`,
+    detail: `With ${settingsWords(attempt.settings)}.`,
   };
 }
 
@@ -106,19 +103,6 @@ export function toldSettings(
   };
 }
 
-/** `batch 16 x 2, amp-bf16, checkpointing`. */
-export function settingsWords(
-  { settings }: Pick<Attempt, 'settings'>,
-  command: readonly string[],
-): string {
-  const { batch_size, accumulation, offload } = settings;
-  const { checkpointing, precision } = toldSettings(command, settings);
-  const batch = isKnown(batch_size) ? `batch ${batch_size} × ${accumulation}` : 'batch unknown';
-  return [batch, precision, checkpointing && 'checkpointing', offload && 'offload']
-    .filter((part) => typeof part === 'string')
-    .join(', ');
-}
-
 /** How an attempt ended, in a few words. */
 export function endWords({ outOfMemory, exitCode }: Attempt): string {
   if (outOfMemory !== null) return 'out of memory';
@@ -137,14 +121,13 @@ export function isRecoveryInReason({
 
 /** One sentence about the attempts: how often it ran out of memory, and what it was recovered with. */
 export function recoverySentence(
-  job: Pick<JobView, 'attempts' | 'state' | 'underWay' | 'command'>,
+  job: Pick<JobView, 'attempts' | 'state' | 'currentAttempt'>,
 ): string | undefined {
-  const { attempts, state, underWay } = job;
-  const sunk = attempts.filter(({ outOfMemory }) => outOfMemory !== null);
-  if (sunk.length === 0) return undefined;
-  const last = underWay === null ? attempts.at(-1) : { ...underWay, outOfMemory: null };
-  const times = sunk.length === 1 ? 'once' : count(sunk.length, 'time');
-  const ran = `It ran out of memory ${times}`;
-  if (last === undefined || last.outOfMemory !== null || state === 'failed') return `${ran}.`;
-  return `${ran} and was recovered with ${settingsWords(last, job.command)}.`;
+  const { attempts, state, currentAttempt } = job;
+  const times = attempts.filter(({ outOfMemory }) => outOfMemory !== null).length;
+  if (times === 0) return undefined;
+  const last = currentAttempt === null ? attempts.at(-1) : { ...currentAttempt, outOfMemory: null };
+  return last === undefined || last.outOfMemory !== null || state === 'failed'
+    ? reasonWords({ code: 'out-of-memory', times, askedBytes: 'unknown', peakBytes: 'unknown' })
+    : reasonWords({ code: 'recovered', times, settings: last.settings });
 }

@@ -1,7 +1,7 @@
 import { isKnown, type Known } from '../../../../src/units/known.js';
 import type { DeviceView, JobView, Provenance } from '../../api/types.js';
 
-/** What a job holds of all devices together; `unknown` where nobody can tell. */
+/** What a job holds of all devices together; `unknown` where it is not known. */
 export function usedByJob(devices: readonly DeviceView[], jobId: string): Known<number> {
   let sum: number | undefined;
   for (const { reservations } of devices) {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Alert, DaemonEvent } from '../../api/types.js';
-import { madeDevice, madeJob } from '../made-for-tests.js';
+import { madeDevice, madeJob, madeWaiting } from '../made-for-tests.js';
 import {
   emptyBoard,
   jobsKept,
@@ -75,12 +75,7 @@ describe('the board', () => {
   });
 
   it('tells waiting jobs their place, and leaves those alone that started meanwhile', () => {
-    const waiting = {
-      position: 3,
-      why: 'It waits.',
-      expectedStartAt: 'unknown',
-      expiresAt: null,
-    } as const;
+    const waiting = madeWaiting({ position: 3 });
     const running = withEvents(start, [jobEvent(1, { id: '2', state: 'running' })]);
     const next = withEvents(running, [
       {

@@ -173,7 +173,7 @@ function withoutOldest(jobs: Map<string, JobSummary>): Map<string, JobSummary> {
   return jobs;
 }
 
-/** A job that is not on the page's list yet was counted by nobody. */
+/** A job that is not on the page's list yet was not counted. */
 function recounted(counts: Counts, from: JobState | undefined, to: JobState): Counts {
   if (from === to) return counts;
   const next = { ...counts, [to]: counts[to] + 1 };

@@ -1,4 +1,4 @@
-/** How often a page that nobody looks at takes in what happened. */
+/** How often a hidden page takes in what happened. */
 const hiddenMs = 1000;
 
 /**

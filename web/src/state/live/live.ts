@@ -95,7 +95,7 @@ async function fetchRest(first: readonly JobSummary[], mine: number): Promise<vo
   });
 }
 
-/** A stream tells nobody why it broke; a plain question does. */
+/** A stream does not say why it broke; a plain question does. */
 async function lost(mine: number): Promise<void> {
   if (mine !== generation) return;
   closeStream?.();

@@ -1,6 +1,6 @@
 import { Failure } from '../failure.js';
 
-/** How much of a device may be promised, unless set otherwise. */
+/** The share of a device, or of a limit, that jobs may fill, unless set otherwise. */
 export const defaultLoadLine = 0.9;
 
 export interface LoadLineSettings {

@@ -6,7 +6,7 @@ import type { Store } from '../state/live/store.js';
  * Parts of a store, as `useStore` has them, for one of several large pieces of the page: when all
  * of them change at once, each is drawn in a frame of its own.
  */
-export function useInTurn<T, P extends readonly unknown[]>(
+export function useStaggered<T, P extends readonly unknown[]>(
   store: Store<T>,
   select: (value: T) => P,
   /** It is not drawn again before. */

@@ -1,0 +1,67 @@
+import { MiB } from '../units/bytes.js';
+import type { AddressOrder } from './allocator/settings.js';
+import { replayOn } from './cards/card-limit.js';
+import type { Gpu } from './cards/gpu-table.js';
+import type { EventStream } from './trace/event-stream.js';
+import { type Estimate, type Part, type PartBytes, parts } from './types.js';
+
+export interface EstimateParts {
+  readonly method: Estimate['method'];
+  readonly gpu: Gpu;
+  readonly allocatedBytes: number;
+  readonly reservedBytes: number;
+  /** Segments that the job can do with; as many as it reserves where it is left out. */
+  readonly leastReservedBytes?: number;
+  readonly interval: Estimate['interval'];
+  /** What was live at the peak, by what it is for. */
+  readonly live: ReadonlyMap<Part, number>;
+  readonly modules?: ReadonlyMap<Part, NonNullable<PartBytes['modules']>> | undefined;
+  readonly phases?: Estimate['phases'];
+  readonly notes: readonly string[];
+}
+
+/** An estimate from its figures, however they were found: the card's context comes on top. */
+export function assembleEstimate(from: EstimateParts): Estimate {
+  const { method, gpu, allocatedBytes, reservedBytes, interval, phases, notes } = from;
+  const { leastReservedBytes = reservedBytes } = from;
+  return {
+    method,
+    peak: {
+      allocatedBytes,
+      reservedBytes,
+      deviceBytes: reservedBytes + gpu.context.bytes,
+      leastCapacityBytes: leastReservedBytes + gpu.context.bytes,
+    },
+    interval,
+    breakdown: breakdownOf(from),
+    ...(phases === undefined ? {} : { phases }),
+    notes,
+  };
+}
+
+/** In the order of `parts`; what no block accounts for is held by the allocator, unused. */
+function breakdownOf({ live, modules, reservedBytes, gpu }: EstimateParts): Estimate['breakdown'] {
+  const used = [...live.values()].reduce((sum, bytes) => sum + bytes, 0);
+  const whole = new Map<Part, number>(live);
+  whole.set('context', gpu.context.bytes);
+  whole.set('fragmentation', reservedBytes - used);
+  return parts.flatMap((part) => {
+    const bytes = whole.get(part) ?? 0;
+    const inside = modules?.get(part) ?? [];
+    if (bytes === 0) return [];
+    return inside.length === 0 ? [{ part, bytes }] : [{ part, bytes, modules: inside }];
+  });
+}
+
+/** Where segments may lie beside where the driver was seen to put them. */
+const otherOrders: readonly AddressOrder[] = ['fresh-driver', 'falling', 'rising'];
+
+/** What the same events reserve where segments lie otherwise. */
+export function otherReservedPeaks(gpu: Gpu, stream: EventStream): readonly number[] {
+  return otherOrders.map((addresses) => replayOn(gpu, stream, { addresses }).peakReservedBytes);
+}
+
+export function contextNote({ name, context }: Gpu): string {
+  const [low, high] = [context.lowBytes, context.highBytes].map((bytes) => Math.round(bytes / MiB));
+  return `The CUDA context of the ${name} takes ${low} to ${high} MiB (${context.provenance}).`;
+}

@@ -1,0 +1,126 @@
+import type { RunSettings } from '../../run/types.js';
+import type { Known } from '../../units/known.js';
+import type { Basis } from '../basis.js';
+import type { DegradedSettings } from '../degraded.js';
+
+/** A job that needs more than its devices allow. */
+interface TooLarge {
+  readonly bytes: number;
+  readonly basis: Basis;
+  readonly gpus: number;
+  /** The largest reservation that each of its devices allows. */
+  readonly largestBytes: number;
+}
+
+/** Why a job was refused when it was submitted. */
+export type RefusalReason =
+  | { readonly code: 'no-device' }
+  | { readonly code: 'too-few-gpus'; readonly askedGpus: number; readonly foundGpus: number }
+  | ({
+      readonly code: 'too-large';
+      /** The smallest settings that its command takes, and what it needs with them. */
+      readonly smallest?:
+        | { readonly settings: DegradedSettings; readonly bytes: number }
+        | undefined;
+      /** The command has no place for a smaller batch. */
+      readonly missesPlaceholders?: boolean | undefined;
+    } & TooLarge)
+  | {
+      readonly code: 'over-quota';
+      readonly owner: string;
+      readonly bytes: number;
+      readonly basis: Basis;
+      readonly maxMemoryBytes: number;
+    };
+
+/** Why a job runs with other settings than it asked for. */
+export type DegradedReason =
+  | ({
+      readonly code: 'degraded';
+      readonly settings: DegradedSettings;
+      /** What it needs with them, estimated. */
+      readonly degradedBytes: number;
+    } & TooLarge)
+  | EarlierText;
+
+/** Why a job ended as it did. */
+export type EndReason =
+  | { readonly code: 'cancelled'; readonly during: 'waiting' | 'running' }
+  | { readonly code: 'expired' }
+  | { readonly code: 'recovered'; readonly times: number; readonly settings: RunSettings }
+  | {
+      readonly code: 'out-of-memory';
+      readonly times: number;
+      readonly askedBytes: Known<number>;
+      readonly peakBytes: Known<number>;
+    }
+  | ({ readonly code: 'exited' | 'interrupted' } & ProgramEnd)
+  | {
+      readonly code: 'over-reservation';
+      readonly usedBytes: number;
+      readonly reservedBytes: number;
+    }
+  /** The program could not be launched, or its supervisor was lost. */
+  | { readonly code: 'not-started' | 'lost'; readonly message: string }
+  | { readonly code: 'damaged-record'; readonly column: string };
+
+export interface ProgramEnd {
+  readonly exitCode: Known<number>;
+  /** `SIGKILL`; null where no signal ended it. */
+  readonly signal: string | null;
+}
+
+/** The sentence that an earlier version kept in place of a code. */
+export interface EarlierText {
+  readonly code: 'earlier-text';
+  readonly text: string;
+}
+
+/** Why a job is in its state. */
+export type JobReason = RefusalReason | EndReason | EarlierText;
+
+/** A job uses more than it reserved; it is ended after the grace period, if there is one. */
+export interface OveruseWarning {
+  readonly code: 'over-reservation-warning';
+  readonly usedBytes: number;
+  readonly reservedBytes: number;
+  readonly graceSeconds: number | null;
+}
+
+/** Why a job waits. */
+export type WaitingReason =
+  | { readonly code: 'concurrency-limit'; readonly limit: number }
+  | QuotaReason
+  | { readonly code: 'device-not-read' }
+  | { readonly code: 'starting' }
+  /** It would take memory that is kept for a job whose turn comes first. */
+  | { readonly code: 'behind-job'; readonly jobId: string }
+  | {
+      readonly code: 'memory-in-use' | 'other-processes' | 'memory-being-released';
+      /** On each of its devices. */
+      readonly bytes: number;
+      readonly devices: number;
+      /** Nothing is known of its memory: it gets a whole device. */
+      readonly wholeDevice: boolean;
+      /** On the device with the most. */
+      readonly freeBytes: number;
+      /** Devices that are kept for it. */
+      readonly keptDevices: readonly string[];
+    }
+  | { readonly code: 'jobs-ahead'; readonly jobs: number };
+
+/** The quota of the owner is used up. */
+export type QuotaReason =
+  | {
+      readonly code: 'job-quota';
+      readonly owner: string;
+      readonly maxJobs: number;
+      readonly runningJobs: number;
+    }
+  | {
+      readonly code: 'memory-quota';
+      readonly owner: string;
+      readonly bytes: number;
+      readonly maxMemoryBytes: number;
+      readonly reservedBytes: number;
+    };

@@ -1,0 +1,106 @@
+import { settingsWords } from '../../run/words.js';
+import { formatBytes } from '../../units/bytes.js';
+import { isKnown } from '../../units/known.js';
+import { degradedSettingsWords } from '../degraded.js';
+import type { DegradedReason, JobReason, OveruseWarning, ProgramEnd } from './types.js';
+
+/**
+ * Why a job is in its state, in words: the one place that makes them, for terminal, page and API.
+ *
+ * @example
+ * reasonWords({ code: 'cancelled', during: 'running' }); // 'Cancelled.'
+ */
+export function reasonWords(reason: JobReason | DegradedReason | OveruseWarning): string {
+  switch (reason.code) {
+    case 'no-device':
+      return 'There is no device for jobs.';
+    case 'too-few-gpus': {
+      const { askedGpus, foundGpus } = reason;
+      const there = foundGpus === 0 ? 'is none' : foundGpus === 1 ? 'is 1' : `are ${foundGpus}`;
+      return `It asks for ${askedGpus} GPUs at once; there ${there}.`;
+    }
+    case 'too-large':
+      return tooLargeWords(reason);
+    case 'over-quota': {
+      const may = `${reason.owner} may reserve ${formatBytes(reason.maxMemoryBytes)} at the same time.`;
+      return reason.basis === 'unknown'
+        ? `Nothing is known of its memory, so it would get a whole device (${formatBytes(reason.bytes)}); ${may} State its memory.`
+        : `It needs ${formatBytes(reason.bytes)} (${reason.basis}); ${may}`;
+    }
+    case 'degraded':
+      return `As asked, it ${needWords(reason)} It runs with ${degradedSettingsWords(reason.settings)} instead, which needs ${formatBytes(reason.degradedBytes)} (estimated).`;
+    case 'cancelled':
+      return reason.during === 'running' ? 'Cancelled.' : 'Cancelled while it waited.';
+    case 'expired':
+      return 'It waited as long as it was allowed to, and never started.';
+    case 'recovered':
+      return `It ran out of memory ${times(reason.times)} and was recovered with ${settingsWords(reason.settings)}.`;
+    case 'out-of-memory': {
+      const { askedBytes, peakBytes } = reason;
+      const asked = isKnown(askedBytes)
+        ? `; the last time it asked for ${formatBytes(askedBytes)}`
+        : '';
+      const held = isKnown(peakBytes) ? ` when it held ${formatBytes(peakBytes)}` : '';
+      return `It ran out of memory ${times(reason.times)}${asked}${held}.`;
+    }
+    case 'exited':
+      return exitWords(reason);
+    case 'interrupted':
+      return `It was interrupted from outside. ${exitWords(reason)}`;
+    case 'over-reservation':
+      return `Ended: ${overuseWords(reason)}, and it was warned.`;
+    case 'over-reservation-warning': {
+      const { graceSeconds } = reason;
+      const next =
+        graceSeconds === null ? '.' : `. If it still does in ${graceSeconds} s, it is ended.`;
+      return `${overuseWords(reason)}${next}`;
+    }
+    case 'not-started':
+    case 'lost':
+      return reason.message;
+    case 'damaged-record':
+      return `Its row in the store is damaged (${reason.column}): it cannot be run or shown. Submit it again.`;
+    case 'earlier-text':
+      return reason.text;
+    default:
+      return reason satisfies never;
+  }
+}
+
+function tooLargeWords(reason: Extract<JobReason, { code: 'too-large' }>): string {
+  const { smallest, missesPlaceholders } = reason;
+  const still =
+    smallest === undefined
+      ? ''
+      : ` With ${degradedSettingsWords(smallest.settings)}, the smallest settings that its command takes, it still needs ${formatBytes(smallest.bytes)}.`;
+  const hint =
+    missesPlaceholders === true
+      ? ' With {batch_size} and {accumulation} in its command it could be given smaller batches.'
+      : '';
+  return `It ${needWords(reason)}${still}${hint}`;
+}
+
+function needWords({
+  bytes,
+  basis,
+  gpus,
+  largestBytes,
+}: Extract<JobReason, { code: 'too-large' }> | Extract<DegradedReason, { code: 'degraded' }>) {
+  const places = gpus > 1 ? `each of ${gpus} GPUs` : 'any device';
+  return `needs ${formatBytes(bytes)} (${basis}); the largest reservation ${places} allows is ${formatBytes(largestBytes)}.`;
+}
+
+function overuseWords(of: { readonly usedBytes: number; readonly reservedBytes: number }): string {
+  return `It uses ${formatBytes(of.usedBytes)} of a device; it reserved ${formatBytes(of.reservedBytes)}`;
+}
+
+function exitWords({ exitCode, signal }: ProgramEnd): string {
+  if (!isKnown(exitCode)) return 'How it ended is unknown.';
+  return signal === null
+    ? `It ended with exit code ${exitCode}.`
+    : `It was ended by ${signal} (exit code ${exitCode}).`;
+}
+
+function times(n: number): string {
+  return n === 1 ? 'once' : `${n} times`;
+}

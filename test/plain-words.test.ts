@@ -1,0 +1,69 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { projectFiles, root } from './support/project-files.js';
+
+/** Names that needed a dictionary, and what the field calls them. */
+const names: readonly (readonly [RegExp, string])[] = [
+  [/\b\w*[a-z]Way\b|\bWay(?:[A-Z]\w*)?\b/, 'method, configuration, direction'],
+  [/\b\w*(?:Weighed|InTurn)\b/, 'options, staggered'],
+  [/\bmost(?:[A-Z]\w*|_(?!precise)\w+)/, 'max...'],
+  [/\bmust[A-Z]\w*/, 'check..., expect..., require...'],
+  [/\b(?:promisable|foreign|returning)(?:Bytes|_bytes)\b/, 'available, otherProcesses, releasing'],
+  [/\bwho(?:m)?ever\b/i, 'the client, the reader, the caller'],
+];
+
+/** Sentences that were not understood. */
+const phrases: readonly RegExp[] = [
+  /limit that really holds/i,
+  /leaves behind to end/i,
+  /as HTML if it ends so/i,
+  /No end in sight/i,
+  /believed twice as far/i,
+  /large rooms whole/i,
+  /What is not set is open/i,
+  /As many jobs run as may/i,
+  /it is tried alone/i,
+  /Nothing was decided for/i,
+  /The body is packed/i,
+  /The request is no HTTP/i,
+  /are no bytes\b/i,
+  /is no share of/i,
+  /ends in nothing we know/i,
+  /left to promise/i,
+  /Change this, save that/i,
+  /nothing but a feeling/i,
+];
+
+const files = projectFiles().filter(
+  (path) =>
+    /^(src|web|python|test|bench|docs|examples|deploy|README\.md|SECURITY\.md)/.test(path) &&
+    /\.(ts|tsx|py|mjs|md|yml)$/.test(path) &&
+    !path.startsWith('bench/results/') &&
+    path !== 'test/plain-words.test.ts',
+);
+
+function found(patterns: readonly RegExp[]): readonly string[] {
+  return files.flatMap((path) =>
+    readFileSync(root + path, 'utf8')
+      .split('\n')
+      .flatMap((line, index) =>
+        patterns.some((pattern) => pattern.test(line))
+          ? [`${path}:${index + 1}: ${line.trim()}`]
+          : [],
+      ),
+  );
+}
+
+describe('plain words', () => {
+  it('are looked for in the whole project', () => {
+    expect(files.length).toBeGreaterThan(1200);
+  });
+
+  it.each(names)('no name is %s: write %s', (pattern) => {
+    expect(found([pattern])).toEqual([]);
+  });
+
+  it('no sentence is back that was not understood', () => {
+    expect(found(phrases)).toEqual([]);
+  });
+});
