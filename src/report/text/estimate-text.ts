@@ -92,7 +92,7 @@ export function estimateText(estimate: Estimate, options: EstimateTextOptions): 
 function recommendedLines({ recommended, columns }: EstimateTextOptions): Span[][] {
   if (recommended === undefined) return [];
   const { preset, reason } = recommended;
-  const text = `Recommended quantization: ${preset}. ${reason}`;
+  const text = `Recommended quantization (for a small batch, by rule): ${preset}. ${reason}`;
   return [[], ...wrapText(text, columns).map((line) => [span(line)])];
 }
 
