@@ -8,7 +8,7 @@ export interface OwnOutput extends RawOutput {
   /** Whether the last byte ended a line. */
   readonly atLineStart: boolean;
   /** Told of bytes that got there another way than by `write`. */
-  moved(bytes: Uint8Array): void;
+  arrived(bytes: Uint8Array): void;
 }
 
 /** Someone else made the output give up instead of wait; we wait. */
@@ -27,7 +27,7 @@ export function ownOutput(
     },
     size: () =>
       isTerminal ? { columns: stream.columns || 80, rows: stream.rows || 24 } : undefined,
-    moved(bytes) {
+    arrived(bytes) {
       last = bytes.at(-1) ?? last;
     },
     async write(bytes) {
@@ -52,6 +52,7 @@ export function sparing(log: OwnOutput): RawOutput {
   let isMissing = false;
   return {
     ...log,
+    moved: log.arrived,
     async write(bytes) {
       try {
         if (isMissing) await log.write(Buffer.from(fullWords));

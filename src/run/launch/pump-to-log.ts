@@ -2,7 +2,7 @@ import { closeSync, constants, openSync } from 'node:fs';
 import { lockLog } from '../log/log-lock.js';
 import type { Ends, KernelPipes } from './libc.js';
 import type { RawOutput } from './outputs.js';
-import { chunkBytes, readSome } from './pump.js';
+import { chunkBytes, pump, readSome } from './pump.js';
 
 /**
  * Brings what comes out of a pipe into a log so that a kill at any moment loses nothing and doubles
@@ -21,8 +21,14 @@ export async function pumpToLog(options: {
 }): Promise<void> {
   const { readFd, log, scratch, pipes, seen } = options;
   const buffer = Buffer.allocUnsafeSlow(chunkBytes);
-  // The same file, opened a second time: it must not be open for appending.
-  const file = openSync(`/proc/self/fd/${log.fd}`, constants.O_WRONLY);
+  const file = openedAgain(log.fd);
+  if (file === undefined) {
+    for (const fd of [scratch.readFd, scratch.writeFd]) closeSync(fd);
+    return pump(readFd, async (bytes) => {
+      seen(bytes);
+      await log.write(bytes);
+    });
+  }
   try {
     for (;;) {
       const count = await pipes.copy(readFd, scratch.writeFd, chunkBytes);
@@ -39,6 +45,15 @@ export async function pumpToLog(options: {
     }
   } finally {
     for (const fd of [readFd, scratch.readFd, scratch.writeFd, file]) closeSync(fd);
+  }
+}
+
+/** The same file, not open for appending; undefined where it cannot be opened, as a socket. */
+function openedAgain(fd: number): number | undefined {
+  try {
+    return openSync(`/proc/self/fd/${fd}`, constants.O_WRONLY);
+  } catch {
+    return undefined;
   }
 }
 
