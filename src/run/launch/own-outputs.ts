@@ -52,7 +52,7 @@ export function sparing(log: OwnOutput): RawOutput {
   let isMissing = false;
   return {
     ...log,
-    moved: log.arrived,
+    moved: (bytes) => log.arrived(bytes),
     async write(bytes) {
       try {
         if (isMissing) await log.write(Buffer.from(fullWords));
