@@ -33,7 +33,17 @@ describe('plimsoll estimate, with a recorded trace in place of Python', () => {
     const { stdout, stderr, exitCode } = await command.run([...recorded, '--json']);
     expect({ stderr, exitCode }).toEqual({ stderr: '', exitCode: 0 });
     const answer = JSON.parse(stdout);
-    const keys = ['method', 'peak', 'interval', 'breakdown', 'notes', 'savings', 'gpu', 'schema'];
+    const keys = [
+      'method',
+      'peak',
+      'interval',
+      'breakdown',
+      'notes',
+      'savings',
+      'gpu',
+      'schema',
+      'recommendedQuantization',
+    ];
     expect(Object.keys(answer).toSorted()).toEqual(keys.toSorted());
     expect(answer).toMatchObject({ method: 'trace', interval: { confidence: 0.95 } });
     expect(answer.savings[0]).toMatchObject({ basis: 'formula', savesBytes: expect.any(Number) });

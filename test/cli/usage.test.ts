@@ -74,7 +74,7 @@ describe('bad usage is one line on stderr, nothing on stdout, exit code 2', () =
     [['devices', '--simulate', 'nonsense'], 'unknown-scenario: There is no scenario "nonsense".'],
     [['replay', 'none.json', '--json'], 'no-file: The trace none.json cannot be read'],
     [['profile', '--simulate', 'none.json'], 'no-file: The trace none.json cannot be read'],
-    [['estimate'], 'bad-usage: No model was given. Name a config.json, or a --script.'],
+    [['estimate'], 'bad-usage: No model was given. Name one, or a config.json, or a --script.'],
     [['estimate', 'config.json', '--batch', '0'], 'bad-option: --batch cannot be "0".'],
     [['estimate', 'none.json', '--batch', '1', '--seq', '8'], 'none.json'],
     [['estimate', '--script', 'x.py', '--arg', '12'], 'bad-option: --arg cannot be "12".'],
