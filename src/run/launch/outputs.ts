@@ -6,6 +6,8 @@ export interface RawOutput {
   size(): { readonly columns: number; readonly rows: number } | undefined;
   /** Only the log of a job has it: told of bytes that the kernel moved there. */
   readonly moved?: (bytes: Uint8Array) => void;
+  /** Only the log of a job has it: says in the log that something is missing, if it is and there is room. */
+  readonly noteGap?: () => Promise<void>;
   /** Resolves when the bytes are gone; rejects when the reader is gone. */
   write(bytes: Uint8Array): Promise<void>;
 }

@@ -50,20 +50,17 @@ const fullWords = '\nplimsoll: the disk was full: some of what was printed is mi
  */
 export function sparing(log: OwnOutput): RawOutput {
   let isMissing = false;
-  return {
-    ...log,
-    moved: (bytes) => log.arrived(bytes),
-    async write(bytes) {
-      try {
-        if (isMissing) await log.write(Buffer.from(fullWords));
-        isMissing = false;
-        await log.write(bytes);
-      } catch (error) {
-        if (!isDiskFull(error)) throw error;
-        isMissing = true;
-      }
-    },
-  };
+  async function add(...pieces: readonly Uint8Array[]): Promise<void> {
+    try {
+      if (isMissing) await log.write(Buffer.from(fullWords));
+      isMissing = false;
+      for (const bytes of pieces) await log.write(bytes);
+    } catch (error) {
+      if (!isDiskFull(error)) throw error;
+      isMissing = true;
+    }
+  }
+  return { ...log, moved: (bytes) => log.arrived(bytes), noteGap: add, write: add };
 }
 
 /** Through the thread pool: a reader that is slow must not hold up all else. */

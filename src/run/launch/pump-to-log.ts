@@ -36,6 +36,7 @@ export async function pumpToLog(options: {
       if (count === 0) return;
       await readExactly(scratch.readFd, buffer, count);
       seen(buffer.subarray(0, count));
+      await log.noteGap?.();
       const moved = Math.max(0, await moveToEnd(pipes, readFd, file, count));
       log.moved?.(buffer.subarray(0, moved));
       if (moved === count) continue;
