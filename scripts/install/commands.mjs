@@ -41,6 +41,11 @@ export function readmeCommands(program) {
     { args: ['leak', '--check', '--threshold', '100', ...watchFor], expect: /./, code: [0, 1] },
     { args: ['replay', 'trace.json'], expect: /./ },
     { args: ['estimate', 'config.json', '--batch', '8', '--seq', '1024'], expect: /reserved/ },
+    { args: ['estimate', 'llama-3-8b', '--batch', '8', '--seq', '1024'], expect: /reserved/ },
+    {
+      args: 'estimate config.json --mode serve --max-model-len 1024 --gpu h100'.split(' '),
+      expect: /Room for/,
+    },
     { args: ['plan', 'config.json', '--memory', '24GiB', '--train'], expect: /fits/ },
     { args: ['snapshot', 'snapshot.pickle', '--html', 'page.html'], expect: /page\.html/ },
     {
@@ -51,5 +56,8 @@ export function readmeCommands(program) {
     },
     { args: ['env', '--mode', 'production'], expect: /PYTORCH/ },
     { args: ['doctor'], expect: /node/i, code: [0, 1] },
+    ...(program.interpreter === 'python'
+      ? [{ args: ['migrate', '.'], expect: /1 Python file/ }]
+      : []),
   ];
 }

@@ -12,7 +12,7 @@ export async function tryCommand(command, { folder, env, program }) {
   const wrong = [];
   for (const { args, expect, code = [0] } of readmeCommands(program)) {
     const done = await runTool(args);
-    const ok = code.includes(done.code) && expect.test(done.stdout);
+    const ok = code.includes(done.code) && expect.test(done.output);
     process.stdout.write(`  ${ok ? 'ok    ' : 'FAILED'} plimsoll ${args.join(' ')}\n`);
     if (!ok) {
       wrong.push(`plimsoll ${args.join(' ')}: exit code ${done.code}: ${done.output.trim()}`);

@@ -54,7 +54,7 @@ def launch_of(command: list[str], cards: int) -> Launch:
         raise Failure(
             "program-sharded",
             "a program that shards its model over processes (FSDP, DeepSpeed) is not traced",
-            "estimate one rank: plimsoll estimate MODEL --gpus N --parallel fsdp2",
+            "measure it on its GPUs",
         )
     return launch
 

@@ -222,7 +222,7 @@ def _sharded(patches: Patches) -> None:
         raise Failure(
             "program-sharded",
             "the program shards its model over processes (FSDP), which is not traced",
-            "estimate one rank: plimsoll estimate MODEL --gpus N --parallel fsdp2",
+            "measure it on its GPUs",
         )
 
     def install_into(fsdp: Any) -> None:
