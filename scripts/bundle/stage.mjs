@@ -10,7 +10,7 @@ import {
 } from 'node:fs';
 import { build } from 'esbuild';
 import { program, programs } from '../esbuild-program.mjs';
-import { root, run } from '../steps.mjs';
+import { root } from '../steps.mjs';
 import { fetchKoffiLibrary, fetchRuntime } from './fetch.mjs';
 import { fail } from './trouble.mjs';
 
@@ -18,7 +18,6 @@ import { fail } from './trouble.mjs';
 const elfMachines = { x64: 62, arm64: 183 };
 /** What is inside the dashboard. */
 const pagePackages = ['preact', 'uplot'];
-const gnuNames = { x64: 'x86_64-linux-gnu', arm64: 'aarch64-linux-gnu' };
 
 /**
  * @param {string} folder
@@ -67,7 +66,7 @@ async function addRuntime(arch, folder) {
   rmdirSync(`${folder}/runtime/bin`);
   renameSync(`${folder}/runtime/LICENSE`, `${folder}/licences/node.txt`);
   checkElf(`${folder}/runtime/node`, arch);
-  await strip(`${folder}/runtime/node`, arch);
+  cutSymbols(`${folder}/runtime/node`);
 }
 
 /** The command, and on demand the benchmark, with the packages they use inside. */
@@ -156,10 +155,22 @@ function checkElf(path, arch) {
   fail('wrong-binary', `${path} is no ${arch} binary.`, 'Delete build/cache and try again.');
 }
 
-/** Symbols are a tenth of the size. Where no strip knows the architecture, the binary stays whole. */
-async function strip(path, arch) {
-  const native = process.platform === 'linux' && process.arch === arch ? ['strip'] : [];
-  for (const tool of [`${gnuNames[arch]}-strip`, ...native]) {
-    if ((await run([tool, [path]])).code === 0) return;
+/**
+ * Symbols and section headers are a tenth of the size, come after all that is loaded, and are for
+ * debuggers. Cut off here, not by strip: it must know the architecture, and is not everywhere.
+ */
+function cutSymbols(path) {
+  const binary = readFileSync(path);
+  const headers = Number(binary.readBigUInt64LE(32));
+  const [size, count] = [binary.readUInt16LE(54), binary.readUInt16LE(56)];
+  let end = headers + size * count;
+  for (let at = headers; at < headers + size * count; at += size) {
+    const offset = binary.readBigUInt64LE(at + 8);
+    end = Math.max(end, Number(offset + binary.readBigUInt64LE(at + 32)));
   }
+  // No table of sections: its place, the number of its entries, and which of them holds their names.
+  binary.writeBigUInt64LE(0n, 40);
+  binary.writeUInt16LE(0, 60);
+  binary.writeUInt16LE(0, 62);
+  writeFileSync(path, binary.subarray(0, end));
 }
