@@ -133,7 +133,7 @@ def pool(*, limit: int = 2**30) -> TensorPool:
         with staging.borrow((256, 3, 224, 224), pinned=True) as batch:
             ...
 
-    It keeps up to `limit` bytes that nobody uses. For memory of a card PyTorch's own allocator does the
+    It keeps up to `limit` bytes that are not in use. For memory of a card PyTorch's own allocator does the
     same; the pool helps with pinned memory, and to see what is used again (`statistics()`).
     """
     return TensorPool(limit)
@@ -150,6 +150,6 @@ def _event_of_now(place: tuple[str, bool]) -> Any:
 
 
 def _memory_of(tensor: Any) -> Any:
-    """Where its memory begins, also for a view of it; None for what is no tensor."""
+    """Where its memory begins, also for a view of it; None where it is not a tensor."""
     storage = getattr(tensor, "untyped_storage", None)
     return None if storage is None else storage().data_ptr()

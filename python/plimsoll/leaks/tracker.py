@@ -82,7 +82,7 @@ class LeakTracker:
         }
 
     def _release_stale(self) -> list[str]:
-        """The names of those that are no longer watched, since what they held was released."""
+        """Names of objects whose memory was released, so that they are no longer watched."""
         names = []
         for key in [key for key, (due, _) in list(self._stale.items()) if self._checks >= due]:
             _, release = self._stale.pop(key)

@@ -40,7 +40,7 @@ def _repositories() -> dict[str, str]:
     for model in models:
         names = [model["name"], *model.get("also", [])]
         for name in names:
-            # A short name without an organization is no repository of its own.
+            # A short name without an organization is not a repository on the hub.
             found.setdefault(_key(name), name if "/" in name else model["name"])
     return found
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-# A mark at the beginning that some editors leave, which is no part of the text.
+# The byte order mark that some editors write at the beginning of a file.
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _CODING = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 

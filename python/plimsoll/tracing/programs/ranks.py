@@ -1,7 +1,7 @@
 """One rank of several in one process: collectives that reach no one, and the buckets of DDP.
 
 What DDP holds on the GPU does not depend on how many ranks there are: one more copy of all gradients,
-in buckets of which the first is small, made anew in the order in which gradients came.
+in buckets. The first bucket is small. After the first step they are rebuilt in the order in which gradients arrived.
 """
 
 from __future__ import annotations
