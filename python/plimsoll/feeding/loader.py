@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import logging
 import time
+import weakref
 from collections.abc import Iterator
 from typing import Any, Callable
 
@@ -42,7 +43,9 @@ class AdvisedLoader:
         self._above = above
         self._used_share = used_share or HostGauge().used_share
         self._options = options or {}
-        self._feed = Feed(batch_sampler, self._is_short)
+        # Weak: a loader in a cycle would keep its workers until the next collection.
+        is_short = weakref.WeakMethod(self._is_short)
+        self._feed = Feed(batch_sampler, lambda: _asked(is_short()))
         self._looked = float("-inf")
         self._inner: Any = None
 
@@ -88,6 +91,10 @@ class AdvisedLoader:
         log.warning("plimsoll: loader: %s", told)
         # The old workers end with it.
         self._inner = None
+
+
+def _asked(is_short: Callable[[], bool] | None) -> bool:
+    return is_short is not None and is_short()
 
 
 def build_loader(

@@ -1,6 +1,8 @@
 """`plimsoll.loader()`: advice from figures, every sample once, fewer workers when memory runs short."""
 
 import dataclasses
+import gc
+import multiprocessing
 import random
 import unittest
 from itertools import chain
@@ -10,6 +12,7 @@ from torch.utils.data import Dataset, IterableDataset
 
 import plimsoll
 from plimsoll.feeding.advice import LoadingAdvice, LoadingFigures, advise
+from plimsoll.feeding.build import tried
 from plimsoll.feeding.loader import AdvisedLoader
 
 FIGURES = LoadingFigures(
@@ -118,6 +121,31 @@ class Loader(unittest.TestCase):
         next(batches)
         self.assertGreater(data.worker_bytes(), 2**20)
         self.assertEqual(len(list(batches)), 19)
+
+    def test_workers_end_with_their_loader_without_a_collection(self):
+        data = plimsoll.loader(Numbers(40), batch_size=2, workers=2)
+        gc.disable()
+        try:
+            self.assertEqual(len(list(data)), 20)
+            running = multiprocessing.active_children()
+            self.assertEqual(len(running), 2)
+            del data
+            for worker in running:
+                worker.join(600)
+            self.assertEqual(multiprocessing.active_children(), [])
+        finally:
+            gc.enable()
+
+    def test_workers_that_gain_nothing_in_a_trial_are_left_out(self):
+        # A trial without steps, on one processor: a worker has nothing to run beside.
+        data = plimsoll.loader(Numbers(64), batch_size=2)
+        self.assertEqual(data.workers, 0)
+        settings = LoadingAdvice(2, 2, False, True, ("two workers", "pinned memory off"))
+        batches = [[index] for index in range(12)]
+        kept = tried(Numbers(12), batches, torch.stack, settings, 0.0, {})
+        self.assertEqual((kept.workers, kept.persistent_workers), (0, False))
+        self.assertIn("in a trial", kept.reasons[0])
+        self.assertEqual(multiprocessing.active_children(), [])
 
     def test_wrong_arguments_are_one_clear_error(self):
         wrong = [
