@@ -3,7 +3,6 @@ import { isKnown, type Known } from '../units/known.js';
 import { configuredBatches } from './adapt/configured-batches.js';
 import { whatToType } from './adapt/what-to-type.js';
 import type { EndedAttempt, LiveAttempt } from './attempt.js';
-import { removeSocket } from './bridge/unix-socket.js';
 import { climb, climbed, type NextAttempt, wasRestarted } from './ladder/climb.js';
 import { nothingLeft } from './ladder/nothing-left.js';
 import { startCanary } from './launch/canary.js';
@@ -178,7 +177,7 @@ export async function superviseRun(options: SuperviseOptions): Promise<RunReport
     const exitCode = attempts.at(-1)?.exitCode ?? 'unknown';
     const outcome = outcomeOf(exitCode, wasStopped());
     await keep({ type: 'finished', at: now(), outcome, exitCode, why: notStarted?.message });
-    removeSocket(plan.bridge, folder.path);
+    folder.removeSocket();
     return {
       schema: 1,
       tool: { name: 'plimsoll', version: context.version },

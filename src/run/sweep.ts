@@ -2,7 +2,6 @@ import { existsSync, writeFileSync } from 'node:fs';
 import { listKernelFolder } from '../device/kernel-files.js';
 import { Failure } from '../failure.js';
 import { isAbandoned, writeLastReports } from './abandoned.js';
-import { removeSocket } from './bridge/unix-socket.js';
 import { cgroupPids, listLimitCgroups, readCgroup, removeCgroup } from './limit/cgroup.js';
 import { readJournal } from './store/journal.js';
 import { listRuns, RunFolder } from './store/run-folder.js';
@@ -37,8 +36,7 @@ export function sweepRuns(home: string, procRoot: string, nowMs: number = Date.n
       const folder = new RunFolder(home, id);
       if (!isAbandoned(folder, id, procRoot, nowMs)) return;
       writeLastReports(folder);
-      const bridge = folder.readPlan()?.bridge;
-      if (bridge !== undefined) removeSocket(bridge, folder.path);
+      folder.removeSocket();
       folder.remove();
     });
   }

@@ -182,7 +182,7 @@ export class LocalRun {
     if (this.#stop !== undefined) void this.#endAll(why);
     else if (this.#members().length === 0) {
       this.#isOver = true;
-      this.#removeLimit();
+      this.#removeLeftovers();
       this.#onNews({ type: 'lost', why });
     }
   }
@@ -209,7 +209,7 @@ export class LocalRun {
     const { clock } = this.#parts;
     const limit = limitOfProcesses(this.#limitFolder());
     await endTree({ members: () => this.#members(), limit, kill: killQuietly, clock, patience });
-    this.#removeLimit();
+    this.#removeLeftovers();
     this.#onNews({ type: 'lost', why });
   }
 
@@ -219,9 +219,11 @@ export class LocalRun {
     return this.#cgroup?.folder ?? findLimitCgroup(procRoot, this.#order.id, listKernelFolder);
   }
 
-  #removeLimit(): void {
+  /** What a supervisor takes away at the end of a run: here it has none. */
+  #removeLeftovers(): void {
     const folder = this.#limitFolder();
     if (folder !== undefined) removeCgroup(folder);
+    this.#folder.removeSocket();
   }
 
   #members(): readonly number[] {

@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import {
   copyFileSync,
   existsSync,
@@ -324,11 +325,16 @@ describe('a run whose files were removed', () => {
     },
   );
 
-  it('is left to itself where its journal is a folder, and its end is unknown', async () => {
+  it.each([
+    ['folder', (path: string) => mkdirSync(path)],
+    ['named pipe', (path: string) => execFileSync('mkfifo', [path])],
+  ])('is left to itself where its journal is a %s, and its end is unknown', async (_, make) => {
     const { id, run, end } = await orphan();
     const journal = join(home(), 'runs', run, 'journal.jsonl');
     rmSync(journal);
-    mkdirSync(journal);
+    make(journal);
+    const socket = join(home(), 'runs', run, 'bridge.sock');
+    expect(existsSync(socket)).toBe(true);
     daemon = await open();
     const begun = end();
     expect(await ended(id)).toMatchObject({
@@ -337,15 +343,24 @@ describe('a run whose files were removed', () => {
     });
     expect(readFileSync(begun, 'utf8')).toBe('x\ny\n');
     expect(leftCgroups([run])).toEqual([]);
+    expect(existsSync(socket)).toBe(false);
   });
 
+  const removeAll = (names: readonly string[]) => (run: string) => {
+    for (const name of names) rmSync(join(run, name));
+  };
+  const replaceJournal = (text: string) => (run: string) =>
+    writeFileSync(join(run, 'journal.jsonl'), text);
   it.each([
-    ['its journal', ['journal.jsonl']],
-    ['the pid of its keeper', ['attempt-1.keeper']],
-    ['both', ['journal.jsonl', 'attempt-1.keeper', 'attempt-1.pid']],
-  ])('is taken up without %s: its job goes on, once, to its end', async (_, names) => {
+    ['without its journal', removeAll(['journal.jsonl'])],
+    ['without the pid of its keeper', removeAll(['attempt-1.keeper'])],
+    ['without both', removeAll(['journal.jsonl', 'attempt-1.keeper', 'attempt-1.pid'])],
+    ['with a journal that holds "null" and no end of line', replaceJournal('null')],
+    ['with a journal that holds a line of "null"', replaceJournal('null\n')],
+    ['with an empty journal', replaceJournal('')],
+  ])('is taken up %s: its job goes on, once, to its end', async (_, damage) => {
     const { id, run, end } = await orphan();
-    for (const name of names) rmSync(join(home(), 'runs', run, name));
+    damage(join(home(), 'runs', run));
     daemon = await open();
     // Taken up, and not launched again, before it ends.
     await until(() => (daemon.job(id).currentAttempt === null ? undefined : true));

@@ -19,9 +19,14 @@ export interface BridgeServer {
   close(): Promise<void>;
 }
 
+/** Where the socket of most runs lies. */
+export function ownSocket(runFolder: string): string {
+  return join(runFolder, 'bridge.sock');
+}
+
 /** Where the socket lies: in the run's folder, or in a private one where that path is too long. */
 export function socketPath(runFolder: string): string {
-  const path = join(runFolder, 'bridge.sock');
+  const path = ownSocket(runFolder);
   if (Buffer.byteLength(path) <= longestPath) return path;
   return join(mkdtempSync(join(tmpdir(), 'plimsoll-')), 'bridge.sock');
 }

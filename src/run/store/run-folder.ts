@@ -1,7 +1,7 @@
 import { readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { makeFolder } from '../../files/make-folder.js';
-import { socketPath } from '../bridge/unix-socket.js';
+import { ownSocket, removeSocket, socketPath } from '../bridge/unix-socket.js';
 import type { LaunchFiles } from '../launch/launch.js';
 import { planFile, type RunPlan, readPlan } from './run-plan.js';
 
@@ -56,6 +56,17 @@ export class RunFolder {
   /** Undefined where it has none that is whole. */
   readPlan(): RunPlan | undefined {
     return readPlan(this.path);
+  }
+
+  /** Also where its plan cannot be read any more: then it lay in the folder, if it did anywhere. */
+  removeSocket(): void {
+    let plan: RunPlan | undefined;
+    try {
+      plan = this.readPlan();
+    } catch {
+      // Of a newer version.
+    }
+    removeSocket(plan?.bridge ?? ownSocket(this.path), this.path);
   }
 
   remove(): void {
