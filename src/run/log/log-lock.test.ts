@@ -43,8 +43,8 @@ async function realLibc(): Promise<Libc & { readonly pipes: NonNullable<Libc['pi
 async function printInto(log: string, count: number, end?: Promise<unknown>): Promise<void> {
   const libc = await realLibc();
   const { readFd, writeFd } = libc.pipe();
-  const program = `BEGIN { for (i = 1; i <= ${count}; i++) { print "line " i; fflush() } }`;
-  const child = spawn('awk', [program], { stdio: ['ignore', writeFd, 'inherit'] });
+  const program = `i=0; while [ $i -lt ${count} ]; do i=$((i + 1)); echo "line $i"; done`;
+  const child = spawn('sh', ['-c', program], { stdio: ['ignore', writeFd, 'inherit'] });
   closeSync(writeFd);
   void end?.then(() => child.kill());
   const fd = openSync(log, 'a', 0o600);
