@@ -3,9 +3,9 @@
 //
 //   npm run build && node bench/queue.mjs [--jobs 100000] [--rounds 1000] [--json]
 //
-// On a machine that others use, too, the clock on the wall measures them. So the processor time stands
-// beside it, and a target is met by the smaller of the two: the thread cannot have worked longer than
-// either. Ends with exit code 1 when a target is missed.
+// On a machine that others use, too, the clock on the wall measures them. So the processor time of the
+// daemon's thread stands beside it ("work"), and the targets are for that. Ends with exit code 1 when a
+// target is missed.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

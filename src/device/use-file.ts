@@ -1,4 +1,5 @@
-import { readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
+import { rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isKnown, type Known } from '../units/known.js';
 import type { ProcessReading } from './types.js';
@@ -13,25 +14,45 @@ const maxBytes = 1024 * 1024;
 const schema = 1;
 
 /**
- * Leaves what was read of busy devices for the supervisors of the same home, so that they need not
- * ask the driver, too. Not on a full disk: then each of them reads for itself.
+ * What was read of busy devices, for the supervisors of the same home, so that they need not ask the
+ * driver, too. Not on a full disk: then each of them reads for itself. A rename can take milliseconds:
+ * it is done beside the thread that starts jobs, and of several readings in that time the last is kept.
  */
-export function writeDeviceUse(
-  home: string,
-  devices: ReadonlyMap<string, DeviceUse>,
-  epochMs: number,
-): void {
-  const kept = [...devices].map(([id, processes]) => [
-    id,
-    isKnown(processes) ? processes.map(({ pid, usedBytes }) => [pid, usedBytes]) : processes,
-  ]);
-  const document = { schema, epochMs, boot: bootId(), devices: Object.fromEntries(kept) };
-  const path = useFile(home);
-  try {
-    writeFileSync(`${path}.new`, JSON.stringify(document), { mode: 0o600 });
-    renameSync(`${path}.new`, path);
-  } catch {
-    // Nothing depends on it.
+export class DeviceUseFile {
+  readonly #path: string;
+  #writing: Promise<void> | undefined;
+  #next: string | undefined;
+
+  constructor(home: string) {
+    this.#path = useFile(home);
+  }
+
+  write(devices: ReadonlyMap<string, DeviceUse>, epochMs: number): void {
+    const kept = [...devices].map(([id, processes]) => [
+      id,
+      isKnown(processes) ? processes.map(({ pid, usedBytes }) => [pid, usedBytes]) : processes,
+    ]);
+    const document = { schema, epochMs, boot: bootId(), devices: Object.fromEntries(kept) };
+    this.#next = JSON.stringify(document);
+    this.#writing ??= this.#writeAll();
+  }
+
+  /** Until nothing is left to be written. */
+  async close(): Promise<void> {
+    await this.#writing;
+  }
+
+  async #writeAll(): Promise<void> {
+    for (let text = this.#next; text !== undefined; text = this.#next) {
+      this.#next = undefined;
+      try {
+        await writeFile(`${this.#path}.new`, text, { mode: 0o600 });
+        await rename(`${this.#path}.new`, this.#path);
+      } catch {
+        // Nothing depends on it.
+      }
+    }
+    this.#writing = undefined;
   }
 }
 
@@ -65,10 +86,13 @@ function useFile(home: string): string {
   return join(home, 'device-use.json');
 }
 
+let knownBootId: string | undefined;
+
 /** A home may be shared by machines, where the same number is another process. */
 function bootId(): string {
   try {
-    return readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
+    knownBootId ??= readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
+    return knownBootId;
   } catch {
     return '';
   }

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { discoverDevices } from '../device/discover.js';
-import { writeDeviceUse } from '../device/use-file.js';
+import { DeviceUseFile } from '../device/use-file.js';
 import { openRunDevice } from './run-device.js';
 
 let home: string;
@@ -25,15 +25,21 @@ async function readWith(sharedBy: string | undefined): Promise<number | undefine
   }
 }
 
+async function writeUse(): Promise<void> {
+  const file = new DeviceUseFile(home);
+  file.write(new Map([['gpu:0', [{ pid, usedBytes: 77 }]]]), Date.now());
+  await file.close();
+}
+
 describe('what a program holds of its device', () => {
   it('is taken from the server that read the device already', async () => {
-    writeDeviceUse(home, new Map([['gpu:0', [{ pid, usedBytes: 77 }]]]), Date.now());
+    await writeUse();
     expect(await readWith(home)).toBe(77);
   });
 
   it('is asked of the driver where no server looks', async () => {
     expect(await readWith(home)).toBeUndefined();
-    writeDeviceUse(home, new Map([['gpu:0', [{ pid, usedBytes: 77 }]]]), Date.now());
+    await writeUse();
     expect(await readWith(undefined)).toBeUndefined();
   });
 });

@@ -498,9 +498,9 @@ describe('a device that is busy', () => {
     await simulated.clock.advance(60);
     expect(counts.reads).toBe(120);
     expect(counts.lists).toBeLessThanOrEqual(61);
+    await daemon.close();
     // What a supervisor would ask the driver for is in the file of the home.
     const shared = readDeviceUse(home, 'gpu:0', simulated.clock.epochMs());
     expect(shared).toEqual([{ pid: 1, usedBytes: 4 * GiB }]);
-    await daemon.close();
   });
 });

@@ -19,6 +19,7 @@ import type {
 import { damageIn, integer, type Row, storedJob } from './rows.js';
 import { connect } from './sqlite.js';
 import { Transactions } from './transactions.js';
+import { isWholeWaiting } from './whole-rows.js';
 
 /**
  * All jobs, durably, in one SQLite file with one owner. Every change is one transaction with its
@@ -158,7 +159,9 @@ export class JobStore extends JobReader {
   /** Ends those that are not over and whose rows are damaged: they can never run. Answers their ids. */
   endDamaged(atMs: number): readonly string[] {
     const ended: string[] = [];
-    const rows = this.sql.guard(() => this.sql.all('SELECT * FROM job WHERE ended_ms IS NULL'));
+    const rows = this.sql.guard(() =>
+      this.sql.all(`SELECT * FROM job WHERE ended_ms IS NULL AND ifnull(${isWholeWaiting}, 0) = 0`),
+    );
     for (const row of rows) {
       const column = damageIn(row);
       if (column === undefined) continue;

@@ -1,7 +1,7 @@
 import type { SharedDevice, Timed } from '../../../device/shared-device.js';
 import type { SharedDiscovery } from '../../../device/shared-discovery.js';
 import type { MemoryReading } from '../../../device/types.js';
-import { type DeviceUse, writeDeviceUse } from '../../../device/use-file.js';
+import { type DeviceUse, DeviceUseFile } from '../../../device/use-file.js';
 import type { Engine, RunUse } from '../../../engine/types.js';
 import type { Clock } from '../../../time/clock.js';
 import { isKnown, type Known } from '../../../units/known.js';
@@ -43,6 +43,7 @@ export class DeviceReadings {
   readonly alerted = new Signal<Alert>();
   readonly #options: DeviceReadingsOptions;
   readonly #intervalSeconds: number;
+  readonly #useFile: DeviceUseFile;
   readonly #closing = new AbortController();
   readonly #watch;
   readonly #consumed: Promise<void>;
@@ -55,6 +56,7 @@ export class DeviceReadings {
   constructor(options: DeviceReadingsOptions) {
     this.#options = options;
     this.#intervalSeconds = options.watch.intervalSeconds ?? useSeconds;
+    this.#useFile = new DeviceUseFile(options.home);
     this.#watch = watch({
       ...options.watch,
       discovery: options.discovery,
@@ -86,6 +88,7 @@ export class DeviceReadings {
     this.#wake?.abort();
     await this.#consumed;
     await this.#looping;
+    await this.#useFile.close();
   }
 
   async #consume(): Promise<void> {
@@ -140,7 +143,7 @@ export class DeviceReadings {
   }
 
   async #look(): Promise<void> {
-    const { engine, ledger, clock, running, home } = this.#options;
+    const { engine, ledger, clock, running } = this.#options;
     const seen = new Map<string, Map<string, Known<number>>>();
     const shared = new Map<string, DeviceUse>();
     const use = engine.use();
@@ -176,7 +179,7 @@ export class DeviceReadings {
       }
     }
     if (this.#closing.signal.aborted) return;
-    if (shared.size > 0) writeDeviceUse(home, shared, clock.epochMs());
+    if (shared.size > 0) this.#useFile.write(shared, clock.epochMs());
     this.usageRead.emit(seen);
     this.ledgerUpdated.emit();
   }
