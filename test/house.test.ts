@@ -28,6 +28,7 @@ const layers = [
   'src/jobs/',
   'src/config/',
   'src/doctor/',
+  'src/optimize/',
   'src/migrate/',
   'src/report/',
   'src/server/',

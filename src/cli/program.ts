@@ -97,6 +97,11 @@ const commands: readonly CommandEntry[] = [
     load: async () => (await import('./commands/snapshot.js')).snapshotCommand,
   },
   {
+    name: 'optimize',
+    summary: 'say what to do about memory: on this machine, for a model, for a program',
+    load: async () => (await import('./commands/optimize.js')).optimizeCommand,
+  },
+  {
     name: 'migrate',
     summary:
       'propose changes to a Python code base: debug settings, deprecated calls, retries by hand',
@@ -125,7 +130,7 @@ Examples:
 
 Exit codes: 0 yes or done; 1 no ("plan": nothing fits, "leak" and "snapshot": a leak was found,
 "oom": memory is about to run out, "submit": refused, "env --check": a setting is bad,
-"doctor": something needed does not work); 2 bad usage
+"optimize": the training does not fit, "doctor": something needed does not work); 2 bad usage
 or input; 3 something is missing on this machine; 4 the job failed; 130 interrupted; 70 a bug in
 plimsoll. "estimate" answers how much and exits with 0, also where that does not fit.`;
 

@@ -51,7 +51,8 @@ function valueOf(text: string, { node }: SchemaLeaf): unknown {
   const types = typesOf(node);
   if (types.includes('boolean') && /^(true|false)$/i.test(text))
     return text.toLowerCase() === 'true';
-  if (types.includes('number') && /^\s*-?[\d.]+(e[+-]?\d+)?\s*$/i.test(text)) return Number(text);
+  const isNumber = types.includes('number') || types.includes('integer');
+  if (isNumber && /^\s*-?[\d.]+(e[+-]?\d+)?\s*$/i.test(text)) return Number(text);
   if (types.includes('array')) return listOf(text);
   return text;
 }

@@ -20,6 +20,17 @@ export const limits = {
   gpuNameLength: 100,
   /** A pebibyte: no card comes near, and sums of a few stay exact. */
   gpuBytes: 2 ** 50,
+  /** Python keeps thresholds in 32 bits. */
+  gcCount: 2 ** 31 - 1,
+  /** No training step takes a million samples on one machine. */
+  batch: 2 ** 20,
+  /** More than any model has layers. */
+  segments: 10_000,
+  /** More than any machine has cores. */
+  workers: 1024,
+  prefetch: 1024,
+  /** Beyond this a list is no summary. */
+  profiledLines: 1000,
   /** A configuration has some dozen keys; a larger file is another file by mistake. */
   fileBytes: 256 * 1024,
 } as const;

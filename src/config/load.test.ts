@@ -39,6 +39,38 @@ describe('loadSettings', () => {
     expect(settings.alerts.gpuCriticalPercent).toBe(defaultSettings.alerts.gpuCriticalPercent);
   });
 
+  it('puts the keys of a section together from file and variables', async () => {
+    write('{"training": {"batch": 32, "precision": "amp-bf16"}, "gc": {"threshold0": 700}}');
+    const environment = {
+      PLIMSOLL_TRAINING_MAX_BATCH: '512',
+      PLIMSOLL_GC_INTERVAL_SECONDS: '60',
+      PLIMSOLL_BUFFERS_COMPRESS: 'true',
+      PLIMSOLL_MEMORY_LIMIT_BYTES: '8589934592',
+    };
+    const { training, gc, buffers, loading, memoryLimitBytes } = await load({ environment });
+    expect(training).toEqual({ batch: 32, precision: 'amp-bf16', maxBatch: 512 });
+    expect(gc).toEqual({ threshold0: 700, intervalSeconds: 60 });
+    expect(buffers).toEqual({ compress: true });
+    expect(loading).toEqual({});
+    expect(memoryLimitBytes).toBe(8_589_934_592);
+  });
+
+  it.each([
+    [
+      '{"training": {"batch": 4, "minBatch": 8}}',
+      'training.minBatch (8) is above training.batch (4).',
+    ],
+    [
+      '{"training": {"minBatch": 8, "maxBatch": 4}}',
+      'training.minBatch (8) is above training.maxBatch (4).',
+    ],
+    ['{"training": {"batch": 2.5}}', 'plimsoll.config.json:1:24: training.batch is 2.5.'],
+    ['{"gc": {"treshold0": 700}}', 'plimsoll.config.json:1:9: there is no key "gc.treshold0".'],
+  ])('refuses %s', async (text, fact) => {
+    write(text);
+    await expect(load()).rejects.toMatchObject({ fact });
+  });
+
   it('finds the file in a folder above, up to the one with .git', async () => {
     write('{"intervalSeconds": 1}');
     const deep = join(folder, 'a/b');

@@ -3,7 +3,7 @@ import { Failure } from '../failure.js';
 import { type Risk, risks } from '../watch/types.js';
 import { findConfigFile, readConfigFile } from './config-file.js';
 import type { Config } from './schema.js';
-import { defaultSettings, type Settings } from './settings.js';
+import { defaultSettings, jobSections, type Settings } from './settings.js';
 import { configurationVariables, type Environment } from './variables.js';
 
 export interface LoadOptions {
@@ -79,6 +79,12 @@ function merge(settings: Settings, config: Config): Settings {
       enabled: { ...settings.alerts.enabled, ...withoutUndefined(enabled ?? {}) },
     },
     deliver: { ...settings.deliver, ...withoutUndefined(deliver ?? {}) },
+    ...Object.fromEntries(
+      jobSections.map((name) => [
+        name,
+        { ...settings[name], ...withoutUndefined(config[name] ?? {}) },
+      ]),
+    ),
   };
 }
 
@@ -93,7 +99,8 @@ function withoutUndefined<T extends object>(object: T): Defined<T> {
 }
 
 /** Each may come from another place, so this can only be seen once they are together. */
-function checkOrder({ alerts }: Settings): void {
+function checkOrder({ alerts, training }: Settings): void {
+  checkBatches(training);
   for (const [warning, critical] of [
     ['memoryWarningPercent', 'memoryCriticalPercent'],
     ['gpuWarningPercent', 'gpuCriticalPercent'],
@@ -105,6 +112,22 @@ function checkOrder({ alerts }: Settings): void {
       code: 'bad-config-value',
       fact: `alerts.${warning} (${alerts[warning]}) is above alerts.${critical} (${alerts[critical]}).`,
       next: 'The warning level must not be above the critical level: change one of them.',
+    });
+  }
+}
+
+function checkBatches({ batch, minBatch, maxBatch }: Settings['training']): void {
+  const given = Object.entries({ minBatch, batch, maxBatch }).flatMap(([name, value]) =>
+    value === undefined ? [] : [{ name, value }],
+  );
+  for (const [index, { name, value }] of given.entries()) {
+    const next = given[index + 1];
+    if (next === undefined || value <= next.value) continue;
+    throw new Failure({
+      kind: 'input',
+      code: 'bad-config-value',
+      fact: `training.${name} (${value}) is above training.${next.name} (${next.value}).`,
+      next: 'Change one of them.',
     });
   }
 }

@@ -4,15 +4,20 @@ import { configJsonSchema } from './schema.js';
 import { allowedWords, schemaLeaves } from './schema-node.js';
 import { defaultSettings } from './settings.js';
 
-const shipped = new URL('../../schema/plimsoll.config.schema.json', import.meta.url);
+/** The package of Python checks the same file by the same schema. */
+const shipped = ['schema/plimsoll.config.schema.json', 'python/plimsoll/settings/schema.json'].map(
+  (path) => new URL(`../../${path}`, import.meta.url),
+);
 
 describe('configJsonSchema', () => {
-  it('is what the package ships (write it anew with UPDATE_SCHEMA=1)', () => {
+  it('is what the packages ship (write it anew with UPDATE_SCHEMA=1)', () => {
     const current: unknown = JSON.parse(JSON.stringify(configJsonSchema()));
-    if (process.env['UPDATE_SCHEMA']) {
-      writeFileSync(shipped, `${JSON.stringify(current, undefined, 2)}\n`);
+    for (const path of shipped) {
+      if (process.env['UPDATE_SCHEMA']) {
+        writeFileSync(path, `${JSON.stringify(current, undefined, 2)}\n`);
+      }
+      expect(JSON.parse(readFileSync(path, 'utf8'))).toEqual(current);
     }
-    expect(JSON.parse(readFileSync(shipped, 'utf8'))).toEqual(current);
   });
 
   it('has a key for every threshold, and says of each what it is and takes', () => {

@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { precisions } from '../estimate/types.js';
 import { alertKinds } from '../watch/types.js';
 import { limits } from './limits.js';
 import type { SchemaNode } from './schema-node.js';
@@ -92,6 +93,85 @@ const gpu = z.strictObject({
   workspaceBytes: bytes.optional().describe('The workspace of the BLAS library.'),
 });
 
+const interval = z.number().min(limits.leastIntervalSeconds).max(limits.maxIntervalSeconds);
+const gcCount = z.number().int().min(1).max(limits.gcCount);
+const samples = z.number().int().min(1).max(limits.batch);
+
+const gc = z.strictObject({
+  threshold0: gcCount
+    .optional()
+    .describe('How many more objects were made than freed when Python collects the young ones.'),
+  threshold1: gcCount
+    .optional()
+    .describe('After how many such collections it collects the middle generation.'),
+  threshold2: gcCount
+    .optional()
+    .describe('After how many of those it collects the old generation.'),
+  intervalSeconds: interval
+    .optional()
+    .describe('Seconds between two collections of all generations, by the clock.'),
+  abovePercent: percent
+    .optional()
+    .describe('Memory use above which garbage is collected and caches are given back.'),
+});
+
+const buffers = z.strictObject({
+  limitBytes: bytes.min(1).optional().describe('What buffers may hold in memory.'),
+  compress: z.boolean().optional().describe('Whether buffers are compressed where that saves.'),
+});
+
+const training = z.strictObject({
+  batch: samples.optional().describe('Samples of a step: the batch to begin with.'),
+  minBatch: samples.optional().describe('The smallest batch that may be chosen.'),
+  maxBatch: samples.optional().describe('The largest batch that may be chosen.'),
+  memoryPercent: percent.optional().describe('How much of a device a training may use.'),
+  precision: z.enum(precisions).optional().describe('The precision of the arithmetic.'),
+  checkpointing: z
+    .boolean()
+    .optional()
+    .describe('Whether activations are computed again in backward instead of kept.'),
+  segments: z
+    .number()
+    .int()
+    .min(1)
+    .max(limits.segments)
+    .optional()
+    .describe('Into how many segments checkpointing cuts a sequence of layers.'),
+});
+
+const loading = z.strictObject({
+  workers: z
+    .number()
+    .int()
+    .min(0)
+    .max(limits.workers)
+    .optional()
+    .describe('Processes that load data; measured when left out.'),
+  pinMemory: z.boolean().optional().describe('Whether batches lie in pinned memory.'),
+  persistentWorkers: z
+    .boolean()
+    .optional()
+    .describe('Whether workers stay from one epoch to the next.'),
+  prefetch: z
+    .number()
+    .int()
+    .min(1)
+    .max(limits.prefetch)
+    .optional()
+    .describe('Batches that each worker prepares ahead.'),
+});
+
+const profiling = z.strictObject({
+  enabled: z.boolean().optional().describe('Whether lines of Python that grow are looked for.'),
+  top: z
+    .number()
+    .int()
+    .min(1)
+    .max(limits.profiledLines)
+    .optional()
+    .describe('How many of the lines that grow most are shown.'),
+});
+
 export const configSchema = z.strictObject({
   $schema: z.string().optional().describe('The address of this schema, for editors.'),
   intervalSeconds: z
@@ -132,6 +212,15 @@ export const configSchema = z.strictObject({
     .optional()
     .describe('Cards to plan for, besides those that plimsoll knows.'),
   alerts: alerts.optional().describe('When to warn, and how.'),
+  memoryLimitBytes: bytes
+    .min(1)
+    .optional()
+    .describe('The most memory of a device that a job may take; all of it when left out.'),
+  training: training.optional().describe('How to train.'),
+  loading: loading.optional().describe('How data is loaded.'),
+  gc: gc.optional().describe("Python's garbage collection in a session."),
+  buffers: buffers.optional().describe('Buffers of a session.'),
+  profiling: profiling.optional().describe('What a session records of Python.'),
 });
 
 export type Config = z.infer<typeof configSchema>;

@@ -2,6 +2,7 @@ import { defaultLoadLine } from '../device/load-line.js';
 import type { GpuEntry } from '../estimate/cards/gpus.js';
 import { type AlertThresholds, defaultThresholds } from '../watch/alerts/alert-thresholds.js';
 import { defaultIntervals } from '../watch/sampling/intervals.js';
+import type { Config } from './schema.js';
 
 /** Where alerts go, besides the screen. */
 export interface DeliverySettings {
@@ -11,8 +12,13 @@ export interface DeliverySettings {
   readonly webhook?: string | undefined;
 }
 
+/** Sections of the configuration that jobs and sessions go by; each key may be left out. */
+export const jobSections = ['training', 'loading', 'gc', 'buffers', 'profiling'] as const;
+type JobSection = (typeof jobSections)[number];
+type JobSettings = { readonly [Name in JobSection]: NonNullable<Config[Name]> };
+
 /** What every command goes by, after option, variable, file and default are put together. */
-export interface Settings {
+export interface Settings extends JobSettings {
   readonly intervalSeconds: number;
   readonly processIntervalSeconds: number;
   /** As a person wrote them; none means all. */
@@ -24,6 +30,8 @@ export interface Settings {
   readonly gpus?: readonly GpuEntry[] | undefined;
   readonly alerts: AlertThresholds;
   readonly deliver: DeliverySettings;
+  /** The most of a device that a job may take. */
+  readonly memoryLimitBytes?: number | undefined;
 }
 
 export const defaultSettings: Settings = {
@@ -33,4 +41,9 @@ export const defaultSettings: Settings = {
   loadLinePercent: defaultLoadLine * 100,
   alerts: defaultThresholds,
   deliver: {},
+  training: {},
+  loading: {},
+  gc: {},
+  buffers: {},
+  profiling: {},
 };

@@ -112,7 +112,8 @@ function tryHome(path: string): HomeFacts {
   return { path, problem: undefined, freeBytes: freeBytes(path) };
 }
 
-function freeBytes(path: string): Known<number> {
+/** What a folder's file system has left; unknown where it is not there. */
+export function freeBytes(path: string): Known<number> {
   try {
     const { bavail, bsize } = statfsSync(path);
     return bavail * bsize;

@@ -2,11 +2,12 @@ import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { pythonProgram } from '../../estimate/trace/python-trace.js';
 import { Failure } from '../../failure.js';
-import { changeFiles, undoLastChange } from '../../files/change-files.js';
+import { changeFiles } from '../../files/change-files.js';
 import { homeFolder } from '../../files/home-folder.js';
 import { readCodeBase } from '../../migrate/read-code-base.js';
 import { migrationDiff, migrationNotes } from '../../report/text/migrate-text.js';
 import { systemClock } from '../../time/clock.js';
+import { undoChange } from '../answers/undo-change.js';
 import type { CommandModule } from '../command-module.js';
 import { type CliIo, printJson } from '../io.js';
 import { withStop } from '../running/run-watch.js';
@@ -60,7 +61,7 @@ async function migrate(
   const originals = join(homeFolder(environment), 'migrations');
   if (given.undo) {
     if (path !== undefined || given.apply) throw badUsage('--undo stands alone.');
-    return undo(originals, given, io);
+    return undoChange(originals, given.json === true, io);
   }
   if (path === undefined) throw badUsage('No file and no folder was given.');
   const named = resolve(folder, path);
@@ -92,19 +93,6 @@ async function migrate(
     if (write) io.stderr.write('Written. "plimsoll migrate --undo" puts the originals back.\n');
   }
   return changes.length > 0 && !write ? 1 : 0;
-}
-
-function undo(originals: string, { json }: MigrateArguments, io: CliIo): number {
-  const { restored, changedSince } = undoLastChange(originals);
-  if (json) printJson(io, { restored, changedSince });
-  else {
-    const words = [
-      `Put back: ${restored.length} ${restored.length === 1 ? 'file' : 'files'}.`,
-      ...changedSince.map((file) => `Left alone, as it changed since: ${file}`),
-    ];
-    io.stdout.write(`${words.join('\n')}\n`);
-  }
-  return changedSince.length > 0 ? 1 : 0;
 }
 
 function noSuchPath(path: string): Failure {

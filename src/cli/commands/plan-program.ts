@@ -1,13 +1,11 @@
 import { loadSettings } from '../../config/load.js';
-import { estimateProgram } from '../../estimate/program-estimate.js';
 import { programCommand } from '../../estimate/trace/program-command.js';
 import { Failure } from '../../failure.js';
 import { chosenGpu } from '../../plan/answers/machine.js';
 import { budgetNote, budgetOf } from '../../plan/answers/plan-request.js';
-import { planProgram } from '../../plan/programs/plan-program.js';
 import { programPlanText } from '../../report/text/program-plan-text.js';
-import { runDefaults } from '../../run/new-run.js';
-import { fillCommand, placeholdersOf, settingsVariables } from '../../run/placeholders.js';
+import { placeholdersOf } from '../../run/placeholders.js';
+import { tracedProgramPlan } from '../answers/program-plan.js';
 import type { CommandContext } from '../command-module.js';
 import { printJson, textStyle } from '../io.js';
 import type { PlanArguments } from '../options/plan-arguments.js';
@@ -37,26 +35,10 @@ export async function planOfProgram(
   const budget = budgetOf(limits, gpu, machine.wording);
   using stop = stopOnSignals([io.stdout.closed]);
   const progress = openProgress(io.stderr);
-  const commandFor = (batch: number, accumulation: number) =>
-    fillCommand(command, settingsFor(batch, accumulation), 1, true);
-  let traces = 0;
-  const trace = (batch: number, accumulation: number) => {
-    traces += 1;
-    const what = `Trace ${traces}, batch ${batch}${accumulation > 1 ? ` x ${accumulation}` : ''}`;
-    const variables = settingsVariables(settingsFor(batch, accumulation), 1, true);
-    progress.show(what);
-    return estimateProgram(
-      { command: commandFor(batch, accumulation), gpu },
-      {
-        ...machine,
-        environment: { ...environment, ...variables },
-        signal: stop.signal,
-        onProgress: given.verbose ? undefined : (text) => progress.show(`${what}: ${text}`),
-        onOutput: given.verbose ? (text) => io.stderr.write(text) : undefined,
-      },
-    );
-  };
-  const found = await planProgram({ effectiveBatch: given.batch, budget, commandFor, trace })
+  const found = await tracedProgramPlan(
+    { command, effectiveBatch: given.batch, budget, gpu, verbose: given.verbose === true },
+    { machine, io, signal: stop.signal, progress },
+  )
     .catch((error: unknown) => {
       if (stop.interruptedBy === undefined && !io.stdout.closed.aborted) throw error;
       return undefined;
@@ -71,20 +53,6 @@ export async function planOfProgram(
     io.stdout.write(`${programPlanText(plan, text)}\n`);
   }
   return plan.fits ? 0 : 1;
-}
-
-/** As `plimsoll run` begins; the program sees one GPU. */
-function settingsFor(batch: number, accumulation: number) {
-  const { precision } = runDefaults;
-  const device = 'gpu:0';
-  return {
-    batch_size: batch,
-    accumulation,
-    checkpointing: false,
-    precision,
-    offload: false,
-    device,
-  };
 }
 
 function checkPlaces(command: readonly string[], { batch, maxBatch }: PlanArguments): void {

@@ -68,11 +68,15 @@ export function addModelArgument(command: Command): Command {
  */
 export function addWorkloadOptions(
   command: Command,
-  unset: { readonly precision?: string; readonly optimizer?: string } = {},
+  unset: { readonly mode?: string; readonly precision?: string; readonly optimizer?: string } = {},
   modes: readonly string[] = workloadModes,
 ): Command {
   return command
-    .option('--mode <mode>', `${modes.join(', ')} (train)`, oneOfArgument('--mode', modes))
+    .option(
+      '--mode <mode>',
+      `${modes.join(', ')} (${unset.mode ?? 'train'})`,
+      oneOfArgument('--mode', modes),
+    )
     .option('--batch <n>', 'samples in a batch', countArgument('--batch'))
     .option('--seq <n>', 'sequence length in tokens', countArgument('--seq'))
     .option('--image <n>', 'image size in pixels (height and width)', countArgument('--image'))

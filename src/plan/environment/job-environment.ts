@@ -17,10 +17,12 @@ export interface EnvironmentChange {
   readonly reason: string;
 }
 
-/** Measured on an H200 (bench/results/2026-11-16-h200-debug-environment.md), by model. */
-const measuredCosts: Readonly<Record<string, string>> = {
-  CUDA_LAUNCH_BLOCKING: 'a step took 1.4 to 2.1 times as long on an H200',
-  PYTORCH_NO_CUDA_MEMORY_CACHING: 'a step took 1.6 to 4.7 times as long on an H200',
+/** How many times as long a step took on an H200 (bench/results/2026-11-16-h200-debug-environment.md), by model. */
+export const measuredCosts: Readonly<
+  Record<string, { readonly low: number; readonly high: number }>
+> = {
+  CUDA_LAUNCH_BLOCKING: { low: 1.4, high: 2.1 },
+  PYTORCH_NO_CUDA_MEMORY_CACHING: { low: 1.6, high: 4.7 },
 };
 
 /** Names under which the allocator is set, today's and the former one. */
@@ -45,7 +47,8 @@ export function debugFindings(
 function withCost(finding: EnvironmentFinding): EnvironmentFinding {
   const cost = measuredCosts[finding.name];
   if (cost === undefined) return finding;
-  return { ...finding, reason: `${finding.reason} Measured: ${cost}.` };
+  const longer = `a step took ${cost.low} to ${cost.high} times as long on an H200`;
+  return { ...finding, reason: `${finding.reason} Measured: ${longer}.` };
 }
 
 /**

@@ -118,23 +118,31 @@ function optionOf(
   const fit = fitOf(estimate, capacityBytes);
   const { method, peak } = estimate;
   return {
-    settings: {
-      batch,
-      accumulation,
-      checkpointing: 'unknown',
-      precision: 'unknown',
-      quantization: 'unknown',
-      offload: 'unknown',
-      optimizer: 'unknown',
-      lora: 'unknown',
-      gpus: 1,
-      zero: 'unknown',
-    },
+    settings: programSettings(batch, accumulation),
     fits: fit !== 'no',
     surely: fit === 'surely',
     method,
     peak,
   };
+}
+
+/** What is known of a program's settings: its batch, where it was told one. */
+export function programSettings<Batch extends number | 'unknown'>(
+  batch: Batch,
+  accumulation: Batch,
+) {
+  return {
+    batch,
+    accumulation,
+    checkpointing: 'unknown',
+    precision: 'unknown',
+    quantization: 'unknown',
+    offload: 'unknown',
+    optimizer: 'unknown',
+    lora: 'unknown',
+    gpus: 1,
+    zero: 'unknown',
+  } as const;
 }
 
 function flatNote(batch: number): string {

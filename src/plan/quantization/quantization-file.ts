@@ -16,6 +16,17 @@ import { fromJson, type SavedQuantization, savedLimits, toJson } from './saved-q
  *   computeDtype: 'bfloat16', memory: { gpuBytes: [24e9], hostBytes: 0 } });
  */
 export function saveQuantization(home: string, given: SavedQuantization): string {
+  const { path, text } = quantizationFile(home, given);
+  makeQuantizationFolder(join(home, 'quantization'));
+  openOutputFile(path, home).write(text);
+  return path;
+}
+
+/** The file that keeps a choice, as it is to be written. */
+export function quantizationFile(
+  home: string,
+  given: SavedQuantization,
+): { readonly path: string; readonly text: string } {
   const saved = { ...given, model: canonicalModel(given.model) };
   const text = toJson(saved);
   const problem = fromJson(text);
@@ -27,10 +38,7 @@ export function saveQuantization(home: string, given: SavedQuantization): string
       next: 'Correct it.',
     });
   }
-  const path = pathOf(home, saved.model);
-  makeQuantizationFolder(join(home, 'quantization'));
-  openOutputFile(path, home).write(text);
-  return path;
+  return { path: pathOf(home, saved.model), text };
 }
 
 /** What was saved for a model, however its path is written; undefined when nothing was. */

@@ -1,0 +1,76 @@
+import { execFile } from 'node:child_process';
+import { basename, join } from 'node:path';
+import { getHeapStatistics } from 'node:v8';
+import { readKernelFile } from '../device/kernel-files.js';
+import type { ProcessReading } from '../device/types.js';
+import { MiB } from '../units/bytes.js';
+import { isKnown } from '../units/known.js';
+import type { NodeProgram } from './node-advice.js';
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** Command lines and environments beyond this are cut; options of Node stand at the beginning. */
+const limitBytes = 128 * 1024;
+/** Smaller programs are far from any limit. */
+const leastBytes = 256 * MiB;
+const askSeconds = 5;
+
+/** Programs on this host that run on Node, with where their heap ends. */
+export function runningNodePrograms(
+  processes: readonly ProcessReading[],
+  procRoot: string,
+): readonly NodeProgram[] {
+  return processes.flatMap(({ pid, name, usedBytes }): NodeProgram[] => {
+    if (!isKnown(name) || !isNode(name) || pid === process.pid) return [];
+    if (!isKnown(usedBytes) || usedBytes < leastBytes) return [];
+    const words = [wordsOf(procRoot, pid, 'cmdline'), wordsOf(procRoot, pid, 'environ')].join(' ');
+    const told = toldLimit(words);
+    const heapLimitBytes = told ?? getHeapStatistics().heap_size_limit;
+    const who = `${name} (${pid})`;
+    return [{ who, residentBytes: usedBytes, heapLimitBytes, told: told !== undefined }];
+  });
+}
+
+/** A command that is about to be started, asked of its own Node; undefined where it is none. */
+export async function nodeCommand(
+  command: readonly string[],
+  environment: Environment,
+): Promise<NodeProgram | undefined> {
+  const [program = '', ...rest] = command;
+  if (!isNode(basename(program))) return undefined;
+  const told = toldLimit([...rest, environment['NODE_OPTIONS'] ?? ''].join(' '));
+  const heapLimitBytes = told ?? (await defaultLimit(program, environment));
+  if (heapLimitBytes === undefined) return undefined;
+  return {
+    who: command.join(' '),
+    residentBytes: 0,
+    heapLimitBytes,
+    told: told !== undefined,
+  };
+}
+
+function isNode(name: string): boolean {
+  return /^(node|nodejs)(\.exe)?$/.test(name);
+}
+
+/** `--max-old-space-size=4096`, in MiB, the last one counts. */
+function toldLimit(words: string): number | undefined {
+  const found = [...words.matchAll(/--max[-_]old[-_]space[-_]size[= ](\d{1,9})\b/g)].at(-1)?.[1];
+  return found === undefined ? undefined : Number(found) * MiB;
+}
+
+function wordsOf(procRoot: string, pid: number, file: string): string {
+  const text = readKernelFile(join(procRoot, String(pid), file), limitBytes) ?? '';
+  return text.replaceAll('\0', ' ');
+}
+
+function defaultLimit(program: string, environment: Environment): Promise<number | undefined> {
+  const ask = "process.stdout.write(String(require('v8').getHeapStatistics().heap_size_limit))";
+  const options = { timeout: askSeconds * 1000, env: { ...environment } };
+  return new Promise((resolve) => {
+    execFile(program, ['-e', ask], options, (error, stdout) => {
+      const bytes = Number(stdout);
+      resolve(error === null && Number.isSafeInteger(bytes) && bytes > 0 ? bytes : undefined);
+    });
+  });
+}

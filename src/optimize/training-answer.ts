@@ -1,0 +1,149 @@
+import type { Estimate, Saving as EstimateSaving } from '../estimate/types.js';
+import type { PlanSettings } from '../plan/fit/types.js';
+import { type Advice, bytesSaved, unknownSaving } from './advice.js';
+import type { LoadingSettings } from './loading-settings.js';
+
+/** The settings of a training; what a program decides itself is not known. */
+export type TrainingSettings = {
+  readonly [Name in keyof PlanSettings]: PlanSettings[Name] | 'unknown';
+};
+
+/** How to train: the settings, what they need, and what to paste. */
+export interface TrainingAnswer {
+  /** The model or the program, as it was named. */
+  readonly of: string;
+  readonly fits: boolean;
+  readonly surely: boolean;
+  readonly settings: TrainingSettings;
+  readonly peakBytes: number;
+  readonly capacityBytes: number;
+  readonly method: Estimate['method'];
+  readonly loading: LoadingSettings;
+  readonly paste: TrainingPaste;
+  readonly notes: readonly string[];
+}
+
+export interface TrainingPaste {
+  /** For a terminal. */
+  readonly shell: string;
+  /** For a loop of one's own. */
+  readonly python: string;
+  /** For the Trainer of transformers; absent where the settings are the program's own. */
+  readonly trainer?: string;
+}
+
+/** What a job takes is a whole of its own: savings are shares of it. */
+const jobOf = ({ peak }: Pick<Estimate, 'peak'>) =>
+  ({ id: 'the job', totalBytes: peak.leastCapacityBytes, provenance: 'measured' }) as const;
+
+/**
+ * What single settings save beside the workload as it was asked for. Each stands alone: what two of
+ * them save together is another figure.
+ */
+export function savingsAdvice(
+  before: Pick<Estimate, 'savings' | 'peak'>,
+  chosen: PlanSettings,
+  options: (settings: EstimateSaving['settings']) => string,
+): readonly Advice[] {
+  return (before.savings ?? []).map(({ change, settings, savesBytes }) => {
+    const used = isChosen(settings, chosen) ? 'in the settings above' : 'not in the settings above';
+    return {
+      code: 'training-setting',
+      fact: `${change[0]?.toUpperCase()}${change.slice(1)} (${options(settings)}), ${used}.`,
+      steps: [pythonOf(settings)],
+      saves: bytesSaved(savesBytes, jobOf(before), 'estimated'),
+    };
+  });
+}
+
+function isChosen(settings: EstimateSaving['settings'], chosen: PlanSettings): boolean {
+  const { loraRank, ...others } = settings;
+  const named: Readonly<Record<string, unknown>> = {
+    ...others,
+    ...(loraRank !== undefined && { lora: loraRank }),
+  };
+  return Object.entries(named).every(([name, value]) => Reflect.get(chosen, name) === value);
+}
+
+/** The line of Python that makes one change. */
+function pythonOf(settings: EstimateSaving['settings']): string {
+  const { checkpointing, precision, batch, sequence, optimizer, loraRank, quantization } = settings;
+  if (checkpointing === true) return 'plimsoll.optimize(model, optimizer, checkpoint=True)';
+  if (precision !== undefined) return precisionLine(precision);
+  if (batch !== undefined) {
+    return `step = plimsoll.recovering(model, optimizer, loss, microbatch=${batch})  # the effective batch stays`;
+  }
+  if (sequence !== undefined) return `tokenizer.model_max_length = ${sequence}`;
+  if (quantization !== undefined) return `model = plimsoll.load(name, preset="${quantization}")`;
+  if (loraRank !== undefined) return `peft.LoraConfig(r=${loraRank}, target_modules="all-linear")`;
+  if (optimizer?.endsWith('-fused')) return 'plimsoll.optimize(model, optimizer, fuse=True)';
+  return `TrainingArguments(optim="${trainerOptimizer(optimizer ?? '') ?? optimizer}")`;
+}
+
+function precisionLine(precision: string): string {
+  const type = precision.endsWith('fp16') ? 'torch.float16' : 'torch.bfloat16';
+  if (precision.startsWith('amp-')) return `plimsoll.optimize(model, optimizer, autocast=${type})`;
+  return precision === 'fp32' ? 'model.float()' : `model.to(${type})`;
+}
+
+/** The name that the Trainer of transformers has for an optimizer of ours. */
+export function trainerOptimizer(name: string): string | undefined {
+  const names: Readonly<Record<string, string>> = {
+    adamw: 'adamw_torch',
+    'adamw-fused': 'adamw_torch_fused',
+    'adamw-8bit': 'adamw_bnb_8bit',
+    adafactor: 'adafactor',
+    sgd: 'sgd',
+  };
+  return names[name];
+}
+
+/** Parts of a program's peak that changes to it make smaller; the parts are traced. */
+export function partsAdvice(estimate: Pick<Estimate, 'breakdown' | 'peak'>): readonly Advice[] {
+  return parts.flatMap(({ part, share, atMost, step }): Advice[] => {
+    const bytes = estimate.breakdown.find((one) => one.part === part)?.bytes ?? 0;
+    const saves = bytesSaved(bytes * share, jobOf(estimate), 'estimated');
+    if (saves.kind !== 'bytes' || saves.share === 'unknown' || saves.share < leastShare) return [];
+    const fact = `${part[0]?.toUpperCase()}${part.slice(1)} take a part of the peak that can be less.`;
+    return [{ code: `training-${part}`, fact, steps: [step], saves: { ...saves, atMost } }];
+  });
+}
+
+/** Less of a job is not worth a change to a program. */
+const leastShare = 0.01;
+
+const parts = [
+  {
+    part: 'activations',
+    share: 1,
+    atMost: true,
+    step: 'plimsoll.optimize(model, optimizer)  # checkpointing and bfloat16',
+  },
+  {
+    part: 'optimizer',
+    // Two states of 4 bytes become two of 1 byte.
+    share: 0.75,
+    atMost: true,
+    step: 'bitsandbytes.optim.AdamW8bit(model.parameters())  # in place of AdamW',
+  },
+  {
+    part: 'fragmentation',
+    share: 1,
+    atMost: true,
+    step: "export PYTORCH_CUDA_ALLOC_CONF='expandable_segments:True'",
+  },
+] as const;
+
+/** Data loading as an advice of its own: what it saves is known only when it runs. */
+export function loadingAdvice({ workers, reasons }: LoadingSettings): Advice {
+  return {
+    code: 'data-loading',
+    fact: reasons.join(' '),
+    steps: [
+      workers === 0
+        ? 'data = plimsoll.loader(dataset, batch_size=BATCH, shuffle=True)'
+        : 'data = plimsoll.loader(dataset, batch_size=BATCH, shuffle=True)  # measures, and takes as many workers as help',
+    ],
+    saves: unknownSaving,
+  };
+}
