@@ -15,6 +15,7 @@ import { securityHeaders } from './http/security-headers.js';
 import type { StrangerConnections } from './http/stranger-connections.js';
 import { UnsentBytes } from './http/unsent-bytes.js';
 import { IncomingBytes } from './input/incoming-bytes.js';
+import { addressOf, peerOf } from './local/peers.js';
 import type { Metrics } from './metrics/metrics.js';
 import { openApiDocument, registerSecurity } from './openapi-document.js';
 import { documentOperation } from './routes/document-routes.js';
@@ -41,7 +42,8 @@ const refusals: ReadonlySet<number> = new Set([401, 403, 429]);
 
 function askerOf({ socket, headers }: IncomingMessage): Asker {
   return {
-    address: socket.remoteAddress ?? '',
+    address: addressOf(socket),
+    peer: peerOf(socket),
     authorization: headers.authorization,
     cookie: headers.cookie,
   };

@@ -1,3 +1,5 @@
+import type { Server } from 'node:http';
+import { Failure } from '../failure.js';
 import type { Daemon } from '../jobs/daemon/types.js';
 import type { WorkloadRequest } from '../plan/answers/workload-request.js';
 import type { Clock } from '../time/clock.js';
@@ -6,7 +8,7 @@ import { checkAllowedHosts } from './access/hosts.js';
 import { type Gate, loginLink } from './access/identify.js';
 import type { Identity } from './access/identity.js';
 import { LoginLinks } from './access/login-links.js';
-import { openPeople } from './access/people.js';
+import { openPeople, type People } from './access/people.js';
 import { Sessions } from './access/sessions.js';
 import { checkToken } from './access/token.js';
 import type { UserStore } from './access/users/user-store.js';
@@ -14,12 +16,14 @@ import { WrongTokens } from './access/wrong-tokens.js';
 import { createApp } from './app.js';
 import type { ErrorReport } from './errors/answer-to-error.js';
 import { EventHub } from './events/event-hub.js';
-import { closeServer } from './http/close-server.js';
+import { closeServers } from './http/close-server.js';
 import { createHttpServer } from './http/http-listener.js';
 import { serverLimits } from './http/limits.js';
 import { listen } from './http/listen.js';
 import { requestLine } from './http/request-line.js';
 import { StrangerConnections } from './http/stranger-connections.js';
+import { type LocalPeopleOptions, openLocalPeople } from './local/local-people.js';
+import { type LocalSocketOptions, openLocalSocket } from './local/open-local-socket.js';
 import { openMetrics } from './metrics/metrics.js';
 import { ReadingPulse } from './reading-pulse.js';
 import { answerOperations } from './routes/answer-routes.js';
@@ -41,6 +45,8 @@ export interface ServerOptions {
   /** 0 takes any free one. */
   readonly port: number;
   readonly token?: string | undefined;
+  /** A socket on this machine beside it, where clients are known by their accounts. */
+  readonly local?: LocalAccess | undefined;
   /** People with tokens of their own; left out, the token of the server is the only one. */
   readonly users?: UserStore | undefined;
   /** Where the audit log is kept; left out, there is none. */
@@ -60,9 +66,18 @@ export interface ServerOptions {
   readonly logRequests?: boolean | undefined;
 }
 
+export interface LocalAccess
+  extends LocalSocketOptions,
+    Pick<LocalPeopleOptions, 'nameOf' | 'isUnknown'> {
+  /** It was not asked for: where it cannot be opened the server goes on without it, and says so. */
+  readonly isOptional: boolean;
+}
+
 export interface OpenServer {
   readonly url: string;
   readonly port: number;
+  /** The path of its local socket; null where there is none. */
+  readonly socket: string | null;
   /** An address that logs one browser in, once; that of the page where no token is asked for. */
   readonly pageLink: () => string;
   /** Streams end, requests under way get a moment, then all is closed. The daemon is not. */
@@ -129,39 +144,56 @@ export async function openServer(options: ServerOptions): Promise<OpenServer> {
     metrics,
     report,
   });
-  const server = createHttpServer({
-    app,
-    policy: { listening: host, allowed },
-    strangers,
-    fault: (error) => report({ method: '', path: '', status: 500, error }),
-    refused(request) {
-      metrics.countRequest({ ...request, route: 'refused' });
-      report(request);
-    },
-  });
+  const create = (): Server =>
+    createHttpServer({
+      app,
+      policy: { listening: host, allowed },
+      strangers,
+      fault: (error) => report({ method: '', path: '', status: 500, error }),
+      refused(request) {
+        metrics.countRequest({ ...request, route: 'refused' });
+        report(request);
+      },
+    });
+  const server = create();
   const stopAll = (): void => {
     closing.abort();
     stopPulse();
     hub.close();
     metrics.close();
   };
+  const servers: Server[] = [server];
+  let closed: Promise<void> | undefined;
+  const close = () => (closed ??= closeServers(servers, stopAll, clock));
   const place = await listen(server, host, port).catch((error: unknown) => {
     stopAll();
     throw error;
   });
   pageUrl = place.url;
-  // Such as too many open files: the server goes on.
-  server.on('error', (error) =>
-    options.log(`The server cannot take a connection: ${error.message}`),
-  );
-  let closed: Promise<void> | undefined;
+  if (options.local !== undefined) {
+    const beside = create();
+    try {
+      await openLocalSocket(beside, options.local);
+      servers.push(beside);
+    } catch (error) {
+      if (!options.local.isOptional || !(error instanceof Failure)) {
+        await close();
+        throw error;
+      }
+      options.log(`plimsoll: ${error.fact}`);
+    }
+  }
+  for (const one of servers) {
+    // Such as too many open files: the server goes on.
+    one.on('error', (error) =>
+      options.log(`The server cannot take a connection: ${error.message}`),
+    );
+  }
   return {
     ...place,
+    socket: servers.length > 1 ? (options.local?.path ?? null) : null,
     pageLink: () => (gate === undefined ? place.url : `${place.url}${loginLink(gate)}`),
-    close() {
-      closed ??= closeServer(server, stopAll, clock);
-      return closed;
-    },
+    close,
   };
 }
 
@@ -177,11 +209,22 @@ function auditOf(options: ServerOptions): AuditLog | undefined {
   });
 }
 
-function gateOf(token: string, { clock, users }: ServerOptions, closed: AbortSignal): Gate {
-  const people = openPeople(token, users);
+function gateOf(
+  token: string,
+  { clock, users, local: own }: ServerOptions,
+  closed: AbortSignal,
+): Gate {
+  const added = openPeople(token, users);
+  const local =
+    own && openLocalPeople({ ...own, token, byAccount: (account) => added.byAccount(account) });
+  const people: People = {
+    ...added,
+    bySubject: (subject) => added.bySubject(subject) ?? local?.bySubject(subject),
+  };
   return {
     token,
     people,
+    local,
     sessions: new Sessions({
       token,
       epochMs: () => clock.epochMs(),

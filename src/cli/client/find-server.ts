@@ -1,8 +1,11 @@
 import type { Command } from 'commander';
 import { Failure } from '../../failure.js';
 import { homeFolder } from '../../files/home-folder.js';
+import { usualSocket } from '../../server/local/usual-socket.js';
 import { readServerNote } from '../../server/service/server-file.js';
+import { socketArgument } from '../options/serve-arguments.js';
 import { tokenOfHome } from '../options/serve-token.js';
+import { checkSocket, hasSharedSocket } from './server-socket.js';
 
 /** Where "plimsoll serve" listens unless told otherwise. */
 const usualServer = 'http://127.0.0.1:8000';
@@ -11,6 +14,8 @@ export interface ServerAddress {
   /** Without a slash at its end. */
   readonly url: string;
   readonly token?: string | undefined;
+  /** Its local socket: the kernel tells it who asks, and no token is needed. */
+  readonly socket?: string | undefined;
   /**
    * It was not named, there is no token to prove itself with, and no process of ours serves there:
    * what listens on that port may be anybody's, and is not spoken to.
@@ -20,6 +25,7 @@ export interface ServerAddress {
 
 export interface ServerArguments {
   readonly server?: string;
+  readonly socket?: string;
   readonly json?: boolean;
 }
 
@@ -27,17 +33,25 @@ export interface ServerArguments {
 export function addServerOptions(command: Command): Command {
   return command
     .option('--server <url>', `server address (your own server, else ${usualServer})`)
+    .option('--socket <path>', 'local socket of a server, where no token is needed', socketArgument)
     .option('--json', 'print one JSON document on stdout');
 }
 
-/** The server that was named, or that of this home, or where one usually is. */
+/** The server that was named, or that of this home, or that for all accounts, or where one usually is. */
 export function findServer(
-  { server }: ServerArguments,
+  given: ServerArguments,
   environment: Readonly<Record<string, string | undefined>>,
+  shared: string = usualSocket,
 ): ServerAddress {
+  const { server } = given;
   const home = homeFolder(environment);
+  const socket = namedSocket(given, environment);
+  if (socket !== undefined) return atSocket(socket, environment);
   const note = readServerNote(home);
   const named = server ?? (environment['PLIMSOLL_SERVER'] || undefined);
+  if (named === undefined && note === undefined && hasSharedSocket(shared)) {
+    return atSocket(shared, environment);
+  }
   const url = checkedUrl(named ?? note?.url ?? usualServer, server === undefined);
   const own = note !== undefined && sameOrigin(note.url, url) ? note : undefined;
   const kept = note === undefined && named === undefined ? tokenOfHome(home) : undefined;
@@ -45,6 +59,40 @@ export function findServer(
   const isNamed = named !== undefined || token !== undefined;
   const isForeign = !isNamed && (own === undefined || !isAlive(own.pid));
   return { url, token, ...(isForeign && { isForeign }) };
+}
+
+/** A word on the command line goes before a variable. */
+function namedSocket(
+  { server, socket }: ServerArguments,
+  environment: Readonly<Record<string, string | undefined>>,
+): string | undefined {
+  const [variable, ofServer] = [environment['PLIMSOLL_SOCKET'], environment['PLIMSOLL_SERVER']];
+  const isTwice = server !== undefined && socket !== undefined;
+  const isTwiceSet = [server, socket].every((one) => one === undefined) && variable && ofServer;
+  if (isTwice || isTwiceSet) {
+    const [one, other] = isTwice
+      ? ['--server', '--socket']
+      : ['PLIMSOLL_SERVER', 'PLIMSOLL_SOCKET'];
+    throw new Failure({
+      kind: 'input',
+      code: isTwice ? 'bad-option' : 'bad-variable',
+      fact: `${one} and ${other} name two servers.`,
+      next: 'Leave one of them out.',
+    });
+  }
+  return socket ?? (server === undefined ? variable || undefined : undefined);
+}
+
+function atSocket(
+  path: string,
+  environment: Readonly<Record<string, string | undefined>>,
+): ServerAddress {
+  checkSocket(path);
+  return {
+    url: 'http://localhost',
+    socket: path,
+    token: environment['PLIMSOLL_TOKEN'] || undefined,
+  };
 }
 
 function checkedUrl(text: string, fromVariable: boolean): string {
@@ -71,6 +119,11 @@ function isAlive(pid: number): boolean {
 
 function sameOrigin(one: string, other: string): boolean {
   return new URL(one).origin === new URL(other).origin;
+}
+
+/** What people know a server by. */
+export function placeOf({ url, socket }: ServerAddress): string {
+  return socket ?? url;
 }
 
 /** Programs and folders are the same for us and for the server. */

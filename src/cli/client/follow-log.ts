@@ -2,6 +2,7 @@ import { StringDecoder } from 'node:string_decoder';
 import { Failure } from '../../failure.js';
 import type { JobView } from '../../jobs/daemon/types.js';
 import { hasEnded } from '../../jobs/types.js';
+import { placeOf } from './find-server.js';
 import { readJob, readLog } from './job-client.js';
 import { type ServerClient, unreachableCode } from './server-client.js';
 
@@ -99,7 +100,7 @@ function patience(
         if (!isPassing(error)) throw error;
         if (!isAway) {
           notify(
-            `The server at ${client.address.url} does not answer; waiting for it. Jobs go on.`,
+            `The server at ${placeOf(client.address)} does not answer; waiting for it. Jobs go on.`,
           );
         }
         isAway = true;

@@ -1,5 +1,6 @@
 import { Failure } from '../../failure.js';
 import type { JobRequest, JobView } from '../../jobs/daemon/types.js';
+import { placeOf } from './find-server.js';
 import { sleepFor } from './follow-log.js';
 import { submitJob } from './job-client.js';
 import { mayHaveArrived, type ServerClient, unreachableCode } from './server-client.js';
@@ -38,7 +39,7 @@ function mayBeThere({ address }: ServerClient, cause: Failure): Failure {
   return new Failure({
     kind: 'missing',
     code: unreachableCode,
-    fact: `The server at ${address.url} stopped before it answered; it may have accepted the job.`,
+    fact: `The server at ${placeOf(address)} stopped before it answered; it may have accepted the job.`,
     next: 'Run "plimsoll jobs" once the server is back to see whether it did.',
     cause,
   });

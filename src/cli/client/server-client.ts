@@ -2,7 +2,8 @@ import { randomBytes } from 'node:crypto';
 import { Failure, type FailureKind } from '../../failure.js';
 import { isProof } from '../../server/access/proof.js';
 import { hashOfToken, tokenId } from '../../server/access/users/user-token.js';
-import type { ServerAddress } from './find-server.js';
+import { placeOf, type ServerAddress } from './find-server.js';
+import { type Fetcher, socketFetch } from './socket-fetch.js';
 
 /** What is asked of a server, over HTTP. Every error is a `Failure`. */
 export interface ServerClient {
@@ -22,7 +23,7 @@ export const unreachableCode = 'server-unreachable';
 export function openServerClient(
   address: ServerAddress,
   signal: AbortSignal,
-  fetcher: typeof fetch = fetch,
+  fetcher: Fetcher = address.socket === undefined ? fetch : socketFetch(address.socket),
 ): ServerClient {
   const send = async (method: string, path: string, body?: unknown): Promise<Answer> => {
     if (address.isForeign) throw unreachable(address);
@@ -127,30 +128,30 @@ function refused(address: ServerAddress, status: number, document: unknown): Fai
   return new Failure({ kind, code, fact, next });
 }
 
-function tokenRefused({ url }: ServerAddress, code: string, fact: string): Failure {
+function tokenRefused(address: ServerAddress, code: string, fact: string): Failure {
   return new Failure({
     kind: 'input',
     code,
-    fact: `${fact} (${url})`,
+    fact: `${fact} (${placeOf(address)})`,
     next: 'Set PLIMSOLL_TOKEN to the token that it was started with.',
   });
 }
 
-function unproven({ url }: ServerAddress): Failure {
+function unproven(address: ServerAddress): Failure {
   return new Failure({
     kind: 'input',
     code: 'server-unproven',
-    fact: `The program at ${url} could not prove that it knows your token. Nothing was sent.`,
+    fact: `The program at ${placeOf(address)} could not prove that it knows your token. Nothing was sent.`,
     next: 'Correct or unset PLIMSOLL_TOKEN. If it is right, another program has taken the port: start "plimsoll serve", or name the server with --server.',
   });
 }
 
-function unreachable({ url }: ServerAddress, cause?: unknown): Failure {
+function unreachable(address: ServerAddress, cause?: unknown): Failure {
   const why = reasonOf(cause);
   return new Failure({
     kind: 'missing',
     code: unreachableCode,
-    fact: `No server answers at ${url}${why === undefined ? '' : ` (${why})`}.`,
+    fact: `No server answers at ${placeOf(address)}${why === undefined ? '' : ` (${why})`}.`,
     next: 'Start one with "plimsoll serve", or name another with --server.',
     cause,
   });
@@ -178,11 +179,11 @@ export function mayHaveArrived(error: Failure): boolean {
   return broken.has(reasonOf(error.cause) ?? '');
 }
 
-export function notOurs({ url }: ServerAddress): Failure {
+export function notOurs(address: ServerAddress): Failure {
   return new Failure({
     kind: 'missing',
     code: 'no-plimsoll-server',
-    fact: `The program at ${url} is not a plimsoll server.`,
+    fact: `The program at ${placeOf(address)} is not a plimsoll server.`,
     next: 'Another program may use that port: name the server with --server.',
   });
 }

@@ -1,5 +1,5 @@
 import { addServerOptions, type ServerArguments } from '../client/find-server.js';
-import { notOurs } from '../client/server-client.js';
+import { notOurs, type ServerClient } from '../client/server-client.js';
 import { withServer } from '../client/with-server.js';
 import type { CommandContext, CommandModule } from '../command-module.js';
 import { printJson } from '../io.js';
@@ -23,18 +23,22 @@ Examples:
 
 function printLink(given: ServerArguments, { io }: CommandContext): Promise<number> {
   return withServer(given, io, async (client) => {
-    const { url, token } = client.address;
+    const { url, token, socket } = client.address;
+    const isKnown = token !== undefined || socket !== undefined;
     // Without a token the page needs no link; a server must be there all the same.
-    if (token === undefined) await client.ask('GET', '/healthz');
-    const link = token === undefined ? url : `${url}${await loginPath(client)}`;
+    if (!isKnown) await client.ask('GET', '/healthz');
+    const link = isKnown ? await loginLink(client) : url;
     if (given.json) printJson(io, { link });
     else io.stdout.write(`${link}\n`);
     return 0;
   });
 }
 
-async function loginPath(client: Parameters<Parameters<typeof withServer>[2]>[0]): Promise<string> {
-  const { path } = Object(await client.ask('POST', '/session/link', {}));
-  if (typeof path !== 'string' || !/^\/#login=[\w-]+$/.test(path)) throw notOurs(client.address);
-  return path;
+/** At the address that the person uses; only at its socket the server says where its page is. */
+async function loginLink({ address, ask }: ServerClient): Promise<string> {
+  const { path, url } = Object(await ask('POST', '/session/link', {}));
+  const isLink = typeof path === 'string' && /^\/#login=[\w-]+$/.test(path);
+  const isPlace = typeof url === 'string' && /^http:\/\/[\w.:[\]-]+$/.test(url);
+  if (!isLink || !isPlace) throw notOurs(address);
+  return `${address.socket === undefined ? address.url : url}${path}`;
 }

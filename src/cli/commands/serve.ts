@@ -1,11 +1,13 @@
 import { existsSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
+import { Failure } from '../../failure.js';
 import { homeFolder } from '../../files/home-folder.js';
 import type { Daemon } from '../../jobs/daemon/types.js';
 import { type PlacementPolicy, placementPolicies } from '../../jobs/placement.js';
 import type { JobEnvironmentMode } from '../../plan/environment/job-environment.js';
 import { goOnWords, serveText } from '../../report/text/serve-text.js';
 import { checkPlatform } from '../../run/platform.js';
+import { usualSocket } from '../../server/local/usual-socket.js';
 import {
   makeHome,
   openService,
@@ -24,7 +26,7 @@ import { type CliIo, printJson, textStyle } from '../io.js';
 import { intervalArgument, oneOfArgument, percentArgument } from '../options/arguments.js';
 import { checkedEnvironment, environmentModeArgument } from '../options/environment-mode.js';
 import { checkVariables } from '../options/not-utf-8.js';
-import { hostsArgument, portArgument } from '../options/serve-arguments.js';
+import { hostsArgument, portArgument, socketArgument } from '../options/serve-arguments.js';
 import { serveToken } from '../options/serve-token.js';
 import { settingsOf } from '../options/watch-options.js';
 import { stopOnSignals } from '../stop.js';
@@ -35,6 +37,8 @@ interface ServeArguments {
   readonly tokenFile?: string;
   /** False with `--no-token`. */
   readonly token?: boolean;
+  readonly socket?: string;
+  readonly localUsers?: boolean;
   readonly allowHost?: readonly string[];
   readonly envMode?: JobEnvironmentMode;
   readonly interval?: number;
@@ -63,6 +67,15 @@ export const serveCommand: CommandModule = {
         'the token that every client must send (PLIMSOLL_TOKEN, or one made in $PLIMSOLL_HOME/token)',
       )
       .option('--no-token', 'no token: every user of this machine can run commands as you')
+      .option(
+        '--socket <path>',
+        'a local socket beside the port (server.sock in $PLIMSOLL_HOME)',
+        socketArgument,
+      )
+      .option(
+        '--local-users',
+        `other accounts of this machine use it without a token; as root, at ${usualSocket}, and their jobs run as them`,
+      )
       .option(
         '--allow-host <name>',
         'another host name of this server, for a proxy in front of it; may be repeated',
@@ -106,12 +119,14 @@ Jobs start as soon as their memory is free. Running jobs go on when the server i
 and it picks them up again when it restarts. It reads USE_GPU, GPU_DEVICE, MAX_CONCURRENT_JOBS,
 JOB_TIMEOUT and SAFETY_MARGIN_MB. A submitted job runs a command as you, so every client must send a
 token. The server creates one in $PLIMSOLL_HOME/token, which only you can read; your own commands find
-it, and the printed link opens the dashboard. Ctrl-C or SIGTERM stops the server with exit code 0.
+it, and the printed link opens the dashboard. With --local-users other accounts of this machine need
+no token: the kernel says who they are. Ctrl-C or SIGTERM stops the server with exit code 0.
 
 Examples:
   plimsoll serve
   plimsoll serve --host 0.0.0.0 --token-file /etc/plimsoll/token
-  plimsoll serve --port 0 --json`;
+  plimsoll serve --port 0 --json
+  sudo plimsoll serve --local-users`;
 
 async function serve(given: ServeArguments, context: CommandContext): Promise<number> {
   const { io } = context;
@@ -123,6 +138,8 @@ async function serve(given: ServeArguments, context: CommandContext): Promise<nu
   const home = homeFolder(environment);
   makeHome(home);
   const none = given.token === false;
+  const { localUsers } = given;
+  if (none && localUsers) throw tokenlessUsers();
   const token = serveToken({ file: given.tokenFile, none, environment, folder, home });
   const { host, port, allowHost: allowedHosts, placement: policy, python, logRequests } = given;
   const job = checkedEnvironment(environment, given.envMode ?? 'production', {
@@ -136,6 +153,8 @@ async function serve(given: ServeArguments, context: CommandContext): Promise<nu
     host,
     port,
     token,
+    socket: given.socket === undefined ? undefined : resolve(folder, given.socket),
+    localUsers,
     allowedHosts,
     policy,
     python,
@@ -150,7 +169,7 @@ async function serve(given: ServeArguments, context: CommandContext): Promise<nu
     const notes = [
       ...service.notes,
       ...leaveNote(home, { url: service.url, pid, token }),
-      ...accessNotes({ hasToken: token !== undefined, uid: process.getuid?.() }),
+      ...accessNotes({ hasToken: token !== undefined, uid: process.getuid?.(), localUsers }),
     ];
     await firstReadings(service.daemon, stop.signal);
     printReady(service, { home, link: service.pageLink(), notes }, given, io);
@@ -177,7 +196,7 @@ function leaveNote(home: string, note: ServerNote): readonly string[] {
 
 /** What it listens on and what it found, once for the person who started it. */
 function printReady(
-  { url, daemon }: Service,
+  { url, socket, daemon }: Service,
   {
     home,
     link,
@@ -190,7 +209,7 @@ function printReady(
   const counts = daemon.counts();
   if (json) {
     // On one line: who waits for it knows that it is whole while we go on.
-    printJson(io, { url, link, pid: process.pid, home, devices, counts, notes }, 0);
+    printJson(io, { url, link, socket, pid: process.pid, home, devices, counts, notes }, 0);
     return;
   }
   const hasPage = existsSync(join(webFolder, 'index.html'));
@@ -203,14 +222,31 @@ function printReady(
 export function accessNotes({
   hasToken,
   uid,
+  localUsers = false,
 }: {
   readonly hasToken: boolean;
   readonly uid: number | undefined;
+  readonly localUsers?: boolean | undefined;
 }): readonly string[] {
   return [
     ...(hasToken ? [] : ['no token: every user of this machine can run commands as you']),
-    ...(uid === 0 ? ['it runs as root, and so do its jobs'] : []),
+    ...(uid === 0 ? ['it runs as root, and so do the jobs of its owner'] : []),
+    ...(localUsers && uid === 0
+      ? ['every account of this machine can run jobs here, as itself']
+      : []),
+    ...(localUsers && uid !== 0
+      ? ['accounts that were added with "plimsoll users add" can run commands as you']
+      : []),
   ];
+}
+
+function tokenlessUsers(): Failure {
+  return new Failure({
+    kind: 'input',
+    code: 'bad-option',
+    fact: '--no-token and --local-users contradict each other: without a token every account is the owner.',
+    next: 'Leave out --no-token.',
+  });
 }
 
 async function firstReadings(daemon: Daemon, signal: AbortSignal): Promise<void> {

@@ -17,7 +17,7 @@ export interface AuditEntry {
   /** `unknown` where the credentials name no user. */
   readonly who: string;
   /** How he was known. */
-  readonly via: 'token' | 'session' | 'link' | 'command' | 'none';
+  readonly via: 'token' | 'session' | 'socket' | 'link' | 'command' | 'none';
   /** The address, or the uid on the local socket. */
   readonly from: string;
   /** `submit`, `cancel`, `login`; of what is listed only when it is refused, the id of the operation. */

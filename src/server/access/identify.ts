@@ -1,4 +1,6 @@
 import { Failure } from '../../failure.js';
+import type { LocalPeople } from '../local/local-people.js';
+import type { PeerCredentials } from '../local/peer-credentials.js';
 import { type Identity, owner } from './identity.js';
 import type { LoginLinks } from './login-links.js';
 import type { People, Person } from './people.js';
@@ -11,6 +13,8 @@ import type { WrongTokens } from './wrong-tokens.js';
 export interface Gate {
   readonly token: string;
   readonly people: People;
+  /** Who is known by the account on the local socket; left out, there is no such socket. */
+  readonly local?: LocalPeople | undefined;
   readonly sessions: Sessions;
   readonly links: LoginLinks;
   readonly wrongTokens: WrongTokens;
@@ -19,6 +23,8 @@ export interface Gate {
 /** Where a request comes from, and what it shows for itself. */
 export interface Asker {
   readonly address: string;
+  /** On the local socket: what the kernel says of the client. */
+  readonly peer?: PeerCredentials | undefined;
   readonly authorization?: string | undefined;
   readonly cookie?: string | undefined;
 }
@@ -26,7 +32,7 @@ export interface Asker {
 /** Who asks, and how that is known. */
 export interface Identified {
   readonly identity: Identity;
-  readonly via: 'token' | 'session' | 'none';
+  readonly via: 'token' | 'session' | 'socket' | 'none';
   /** For links and sessions that are made for him. */
   readonly subject: string;
   /** Asked again during an answer that goes on for hours: a session may end meanwhile, or a user. */
@@ -40,7 +46,7 @@ const anybody: Identified = {
   mayStay: () => true,
 };
 
-/** Throws unless the request carries a token or the cookie of a session. */
+/** Throws unless the request carries a token or the cookie of a session, or comes from a known account. */
 export async function requireIdentity(gate: Gate | undefined, asker: Asker): Promise<Identified> {
   if (gate === undefined) return anybody;
   const { people, sessions } = gate;
@@ -53,6 +59,9 @@ export async function requireIdentity(gate: Gate | undefined, asker: Asker): Pro
   const given = bearerToken(asker.authorization);
   if (given !== undefined) {
     return identified(await requireToken(gate, given, asker.address), 'token', people);
+  }
+  if (asker.peer !== undefined && gate.local !== undefined) {
+    return identified(await gate.local.of(asker.peer), 'socket', people);
   }
   throw noToken();
 }

@@ -12,9 +12,8 @@ export interface Identity {
   readonly quota: Quota;
   /** The Unix account that his jobs run as, where the server is root; undefined where none is set. */
   readonly account?: string | undefined;
-  /** Of a local user who is known by his uid alone. */
+  /** Of a local user who was not added: the kernel's word, by which `account` is checked. */
   readonly uid?: number | undefined;
-  readonly gid?: number | undefined;
 }
 
 /** The holder of the server's own token; everybody, where it asks for none. */

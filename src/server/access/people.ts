@@ -19,11 +19,13 @@ export interface People {
   /** For the proof that the server knows a token; undefined where it knows none of that id. */
   byTokenId(id: string): Person | undefined;
   bySubject(subject: string): Person | undefined;
+  /** The user that was added with this Unix account. */
+  byAccount(account: string): Person | undefined;
 }
 
 export function openPeople(
   token: string,
-  users: Pick<UserStore, 'byToken' | 'byTokenId' | 'byName'> | undefined,
+  users: Pick<UserStore, 'byToken' | 'byTokenId' | 'byName' | 'byAccount'> | undefined,
 ): People {
   const itself: Person = { subject: '', secret: token, identity: owner };
   return {
@@ -34,6 +36,7 @@ export function openPeople(
       const name = /^user:(.+)$/.exec(subject)?.[1];
       return name === undefined ? undefined : known(users?.byName(name));
     },
+    byAccount: (account) => known(users?.byAccount(account)),
   };
 }
 

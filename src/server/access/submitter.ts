@@ -13,23 +13,24 @@ import type { Identity } from './identity.js';
  */
 export function submitters(
   serverUid: number | undefined,
-  findAccount: (name: string) => Account | undefined,
+  findAccount: (name: string) => Promise<Account | undefined>,
 ): SubmitterOf {
-  return (identity, request) =>
-    Promise.resolve().then(() => submitterOf(identity, request, serverUid, findAccount));
+  return (identity, request) => submitterOf(identity, request, serverUid, findAccount);
 }
 
-function submitterOf(
+async function submitterOf(
   identity: Identity,
   request: JobRequest,
   serverUid: number | undefined,
-  findAccount: (name: string) => Account | undefined,
-): Submitter {
+  findAccount: (name: string) => Promise<Account | undefined>,
+): Promise<Submitter> {
   const { name, account: wanted } = identity;
   if (serverUid !== 0 || name === ownerName) return { name };
   if (wanted === undefined) throw noAccount(name);
-  const account = findAccount(wanted);
-  if (account === undefined) throw unknownAccount(name, wanted);
+  const account = await findAccount(wanted);
+  if (account === undefined || (identity.uid ?? account.uid) !== account.uid) {
+    throw unknownAccount(name, wanted);
+  }
   if (account.uid === 0) return { name };
   requireNoFiles(identity, request.workload);
   return { name, account };

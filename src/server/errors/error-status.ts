@@ -37,6 +37,7 @@ const byCode: Readonly<Record<string, ErrorStatus>> = {
   'role-not-allowed': 403,
   'not-your-job': 403,
   'no-account': 403,
+  'not-a-local-user': 403,
   'not-as-root': 403,
   'unknown-route': 404,
   'unknown-job': 404,

@@ -3,21 +3,19 @@ import type { Clock } from '../../time/clock.js';
 import { serverLimits } from './limits.js';
 
 /** Takes no new connections, lets open requests end, and cuts off those that take too long. */
-export async function closeServer(
-  server: Server,
+export async function closeServers(
+  servers: readonly Server[],
   stopAll: () => void,
   clock: Clock,
 ): Promise<void> {
   const done = new AbortController();
-  const closed = new Promise<void>((resolve) => {
-    server.close(() => {
-      done.abort();
-      resolve();
-    });
-  });
+  const each = servers.map(
+    (server) => new Promise<void>((resolve) => void server.close(() => resolve())),
+  );
+  const closed = Promise.all(each).then(() => done.abort());
   stopAll();
-  server.closeIdleConnections();
+  for (const server of servers) server.closeIdleConnections();
   await clock.waitUntil(clock.seconds() + serverLimits.closeSeconds, done.signal);
-  server.closeAllConnections();
+  for (const server of servers) server.closeAllConnections();
   await closed;
 }

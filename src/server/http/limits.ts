@@ -31,6 +31,8 @@ export const serverLimits = {
   connections: 4096,
   /** Connections that have not shown a token; a quarter, so that the rest is for those who have. */
   strangerConnections: 1024,
+  /** Of one account of this machine on the local socket; commands need one each. */
+  localConnections: 256,
   /** On one connection, while earlier ones are still being answered: browsers and curl send none. */
   pipelinedRequests: 8,
   /** Each costs some 20 KiB and a write at every event: see bench/streams.mjs. */

@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net';
+import { addressOf } from '../local/peers.js';
 
 /**
  * Connections on which no request has shown a token yet. When there are too many, the oldest of the
@@ -19,11 +20,11 @@ export class StrangerConnections {
   }
 
   has(socket: Socket): boolean {
-    return this.#byAddress.get(socket.remoteAddress ?? '')?.has(socket) ?? false;
+    return this.#byAddress.get(addressOf(socket))?.has(socket) ?? false;
   }
 
   add(socket: Socket): void {
-    const address = socket.remoteAddress ?? '';
+    const address = addressOf(socket);
     const ofAddress = this.#byAddress.get(address) ?? new Set<Socket>();
     this.#byAddress.set(address, ofAddress.add(socket));
     this.#count += 1;
@@ -33,7 +34,7 @@ export class StrangerConnections {
 
   /** A request on it came with a token, a session, or the server asks for neither. */
   isKnown(socket: Socket): void {
-    this.#forget(socket.remoteAddress ?? '', socket);
+    this.#forget(addressOf(socket), socket);
   }
 
   #forget(address: string, socket: Socket): void {

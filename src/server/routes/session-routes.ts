@@ -1,6 +1,7 @@
 import { z } from '@hono/zod-openapi';
 import { type Gate, loginLink, openSession, serverProof } from '../access/identify.js';
 import { serverLimits } from '../http/limits.js';
+import { addressOf } from '../local/peers.js';
 import {
   loginLinkSchema,
   proofSchema,
@@ -40,7 +41,7 @@ export function sessionOperations(
       maxBodyBytes: serverLimits.strangersBodyBytes,
       async handle({ body }, { incoming, about }) {
         const { cookie, name, via } = await openSession(gate, body, {
-          address: incoming.socket.remoteAddress ?? '',
+          address: addressOf(incoming.socket),
           // TLS ends before us; the page says how it was loaded.
           overTls: incoming.headers.origin?.startsWith('https:') ?? false,
         });

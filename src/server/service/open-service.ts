@@ -21,6 +21,7 @@ import { readsForOthers, requireNoFiles, submitters } from '../access/submitter.
 import { quotasFrom } from '../access/users/quotas.js';
 import { openUserStore, type UserStore } from '../access/users/user-store.js';
 import { openServer } from '../open-server.js';
+import { localAccess } from './local-access.js';
 import { serveAnswers } from './serve-answers.js';
 import { readServerNote } from './server-file.js';
 import { isProcessAlive, removeStaleTemporaries } from './stale-temporaries.js';
@@ -31,6 +32,10 @@ export interface ServiceOptions {
   readonly host: string;
   readonly port: number;
   readonly token?: string | undefined;
+  /** Where it listens on this machine beside the port. */
+  readonly socket?: string | undefined;
+  /** Other accounts of this machine may use it without a token. */
+  readonly localUsers?: boolean | undefined;
   readonly allowedHosts?: readonly string[] | undefined;
   readonly policy?: PlacementPolicy | undefined;
   readonly python?: string | undefined;
@@ -46,6 +51,8 @@ export interface ServiceOptions {
 /** A daemon with its server, and the devices they look at. */
 export interface Service {
   readonly url: string;
+  /** The path of its local socket; null where there is none. */
+  readonly socket: string | null;
   readonly daemon: Daemon;
   /** Opens the dashboard, once, without a token. */
   readonly pageLink: () => string;
@@ -86,6 +93,7 @@ export async function openService(options: ServiceOptions): Promise<Service> {
       host: options.host,
       port: options.port,
       token: options.token,
+      local: await localAccess(options, systemClock),
       users,
       auditHome: options.home,
       submitterOf: submitters(uid, findAccount),
@@ -100,8 +108,8 @@ export async function openService(options: ServiceOptions): Promise<Service> {
       logRequests: options.logRequests,
     });
     closers.push(() => server.close());
-    const { url, pageLink } = server;
-    return { url, pageLink, daemon, notes: discovery.notes, close };
+    const { url, socket, pageLink } = server;
+    return { url, socket, pageLink, daemon, notes: discovery.notes, close };
   } catch (error) {
     await close();
     throw error;
