@@ -25,8 +25,9 @@ async function runAs(
   const own = mkdtempSync(join(tmpdir(), 'plimsoll-account-'));
   onTestFinished(() => rmSync(own, { recursive: true, force: true }));
   chownSync(own, uid, uid);
-  const become = [`--reuid=${uid}`, `--regid=${uid}`, '--clear-groups', '--'];
-  const child = spawn('setpriv', [...become, process.execPath, command.path(), ...argv], {
+  const become = ['setpriv', `--reuid=${uid}`, `--regid=${uid}`, '--clear-groups', '--'];
+  const [program = '', ...words] = [...become, process.execPath, command.path(), ...argv];
+  const child = spawn(program, words, {
     cwd: own,
     env: cleanEnvironment({ PLIMSOLL_HOME: join(own, 'home'), HOME: own, ...environment }),
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -48,7 +49,7 @@ interface Shared {
   readonly home: Home;
   readonly socket: string;
   readonly serving: Serving;
-  as(account: AccountName, ...argv: readonly string[]): Promise<Ended>;
+  readonly as: (account: AccountName, ...argv: readonly string[]) => Promise<Ended>;
 }
 
 async function serveAll(...argv: readonly string[]): Promise<Shared> {

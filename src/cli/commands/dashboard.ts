@@ -35,8 +35,9 @@ function printLink(given: ServerArguments, { io }: CommandContext): Promise<numb
 }
 
 /** At the address that the person uses; only at its socket the server says where its page is. */
-async function loginLink({ address, ask }: ServerClient): Promise<string> {
-  const { path, url } = Object(await ask('POST', '/session/link', {}));
+async function loginLink(client: ServerClient): Promise<string> {
+  const { path, url } = Object(await client.ask('POST', '/session/link', {}));
+  const { address } = client;
   const isLink = typeof path === 'string' && /^\/#login=[\w-]+$/.test(path);
   const isPlace = typeof url === 'string' && /^http:\/\/[\w.:[\]-]+$/.test(url);
   if (!isLink || !isPlace) throw notOurs(address);

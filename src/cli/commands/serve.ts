@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { join, resolve as resolvePath } from 'node:path';
 import { Failure } from '../../failure.js';
 import { homeFolder } from '../../files/home-folder.js';
 import type { Daemon } from '../../jobs/daemon/types.js';
@@ -153,7 +153,7 @@ async function serve(given: ServeArguments, context: CommandContext): Promise<nu
     host,
     port,
     token,
-    socket: given.socket === undefined ? undefined : resolve(folder, given.socket),
+    socket: given.socket === undefined ? undefined : resolvePath(folder, given.socket),
     localUsers,
     allowedHosts,
     policy,

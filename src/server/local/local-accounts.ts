@@ -19,9 +19,7 @@ export function accountNames(seconds: () => number, ask: NameOf = askMachine): N
     const name = ask(uid);
     kept.set(uid, { until: now + keptSeconds, name });
     // One that was not found may be added in the next moment.
-    void name.then((found) => {
-      if (found === undefined) kept.delete(uid);
-    });
+    void name.then((found) => found === undefined && kept.delete(uid));
     return name;
   };
 }

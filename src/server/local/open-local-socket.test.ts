@@ -86,7 +86,7 @@ describe('the local socket of a server', () => {
   it('takes no connection of which the kernel does not tell the account', async () => {
     const path = join(folder(), 'server.sock');
     await open(path, { readPeer: () => undefined });
-    await expect(ask(path)).rejects.toThrow();
+    await expect(ask(path)).rejects.toThrow(/hang up|ECONNRESET|EPIPE/);
   });
 
   it('has room for the owner while another account holds all that it can get', async () => {
@@ -100,7 +100,7 @@ describe('the local socket of a server', () => {
     onTestFinished(() => {
       for (const socket of sockets) socket.destroy();
     });
-    await expect(ask(path)).rejects.toThrow();
+    await expect(ask(path)).rejects.toThrow(/hang up|ECONNRESET|EPIPE/);
     uid = 1001;
     expect(await ask(path)).toBe('uid 1001');
     uid = 1000;

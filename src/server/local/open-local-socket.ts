@@ -1,8 +1,9 @@
-import { chmodSync, lstatSync, mkdirSync, rmSync } from 'node:fs';
+import { chmodSync, existsSync, lstatSync, rmSync } from 'node:fs';
 import type { Server } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { dirname } from 'node:path';
 import { Failure } from '../../failure.js';
+import { makeFolder } from '../../files/make-folder.js';
 import { serverLimits } from '../http/limits.js';
 import type { ReadPeer } from './peer-credentials.js';
 import { rememberPeer } from './peers.js';
@@ -63,9 +64,11 @@ function admission({ readPeer, serverUid }: LocalSocketOptions): (socket: Socket
 /** A server that was killed leaves its socket; one that lives keeps it. */
 async function makeRoom(path: string, forAll: boolean): Promise<void> {
   try {
-    const made = mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+    const folder = dirname(path);
+    const isThere = existsSync(folder);
+    makeFolder(folder, 0o755);
     // Whatever the umask is: who may connect is a matter of the socket.
-    if (forAll && made !== undefined) chmodSync(dirname(path), 0o755);
+    if (forAll && !isThere) chmodSync(folder, 0o755);
   } catch (error) {
     throw badSocket(path, error instanceof Error ? error.message : String(error), error);
   }
