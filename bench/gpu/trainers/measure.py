@@ -2,6 +2,7 @@
 
 Usage: measure.py OUTPUT.json PLIMSOLL_FOLDER [--tiny] [--only NAME ...]
 The limit is the one that `plimsoll run --memory` sets: the share of the card that PyTorch's allocator may take.
+Programs of one stage import together, which takes most of their time; then they train one after another.
 """
 
 import json
@@ -9,87 +10,107 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 OUTPUT, PACKAGE = sys.argv[1:3]
 TINY = ["--tiny"] if "--tiny" in sys.argv else []
 ONLY = sys.argv[sys.argv.index("--only") + 1 :] if "--only" in sys.argv else []
-LIMIT_SECONDS = 100
-STEPS = ["--steps", "3" if TINY else "14"]
-# name: (program, its words, batch, accumulation)
+# No new stage begins after this; one lasts a minute or two.
+LAST_START_SECONDS = 300
+# name: (program, its words, batch, accumulation, steps)
 PROGRAMS = {
-    "bert": ("hugging_face.py", ["bert"], 128, 1),
-    "gpt2": ("hugging_face.py", ["gpt2"], 16, 4),
-    "t5": ("hugging_face.py", ["t5"], 128, 2),
-    "vit": ("lightning_vit.py", [], 128, 2),
-    "vit-bf16": ("lightning_vit.py", ["--precision", "bf16-mixed"], 256, 1),
+    "bert": ("hugging_face.py", ["bert"], 128, 1, 14),
+    "gpt2": ("hugging_face.py", ["gpt2"], 16, 4, 10),
+    "t5": ("hugging_face.py", ["t5"], 128, 2, 10),
+    "vit": ("lightning_vit.py", [], 128, 2, 10),
+    "vit-bf16": ("lightning_vit.py", ["--precision", "bf16-mixed"], 256, 1, 14),
 }
+CHOSEN = [name for name in PROGRAMS if not ONLY or name in ONLY]
+OVERHEAD = {"bert": 40, "vit-bf16": 30}
 results = []
+began = time.time()
 
 
-def run(name, what, words, program, limit=None, plimsoll=True):
-    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
-    paths = [os.path.join(HERE, "carried")]
-    if plimsoll:
-        paths.insert(0, os.path.join(PACKAGE, "_auto"))
-        environment["PLIMSOLL_MEMORY_BYTES"] = str(limit or 2**43)
-    environment["PYTHONPATH"] = os.pathsep.join(paths)
-    report = f"{OUTPUT}.steps"
-    command = [
-        sys.executable, os.path.join(HERE, "observe.py"), report,
-        os.path.join(HERE, "programs", program), *words, *STEPS, *TINY,
-    ]  # fmt: skip
-    began = time.time()
-    try:
-        done = subprocess.run(
-            command,
+class Job:
+    def __init__(
+        self, name, what, batch, accumulation, *more, steps=None, limit=None, plimsoll=True
+    ):
+        program, words, *_, usual = PROGRAMS[name]
+        self.name, self.what, self.limit = name, what, limit
+        self.words = [*words, "--batch", str(batch), "--accumulation", str(accumulation), *more]
+        self.report = os.path.join(tempfile.mkdtemp(), "steps.json")
+        environment = {**os.environ, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
+        paths = [os.path.join(HERE, "carried")]
+        if plimsoll:
+            paths.insert(0, os.path.join(PACKAGE, "_auto"))
+            environment["PLIMSOLL_MEMORY_BYTES"] = str(limit or 2**43)
+        environment["PYTHONPATH"] = os.pathsep.join(paths)
+        number = "3" if TINY else str(steps or usual)
+        path = os.path.join(HERE, "programs", program)
+        self.process = subprocess.Popen(
+            [sys.executable, os.path.join(HERE, "observe.py"), self.report, path]
+            + [*self.words, "--steps", number, *TINY],
             env=environment,
-            capture_output=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=tempfile.TemporaryFile("w+"),  # noqa: SIM115
             text=True,
-            timeout=LIMIT_SECONDS,
-            check=False,
         )
-        code, said, printed = done.returncode, done.stderr, done.stdout
-    except subprocess.TimeoutExpired as error:
-        code, said, printed = "timeout", str(error.stderr or ""), str(error.stdout or "")
-    lines = [line for line in printed.splitlines() if line.startswith("ANSWER ")]
-    entry = {
-        "name": name,
-        "what": what,
-        "words": words,
-        "limitBytes": limit,
-        "exit": code,
-        "wholeSeconds": time.time() - began,
-        "answer": json.loads(lines[-1][7:]) if lines else None,
-        "said": [line for line in said.splitlines() if "plimsoll:" in line][:40],
-    }
-    if code != 0:
-        entry["error"] = said[-1500:]
-    if os.path.exists(report):
-        with open(report, encoding="utf-8") as file:
-            entry["steps"] = json.load(file)
-        os.remove(report)
-    results.append(entry)
+
+    def ready(self):
+        while self.process.poll() is None:
+            if self.process.stdout.readline().strip() == "READY":
+                return
+
+    def run(self, limit_seconds=90):
+        start = time.time()
+        try:
+            printed, _ = self.process.communicate("go\n", timeout=limit_seconds)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            printed, _ = self.process.communicate()
+        return self.entry(printed, time.time() - start)
+
+    def entry(self, printed, seconds):
+        answers = [line for line in printed.splitlines() if line.startswith("ANSWER ")]
+        entry = {
+            "name": self.name,
+            "what": self.what,
+            "words": self.words,
+            "limitBytes": self.limit,
+            "exit": self.process.returncode,
+            "seconds": seconds,
+            "answer": json.loads(answers[-1][7:]) if answers else None,
+        }
+        errors = self.process.stderr or sys.stderr
+        said = errors.read() if errors.seekable() and errors.seek(0) == 0 else ""
+        entry["said"] = [line for line in said.splitlines() if "plimsoll:" in line][:40]
+        if self.process.returncode != 0:
+            entry["error"] = said[-1500:]
+        if os.path.exists(self.report):
+            with open(self.report, encoding="utf-8") as file:
+                entry.update(json.load(file))
+        return entry
+
+
+def stage(jobs):
+    for job in jobs:
+        job.ready()
+    done = [job.run() for job in jobs]
+    for entry in done:
+        results.append(entry)
+        shown = entry["answer"] or {}
+        median = statistics.median(shown.get("stepSeconds") or [0])
+        print(
+            f"{entry['name']} {entry['what']}: exit {entry['exit']}, training {shown.get('seconds', 0):.2f} s, "
+            f"median step {median * 1000:.1f} ms",
+            flush=True,
+        )
     with open(OUTPUT, "w", encoding="utf-8") as file:
         json.dump(results, file, indent=1)
-    shown = entry["answer"] or {}
-    print(
-        f"{name} {what}: exit {code}, {entry['wholeSeconds']:.0f} s, training {shown.get('seconds', 0):.2f} s, "
-        f"median step {statistics.median(shown.get('stepSeconds') or [0]) * 1000:.1f} ms",
-        flush=True,
-    )
-    return entry
-
-
-def sizes(batch, accumulation):
-    return ["--batch", str(batch), "--accumulation", str(accumulation)]
-
-
-def used(entry):
-    """The size of the parts at the end."""
-    steps = entry.get("steps") or [{}]
-    return steps[0].get("microbatch")
+    return {entry["name"]: entry for entry in done}
 
 
 def evenly(batch, size):
@@ -98,31 +119,34 @@ def evenly(batch, size):
     return -(-batch // parts), parts
 
 
-def compare(name):
-    program, words, batch, accumulation = PROGRAMS[name]
-    whole = run(name, "unlimited", words + sizes(batch, accumulation), program, plimsoll=False)
-    peak = (whole["answer"] or {}).get("peakReservedBytes")
-    limit = peak // 3 if peak else None
-    limited = run(name, "limited", words + sizes(batch, accumulation), program, limit)
-    size = used(limited)
+def sizes(name):
+    return PROGRAMS[name][2:4]
+
+
+def third(entry):
+    peak = (entry["answer"] or {}).get("peakReservedBytes")
+    return peak // 3 if peak else None
+
+
+whole = stage([Job(name, "unlimited", *sizes(name), plimsoll=False) for name in CHOSEN])
+limits = {name: third(entry) for name, entry in whole.items()}
+limited = stage([Job(name, "limited", *sizes(name), limit=limits[name]) for name in CHOSEN])
+by_hand = []
+for name, entry in limited.items():
+    size = (entry.get("steps") or [{}])[0].get("microbatch")
     if size:
+        batch, accumulation = sizes(name)
         part, parts = evenly(batch, size)
-        by_hand = words + sizes(part, accumulation * parts)
-        run(name, "by hand", by_hand, program, limit, plimsoll=True)
-    return limit
-
-
-began = time.time()
-for name in ONLY or PROGRAMS:
-    if time.time() - began > 290:
-        print(f"{name}: left out, no time")
-        continue
-    limit = compare(name)
-    if name == "bert":
-        words = ["bert", *sizes(128, 1)]
-        run(name, "auto_find_batch_size", [*words, "--auto-find"], "hugging_face.py", limit)
-        for _ in range(2):
-            run(name, "overhead: with", words, "hugging_face.py")
-            run(name, "overhead: without", words, "hugging_face.py", plimsoll=False)
-    if name == "gpt2":
-        run(name, "find_executable_batch_size", ["--batch", "16"], "find_executable.py", limit)
+        job = Job(name, "by hand", part, accumulation * parts, limit=limits[name])
+        by_hand.append(job)
+if "bert" in CHOSEN:
+    words = [*sizes("bert"), "--auto-find"]
+    by_hand.append(Job("bert", "auto_find_batch_size", *words, limit=limits["bert"]))
+stage(by_hand)
+pairs = [
+    Job(name, f"overhead: {how}", *sizes(name), steps=OVERHEAD[name], plimsoll=how == "with")
+    for name in CHOSEN
+    if name in OVERHEAD and time.time() - began < LAST_START_SECONDS
+    for how in ("with", "without") * 2
+]
+stage(pairs)

@@ -24,6 +24,7 @@ from ..recovery.steps.training import Training
 from . import status
 from .counting import samples_of
 from .handled import handled_by
+from .probing import Probe
 from .window import NO_RULE, Window, WindowRun, Work
 
 log = logging.getLogger("plimsoll")
@@ -67,6 +68,7 @@ class SplitStep:
         rungs = declared_rungs(model, {})
         self._retry = PoliteRetry(self._training, self.fitting, self._ranks, rungs)
         self._window = Window(model, self.settings)
+        self._probe = Probe(self.fitting, self._training)
         self.fitting.work.declare(["microbatch", *rungs], self._ranks.rank, self._ranks.world)
 
     @property
@@ -101,6 +103,7 @@ class SplitStep:
                 with Microbatch(self._training, self.fitting, self._retry, now, *part) as piece:
                     with self._ranks.no_sync():
                         piece.counted(now.work(piece.batch, piece.share))
+                self._probe.done(now)
         phase.enter(phase.IDLE)
         self.fitting.batch_done(run)
         return run.loss
@@ -130,7 +133,7 @@ class SplitStep:
     def _begin(self) -> None:
         self._retry.forget()
         self.fitting.take_growth()
-        if all(p.grad is None for p in self.gradients.parameters):
+        if self.gradients.are_clear():
             self._window.close()
         elif self._window.is_empty:
             self._training.foreign = True
@@ -145,8 +148,8 @@ class SplitStep:
             self._window.rule = found or NO_RULE
         if self._window.rule == NO_RULE:
             self._retry.stand_down(NOT_SEPARABLE)
-            size = run.count
-        return run.part(size)
+            return run.part(run.count)
+        return run.part(self._probe.size(run, size))
 
 
 class BorrowedTraining(Training):

@@ -6,6 +6,7 @@ from typing import Any, Callable
 
 from ..recovery.parts.batch_run import BatchRun
 from ..recovery.parts.shares import sample_weights
+from ..recovery.restore.random_state import RandomState
 
 # How the mean of a batch's loss is taken: what a part of it weighs.
 SUM, TOKENS, SAMPLES = "sum", "tokens", "samples"
@@ -24,6 +25,12 @@ class WindowRun(BatchRun):
         self.work = work
         self._restarted = restarted
         self._window = window
+        self._is_new = True
+
+    def random_before_part(self) -> RandomState:
+        # The first part begins where its batch begins, and a copy takes tens of microseconds.
+        is_new, self._is_new = self._is_new, False
+        return self._began if is_new else super().random_before_part()
 
     def start_again(self) -> None:
         self._window.start_again()

@@ -47,6 +47,10 @@ class BatchRun:
             part = loss if share == 1 else loss * share
             self.loss = part if self.loss is None else self.loss + part
 
+    def random_before_part(self) -> RandomState:
+        """What the next part has to be put back to."""
+        return RandomState()
+
     def start_again(self) -> None:
         """All of the batch again: its gradients were cleared, its random numbers are the same."""
         self._began.restore()

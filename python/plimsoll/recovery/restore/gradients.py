@@ -15,22 +15,26 @@ class Gradients:
 
     def __init__(self, parameters: Iterable[Any]) -> None:
         self._parameters: list[Any] = list({id(p): p for p in parameters}.values())
-        self._marks: list[Any] = []
+        self._grads: list[Any] = []
+        self._versions: list[int] = []
         self._fresh = True
 
     @property
     def parameters(self) -> list[Any]:
         return self._parameters
 
+    def are_clear(self) -> bool:
+        return all(p.grad is None for p in self._parameters)
+
     def mark(self) -> None:
-        grads = [p.grad for p in self._parameters]
-        self._marks = [(grad, -1 if grad is None else grad._version) for grad in grads]
-        self._fresh = all(grad is None for grad in grads)
+        self._grads = [p.grad for p in self._parameters]
+        self._versions = [-1 if grad is None else grad._version for grad in self._grads]
+        self._fresh = all(grad is None for grad in self._grads)
 
     def touched(self) -> bool:
         return any(
             p.grad is not grad or (grad is not None and grad._version != version)
-            for p, (grad, version) in zip(self._parameters, self._marks)
+            for p, grad, version in zip(self._parameters, self._grads, self._versions)
         )
 
     def put_back(self) -> bool:
@@ -47,9 +51,9 @@ class Gradients:
         return sum(grad.numel() * grad.element_size() for grad in grads)
 
     def forget_marks(self) -> None:
-        self._marks = []
+        self._grads, self._versions = [], []
 
     def clear(self) -> None:
-        self._marks = []
+        self.forget_marks()
         for parameter in self._parameters:
             parameter.grad = None

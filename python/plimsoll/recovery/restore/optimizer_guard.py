@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from itertools import chain
 from typing import Any, Callable
 
 from ...arguments import one_of
@@ -29,8 +30,7 @@ class OptimizerGuard:
         self._optimizer = optimizer
         self._backup = backup
         self._room = room
-        self._before: list[tuple[Any, int]] = []
-        self._states: dict[Any, dict[str, Any]] = {}
+        self._before = Before(optimizer)
         self._copies: list[tuple[Any, Any]] | None = None
         self._stepped = False
         self._broken: str | None = None
@@ -47,63 +47,34 @@ class OptimizerGuard:
         )
 
     def before_step(self) -> None:
-        self._states = {p: _kept(state) for p, state in self._optimizer.state.items()}
-        tensors = self._tensors()
-        self._before = [(tensor, tensor._version) for tensor in tensors]
-        first = self._backup == "first" and not self._states and not self._stepped
+        self._before.mark()
+        first = self._backup == "first" and not self._before.parameters and not self._stepped
+        tensors = self._before.tensors
         wanted = self._backup == "always" or (first and not self._is_roomy(tensors))
         self._copies = self._copied(tensors) if wanted else None
 
     def after_step(self) -> None:
-        self._before, self._states, self._copies = [], {}, None
+        self._before.forget()
+        self._copies = None
         self._stepped = True
 
     def roll_back(self) -> None:
         """Puts all back as before the step, or refuses: a step must never be applied in part."""
-        changed = self._changes()
+        changed = self._before.changes()
         if self._copies is not None:
             self._write_copies()
         elif changed:
             self._broken = (
                 f"optimizer.step() ran out of memory after it had changed {changed} of its "
-                f"{len(self._before)} parameters and states; going on would train a broken model"
+                f"{len(self._before.tensors)} parameters and states; going on would train a broken model"
             )
             self.check()
-        # States that this step began to make are made again; some have only a part of their keys.
-        for parameter in list(self._optimizer.state):
-            if parameter in self._states:
-                self._optimizer.state[parameter] = _kept(self._states[parameter])
-            else:
-                del self._optimizer.state[parameter]
+        self._before.put_states_back()
 
     def _is_roomy(self, tensors: list[Any]) -> bool:
         """Whether so much is free that the first step cannot run out of memory: no copy is needed then."""
         needed = ROOMY * sum(tensor.numel() * tensor.element_size() for tensor in tensors)
         return self._room is not None and self._room() >= needed
-
-    def _changes(self) -> int:
-        """How much of what was there, or was made since, shows that the step had begun.
-
-        Fused kernels leave the versions of parameters as they are, but count their steps first.
-        """
-        now = self._optimizer.state
-        numbers = (
-            now.get(parameter, {}).get(key) != value
-            for parameter, state in self._states.items()
-            for key, value in state.items()
-            if isinstance(value, (int, float))
-        )
-        made = (
-            state.get("step", 0)
-            for parameter, state in now.items()
-            if parameter not in self._states
-        )
-        begun = (one._version > 0 if hasattr(one, "_version") else one > 0 for one in made)
-        return (
-            sum(tensor._version != version for tensor, version in self._before)
-            + sum(numbers)
-            + sum(begun)
-        )
 
     def _copied(self, tensors: list[Any]) -> list[tuple[Any, Any]] | None:
         try:
@@ -119,16 +90,90 @@ class OptimizerGuard:
             for tensor, copy in self._copies or []:
                 tensor.copy_(copy)
 
-    def _tensors(self) -> list[Any]:
-        found = [p for group in self._optimizer.param_groups for p in group["params"]]
-        for state in self._states.values():
-            found += [value for value in state.values() if hasattr(value, "_version")]
-            # LBFGS keeps what it knows of the past in lists.
-            lists = [value for value in state.values() if isinstance(value, list)]
-            found += [one for value in lists for one in value if hasattr(one, "_version")]
-        return found
 
+class Before:
+    """What an optimizer held before its step. Taken before each one, so it is kept in a few flat lists.
 
-def _kept(state: dict[str, Any]) -> dict[str, Any]:
-    """A copy that does not change with the state; the tensors in it are the same."""
-    return {key: list(value) if isinstance(value, list) else value for key, value in state.items()}
+    A dict for each parameter would cost several times as much, and wake Python's collector.
+    """
+
+    def __init__(self, optimizer: Any) -> None:
+        self._optimizer = optimizer
+        self.forget()
+
+    def forget(self) -> None:
+        self.parameters: list[Any] = []
+        self.tensors: list[Any] = []
+        self._versions: list[int] = []
+        self._lengths: list[int] = []
+        self._keys: list[str] = []
+        self._values: list[Any] = []
+        self._own: dict[Any, Any] = {}
+
+    def mark(self) -> None:
+        state = self._optimizer.state
+        states = [one for one in state.values() if isinstance(one, dict)]
+        self.parameters = list(state)
+        if len(states) < len(state):
+            # Beside the states of parameters some keep numbers of their own.
+            self._own = {key: one for key, one in state.items() if not isinstance(one, dict)}
+            self.parameters = [key for key, one in state.items() if isinstance(one, dict)]
+        self._lengths = list(map(len, states))
+        self._keys = list(chain.from_iterable(states))
+        self._values = list(chain.from_iterable(one.values() for one in states))
+        self.tensors = [p for group in self._optimizer.param_groups for p in group["params"]]
+        kinds = set(map(type, self._values))
+        if all(hasattr(kind, "_version") for kind in kinds):
+            self.tensors += self._values
+        else:
+            self._mark_mixed()
+        self._versions = [tensor._version for tensor in self.tensors]
+
+    def _mark_mixed(self) -> None:
+        """Numbers, and lists as LBFGS keeps them of the past: those are copied, since they change in place."""
+        self._values = [list(one) if isinstance(one, list) else one for one in self._values]
+        lists = [one for one in self._values if isinstance(one, list)]
+        self.tensors += [
+            one for one in chain(self._values, *lists) if hasattr(type(one), "_version")
+        ]
+
+    def changes(self) -> int:
+        """How much of what was there, or was made since, shows that the step had begun.
+
+        Fused kernels leave the versions of parameters as they are, but count their steps first.
+        """
+        states, now = self._states(), self._optimizer.state
+        numbers = [
+            now.get(parameter, {}).get(key) != value
+            for parameter, state in states.items()
+            for key, value in state.items()
+            if isinstance(value, (int, float))
+        ]
+        numbers += [
+            now.get(key) != one for key, one in self._own.items() if isinstance(one, (int, float))
+        ]
+        made = (
+            state.get("step", 0)
+            for parameter, state in now.items()
+            if parameter not in states and isinstance(state, dict)
+        )
+        begun = (one._version > 0 if hasattr(one, "_version") else one > 0 for one in made)
+        versions = (
+            tensor._version != version for tensor, version in zip(self.tensors, self._versions)
+        )
+        return sum(versions) + sum(numbers) + sum(begun)
+
+    def put_states_back(self) -> None:
+        """States that the step began to make are made again; some have only a part of their keys."""
+        states, now = self._states(), self._optimizer.state
+        now.clear()
+        now.update({**states, **self._own})
+
+    def _states(self) -> dict[Any, dict[str, Any]]:
+        """Each parameter's states as they were; lists in them are copies that may be handed out."""
+        values = (list(one) if isinstance(one, list) else one for one in self._values)
+        pairs = zip(self._keys, values)
+        return {
+            parameter: dict(next(pairs) for _ in range(length))
+            for parameter, length in zip(self.parameters, self._lengths)
+        }

@@ -33,7 +33,7 @@ class RandomState:
 
 
 def _cuda_states(torch: Any) -> list[tuple[int, Any]]:
-    if torch is None or not torch.cuda.is_available() or not torch.cuda.is_initialized():
+    if torch is None or not torch.cuda.is_initialized():
         return []
     # The generators live on the host: reading them neither waits for a card nor wakes one.
-    return [(index, torch.cuda.get_rng_state(index)) for index in range(torch.cuda.device_count())]
+    return [(index, one.get_state()) for index, one in enumerate(torch.cuda.default_generators)]

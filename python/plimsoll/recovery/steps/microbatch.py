@@ -8,7 +8,6 @@ from ...bridge import phase
 from ...memory.clean_up import drop_dead_frames
 from ..parts.batch_run import BatchRun
 from ..restore import graph
-from ..restore.random_state import RandomState
 from ..rules.fitting import Fitting
 from .retry import Retry
 from .training import Training
@@ -44,7 +43,7 @@ class Microbatch:
 
     def __enter__(self) -> Microbatch:
         self.used = True
-        self._random = RandomState()
+        self._random = self._run.random_before_part()
         self._graph = graph.mark()
         self._training.mark()
         phase.enter(phase.FORWARD)
