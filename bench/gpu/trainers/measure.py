@@ -47,15 +47,16 @@ class Job:
             paths.insert(0, os.path.join(PACKAGE, "_auto"))
             environment["PLIMSOLL_MEMORY_BYTES"] = str(limit or 2**43)
         environment["PYTHONPATH"] = os.pathsep.join(paths)
+        self.errors = open(f"{self.report}.errors", "w+", encoding="utf-8")  # noqa: SIM115
         number = "3" if TINY else str(steps or usual)
         path = os.path.join(HERE, "programs", program)
+        observe = [sys.executable, os.path.join(HERE, "observe.py"), self.report]
         self.process = subprocess.Popen(
-            [sys.executable, os.path.join(HERE, "observe.py"), self.report, path]
-            + [*self.words, "--steps", number, *TINY],
+            [*observe, path, *self.words, "--steps", number, *TINY],
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=tempfile.TemporaryFile("w+"),  # noqa: SIM115
+            stderr=self.errors,
             text=True,
         )
 
@@ -84,8 +85,9 @@ class Job:
             "seconds": seconds,
             "answer": json.loads(answers[-1][7:]) if answers else None,
         }
-        errors = self.process.stderr or sys.stderr
-        said = errors.read() if errors.seekable() and errors.seek(0) == 0 else ""
+        self.errors.seek(0)
+        said = self.errors.read()
+        self.errors.close()
         entry["said"] = [line for line in said.splitlines() if "plimsoll:" in line][:40]
         if self.process.returncode != 0:
             entry["error"] = said[-1500:]

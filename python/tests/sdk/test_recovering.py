@@ -369,6 +369,28 @@ class HalfDone(Quiet):
         self.assertTrue(torch.equal(weight.detach(), torch.ones(4)))
         self.assertEqual(len(optimizer.state), 0)
 
+    def test_numbers_that_an_optimizer_keeps_for_itself_are_seen_and_put_back(self):
+        weight = torch.nn.Parameter(torch.ones(4))
+        optimizer = torch.optim.SGD([weight], lr=0.1, momentum=0.9)
+        weight.grad = torch.ones(4)
+        optimizer.step()
+        optimizer.state["count"] = 1
+        optimizer.state[weight]["seen"] = [1]
+        for backup in ("never", "always"):
+            guard = OptimizerGuard(optimizer, backup)
+            guard.before_step()
+            optimizer.state["count"] = 2
+            optimizer.state[weight]["seen"].append(2)
+            if backup == "never":
+                with self.assertRaises(plimsoll.Failure):
+                    guard.roll_back()
+                optimizer.state["count"] = 1
+                optimizer.state[weight]["seen"] = [1]
+                continue
+            guard.roll_back()
+            self.assertEqual(optimizer.state["count"], 1)
+            self.assertEqual(optimizer.state[weight]["seen"], [1])
+
 
 class Sizes(Quiet):
     def test_a_larger_batch_is_tried_whole_until_one_fails(self):

@@ -15,6 +15,10 @@ GIB = 2**30
 WEIGHTS, EACH, LIMIT = 40, 10, 300
 
 
+def mean_loss(model, part):
+    return torch.nn.functional.cross_entropy(model(part[0]), part[1])
+
+
 class Card:
     """A simulated card: weights, their gradients once they are there, the optimizer's states, and each sample."""
 
@@ -66,7 +70,7 @@ class Probing(unittest.TestCase):
     def work(self, part, share):
         self.tried.append(len(part[0]))
         self.card.runs(len(part[0]))
-        loss = torch.nn.functional.cross_entropy(self.model(part[0]), part[1])
+        loss = mean_loss(self.model, part)
         (loss if share == 1 else loss * share).backward()
         return loss
 
@@ -88,8 +92,7 @@ class Probing(unittest.TestCase):
         self.assertEqual(self.tried[1:], parts)
         self.assertIn("parts of 2 samples", self.step.fitting.decider.events[-1]["why"])
         twin, optimizer = build(1, 0.2)
-        loss = lambda model, part: torch.nn.functional.cross_entropy(model(part[0]), part[1])
-        clean_step(twin, optimizer, loss, batch, parts, 9)
+        clean_step(twin, optimizer, mean_loss, batch, parts, 9)
         for mine, theirs in zip(self.model.parameters(), twin.parameters()):
             self.assertTrue(torch.equal(mine, theirs))
         for _ in range(3):
