@@ -1,4 +1,4 @@
-import { mkdirSync, statSync } from 'node:fs';
+import { chmodSync, mkdirSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 
 /**
@@ -19,6 +19,13 @@ export function makeFolder(path: string, mode?: number): void {
     makeFolder(above, mode);
     makeFolder(path, mode);
   }
+}
+
+/** Makes a folder that has this mode whatever the umask is; one that is there keeps its own. */
+export function makeOpenFolder(path: string, mode: number): void {
+  if (isFolder(path)) return;
+  makeFolder(path, mode);
+  chmodSync(path, mode);
 }
 
 function isFolder(path: string): boolean {

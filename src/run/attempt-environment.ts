@@ -12,9 +12,8 @@ export function jobEnvironment(options: {
   readonly attempt: number;
   readonly id: string;
   readonly bridge: string;
-  /** Whether the program is told of the SDK and of who watches over it; it is where this is left out. */
-  readonly hasSdk?: boolean;
-  readonly sdkFolder: string;
+  /** Where the SDK keeps its files; undefined where it shall keep none. */
+  readonly sdkFolder: string | undefined;
   readonly pythonFolder: string;
   readonly memoryBytes: number | undefined;
   /** The driver's names of the only GPUs that it shall see; `none` hides all of them. */
@@ -27,12 +26,10 @@ export function jobEnvironment(options: {
     ...own,
     ...settingsVariables(options.settings, options.attempt, visible !== undefined),
     [runIdVariable]: options.id,
-    ...(options.hasSdk !== false && {
-      PLIMSOLL_BRIDGE: options.bridge,
-      PLIMSOLL_RUN_DIR: options.sdkFolder,
-      PLIMSOLL_AUTO: '1',
-      PYTHONPATH: paths.join(delimiter),
-    }),
+    PLIMSOLL_BRIDGE: options.bridge,
+    ...(options.sdkFolder !== undefined && { PLIMSOLL_RUN_DIR: options.sdkFolder }),
+    PLIMSOLL_AUTO: '1',
+    PYTHONPATH: paths.join(delimiter),
     ...(options.memoryBytes === undefined
       ? {}
       : { PLIMSOLL_MEMORY_BYTES: String(options.memoryBytes) }),

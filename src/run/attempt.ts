@@ -1,4 +1,5 @@
 import type { Known } from '../units/known.js';
+import type { Account } from './account.js';
 import { runIdVariable } from './attempt-environment.js';
 import { Coordinator } from './bridge/coordinator.js';
 import { listenForSdk } from './bridge/unix-socket.js';
@@ -34,6 +35,8 @@ import type {
 const sampleSeconds = 0.5;
 const tableEvery = 4;
 const deviceEvery = 2;
+/** More than any program climbs; one that tells of rungs without end must not fill the disk. */
+const maxRungs = 10_000;
 /** For output that something we cannot reach still holds open. */
 const drainMs = 2000;
 
@@ -46,6 +49,8 @@ export interface AttemptStart {
   /** Of one that was started before we came, while it lives. */
   readonly firstPid: number | undefined;
   readonly bridge: string;
+  /** What the program runs as, where it is another account than ours. */
+  readonly account: Account | undefined;
   readonly memoryBytes: number | undefined;
   readonly limit: EnforcedLimit;
   readonly cgroup: LimitCgroup | undefined;
@@ -88,6 +93,7 @@ export async function beginAttempt(start: AttemptStart, context: RunContext): Pr
     onRung(rung, why, secondsAgo) {
       const at = Math.max(0, clock.seconds() - secondsAgo - beganAt);
       const atSeconds = Math.round(at * 1000) / 1000;
+      if (rungs.length >= maxRungs) return;
       rungs.push({ rung, why, atSeconds });
       start.onRung({ rung, why, atSeconds });
     },
@@ -102,7 +108,9 @@ export async function beginAttempt(start: AttemptStart, context: RunContext): Pr
     },
   });
   // Before the job: its first word must find a listener. Without one it decides by itself.
-  const bridge = await listenForSdk(start.bridge, coordinator).catch(() => undefined);
+  const bridge = await listenForSdk(start.bridge, coordinator, start.account).catch(
+    () => undefined,
+  );
   const job = start.open((bytes) => scanner.take(bytes));
   let hasEnded = false;
   let jobPid: number | undefined;
@@ -173,7 +181,8 @@ export async function beginAttempt(start: AttemptStart, context: RunContext): Pr
       suspected: scanner.suspected()?.outOfMemory,
       memoryWasShort: wasShort(reached, start.memoryBytes),
     });
-    const { snapshot } = coordinator;
+    // A file that another account names is not read by root.
+    const snapshot = start.account === undefined ? coordinator.snapshot : null;
     if (start.cgroup !== undefined) removeCgroup(start.cgroup.folder);
     return {
       attempt: describe(start, {

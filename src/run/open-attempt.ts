@@ -82,6 +82,7 @@ export async function openAttempt(options: OpenAttemptOptions): Promise<LiveAtte
       startedAt: start.at,
       firstPid: isThere ? readNumberFile(files.keeperPid) : undefined,
       bridge: plan.bridge,
+      account: plan.account,
       memoryBytes: plan.memoryBytes ?? undefined,
       limit: start.limit,
       cgroup: start.cgroup ?? undefined,
@@ -204,13 +205,12 @@ function environmentOf(options: OpenAttemptOptions): Readonly<Record<string, str
   const fellToHost = device === 'host' && plan.settings.device !== 'host';
   return jobEnvironment({
     own: context.environment,
-    // The folders of a server that is root are closed to other accounts.
-    hasSdk: plan.account === undefined,
     settings,
     attempt: number,
     id: plan.id,
     bridge: plan.bridge,
-    sdkFolder: folder.sdk,
+    // That of root is closed to other accounts; they keep no snapshots.
+    sdkFolder: plan.account === undefined ? folder.sdk : undefined,
     pythonFolder: context.pythonFolder,
     memoryBytes: plan.memoryBytes ?? undefined,
     visible: plan.pinnedDevice || fellToHost ? visibleTo(options) : undefined,

@@ -1,9 +1,9 @@
-import { existsSync, mkdtempSync, rmSync, statSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createConnection } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { systemClock } from '../../time/clock.js';
 import { Coordinator } from './coordinator.js';
 import { listenForSdk, removeSocket, socketPath } from './unix-socket.js';
@@ -51,6 +51,24 @@ describe('the socket', () => {
     await first.close();
     await second.close();
     expect(existsSync(path)).toBe(false);
+  });
+
+  it('lies outside of the run for another account, for which it can be entered and not listed', () => {
+    const root = join(folder, 'open', 'jobs');
+    const run = join(folder, '20260101-000000000-0000-job1');
+    const before = process.umask(0o077);
+    onTestFinished(() => void process.umask(before));
+    const path = socketPath(run, { uid: 1, gid: 1 }, root);
+    expect(path).toBe(join(root, '20260101-000000000-0000-job1', 'bridge.sock'));
+    const modes = [dirname(root), root, dirname(path)].map((one) => statSync(one).mode & 0o777);
+    expect(modes).toEqual([0o755, 0o755, 0o711]);
+    // The same again for a plan that was lost, and gone by the name of the run alone.
+    expect(socketPath(run, { uid: 1, gid: 1 }, root)).toBe(path);
+    removeSocket(join(run, 'bridge.sock'), run, root);
+    expect(existsSync(dirname(path))).toBe(false);
+    writeFileSync(join(folder, 'file'), '');
+    const closed = socketPath(run, { uid: 1, gid: 1 }, join(folder, 'file', 'jobs'));
+    expect(closed).toBe(join(run, 'bridge.sock'));
   });
 
   it('lies where its path is short enough, and leaves nothing there', () => {

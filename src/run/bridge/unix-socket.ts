@@ -1,7 +1,9 @@
-import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
+import { chmodSync, chownSync, mkdtempSync, rmSync } from 'node:fs';
 import { createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
+import { makeOpenFolder } from '../../files/make-folder.js';
+import type { Account } from '../account.js';
 import type { Coordinator } from './coordinator.js';
 import { createJsonLines } from './json-lines.js';
 import type { Peer } from './party.js';
@@ -24,22 +26,58 @@ export function ownSocket(runFolder: string): string {
   return join(runFolder, 'bridge.sock');
 }
 
-/** Where the socket lies: in the run's folder, or in a private one where that path is too long. */
-export function socketPath(runFolder: string): string {
+/** Only root writes there, and it is empty after a reboot: no other account can be there first. */
+const rootFolder = '/run/plimsoll/jobs';
+
+/** The folder of a socket that another account shall reach, outside of the closed home of root. */
+function openFolder(runFolder: string, root: string): string {
+  return join(root, basename(runFolder));
+}
+
+/**
+ * Where the socket lies: in the run's folder, or in a private one where that path is too long. A
+ * program of another account cannot enter the home of root: its socket lies outside.
+ */
+export function socketPath(
+  runFolder: string,
+  account?: Account,
+  root: string = rootFolder,
+): string {
+  if (account !== undefined) return openSocket(runFolder, root);
   const path = ownSocket(runFolder);
   if (Buffer.byteLength(path) <= longestPath) return path;
   return join(mkdtempSync(join(tmpdir(), 'plimsoll-')), 'bridge.sock');
 }
 
-/** After the run: nothing of it stays, nor of a private folder that was made for it. */
-export function removeSocket(path: string, runFolder: string): void {
+/** Others may go through its folder, and see nothing of what lies there. */
+function openSocket(runFolder: string, root: string): string {
+  const folder = openFolder(runFolder, root);
+  try {
+    for (const above of [dirname(root), root]) makeOpenFolder(above, 0o755);
+    makeOpenFolder(folder, 0o711);
+  } catch {
+    // Without such a place the program decides by itself, as it does without a supervisor.
+    return ownSocket(runFolder);
+  }
+  return join(folder, 'bridge.sock');
+}
+
+/** After the run: nothing of it stays, nor of a folder that was made for it. */
+export function removeSocket(path: string, runFolder: string, root: string = rootFolder): void {
   rmSync(path, { force: true });
   const folder = dirname(path);
   if (folder !== runFolder) rmSync(folder, { recursive: true, force: true });
+  // Also where the plan that named it was lost.
+  rmSync(openFolder(runFolder, root), { recursive: true, force: true });
 }
 
 /** Listens for the processes of a job. A wrong word ends a connection, never us. */
-export async function listenForSdk(path: string, coordinator: Coordinator): Promise<BridgeServer> {
+export async function listenForSdk(
+  path: string,
+  coordinator: Coordinator,
+  /** Of the program, where it is another than ours. */
+  account?: Account,
+): Promise<BridgeServer> {
   rmSync(path, { force: true });
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {
@@ -81,6 +119,7 @@ export async function listenForSdk(path: string, coordinator: Coordinator): Prom
   server.on('error', () => {});
   // Other people of this machine have nothing to tell us.
   chmodSync(path, 0o600);
+  if (account !== undefined) chownSync(path, account.uid, account.gid);
   server.unref();
   return {
     path,

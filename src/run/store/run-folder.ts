@@ -40,7 +40,7 @@ export class RunFolder {
 
   create(plan: Omit<RunPlan, 'bridge'>): RunPlan {
     makeFolder(this.sdk, 0o700);
-    const whole = { ...plan, bridge: socketPath(this.path) };
+    const whole = { ...plan, bridge: socketPath(this.path, plan.account) };
     const file = planFile(this.path);
     // Moved into place: it is found whole or not at all.
     try {

@@ -1,9 +1,9 @@
-import { chmodSync, existsSync, lstatSync, rmSync } from 'node:fs';
+import { chmodSync, lstatSync, rmSync } from 'node:fs';
 import type { Server } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { dirname } from 'node:path';
 import { Failure } from '../../failure.js';
-import { makeFolder } from '../../files/make-folder.js';
+import { makeFolder, makeOpenFolder } from '../../files/make-folder.js';
 import { serverLimits } from '../http/limits.js';
 import type { ReadPeer } from './peer-credentials.js';
 import { rememberPeer } from './peers.js';
@@ -64,11 +64,9 @@ function admission({ readPeer, serverUid }: LocalSocketOptions): (socket: Socket
 /** A server that was killed leaves its socket; one that lives keeps it. */
 async function makeRoom(path: string, forAll: boolean): Promise<void> {
   try {
-    const folder = dirname(path);
-    const isThere = existsSync(folder);
-    makeFolder(folder, 0o755);
-    // Whatever the umask is: who may connect is a matter of the socket.
-    if (forAll && !isThere) chmodSync(folder, 0o755);
+    // Who may connect is a matter of the socket.
+    if (forAll) makeOpenFolder(dirname(path), 0o755);
+    else makeFolder(dirname(path), 0o700);
   } catch (error) {
     throw badSocket(path, error instanceof Error ? error.message : String(error), error);
   }
