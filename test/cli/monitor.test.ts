@@ -1,4 +1,5 @@
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { describe, expect, it } from 'vitest';
 import { cleanEnvironment, useCommand } from './command.js';
 import { openPty, type Pty } from './pty.js';
@@ -117,6 +118,81 @@ describe('plimsoll monitor on a terminal', () => {
     const { output } = await openMonitor(['--once'], { TERM: 'dumb' }).end;
     expect(output).toMatch(/ gpu:0 .*simulated/);
     expect(output).not.toContain('\u001B');
+  });
+});
+
+describe('the keys of plimsoll monitor, typed at a terminal', () => {
+  it('show help, and come back', async () => {
+    const pty = openMonitor();
+    await pty.shows(' leave');
+    pty.send('h');
+    await pty.shows('all about the selected process');
+    pty.mark();
+    pty.send('\u001B');
+    await pty.shows('Processes on all GPUs');
+    pty.send('q');
+    expect(await pty.end).toMatchObject({ exitCode: 0, cooked: true });
+  });
+
+  it('ask for the mouse, and give it back', async () => {
+    const pty = openMonitor();
+    await pty.shows('\u001B[?1006h');
+    await pty.shows('MEMORY');
+    pty.mark();
+    pty.send('m');
+    await pty.shows('\u001B[?1000l');
+    pty.send('q');
+    expectLeft((await pty.end).output);
+  });
+
+  it('choose a theme', async () => {
+    const pty = openMonitor(['--theme', 'contrast']);
+    await pty.shows('\u001B[1;38;5;51m');
+    pty.send('q');
+    await pty.end;
+    const { exitCode, stderr } = await command.run(['monitor', '--once', '--theme', 'pink']);
+    expect({ exitCode, stderr }).toEqual({
+      exitCode: 2,
+      stderr: expect.stringContaining('It takes terminal, light, contrast'),
+    });
+  });
+
+  it('kill a real process after y, found by a filter, and not before', async () => {
+    const victim = spawn('sleep', ['599.25'], { stdio: 'ignore' });
+    const ended = once(victim, 'exit');
+    try {
+      await once(victim, 'spawn');
+      const pty = openPty([process.execPath, command.path(), 'monitor', '--devices', 'host'], {
+        columns: 120,
+        rows: 30,
+        cwd: command.folder(),
+      });
+      await pty.shows('Processes on host');
+      pty.send('/');
+      await pty.shows('Enter keeps');
+      pty.send(`${victim.pid} sleep`);
+      await pty.shows(new RegExp(`${victim.pid} .*sleep 599`));
+      pty.mark();
+      pty.send('\r');
+      await pty.shows(' leave');
+      pty.send('\u001B[B');
+      await pty.shows(/>.{0,12}\d+ .*sleep 599/);
+      pty.send('K');
+      await pty.shows(`Kill (SIGKILL) ${victim.pid}`);
+      pty.send('n');
+      await pty.shows('Nothing was sent.');
+      expect(victim.signalCode).toBeNull();
+      pty.mark();
+      pty.send('K');
+      await pty.shows(`Kill (SIGKILL) ${victim.pid}`);
+      pty.send('y');
+      await pty.shows(`SIGKILL was sent to ${victim.pid}.`);
+      expect(await ended).toEqual([null, 'SIGKILL']);
+      pty.send('q');
+      expect(await pty.end).toMatchObject({ exitCode: 0, cooked: true });
+    } finally {
+      victim.kill('SIGKILL');
+    }
   });
 });
 

@@ -5,6 +5,7 @@
  */
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -18,7 +19,7 @@ enum {
   VERSION_REFUSED = 25
 };
 
-enum { GPUS = 4, INSTANCES = 4, PROCESSES = 64 };
+enum { GPUS = 8, INSTANCES = 4, PROCESSES = 64 };
 
 typedef struct {
   uint32_t pid;
@@ -106,6 +107,26 @@ void fake_add_process(int gpu, int instance, int graphics, uint32_t pid, uint64_
   if (d->process_count < PROCESSES) d->processes[d->process_count++] = added;
 }
 
+/*
+ * A program that cannot call fake_set gets its GPUs by variables: FAKE_NVML_GPUS is their number, and
+ * the pids of FAKE_NVML_PIDS (with spaces between) are spread over them in turn.
+ */
+__attribute__((constructor)) static void fake_from_environment(void) {
+  const char *count = getenv("FAKE_NVML_GPUS");
+  if (count == NULL) return;
+  fake_reset();
+  gpu_count = atoi(count);
+  if (gpu_count < 1 || gpu_count > GPUS) gpu_count = 1;
+  const char *list = getenv("FAKE_NVML_PIDS");
+  for (int i = 0; list != NULL && *list != 0; i++) {
+    char *end;
+    unsigned long pid = strtoul(list, &end, 10);
+    if (end == list) break;
+    fake_add_process(i % gpu_count, -1, 0, (uint32_t)pid, gib(1) / 4 + ((uint64_t)(i * 37 % 100) << 20));
+    list = end;
+  }
+}
+
 /* How often something was called. */
 int fake_calls(const char *what) {
   if (!strcmp(what, "init")) return inits;
@@ -118,6 +139,11 @@ int nvmlInit_v2(void) {
   inits++;
   ready++;
   return OK;
+}
+
+int nvmlInitWithFlags(unsigned flags) {
+  (void)flags;
+  return nvmlInit_v2();
 }
 
 int nvmlShutdown(void) {
@@ -230,6 +256,12 @@ int nvmlDeviceGetMigDeviceHandleByIndex(device_t *d, unsigned index, device_t **
   return OK;
 }
 #endif
+
+/* Other monitors ask for it, and take this answer as a card that cannot tell. */
+int nvmlDeviceGetProcessUtilization(device_t *d, void *samples, unsigned *count, uint64_t since) {
+  (void)d, (void)samples, (void)count, (void)since;
+  return NOT_SUPPORTED;
+}
 
 static int list_processes(device_t *d, int graphics, int width, unsigned *count, char *records) {
   int code = check(d);

@@ -2,19 +2,23 @@ import { hostname } from 'node:os';
 import type { Settings } from '../../config/settings.js';
 import { leakWords, sampleLine } from '../../report/text/lines.js';
 import { cleanText } from '../../report/text/text-width.js';
+import { type ThemeName, themeNames } from '../../report/text/themes.js';
 import { formatBytes } from '../../units/bytes.js';
 import { isKnown } from '../../units/known.js';
 import type { DeviceState } from '../../watch/types.js';
 import type { CommandContext, CommandModule } from '../command-module.js';
 import { type CliIo, printJson } from '../io.js';
+import { monitorOnScreen } from '../monitor/monitor-screen.js';
+import { oneOfArgument } from '../options/arguments.js';
 import { addWatchOptions, settingsOf, type WatchArguments } from '../options/watch-options.js';
 import { runWatch, withStop } from '../running/run-watch.js';
-import { monitorOnScreen } from '../screen/monitor-screen.js';
+
 import { type Stop, stopOnSignals } from '../stop.js';
 
 interface MonitorArguments extends WatchArguments {
   readonly all?: boolean;
   readonly once?: boolean;
+  readonly theme?: ThemeName;
 }
 
 /** A log that is read by people, or by grep, has no use for more than this. */
@@ -28,17 +32,24 @@ export const monitorCommand: CommandModule = {
         'all devices, even those the configuration leaves out; plain output also lists every process and leak',
       )
       .option('--once', 'print one reading of each device and exit')
+      .option(
+        '--theme <name>',
+        `colours of the screen: ${themeNames.join(', ')} (terminal)`,
+        oneOfArgument('--theme', themeNames),
+      )
       .addHelpText(
         'after',
         `
-On a terminal this is a live screen: q or Ctrl-C leaves. Elsewhere (a pipe, a file, TERM=dumb) it
+On a terminal this is a live screen: h shows its keys, q or Ctrl-C leaves. Processes can be sorted,
+filtered, shown as a tree, and ended after you confirm; the mouse works. Elsewhere (a pipe, a file, TERM=dumb) it
 prints one plain line for each device in each interval, at most one a second. With --json it prints
 one document at its end, the same as the report of "plimsoll profile". NO_COLOR is honoured.
 
 Examples:
   plimsoll monitor
   plimsoll monitor --all --duration 300 > memory.log
-  plimsoll monitor --simulate leak`,
+  plimsoll monitor --simulate leak
+  plimsoll monitor --interval 1 --theme colour-blind`,
       )
       .action(
         context.action((given: MonitorArguments) =>
@@ -61,7 +72,13 @@ async function monitor(
   const durationSeconds = given.duration ?? 0;
   const watch = { settings, io, signal: stop.signal, durationSeconds };
   if (io.stdout.isTerminal && !given.json && !given.once) {
-    await monitorOnScreen({ ...watch, stop, version, hostname: hostname() });
+    await monitorOnScreen({
+      ...watch,
+      stop,
+      version,
+      hostname: hostname(),
+      theme: given.theme ?? 'terminal',
+    });
     return stop.interruptedBy ?? 0;
   }
   const show = given.json ? undefined : plainLines(settings, given.all === true, io);

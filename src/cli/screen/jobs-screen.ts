@@ -25,10 +25,12 @@ export async function jobsOnScreen({ io, stop, look, everyMs }: JobsScreenOption
     terminal.suspend();
   };
   const unlisten = terminal.listen({
-    key(key) {
-      if (key === '\u0003') stop.stop('SIGINT');
-      else if (key === '\u001A') suspend();
-      else if (key === 'q' || key === 'Q') stop.stop();
+    input(text) {
+      for (const key of text) {
+        if (key === '\u0003') stop.stop('SIGINT');
+        else if (key === '\u001A') suspend();
+        else if (key === 'q' || key === 'Q') stop.stop();
+      }
     },
     resize() {
       screen.forget();

@@ -10,12 +10,17 @@ export interface Terminal {
 // Alternate screen, no cursor, no wrapping (a line too long while resizing must not push others).
 const enter = '\u001B[?1049h\u001B[?25l\u001B[?7l\u001B[2J';
 const leave = '\u001B[0m\u001B[?7h\u001B[?25h\u001B[?1049l';
+// Clicks and the wheel, as numbers without an upper limit.
+const mouseOn = '\u001B[?1000h\u001B[?1006h';
+const mouseOff = '\u001B[?1006l\u001B[?1000l';
 
 export interface Screen {
   readonly entered: boolean;
   enter(): void;
   /** Safe to call any number of times, in every way out. */
   leave(): void;
+  /** Whether clicks are told; the terminal is given back without, in any case. */
+  mouse(on: boolean): void;
   /** Writes only the lines that changed since the last drawing. */
   draw(lines: readonly string[]): void;
   /** The terminal no longer shows what was drawn: draw everything next time. */
@@ -25,6 +30,7 @@ export interface Screen {
 /** A whole terminal that is drawn line by line and given back as it was. */
 export function openScreen(terminal: Terminal): Screen {
   let entered = false;
+  let hasMouse = false;
   let shown: readonly string[] = [];
   return {
     get entered() {
@@ -39,8 +45,14 @@ export function openScreen(terminal: Terminal): Screen {
     leave() {
       if (!entered) return;
       entered = false;
-      terminal.write(leave);
+      terminal.write(hasMouse ? mouseOff + leave : leave);
+      hasMouse = false;
       terminal.setRaw(false);
+    },
+    mouse(on) {
+      if (!entered || on === hasMouse) return;
+      hasMouse = on;
+      terminal.write(on ? mouseOn : mouseOff);
     },
     draw(lines) {
       if (!entered) return;

@@ -1,9 +1,11 @@
+import { StringDecoder } from 'node:string_decoder';
 import type { CliIo } from '../io.js';
 import type { Terminal } from './screen.js';
 
 /** What a person, or the system, does to a terminal. */
 export interface TerminalEvents {
-  readonly key: (key: string) => void;
+  /** What the keyboard and the mouse sent, as it came. */
+  readonly input: (text: string) => void;
   readonly resize: () => void;
   /** Someone else asked us to stop for a while (kill -TSTP). */
   readonly suspend: () => void;
@@ -46,14 +48,14 @@ export function openTerminal({ stdout }: CliIo): ScreenTerminal {
     },
     listen(given) {
       events = given;
-      const key = (data: Buffer) => {
-        for (const character of data.toString('utf8')) given.key(character);
-      };
+      // A letter may be cut in two between one piece and the next.
+      const decoder = new StringDecoder('utf8');
+      const input = (data: Buffer) => given.input(decoder.write(data));
       process.stdout.on('resize', given.resize);
       process.on('SIGCONT', resumed);
       process.on('SIGTSTP', suspended);
       if (stdin.isTTY) {
-        stdin.on('data', key);
+        stdin.on('data', input);
         stdin.on('end', given.gone);
         stdin.on('error', given.gone);
         stdin.resume();
@@ -64,7 +66,7 @@ export function openTerminal({ stdout }: CliIo): ScreenTerminal {
         process.off('SIGCONT', resumed);
         process.off('SIGTSTP', suspended);
         if (!stdin.isTTY) return;
-        stdin.off('data', key);
+        stdin.off('data', input);
         stdin.off('end', given.gone);
         // The listener for errors stays: one that comes late must not end the process.
         stdin.pause();

@@ -2,7 +2,8 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import * as fc from 'fast-check';
 import { afterEach, describe, expect, it } from 'vitest';
 import { until } from '../../../test/run/running.js';
-import { RunProcesses, runIdIn } from './run-processes.js';
+import { runIdIn } from '../../run/processes/run-id.js';
+import { RunProcesses } from './run-processes.js';
 
 const children: ChildProcess[] = [];
 afterEach(() => {

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { readKernelBytes } from '../../device/kernel-files.js';
-import { runIdVariable } from '../../run/attempt-environment.js';
 import { environmentLimitBytes, readProcesses } from '../../run/processes/process-table.js';
+import { runIdIn } from '../../run/processes/run-id.js';
 
 /** Between its fork and its exec a process shows its parent's environment: it is looked at again. */
 const looks = 3;
@@ -44,18 +44,6 @@ export class RunProcesses {
     const path = join(this.#procRoot, String(pid), 'environ');
     return runIdIn(readKernelBytes(path, environmentLimitBytes) ?? new Uint8Array());
   }
-}
-
-/** The run that an environment names. */
-export function runIdIn(environment: Uint8Array): string | undefined {
-  const bytes = Buffer.from(environment.buffer, environment.byteOffset, environment.byteLength);
-  const name = `${runIdVariable}=`;
-  for (let at = bytes.indexOf(name); at !== -1; at = bytes.indexOf(name, at + 1)) {
-    if (at > 0 && bytes[at - 1] !== 0) continue;
-    const end = bytes.indexOf(0, at);
-    return bytes.toString('utf8', at + name.length, end === -1 ? bytes.length : end);
-  }
-  return undefined;
 }
 
 /** A program that cleared its environment still has its parents. */

@@ -1,13 +1,19 @@
 import pico from 'picocolors';
 import { cutText, textWidth, toAscii } from './text-width.js';
+import type { Paint, Theme } from './themes.js';
 
-/** How text may look: colours, and characters beyond ASCII. */
+/** How text may look: colours, which, and characters beyond ASCII. */
 export interface TextStyle {
   readonly colour: boolean;
   readonly unicode: boolean;
+  /** The terminal's own colours where this is left out. */
+  readonly theme?: Theme;
 }
 
-export type Paint = Exclude<keyof ReturnType<typeof pico.createColors>, 'isColorSupported'>;
+/** Made once: a screen asks for them for every line that it draws. */
+const colours = pico.createColors(true);
+
+export type { Paint } from './themes.js';
 
 /** A piece of a line, measured before it is painted. Its text must be clean. */
 export interface Span {
@@ -31,7 +37,6 @@ export function spread(left: readonly Span[], right: readonly Span[], columns: n
 
 /** A line as a terminal takes it, never wider than `columns`. */
 export function paintLine(spans: readonly Span[], columns: number, style: TextStyle): string {
-  const colours = pico.createColors(style.colour);
   const mark = style.unicode ? '…' : '~';
   let left = columns;
   let line = '';
@@ -39,9 +44,14 @@ export function paintLine(spans: readonly Span[], columns: number, style: TextSt
     const plain = style.unicode ? text : toAscii(text);
     const cut = cutText(plain, left, mark);
     if (cut === '' && plain !== '') break;
-    line += paint ? colours[paint](cut) : cut;
+    line += paint && style.colour ? painted(cut, paint, style.theme) : cut;
     left -= textWidth(cut);
     if (cut !== plain) break;
   }
   return line;
+}
+
+function painted(text: string, paint: Paint, theme: Theme | undefined): string {
+  const code = theme?.[paint];
+  return code === undefined ? colours[paint](text) : `\u001B[${code}m${text}\u001B[0m`;
 }

@@ -55,8 +55,12 @@ function characterWidth(character: string): 0 | 1 | 2 {
   return /^\p{Emoji_Presentation}/u.test(character) ? 2 : 1;
 }
 
+/** Letters, and what bars, charts and boxes are drawn with: one cell each, told apart quickly. */
+const narrowOnly = /^[\x20-\u02ff\u2010-\u2027\u2190-\u21ff\u2500-\u25fc\u2800-\u28ff]*$/;
+
 /** Cells that clean text takes on a terminal. */
 export function textWidth(text: string): number {
+  if (narrowOnly.test(text)) return text.length;
   let width = 0;
   for (const character of text) width += characterWidth(character);
   return width;

@@ -9,6 +9,8 @@ export interface ProcessEntry {
   readonly state: string;
   /** When it started, in ticks: tells a process from a later one that got the same pid. */
   readonly started: number;
+  /** Processor time that it has used, in ticks. */
+  readonly cpuTicks: number;
 }
 
 /** The name stands in brackets and may hold anything; what follows its last bracket is fixed. */
@@ -20,7 +22,8 @@ export function parseStat(text: string): ProcessEntry | undefined {
   if (!Number.isInteger(pid) || !Number.isInteger(Number(parent)) || Number.isNaN(started)) {
     return undefined;
   }
-  return { pid, parent: Number(parent), state, started };
+  const cpuTicks = (Number(rest[11]) || 0) + (Number(rest[12]) || 0);
+  return { pid, parent: Number(parent), state, started, cpuTicks };
 }
 
 /** A process, or undefined when there is none of that pid. */
@@ -29,7 +32,7 @@ export function readProcess(procRoot: string, pid: number): ProcessEntry | undef
 }
 
 /** The kernel tells times of processes in hundredths of a second, whatever its own tick is. */
-const ticksPerSecond = 100;
+export const ticksPerSecond = 100;
 
 /** How long a process has been there, by the machine's uptime; undefined where there is none. */
 export function ageSeconds(procRoot: string, pid: number): number | undefined {

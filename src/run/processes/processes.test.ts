@@ -19,6 +19,7 @@ describe('the process table', () => {
       parent: 4,
       state: 'T',
       started: 99,
+      cpuTicks: 0,
     });
     expect(parseStat('')).toBeUndefined();
     fc.assert(fc.property(fc.string(), (text) => void parseStat(text)));

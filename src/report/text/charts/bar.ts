@@ -48,11 +48,16 @@ function cell(amount: number, style: TextStyle): string {
 /** Neighbours of one colour become one span, so that a line carries few escape sequences. */
 export function merge(spans: readonly Span[]): Span[] {
   const merged: Span[] = [];
+  let text = '';
+  let paint: Span['paint'];
   for (const next of spans) {
-    const last = merged.at(-1);
-    if (last && last.paint === next.paint) {
-      merged[merged.length - 1] = { ...last, text: last.text + next.text };
-    } else merged.push(next);
+    if (text !== '' && next.paint !== paint) {
+      merged.push({ text, paint });
+      text = '';
+    }
+    paint = next.paint;
+    text += next.text;
   }
+  if (text !== '') merged.push({ text, paint });
   return merged;
 }

@@ -24,8 +24,18 @@ export function sparkRows(values: readonly number[], options: SparkOptions): Spa
   const columns = resample(values, width);
   const lineRow =
     height >= 2 && top > 0 ? height - 1 - Math.floor((line / top) * height - 1e-9) : -1;
-  return Array.from({ length: height }, (_, row) =>
-    merge(
+  const highest = columns.reduce((most, value) => (value > most ? value : most), 0);
+  const mark = style.unicode ? '╌' : '-';
+  return Array.from({ length: height }, (_, row) => {
+    // Above everything there is only the line, or nothing.
+    if (
+      top > 0 &&
+      Math.round(((highest / top) * height - (height - 1 - row)) * 8) <= 0 &&
+      row < height - 1
+    ) {
+      return [row === lineRow ? span(mark.repeat(width), 'magenta') : span(' '.repeat(width))];
+    }
+    return merge(
       columns.map((value) => {
         const level = Number.isNaN(value) || top <= 0 ? 0 : (value / top) * height;
         const part = Math.round((level - (height - 1 - row)) * 8);
@@ -33,10 +43,10 @@ export function sparkRows(values: readonly number[], options: SparkOptions): Spa
         const least = row === height - 1 && level > 0 ? 1 : 0;
         const text = ramp[Math.min(8, Math.max(least, part))] ?? ' ';
         if (text !== ' ') return span(text, value >= line ? 'red' : 'cyan');
-        return row === lineRow ? span(style.unicode ? '╌' : '-', 'magenta') : span(' ');
+        return row === lineRow ? span(mark, 'magenta') : span(' ');
       }),
-    ),
-  );
+    );
+  });
 }
 
 /** The peak of each cell's share of the values; fewer values than cells keep to the right. */

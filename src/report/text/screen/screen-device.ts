@@ -15,16 +15,17 @@ import { loadLineCell, memoryBar } from '../charts/bar.js';
 import { riskPaint, trendArrow } from '../charts/marks.js';
 import { type Paint, type Span, span, spansWidth, spread } from '../spans.js';
 import { cleanText, fitText } from '../text-width.js';
-import { type DeviceView, recentRows, recentSeconds } from './screen-recent.js';
+import { busyRows, type DeviceView, recentRows, recentSeconds } from './screen-recent.js';
 
 /** A line that is kept while there is room; the lowest rank stays longest. */
 interface Ranked {
   readonly rank: number;
-  readonly line: Span[] | 'spark';
+  readonly line: Span[] | 'memory' | 'busy';
 }
 
-const sparkRanks = [2.2, 6.5, 7.5, 9.5] as const;
-const processRanks = [4, 5, 7, 8, 9] as const;
+/** The first rows of a graph come before words that matter less; the others take what is left. */
+const memoryRanks = [2.2, 4, 5, 7, ...Array.from({ length: 36 }, (_, row) => 10 + row)];
+const busyRanks = [6.5, 8, ...Array.from({ length: 12 }, (_, row) => 10.4 + row * 3)];
 
 /** A device as a block of lines: how many it could fill, and the most telling of them. */
 export interface DeviceBlock {
@@ -42,9 +43,15 @@ export function deviceBlock(state: DeviceState, view: DeviceView): DeviceBlock {
       const kept = all
         .filter(({ rank }) => rank <= (last ?? Infinity))
         .slice(0, Math.max(0, height));
-      const spark = sparkBlock(state, view, kept.filter(({ line }) => line === 'spark').length);
-      let row = 0;
-      return kept.map(({ line }) => (line === 'spark' ? (spark[row++] ?? []) : line));
+      const rows = (what: 'memory' | 'busy') => kept.filter(({ line }) => line === what).length;
+      const graphs = {
+        memory: graph(state, view, rows('memory'), 'memory'),
+        busy: graph(state, view, rows('busy'), 'busy'),
+      };
+      const next = { memory: 0, busy: 0 };
+      return kept.map(({ line }) =>
+        typeof line === 'string' ? (graphs[line][next[line]++] ?? []) : line,
+      );
     },
   };
 }
@@ -56,7 +63,10 @@ function ranked(state: DeviceState, view: DeviceView): Ranked[] {
     { rank: 0, line: bar(state, view) },
     { rank: 6, line: loadLabel(state, view) },
     { rank: 2.5, line: figures(state, view) },
-    ...sparkRanks.map((rank): Ranked => ({ rank, line: 'spark' })),
+    ...memoryRanks.map((rank): Ranked => ({ rank, line: 'memory' })),
+    ...(isKnown(state.latest.utilizationPercent)
+      ? busyRanks.map((rank): Ranked => ({ rank, line: 'busy' }))
+      : []),
     { rank: 2, line: note('forecast', forecastWords(forecast), riskPaint(forecast.risk)) },
   ];
   if (leak.found === true) {
@@ -66,7 +76,7 @@ function ranked(state: DeviceState, view: DeviceView): Ranked[] {
   if (cause !== 'none' && cause !== 'unknown' && !(cause === 'leak' && leak.found === true)) {
     lines.push({ rank: 3.2, line: note('cause', `${causeWords(cause)}, estimated`) });
   }
-  return [...lines, ...processes(state, view)];
+  return lines;
 }
 
 function note(name: string, text: string, paint?: Paint): Span[] {
@@ -149,34 +159,19 @@ function figures({ latest, history }: DeviceState, { style, columns }: DeviceVie
   return line;
 }
 
-function sparkBlock(state: DeviceState, view: DeviceView, height: number): Span[][] {
-  const label = ` last ${formatSeconds(recentSeconds(view))}`;
-  const width = view.columns - label.length;
-  if (height === 0 || width < 1) return [];
-  const rows = recentRows(state, view, width, height);
-  rows.at(-1)?.push(span(label, 'dim'));
-  return rows;
-}
+/** As wide as `memory, last 1 min`: both graphs end alike. */
+const graphLabel = 19;
 
-function processes(state: DeviceState, view: DeviceView): Ranked[] {
-  if (!isKnown(state.processes)) {
-    return [{ rank: 4, line: [span('processes unknown: they could not be seen', 'dim')] }];
-  }
-  return state.processes.slice(0, processRanks.length).map((process, index) => {
-    const bytes = formatBytes(process.usedBytes);
-    const pid = String(process.pid).padStart(8);
-    const growing = state.processLeaks.get(process.pid)?.found === true ? ' grows' : '';
-    const room = Math.max(0, Math.min(view.columns - pid.length - 2 - 11 - growing.length, 60));
-    const mark = view.style.unicode ? '…' : '~';
-    return {
-      rank: processRanks[index] ?? 9,
-      line: [
-        span(pid, 'dim'),
-        span('  '),
-        span(fitText(cleanText(process.name), room, mark)),
-        span(bytes.padStart(11)),
-        span(growing, 'yellow'),
-      ],
-    };
-  });
+function graph(
+  state: DeviceState,
+  view: DeviceView,
+  height: number,
+  what: 'memory' | 'busy',
+): Span[][] {
+  const width = view.columns - graphLabel;
+  if (height === 0 || width < 1) return [];
+  const draw = what === 'memory' ? recentRows : busyRows;
+  const rows = draw(state, view, width, height);
+  rows.at(-1)?.push(span(` ${what}, last ${formatSeconds(recentSeconds(view))}`, 'dim'));
+  return rows;
 }

@@ -4,6 +4,8 @@ import { type Paint, type Span, span, type TextStyle } from '../spans.js';
 import { wrapText } from '../wrap-text.js';
 
 interface News {
+  /** Raised, and not cleared since. */
+  readonly isActive: boolean;
   readonly atSeconds: number;
   readonly mark: string;
   readonly deviceId: string;
@@ -13,13 +15,13 @@ interface News {
 
 /** More than any screen is high; the rest is in the report. */
 const maxNews = 100;
-/** A sentence of ours has at most three lines at 80 columns; a longer one comes from outside. */
-const maxLines = 4;
+/** A sentence of ours has at most four lines at 60 columns; a longer one comes from outside. */
+const maxLines = 6;
 /** Narrower than this a sentence would be one word a line. */
 const leastTextColumns = 20;
 
-/** Alerts, and devices that came and went, newest first with their age. */
-export function newsLines(
+/** Alerts that still hold, then what happened before, newest first with their age: the lines of each. */
+export function newsItems(
   model: {
     readonly alerts: readonly Alert[];
     readonly events: readonly WatchEvent[];
@@ -27,14 +29,18 @@ export function newsLines(
   },
   columns: number,
   style: TextStyle,
-): Span[][] {
+): Span[][][] {
+  const active = activeAlerts(model.alerts);
   const news = [
-    ...model.alerts.map((alert) => alertNews(alert, style)),
+    ...model.alerts.map((alert) => alertNews(alert, active.has(alert), style)),
     ...model.events.flatMap(eventNews),
   ]
-    .toSorted((one, other) => other.atSeconds - one.atSeconds)
+    .toSorted(
+      (one, other) =>
+        Number(other.isActive) - Number(one.isActive) || other.atSeconds - one.atSeconds,
+    )
     .slice(0, maxNews);
-  return news.flatMap(({ atSeconds, mark, deviceId, text, paint }) => {
+  return news.map(({ atSeconds, mark, deviceId, text, paint }) => {
     const age = `${formatSeconds(Math.max(0, model.nowSeconds - atSeconds))} ago`;
     const when = columns >= 40 ? `${age.padEnd(14)} ` : '';
     const about = text.includes(deviceId) ? text : `${deviceId} ${text}`;
@@ -50,10 +56,19 @@ export function newsLines(
   });
 }
 
-function alertNews(alert: Alert, style: TextStyle): News {
+/** Of each kind, device and process the last word counts. */
+export function activeAlerts(alerts: readonly Alert[]): ReadonlySet<Alert> {
+  const last = new Map(
+    alerts.map((alert) => [`${alert.kind} ${alert.deviceId} ${alert.pid ?? ''}`, alert]),
+  );
+  return new Set([...last.values()].filter(({ state }) => state === 'raised'));
+}
+
+function alertNews(alert: Alert, isActive: boolean, style: TextStyle): News {
   const cleared = alert.state === 'cleared';
   const sign = style.unicode ? ['▲', '✓'] : ['!', '-'];
   return {
+    isActive,
     atSeconds: alert.atSeconds,
     mark: (cleared ? sign[1] : sign[0]) ?? '',
     deviceId: alert.deviceId,
@@ -65,15 +80,33 @@ function alertNews(alert: Alert, style: TextStyle): News {
 function eventNews(event: WatchEvent): News[] {
   if (event.type === 'appeared') {
     const text = `appeared: ${event.device.name}`;
-    return [
-      { atSeconds: event.atSeconds, mark: '+', deviceId: event.device.id, text, paint: 'green' },
-    ];
+    return [{ ...happened(event), mark: '+', text, paint: 'green' }];
   }
   if (event.type === 'vanished') {
     const text = `vanished: ${event.reason}`;
-    return [
-      { atSeconds: event.atSeconds, mark: '-', deviceId: event.device.id, text, paint: 'red' },
-    ];
+    return [{ ...happened(event), mark: '-', text, paint: 'red' }];
   }
   return [];
+}
+
+function happened(event: {
+  readonly atSeconds: number;
+  readonly device: { readonly id: string };
+}): Pick<News, 'isActive' | 'atSeconds' | 'deviceId'> {
+  return { isActive: false, atSeconds: event.atSeconds, deviceId: event.device.id };
+}
+
+/** The first that have room, each as a whole; the very first in any case. */
+export function wholeItems(
+  items: readonly (readonly Span[][])[],
+  rows: number,
+): { readonly lines: Span[][]; readonly shown: number } {
+  const lines: Span[][] = [];
+  let shown = 0;
+  for (const item of items) {
+    if (lines.length > 0 && lines.length + item.length > rows) break;
+    lines.push(...item);
+    shown++;
+  }
+  return { lines, shown };
 }

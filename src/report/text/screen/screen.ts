@@ -1,13 +1,18 @@
 import { formatSeconds } from '../../../units/durations.js';
-import { isKnown } from '../../../units/known.js';
-import { type Alert, type DeviceState, risks, type WatchEvent } from '../../../watch/types.js';
-import { count, percentOf, percentWords, utcWords } from '../../words.js';
+import type { Alert, DeviceState, WatchEvent } from '../../../watch/types.js';
+import { noHits, type ScreenHits } from '../../monitor/hits.js';
+import type { ProcessRow } from '../../monitor/process-row.js';
+import type { MonitorView } from '../../monitor/view.js';
+import { count, utcWords } from '../../words.js';
 import { paintLine, type Span, span, spread, type TextStyle } from '../spans.js';
 import { cleanText } from '../text-width.js';
-import { compactDevices } from './screen-compact.js';
-import { deviceBlock } from './screen-device.js';
-import { newsLines } from './screen-news.js';
-import type { DeviceView } from './screen-recent.js';
+import { themes } from '../themes.js';
+import { deviceArea } from './device-area.js';
+import { processTable, tableHead } from './process-table.js';
+import { footLines } from './screen-foot.js';
+import { helpLines } from './screen-help.js';
+import { activeAlerts, newsItems, wholeItems } from './screen-news.js';
+import { processPage } from './screen-process.js';
 
 /** All that the monitor shows at one instant. */
 export interface ScreenModel {
@@ -15,6 +20,11 @@ export interface ScreenModel {
   readonly alerts: readonly Alert[];
   /** Samples and alerts among them are passed over. */
   readonly events: readonly WatchEvent[];
+  /** The processes that the view asks for, in its order. */
+  readonly rows: readonly ProcessRow[];
+  /** Why there is none, when there is none. */
+  readonly noRows: string;
+  readonly view: MonitorView;
   readonly nowSeconds: number;
   readonly epochMs: number;
   readonly hostname: string;
@@ -28,38 +38,117 @@ export interface ScreenSize {
   readonly rows: number;
 }
 
-/** From here on a device has a block of its own; below it has one line. */
-const leastBlock = 3;
+/** A picture of the screen, and where its parts are. */
+export interface Frame {
+  readonly lines: string[];
+  readonly hits: ScreenHits;
+}
 
 /**
  * The live monitor as lines: never more than `rows`, none wider than `columns`, whatever the
  * devices, processes and alerts are called.
  *
  * @example
- * const lines = renderScreen(model, { columns: 80, rows: 24 }, { colour: true, unicode: true });
+ * const { lines } = renderScreen(model, { columns: 80, rows: 24 }, { colour: true, unicode: true });
  */
-export function renderScreen(model: ScreenModel, size: ScreenSize, style: TextStyle): string[] {
+export function renderScreen(model: ScreenModel, size: ScreenSize, style: TextStyle): Frame {
   const columns = Math.floor(size.columns);
   const rows = Math.floor(size.rows);
-  if (!(columns >= 1 && rows >= 1)) return [];
-  const head = rows >= 4 ? [header(model, columns)] : [];
-  const foot = rows >= 6 ? [footer(model, columns)] : [];
-  const airy = rows >= 16;
-  const body = rows - head.length - foot.length - (airy ? 1 : 0);
+  if (!(columns >= 1 && rows >= 1)) return { lines: [], hits: noHits };
+  const themed: TextStyle = { ...style, theme: themes[model.view.theme] };
+  const asked = model.view.prompt !== undefined || model.view.message !== '';
+  const foot = rows >= 6 || asked ? footLines({ ...model, columns }).slice(0, rows) : [];
+  const head = rows - foot.length >= 4 ? [header(model, columns)] : [];
+  const room = rows - head.length - foot.length;
+  const body = bodyOf(model, { columns, rows: room }, themed);
+  const lines = [...head, ...body.lines];
+  while (foot.length > 0 && lines.length < rows - foot.length) lines.push([]);
+  return {
+    lines: [...lines, ...foot].slice(0, rows).map((line) => paintLine(line, columns, themed)),
+    hits: moved(body.hits, head.length),
+  };
+}
 
-  const news = newsLines(model, columns, style);
-  const reserved = Math.min(
-    news.length,
-    body >= 8 ? Math.max(2, Math.floor(body / 4)) : body >= 4 ? 1 : 0,
-  );
-  const devices = deviceLines(model, columns, body - reserved, style);
-  // A blank line before the news where it fits, and the news fill what the devices leave.
-  const left = body - devices.length;
-  const told =
-    left >= 3 && news.length > 0 ? [[], ...news.slice(0, left - 1)] : news.slice(0, left);
-  const lines: Span[][] = [...head, ...(airy ? [[]] : []), ...devices, ...told];
-  while (foot.length > 0 && lines.length < rows - 1) lines.push([]);
-  return [...lines, ...foot].slice(0, rows).map((line) => paintLine(line, columns, style));
+interface Body {
+  readonly lines: Span[][];
+  readonly hits: ScreenHits;
+}
+
+function bodyOf(model: ScreenModel, size: ScreenSize, style: TextStyle): Body {
+  const { view, rows } = model;
+  switch (view.page) {
+    case 'help':
+      return scrolled(helpLines(size.columns), view.pageFirst, size.rows);
+    case 'alerts':
+      return scrolled(allNews(model, size.columns, style), view.pageFirst, size.rows);
+    case 'details': {
+      const row = rows.find(({ key }) => key === view.selected);
+      const page = processPage(row, { columns: size.columns, height: size.rows, style });
+      return scrolled(page, view.pageFirst, size.rows);
+    }
+    case 'main':
+    default:
+      return mainBody(model, size, style);
+  }
+}
+
+/** Devices, then alerts, then processes: each gets what it needs before any gets more. */
+function mainBody(model: ScreenModel, { columns, rows }: ScreenSize, style: TextStyle): Body {
+  const { states, view, loadLinePercent, nowSeconds } = model;
+  const deviceView = { columns, nowSeconds, loadLinePercent, style };
+  const told = newsLines(model, columns, rows, style);
+  const airy = rows >= 22 ? 1 : 0;
+  const between = airy * (told.length > 0 ? 2 : 1);
+  const free = rows - told.length - between;
+  const wanted = Math.max(1, model.rows.length) + tableHead;
+  const least = Math.min(wanted, tableHead + 3, Math.max(0, free - 1));
+  const share = view.layout === 'devices' ? 0 : view.layout === 'processes' ? 1 : 0.45;
+  const table = Math.max(least, Math.min(wanted, Math.floor(free * share)));
+  const compact = view.layout === 'processes';
+  const area = deviceArea(states, deviceView, Math.max(1, free - table), compact);
+  const gap: Span[][] = airy > 0 ? [[]] : [];
+  const above = [...area.lines, ...(told.length > 0 ? [...gap, ...told] : []), ...gap];
+  const height = rows - above.length;
+  if (height <= tableHead) {
+    return { lines: above.slice(0, rows), hits: { ...noHits, devices: area.hits } };
+  }
+  const list = processTable(model.rows, { view, columns, height, style, empty: model.noRows });
+  return {
+    lines: [...above, ...list.lines],
+    hits: { ...list.hits, titleRow: above.length + 1, devices: area.hits },
+  };
+}
+
+/** The newest alert as a whole in any case; of the others what a quarter of the screen holds. */
+function newsLines(model: ScreenModel, columns: number, rows: number, style: TextStyle): Span[][] {
+  if (rows < 4) return [];
+  const items = newsItems(model, columns, style);
+  const { lines, shown } = wholeItems(items, Math.max(1, Math.floor(rows / 4)));
+  const hidden = activeAlerts(model.alerts).size - shown;
+  if (hidden <= 0) return lines;
+  return [...lines, [span(`  and ${count(hidden, 'more alert')}: press a`, 'yellow')]];
+}
+
+function allNews(model: ScreenModel, columns: number, style: TextStyle): Span[][] {
+  const items = newsItems(model, columns, style);
+  return items.length === 0 ? [[span('No alert so far.', 'dim')]] : items.flat();
+}
+
+function scrolled(lines: Span[][], from: number, rows: number): Body {
+  const first = Math.min(from, Math.max(0, lines.length - rows));
+  return { lines: lines.slice(first, first + rows), hits: { ...noHits, tableRows: rows } };
+}
+
+function moved(hits: ScreenHits, by: number): ScreenHits {
+  return {
+    ...hits,
+    titleRow: hits.titleRow < 0 ? -1 : hits.titleRow + by,
+    devices: hits.devices.map((device) => ({
+      ...device,
+      top: device.top + by,
+      bottom: device.bottom + by,
+    })),
+  };
 }
 
 function header(model: ScreenModel, columns: number): Span[] {
@@ -75,71 +164,4 @@ function header(model: ScreenModel, columns: number): Span[] {
     if (line.length > left.length) return line;
   }
   return left;
-}
-
-function footer(model: ScreenModel, columns: number): Span[] {
-  return spread(
-    [span('q or Ctrl-C leaves', 'dim')],
-    [
-      span(
-        `load line ${percentWords(model.loadLinePercent)}   plimsoll ${cleanText(model.version)}`,
-        'dim',
-      ),
-    ],
-    columns,
-  );
-}
-
-/** Blocks when each device can have one, else a line each, else those that matter most. */
-function deviceLines(
-  model: ScreenModel,
-  columns: number,
-  rows: number,
-  style: TextStyle,
-): Span[][] {
-  const { states, loadLinePercent, nowSeconds } = model;
-  if (states.length === 0) return rows > 0 ? [[span('No device is seen.', 'dim')]] : [];
-  const view: DeviceView = { columns, nowSeconds, loadLinePercent, style };
-  if (rows >= states.length * leastBlock && columns >= 30) return blocks(states, view, rows);
-  if (states.length <= rows) return compactDevices(states, view);
-  const shown = maxUrgent(states, Math.max(1, rows - 1));
-  const more = span(`and ${count(states.length - shown.length, 'more device')}`, 'dim');
-  return [...compactDevices(shown, view), [more]].slice(0, Math.max(0, rows));
-}
-
-/** What one device does not need, the ones after it may have. */
-function blocks(states: readonly DeviceState[], view: DeviceView, rows: number): Span[][] {
-  // Blank lines between the blocks only where they do not cost one of three lines.
-  const gap: Span[][] = rows - (states.length - 1) >= states.length * (leastBlock + 1) ? [[]] : [];
-  const all = states.map((state) => deviceBlock(state, view));
-  const budget = all.map(() => 0);
-  for (let left = rows - gap.length * (states.length - 1); left > 0; ) {
-    let given = 0;
-    for (const [index, { fullHeight }] of all.entries()) {
-      const now = budget[index] ?? 0;
-      if (given >= left || now >= fullHeight) continue;
-      budget[index] = now + 1;
-      given++;
-    }
-    if (given === 0) break;
-    left -= given;
-  }
-  return all.flatMap((block, index) => {
-    const lines = block.lines(budget[index] ?? 0);
-    return index === 0 ? lines : gap.concat(lines);
-  });
-}
-
-function maxUrgent(states: readonly DeviceState[], shown: number): DeviceState[] {
-  const kept = new Set(
-    states.toSorted((one, other) => urgency(other) - urgency(one)).slice(0, shown),
-  );
-  return states.filter((state) => kept.has(state));
-}
-
-/** Risk first; between equal risks, how full. */
-function urgency({ forecast, latest }: DeviceState): number {
-  const percent = percentOf(latest.usedBytes, latest.totalBytes);
-  const risk = isKnown(forecast.risk) ? risks.indexOf(forecast.risk) : 0;
-  return risk * 1000 + (isKnown(percent) ? Math.min(percent, 999) : 0);
 }

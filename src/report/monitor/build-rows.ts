@@ -1,0 +1,149 @@
+import type { ProcessReading } from '../../device/types.js';
+import type { ProcessFacts } from '../../run/processes/process-facts.js';
+import { isKnown, type Known } from '../../units/known.js';
+import type { DeviceState } from '../../watch/types.js';
+import { percentOf } from '../words.js';
+import type { ProcessRow } from './process-row.js';
+
+/** What is known of a process beside the memory that a device reports for it. */
+export interface ProcessDetails {
+  readonly facts: ProcessFacts;
+  readonly cpuPercent: Known<number>;
+  /** When it started, in seconds since the machine did. */
+  readonly startedSeconds: number;
+}
+
+export interface RowSources {
+  readonly states: readonly DeviceState[];
+  /** Undefined for one that has ended, or that this machine does not show. */
+  readonly details: (pid: number) => ProcessDetails | undefined;
+  readonly trail: (key: string) => readonly number[];
+  /** Seconds since the machine started. */
+  readonly uptimeSeconds: number;
+}
+
+/** All GPUs, or the host where there is none. */
+export function scopeOf(scope: string, states: readonly DeviceState[]): string {
+  const has = states.some(({ info }) =>
+    scope === 'gpus' ? info.kind === 'gpu' : info.id === scope,
+  );
+  if (has) return scope;
+  return states.some(({ info }) => info.kind === 'gpu') ? 'gpus' : (states[0]?.info.id ?? 'gpus');
+}
+
+/** What the key for the next device goes through. */
+export function scopesOf(states: readonly DeviceState[]): readonly string[] {
+  const gpus = states.filter(({ info }) => info.kind === 'gpu');
+  return [...(gpus.length > 0 ? ['gpus'] : []), ...states.map(({ info }) => info.id)];
+}
+
+/** By what a process on a device is known from one reading to the next. */
+export function rowKey(pid: number, deviceId: string): string {
+  return `${pid} ${deviceId}`;
+}
+
+/** A row for each process on each device of the scope, in no order. */
+export function buildRows(scope: string, sources: RowSources): ProcessRow[] {
+  const host = sources.states.find(({ info }) => info.kind === 'host');
+  const hostBytes = new Map(
+    (host !== undefined && isKnown(host.processes) ? host.processes : []).map(
+      ({ pid, usedBytes }) => [pid, usedBytes],
+    ),
+  );
+  return sources.states
+    .filter(({ info }) => (scope === 'gpus' ? info.kind === 'gpu' : info.id === scope))
+    .flatMap((state) =>
+      (isKnown(state.processes) ? state.processes : []).map((process) =>
+        rowOf(process, state, hostBytes.get(process.pid) ?? 'unknown', sources),
+      ),
+    );
+}
+
+function rowOf(
+  { pid, name, usedBytes }: ProcessReading,
+  { info, latest, processLeaks }: DeviceState,
+  hostBytes: Known<number>,
+  sources: RowSources,
+): ProcessRow {
+  const key = rowKey(pid, info.id);
+  const isSimulated = info.provenance === 'simulated';
+  const leak = processLeaks.get(pid);
+  return {
+    ...who(pid, isSimulated ? undefined : sources.details(pid), name, sources.uptimeSeconds),
+    key,
+    deviceId: info.id,
+    usedBytes,
+    sharePercent: percentOf(usedBytes, latest.totalBytes),
+    hostBytes,
+    isSimulated,
+    growth: leak?.found === true ? leak.bytesPerSecond : 'none',
+    trail: sources.trail(key),
+  };
+}
+
+/** Parents of these rows, and theirs, that hold no memory in the scope: the tree shows them. */
+export function parentRows(
+  rows: readonly ProcessRow[],
+  { details, uptimeSeconds }: Pick<RowSources, 'details' | 'uptimeSeconds'>,
+): ProcessRow[] {
+  const seen = new Set(rows.map(({ pid }) => pid));
+  const found: ProcessRow[] = [];
+  const queue = rows.map(({ parent }) => parent);
+  for (let pid = queue.pop(); pid !== undefined; pid = queue.pop()) {
+    // Everything is below the first process: it would tell nothing.
+    if (pid <= 1 || seen.has(pid)) continue;
+    seen.add(pid);
+    const known = details(pid);
+    if (known === undefined) continue;
+    queue.push(known.facts.parent);
+    found.push({
+      ...who(pid, known, 'unknown', uptimeSeconds),
+      key: rowKey(pid, ''),
+      deviceId: '',
+      usedBytes: 'none',
+      sharePercent: 'none',
+      hostBytes: 'unknown',
+      isSimulated: false,
+      growth: 'none',
+      trail: [],
+    });
+  }
+  return found;
+}
+
+type Who = Pick<
+  ProcessRow,
+  | 'pid'
+  | 'user'
+  | 'command'
+  | 'job'
+  | 'container'
+  | 'parent'
+  | 'started'
+  | 'cpuPercent'
+  | 'ageSeconds'
+  | 'branch'
+>;
+
+function who(
+  pid: number,
+  details: ProcessDetails | undefined,
+  name: Known<string>,
+  uptimeSeconds: number,
+): Who {
+  const facts = details?.facts;
+  const line = facts?.commandLine ?? 'unknown';
+  return {
+    pid,
+    user: facts?.user ?? 'unknown',
+    command: isKnown(line) ? line : name,
+    job: facts?.run ?? 'unknown',
+    container: facts?.container ?? 'unknown',
+    parent: facts?.parent ?? 0,
+    started: facts?.started,
+    cpuPercent: details?.cpuPercent ?? 'unknown',
+    ageSeconds:
+      details === undefined ? 'unknown' : Math.max(0, uptimeSeconds - details.startedSeconds),
+    branch: '',
+  };
+}
