@@ -91,8 +91,11 @@ function inTerminal(command, environment) {
   return JSON.parse(output).corePercent;
 }
 
+function row(name, text) {
+  console.log(`${name.padEnd(32)}${text}`);
+}
+
 function print({ plimsollPercent, nvitopPercent, nvitop, ratio }) {
-  const row = (name, text) => console.log(`${name.padEnd(32)}${text}`);
   console.log(
     `${values.gpus} GPUs (simulated), ${values.processes} real processes, every 1 s, 200 x 50`,
   );

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { keyBindings, mouseUses } from '../src/report/monitor/keys.js';
 import { sortColumns, sortLetters } from '../src/report/monitor/sort-columns.js';
-import { themeNames } from '../src/report/text/themes.js';
+import { themeNames } from '../src/report/text/charts/themes.js';
 import { root } from './support/project-files.js';
 
 const page = readFileSync(join(root, 'docs/monitor.md'), 'utf8');
@@ -14,7 +14,7 @@ describe('docs/monitor.md', () => {
     const keys = keyBindings.map(
       ({ shown, does, nvitop, btop }) => `| \`${shown}\` | ${does} | ${nvitop} | ${btop} |`,
     );
-    expect(rows.filter((line) => /^\| `/.test(line))).toEqual(keys);
+    expect(rows.filter((line) => line.startsWith('| `'))).toEqual(keys);
   });
 
   it('tells what the mouse does, the letters of the columns, and the themes', () => {

@@ -142,7 +142,9 @@ describe('the keys of plimsoll monitor, typed at a terminal', () => {
     pty.send('m');
     await pty.shows('\u001B[?1000l');
     pty.send('q');
-    expectLeft((await pty.end).output);
+    const { output, exitCode } = await pty.end;
+    expectLeft(output);
+    expect(exitCode).toBe(0);
   });
 
   it('choose a theme', async () => {

@@ -1,8 +1,8 @@
 import { hostname } from 'node:os';
 import type { Settings } from '../../config/settings.js';
+import { type ThemeName, themeNames } from '../../report/text/charts/themes.js';
 import { leakWords, sampleLine } from '../../report/text/lines.js';
 import { cleanText } from '../../report/text/text-width.js';
-import { type ThemeName, themeNames } from '../../report/text/themes.js';
 import { formatBytes } from '../../units/bytes.js';
 import { isKnown } from '../../units/known.js';
 import type { DeviceState } from '../../watch/types.js';

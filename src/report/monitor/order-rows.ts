@@ -18,7 +18,7 @@ export function orderRows(
 }
 
 /** Every word of the filter is somewhere in the row; capital letters do not matter. */
-export function matches(row: ProcessRow, filter: string): boolean {
+function matches(row: ProcessRow, filter: string): boolean {
   if (filter.trim() === '') return true;
   const { pid, user, command, job, deviceId, container } = row;
   const text = `${pid} ${user} ${deviceId} ${job} ${container} ${command}`.toLowerCase();

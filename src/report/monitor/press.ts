@@ -1,4 +1,4 @@
-import { themeNames } from '../text/themes.js';
+import { themeNames } from '../text/charts/themes.js';
 import { click, type MouseInput } from './click.js';
 import type { ScreenHits } from './hits.js';
 import { actionOf, type MonitorAction } from './keys.js';
@@ -49,29 +49,22 @@ function onPage(view: MonitorView, action: MonitorAction, { hits }: PressContext
   const scroll = (by: number): Pressed => ({
     view: { ...view, pageFirst: Math.max(0, view.pageFirst + by) },
   });
-  switch (action) {
-    case 'quit':
-    case 'clear':
-      return { view: { ...view, page: 'main', pageFirst: 0 } };
-    case 'up':
-      return scroll(-1);
-    case 'down':
-      return scroll(1);
-    case 'page-up':
-      return scroll(-Math.max(1, hits.tableRows));
-    case 'page-down':
-      return scroll(Math.max(1, hits.tableRows));
-    case 'first':
-      return { view: { ...view, pageFirst: 0 } };
-    case 'theme':
-      return { view: { ...view, theme: following(themeNames, view.theme) } };
-    case 'help':
-    case 'alerts':
-    case 'details':
-      return { view: { ...view, page: view.page === action ? 'main' : action, pageFirst: 0 } };
-    default:
-      return { view: { ...view, page: 'main', pageFirst: 0 } };
-  }
+  const page = Math.max(1, hits.tableRows);
+  const moves: Partial<Record<MonitorAction, number>> = {
+    up: -1,
+    down: 1,
+    'page-up': -page,
+    'page-down': page,
+    first: -view.pageFirst,
+  };
+  const by = moves[action];
+  if (by !== undefined) return scroll(by);
+  if (action === 'theme') return { view: { ...view, theme: following(themeNames, view.theme) } };
+  const isPage = action === 'help' || action === 'alerts' || action === 'details';
+  // Its own key closes a page, and so does every key that means nothing here.
+  return {
+    view: { ...view, page: isPage && view.page !== action ? action : 'main', pageFirst: 0 },
+  };
 }
 
 function onMain(view: MonitorView, action: MonitorAction, context: PressContext): Pressed {
@@ -148,7 +141,7 @@ function onMain(view: MonitorView, action: MonitorAction, context: PressContext)
 }
 
 /** By a column, in the direction that is usual for it. */
-export function sortBy(view: MonitorView, sort: SortColumn): MonitorView {
+function sortBy(view: MonitorView, sort: SortColumn): MonitorView {
   return { ...view, sort, descending: sortLetters[sort].descends };
 }
 

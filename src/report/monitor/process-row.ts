@@ -17,8 +17,9 @@ export interface ProcessRow {
   readonly ageSeconds: Known<number>;
   readonly user: Known<string>;
   readonly command: string;
-  readonly job: Known<string> | 'none';
-  readonly container: Known<string> | 'none';
+  /** Both may be `none`. */
+  readonly job: Known<string>;
+  readonly container: Known<string>;
   readonly parent: number;
   /** Tells it from a later process of the same pid; undefined where that is not known. */
   readonly started: number | undefined;

@@ -29,11 +29,11 @@ function typeFilter(view: MonitorView, before: string, key: string): MonitorView
   const { filter } = view;
   if (key === 'enter') return { ...view, prompt: undefined };
   if (key === 'escape') return { ...view, prompt: undefined, filter: before };
-  if (key === 'backspace') return { ...view, filter: [...filter].slice(0, -1).join('') };
+  if (key === 'backspace') return { ...view, filter: Array.from(filter).slice(0, -1).join('') };
   if (key === 'ctrl-u') return { ...view, filter: '' };
   const typed = key === 'space' ? ' ' : key;
   // Names of other keys are longer than one character.
-  if ([...typed].length !== 1 || filter.length >= maxFilter) return view;
+  if (Array.from(typed).length !== 1 || filter.length >= maxFilter) return view;
   return { ...view, filter: filter + typed, first: 0 };
 }
 

@@ -59,7 +59,7 @@ function valueOf(row: ProcessRow, column: SortColumn): number | string | undefin
 }
 
 function known<T extends number | string>(value: T | 'unknown' | 'none'): T | undefined {
-  return value === 'none' || !isKnown(value) ? undefined : (value as T);
+  return value === 'none' || !isKnown(value) ? undefined : value;
 }
 
 /** Rows in the order of a column; equal ones by pid, so that lines do not jump. */

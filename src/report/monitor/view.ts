@@ -1,4 +1,4 @@
-import type { ThemeName } from '../text/themes.js';
+import type { ThemeName } from '../text/charts/themes.js';
 import type { SortColumn } from './sort-columns.js';
 
 export type MonitorSignal = 'SIGINT' | 'SIGTERM' | 'SIGKILL';

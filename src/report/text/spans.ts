@@ -1,6 +1,6 @@
 import pico from 'picocolors';
+import type { Paint, Theme } from './charts/themes.js';
 import { cutText, textWidth, toAscii } from './text-width.js';
-import type { Paint, Theme } from './themes.js';
 
 /** How text may look: colours, which, and characters beyond ASCII. */
 export interface TextStyle {
@@ -13,7 +13,7 @@ export interface TextStyle {
 /** Made once: a screen asks for them for every line that it draws. */
 const colours = pico.createColors(true);
 
-export type { Paint } from './themes.js';
+export type { Paint } from './charts/themes.js';
 
 /** A piece of a line, measured before it is painted. Its text must be clean. */
 export interface Span {

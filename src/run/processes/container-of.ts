@@ -21,7 +21,7 @@ const shownId = 12;
  * @example
  * containerOf('0::/system.slice/docker-3f2a9c1b7d04aa.scope\n'); // 'docker 3f2a9c1b7d04'
  */
-export function containerOf(cgroups: string | undefined): Known<string> | 'none' {
+export function containerOf(cgroups: string | undefined): Known<string> {
   if (cgroups === undefined || cgroups === '') return 'unknown';
   for (const line of cgroups.split('\n')) {
     for (const [engine, pattern] of shapes) {

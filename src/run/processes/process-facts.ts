@@ -15,11 +15,12 @@ export interface ProcessFacts {
   readonly user: Known<string>;
   /** Its program and arguments, separated by spaces. */
   readonly commandLine: Known<string>;
-  /** The Python file or module, or the shell script that it runs. */
-  readonly script: Known<string> | 'none';
-  readonly container: Known<string> | 'none';
-  /** The run of ours that it belongs to; `unknown` where its environment may not be read. */
-  readonly run: Known<string> | 'none';
+  /** The Python file or module, or the shell script that it runs; or `none`. */
+  readonly script: Known<string>;
+  /** Or `none`. */
+  readonly container: Known<string>;
+  /** The run of ours that it belongs to, or `none`; `unknown` where its environment may not be read. */
+  readonly run: Known<string>;
 }
 
 /** More than a screen shows; a command line may have megabytes. */
@@ -80,7 +81,7 @@ function ownerOf(folder: string, userName: (uid: number) => string): Known<strin
  * @example
  * scriptIn(['/usr/bin/python3', '-u', 'train.py', '--lr', '1']); // 'train.py'
  */
-export function scriptIn(words: readonly string[]): string | 'none' {
+export function scriptIn(words: readonly string[]): string {
   const program = (words[0] ?? '').slice((words[0] ?? '').lastIndexOf('/') + 1);
   if (!/^(python|pypy|node|bash|sh|zsh|perl|ruby|Rscript)[\d.]*$/.test(program)) return 'none';
   for (let at = 1; at < words.length; at++) {

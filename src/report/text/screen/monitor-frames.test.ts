@@ -7,8 +7,8 @@ import { fakeRow } from '../../monitor/row-for-tests.js';
 import { sortColumns } from '../../monitor/sort-columns.js';
 import { type MonitorView, monitorLayouts, newView } from '../../monitor/view.js';
 import { fakeAlert, fakeState, startEpochMs } from '../../state-for-tests.js';
+import { themeNames } from '../charts/themes.js';
 import { textWidth } from '../text-width.js';
-import { themeNames } from '../themes.js';
 import { renderScreen, type ScreenModel, type ScreenSize } from './screen.js';
 
 /** Eight GPUs that are not there, each with a history, and the host. */

@@ -90,11 +90,14 @@ function bytes(value: ProcessRow['usedBytes']): string {
   return value === 'none' ? '' : isKnown(value) ? formatBytes(Math.round(value)) : '?';
 }
 
+function two(value: number): string {
+  return String(value).padStart(2, '0');
+}
+
 /** `12:04`, `3:12:04`, `2d 3h`: as `ps` tells it. */
-export function clockWords(seconds: number): string {
+function clockWords(seconds: number): string {
   const whole = Math.floor(seconds);
   const [days, hours] = [Math.floor(whole / 86_400), Math.floor(whole / 3600) % 24];
-  const two = (value: number) => String(value).padStart(2, '0');
   if (days > 0) return `${days}d ${hours}h`;
   const minutes = Math.floor(whole / 60) % 60;
   return `${hours > 0 ? `${hours}:${two(minutes)}` : minutes}:${two(whole % 60)}`;
