@@ -8,6 +8,7 @@ import { pythonImportGraph, pythonImports } from './support/python-imports.js';
 const layers = [
   'plimsoll/failure.py',
   'plimsoll/arguments.py',
+  'plimsoll/settings/',
   'plimsoll/asking/',
   'plimsoll/migrating/code.py',
   'plimsoll/migrating/statements.py',
@@ -31,6 +32,7 @@ const layers = [
   'plimsoll/loading/',
   'plimsoll/leaks/',
   'plimsoll/debugging/',
+  'plimsoll/sessions/',
   'plimsoll/swapping.py',
   'plimsoll/tracing/',
   'plimsoll/trace.py',

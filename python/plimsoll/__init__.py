@@ -34,6 +34,7 @@ _PLACES = {
     "recovering": "recovery.recovering",
     "replay": "replaying.replay",
     "schedule_gc": "leaks.schedule",
+    "session": "sessions.session",
     "swap": "swapping",
     "track_leaks": "leaks.tracker",
     "tune_gc": "leaks.collection",

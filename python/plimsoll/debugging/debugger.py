@@ -37,6 +37,7 @@ class Debugger(EarlierNames):
         on_warning: Callable[[dict[str, Any]], Any] | None = None,
         device: str | None = None,
         python: bool = False,
+        top: int = 10,
         clock: Callable[[], float] = time.monotonic,
         gauges: Callable[[], list[Any]] | None = None,
     ) -> None:
@@ -51,7 +52,7 @@ class Debugger(EarlierNames):
         self._devices: dict[str, WatchedDevice] = {}
         self._callback_errors = 0
         self._last_error = ""
-        self.leaks = LeakTracker(truth("python", python))
+        self.leaks = LeakTracker(truth("python", python), top)
         self._first: Census | None = None
         self._last: Census | None = None
         self._between: list[Census] = []
@@ -226,6 +227,7 @@ def debugger(
     on_warning: Callable[[dict[str, Any]], Any] | None = None,
     device: str | None = None,
     python: bool = False,
+    top: int = 10,
     clock: Callable[[], float] = time.monotonic,
     gauges: Callable[[], list[Any]] | None = None,
 ) -> Debugger:
@@ -240,7 +242,7 @@ def debugger(
     It watches the host and each card that this process uses; `device="cuda:1"` watches one. `with` does
     the same as start and stop. It takes a sample every `interval` seconds, and warns above `threshold`
     (a share of the device's memory) and when memory is expected to run out within a minute. `python`
-    finds the lines that allocate Python objects, too.
+    finds the lines that allocate Python objects, too; `top` of them are shown.
     """
     return Debugger(
         interval=interval,
@@ -248,6 +250,7 @@ def debugger(
         on_warning=on_warning,
         device=device,
         python=python,
+        top=top,
         clock=clock,
         gauges=gauges,
     )

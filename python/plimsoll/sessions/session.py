@@ -1,0 +1,272 @@
+"""`plimsoll.session()`: one configuration, one report, for a whole program."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from typing import Any, Callable
+
+from ..arguments import function
+from ..arguments import model as torch_model
+from ..buffering.store import BufferStore, buffers
+from ..debugging.debugger import Debugger
+from ..failure import Failure
+from ..feeding.build import loader
+from ..leaks.collection import PressureCollector, clean_up, tune_gc
+from ..leaks.pauses import PauseMeter
+from ..leaks.schedule import ScheduledCollection
+from ..memory.gauge import gauge_of
+from ..optimizing.change import parameter_bytes
+from ..optimizing.optimize import Optimization, optimize
+from ..settings.read import read_settings
+from .batch_choice import choose_batch, measure_samples
+from .metered_step import MeteredStep, metered
+from .recommend import recommend
+
+INTERVAL = 1.0
+THRESHOLD = 0.85
+NO_STEPS = {"steps": 0, "samples": 0, "batch": "unknown", "microbatch": "unknown",
+            "samplesPerSecond": "unknown", "stepSeconds": "unknown",
+            "longestStepSeconds": "unknown", "recoveries": 0, "source": "measured"}  # fmt: skip
+
+
+class Session:
+    """Made by `plimsoll.session()`; between `with` and its end it watches."""
+
+    def __init__(
+        self,
+        config: str | Mapping[str, Any] | None = None,
+        *,
+        on_warning: Callable[[dict[str, Any]], Any] | None = None,
+    ) -> None:
+        self.settings = read_settings(config)
+        alerts, profiling = self._section("alerts"), self._section("profiling")
+        named = [alerts.get("memoryWarningPercent"), alerts.get("gpuWarningPercent")]
+        given = [percent / 100 for percent in named if percent is not None]
+        self._threshold = min(given, default=THRESHOLD)
+        self.debugger = Debugger(
+            interval=self.settings.get("intervalSeconds", INTERVAL),
+            threshold=self._threshold,
+            on_warning=function("on_warning", on_warning),
+            python=profiling.get("enabled", False),
+            top=profiling.get("top", 10),
+        )
+        self.pauses = PauseMeter()
+        self._open = ExitStack()
+        self._stores: list[BufferStore] = []
+        self._steps: list[MeteredStep] = []
+        self._optimizations: list[Optimization] = []
+        self._model: Any = None
+        self._began: float | None = None
+        self._seconds = 0.0
+
+    def __enter__(self) -> Session:
+        if self._began is not None:
+            raise Failure("session-open", "this session is open already", "make another one")
+        self._began = time.monotonic()
+        garbage = self._section("gc")
+        with ExitStack() as opened:
+            opened.enter_context(self.pauses)
+            if "intervalSeconds" in garbage:
+                every, young = garbage["intervalSeconds"], garbage.get("threshold0", 20_000)
+                opened.enter_context(ScheduledCollection(every, young, freeze=False))
+            if any(f"threshold{number}" in garbage for number in range(3)):
+                now = gc.get_threshold()
+                wanted = [garbage.get(f"threshold{number}", now[number]) for number in range(3)]
+                opened.enter_context(tune_gc(*wanted))
+            if "abovePercent" in garbage:
+                above = garbage["abovePercent"] / 100
+                opened.enter_context(PressureCollector(above, 5.0, 60.0).start())
+            opened.enter_context(self.debugger)
+            self._open = opened.pop_all()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._seconds = self._elapsed()
+        self._began = None
+        self._open.close()
+
+    def clean_up(self, emergency: bool = False) -> dict[str, int]:
+        """Gives back what nothing uses; `freedBytes` says how much."""
+        return clean_up(emergency)
+
+    def optimize_model(
+        self,
+        model: Any,
+        optimizer: Any = None,
+        *,
+        forward: Callable[[], Any] | None = None,
+    ) -> Optimization:
+        """`plimsoll.optimize` with the precision and checkpointing of the configuration."""
+        training = self._section("training")
+        autocast, dtype = _precision(training.get("precision"))
+        done = optimize(
+            model,
+            optimizer,
+            checkpoint=training.get("checkpointing"),
+            segments=training.get("segments"),
+            autocast=autocast,
+            dtype=dtype,
+            forward=forward,
+        )
+        self._model = model
+        self._optimizations.append(done)
+        return done
+
+    def optimize_training(
+        self,
+        model: Any,
+        optimizer: Any,
+        loss: Callable[[Any], Any],
+        batch: Any,
+        *,
+        size: Callable[[Any], int] | None = None,
+    ) -> dict[str, Any]:
+        """Optimizes the model, then finds the batch that fits; `batch` is a sample of the data, 2 or more.
+
+        Nothing is trained: gradients, running statistics and random numbers are as before.
+        """
+        torch_model("model", model)
+        function("loss", loss)
+        training = self._section("training")
+        known = [one for one in self._optimizations if one.model is model]
+        done = known[-1] if known else self.optimize_model(model, optimizer)
+        measured = measure_samples(model, optimizer, loss, batch, size)
+        gauge = gauge_of(model)
+        percent = training.get("memoryPercent", 100 * THRESHOLD)
+        most = min(gauge.capacity_bytes(), self.settings.get("memoryLimitBytes", 2**63))
+        room = max(0, int(percent / 100 * most) - gauge.used_bytes())
+        found = choose_batch(
+            measured,
+            room,
+            training.get("batch", 32),
+            training.get("minBatch", 1),
+            training.get("maxBatch"),
+        )
+        changes = {change.what for change in done.changes}
+        return {
+            "settings": {
+                "batch": found["batch"],
+                "accumulation": found["accumulation"],
+                "precision": training.get("precision", "amp-bf16" if "autocast" in changes else "fp32"),
+                "checkpointing": "checkpointing" in changes,
+            },
+            "fitsSamples": found["fits"],
+            "roomBytes": room,
+            **measured,
+            "changes": done.report()["changes"],
+        }  # fmt: skip
+
+    def training_step(
+        self,
+        model: Any,
+        optimizer: Any,
+        loss: Callable[[Any], Any] | None = None,
+        *,
+        microbatch: int | None = None,
+        size: Callable[[Any], int] | None = None,
+    ) -> MeteredStep:
+        """A recovering step whose batches, times and recoveries are in the report."""
+        step = metered(model, optimizer, loss, microbatch=microbatch, size=size)
+        self._model = model
+        self._steps.append(step)
+        return step
+
+    def loader(self, dataset: Any, *, batch_size: int | None = None, shuffle: bool = False) -> Any:
+        """`plimsoll.loader`, with the batch and the workers of the configuration."""
+        size = batch_size or self._section("training").get("batch", 1)
+        workers = self._section("loading").get("workers")
+        return loader(dataset, batch_size=size, shuffle=shuffle, workers=workers)
+
+    def buffers(self, folder: str | None = None) -> BufferStore:
+        """A buffer store with the limit and the compression of the configuration."""
+        given = self._section("buffers")
+        store = buffers(
+            limit=given.get("limitBytes", "auto"),
+            folder=folder,
+            compression="auto" if given.get("compress", True) else "none",
+        )
+        self._stores.append(store)
+        self._open.callback(store.close)
+        return store
+
+    def report(self) -> dict[str, Any]:
+        """Devices, garbage, buffers, leaks, training and model, as JSON can hold it."""
+        seen = self.debugger.report()
+        report = {
+            **seen,
+            "seconds": self._elapsed(),
+            "gc": {**self.pauses.report(), "thresholds": list(gc.get_threshold())},
+            "buffers": [store.statistics() for store in self._stores],
+            "training": self._steps[-1].report() if self._steps else dict(NO_STEPS),
+            "model": self._model_report(),
+        }
+        report["recommendations"] = recommend(report, self._threshold, report["seconds"])
+        return report
+
+    def recommendations(self) -> list[dict[str, Any]]:
+        """What to do now, and what it saves, the most first."""
+        found: list[dict[str, Any]] = self.report()["recommendations"]
+        return found
+
+    def write_report(self, path: str) -> None:
+        """The report as a JSON file, whole or not at all."""
+        beside = f"{path}.{os.getpid()}.tmp"
+        with open(beside, "w", encoding="utf-8") as file:
+            json.dump(self.report(), file, indent=2)
+        os.replace(beside, path)
+
+    def _elapsed(self) -> float:
+        return self._seconds if self._began is None else time.monotonic() - self._began
+
+    def _section(self, name: str) -> dict[str, Any]:
+        section: dict[str, Any] = self.settings.get(name, {})
+        return section
+
+    def _model_report(self) -> dict[str, Any]:
+        if self._model is None:
+            return {"parameters": "unknown", "bytes": "unknown", "changes": []}
+        parameters = list(self._model.parameters())
+        of_model = [one for one in self._optimizations if one.model is self._model]
+        return {
+            "parameters": sum(p.numel() for p in parameters),
+            "trainedParameters": sum(p.numel() for p in parameters if p.requires_grad),
+            "bytes": parameter_bytes(self._model),
+            "changes": [change for one in of_model for change in one.report()["changes"]],
+        }
+
+
+def _precision(name: str | None) -> tuple[Any, Any]:
+    """What `optimize` is told: autocast, and the type of the weights."""
+    if name is None:
+        return None, None
+    import torch
+
+    dtype = torch.float16 if name.endswith("fp16") else torch.bfloat16
+    if name.startswith("amp-"):
+        return dtype, None
+    return False, None if name == "fp32" else dtype
+
+
+def session(
+    config: str | Mapping[str, Any] | None = None,
+    *,
+    on_warning: Callable[[dict[str, Any]], Any] | None = None,
+) -> Session:
+    """Watches a program, applies the configuration, and reports it all.
+
+        with plimsoll.session() as session:
+            session.optimize_model(model, optimizer)
+            step = session.training_step(model, optimizer, lambda batch: model(**batch).loss)
+            for batch in session.loader(dataset, batch_size=32, shuffle=True):
+                step(batch)
+            print(session.report()["training"], session.recommendations())
+
+    `config` is a file, or the same as a dict; where it is left out, the `plimsoll.config.json` that holds
+    in this folder, if there is one. `on_warning` is called when memory runs short.
+    """
+    return Session(config, on_warning=on_warning)

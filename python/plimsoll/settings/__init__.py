@@ -1,0 +1,1 @@
+"""`plimsoll.config.json` as Python reads it: the same file, variables and schema as the command."""
