@@ -5,6 +5,19 @@ import type { RunSettings } from './types.js';
 /** By this the processes of a run are known, wherever they went. */
 export const runIdVariable = 'PLIMSOLL_RUN_ID';
 
+/** The first of them is the one that every version knows. */
+const allocatorNames = ['PYTORCH_CUDA_ALLOC_CONF', 'PYTORCH_ALLOC_CONF'] as const;
+
+/** The settings of PyTorch's allocator that the person has, and expandable segments with them. */
+function allocatorSettings(
+  own: Readonly<Record<string, string | undefined>>,
+): Readonly<Record<string, string>> {
+  const name = allocatorNames.find((one) => own[one]) ?? allocatorNames[0];
+  const given = own[name];
+  if (given?.includes('expandable_segments')) return {};
+  return { [name]: [...(given ? [given] : []), 'expandable_segments:True'].join(',') };
+}
+
 /** The environment of a job: the person's own, and what tells its SDK who watches over it. */
 export function jobEnvironment(options: {
   readonly own: Readonly<Record<string, string | undefined>>;
@@ -24,6 +37,7 @@ export function jobEnvironment(options: {
   const paths = [auto, pythonFolder, ...(own['PYTHONPATH'] ? [own['PYTHONPATH']] : [])];
   return {
     ...own,
+    ...(options.settings.expandable_segments === true && allocatorSettings(own)),
     ...settingsVariables(options.settings, options.attempt, visible !== undefined),
     [runIdVariable]: options.id,
     PLIMSOLL_BRIDGE: options.bridge,

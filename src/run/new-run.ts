@@ -1,5 +1,6 @@
 import { Failure } from '../failure.js';
 import type { Clock } from '../time/clock.js';
+import type { AdaptedConfig } from './adapt/adapted-config.js';
 import { fillCommand } from './placeholders.js';
 import { checkProgram } from './program.js';
 import { newRunId, RunFolder } from './store/run-folder.js';
@@ -19,6 +20,7 @@ export interface NewRunOptions {
   readonly command: readonly string[];
   readonly batchSize?: number | undefined;
   readonly accumulation: number;
+  readonly config?: AdaptedConfig | undefined;
   readonly precision: string;
   readonly memoryBytes?: number | undefined;
   readonly maxAttempts: number;
@@ -63,6 +65,7 @@ export function newRun(options: NewRunOptions): {
     maxAttempts: options.maxAttempts,
     pinnedDevice: options.pinnedDevice,
     reports: options.reports,
+    config: options.config,
   });
   return { plan, folder };
 }

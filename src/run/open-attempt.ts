@@ -1,3 +1,4 @@
+import { withConfig } from './adapt/adapted-config.js';
 import { beginAttempt, type LiveAttempt } from './attempt.js';
 import { jobEnvironment, runIdVariable } from './attempt-environment.js';
 import { adoptJob } from './launch/adopt.js';
@@ -115,10 +116,14 @@ function writeIfRoom(journal: Journal, entry: JournalEntry): void {
 
 /** Written down before it happens: an unrecorded start would be a job that never ends. */
 function writeStart(
-  { plan, context, journal, number, settings }: OpenAttemptOptions,
+  { plan, folder, context, journal, number, settings }: OpenAttemptOptions,
   isRunning: boolean,
 ): StartedEntry {
-  const command = fillCommand(plan.command, settings, number, plan.pinnedDevice);
+  const filled = fillCommand(plan.command, settings, number, plan.pinnedDevice);
+  const command =
+    plan.config === undefined || number === 1
+      ? filled
+      : withConfig(filled, plan.config, settings, folder.attemptFolder(number));
   const { enforced, cgroup } = enforceLimit({
     memoryBytes: plan.memoryBytes ?? undefined,
     device: settings.device,

@@ -1,5 +1,6 @@
 import { Failure } from '../failure.js';
 import { isKnown, type Known } from '../units/known.js';
+import { tellsAccumulation } from './adapt/adapted-config.js';
 import { configuredBatches } from './adapt/configured-batches.js';
 import { whatToType } from './adapt/what-to-type.js';
 import type { EndedAttempt, LiveAttempt } from './attempt.js';
@@ -10,7 +11,7 @@ import { relaySignals } from './launch/signal-relay.js';
 import { type BoundLog, boundLog } from './log/bound-log.js';
 import { jobLogLimit } from './log/log-limit.js';
 import { openAttempt } from './open-attempt.js';
-import { placeholdersOf } from './placeholders.js';
+import { type Placeholder, placeholdersOf } from './placeholders.js';
 import type { RunContext } from './run-context.js';
 import { effectiveBatch, firstNotes, outcomeOf, whereItStands } from './run-state.js';
 import { isDiskFull, openJournal, readJournal } from './store/journal.js';
@@ -130,7 +131,7 @@ export async function superviseRun(options: SuperviseOptions): Promise<RunReport
       limitBytes: plan.memoryBytes ?? attempt.outOfMemory.totalBytes,
       baseBytes,
       earlier: attempts,
-      declared: placeholdersOf(plan.command),
+      declared: declaredBy(plan),
       batch: effectiveBatch(plan),
       savedProgress: madeProgress,
     });
@@ -191,6 +192,14 @@ export async function superviseRun(options: SuperviseOptions): Promise<RunReport
       notes,
     };
   }
+}
+
+/** What the program can be told when it is started anew. */
+function declaredBy({ command, config }: RunPlan): ReadonlySet<Placeholder> {
+  const told = placeholdersOf(command);
+  return config !== undefined && tellsAccumulation(config)
+    ? new Set([...told, 'accumulation'])
+    : told;
 }
 
 async function endOrFailure(live: LiveAttempt): Promise<EndedAttempt | Failure> {

@@ -10,6 +10,8 @@ export interface RunSettings {
   readonly offload: boolean;
   /** `gpu:0`, or `host`. */
   readonly device: string;
+  /** Since memory ran out in pieces: PyTorch's segments grow in place. */
+  readonly expandable_segments?: boolean;
 }
 
 /** One recovery step, in the order in which the ladder is climbed. */

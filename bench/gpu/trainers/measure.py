@@ -3,6 +3,7 @@
 Usage: measure.py OUTPUT.json PLIMSOLL_FOLDER [--tiny] [--only NAME ...]
 The limit is the one that `plimsoll run --memory` sets: the share of the card that PyTorch's allocator may take.
 Programs of one stage import together, which takes most of their time; then they train one after another.
+What our guard costs without a failure is measured by overhead.py.
 """
 
 import json
@@ -17,8 +18,6 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 OUTPUT, PACKAGE = sys.argv[1:3]
 TINY = ["--tiny"] if "--tiny" in sys.argv else []
 ONLY = sys.argv[sys.argv.index("--only") + 1 :] if "--only" in sys.argv else []
-# No new stage begins after this; one lasts a minute or two.
-LAST_START_SECONDS = 300
 # name: (program, its words, batch, accumulation, steps)
 PROGRAMS = {
     "bert": ("hugging_face.py", ["bert"], 128, 1, 14),
@@ -28,15 +27,11 @@ PROGRAMS = {
     "vit-bf16": ("lightning_vit.py", ["--precision", "bf16-mixed"], 256, 1, 14),
 }
 CHOSEN = [name for name in PROGRAMS if not ONLY or name in ONLY]
-OVERHEAD = {"bert": 40, "vit-bf16": 30}
 results = []
-began = time.time()
 
 
 class Job:
-    def __init__(
-        self, name, what, batch, accumulation, *more, steps=None, limit=None, plimsoll=True
-    ):
+    def __init__(self, name, what, batch, accumulation, *more, limit=None, plimsoll=True):
         program, words, *_, usual = PROGRAMS[name]
         self.name, self.what, self.limit = name, what, limit
         self.words = [*words, "--batch", str(batch), "--accumulation", str(accumulation), *more]
@@ -48,7 +43,7 @@ class Job:
             environment["PLIMSOLL_MEMORY_BYTES"] = str(limit or 2**43)
         environment["PYTHONPATH"] = os.pathsep.join(paths)
         self.errors = open(f"{self.report}.errors", "w+", encoding="utf-8")  # noqa: SIM115
-        number = "3" if TINY else str(steps or usual)
+        number = "3" if TINY else str(usual)
         path = os.path.join(HERE, "programs", program)
         observe = [sys.executable, os.path.join(HERE, "observe.py"), self.report]
         self.process = subprocess.Popen(
@@ -145,10 +140,3 @@ if "bert" in CHOSEN:
     words = [*sizes("bert"), "--auto-find"]
     by_hand.append(Job("bert", "auto_find_batch_size", *words, limit=limits["bert"]))
 stage(by_hand)
-pairs = [
-    Job(name, f"overhead: {how}", *sizes(name), steps=OVERHEAD[name], plimsoll=how == "with")
-    for name in CHOSEN
-    if name in OVERHEAD and time.time() - began < LAST_START_SECONDS
-    for how in ("with", "without") * 2
-]
-stage(pairs)

@@ -31,17 +31,20 @@ def _pass_on() -> None:
         raise
 
 
-# What is done once a module was imported: (module of ours, its function).
-_AFTER = {"torch": ("plimsoll.bridge.auto", "start")}
+_BRIDGE = ("plimsoll.bridge.auto", "start")
+# What is done once a module was imported: (module of ours, its function) of each.
+_AFTER = {"torch": [_BRIDGE]}
 _TRAINERS = {
-    "transformers.trainer": ("plimsoll.trainers.hugging_face", "install"),
-    "transformers.generation.utils": ("plimsoll.trainers.generation", "install"),
+    "torch": [_BRIDGE, ("plimsoll.trainers.loops", "install")],
+    "transformers.trainer": [("plimsoll.trainers.hugging_face", "install")],
+    "transformers.generation.utils": [("plimsoll.trainers.generation", "install")],
 }
 for _package in ("lightning.pytorch", "pytorch_lightning"):
+    _ours = "plimsoll.trainers.lightning"
     _TRAINERS |= {
-        f"{_package}.loops.optimization.automatic": ("plimsoll.trainers.lightning", "install"),
-        f"{_package}.loops.optimization.manual": ("plimsoll.trainers.lightning", "install_manual"),
-        f"{_package}.strategies.strategy": ("plimsoll.trainers.lightning", "install_evaluation"),
+        f"{_package}.loops.optimization.automatic": [(_ours, "install")],
+        f"{_package}.loops.optimization.manual": [(_ours, "install_manual")],
+        f"{_package}.strategies.strategy": [(_ours, "install_evaluation")],
     }
 
 
@@ -55,12 +58,13 @@ class _WaitForImports:
         spec = _found_by_others(name, path, target)
         if spec is None or spec.loader is None or not hasattr(spec.loader, "exec_module"):
             return spec
-        act = _AFTER.pop(name)
+        acts = _AFTER.pop(name)
         real = spec.loader.exec_module
 
         def exec_module(module: Any) -> None:
             real(module)
-            _start(act, module)
+            for act in acts:
+                _start(act, module)
 
         try:
             spec.loader.exec_module = exec_module

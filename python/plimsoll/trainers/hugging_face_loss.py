@@ -35,7 +35,7 @@ def rule_of(
     except Exception as error:
         # One or two samples alone are not a batch of this loss; or even they do not fit.
         short = " (out of memory)" if recognise(error) is not None else ""
-        log.warning("plimsoll: the loss of two samples could not be computed%s: %s", short, error)
+        log.warning("plimsoll: the loss of a few samples could not be computed%s: %s", short, error)
         return None
 
 

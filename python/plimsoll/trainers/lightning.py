@@ -225,7 +225,7 @@ def _rule(loop: Any, kwargs: Any, batch: Any, count: int, splitter: Splitter) ->
     try:
         return weighing.rule_of(loss, batch, count, splitter, trainer.lightning_module, coarse)
     except Exception as error:
-        log.warning("plimsoll: the loss of two samples could not be computed: %s", error)
+        log.warning("plimsoll: the loss of a few samples could not be computed: %s", error)
         return None
     finally:
         logged.put_back()

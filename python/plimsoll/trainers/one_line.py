@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from typing import Any
+from typing import Any, Callable
 
 from ..arguments import BadType, shown
 from ..bridge import phases_seen
@@ -81,9 +81,13 @@ def guard(accelerated: Any) -> None:
     inner = getattr(accelerated, "optimizer", accelerated)
     if not may_be_retried(inner) or getattr(accelerated, "scaler", None) is not None:
         return
-    parameters = [p for group in inner.param_groups for p in group["params"]]
+    inner.step = retry_of(inner).method(inner.step)
+
+
+def retry_of(optimizer: Any, before_retry: Callable[[], None] = nothing) -> OptimizerRetry:
+    """For an optimizer of a loop of one's own: what happens is told, and shown in a notebook."""
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
     gauge = gauge_of(device=str(parameters[0].device)) if parameters else gauge_of()
     fitting = Fitting("optimizer", gauge, None, GROW_AFTER, True, PATIENCE_SECONDS)
     status.follow(fitting)
-    retry = OptimizerRetry(inner, fitting, nothing)
-    inner.step = retry.method(inner.step)
+    return OptimizerRetry(optimizer, fitting, nothing, before_retry)

@@ -21,10 +21,17 @@ WHY = "the optimizer's step was put back; cached memory was given back"
 class OptimizerRetry:
     """In place of `optimizer.step`; a closure is called once, and its loss is what a second try is told."""
 
-    def __init__(self, optimizer: Any, fitting: Fitting, stepped: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        optimizer: Any,
+        fitting: Fitting,
+        stepped: Callable[[], None],
+        before_retry: Callable[[], None] | None = None,
+    ) -> None:
         self._optimizer = optimizer
         self._fitting = fitting
         self._stepped = stepped
+        self._before_retry = before_retry
         gauge = fitting.gauge
         on_host = isinstance(gauge, HostGauge)
         room = None if on_host else lambda: gauge.capacity_bytes() - gauge.used_bytes()
@@ -55,6 +62,8 @@ class OptimizerRetry:
                     raise
                 drop_dead_frames(error)
             give_back_caches()
+            if self._before_retry is not None:
+                self._before_retry()
         return None
 
     def _may_retry(self, error: Exception, attempt: int) -> bool:

@@ -1,18 +1,21 @@
-"""What a part of a batch weighs in a loss that somebody else computes: found out by trying two samples."""
+"""What a part of a batch weighs in a loss that somebody else computes: found out by trying a few samples."""
 
 from __future__ import annotations
 
 import math
 from typing import Any, Callable
 
+from ..memory.out_of_memory import recognise
 from ..recovery.parts.shares import sample_weights
 from ..recovery.parts.split import Splitter
 from ..recovery.restore.random_state import RandomState
 from .window import SAMPLES, SUM, TOKENS
 
-# The loss of two samples is compared with those of each: rounding of the type it was computed in.
+# The loss of some samples is compared with those of their halves: rounding of the type it was computed in.
 TOLERANCE = {"float64": 1e-6, "float32": 1e-3}
 COARSE = 2e-2
+# Samples in each of the two parts that are tried; one where the batch has fewer, or they do not fit.
+TRIED = 2
 
 
 def rule_of(
@@ -24,15 +27,43 @@ def rule_of(
     that compares the samples of a batch does none of these.
     """
     weights = sample_weights(batch, count, "auto", model) or [1] * count
-    at = max(range(count - 1), key=lambda i: (min(weights[i : i + 2]) > 0, _spread(weights, i)))
+    for each in (TRIED, 1):
+        if 2 * each > count:
+            continue
+        try:
+            return _by_trial(loss, batch, weights, splitter, model, coarse, each)
+        except Exception as error:
+            if each == 1 or recognise(error) is None:
+                raise
+    return None
+
+
+def _by_trial(
+    loss: Callable[[Any], Any],
+    batch: Any,
+    weights: list[int],
+    splitter: Splitter,
+    model: Any,
+    coarse: bool,
+    each: int,
+) -> str | None:
+    """The loss of some samples beside the losses of their two halves."""
+    count = len(weights)
+    halves = [sum(weights[i : i + each]) for i in range(count - each + 1)]
+    # Halves of unlike weights tell a mean over labels from one over samples.
+    at = max(
+        range(count - 2 * each + 1),
+        key=lambda i: (min(halves[i], halves[i + each]) > 0, abs(halves[i] - halves[i + each])),
+    )
+    middle, end = at + each, at + 2 * each
     with Trial(model):
         both, first, second = (
             loss(splitter.part(batch, start, stop, count))
-            for start, stop in ((at, at + 2), (at, at + 1), (at + 1, at + 2))
+            for start, stop in ((at, end), (at, middle), (middle, end))
         )
     near = COARSE if coarse else TOLERANCE.get(str(both.dtype).removeprefix("torch."), COARSE)
     whole, one, two = float(both), float(first), float(second)
-    left, right = weights[at], weights[at + 1]
+    left, right = halves[at], halves[middle]
     rules = {SUM: one + two, SAMPLES: (one + two) / 2}
     if left + right > 0:
         rules = {
@@ -43,11 +74,6 @@ def rule_of(
     known = {rule: abs(value - whole) for rule, value in rules.items() if math.isfinite(value)}
     fits = [rule for rule, off in known.items() if off <= near * max(abs(whole), 1e-6)]
     return fits[0] if fits else None
-
-
-def _spread(weights: list[int], i: int) -> int:
-    """Samples of unlike weights tell a mean over labels from one over samples."""
-    return abs(weights[i] - weights[i + 1])
 
 
 class Trial:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import tempfile
@@ -132,11 +133,13 @@ class PlainParts(Trainer):
     """Accumulation over given parts, written out: no code of ours."""
 
     partitions: list
+    rows = 0
     # T5 and BERT take the mean of each part; GPT-2 is told over how many labels.
     takes_mean = False
 
     def training_step(self, model, inputs, num_items_in_batch=None):
         sizes, done, total = self.partitions.pop(0), 0, None
+        self.rows += len(inputs["labels"])
         backward = type(self.accelerator).backward
         for size in sizes:
             part = {key: value[done : done + size] for key, value in inputs.items()}
@@ -156,7 +159,7 @@ def _labels(inputs):
     return int((inputs["labels"] != -100).sum())
 
 
-def made(kind, dropout, settings, trainer=Trainer, seed=0, faults=None, **more):
+def made(kind, dropout, settings, trainer=Trainer, seed=0, faults=None, scales=False, **more):
     torch.manual_seed(seed)
     model = MODELS[kind](dropout)
     if faults is not None:
@@ -184,6 +187,9 @@ def made(kind, dropout, settings, trainer=Trainer, seed=0, faults=None, **more):
         model=model, args=arguments, train_dataset=data, optimizers=(optimizer, None), **more
     )
     result.remove_callback(PrinterCallback)
+    if scales:
+        # As fp16 on a card has it; on the CPU the scaler is what is looked at.
+        result.accelerator.scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
     return result
 
 
@@ -223,6 +229,9 @@ class Watched:
 
 def quiet():
     torch.set_num_threads(1)
+    # What transformers made while it was imported never becomes garbage; a collection looks at it each time.
+    gc.collect()
+    gc.freeze()
     logging.getLogger("transformers").setLevel(logging.ERROR)
     logging.getLogger("plimsoll").setLevel(logging.CRITICAL)
 

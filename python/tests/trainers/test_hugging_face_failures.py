@@ -8,7 +8,7 @@ import torch
 
 from trainers.small_trainer import Faults, PlainParts, Watched, losses, loud, made, quiet
 
-TRIALS = int(os.environ.get("PLIMSOLL_TEST_TRAINER_INJECTIONS", "100"))
+TRIALS = int(os.environ.get("PLIMSOLL_TEST_TRAINER_INJECTIONS", "120"))
 POINTS = ("forward", "backward", "step", "clip")
 
 
@@ -31,19 +31,26 @@ class InjectedFailures(unittest.TestCase):
             "per_device_train_batch_size": draw.randint(3, 8),
             "gradient_checkpointing": draw.random() < 0.2,
         }
+        size, accumulated = (
+            settings["per_device_train_batch_size"],
+            settings["gradient_accumulation_steps"],
+        )
         # The first step makes the optimizer's states: without a copy a later one cannot be put back.
         once = point in ("step", "clip")
         at = [1] if once else [draw.randint(1, 3), draw.randint(6, 9)]
         faults = Faults(point, at)
-        ours = made(kind, dropout, settings, seed=trial, faults=faults)
+        scales = draw.random() < 0.25
+        ours = made(kind, dropout, settings, seed=trial, faults=faults, scales=scales)
         with faults.around():
             watched = Watched(ours).train()
         self.assertGreaterEqual(faults.raised, 1, f"{trial} {kind} {point} {settings} {at}")
         parts = [sizes for window in watched.windows for sizes in window]
-        self.assertEqual(sum(map(sum, parts)), 24, "each sample once")
-        twin = made(kind, dropout, settings, PlainParts, seed=trial)
-        twin.partitions, twin.takes_mean = parts, kind != "gpt2"
+        twin = made(kind, dropout, settings, PlainParts, seed=trial, scales=scales)
+        twin.partitions, twin.takes_mean = list(parts), kind != "gpt2"
         twin.train()
+        # Up to transformers 4.50 a last, shorter accumulation of an epoch is left out.
+        self.assertEqual(sum(map(sum, parts)), twin.rows, "each sample once")
+        self.assertIn(twin.rows, (24, 24 - 24 % (size * accumulated)))
         self.assertEqual(ours.state.global_step, twin.state.global_step)
         for (name, mine), (_, theirs) in zip(
             ours.model.named_parameters(), twin.model.named_parameters()
@@ -57,4 +64,5 @@ class InjectedFailures(unittest.TestCase):
 
     def test_all_are_recovered_bit_for_bit(self):
         raised = sum(self.one(trial) for trial in range(TRIALS))
-        self.assertGreaterEqual(raised, TRIALS)
+        # With those of test_window_failures.py and two ranks, CI recovers from more than 300 failures.
+        self.assertGreaterEqual(raised, 1.2 * TRIALS)

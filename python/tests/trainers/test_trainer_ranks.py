@@ -9,7 +9,7 @@ import unittest
 
 from trainers import PACKAGE
 
-TRIALS = 4
+TRIALS = 12
 
 
 class Ranks(unittest.TestCase):

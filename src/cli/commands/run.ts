@@ -11,6 +11,7 @@ import { explainSnapshot } from '../../report/explain-snapshot.js';
 import { renderRunHtml } from '../../report/run-html.js';
 import { runSummary } from '../../report/text/run-text.js';
 import { adaptable } from '../../run/adapt/adaptable.js';
+import { configuredBatches } from '../../run/adapt/configured-batches.js';
 import { type NewRunOptions, newRun, runDefaults } from '../../run/new-run.js';
 import { openContext } from '../../run/open-context.js';
 import { fillCommand, settingsVariables } from '../../run/placeholders.js';
@@ -113,7 +114,8 @@ its command has: first a smaller batch with more accumulation. The exit code is 
 128 plus the number of the signal that ended it; 1 if --check found that it does not fit.
 
 With --adapt, and without placeholders, usual options of the command are changed: --batch-size 8,
---per_device_train_batch_size=8, -b 8, trainer.batch_size=8, --gradient_accumulation_steps 4.
+--per_device_train_batch_size=8, -b 8, trainer.batch_size=8, --gradient_accumulation_steps 4; or the
+same settings in a YAML file that the command names, in a copy of it.
 
 Examples:
   plimsoll run -- python train.py
@@ -177,7 +179,7 @@ async function run(
     const { plan, folder } =
       attached ??
       newRun({
-        ...batchOf(words, given),
+        ...batchOf(words, given, cwd),
         precision: given.precision,
         memoryBytes: given.memory,
         maxAttempts: given.attempts,
@@ -229,10 +231,11 @@ function checkFirst(
 function batchOf(
   words: readonly string[],
   given: RunArguments,
-): Pick<NewRunOptions, 'command' | 'batchSize' | 'accumulation'> {
+  folder: string,
+): Pick<NewRunOptions, 'command' | 'batchSize' | 'accumulation' | 'config'> {
   const { batchSize, accumulation } = given;
   return given.adapt === true && batchSize === undefined
-    ? adaptable(words)
+    ? adaptable(words, configuredBatches(words, folder))
     : { command: words, batchSize, accumulation };
 }
 

@@ -4,6 +4,7 @@ import { GiB } from '../../units/bytes.js';
 import { fillCommand, placeholdersOf } from '../placeholders.js';
 import type { Attempt } from '../types.js';
 import { adaptable } from './adaptable.js';
+import { type AdaptedConfig, configText, tellsAccumulation } from './adapted-config.js';
 import { knownFlags } from './known-flags.js';
 import { type Ending, whatToType } from './what-to-type.js';
 import { yamlFiles, yamlSettings } from './yaml-settings.js';
@@ -131,7 +132,9 @@ describe('options of usual programs', () => {
 
   it('are needed for --adapt', () => {
     expect(adaptable(train('-b', '8'))).toMatchObject({ batchSize: 8, accumulation: 1 });
-    expect(() => adaptable(train())).toThrow('No option of the command was recognised');
+    expect(() => adaptable(train())).toThrow(
+      'No option of the command, and no line of a YAML file',
+    );
     expect(() => adaptable(train('--size', '{batch_size}'))).toThrow('has nothing to change');
   });
 });
@@ -149,6 +152,29 @@ describe('YAML files', () => {
       'a.yaml',
       'b.yml',
     ]);
+  });
+
+  it('are changed in the lines of the batch alone, and told their accumulation', () => {
+    const settings = { ...attempt.settings, batch_size: 4, accumulation: 8 };
+    expect(configText(config('a.yaml', text), settings)).toBe(
+      '# training\ntrainer:\n  batch-size: 4 # samples\n  grad_accum: 8\n  b: 3\n',
+    );
+    const own = config('b.yaml', 'data: 16\n  per_device_train_batch_size: 16\nend: 1');
+    expect(configText(own, settings)).toBe(
+      'data: 16\n  per_device_train_batch_size: 4\n  gradient_accumulation_steps: 8\nend: 1',
+    );
+    expect([own, config('c.yaml', 'batch_size: 2')].map(tellsAccumulation)).toEqual([true, false]);
+  });
+
+  it('are what --adapt changes where the command has no option for it', () => {
+    const files = [config('a.yaml', text)];
+    expect(adaptable(train('a.yaml'), files)).toMatchObject({
+      command: train('a.yaml'),
+      batchSize: 16,
+      accumulation: 2,
+      config: files[0],
+    });
+    expect(adaptable(train('a.yaml', '-b', '4'), files)).toMatchObject({ batchSize: 4 });
   });
 
   it('of any text make no trouble', () => {
@@ -181,9 +207,9 @@ describe('what to type', () => {
   });
 
   it('names the lines of a file', () => {
-    const files = [{ file: 'a.yaml', ...(yamlSettings('batch_size: 8\n') ?? fail()) }];
+    const files = [config('a.yaml', 'batch_size: 8\n')];
     expect(whatToType({ ...ending, command: train('a.yaml'), files })).toContain(
-      'In a.yaml, set line 1 to batch_size: 4, and accumulate 2 of them',
+      'In a.yaml, set line 1 to batch_size: 4, and accumulate 2 of them, by the setting that the program has for it. Or let it be done, in a copy: plimsoll run --adapt -- python train.py a.yaml',
     );
   });
 
@@ -194,6 +220,10 @@ describe('what to type', () => {
     expect(whatToType(ending)).toBeUndefined();
   });
 });
+
+function config(file: string, text: string): AdaptedConfig {
+  return { file, text, ...(yamlSettings(text) ?? fail()) };
+}
 
 function fail(): never {
   throw new Error('the text sets a batch');

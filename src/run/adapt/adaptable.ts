@@ -1,5 +1,6 @@
 import { Failure } from '../../failure.js';
 import { placeholdersOf } from '../placeholders.js';
+import type { AdaptedConfig } from './adapted-config.js';
 import { knownFlags } from './known-flags.js';
 
 /** A command that can be started with another batch, and the batch that it begins with. */
@@ -7,15 +8,21 @@ export interface Adaptable {
   readonly command: readonly string[];
   readonly batchSize: number;
   readonly accumulation: number;
+  /** Where the batch is set in a file that the command names. */
+  readonly config?: AdaptedConfig;
 }
 
 /**
- * The command of `run --adapt`: its own options become placeholders.
+ * The command of `run --adapt`: its own options become placeholders. Where it has none, the first of
+ * the YAML files that it names is changed.
  *
  * @example
  * adaptable(['python', 'train.py', '--batch-size', '8']).batchSize; // 8
  */
-export function adaptable(command: readonly string[]): Adaptable {
+export function adaptable(
+  command: readonly string[],
+  files: readonly AdaptedConfig[] = [],
+): Adaptable {
   const [placeholder] = placeholdersOf(command);
   if (placeholder !== undefined) {
     throw new Failure({
@@ -26,11 +33,16 @@ export function adaptable(command: readonly string[]): Adaptable {
     });
   }
   const flags = knownFlags(command);
+  const [config] = files;
+  if (flags === undefined && config !== undefined) {
+    const { batch, accumulation } = config;
+    return { command, batchSize: batch.value, accumulation: accumulation?.value ?? 1, config };
+  }
   if (flags === undefined) {
     throw new Failure({
       kind: 'input',
       code: 'nothing-to-adapt',
-      fact: 'No option of the command was recognised as its batch size.',
+      fact: 'No option of the command, and no line of a YAML file that it names, was recognised as its batch size.',
       next: 'Write {batch_size} where the command takes it, such as: plimsoll run --batch-size 32 -- python train.py --size {batch_size}',
     });
   }

@@ -1,7 +1,8 @@
 import { resolve } from 'node:path';
 import { readOwnFile } from '../../files/own-file.js';
 import { MiB } from '../../units/bytes.js';
-import { type YamlSettings, yamlFiles, yamlSettings } from './yaml-settings.js';
+import type { AdaptedConfig } from './adapted-config.js';
+import { yamlFiles, yamlSettings } from './yaml-settings.js';
 
 /** A configuration is some kilobytes; a larger file is data. */
 const maxBytes = MiB;
@@ -12,11 +13,12 @@ const maxFiles = 8;
 export function configuredBatches(
   command: readonly string[],
   folder: string,
-): readonly (YamlSettings & { readonly file: string })[] {
+): readonly AdaptedConfig[] {
   return yamlFiles(command)
     .slice(0, maxFiles)
     .flatMap((file) => {
-      const found = yamlSettings(readOwnFile(resolve(folder, file), maxBytes) ?? '');
-      return found === undefined ? [] : [{ file, ...found }];
+      const text = readOwnFile(resolve(folder, file), maxBytes) ?? '';
+      const found = yamlSettings(text);
+      return found === undefined ? [] : [{ file, text, ...found }];
     });
 }

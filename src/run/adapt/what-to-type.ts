@@ -50,7 +50,7 @@ function byFlags({ command, attempt, ...known }: Ending): string | undefined {
   return `${fits.words} Type: ${typed}${alone}. Or let it be done: plimsoll run --adapt -- ${shellWords(command)}`;
 }
 
-function byFiles({ files, attempt, ...known }: Ending): string | undefined {
+function byFiles({ command, files, attempt, ...known }: Ending): string | undefined {
   const [one] = files;
   if (one === undefined) return undefined;
   const { file, batch, accumulation } = one;
@@ -60,7 +60,8 @@ function byFiles({ files, attempt, ...known }: Ending): string | undefined {
     accumulation === undefined
       ? `accumulate ${fits.accumulation} of them, by the setting that the program has for it`
       : `line ${accumulation.line} to ${accumulation.key}: ${fits.accumulation}`;
-  return `${fits.words} In ${file}, set line ${batch.line} to ${batch.key}: ${fits.microbatch}, and ${second}.`;
+  const typed = `plimsoll run --adapt -- ${shellWords(command)}`;
+  return `${fits.words} In ${file}, set line ${batch.line} to ${batch.key}: ${fits.microbatch}, and ${second}. Or let it be done, in a copy: ${typed}`;
 }
 
 interface Fits {

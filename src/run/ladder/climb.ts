@@ -3,6 +3,7 @@ import { smallerMicrobatch } from '../../batches/sizes/smaller-microbatch.js';
 import { isKnown, type Known } from '../../units/known.js';
 import type { Placeholder } from '../placeholders.js';
 import type { Attempt, ClimbedRung, OutOfMemory, Rung, RunSettings } from '../types.js';
+import { fragmented } from './fragmented.js';
 import { splitBatch } from './split-batch.js';
 
 /** What the ladder knows when an attempt ran out of memory. */
@@ -52,9 +53,19 @@ const steps: readonly (readonly [Rung, Step])[] = [
 export function climb(fall: RecoveryInput): NextAttempt | undefined {
   for (const [rung, step] of steps) {
     const next = step(fall);
-    if (next !== undefined) return { rung, ...next };
+    if (next !== undefined) return { rung, ...withSegments(fall, next) };
   }
   return undefined;
+}
+
+/** What was free in pieces would have been enough: from now on such pieces are put together. */
+function withSegments(fall: RecoveryInput, next: Omit<NextAttempt, 'rung'>) {
+  const { settings } = next;
+  if (settings.device === 'host' || !fragmented(fall.outOfMemory)) return next;
+  return {
+    why: `${next.why} Enough was free in unused pieces, so PyTorch gets expandable segments.`,
+    settings: { ...settings, expandable_segments: true },
+  };
 }
 
 function stepSmaller(fall: RecoveryInput): Omit<NextAttempt, 'rung'> | undefined {

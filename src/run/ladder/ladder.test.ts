@@ -226,6 +226,28 @@ describe('climb', () => {
   });
 });
 
+describe('memory that ran out in pieces', () => {
+  const message =
+    'Tried to allocate 2.00 GiB. Of the allocated memory 9.00 GiB is allocated by PyTorch, and 3.00 GiB is reserved by PyTorch but unallocated.';
+  const inPieces = { ...outOfMemory, askedBytes: 2 * GiB, message };
+
+  it('gives the next attempt expandable segments, and says so', () => {
+    const next = climb({ ...fall, outOfMemory: inPieces });
+    expect(next).toMatchObject({ settings: { batch_size: 16, expandable_segments: true } });
+    expect(next?.why).toContain('PyTorch gets expandable segments.');
+  });
+
+  it.each([
+    ['more was asked for than was free', { ...inPieces, askedBytes: 4 * GiB }],
+    ['it is not told what was asked for', { ...inPieces, askedBytes: 'unknown' as const }],
+    ['it is not told what was free', { ...inPieces, message: 'CUDA out of memory' }],
+  ])('changes nothing else where %s', (_, found) => {
+    expect(climb({ ...fall, outOfMemory: found })?.settings).not.toHaveProperty(
+      'expandable_segments',
+    );
+  });
+});
+
 describe('decideStep', () => {
   const failure: StepFailure = {
     microbatch: 8,

@@ -26,6 +26,11 @@ export class RunFolder {
     return { json: join(this.path, 'report.json'), html: join(this.path, 'report.html') };
   }
 
+  /** For what an attempt is given: a changed configuration. */
+  attemptFolder(number: number): string {
+    return join(this.path, `attempt-${number}`);
+  }
+
   attemptFiles(number: number): LaunchFiles {
     const file = (name: string) => join(this.path, `attempt-${number}.${name}`);
     return {

@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { readOwnDocument } from '../../files/own-file.js';
 import { MiB } from '../../units/bytes.js';
 import type { Account } from '../account.js';
+import type { AdaptedConfig } from '../adapt/adapted-config.js';
 import type { LogLimit } from '../log/log-limit.js';
 import type { RunSettings } from '../types.js';
 
@@ -29,6 +30,8 @@ export interface RunPlan {
   readonly logLimit?: LogLimit | undefined;
   /** What the program gets on top of its supervisor's environment. */
   readonly environment?: Readonly<Record<string, string>> | undefined;
+  /** The file of the command whose batch changes at a restart. */
+  readonly config?: AdaptedConfig | undefined;
   /** What the program runs as; left out, what its supervisor is. */
   readonly account?: Account | undefined;
 }

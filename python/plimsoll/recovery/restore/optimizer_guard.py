@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import logging
+import weakref
 from itertools import chain
 from typing import Any, Callable
 
 from ...arguments import one_of
 from ...failure import JOB_FAILED, Failure
+from ...memory.gauge import HostGauge
 
 log = logging.getLogger("plimsoll")
 
 WAYS = ("first", "always", "never")
 # An optimizer's states and the temporary copies of its step take less than this many times its parameters.
 ROOMY = 6
+# A copy may fill the host to half of what it has left: more, and the kernel could end the job for it.
+HOST_SHARE = 0.5
+
+_guarded: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def is_guarded(optimizer: Any) -> bool:
+    """Whether a guard of ours looks after this optimizer's step."""
+    return optimizer in _guarded
 
 
 class OptimizerGuard:
@@ -34,6 +45,8 @@ class OptimizerGuard:
         self._copies: list[tuple[Any, Any]] | None = None
         self._stepped = False
         self._broken: str | None = None
+        if type(optimizer).__weakrefoffset__:
+            _guarded.add(optimizer)
 
     def check(self) -> None:
         """Refuses every step after one that was left half done: the model is broken until it is loaded again."""
@@ -77,6 +90,11 @@ class OptimizerGuard:
         return self._room is not None and self._room() >= needed
 
     def _copied(self, tensors: list[Any]) -> list[tuple[Any, Any]] | None:
+        needed = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+        host = HostGauge()
+        if needed > HOST_SHARE * (host.capacity_bytes() - host.used_bytes()):
+            log.warning("plimsoll: the optimizer's step is not backed up: the host is too full")
+            return None
         try:
             return [(tensor, tensor.detach().to("cpu", copy=True)) for tensor in tensors]
         except (MemoryError, RuntimeError) as error:
