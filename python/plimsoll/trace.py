@@ -83,6 +83,7 @@ def run(options: Namespace, alone: bool = False) -> int:
         "notes": recording.notes,
         "skipsLayers": recording.skips_layers,
         "compiled": recording.compiled,
+        "fused": recording.fused,
         "ragged": recording.ragged,
         "benchmark": recording.benchmark,
     }

@@ -22,6 +22,11 @@ class Gpu:
     # Bias epilogues go through cuBLASLt, whose workspace is asked for separately.
     blaslt_workspace: int = 1 * MIB
 
+    @property
+    def cache(self) -> int:
+        """Bytes of the second level cache."""
+        return _ARCHITECTURES[_nearest(self.capability) or 90][4]
+
 
 H200 = Gpu()
 

@@ -33,8 +33,9 @@ class Recording:
     parameter_bytes: int = 0
     notes: list[str] = field(default_factory=list)
     skips_layers: bool = False
-    # Whether a program asked for torch.compile, which a trace leaves out.
+    # Whether a program asked for torch.compile, which the trace left out, or followed.
     compiled: bool = False
+    fused: bool = False
     # Whether its batches differ in shape.
     ragged: bool = False
     # Whether cuDNN tries its kernels in turn.

@@ -285,15 +285,39 @@ class Programs(unittest.TestCase):
         halves = [line[2] for line in lines if line[0] == "a" and line[2] == 2 * 2 * 3 * 1024 * 64]
         self.assertEqual(len(halves), 2)
 
-    def test_compiled_models_are_not_taken_as_eager_in_silence(self):
+    def test_compiled_models_keep_what_fused_kernels_keep(self):
+        text = (
+            "import sys, torch\n"
+            "from torch import nn\n"
+            "m = nn.Sequential(nn.Linear(256, 1024), nn.GELU(), nn.Tanh(), nn.Sigmoid(), nn.Linear(1024, 8)).cuda()\n"
+            "run = torch.compile(m) if sys.argv[1] == 'compiled' else m\n"
+            "for _ in range(2):\n"
+            "    run(torch.zeros(4096, 256).cuda()).sum().backward()\n"
+            "assert m[0].weight.grad.shape == (1024, 256)\n"
+        )
+        kept = {}
+        for form in ("plain", "compiled"):
+            done, lines = self.trace(text, "train.py", form)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            kept[form] = sum(line[0] == "a" and line[2] == 4096 * 1024 * 4 for line in lines)
+        self.assertTrue(self.footer["fused"], done.stderr)
+        self.assertFalse(self.footer["compiled"])
+        self.assertIn("torch.compile was followed", self.footer["notes"][0])
+        # Three activations and their gradients become what goes in and what comes out.
+        self.assertLess(kept["compiled"], kept["plain"])
+
+    def test_a_compiled_function_that_values_decide_is_not_taken_as_eager_in_silence(self):
         done, _ = self.trace(
             "import torch\n"
-            "m = torch.compile(torch.nn.Linear(8, 8).cuda())\n"
-            "m(torch.zeros(1, 8).cuda()).sum().backward()\n"
+            "@torch.compile\n"
+            "def f(x):\n"
+            "    return x * 2 if x.sum().item() > 0 else x\n"
+            "f(torch.zeros(1, 8).cuda())\n"
         )
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertTrue(self.footer["compiled"])
-        self.assertIn("torch.compile", self.footer["notes"][0])
+        self.assertFalse(self.footer["fused"])
+        self.assertIn("torch.compile was left out", self.footer["notes"][0])
 
 
 if __name__ == "__main__":

@@ -28,6 +28,8 @@ export interface Trace {
   readonly program: boolean;
   /** The program asked for torch.compile, which the trace left out. */
   readonly compiled: boolean;
+  /** The program asked for torch.compile, and the trace ran the kernels that PyTorch's compiler makes. */
+  readonly fused: boolean;
   /** The program's batches differ in shape: what the allocator holds depends on their order. */
   readonly ragged: boolean;
   /** The program has cuDNN try its kernels, with the scratch memory of each. */
@@ -111,6 +113,7 @@ class TraceReader {
       notes = [],
       skipsLayers,
       compiled,
+      fused,
       ragged,
       benchmark,
     } = footer;
@@ -128,6 +131,7 @@ class TraceReader {
       skipsLayers: skipsLayers === true,
       program: this.#program,
       compiled: compiled === true,
+      fused: fused === true,
       ragged: ragged === true,
       benchmark: benchmark === true,
     };

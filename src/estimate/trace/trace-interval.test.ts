@@ -80,6 +80,9 @@ describe('tracedInterval', () => {
     const compiled = tracedInterval(await traceWith(0, ',"compiled":true'), peaks, true);
     expect(compiled.lowBytes).toBeCloseTo(0.39 * 10 * GiB, -1);
     expect(compiled.highBytes).toBeCloseTo(1.11 * 10 * GiB, -1);
+    const fused = tracedInterval(await traceWith(0, ',"fused":true'), peaks, true);
+    expect(fused.lowBytes).toBeCloseTo(0.91 * 10 * GiB, -1);
+    expect(fused.highBytes).toBeCloseTo(1.13 * 10 * GiB, -1);
     const ragged = tracedInterval(await traceWith(0, ',"ragged":true'), peaks, true);
     expect(ragged.lowBytes).toBe(8 * GiB);
     expect(ragged.highBytes).toBeCloseTo(3.01 * 10 * GiB, -1);

@@ -81,6 +81,8 @@ class Properties:
         self.multi_processor_count = gpu.multiprocessors
         self.max_threads_per_multi_processor = gpu.threads_per_multiprocessor
         self.warp_size = 32
+        # Of all cards since Volta.
+        self.regs_per_multiprocessor = 65536
         self.is_integrated = self.is_multi_gpu_board = False
         self.gcnArchName = ""
 
@@ -168,6 +170,7 @@ def cuda_table(gpu: Gpu, places: Places, ledger: Any) -> dict[str, Any]:
         "StreamContext": Within,
         "device": Within,
         "device_of": Within,
+        "_DeviceGuard": Within,
         "is_current_stream_capturing": _constant(False),
         # Random numbers: none are drawn.
         "manual_seed": _nothing,

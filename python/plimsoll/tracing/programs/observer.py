@@ -25,7 +25,7 @@ class ProgramObserver(Observer):
         # The clock of a trace: the same on every machine.
         self.ops = 0
         # What makes the answer less sure than usual.
-        self.compiled = self.ragged = False
+        self.compiled = self.fused = self.ragged = False
         # Rows of sequences that were packed: batches of one shape may hold different numbers of them.
         self.packed: set[int] = set()
         self.on_op: Callable[[], None] | None = None

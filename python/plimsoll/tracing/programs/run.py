@@ -21,6 +21,7 @@ from ..standins.environment import cuda_like
 from ..standins.patches import Patches
 from . import cuda_api, libraries, lightning, loaders, parameters, ranks, saving, weights, wrappers
 from .children import Children
+from .compiling import entry as compiling
 from .devices import PretendedDevices
 from .failures import failure_of
 from .launchers import announce, launch_of
@@ -59,6 +60,7 @@ def record(command: list[str], gpu: Gpu, recording: Any) -> None:
         devices = PretendedDevices(places, observer)
         _watch_moves(patches, devices)
         stack.enter_context(devices)
+        compiling.install(patches, observer, places)
         _run(launch.program, watch)
         recording.ledger.close()
         children.check(uses_gpu=watch.steps_seen())
@@ -66,7 +68,8 @@ def record(command: list[str], gpu: Gpu, recording: Any) -> None:
             recording.benchmark = True
             observer.notes.add(_BENCHMARK)
     recording.notes = sorted(observer.notes)
-    recording.compiled, recording.ragged = observer.compiled, observer.ragged
+    recording.compiled, recording.fused = observer.compiled, observer.fused
+    recording.ragged = observer.ragged
     recording.parameters, recording.parameter_bytes = watch.parameters()
 
 
@@ -81,7 +84,7 @@ def _install(
     parameters.install(patches, places)
     loaders.install(patches, watch)
     saving.install(patches, overlay, places, watch)
-    wrappers.install(patches, observer)
+    wrappers.install(patches)
     weights.install(patches, places, overlay, watch)
     libraries.install(patches, watch, overlay)
     lightning.install(patches, watch)

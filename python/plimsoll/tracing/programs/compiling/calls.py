@@ -1,0 +1,110 @@
+"""The calls of one compiled function: captured once for each form of its arguments."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+from typing import Any, Callable
+
+import torch
+from torch.utils import _pytree as pytree
+
+from ..places import GPU, Places
+
+_PLAIN = (int, float, bool, str, bytes, type(None), torch.dtype, torch.device)
+FOLLOWED = (
+    "torch.compile was followed: the graphs and kernels are those that PyTorch's compiler makes for this card; "
+    "which of them it tries out in turn at their first run is not known"
+)
+# Forms that PyTorch compiles anew; from then on it runs the function as it is.
+_MOST_FORMS = 8
+
+
+class NotCaptured(Exception):
+    """The function does what only values decide, or what a graph cannot hold."""
+
+
+class Calls:
+    # Whether any function is being captured: what it calls belongs to its graph.
+    capturing = False
+
+    def __init__(self, function: Callable, observer: Any, places: Places):
+        self.function = function
+        self.observer = observer
+        self.places = places
+        self._graphs: dict[Any, Any] = {}
+
+    def run(self, args: tuple, kwargs: dict) -> Any:
+        leaves, spec = pytree.tree_flatten((args, kwargs))
+        modules = modules_of(self.function, leaves)
+        with torch._C.DisableTorchFunction():
+            key = (str(spec), *map(self._form, leaves), *_state(modules))
+        if key not in self._graphs:
+            self._graphs[key] = self._captured(leaves, spec, modules)
+        graph = self._graphs[key]
+        if graph is None:
+            raise NotCaptured
+        return graph(leaves)
+
+    def _captured(self, leaves: list, spec: Any, modules: list) -> Any:
+        if len(self._graphs) >= _MOST_FORMS or any(map(_is_recurrent, modules)):
+            return None
+        Calls.capturing = True
+        # A compiler makes much and throws away little.
+        gc.disable()
+        try:
+            from .capture import capture
+
+            graph = capture(self, leaves, spec, modules)
+            self.observer.fused = True
+            self.observer.notes.add(FOLLOWED)
+            return graph
+        except Exception as error:
+            # Shown with --verbose.
+            print(f"torch.compile: {type(error).__name__}: {error}")
+            return None
+        finally:
+            Calls.capturing = False
+            gc.enable()
+
+    def _form(self, leaf: Any) -> Any:
+        if isinstance(leaf, torch.Tensor):
+            if leaf.device.type == "meta" and self.places.of(leaf) != GPU:
+                raise NotCaptured
+            return leaf.shape, leaf.stride(), leaf.dtype, leaf.requires_grad, leaf.device.type
+        if isinstance(leaf, torch.nn.Module):
+            return id(leaf)
+        if not isinstance(leaf, _PLAIN):
+            raise NotCaptured
+        return type(leaf), leaf
+
+
+def modules_of(function: Callable, leaves: list) -> list:
+    """The modules whose parameters a function uses: its own, its arguments, those it closes over."""
+    inner = function
+    while hasattr(inner, "__wrapped__"):
+        inner = inner.__wrapped__
+    code = getattr(inner, "__code__", None) or getattr(
+        getattr(inner, "__func__", None), "__code__", None
+    )
+    held: list[Any] = [inner, getattr(inner, "__self__", None), *leaves]
+    for cell in getattr(inner, "__closure__", None) or ():
+        with contextlib.suppress(ValueError):
+            held.append(cell.cell_contents)
+    names = code.co_names if code is not None else ()
+    held.extend(getattr(inner, "__globals__", {}).get(name) for name in names)
+    found = {id(one): one for one in held if isinstance(one, torch.nn.Module)}
+    return list(found.values())
+
+
+def _is_recurrent(module: Any) -> bool:
+    """The compiler leaves these layers out as well."""
+    return any(isinstance(part, torch.nn.RNNBase) for part in module.modules())
+
+
+def _state(modules: list) -> Any:
+    yield torch.is_grad_enabled(), torch.is_inference_mode_enabled()
+    yield torch.is_autocast_enabled("cuda"), torch.get_autocast_dtype("cuda")
+    for module in modules:
+        yield tuple(part.training for part in module.modules())
+        yield tuple((p.requires_grad, p.dtype, tuple(p.shape)) for p in module.parameters())

@@ -1,0 +1,90 @@
+"""One call as graphs: AOTAutograd decides what forward keeps for backward, Inductor what is fused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import torch._functorch.config
+import torch._inductor.compile_fx as inductor
+from torch._dispatch.python import no_python_dispatcher
+from torch._dynamo.backends.common import aot_autograd
+from torch._inductor.decomposition import select_decomp_table
+from torch._subclasses import FakeTensorMode
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import _disable_current_modes
+
+from .lowering import Lowering, pretended_card
+
+
+class _Flat(torch.nn.Module):
+    """The function as a module of tensors only, which holds the modules whose parameters it uses."""
+
+    def __init__(self, calls: Any, leaves: list, spec: Any, modules: list):
+        super().__init__()
+        self.parts = torch.nn.ModuleList(modules)
+        self._calls, self._spec = calls, spec
+        self._leaves = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+        self._places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+        self.result: Any = None
+
+    def forward(self, *tensors: Any) -> Any:
+        leaves = list(self._leaves)
+        for place, tensor in zip(self._places, tensors):
+            leaves[place] = tensor
+        args, kwargs = pytree.tree_unflatten(leaves, self._spec)
+        # The function's own code names devices; the compiler's must not meet the pretended ones.
+        # PyTorch's dispatcher in Python would take some ops whole on meta, and lose their gradients.
+        with torch._C._EnableTorchFunction(), no_python_dispatcher():
+            result = self._calls.function(*args, **kwargs)
+        results, spec = pytree.tree_flatten(result)
+        kept = [None if isinstance(one, torch.Tensor) else one for one in results]
+        self.result = kept, spec
+        return tuple(one for one in results if isinstance(one, torch.Tensor))
+
+
+def capture(calls: Any, leaves: list, spec: Any, modules: list) -> Any:
+    flat = _Flat(calls, leaves, spec, modules)
+    tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+    lowering = Lowering(calls.observer)
+    with pretended_card(calls.observer.gpu), _compiling():
+        run = aot_autograd(
+            fw_compiler=lowering.forward,
+            bw_compiler=lowering.backward,
+            inference_compiler=lowering.inference,
+            decompositions=select_decomp_table(),
+            partition_fn=lowering.partition,
+            keep_inference_input_mutations=True,
+        )(flat, tensors)
+    if lowering.failure is not None:
+        raise lowering.failure
+    kept, result_spec = flat.result
+
+    def call(leaves: list) -> Any:
+        given = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        results = iter(run(*given))
+        joined = [next(results) if one is None else one for one in kept]
+        return pytree.tree_unflatten(joined, result_spec)
+
+    return call
+
+
+@contextmanager
+def _compiling() -> Iterator[None]:
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    context = torch._guards.TracingContext(mode)
+    config = torch._functorch.config
+    with (
+        _disable_current_modes(),
+        torch._C.DisableTorchFunction(),
+        inductor.V.set_fake_mode(mode),
+        torch._guards.tracing(context),
+        config.patch(
+            fake_tensor_allow_meta=True,
+            unlift_effect_tokens=True,
+            force_non_lazy_backward_lowering=True,
+        ),
+    ):
+        yield

@@ -1,0 +1,167 @@
+"""Graphs as Inductor lowers them for the card: what it fuses, in which order, in whose memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+from unittest import mock
+
+import torch
+import torch._inductor.compile_fx as inductor
+import torch._subclasses.fake_tensor as fakes
+from torch._inductor import config
+from torch._inductor.debug import DebugContext
+from torch._inductor.fx_passes import joint_graph
+from torch._inductor.graph import GraphLowering
+from torch._inductor.virtualized import V
+from torch.utils import _pytree as pytree
+
+from ...gpu import Gpu
+from .execution import executable
+
+_CARD = torch.device("cuda", 0)
+
+
+class Lowering:
+    def __init__(self, observer: Any):
+        self.observer = observer
+        # PyTorch would try a backward graph again that could not be lowered.
+        self.failure: Exception | None = None
+        self._mode = fakes.FakeTensorMode(allow_non_fake_inputs=True)
+        # Tensors that a graph holds itself, by those that stand for them on the card.
+        self._held: dict[int, Any] = {}
+
+    def partition(self, graph: Any, inputs: Any, **settings: Any) -> Any:
+        with _joint_passes():
+            self._move(graph)
+            return inductor.partition_fn(graph, inputs, **settings)
+
+    def forward(self, graph: Any, inputs: Any) -> Any:
+        return self._lower(graph, inputs)
+
+    def backward(self, graph: Any, inputs: Any) -> Any:
+        try:
+            return self._lower(graph, inputs, is_backward=True)
+        except Exception as error:
+            self.failure = error
+            raise
+
+    def inference(self, graph: Any, inputs: Any) -> Any:
+        with _joint_passes():
+            self._move(graph)
+            graph = inductor._recursive_joint_graph_passes(graph, input_device=_CARD)
+        return self._lower(graph, inputs, is_inference=True)
+
+    def _lower(self, graph: Any, inputs: Any, **kind: bool) -> Any:
+        inputs = [self._on_card(one) for one in inputs]
+        _keep_strides(graph, kind)
+        with DebugContext(), V.set_fake_mode(self._mode), torch.no_grad():
+            inductor.view_to_reshape(graph)
+            inductor.fake_tensor_prop(graph, inputs, True)
+            inductor._recursive_record_original_output_strides(graph)
+            inference = kind.get("is_inference", False)
+            inductor._recursive_post_grad_passes(graph, is_inference=inference)
+            lowered = GraphLowering(graph, example_inputs=inputs, **kind)
+            with V.set_graph_handler(lowered), V.set_extern_kernel_nodes([]):
+                lowered.run(*inputs)
+                code, _ = lowered.codegen()
+        constants = {
+            name: self._held.get(id(value), value) for name, value in lowered.constants.items()
+        }
+        return executable(code.value, constants, self.observer)
+
+    def _move(self, graph: Any) -> None:
+        """Names the card wherever a graph that was captured on meta names meta."""
+
+        def moved(value: Any) -> Any:
+            is_meta = isinstance(value, torch.device) and value.type == "meta"
+            return _CARD if is_meta else value
+
+        for node in graph.graph.nodes:
+            node.args = torch.fx.node.map_aggregate(node.args, moved)
+            node.kwargs = torch.fx.node.map_aggregate(node.kwargs, moved)
+            if "val" in node.meta:
+                node.meta["val"] = pytree.tree_map(self._on_card, node.meta["val"])
+            if node.op == "get_attr":
+                held = getattr(graph, node.target)
+                if getattr(held, "requires_grad", False):
+                    raise ValueError("a parameter that is in no module of the function")
+                stand_in = self._on_card(held)
+                if stand_in is not held:
+                    self._held[id(stand_in)] = held
+                    setattr(graph, node.target, stand_in)
+        graph.recompile()
+
+    def _on_card(self, value: Any) -> Any:
+        if not isinstance(value, torch.Tensor) or value.device.type != "meta":
+            return value
+        with self._mode:
+            return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=_CARD)
+
+
+def _keep_strides(graph: Any, kind: dict[str, bool]) -> None:
+    """What the program gets back keeps its strides; what is kept for backward may be laid out anew."""
+    output = graph.graph.output_node()
+    given = [] if kind.get("is_backward") else range(len(output.args[0]))
+    output.meta["user_visible_output_idxs"] = list(given)
+
+
+class _Folder(joint_graph.UniformValueConstantFolder):
+    """Values that are the same throughout are worked out with numbers, and no card is here."""
+
+    def _add_peephole_patterns(self) -> None:
+        return None
+
+    def _deduce_value(self, node: Any) -> Any:
+        named = node.kwargs.get("device")
+        if node.target is torch.ops.prims.device_put.default:
+            return self.unknown_value
+        if named is None or named.type != "cuda":
+            return super()._deduce_value(node)
+        given = node.kwargs
+        node.kwargs = {**given, "device": torch.device("cpu")}
+        try:
+            return super()._deduce_value(node)
+        finally:
+            node.kwargs = given
+
+
+@contextmanager
+def _joint_passes() -> Iterator[None]:
+    """They build example tensors on a card, if there is one."""
+    with (
+        mock.patch.object(torch.cuda, "is_available", lambda: False),
+        mock.patch.object(joint_graph, "UniformValueConstantFolder", _Folder),
+        # Whether a product is faster with padding is measured on a card.
+        config.patch(shape_padding=False),
+    ):
+        yield
+
+
+@contextmanager
+def pretended_card(gpu: Gpu) -> Iterator[None]:
+    """The questions that lowering puts to the card and its driver."""
+    from torch._dynamo import device_interface
+
+    target = import_module("triton.backends.compiler").GPUTarget("cuda", gpu.capability, 32)
+    driver = import_module("triton.runtime").driver
+
+    class Driver:
+        def get_current_target(self) -> Any:
+            return target
+
+        def get_current_device(self) -> int:
+            return 0
+
+    properties = torch.cuda.get_device_properties(0)
+    cuda = device_interface.CudaInterface
+    answer = staticmethod(lambda *_: properties)
+    with (
+        mock.patch.object(fakes, "init_gpu_context", lambda *_: None),
+        mock.patch.object(cuda, "get_device_properties", answer),
+        mock.patch.object(cuda.Worker, "get_device_properties", answer),
+        mock.patch.object(driver, "_active", Driver()),
+    ):
+        yield
