@@ -17,6 +17,7 @@ import { judgeFraming } from './judge-framing.js';
 import { serverLimits } from './limits.js';
 import { securityHeaders } from './security-headers.js';
 import { Exchanges, waitsForClient } from './silent-clients.js';
+import { stopParsingWhenClosed } from './stop-parsing.js';
 import type { StrangerConnections } from './stranger-connections.js';
 import { whenAnswered } from './when-answered.js';
 
@@ -46,7 +47,7 @@ export function createHttpServer(options: ListenerOptions): Server {
   const exchanges = new Exchanges();
   const serve = (incoming: IncomingMessage, outgoing: ServerResponse, asksFirst = false): void => {
     const { socket } = incoming;
-    // The parser goes through what it has read, also of a connection that was closed.
+    // Where the parser did not stop.
     if (socket.destroyed) return;
     if (exchanges.count(socket) >= serverLimits.pipelinedRequests) {
       socket.destroy();
@@ -85,7 +86,10 @@ export function createHttpServer(options: ListenerOptions): Server {
     (incoming, outgoing) => serve(incoming, outgoing),
   );
   server.maxConnections = serverLimits.connections;
-  server.on('connection', (socket) => strangers.add(socket));
+  server.on('connection', (socket) => {
+    stopParsingWhenClosed(socket);
+    strangers.add(socket);
+  });
   // Their bytes are limited: a count would drop some unseen, and one of them might matter.
   server.maxHeadersCount = 0;
   server.timeout = serverLimits.silentSeconds * 1000;
