@@ -1,4 +1,4 @@
-import type { IncomingMessage } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { HttpBindings } from '@hono/node-server';
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import { OpenAPIHono } from '@hono/zod-openapi';
@@ -13,6 +13,7 @@ import { noPage, tooBusy, unknownRoute, wrongMethod } from './errors/refusals.js
 import { serverLimits } from './http/limits.js';
 import { securityHeaders } from './http/security-headers.js';
 import type { StrangerConnections } from './http/stranger-connections.js';
+import { Turns } from './http/turns.js';
 import { UnsentBytes } from './http/unsent-bytes.js';
 import { IncomingBytes } from './input/incoming-bytes.js';
 import { addressOf, peerOf } from './local/peers.js';
@@ -56,6 +57,7 @@ export function createApp(options: AppOptions): ServerApp {
   const unsent = new UnsentBytes(serverLimits.unsentBytes);
   const unsentToStrangers = new UnsentBytes(serverLimits.strangersUnsentBytes);
   const bodies = new IncomingBytes();
+  const turns = new Turns();
   const cookieName = gate?.sessions.cookieName;
   registerSecurity(app, cookieName);
   let document: string | undefined;
@@ -95,10 +97,8 @@ export function createApp(options: AppOptions): ServerApp {
     report({ method, path, status, error: fault });
     if (answer === 'sent') return RESPONSE_ALREADY_SENT;
     if (answer.body !== null) countUnsent(answer.body.length, context.env);
-    return new Response(answer.body, {
-      status,
-      headers: { ...securityHeaders, ...answer.headers },
-    });
+    send(outgoing, answer);
+    return RESPONSE_ALREADY_SENT;
   }
 
   async function perform(operation: Operation, context: Context<Bindings>): Promise<Answer> {
@@ -162,14 +162,28 @@ export function createApp(options: AppOptions): ServerApp {
     const { method, path } = context.req;
     const file = webAnswer(options.webFiles, path, context.env.incoming.headers);
     const isRead = method === 'GET' || method === 'HEAD';
-    return respond(context, file && isRead ? 'page' : 'unknown', () => {
-      if (file && isRead) return file;
+    return respond(context, file && isRead ? 'page' : 'unknown', async () => {
+      if (file && isRead) {
+        if (strangers.has(context.env.incoming.socket)) await turns.next();
+        return file;
+      }
       const allowed = file ? ['GET'] : methodsOf(path);
       if (allowed.length > 0) return notAllowed(method, path, allowed);
       throw path === '/' ? noPage() : unknownRoute(method, path);
     });
   });
   return app;
+}
+
+/** Written by ourselves: a `Response` would be read through a stream. */
+function send(outgoing: ServerResponse, { status, body, headers }: Exclude<Answer, 'sent'>): void {
+  const length = body === null ? undefined : Buffer.byteLength(body);
+  outgoing.writeHead(status, {
+    ...securityHeaders,
+    ...headers,
+    ...(length !== undefined && { 'content-length': length }),
+  });
+  outgoing.end(body ?? undefined);
 }
 
 function notAllowed(method: string, path: string, allowed: readonly string[]): Answer {

@@ -16,7 +16,7 @@ import { badAddress, brokenRequest, headersTooLarge, slowRequest } from '../erro
 import { judgeFraming } from './judge-framing.js';
 import { serverLimits } from './limits.js';
 import { securityHeaders } from './security-headers.js';
-import { Exchanges, waitsForClient } from './silent-clients.js';
+import { type Exchange, Exchanges, waitsForClient } from './silent-clients.js';
 import { stopParsingWhenClosed } from './stop-parsing.js';
 import type { StrangerConnections } from './stranger-connections.js';
 import { whenAnswered } from './when-answered.js';
@@ -44,7 +44,7 @@ export function createHttpServer(options: ListenerOptions): Server {
       return responseOf(internalError);
     },
   });
-  const exchanges = new Exchanges();
+  const exchanges = new Exchanges<Exchange & { readonly begin: () => void }>();
   const serve = (incoming: IncomingMessage, outgoing: ServerResponse, asksFirst = false): void => {
     const { socket } = incoming;
     // Where the parser did not stop.
@@ -53,13 +53,25 @@ export function createHttpServer(options: ListenerOptions): Server {
       socket.destroy();
       return;
     }
-    const exchange = { incoming, outgoing };
+    const exchange = { incoming, outgoing, begin: () => answer(incoming, outgoing, asksFirst) };
     exchanges.add(socket, exchange);
     whenAnswered(incoming, outgoing, () => {
       exchanges.remove(socket, exchange);
       // While the server closes, this connection takes no further request.
       if (!server.listening) setImmediate(() => server.closeIdleConnections());
+      const next = exchanges.oldest(socket);
+      // After what others asked meanwhile.
+      if (next !== undefined) setImmediate(() => next.begin());
     });
+    // One at a time of each connection: one that asks ahead must not be served before others.
+    if (exchanges.oldest(socket) === exchange) exchange.begin();
+  };
+  const answer = (
+    incoming: IncomingMessage,
+    outgoing: ServerResponse,
+    asksFirst: boolean,
+  ): void => {
+    if (incoming.socket.destroyed) return;
     const refusal = judgeFraming(incoming) ?? judgeAccess(arrivalOf(incoming), policy);
     if (refusal === undefined) {
       // A client that asks first is not told to go on with what will be refused.

@@ -18,16 +18,16 @@ export function waitsForClient(oldest: Exchange | undefined): boolean {
 }
 
 /** What is under way on each connection, in the order in which it was asked: answers keep to it. */
-export class Exchanges {
-  readonly #bySocket = new WeakMap<object, Set<Exchange>>();
+export class Exchanges<E extends Exchange> {
+  readonly #bySocket = new WeakMap<object, Set<E>>();
 
-  add(socket: object, exchange: Exchange): void {
+  add(socket: object, exchange: E): void {
     const known = this.#bySocket.get(socket);
     if (known === undefined) this.#bySocket.set(socket, new Set([exchange]));
     else known.add(exchange);
   }
 
-  remove(socket: object, exchange: Exchange): void {
+  remove(socket: object, exchange: E): void {
     this.#bySocket.get(socket)?.delete(exchange);
   }
 
@@ -35,7 +35,7 @@ export class Exchanges {
     return this.#bySocket.get(socket)?.size ?? 0;
   }
 
-  oldest(socket: object): Exchange | undefined {
+  oldest(socket: object): E | undefined {
     const [first] = this.#bySocket.get(socket) ?? [];
     return first;
   }
