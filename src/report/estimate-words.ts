@@ -73,7 +73,7 @@ export function verdictOf(estimate: Estimate, gpu: Pick<EstimateGpu, 'capacityBy
     const missing = formatBytes(sureBytes(estimate) - gpu.capacityBytes);
     return {
       fits: 'barely',
-      sentence: `It may not fit into the ${capacity} of this card: by the estimate it does, by the upper end of its interval ${missing} are missing.`,
+      sentence: `It should fit into the ${capacity} of this card; it may lack up to ${missing} by the upper end of its interval.`,
     };
   }
   return { fits: 'yes', sentence: `It fits into the ${capacity} of this card.` };

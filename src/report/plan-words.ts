@@ -42,18 +42,18 @@ export function planVerdict(
   }
   const slower = slowerWords(plan.relativeCost);
   const missing = sureBytes(estimate) - budget.memoryBytes - budget.contextBytes;
-  const upTo = `up to ${formatBytes(missing)} are missing by the upper end of its interval`;
+  const lack = `it may lack up to ${formatBytes(missing)} by the upper end of its interval`;
   if (concession !== 'speed') {
     const changed = `It does not fit into ${room} without a change to ${changedWords[concession]}: ${givesUp.join('; ')}.`;
     const then = plan.surely
       ? `With that it needs ${needed}${slower}.`
-      : `With that it may fit: it needs ${needed} by the estimate, and ${upTo}.`;
+      : `With that it should fit; ${lack}. It needs ${needed} by the estimate.`;
     return { fits: 'barely', sentence: `${changed} ${then}` };
   }
   if (!plan.surely) {
     return {
       fits: 'barely',
-      sentence: `It may not fit into ${room}: it needs ${needed} by the estimate, but ${upTo}.`,
+      sentence: `It should fit into ${room}; ${lack}. It needs ${needed} by the estimate.`,
     };
   }
   return { fits: 'yes', sentence: `It fits into ${room} and needs ${needed} of it${slower}.` };

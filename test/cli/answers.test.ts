@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
@@ -52,6 +52,18 @@ describe('plimsoll replay', () => {
     expect(drawn.stdout).toMatch(/^host of the profile seen\.json\n/);
     const simulated = await command.run(['devices', '--simulate', './seen.json', '--json']);
     expect(JSON.parse(simulated.stdout).devices[0]).toMatchObject({ source: 'simulated' });
+  });
+
+  it('reads what profile --record wrote, every sample of it', async () => {
+    const argv = ['profile', '--simulate', 'leak', '--duration', '1', '--devices', '0'];
+    const told = await command.run([...argv, '--record', 'trace.json']);
+    expect(told.stdout).toContain('Written to trace.json (gpu:0, for "plimsoll replay").');
+    const trace = JSON.parse(readFileSync(join(command.folder(), 'trace.json'), 'utf8'));
+    expect(trace.rows.length).toBeGreaterThan(3);
+    expect(trace.columns).toEqual(['seconds', 'device_used', 'allocated', 'reserved']);
+    const answer = await command.run(['replay', 'trace.json', '--json']);
+    expect(answer).toMatchObject({ stderr: '', exitCode: 0 });
+    expect(JSON.parse(answer.stdout)).toHaveProperty('alarms');
   });
 
   it('draws it for people', async () => {
@@ -135,6 +147,9 @@ describe.concurrent('over a longer time', () => {
       command.run(['leak', '--check', '--threshold', '50', '--duration', '40', '--pid', pid]),
     );
     expect(stdout).toMatch(/^host {2}process \d+ on .*: grows by .* LEAK$/m);
+    // Who it is, and what to do next.
+    expect(stdout).toMatch(/^ {4}a program of \S+.*: .*node.* -e const kept/m);
+    expect(stdout).toMatch(/^ {4}next: Start it with --heapsnapshot-signal/m);
     expect(exitCode).toBe(1);
   });
 });

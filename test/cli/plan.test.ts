@@ -1,4 +1,4 @@
-import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
+import { chmodSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { root } from '../support/project-files.js';
@@ -102,6 +102,33 @@ describe('plimsoll plan, with a pretended job in place of Python', () => {
     // Two of 8 are states and weights in bf16, and a quarter for each sample.
     expect(found.settings).toMatchObject({ batch: 24, precision: 'bf16', optimizer: 'adamw' });
     expect(found).toMatchObject({ fits: true, exitCode: 0 });
+  });
+
+  it('prints lines to paste, and ends with those for the framework of the project', async () => {
+    const job = ['--memory', '9GiB', '--batch', '16', '--seq', '512', '--train'];
+    const trainer = await command.run([...plan, ...job, '--format', 'trainer']);
+    expect(trainer).toMatchObject({ stderr: '', exitCode: 0 });
+    expect(trainer.stdout).toContain(
+      '    per_device_train_batch_size=8,\n    gradient_accumulation_steps=2,',
+    );
+    const deepspeed = await command.run([...plan, ...job, '--format', 'deepspeed']);
+    expect(JSON.parse(deepspeed.stdout)).toMatchObject({ train_batch_size: 16 });
+    const unknown = await command.run([...plan, ...job]);
+    expect(unknown.stdout).toContain('Ready to paste: add --format trainer, lightning,');
+    const requirements = join(command.folder(), 'requirements.txt');
+    writeFileSync(requirements, 'torch\naccelerate\n');
+    try {
+      const text = await command.run([...plan, ...job]);
+      expect(text.stdout).toMatch(
+        /For accelerate, which requirements\.txt uses:\n\nfrom accelerate/,
+      );
+    } finally {
+      rmSync(requirements);
+    }
+    const both = await command.run([...plan, ...job, '--json', '--format', 'peft']);
+    expect(both).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('contradict') });
+    const none = await command.run([...plan, ...job, '--format', 'peft']);
+    expect(none).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('format-unfit') });
   });
 
   it('says no with exit code 1', async () => {

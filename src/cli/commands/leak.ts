@@ -1,16 +1,25 @@
 import { cleanText } from '../../report/text/text-width.js';
-import { leakWords } from '../../report/words.js';
+import { leakWords, rateWords } from '../../report/words.js';
 import { formatBytes, MiB } from '../../units/bytes.js';
 import { formatSeconds } from '../../units/durations.js';
+import { isKnown } from '../../units/known.js';
 import type { DeviceState, Leak } from '../../watch/types.js';
 import type { CommandModule } from '../command-module.js';
-import { type CliIo, printJson } from '../io.js';
+import { type CliIo, printJson, textStyle } from '../io.js';
 import { mebibytesArgument, pidArgument } from '../options/arguments.js';
 import { addWatchOptions, settingsOf, type WatchArguments } from '../options/watch-options.js';
 import { followProcess } from '../running/followed-process.js';
 import { runWatch, withStop } from '../running/run-watch.js';
+import type { Progress } from '../screen/progress.js';
+import { watchProgress } from '../screen/watch-progress.js';
 import { type Stop, stopOnSignals } from '../stop.js';
-import { LeakNews, type LeakVerdict, leakVerdict } from '../watching/leak-verdict.js';
+import { type LeakName, LeakNames } from '../watching/leak-names.js';
+import {
+  LeakNews,
+  type LeakVerdict,
+  leakVerdict,
+  type ProcessLeak,
+} from '../watching/leak-verdict.js';
 
 interface LeakArguments extends WatchArguments {
   readonly check?: boolean;
@@ -68,16 +77,24 @@ async function leak(given: LeakArguments, io: CliIo, stop: Stop): Promise<number
   const slower = pid === undefined ? {} : { interval: processIntervalSeconds };
   const settings = await settingsOf({ ...slower, ...given }, io);
   const news = new LeakNews(threshold);
+  const names = new LeakNames();
+  if (pid !== undefined) names.read(pid);
+  const durationSeconds = given.duration ?? (given.check ? checkSeconds : 0);
+  const show = watchProgress(durationSeconds, leakProgress, textStyle(io).unicode);
   const watching = await runWatch({
     settings,
     io,
-    durationSeconds: given.duration ?? (given.check ? checkSeconds : 0),
+    durationSeconds,
     signal: stop.signal,
     ...(pid === undefined ? {} : { instead: (devices) => followProcess(pid, devices) }),
     // Leaks are this command's own answer, and a process is not a device that went away.
     isTold: (event) => (event.type === 'alert' ? event.alert.kind !== 'leak' : pid === undefined),
     onEvent(event, { states }, progress) {
-      if (event.type === 'sample' && !given.check && !given.json) printNews(event.state, news, io);
+      if (event.type === 'sample') {
+        names.take(event.state);
+        if (!given.check && !given.json) printNews(event.state, news, names, progress, io);
+        show(event.sample.atSeconds, states(), progress);
+      }
       // With the process gone there is nothing left to follow; that it ended is no error.
       const gone = event.type === 'vanished' && states().every((state) => !state.present);
       if (pid === undefined || !gone) return;
@@ -85,35 +102,70 @@ async function leak(given: LeakArguments, io: CliIo, stop: Stop): Promise<number
       stop.stop();
     },
   });
-  const verdict = leakVerdict(watching.states(), threshold);
-  if (given.json) printJson(io, verdict);
-  else if (given.check) io.stdout.write(verdictText(verdict, watching.states()));
+  const verdict = leakVerdict(watching.states(), threshold, names.of);
+  const who = pid === undefined ? undefined : names.of(pid);
+  if (given.json) printJson(io, who === undefined ? verdict : { ...verdict, who });
+  else if (given.check) io.stdout.write(verdictText(verdict, watching.states(), who));
   const fails = verdict.found === true || (given.strict === true && verdict.found === 'unknown');
   return stop.interruptedBy ?? (fails ? 1 : 0);
 }
 
-function printNews(state: DeviceState, news: LeakNews, io: CliIo): void {
-  const print = (who: string, found: Leak) => {
-    if (!news.take(who, found)) return;
-    const when = new Date(state.latest.epochMs).toISOString();
-    const line = `${when} ${who}: ${leakWords(found)} (${state.info.provenance})`;
-    io.stdout.write(`${cleanText(line)}\n`);
-  };
-  print(`${state.info.id} (${state.info.name})`, state.leak);
-  for (const [pid, found] of state.processLeaks) print(`${state.info.id} process ${pid}`, found);
+/** `gpu:0 grows by 12 MiB a second`, or how much is used. */
+function leakProgress({ info, leak: found, latest }: DeviceState): string {
+  const grows = found.found !== false && isKnown(found.bytesPerSecond) && found.bytesPerSecond > 0;
+  return grows
+    ? `${info.id} grows by ${rateWords(found.bytesPerSecond)}`
+    : `${info.id} ${formatBytes(latest.usedBytes)}`;
 }
 
-function verdictText(verdict: LeakVerdict, states: readonly DeviceState[]): string {
+function printNews(
+  state: DeviceState,
+  news: LeakNews,
+  names: LeakNames,
+  progress: Progress,
+  io: CliIo,
+): void {
+  const print = (who: string, found: Leak, more: readonly string[] = []) => {
+    if (!news.take(who, found)) return;
+    progress.end();
+    const when = new Date(state.latest.epochMs).toISOString();
+    const line = `${when} ${who}: ${leakWords(found)} (${state.info.provenance})`;
+    for (const one of [line, ...more]) io.stdout.write(`${cleanText(one)}\n`);
+  };
+  print(`${state.info.id} (${state.info.name})`, state.leak);
+  for (const [pid, found] of state.processLeaks) {
+    print(`${state.info.id} process ${pid}`, found, nameLines(names.of(pid)));
+  }
+}
+
+function verdictText(
+  verdict: LeakVerdict,
+  states: readonly DeviceState[],
+  who: LeakName | undefined,
+): string {
   const seconds = Math.max(0, ...states.map((state) => state.latest.atSeconds));
   const lines = verdict.devices.flatMap((device) => [
     `${device.id}  ${device.name}: ${leakWords(device.leak)}${mark(device.overThreshold)}`,
-    ...device.processLeaks.map(
-      (one) => `  process ${one.pid} (${one.name}): ${leakWords(one)}${mark(one.overThreshold)}`,
-    ),
+    ...(device.overThreshold ? nameLines(who) : []),
+    ...device.processLeaks.flatMap(processLines),
   ]);
   const answer = answerText(verdict, seconds);
   const end = `${answer} Watched for ${formatSeconds(seconds)}.`;
   return `${[...lines, end].map(cleanText).join('\n')}\n`;
+}
+
+function processLines(one: ProcessLeak): string[] {
+  const line = `  process ${one.pid} (${one.name}): ${leakWords(one)}${mark(one.overThreshold)}`;
+  return [line, ...(one.overThreshold ? nameLines(one.who) : [])];
+}
+
+/** Who it is, and the next step; nothing where that could not be read. */
+function nameLines(who: LeakName | undefined): string[] {
+  if (who === undefined) return [];
+  const { user, commandLine, script, container, next } = who;
+  const inContainer = container === 'none' || !isKnown(container) ? '' : `, in ${container}`;
+  const what = script === 'none' || !isKnown(script) ? 'a program' : script;
+  return [`    ${what} of ${user}${inContainer}: ${commandLine}`, `    next: ${next}`];
 }
 
 function answerText(

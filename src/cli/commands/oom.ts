@@ -1,12 +1,13 @@
 import type { Settings } from '../../config/settings.js';
 import { alertBlock } from '../../report/text/lines.js';
-import { percentOf } from '../../report/words.js';
+import { fullWords, percentOf, percentWords } from '../../report/words.js';
 import type { Alert, DeviceState } from '../../watch/types.js';
 import type { CommandModule } from '../command-module.js';
-import { type CliIo, printJson } from '../io.js';
+import { type CliIo, printJson, textStyle } from '../io.js';
 import { percentArgument } from '../options/arguments.js';
 import { addWatchOptions, settingsOf, type WatchArguments } from '../options/watch-options.js';
 import { runWatch, withStop } from '../running/run-watch.js';
+import { watchProgress } from '../screen/watch-progress.js';
 import { type Stop, stopOnSignals } from '../stop.js';
 import { OomAlarm } from '../watching/oom-alarm.js';
 import { oomAlert, oomDevice, oomLine } from '../watching/oom-answer.js';
@@ -59,18 +60,25 @@ async function oom(given: OomArguments, io: CliIo, stop: Stop): Promise<number> 
   const { threshold, monitor = false } = given;
   const warnings: Alert[] = [];
   const alarm = alarmFor(settings, threshold);
+  const durationSeconds = given.duration ?? (monitor ? 0 : checkSeconds);
+  const show = watchProgress(durationSeconds, oomProgress, textStyle(io).unicode);
   const watching = await runWatch({
     settings,
     io,
-    durationSeconds: given.duration ?? (monitor ? 0 : checkSeconds),
+    durationSeconds,
     signal: stop.signal,
     // What the alarm tells of need not be told twice.
     isTold: (event) => event.type !== 'alert' || event.alert.kind !== 'out-of-memory-risk',
-    onEvent(event) {
-      const warning = event.type === 'sample' ? alarm(event.state) : undefined;
-      if (warning === undefined || event.type !== 'sample') return;
+    onEvent(event, { states }, progress) {
+      if (event.type !== 'sample') return;
+      const warning = alarm(event.state);
+      show(event.sample.atSeconds, states(), progress);
+      if (warning === undefined) return;
       if (warnings.length < keptWarnings) warnings.push(warning);
-      if (monitor && !given.json) io.stdout.write(`${alertBlock(warning, event.state)}\n`);
+      if (!monitor || given.json) return;
+      // The line that lives is wiped first, so that the warning stands alone.
+      progress.end();
+      io.stdout.write(`${alertBlock(warning, event.state)}\n`);
     },
   });
   const devices = watching.states().map((state) => oomDevice(state, threshold));
@@ -80,6 +88,13 @@ async function oom(given: OomArguments, io: CliIo, stop: Stop): Promise<number> 
     for (const device of devices) io.stdout.write(`${oomLine(device, threshold)}\n`);
   }
   return stop.interruptedBy ?? (safe && !(monitor && warnings.length > 0) ? 0 : 1);
+}
+
+/** `gpu:0 85 %, full in 45 s (30 to 70 s)`. */
+function oomProgress({ info, latest, forecast }: DeviceState): string {
+  const percent = percentWords(percentOf(latest.usedBytes, latest.totalBytes));
+  const full = fullWords(forecast);
+  return `${info.id} ${percent}${full === undefined ? '' : `, ${full}`}`;
 }
 
 /** One alarm for each device, made when the device is first seen. */

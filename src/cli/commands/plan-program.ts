@@ -9,6 +9,7 @@ import { tracedProgramPlan } from '../answers/program-plan.js';
 import type { CommandContext } from '../command-module.js';
 import { printJson, textStyle } from '../io.js';
 import type { PlanArguments } from '../options/plan-arguments.js';
+import { isFramework, planExitCode, planFormatOf } from '../options/plan-format.js';
 import { refuseForProgram } from '../options/program-options.js';
 import { workloadMachine } from '../options/workload-machine.js';
 import { openProgress } from '../screen/progress.js';
@@ -16,7 +17,7 @@ import { stopOnSignals } from '../stop.js';
 
 /** What is of use with a program. */
 const workload = ['batch', 'memory', 'maxBatch', 'gpu'];
-const taken = new Set([...workload, 'python', 'cache', 'config', 'json', 'verbose']);
+const taken = new Set([...workload, 'python', 'cache', 'config', 'json', 'verbose', 'format']);
 
 /** `plimsoll plan --memory 24GiB -- python train.py --batch-size {batch_size}`. */
 export async function planOfProgram(
@@ -27,6 +28,13 @@ export async function planOfProgram(
   refuseForProgram(given, taken);
   programCommand(command);
   checkPlaces(command, given);
+  const format = planFormatOf(given);
+  if (isFramework(format)) {
+    throw badUsage(
+      `--format ${format} is for a model; the plan of a program is the command to run.`,
+      'Leave --format out: the answer ends with that command.',
+    );
+  }
   const { folder, environment } = io;
   const settings = await loadSettings({ folder, environment, configPath: given.config });
   const machine = workloadMachine(settings, io, given);
@@ -47,12 +55,12 @@ export async function planOfProgram(
   if (found === undefined) return stop.interruptedBy ?? 0;
   const beside = [budgetNote(limits, budget, gpu, machine.wording), ...notes];
   const plan = { ...found, notes: [...found.notes, ...beside] };
-  if (given.json) printJson(io, plan);
+  if (format === 'json') printJson(io, plan);
   else {
     const text = { columns: io.stdout.columns(), style: textStyle(io) };
     io.stdout.write(`${programPlanText(plan, text)}\n`);
   }
-  return plan.fits ? 0 : 1;
+  return planExitCode(plan, given.batch === undefined);
 }
 
 function checkPlaces(command: readonly string[], { batch, maxBatch }: PlanArguments): void {

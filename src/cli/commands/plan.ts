@@ -10,14 +10,18 @@ import {
 import type { AnswerMachine } from '../../plan/answers/machine.js';
 import { loadingOf } from '../../plan/answers/plan-loading.js';
 import { offloads, type Plan, type ZeroStage, zeroStages } from '../../plan/fit/types.js';
+import { frameworkNames, frameworks } from '../../plan/snippets/formats.js';
+import { planSnippet } from '../../plan/snippets/plan-snippet.js';
 import { renderPlanHtml } from '../../report/plan-html.js';
-import { planText } from '../../report/text/plan-text.js';
+import { type PlanSnippet, planText } from '../../report/text/plan-text.js';
 import { keptOrMade } from '../answers/kept-answer.js';
 import { notSaved, saveLoading } from '../answers/plan-loading.js';
+import { projectFramework } from '../answers/project-framework.js';
 import type { CommandContext, CommandModule } from '../command-module.js';
 import { type CliIo, printJson, textStyle } from '../io.js';
 import { badArgument, countArgument, oneOfArgument, sizeArgument } from '../options/arguments.js';
 import type { PlanArguments } from '../options/plan-arguments.js';
+import { isFramework, planExitCode, planFormatOf, planFormats } from '../options/plan-format.js';
 import { workloadMachine } from '../options/workload-machine.js';
 import {
   addMachineOptions,
@@ -49,12 +53,18 @@ export const planCommand: CommandModule = {
       .option('--save', 'save how to load the weights of this model')
       .option('--verbose', 'with a program: show its output on stderr')
       .option('--html <file>', 'write the plan as one HTML page')
-      .option('--json', 'print one JSON document on stdout')
+      .option(
+        '--format <name>',
+        `how to print the answer: ${planFormats.join(', ')}; a framework gets lines to paste`,
+        oneOfArgument('--format', planFormats),
+      )
+      .option('--json', 'print one JSON document on stdout: the same as --format json')
       .addHelpText(
         'after',
         `
 Unset options are chosen for you: the fastest that fits, with the least given up. --batch is the
-effective batch, which is kept. The exit code is 0 when it fits, and 1 when nothing does.
+effective batch, which is kept. The exit code is 0 when it surely fits, 5 when it should fit but may
+lack memory by the upper end of its interval, and 1 when nothing fits.
 
 A program after -- is traced at a few batches, which it is told where {batch_size} stands; with --batch
 and {accumulation} the effective batch is kept.
@@ -64,6 +74,7 @@ Examples:
   plimsoll plan --memory 24GiB -- python train.py --batch-size {batch_size}
   plimsoll plan qwen2.5-7b --gpu 4090 --batch 16 --seq 2048 --train
   plimsoll plan gpt2/ --gpu 4090 --batch 64 --seq 1024 --precision amp-bf16
+  plimsoll plan gpt2/ --gpu 4090 --batch 64 --seq 1024 --train --format trainer
   plimsoll plan gpt2/ --memory 24GiB --max-batch --seq 512 --precision amp-bf16 --json
   plimsoll plan llama/ --gpu 4090 --mode infer --seq 4096 --save`,
       )
@@ -81,6 +92,7 @@ async function plan(
   { io, version }: CommandContext,
 ): Promise<number> {
   const { folder, environment } = io;
+  const format = planFormatOf(given);
   const { memory: memoryBytes, gpus, maxBatch, zero, offload } = given;
   const settings = await loadSettings({ folder, environment, configPath: given.config });
   const machine = workloadMachine(settings, io, given);
@@ -109,15 +121,34 @@ async function plan(
   const shown = { budget: request.budget, gpu, loading: loading?.arguments };
   const { sequence, image } = request.wishes;
   page?.write(renderPlanHtml({ source, sequence, image, plan: found, ...shown, version }));
-  if (given.json) {
+  if (format === 'json') {
     printJson(io, planDocument(found, prepared, { loading: shown.loading, savedTo }));
+  } else if (isFramework(format)) {
+    io.stdout.write(`${planSnippet(format, found.settings, shown.loading)}\n`);
   } else {
     const text = { ...shown, columns: io.stdout.columns(), style: textStyle(io) };
-    io.stdout.write(`${planText(found, text)}\n`);
+    io.stdout.write(`${planText(found, { ...text, snippet: snippetFor(found, io) })}\n`);
     if (savedTo !== undefined) io.stdout.write(`Saved to ${savedTo}.\n`);
     if (given.html !== undefined) io.stdout.write(`Written to ${given.html}.\n`);
   }
-  return exitCode;
+  return planExitCode(found, maxBatch);
+}
+
+/** What to paste where the project in this folder is known to train with a framework. */
+function snippetFor({ fits, settings }: Plan, { folder }: CliIo): PlanSnippet | undefined {
+  if (!fits || settings.optimizer === 'none') return undefined;
+  const found = projectFramework(folder);
+  if (found === undefined) return { formats: frameworks };
+  const adapters = settings.lora !== 'none' && found.framework !== 'peft';
+  return {
+    name: frameworkNames[found.framework],
+    file: found.file,
+    text: planSnippet(
+      found.framework === 'peft' && settings.lora === 'none' ? 'accelerate' : found.framework,
+      settings,
+    ),
+    ...(adapters && { adapters: planSnippet('peft', settings) }),
+  };
 }
 
 /** No plan where the client left meanwhile. */
@@ -133,7 +164,7 @@ async function planWithProgress(
   try {
     const make = () => makePlan(prepared, { ...machine, signal: stop.signal, onProgress });
     const found = await through(make);
-    return { exitCode: found.fits ? 0 : 1, plan: found };
+    return { exitCode: 0, plan: found };
   } catch (error) {
     if (stop.interruptedBy === undefined && !io.stdout.closed.aborted) throw error;
     return { exitCode: stop.interruptedBy ?? 0 };

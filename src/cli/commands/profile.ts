@@ -5,7 +5,6 @@ import { renderProfileHtml } from '../../report/profile-html.js';
 import type { ProfileReport } from '../../report/report-shape.js';
 import { profileSummary } from '../../report/text/lines.js';
 import { usedOfTotal } from '../../report/words.js';
-import { formatSeconds } from '../../units/durations.js';
 import type { DeviceState } from '../../watch/types.js';
 import type { CommandContext, CommandModule } from '../command-module.js';
 import { type CliIo, printJson, textStyle } from '../io.js';
@@ -13,30 +12,33 @@ import { badArgument } from '../options/arguments.js';
 import { addWatchOptions, settingsOf, type WatchArguments } from '../options/watch-options.js';
 import { runWatch, withStop } from '../running/run-watch.js';
 import { profileChart } from '../screen/profile-chart.js';
-import type { Progress } from '../screen/progress.js';
+import { watchProgress } from '../screen/watch-progress.js';
 import { type Stop, stopOnSignals } from '../stop.js';
+import { TraceRecorder } from '../watching/trace-recorder.js';
 
 interface ProfileArguments extends WatchArguments {
   readonly output?: string;
   readonly html?: string;
+  readonly record?: string;
 }
 
 const usualSeconds = 60;
-/** Often enough to look alive, seldom enough to cost nothing. */
-const progressEverySeconds = 0.2;
 
 export const profileCommand: CommandModule = {
   define(command, context) {
     addWatchOptions(command, String(usualSeconds))
       .option('--output <file>', 'write the report as JSON; "plimsoll replay" reads it')
       .option('--html <file>', 'write the report as one HTML page with charts')
+      .option('--record <file>', 'write every sample as a trace; "plimsoll replay" reads it')
       .addHelpText(
         'after',
         `
-An interrupted profile still writes its files. A file is written whole or not at all.
+An interrupted profile still writes its files. A file is written whole or not at all. A trace is of one
+device: the only GPU; of several devices each has a file of its own (trace.gpu-0.json).
 
-Example:
-  plimsoll profile --duration 60 --interval 0.1 --devices 0 1 --output profile.json --html profile.html`,
+Examples:
+  plimsoll profile --duration 60 --interval 0.1 --devices 0 1 --output profile.json --html profile.html
+  plimsoll profile --duration 60 --devices 0 --record trace.json && plimsoll replay trace.json`,
       )
       .action(
         context.action((given: ProfileArguments) =>
@@ -54,29 +56,35 @@ async function profile(
   const settings = await settingsOf(given, io);
   const files = openOutputs(given, io);
   const durationSeconds = given.duration ?? usualSeconds;
-  const show = throttledProgress(durationSeconds);
+  const recorder = given.record === undefined ? undefined : new TraceRecorder();
+  const show = watchProgress(durationSeconds, usedProgress, textStyle(io).unicode);
   const watching = await runWatch({
     settings,
     io,
     durationSeconds,
     signal: stop.signal,
     onEvent: (event, { states }, progress) => {
-      if (event.type === 'sample') show(event.sample.atSeconds, states(), progress);
+      if (event.type !== 'sample') return;
+      recorder?.take(event.sample);
+      show(event.sample.atSeconds, states(), progress);
     },
   });
   const report = watching.report(version, stop.interruptedBy !== undefined);
+  const traces = given.record === undefined ? [] : (recorder?.files(given.record) ?? []);
   try {
     writeAll([
       ...(files.output
         ? [[files.output, `${JSON.stringify(report, undefined, 2)}\n`] as const]
         : []),
       ...(files.html ? [[files.html, renderProfileHtml(report)] as const] : []),
+      ...traces.map(({ path, text }) => [openOutputFile(path, io.folder), text] as const),
     ]);
   } finally {
     // Even when a file could not be written, an hour of watching should not be for nothing.
     answer(report, given, settings, io);
   }
-  const written = [given.output, given.html].filter((file) => file !== undefined);
+  const recorded = traces.map(({ path, id }) => `${path} (${id}, for "plimsoll replay")`);
+  const written = [given.output, given.html, ...recorded].filter((file) => file !== undefined);
   if (!given.json && written.length > 0) {
     io.stdout.write(`\nWritten to ${written.join(' and ')}.\n`);
   }
@@ -84,7 +92,7 @@ async function profile(
 }
 
 function openOutputs(
-  { output, html }: ProfileArguments,
+  { output, html, record }: ProfileArguments,
   { folder }: CliIo,
 ): { output?: OutputFile; html?: OutputFile } {
   if (
@@ -94,6 +102,8 @@ function openOutputs(
   ) {
     throw badArgument('--html', html, 'It is the file of --output, too: name two files.');
   }
+  // Whether it can be written is told before the hour is spent.
+  if (record !== undefined) openOutputFile(record, folder);
   return {
     ...(output === undefined ? {} : { output: openOutputFile(output, folder) }),
     ...(html === undefined ? {} : { html: openOutputFile(html, folder) }),
@@ -116,16 +126,6 @@ function answer(
   io.stdout.write(`${profileSummary(report)}\n`);
 }
 
-/** `12 s of 60 s   gpu:0 85.6 of 139.8 GiB   host 3.1 of 23.5 GiB`, a few times a second. */
-function throttledProgress(durationSeconds: number) {
-  let next = 0;
-  return (atSeconds: number, states: readonly DeviceState[], progress: Progress) => {
-    if (atSeconds < next) return;
-    next = atSeconds + progressEverySeconds;
-    const total = durationSeconds > 0 ? ` of ${formatSeconds(durationSeconds)}` : '';
-    const uses = states.map(
-      ({ info, latest }) => `${info.id} ${usedOfTotal(latest.usedBytes, latest.totalBytes)}`,
-    );
-    progress.show([`${formatSeconds(atSeconds)}${total}`, ...uses].join('   '));
-  };
+function usedProgress({ info, latest }: DeviceState): string {
+  return `${info.id} ${usedOfTotal(latest.usedBytes, latest.totalBytes)}`;
 }

@@ -19,7 +19,10 @@ interface ReplayArguments {
 export const replayCommand: CommandModule = {
   define(command, context) {
     command
-      .argument('<file>', 'a file from "plimsoll profile --output", or a trace of your own')
+      .argument(
+        '<file>',
+        'a file from "plimsoll profile --output" or "--record", or a trace of your own',
+      )
       .option('--device <id>', 'which device of the profile, such as gpu:0')
       .option('--json', 'print one JSON document on stdout')
       .addHelpText(

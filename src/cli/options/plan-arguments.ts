@@ -1,4 +1,5 @@
 import type { Offload, ZeroStage } from '../../plan/fit/types.js';
+import type { PlanFormat } from './plan-format.js';
 import type { WorkloadArguments } from './workload-options.js';
 
 /** What `plimsoll plan` takes; what was not given is absent. */
@@ -12,5 +13,6 @@ export interface PlanArguments extends WorkloadArguments {
   readonly save?: boolean;
   readonly verbose?: boolean;
   readonly html?: string;
+  readonly format?: PlanFormat;
   readonly json?: boolean;
 }

@@ -1,6 +1,7 @@
 import type { DeviceInfo } from '../../device/types.js';
 import { isKnown, type Known } from '../../units/known.js';
 import type { Cause, DeviceState, Leak } from '../../watch/types.js';
+import type { LeakName } from './leak-names.js';
 
 /** The answer of `plimsoll leak`, as its JSON shows it. */
 export interface LeakVerdict {
@@ -26,6 +27,8 @@ export interface DeviceLeak extends DeviceInfo {
 export interface ProcessLeak extends Leak {
   readonly pid: number;
   readonly name: Known<string>;
+  /** Who it is and what to do next; absent where that could not be read. */
+  readonly who?: LeakName;
   readonly overThreshold: boolean;
 }
 
@@ -33,15 +36,23 @@ export interface ProcessLeak extends Leak {
  * A leak counts when it is found in the statistics AND grew by at least the threshold: a sure leak
  * of a few bytes is not worth failing for, and a large growth that settles is no leak.
  */
-export function leakVerdict(states: readonly DeviceState[], thresholdBytes: number): LeakVerdict {
-  const devices = states.map((state) => deviceLeak(state, thresholdBytes));
+export function leakVerdict(
+  states: readonly DeviceState[],
+  thresholdBytes: number,
+  whoIs: (pid: number) => LeakName | undefined = () => undefined,
+): LeakVerdict {
+  const devices = states.map((state) => deviceLeak(state, thresholdBytes, whoIs));
   const found = anyFound(devices, thresholdBytes);
   const open = leaksOf(devices).filter((leak) => mayCount(leak, thresholdBytes));
   const watchSeconds = found === 'unknown' ? Math.max(...open.map((leak) => leak.watchSeconds)) : 0;
   return { thresholdBytes, found, watchSeconds, devices };
 }
 
-function deviceLeak(state: DeviceState, thresholdBytes: number): DeviceLeak {
+function deviceLeak(
+  state: DeviceState,
+  thresholdBytes: number,
+  whoIs: (pid: number) => LeakName | undefined,
+): DeviceLeak {
   const names = new Map(
     isKnown(state.processes) ? state.processes.map(({ pid, name }) => [pid, name]) : [],
   );
@@ -54,10 +65,15 @@ function deviceLeak(state: DeviceState, thresholdBytes: number): DeviceLeak {
     processLeaks: Array.from(state.processLeaks, ([pid, leak]) => ({
       pid,
       name: names.get(pid) ?? 'unknown',
+      ...named(whoIs(pid)),
       ...leak,
       overThreshold: counts(leak, thresholdBytes),
     })),
   };
+}
+
+function named(who: LeakName | undefined): { who?: LeakName } {
+  return who === undefined ? {} : { who };
 }
 
 function leaksOf(devices: readonly DeviceLeak[]): Leak[] {

@@ -68,7 +68,9 @@ describe('estimateText', () => {
   it('says whether it fits, by the least capacity, and how surely', () => {
     expect(draw()).toContain('It fits into the 140.0 GiB');
     expect(draw(card(10))).toContain('It fits');
-    expect(draw(card(9))).toContain('It may not fit into the 9.0 GiB of this card');
+    expect(draw(card(9))).toContain(
+      'It should fit into the 9.0 GiB of this card; it may lack up to',
+    );
     expect(draw(card(8))).toContain('It does not fit into the 8.0 GiB of this card; 1.0 GiB are');
   });
 

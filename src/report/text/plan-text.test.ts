@@ -75,7 +75,7 @@ describe('planText', () => {
     const interval = { ...estimate.interval, highBytes: 26 * GiB };
     const tight = { ...plan, surely: false, estimate: { ...estimate, interval } };
     expect(planText(tight, { ...options, columns: 200 }).split('\n')[0]).toBe(
-      'It may not fit into 24.0 GiB: it needs 20.0 GiB by the estimate, but up to 2.0 GiB are missing by the upper end of its interval.',
+      'It should fit into 24.0 GiB; it may lack up to 2.0 GiB by the upper end of its interval. It needs 20.0 GiB by the estimate.',
     );
   });
 

@@ -14,6 +14,7 @@ import {
 import { partLine, stackedBar } from './estimate-text.js';
 import { noteLines } from './note-lines.js';
 import { paintLine, type Span, span, type TextStyle } from './spans.js';
+import { cleanText } from './text-width.js';
 import { wrapText } from './wrap-text.js';
 
 export interface PlanTextOptions {
@@ -23,7 +24,19 @@ export interface PlanTextOptions {
   readonly loading?: FromPretrainedArguments | undefined;
   readonly columns: number;
   readonly style: TextStyle;
+  readonly snippet?: PlanSnippet | undefined;
 }
+
+/** Lines to paste for the framework of a project, or the formats where none was recognised. */
+export type PlanSnippet =
+  | {
+      readonly name: string;
+      readonly file: string;
+      readonly text: string;
+      /** How the adapters are made, where the plan has some. */
+      readonly adapters?: string;
+    }
+  | { readonly formats: readonly string[] };
 
 const verdictPaints = { yes: 'green', barely: 'yellow', no: 'red' } as const;
 const widestBar = 60;
@@ -63,7 +76,22 @@ export function planText(plan: Plan, options: PlanTextOptions): string {
     .map((line) => paintLine([span(line)], Infinity, style));
   // To be copied, so never cut.
   const told = loading ? ['', 'Load it with:', '', asPython(loading).trimEnd()] : [];
-  return [...drawn, ...noted, ...told].join('\n');
+  return [...drawn, ...noted, ...told, ...snippetLines(options.snippet)].join('\n');
+}
+
+function snippetLines(snippet: PlanSnippet | undefined): string[] {
+  if (snippet === undefined) return [];
+  if ('formats' in snippet) {
+    return ['', `Ready to paste: add --format ${snippet.formats.join(', ')}.`];
+  }
+  const { name, file, text, adapters } = snippet;
+  return [
+    '',
+    cleanText(`For ${name}, which ${file} uses:`),
+    '',
+    ...(adapters === undefined ? [] : [adapters, '']),
+    text,
+  ];
 }
 
 const heads = ['fits', 'batch', 'needs', 'time', 'how'] as const;

@@ -74,4 +74,4 @@ function triedLines({ alternatives, budget }: ProgramPlan): Span[][] {
   ];
 }
 
-const answers = { yes: 'fits', barely: 'may not fit', no: 'does not fit' } as const;
+const answers = { yes: 'fits', barely: 'should fit', no: 'does not fit' } as const;

@@ -1,0 +1,46 @@
+import { memoryBar } from '../../report/text/charts/bar.js';
+import { formatSeconds } from '../../units/durations.js';
+import type { DeviceState } from '../../watch/types.js';
+import type { Progress } from './progress.js';
+
+/** Often enough to look alive, seldom enough to cost nothing. */
+const everySeconds = 0.2;
+const barCells = 20;
+
+/**
+ * A line that lives while something is watched: a bar where there is an end, the time, and a few
+ * words on each device. Shown a few times a second, and only on a terminal.
+ */
+export function watchProgress(
+  durationSeconds: number,
+  words: (state: DeviceState) => string,
+  unicode: boolean,
+): (atSeconds: number, states: readonly DeviceState[], progress: Progress) => void {
+  let next = 0;
+  return (atSeconds, states, progress) => {
+    if (atSeconds < next) return;
+    next = atSeconds + everySeconds;
+    const time = formatSeconds(atSeconds);
+    const begin =
+      durationSeconds > 0
+        ? [
+            `${barOf(atSeconds / durationSeconds, unicode)} ${time} of ${formatSeconds(durationSeconds)}`,
+          ]
+        : [time];
+    progress.show([...begin, ...states.map(words)].join('   '));
+  };
+}
+
+function barOf(share: number, unicode: boolean): string {
+  const style = { colour: false, unicode };
+  const spans = memoryBar(
+    barCells + 1,
+    Math.min(1, share) * 100 * (barCells / (barCells + 1)),
+    100,
+    style,
+  );
+  return spans
+    .map(({ text }) => text)
+    .join('')
+    .slice(0, barCells);
+}

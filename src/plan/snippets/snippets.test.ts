@@ -1,0 +1,170 @@
+import { spawnSync } from 'node:child_process';
+import * as fc from 'fast-check';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { canTrace, tracingPython } from '../../../test/support/tracing-python.js';
+import { optimizers, precisions } from '../../estimate/types.js';
+import { type PlanSettings, zeroStages } from '../fit/types.js';
+import { bitsAndBytesArguments } from '../quantization/bits-and-bytes.js';
+import { frameworks } from './formats.js';
+import { planSnippet } from './plan-snippet.js';
+import { recogniseFramework } from './recognise.js';
+
+const settings: PlanSettings = {
+  batch: 4,
+  accumulation: 8,
+  checkpointing: true,
+  precision: 'amp-bf16',
+  quantization: 'none',
+  offload: 'none',
+  optimizer: 'adamw-fused',
+  lora: 'none',
+  gpus: 1,
+  zero: 0,
+};
+
+/** Every combination that a plan may come to. */
+const anySettings: fc.Arbitrary<PlanSettings> = fc.record({
+  batch: fc.integer({ min: 1, max: 512 }),
+  accumulation: fc.integer({ min: 1, max: 64 }),
+  checkpointing: fc.boolean(),
+  precision: fc.constantFrom(...precisions),
+  quantization: fc.constant('none' as const),
+  offload: fc.constantFrom('none' as const, 'optimizer'),
+  optimizer: fc.constantFrom(...optimizers),
+  lora: fc.constantFrom(8, 16, 64),
+  gpus: fc.integer({ min: 1, max: 8 }),
+  zero: fc.constantFrom(...zeroStages),
+});
+
+const hasLibraries = canTrace('lines to paste, run with their libraries');
+
+function inPython(program: string, input = ''): string {
+  const { stdout, stderr, status } = spawnSync(
+    hasLibraries ? tracingPython : 'python3',
+    ['-W', 'ignore', '-c', program],
+    {
+      input,
+      encoding: 'utf8',
+      env: { ...process.env, HF_HUB_OFFLINE: '1', CUDA_VISIBLE_DEVICES: '' },
+    },
+  );
+  if (status !== 0) throw new Error(stderr.slice(-2000));
+  return stdout;
+}
+
+describe('lines to paste', () => {
+  it('are Python that parses, whatever the plan is', () => {
+    const made: string[] = [];
+    fc.assert(
+      fc.property(anySettings, (given) => {
+        for (const framework of ['trainer', 'lightning', 'accelerate', 'peft'] as const) {
+          made.push(planSnippet(framework, given));
+        }
+      }),
+    );
+    const loading = bitsAndBytesArguments('int4', { gpuBytes: [24 * 1024 ** 3], hostBytes: 0 });
+    made.push(planSnippet('peft', { ...settings, lora: 16 }, loading));
+    const parse =
+      'import ast, json, sys; [ast.parse(one) for one in json.load(sys.stdin)]; print("ok")';
+    expect(inPython(parse, JSON.stringify(made))).toBe('ok\n');
+  });
+
+  it('hold the batch and the accumulation of the plan', () => {
+    expect(planSnippet('trainer', settings)).toContain('per_device_train_batch_size=4');
+    expect(planSnippet('trainer', settings)).toContain('gradient_accumulation_steps=8');
+    expect(planSnippet('lightning', settings)).toContain('accumulate_grad_batches=8');
+    expect(planSnippet('lightning', { ...settings, gpus: 2, zero: 3 })).toContain(
+      'strategy="deepspeed_stage_3"',
+    );
+    expect(planSnippet('torchrun', { ...settings, gpus: 2 })).toContain(
+      'torchrun --standalone --nproc-per-node=2 train.py --batch-size 4 --accumulation 8',
+    );
+  });
+
+  it('are JSON for DeepSpeed, whose batches agree as it asks', () => {
+    fc.assert(
+      fc.property(anySettings, (given) => {
+        const config = JSON.parse(planSnippet('deepspeed', given));
+        expect(config.train_batch_size).toBe(
+          config.train_micro_batch_size_per_gpu * config.gradient_accumulation_steps * given.gpus,
+        );
+        expect([0, 1, 2, 3]).toContain(config.zero_optimization.stage);
+        expect(config.bf16?.enabled === true && config.fp16?.enabled === true).toBe(false);
+      }),
+    );
+  });
+
+  it('are refused where the plan has no place for them', () => {
+    expect(() => planSnippet('peft', settings)).toThrow(/no adapters/);
+    for (const framework of frameworks) {
+      expect(() => planSnippet(framework, { ...settings, optimizer: 'none' })).toThrow(/inference/);
+    }
+  });
+});
+
+describe.runIf(hasLibraries)('lines to paste, run with the libraries', () => {
+  let told: string[] = [];
+  beforeAll(() => {
+    const model = 'import torch\nmodel = torch.nn.Sequential(torch.nn.Linear(4, 4))';
+    const parts = [
+      planSnippet('trainer', { ...settings, precision: 'fp32' }),
+      'print(args.per_device_train_batch_size, args.gradient_accumulation_steps, args.optim)',
+      planSnippet('accelerate', settings),
+      'print(accelerator.gradient_accumulation_steps, accelerator.mixed_precision)',
+      model,
+      planSnippet('peft', { ...settings, lora: 8 }).replace('    task_type="CAUSAL_LM",\n', ''),
+      'print(config.r, config.lora_alpha, type(model).__name__)',
+    ];
+    told = inPython(parts.join('\n')).trim().split('\n');
+  }, 600_000);
+
+  it('make TrainingArguments, an Accelerator and a model with adapters', () => {
+    expect(told).toEqual([
+      expect.stringMatching(/^4 8 .*adamw_torch_fused$/i),
+      '8 bf16',
+      '8 16 PeftModel',
+    ]);
+  });
+});
+
+describe('the framework of a project', () => {
+  it.each([
+    ['train.py', 'import lightning as L\n', 'lightning'],
+    ['train.py', 'from pytorch_lightning import Trainer\n', 'lightning'],
+    [
+      'train.py',
+      'from transformers import (\n    AutoModel,\n    TrainingArguments,\n)\n',
+      'trainer',
+    ],
+    ['train.py', 'from accelerate import Accelerator\n', 'accelerate'],
+    ['train.py', 'import deepspeed\n', 'deepspeed'],
+    ['go.sh', 'torchrun --nproc-per-node 2 train.py\n', 'torchrun'],
+    ['requirements.txt', 'numpy\nlightning==2.5  # new\n', 'lightning'],
+    ['requirements-dev.txt', '# lightning\ntransformers>=5\n', 'trainer'],
+    ['pyproject.toml', 'dependencies = ["torch>=2", "accelerate>=1.0"]\n', 'accelerate'],
+    ['pyproject.toml', '[tool.poetry.dependencies]\npeft = "^0.12"\n', 'peft'],
+  ])('%s with %j is %s', (name, text, framework) => {
+    expect(recogniseFramework([{ name, text }])).toEqual({ framework, file: name });
+  });
+
+  it('is what programs import before what is required, and nothing where nothing is seen', () => {
+    const files = [
+      { name: 'requirements.txt', text: 'lightning\n' },
+      { name: 'train.py', text: 'from accelerate import Accelerator\n' },
+    ];
+    expect(recogniseFramework(files)).toEqual({ framework: 'accelerate', file: 'train.py' });
+    expect(
+      recogniseFramework([{ name: 'a.py', text: '# import lightning\nx = 1' }]),
+    ).toBeUndefined();
+    expect(recogniseFramework([])).toBeUndefined();
+  });
+
+  it('takes any text', () => {
+    fc.assert(
+      fc.property(fc.string(), fc.constantFrom('a.py', 'requirements.txt'), (text, name) => {
+        const found = recogniseFramework([{ name, text }]);
+        expect(found === undefined || frameworks.includes(found.framework)).toBe(true);
+      }),
+    );
+  });
+});

@@ -1,0 +1,48 @@
+import type { Optimizer } from '../../estimate/types.js';
+import type { PlanSettings } from '../fit/types.js';
+import { pythonCall } from './python-text.js';
+
+/** The names that TrainingArguments has for optimizers; the others are handed to the Trainer itself. */
+const optimizerNames: Partial<Readonly<Record<Optimizer, string>>> = {
+  adamw: 'adamw_torch',
+  'adamw-fused': 'adamw_torch_fused',
+  'adamw-8bit': 'adamw_bnb_8bit',
+  adafactor: 'adafactor',
+  adagrad: 'adagrad',
+  rmsprop: 'rmsprop',
+  sgd: 'sgd',
+};
+
+export function trainerSnippet(settings: PlanSettings): string {
+  const { batch, accumulation, precision, checkpointing, optimizer } = settings;
+  const name = optimizer === 'none' ? undefined : optimizerNames[optimizer];
+  const isSharded = settings.zero > 0 || settings.offload === 'optimizer';
+  const call = pythonCall('args = TrainingArguments', ['"out"'], {
+    per_device_train_batch_size: batch,
+    gradient_accumulation_steps: accumulation,
+    bf16: precision === 'amp-bf16' ? true : undefined,
+    fp16: precision === 'amp-fp16' ? true : undefined,
+    gradient_checkpointing: checkpointing,
+    optim: name,
+    deepspeed: isSharded ? 'deepspeed.json' : undefined,
+  });
+  return [
+    ...(isSharded
+      ? ['# deepspeed.json: plimsoll plan ... --format deepspeed > deepspeed.json']
+      : []),
+    ...loadedIn(precision),
+    ...(name === undefined && optimizer !== 'none'
+      ? [`# TrainingArguments has no name for ${optimizer}: give it as optimizers=(..., None).`]
+      : []),
+    'from transformers import TrainingArguments',
+    '',
+    ...call,
+  ].join('\n');
+}
+
+/** Weights in 16 bits are a matter of loading, not of the arguments. */
+export function loadedIn(precision: PlanSettings['precision']): string[] {
+  if (precision !== 'bf16' && precision !== 'fp16') return [];
+  const name = precision === 'bf16' ? 'bfloat16' : 'float16';
+  return [`# Load the model in ${name}: from_pretrained(..., dtype="${name}")`];
+}
