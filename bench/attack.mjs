@@ -107,8 +107,8 @@ async function perform({ name, title, times: usual, attack }) {
   const place = new Place();
   const from = performance.now();
   try {
-    const tell = (text) => values.verbose && console.error(`${name}: ${text}`);
-    await attack({ place, times, random: draws(Number(values.seed)), findings, owner, tell });
+    const print = (text) => values.verbose && console.error(`${name}: ${text}`);
+    await attack({ place, times, random: draws(Number(values.seed)), findings, owner, print });
   } catch (error) {
     findings.wrong.push(`the attack itself failed: ${error.stack}`);
   }

@@ -82,7 +82,7 @@ def attempt(work, kind: str, room: int, warm: bool):
     if pid == 0:
         os.close(read)
         os.dup2(os.open("/dev/null", os.O_WRONLY), 2)
-        told = {}
+        outcome = {}
         try:
             if warm:
                 work()
@@ -94,16 +94,16 @@ def attempt(work, kind: str, room: int, warm: bool):
             resource.setrlimit(which, (soft, soft))
             gauge = HostGauge()
             work()
-            told = {"fits": True}
+            outcome = {"fits": True}
         except BaseException as error:
             try:
                 share = round(gauge.used_share(), 3)
             except BaseException:
                 share = None
             kinds = [f"{one.__module__}.{one.__qualname__}" for one in type(error).__mro__[:-2]]
-            told = {"types": kinds, "text": str(error)[:600], "usedShare": share}
+            outcome = {"types": kinds, "text": str(error)[:600], "usedShare": share}
         try:
-            os.write(write, json.dumps(told).encode())
+            os.write(write, json.dumps(outcome).encode())
         finally:
             os._exit(0)
     os.close(write)
@@ -122,13 +122,13 @@ def main() -> None:
         for kind in ("address space", "data"):
             texts = {}
             for room in ROOMS:
-                told = attempt(CASES[name], kind, room, warm=False)
-                if told.get("fits"):
+                outcome = attempt(CASES[name], kind, room, warm=False)
+                if outcome.get("fits"):
                     break
-                key = told.get("text", f"died {told.get('died')}")
+                key = outcome.get("text", f"died {outcome.get('died')}")
                 texts.setdefault(
-                    (key[:90], str(told.get("types", [""])[0])),
-                    {**told, "case": name, "limit": kind, "roomMib": room},
+                    (key[:90], str(outcome.get("types", [""])[0])),
+                    {**outcome, "case": name, "limit": kind, "roomMib": room},
                 )
             for one in texts.values():
                 found.append(one)

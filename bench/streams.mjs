@@ -81,7 +81,7 @@ function figures(
   const sorted = delays.toSorted((a, b) => a - b);
   const at = (share) => sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))];
   return {
-    told: events,
+    sent: events,
     delivered,
     share: delivered / (events * streams),
     eventsPerSecond: delivered / seconds,

@@ -3,7 +3,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { isInstalled } from './installed.mjs';
 import { sourcesHash } from './sources-hash.mjs';
-import { must, npm, root, script } from './steps.mjs';
+import { npm, root, runRequired, script } from './steps.mjs';
 
 const oldestNode = [20, 19];
 
@@ -18,7 +18,7 @@ export async function ensureInstalled() {
   if (isInstalled(readJson('package-lock.json'), readJson('node_modules/.package-lock.json'))) {
     return;
   }
-  await must(
+  await runRequired(
     'Installing the packages of package-lock.json (npm ci)',
     npm('ci', '--no-audit', '--no-fund'),
     'It needs a package registry that npm can reach; then run the same command again.',
@@ -28,7 +28,7 @@ export async function ensureInstalled() {
 export async function ensureBuilt() {
   const stamp = `${root}dist/.stamp`;
   if (existsSync(stamp) && readFileSync(stamp, 'utf8') === sourcesHash()) return;
-  await must(
+  await runRequired(
     'Building dist (npm run build)',
     script('build.mjs'),
     'Fix what it names, then run the same command again.',

@@ -47,7 +47,7 @@ const wanted = lossIn((await shown([process.execPath, free], 'stdout')).shown);
 console.log(`\nThe same as a job with ${memory} of memory, too little for it:`);
 const trained = await submitTraining();
 await keepReports();
-tell(trained);
+printResult(trained);
 await goOn();
 
 function settings(batchSize, accumulation) {
@@ -174,7 +174,7 @@ async function keepReports() {
   }
 }
 
-function tell({ attempts, state, loss }) {
+function printResult({ attempts, state, loss }) {
   const last = attempts.at(-1).settings;
   const difference = Math.abs(loss - wanted) / Math.abs(wanted);
   const ranOut = attempts.filter(({ outOfMemory }) => outOfMemory !== null).length;

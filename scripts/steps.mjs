@@ -62,7 +62,7 @@ export function run([command, args], { show = false, env = process.env } = {}) {
 }
 
 /** A step that must succeed: says what it does, and on failure what it said and how to go on. */
-export async function must(saying, command, next) {
+export async function runRequired(saying, command, next) {
   process.stderr.write(`${saying} ...\n`);
   const { code, output } = await run(command);
   if (code === 0) return;

@@ -43,14 +43,14 @@ describe('bin/plimsoll.js', () => {
   const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
 
   it.each(['--version', '-V'])('answers %s from package.json alone', (option) => {
-    const told = spawnSync(process.execPath, [bareCopy(), option], { encoding: 'utf8' });
-    expect(told).toMatchObject({ status: 0, stdout: `${version}\n`, stderr: '' });
+    const result = spawnSync(process.execPath, [bareCopy(), option], { encoding: 'utf8' });
+    expect(result).toMatchObject({ status: 0, stdout: `${version}\n`, stderr: '' });
   });
 
   it('names the next step when dist is missing', () => {
-    const told = spawnSync(process.execPath, [bareCopy(), 'devices'], { encoding: 'utf8' });
-    expect(told).toMatchObject({ status: 3, stdout: '' });
-    expect(told.stderr).toMatch(/^plimsoll: not-built: .*"npm run build".*\n$/);
+    const result = spawnSync(process.execPath, [bareCopy(), 'devices'], { encoding: 'utf8' });
+    expect(result).toMatchObject({ status: 3, stdout: '' });
+    expect(result.stderr).toMatch(/^plimsoll: not-built: .*"npm run build".*\n$/);
   });
 
   it('hands the arguments to the command and its answer to the shell', () => {
@@ -60,8 +60,10 @@ describe('bin/plimsoll.js', () => {
       join(folder, 'dist/cli/main.js'),
       'export const main = async (argv) => { process.stdout.write(argv.join()); return 41; };',
     );
-    const told = spawnSync(process.execPath, [starter, 'leak', '--version'], { encoding: 'utf8' });
-    expect(told).toMatchObject({ status: 41, stdout: 'leak,--version' });
+    const result = spawnSync(process.execPath, [starter, 'leak', '--version'], {
+      encoding: 'utf8',
+    });
+    expect(result).toMatchObject({ status: 41, stdout: 'leak,--version' });
   });
 });
 

@@ -28,7 +28,7 @@ KINDS = ("forward", "grad_input", "grad_weight")
 PRODUCTS = {"forward": 58, "grad_input": 63, "grad_weight": 62}
 WINOGRAD = 17
 MEASURED = ("truth/convolutions.json.xz", "results/convolutions-more.json.xz")
-MOST_LEAVES = 32
+MAX_LEAVES = 32
 FEWEST_IN_LEAF = 3
 
 
@@ -108,7 +108,7 @@ def grow(rows):
     """Splits the leaf that gains most until there are enough leaves."""
     leaves = [{"rows": rows, "split": best_split(rows)}]
     root = leaves[0]
-    while len(leaves) < MOST_LEAVES:
+    while len(leaves) < MAX_LEAVES:
         leaf = max(leaves, key=lambda one: one["split"][0])
         _, feature, threshold = leaf["split"]
         if feature is None:

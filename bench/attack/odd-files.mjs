@@ -63,14 +63,14 @@ export const oddFiles = {
   name: 'odd-files',
   title: 'damaged and odd files in the home, one by one',
   times: { full: cases.length, small: 8 },
-  async attack({ times, findings, owner, tell }) {
+  async attack({ times, findings, owner, print }) {
     const step = cases.length / Math.min(times, cases.length);
     const chosen = cases.filter(
       (_, index) => Math.floor(index / step) > Math.floor((index - 1) / step),
     );
     const next = chosen.values();
     const lane = async (watcher) => {
-      for (const one of next) await attackOne(one, { findings, tell, owner: watcher });
+      for (const one of next) await attackOne(one, { findings, print, owner: watcher });
     };
     // Most of a case is waiting for processes to start.
     await Promise.all([lane(owner), lane(noOwner), lane(noOwner)]);
@@ -80,7 +80,7 @@ export const oddFiles = {
 /** One owner watches one server at a time. */
 const noOwner = { watch() {}, async pause() {} };
 
-async function attackOne(one, { findings, tell, owner }) {
+async function attackOne(one, { findings, print, owner }) {
   const found = new Findings();
   const place = new Place();
   try {
@@ -93,7 +93,7 @@ async function attackOne(one, { findings, tell, owner }) {
   }
   const where = `${one.file} as ${one.oddity}`;
   findings.add(found, where);
-  tell(`${where}: ${found.all.length === 0 ? 'held' : found.all.join('; ')}`);
+  print(`${where}: ${found.all.length === 0 ? 'held' : found.all.join('; ')}`);
 }
 
 async function damageOne({ file, oddity, place, findings, owner }) {

@@ -2,7 +2,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { attackServer } from './support/attacked-server.mjs';
 import { destroyAll, get, openSocket, strangersAddress } from './support/hostile-sockets.mjs';
 
-const holdMs = 10_000;
+const pauseMs = 10_000;
 
 /** They connect and say nothing, say a letter a second, guess tokens, or come from many addresses. */
 export const strangers = {
@@ -18,7 +18,7 @@ export const strangers = {
         const bytes = number % 5 === 0 ? get('/jobs', { token: `guess-${number}` }) : '';
         sockets.push(await openSocket(server.url, { from, bytes }));
       }
-      for (let waited = 0; waited < holdMs; waited += 1000) {
+      for (let waited = 0; waited < pauseMs; waited += 1000) {
         for (const socket of sockets) if (socket.writable) socket.write('G');
         await wait(1000);
       }

@@ -109,7 +109,7 @@ def main():
                     getattr(library.choose(problem, which), "engine", None) for which in KINDS
                 ]
             rows.append([number, name, *asked, *ranked])
-    told = {
+    result = {
         "gpu": torch.cuda.get_device_name(),
         "torch": torch.__version__,
         "cudnn": torch.backends.cudnn.version(),
@@ -117,7 +117,7 @@ def main():
         "rows": rows,
     }
     with lzma.open(options.output, "wt") as file:
-        json.dump(told, file, separators=(",", ":"))
+        json.dump(result, file, separators=(",", ":"))
     print(f"measured {len({row[0] for row in rows})} of {len(problems)} problems")
 
 

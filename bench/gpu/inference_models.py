@@ -154,9 +154,9 @@ def main():
         settle()
         before = held()
         try:
-            model, told = make()
+            model, facts = make()
             settle()
-            now = {"heldBytes": before is not None and held() - before, "report": told}
+            now = {"heldBytes": before is not None and held() - before, "report": facts}
             now["seconds"], logits = measured(model, ids)
             now["off"] = ((logits - expected).norm() / expected.norm()).item()
             del model, logits
@@ -171,7 +171,7 @@ def main():
     return 1 if any("error" in one for one in found.values()) else 0
 
 
-def row(name, one, base, told):
+def row(name, one, base, facts):
     if "error" in one:
         print(f"{name:38} FAILED: {one['error']}", flush=True)
         return
@@ -179,12 +179,12 @@ def row(name, one, base, told):
     share = f"{one['heldBytes'] / base['heldBytes']:.2f} x" if base["heldBytes"] else "unknown"
     skipped = "; ".join(
         f"{what}: {why}"
-        for what, why in told.get("skipped", {}).items()
+        for what, why in facts.get("skipped", {}).items()
         if what in ("prune", "dtype")
     )
     print(
         f"{name:38} {size:>10} {share:>9} {1000 * one['seconds']:7.1f} ms {one.get('off', 0):10.3f}  "
-        f"{told.get('preset', '')}{skipped}",
+        f"{facts.get('preset', '')}{skipped}",
         flush=True,
     )
 

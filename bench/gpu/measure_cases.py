@@ -272,7 +272,7 @@ def save(path, results):
     import transformers
 
     properties = torch.cuda.get_device_properties(0)
-    told = {
+    answer = {
         "gpu": properties.name,
         "torch": torch.__version__,
         "transformers": transformers.__version__,
@@ -280,7 +280,7 @@ def save(path, results):
         "results": results,
     }
     with open(path, "w") as file:
-        json.dump(told, file, indent=1)
+        json.dump(answer, file, indent=1)
 
 
 def main():
@@ -303,8 +303,8 @@ def main():
     with ThreadPoolExecutor(options.parallel) as pool:
         for result in pool.map(lambda case: work(case, options), cases):
             done.append(result)
-            told = result.get("error") or result.get("max_fits") or result["peak_reserved"]
-            print(result.get("id", result["model"]), told, flush=True)
+            answer = result.get("error") or result.get("max_fits") or result["peak_reserved"]
+            print(result.get("id", result["model"]), answer, flush=True)
             save(options.output, done)
     for index, result in enumerate(done):
         # A neighbour may have taken the memory: alone it gets a second chance.

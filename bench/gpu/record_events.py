@@ -83,7 +83,7 @@ def record(case, options):
     recording.mark("ready")
     run_steps(case, made, STEPS)
     recording.mark("end")
-    told = {
+    result = {
         "id": case["id"],
         "peak_allocated": torch.cuda.max_memory_allocated(),
         "peak_reserved": torch.cuda.max_memory_reserved(),
@@ -92,8 +92,8 @@ def record(case, options):
     }
     name = case["id"].replace("/", "_") + ".json.gz"
     with gzip.open(os.path.join(options.output, name), "wt") as file:
-        json.dump(told, file)
-    print(case["id"], told["peak_allocated"], told["peak_reserved"], len(told["events"]))
+        json.dump(result, file)
+    print(case["id"], result["peak_allocated"], result["peak_reserved"], len(result["events"]))
 
 
 def main():

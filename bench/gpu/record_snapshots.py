@@ -24,7 +24,7 @@ everything = 100_000_000
 
 def figures(torch, kept=None):
     stats = torch.cuda.memory_stats()
-    told = {
+    result = {
         "allocated": stats["allocated_bytes.all.current"],
         "reserved": stats["reserved_bytes.all.current"],
         "active": stats["active_bytes.all.current"],
@@ -34,22 +34,22 @@ def figures(torch, kept=None):
         "peak_reserved": stats["reserved_bytes.all.peak"],
         "ooms": stats["num_ooms"],
     }
-    told.update(kept or {})
-    return told
+    result.update(kept or {})
+    return result
 
 
 def write(torch, folder, name, protocol=None, kept=None):
     """Figures and snapshot with nothing allocated or freed in between."""
     torch.cuda.synchronize()
     gc.collect()
-    told = figures(torch, kept)
+    result = figures(torch, kept)
     snapshot = torch.cuda.memory._snapshot()
     with open(os.path.join(folder, f"{name}.pickle"), "wb") as file:
         pickle.dump(snapshot, file, protocol=protocol)
-    told["events"] = sum(len(trace) for trace in snapshot["device_traces"])
-    told["protocol"] = protocol or pickle.DEFAULT_PROTOCOL
+    result["events"] = sum(len(trace) for trace in snapshot["device_traces"])
+    result["protocol"] = protocol or pickle.DEFAULT_PROTOCOL
     with open(os.path.join(folder, f"{name}.json"), "w") as file:
-        json.dump(told, file)
+        json.dump(result, file)
 
 
 def train(torch, steps, width=2048, depth=6):
@@ -142,12 +142,12 @@ def fragmented(torch, folder):
         pairs.append(whole)
     pairs.clear()
     kept = [torch.empty(31 * MiB, dtype=torch.uint8, device="cuda") for _ in range(60)]
-    told = {}
+    result = {}
     try:
         torch.empty(700 * MiB, dtype=torch.uint8, device="cuda")
     except torch.cuda.OutOfMemoryError as error:
-        told["message"] = str(error)
-    write(torch, folder, "fragmented", kept=told)
+        result["message"] = str(error)
+    write(torch, folder, "fragmented", kept=result)
     del kept
 
 

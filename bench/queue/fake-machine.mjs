@@ -17,10 +17,10 @@ export function fakeMachine(gpus) {
   return machine;
 
   function endOldest() {
-    const [[id, { tell }]] = runs;
+    const [[id, { listener }]] = runs;
     runs.delete(id);
     const at = new Date().toISOString();
-    tell({ type: 'finished', at, outcome: 'succeeded', exitCode: 0 });
+    listener({ type: 'finished', at, outcome: 'succeeded', exitCode: 0 });
   }
 
   function processesOn(deviceId) {
@@ -52,9 +52,9 @@ export function fakeMachine(gpus) {
   function engine() {
     let pid = 0;
     return {
-      openRun(order, tell) {
+      openRun(order, listener) {
         pid += 1;
-        runs.set(order.id, { order, tell, pid });
+        runs.set(order.id, { order, listener, pid });
         machine.onStart();
         return { stop() {}, release() {} };
       },

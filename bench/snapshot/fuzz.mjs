@@ -69,21 +69,22 @@ function answerTo(bytes) {
 
 /** One of: bytes changed, opcodes put in, a piece left out, a piece doubled, cut, made up. */
 function broken(input) {
-  const way = input % 6;
-  if (way === 5) {
+  const damage = input % 6;
+  if (damage === 5) {
     const made = Uint8Array.from({ length: 2 + random(120) }, () => codes[random(codes.length)]);
     made.set([0x80, 2 + random(4)]);
     return made;
   }
   const from = small.slice();
   const at = 2 + random(from.length - 2);
-  if (way === 0) for (let n = random(8); n >= 0; n -= 1) from[random(from.length)] = random(256);
-  if (way === 1) {
+  if (damage === 0) for (let n = random(8); n >= 0; n -= 1) from[random(from.length)] = random(256);
+  if (damage === 1) {
     for (let n = random(6); n >= 0; n -= 1) from[random(from.length)] = codes[random(codes.length)];
   }
-  if (way === 2) return joined(from.subarray(0, at), from.subarray(at + random(40)));
-  if (way === 3) return joined(from.subarray(0, at), from.subarray(Math.max(2, at - random(200))));
-  if (way === 4) return from.subarray(0, at);
+  if (damage === 2) return joined(from.subarray(0, at), from.subarray(at + random(40)));
+  if (damage === 3)
+    return joined(from.subarray(0, at), from.subarray(Math.max(2, at - random(200))));
+  if (damage === 4) return from.subarray(0, at);
   return from;
 }
 

@@ -29,7 +29,7 @@ export async function readOnce(file, andAnalyse) {
   const { user, system } = process.cpuUsage(before);
   const peakBytes = maxResident();
   const [device] = snapshot.devices;
-  const told = {
+  const result = {
     seconds,
     busySeconds: (user + system) / 1e6,
     peakBytes,
@@ -37,12 +37,12 @@ export async function readOnce(file, andAnalyse) {
     stacks: snapshot.names.stacks.length,
     refused: snapshot.refused,
   };
-  if (!andAnalyse || snapshot.refused) return told;
+  if (!andAnalyse || snapshot.refused) return result;
   const { analyseSnapshot } = await load('snapshot/analyse.js');
   const from = performance.now();
   const { history } = analyseSnapshot(snapshot);
   return {
-    ...told,
+    ...result,
     analyseSeconds: (performance.now() - from) / 1000,
     analysePeakBytes: maxResident(),
     driftBytes: history.driftBytes,

@@ -9,25 +9,25 @@ import { talkingDaemon } from './fake-daemon.mjs';
 const [kind, gpus, deviceHz, jobHz] = process.argv.slice(2);
 const daemon = await talkingDaemon(Number(gpus));
 const port = kind === 'ours' ? await ours() : await bare();
-const told = { devices: 0, jobs: 0 };
+const sent = { devices: 0, jobs: 0 };
 every(Number(deviceHz), () => {
-  told.devices += 1;
+  sent.devices += 1;
   daemon.publishDevices();
 });
 every(Number(jobHz), () => {
-  told.jobs += 1;
+  sent.jobs += 1;
   daemon.publishJob();
 });
 
 let before;
 process.on('message', (word) => {
-  if (word === 'begin') before = { cpu: process.cpuUsage(), told: { ...told } };
+  if (word === 'begin') before = { cpu: process.cpuUsage(), sent: { ...sent } };
   const { user, system } = process.cpuUsage(before.cpu);
   process.send({
     word,
     cpuSeconds: (user + system) / 1e6,
     rssBytes: process.memoryUsage.rss(),
-    events: told.devices + told.jobs - before.told.devices - before.told.jobs,
+    events: sent.devices + sent.jobs - before.sent.devices - before.sent.jobs,
   });
 });
 process.send({ word: 'ready', port, rssBytes: process.memoryUsage.rss() });

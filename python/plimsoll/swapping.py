@@ -13,7 +13,7 @@ from .memory.device_name import device_of
 # Free memory that is never taken on the device: others, and the next step, need room too.
 SPARE_BYTES = 100 * 2**20
 # Uses beyond this count no more, so that what was popular once does not stay for ever.
-MOST_USES = 7
+MAX_USES = 7
 
 
 class Swap:
@@ -98,26 +98,26 @@ class Swap:
         }
 
     def _used(self, key: Hashable, tier: str) -> Any:
-        self._uses[key] = min(MOST_USES, self._uses.get(key, 0) + 1)
+        self._uses[key] = min(MAX_USES, self._uses.get(key, 0) + 1)
         self._tiers[tier].move_to_end(key)
         tensor = self._tiers[tier][key]
         if tier == "host" and self._make_room("device", _size(tensor)):
             self._take(key, "host")
-            return self._hold(key, "device", tensor.to(self.device))
+            return self._keep(key, "device", tensor.to(self.device))
         return tensor
 
     def _place(self, key: Hashable, tensor: Any) -> Any:
         self._uses[key] = 0
         size = _size(tensor)
         if self._make_room("device", size):
-            return self._hold(key, "device", tensor.to(self.device))
+            return self._keep(key, "device", tensor.to(self.device))
         if self._make_room("host", size):
-            return self._hold(key, "host", tensor.to("cpu"))
+            return self._keep(key, "host", tensor.to("cpu"))
         # Larger than both caches: given, and not kept.
         self._uses.pop(key, None)
         return tensor
 
-    def _hold(self, key: Hashable, tier: str, tensor: Any) -> Any:
+    def _keep(self, key: Hashable, tier: str, tensor: Any) -> Any:
         self._tiers[tier][key] = tensor
         self._bytes[tier] += _size(tensor)
         return tensor
@@ -168,14 +168,14 @@ class Swap:
             and self.device.type != "cpu"
             and self._make_room("host", _size(tensor))
         ):
-            self._hold(key, "host", tensor.to("cpu"))
+            self._keep(key, "host", tensor.to("cpu"))
         elif (
             tier == "device"
             and self.device.type == "cpu"
             and self._limits["host"] is not None
             and self._make_room("host", _size(tensor))
         ):
-            self._hold(key, "host", tensor)
+            self._keep(key, "host", tensor)
         if key not in self:
             self._uses.pop(key, None)
 

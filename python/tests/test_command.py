@@ -7,14 +7,18 @@ import sys
 import tempfile
 import unittest
 
-COMMAND = os.path.join(os.path.dirname(__file__), "..", "plimsoll", "command.py")
+PACKAGE = os.path.join(os.path.dirname(__file__), "..", "plimsoll")
 
 
 class TheCommand(unittest.TestCase):
     def setUp(self):
-        self.folder = tempfile.mkdtemp()
-        self.addCleanup(shutil.rmtree, self.folder)
-        shutil.copy(COMMAND, self.folder)
+        self.root = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.root)
+        # As a wheel has it: the package, with what the tests put into `_command`.
+        self.folder = os.path.join(self.root, "plimsoll")
+        shutil.copytree(
+            PACKAGE, self.folder, ignore=shutil.ignore_patterns("_command", "__pycache__")
+        )
 
     def program(self, path, text):
         file = os.path.join(self.folder, path)
@@ -25,9 +29,9 @@ class TheCommand(unittest.TestCase):
         return file
 
     def run_command(self, *arguments, **environment):
-        file = os.path.join(self.folder, "command.py")
         return subprocess.run(
-            [sys.executable, file, *arguments],
+            [sys.executable, "-m", "plimsoll.command", *arguments],
+            cwd=self.root,
             env={"PATH": self.folder, **environment},
             capture_output=True,
             text=True,
@@ -52,8 +56,8 @@ class TheCommand(unittest.TestCase):
 
     def test_with_the_node_of_the_machine(self):
         starter = self.program("_command/bin/plimsoll.js", "")
-        told = '#!/bin/sh\n[ "$1" = --version ] && echo v20.19.0 || printf "%s\\n" "$@"\n'
-        mine = self.program("elsewhere/node22", told)
+        script = '#!/bin/sh\n[ "$1" = --version ] && echo v20.19.0 || printf "%s\\n" "$@"\n'
+        mine = self.program("elsewhere/node22", script)
         done = self.run_command("run", "--", "a b", PLIMSOLL_NODE=mine)
         self.assertEqual(done.stdout.split("\n"), [starter, "run", "--", "a b", ""])
 

@@ -42,10 +42,10 @@ class Mixed(unittest.TestCase):
 class Counting(unittest.TestCase):
     def test_counts_tests_and_not_their_parts(self):
         names = [name for name in dir(Mixed) if name.startswith("check_")]
-        told = counts(unittest.TestSuite(Mixed(name) for name in names))
-        self.assertEqual((told["passed"], told["failed"]), (2, 2))
-        self.assertEqual(len(told["leftOut"]), 1)
-        self.assertTrue(told["leftOut"][0].endswith("check_does_not_apply: no such card"))
+        result = counts(unittest.TestSuite(Mixed(name) for name in names))
+        self.assertEqual((result["passed"], result["failed"]), (2, 2))
+        self.assertEqual(len(result["leftOut"]), 1)
+        self.assertTrue(result["leftOut"][0].endswith("check_does_not_apply: no such card"))
 
     def test_counts_what_breaks_before_its_first_test(self):
         class Broken(unittest.TestCase):

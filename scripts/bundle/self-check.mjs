@@ -15,9 +15,9 @@ export async function selfCheck(file, name, arch, version) {
     const unpacked = await run(['tar', ['-xJf', file, '-C', folder]]);
     if (unpacked.code !== 0) fail('check-failed', unpacked.output.trim(), 'Make it again.');
     const launcher = join(folder, name, 'plimsoll');
-    const told = await run([launcher, ['--version']], { env: {} });
-    if (told.code !== 0 || told.output !== `${version}\n`) {
-      fail('check-failed', `--version said: ${told.output.trim()}`, 'Unpack it and look.');
+    const result = await run([launcher, ['--version']], { env: {} });
+    if (result.code !== 0 || result.output !== `${version}\n`) {
+      fail('check-failed', `--version said: ${result.output.trim()}`, 'Unpack it and look.');
     }
     const seen = await run([launcher, ['devices', '--json']], { env: {} });
     if (seen.code !== 0 || !Array.isArray(parsed(seen.stdout).devices)) {

@@ -1,5 +1,5 @@
-/** The load line: memory above it is left to others. */
-const loadLine = 0.9;
+import { defaultLoadLine } from '../device/load-line.js';
+
 /** A store never plans with more than this part of the machine. */
 const maxShare = 0.5;
 
@@ -15,7 +15,7 @@ export function autoLimit(memory: {
   readonly totalBytes: number;
   readonly heldBytes: number;
 }): number {
-  const free = loadLine * memory.totalBytes - memory.usedBytes;
+  const free = defaultLoadLine * memory.totalBytes - memory.usedBytes;
   const most = maxShare * memory.totalBytes;
   return Math.floor(Math.min(most, Math.max(0, memory.heldBytes + free)));
 }

@@ -34,14 +34,14 @@ export async function pythonFacts(asked: PythonQuestion): Promise<PythonFacts> {
   const { program } = asked;
   const answer = await ask(question, asked);
   if ('problem' in answer) return { program, ...answer };
-  const told = parse(answer.text);
-  if (told === undefined) return { program, problem: 'it did not answer as Python does' };
-  const torch = known(told['torch']);
+  const facts = parse(answer.text);
+  if (facts === undefined) return { program, problem: 'it did not answer as Python does' };
+  const torch = known(facts['torch']);
   return {
     program,
-    version: String(told['version']),
+    version: String(facts['version']),
     torch,
-    transformers: known(told['transformers']),
+    transformers: known(facts['transformers']),
     cuda: asked.askTorch && torch !== 'unknown' ? await seesGpu(asked) : 'unknown',
   };
 }

@@ -56,10 +56,12 @@ export {
   type OpenReservation,
 } from '../jobs/ledger.js';
 export { type PlacementPolicy, place, placementPolicies, type Room } from '../jobs/placement.js';
+export { needReasonWords } from '../jobs/reasons/need-words.js';
 export type {
   DegradedReason,
   EndReason,
   JobReason,
+  NeedReason,
   RefusalReason,
   WaitingReason,
 } from '../jobs/reasons/types.js';

@@ -117,8 +117,8 @@ describe('findSavings', () => {
 
   it('traces each change when asked, and asks the formula where that fails', async () => {
     const traced = { ...request, method: 'auto' } as const;
-    const told: string[] = [];
-    const asked = { ...machine(), onProgress: (text: string) => void told.push(text) };
+    const reported: string[] = [];
+    const asked = { ...machine(), onProgress: (text: string) => void reported.push(text) };
     const found = await estimate(traced, asked);
     expect(await findSavings(traced, found, asked, 'trace')).toMatchObject([{ basis: 'formula' }]);
     // Every trace is alike, so that nothing would be saved of what it found.
@@ -129,7 +129,7 @@ describe('findSavings', () => {
     expect(basisOf('half the batch')).toBe('trace');
     expect(basisOf('plain SGD')).toBe('formula');
     expect(savings.find(({ basis }) => basis === 'trace')?.savesBytes).toBe(GiB);
-    expect(told).toContain('What gradient checkpointing would save (1 of 8)');
+    expect(reported).toContain('What gradient checkpointing would save (1 of 8)');
   });
 
   it('changes nothing of a script that the script decides itself', async () => {

@@ -88,21 +88,21 @@ describe('admit', () => {
   });
 });
 
-const toldLength = fc.constantFrom('right', 'unknown', 'far too short');
+const expectedLength = fc.constantFrom('right', 'unknown', 'far too short');
 const priority = fc.integer({ min: -2, max: 2 });
 const crowd = fc.record({
   bytes: fc.integer({ min: 10, max: 45 }),
   gpus: fc.constantFrom(1, 1, 1, 2),
   priority,
   seconds: fc.integer({ min: 10, max: 50 }),
-  told: toldLength,
+  expected: expectedLength,
 });
 const large = fc.record({
   bytes: fc.integer({ min: 60, max: 90 }),
   gpus: fc.integer({ min: 1, max: 3 }),
   priority,
   seconds: fc.integer({ min: 1, max: 50 }),
-  told: toldLength,
+  expected: expectedLength,
 });
 
 describe('a queue that never rests', () => {
@@ -115,8 +115,9 @@ describe('a queue that never rests', () => {
         let running: (RunningJob & { readonly endsAt: number })[] = [];
         let hold: Hold | undefined;
         let victimAt: number | undefined;
-        const add = (id: string, at: number, { told, ...kind }: typeof victim) => {
-          const expectedSeconds = told === 'unknown' ? told : told === 'right' ? kind.seconds : 1;
+        const add = (id: string, at: number, { expected, ...kind }: typeof victim) => {
+          const expectedSeconds =
+            expected === 'unknown' ? expected : expected === 'right' ? kind.seconds : 1;
           lengths.set(id, kind.seconds);
           list.add(waitingJob(id, kind.bytes, { ...kind, atSeconds: at, expectedSeconds }));
         };

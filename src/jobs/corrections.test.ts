@@ -21,8 +21,7 @@ describe('correctEstimate', () => {
     expect(corrected?.bytes).toBeLessThan(7 * GiB);
     expect(corrected).toMatchObject({
       basis: 'measured',
-      evidence: { runs: 2, maxPeakBytes: 6 * GiB, outOfMemory: 0 },
-      why: expect.stringMatching(/^Measured in 2 runs: at most 6\.0 GiB, .*estimate was 8\.0 GiB/),
+      reason: { runs: 2, maxPeakBytes: 6 * GiB, outOfMemory: 0, estimatedBytes: 8 * GiB },
     });
   });
 

@@ -1,7 +1,8 @@
 import type { Attempt } from '../run/types.js';
-import { formatBytes, MiB } from '../units/bytes.js';
+import { MiB } from '../units/bytes.js';
 import { isKnown, type Known } from '../units/known.js';
 import type { Basis } from './basis.js';
+import type { NeedReason } from './reasons/types.js';
 
 /** What an attempt showed of its workload. */
 export interface MeasuredRun {
@@ -25,21 +26,15 @@ const outOfMemoryMargin = 0.25;
 export interface Correction {
   readonly bytes: number;
   readonly basis: Extract<Basis, 'estimated' | 'measured'>;
-  readonly evidence: {
-    readonly runs: number;
-    readonly outOfMemory: number;
-    readonly maxPeakBytes: Known<number>;
-    readonly marginBytes: number;
-    readonly estimatedBytes: Known<number>;
-  };
-  /** The evidence in a sentence. */
-  readonly why: string;
+  /** What the figure rests on. */
+  readonly reason: Extract<NeedReason, { code: 'estimated' | 'measured' }>;
 }
 
 /**
  * What to reserve for a workload that ran before: the largest peak of its runs and a margin that
  * shrinks with their number and grows with their spread, and is half as large where they bear the
- * estimate out; never less than was measured. Without a run it is the estimate. Undefined where there is neither: such a job gets a whole device for its first run.
+ * estimate out; never less than was measured. Without a run it is the estimate. Undefined where there
+ * is neither: such a job gets a whole device for its first run.
  *
  * @example
  * correctEstimate(8e9, [{ peakBytes: 6e9, askedBytes: 'none', seconds: 60 }])?.bytes; // 6600000000
@@ -52,13 +47,8 @@ export function correctEstimate(
   const cut = runs.filter(({ askedBytes }) => askedBytes !== 'none');
   if (runs.length === 0) {
     if (!isKnown(estimatedBytes)) return undefined;
-    const evidence = { runs: 0, outOfMemory: 0, maxPeakBytes: 'unknown', marginBytes: 0 } as const;
-    return {
-      bytes: estimatedBytes,
-      basis: 'estimated',
-      evidence: { ...evidence, estimatedBytes },
-      why: `Estimated at ${formatBytes(estimatedBytes)}; no run of it was measured yet.`,
-    };
+    const reason = { code: 'estimated', bytes: estimatedBytes, traced: false } as const;
+    return { bytes: estimatedBytes, basis: 'estimated', reason };
   }
   const peaks = runs.map(({ peakBytes }) => peakBytes);
   const most = Math.max(...peaks);
@@ -75,20 +65,18 @@ export function correctEstimate(
   );
   const hoped = whole.length === 0 && isKnown(estimatedBytes) ? estimatedBytes : 0;
   const bytes = Math.max(whole.length > 0 ? most + marginBytes : 0, hoped, most, ...floors);
-  const count = `${runs.length} ${runs.length === 1 ? 'run' : 'runs'}`;
-  const failed = cut.length === 0 ? '' : `, ${cut.length} of them out of memory`;
-  const before = isKnown(estimatedBytes) ? `; the estimate was ${formatBytes(estimatedBytes)}` : '';
   return {
     bytes,
     basis: 'measured',
-    evidence: {
+    reason: {
+      code: 'measured',
       runs: runs.length,
       outOfMemory: cut.length,
       maxPeakBytes: most,
-      marginBytes,
+      marginBytes: bytes - most,
       estimatedBytes,
+      wholeDevice: false,
     },
-    why: `Measured in ${count}${failed}: at most ${formatBytes(most)}, with a margin of ${formatBytes(bytes - most)}${before}.`,
   };
 }
 

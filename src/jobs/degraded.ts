@@ -28,11 +28,11 @@ export interface Degraded {
  * changeableSettingsOf(['train', '--batch={batch_size}', '--steps={accumulation}']); // ['accumulation']
  */
 export function changeableSettingsOf(command: readonly string[]): readonly ChangeableSetting[] {
-  const told = placeholdersOf(command);
+  const placeholders = placeholdersOf(command);
   return changeableSettings.filter((setting) =>
     setting === 'accumulation'
-      ? told.has('accumulation') && told.has('batch_size')
-      : told.has(setting),
+      ? placeholders.has('accumulation') && placeholders.has('batch_size')
+      : placeholders.has(setting),
   );
 }
 

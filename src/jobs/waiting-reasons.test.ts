@@ -13,9 +13,9 @@ describe('explainWaiting', () => {
       waitingJob('4', 5, { expectedSeconds: 90 }),
     ];
     const rooms = roomsWith(1, running);
-    const told = explainWaiting({ waiting, running, rooms, hold, nowMs: 0 });
+    const explained = explainWaiting({ waiting, running, rooms, hold, nowMs: 0 });
     const facts = { bytes: 80, devices: 1, wholeDevice: false, freeBytes: 30, keptDevices: [] };
-    expect(told).toEqual([
+    expect(explained).toEqual([
       {
         id: '1',
         position: 1,
@@ -41,14 +41,14 @@ describe('explainWaiting', () => {
   it('says when it cannot know', () => {
     const running = [runningJob('a', 60, ['gpu:0'])];
     const waiting = [waitingJob('1', 80)];
-    const [told] = explainWaiting({
+    const [explained] = explainWaiting({
       waiting,
       running,
       rooms: roomsWith(1, running),
       hold: undefined,
       nowMs: 0,
     });
-    expect(told?.expectedStartMs).toBe('unknown');
+    expect(explained?.expectedStartMs).toBe('unknown');
   });
 
   it('names what blocks it beside jobs', () => {

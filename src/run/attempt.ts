@@ -87,7 +87,7 @@ export async function beginAttempt(start: AttemptStart, context: RunContext): Pr
   const scanner = createScanner();
   const rungs: ClimbedRung[] = [...start.rungs];
   const progress = new ProgressBook();
-  let told: OutOfMemory | undefined;
+  let reported: OutOfMemory | undefined;
   const coordinator = new Coordinator(clock, {
     limitBytes: () => start.memoryBytes ?? 'unknown',
     onRung(rung, why, secondsAgo) {
@@ -98,10 +98,10 @@ export async function beginAttempt(start: AttemptStart, context: RunContext): Pr
       start.onRung({ rung, why, atSeconds });
     },
     onOutOfMemory(outOfMemory) {
-      told = outOfMemory;
+      reported = outOfMemory;
     },
     onStep() {
-      told = undefined;
+      reported = undefined;
     },
     onProgress(step) {
       progress.add(clock.seconds() - beganAt, step);
@@ -161,7 +161,7 @@ export async function beginAttempt(start: AttemptStart, context: RunContext): Pr
       killsInLimit: killsIn(start),
       killedByKernel: wasKilledByKernel(pids, start.killsBefore, procRoot),
       limit: start.limit,
-      told,
+      reported,
     };
     const leftBehind = await endTree({
       members,

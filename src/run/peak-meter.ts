@@ -61,13 +61,13 @@ export function createPeakMeter(options: {
       if (isKnown(limit)) return { bytes: limit, from: 'cgroup' };
       const most = cgroup === undefined ? 'unknown' : limitOf(cgroup);
       // What was before we came, only the program itself can tell.
-      const told = isKnown(fromSdk) ? fromSdk : 0;
+      const sdkBytes = isKnown(fromSdk) ? fromSdk : 0;
       if (held > 0) {
         // The highest between two samples is what the kernel remembers of its largest process.
-        const bytes = Math.min(Math.max(held, own, told), isKnown(most) ? most : Infinity);
+        const bytes = Math.min(Math.max(held, own, sdkBytes), isKnown(most) ? most : Infinity);
         return { bytes, from: 'cgroup' };
       }
-      if (told > resident) return { bytes: told, from: 'sdk' };
+      if (sdkBytes > resident) return { bytes: sdkBytes, from: 'sdk' };
       return resident > 0
         ? { bytes: resident, from: 'process' }
         : { bytes: 'unknown', from: 'unknown' };

@@ -37,10 +37,10 @@ describe('progress', () => {
   });
 
   it('takes a loss that is a number, and no other', () => {
-    const told = (loss: unknown) => readMessage({ ...step, number: 1, loss });
-    expect(told(0.25)).toMatchObject({ loss: 0.25 });
+    const messageWith = (loss: unknown) => readMessage({ ...step, number: 1, loss });
+    expect(messageWith(0.25)).toMatchObject({ loss: 0.25 });
     for (const wrong of [undefined, null, 'nan', Number.NaN, Number.POSITIVE_INFINITY, {}]) {
-      expect(told(wrong)).toMatchObject({ loss: 'unknown' });
+      expect(messageWith(wrong)).toMatchObject({ loss: 'unknown' });
     }
   });
 });

@@ -263,7 +263,14 @@ function newJob(id: string, request: JobRequest): JobView {
     submittedAt: new Date(startedAt + Number(id) * 1000).toISOString(),
     gpus: request.gpus ?? 1,
     cwd: request.cwd ?? '/srv',
-    need: { bytes, basis: 'stated', why: 'Stated.', estimatedBytes: 'unknown', runs: 0 },
+    need: {
+      bytes,
+      basis: 'stated',
+      why: 'Stated.',
+      whyDetails: { code: 'stated', bytes, runs: 0, maxPeakBytes: 'unknown' },
+      estimatedBytes: 'unknown',
+      runs: 0,
+    },
     waiting: madeWaiting({ position: Number(id) }),
   });
 }

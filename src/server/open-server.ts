@@ -233,8 +233,8 @@ function gateOf(
     links: new LoginLinks(() => clock.seconds()),
     wrongTokens: new WrongTokens({
       most: serverLimits.wrongTokens,
-      holdSeconds: serverLimits.wrongTokenSeconds,
-      maxHeld: serverLimits.heldAnswers,
+      delaySeconds: serverLimits.wrongTokenSeconds,
+      maxDelayed: serverLimits.heldAnswers,
       clock,
       closed,
     }),

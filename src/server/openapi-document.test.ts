@@ -181,8 +181,8 @@ describe('the OpenAPI document', () => {
       const needsToken = ['post /session', 'post /session/link', 'get /proof'];
       const expected = needsToken.includes(declared.name) ? [400] : [200, 201, 204];
       expect(expected).toContain(answer.status);
-      const told = answersOf(declared)[String(answer.status)];
-      const contents = contentsOf(told);
+      const described = answersOf(declared)[String(answer.status)];
+      const contents = contentsOf(described);
       const text = await answer.text();
       if (contents.length === 0) {
         expect(text).toBe('');
@@ -199,8 +199,8 @@ describe('the OpenAPI document', () => {
 
   it('is enough to listen: every event is as declared', async () => {
     const declared = operations().find(({ path }) => path === '/events');
-    const told = declared && answersOf(declared)['200'];
-    const media = contentsOf(told).find(([type]) => type === 'text/event-stream')?.[1];
+    const described = declared && answersOf(declared)['200'];
+    const media = contentsOf(described).find(([type]) => type === 'text/event-stream')?.[1];
     const client = openEvents(server.port, '/events?after=999');
     const { daemon } = server;
     await client.until(/event: reset/);

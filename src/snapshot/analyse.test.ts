@@ -27,11 +27,11 @@ describe('leaks', () => {
   it('finds the 24 tensors of the leak with their two stacks, and what hangs on them', async () => {
     const snapshot = await recorded('leak');
     const { leaks, minor } = analyseSnapshot(snapshot).leaks;
-    const told = leaks.map(({ stack, count, steps, bytes }) => {
+    const found = leaks.map(({ stack, count, steps, bytes }) => {
       const [frame] = snapshot.names.stack(stack);
       return [frame?.file.split('/').at(-1), frame?.line, count, steps, bytes];
     });
-    expect(told).toEqual([
+    expect(found).toEqual([
       ['linear.py', 134, 12, 12, 154392576],
       ['snapshots.py', 22, 12, 12, 301989888],
     ]);

@@ -24,14 +24,14 @@ function killedWriter(folder: string, first: number, lines: number): Promise<str
   const args = ['--input-type=module', '-e', writer, entry, folder, String(first)];
   const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] });
   return new Promise((resolve, reject) => {
-    let told = '';
+    let printed = '';
     child.stdout.on('data', (text: Buffer) => {
-      told += text.toString();
-      if (told.split('\n').length > lines) child.kill('SIGKILL');
+      printed += text.toString();
+      if (printed.split('\n').length > lines) child.kill('SIGKILL');
     });
     child.on('error', reject);
     child.on('close', (code, signal) => {
-      if (signal === 'SIGKILL') resolve(told.split('\n').slice(0, -1));
+      if (signal === 'SIGKILL') resolve(printed.split('\n').slice(0, -1));
       else reject(new Error(`the writer ended by itself with ${code}`));
     });
   });

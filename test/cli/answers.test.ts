@@ -43,8 +43,8 @@ describe('plimsoll replay', () => {
 
   it('reads what profile wrote', async () => {
     const profile = ['profile', '--simulate', 'leak', '--duration', '1.5', '--output', 'seen.json'];
-    const told = await command.run([...profile, '--devices', '0', 'host', '--html', 'seen.html']);
-    expect(told.stdout).toContain('Written to seen.json and seen.html.\n');
+    const result = await command.run([...profile, '--devices', '0', 'host', '--html', 'seen.html']);
+    expect(result.stdout).toContain('Written to seen.json and seen.html.\n');
     const answer = await command.run(['replay', 'seen.json', '--json']);
     expect(answer).toMatchObject({ stderr: '', exitCode: 0 });
     expect(JSON.parse(answer.stdout)).toHaveProperty('alarms');

@@ -9,7 +9,7 @@ import { useHome } from './served.js';
 
 const command = useCommand();
 
-interface Told {
+interface Answer {
   readonly token: string;
   readonly users: readonly { readonly name: string }[];
   readonly entries: readonly { readonly who: string; readonly action: string }[];
@@ -21,7 +21,7 @@ const asRoot = ['--account', 'root'];
 describe('users of a real server', () => {
   it('have roles, own jobs and quotas, which change while it runs', async () => {
     const home = useHome(command);
-    const users = async (...argv: readonly string[]): Promise<Told> => {
+    const users = async (...argv: readonly string[]): Promise<Answer> => {
       const { stdout, stderr } = await home.run(['users', ...argv, '--json']);
       if (stdout === '') throw new Error(stderr);
       return JSON.parse(stdout);
@@ -81,11 +81,11 @@ describe('users of a real server', () => {
     await users('remove', 'ada');
     expect((await as(ada, 'jobs')).stderr).toMatch(/server-unproven/);
     const { entries } = await users('audit');
-    const told = entries.map(({ who, action }) => `${who} ${action}`);
-    expect(told).toContain('ada submit');
-    expect(told).toContain('bob cancel');
-    expect(told.at(-2)).toMatch(/ remove-user$/);
-    expect(told.at(-1)).toBe('unknown getProof');
+    const actions = entries.map(({ who, action }) => `${who} ${action}`);
+    expect(actions).toContain('ada submit');
+    expect(actions).toContain('bob cancel');
+    expect(actions.at(-2)).toMatch(/ remove-user$/);
+    expect(actions.at(-1)).toBe('unknown getProof');
     for (const id of ['1', '2']) {
       await until(async () => ((await stateOf(id)) === 'cancelled' ? true : undefined));
     }
@@ -112,7 +112,7 @@ describe('users of a real server', () => {
       const serving = await home.serve([], { USE_GPU: 'false', SECRET_OF_ROOT: 'secret' });
       const added = async (name: string, ...argv: readonly string[]): Promise<string> => {
         const { stdout } = await home.run(['users', 'add', name, ...argv, '--json']);
-        const { token }: Told = JSON.parse(stdout);
+        const { token }: Answer = JSON.parse(stdout);
         return token;
       };
       const submit = (token: string, program: string, env: Readonly<Record<string, string>> = {}) =>
@@ -186,7 +186,7 @@ describe('users of a real server', () => {
       0, 0, 0, 0, 2,
     ]);
     const { stdout } = await home.run(['users', 'list', '--json']);
-    const { users }: Told = JSON.parse(stdout);
+    const { users }: Answer = JSON.parse(stdout);
     expect(users.map(({ name }) => name)).toEqual(names);
     expect((await home.run(['users', 'audit'])).stdout.match(/add-user/g)).toHaveLength(4);
   });

@@ -119,11 +119,11 @@ describe('a program under plimsoll run', () => {
 });
 
 describe('a program that runs out of memory', () => {
-  const way = canLimitByCgroup() ? 'a cgroup' : 'the address space';
+  const method = canLimitByCgroup() ? 'a cgroup' : 'the address space';
   // Node reserves more than a gigabyte before it does anything.
-  const [memory, batch] = way === 'a cgroup' ? ['160MiB', 32] : ['2GiB', 256];
+  const [memory, batch] = method === 'a cgroup' ? ['160MiB', 32] : ['2GiB', 256];
 
-  it(`at a limit that ${way} holds is recovered with the same effective batch`, async () => {
+  it(`at a limit that ${method} holds is recovered with the same effective batch`, async () => {
     const report = join(command.folder(), 'report.json');
     const { stdout, stderr, exitCode } = await run([
       '--memory',
@@ -146,15 +146,15 @@ describe('a program that runs out of memory', () => {
     expect(attempts.length).toBeGreaterThan(1);
     const [first] = attempts;
     const last = attempts.at(-1);
-    expect(first?.outOfMemory?.kind).toBe(way === 'a cgroup' ? 'killed-at-limit' : 'node');
-    expect(first?.limit.by).toMatch(way === 'a cgroup' ? /^cgroup-v/ : /^address-space$/);
+    expect(first?.outOfMemory?.kind).toBe(method === 'a cgroup' ? 'killed-at-limit' : 'node');
+    expect(first?.limit.by).toMatch(method === 'a cgroup' ? /^cgroup-v/ : /^address-space$/);
     expect(first?.rungs.map(({ rung }) => rung)).toEqual(['smaller-microbatch']);
     expect(last?.outOfMemory).toBeNull();
     const { batch_size: size, accumulation } = last?.settings ?? {};
     expect(Number(size) * Number(accumulation)).toBe(batch);
     expect(stdout).toContain(`fits ${size}`);
     expect(stderr).toMatch(
-      way === 'a cgroup' ? /killed by the kernel at its .* limit/ : /out of memory \(node\)/,
+      method === 'a cgroup' ? /killed by the kernel at its .* limit/ : /out of memory \(node\)/,
     );
     expect(leftCgroups(runIds(home()))).toEqual([]);
   });

@@ -117,9 +117,9 @@ describe.runIf(hasChromium('jobs on the dashboard'))('jobs on the dashboard', ()
       Memory: '300MiB',
     });
     await page.locator('.job-heading .state.failed').waitFor();
-    const told = page.getByRole('region', { name: 'What its memory held' });
-    expect(await told.getByRole('listitem').first().innerText()).toContain('asked for 96.0 MiB');
-    expect(await told.innerText()).toContain('plimsoll snapshot');
+    const region = page.getByRole('region', { name: 'What its memory held' });
+    expect(await region.getByRole('listitem').first().innerText()).toContain('asked for 96.0 MiB');
+    expect(await region.innerText()).toContain('plimsoll snapshot');
     await page.getByRole('link', { name: 'Overview', exact: true }).click();
     const row = page.getByRole('row', { name: /dies/ });
     expect(await row.locator('.ran-out').innerText()).toBe('out of memory 1 ×');

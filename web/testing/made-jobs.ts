@@ -1,5 +1,6 @@
 import type { JobView } from '../../src/jobs/daemon/types.js';
-import type { JobReason } from '../../src/jobs/reasons/types.js';
+import { needReasonWords } from '../../src/jobs/reasons/need-words.js';
+import type { JobReason, NeedReason } from '../../src/jobs/reasons/types.js';
 import { reasonWords } from '../../src/jobs/reasons/words.js';
 import type { JobState } from '../../src/jobs/types.js';
 import type { Attempt, ClimbedRung } from '../../src/run/types.js';
@@ -85,18 +86,30 @@ export function makeJob({ number, state, nowMs, random }: MadeJob): JobView {
     attempts,
     gpus: 1,
     cwd: '/srv/train',
-    need: {
-      bytes,
-      basis: random() < 0.4 ? 'measured' : 'estimated',
-      why: `Estimated by formula, corrected by ${2 + (number % 4)} measured runs of the same workload.`,
-      estimatedBytes: Math.round(bytes * (0.9 + random() * 0.25)),
-      runs: 2 + (number % 4),
-    },
+    need: makeNeed(bytes, number, random),
     waiting: null,
     usedBytes: 'unknown',
     currentAttempt: null,
     degraded: null,
     log: { bytes: 0 },
+  };
+}
+
+function makeNeed(bytes: number, number: number, random: Random): JobView['need'] {
+  const isMeasured = random() < 0.4;
+  const estimatedBytes = Math.round(bytes * (0.9 + random() * 0.25));
+  const runs = isMeasured ? 2 + (number % 4) : 0;
+  const peak = { maxPeakBytes: Math.round(bytes * 0.95), marginBytes: Math.round(bytes * 0.05) };
+  const whyDetails: NeedReason = isMeasured
+    ? { code: 'measured', runs, outOfMemory: 0, ...peak, estimatedBytes, wholeDevice: false }
+    : { code: 'estimated', bytes: estimatedBytes, traced: false };
+  return {
+    bytes,
+    basis: whyDetails.code,
+    why: needReasonWords(whyDetails),
+    whyDetails,
+    estimatedBytes,
+    runs,
   };
 }
 

@@ -121,7 +121,7 @@ def main():
         torch.set_num_threads(1)
     losses, seconds, at = train(job, options, device)
     on_gpu = device.startswith("cuda")
-    told = {
+    result = {
         "name": job["name"],
         "device": device,
         "steps": len(losses),
@@ -135,8 +135,8 @@ def main():
         "peakReservedBytes": torch.cuda.max_memory_reserved() if on_gpu else None,
     }
     with open(options.output, "w") as file:
-        json.dump(told, file)
-    print(json.dumps(told), flush=True)
+        json.dump(result, file)
+    print(json.dumps(result), flush=True)
 
 
 if __name__ == "__main__":

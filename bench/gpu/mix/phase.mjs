@@ -121,7 +121,7 @@ export async function runPhase({ name, jobs, command, python, folder, environmen
     const peaks = attempts.flatMap(({ peakBytes }) =>
       Number.isFinite(peakBytes) ? [peakBytes] : [],
     );
-    const told = {
+    const result = {
       job,
       state,
       reason,
@@ -134,9 +134,9 @@ export async function runPhase({ name, jobs, command, python, folder, environmen
       runSeconds:
         startedAt && endedAt ? (Date.parse(endedAt) - Date.parse(startedAt)) / 1000 : null,
     };
-    if (state === 'succeeded') return { ...told, trained: readJson(outputOf(job)) };
+    if (state === 'succeeded') return { ...result, trained: readJson(outputOf(job)) };
     const log = await server.ask('GET', `/jobs/${id}/log`).catch((error) => error.message);
-    return { ...told, log: log.slice(-2000) };
+    return { ...result, log: log.slice(-2000) };
   }
 
   function outputOf(job) {

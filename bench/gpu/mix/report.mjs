@@ -68,8 +68,8 @@ function summary({
 
 /** Starting Python takes as long as some of these jobs train, so the training is told alone, too. */
 function startless(alone, packed) {
-  const [inTurn, whole] = [trainedSeconds(alone), packedSeconds(packed)];
-  return `Without the start of each program: ${seconds(inTurn)} s of training one after another, ${seconds(whole)} s from the first step to the last when packed: ${(inTurn / whole).toFixed(2)} x.`;
+  const [sequential, whole] = [trainedSeconds(alone), packedSeconds(packed)];
+  return `Without the start of each program: ${seconds(sequential)} s of training one after another, ${seconds(whole)} s from the first step to the last when packed: ${(sequential / whole).toFixed(2)} x.`;
 }
 
 function trainedSeconds({ jobs }) {

@@ -278,21 +278,21 @@ def child(name: str, result: int, errors: int) -> None:
     """One case, in a process that was forked before anything touched the card."""
     os.dup2(errors, 2)
     signal.alarm(LIMIT_SECONDS)
-    told: dict = {"case": name}
+    outcome: dict = {"case": name}
     try:
         CASES[name]()
-        told["went"] = "well"
+        outcome["went"] = "well"
     except ImportError as error:
-        told["missing"] = str(error)
+        outcome["missing"] = str(error)
     except BaseException as error:
-        told["error"] = describe(error)
+        outcome["error"] = describe(error)
     try:
         free, total = torch.cuda.mem_get_info() if torch.cuda.is_initialized() else (0, 0)
-        told["freeBytes"], told["totalBytes"] = free, total
-        told["allocatedBytes"] = torch.cuda.memory_allocated()
+        outcome["freeBytes"], outcome["totalBytes"] = free, total
+        outcome["allocatedBytes"] = torch.cuda.memory_allocated()
     except BaseException as error:
-        told["cannotLook"] = describe(error)
-    os.write(result, json.dumps(told).encode())
+        outcome["cannotLook"] = describe(error)
+    os.write(result, json.dumps(outcome).encode())
     os._exit(0)
 
 
@@ -314,12 +314,12 @@ def run(name: str, errors_file: str) -> dict:
         _, status = os.waitpid(pid, 0)
     with open(errors_file, "rb") as errors:
         said = errors.read()[-3000:].decode(errors="replace")
-    told = (
+    outcome = (
         json.loads(b"".join(parts))
         if parts
         else {"case": name, "died": os.waitstatus_to_exitcode(status)}
     )
-    return {**told, "stderr": said}
+    return {**outcome, "stderr": said}
 
 
 def main() -> None:
@@ -329,17 +329,17 @@ def main() -> None:
     found = []
     for name in wanted:
         begin = time.perf_counter()
-        told = run(name, "/tmp/provoke-stderr")
-        told["seconds"] = round(time.perf_counter() - begin, 1)
-        found.append(told)
+        outcome = run(name, "/tmp/provoke-stderr")
+        outcome["seconds"] = round(time.perf_counter() - begin, 1)
+        found.append(outcome)
         said = (
-            told.get("error", {}).get("text")
-            or told.get("missing")
-            or told.get("went")
-            or f"died {told.get('died')}"
+            outcome.get("error", {}).get("text")
+            or outcome.get("missing")
+            or outcome.get("went")
+            or f"died {outcome.get('died')}"
         )
         print(
-            f"{name} ({told['seconds']} s)\n    {told.get('error', {}).get('type', '')}: {said[:300]!r}",
+            f"{name} ({outcome['seconds']} s)\n    {outcome.get('error', {}).get('type', '')}: {said[:300]!r}",
             flush=True,
         )
         if output:

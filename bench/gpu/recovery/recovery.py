@@ -99,13 +99,16 @@ def rows(found):
         times = [sum(fine[way]["times"]) for way in ("free", "capped")]
         row("time of all steps: unlimited, capped", f"{times[0]:.1f} s, {times[1]:.1f} s")
     if "accelerate" in fine:
-        told = fine["accelerate"]
-        row("accelerate: restarts, steps repeated", f"{told['restarts']}, {told['stepsRepeated']}")
+        outcome = fine["accelerate"]
+        row(
+            "accelerate: restarts, steps repeated",
+            f"{outcome['restarts']}, {outcome['stepsRepeated']}",
+        )
         row(
             "accelerate: time lost before the run that ends",
-            f"{told['lostSeconds']:.1f} s of {told['seconds']:.1f} s",
+            f"{outcome['lostSeconds']:.1f} s of {outcome['seconds']:.1f} s",
         )
-        row("accelerate: batch sizes tried", " ".join(map(str, told["batchSizes"])))
+        row("accelerate: batch sizes tried", " ".join(map(str, outcome["batchSizes"])))
     if "grows" in fine:
         row(
             "grows back: microbatches, cap 8 then 20 GiB",
@@ -113,25 +116,25 @@ def rows(found):
         )
     for way in ("driver", "cublas"):
         if way in fine:
-            told = fine[way]
-            how = f"recovered: {told['recovered']}, as {told['kinds']}, {told['recoveries']} times"
+            outcome = fine[way]
+            how = f"recovered: {outcome['recovered']}, as {outcome['kinds']}, {outcome['recoveries']} times"
             row(f"card filled by another ({way})", how)
     if "overhead" in fine:
         base = fine["overhead"]
         for name in ("plain", "watched", "recorded"):
-            told = base[name]
-            if "error" in told:
-                row(f"overhead, {name}", f"FAILED: {told['error']}")
+            outcome = base[name]
+            if "error" in outcome:
+                row(f"overhead, {name}", f"FAILED: {outcome['error']}")
                 continue
-            reference = base["plain"].get("plainSeconds", told["plainSeconds"])
-            more = 100 * (told["recoveringSeconds"] / told["plainSeconds"] - 1)
+            reference = base["plain"].get("plainSeconds", outcome["plainSeconds"])
+            more = 100 * (outcome["recoveringSeconds"] / outcome["plainSeconds"] - 1)
             row(
                 f"overhead, {name}: recovering step, beside a plain loop in the same process",
-                f"{more:+.2f} % of {1000 * told['plainSeconds']:.1f} ms",
+                f"{more:+.2f} % of {1000 * outcome['plainSeconds']:.1f} ms",
             )
             row(
                 f"overhead, {name}: the plain loop itself",
-                f"{100 * (told['plainSeconds'] / reference - 1):+.2f} %",
+                f"{100 * (outcome['plainSeconds'] / reference - 1):+.2f} %",
             )
     return said
 

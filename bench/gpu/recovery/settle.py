@@ -161,13 +161,13 @@ def fresh(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     if pid == 0:
         os.close(read)
         try:
-            told = work()
+            outcome = work()
         except torch.OutOfMemoryError:
-            told = {"outOfMemory": True}
+            outcome = {"outOfMemory": True}
         except BaseException:
-            told = {"error": traceback.format_exc()[-2000:]}
+            outcome = {"error": traceback.format_exc()[-2000:]}
         with os.fdopen(write, "w") as out:
-            out.write(json.dumps(told))
+            out.write(json.dumps(outcome))
         os._exit(0)
     os.close(write)
     with os.fdopen(read) as answer:
@@ -176,18 +176,18 @@ def fresh(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     return json.loads(text) if text else {"error": "died"}
 
 
-def largest_that_fits(which: str, tiny_most: int) -> int:
+def largest_that_fits(which: str, tiny_max: int) -> int:
     low, high = 1, MODELS[which]["batch"]
     while low < high:
         middle = (low + high + 1) // 2
-        told = (
-            {"outOfMemory": middle > tiny_most}
+        outcome = (
+            {"outOfMemory": middle > tiny_max}
             if TINY
             else fresh(lambda size=middle: by_hand(which, size, 2))
         )
-        if "error" in told:
-            raise RuntimeError(told["error"])
-        fits = not told.get("outOfMemory")
+        if "error" in outcome:
+            raise RuntimeError(outcome["error"])
+        fits = not outcome.get("outOfMemory")
         print(f"  by hand, {middle}: {'fits' if fits else 'out of memory'}", flush=True)
         low, high = (middle, high) if fits else (low, middle - 1)
     return low
@@ -234,16 +234,16 @@ def measure(which: str) -> dict[str, Any]:
         ("measured line", json.dumps(ours["peakLine"])),
         ("time of 8 steps", f"{total:.2f} s"),
     ]
-    for name, told in (
+    for name, outcome in (
         ("the largest", hand),
         ("the same parts", same),
         ("no limit, whole batch", unlimited),
     ):
-        if "times" in told:
-            spent = sum(told["times"])
+        if "times" in outcome:
+            spent = sum(outcome["times"])
             rows.append((f"by hand, {name}", f"{spent:.2f} s; ours takes {total / spent:.3f} x"))
         else:
-            rows.append((f"by hand, {name}", str(told)[-300:]))
+            rows.append((f"by hand, {name}", str(outcome)[-300:]))
     for name, value in rows:
         print(f"  {name:36}{value}", flush=True)
     return {

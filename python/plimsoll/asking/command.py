@@ -10,6 +10,7 @@ import subprocess
 from typing import Any
 
 from ..failure import BAD_INPUT, MISSING_PACKAGE, Failure
+from .program import command_in
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # A traced estimate of a large model takes a minute; one that takes so long hangs.
@@ -35,32 +36,33 @@ def ask(words: list[str]) -> dict[str, Any]:
     except ValueError:
         answer = None
     if not isinstance(answer, dict):
-        raise _told(done.stderr, done.returncode)
+        raise _failure_of(done.stderr, done.returncode)
     return answer
 
 
 def _command() -> list[str]:
     """In a wheel, in a checkout, or installed by npm; the nearest first."""
+    trouble = Failure(
+        "no-command",
+        "the command plimsoll was not found",
+        "install it with npm, or the wheel that holds it",
+        status=MISSING_PACKAGE,
+    )
     for folder in (os.path.join(_PACKAGE, "_command"), os.path.dirname(os.path.dirname(_PACKAGE))):
-        program = os.path.join(folder, "bin", "plimsoll.js")
-        own = os.path.join(folder, "runtime", "node")
-        node = (
-            own if os.path.exists(own) else shutil.which(os.environ.get("PLIMSOLL_NODE") or "node")
-        )
-        if os.path.exists(program) and node is not None:
-            return [node, program]
-    found = shutil.which("plimsoll")
-    if found is None:
-        raise Failure(
-            "no-command",
-            "the command plimsoll was not found",
-            "install it with npm, or the wheel that holds it",
-            status=MISSING_PACKAGE,
-        )
-    return [found]
+        try:
+            command = command_in(folder)
+        except Failure as failure:
+            trouble = failure
+            continue
+        if command is not None:
+            return command
+    installed = shutil.which("plimsoll")
+    if installed is None:
+        raise trouble
+    return [installed]
 
 
-def _told(stderr: str, status: int) -> Failure:
+def _failure_of(stderr: str, status: int) -> Failure:
     """The error of the command: one line with its code, the fact and the next step."""
     line = next((one for one in stderr.splitlines() if one.startswith("plimsoll: ")), "")
     match = re.match(r"plimsoll: ([a-z0-9-]+): (.*)", line)

@@ -14,16 +14,16 @@ from collections import OrderedDict, deque
 from typing import Any
 
 from .line import Line
-from .messages import ANSWER_SECONDS, MOST_WAITING, climbed, hello, oom, step
+from .messages import ANSWER_SECONDS, MAX_WAITING, climbed, hello, oom, step
 
 log = logging.getLogger("plimsoll")
 
 STEP_MESSAGES_PER_SECOND = 4
 GOODBYE_SECONDS = 0.5
 # The newest of a program that makes steps or functions without end; the supervisor hears no more either.
-MOST_WORKS = 64
+MAX_WORKS = 64
 # Rungs taken without a supervisor that are kept to report later; the oldest are dropped.
-MOST_CLIMBED = 64
+MAX_CLIMBED = 64
 
 _lock = threading.Lock()
 _bridge: Bridge | None = None
@@ -39,7 +39,7 @@ class Bridge:
         self._pid = os.getpid()
         self._hooks: list[str] = []
         self._works: dict[str, Any] = {}
-        self._climbed: deque[tuple[float, str, str]] = deque(maxlen=MOST_CLIMBED)
+        self._climbed: deque[tuple[float, str, str]] = deque(maxlen=MAX_CLIMBED)
         self._ids = itertools.count(1)
         self._answers: OrderedDict[Any, dict[str, Any]] = OrderedDict()
         self._arrived = threading.Condition()
@@ -68,8 +68,8 @@ class Bridge:
         for who in [who for who, work in living if work is None]:
             self._works.pop(who, None)
             self._last_step.pop(who, None)
-        told = [work.describe() for _, work in living if work is not None]
-        return [one for one in told if one is not None][-MOST_WORKS:]
+        works = [work.describe() for _, work in living if work is not None]
+        return [one for one in works if one is not None][-MAX_WORKS:]
 
     def send(self, message: dict[str, Any]) -> bool:
         """Queues a message; False without a supervisor, or when the queue is full."""
@@ -196,7 +196,7 @@ class Bridge:
             with self._arrived:
                 self._answers[key] = message
                 # Most verdicts are never asked for; the oldest make room for what is.
-                while len(self._answers) > MOST_WAITING:
+                while len(self._answers) > MAX_WAITING:
                     self._answers.popitem(last=False)
                 self._arrived.notify_all()
 

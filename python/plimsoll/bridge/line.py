@@ -10,7 +10,7 @@ import socket
 import threading
 from typing import Callable
 
-from .messages import ANSWER_SECONDS, LONGEST_LINE, MOST_WAITING
+from .messages import ANSWER_SECONDS, LONGEST_LINE, MAX_WAITING
 
 log = logging.getLogger("plimsoll")
 
@@ -41,7 +41,7 @@ class Line:
         self._stop = threading.Event()
         self._socket: socket.socket | None = None
         self._writer: threading.Thread | None = None
-        self._outgoing: queue.Queue[bytes | None] = queue.Queue(MOST_WAITING)
+        self._outgoing: queue.Queue[bytes | None] = queue.Queue(MAX_WAITING)
 
     def start(self) -> None:
         """Tries once now; from then on a thread keeps the line."""
@@ -86,7 +86,7 @@ class Line:
             made.close()
             return False
         # What waited for the last one is old; the greeting says where things stand now.
-        outgoing: queue.Queue[bytes | None] = queue.Queue(MOST_WAITING)
+        outgoing: queue.Queue[bytes | None] = queue.Queue(MAX_WAITING)
         for line in self._greet():
             outgoing.put_nowait(line)
         self._socket, self._outgoing = made, outgoing

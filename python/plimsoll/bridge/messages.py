@@ -15,7 +15,7 @@ ANSWER_SECONDS = 2.0
 # The supervisor's longest message is some hundred bytes; more than this is not from one.
 LONGEST_LINE = 64 * 1024
 # A supervisor that does not read loses figures; memory here stays bounded.
-MOST_WAITING = 256
+MAX_WAITING = 256
 
 
 def hello(bridge: Any) -> dict[str, Any]:
@@ -66,8 +66,8 @@ def step(
     number: int, microbatch: int, batch: int, peak: int, who: str, loss: float | None = None
 ) -> dict[str, Any]:
     sizes = {"microbatch": microbatch, "batch": batch, "peakBytes": peak}
-    told = {} if loss is None or not math.isfinite(loss) else {"loss": loss}
-    return {"type": "step", "who": who, "number": number, **sizes, **told}
+    fields = {} if loss is None or not math.isfinite(loss) else {"loss": loss}
+    return {"type": "step", "who": who, "number": number, **sizes, **fields}
 
 
 def climbed(rung: str, why: str, seconds_ago: float) -> dict[str, Any]:

@@ -40,7 +40,7 @@ def _wrap(owner: Any, name: str) -> None:
             shares = gauge_of().used_share, HostGauge().used_share
             found = recognise(error, *shares) if isinstance(error, BaseException) else None
             if isinstance(error, BaseException) and found is not None:
-                _tell(error, found)
+                _report(error, found)
         except Exception as trouble:
             log.debug("plimsoll: no snapshot: %s", trouble)
         real(*arguments)
@@ -48,15 +48,15 @@ def _wrap(owner: Any, name: str) -> None:
     setattr(owner, name, hook)
 
 
-def _tell(error: BaseException, found: Any) -> None:
+def _report(error: BaseException, found: Any) -> None:
     where = phase.current()
     snapshot = write_snapshot(os.environ.get("PLIMSOLL_RUN_DIR"), error, found, where)
     bridge = connection.current()
     if bridge is not None:
         peak = gauge_of().figures()["peakAllocatedBytes"]
         ident = f"{os.getpid()}-uncaught"
-        told = oom(ident, bridge.rank, found, where, peak=peak, snapshot=snapshot)
-        bridge.send({**told, "uncaught": True})
+        message = oom(ident, bridge.rank, found, where, peak=peak, snapshot=snapshot)
+        bridge.send({**message, "uncaught": True})
 
 
 def write_snapshot(folder: str | None, error: BaseException, found: Any, where: str) -> str | None:

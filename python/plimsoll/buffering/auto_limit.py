@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from ..memory import host
+from ..memory.load_line import LOAD_LINE
 
-# The load line: memory above it is left to others.
-LOAD_LINE = 0.9
 # A store never plans with more than this part of the machine.
-MOST_SHARE = 0.5
+MAX_SHARE = 0.5
 
 
 def auto_limit(used_bytes: int, total_bytes: int, held_bytes: int) -> int:
@@ -17,7 +16,7 @@ def auto_limit(used_bytes: int, total_bytes: int, held_bytes: int) -> int:
     15
     """
     free = LOAD_LINE * total_bytes - used_bytes
-    return int(min(MOST_SHARE * total_bytes, max(0, held_bytes + free)))
+    return int(min(MAX_SHARE * total_bytes, max(0, held_bytes + free)))
 
 
 def host_memory() -> tuple[int, int] | None:

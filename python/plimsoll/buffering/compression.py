@@ -13,7 +13,7 @@ SAMPLE_BYTES = 16_384
 # What shrinks by less than a tenth is kept as it is: reading it again would cost more than it saves.
 WORTHWHILE = 0.9
 # A byte of deflate makes at most 1032; a header that claims more lies.
-MOST_EXPANSION = 1032
+MAX_EXPANSION = 1032
 # The end of a deflate stream and its first block.
 SLACK_BYTES = 1024
 # zlib's default strategy, which has no name in Python.
@@ -69,7 +69,7 @@ def compressed(plane: Any, strategy: int) -> bytes | None:
 
 def expanded(data: Any, length: int) -> bytes | None:
     """The plane again; None where the bytes do not make exactly so many."""
-    if length > len(data) * MOST_EXPANSION + SLACK_BYTES:
+    if length > len(data) * MAX_EXPANSION + SLACK_BYTES:
         return None
     machine = zlib.decompressobj(-zlib.MAX_WBITS)
     try:

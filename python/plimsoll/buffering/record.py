@@ -17,11 +17,11 @@ PREFIX = struct.Struct("<8sII")
 # Planes begin at multiples of this, so that numbers in a mapped file are aligned.
 ALIGNMENT = 64
 # A header names each part and its planes in about 200 bytes; this is a dict of 5,000 parts.
-MOST_HEADER_BYTES = 1_048_576
+MAX_HEADER_BYTES = 1_048_576
 # NumPy has no more dimensions either.
-MOST_DIMENSIONS = 64
+MAX_DIMENSIONS = 64
 # What JavaScript holds exactly.
-MOST_COUNT = 2**53 - 1
+MAX_COUNT = 2**53 - 1
 KINDS = ("bytes", "array", "tensor")
 CODECS = ("none", "deflate")
 
@@ -64,7 +64,7 @@ def decode(file: Any) -> Record | None:
     if len(view) < PREFIX.size:
         return None
     magic, length, crc = PREFIX.unpack_from(view)
-    if magic != MAGIC or length > MOST_HEADER_BYTES or PREFIX.size + length > len(view):
+    if magic != MAGIC or length > MAX_HEADER_BYTES or PREFIX.size + length > len(view):
         return None
     header = bytes(view[PREFIX.size : PREFIX.size + length])
     if zlib.crc32(header) != crc:
@@ -110,9 +110,9 @@ def _placed(header: Any, view: memoryview, at: int) -> Record | None:
 def _about(found: Any) -> About:
     name, kind, dtype, shape = found["name"], found["kind"], found["dtype"], found["shape"]
     _check(isinstance(name, str) and kind in KINDS and dtype in ITEM_BYTES)
-    _check(isinstance(shape, list) and len(shape) <= MOST_DIMENSIONS and all(map(_is_count, shape)))
+    _check(isinstance(shape, list) and len(shape) <= MAX_DIMENSIONS and all(map(_is_count, shape)))
     about = About(name, kind, dtype, tuple(shape))
-    _check(about.raw_bytes <= MOST_COUNT)
+    _check(about.raw_bytes <= MAX_COUNT)
     return about
 
 
@@ -122,7 +122,7 @@ def _check(good: bool) -> None:
 
 
 def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_COUNT
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_COUNT
 
 
 def _aligned(at: int) -> int:

@@ -185,8 +185,8 @@ class Debugger(EarlierNames):
             # Even sys.exit() in it must not end the watching in silence.
             self._callback_errors += 1
             self._last_error = f"{type(error).__name__}: {error}"
-            told = log.warning if self._callback_errors == 1 else log.debug
-            told(
+            write = log.warning if self._callback_errors == 1 else log.debug
+            write(
                 "plimsoll: on_warning failed with %s; monitoring continues",
                 self._last_error,
                 exc_info=True,
@@ -214,8 +214,8 @@ class Debugger(EarlierNames):
                 self.sample()
                 self._look_between()
             except Exception as error:
-                told = log.debug if failed else log.warning
-                told("plimsoll: the debugger could not take a sample: %s", error)
+                write = log.debug if failed else log.warning
+                write("plimsoll: the debugger could not take a sample: %s", error)
                 failed = True
             self._stop.wait(self._interval)
 

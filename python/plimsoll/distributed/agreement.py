@@ -45,7 +45,7 @@ class Agreement:
         self._gone = False
 
     @property
-    def told_round(self) -> int:
+    def reported_round(self) -> int:
         """The number of this round as the supervisor hears it."""
         return self._first + self.round
 
@@ -77,7 +77,9 @@ class Agreement:
         self._channel.say(self.round, word)
         bridge = connection.current()
         if bridge is not None:
-            bridge.send({"type": "barrier", "round": self.told_round, "rank": self.rank, "ok": ok})
+            bridge.send(
+                {"type": "barrier", "round": self.reported_round, "rank": self.rank, "ok": ok}
+            )
 
     def _verdict(self, patience: float) -> Verdict:
         if not self._channel.wait(self.round, patience):
@@ -101,7 +103,7 @@ class Agreement:
         bridge = connection.current()
         if bridge is None or not bridge.alive:
             return own
-        answer = bridge.wait_for(("verdict", self.told_round), VERDICT_SECONDS)
+        answer = bridge.wait_for(("verdict", self.reported_round), VERDICT_SECONDS)
         size = answer.get("microbatch") if answer else None
         if answer is None:
             log.warning(

@@ -43,7 +43,7 @@ class DataParallelRanks:
 
     @property
     def round(self) -> int:
-        return self._agreement.told_round
+        return self._agreement.reported_round
 
     def begin(self) -> None:
         # A forward that will not be reduced must not broadcast buffers either: that too is a collective.

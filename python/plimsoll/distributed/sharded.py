@@ -53,7 +53,7 @@ class ShardedRanks:
 
     @property
     def round(self) -> int:
-        return self._agreement.told_round
+        return self._agreement.reported_round
 
     def begin(self) -> None:
         if self._watcher is None:

@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Any, Callable
 
 from ..arguments import BadType, function, number, share, truth, whole
+from ..memory.load_line import LOAD_LINE
 from .advice import LoadingAdvice, advise
 from .loader import AdvisedLoader, build_loader
 from .measure import measure_loading
@@ -44,7 +45,7 @@ def loader(
     worker_init_fn: Callable[[int], Any] | None = None,
     step_seconds: float | None = None,
     workers: int | None = None,
-    above: float = 0.9,
+    above: float = LOAD_LINE,
 ) -> AdvisedLoader:
     """A DataLoader with settings from measurements; `advice.reasons` says why.
 

@@ -86,9 +86,9 @@ class AdvisedLoader:
 
     def _back_off(self) -> None:
         before, self._workers = self._workers, self._workers // 2
-        told = f"{self._workers} workers instead of {before}: the host's memory is above {self._above:.0%}"
-        self.backoffs.append(told)
-        log.warning("plimsoll: loader: %s", told)
+        message = f"{self._workers} workers instead of {before}: the host's memory is above {self._above:.0%}"
+        self.backoffs.append(message)
+        log.warning("plimsoll: loader: %s", message)
         # The old workers end with it.
         self._inner = None
 

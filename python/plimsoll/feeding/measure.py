@@ -14,7 +14,7 @@ from .advice import LoadingFigures
 
 BATCHES = 6
 # Enough to tell workers from none; a dataset whose first batch takes longer is known by that one.
-MOST_SECONDS = 5.0
+MAX_SECONDS = 5.0
 
 
 def measure_loading(
@@ -34,7 +34,7 @@ def measure_loading(
         begin = clock()
         batch = collate([dataset[index] for index in indices])
         times.append(clock() - begin)
-        if sum(times) > MOST_SECONDS:
+        if sum(times) > MAX_SECONDS:
             break
     if not times:
         return None

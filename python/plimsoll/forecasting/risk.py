@@ -19,7 +19,7 @@ START_FACTOR = 2
 # Bounds allow for a bend of so many times what chance makes.
 NOISE_FACTOR = 2
 # A risk falls only when the lower one has lasted this long, and rises only when it was seen this long.
-HOLD_SECONDS = 3
+CALM_SECONDS = 3
 CONFIRM_SECONDS = 0.5
 
 # Seconds; or "never": no out-of-memory expected; or "unknown".
@@ -136,7 +136,7 @@ class SteadyOutlook:
         self._higher_since = _first(self._higher_since, seconds) if change > 0 else math.nan
         self._lower_since = _first(self._lower_since, seconds) if change < 0 else math.nan
         confirmed = seconds - self._higher_since >= CONFIRM_SECONDS
-        calm = seconds - self._lower_since >= HOLD_SECONDS
+        calm = seconds - self._lower_since >= CALM_SECONDS
         if shown is not None and change != 0 and not confirmed and not calm:
             return shown
         self.reset()

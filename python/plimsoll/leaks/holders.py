@@ -8,13 +8,13 @@ from types import CellType, FrameType, FunctionType, ModuleType
 from typing import Any
 
 # From an element to its list, to the dictionary that holds the list, to the object that owns that.
-MOST_STEPS = 4
+MAX_STEPS = 4
 LOCAL = "a local variable"
 
 
 def holder_of(thing: Any, ignore: set[int] | None = None) -> str | None:
     """`module.name`, `Class.attribute`, or where it else is; None when a library holds it."""
-    return _search(thing, set(ignore or ()), MOST_STEPS)
+    return _search(thing, set(ignore or ()), MAX_STEPS)
 
 
 def _search(thing: Any, seen: set[int], steps: int) -> str | None:

@@ -95,13 +95,13 @@ def _containers(first: Census, last: Census) -> list[dict[str, Any]]:
         if id(one) in wanted and id(one) not in of_imports and len(one) >= LARGE
     ]
     del everything
-    told = []
+    rows = []
     for live in lives:
         where = holder_of(live, {id(lives)})
         # A table of Python's own or of a library is not the program's.
         if where is not None:
             grown = wanted[id(live)]
-            told.append(
+            rows.append(
                 {
                     "type": grown["type"],
                     "of": type(next(iter(live))).__name__,
@@ -110,7 +110,7 @@ def _containers(first: Census, last: Census) -> list[dict[str, Any]]:
                     "where": where,
                 }
             )
-    return sorted(told, key=lambda one: -one["count"])
+    return sorted(rows, key=lambda one: -one["count"])
 
 
 def came_at_once(counts: Sequence[int]) -> bool:

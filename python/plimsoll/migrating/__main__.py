@@ -14,7 +14,7 @@ from .propose import NotUnderstood, propose
 # Generated modules have some hundred kilobytes; more than this is data.
 LARGEST_FILE = 2 * 1024 * 1024
 # The largest code bases have some ten thousand; more than this is a disk.
-MOST_FILES = 50_000
+MAX_FILES = 50_000
 # Installed packages and what tools keep are not the code of a project.
 _LEFT_OUT = ("node_modules", "site-packages", "__pycache__", "venv", "build", "dist")
 
@@ -89,13 +89,13 @@ def main(words: list[str]) -> int:
     seen = 0
     for file in python_files(path):
         seen += 1
-        if seen > MOST_FILES:
-            print(json.dumps({"tooMany": MOST_FILES}), flush=True)
+        if seen > MAX_FILES:
+            print(json.dumps({"tooMany": MAX_FILES}), flush=True)
             break
-        told = look_at(file, debug_settings)
-        if told is not None:
-            print(json.dumps(told), flush=True)
-    print(json.dumps({"files": min(seen, MOST_FILES)}), flush=True)
+        result = look_at(file, debug_settings)
+        if result is not None:
+            print(json.dumps(result), flush=True)
+    print(json.dumps({"files": min(seen, MAX_FILES)}), flush=True)
     return 0
 
 

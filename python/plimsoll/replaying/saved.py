@@ -29,8 +29,8 @@ def write_replay(
         store.put(_key(name, version, start), part)
     if len(own[0]):
         store.put(_key(name, version, "own"), {"rows": own[0], "observations": own[1]})
-    told = {**about, "version": version, "starts": list(starts), "own": len(own[0])}
-    store.put(name, json.dumps(told).encode())
+    header = {**about, "version": version, "starts": list(starts), "own": len(own[0])}
+    store.put(name, json.dumps(header).encode())
     if before is not None:
         for part in (*before["starts"], "own"):
             store.delete(_key(name, before["version"], part))

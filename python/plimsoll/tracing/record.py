@@ -60,7 +60,7 @@ def record(options: Namespace) -> Recording:
     except Failure:
         raise
     except Exception as error:
-        raise _told(error) from error
+        raise _failure_of(error) from error
     recording.notes = sorted(observer.notes)
     return recording
 
@@ -144,7 +144,7 @@ def _label_weights(observer: Observer, model: torch.nn.Module) -> None:
             observer.ledger.label(observer.ident_of(tensor), kinds.WEIGHT, name.rpartition(".")[0])
 
 
-def _told(error: Exception) -> Failure:
+def _failure_of(error: Exception) -> Failure:
     """One line that says what went wrong in the model's own code, and where."""
     lines = str(error).strip().splitlines()
     fact = "{}: {}".format(type(error).__name__, lines[0][:300] if lines else "no message")

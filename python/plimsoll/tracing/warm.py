@@ -27,7 +27,7 @@ _MODULES = (
     "torchvision",
 )
 # One question is a few hundred characters.
-_MOST_CHARACTERS = 1 << 20
+_MAX_CHARACTERS = 1 << 20
 
 
 def serve(run: Callable[[list[str]], int]) -> int:
@@ -57,7 +57,7 @@ class _Server:
         selector = selectors.DefaultSelector()
         selector.register(0, selectors.EVENT_READ)
         selector.register(woken, selectors.EVENT_READ)
-        _tell({"ready": True})
+        _send({"ready": True})
         rest = b""
         while True:
             for key, _ in selector.select():
@@ -68,7 +68,7 @@ class _Server:
                 *lines, rest = (rest + text).split(b"\n")
                 for line in lines:
                     self.start(json.loads(line))
-                if not text or len(rest) > _MOST_CHARACTERS:
+                if not text or len(rest) > _MAX_CHARACTERS:
                     self.stop()
                     return 0
             self.collect()
@@ -80,7 +80,7 @@ class _Server:
             _answer(self.run, question)
         _own_group(pid)
         self.running[pid] = question["id"]
-        _tell({"id": question["id"], "pid": pid})
+        _send({"id": question["id"], "pid": pid})
 
     def collect(self) -> None:
         while self.running:
@@ -92,7 +92,7 @@ class _Server:
                 continue
             by = signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else None
             code = os.WEXITSTATUS(status) if by is None else None
-            _tell({"id": ident, "status": code, "signal": by})
+            _send({"id": ident, "status": code, "signal": by})
 
     def stop(self) -> None:
         for pid in self.running:
@@ -159,6 +159,6 @@ def _redirect(stdout: str, stderr: str) -> None:
             os.close(opened)
 
 
-def _tell(message: dict[str, Any]) -> None:
+def _send(message: dict[str, Any]) -> None:
     sys.stdout.write(json.dumps(message, separators=(",", ":")) + "\n")
     sys.stdout.flush()

@@ -32,12 +32,12 @@ def install(module: Any) -> None:
 
 def _is_whole(model: Any, named: Any) -> bool:
     """Whether a call cannot be cut: by what it was given, by what it returns, or since somebody else will."""
-    told = named.get("return_dict_in_generate")
-    if told is None:
+    asked = named.get("return_dict_in_generate")
+    if asked is None:
         config = named.get("generation_config") or getattr(model, "generation_config", None)
-        told = getattr(config, "return_dict_in_generate", False)
+        asked = getattr(config, "return_dict_in_generate", False)
     given = any(named.get(name) is not None for name in WHOLE)
-    return bool(told) or given or handled_by() is not None
+    return bool(asked) or given or handled_by() is not None
 
 
 def sequences(arguments: Any, named: Any) -> int | None:

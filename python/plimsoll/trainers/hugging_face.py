@@ -122,14 +122,14 @@ class RecoveringTrainer:
 
         def work(part: Any, share: float) -> Any:
             # compute_loss may take labels out of what it is given: a copy, so that a retry has them.
-            return self._weighed(share, model, dict(part), more, named)
+            return self._weighted_loss(share, model, dict(part), more, named)
 
         loss = step.run(inputs, work)
         if self._trainer.accelerator.sync_gradients:
             step.reduce()
         return loss
 
-    def _weighed(self, share: float, model: Any, part: Any, more: Any, named: Any) -> Any:
+    def _weighted_loss(self, share: float, model: Any, part: Any, more: Any, named: Any) -> Any:
         if share == 1:
             return self._real(model, part, *more, **named)
         accelerator = self._trainer.accelerator

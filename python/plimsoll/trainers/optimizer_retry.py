@@ -12,7 +12,7 @@ from ..recovery.restore.optimizer_guard import OptimizerGuard
 from ..recovery.rules.fitting import Fitting
 from ..recovery.rules.ladder import GIVE_BACK, Decision
 from ..recovery.steps.closure import needs_closure
-from ..recovery.steps.optimizer_step import MOST_RETRIES
+from ..recovery.steps.optimizer_step import MAX_RETRIES
 from .handled import handled_by
 
 WHY = "the optimizer's step was put back; cached memory was given back"
@@ -50,7 +50,7 @@ class OptimizerRetry:
     def _step(self, real: Any, closure: Any, arguments: Any, named: Any) -> Any:
         self._guard.check()
         loss = once(closure)
-        for attempt in range(MOST_RETRIES + 1):
+        for attempt in range(MAX_RETRIES + 1):
             try:
                 self._guard.before_step()
                 result = real(*(() if loss is None else (loss,)), *arguments, **named)
@@ -70,7 +70,7 @@ class OptimizerRetry:
         found = self._fitting.out_of_memory(error)
         if found is None or handled_by() is not None:
             return False
-        last = attempt >= MOST_RETRIES
+        last = attempt >= MAX_RETRIES
         size = self._fitting.sizer.size or 1
         action = "raise" if last else "retry"
         self._fitting.note(Decision(action, size, GIVE_BACK, WHY), size, found, "step")

@@ -7,7 +7,7 @@ from html import escape
 from typing import Any
 
 from ..memory.gauge import gauge_of
-from ..recovery.rules.sizes import LOAD_LINE
+from ..memory.load_line import LOAD_LINE
 
 EVENTS_SHOWN = 8
 

@@ -184,10 +184,10 @@ class Store(unittest.TestCase):
             first = max(done.values(), default=0) + 1
             arguments = [sys.executable, "-c", WRITER, package, self.folder, str(first)]
             with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as writer:
-                told = [writer.stdout.readline() for _ in range(lines)]
+                result = [writer.stdout.readline() for _ in range(lines)]
                 writer.kill()
-                told += writer.stdout.read().splitlines(keepends=True)
-            for line in (one for one in told if one.endswith("\n")):
+                result += writer.stdout.read().splitlines(keepends=True)
+            for line in (one for one in result if one.endswith("\n")):
                 key, number = line.split()
                 done[key] = int(number)
             with self.in_files() as store:
@@ -212,8 +212,8 @@ class Pool(unittest.TestCase):
         with pool.borrow((2, 5), dtype=torch.int64) as second:
             self.assertEqual(second.data_ptr(), place)
             self.assertNotEqual(pool.take((1,)).data_ptr(), place)
-        told = pool.statistics()
-        self.assertEqual((told["taken"], told["reused"], told["lentBytes"]), (3, 1, 4096))
+        result = pool.statistics()
+        self.assertEqual((result["taken"], result["reused"], result["lentBytes"]), (3, 1, 4096))
 
     def test_it_keeps_no_more_than_its_limit_and_no_block_that_is_far_too_large(self):
         pool = plimsoll.pool(limit=20_000)

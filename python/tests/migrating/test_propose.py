@@ -143,20 +143,20 @@ class Proposals(unittest.TestCase):
         for package in ("accelerate", "torchvision"):
             folder = os.path.join(packages, package)
             for path in python_files(folder) if os.path.isdir(folder) else ():
-                told = look_at(path, DEBUG)
+                result = look_at(path, DEBUG)
                 seen += 1
-                if not told or "after" not in told:
+                if not result or "after" not in result:
                     continue
                 with open(path, encoding="utf-8", newline="") as file:
                     before = file.read()
-                after = str(told["after"])
+                after = str(result["after"])
                 ast.parse(after)
-                self._only_at_findings(before, after, told)
+                self._only_at_findings(before, after, result)
         if seen == 0:
             self.skipTest("no package to try it on")
 
-    def _only_at_findings(self, before: str, after: str, told: dict[str, object]) -> None:
-        findings = told["findings"]
+    def _only_at_findings(self, before: str, after: str, result: dict[str, object]) -> None:
+        findings = result["findings"]
         assert isinstance(findings, list)
         lines = {finding["line"] for finding in findings if finding["changed"]}
         matcher = difflib.SequenceMatcher(None, before.split("\n"), after.split("\n"), False)
@@ -164,7 +164,7 @@ class Proposals(unittest.TestCase):
             new = after.split("\n")[first:last]
             if kind == "equal" or (kind == "insert" and new == ["import plimsoll"]):
                 continue
-            self.assertTrue(lines & set(range(start - 1, end + 3)), (told["path"], start, end))
+            self.assertTrue(lines & set(range(start - 1, end + 3)), (result["path"], start, end))
 
 
 if __name__ == "__main__":

@@ -109,9 +109,9 @@ class Bridge(unittest.TestCase):
             self.assertTrue(
                 {f["phase"] for f in figures} <= {"forward", "backward", "step", "idle", "unknown"}
             )
-            told = supervisor.wait_for("oom")[0]
-            self.assertEqual((told["kind"], told["askedBytes"]), ("pytorch-cpu", 2**60))
-            with open(told["snapshot"], encoding="utf-8") as file:
+            message = supervisor.wait_for("oom")[0]
+            self.assertEqual((message["kind"], message["askedBytes"]), ("pytorch-cpu", 2**60))
+            with open(message["snapshot"], encoding="utf-8") as file:
                 snapshot = json.load(file)
             self.assertTrue(any("torch.empty" in s or "<module>" in s for s in snapshot["stack"]))
             self.assertTrue(supervisor.wait_for("bye"))
@@ -122,8 +122,8 @@ class Bridge(unittest.TestCase):
         self.assertEqual(job.stdout.readline().split(), ["microbatch", "3"])
         self.assertIn("microbatch", supervisor.of("hello")[-1]["hooks"])
         [asked] = supervisor.of("oom")
-        told = [asked[key] for key in ("microbatch", "batch", "phase", "kind")]
-        self.assertEqual(told, [16, 16, "forward", "cuda"])
+        message = [asked[key] for key in ("microbatch", "batch", "phase", "kind")]
+        self.assertEqual(message, [16, 16, "forward", "cuda"])
         self.assertEqual(supervisor.wait_for("step")[0]["microbatch"], 3)
         supervisor.say({"type": "grow", "microbatch": 8, "why": "room"})
         supervisor.say({"type": "noise"})

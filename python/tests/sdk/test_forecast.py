@@ -43,9 +43,9 @@ def recorded_points(name):
         yield MemoryPoint(seconds, trace["capacity"], reserved, allocated)
 
 
-def told_about(points):
+def changes_in(points):
     """The forecast each time its risk changes, and at the end."""
-    forecaster, told, risk, last = Forecaster(), [], None, None
+    forecaster, changes, risk, last = Forecaster(), [], None, None
     for point in points:
         forecaster.add(point)
         now = forecaster.forecast()
@@ -60,14 +60,14 @@ def told_about(points):
         ]
         if now["risk"] != risk:
             risk = now["risk"]
-            told.append(last)
-    return told if told[-1] is last else [*told, last]
+            changes.append(last)
+    return changes if changes[-1] is last else [*changes, last]
 
 
 class Rules(unittest.TestCase):
-    def same(self, told, expected):
-        self.assertEqual([one[:2] for one in told], [one[:2] for one in expected])
-        for one, other in zip(told, expected):
+    def same(self, changes, expected):
+        self.assertEqual([one[:2] for one in changes], [one[:2] for one in expected])
+        for one, other in zip(changes, expected):
             for value, wanted in zip(one, other):
                 if isinstance(wanted, str):
                     self.assertEqual(value, wanted, (one, other))
@@ -79,13 +79,13 @@ class Rules(unittest.TestCase):
     def test_series_are_judged_as_in_typescript(self):
         for case in RULES["series"]:
             with self.subTest(case["name"]):
-                self.same(told_about(points_of(case)), case["told"])
+                self.same(changes_in(points_of(case)), case["changes"])
 
     def test_recorded_runs_are_judged_as_in_typescript(self):
         self.assertGreater(len(RULES["recorded"]), 10)
         for case in RULES["recorded"]:
             with self.subTest(case["file"]):
-                self.same(told_about(recorded_points(case["file"])), case["told"])
+                self.same(changes_in(recorded_points(case["file"])), case["changes"])
 
     def test_a_forecast_says_why(self):
         forecaster = Forecaster()

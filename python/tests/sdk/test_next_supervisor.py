@@ -17,7 +17,7 @@ from sdk.supervisor import Supervisor
 import plimsoll
 from plimsoll.bridge import connection
 from plimsoll.bridge.connection import Bridge
-from plimsoll.bridge.messages import MOST_WAITING
+from plimsoll.bridge.messages import MAX_WAITING
 from plimsoll.memory.out_of_memory import recognise
 
 AUTO = os.path.join(PACKAGE, "plimsoll", "_auto")
@@ -177,19 +177,19 @@ class ManyAnswers(Case):
         supervisor = self.supervisor(deciding(3))
         bridge = self.bridge(supervisor)
         supervisor.wait_for("hello")
-        for number in range(2 * MOST_WAITING):
+        for number in range(2 * MAX_WAITING):
             supervisor.say({"type": "verdict", "round": number, "ok": True, "microbatch": 4})
-        self.assertIsNotNone(bridge.wait_for(("verdict", 2 * MOST_WAITING - 1), 60))
+        self.assertIsNotNone(bridge.wait_for(("verdict", 2 * MAX_WAITING - 1), 60))
         self.assertEqual(bridge.ask_about(FOUND, "forward", 8, 8, 0)["microbatch"], 3)
 
     def test_each_work_hears_of_its_own_growth(self):
-        class Told:
+        class Described:
             def describe(self):
                 return None
 
         supervisor = self.supervisor()
         bridge = self.bridge(supervisor)
-        works = [Told(), Told()]
+        works = [Described(), Described()]
         for number, work in enumerate(works):
             bridge.know(f"step-{number}", work)
         supervisor.wait_for("hello")
@@ -199,16 +199,16 @@ class ManyAnswers(Case):
         self.assertEqual([bridge.take_growth("step-0"), bridge.take_growth("step-1")], [None, 8])
 
     def test_works_without_end_cost_no_end_of_memory(self):
-        class Told:
+        class Described:
             def describe(self):
                 return {"who": "x"}
 
         supervisor = self.supervisor()
         bridge = self.bridge(supervisor)
-        kept = [Told() for _ in range(200)]
+        kept = [Described() for _ in range(200)]
         for number, work in enumerate(kept):
             bridge.know(f"kept-{number}", work)
-            bridge.know(f"gone-{number}", Told())
+            bridge.know(f"gone-{number}", Described())
             bridge.report_step(1, 1, 1, 0, f"gone-{number}")
         self.assertEqual(len(bridge.works()), 64)
         self.assertEqual((len(bridge._works), len(bridge._last_step)), (200, 0))
@@ -247,7 +247,7 @@ class Functions(Case):
             (20, 20, "python", ["microbatch"]),
         )
         self.assertTrue(asked["who"].startswith("work-"))
-        self.assertIn(asked["who"], {told["who"] for told in supervisor.of("step")})
+        self.assertIn(asked["who"], {message["who"] for message in supervisor.of("step")})
 
     def test_without_an_answer_it_decides_itself(self):
         code = (

@@ -44,8 +44,8 @@ class TwoRanks(unittest.TestCase):
     def test_one_fails_at_a_random_point(self):
         for out, err, status in run_ranks("two_ranks.py", TRIALS):
             self.assertEqual(status, 0, err)
-            told = json.loads(out.splitlines()[-1])
-            self.assertEqual((told["trials"], told["wrong"]), (int(TRIALS), []))
+            result = json.loads(out.splitlines()[-1])
+            self.assertEqual((result["trials"], result["wrong"]), (int(TRIALS), []))
 
     def test_a_rank_that_gives_up_ends_the_other_with_a_word(self):
         (healthy, _, _), (failed, _, _) = run_ranks("one_gives_up.py", "ddp")

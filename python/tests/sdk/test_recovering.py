@@ -227,10 +227,10 @@ class Exact(Quiet):
                 raise out_of_memory()
             return value
 
-        with self.assertLogs("plimsoll", "WARNING") as told:
+        with self.assertLogs("plimsoll", "WARNING") as logs:
             step = plimsoll.recovering(model, optimizer, loss, microbatch=4)
             step(batch_of(0, 8))
-        self.assertIn("BatchNorm", told.output[0])
+        self.assertIn("BatchNorm", logs.output[0])
         self.assertEqual(int(model[0].num_batches_tracked), len(step.partition))
 
     def test_batches_of_many_shapes(self):

@@ -10,6 +10,7 @@ from sdk import PACKAGE
 
 import plimsoll
 from plimsoll.batching.sizing import next_size
+from plimsoll.memory.load_line import LOAD_LINE
 from plimsoll.recovery.rules.ladder import Failed, decide
 from plimsoll.recovery.rules.sizes import Growth, Measured, even_part, grow_back, smaller
 
@@ -33,6 +34,9 @@ class Rules(unittest.TestCase):
         for case in RULES[name]:
             with self.subTest(case["name"]):
                 yield case
+
+    def test_the_load_line(self):
+        self.assertEqual(LOAD_LINE, RULES["loadLine"])
 
     def test_a_batch_is_cut_into_even_parts(self):
         for case in self.each("parts"):
@@ -78,8 +82,8 @@ class Rules(unittest.TestCase):
             )
             decision = decide(failed, measured(case))
             rung = None if decision.rung == "none" else decision.rung
-            told = (decision.action, rung, decision.microbatch)
-            self.assertEqual(told, (case["action"], case["rung"], case["answer"]))
+            found = (decision.action, rung, decision.microbatch)
+            self.assertEqual(found, (case["action"], case["rung"], case["answer"]))
 
     def test_batches_that_follow_the_memory(self):
         for case in self.each("follow"):

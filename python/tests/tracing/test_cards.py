@@ -22,10 +22,11 @@ RTX_3060 = gpu_of("NVIDIA GeForce RTX 3060", 86, 28, 12 << 30)
 
 class Facts(unittest.TestCase):
     def test_a_card_is_told_to_cudnn_with_its_architecture(self):
-        told = cudnn_properties(RTX_3060)
-        self.assertEqual((told["deviceVer"], told["multiProcessorCount"]), (860, 28))
+        properties = cudnn_properties(RTX_3060)
+        self.assertEqual((properties["deviceVer"], properties["multiProcessorCount"]), (860, 28))
         self.assertEqual(
-            (told["maxThreadsPerSM"], told["maxSharedMemoryPerBlockOptin"]), (1536, 101376)
+            (properties["maxThreadsPerSM"], properties["maxSharedMemoryPerBlockOptin"]),
+            (1536, 101376),
         )
 
     def test_what_is_left_out_is_typical_of_the_architecture(self):

@@ -87,12 +87,12 @@ class Named(Scripts):
 
 class Progress(Scripts):
     def test_each_phase_is_one_line_for_who_asked(self):
-        told = StringIO()
+        output = StringIO()
         text = CUDA.replace("workload(batch,", "workload(batch=2,")
-        with mock.patch.dict(os.environ, {"PLIMSOLL_PROGRESS": "1"}), redirect_stderr(told):
+        with mock.patch.dict(os.environ, {"PLIMSOLL_PROGRESS": "1"}), redirect_stderr(output):
             run("--script", self.script(text), "--steps", "2")
         self.assertEqual(
-            [line for line in told.getvalue().splitlines() if line.startswith("{")],
+            [line for line in output.getvalue().splitlines() if line.startswith("{")],
             [
                 f'{{"progress":{{"phase":"{phase}","step":{step},"of":2}}}}'
                 for phase, step in (("import", 0), ("build", 0), ("step", 1), ("step", 2))
@@ -100,7 +100,7 @@ class Progress(Scripts):
         )
 
     def test_nobody_else_is_told(self):
-        told = StringIO()
-        with redirect_stderr(told):
+        output = StringIO()
+        with redirect_stderr(output):
             run("--script", self.script(), "--steps", "1")
-        self.assertNotIn("progress", told.getvalue())
+        self.assertNotIn("progress", output.getvalue())

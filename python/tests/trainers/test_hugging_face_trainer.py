@@ -182,8 +182,8 @@ class Evaluation(unittest.TestCase):
             self.assertTrue(torch.equal(found, wanted))
             # What cannot be cut is left as it is.
             with mock.patch.object(generation, "_recovering", side_effect=AssertionError):
-                told = model.generate(ids, max_new_tokens=2, return_dict_in_generate=True)
-            self.assertEqual(told.sequences.shape, (6, 7))
+                answer = model.generate(ids, max_new_tokens=2, return_dict_in_generate=True)
+            self.assertEqual(answer.sequences.shape, (6, 7))
 
     def test_results_of_unlike_lengths_are_filled_up(self):
         short, long = torch.ones(2, 3, dtype=torch.long), torch.ones(1, 5, dtype=torch.long)

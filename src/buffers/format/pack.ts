@@ -27,8 +27,8 @@ export function packPart({ bytes, ...about }: Part, compress: boolean): PackedPa
   if (choice === undefined) return { ...about, planes: [kept(bytes.slice(), 'none')] };
   const split = choice.length === 1 ? [bytes] : splitPlanes(bytes, width);
   const planes = split.map((plane, index) => {
-    const way = choice[index];
-    const smaller = way && compressed(plane, way);
+    const encoding = choice[index];
+    const smaller = encoding && compressed(plane, encoding);
     return smaller
       ? kept(smaller, 'deflate')
       : kept(plane === bytes ? plane.slice() : plane, 'none');

@@ -54,7 +54,7 @@ describe('followLog', () => {
       else answerJson(response, runningJobForTests());
     });
     const { signal } = new AbortController();
-    const told: string[] = [];
+    const notices: string[] = [];
     let text = '';
     let naps = 0;
     await followLog({
@@ -64,7 +64,7 @@ describe('followLog', () => {
       write: (part) => {
         text += part;
       },
-      notify: (line) => told.push(line),
+      notify: (line) => notices.push(line),
       signal,
       async sleep() {
         naps += 1;
@@ -77,7 +77,7 @@ describe('followLog', () => {
       },
     });
     expect(text).toBe('before\nafter\n');
-    expect(told).toEqual([expect.stringContaining('does not answer'), 'The server is back.']);
+    expect(notices).toEqual([expect.stringContaining('does not answer'), 'The server is back.']);
   });
 
   it('is carried over what was dropped while it lagged behind, once', async () => {
@@ -85,16 +85,16 @@ describe('followLog', () => {
     let looks = 0;
     const server = await serverForTests((asked, response) => {
       const from = Number(new URL(asked.url, 'http://x').searchParams.get('from'));
-      const told = (text: string, next: number) => {
+      const notices = (text: string, next: number) => {
         response.writeHead(200, { 'x-log-size': 1002, 'x-log-next': next });
         response.end(text);
       };
       if (!asked.url.includes('/log')) {
         looks += 1;
         answerJson(response, looks < 2 ? runningJobForTests() : succeeded);
-      } else if (from === 0) told('one\ntwo\nth', 10);
-      else if (from < 998) told(`${note}end\n`, 1002);
-      else told('', from);
+      } else if (from === 0) notices('one\ntwo\nth', 10);
+      else if (from < 998) notices(`${note}end\n`, 1002);
+      else notices('', from);
     });
     const { signal } = new AbortController();
     let text = '';

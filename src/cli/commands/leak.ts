@@ -88,7 +88,8 @@ async function leak(given: LeakArguments, io: CliIo, stop: Stop): Promise<number
     signal: stop.signal,
     ...(pid === undefined ? {} : { instead: (devices) => followProcess(pid, devices) }),
     // Leaks are this command's own answer, and a process is not a device that went away.
-    isTold: (event) => (event.type === 'alert' ? event.alert.kind !== 'leak' : pid === undefined),
+    isPrinted: (event) =>
+      event.type === 'alert' ? event.alert.kind !== 'leak' : pid === undefined,
     onEvent(event, { states }, progress) {
       if (event.type === 'sample') {
         names.take(event.state);

@@ -68,7 +68,7 @@ async function oom(given: OomArguments, io: CliIo, stop: Stop): Promise<number> 
     durationSeconds,
     signal: stop.signal,
     // What the alarm tells of need not be told twice.
-    isTold: (event) => event.type !== 'alert' || event.alert.kind !== 'out-of-memory-risk',
+    isPrinted: (event) => event.type !== 'alert' || event.alert.kind !== 'out-of-memory-risk',
     onEvent(event, { states }, progress) {
       if (event.type !== 'sample') return;
       const warning = alarm(event.state);

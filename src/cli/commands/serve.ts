@@ -190,7 +190,7 @@ function leaveNote(home: string, note: ServerNote): readonly string[] {
     return [];
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
-    return [`Other commands must be told --server ${note.url}: ${why}`];
+    return [`Give other commands --server ${note.url}: ${why}`];
   }
 }
 

@@ -8,7 +8,7 @@ export interface RunWatchOptions extends WatchingOptions {
   /** Called for each event; what it writes goes through `progress` or to stdout. */
   readonly onEvent: (event: WatchEvent, watching: Watching, progress: Progress) => void;
   /** Which events are told on stderr as they come; alerts and comings and goings unless said. */
-  readonly isTold?: (event: WatchEvent) => boolean;
+  readonly isPrinted?: (event: WatchEvent) => boolean;
 }
 
 /**
@@ -22,7 +22,7 @@ export async function runWatch(options: RunWatchOptions): Promise<Watching> {
   try {
     for await (const event of watching.events()) {
       const silenced = event.type === 'alert' && settings.deliver.log === false;
-      const line = silenced || options.isTold?.(event) === false ? undefined : eventLine(event);
+      const line = silenced || options.isPrinted?.(event) === false ? undefined : eventLine(event);
       if (line !== undefined) progress.line(line);
       options.onEvent(event, watching, progress);
     }

@@ -60,10 +60,10 @@ describe('leakVerdict', () => {
 describe('LeakNews', () => {
   it('tells a leak when it is found and each time it has doubled', () => {
     const news = new LeakNews(100 * MiB);
-    const told = [50, 100, 150, 199, 200, 399, 400].map((grown) =>
+    const announced = [50, 100, 150, 199, 200, 399, 400].map((grown) =>
       news.take('gpu:0', leaking(grown * MiB)),
     );
-    expect(told).toEqual([false, true, false, false, true, false, true]);
+    expect(announced).toEqual([false, true, false, false, true, false, true]);
   });
 
   it('tells it again after it was over', () => {

@@ -104,7 +104,7 @@ function counts(leak: Leak, thresholdBytes: number): boolean {
 /** Decides when a leak is news: when it is first found, and each time it has doubled since. */
 export class LeakNews {
   readonly #thresholdBytes: number;
-  readonly #toldBytes = new Map<string, number>();
+  readonly #announcedBytes = new Map<string, number>();
 
   constructor(thresholdBytes: number) {
     this.#thresholdBytes = thresholdBytes;
@@ -112,11 +112,11 @@ export class LeakNews {
 
   /** `who` is one device, or one process on one. */
   take(who: string, leak: Leak): boolean {
-    if (leak.found === false) this.#toldBytes.delete(who);
+    if (leak.found === false) this.#announcedBytes.delete(who);
     if (!counts(leak, this.#thresholdBytes) || !isKnown(leak.grownBytes)) return false;
-    const told = this.#toldBytes.get(who);
-    if (told !== undefined && leak.grownBytes < 2 * told) return false;
-    this.#toldBytes.set(who, leak.grownBytes);
+    const announced = this.#announcedBytes.get(who);
+    if (announced !== undefined && leak.grownBytes < 2 * announced) return false;
+    this.#announcedBytes.set(who, leak.grownBytes);
     return true;
   }
 }

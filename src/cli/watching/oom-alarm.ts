@@ -21,7 +21,7 @@ export class OomAlarm {
   readonly #thresholdPercent: number;
   readonly #hysteresisPercent: number;
   #above = false;
-  #told: Risk = 'none';
+  #announced: Risk = 'none';
   #lowerSince: number | undefined;
 
   constructor(thresholdPercent: number, hysteresisPercent: number) {
@@ -48,18 +48,18 @@ export class OomAlarm {
 
   #takeRisk(risk: Risk | 'unknown', atSeconds: number): boolean {
     if (risk === 'unknown') return false;
-    if (rank(risk) > rank(this.#told)) {
+    if (rank(risk) > rank(this.#announced)) {
       this.#lowerSince = undefined;
-      this.#told = risk;
+      this.#announced = risk;
       return rank(risk) >= rank(leastRisk);
     }
-    if (risk === this.#told) {
+    if (risk === this.#announced) {
       this.#lowerSince = undefined;
       return false;
     }
     this.#lowerSince ??= atSeconds;
     if (atSeconds - this.#lowerSince >= calmSeconds) {
-      this.#told = risk;
+      this.#announced = risk;
       this.#lowerSince = undefined;
     }
     return false;

@@ -8,7 +8,7 @@ const ended = (code: number | null, stdout: string, stderr = '') => ({
   stdout,
   stderr,
 });
-const told = (parts: object) => `hello\n${JSON.stringify({ error: parts })}\n`;
+const printed = (parts: object) => `hello\n${JSON.stringify({ error: parts })}\n`;
 
 describe('pythonFailure', () => {
   it('is none when Python left a trace', () => {
@@ -22,7 +22,7 @@ describe('pythonFailure', () => {
       next: 'check the script',
       where: 'train.py:7',
     };
-    const failure = pythonFailure('python3', ended(2, told(error)), false);
+    const failure = pythonFailure('python3', ended(2, printed(error)), false);
     expect(failure).toMatchObject({
       kind: 'input',
       exitCode: 2,
@@ -33,26 +33,26 @@ describe('pythonFailure', () => {
 
   it('tells a missing package by exit code 3', () => {
     const error = { code: 'torch-missing', fact: 'torch is not installed', next: 'install it' };
-    const failure = pythonFailure('python3', ended(3, told(error)), false);
+    const failure = pythonFailure('python3', ended(3, printed(error)), false);
     expect(failure).toMatchObject({ kind: 'missing', code: 'torch-missing' });
     expect(failure?.message).toBe('Torch is not installed. Install it.');
   });
 
   it('writes a command as one', () => {
     const error = { code: 'torch-missing', fact: 'no torch', next: 'pip install torch' };
-    const failure = pythonFailure('python3', ended(3, told(error)), false);
+    const failure = pythonFailure('python3', ended(3, printed(error)), false);
     expect(failure?.next).toBe('Run pip install torch.');
   });
 
   it('says what to do as its reader names it, and leaves the words of others alone', () => {
     const wording = { ...callWording, name: (setting: string) => `<${setting}>` };
     const error = { code: 'lora-refused', fact: 'peft: no --rank', next: 'leave --lora out' };
-    expect(pythonFailure('python3', ended(2, told(error)), false, wording)).toMatchObject({
+    expect(pythonFailure('python3', ended(2, printed(error)), false, wording)).toMatchObject({
       fact: 'Peft: no --rank.',
       next: 'Leave <lora> out.',
     });
     const script = { code: 'script-failed', fact: 'SystemExit: --data is missing', next: 'fix it' };
-    expect(pythonFailure('python3', ended(2, told(script)), false, wording)).toMatchObject({
+    expect(pythonFailure('python3', ended(2, printed(script)), false, wording)).toMatchObject({
       fact: 'SystemExit: --data is missing.',
       next: 'Fix it.',
     });

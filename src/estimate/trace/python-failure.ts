@@ -48,20 +48,20 @@ export function pythonFailure(
     });
   }
   if (end.code === 0 && leftTrace) return undefined;
-  return toldFailure(end.code, end.stdout, wording) ?? crashed(program, end);
+  return reportedFailure(end.code, end.stdout, wording) ?? crashed(program, end);
 }
 
 /** The error that the Python part wrote as one JSON line, last of all. */
-function toldFailure(
+function reportedFailure(
   exitCode: number | null,
   stdout: string,
   wording: Wording,
 ): Failure | undefined {
   const line = stdout.trimEnd().split('\n').at(-1) ?? '';
-  const told: unknown = Reflect.get(Object(parsed(line)), 'error');
-  if (typeof told !== 'object' || told === null) return undefined;
+  const reported: unknown = Reflect.get(Object(parsed(line)), 'error');
+  if (typeof reported !== 'object' || reported === null) return undefined;
   const text = (key: string) => {
-    const value: unknown = Reflect.get(told, key);
+    const value: unknown = Reflect.get(reported, key);
     return typeof value === 'string' ? value.replaceAll(/\s+/g, ' ').trim() : '';
   };
   const where = text('where');

@@ -83,9 +83,9 @@ describe('pythonTrace', () => {
   it('reports progress to a caller that asks, and keeps it out of errors', async () => {
     const script =
       'echo "{\\"progress\\":{\\"phase\\":\\"$PLIMSOLL_PROGRESS\\"}}" >&2; echo KeyError: 3 >&2; echo "{\\"progress\\":{\\"phase\\":\\"build\\"}}" >&2; exit 1';
-    const told: string[] = [];
-    const error = await run(script, { onProgress: (text) => told.push(text) }).catch(String);
-    expect(told).toEqual(['Tracing', 'Building the model without its weights']);
+    const reported: string[] = [];
+    const error = await run(script, { onProgress: (text) => reported.push(text) }).catch(String);
+    expect(reported).toEqual(['Tracing', 'Building the model without its weights']);
     expect(error).toContain('left no trace: KeyError: 3 ');
     const unasked = await run('echo "asked: $PLIMSOLL_PROGRESS." >&2; exit 1').catch(String);
     expect(unasked).toContain('asked: .');

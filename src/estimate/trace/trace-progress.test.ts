@@ -2,18 +2,18 @@ import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { progressWords, splitProgress } from './trace-progress.js';
 
-const told = (progress: object) => JSON.stringify({ progress });
+const progressLine = (progress: object) => JSON.stringify({ progress });
 
 describe('progressWords', () => {
   it.each([
-    [told({ phase: 'import' }), 'Loading PyTorch'],
-    [told({ phase: 'build' }), 'Building the model without its weights'],
-    [told({ phase: 'step', step: 2, of: 3 }), 'Tracing step 2 of 3'],
-    [told({ phase: 'step', step: '\u001b[2J', of: 3 }), 'Tracing'],
-    [told({ phase: 'something new' }), 'Tracing'],
+    [progressLine({ phase: 'import' }), 'Loading PyTorch'],
+    [progressLine({ phase: 'build' }), 'Building the model without its weights'],
+    [progressLine({ phase: 'step', step: 2, of: 3 }), 'Tracing step 2 of 3'],
+    [progressLine({ phase: 'step', step: '\u001b[2J', of: 3 }), 'Tracing'],
+    [progressLine({ phase: 'something new' }), 'Tracing'],
     ['{"progress":', undefined],
     ['Downloading 7%', undefined],
-    [told({ phase: 'x'.repeat(2000) }), undefined],
+    [progressLine({ phase: 'x'.repeat(2000) }), undefined],
   ])('%s', (line, words) => {
     expect(progressWords(line)).toBe(words);
   });
@@ -22,7 +22,7 @@ describe('progressWords', () => {
 describe('splitProgress', () => {
   it('parts the lines of progress from all others, however they are cut', () => {
     const line = fc.oneof(
-      fc.constant(told({ phase: 'step', step: 1, of: 3 })),
+      fc.constant(progressLine({ phase: 'step', step: 1, of: 3 })),
       fc.stringMatching(/^[ -~]{0,30}$/).filter((text) => !text.startsWith('{"progress":')),
     );
     fc.assert(

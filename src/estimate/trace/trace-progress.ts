@@ -9,13 +9,13 @@ const longestLine = 1000;
  */
 export function progressWords(line: string): string | undefined {
   if (line.length > longestLine || !line.startsWith('{"progress":')) return undefined;
-  let told: unknown;
+  let reported: unknown;
   try {
-    told = Reflect.get(Object(JSON.parse(line)), 'progress');
+    reported = Reflect.get(Object(JSON.parse(line)), 'progress');
   } catch {
     return undefined;
   }
-  const field = (name: string): unknown => Reflect.get(Object(told), name);
+  const field = (name: string): unknown => Reflect.get(Object(reported), name);
   switch (field('phase')) {
     case 'import':
       return 'Loading PyTorch';

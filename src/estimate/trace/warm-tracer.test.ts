@@ -15,18 +15,18 @@ import { createInterface } from 'node:readline';
 const [folder, how] = process.argv.slice(2);
 appendFileSync(folder + '/starts', 'x');
 if (how === 'no-torch') process.exit(3);
-const tell = (message) => console.log(JSON.stringify(message));
-tell({ ready: true });
+const send = (message) => console.log(JSON.stringify(message));
+send({ ready: true });
 createInterface({ input: process.stdin }).on('line', (line) => {
   const { id, args, stdout, stderr } = JSON.parse(line);
   if (args[0] === 'die') process.exit(1);
   const seconds = args[0] === 'hang' ? '1000' : '0';
   const child = spawn('sleep', [seconds], { detached: true, stdio: 'ignore' });
-  tell({ id, pid: child.pid });
+  send({ id, pid: child.pid });
   writeFileSync(folder + '/pid', String(child.pid));
   writeFileSync(stdout, 'said ' + args[0]);
   writeFileSync(stderr, 'e'.repeat(20000) + 'end');
-  child.on('exit', (code, signal) => tell({ id, status: code, signal }));
+  child.on('exit', (code, signal) => send({ id, status: code, signal }));
 }).on('close', () => process.exit(0));
 `;
 

@@ -182,10 +182,10 @@ class WarmProcess {
   #hear(text: string): void {
     const lines = (this.#rest + text).split('\n');
     this.#rest = (lines.pop() ?? '').slice(0, longestLine);
-    for (const line of lines) this.#told(line);
+    for (const line of lines) this.#takeLine(line);
   }
 
-  #told(line: string): void {
+  #takeLine(line: string): void {
     const field = fieldsOf(line);
     if (field('ready') === true) this.#setReady(true);
     const id = Number(field('id'));

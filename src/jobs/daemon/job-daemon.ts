@@ -253,8 +253,8 @@ export class JobDaemon implements Daemon {
 
   readonly #queueEvent = (): DaemonEvent => {
     const waiting = this.#scheduler.queue.first(firstOfQueue).flatMap(({ id }) => {
-      const told = this.#waitingOf(id);
-      return told === null ? [] : [{ id, ...told }];
+      const status = this.#waitingOf(id);
+      return status === null ? [] : [{ id, ...status }];
     });
     return { type: 'queue', waiting, counts: this.counts() };
   };

@@ -24,6 +24,7 @@ export function madeJob(parts: Partial<JobView> & { readonly id: string }): JobV
       bytes: 6 * GiB,
       basis: 'stated',
       why: 'Stated: 6.0 GiB.',
+      whyDetails: { code: 'stated', bytes: 6 * GiB, runs: 0, maxPeakBytes: 'unknown' },
       estimatedBytes: 'unknown',
       runs: 0,
     },

@@ -5,7 +5,7 @@ import type { Known, Provenance } from '../../units/known.js';
 import type { Alert, Forecast } from '../../watch/types.js';
 import type { Basis } from '../basis.js';
 import type { DegradedSettings } from '../degraded.js';
-import type { DegradedReason, JobReason, WaitingReason } from '../reasons/types.js';
+import type { DegradedReason, JobReason, NeedReason, WaitingReason } from '../reasons/types.js';
 import type { Job, JobState } from '../types.js';
 
 /** What somebody asks to run: the body of `POST /jobs`. */
@@ -54,8 +54,10 @@ export interface JobView extends Omit<Job, 'reason'> {
   readonly need: {
     readonly bytes: number;
     readonly basis: Basis;
-    /** The evidence, in a sentence: the estimate, the runs that corrected it, or that it gets a whole device. */
+    /** What the figure rests on, in words; empty where that is unknown. */
     readonly why: string;
+    /** The same for programs: a code with its data. */
+    readonly whyDetails: NeedReason | null;
     /** What was estimated before measured runs corrected it. */
     readonly estimatedBytes: Known<number>;
     /** The runs of the same workload that it rests on. */

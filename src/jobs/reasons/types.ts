@@ -43,6 +43,41 @@ export type DegradedReason =
     } & TooLarge)
   | EarlierText;
 
+/** What the figure of a job's need rests on. */
+export type NeedReason =
+  | {
+      readonly code: 'stated';
+      readonly bytes: number;
+      /** Runs of the same workload that were measured, and the highest peak of them. */
+      readonly runs: number;
+      readonly maxPeakBytes: Known<number>;
+    }
+  | {
+      /** Nothing is known of it: it gets a whole device. */
+      readonly code: 'no-estimate';
+      /** Why a trace of the program failed; null where none was tried. */
+      readonly traceFailure: string | null;
+    }
+  | {
+      readonly code: 'estimated';
+      readonly bytes: number;
+      /** The program itself was traced, as it stated no workload. */
+      readonly traced: boolean;
+    }
+  | {
+      readonly code: 'measured';
+      readonly runs: number;
+      /** How many of them ran out of memory. */
+      readonly outOfMemory: number;
+      readonly maxPeakBytes: number;
+      /** What is reserved beyond that. */
+      readonly marginBytes: number;
+      readonly estimatedBytes: Known<number>;
+      /** It ran out of memory on all that there is, and still succeeded. */
+      readonly wholeDevice: boolean;
+    }
+  | EarlierText;
+
 /** Why a job ended as it did. */
 export type EndReason =
   | { readonly code: 'cancelled'; readonly during: 'waiting' | 'running' }

@@ -183,7 +183,8 @@ describe('the store of jobs', () => {
     store.submit(newJob({ workloadKey: 'w', need: guessed, alone: true }), 1);
     store.submit(newJob({ workloadKey: 'w' }), 2);
     store.submit(newJob({ workloadKey: 'other', need: guessed, alone: true }), 3);
-    const evidence = { why: 'Measured.', estimatedBytes: 'unknown', runs: 1 } as const;
+    const reason = { code: 'estimated', bytes: 5, traced: false } as const;
+    const evidence = { reason, estimatedBytes: 5, runs: 0 };
     store.renewNeed('w', { bytes: 5, basis: 'measured', evidence });
     expect(store.job('1')).toMatchObject({
       need: { bytes: 5, basis: 'measured' },
@@ -271,12 +272,12 @@ describe('the owner of a store', () => {
     const other = `const { DatabaseSync } = await import(${JSON.stringify(module)});
       const database = new DatabaseSync(${JSON.stringify(path)}, { timeout: 0 });
       database.exec('BEGIN IMMEDIATE');`;
-    const told = () =>
+    const readElsewhere = () =>
       spawnSync(process.execPath, ['--input-type=module', '-e', other], { encoding: 'utf8' });
-    expect(told().stderr).toContain('database is locked');
+    expect(readElsewhere().stderr).toContain('database is locked');
     store.submit(newJob(), 2);
     store.close();
-    expect(told()).toMatchObject({ status: 0, stderr: '' });
+    expect(readElsewhere()).toMatchObject({ status: 0, stderr: '' });
     (await openJobStore(path)).close();
   });
 });

@@ -7,11 +7,11 @@ import { openJobStore } from './job-store.js';
 
 const [path = '', round = ''] = process.argv.slice(2);
 const store = await openJobStore(path);
-const told = (word: string, id: string) => writeSync(1, `${word} ${id}\n`);
+const report = (word: string, id: string) => writeSync(1, `${word} ${id}\n`);
 
 // What a daemon does on its start: what ran is accounted for.
 for (const { job } of store.jobs(['running'])) {
-  told('ended', store.end(job.id, 'failed', { code: 'lost', message: '' }, 2).job.id);
+  report('ended', store.end(job.id, 'failed', { code: 'lost', message: '' }, 2).job.id);
 }
 for (let number = 0; ; number++) {
   const submission = `${round}-${number}`;
@@ -29,11 +29,11 @@ for (let number = 0; ; number++) {
     },
     1,
   );
-  told('submitted', job.id);
+  report('submitted', job.id);
   if (number % 2 === 0) continue;
   const [next] = store.jobs(['waiting'], '0', 1);
   if (next === undefined) continue;
   const reservation = { devices: ['gpu:0'], bytes: 1, basis: 'stated' } as const;
-  told('started', store.start(next.job.id, { reservation, runId: submission, atMs: 1 }).job.id);
-  if (number % 3 === 0) told('ended', store.end(next.job.id, 'succeeded', null, 2).job.id);
+  report('started', store.start(next.job.id, { reservation, runId: submission, atMs: 1 }).job.id);
+  if (number % 3 === 0) report('ended', store.end(next.job.id, 'succeeded', null, 2).job.id);
 }

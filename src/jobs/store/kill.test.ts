@@ -33,15 +33,15 @@ function killedAfter(lines: number, path: string, round: number): Promise<readon
     const child = spawn(process.execPath, [join(folder, 'child.mjs'), path, String(round)], {
       stdio: ['ignore', 'pipe', 'inherit'],
     });
-    let told = '';
+    let printed = '';
     child.stdout.setEncoding('utf8').on('data', (text: string) => {
-      told += text;
-      if (told.split('\n').length > lines) child.kill('SIGKILL');
+      printed += text;
+      if (printed.split('\n').length > lines) child.kill('SIGKILL');
     });
     child.once('error', reject);
     child.once('close', (_, signal) => {
-      if (signal !== 'SIGKILL') reject(new Error(`the child ended by itself: ${told}`));
-      else resolve(told.split('\n').slice(0, -1));
+      if (signal !== 'SIGKILL') reject(new Error(`the child ended by itself: ${printed}`));
+      else resolve(printed.split('\n').slice(0, -1));
     });
   });
 }
@@ -95,7 +95,9 @@ describe('two owners that start at once', () => {
       const ends = await Promise.race(both.map(({ ended }) => ended));
       expect(ends.error).toContain('store-in-use');
       for (const { kill } of both) kill();
-      const lines = (await Promise.all(both.map(({ ended }) => ended))).map(({ told }) => told);
+      const lines = (await Promise.all(both.map(({ ended }) => ended))).map(
+        ({ printed }) => printed,
+      );
       const store = await openJobStore(path);
       checkAgainst(store, lines.flat());
       store.close();
@@ -107,18 +109,18 @@ function startOwner(path: string, number: number) {
   const child = spawn(process.execPath, [join(folder, 'child.mjs'), path, String(number)], {
     stdio: ['ignore', 'pipe', 'pipe'],
   });
-  let [told, error] = ['', ''];
+  let [printed, error] = ['', ''];
   const working = new Promise<void>((resolve) => {
     child.stdout.setEncoding('utf8').on('data', (text: string) => {
-      told += text;
+      printed += text;
       resolve();
     });
   });
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
     error += text;
   });
-  const ended = new Promise<{ told: readonly string[]; error: string }>((resolve) => {
-    child.once('close', () => resolve({ told: told.split('\n').slice(0, -1), error }));
+  const ended = new Promise<{ printed: readonly string[]; error: string }>((resolve) => {
+    child.once('close', () => resolve({ printed: printed.split('\n').slice(0, -1), error }));
   });
   return { working, ended, kill: () => child.kill('SIGKILL') };
 }

@@ -27,6 +27,13 @@ it('opens a store of earlier versions, and keeps the reasons that were sentences
   insert.run('succeeded', '', '{"degradedWhy":"It was too large."}', null, 3);
   insert.run('running', '', '{}', '{"state":"cancelled","reason":"Cancelled."}', null);
   insert.run('failed', 'It broke.', 'no JSON', 'no JSON', 3);
+  insert.run(
+    'waiting',
+    '',
+    '{"evidence":{"why":"Stated: 10 B.","estimatedBytes":7,"runs":2}}',
+    null,
+    3,
+  );
   old.close();
 
   const store = await openJobStore(path);
@@ -39,5 +46,10 @@ it('opens a store of earlier versions, and keeps the reasons that were sentences
   expect(store.job('2')?.details).not.toHaveProperty('degradedWhy');
   expect(store.job('3')?.ending).toEqual({ state: 'cancelled', reason: text('Cancelled.') });
   expect(store.job('4')?.job.reason).toEqual({ code: 'damaged-record', column: 'details' });
+  expect(store.job('5')?.details.evidence).toEqual({
+    reason: text('Stated: 10 B.'),
+    estimatedBytes: 7,
+    runs: 2,
+  });
   store.close();
 });

@@ -1,7 +1,7 @@
 import type { Account } from '../../run/account.js';
 import type { Known } from '../../units/known.js';
 import type { DegradedSettings } from '../degraded.js';
-import type { DegradedReason, JobReason, RefusalReason } from '../reasons/types.js';
+import type { DegradedReason, JobReason, NeedReason, RefusalReason } from '../reasons/types.js';
 import type { Job, JobState, Need, Reservation } from '../types.js';
 
 /** What a job needs to run beside its command. */
@@ -27,8 +27,7 @@ export interface JobDetails {
 
 /** What the figure of a job's need rests on. */
 export interface NeedEvidence {
-  /** In a sentence. */
-  readonly why: string;
+  readonly reason: NeedReason;
   /** What was estimated before measured runs corrected it. */
   readonly estimatedBytes: Known<number>;
   readonly runs: number;

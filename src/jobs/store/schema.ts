@@ -73,6 +73,12 @@ export const migrations: readonly string[] = [
       json_object('code', 'earlier-text', 'text', json_extract(details, '$.degradedWhy')))
     WHERE CASE WHEN json_valid(details) THEN json_type(details, '$.degradedWhy') = 'text' END;
   `,
+  // So was what a need rests on.
+  `
+  UPDATE job SET details = json_set(json_remove(details, '$.evidence.why'), '$.evidence.reason',
+      json_object('code', 'earlier-text', 'text', json_extract(details, '$.evidence.why')))
+    WHERE CASE WHEN json_valid(details) THEN json_type(details, '$.evidence.why') = 'text' END;
+  `,
 ];
 
 export const schemaVersion = migrations.length;

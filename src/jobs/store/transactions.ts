@@ -75,12 +75,12 @@ export class Transactions {
     try {
       return work();
     } catch (error) {
-      const told =
+      const failure =
         error instanceof BadRow
           ? storeFailure('broken-store', this.#path, error)
           : failureOf(error, this.#path);
-      if (told instanceof Failure && isOfStore(told)) this.#trouble = told;
-      throw told;
+      if (failure instanceof Failure && isOfStore(failure)) this.#trouble = failure;
+      throw failure;
     }
   }
 

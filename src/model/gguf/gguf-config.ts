@@ -126,7 +126,7 @@ export function configFromGguf(
   const architecture = architectureOf(name, keys);
   if (architecture === undefined) return { why: `its architecture "${name}" is not known` };
   const vocabulary = tensors.vocabulary ?? vocabularyOf(name, keys);
-  if (vocabulary === undefined) return { why: 'it does not tell the size of its vocabulary' };
+  if (vocabulary === undefined) return { why: 'the size of its vocabulary is missing' };
   const config: Record<string, unknown> = {
     model_type: architecture.modelType,
     vocab_size: vocabulary,

@@ -19,12 +19,12 @@ export function choiceReason(
     ...(chosen.hostBytes > 0 ? [`${formatBytes(chosen.hostBytes)} of the host`] : []),
   ].join(' and ');
   const better = all[all.indexOf(chosen) - 1];
-  const way = training === 'lora' ? ' with LoRA' : '';
+  const method = training === 'lora' ? ' with LoRA' : '';
   const best = better === undefined ? 'the most precise there is' : 'the most precise that fits';
   const next =
     better === undefined ? '' : ` ${nameOf(better)} would need ${formatBytes(totalOf(better))}.`;
   const place = preset === 'cpu' ? 'Only the host has room' : `It is ${best}`;
-  return `${place} for ${purpose}${way}: it needs about ${bytes} (estimated); ${free}.${next}`;
+  return `${place} for ${purpose}${method}: it needs about ${bytes} (estimated); ${free}.${next}`;
 }
 
 function totalOf({ gpuBytes, hostBytes }: PresetOption): number {

@@ -95,8 +95,8 @@ function memoryFor(
   if (preset === 'none' || presetFacts[preset].weights === 'host')
     return { gpuBytes: [], hostBytes };
   const room = freeBytes - workingOf(options);
-  const told = presetFacts[preset].quantized ? Math.floor(room / loadingShare) : room;
-  return { gpuBytes: [Math.min(freeBytes, told)], hostBytes };
+  const usable = presetFacts[preset].quantized ? Math.floor(room / loadingShare) : room;
+  return { gpuBytes: [Math.min(freeBytes, usable)], hostBytes };
 }
 
 /** More parameters than any model has, with sums that stay exact. */

@@ -56,8 +56,8 @@ function figures({ outOfMemory, peakBytes, peakFrom }: Attempt): string {
     ['free', outOfMemory?.freeBytes ?? 'unknown'],
     ['of', outOfMemory?.totalBytes ?? 'unknown'],
   ];
-  const told = parts.filter(([, bytes]) => isKnown(bytes));
-  const said = told.map(([name, bytes]) => `${name} ${formatBytes(bytes)}`).join(', ');
+  const knownParts = parts.filter(([, bytes]) => isKnown(bytes));
+  const said = knownParts.map(([name, bytes]) => `${name} ${formatBytes(bytes)}`).join(', ');
   const peak = `peak ${formatBytes(peakBytes)} (by ${peakFrom})`;
   return `Kind: ${outOfMemory?.kind ?? 'unknown'}. ${said === '' ? '' : `${said}; `}${peak}.`;
 }

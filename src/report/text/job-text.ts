@@ -80,12 +80,12 @@ export function waitingWords({ waiting, reason }: JobView, nowMs: number): strin
 }
 
 function timesOf({ submittedAt, startedAt, endedAt }: JobView): string {
-  const told = [
+  const rows = [
     ['submitted', submittedAt],
     ['started', startedAt],
     ['ended', endedAt],
   ] as const;
-  return told
+  return rows
     .flatMap(([what, at]) => (at === null ? [] : [`${what} ${utcWords(Date.parse(at))}`]))
     .join(', ');
 }

@@ -52,12 +52,12 @@ export function jobEndWords(job: JobView): string {
     peaks.length === 0 ? '' : `peak ${formatBytes(Math.max(...peaks))} measured`,
     job.reservation === null ? '' : `${formatBytes(job.reservation.bytes)} reserved`,
   ].filter((part) => part !== '');
-  const told = parts.length === 0 ? '' : ` (${parts.join(', ')})`;
+  const details = parts.length === 0 ? '' : ` (${parts.join(', ')})`;
   const how = ['succeeded', 'failed', 'expired'].includes(job.state)
     ? job.state
     : `was ${job.state}`;
   const why = job.reason === '' ? '.' : `: ${job.reason}`;
-  return cleanText(`${jobName(job)} ${how}${told}${why}`);
+  return cleanText(`${jobName(job)} ${how}${details}${why}`);
 }
 
 /** How many jobs there are in each state, in a sentence. */
@@ -65,10 +65,10 @@ export function countsWords(
   counts: Readonly<Record<string, number>>,
   shown: readonly unknown[],
 ): string {
-  const told = Object.entries(counts).filter(([, number]) => number > 0);
-  const all = told.reduce((sum, [, number]) => sum + number, 0);
+  const states = Object.entries(counts).filter(([, number]) => number > 0);
+  const all = states.reduce((sum, [, number]) => sum + number, 0);
   if (all === 0) return 'There is no job yet. Send one: plimsoll submit -- python train.py';
-  const words = told.map(([state, number]) => `${number.toLocaleString('en-US')} ${state}`);
+  const words = states.map(([state, number]) => `${number.toLocaleString('en-US')} ${state}`);
   const more =
     all > shown.length
       ? ` ${count(shown.length, 'job is', 'jobs are')} shown; --all shows all.`

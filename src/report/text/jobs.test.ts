@@ -68,6 +68,7 @@ describe('jobText', () => {
           bytes: 8 * GiB,
           basis: 'measured',
           why: '3 runs.',
+          whyDetails: null,
           estimatedBytes: 6 * GiB,
           runs: 3,
         },

@@ -20,7 +20,7 @@ import { wrapText } from './wrap-text.js';
 export interface PlanTextOptions {
   readonly budget: PlanBudgetWords;
   readonly gpu: { readonly name: string };
-  /** How transformers is told to load the weights, where they are quantized. */
+  /** How transformers is loadingLines to load the weights, where they are quantized. */
   readonly loading?: FromPretrainedArguments | undefined;
   readonly columns: number;
   readonly style: TextStyle;
@@ -75,8 +75,8 @@ export function planText(plan: Plan, options: PlanTextOptions): string {
     .flatMap((note) => noteLines(note, columns))
     .map((line) => paintLine([span(line)], Infinity, style));
   // To be copied, so never cut.
-  const told = loading ? ['', 'Load it with:', '', asPython(loading).trimEnd()] : [];
-  return [...drawn, ...noted, ...told, ...snippetLines(options.snippet)].join('\n');
+  const loadingLines = loading ? ['', 'Load it with:', '', asPython(loading).trimEnd()] : [];
+  return [...drawn, ...noted, ...loadingLines, ...snippetLines(options.snippet)].join('\n');
 }
 
 function snippetLines(snippet: PlanSnippet | undefined): string[] {

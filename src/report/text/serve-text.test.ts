@@ -35,7 +35,7 @@ function device(id: string, takesJobs: boolean): DeviceView {
   };
 }
 
-function told(...devices: readonly DeviceView[]): readonly string[] {
+function linesFor(...devices: readonly DeviceView[]): readonly string[] {
   const facts = {
     url: 'http://127.0.0.1:8000',
     home: '/home',
@@ -53,12 +53,12 @@ function told(...devices: readonly DeviceView[]): readonly string[] {
 
 describe('serveText', () => {
   it('says which jobs each device takes', () => {
-    expect(told(device('gpu:0', true), device('gpu:1', false), device('host', true))).toEqual([
+    expect(linesFor(device('gpu:0', true), device('gpu:1', false), device('host', true))).toEqual([
       'gpu:0      a device, 100.0 GiB, load line at 90.0 GiB',
       'gpu:1      a device, 100.0 GiB, takes no jobs',
       'host       a device, 100.0 GiB, load line at 90.0 GiB, for jobs with --gpus 0',
     ]);
-    expect(told(device('gpu:0', false), device('host', true))[1]).toBe(
+    expect(linesFor(device('gpu:0', false), device('host', true))[1]).toBe(
       'host       a device, 100.0 GiB, load line at 90.0 GiB',
     );
   });

@@ -91,9 +91,9 @@ export class Party {
 
   /** Of the process that ran out; without one, what all of them have: the least. */
   memory(peer?: Peer): WorkMemory {
-    const told = peer === undefined ? [...this.#figures.values()] : [this.#figures.get(peer)];
-    const limits = [this.#events.limitBytes(), ...told.map(reachable)].filter(isKnown);
-    const [only] = told.length === 1 ? told : [];
+    const figures = peer === undefined ? [...this.#figures.values()] : [this.#figures.get(peer)];
+    const limits = [this.#events.limitBytes(), ...figures.map(reachable)].filter(isKnown);
+    const [only] = figures.length === 1 ? figures : [];
     return {
       limitBytes: limits.length === 0 ? 'unknown' : Math.min(...limits),
       baseBytes: peer === undefined ? this.baseBytes : (this.#bases.get(peer) ?? 'unknown'),

@@ -78,8 +78,8 @@ export function readMessage(document: unknown): FromSdk | undefined {
       if (number === undefined || microbatch === undefined || microbatch < 1) return undefined;
       const batch = Math.max(microbatch, count('batch') ?? 0);
       const [who, peakBytes] = [read.who(), bytes('peakBytes')];
-      const told = get('loss');
-      const loss = typeof told === 'number' && Number.isFinite(told) ? told : 'unknown';
+      const value = get('loss');
+      const loss = typeof value === 'number' && Number.isFinite(value) ? value : 'unknown';
       return { type: 'step', who, number, microbatch, batch, peakBytes, loss };
     }
     case 'barrier': {

@@ -31,7 +31,7 @@ export interface NextAttempt {
 /** Each of them made steps; a run that needs more has another fault. */
 const maxRestarts = 100;
 
-type Step = (fall: RecoveryInput) => Omit<NextAttempt, 'rung'> | undefined;
+type Step = (input: RecoveryInput) => Omit<NextAttempt, 'rung'> | undefined;
 
 /** In the order in which they are tried; each answers whether it can be climbed from here. */
 const steps: readonly (readonly [Rung, Step])[] = [
@@ -48,36 +48,36 @@ const steps: readonly (readonly [Rung, Step])[] = [
  * and that has not been used up; undefined where there is none left.
  *
  * @example
- * climb(fall)?.settings.batch_size; // 8, with accumulation 4
+ * climb(input)?.settings.batch_size; // 8, with accumulation 4
  */
-export function climb(fall: RecoveryInput): NextAttempt | undefined {
+export function climb(input: RecoveryInput): NextAttempt | undefined {
   for (const [rung, step] of steps) {
-    const next = step(fall);
-    if (next !== undefined) return { rung, ...withSegments(fall, next) };
+    const next = step(input);
+    if (next !== undefined) return { rung, ...withSegments(input, next) };
   }
   return undefined;
 }
 
 /** What was free in pieces would have been enough: from now on such pieces are put together. */
-function withSegments(fall: RecoveryInput, next: Omit<NextAttempt, 'rung'>) {
+function withSegments(input: RecoveryInput, next: Omit<NextAttempt, 'rung'>) {
   const { settings } = next;
-  if (settings.device === 'host' || !fragmented(fall.outOfMemory)) return next;
+  if (settings.device === 'host' || !fragmented(input.outOfMemory)) return next;
   return {
     why: `${next.why} Enough was free in unused pieces, so PyTorch gets expandable segments.`,
     settings: { ...settings, expandable_segments: true },
   };
 }
 
-function stepSmaller(fall: RecoveryInput): Omit<NextAttempt, 'rung'> | undefined {
-  const { settings, batch } = fall;
+function stepSmaller(input: RecoveryInput): Omit<NextAttempt, 'rung'> | undefined {
+  const { settings, batch } = input;
   if (!isKnown(batch) || !isKnown(settings.batch_size)) return undefined;
   const smaller = smallerMicrobatch({
     microbatch: settings.batch_size,
-    peakBytes: fall.peakBytes,
-    askedBytes: fall.outOfMemory.askedBytes,
-    limitBytes: fall.limitBytes,
-    baseBytes: fall.baseBytes,
-    earlier: comparable(fall),
+    peakBytes: input.peakBytes,
+    askedBytes: input.outOfMemory.askedBytes,
+    limitBytes: input.limitBytes,
+    baseBytes: input.baseBytes,
+    earlier: comparable(input),
   });
   if (smaller === undefined) return undefined;
   const { microbatch, accumulation, effective } = splitBatch(batch, smaller.most);
@@ -85,7 +85,7 @@ function stepSmaller(fall: RecoveryInput): Omit<NextAttempt, 'rung'> | undefined
     effective === batch
       ? `the effective batch stays ${batch}`
       : `the effective batch becomes ${effective}, because ${batch} has no divisor near`;
-  const warning = fall.declared.has('accumulation')
+  const warning = input.declared.has('accumulation')
     ? ''
     : '; the command has no {accumulation}, so this holds only if the program reads PLIMSOLL_ACCUMULATION';
   return {

@@ -24,7 +24,7 @@ const outOfMemory: OutOfMemory = {
   totalBytes: 'unknown',
   message: '',
 };
-const fall: RecoveryInput = {
+const input: RecoveryInput = {
   settings,
   outOfMemory,
   peakBytes: 8 * GiB,
@@ -148,7 +148,7 @@ describe('smallerMicrobatch', () => {
 
 describe('climb', () => {
   it('takes a smaller microbatch first and keeps the effective batch', () => {
-    expect(climb(fall)).toMatchObject({
+    expect(climb(input)).toMatchObject({
       rung: 'smaller-microbatch',
       settings: { batch_size: 16, accumulation: 2 },
       why: expect.stringContaining('the effective batch stays 32'),
@@ -156,12 +156,12 @@ describe('climb', () => {
   });
 
   it('says so when the effective batch cannot be kept to the sample', () => {
-    const odd = { ...fall, batch: 127, settings: { ...settings, batch_size: 127 } };
+    const odd = { ...input, batch: 127, settings: { ...settings, batch_size: 127 } };
     expect(climb(odd)?.why).toContain('becomes 129, because 127 has no divisor near');
   });
 
   it('warns where the program cannot be told to accumulate', () => {
-    const mute = { ...fall, declared: new Set<Placeholder>(['batch_size']) };
+    const mute = { ...input, declared: new Set<Placeholder>(['batch_size']) };
     expect(climb(mute)?.why).toContain('no {accumulation}');
   });
 
@@ -175,9 +175,9 @@ describe('climb', () => {
       const earlier = [{ ...attempt(1, 8 * GiB, true), rungs }];
       // A restart that makes no step is the last one.
       const savedProgress = next.rung !== 'restart-from-checkpoint';
-      from({ ...fall, settings: next.settings, savedProgress, earlier });
+      from({ ...input, settings: next.settings, savedProgress, earlier });
     };
-    from(fall);
+    from(input);
     expect(taken).toEqual([
       'smaller-microbatch 16',
       'smaller-microbatch 8',
@@ -201,7 +201,7 @@ describe('climb', () => {
       precision: 'bf16',
       offload: true,
     };
-    const last = { ...fall, settings: { ...one, device: 'host' }, savedProgress: true };
+    const last = { ...input, settings: { ...one, device: 'host' }, savedProgress: true };
     const rungs = [{ rung: 'restart-from-checkpoint', why: '', atSeconds: 9 }] as const;
     const restarts = (count: number) =>
       Array.from({ length: count }, () => ({ ...attempt(1, 8 * GiB, true), rungs }));
@@ -212,17 +212,17 @@ describe('climb', () => {
   });
 
   it('climbs nothing that the program did not declare', () => {
-    const none = { ...fall, declared: new Set<Placeholder>(), batch: 'unknown' } as const;
+    const none = { ...input, declared: new Set<Placeholder>(), batch: 'unknown' } as const;
     expect(climb(none)).toBeUndefined();
   });
 
   it('uses sizes of earlier attempts only where all else was the same', () => {
     const earlier = [attempt(4, 2 * GiB, false), attempt(8, 3 * GiB, false)];
-    expect(climb({ ...fall, earlier })?.settings.batch_size).toBe(16);
+    expect(climb({ ...input, earlier })?.settings.batch_size).toBe(16);
     const other = { ...settings, checkpointing: true };
-    expect(climb({ ...fall, settings: other, earlier })?.settings.batch_size).toBe(16);
-    expect(climb({ ...fall, earlier })?.why).toContain('1.0 GiB and 256 MiB a sample');
-    expect(climb({ ...fall, settings: other, earlier })?.why).toContain('needed more than');
+    expect(climb({ ...input, settings: other, earlier })?.settings.batch_size).toBe(16);
+    expect(climb({ ...input, earlier })?.why).toContain('1.0 GiB and 256 MiB a sample');
+    expect(climb({ ...input, settings: other, earlier })?.why).toContain('needed more than');
   });
 });
 

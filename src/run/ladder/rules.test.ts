@@ -7,6 +7,7 @@ import { evenPart } from '../../batches/sizes/even-parts.js';
 import type { Observation } from '../../batches/sizes/fit.js';
 import { growBack } from '../../batches/sizes/grow-back.js';
 import { smallerMicrobatch } from '../../batches/sizes/smaller-microbatch.js';
+import { defaultLoadLine } from '../../device/load-line.js';
 import type { Known } from '../../units/known.js';
 import { decideStep, type Hook } from './in-process.js';
 
@@ -22,6 +23,7 @@ interface Case {
   readonly answer: number | null;
 }
 interface Rules {
+  readonly loadLine: number;
   readonly parts: readonly { name: string; batch: number; most: number; parts: number[] }[];
   readonly smaller: readonly (Case & { failed: number })[];
   readonly grow: readonly (Case & {
@@ -57,6 +59,10 @@ const observed = ({ fitted = [] }: Case): readonly Observation[] =>
   fitted.map(([batch, peakBytes]) => ({ batch, peakBytes, isAtLeast: false }));
 
 describe('the rules that the SDK shares', () => {
+  it('have one load line', () => {
+    expect(defaultLoadLine).toBe(rules.loadLine);
+  });
+
   it.each(rules.parts)('cuts a batch: $name', async ({ batch, most, parts }) => {
     expect(evenPart(batch, most)).toBe(parts[0]);
     const step = recoveringStep<number, void>(() => undefined, { microbatch: most });

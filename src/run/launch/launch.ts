@@ -58,25 +58,26 @@ export function launch(options: LaunchOptions): LaunchedProcess {
   const { files, cgroupProcs, addressSpaceBytes } = options;
   // With their drainers, before the job is there: from its first word on, its output has a reader
   // that outlives us.
-  const ways = options.libc === undefined ? [] : openWays(options.libc, options);
+  const methods = options.libc === undefined ? [] : launchMethods(options.libc, options);
   const fdFor = (name: 'stdout' | 'stderr'): number | 'inherit' =>
-    ways.find((way) => way.plan.name === name || way.plan.name === 'both')?.writeFd ?? 'inherit';
+    methods.find((method) => method.plan.name === name || method.plan.name === 'both')?.writeFd ??
+    'inherit';
   const space = addressSpaceBytes === undefined ? '' : String(Math.floor(addressSpaceBytes / 1024));
   const words = [files.jobPid, cgroupProcs ?? '', space, ...options.command];
   const keeper = spawned(options, [fdFor('stdout'), fdFor('stderr')], words);
-  for (const { writeFd } of ways) closeSync(writeFd);
-  const pumps = ways.map((way) => way.run(options));
+  for (const { writeFd } of methods) closeSync(writeFd);
+  const pumps = methods.map((method) => method.run(options));
   return {
     keeperPid: keeper instanceof Failure ? undefined : keeper.pid,
     pid: keeper instanceof Failure ? Promise.resolve(undefined) : firstLine(keeper.stdio[3]),
     ended: endOf(keeper, options.folder),
     async drained(timeoutMs) {
-      const timer = setTimeout(() => ways.forEach((way) => way.wake()), timeoutMs);
+      const timer = setTimeout(() => methods.forEach((method) => method.wake()), timeoutMs);
       await Promise.all(pumps);
       clearTimeout(timer);
     },
     resize() {
-      for (const way of ways) way.resize();
+      for (const method of methods) method.resize();
     },
   };
 }
@@ -118,7 +119,7 @@ interface LaunchMethod {
   resize(): void;
 }
 
-function openWays(libc: Libc, options: LaunchOptions): readonly LaunchMethod[] {
+function launchMethods(libc: Libc, options: LaunchOptions): readonly LaunchMethod[] {
   return options.outputs.map((plan) => {
     const ends = plan.as === 'terminal' ? libc.terminal() : libc.pipe();
     let isOpen = true;

@@ -49,10 +49,10 @@ function bytesAt(from: number, length: number): Buffer {
 /** One look, as the supervisor of a moment would do it. */
 async function lookOnce(
   hands: Pick<Libc, 'punchHole'> | undefined = libc,
-  told: string[] = [],
+  warnings: string[] = [],
   held = limit,
 ): Promise<void> {
-  const notify = (line: string) => told.push(line);
+  const notify = (line: string) => warnings.push(line);
   await boundLog({ path: log, limit: held, clock: systemClock, libc: hands, notify }).release();
 }
 
@@ -157,12 +157,14 @@ describe('boundLog', () => {
     const cannot = { punchHole: () => Promise.resolve(false) };
     for (const hands of [cannot, undefined]) {
       appendFileSync(log, linesFrom(0, lines16(2)));
-      const told: string[] = [];
+      const warnings: string[] = [];
       const options = { path: log, limit, clock: hurried, libc: hands };
-      const bound = boundLog({ ...options, notify: (line) => told.push(line) });
+      const bound = boundLog({ ...options, notify: (line) => warnings.push(line) });
       await new Promise((resolve) => setTimeout(resolve, 20));
       await bound.release();
-      expect(told).toEqual([expect.stringMatching(/^plimsoll: this log has passed 1\.0 MiB and/)]);
+      expect(warnings).toEqual([
+        expect.stringMatching(/^plimsoll: this log has passed 1\.0 MiB and/),
+      ]);
       expect(readDropped(log)).toBeUndefined();
       const { bytes } = await readLogPart(log, MiB, 64);
       expect(Buffer.from(bytes).equals(bytesAt(MiB, 64))).toBe(true);

@@ -8,7 +8,7 @@ const evidence: Evidence = {
   killsInLimit: 0,
   killedByKernel: false,
   limit: { bytes: GiB, by: 'cgroup-v1', why: '' },
-  told: undefined,
+  reported: undefined,
   read: undefined,
 };
 const read = recogniseLine('MemoryError');
@@ -37,8 +37,8 @@ describe('concludeOutOfMemory', () => {
   });
 
   it('believes the SDK before the output, and the output where there is nothing else', () => {
-    const told = recogniseLine('RuntimeError: CUDA error: out of memory');
-    expect(concludeOutOfMemory({ ...evidence, read, told })?.kind).toBe('cuda-driver');
+    const reported = recogniseLine('RuntimeError: CUDA error: out of memory');
+    expect(concludeOutOfMemory({ ...evidence, read, reported })?.kind).toBe('cuda-driver');
     expect(concludeOutOfMemory({ ...evidence, read })?.kind).toBe('python');
     expect(concludeOutOfMemory({ ...evidence, exitCode: 'unknown', read })?.kind).toBe('python');
     expect(concludeOutOfMemory(evidence)).toBeNull();

@@ -14,7 +14,7 @@ export interface Evidence {
   readonly killedByKernel: Known<boolean>;
   readonly limit: EnforcedLimit;
   /** What the SDK reported of an out-of-memory that it could not recover from. */
-  readonly told: OutOfMemory | undefined;
+  readonly reported: OutOfMemory | undefined;
   /** What was read in the program's output. */
   readonly read: OutOfMemory | undefined;
   /** What was read there and may have another cause. */
@@ -44,9 +44,9 @@ export function wasShort(peakBytes: Known<number>, limitBytes: number | undefine
  * concludeOutOfMemory({ ...evidence, exitCode: 137, killsInLimit: 1 })?.kind; // 'killed-at-limit'
  */
 export function concludeOutOfMemory(evidence: Evidence): OutOfMemory | null {
-  const { exitCode, killsInLimit, limit, told, read } = evidence;
+  const { exitCode, killsInLimit, limit, reported, read } = evidence;
   if (exitCode === 0) return null;
-  if (told !== undefined) return told;
+  if (reported !== undefined) return reported;
   if (isKnown(killsInLimit) && killsInLimit > 0) return killedAtLimit(limit, killsInLimit);
   if (exitCode === killedExitCode && evidence.killedByKernel === true) {
     return {

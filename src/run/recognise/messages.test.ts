@@ -27,7 +27,7 @@ function concluded({ type, text }: Message, memoryWasShort: boolean) {
     killsInLimit: 0,
     killedByKernel: false,
     limit: { bytes: 'none', by: 'none', why: '' },
-    told: undefined,
+    reported: undefined,
     read: scanner.found()?.outOfMemory,
     suspected: scanner.suspected()?.outOfMemory,
     memoryWasShort,

@@ -51,8 +51,8 @@ export function createScanner(): Scanner {
     }
     // A program often says it twice, and only once with the figures.
     const before = last !== undefined && end - last.at <= sameBytes ? last.outOfMemory : undefined;
-    const toldMore = before?.askedBytes !== 'unknown' && outOfMemory.askedBytes === 'unknown';
-    last = { outOfMemory: before !== undefined && toldMore ? before : outOfMemory, at: end };
+    const knewMore = before?.askedBytes !== 'unknown' && outOfMemory.askedBytes === 'unknown';
+    last = { outOfMemory: before !== undefined && knewMore ? before : outOfMemory, at: end };
   };
   const near = (one: typeof last): Finding | undefined =>
     one === undefined || seen - one.at > tailBytes

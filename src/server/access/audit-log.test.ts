@@ -28,9 +28,12 @@ const entry = (who: string): Omit<AuditEntry, 'at'> => ({
   job: '7',
 });
 
-function openLog(nowMs: () => number = () => 0): { log: AuditLog; told: string[] } {
-  const told: string[] = [];
-  return { log: new AuditLog({ home, epochMs: nowMs, trouble: (line) => told.push(line) }), told };
+function openLog(nowMs: () => number = () => 0): { log: AuditLog; warnings: string[] } {
+  const warnings: string[] = [];
+  return {
+    log: new AuditLog({ home, epochMs: nowMs, trouble: (line) => warnings.push(line) }),
+    warnings,
+  };
 }
 
 it('adds a line for each entry, for its owner alone to read', () => {
@@ -87,9 +90,9 @@ it('follows no link, and says once that it cannot be written', () => {
   writeFileSync(target, '');
   chmodSync(target, 0o600);
   symlinkSync(target, auditFile(home));
-  const { log, told } = openLog();
+  const { log, warnings } = openLog();
   log.write(entry('ada'));
   log.write(entry('ada'));
-  expect(told).toEqual([expect.stringMatching(/the audit log cannot be written/)]);
+  expect(warnings).toEqual([expect.stringMatching(/the audit log cannot be written/)]);
   expect(readFileSync(target, 'utf8')).toBe('');
 });

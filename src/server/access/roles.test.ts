@@ -139,8 +139,8 @@ describe('what comes out of a job', () => {
     server.daemon.change('1', { attempts });
     const late = [ada, bob].map((token) => listen(token, '/events?after=0'));
     for (const stream of [...streams, ...late]) await stream.until(/"id":2,/);
-    const told = [...streams, ...late].map((stream) => stream.text().includes('private'));
-    expect(told).toEqual([true, false, true, true, false]);
+    const seen = [...streams, ...late].map((stream) => stream.text().includes('private'));
+    expect(seen).toEqual([true, false, true, true, false]);
     for (const stream of [...streams, ...late]) stream.socket.destroy();
     for (const path of ['/jobs', '/jobs/1']) {
       const texts = await Promise.all(

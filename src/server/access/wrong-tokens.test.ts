@@ -3,8 +3,8 @@ import { createVirtualClock, type VirtualClock } from '../../time/virtual-clock.
 import { networkOf } from './network.js';
 import { WrongTokens } from './wrong-tokens.js';
 
-function counting(clock: VirtualClock, maxHeld = 100): WrongTokens {
-  return new WrongTokens({ most: 3, holdSeconds: 1, maxHeld, clock });
+function counting(clock: VirtualClock, maxDelayed = 100): WrongTokens {
+  return new WrongTokens({ most: 3, delaySeconds: 1, maxDelayed, clock });
 }
 
 describe('wrong tokens', () => {
@@ -12,14 +12,14 @@ describe('wrong tokens', () => {
     const clock = createVirtualClock();
     const wrong = counting(clock);
     for (let tries = 0; tries < 3; tries++) expect(await wrong.add('192.0.2.1')).toBe(false);
-    const told: boolean[] = [];
-    const fourth = (async () => told.push(await wrong.add('192.0.2.1')))();
+    const answers: boolean[] = [];
+    const fourth = (async () => answers.push(await wrong.add('192.0.2.1')))();
     expect(await wrong.add('192.0.2.2')).toBe(false);
     await clock.advance(0.9);
-    expect(told).toEqual([]);
+    expect(answers).toEqual([]);
     await clock.advance(0.1);
     await fourth;
-    expect(told).toEqual([true]);
+    expect(answers).toEqual([true]);
     await clock.advance(59);
     expect(await wrong.add('192.0.2.1')).toBe(false);
     expect(clock.waiting).toBe(0);

@@ -9,9 +9,9 @@ const maxNetworks = 10_000;
 export interface WrongTokenOptions {
   /** In a minute; answers to more of them are held back. */
   readonly most: number;
-  readonly holdSeconds: number;
+  readonly delaySeconds: number;
   /** At the same time; beyond, answers are sent at once, so that they cannot fill the memory. */
-  readonly maxHeld: number;
+  readonly maxDelayed: number;
   readonly clock: Clock;
   /** Lets go of all that is held. */
   readonly closed?: AbortSignal | undefined;
@@ -33,11 +33,11 @@ export class WrongTokens {
 
   /** One more. Answers, maybe a little later, whether they are too many. */
   async add(address: string): Promise<boolean> {
-    const { most, maxHeld, holdSeconds, clock, closed } = this.#options;
+    const { most, maxDelayed, delaySeconds, clock, closed } = this.#options;
     if (this.#count(networkOf(address)) <= most) return false;
-    if (this.#held >= maxHeld) return true;
+    if (this.#held >= maxDelayed) return true;
     this.#held += 1;
-    await clock.waitUntil(clock.seconds() + holdSeconds, closed);
+    await clock.waitUntil(clock.seconds() + delaySeconds, closed);
     this.#held -= 1;
     return true;
   }

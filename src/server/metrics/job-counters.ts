@@ -103,8 +103,8 @@ export function jobCounters(daemon: Daemon, registry: Registry): () => void {
       .map(({ peakBytes }) => peakBytes)
       .filter(isKnown);
     // Of a job of which nothing was known there was no figure to be wrong.
-    const told = reservation !== null && reservation.basis !== 'unknown';
-    if (told && reservation.bytes > 0 && peaks.length > 0) {
+    const hasFigure = reservation !== null && reservation.basis !== 'unknown';
+    if (hasFigure && reservation.bytes > 0 && peaks.length > 0) {
       errorRatio.observe(Math.max(...peaks) / reservation.bytes);
     }
   }

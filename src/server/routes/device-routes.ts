@@ -7,8 +7,8 @@ import { deviceExample } from './examples.js';
 import { type Operation, operation } from './operation.js';
 
 const tag = 'devices';
-const historySecondsUnlessTold = 600;
-const historyPointsUnlessTold = 600;
+const defaultHistorySeconds = 600;
+const defaultHistoryPoints = 600;
 
 export function deviceOperations(daemon: Daemon): readonly Operation[] {
   return [
@@ -40,7 +40,7 @@ export function deviceOperations(daemon: Daemon): readonly Operation[] {
           .max(serverLimits.historySeconds)
           .optional()
           .openapi({
-            description: `How far back; ${historySecondsUnlessTold} where it is left out.`,
+            description: `How far back; ${defaultHistorySeconds} where it is left out.`,
             example: 60,
           }),
         points: z
@@ -49,7 +49,7 @@ export function deviceOperations(daemon: Daemon): readonly Operation[] {
           .max(serverLimits.historyPoints)
           .optional()
           .openapi({
-            description: `At most so many; ${historyPointsUnlessTold} where it is left out.`,
+            description: `At most so many; ${defaultHistoryPoints} where it is left out.`,
             example: 100,
           }),
       }),
@@ -68,8 +68,8 @@ export function deviceOperations(daemon: Daemon): readonly Operation[] {
         jsonAnswer(
           daemon.deviceHistory(
             params.id,
-            query.seconds ?? historySecondsUnlessTold,
-            query.points ?? historyPointsUnlessTold,
+            query.seconds ?? defaultHistorySeconds,
+            query.points ?? defaultHistoryPoints,
           ),
         ),
     }),

@@ -29,7 +29,8 @@ export const jobSummaryExample: JobSummary = {
   need: {
     bytes: 6 * gib,
     basis: 'stated',
-    why: 'The job states 6.0 GiB.',
+    why: 'Stated: 6.0 GiB.',
+    whyDetails: { code: 'stated', bytes: 6 * gib, runs: 0, maxPeakBytes: 'unknown' },
     estimatedBytes: 'unknown',
     runs: 0,
   },

@@ -8,6 +8,7 @@ import {
   degradedReasonSchema,
   degradedSettings,
   jobReasonSchema,
+  needReasonSchema,
   settingsSchema,
   waitingReasonSchema,
 } from './reasons.js';
@@ -139,6 +140,7 @@ const need = z.object({
     description: '"unknown": nothing is known of it, and it gets a whole device.',
   }),
   why: z.string(),
+  whyDetails: needReasonSchema.nullable(),
   estimatedBytes: known(bytes),
   runs: z.int().openapi({ description: 'Runs of the same workload that it rests on.' }),
 });

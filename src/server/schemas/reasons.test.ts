@@ -1,9 +1,15 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { degradedReasonSchema, jobReasonSchema, waitingReasonSchema } from './reasons.js';
+import {
+  degradedReasonSchema,
+  jobReasonSchema,
+  needReasonSchema,
+  waitingReasonSchema,
+} from './reasons.js';
 
 const docs = readFileSync(new URL('../../../docs/jobs.md', import.meta.url), 'utf8');
-const codes = [jobReasonSchema, waitingReasonSchema, degradedReasonSchema].flatMap(({ options }) =>
+const schemas = [jobReasonSchema, waitingReasonSchema, degradedReasonSchema, needReasonSchema];
+const codes = schemas.flatMap(({ options }) =>
   options.flatMap(({ shape: { code } }) => ('options' in code ? code.options : [...code.values])),
 );
 

@@ -66,6 +66,25 @@ export const jobReasonSchema = z
   ])
   .openapi('JobReason', { description: 'Why a job is in its state; for programs.' });
 
+/** As `NeedReason` has it. */
+export const needReasonSchema = z
+  .discriminatedUnion('code', [
+    z.object({ code: z.literal('stated'), bytes, runs: z.int(), maxPeakBytes: known(bytes) }),
+    z.object({ code: z.literal('no-estimate'), traceFailure: z.string().nullable() }),
+    z.object({ code: z.literal('estimated'), bytes, traced: z.boolean() }),
+    z.object({
+      code: z.literal('measured'),
+      runs: z.int(),
+      outOfMemory: z.int(),
+      maxPeakBytes: bytes,
+      marginBytes: bytes,
+      estimatedBytes: known(bytes),
+      wholeDevice: z.boolean(),
+    }),
+    earlierText,
+  ])
+  .openapi('NeedReason', { description: 'What the figure of a need rests on; for programs.' });
+
 /** As `WaitingReason` has it. */
 export const waitingReasonSchema = z
   .discriminatedUnion('code', [

@@ -51,7 +51,7 @@ function input(situation: Situation, info: DeviceInfo = fakeDevice().info): Aler
 }
 
 /** Feeds situations one a second and writes down what is told: `kind state severity pid@seconds`. */
-function told(
+function alertsOf(
   situations: readonly Situation[],
   settings: ThresholdSettings = {},
   info?: DeviceInfo,
@@ -75,22 +75,25 @@ const host = fakeDevice({ id: 'host', kind: 'host', name: 'Memory', provenance: 
 describe('the six kinds of alert', () => {
   it('has its own lines for the host and for GPUs, each raised once', () => {
     const climb = [70, 75, 79, 80, 89, 90, 94, 95, 99].map((percent) => ({ percent }));
-    expect(told(climb, {}, host)).toEqual([
+    expect(alertsOf(climb, {}, host)).toEqual([
       'memory-warning raised warning@1',
       'memory-critical raised critical@5',
     ]);
-    expect(told(climb)).toEqual(['gpu-warning raised warning@3', 'gpu-critical raised critical@7']);
+    expect(alertsOf(climb)).toEqual([
+      'gpu-warning raised warning@3',
+      'gpu-critical raised critical@7',
+    ]);
   });
 
   it('clears a use alert only below its line minus the margin', () => {
     const falls = [96, 94, 90.1, 89.9, 80, 76, 75, 74.9].map((percent) => ({ percent }));
-    expect(told(falls)).toEqual([
+    expect(alertsOf(falls)).toEqual([
       'gpu-warning raised warning@0',
       'gpu-critical raised critical@0',
       'gpu-critical cleared critical@3',
       'gpu-warning cleared warning@7',
     ]);
-    expect(told(falls, { hysteresisPercent: 0, enabled: { 'gpu-warning': false } })).toEqual([
+    expect(alertsOf(falls, { hysteresisPercent: 0, enabled: { 'gpu-warning': false } })).toEqual([
       'gpu-critical raised critical@0',
       'gpu-critical cleared critical@1',
     ]);
@@ -107,7 +110,7 @@ describe('the six kinds of alert', () => {
       { risk: 'critical' },
       ...repeat({ risk: 'unknown' }, 12),
     ];
-    expect(told(course)).toEqual([
+    expect(alertsOf(course)).toEqual([
       'out-of-memory-risk raised warning@1',
       'out-of-memory-risk raised critical@2',
       'out-of-memory-risk cleared critical@21',
@@ -121,7 +124,7 @@ describe('the six kinds of alert', () => {
       { leakingPids: [7, 8] },
       ...repeat({}, 12),
     ];
-    expect(told(course)).toEqual([
+    expect(alertsOf(course)).toEqual([
       'leak raised warning@0',
       'leak raised warning 7@1',
       'leak raised warning 8@2',
@@ -133,22 +136,22 @@ describe('the six kinds of alert', () => {
 
   it('lets a leak that is too slow, too small or too unsure pass', () => {
     const leaking: Situation[] = [{ leak: true }];
-    expect(told(leaking)).toHaveLength(1);
-    expect(told(leaking, { leakBytesPerSecond: 3 * MiB })).toEqual([]);
-    expect(told(leaking, { leakGrownBytes: GiB })).toEqual([]);
-    expect(told(leaking, { leakConfidence: 0.95 })).toEqual([]);
+    expect(alertsOf(leaking)).toHaveLength(1);
+    expect(alertsOf(leaking, { leakBytesPerSecond: 3 * MiB })).toEqual([]);
+    expect(alertsOf(leaking, { leakGrownBytes: GiB })).toEqual([]);
+    expect(alertsOf(leaking, { leakConfidence: 0.95 })).toEqual([]);
   });
 
   it('keeps quiet where it is turned off', () => {
     const all: Situation[] = [{ percent: 99, risk: 'critical', leak: true, leakingPids: [7] }];
-    expect(told(all)).toHaveLength(5);
+    expect(alertsOf(all)).toHaveLength(5);
     const off = Object.fromEntries(alertKinds.map((kind) => [kind, false]));
-    expect(told(all, { enabled: off })).toEqual([]);
+    expect(alertsOf(all, { enabled: off })).toEqual([]);
   });
 
   it('neither raises nor clears by a use that is unknown', () => {
-    expect(told([{ percent: 99 }, { percent: 'unknown' }, { percent: 99 }])).toHaveLength(2);
-    expect(told([{ percent: 'unknown' }])).toEqual([]);
+    expect(alertsOf([{ percent: 99 }, { percent: 'unknown' }, { percent: 99 }])).toHaveLength(2);
+    expect(alertsOf([{ percent: 'unknown' }])).toEqual([]);
   });
 });
 
@@ -251,7 +254,7 @@ describe('whatever happens', () => {
     const flapping = Array.from({ length: 600 }, (_, tick) => ({
       percent: tick % 2 ? 10 : 85,
     }));
-    const raised = told(flapping).filter((text) => text.includes('raised'));
+    const raised = alertsOf(flapping).filter((text) => text.includes('raised'));
     expect(raised).toHaveLength(10);
   });
 });
@@ -272,8 +275,8 @@ describe('the thresholds', () => {
       gpuWarningPercent: 50,
       enabled: { ...defaultThresholds.enabled, leak: false },
     });
-    expect(told([{ percent: 51 }], { gpuWarningPercent: 50 })).toHaveLength(1);
-    expect(told([{ risk: 'medium' }], { riskWarning: 'medium' })).toHaveLength(1);
+    expect(alertsOf([{ percent: 51 }], { gpuWarningPercent: 50 })).toHaveLength(1);
+    expect(alertsOf([{ risk: 'medium' }], { riskWarning: 'medium' })).toHaveLength(1);
   });
 
   it('name the one that is bad', () => {

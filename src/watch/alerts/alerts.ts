@@ -106,31 +106,31 @@ export function createAlerts(thresholds: AlertThresholds): Alerts {
     update(input, at) {
       const entries = entriesOf(input.info.id);
       const conditions = conditionsOf(input, thresholds);
-      const told: Alert[] = [];
+      const emitted: Alert[] = [];
       for (const condition of conditions) {
         const key = keyOf(condition);
         const entry = entries.get(key) ?? (condition.standing === 'present' && newEntry());
         if (!entry) continue;
         entries.set(key, entry);
-        told.push(...judge(entry, condition, input, at));
+        emitted.push(...judge(entry, condition, input, at));
       }
       for (const [key, entry] of entries) {
         const { active } = entry;
         // A leak in a process that is no longer spoken of is away. Use that is not known just now
         // says nothing: its alert stays.
         if (active?.kind === 'leak' && !conditions.some((condition) => keyOf(condition) === key)) {
-          told.push(...judge(entry, { ...active, standing: 'absent' }, input, at));
+          emitted.push(...judge(entry, { ...active, standing: 'absent' }, input, at));
         }
         // Processes come and go: what has nothing left to remember is forgotten.
         if (!entry.active && !isResting(entry, at.atSeconds)) entries.delete(key);
       }
-      return told;
+      return emitted;
     },
     forget(input, at) {
-      const told: Alert[] = [];
+      const emitted: Alert[] = [];
       for (const entry of devices.get(input.info.id)?.values() ?? []) {
         if (!entry.active) continue;
-        told.push({
+        emitted.push({
           ...entry.active,
           ...at,
           state: 'cleared',
@@ -140,7 +140,7 @@ export function createAlerts(thresholds: AlertThresholds): Alerts {
         entry.active = undefined;
         entry.absentSince = undefined;
       }
-      return told;
+      return emitted;
     },
     active(deviceId) {
       const entries = [...(devices.get(deviceId)?.values() ?? [])];

@@ -32,9 +32,9 @@ export class Cycles {
       this.#peak = point;
       return;
     }
-    const fall = this.#peak.bytes - bytes;
+    const drop = this.#peak.bytes - bytes;
     const climbed = this.#peak.bytes - this.#trough.bytes;
-    if (fall >= fallShareOfLimit * limitBytes && fall >= fallShareOfClimb * climbed) {
+    if (drop >= fallShareOfLimit * limitBytes && drop >= fallShareOfClimb * climbed) {
       if (climbed >= fallShareOfLimit * limitBytes) {
         this.#climbs.push({ trough: this.#trough, peak: this.#peak });
         if (this.#climbs.length > climbsKept) this.#climbs.shift();

@@ -12,7 +12,7 @@ const rules: Rules = JSON.parse(readFileSync(path, 'utf8'));
 /** `[seconds, MiB]`: straight between two of them, a jump where the seconds are the same. */
 type Corner = [number, number];
 /** `[seconds, risk, etaSeconds, lowSeconds, highSeconds, confidence, bytesPerSecond]` */
-type Told = [number, ...(number | string)[]];
+type Change = [number, ...(number | string)[]];
 
 interface Rules {
   about: string;
@@ -22,9 +22,9 @@ interface Rules {
     intervalSeconds: number;
     held: Corner[];
     live?: Corner[];
-    told: Told[];
+    changes: Change[];
   }[];
-  recorded: { file: string; told: Told[] }[];
+  recorded: { file: string; changes: Change[] }[];
 }
 
 const MiB = 1024 ** 2;
@@ -70,9 +70,9 @@ function recordedPoints(file: string): MemoryPoint[] {
 }
 
 /** The forecast each time its risk changes, and at the end. */
-function toldAbout(points: readonly MemoryPoint[]): Told[] {
+function changesIn(points: readonly MemoryPoint[]): Change[] {
   const forecaster = createForecaster();
-  const told: Told[] = [];
+  const changes: Change[] = [];
   let risk: Forecast['risk'] | undefined;
   for (const [index, point] of points.entries()) {
     forecaster.add(point);
@@ -80,7 +80,7 @@ function toldAbout(points: readonly MemoryPoint[]): Told[] {
     if (now.risk === risk && index < points.length - 1) continue;
     risk = now.risk;
     const { etaSeconds, lowSeconds, highSeconds, confidence, bytesPerSecond } = now;
-    told.push([
+    changes.push([
       point.seconds,
       risk,
       etaSeconds,
@@ -90,12 +90,12 @@ function toldAbout(points: readonly MemoryPoint[]): Told[] {
       bytesPerSecond,
     ]);
   }
-  return told;
+  return changes;
 }
 
 /** Logarithms may differ in their last digit from one machine to another. */
-function near(told: readonly Told[]): unknown[] {
-  return told.map((one) =>
+function near(changes: readonly Change[]): unknown[] {
+  return changes.map((one) =>
     one.map((value) =>
       typeof value === 'number' ? (expect.closeTo(value, value > 1000 ? -1 : 2) as unknown) : value,
     ),
@@ -103,23 +103,23 @@ function near(told: readonly Told[]): unknown[] {
 }
 
 if (process.env['UPDATE_FORECAST_RULES']) {
-  for (const one of rules.series) one.told = toldAbout(pointsOf(one));
-  for (const one of rules.recorded) one.told = toldAbout(recordedPoints(one.file));
+  for (const one of rules.series) one.changes = changesIn(pointsOf(one));
+  for (const one of rules.recorded) one.changes = changesIn(recordedPoints(one.file));
   writeFileSync(path, `${JSON.stringify(rules, undefined, 2)}\n`);
 }
 
 describe('the forecast, as the SDK makes it too', () => {
   it.each(rules.series)('$name', (one) => {
-    expect(toldAbout(pointsOf(one))).toEqual(near(one.told));
+    expect(changesIn(pointsOf(one))).toEqual(near(one.changes));
   });
 
-  it.each(rules.recorded)('$file', ({ file, told }) => {
-    expect(toldAbout(recordedPoints(file))).toEqual(near(told));
+  it.each(rules.recorded)('$file', ({ file, changes }) => {
+    expect(changesIn(recordedPoints(file))).toEqual(near(changes));
   });
 
   it('sees each risk in these cases', () => {
-    const told = [...rules.series, ...rules.recorded].flatMap((one) => one.told);
-    expect(new Set(told.map(([, risk]) => risk))).toEqual(
+    const changes = [...rules.series, ...rules.recorded].flatMap((one) => one.changes);
+    expect(new Set(changes.map(([, risk]) => risk))).toEqual(
       new Set(['unknown', 'none', 'low', 'medium', 'high', 'critical']),
     );
   });

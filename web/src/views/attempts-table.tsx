@@ -5,7 +5,7 @@ import type { Attempt, JobView } from '../api/types.js';
 import { BatchSteps } from '../parts/batch-steps.js';
 import { useNow } from '../parts/clock.js';
 import { spanWords } from '../parts/words.js';
-import { endWords, toldSettings } from '../state/jobs/job-story.js';
+import { declaredSettings, endWords } from '../state/jobs/job-story.js';
 
 /** Every try: its settings, how it ended, what it took, what held it. */
 export function AttemptsTable({ job }: { job: JobView }) {
@@ -92,7 +92,7 @@ function Settings(
 ) {
   const { number, settings } = props;
   const { batch_size, accumulation } = settings;
-  const told = toldSettings(props.command, settings);
+  const declared = declaredSettings(props.command, settings);
   return (
     <>
       <th scope="row" class="number">
@@ -107,8 +107,10 @@ function Settings(
           'unknown'
         )}
       </td>
-      <td>{told.checkpointing === undefined ? 'not told' : told.checkpointing ? 'yes' : 'no'}</td>
-      <td>{told.precision ?? 'not told'}</td>
+      <td>
+        {declared.checkpointing === undefined ? 'not set' : declared.checkpointing ? 'yes' : 'no'}
+      </td>
+      <td>{declared.precision ?? 'not set'}</td>
     </>
   );
 }

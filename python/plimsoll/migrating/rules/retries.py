@@ -14,7 +14,7 @@ _RETRY = "plimsoll.recovering repeats the step with smaller microbatches and the
 
 def find(code: Code) -> Iterator[Finding]:
     for node in ast.walk(code.tree):
-        if isinstance(node, ast.Compare) and (error := _told_by_words(code, node)):
+        if isinstance(node, ast.Compare) and (error := _matched_by_words(code, node)):
             message = (
                 "the words of one library were looked for; plimsoll.recognise knows those of all"
             )
@@ -26,7 +26,7 @@ def find(code: Code) -> Iterator[Finding]:
                 yield Finding(RULE, node.lineno, f"out-of-memory is handled by hand; {_RETRY}")
 
 
-def _told_by_words(code: Code, node: ast.Compare) -> str:
+def _matched_by_words(code: Code, node: ast.Compare) -> str:
     """The name of the error in `"out of memory" in str(error)`, inside the handler that caught it."""
     if len(node.ops) != 1 or not isinstance(node.ops[0], ast.In):
         return ""

@@ -11,7 +11,7 @@ from typing import Any
 
 # Outputs of models are dicts or data classes of tensors, lists of layers in them; deeper lies something else.
 DEEPEST = 4
-MOST_VALUES = 10_000
+MAX_VALUES = 10_000
 
 
 def mark() -> int | None:
@@ -62,7 +62,7 @@ def _variables(frame: FrameType) -> list[Any]:
 def _tensors(values: list[Any], kind: type) -> Iterator[Any]:
     waiting = [(value, 0) for value in values]
     seen: set[int] = set()
-    while waiting and len(seen) < MOST_VALUES:
+    while waiting and len(seen) < MAX_VALUES:
         value, depth = waiting.pop()
         if id(value) in seen:
             continue

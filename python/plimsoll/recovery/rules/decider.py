@@ -20,11 +20,11 @@ SHORT_WAITS = 8
 # A card of which others hold more than this is full because of them; a context alone takes less.
 OTHERS_SHARE = 0.1
 # However a supervisor answers, one batch fails no more often than this.
-MOST_FAILURES = 100
+MAX_FAILURES = 100
 # It may say "again, as it was" this often before the rule here takes over.
 SAME_AGAIN = 3
 # A size that failed this often in one batch is not going to fit; each failure costs the work of a microbatch.
-MOST_ATTEMPTS = 24
+MAX_ATTEMPTS = 24
 
 
 class Decider:
@@ -36,7 +36,7 @@ class Decider:
         self._sizer = sizer
         self._bridge = bridge
         self._who = who
-        self._most_waits = SHORT_WAITS + int(patience / LONGEST_WAIT_SECONDS)
+        self._max_waits = SHORT_WAITS + int(patience / LONGEST_WAIT_SECONDS)
 
     def decide(
         self,
@@ -71,7 +71,7 @@ class Decider:
             failed,
             run.attempt,
             run.failures > 1,
-            self.others_hold() and run.failures < self._most_waits,
+            self.others_hold() and run.failures < self._max_waits,
             hooks,
             found.asked_bytes,
             peak,
@@ -90,17 +90,19 @@ class Decider:
             found, where, failed, run.count, peak, number, self._who, declared
         )
         if answer is not None:
-            return self._as_told(answer, own, failed, run)
+            return self._as_answered(answer, own, failed, run)
         if own.action == "retry" and not (was_there and self._bridge.alive):
             # The next supervisor writes it into the report; one that was only slow writes its own.
             self._bridge.report_rung(own.rung, own.why)
         return own
 
-    def _as_told(self, answer: dict[str, Any], own: Decision, failed: int, run: Any) -> Decision:
+    def _as_answered(
+        self, answer: dict[str, Any], own: Decision, failed: int, run: Any
+    ) -> Decision:
         size = answer.get("microbatch")
         size = size if isinstance(size, int) and 0 < size <= failed else own.microbatch
         action = str(answer.get("action"))
-        retry = action in ("retry", "wait") and run.failures <= MOST_FAILURES
+        retry = action in ("retry", "wait") and run.failures <= MAX_FAILURES
         if retry and size == failed and run.attempt > SAME_AGAIN:
             # A supervisor that changes nothing would have us fail for ever.
             return own
@@ -112,7 +114,7 @@ class Decider:
         )
 
     def _bounded(self, run: Any, decision: Decision) -> Decision:
-        if decision.action == "raise" or run.attempt < MOST_ATTEMPTS:
+        if decision.action == "raise" or run.attempt < MAX_ATTEMPTS:
             return decision
         return Decision(
             "raise", decision.microbatch, "none", f"{run.attempt} attempts at one batch failed"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from .sizes import Measured
 
 # Enough to draw a line; a job that sees many sizes keeps the newest.
-MOST_SIZES = 16
+MAX_SIZES = 16
 
 
 class Peaks:
@@ -29,7 +29,7 @@ class Peaks:
     def measured(self, size: int, peak_bytes: int) -> None:
         highest = max(peak_bytes, self._peaks.pop(size, 0))
         self._peaks[size] = highest
-        while len(self._peaks) > MOST_SIZES:
+        while len(self._peaks) > MAX_SIZES:
             del self._peaks[next(iter(self._peaks))]
 
     def forget_from(self, failed: int) -> None:

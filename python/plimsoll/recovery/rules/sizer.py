@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
+from ...memory.load_line import LOAD_LINE
 from .peaks import Peaks
-from .sizes import LOAD_LINE, Growth, Measured, even_part, grow_back
+from .sizes import Growth, Measured, even_part, grow_back
 
 # Where a failure cannot be taken back, one starts small, and these clean steps are enough to grow.
 EARLY_GROWTH = 2

@@ -10,8 +10,8 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-# The share of a limit that a job should fill: beyond it lies what was not foreseen.
-LOAD_LINE = 0.9
+from ...memory.load_line import LOAD_LINE
+
 # Clean steps before a size is tried that was not seen to fail, or that failed long ago.
 CLEAN_TO_GROW = 20
 # A size below the one that failed is tried as soon as the peaks of so many steps were measured.

@@ -13,7 +13,7 @@ from ..rules.ladder import GIVE_BACK, Decision
 from .closure import Closure
 from .training import Training
 
-MOST_RETRIES = 2
+MAX_RETRIES = 2
 
 
 class OptimizerStep:
@@ -38,7 +38,7 @@ class OptimizerStep:
 
         `look_again` is for optimizers that want the loss more than once a step.
         """
-        for attempt in range(MOST_RETRIES + 1):
+        for attempt in range(MAX_RETRIES + 1):
             try:
                 self._once(run, look_again)
                 break
@@ -100,7 +100,7 @@ class OptimizerStep:
     def _may_retry(self, run: BatchRun, error: Exception, attempt: int) -> bool:
         """Puts the optimizer back as it was; False lets the error go on, and the other ranks know."""
         found = self._fitting.out_of_memory(error)
-        last = attempt >= MOST_RETRIES
+        last = attempt >= MAX_RETRIES
         if found is not None:
             why = "the optimizer's step was put back; cached memory was given back"
             size = self._fitting.sizer.size or run.count

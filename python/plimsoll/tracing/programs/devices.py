@@ -12,7 +12,7 @@ from .places import GPU, HOST, META, Places, is_cuda, is_named
 
 _TENSOR = torch.Tensor
 # Copies to the host with more values than this get no memory: they stay on meta, as the host's.
-_MOST_VALUES = 1 << 20
+_MAX_VALUES = 1 << 20
 
 
 class PretendedDevices(TorchFunctionMode):
@@ -111,7 +111,7 @@ class PretendedDevices(TorchFunctionMode):
         if place == HOST:
             return tensor.to(**named) if named else tensor
         keeps = self.moving_modules or isinstance(tensor, torch.nn.Parameter)
-        if tensor.numel() <= _MOST_VALUES and not keeps:
+        if tensor.numel() <= _MAX_VALUES and not keeps:
             return tensor.to("cpu", **named)
         with self.places.naming(HOST):
             return values.copy_known_value(tensor, _copied(tensor, named))

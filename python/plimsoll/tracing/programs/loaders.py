@@ -32,9 +32,9 @@ RAGGED = (
     "more of it than of usual programs is a guess"
 )
 # An optimizer that steps once in many batches is waited for so long.
-_MOST_BATCHES = 64
+_MAX_BATCHES = 64
 # Looking for the last batch of a sampler of the program's own.
-_MOST_INDICES = 200_000
+_MAX_INDICES = 200_000
 
 
 def install(patches: Patches, watch: Watch) -> None:
@@ -98,7 +98,7 @@ class Passage:
 
     def _enough(self) -> bool:
         watch = self._watch
-        if self._given >= _MOST_BATCHES:
+        if self._given >= _MAX_BATCHES:
             return True
         if watch.short_epochs:
             return False
@@ -131,7 +131,7 @@ class Passage:
             if sampler.drop_last or left == 0 or not isinstance(self._recent, list):
                 raise StopIteration
             return self._recent[:left]
-        rest = deque(islice(self._indices, _MOST_INDICES), maxlen=1)
+        rest = deque(islice(self._indices, _MAX_INDICES), maxlen=1)
         if not rest:
             raise StopIteration
         return rest[0]

@@ -21,7 +21,7 @@ _LEAST_STEPS = 4
 # A program that shows nothing new for so many ops is taken to go on like that. Some 100 ops take 10 ms.
 _OPS_WITHOUT_NEWS = 40_000
 # In all: about half a minute.
-_MOST_OPS = 220_000
+_MAX_OPS = 220_000
 
 
 class Finished(BaseException):
@@ -138,7 +138,7 @@ class Watch:
     def ticked(self) -> None:
         """After each op: ends a program that goes on and on."""
         ops = self.observer.ops
-        if ops > _MOST_OPS or (
+        if ops > _MAX_OPS or (
             ops - self._news > _OPS_WITHOUT_NEWS and self.optimizer_steps >= _LEAST_STEPS
         ):
             self.finish()

@@ -123,7 +123,7 @@ function block(
       const normed = norm(last(mix(x, [batch, edge, edge])));
       const wide = activate(net, feedForward.activation, last(up(last(normed))));
       const narrow = down(last(wide));
-      const weighed = factor === undefined ? narrow : multiply(net, factor, last(narrow));
-      return add(net, x, last(dropPath(net, last(weighed), path, batch)));
+      const factored = factor === undefined ? narrow : multiply(net, factor, last(narrow));
+      return add(net, x, last(dropPath(net, last(factored), path, batch)));
     });
 }

@@ -56,7 +56,7 @@ interface Asker {
   end: string | undefined;
 }
 
-async function told(answer: Promise<string>, asker: Asker): Promise<void> {
+async function noteAnswer(answer: Promise<string>, asker: Asker): Promise<void> {
   asker.end = await answer.catch(String);
 }
 
@@ -199,7 +199,7 @@ describe('RememberedWork', () => {
               end: undefined as string | undefined,
             };
             askers.push(asker);
-            void told(bench.ask(key, { signal: asker.stop.signal }), asker);
+            void noteAnswer(bench.ask(key, { signal: asker.stop.signal }), asker);
           } else if (what === 'leave') askers[at % Math.max(1, askers.length)]?.stop.abort();
           else bench.begun[at % Math.max(1, bench.begun.length)]?.end(what === 'fail');
           await settled();

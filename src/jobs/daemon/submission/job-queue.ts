@@ -146,15 +146,15 @@ export class JobQueue {
       };
     }
     const position = this.#reasons.positions.get(id) ?? this.#waiting.position(id) ?? 0;
-    const told = this.#reasons.of.get(id);
-    const reason = told?.reason ?? { code: 'jobs-ahead' as const, jobs: position - 1 };
+    const status = this.#reasons.of.get(id);
+    const reason = status?.reason ?? { code: 'jobs-ahead' as const, jobs: position - 1 };
     return {
       position,
       why: waitingReasonWords(reason),
       whyDetails: reason,
       expectedStartAt:
-        told !== undefined && isKnown(told.expectedStartMs)
-          ? dateOf(told.expectedStartMs)
+        status !== undefined && isKnown(status.expectedStartMs)
+          ? dateOf(status.expectedStartMs)
           : 'unknown',
       expiresAt: job.deadlineMs === undefined ? null : dateOf(job.deadlineMs),
     };

@@ -21,7 +21,7 @@ describe('judgeNeed', () => {
     expect(judgeNeed(facts({ statedBytes: 6 * GiB, runs: [run(4), run(5)] }))).toEqual({
       need: { bytes: 6 * GiB, basis: 'stated', gpus: 1 },
       evidence: {
-        why: 'Stated: 6.0 GiB. The 2 runs of it took 5.0 GiB at most.',
+        reason: { code: 'stated', bytes: 6 * GiB, runs: 2, maxPeakBytes: 5 * GiB },
         estimatedBytes: 'unknown',
         runs: 2,
       },
@@ -44,7 +44,7 @@ describe('judgeNeed', () => {
     const runs = [run(40), run(72, 8 * GiB)];
     const judged = judgeNeed(facts({ runs }));
     expect(judged).toMatchObject({ need: { bytes: 72 * GiB, basis: 'measured' }, alone: true });
-    expect(judged.evidence.why).toMatch(/It is given all of a device, as when it succeeded\.$/);
+    expect(judged.evidence.reason).toMatchObject({ code: 'measured', wholeDevice: true });
     // One that never did needs more than there is, and says so.
     expect(judgeNeed(facts({ runs: [run(72, 8 * GiB)] })).need.bytes).toBeGreaterThan(80 * GiB);
   });
@@ -53,6 +53,6 @@ describe('judgeNeed', () => {
 describe('estimateOf', () => {
   it('is unknown without an estimate', () => {
     expect(estimateOf(undefined)).toBe('unknown');
-    expect(estimateOf({ why: '', estimatedBytes: 7, runs: 0 })).toBe(7);
+    expect(estimateOf({ ...judgeNeed(facts()).evidence, estimatedBytes: 7 })).toBe(7);
   });
 });

@@ -1,4 +1,3 @@
-import { formatBytes } from '../../../units/bytes.js';
 import { isKnown, type Known } from '../../../units/known.js';
 import { correctEstimate, type MeasuredRun } from '../../corrections.js';
 import type { NeedEvidence } from '../../store/records.js';
@@ -24,52 +23,47 @@ export interface NeedFacts {
 
 /**
  * What to reserve: what was stated; else what was measured; else what was estimated. A job of which
- * nothing is known gets a whole device for its first run. So is one that ran out of memory on all that there is and still
- * came to its end with a smaller batch: it will again.
+ * nothing is known gets a whole device for its first run. So does one that ran out of memory on all
+ * that there is and still succeeded with a smaller batch: it will again.
  */
 export function judgeNeed(facts: NeedFacts): JudgedNeed {
-  const { gpus, statedBytes, estimatedBytes, runs, offerBytes } = facts;
-  if (statedBytes !== undefined) {
-    const most = Math.max(0, ...runs.map(({ peakBytes }) => peakBytes));
-    const seen =
-      runs.length === 0 ? '' : ` ${count(runs.length)} of it took ${formatBytes(most)} at most.`;
+  const { gpus, statedBytes: bytes, estimatedBytes, runs, offerBytes } = facts;
+  const evidence = { estimatedBytes, runs: runs.length };
+  if (bytes !== undefined) {
+    const peaks = runs.map(({ peakBytes }) => peakBytes);
+    const maxPeakBytes = peaks.length === 0 ? 'unknown' : Math.max(...peaks);
+    const reason = { code: 'stated', bytes, runs: runs.length, maxPeakBytes } as const;
     return {
-      need: { bytes: statedBytes, basis: 'stated', gpus },
-      evidence: {
-        why: `Stated: ${formatBytes(statedBytes)}.${seen}`,
-        estimatedBytes,
-        runs: runs.length,
-      },
+      need: { bytes, basis: 'stated', gpus },
+      evidence: { ...evidence, reason },
       alone: false,
     };
   }
   const corrected = correctEstimate(estimatedBytes, runs);
-  const evidence = { estimatedBytes, runs: runs.length };
   if (corrected === undefined) {
-    const why = 'No estimate yet: it gets a whole device for its first run, which is measured.';
     return {
       need: { bytes: offerBytes, basis: 'unknown', gpus },
-      evidence: { ...evidence, why },
+      evidence: { ...evidence, reason: { code: 'no-estimate', traceFailure: null } },
       alone: true,
     };
   }
-  const { bytes, basis, why } = corrected;
-  if (basis === 'measured' && bytes > offerBytes && fittedBefore(facts)) {
+  const { basis, reason } = corrected;
+  if (reason.code === 'measured' && corrected.bytes > offerBytes && fittedBefore(facts)) {
     return {
       need: { bytes: offerBytes, basis, gpus },
-      evidence: { ...evidence, why: `${why} It is given all of a device, as when it succeeded.` },
+      evidence: { ...evidence, reason: { ...reason, wholeDevice: true } },
       alone: true,
     };
   }
-  return { need: { bytes, basis, gpus }, evidence: { ...evidence, why }, alone: false };
+  return {
+    need: { bytes: corrected.bytes, basis, gpus },
+    evidence: { ...evidence, reason },
+    alone: false,
+  };
 }
 
 function fittedBefore({ runs, offerBytes }: NeedFacts): boolean {
   return runs.some(({ askedBytes, peakBytes }) => askedBytes === 'none' && peakBytes <= offerBytes);
-}
-
-function count(runs: number): string {
-  return runs === 1 ? 'The one run' : `The ${runs} runs`;
 }
 
 /** The figure that was known before, where a job is judged again. */

@@ -19,10 +19,11 @@ export interface ProgramJob {
 
 export type EstimateOfProgram = (job: ProgramJob, signal: AbortSignal) => Promise<Estimate>;
 
-/** What a trace found, or why there is none. */
+/** What a trace found. */
 export interface ProgramNeed {
   readonly bytes: Known<number>;
-  readonly why: string;
+  /** Why there is none; null where there is. */
+  readonly failure: string | null;
 }
 
 /** A person waits for the answer, and the program for its start. */
@@ -54,10 +55,10 @@ export async function programNeed(
     const bytes = bytesToReserve(found, offerBytes);
     // Where only the interval reaches beyond the device, it gets all of it.
     const reserved = surelyTooLarge(found, offerBytes) ? bytes : Math.min(bytes, offerBytes);
-    return { bytes: reserved, why: 'The program was traced before its first run.' };
+    return { bytes: reserved, failure: null };
   } catch (error) {
     if (!(error instanceof Failure) || error.kind === 'interrupted') throw error;
-    return { bytes: 'unknown', why: `It could not be traced: ${error.fact}` };
+    return { bytes: 'unknown', failure: error.fact };
   }
 }
 

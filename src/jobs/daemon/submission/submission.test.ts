@@ -113,7 +113,11 @@ describe('newJobOf', () => {
       alone: false,
       details: { evidence: { estimatedBytes: 12 * GiB } },
     });
-    expect(job.details.evidence?.why).toContain('The program was traced before its first run.');
+    expect(job.details.evidence?.reason).toEqual({
+      code: 'estimated',
+      bytes: 12 * GiB,
+      traced: true,
+    });
     expect(asked).toMatchObject([
       {
         command: ['python', 'train.py', '--batch=4', 'cuda:0'],
@@ -132,9 +136,7 @@ describe('newJobOf', () => {
         timeoutSeconds === 5 ? Promise.reject(failure) : Promise.resolve(estimate(1)),
     });
     expect(job).toMatchObject({ need: { basis: 'unknown' }, alone: true });
-    expect(job.details.evidence?.why).toBe(
-      `No estimate yet: it gets a whole device for its first run, which is measured. It could not be traced: ${fact}`,
-    );
+    expect(job.details.evidence?.reason).toEqual({ code: 'no-estimate', traceFailure: fact });
   });
 
   it.each([

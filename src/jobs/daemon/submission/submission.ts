@@ -8,7 +8,7 @@ import { workloadKey } from '../../workload-key.js';
 import type { DaemonOptions } from '../options.js';
 import type { JobRequest } from '../types.js';
 import { type JudgedNeed, judgeNeed } from './need.js';
-import { type EstimateOfProgram, programNeed } from './program-need.js';
+import { type EstimateOfProgram, type ProgramNeed, programNeed } from './program-need.js';
 
 /** More than fit on a line say nothing. */
 const nameCharacters = 60;
@@ -64,7 +64,7 @@ export async function newJobOf(
     stated.need.basis === 'unknown' && parts.estimateProgram && !isOnHost(parts, gpus)
       ? await programNeed(request, offerBytes, parts.estimateProgram, parts.signal)
       : undefined;
-  const first = traced ? because(judged(batchSize, traced.bytes), traced.why) : stated;
+  const first = traced ? afterTrace(judged(batchSize, traced.bytes), traced) : stated;
   const timeoutSeconds = request.timeoutSeconds ?? parts.waitSeconds;
   const job = {
     name: request.name ?? nameOf(command),
@@ -138,10 +138,14 @@ function missesPlaceholders(request: JobRequest, first: JudgedNeed, offerBytes: 
   );
 }
 
-/** With what a trace told beside the figure. */
-function because<Judged extends JudgedNeed>(judged: Judged, told: string): Judged {
-  const { evidence } = judged;
-  return { ...judged, evidence: { ...evidence, why: `${evidence.why} ${told}` } };
+/** Says that the figure is from a trace, or why the trace failed. */
+function afterTrace<Judged extends JudgedNeed>(judged: Judged, { failure }: ProgramNeed): Judged {
+  const { reason } = judged.evidence;
+  const updated =
+    reason.code === 'estimated'
+      ? { ...reason, traced: true }
+      : { code: 'no-estimate' as const, traceFailure: failure };
+  return { ...judged, evidence: { ...judged.evidence, reason: updated } };
 }
 
 function isOnHost({ lines }: SubmissionParts, gpus: number): boolean {

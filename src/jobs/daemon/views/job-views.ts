@@ -1,4 +1,6 @@
 import { isKnown, type Known } from '../../../units/known.js';
+import { isDegradedReason, isNeedReason } from '../../reasons/is-reason.js';
+import { needReasonWords } from '../../reasons/need-words.js';
 import { reasonWords } from '../../reasons/words.js';
 import type { StoredJob } from '../../store/records.js';
 import type { JobRequest, JobSummary, JobView } from '../types.js';
@@ -13,8 +15,11 @@ export function jobSummary(stored: StoredJob, waiting: JobView['waiting']): JobS
   const { job, need, details, startedMs, endedMs, ending } = stored;
   const isEnding = job.state === 'running' && ending !== undefined;
   const reasonDetails = isEnding ? ending.reason : job.reason;
-  const { settings, degradedReason = null } = details;
+  const { settings, evidence } = details;
+  // What these say is for people only: a job can run without them.
+  const degradedReason = isDegradedReason(details.degradedReason) ? details.degradedReason : null;
   const degradedWhy = degradedReason === null ? '' : reasonWords(degradedReason);
+  const needReason = isNeedReason(evidence?.reason) ? evidence.reason : null;
   return {
     ...job,
     // That it was degraded stays true whatever becomes of it.
@@ -31,9 +36,10 @@ export function jobSummary(stored: StoredJob, waiting: JobView['waiting']): JobS
     need: {
       bytes: need.bytes,
       basis: need.basis,
-      why: details.evidence?.why ?? '',
-      estimatedBytes: details.evidence?.estimatedBytes ?? 'unknown',
-      runs: details.evidence?.runs ?? 0,
+      why: needReason === null ? '' : needReasonWords(needReason),
+      whyDetails: needReason,
+      estimatedBytes: evidence?.estimatedBytes ?? 'unknown',
+      runs: evidence?.runs ?? 0,
     },
     waiting,
     gpus: need.gpus,

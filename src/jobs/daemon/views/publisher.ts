@@ -49,7 +49,7 @@ export class Publisher {
     }
     for (;;) {
       const events = this.#options.store.events(this.#last, batch);
-      for (const event of this.#asTold(events)) this.publish(event);
+      for (const event of this.#toEvents(events)) this.publish(event);
       this.#last = events.at(-1)?.id ?? this.#last;
       if (events.length < batch) return;
     }
@@ -70,10 +70,10 @@ export class Publisher {
     most: number,
   ): { events: readonly DaemonEvent[]; first: number; last: number } {
     const { store } = this.#options;
-    return { events: this.#asTold(store.events(id, most)), ...store.eventRange() };
+    return { events: this.#toEvents(store.events(id, most)), ...store.eventRange() };
   }
 
-  #asTold(events: readonly JobEvent[]): readonly DaemonEvent[] {
+  #toEvents(events: readonly JobEvent[]): readonly DaemonEvent[] {
     const summaries = new Map<string, JobSummary | undefined>();
     return events.flatMap((event) => {
       const { jobId } = event;

@@ -135,8 +135,8 @@ describe('renderScreen', () => {
     const message =
       'python (process 4711) on gpu:0 (NVIDIA H100 80GB HBM3, simulated) leaks 110 MiB a second, 2.3 GiB so far.';
     const lines = screen({ alerts: [fakeAlert({ atSeconds: 50, message })] }, 80, 24).split('\n');
-    const told = lines.map((line) => line.trim()).join(' ');
-    expect(told).toContain('leaks 110 MiB a second, 2.3 GiB so far.');
+    const joined = lines.map((line) => line.trim()).join(' ');
+    expect(joined).toContain('leaks 110 MiB a second, 2.3 GiB so far.');
     expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(80);
   });
 

@@ -96,10 +96,10 @@ function bodyOf(model: ScreenModel, size: ScreenSize, style: TextStyle): Body {
 function mainBody(model: ScreenModel, { columns, rows }: ScreenSize, style: TextStyle): Body {
   const { states, view, loadLinePercent, nowSeconds } = model;
   const deviceView = { columns, nowSeconds, loadLinePercent, style };
-  const told = newsLines(model, columns, rows, style);
+  const news = newsLines(model, columns, rows, style);
   const airy = rows >= 22 ? 1 : 0;
-  const between = airy * (told.length > 0 ? 2 : 1);
-  const free = rows - told.length - between;
+  const between = airy * (news.length > 0 ? 2 : 1);
+  const free = rows - news.length - between;
   const wanted = Math.max(1, model.rows.length) + tableHead;
   const least = Math.min(wanted, tableHead + 3, Math.max(0, free - 1));
   const share = view.layout === 'devices' ? 0 : view.layout === 'processes' ? 1 : 0.45;
@@ -107,7 +107,7 @@ function mainBody(model: ScreenModel, { columns, rows }: ScreenSize, style: Text
   const compact = view.layout === 'processes';
   const area = deviceArea(states, deviceView, Math.max(1, free - table), compact);
   const gap: Span[][] = airy > 0 ? [[]] : [];
-  const above = [...area.lines, ...(told.length > 0 ? [...gap, ...told] : []), ...gap];
+  const above = [...area.lines, ...(news.length > 0 ? [...gap, ...news] : []), ...gap];
   const height = rows - above.length;
   if (height <= tableHead) {
     return { lines: above.slice(0, rows), hits: { ...noHits, devices: area.hits } };

@@ -160,30 +160,30 @@ describe('several processes that change users', () => {
       const adder = spawn(process.execPath, [program, home, word], {
         stdio: ['ignore', 'pipe', 'inherit'],
       });
-      let told = '';
+      let printed = '';
       adder.stdout.setEncoding('utf8').on('data', (text: string) => {
-        told += text;
-        if (told.split('\n').length > lines) adder.kill('SIGKILL');
+        printed += text;
+        if (printed.split('\n').length > lines) adder.kill('SIGKILL');
       });
       adder.once('error', reject);
-      adder.once('close', () => resolve(told.split('\n').slice(0, -1)));
+      adder.once('close', () => resolve(printed.split('\n').slice(0, -1)));
     });
   }
 
   it('lose nothing that was acknowledged, whenever they are killed', async () => {
     const program = await child();
-    const told: string[] = [];
+    const printed: string[] = [];
     for (const [round, lines] of [1, 4, 9].entries()) {
       const both = await Promise.all(
         ['a', 'b'].map((word) => killedAfter(program, `${word}${round}`, lines)),
       );
-      told.push(...both.flat());
+      printed.push(...both.flat());
       const store = await openUserStore(home);
       const names = store.list().map(({ name }) => name);
       store.close();
-      expect(told.filter((name) => !names.includes(name))).toEqual([]);
+      expect(printed.filter((name) => !names.includes(name))).toEqual([]);
       expect(new Set(names).size).toBe(names.length);
     }
-    expect(told.length).toBeGreaterThan(20);
+    expect(printed.length).toBeGreaterThan(20);
   });
 });

@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { madeAttempt, madeJob } from '../made-for-tests.js';
 import {
+  declaredSettings,
   endWords,
   isRecoveryInReason,
   recoverySentence,
   storyOf,
-  toldSettings,
 } from './job-story.js';
 
 const sunk = madeAttempt({
@@ -80,13 +80,13 @@ describe('what happened to a job', () => {
 
   it('tells of precision and checkpointing only what the program is told', () => {
     const { settings } = sunk;
-    expect(toldSettings(['train'], settings)).toEqual({});
-    expect(toldSettings(['train', '{precision}', '{checkpointing}'], settings)).toEqual({
+    expect(declaredSettings(['train'], settings)).toEqual({});
+    expect(declaredSettings(['train', '{precision}', '{checkpointing}'], settings)).toEqual({
       precision: 'fp32',
       checkpointing: false,
     });
     expect(
-      toldSettings(['train'], { ...settings, precision: 'bf16', checkpointing: true }),
+      declaredSettings(['train'], { ...settings, precision: 'bf16', checkpointing: true }),
     ).toEqual({ precision: 'bf16', checkpointing: true });
   });
 

@@ -92,7 +92,7 @@ function climbedSteps(rungs: readonly ClimbedRung[], startMs: number): readonly 
  * Checkpointing and precision as far as the program is told: by its command, or because somebody set
  * them. Without that a plain `fp32` is only what we would tell.
  */
-export function toldSettings(
+export function declaredSettings(
   command: readonly string[],
   { checkpointing, precision }: Attempt['settings'],
 ): { readonly checkpointing?: boolean; readonly precision?: string } {

@@ -119,24 +119,24 @@ const enqueue = createFrameQueue<DaemonEvent>((events) => {
   else early.push(...events);
 });
 
-let untold: DaemonEvent[] = [];
+let pending: DaemonEvent[] = [];
 let publishing: ReturnType<typeof setTimeout> | undefined;
 /** States as they were when it was last told of them. */
-let toldJobs = board.get().jobs;
+let announcedJobs = board.get().jobs;
 
 function publish(events: readonly DaemonEvent[]): void {
   const worth = events.filter(({ type }) => type === 'job' || type === 'alert');
   if (worth.length === 0) return;
   if (publishing === undefined) {
-    toldJobs = board.get().jobs;
+    announcedJobs = board.get().jobs;
     publishing = setTimeout(() => {
       publishing = undefined;
-      const said = newsOf(untold, (id) => toldJobs.get(id)?.state);
-      untold = [];
+      const said = newsOf(pending, (id) => announcedJobs.get(id)?.state);
+      pending = [];
       if (said !== undefined) news.set(said);
     }, newsEveryMs);
   }
-  untold.push(...worth);
+  pending.push(...worth);
 }
 
 /** Shows the last so many seconds of each device. */
