@@ -144,7 +144,7 @@ describe('environmentAdvice', () => {
 });
 
 describe('nodeAdvice', () => {
-  const program = { who: 'node (7)', residentBytes: GiB, heapLimitBytes: 4 * GiB, told: false };
+  const program = { who: 'node (7)', residentBytes: GiB, heapLimitBytes: 4 * GiB, isStated: false };
   const steps = (part: Partial<typeof program>, host: number) =>
     nodeAdvice([{ ...program, ...part }], host).flatMap((one) => one.steps);
 
@@ -164,7 +164,7 @@ describe('nodeAdvice', () => {
     expect(steps({ residentBytes: 0 }, 64 * GiB)).toEqual([
       "export NODE_OPTIONS='--max-old-space-size=49152'",
     ]);
-    expect(steps({ residentBytes: 0, told: true }, 64 * GiB)).toEqual([]);
+    expect(steps({ residentBytes: 0, isStated: true }, 64 * GiB)).toEqual([]);
   });
 });
 

@@ -49,7 +49,11 @@ describe.runIf(process.platform === 'linux')('programs on Node', () => {
     try {
       const pid = child.pid ?? 0;
       const [found] = runningNodePrograms([{ pid, name: 'node', usedBytes: 300 * MiB }], '/proc');
-      expect(found).toMatchObject({ who: `node (${pid})`, heapLimitBytes: 321 * MiB, told: true });
+      expect(found).toMatchObject({
+        who: `node (${pid})`,
+        heapLimitBytes: 321 * MiB,
+        isStated: true,
+      });
     } finally {
       child.kill('SIGKILL');
     }
@@ -68,9 +72,11 @@ describe.runIf(process.platform === 'linux')('programs on Node', () => {
   it('asks the Node of a command for its default, and takes what the command says before that', async () => {
     const asked = await nodeCommand([process.execPath, 'app.js'], {});
     expect(asked?.heapLimitBytes).toBeGreaterThan(100 * MiB);
-    expect(asked?.told).toBe(false);
-    const told = await nodeCommand(['node', 'app.js'], { NODE_OPTIONS: '--max-old-space-size=64' });
-    expect(told).toMatchObject({ heapLimitBytes: 64 * MiB, told: true });
+    expect(asked?.isStated).toBe(false);
+    const answer = await nodeCommand(['node', 'app.js'], {
+      NODE_OPTIONS: '--max-old-space-size=64',
+    });
+    expect(answer).toMatchObject({ heapLimitBytes: 64 * MiB, isStated: true });
     expect(await nodeCommand(['python', 'train.py'], {})).toBeUndefined();
     expect(await nodeCommand([join(folder, 'node'), 'app.js'], {})).toBeUndefined();
   });

@@ -7,9 +7,9 @@ export interface NodeProgram {
   readonly who: string;
   /** What it holds now; 0 before it was started. */
   readonly residentBytes: number;
-  /** Where its heap ends: what it was told, or the default of its Node. */
+  /** Where its heap ends: what its command states, or the default of its Node. */
   readonly heapLimitBytes: number;
-  readonly told: boolean;
+  readonly isStated: boolean;
 }
 
 /** A heap this full is collected over and over, and then ends. */
@@ -21,7 +21,7 @@ const hostShare = 0.75;
  * Where the heap of a Node program should end: above what it needs, and below what the host has.
  *
  * @example
- * nodeAdvice([{ who: 'node (7)', residentBytes: 0, heapLimitBytes: 2 ** 32, told: false }], 2 ** 31);
+ * nodeAdvice([{ who: 'node (7)', residentBytes: 0, heapLimitBytes: 2 ** 32, isStated: false }], 2 ** 31);
  * // [{ code: 'node-heap', steps: ["export NODE_OPTIONS='--max-old-space-size=1536'"], ... }]
  */
 export function nodeAdvice(programs: readonly NodeProgram[], hostBytes: number): readonly Advice[] {
@@ -37,7 +37,7 @@ export function nodeAdvice(programs: readonly NodeProgram[], hostBytes: number):
       const fact = `${who} holds ${formatBytes(residentBytes)}, and ${ends}.`;
       return [advised(fact, Math.min(most, 2 * heapLimitBytes))];
     }
-    if (residentBytes === 0 && !program.told && most > 2 * heapLimitBytes) {
+    if (residentBytes === 0 && !program.isStated && most > 2 * heapLimitBytes) {
       const fact = `${who}: ${ends}, and the host has ${formatBytes(hostBytes)}.`;
       return [advised(fact, most)];
     }

@@ -24,10 +24,10 @@ export function runningNodePrograms(
     if (!isKnown(name) || !isNode(name) || pid === process.pid) return [];
     if (!isKnown(usedBytes) || usedBytes < leastBytes) return [];
     const words = [wordsOf(procRoot, pid, 'cmdline'), wordsOf(procRoot, pid, 'environ')].join(' ');
-    const told = toldLimit(words);
-    const heapLimitBytes = told ?? getHeapStatistics().heap_size_limit;
+    const limit = statedLimit(words);
+    const heapLimitBytes = limit ?? getHeapStatistics().heap_size_limit;
     const who = `${name} (${pid})`;
-    return [{ who, residentBytes: usedBytes, heapLimitBytes, told: told !== undefined }];
+    return [{ who, residentBytes: usedBytes, heapLimitBytes, isStated: limit !== undefined }];
   });
 }
 
@@ -38,14 +38,14 @@ export async function nodeCommand(
 ): Promise<NodeProgram | undefined> {
   const [program = '', ...rest] = command;
   if (!isNode(basename(program))) return undefined;
-  const told = toldLimit([...rest, environment['NODE_OPTIONS'] ?? ''].join(' '));
-  const heapLimitBytes = told ?? (await defaultLimit(program, environment));
+  const limit = statedLimit([...rest, environment['NODE_OPTIONS'] ?? ''].join(' '));
+  const heapLimitBytes = limit ?? (await defaultLimit(program, environment));
   if (heapLimitBytes === undefined) return undefined;
   return {
     who: command.join(' '),
     residentBytes: 0,
     heapLimitBytes,
-    told: told !== undefined,
+    isStated: limit !== undefined,
   };
 }
 
@@ -54,7 +54,7 @@ function isNode(name: string): boolean {
 }
 
 /** `--max-old-space-size=4096`, in MiB, the last one counts. */
-function toldLimit(words: string): number | undefined {
+function statedLimit(words: string): number | undefined {
   const found = [...words.matchAll(/--max[-_]old[-_]space[-_]size[= ](\d{1,9})\b/g)].at(-1)?.[1];
   return found === undefined ? undefined : Number(found) * MiB;
 }

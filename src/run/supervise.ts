@@ -196,10 +196,10 @@ export async function superviseRun(options: SuperviseOptions): Promise<RunReport
 
 /** What the program can be told when it is started anew. */
 function declaredBy({ command, config }: RunPlan): ReadonlySet<Placeholder> {
-  const told = placeholdersOf(command);
+  const declared = placeholdersOf(command);
   return config !== undefined && tellsAccumulation(config)
-    ? new Set([...told, 'accumulation'])
-    : told;
+    ? new Set([...declared, 'accumulation'])
+    : declared;
 }
 
 async function endOrFailure(live: LiveAttempt): Promise<EndedAttempt | Failure> {

@@ -182,8 +182,8 @@ describe.runIf(isRoot)('accounts of this machine, at the socket of a server that
     // Also where somebody opened the way to it.
     for (const path of [home.path, socket]) chmodSync(path, 0o777);
     chmodSync(home.path, 0o755);
-    const told = await runAs('nobody', ['jobs'], { PLIMSOLL_SOCKET: socket });
-    expect(told.stderr).toMatch(/^plimsoll: not-a-local-user: .* is for its owner/);
+    const answer = await runAs('nobody', ['jobs'], { PLIMSOLL_SOCKET: socket });
+    expect(answer.stderr).toMatch(/^plimsoll: not-a-local-user: .* is for its owner/);
   });
 });
 

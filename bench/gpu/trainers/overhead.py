@@ -69,7 +69,7 @@ def without_inner(kind, name, key):
     setattr(kind, name, call)
 
 
-class InTurn(TrainerCallback):
+class Alternating(TrainerCallback):
     def __init__(self):
         self.times = {"with": [], "without": []}
         self.own = []
@@ -96,7 +96,7 @@ class InTurn(TrainerCallback):
 
 without_inner(SplitStep, "run", "run")
 without_inner(OptimizerRetry, "_step", "step")
-turns = InTurn()
+turns = Alternating()
 arguments = TrainingArguments(
     output_dir=tempfile.mkdtemp(),
     per_device_train_batch_size=BATCH,

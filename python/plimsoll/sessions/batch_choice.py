@@ -13,7 +13,7 @@ from ..recovery.parts.split import Splitter
 from ..recovery.restore.running_statistics import RunningStatistics
 
 # Samples of the larger measurement; the line needs two points, and few samples fit anywhere.
-MOST_SAMPLES = 4
+MAX_SAMPLES = 4
 # What an optimizer keeps for each byte of weights, where it has made no step yet; by its class.
 STATES = {"SGD": 0, "Adagrad": 1, "RMSprop": 1, "Adafactor": 0}
 USUAL_STATES = 2
@@ -36,7 +36,7 @@ def measure_samples(
     if count < 2:
         fact = "one sample does not tell what a second one takes"
         raise BadValue(fact, "pass a batch of at least 2 samples")
-    several = min(MOST_SAMPLES, count)
+    several = min(MAX_SAMPLES, count)
     gauge = gauge_of(model)
     on_host = isinstance(gauge, HostGauge)
     statistics = RunningStatistics(model)

@@ -232,7 +232,7 @@ describe('memory that ran out in pieces', () => {
   const inPieces = { ...outOfMemory, askedBytes: 2 * GiB, message };
 
   it('gives the next attempt expandable segments, and says so', () => {
-    const next = climb({ ...fall, outOfMemory: inPieces });
+    const next = climb({ ...input, outOfMemory: inPieces });
     expect(next).toMatchObject({ settings: { batch_size: 16, expandable_segments: true } });
     expect(next?.why).toContain('PyTorch gets expandable segments.');
   });
@@ -242,7 +242,7 @@ describe('memory that ran out in pieces', () => {
     ['it is not told what was asked for', { ...inPieces, askedBytes: 'unknown' as const }],
     ['it is not told what was free', { ...inPieces, message: 'CUDA out of memory' }],
   ])('changes nothing else where %s', (_, found) => {
-    expect(climb({ ...fall, outOfMemory: found })?.settings).not.toHaveProperty(
+    expect(climb({ ...input, outOfMemory: found })?.settings).not.toHaveProperty(
       'expandable_segments',
     );
   });

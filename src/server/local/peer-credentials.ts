@@ -38,14 +38,17 @@ function readerOfLinux(koffi: typeof koffiModule): ReadPeer {
     .func('getsockopt', 'int', ['int', 'int', 'int', 'void *', 'void *']);
   return (socket) => {
     const fd = descriptorOf(socket);
-    const told = Buffer.alloc(credentialBytes);
+    const credentials = Buffer.alloc(credentialBytes);
     const length = Buffer.alloc(4);
     length.writeUInt32LE(credentialBytes);
-    if (fd === undefined || getOption(fd, socketLevel, peerCredentials, told, length) !== 0) {
+    if (
+      fd === undefined ||
+      getOption(fd, socketLevel, peerCredentials, credentials, length) !== 0
+    ) {
       return undefined;
     }
     if (length.readUInt32LE() !== credentialBytes) return undefined;
-    return known(told.readUInt32LE(4), told.readUInt32LE(8));
+    return known(credentials.readUInt32LE(4), credentials.readUInt32LE(8));
   };
 }
 

@@ -90,8 +90,8 @@ describe.each(sizes)('the monitor at $columns x $rows', (size) => {
 
   it('tells an alert to its end', () => {
     const { lines } = frame(size, { alerts: [fakeAlert({ atSeconds: 50, message: leak })] });
-    const told = lines.map((line) => line.trim()).join(' ');
-    expect(told.replaceAll(/ +/g, ' ')).toContain('leaks 110 MiB a second, 2.3 GiB so far.');
+    const text = lines.map((line) => line.trim()).join(' ');
+    expect(text.replaceAll(/ +/g, ' ')).toContain('leaks 110 MiB a second, 2.3 GiB so far.');
   });
 
   it('tells the newest alert that holds before those that were cleared, and counts the others', () => {

@@ -17,7 +17,7 @@ FOLLOWED = (
     "which of them it tries out in turn at their first run is not known"
 )
 # Forms that PyTorch compiles anew; from then on it runs the function as it is.
-_MOST_FORMS = 8
+_MAX_FORMS = 8
 
 
 class NotCaptured(Exception):
@@ -47,7 +47,7 @@ class Calls:
         return graph(leaves)
 
     def _captured(self, leaves: list, spec: Any, modules: list) -> Any:
-        if len(self._graphs) >= _MOST_FORMS or any(map(_is_recurrent, modules)):
+        if len(self._graphs) >= _MAX_FORMS or any(map(_is_recurrent, modules)):
             return None
         Calls.capturing = True
         # A compiler makes much and throws away little.
