@@ -56,8 +56,8 @@ describe('plimsoll replay', () => {
 
   it('reads what profile --record wrote, every sample of it', async () => {
     const argv = ['profile', '--simulate', 'leak', '--duration', '1', '--devices', '0'];
-    const told = await command.run([...argv, '--record', 'trace.json']);
-    expect(told.stdout).toContain('Written to trace.json (gpu:0, for "plimsoll replay").');
+    const recording = await command.run([...argv, '--record', 'trace.json']);
+    expect(recording.stdout).toContain('Written to trace.json (gpu:0, for "plimsoll replay").');
     const trace = JSON.parse(readFileSync(join(command.folder(), 'trace.json'), 'utf8'));
     expect(trace.rows.length).toBeGreaterThan(3);
     expect(trace.columns).toEqual(['seconds', 'device_used', 'allocated', 'reserved']);

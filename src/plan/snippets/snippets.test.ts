@@ -103,7 +103,7 @@ describe('lines to paste', () => {
 });
 
 describe.runIf(hasLibraries)('lines to paste, run with the libraries', () => {
-  let told: string[] = [];
+  let printed: string[] = [];
   beforeAll(() => {
     const model = 'import torch\nmodel = torch.nn.Sequential(torch.nn.Linear(4, 4))';
     const parts = [
@@ -115,11 +115,11 @@ describe.runIf(hasLibraries)('lines to paste, run with the libraries', () => {
       planSnippet('peft', { ...settings, lora: 8 }).replace('    task_type="CAUSAL_LM",\n', ''),
       'print(config.r, config.lora_alpha, type(model).__name__)',
     ];
-    told = inPython(parts.join('\n')).trim().split('\n');
+    printed = inPython(parts.join('\n')).trim().split('\n');
   }, 600_000);
 
   it('make TrainingArguments, an Accelerator and a model with adapters', () => {
-    expect(told).toEqual([
+    expect(printed).toEqual([
       expect.stringMatching(/^4 8 .*adamw_torch_fused$/i),
       '8 bf16',
       '8 16 PeftModel',
