@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 from ..memory.gauge import HostGauge
+from ..memory.load_line import LOAD_LINE
 from ..recovery.rules.fitting import Fitting
-from ..recovery.rules.sizes import LOAD_LINE
 from ..recovery.steps.training import Training
 from .weighing import TRIED
 

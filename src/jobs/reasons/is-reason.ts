@@ -4,40 +4,40 @@ import { reasonWords } from './words.js';
 
 /** Whether something that was read from a store is a reason: one that can be put into words is whole. */
 export function isReason(value: unknown): value is JobReason {
-  return hasWords<JobReason | OveruseWarning>(value, reasonWords) && !isWarning(value);
+  return isNoted(value) && value.code !== 'over-reservation-warning';
 }
 
 /** The same for what is noted of a job: a reason, or a warning. */
 export function isNoted(value: unknown): value is JobReason | OveruseWarning {
-  return hasWords<JobReason | OveruseWarning>(value, reasonWords);
+  return canBeReason(value) && hasWords(() => reasonWords(value));
 }
 
 export function isDegradedReason(value: unknown): value is DegradedReason {
-  return hasWords<DegradedReason>(value, reasonWords);
+  return canBeReason(value) && hasWords(() => reasonWords(value));
 }
 
 export function isNeedReason(value: unknown): value is NeedReason {
-  return hasWords<NeedReason>(value, needReasonWords);
+  return canBeNeedReason(value) && hasWords(() => needReasonWords(value));
 }
 
-function isWarning(value: JobReason | OveruseWarning): value is OveruseWarning {
-  return value.code === 'over-reservation-warning';
-}
-
-function hasWords<Reason extends { readonly code: string }>(
-  value: unknown,
-  words: (reason: Reason) => string,
-): value is Reason {
-  if (!hasCode<Reason>(value)) return false;
+/** Data that is missing throws; an unknown code leaves no words. */
+function hasWords(words: () => string): boolean {
   try {
-    // Data that is missing throws; an unknown code leaves no words.
-    return typeof words(value) === 'string';
+    return typeof words() === 'string';
   } catch {
     return false;
   }
 }
 
-function hasCode<Reason extends { readonly code: string }>(value: unknown): value is Reason {
+function canBeReason(value: unknown): value is JobReason | DegradedReason | OveruseWarning {
+  return hasCode(value);
+}
+
+function canBeNeedReason(value: unknown): value is NeedReason {
+  return hasCode(value);
+}
+
+function hasCode(value: unknown): boolean {
   return (
     typeof value === 'object' && value !== null && 'code' in value && typeof value.code === 'string'
   );

@@ -47,15 +47,6 @@ it.each<[NeedReason, string]>([
   expect(isNeedReason(JSON.parse(JSON.stringify(reason)))).toBe(true);
 });
 
-it.each([
-  undefined,
-  null,
-  'Stated.',
-  {},
-  { code: 'exited' },
-  { code: 'estimated' },
-  { code: 'stated', bytes: '6', runs: 0 },
-  { code: 'measured', runs: 1 },
-])('%o is not a reason', (value) => {
+it.each([undefined, null, 'Stated.', {}, { code: 'exited' }])('%o is not a reason', (value) => {
   expect(isNeedReason(value)).toBe(false);
 });
