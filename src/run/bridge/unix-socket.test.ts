@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createConnection } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -66,6 +66,8 @@ describe('the socket', () => {
     expect(socketPath(run, { uid: 1, gid: 1 }, root)).toBe(path);
     removeSocket(join(run, 'bridge.sock'), run, root);
     expect(existsSync(dirname(path))).toBe(false);
+    chmodSync(dirname(root), 0o777);
+    expect(socketPath(run, { uid: 1, gid: 1 }, root)).toBe(join(run, 'bridge.sock'));
     writeFileSync(join(folder, 'file'), '');
     const closed = socketPath(run, { uid: 1, gid: 1 }, join(folder, 'file', 'jobs'));
     expect(closed).toBe(join(run, 'bridge.sock'));

@@ -1,4 +1,4 @@
-import { chmodSync, chownSync, mkdtempSync, rmSync } from 'node:fs';
+import { chmodSync, lchownSync, lstatSync, mkdtempSync, rmSync } from 'node:fs';
 import { createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
@@ -55,11 +55,18 @@ function openSocket(runFolder: string, root: string): string {
   try {
     for (const above of [dirname(root), root]) makeOpenFolder(above, 0o755);
     makeOpenFolder(folder, 0o711);
+    if ([dirname(root), root, folder].every(isOurs)) return join(folder, 'bridge.sock');
   } catch {
-    // Without such a place the program decides by itself, as it does without a supervisor.
-    return ownSocket(runFolder);
+    // No such place can be made here.
   }
-  return join(folder, 'bridge.sock');
+  // Without one the program decides by itself, as it does without a supervisor.
+  return ownSocket(runFolder);
+}
+
+/** No other account could put something else in the place of what we make there. */
+function isOurs(folder: string): boolean {
+  const stats = lstatSync(folder);
+  return stats.isDirectory() && stats.uid === process.getuid?.() && (stats.mode & 0o022) === 0;
 }
 
 /** After the run: nothing of it stays, nor of a folder that was made for it. */
@@ -67,8 +74,12 @@ export function removeSocket(path: string, runFolder: string, root: string = roo
   rmSync(path, { force: true });
   const folder = dirname(path);
   if (folder !== runFolder) rmSync(folder, { recursive: true, force: true });
-  // Also where the plan that named it was lost.
-  rmSync(openFolder(runFolder, root), { recursive: true, force: true });
+  try {
+    // Also where the plan that named it was lost.
+    rmSync(openFolder(runFolder, root), { recursive: true, force: true });
+  } catch {
+    // Closed to us: then no run of ours has anything there.
+  }
 }
 
 /** Listens for the processes of a job. A wrong word ends a connection, never us. */
@@ -119,7 +130,7 @@ export async function listenForSdk(
   server.on('error', () => {});
   // Other people of this machine have nothing to tell us.
   chmodSync(path, 0o600);
-  if (account !== undefined) chownSync(path, account.uid, account.gid);
+  if (account !== undefined) lchownSync(path, account.uid, account.gid);
   server.unref();
   return {
     path,

@@ -1,4 +1,4 @@
-import { chmodSync, lstatSync, rmSync } from 'node:fs';
+import { lstatSync, rmSync } from 'node:fs';
 import type { Server } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { dirname } from 'node:path';
@@ -29,15 +29,14 @@ export async function openLocalSocket(server: Server, options: LocalSocketOption
   server.prependListener('connection', admission(options));
   await new Promise<void>((resolve, reject) => {
     server.once('error', (error) => reject(badSocket(path, error.message, error)));
-    // Bound within the call: no other account connects before the mode is set.
-    const before = process.umask(0o177);
+    // Made with its mode: changing that afterwards could be led to another file by a link.
+    const before = process.umask(forAll ? 0o111 : 0o177);
     try {
       server.listen(path, resolve);
     } finally {
       process.umask(before);
     }
   });
-  if (forAll) chmodSync(path, 0o666);
 }
 
 /** Tells who connects; one account cannot take all connections from the others. */
