@@ -2,6 +2,7 @@ import { MiB } from '../units/bytes.js';
 import type { AddressOrder } from './allocator/settings.js';
 import { replayOn } from './cards/card-limit.js';
 import type { Gpu } from './cards/gpu-table.js';
+import { communicationBytes, type Parallel, ranksOf } from './parallel.js';
 import type { EventStream } from './trace/event-stream.js';
 import { type Estimate, type Part, type PartBytes, parts } from './types.js';
 
@@ -17,33 +18,44 @@ export interface EstimateParts {
   readonly live: ReadonlyMap<Part, number>;
   readonly modules?: ReadonlyMap<Part, NonNullable<PartBytes['modules']>> | undefined;
   readonly phases?: Estimate['phases'];
+  /** How it is spread over GPUs. */
+  readonly parallel?: Parallel | undefined;
   readonly notes: readonly string[];
 }
 
-/** An estimate from its figures, however they were found: the card's context comes on top. */
+/** An estimate from its figures, however they were found: context and buffers of NCCL come on top. */
 export function assembleEstimate(from: EstimateParts): Estimate {
   const { method, gpu, allocatedBytes, reservedBytes, interval, phases, notes } = from;
-  const { leastReservedBytes = reservedBytes } = from;
+  const { leastReservedBytes = reservedBytes, parallel } = from;
+  const outside = gpu.context.bytes + (parallel === undefined ? 0 : communicationBytes(parallel));
   return {
     method,
     peak: {
       allocatedBytes,
       reservedBytes,
-      deviceBytes: reservedBytes + gpu.context.bytes,
-      leastCapacityBytes: leastReservedBytes + gpu.context.bytes,
+      deviceBytes: reservedBytes + outside,
+      leastCapacityBytes: leastReservedBytes + outside,
     },
     interval,
     breakdown: breakdownOf(from),
+    ...(parallel === undefined ? {} : { ranks: ranksOf(parallel) }),
     ...(phases === undefined ? {} : { phases }),
     notes,
   };
 }
 
 /** In the order of `parts`; what no block accounts for is held by the allocator, unused. */
-function breakdownOf({ live, modules, reservedBytes, gpu }: EstimateParts): Estimate['breakdown'] {
+function breakdownOf({
+  live,
+  modules,
+  reservedBytes,
+  gpu,
+  parallel,
+}: EstimateParts): Estimate['breakdown'] {
   const used = [...live.values()].reduce((sum, bytes) => sum + bytes, 0);
   const whole = new Map<Part, number>(live);
   whole.set('context', gpu.context.bytes);
+  if (parallel !== undefined) whole.set('communication', communicationBytes(parallel));
   whole.set('fragmentation', reservedBytes - used);
   return parts.flatMap((part) => {
     const bytes = whole.get(part) ?? 0;

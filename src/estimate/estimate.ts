@@ -62,6 +62,7 @@ export async function estimate(
   const { wording = callWording, work = inThisThread, signal } = machine;
   // Plans and savings ask for many in a row, each some tenths of a second where a formula answers.
   await turn();
+  if (request.workload.parallel !== undefined) checkTraced(source, method, wording);
   if (source.kind === 'type') {
     if (method === 'trace') throw notTraced();
     return typeEstimate(source, request.workload, request.gpu);
@@ -103,7 +104,8 @@ async function ofModel(
     if (config === undefined) throw noConfig(model, wording);
     return await traced({ kind: 'config', path: config }, request, machine);
   } catch (error) {
-    if (method === 'trace' || !canFallBack(error)) throw error;
+    const alone = workload.parallel === undefined;
+    if (method === 'trace' || !alone || !canFallBack(error)) throw error;
     const found = await orBoth(error, byFormula);
     // What could be installed is worth saying; what cannot be helped is not.
     const next = error.kind === 'missing' ? ` ${error.next}` : '';
@@ -118,7 +120,7 @@ async function traced(
 ): Promise<Estimate> {
   const { work = inThisThread, signal } = machine;
   const trace = await pythonTrace(source, workload, { ...machine, gpu });
-  return work({ kind: 'trace', trace, gpu }, signal);
+  return work({ kind: 'trace', trace, gpu, parallel: workload.parallel }, signal);
 }
 
 function noConfig(model: Model, { example }: Wording): Failure {
@@ -130,6 +132,17 @@ function noConfig(model: Model, { example }: Wording): Failure {
       ? `${model.path} is GGUF, which PyTorch does not run.`
       : `There is no config.json beside ${model.path}, so what it computes cannot be traced.`,
     next: gguf ? `${example('method', 'formula')} takes it.` : 'Put its config.json there.',
+  });
+}
+
+/** No formula knows what a rank of many holds at its peak. */
+function checkTraced(source: ModelSource, method: EstimateMethod, { name }: Wording): void {
+  if (method !== 'formula' && source.kind !== 'type' && source.kind !== 'parameters') return;
+  throw new Failure({
+    kind: 'input',
+    code: 'only-traced',
+    fact: 'A job on several GPUs can only be traced.',
+    next: `Name a config.json, and leave ${name('method')} out.`,
   });
 }
 

@@ -1,3 +1,5 @@
+import type { Parallel, Ranks } from './parallel.js';
+
 /** How a model is run: everything beside the model itself that decides what memory it takes. */
 export interface Workload {
   readonly mode: 'train' | 'infer';
@@ -19,6 +21,8 @@ export interface Workload {
   /** Rank of LoRA adapters on all linear layers; absent means that the model itself is trained. */
   readonly loraRank?: number | undefined;
   readonly quantization?: QuantizationPreset | undefined;
+  /** How it is spread over GPUs; absent means one GPU. */
+  readonly parallel?: Parallel | undefined;
 }
 
 export const keptResults = ['loss', 'outputs'] as const;
@@ -66,6 +70,14 @@ export const parts = [
   'temporary',
   'workspace',
   'kv-cache',
+  /** Parameters gathered from all ranks, for as long as they are used. */
+  'gathered',
+  /** Gradients on their way to the rank that keeps them. */
+  'reduce',
+  /** What DDP or ZeRO collects gradients in. */
+  'buckets',
+  /** Buffers of NCCL, outside of PyTorch's allocator. */
+  'communication',
   'context',
   'fragmentation',
 ] as const;
@@ -92,6 +104,8 @@ export interface Estimate {
   };
   /** At the peak instant; the parts add up to deviceBytes. */
   readonly breakdown: readonly PartBytes[];
+  /** Of a job that is spread over GPUs: the figures are those of one rank. */
+  readonly ranks?: Ranks;
   /** Of a program that was traced as it is: what each of its phases takes, in their order. */
   readonly phases?: readonly PhasePeak[];
   /** What other settings would save; absent where not asked for. */

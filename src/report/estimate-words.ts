@@ -87,6 +87,10 @@ const partMeanings: Readonly<Record<Part, string>> = {
   temporary: 'needed by an operation for a moment',
   workspace: 'scratch memory of the math libraries',
   'kv-cache': 'keys and values of the tokens so far',
+  gathered: 'parameters gathered from all ranks, while they are used',
+  reduce: 'gradients on their way to the rank that keeps them',
+  buckets: 'what gradients are collected in before they are sent',
+  communication: 'buffers of NCCL, estimated',
   context: 'the CUDA context and loaded kernels',
   fragmentation: 'held by the allocator, unused',
 };

@@ -7,10 +7,13 @@ gradient, optimizer state) is only known after the step that used it.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import TextIO
 
 WEIGHT, GRADIENT, OPTIMIZER, ACTIVATION = "w", "g", "o", "x"
 WORKSPACE, TEMPORARY, BATCH = "k", "t", "b"
+# Of one rank of many: parameters gathered from all, gradients on their way to them, buckets of DDP.
+GATHERED, REDUCE, BUCKET = "p", "r", "u"
 
 # The allocator hands out multiples of this.
 _SMALLEST = 512
@@ -30,6 +33,12 @@ class Ledger:
         # Blocks that are live, and the most there were: what a program is told that asks.
         self.live_bytes = 0
         self.peak_bytes = 0
+        # Which stream asks, where there are several; each has memory of its own in the allocator.
+        self.stream_now: Callable[[], int] | None = None
+        # Blocks that other streams work on, how many of them were freed, and how many of those are done.
+        self._used: set[int] = set()
+        self._given = 0
+        self._waited = 0
 
     def intern(self, text: str) -> int:
         index = self._strings.get(text)
@@ -53,6 +62,9 @@ class Ledger:
 
     def _add(self, event: list) -> int:
         _, ident, size = event[:3]
+        stream = 0 if self.stream_now is None else self.stream_now()
+        if stream:
+            event.append(stream)
         self.allocations[ident] = event
         self.events.append(event)
         self.live_bytes += _rounded(size)
@@ -62,7 +74,28 @@ class Ledger:
     def free(self, ident: int) -> None:
         if ident and not self._closed:
             self.events.append(["f", ident])
+            if ident in self._used:
+                self._used.remove(ident)
+                self._given += 1
             self.live_bytes -= _rounded(self.allocations[ident][2])
+
+    def use(self, ident: int, stream: int) -> None:
+        """Another stream works on it (`record_stream`): once freed, it is kept until that work is done."""
+        event = self.allocations.get(ident)
+        own = 0 if event is None or len(event) == 6 else event[6]
+        if event is not None and own != stream and not self._closed:
+            self._used.add(ident)
+            self.events.append(["r", ident])
+
+    def place(self) -> int:
+        """How many frees wait, or waited, for other streams: what an event of a stream marks."""
+        return self._given
+
+    def wait(self, place: int) -> None:
+        """The host waits until the streams have done all that was asked of them before a place."""
+        if place > self._waited and not self._closed:
+            self._waited = place
+            self.events.append(["w", place])
 
     def names(self, part: str) -> bool:
         """Whether an op or a module with this in its name asked for anything."""

@@ -73,9 +73,12 @@ class Loop:
                 self._label(parameter.grad, kinds.GRADIENT, name)
 
     def _optimizer_step(self, step: int, *, first: bool) -> None:
-        if self.optimizer is None:
-            return
         self._phase(step, "optimizer", kinds.TEMPORARY)
+        if self.optimizer is None:
+            # The step is the host's.
+            self._phase(step, "end", kinds.TEMPORARY)
+            self.workload.model.zero_grad(set_to_none=True)
+            return
         self.optimizer.step()
         if first:
             for tensor in state_tensors(getattr(self.optimizer, "state", {})):

@@ -7,6 +7,7 @@ besides its outputs comes from the rules in `plimsoll.kernels`.
 from __future__ import annotations
 
 import weakref
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Callable
 
 import torch
@@ -31,6 +32,10 @@ _CHOSEN_BY_DATA = {torch.ops.aten.nonzero.default: 0, torch.ops.aten.masked_sele
 class Observer(TorchDispatchMode):
     # Whether small values are followed through all of a run, or only while the model is built.
     follows_values = False
+    # Tensors that are taken apart before memory is asked for (DTensor): their parts come here.
+    passes_on: tuple[type, ...] = ()
+    # Where there are several streams: enters the one on which autograd adds up two gradients.
+    summing: Callable[[], AbstractContextManager[None]] | None = None
 
     def __init__(self, ledger: Ledger, gpu: Any, current_module: Callable[[], str]):
         super().__init__()
@@ -56,6 +61,8 @@ class Observer(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
+        if self.passes_on and any(issubclass(kind, self.passes_on) for kind in types):
+            return NotImplemented
         following = self.follows_values or self.category == kinds.WEIGHT
         if following:
             value = small_values.read(func, args, kwargs)
@@ -82,7 +89,8 @@ class Observer(TorchDispatchMode):
                 return func._op_dk(_COMPOSITE, *args, **kwargs)
         result = self._results.run(func, args, kwargs)
         if func is not _DETACH and self.recording:
-            self._record(func, rule, args, kwargs, result)
+            with self.summing() if func is _ADD and self.summing else nullcontext():
+                self._record(func, rule, args, kwargs, result)
         self.scalars.notice(func, args, result)
         if following:
             small_values.follow(func, args, kwargs, result)
@@ -150,6 +158,18 @@ class Observer(TorchDispatchMode):
         self._live[key] = (ident, weakref.ref(storage, died))
         return ident
 
+    def resized(self, storage, size: int) -> None:
+        """A storage got another size: that is a new allocation, or none."""
+        entry = self._live.get(storage._cdata)
+        if not self.recording or (entry is None and size == 0):
+            return
+        fresh = self.ledger.allocate(size, "resize_", self.current_module(), self.category)
+        if entry is None:
+            self.bind(storage, fresh)
+            return
+        self._live[storage._cdata] = (fresh, entry[1])
+        self.ledger.free(entry[0])
+
     def disown(self, tensor) -> int:
         """Leaves the end of a tensor's allocation to the caller."""
         key = tensor.untyped_storage()._cdata
@@ -163,6 +183,7 @@ class Observer(TorchDispatchMode):
 
     def ident_of(self, tensor) -> int:
         """The allocation a tensor lives in, or 0 when it is not one of the device's."""
+        tensor = getattr(tensor, "_local_tensor", tensor)
         entry = self._live.get(tensor.untyped_storage()._cdata)
         return entry[0] if entry else 0
 

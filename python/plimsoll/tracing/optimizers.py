@@ -14,7 +14,7 @@ _SMALLEST_QUANTIZED, _BLOCK = 4096, 256
 
 
 # The class of torch.optim for each name, with the settings that the name stands for.
-_CLASSES = {
+_CLASSES: dict[str, tuple[str, dict[str, Any]]] = {
     "adamw": ("AdamW", {}),
     "adamw-fused": ("AdamW", {"fused": True}),
     "adam": ("Adam", {}),
@@ -31,12 +31,26 @@ _CLASSES = {
 }
 
 
-def make(name: str, model: Any) -> Any:
+def make(name: str, model: Any, spread: bool = False) -> Any:
+    """`spread`: each rank keeps the state of its share of the parameters alone (ZeRO stage 1)."""
     parameters = trained(model)
-    if name not in _CLASSES:
-        return EightBitAdamW(parameters)
-    kind, settings = _CLASSES[name]
-    return getattr(torch.optim, kind)(parameters, lr=_RATE, **settings)
+    kind, settings = _CLASSES.get(name, ("", {}))
+    chosen = getattr(torch.optim, kind) if kind else EightBitAdamW
+    rate = {"lr": _RATE} if kind else {}
+    if not spread:
+        return chosen(_alike(parameters), **rate, **settings)
+    from torch.distributed.optim import ZeroRedundancyOptimizer
+
+    return ZeroRedundancyOptimizer(parameters, optimizer_class=chosen, **rate, **settings)
+
+
+def _alike(parameters: list[Any]) -> list[Any]:
+    """Tensor parallelism cuts some parameters alone, and an optimizer cannot step through both at once."""
+    cut = [p for p in parameters if hasattr(p, "_local_tensor")]
+    if not cut or len(cut) == len(parameters):
+        return parameters
+    whole = [p for p in parameters if not hasattr(p, "_local_tensor")]
+    return [{"params": cut}, {"params": whole}]
 
 
 def trained(model: Any) -> list[Any]:

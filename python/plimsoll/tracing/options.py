@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ..failure import Failure
+from .sharding.parallel import DTYPE_NAMES, LARGEST_WORLD, STRATEGIES, WAYS
 
 PRECISIONS = ("fp32", "bf16", "fp16", "amp-bf16", "amp-fp16")
 QUANTIZATIONS = ("cpu", "fp16", "int8", "int4", "int4_double", "int4_offload")
@@ -97,6 +98,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--multiprocessors", type=_count, default=None, help="of the card")
     parser.add_argument("--gpu-memory", type=int, default=None, help="of the card, in bytes")
+    _add_parallel(parser)
     parser.add_argument("--steps", type=_count, default=3)
     parser.add_argument("--output", default="-", help="a file, or - for standard output")
     source.add_argument(
@@ -105,6 +107,29 @@ def parse(argv: list[str]) -> argparse.Namespace:
         help="a program as it is, with its arguments: train.py ..., or -m package ...; last of all",
     )
     return parser.parse_args(argv)
+
+
+def _add_parallel(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--parallel", choices=WAYS, default=None, help="one rank of many is traced")
+    add("--gpus", type=_ranks, default=1, help="how many ranks there are")
+    add("--tp", type=_ranks, default=None, help="ranks that share each layer")
+    add("--nodes", type=_ranks, default=1, help="machines; hsdp keeps one copy on each")
+    add("--gather-precision", choices=DTYPE_NAMES, default=None)
+    add("--reduce-precision", choices=DTYPE_NAMES, default=None)
+    add("--no-reshard", action="store_true", help="keep what was gathered until backward")
+    add("--fsdp-strategy", choices=STRATEGIES, default="full")
+    add("--no-orig-params", action="store_true")
+    add("--bucket-mb", type=_count, default=25)
+    add("--bucket-view", action="store_true", help="gradients lie in the buckets")
+    add("--offload", choices=("optimizer",), default=None)
+
+
+def _ranks(text: str) -> int:
+    value = int(text)
+    if not 0 < value <= LARGEST_WORLD:
+        raise argparse.ArgumentTypeError(f"must be between 1 and {LARGEST_WORLD}")
+    return value
 
 
 def _capability(text: str) -> int:

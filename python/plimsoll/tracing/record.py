@@ -6,6 +6,7 @@ import gc
 import os
 import traceback
 from argparse import Namespace
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +20,11 @@ from .ledger import Ledger
 from .loop import Loop
 from .module_names import ModuleNames
 from .observer import Observer
+from .sharding import shard, zero
+from .sharding.parallel import parallel_of
+from .sharding.world import world
 from .standins.environment import cuda_like
+from .standins.patches import Patches
 from .workload import Settings, Workload
 
 _OWN = os.path.dirname(os.path.abspath(__file__))
@@ -55,8 +60,9 @@ def record(options: Namespace) -> Recording:
     observer = Observer(Ledger(), settings.gpu, names.current)
     recording = Recording(observer.ledger)
     try:
-        with cuda_like(observer, names), observer:
-            _run(options, settings, observer, names, recording)
+        ranks = nullcontext() if settings.parallel is None else world(observer, settings.parallel)
+        with cuda_like(observer, names), ranks as patches, observer:
+            _run(options, settings, observer, names, recording, patches)
     except Failure:
         raise
     except Exception as error:
@@ -80,6 +86,7 @@ def settings_of(options: Namespace) -> Settings:
         target_seq=options.target_seq or 0,
         keep=options.keep or "",
         accumulation=options.accumulation,
+        parallel=parallel_of(options),
         gpu=gpu_of(options.gpu, options.capability, options.multiprocessors, options.gpu_memory),
     )
 
@@ -90,16 +97,22 @@ def _run(
     observer: Observer,
     names: ModuleNames,
     recording: Recording,
+    patches: Patches | None,
 ) -> None:
     quantized.check(settings, options.config)
     progress.report("build", 0, settings.steps)
-    observer.recording = not quantized.applies(settings)
+    elsewhere = shard.built_elsewhere(settings)
+    observer.recording = not quantized.applies(settings) and not elsewhere
     workload = _load(options, settings)
-    observer.recording = True
+    observer.recording = not elsewhere
     if quantized.applies(settings):
         quantized.quantize(workload.model, settings, observer)
     if settings.lora:
         adapters.add(workload, settings.lora)
+    parameters = quantized.count(workload.model)
+    parameter_bytes = sum(p.numel() * p.element_size() for p in workload.model.parameters())
+    if settings.parallel is not None and patches is not None:
+        shard.spread(workload, settings.parallel, observer, patches)
     model = workload.model
     observer.notes.update(workload.notes)
     recording.skips_layers = workload.skips_layers
@@ -109,16 +122,22 @@ def _run(
     observer.ledger.empty_cache()
     observer.ledger.mark("ready")
     _label_weights(observer, model)
-    recording.parameters = quantized.count(model)
-    recording.parameter_bytes = sum(p.numel() * p.element_size() for p in model.parameters())
+    recording.parameters = parameters
+    recording.parameter_bytes = parameter_bytes
     Loop(observer, workload, settings, _optimizer(workload, settings, observer), names).run()
 
 
 def _optimizer(workload: Workload, settings: Settings, observer: Observer) -> Any:
+    parallel = settings.parallel
     if not settings.training:
         return None
+    if parallel is not None and parallel.way in ("zero2", "zero3"):
+        return zero.Zero(workload.model, parallel, observer)
+    if parallel is not None and parallel.offload == "optimizer":
+        return None
     if workload.optimizer is None:
-        return optimizers.make(settings.optimizer, workload.model)
+        spread = parallel is not None and parallel.way == "zero1"
+        return optimizers.make(settings.optimizer, workload.model, spread)
     made = workload.optimizer(workload.model)
     observer.notes.add(f"the optimizer is the one that workload() returns: {type(made).__name__}")
     return made

@@ -8,6 +8,7 @@ from typing import Any, Callable
 import torch
 
 from .gpu import H200, Gpu
+from .sharding.parallel import Parallel
 
 DTYPES = {
     "fp32": torch.float32,
@@ -54,6 +55,8 @@ class Settings:
     # Batches whose gradients are added up before the optimizer steps.
     accumulation: int = 1
     gpu: Gpu = H200
+    # One rank of many; None is one GPU alone.
+    parallel: Parallel | None = None
 
     @property
     def training(self) -> bool:

@@ -19,6 +19,7 @@ import {
   estimateModes,
   refuseServing,
 } from '../options/estimate-arguments.js';
+import { addParallelOptions } from '../options/parallel-options.js';
 import { workloadMachine } from '../options/workload-machine.js';
 import {
   addMachineOptions,
@@ -36,7 +37,7 @@ export const estimateCommand: CommandModule = {
   define(command, context) {
     const unset = { precision: 'fp32', optimizer: 'adamw' };
     const withWorkload = addWorkloadOptions(addModelArgument(command), unset, estimateModes);
-    addServingOptions(addTypeOptions(addMachineOptions(withWorkload)))
+    addParallelOptions(addServingOptions(addTypeOptions(addMachineOptions(withWorkload))))
       .option(
         '--accumulation <n>',
         'batches whose gradients are added up before a step (1)',
@@ -63,6 +64,7 @@ Examples:
   plimsoll estimate llama/ --mode infer --batch 1 --seq 4096 --quantization int4 --gpu 4090
   plimsoll estimate llama/ --mode generate --batch 8 --prompt 512 --new 256 --beams 4
   plimsoll estimate llama/ --mode serve --engine vllm --max-model-len 8192 --gpu h100
+  plimsoll estimate llama-3-8b --batch 1 --seq 4096 --gpus 8 --parallel fsdp2 --gather-precision bf16
   plimsoll estimate torchvision:resnet50 --batch 32 --image 224 --savings --html resnet.html
   plimsoll estimate --script train.py --arg layers=12 --gpu a100-80gb --json`,
       )

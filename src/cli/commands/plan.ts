@@ -93,11 +93,11 @@ async function plan(
 ): Promise<number> {
   const { folder, environment } = io;
   const format = planFormatOf(given);
-  const { memory: memoryBytes, gpus, maxBatch, zero, offload } = given;
+  const { memory: memoryBytes, maxBatch, zero } = given;
   const settings = await loadSettings({ folder, environment, configPath: given.config });
   const machine = workloadMachine(settings, io, given);
   const workload = workloadRequest(model, withMode(given), folder);
-  const wanted = { ...workload, memoryBytes, gpus, maxBatch, zero, offload };
+  const wanted = { ...workload, memoryBytes, maxBatch, zero };
   const prepared = await preparePlan(wanted, machine);
   const { request, source, gpu } = prepared;
   const save = given.save === true;

@@ -11,6 +11,13 @@ const optionNames: Partial<Record<RequestField, string>> = {
   maxModelLen: '--max-model-len',
   gpuMemoryUtilization: '--gpu-memory-utilization',
   kvPrecision: '--kv-precision',
+  gatherPrecision: '--gather-precision',
+  reducePrecision: '--reduce-precision',
+  reshard: '--no-reshard',
+  fsdpStrategy: '--fsdp-strategy',
+  origParams: '--no-orig-params',
+  bucketMb: '--bucket-mb',
+  bucketView: '--bucket-view',
 };
 
 /** For those who type options. */

@@ -1,4 +1,4 @@
-import type { Offload, ZeroStage } from '../../plan/fit/types.js';
+import type { ZeroStage } from '../../plan/fit/types.js';
 import type { PlanFormat } from './plan-format.js';
 import type { WorkloadArguments } from './workload-options.js';
 
@@ -7,9 +7,7 @@ export interface PlanArguments extends WorkloadArguments {
   readonly memory?: number;
   readonly train?: boolean;
   readonly maxBatch?: boolean;
-  readonly gpus?: number;
   readonly zero?: ZeroStage;
-  readonly offload?: Offload;
   readonly save?: boolean;
   readonly verbose?: boolean;
   readonly html?: string;

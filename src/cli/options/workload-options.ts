@@ -25,9 +25,10 @@ import { workloadModes } from '../../plan/answers/read-workload.js';
 import { isModelName, visionPrefix } from '../../plan/answers/source-of.js';
 import type { WorkloadRequest } from '../../plan/answers/workload-request.js';
 import { countArgument, oneOfArgument } from './arguments.js';
+import { type ParallelArguments, parallelRequest } from './parallel-options.js';
 
 /** What the options below become; what was not given is absent. */
-export interface WorkloadArguments {
+export interface WorkloadArguments extends ParallelArguments {
   readonly mode?: Workload['mode'];
   readonly batch?: number;
   readonly seq?: number;
@@ -166,8 +167,13 @@ export function workloadRequest(
     targetSeq,
     keep,
     accumulation,
+    gpus,
+    offload,
   } = given;
   return {
+    ...parallelRequest(given),
+    gpus,
+    offload,
     model: model === undefined ? undefined : namedModel(model, folder),
     script: script === undefined ? undefined : resolve(folder, script),
     args: arg && argumentsOf(arg),

@@ -5,6 +5,8 @@ export const none = -1;
 export const allocatedMark = 1;
 /** Address space of an expandable segment with no memory behind it. */
 export const unmappedMark = 2;
+/** Freed by the program, while another stream still works on it. */
+export const awaitedMark = 4;
 
 /**
  * All blocks of an allocator as columns, addressed by their number. Numbers are used again, so the

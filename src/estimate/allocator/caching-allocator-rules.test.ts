@@ -43,6 +43,7 @@ const settings: fc.Arbitrary<AllocatorSettings> = fc.record({
   roundupDivisions: fc.constantFrom([], filled(4), filled(1)),
   garbageCollectionThreshold: fc.constantFrom(0, 0.3, 0.8),
   expandableSegments: fc.boolean(),
+  streamWork: fc.constantFrom('prompt' as const, 'awaited' as const),
   allowedBytes: cap,
   deviceBytes: cap,
   // Small enough that a random job can use up a whole expandable segment.

@@ -1,6 +1,7 @@
 import { type AddressSpace, addressSpaceFor } from './address-space.js';
 import type { AllocatorStats, OutOfMemory } from './answers.js';
-import { allocatedMark, BlockTable, none } from './block-table.js';
+import { AwaitedFrees } from './awaited-frees.js';
+import { allocatedMark, awaitedMark, BlockTable, none } from './block-table.js';
 import { DeviceMemory } from './device-memory.js';
 import { ExpandableSegments } from './expandable-segments.js';
 import { type FreeSet, nowhere } from './free-set.js';
@@ -44,6 +45,7 @@ export class CachingAllocator {
   readonly #addresses: AddressSpace;
   readonly #expandable: ExpandableSegments;
   readonly #release: Release;
+  readonly #awaited = new AwaitedFrees();
   readonly #settings: AllocatorSettings;
   readonly #maxSplit: number;
   readonly #plainRounding: boolean;
@@ -106,11 +108,27 @@ export class CachingAllocator {
 
   /** Takes a block back; it joins its free neighbours and stays cached. */
   free(handle: Handle): void {
-    const { marks, size, previous, next } = this.#blocks;
-    if (marks[handle] !== allocatedMark) refuseFree(handle);
+    if (this.#blocks.marks[handle] !== allocatedMark) refuseFree(handle);
+    this.allocatedBytes -= this.#blocks.size[handle] ?? 0;
+    if (this.#awaited.takes(handle)) this.#blocks.marks[handle] = awaitedMark;
+    else this.#join(handle);
+  }
+
+  /** `record_stream`: another stream works on a live block, which may not be used again before it is done. */
+  use(handle: Handle): void {
+    if (this.#blocks.marks[handle] !== allocatedMark) refuseFree(handle);
+    if (this.#settings.streamWork === 'awaited') this.#awaited.use(handle);
+  }
+
+  /** The work of other streams is done on the first `count` blocks that were freed while they used them. */
+  finish(count = Number.POSITIVE_INFINITY): void {
+    for (const handle of this.#awaited.finish(count)) this.#join(handle);
+  }
+
+  /** A block that is no longer used by anything becomes free. */
+  #join(handle: Handle): void {
+    const { marks, previous, next } = this.#blocks;
     const set = this.#pools.setAt(this.#blocks.set[handle] ?? 0);
-    const bytes = size[handle] ?? 0;
-    this.allocatedBytes -= bytes;
     marks[handle] = 0;
     const before = previous[handle] ?? 0;
     const after = next[handle] ?? 0;
@@ -136,6 +154,7 @@ export class CachingAllocator {
 
   /** `torch.cuda.empty_cache()`: gives back every segment that is wholly free. */
   emptyCache(): void {
+    this.finish();
     this.#release.cached();
   }
 
@@ -247,6 +266,7 @@ export class CachingAllocator {
       block = this.#addSegment(set, size);
     }
     if (block === none) {
+      this.finish();
       this.#release.cached();
       this.retries += 1;
       block = this.#addSegment(set, size);

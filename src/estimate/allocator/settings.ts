@@ -26,6 +26,11 @@ export interface AllocatorSettings {
   /** `garbage_collection_threshold`: a share of `allowedBytes`; 0: off. */
   readonly garbageCollectionThreshold: number;
   readonly expandableSegments: boolean;
+  /**
+   * When a block that other streams use (`record_stream`) can be used again after its free: at once, as
+   * where their work is short, or only when the host has waited for them.
+   */
+  readonly streamWork: 'prompt' | 'awaited';
   /** The cap of `set_per_process_memory_fraction`: what all segments together may take. */
   readonly allowedBytes: number | 'unlimited';
   /** What the device itself has left for segments; beyond it the driver refuses. */
@@ -42,6 +47,7 @@ export const defaultSettings: AllocatorSettings = {
   roundupDivisions: [],
   garbageCollectionThreshold: 0,
   expandableSegments: false,
+  streamWork: 'prompt',
   allowedBytes: 'unlimited',
   deviceBytes: 'unlimited',
   deviceTotalBytes: 141 * GiB,

@@ -34,7 +34,7 @@ export function replay(
   onMark?: (name: string, allocator: CachingAllocator) => void,
 ): ReplayResult {
   const allocator = createAllocator(settings);
-  const { kind, slot, bytes, length, spare, marks } = stream;
+  const { kind, slot, bytes, length, spare, streams, marks } = stream;
   const live = new Int32Array(stream.slots).fill(empty);
   let peakAllocatedAt = -1;
   let peakReservedAt = -1;
@@ -49,7 +49,7 @@ export function replay(
     }
     const what = kind[at];
     if (what === eventKind.alloc) {
-      const answer = allocator.malloc(bytes[at] ?? 0);
+      const answer = allocator.malloc(bytes[at] ?? 0, streams[slot[at] ?? 0]);
       if (typeof answer !== 'number') {
         if (spare[slot[at] ?? 0] === 1) continue;
         outOfMemory = { ...answer, at };
@@ -76,6 +76,10 @@ export function replay(
       allocator.emptyCache();
     } else if (what === eventKind.takeAddresses) {
       allocator.takeAddresses(bytes[at] ?? 0);
+    } else if (what === eventKind.use) {
+      allocator.use(live[slot[at] ?? 0] ?? empty);
+    } else if (what === eventKind.wait) {
+      allocator.finish(bytes[at] ?? 0);
     } else {
       allocator.resetPeaks();
       peakAllocated = allocator.peakAllocatedBytes;

@@ -8,6 +8,10 @@ export const eventKind = {
   emptyCache: 2,
   resetPeaks: 3,
   takeAddresses: 4,
+  /** Another stream works on an allocation from now on. */
+  use: 5,
+  /** The host waited: the first `bytes` frees of what other streams used are done. */
+  wait: 6,
 } as const;
 
 /**
@@ -21,6 +25,8 @@ export interface EventStream {
   readonly kind: Uint8Array;
   readonly slot: Int32Array;
   readonly bytes: Float64Array;
+  /** By slot, the stream that asks; each stream has memory of its own. */
+  readonly streams: Uint8Array;
   /** By slot, 1: the job can do without it, as with a workspace for which a slower kernel steps in. */
   readonly spare: Uint8Array;
   /** Names of moments, each at the number of the event that follows it. */
@@ -46,6 +52,7 @@ export class EventStreamBuilder {
   #length = 0;
   #slots = 0;
   readonly #spare: number[] = [];
+  readonly #streams: { slot: number; stream: number }[] = [];
   readonly #marks: { at: number; name: string }[] = [];
 
   /** How many events there are so far. */
@@ -53,8 +60,8 @@ export class EventStreamBuilder {
     return this.#length;
   }
 
-  /** A request; gives its slot. */
-  alloc(bytes: number): number {
+  /** A request of a stream; gives its slot. */
+  alloc(bytes: number, stream = 0): number {
     if (!(Number.isSafeInteger(bytes) && bytes > 0 && bytes <= largestRequest)) {
       throw new Failure({
         kind: 'input',
@@ -65,6 +72,7 @@ export class EventStreamBuilder {
     }
     const slot = this.#slots;
     this.#slots += 1;
+    if (stream !== 0) this.#streams.push({ slot, stream });
     this.#add(eventKind.alloc, slot, bytes);
     return slot;
   }
@@ -78,6 +86,16 @@ export class EventStreamBuilder {
 
   free(slot: number): void {
     this.#add(eventKind.free, slot, 0);
+  }
+
+  /** Another stream works on an allocation (`record_stream`). */
+  use(slot: number): void {
+    this.#add(eventKind.use, slot, 0);
+  }
+
+  /** The host waited for the first `count` frees of what other streams used. */
+  wait(count: number): void {
+    this.#add(eventKind.wait, 0, count);
   }
 
   emptyCache(): void {
@@ -100,8 +118,11 @@ export class EventStreamBuilder {
   finish(): EventStream {
     const spare = new Uint8Array(this.#slots);
     for (const slot of this.#spare) spare[slot] = 1;
+    const streams = new Uint8Array(this.#slots);
+    for (const { slot, stream } of this.#streams) streams[slot] = stream;
     return {
       spare,
+      streams,
       length: this.#length,
       slots: this.#slots,
       kind: this.#kind.slice(0, this.#length),

@@ -3,6 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Gpu } from '../cards/gpu-table.js';
+import type { Parallel } from '../parallel.js';
 import type { Workload } from '../types.js';
 import type { Wording } from '../wording.js';
 import { type PythonEnd, pythonFailure } from './python-failure.js';
@@ -160,7 +161,32 @@ export function traceArguments(source: TraceSource, workload: Workload, gpu?: Gp
   if (workload.checkpointing) args.push('--checkpointing');
   add('lora', workload.loraRank);
   add('quantization', workload.quantization);
+  if (workload.parallel !== undefined) args.push(...parallelArguments(workload.parallel));
   return [...args, ...cardArguments(gpu)];
+}
+
+/** How a job is spread over GPUs, as `python -m plimsoll.trace` takes it. */
+export function parallelArguments(parallel: Parallel): string[] {
+  const { gatherPrecision, reducePrecision, reshard, originalParameters, bucketView } = parallel;
+  const named = {
+    parallel: parallel.way,
+    gpus: parallel.gpus,
+    tp: parallel.tensorParallel,
+    nodes: parallel.nodes,
+    'gather-precision': gatherPrecision,
+    'reduce-precision': reducePrecision,
+    'fsdp-strategy': parallel.fsdpStrategy,
+    'bucket-mb': parallel.bucketMb,
+    offload: parallel.offload,
+  };
+  return [
+    ...Object.entries(named).flatMap(([name, value]) =>
+      value === undefined ? [] : [`--${name}=${value}`],
+    ),
+    ...(reshard === false ? ['--no-reshard'] : []),
+    ...(originalParameters === false ? ['--no-orig-params'] : []),
+    ...(bucketView === true ? ['--bucket-view'] : []),
+  ];
 }
 
 /** The card as `python -m plimsoll.trace` takes it; none for the H200, whose facts it holds to the byte. */

@@ -4,7 +4,7 @@ import { type EventStream, EventStreamBuilder } from './event-stream.js';
 import { cublasAddresses, cublasWorkspace } from './recorded-events.js';
 
 /** What an allocation is for: the letters that `python -m plimsoll.trace` writes. */
-export const traceCategories = ['w', 'g', 'o', 'x', 'k', 't', 'b'] as const;
+export const traceCategories = ['w', 'g', 'o', 'x', 'k', 't', 'b', 'p', 'r', 'u'] as const;
 export type TraceCategory = (typeof traceCategories)[number];
 
 /** What a job would ask CUDA's allocator for, as a run on the meta device found it. */
@@ -45,6 +45,8 @@ const maxStrings = 1_000_000;
 /** All names together; more would be no names. */
 const maxStringCharacters = 64 * MiB;
 const maxNotes = 100;
+/** FSDP uses four beside the first; a stream's number is one byte. */
+const mostStreams = 255;
 const workspace = traceCategories.indexOf('k');
 /**
  * What cuDNN and the kernels it loads take of the address space when it first runs: on the H200 a
@@ -168,6 +170,10 @@ class TraceReader {
         return this.#free(this.#count(event[1]));
       case 's':
         return this.#string(this.#count(event[1]), this.#text(event[2]));
+      case 'r':
+        return this.#builder.use(this.#slotOf(this.#count(event[1])));
+      case 'w':
+        return this.#builder.wait(this.#count(event[1]));
       case 'm':
         return this.#mark(this.#text(event[1]));
       case 'c':
@@ -199,21 +205,26 @@ class TraceReader {
     const convolves = convolution.test(op);
     if (convolves) this.#convolutions += 1;
     const spare = convolves && category === workspace;
-    this.#live.set(id, this.#allocate(bytes, category, module, spare));
+    const stream = event[6] === undefined ? 0 : this.#count(event[6]);
+    if (stream > mostStreams) this.#refuse('there are too many streams');
+    this.#live.set(id, this.#allocate(bytes, category, module, spare, stream));
   }
 
-  #allocate(bytes: number, category: number, module: number, spare = false): number {
-    const slot = spare ? this.#builder.allocSpare(bytes) : this.#builder.alloc(bytes);
+  #allocate(bytes: number, category: number, module: number, spare = false, stream = 0): number {
+    const slot = spare ? this.#builder.allocSpare(bytes) : this.#builder.alloc(bytes, stream);
     this.#category.push(category);
     this.#module.push(module);
     return slot;
   }
 
   #free(id: number): void {
-    const slot = this.#live.get(id);
-    if (slot === undefined) return this.#refuse(`${id} is not allocated`);
+    const slot = this.#slotOf(id);
     this.#live.delete(id);
     this.#builder.free(slot);
+  }
+
+  #slotOf(id: number): number {
+    return this.#live.get(id) ?? this.#refuse(`${id} is not allocated`);
   }
 
   #string(index: number, text: string): void {

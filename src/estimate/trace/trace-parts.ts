@@ -11,6 +11,9 @@ const partOf: Readonly<Record<TraceCategory, Part>> = {
   b: 'activations',
   t: 'temporary',
   k: 'workspace',
+  p: 'gathered',
+  r: 'reduce',
+  u: 'buckets',
 };
 
 /** The allocator hands out multiples of this. */

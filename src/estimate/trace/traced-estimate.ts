@@ -2,8 +2,10 @@ import { assembleEstimate, contextNote, otherReservedPeaks } from '../assemble.j
 import { limitOf, replayOn, roomOn } from '../cards/card-limit.js';
 import type { Gpu } from '../cards/gpu-table.js';
 import { leastCapacity } from '../least-capacity.js';
+import type { Parallel } from '../parallel.js';
 import type { Estimate } from '../types.js';
 import { type EventStream, eventKind } from './event-stream.js';
+import { otherRanks, rankNotes } from './other-ranks.js';
 import { phasePeaks } from './phase-peaks.js';
 import { cublasWorkspace } from './recorded-events.js';
 import { type Trace, traceCategories } from './trace-file.js';
@@ -20,7 +22,11 @@ export const tracedGpu = 'NVIDIA H200';
  * const { peak } = await tracedEstimate(trace, findGpu('h200'));
  * peak.reservedBytes;
  */
-export async function tracedEstimate(trace: Trace, gpu: Gpu): Promise<Estimate> {
+export async function tracedEstimate(
+  trace: Trace,
+  gpu: Gpu,
+  parallel?: Parallel,
+): Promise<Estimate> {
   const stream = withWorkspaceOf(trace, gpu);
   const { peakAllocatedBytes, peakReservedBytes, peakAllocatedAt, limited } = replayOn(gpu, stream);
   const peaks = {
@@ -30,6 +36,7 @@ export async function tracedEstimate(trace: Trace, gpu: Gpu): Promise<Estimate> 
       ...otherReservedPeaks(gpu, stream),
       // Who only runs a model has loaded it: nothing is left of a building.
       ...(trains(stream) ? [replayOn(gpu, keepingCache(stream)).peakReservedBytes] : []),
+      ...(parallel === undefined ? [] : otherRanks({ ...trace, stream }, gpu, parallel)),
     ],
     // A job that runs there holds no more than there is.
     ...(peakReservedBytes <= roomOn(gpu) ? { roomBytes: roomOn(gpu) } : {}),
@@ -45,9 +52,11 @@ export async function tracedEstimate(trace: Trace, gpu: Gpu): Promise<Estimate> 
     interval: tracedInterval(trace, peaks, gpu.name === tracedGpu),
     live: live.bytes,
     modules: live.modules,
+    parallel,
     ...(trace.program && { phases: phasePeaks(stream, limited ? limitOf(gpu) : {}) }),
     notes: [
       ...ownNotes(trace, gpu),
+      ...(parallel === undefined ? [] : rankNotes(parallel)),
       ...(limited
         ? [
             `Without a limit it would hold more: where the memory of the ${gpu.name} ends, PyTorch gives back what it holds unused, and takes slower convolutions.`,

@@ -5,6 +5,7 @@ import type { Estimate } from '../../estimate/types.js';
 import { closedWorkload } from './closed-workload.js';
 import { findSource, readModelOf, withOwnInput } from './find-source.js';
 import { type AnswerMachine, chosenGpu } from './machine.js';
+import { parallelOf } from './read-parallel.js';
 import { checkRequest, readWorkload } from './read-workload.js';
 import { type RecommendedQuantization, recommendation } from './recommended-quantization.js';
 import type { WorkloadRequest } from './workload-request.js';
@@ -44,17 +45,24 @@ export async function prepareEstimate(
   machine: AnswerMachine,
 ): Promise<PreparedEstimate> {
   const { wording } = machine;
-  const read = readWorkload(checkRequest(request, wording, 'estimate'), wording);
+  const checked = checkRequest(request, wording, 'estimate');
+  const parallel = parallelOf(checked, wording);
+  const read = readWorkload(checked, wording);
   const { source, notes: found } = await findSource(read.source, machine);
   const { gpu, notes } = await chosenGpu(read.gpu, machine);
   const model = await readModelOf(source, machine);
   const filled = withOwnInput(read.workload, source, model, machine);
   return {
     source,
-    workload: closedWorkload(filled.workload, source, wording),
+    workload: {
+      ...closedWorkload(filled.workload, source, wording),
+      ...(parallel !== undefined && { parallel }),
+    },
     gpu,
     method: read.method,
-    recommended: recommendation(model, filled.workload, gpu, machine),
+    // It is a rule for one card.
+    recommended:
+      parallel === undefined ? recommendation(model, filled.workload, gpu, machine) : undefined,
     notes: [...found, ...filled.notes, ...notes],
   };
 }
@@ -67,7 +75,9 @@ export async function makeEstimate(
 ): Promise<EstimateDocument> {
   const found = await estimate(request, machine);
   const basis = traceSavings && found.method === 'trace' ? 'trace' : 'formula';
-  const savings = await findSavings(request, found, machine, basis);
+  // What the formula sees of one GPU says nothing of a rank.
+  const asked = basis === 'trace' || request.workload.parallel === undefined;
+  const savings = asked ? await findSavings(request, found, machine, basis) : [];
   const answer = savings.length === 0 ? found : { ...found, savings };
   const { name, capacityBytes } = request.gpu;
   return {

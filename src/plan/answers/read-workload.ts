@@ -20,6 +20,7 @@ import {
   readParameters,
   readText,
 } from './read-field.js';
+import { checkParallel, parallelFields } from './read-parallel.js';
 import { type NamedSource, sourceOf } from './source-of.js';
 import type { RequestField, RequestWording } from './wording.js';
 import type { PlanAnswerRequest } from './workload-request.js';
@@ -58,16 +59,12 @@ const workloadFields = [
   'quantization',
   'gpu',
   'method',
+  'gpus',
+  'offload',
 ] as const satisfies readonly RequestField[];
 
 /** Only a plan takes these. */
-const planFields = [
-  'memoryBytes',
-  'gpus',
-  'maxBatch',
-  'zero',
-  'offload',
-] as const satisfies readonly RequestField[];
+const planFields = ['memoryBytes', 'maxBatch', 'zero'] as const satisfies readonly RequestField[];
 
 /** A request with every value checked. */
 export type CheckedRequest = ReturnType<typeof checkRequest>;
@@ -116,6 +113,7 @@ export function checkRequest(
     maxBatch: read('maxBatch', readFlag),
     zero: read('zero', oneOf(zeroStages)),
     offload: read('offload', oneOf(offloads)),
+    ...checkParallel(read),
   };
 }
 
@@ -149,7 +147,9 @@ function openWorkload(checked: CheckedRequest): OpenWorkload {
 
 function refuseUnknown(request: object, purpose: 'estimate' | 'plan'): void {
   const known: readonly string[] =
-    purpose === 'plan' ? [...workloadFields, ...planFields] : workloadFields;
+    purpose === 'plan'
+      ? [...workloadFields, ...planFields]
+      : [...workloadFields, ...parallelFields];
   const field = Object.keys(request).find((one) => !known.includes(one));
   if (field === undefined) return;
   const meant = nearest(field.slice(0, 100), known);

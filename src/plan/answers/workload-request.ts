@@ -23,6 +23,19 @@ export interface WorkloadRequest {
   readonly quantization?: string | undefined;
   readonly gpu?: string | undefined;
   readonly method?: string | undefined;
+  /** How many GPUs share the job, and how: see `parallelFields`. */
+  readonly gpus?: number | undefined;
+  readonly parallel?: string | undefined;
+  readonly tp?: number | undefined;
+  readonly nodes?: number | undefined;
+  readonly gatherPrecision?: string | undefined;
+  readonly reducePrecision?: string | undefined;
+  readonly reshard?: boolean | undefined;
+  readonly fsdpStrategy?: string | undefined;
+  readonly origParams?: boolean | undefined;
+  readonly bucketMb?: number | undefined;
+  readonly bucketView?: boolean | undefined;
+  readonly offload?: string | undefined;
   /** With the mode `generate`: tokens that are read first, tokens that are written, beams. */
   readonly prompt?: number | undefined;
   readonly new?: number | undefined;
@@ -38,9 +51,7 @@ export interface WorkloadRequest {
 export interface PlanAnswerRequest extends WorkloadRequest {
   /** What PyTorch's allocator may take; without it the card that is named decides. */
   readonly memoryBytes?: number | undefined;
-  readonly gpus?: number | undefined;
   /** Keeps all settings, and answers the largest batch. */
   readonly maxBatch?: boolean | undefined;
   readonly zero?: number | undefined;
-  readonly offload?: string | undefined;
 }

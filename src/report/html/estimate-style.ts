@@ -9,6 +9,10 @@ const partColours: Readonly<Record<Part, readonly [light: string, dark: string]>
   temporary: ['#6f8f2f', '#b5d36f'],
   workspace: ['#8a8f96', '#aab2bb'],
   'kv-cache': ['#b0567a', '#e89ab8'],
+  gathered: ['#3f7fbf', '#8fc4f2'],
+  reduce: ['#9a3f8f', '#dd9ad2'],
+  buckets: ['#b5651d', '#f0a868'],
+  communication: ['#4f7a7a', '#93c2c2'],
   context: ['#5a6572', '#7d8996'],
   fragmentation: ['#c1301c', '#ff7b62'],
 };

@@ -33,6 +33,10 @@ const looks: Readonly<Record<Part, readonly [letter: string, paint: Paint]>> = {
   temporary: ['T', 'green'],
   workspace: ['K', 'white'],
   'kv-cache': ['V', 'blue'],
+  gathered: ['P', 'cyan'],
+  reduce: ['R', 'magenta'],
+  buckets: ['B', 'yellow'],
+  communication: ['N', 'white'],
   context: ['C', 'dim'],
   fragmentation: ['F', 'red'],
 };

@@ -1,6 +1,7 @@
 import { z } from '@hono/zod-openapi';
 import { estimateMethods } from '../../estimate/estimate.js';
 import { modelSizes, modelTypes } from '../../estimate/model-types.js';
+import { fsdpStrategies, parallelWays, plainPrecisions } from '../../estimate/parallel.js';
 import { engines } from '../../estimate/serving/serve-estimate.js';
 import { keptResults, optimizers, precisions, quantizationPresets } from '../../estimate/types.js';
 import { cacheTypeNames } from '../../plan/answers/serving/serving-request.js';
@@ -10,6 +11,7 @@ import { version } from './common.js';
 /** More than any batch, sequence or image there is. */
 const maxCount = 1_000_000_000;
 const pathCharacters = 4096;
+const maxGpus = 65_536;
 
 const count = z.int().min(1).max(maxCount);
 
@@ -53,6 +55,36 @@ const workloadFields = {
   quantization: z.enum(quantizationPresets).optional(),
   gpu: z.string().min(1).max(200).optional().openapi({ description: 'A card, such as h100.' }),
   method: z.enum(estimateMethods).optional(),
+  gpus: z.int().min(1).max(maxGpus).optional().openapi({ description: 'GPUs that share the job.' }),
+  parallel: z
+    .string()
+    .min(1)
+    .max(20)
+    .optional()
+    .openapi({
+      description: `How they share it, for an estimate: ${parallelWays.join(', ')}.`,
+    }),
+  tp: z
+    .int()
+    .min(1)
+    .max(maxGpus)
+    .optional()
+    .openapi({ description: 'GPUs that share each layer.' }),
+  nodes: z.int().min(1).max(maxGpus).optional().openapi({ description: 'Machines.' }),
+  gatherPrecision: z.enum(plainPrecisions).optional().openapi({
+    description: 'Of FSDP: the type in which parameters are gathered.',
+  }),
+  reducePrecision: z.enum(plainPrecisions).optional().openapi({
+    description: 'Of FSDP: the type in which gradients are reduced.',
+  }),
+  reshard: z.boolean().optional().openapi({
+    description: 'Of FSDP: false keeps gathered parameters until backward.',
+  }),
+  fsdpStrategy: z.enum(fsdpStrategies).optional(),
+  origParams: z.boolean().optional().openapi({ description: 'Of FSDP1: use_orig_params.' }),
+  bucketMb: count.optional().openapi({ description: 'Of DDP: 25 if left out.' }),
+  bucketView: z.boolean().optional().openapi({ description: 'Of DDP: gradient_as_bucket_view.' }),
+  offload: z.enum(offloads).optional().openapi({ description: 'What may lie on the host.' }),
   prompt: count.optional().openapi({ description: 'Of "generate": tokens that are read first.' }),
   new: count.optional().openapi({ description: 'Of "generate": tokens that are written.' }),
   beams: count.optional().openapi({ description: 'Of "generate": 1 if left out.' }),
@@ -80,9 +112,7 @@ export const planRequestSchema = z
     memoryBytes: z.int().min(1).max(Number.MAX_SAFE_INTEGER).optional().openapi({
       description: "What PyTorch's allocator may take of each GPU.",
     }),
-    gpus: z.int().min(1).max(4096).optional(),
     zero: z.literal(zeroStages).optional().openapi({ description: 'Stage of ZeRO over the GPUs.' }),
-    offload: z.enum(offloads).optional().openapi({ description: 'What may lie on the host.' }),
     maxBatch: z.boolean().optional().openapi({
       description: 'Keeps all other settings, and answers the largest batch.',
     }),

@@ -24,9 +24,10 @@ _ABOUT_THE_FILE = frozenset(
 def fewer_imports(options: Namespace) -> Iterator[None]:
     """While entered, torch may be imported; what fails runs once more with all imports.
 
-    A script is the user's own code and may want anything, so it always gets everything.
+    A script is the user's own code and may want anything, so it always gets everything; so does
+    sharding, which needs most of torch.
     """
-    if options.script or os.environ.get(_ALL) or os.name == "nt":
+    if options.script or options.parallel or os.environ.get(_ALL) or os.name == "nt":
         yield
         return
     torch_parts.substitute()

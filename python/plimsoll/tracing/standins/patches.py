@@ -19,6 +19,11 @@ class Patches:
         setattr(owner, name, value)
         return original
 
+    def add(self, owner: Any, name: str, value: Any) -> None:
+        """Sets an attribute that was not there."""
+        self._undo.append((owner, name, _MISSING))
+        setattr(owner, name, value)
+
     def undo(self) -> None:
         while self._undo:
             owner, name, before = self._undo.pop()

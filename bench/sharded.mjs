@@ -1,0 +1,107 @@
+// How near the traced estimate of one rank comes to what a rank of many took of an H200: every run in
+// bench/truth/sharded.json, beside the same job's weights, gradients and states shared out by division.
+//
+//   npm run build && node bench/sharded.mjs [--only TEXT] [--parallel 1] [--json]
+//
+// Ends with exit code 1 when a target is missed.
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { findGpu } from '../dist/estimate/cards/gpus.js';
+import { tracedEstimate } from '../dist/estimate/trace/traced-estimate.js';
+import { inParallel } from './accuracy/parallel.mjs';
+import { benchPython, Traces } from './accuracy/traces.mjs';
+import { caseOf, dividedBytes } from './sharded/cases.mjs';
+
+const targets = { reservedMedian: 0.01, reservedP95: 0.05, allocatedMedian: 0.003 };
+const file = (path) => fileURLToPath(new URL(path, import.meta.url));
+const { values } = parseArgs({
+  options: {
+    only: { type: 'string', default: '' },
+    parallel: { type: 'string', default: '1' },
+    json: { type: 'boolean', default: false },
+  },
+});
+
+const truth = JSON.parse(readFileSync(file('truth/sharded.json'), 'utf8'));
+const gpu = findGpu('h200');
+const traces = new Traces(benchPython());
+const runs = truth.results.filter(({ id }) => id.includes(values.only));
+const rows = await inParallel(Number(values.parallel), runs, measure);
+const known = rows.filter(({ failure }) => failure === undefined);
+const summary = {
+  runs: rows.length,
+  failed: rows.length - known.length,
+  reservedMedian: at(known, 'reserved', 0.5),
+  reservedP95: at(known, 'reserved', 0.95),
+  allocatedMedian: at(known, 'allocated', 0.5),
+  inside: known.filter(({ inside }) => inside).length,
+  dividedMedian: at(known, 'divided', 0.5),
+};
+const missed = Object.entries(targets).filter(([name, most]) => !(summary[name] <= most));
+const good = missed.length === 0 && summary.failed === 0 && summary.inside === known.length;
+
+if (values.json) console.log(JSON.stringify({ summary, rows }, undefined, 2));
+else print();
+process.exitCode = good ? 0 : 1;
+
+async function measure(run) {
+  const { source, workload } = caseOf(run, file('truth/sharded-configs/'));
+  try {
+    const trace = await traces.trace(source, workload, gpu);
+    const { peak, interval } = await tracedEstimate(trace, gpu, workload.parallel);
+    return {
+      id: run.id,
+      allocated: peak.allocatedBytes / run.peak_allocated - 1,
+      reserved: peak.reservedBytes / run.peak_reserved - 1,
+      low: interval.lowBytes / run.peak_reserved - 1,
+      high: interval.highBytes / run.peak_reserved - 1,
+      inside: interval.lowBytes <= run.peak_reserved && interval.highBytes >= run.peak_reserved,
+      divided: dividedBytes(run) / run.peak_reserved - 1,
+    };
+  } catch (failure) {
+    return { id: run.id, failure: failure.message };
+  }
+}
+
+/** The distance at a share of all, the nearest rank. */
+function at(of, name, share) {
+  const sorted = of.map((row) => Math.abs(row[name])).toSorted((a, b) => a - b);
+  return sorted[Math.max(0, Math.ceil(share * sorted.length) - 1)];
+}
+
+function print() {
+  const width = Math.max(...rows.map(({ id }) => id.length));
+  console.log(`${'run'.padEnd(width)}  allocated  reserved  interval             divided`);
+  for (const row of rows) {
+    if (row.failure !== undefined) console.log(`${row.id.padEnd(width)}  failed: ${row.failure}`);
+    else {
+      const held = `${percent(row.low)} to ${percent(row.high)}${row.inside ? '' : '  outside'}`;
+      const figures = `${percent(row.allocated, 3)}  ${percent(row.reserved, 3)}  ${held}`;
+      console.log(`${row.id.padEnd(width)}  ${figures}  ${percent(row.divided)}`);
+    }
+  }
+  const {
+    reservedMedian,
+    reservedP95,
+    allocatedMedian,
+    dividedMedian,
+    inside,
+    runs: all,
+  } = summary;
+  console.log(
+    `\n${all} runs: reserved median ${percent(reservedMedian, 3)} (at most 1 %), 95th percentile ${percent(reservedP95, 3)} (5 %), allocated median ${percent(allocatedMedian, 3)} (0.3 %), ${inside} inside the interval.`,
+  );
+  console.log(
+    `By division alone the median distance is ${percent(dividedMedian)}, ${ratio(dividedMedian, reservedMedian)}.`,
+  );
+}
+
+function ratio(theirs, ours) {
+  return ours === 0 ? 'and ours is exact' : `${(theirs / ours).toFixed(0)} times ours`;
+}
+
+function percent(share, digits = 1) {
+  const text = `${(share * 100).toFixed(digits)} %`;
+  return share > 0 ? `+${text}` : text;
+}

@@ -1,0 +1,164 @@
+"""Streams and events as the caching allocator sees them: which stream asks, and which uses what.
+
+No time passes in a trace. Work on a stream counts as done once the host has waited for it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from ..ledger import Ledger
+
+
+class RankEvent:
+    """`torch.cuda.Event`: a place in the record."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        self._ledger: Ledger | None = None
+        self._place = 0
+
+    def record(self, stream: Any = None) -> RankEvent:
+        if isinstance(stream, RankStream):
+            self._ledger = stream.ledger
+            self._place = stream.ledger.place()
+        return self
+
+    def synchronize(self) -> None:
+        if self._ledger is not None:
+            self._ledger.wait(self._place)
+
+    def wait(self, stream: Any = None) -> None:
+        pass
+
+    def query(self) -> bool:
+        return True
+
+    def elapsed_time(self, other: Any) -> float:
+        return 0.0
+
+
+class RankStream:
+    def __init__(self, ledger: Ledger, number: int) -> None:
+        self.ledger = ledger
+        self.number = number
+
+    def wait_stream(self, other: Any) -> None:
+        pass
+
+    def wait_event(self, event: Any) -> None:
+        pass
+
+    def record_event(self, event: RankEvent | None = None) -> RankEvent:
+        return (event or RankEvent()).record(self)
+
+    def synchronize(self) -> None:
+        self.ledger.wait(self.ledger.place())
+
+    def query(self) -> bool:
+        return True
+
+
+class NodeStreams:
+    """Backward runs each node on the stream of its forward op: which that was, by autograd's numbers."""
+
+    def __init__(self) -> None:
+        self._starts: list[int] = [0]
+        self._streams: list[int] = [0]
+
+    def switched(self, stream: int) -> None:
+        self._starts.append(torch._C._autograd._get_sequence_nr())
+        self._streams.append(stream)
+
+    def of(self, node: Any) -> int:
+        """What adds up the gradient of a parameter has no number, and runs on the first stream."""
+        if node is None or not hasattr(node, "_sequence_nr") or "AccumulateGrad" in node.name():
+            return 0
+        return self._streams[bisect_right(self._starts, node._sequence_nr()) - 1]
+
+    def forget(self) -> None:
+        """Drops the numbers of a finished step."""
+        self._starts = [0]
+        self._streams = [0]
+
+
+class DeviceHandle:
+    """What `torch.cuda` is to code that works on several streams."""
+
+    def __init__(self, ledger: Ledger, ranks_of_a_node: int) -> None:
+        self._ledger = ledger
+        self._ranks = ranks_of_a_node
+        self._streams = [RankStream(ledger, 0)]
+        # Those that were entered and not left.
+        self._entered: list[RankStream] = []
+        self.nodes = NodeStreams()
+        ledger.stream_now = lambda: self.current_stream().number
+
+    def Stream(self, *_: Any, **__: Any) -> RankStream:
+        self._streams.append(RankStream(self._ledger, len(self._streams)))
+        return self._streams[-1]
+
+    def Event(self, *_: Any, **__: Any) -> RankEvent:
+        handle = self
+
+        class _Event(RankEvent):
+            def record(self, stream: Any = None) -> RankEvent:
+                return super().record(stream or handle.current_stream())
+
+        return _Event()
+
+    def current_stream(self, *_: Any) -> RankStream:
+        if self._entered:
+            return self._entered[-1]
+        if torch._C._current_graph_task_id() == -1:
+            return self._streams[0]
+        return self._streams[self.nodes.of(torch._C._current_autograd_node())]
+
+    @contextmanager
+    def stream(self, stream: RankStream | None) -> Iterator[None]:
+        self._entered.append(self.current_stream() if stream is None else stream)
+        self.nodes.switched(self._entered[-1].number)
+        try:
+            yield
+        finally:
+            self._entered.pop()
+            self.nodes.switched(self.current_stream().number)
+
+    @contextmanager
+    def summing(self) -> Iterator[None]:
+        """Two gradients of one value are added up on the stream of the node that takes the sum."""
+        number = 0
+        if torch._C._current_graph_task_id() != -1 and not torch.is_grad_enabled():
+            node = torch._C._current_autograd_node()
+            takers = [taker for taker, _ in getattr(node, "next_functions", ())]
+            number = max((self.nodes.of(taker) for taker in takers), default=0)
+        if self._entered or number == 0:
+            yield
+            return
+        self._entered.append(self._streams[number])
+        try:
+            yield
+        finally:
+            self._entered.pop()
+
+    def current_device(self) -> int:
+        return 0
+
+    def set_device(self, *_: Any) -> None:
+        pass
+
+    def device_count(self) -> int:
+        return self._ranks
+
+    def is_available(self) -> bool:
+        return True
+
+    def is_initialized(self) -> bool:
+        return True
+
+    def synchronize(self, *_: Any) -> None:
+        self._ledger.wait(self._ledger.place())

@@ -1,0 +1,136 @@
+"""One rank of many: what is asked for on which stream, held against arithmetic on small models."""
+
+import json
+import os
+import tempfile
+import unittest
+
+import tracing  # noqa: F401 - puts the package on the path
+
+from plimsoll.failure import Failure
+from plimsoll.tracing.options import parse
+from plimsoll.tracing.record import record
+
+LAYERS, WIDTH, VOCABULARY = 3, 64, 128
+CONFIG = {
+    "model_type": "llama",
+    "hidden_size": WIDTH,
+    "intermediate_size": 2 * WIDTH,
+    "num_hidden_layers": LAYERS,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 4,
+    "vocab_size": VOCABULARY,
+    "tie_word_embeddings": False,
+}
+LAYER_PARAMETERS = 4 * WIDTH * WIDTH + 3 * WIDTH * 2 * WIDTH + 2 * WIDTH
+
+
+def traced(*words):
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "config.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(CONFIG, file)
+        common = ["--config", path, "--batch", "2", "--seq", "16", "--steps", "2"]
+        return record(parse([*common, *words]))
+
+
+def requests(recording, category=None):
+    found = [e for e in recording.ledger.events if e[0] == "a"]
+    return [e for e in found if category is None or e[5] == category]
+
+
+def stream_of(event):
+    return event[6] if len(event) > 6 else 0
+
+
+class Sharding(unittest.TestCase):
+    def test_fsdp2_gathers_each_layer_on_a_stream_of_its_own(self):
+        recording = traced(
+            "--parallel", "fsdp2", "--gpus", "4", "--gather-precision", "bf16",
+            "--reduce-precision", "fp32",
+        )  # fmt: skip
+        gathers = [
+            e for e in requests(recording, "p") if stream_of(e) and e[2] == 2 * LAYER_PARAMETERS
+        ]
+        # Forward and backward of two steps, for each layer.
+        self.assertEqual(len(gathers), 4 * LAYERS)
+        self.assertEqual({stream_of(e) for e in gathers}, {1})
+        reduced = [e for e in requests(recording, "r") if e[2] == 4 * LAYER_PARAMETERS]
+        self.assertEqual(len(reduced), 2 * LAYERS)
+        self.assertEqual(
+            recording.parameters, LAYERS * LAYER_PARAMETERS + 2 * VOCABULARY * WIDTH + WIDTH
+        )
+
+    def test_what_is_kept_gathered_is_not_gathered_again(self):
+        again = traced("--parallel", "fsdp2", "--gpus", "4")
+        kept = traced("--parallel", "fsdp2", "--gpus", "4", "--no-reshard")
+        self.assertLess(len(requests(kept, "p")), len(requests(again, "p")))
+
+    def test_fsdp1_asks_on_streams_and_says_who_uses_what(self):
+        recording = traced("--parallel", "fsdp1", "--gpus", "4", "--gather-precision", "bf16")
+        kinds = {e[0] for e in recording.ledger.events}
+        self.assertTrue({"r", "w"} <= kinds)
+        self.assertGreater(len({stream_of(e) for e in requests(recording)}), 2)
+        flat = [e for e in requests(recording, "w") if e[2] == LAYER_PARAMETERS]
+        self.assertEqual(len(flat), LAYERS)
+
+    def test_ddp_has_one_bucket_first_and_smaller_ones_then(self):
+        recording = traced("--parallel", "ddp", "--gpus", "4")
+        marks = [i for i, e in enumerate(recording.ledger.events) if e == ["m", "ready"]]
+        bucket = [e for e in recording.ledger.events[: marks[0]] if e[0] == "a" and e[5] == "u"]
+        self.assertEqual([e[2] for e in bucket], [4 * recording.parameters])
+
+    def test_zero_shares_out_states(self):
+        def states(*words):
+            return sum(e[2] for e in requests(traced(*words), "o") if e[2] > 1024)
+
+        whole = 8 * (LAYERS * LAYER_PARAMETERS + 2 * VOCABULARY * WIDTH)
+        self.assertLess(abs(states("--parallel", "ddp", "--gpus", "4") - whole), 0.05 * whole)
+        self.assertLess(states("--parallel", "zero1", "--gpus", "4"), 0.4 * whole)
+        self.assertLess(states("--parallel", "zero2", "--gpus", "4"), 0.3 * whole)
+        self.assertLess(states("--parallel", "zero3", "--gpus", "4"), 0.3 * whole)
+
+    def test_states_on_the_host_are_not_asked_for(self):
+        for way in ("fsdp2", "zero2"):
+            recording = traced("--parallel", way, "--gpus", "4", "--offload", "optimizer")
+            self.assertEqual(requests(recording, "o"), [])
+
+    def test_hsdp_cuts_over_the_ranks_of_a_machine(self):
+        sizes = {
+            way: sum(e[2] for e in requests(traced("--parallel", way, "--gpus", "4", *more), "w"))
+            for way, more in (("fsdp2", ()), ("hsdp", ("--nodes", "2")))
+        }
+        self.assertGreater(sizes["hsdp"], 1.8 * sizes["fsdp2"])
+
+    def test_tensor_parallelism_cuts_layers_with_and_without_fsdp(self):
+        weights = {
+            words: sum(e[2] for e in requests(traced(*words), "w"))
+            for words in (
+                ("--parallel", "tp", "--gpus", "2"),
+                ("--parallel", "tp", "--gpus", "4"),
+                ("--parallel", "fsdp2", "--gpus", "4", "--tp", "2"),
+            )
+        }
+        two, four, both = weights.values()
+        self.assertGreater(two, four)
+        self.assertGreater(four, both)
+
+    def test_heads_that_cannot_be_shared_are_told(self):
+        with self.assertRaises(Failure) as raised:
+            traced("--parallel", "tp", "--gpus", "3")
+        self.assertEqual(raised.exception.code, "heads-not-even")
+        with self.assertRaises(Failure) as raised:
+            traced("--parallel", "fsdp2", "--gpus", "4", "--tp", "3")
+        self.assertEqual(raised.exception.code, "ranks-not-even")
+
+    def test_nothing_of_it_stays_in_torch(self):
+        import torch
+
+        traced("--parallel", "fsdp2", "--gpus", "2")
+        self.assertFalse(hasattr(torch, "meta"))
+        self.assertFalse(torch.distributed.is_initialized())
+        self.assertNotIn("resize_", vars(torch.UntypedStorage))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,82 @@
+import type { Command } from 'commander';
+import {
+  type FsdpStrategy,
+  fsdpStrategies,
+  type PlainPrecision,
+  parallelWays,
+  plainPrecisions,
+} from '../../estimate/parallel.js';
+import type { WorkloadRequest } from '../../plan/answers/workload-request.js';
+import type { Offload } from '../../plan/fit/types.js';
+import { countArgument, oneOfArgument } from './arguments.js';
+
+/** What the options below become; what was not given is absent. */
+export interface ParallelArguments {
+  readonly gpus?: number;
+  readonly parallel?: string;
+  readonly tp?: number;
+  readonly nodes?: number;
+  readonly gatherPrecision?: PlainPrecision;
+  readonly reducePrecision?: PlainPrecision;
+  /** False with --no-reshard. */
+  readonly reshard?: boolean;
+  readonly fsdpStrategy?: FsdpStrategy;
+  /** False with --no-orig-params. */
+  readonly origParams?: boolean;
+  readonly bucketMb?: number;
+  readonly bucketView?: boolean;
+  readonly offload?: Offload;
+}
+
+/** How a job is spread over GPUs: the figures are then those of one rank. */
+export function addParallelOptions(command: Command): Command {
+  return command
+    .option('--gpus <n>', 'GPUs that share the job (1)', countArgument('--gpus'))
+    .option('--parallel <way>', `how they share it: ${parallelWays.join(', ')}`)
+    .option('--tp <n>', 'with fsdp2 or tp: GPUs that share each layer', countArgument('--tp'))
+    .option(
+      '--nodes <n>',
+      'machines; hsdp keeps one copy of the model on each (2)',
+      countArgument('--nodes'),
+    )
+    .option(
+      '--gather-precision <name>',
+      `FSDP: parameters are gathered in ${plainPrecisions.join(', ')} (--precision)`,
+      oneOfArgument('--gather-precision', plainPrecisions),
+    )
+    .option(
+      '--reduce-precision <name>',
+      'FSDP: gradients are reduced in it (as they are)',
+      oneOfArgument('--reduce-precision', plainPrecisions),
+    )
+    .option('--no-reshard', 'FSDP: keep gathered parameters until backward')
+    .option(
+      '--fsdp-strategy <name>',
+      'full, or grad-op: parameters stay gathered until backward (full)',
+      oneOfArgument('--fsdp-strategy', fsdpStrategies),
+    )
+    .option('--no-orig-params', 'FSDP1 with use_orig_params=False')
+    .option('--bucket-mb <n>', 'DDP: size of a bucket (25)', countArgument('--bucket-mb'))
+    .option('--bucket-view', 'DDP: gradients lie in the buckets')
+    .option(
+      '--offload <what>',
+      'optimizer: its states and its step are on the host',
+      oneOfArgument('--offload', ['optimizer'] as const),
+    );
+}
+
+/** Commander has every `--no-` option as true where it was not given. */
+export function parallelRequest(given: ParallelArguments): Partial<WorkloadRequest> {
+  return {
+    parallel: given.parallel,
+    tp: given.tp,
+    nodes: given.nodes,
+    gatherPrecision: given.gatherPrecision,
+    reducePrecision: given.reducePrecision,
+    reshard: given.reshard === false ? false : undefined,
+    fsdpStrategy: given.fsdpStrategy,
+    origParams: given.origParams === false ? false : undefined,
+    bucketMb: given.bucketMb,
+    bucketView: given.bucketView,
+  };
+}

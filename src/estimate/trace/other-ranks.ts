@@ -1,0 +1,66 @@
+import { replayOn } from '../cards/card-limit.js';
+import type { Gpu } from '../cards/gpu-table.js';
+import type { Parallel } from '../parallel.js';
+import { type EventStream, eventKind } from './event-stream.js';
+import { type Trace, traceCategories } from './trace-file.js';
+
+const bucket = traceCategories.indexOf('u');
+
+/**
+ * What the same rank reserves where other streams, or NCCL, give memory back later than the host lets
+ * go of it. Which of them happens depends on time, so all of them belong to the interval.
+ */
+export function otherRanks(trace: Trace, gpu: Gpu, { way }: Parallel): readonly number[] {
+  const { stream } = trace;
+  const peaks = [replayOn(gpu, stream, { streamWork: 'awaited' }).peakReservedBytes];
+  if (way !== 'ddp') return peaks;
+  // DDP makes its buckets anew in the second forward pass. NCCL looks every 100 ms for what is done, and
+  // keeps the first bucket until then: on an H200 into that forward pass, or into its backward pass.
+  const second = stream.marks.filter(({ name }) => name.startsWith('step:2:'));
+  const ends = second.flatMap(({ name, at }) =>
+    /:(backward|optimizer|end)$/.test(name) ? [at] : [],
+  );
+  return [...peaks, ...ends.map((at) => replayOn(gpu, late(trace, at)).peakReservedBytes)];
+}
+
+/** The same requests, but the buckets of the first step are freed at a later event. */
+function late({ stream, category }: Trace, until: number): EventStream {
+  const start = stream.marks.find(({ name }) => name === 'ready')?.at ?? 0;
+  const first = new Set<number>();
+  for (let at = 0; at < start; at += 1) {
+    const slot = stream.slot[at] ?? 0;
+    if (stream.kind[at] === eventKind.alloc && category[slot] === bucket) first.add(slot);
+  }
+  const order = [...stream.kind.keys()];
+  const waits = order.filter(
+    (at) => at < until && stream.kind[at] === eventKind.free && first.has(stream.slot[at] ?? 0),
+  );
+  const moved = new Set(waits);
+  const others = order.filter((at) => !moved.has(at));
+  const place = others.findIndex((at) => at >= until);
+  const before = place === -1 ? others : others.slice(0, place);
+  const after = place === -1 ? [] : others.slice(place);
+  const changed = [...before, ...waits, ...after];
+  return {
+    ...stream,
+    kind: Uint8Array.from(changed, (at) => stream.kind[at] ?? 0),
+    slot: Int32Array.from(changed, (at) => stream.slot[at] ?? 0),
+    bytes: Float64Array.from(changed, (at) => stream.bytes[at] ?? 0),
+  };
+}
+
+/** What a person should know of figures for one rank. */
+export function rankNotes({ way, gpus }: Parallel): string[] {
+  const notes = [
+    `One rank of ${gpus} was traced, the first, and none holds more; the other ranks were pretended.`,
+    'The buffers of NCCL are estimated: between half and twice as much is usual. They count in device and least capacity.',
+  ];
+  if (way === 'zero1')
+    notes.push('ZeRO-1 is ZeroRedundancyOptimizer without DDP around the model.');
+  if (way === 'zero2' || way === 'zero3') {
+    notes.push(
+      'DeepSpeed was not run: its buffers are those it documents, with its default sizes.',
+    );
+  }
+  return notes;
+}

@@ -1,0 +1,153 @@
+import {
+  fsdpStrategies,
+  type Parallel,
+  type ParallelWay,
+  parallelWays,
+  plainPrecisions,
+  uncountedWays,
+} from '../../estimate/parallel.js';
+import { Failure } from '../../failure.js';
+import { type FieldReader, oneOf, readCount, readFlag, readText } from './read-field.js';
+import type { RequestField, RequestWording } from './wording.js';
+
+/** What of a request says how a job is spread over GPUs; `gpus` and `offload` a plan takes as well. */
+export const parallelFields = [
+  'parallel',
+  'tp',
+  'nodes',
+  'gatherPrecision',
+  'reducePrecision',
+  'reshard',
+  'fsdpStrategy',
+  'origParams',
+  'bucketMb',
+  'bucketView',
+] as const satisfies readonly RequestField[];
+
+type Read = <T>(field: RequestField, reader: FieldReader<T>) => T | undefined;
+
+/** The same fields with every value checked. */
+export type CheckedParallel = ReturnType<typeof checkParallel>;
+
+export function checkParallel(read: Read) {
+  return {
+    parallel: read('parallel', readWay),
+    tp: read('tp', readCount),
+    nodes: read('nodes', readCount),
+    gatherPrecision: read('gatherPrecision', oneOf(plainPrecisions)),
+    reducePrecision: read('reducePrecision', oneOf(plainPrecisions)),
+    reshard: read('reshard', readFlag),
+    fsdpStrategy: read('fsdpStrategy', oneOf(fsdpStrategies)),
+    origParams: read('origParams', readFlag),
+    bucketMb: read('bucketMb', readCount),
+    bucketView: read('bucketView', readFlag),
+  };
+}
+
+/** A way to spread a job over GPUs; one that is known and not counted has an error of its own. */
+export const readWay: FieldReader<ParallelWay> = (value, field, wording) => {
+  const text = readText(value, field, wording);
+  if (uncountedWays.some((one) => one === text)) throw notCounted(text, wording);
+  return oneOf(parallelWays)(text, field, wording);
+};
+
+function notCounted(way: string, { name }: RequestWording): Failure {
+  const meanings: Readonly<Record<string, string>> = {
+    pp: 'Pipeline',
+    pipeline: 'Pipeline',
+    cp: 'Context',
+    context: 'Context',
+    sp: 'Sequence',
+    ep: 'Expert',
+    expert: 'Expert',
+  };
+  return new Failure({
+    kind: 'input',
+    code: 'not-counted',
+    fact: `${meanings[way] ?? way} parallelism is not counted.`,
+    next: `Measure it on its GPUs, or take another ${name('parallel')}: ${parallelWays.join(', ')}.`,
+    field: 'parallel',
+  });
+}
+
+const isFsdp = (way: ParallelWay) => way === 'fsdp1' || way === 'fsdp2' || way === 'hsdp';
+const gathers = (way: ParallelWay) => isFsdp(way) || way === 'tp';
+
+/** The settings that only some ways have. */
+const fits: readonly (readonly [keyof CheckedParallel, (way: ParallelWay) => boolean])[] = [
+  ['gatherPrecision', gathers],
+  ['reducePrecision', gathers],
+  ['reshard', gathers],
+  ['fsdpStrategy', isFsdp],
+  ['origParams', (way) => way === 'fsdp1'],
+  ['bucketMb', (way) => way === 'ddp'],
+  ['bucketView', (way) => way === 'ddp'],
+  ['tp', (way) => way === 'fsdp2' || way === 'tp'],
+];
+
+/** How a job is spread over GPUs; undefined where it is not. */
+export function parallelOf(
+  checked: CheckedParallel & {
+    readonly gpus?: number | undefined;
+    readonly offload?: string | undefined;
+    readonly mode?: string | undefined;
+  },
+  wording: RequestWording,
+): Parallel | undefined {
+  const { name, example } = wording;
+  const { parallel: way, gpus = 1, tp, nodes, offload } = checked;
+  if (way === undefined) {
+    const field = [...parallelFields].find((one) => checked[one] !== undefined);
+    if (field === undefined && gpus === 1) return undefined;
+    throw badUsage(
+      field === undefined
+        ? `How ${gpus} GPUs share the job was not said.`
+        : `${name(field)} is for a job on several GPUs.`,
+      `Add ${name('parallel')}, such as ${example('parallel', 'fsdp2')}.`,
+    );
+  }
+  if (gpus < 2) {
+    throw badUsage(
+      `${example('parallel', way)} needs at least two GPUs.`,
+      `Say how many, such as ${example('gpus', 8)}.`,
+    );
+  }
+  if (checked.mode === 'infer') {
+    throw badUsage('Only training is counted on several GPUs.', `Leave ${name('parallel')} out.`);
+  }
+  if (offload !== undefined && offload !== 'optimizer') {
+    throw badUsage(
+      `${example('offload', offload)} is not counted on several GPUs.`,
+      `It takes ${example('offload', 'optimizer')}.`,
+    );
+  }
+  const [odd] = fits.find(([field, fit]) => checked[field] !== undefined && !fit(way)) ?? [];
+  if (odd !== undefined) {
+    throw badUsage(`${name(odd)} means nothing with ${example('parallel', way)}.`, 'Leave it out.');
+  }
+  const groups = (tp ?? 1) * (nodes ?? 1);
+  if (gpus % groups !== 0 || (tp ?? 1) > gpus) {
+    throw badUsage(
+      `${gpus} GPUs cannot be shared out evenly by ${groups}.`,
+      `Choose ${name('tp')} and ${name('nodes')} so that they divide ${name('gpus')}.`,
+    );
+  }
+  return {
+    way,
+    gpus,
+    tensorParallel: tp,
+    nodes: nodes ?? (way === 'hsdp' ? 2 : undefined),
+    gatherPrecision: checked.gatherPrecision,
+    reducePrecision: checked.reducePrecision,
+    reshard: checked.reshard,
+    fsdpStrategy: checked.fsdpStrategy,
+    originalParameters: checked.origParams,
+    bucketMb: checked.bucketMb,
+    bucketView: checked.bucketView,
+    offload,
+  };
+}
+
+function badUsage(fact: string, next: string): Failure {
+  return new Failure({ kind: 'input', code: 'bad-usage', fact, next });
+}
