@@ -1,6 +1,6 @@
 /** How a job is spread over GPUs; each rank runs on one of them. */
 export interface Parallel {
-  readonly way: ParallelWay;
+  readonly way: ParallelMethod;
   readonly gpus: number;
   /** Ranks that share each layer (tensor parallelism); 1 where it is left out. */
   readonly tensorParallel?: number | undefined;
@@ -32,7 +32,7 @@ export const parallelWays = [
   'zero2',
   'zero3',
 ] as const;
-export type ParallelWay = (typeof parallelWays)[number];
+export type ParallelMethod = (typeof parallelWays)[number];
 
 /** What is spread over GPUs in ways that are not counted. */
 export const uncountedWays = ['pp', 'pipeline', 'cp', 'context', 'sp', 'ep', 'expert'] as const;
@@ -46,7 +46,7 @@ export type FsdpStrategy = (typeof fsdpStrategies)[number];
 /** Which ranks there are, in the JSON of an estimate. */
 export interface Ranks {
   readonly count: number;
-  readonly parallel: ParallelWay;
+  readonly parallel: ParallelMethod;
   /** The rank whose memory the figures are: none holds more. */
   readonly traced: number;
   readonly nodes: number;

@@ -1,29 +1,27 @@
-import type { Handle } from './caching-allocator.js';
-
 /**
  * Blocks that another stream works on (`record_stream`). Once freed they count as free to the program,
  * and stay out of use until that stream's work is done, in the order in which they were freed.
  */
 export class AwaitedFrees {
-  readonly #used = new Set<Handle>();
-  readonly #waiting: Handle[] = [];
+  readonly #used = new Set<number>();
+  readonly #waiting: number[] = [];
   /** How many were ever freed and are done: places count from the first free on. */
   #done = 0;
   #from = 0;
 
-  use(handle: Handle): void {
+  use(handle: number): void {
     this.#used.add(handle);
   }
 
   /** Whether a block that is freed now has to wait. */
-  takes(handle: Handle): boolean {
+  takes(handle: number): boolean {
     if (this.#used.size === 0 || !this.#used.delete(handle)) return false;
     this.#waiting.push(handle);
     return true;
   }
 
   /** Gives out, in order, what is done once the first `count` of all such frees are. */
-  *finish(count: number): Generator<Handle> {
+  *finish(count: number): Generator<number> {
     while (this.#done < count && this.#from < this.#waiting.length) {
       const handle = this.#waiting[this.#from] ?? 0;
       this.#from += 1;

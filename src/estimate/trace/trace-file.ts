@@ -46,7 +46,7 @@ const maxStrings = 1_000_000;
 const maxStringCharacters = 64 * MiB;
 const maxNotes = 100;
 /** FSDP uses four beside the first; a stream's number is one byte. */
-const mostStreams = 255;
+const maxStreams = 255;
 const workspace = traceCategories.indexOf('k');
 /**
  * What cuDNN and the kernels it loads take of the address space when it first runs: on the H200 a
@@ -206,7 +206,7 @@ class TraceReader {
     if (convolves) this.#convolutions += 1;
     const spare = convolves && category === workspace;
     const stream = event[6] === undefined ? 0 : this.#count(event[6]);
-    if (stream > mostStreams) this.#refuse('there are too many streams');
+    if (stream > maxStreams) this.#refuse('there are too many streams');
     this.#live.set(id, this.#allocate(bytes, category, module, spare, stream));
   }
 

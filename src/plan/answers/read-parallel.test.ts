@@ -54,6 +54,6 @@ describe('parallelOf', () => {
       { gpus: 8, parallel: 'fsdp2', offload: 'weights' },
       { gpus: 8, parallel: 'fsdp2', mode: 'infer' },
     ];
-    for (const request of wrong) expect(codeOf(request), JSON.stringify(request)).toBe('bad-usage');
+    expect(wrong.filter((request) => codeOf(request) !== 'bad-usage')).toEqual([]);
   });
 });

@@ -1,7 +1,7 @@
 import {
   fsdpStrategies,
   type Parallel,
-  type ParallelWay,
+  type ParallelMethod,
   parallelWays,
   plainPrecisions,
   uncountedWays,
@@ -31,7 +31,7 @@ export type CheckedParallel = ReturnType<typeof checkParallel>;
 
 export function checkParallel(read: Read) {
   return {
-    parallel: read('parallel', readWay),
+    parallel: read('parallel', readMethod),
     tp: read('tp', readCount),
     nodes: read('nodes', readCount),
     gatherPrecision: read('gatherPrecision', oneOf(plainPrecisions)),
@@ -45,7 +45,7 @@ export function checkParallel(read: Read) {
 }
 
 /** A way to spread a job over GPUs; one that is known and not counted has an error of its own. */
-export const readWay: FieldReader<ParallelWay> = (value, field, wording) => {
+const readMethod: FieldReader<ParallelMethod> = (value, field, wording) => {
   const text = readText(value, field, wording);
   if (uncountedWays.some((one) => one === text)) throw notCounted(text, wording);
   return oneOf(parallelWays)(text, field, wording);
@@ -70,11 +70,11 @@ function notCounted(way: string, { name }: RequestWording): Failure {
   });
 }
 
-const isFsdp = (way: ParallelWay) => way === 'fsdp1' || way === 'fsdp2' || way === 'hsdp';
-const gathers = (way: ParallelWay) => isFsdp(way) || way === 'tp';
+const isFsdp = (way: ParallelMethod) => way === 'fsdp1' || way === 'fsdp2' || way === 'hsdp';
+const gathers = (way: ParallelMethod) => isFsdp(way) || way === 'tp';
 
 /** The settings that only some ways have. */
-const fits: readonly (readonly [keyof CheckedParallel, (way: ParallelWay) => boolean])[] = [
+const fits: readonly (readonly [keyof CheckedParallel, (way: ParallelMethod) => boolean])[] = [
   ['gatherPrecision', gathers],
   ['reducePrecision', gathers],
   ['reshard', gathers],

@@ -5,7 +5,7 @@ import os
 import tempfile
 import unittest
 
-import tracing  # noqa: F401 - puts the package on the path
+import sharding  # noqa: F401 - puts the package on the path
 
 from plimsoll.failure import Failure
 from plimsoll.tracing.options import parse
