@@ -6,7 +6,6 @@ import tempfile
 import unittest
 
 import sharding  # noqa: F401 - puts the package on the path
-
 from plimsoll.failure import Failure
 from plimsoll.tracing.options import parse
 from plimsoll.tracing.record import record
