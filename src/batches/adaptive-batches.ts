@@ -1,4 +1,4 @@
-import { nextSize, type SizeRule } from './batch-size.js';
+import { looksKept, nextSize, type SizeRule } from './batch-size.js';
 import { hostMemoryPercent, type MemoryProbe } from './memory-percent.js';
 import { readPosition, writePosition } from './position-file.js';
 import { openSource, type SampleReader, type SampleSource } from './sample-source.js';
@@ -8,7 +8,7 @@ export interface AdaptiveBatchesOptions {
   readonly batchSize: number;
   /** No batch but the last is smaller (1). */
   readonly smallestBatch?: number;
-  /** Batches are halved above this much memory in use, in percent (85). */
+  /** Batches are halved above this much memory in use, in percent (85), and where it rises to it. */
   readonly shrinkAbovePercent?: number;
   /** And doubled again below this much (50). */
   readonly growBelowPercent?: number;
@@ -73,11 +73,14 @@ export function adaptiveBatches<S>(
   let ceiling = rule.largest;
   let cleanBatches = 0;
   let checkedAt = Number.NEGATIVE_INFINITY;
+  /** How full the memory was since this size was taken. */
+  let seen: readonly number[] = [];
 
   const resize = (to: number, usedPercent: number | undefined) => {
     const wanted = Math.min(to, ceiling);
     if (wanted === size) return;
     size = wanted;
+    seen = [];
     options.onResize?.(size, usedPercent);
   };
 
@@ -93,7 +96,9 @@ export function adaptiveBatches<S>(
 
   async function check(probe: MemoryProbe): Promise<void> {
     const usedPercent = await probe();
-    if (usedPercent !== undefined) resize(nextSize(size, usedPercent, rule), usedPercent);
+    if (usedPercent === undefined) return;
+    seen = [...seen, usedPercent].slice(-looksKept);
+    resize(nextSize(size, seen, rule), usedPercent);
   }
 
   async function gather(reader: SampleReader<S>): Promise<S[]> {

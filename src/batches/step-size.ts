@@ -1,6 +1,7 @@
 import { isKnown, type Known } from '../units/known.js';
 import type { Observation } from './sizes/fit.js';
 import { growBack } from './sizes/grow-back.js';
+import { keepBelow, type StepReading } from './sizes/keep-below.js';
 import { smallerMicrobatch } from './sizes/smaller-microbatch.js';
 
 /** What can be measured of the memory that a step has. */
@@ -21,7 +22,7 @@ export interface StepSize {
   readonly now: number;
   /** After a failure of so many samples: the next size. */
   failed(samples: number): number;
-  /** After a batch without a failure: the next size where it grew. */
+  /** After a batch without a failure: the next size where it changed. */
   wentWell(batch: number, largestPart: number): number | undefined;
 }
 
@@ -39,6 +40,8 @@ export function createStepSize(options: {
   let failedGrowths = 0;
   let grewFrom = 0;
   let smallestFailed: Known<number> = 'unknown';
+  let steps = 0;
+  let readings: readonly StepReading[] = [];
 
   function observe(batch: number, peakBytes: Known<number>): void {
     if (!isKnown(peakBytes) || (peaks.get(batch)?.peakBytes ?? 0) >= peakBytes) return;
@@ -46,6 +49,17 @@ export function createStepSize(options: {
     peaks.set(batch, { batch, peakBytes, isAtLeast: false });
     const [oldest] = peaks.keys();
     if (peaks.size > maxSizes && oldest !== undefined) peaks.delete(oldest);
+  }
+
+  /** A smaller size where the next batch would pass the load line. */
+  function ahead(microbatch: number, memory: StepMemory): number | undefined {
+    if (!isKnown(memory.peakBytes)) return undefined;
+    const { peakBytes, limitBytes, baseBytes = 'unknown' } = memory;
+    const base = isKnown(baseBytes) ? baseBytes : 0;
+    readings = [...readings, { step: steps, microbatch, baseBytes: base, peakBytes }].slice(-8);
+    const observations = [...peaks.values()];
+    const next = { step: steps + 1, microbatch, baseBytes: base, limitBytes };
+    return keepBelow({ ...next, readings, observations })?.microbatch;
   }
 
   return {
@@ -74,6 +88,16 @@ export function createStepSize(options: {
       observe(largestPart, memory.peakBytes);
       if (isKnown(smallestFailed) && largestPart >= smallestFailed) smallestFailed = 'unknown';
       cleanSteps++;
+      steps++;
+      const foreseen = ahead(largestPart, memory);
+      if (foreseen !== undefined) {
+        // Growing back waits twice as long: what grows may go on growing.
+        failedGrowths++;
+        cleanSteps = 0;
+        grewFrom = 0;
+        size = foreseen;
+        return size;
+      }
       const grown = growBack({
         microbatch: size,
         batch: Math.min(batch, first),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import deque
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any, Callable
@@ -13,7 +14,7 @@ from ..failure import Failure
 from ..memory.gauge import gauge_of
 from .batch import Batch
 from .position import CHECK, SECOND_WORD, START, PositionFile
-from .sizing import GROW_BELOW, SHRINK_ABOVE, next_size
+from .sizing import GROW_BELOW, LOOKS_KEPT, SHRINK_ABOVE, next_size
 
 log = logging.getLogger("plimsoll")
 
@@ -70,6 +71,8 @@ class Batches:
         self._running: Iterator[Any] | None = None
         self._ended = False
         self._looked = 0.0
+        self._gauge: Any = None
+        self._seen: deque[float] = deque(maxlen=LOOKS_KEPT)
         self._file = PositionFile(position) if position else None
         if self._file is not None and self._file.saved is not None:
             self.load_state_dict(self._file.saved)
@@ -212,19 +215,31 @@ class Batches:
         if now - self._looked < LOOK_SECONDS:
             return
         self._looked = now
-        if self._used_share is None:
-            self._used_share = gauge_of().used_share
-        share = self._used_share()
-        size = next_size(self.batch_size, self._largest, self._smallest, share, *self._lines)
+        highest, resting = self._shares()
+        self._seen.append(highest)
+        seen, lines = list(self._seen), self._lines
+        size = next_size(self.batch_size, self._largest, self._smallest, seen, *lines, resting)
         if size != self.batch_size:
             log.info(
                 "plimsoll: %.0f %% of memory in use; batches of %d instead of %d",
-                100 * share,
+                100 * highest,
                 size,
                 self.batch_size,
             )
             self.batch_size = size
+            self._seen.clear()
             self._save_size()
+
+    def _shares(self) -> tuple[float, float | None]:
+        """The highest share of memory since the last look, and what is in use between batches where that is known."""
+        if self._used_share is not None:
+            return self._used_share(), None
+        if self._gauge is None:
+            self._gauge = gauge_of()
+        resting, capacity = self._gauge.used_share(), self._gauge.capacity_bytes()
+        over = max(0, self._gauge.peak_bytes() - self._gauge.used_bytes())
+        self._gauge.reset_peak()
+        return resting + over / max(1, capacity), resting
 
     def _save_size(self) -> None:
         if self._file is not None:

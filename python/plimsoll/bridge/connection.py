@@ -14,7 +14,7 @@ from collections import OrderedDict, deque
 from typing import Any
 
 from .line import Line
-from .messages import ANSWER_SECONDS, MAX_WAITING, climbed, hello, oom, step
+from .messages import ANSWER_SECONDS, MAX_WAITING, climbed, forecast, hello, oom, step
 
 log = logging.getLogger("plimsoll")
 
@@ -31,7 +31,7 @@ _tried: int | None = None
 
 
 class Bridge:
-    """Nothing here raises into the job, and no call but `ask_about` and `wait_for` waits."""
+    """Nothing here raises into the job, and no call but `ask_about`, `ask_ahead` and `wait_for` waits."""
 
     def __init__(self, path: str) -> None:
         self.rank = int(os.environ.get("RANK", "0") or 0)
@@ -109,9 +109,16 @@ class Bridge:
             message["hooks"] = hooks
         if number is not None:
             message["round"] = number
+        return self._answer(message)
+
+    def ask_ahead(self, ahead: Any, batch: int, who: str) -> dict[str, Any] | None:
+        """The supervisor's decision about a step that is still to come; None when it gives none in time."""
+        return self._answer(forecast(f"{self._pid}-{next(self._ids)}", ahead, batch, who))
+
+    def _answer(self, message: dict[str, Any]) -> dict[str, Any] | None:
         if not self.send(message):
             return None
-        answer = self.wait_for(("decide", ident), ANSWER_SECONDS)
+        answer = self.wait_for(("decide", message["id"]), ANSWER_SECONDS)
         if answer is None and self.alive:
             log.warning(
                 "plimsoll: the supervisor did not answer within %g s; the program decides on its own",

@@ -70,6 +70,31 @@ def step(
     return {"type": "step", "who": who, "number": number, **sizes, **fields}
 
 
+def forecast(ident: str, ahead: Any, batch: int, who: str) -> dict[str, Any]:
+    """What is known before a step that will pass the load line."""
+    known = ahead.measured
+    return {
+        "type": "forecast",
+        "id": ident,
+        "who": who,
+        "step": ahead.step,
+        "microbatch": ahead.microbatch,
+        "batch": batch,
+        "baseBytes": known.base_bytes,
+        "limitBytes": known.limit_bytes,
+        "readings": [
+            {
+                "step": one.step,
+                "microbatch": one.microbatch,
+                "baseBytes": one.base_bytes,
+                "peakBytes": one.peak_bytes,
+            }
+            for one in ahead.readings
+        ],
+        "sizes": [{"microbatch": size, "peakBytes": peak} for size, peak in known.fitted],
+    }
+
+
 def climbed(rung: str, why: str, seconds_ago: float) -> dict[str, Any]:
     return {"type": "climbed", "rung": rung, "why": why, "secondsAgo": round(seconds_ago, 3)}
 

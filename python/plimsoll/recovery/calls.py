@@ -50,6 +50,7 @@ class Calls:
     def begin(self, count: int) -> CallRun:
         self.fitting.take_growth()
         self.fitting.sizer.begin(count)
+        self.fitting.foresee(count)
         return CallRun(count)
 
     def failed(self, run: CallRun, size: int, error: Exception) -> bool:

@@ -439,7 +439,7 @@ class Sizes(Quiet):
         step(batch_of(0, 16))
         self.assertEqual(step.partition, [4, 4, 4, 4])
         self.assertEqual(calls[3:], [4, 4, 4, 4])
-        self.assertIn("with what is held now", step.events[-1]["why"])
+        self.assertIn("8 samples will need 240.0 GiB of 240.0 GiB", step.events[-1]["why"])
 
     def test_it_waits_for_other_processes_and_goes_back_to_its_size(self):
         model, optimizer = build(0, 0.0)

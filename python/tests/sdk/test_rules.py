@@ -11,6 +11,7 @@ from sdk import PACKAGE
 import plimsoll
 from plimsoll.batching.sizing import next_size
 from plimsoll.memory.load_line import LOAD_LINE
+from plimsoll.recovery.rules.keep_below import Ahead, Reading, keep_below
 from plimsoll.recovery.rules.ladder import Failed, decide
 from plimsoll.recovery.rules.sizes import Growth, Measured, even_part, grow_back, smaller
 
@@ -85,9 +86,22 @@ class Rules(unittest.TestCase):
             found = (decision.action, rung, decision.microbatch)
             self.assertEqual(found, (case["action"], case["rung"], case["answer"]))
 
+    def test_the_size_before_a_step_that_would_not_fit(self):
+        for case in self.each("ahead"):
+            readings = [Reading(*one) for one in case["readings"]]
+            told = keep_below(Ahead(case["step"], case["microbatch"], readings, measured(case)))
+            self.assertEqual(None if told is None else told[0], case["answer"])
+
     def test_batches_that_follow_the_memory(self):
         for case in self.each("follow"):
+            resting = case.get("restingPercent")
             answer = next_size(
-                case["size"], 32, case.get("smallest", 1), case["usedPercent"] / 100, 0.85, 0.5
+                case["size"],
+                32,
+                case.get("smallest", 1),
+                [used / 100 for used in case["usedPercents"]],
+                0.85,
+                0.5,
+                None if resting is None else resting / 100,
             )
             self.assertEqual(answer, case["answer"])

@@ -85,6 +85,41 @@ describe('one process', () => {
     expect(climbed.filter((line) => line.startsWith('grow-back'))).toHaveLength(1);
   });
 
+  it('hears a smaller microbatch before memory runs out, where what is held grows', () => {
+    const { join, climbed } = talk();
+    const { heard, say } = join();
+    const reading = (step: number) => ({
+      step,
+      microbatch: 32,
+      baseBytes: 2 * GiB + (step * GiB) / 4,
+      peakBytes: 5 * GiB + (step * GiB) / 4,
+    });
+    const forecast = { type: 'forecast', id: 'f-1', who: 'step-0', microbatch: 32, batch: 64 };
+    const readings = [1, 2, 3, 4].map(reading);
+    say({ ...forecast, step: 5, baseBytes: 2 * GiB, limitBytes: 8 * GiB, readings });
+    expect(heard.at(-1)).toMatchObject({ type: 'decide', id: 'f-1', microbatch: 32, rung: null });
+    expect(climbed).toEqual([]);
+    // 4.25 GiB in four steps, 3 for the samples: 0.05 more than the load line.
+    say({ ...forecast, id: 'f-2', step: 5, baseBytes: 3.25 * GiB, limitBytes: 8 * GiB, readings });
+    expect(heard.at(-1)).toMatchObject({
+      type: 'decide',
+      id: 'f-2',
+      action: 'retry',
+      microbatch: 31,
+      rung: 'smaller-microbatch',
+    });
+    expect(climbed).toEqual([expect.stringContaining('before memory runs out')]);
+  });
+
+  it('does not take a forecast that says too little', () => {
+    const bad = { type: 'forecast', id: 'f', who: 'x', step: 1, microbatch: 8 };
+    expect(readMessage(bad)).toBeUndefined();
+    expect(readMessage({ ...bad, baseBytes: -1 })).toBeUndefined();
+    expect(readMessage({ ...bad, baseBytes: 5, readings: [7, null, {}], sizes: 'x' })).toEqual(
+      expect.objectContaining({ readings: [], sizes: [], limitBytes: 'unknown', batch: 8 }),
+    );
+  });
+
   it('tries a size that failed once more, after many clean steps under a limit that it meets', () => {
     const { join } = talk();
     const { heard, say } = join();

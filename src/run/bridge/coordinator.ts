@@ -70,6 +70,11 @@ export class Coordinator {
         if (grown !== undefined) party.broadcast({ type: 'grow', who: message.who, ...grown });
         break;
       }
+      case 'forecast': {
+        const decision = party.work(message.who).ahead(message, party.memory(peer));
+        peer.send(decideMessage(decision, message.id, null));
+        break;
+      }
       case 'oom':
         this.#outOfMemory(peer, party, message);
         break;

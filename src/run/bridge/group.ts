@@ -1,10 +1,11 @@
 import { evenPart } from '../../batches/sizes/even-parts.js';
 import type { Observation } from '../../batches/sizes/fit.js';
 import { cleanStepsToGrow, growBack } from '../../batches/sizes/grow-back.js';
+import { keepBelow } from '../../batches/sizes/keep-below.js';
 import { isKnown, type Known } from '../../units/known.js';
 import { decideStep, type Hook, type StepDecision } from '../ladder/in-process.js';
 import type { ClimbedRung, OutOfMemory, Rung } from '../types.js';
-import type { OutOfMemoryMessage, StepMessage, WorkState } from './messages.js';
+import type { ForecastMessage, OutOfMemoryMessage, StepMessage, WorkState } from './messages.js';
 
 /** Sizes that were tried are few; a program that tries more has its oldest forgotten. */
 const maxSizes = 64;
@@ -136,6 +137,34 @@ export class RankGroup {
     });
     this.#took(decision, message, microbatch);
     return decision;
+  }
+
+  /** Before a step that will not fit: the size that does. No failure, so nothing is forgotten. */
+  ahead(message: ForecastMessage, memory: WorkMemory): StepDecision {
+    const limits = [memory.limitBytes, message.limitBytes].filter(isKnown);
+    const smaller = keepBelow({
+      ...message,
+      limitBytes: limits.length === 0 ? 'unknown' : Math.min(...limits),
+      observations: message.sizes.map(({ microbatch: batch, peakBytes }) => ({
+        batch,
+        peakBytes,
+        isAtLeast: false,
+      })),
+    });
+    this.#batch = message.batch;
+    this.#microbatch = smaller?.microbatch ?? message.microbatch;
+    if (smaller === undefined) {
+      const why = `${message.microbatch} samples stay under the load line.`;
+      return { action: 'retry', microbatch: message.microbatch, rung: undefined, why };
+    }
+    // Growing back waits twice as long: what grows may go on growing.
+    this.#failedGrowths++;
+    this.#cleanSteps = 0;
+    this.#grewFrom = 0;
+    this.#grewTo = 0;
+    const why = `${smaller.why}; now ${smaller.microbatch}, before memory runs out.`;
+    this.#events.onRung('smaller-microbatch', why, 0);
+    return { action: 'retry', microbatch: smaller.microbatch, rung: 'smaller-microbatch', why };
   }
 
   #took(decision: StepDecision, message: OutOfMemoryMessage, failed: number): void {

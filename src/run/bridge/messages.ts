@@ -1,3 +1,4 @@
+import type { StepReading } from '../../batches/sizes/keep-below.js';
 import type { Known } from '../../units/known.js';
 import type { Hook } from '../ladder/in-process.js';
 import type { ClimbedRung } from '../types.js';
@@ -65,6 +66,20 @@ export interface OutOfMemoryMessage {
   readonly uncaught: boolean;
 }
 
+/** A step that is still to come, and that will pass the load line by what the program measured. */
+export interface ForecastMessage {
+  readonly type: 'forecast';
+  readonly id: string | number;
+  readonly who: string;
+  readonly step: number;
+  readonly microbatch: number;
+  readonly batch: number;
+  readonly baseBytes: number;
+  readonly limitBytes: Known<number>;
+  readonly readings: readonly StepReading[];
+  readonly sizes: WorkState['sizes'];
+}
+
 export interface StepMessage {
   readonly type: 'step';
   readonly who: string;
@@ -94,6 +109,7 @@ export type FromSdk =
   | Hello
   | Figures
   | OutOfMemoryMessage
+  | ForecastMessage
   | StepMessage
   | BarrierMessage
   | ClimbedMessage

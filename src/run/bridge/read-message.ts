@@ -1,7 +1,8 @@
+import type { StepReading } from '../../batches/sizes/keep-below.js';
 import type { Known } from '../../units/known.js';
 import { type Hook, hooks } from '../ladder/in-process.js';
 import { type ClimbedRung, rungs } from '../types.js';
-import type { FromSdk, WorkState } from './messages.js';
+import type { ForecastMessage, FromSdk, WorkState } from './messages.js';
 
 /** The version of this language; a newer SDK says so in its hello, and is still understood. */
 const bridgeVersion = 1;
@@ -73,6 +74,8 @@ export function readMessage(document: unknown): FromSdk | undefined {
         uncaught: get('uncaught') === true,
       };
     }
+    case 'forecast':
+      return readForecast(read);
     case 'step': {
       const [number, microbatch] = [count('number'), count('microbatch')];
       if (number === undefined || microbatch === undefined || microbatch < 1) return undefined;
@@ -107,11 +110,7 @@ function readWork(document: unknown): readonly WorkState[] {
   const read = readerOf(document);
   const microbatch = read?.count('microbatch') ?? 0;
   if (read === undefined || microbatch < 1) return [];
-  const sizes = (read.list('sizes') ?? []).slice(0, maxSizes).flatMap((one) => {
-    const pair = readerOf(one);
-    const [size, peakBytes] = [pair?.count('microbatch') ?? 0, pair?.count('peakBytes')];
-    return size < 1 || peakBytes === undefined ? [] : { microbatch: size, peakBytes };
-  });
+  const sizes = readSizes(read);
   return [
     {
       who: read.who(),
@@ -123,6 +122,44 @@ function readWork(document: unknown): readonly WorkState[] {
     },
   ];
 }
+
+/** Undefined where it is not known what would be too large. */
+function readForecast(read: Reader): ForecastMessage | undefined {
+  const { count, list } = read;
+  const [id, step] = [read.get('id'), count('step')];
+  const [microbatch, baseBytes] = [count('microbatch') ?? 0, count('baseBytes')];
+  if (step === undefined || microbatch < 1 || baseBytes === undefined) return undefined;
+  return {
+    type: 'forecast',
+    id: typeof id === 'number' || typeof id === 'string' ? id : 0,
+    who: read.who(),
+    step,
+    microbatch,
+    batch: Math.max(microbatch, count('batch') ?? 0),
+    baseBytes,
+    limitBytes: read.bytes('limitBytes'),
+    readings: (list('readings') ?? []).slice(-maxSizes).flatMap(readReading),
+    sizes: readSizes(read),
+  };
+}
+
+function readReading(document: unknown): readonly StepReading[] {
+  const count = readerOf(document)?.count;
+  const [step, microbatch] = [count?.('step'), count?.('microbatch') ?? 0];
+  const [baseBytes, peakBytes] = [count?.('baseBytes'), count?.('peakBytes')];
+  if (step === undefined || baseBytes === undefined || peakBytes === undefined) return [];
+  return microbatch < 1 ? [] : [{ step, microbatch, baseBytes, peakBytes }];
+}
+
+function readSizes(read: Reader): WorkState['sizes'] {
+  return (read.list('sizes') ?? []).slice(0, maxSizes).flatMap((one) => {
+    const pair = readerOf(one);
+    const [size, peakBytes] = [pair?.count('microbatch') ?? 0, pair?.count('peakBytes')];
+    return size < 1 || peakBytes === undefined ? [] : { microbatch: size, peakBytes };
+  });
+}
+
+type Reader = NonNullable<ReturnType<typeof readerOf>>;
 
 function readHooks(named: readonly unknown[]): readonly Hook[] {
   return hooks.filter((hook) => named.includes(hook));

@@ -6,6 +6,7 @@ import { recoveringStep } from '../../batches/recovering-step.js';
 import { evenPart } from '../../batches/sizes/even-parts.js';
 import type { Observation } from '../../batches/sizes/fit.js';
 import { growBack } from '../../batches/sizes/grow-back.js';
+import { keepBelow } from '../../batches/sizes/keep-below.js';
 import { smallerMicrobatch } from '../../batches/sizes/smaller-microbatch.js';
 import { defaultLoadLine } from '../../device/load-line.js';
 import type { Known } from '../../units/known.js';
@@ -48,9 +49,16 @@ interface Rules {
     name: string;
     size: number;
     smallest?: number;
-    usedPercent: number;
+    usedPercents: number[];
+    restingPercent?: number;
     answer: number;
   }[];
+  readonly ahead: readonly (Case & {
+    step: number;
+    microbatch: number;
+    baseBytes: number;
+    readings: readonly (readonly [number, number, number, number])[];
+  })[];
 }
 const rules: Rules = JSON.parse(readFileSync(`${root}test/fixtures/recovery-rules.json`, 'utf8'));
 
@@ -113,13 +121,30 @@ describe('the rules that the SDK shares', () => {
     expect(decision.rung ?? null).toBe(one.rung);
   });
 
-  it.each(rules.follow)('follows the memory: $name', ({ size, smallest, usedPercent, answer }) => {
+  it.each(rules.ahead)('before a step: $name', (one) => {
+    const answer = keepBelow({
+      step: one.step,
+      microbatch: one.microbatch,
+      baseBytes: one.baseBytes,
+      limitBytes: known(one.limitBytes),
+      readings: one.readings.map(([step, microbatch, baseBytes, peakBytes]) => ({
+        step,
+        microbatch,
+        baseBytes,
+        peakBytes,
+      })),
+      observations: observed(one),
+    });
+    expect(answer?.microbatch ?? null).toBe(one.answer);
+  });
+
+  it.each(rules.follow)('follows the memory: $name', (one) => {
     const marks = {
       largest: 32,
-      smallest: smallest ?? 1,
+      smallest: one.smallest ?? 1,
       shrinkAbovePercent: 85,
       growBelowPercent: 50,
     };
-    expect(nextSize(size, usedPercent, marks)).toBe(answer);
+    expect(nextSize(one.size, one.usedPercents, marks, one.restingPercent)).toBe(one.answer);
   });
 });

@@ -7,7 +7,8 @@ from collections import deque
 from typing import Any
 
 from ...memory.out_of_memory import OutOfMemory
-from .ladder import Decision, Failed, decide
+from .keep_below import Ahead
+from .ladder import GIVE_BACK, SMALLER, Decision, Failed, decide
 from .sizer import Sizer
 from .sizes import Measured
 
@@ -96,6 +97,17 @@ class Decider:
             self._bridge.report_rung(own.rung, own.why)
         return own
 
+    def ask_ahead(self, ahead: Ahead, batch: int, size: int, why: str) -> tuple[int, str]:
+        """Before a step that will not fit: the supervisor's size, or the own one where it does not answer."""
+        answer = None
+        if self._bridge is not None:
+            answer = self._bridge.ask_ahead(ahead, batch, self._who)
+        if answer is None:
+            self.report_rung(SMALLER, f"{why}: {size}.")
+            return size, why
+        told = answer.get("microbatch")
+        return (told if isinstance(told, int) and told > 0 else size), str(answer.get("why", why))
+
     def _as_answered(
         self, answer: dict[str, Any], own: Decision, failed: int, run: Any
     ) -> Decision:
@@ -157,6 +169,11 @@ class Decider:
         self.events.append(
             {"step": step, "rung": "smaller-microbatch", "from": before, "to": after, "why": why}
         )
+
+    def note_given_back(self, why: str, step: int) -> None:
+        log.info("plimsoll: memory that the heap keeps is given back: %s", why)
+        self.events.append({"step": step, "rung": GIVE_BACK, "why": why})
+        self.report_rung(GIVE_BACK, f"{why}: the heap gives back what it keeps.")
 
     def report_rung(self, rung: str, why: str) -> None:
         """Into the supervisor's report, where it did not decide this itself."""

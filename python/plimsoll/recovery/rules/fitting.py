@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...memory.clean_up import give_back_caches
 from ...memory.gauge import HostGauge
 from ...memory.out_of_memory import OutOfMemory, recognise
 from .decider import Decider
+from .keep_below import keep_below
 from .ladder import Decision
 from .sizer import Sizer
 from .work import Work
@@ -39,13 +41,23 @@ class Fitting:
             self.sizer.grow(wanted)
 
     def foresee(self, count: int) -> None:
-        """A smaller size before a batch that would not fit, by what was measured."""
-        size = self.sizer.foreseen(count)
-        if size is not None:
-            why = f"measured peaks say that {self.sizer.size} samples do not fit with what is held now"
-            self.decider.note_smaller(self.sizer.size, size, why, self.work.steps)
-            self.decider.report_rung("smaller-microbatch", f"{why}: {size}.")
-            self.sizer.set(size)
+        """A smaller size before a batch that would pass the load line, by what was measured and how it grows."""
+        ahead = self.sizer.look_ahead(count, self.work.steps + 1)
+        told = None if ahead is None else keep_below(ahead)
+        if ahead is None or told is None:
+            return
+        if isinstance(self.gauge, HostGauge) and not self.sizer.is_careful:
+            self.decider.note_given_back(told[1], self.work.steps)
+            ahead = self.sizer.be_careful(ahead)
+            told = keep_below(ahead)
+            if told is None:
+                return
+        size, why = self.decider.ask_ahead(ahead, count, *told)
+        if size < ahead.microbatch:
+            self.decider.note_smaller(ahead.microbatch, size, why, self.work.steps)
+            self.sizer.shrink(size)
+            # Pieces of the old size would stay in the allocator beside those of the new one.
+            give_back_caches(collect=False, of_host=False)
 
     def out_of_memory(self, error: BaseException) -> OutOfMemory | None:
         return recognise(error, self.gauge.used_share, HostGauge().used_share)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
+from collections import deque
 from typing import Any, Callable
 
-from ...memory.load_line import LOAD_LINE
+from ...memory.host_cap import give_back_heap
+from .keep_below import Ahead, Reading
 from .peaks import Peaks
 from .sizes import Growth, Measured, even_part, grow_back
 
@@ -12,6 +15,10 @@ from .sizes import Growth, Measured, even_part, grow_back
 EARLY_GROWTH = 2
 # A batch in very many parts does not wait for its end to grow: that could be hours away.
 MANY_PARTS = 64
+# Between looks at memory once a size is known: a look costs tens of microseconds.
+LOOK_SECONDS = 0.25
+# Steps by which growth is told.
+READINGS = 8
 
 
 class Sizer:
@@ -32,6 +39,13 @@ class Sizer:
         self._before_others: int | None = None
         self._measured = 0
         self.smallest_failed: int | None = None
+        # Whether the peak of the step that runs is looked at.
+        self.looking = True
+        self.is_careful = False
+        self._looked = 0.0
+        self._base = 0
+        self._largest = 0
+        self._readings: deque[Reading] = deque(maxlen=READINGS)
 
     @property
     def is_new(self) -> bool:
@@ -50,24 +64,52 @@ class Sizer:
             self.peaks.rests_at(self._gauge.used_bytes())
             self._gauge.reset_peak()
 
-    def foreseen(self, count: int) -> int | None:
-        """A smaller size where the measured line says that this one will not fit; None where it may.
+    def look_ahead(self, count: int, step: int) -> Ahead | None:
+        """What is known of the next step, where it is looked at; None where its size may not change.
 
         After the first step the optimizer's states are held, too: what fitted then may not fit now, and a
         failure in backward costs the whole batch.
         """
-        if not self._may_differ or self.size is None or not self.is_new or not self.peaks.all():
+        now = time.monotonic()
+        self.looking = self.is_new or now - self._looked >= LOOK_SECONDS
+        if not self.looking:
             return None
-        measured = self.measured()
-        line, fits = measured.line(), measured.largest()
-        part = even_part(count, self.size)
-        if (
-            line is None
-            or not fits
-            or line[0] + line[1] * part <= LOAD_LINE * (measured.limit_bytes or 0)
-        ):
+        self._looked = now
+        if not self.is_new:
+            # Steps between two looks have peaks, too.
+            self.peaks.measured(self._largest, self._gauge.peak_bytes())
+            self._gauge.reset_peak()
+        self._look()
+        if not self._may_differ or self.size is None or not self._readings:
             return None
-        return fits if fits < part else None
+        known = self.measured()._replace(base_bytes=self._base)
+        return Ahead(step, even_part(count, self.size), list(self._readings), known)
+
+    def shrink(self, size: int) -> None:
+        """Before a failure. Growing back waits twice as long: what grows may go on growing."""
+        self._clean, self._grew_from = 0, None
+        self._failed_growths += 1
+        self.set(size)
+
+    def be_careful(self, ahead: Ahead) -> Ahead:
+        """On the host, near its limit: what the heap keeps looked like memory in use, so sizes are measured anew.
+
+        The same step with what is held without that.
+        """
+        self.is_careful = True
+        self.peaks = Peaks()
+        self._readings.clear()
+        self._measured = 0
+        self._look()
+        return ahead._replace(measured=ahead.measured._replace(base_bytes=self._base))
+
+    def _look(self) -> None:
+        if self.is_careful:
+            give_back_heap()
+        self._base = self._gauge.used_bytes()
+        self.peaks.rests_at(self._base)
+        if self.is_careful:
+            self._gauge.reset_peak()
 
     def set(self, size: int | None) -> None:
         if size is not None and size != self.size:
@@ -105,20 +147,28 @@ class Sizer:
         # What the failed try reached says nothing of the sizes that follow.
         self._gauge.reset_peak()
 
-    def after_failures(self, run: Any, peak_bytes: int) -> None:
+    def after_failures(self, run: Any, step: int, peak_bytes: int) -> None:
         """A batch that was recovered: its peak since the last failure is that of the size it ended with."""
         sizes = [size for size in run.partition if self.size is None or size <= self.size]
         if sizes:
             self.peaks.measured(max(sizes), peak_bytes)
+            self._readings.append(Reading(step, max(sizes), self._base, peak_bytes))
 
     def clean_step(
-        self, run: Any, peak_bytes: int | None, alone: bool, grow: Callable[[int, str], None]
+        self,
+        run: Any,
+        step: int,
+        peak_bytes: int | None,
+        alone: bool,
+        grow: Callable[[int, str], None],
     ) -> None:
         """A step without a failure, its peak where somebody looked; without a supervisor it may grow."""
         self._clean += 1
         if peak_bytes is None:
             return
         largest = max(run.partition)
+        self._largest = largest
+        self._readings.append(Reading(step, largest, self._base, peak_bytes))
         self._measured += 1
         self.peaks.measured(largest, peak_bytes)
         if self.smallest_failed is not None and largest >= self.smallest_failed:

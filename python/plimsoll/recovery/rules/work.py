@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from ...bridge import connection
 from .sizer import Sizer
-
-# Between looks at the peak once a size is known: a look costs tens of microseconds, and the peak waits.
-LOOK_SECONDS = 0.25
 
 
 class Work:
@@ -20,7 +16,6 @@ class Work:
         self._batch = 0
         self._sizer = sizer
         self._gauge = gauge
-        self._looked = 0.0
         # Of the last step that the optimizer made; a tensor, read when it is told and not before.
         self.loss: Any = None
 
@@ -53,15 +48,11 @@ class Work:
         """After a step: measured while its size is new, then now and then; told as seldom."""
         self.steps += 1
         self._batch = run.count
-        now = time.monotonic()
-        peak: int | None = None
-        if self._sizer.is_new or now - self._looked >= LOOK_SECONDS:
-            self._looked = now
-            peak = self._gauge.peak_bytes()
+        peak = self._gauge.peak_bytes() if self._sizer.looking else None
         if not run.failures:
-            self._sizer.clean_step(run, peak, not self.watched, grow)
+            self._sizer.clean_step(run, self.steps, peak, not self.watched, grow)
         elif peak is not None:
-            self._sizer.after_failures(run, peak)
+            self._sizer.after_failures(run, self.steps, peak)
         if peak is not None and self.bridge is not None:
             size = self._sizer.size or run.count
             loss = None if self.loss is None else float(self.loss)
