@@ -27,6 +27,7 @@ const layers = [
   'plimsoll/recovery/parts/',
   'plimsoll/recovery/steps/',
   'plimsoll/recovery/',
+  'plimsoll/saving/',
   'plimsoll/trainers/',
   'plimsoll/optimizing/',
   'plimsoll/loading/',

@@ -16,6 +16,7 @@ _PLACES = {
     "TrainerCallback": "trainers.one_line",
     "batches": "batching.batches",
     "buffers": "buffering.store",
+    "checkpointing": "saving.checkpointing",
     "clean_up": "leaks.collection",
     "cleaning": "leaks.collection",
     "collect_on_pressure": "leaks.collection",

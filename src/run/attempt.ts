@@ -77,6 +77,8 @@ export interface EndedAttempt {
   readonly baseBytes: Known<number>;
   /** Whether it told of steps that went well. */
   readonly madeProgress: boolean;
+  /** Whether it wrote checkpoints, and so goes on by itself when it is started again. */
+  readonly savesItself: boolean;
   readonly leftBehind: readonly number[];
 }
 
@@ -196,7 +198,8 @@ export async function beginAttempt(start: AttemptStart, context: RunContext): Pr
         endedMs: Date.parse(start.startedAt) + (clock.seconds() - beganAt) * 1000,
       }),
       baseBytes: coordinator.baseBytes,
-      madeProgress: coordinator.steps > 0,
+      madeProgress: coordinator.steps > 0 || coordinator.hasSaved,
+      savesItself: coordinator.hasSaved,
       leftBehind,
     };
   }

@@ -116,7 +116,8 @@ export async function superviseRun(options: SuperviseOptions): Promise<RunReport
     return { attempt: { ...attempt, rungs: [...attempt.rungs, climbed(next, atSeconds)] }, next };
   }
 
-  function nextAfter({ attempt, baseBytes, madeProgress }: EndedAttempt): NextAttempt | undefined {
+  function nextAfter(ended: EndedAttempt): NextAttempt | undefined {
+    const { attempt, baseBytes, madeProgress } = ended;
     if (attempt.outOfMemory === null) return undefined;
     // A restart from a checkpoint follows progress: it is no repetition, and has a bound of its own.
     const tried = 1 + attempts.filter((one) => !wasRestarted(one)).length;
@@ -131,7 +132,7 @@ export async function superviseRun(options: SuperviseOptions): Promise<RunReport
       limitBytes: plan.memoryBytes ?? attempt.outOfMemory.totalBytes,
       baseBytes,
       earlier: attempts,
-      declared: declaredBy(plan),
+      declared: declaredBy(plan, ended),
       batch: effectiveBatch(plan),
       savedProgress: madeProgress,
     });
@@ -194,12 +195,18 @@ export async function superviseRun(options: SuperviseOptions): Promise<RunReport
   }
 }
 
-/** What the program can be told when it is started anew. */
-function declaredBy({ command, config }: RunPlan): ReadonlySet<Placeholder> {
-  const declared = placeholdersOf(command);
-  return config !== undefined && tellsAccumulation(config)
-    ? new Set([...declared, 'accumulation'])
-    : declared;
+/**
+ * What the program can be told when it is started anew. One that writes checkpoints by the SDK need
+ * not be told that it is.
+ */
+function declaredBy(
+  { command, config }: RunPlan,
+  { savesItself }: EndedAttempt,
+): ReadonlySet<Placeholder> {
+  const declared = new Set(placeholdersOf(command));
+  if (config !== undefined && tellsAccumulation(config)) declared.add('accumulation');
+  if (savesItself) declared.add('attempt');
+  return declared;
 }
 
 async function endOrFailure(live: LiveAttempt): Promise<EndedAttempt | Failure> {

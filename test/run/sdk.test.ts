@@ -61,6 +61,26 @@ describe('a program that speaks to its supervisor', () => {
     });
   });
 
+  it('is started again as long as it writes checkpoints, without being asked for its attempt', async () => {
+    writeFileSync(
+      join(command.folder(), 'saves.mjs'),
+      `import { createConnection } from 'node:net';
+       import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+       const steps = existsSync('steps') ? Number(readFileSync('steps', 'utf8')) : 0;
+       if (steps >= 3) process.exit(0);
+       const line = createConnection(process.env.PLIMSOLL_BRIDGE);
+       writeFileSync('steps', String(steps + 1));
+       line.write('{"type":"hello","rank":0,"world":1,"hooks":["checkpoint"]}\\n');
+       line.write(JSON.stringify({ type: 'saved', steps: steps + 1 }) + '\\n');
+       line.write('{"type":"oom","id":1,"kind":"cuda","message":"full","microbatch":1,"batch":1}\\n');
+       line.once('data', () => process.exit(1));`,
+    );
+    const { report: found } = await report(['--', process.execPath, 'saves.mjs']);
+    expect(found.outcome).toBe('succeeded');
+    expect(found.attempts).toHaveLength(4);
+    expect(found.attempts[0]?.rungs.at(-1)?.rung).toBe('restart-from-checkpoint');
+  });
+
   it('has the snapshot that it left explained', async () => {
     copyFileSync(
       new URL('../../bench/truth/snapshots/oom.pickle.xz', import.meta.url),

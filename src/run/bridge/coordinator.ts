@@ -21,6 +21,7 @@ export class Coordinator {
   /** Of processes that have left: there may be any number of them. */
   #pastPeakBytes = 0;
   #snapshot: string | null = null;
+  #hasSaved = false;
 
   constructor(clock: Clock, events: GroupEvents) {
     this.#clock = clock;
@@ -49,6 +50,11 @@ export class Coordinator {
     return this.#steps;
   }
 
+  /** Whether it wrote a checkpoint of its own accord: a fresh process goes on from there. */
+  get hasSaved(): boolean {
+    return this.#hasSaved;
+  }
+
   take(peer: Peer, message: FromSdk): void {
     if (message.type === 'hello') {
       this.#join(peer, message);
@@ -70,6 +76,9 @@ export class Coordinator {
         if (grown !== undefined) party.broadcast({ type: 'grow', who: message.who, ...grown });
         break;
       }
+      case 'saved':
+        this.#hasSaved = true;
+        break;
       case 'forecast': {
         const decision = party.work(message.who).ahead(message, party.memory(peer));
         peer.send(decideMessage(decision, message.id, null));

@@ -90,6 +90,12 @@ export interface StepMessage {
   readonly loss: Known<number>;
 }
 
+/** The program wrote a checkpoint that it goes on from when it is started again. */
+export interface SavedMessage {
+  readonly type: 'saved';
+  readonly steps: number;
+}
+
 export interface BarrierMessage {
   readonly type: 'barrier';
   readonly round: number;
@@ -111,6 +117,7 @@ export type FromSdk =
   | OutOfMemoryMessage
   | ForecastMessage
   | StepMessage
+  | SavedMessage
   | BarrierMessage
   | ClimbedMessage
   | { readonly type: 'bye' };

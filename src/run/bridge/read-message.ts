@@ -85,6 +85,8 @@ export function readMessage(document: unknown): FromSdk | undefined {
       const loss = typeof value === 'number' && Number.isFinite(value) ? value : 'unknown';
       return { type: 'step', who, number, microbatch, batch, peakBytes, loss };
     }
+    case 'saved':
+      return { type: 'saved', steps: count('steps') ?? 0 };
     case 'barrier': {
       const [round, rank, ok] = [count('round'), count('rank', maxRanks), get('ok')];
       if (round === undefined || rank === undefined || typeof ok !== 'boolean') return undefined;

@@ -31,6 +31,31 @@ class RandomState:
         for index, state in self._cuda:
             torch.cuda.set_rng_state(state, index)
 
+    def as_plain(self) -> dict[str, Any]:
+        """For a file: tensors and plain values alone."""
+        python = [self._python[0], list(self._python[1]), self._python[2]]
+        numpy = None
+        if self._numpy is not None:
+            name, words, *rest = self._numpy
+            numpy = [str(name), [int(word) for word in words], *rest]
+        return {"python": python, "numpy": numpy, "torch": self._torch, "cuda": self._cuda}
+
+    @classmethod
+    def from_plain(cls, plain: dict[str, Any]) -> RandomState:
+        """Of this process where the file does not tell; of cards that are not here nothing."""
+        state = cls()
+        version, words, gauss = plain["python"]
+        state._python = (version, tuple(words), gauss)
+        if plain["numpy"] is not None:
+            import numpy
+
+            name, values, *rest = plain["numpy"]
+            state._numpy = (name, numpy.array(values, dtype=numpy.uint32), *rest)
+        state._torch = plain["torch"]
+        here = {index for index, _ in state._cuda}
+        state._cuda = [(index, one) for index, one in plain["cuda"] if index in here]
+        return state
+
 
 def _cuda_states(torch: Any) -> list[tuple[int, Any]]:
     if torch is None or not torch.cuda.is_initialized():

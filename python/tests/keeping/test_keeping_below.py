@@ -6,9 +6,8 @@ import subprocess
 import sys
 import unittest
 
-from sdk import PACKAGE
-
 FOLDER = os.path.dirname(os.path.abspath(__file__))
+PACKAGE = os.path.dirname(os.path.dirname(FOLDER))
 LIMIT_BYTES = 800 * 2**20
 
 

@@ -1,0 +1,222 @@
+"""`plimsoll.checkpointing`: all that a training needs to go on, saved while it runs, and taken up again."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+from ..arguments import BadType, number, shown, whole
+from ..arguments import model as torch_model
+from ..arguments import optimizer as torch_optimizer
+from ..bridge import connection
+from ..failure import Failure
+from ..recovery.restore.random_state import RandomState
+from .folder import CheckpointFolder
+
+log = logging.getLogger("plimsoll")
+
+SCHEMA = 1
+
+
+class Checkpointing:
+    """Made by `plimsoll.checkpointing`. `steps` counts the batches that are done; `resumed` says whether it went on."""
+
+    def __init__(
+        self,
+        folder: CheckpointFolder,
+        parts: dict[str, Any],
+        every: int,
+        seconds: float | None,
+    ) -> None:
+        self.steps = 0
+        self.epoch = 0
+        self.resumed = False
+        self._folder = folder
+        self._parts = parts
+        self._every = every
+        self._seconds = seconds
+        self._saved_at = time.monotonic()
+        self._saved_steps = 0
+        # Of the pass over the data that runs: batches done, and the random numbers that it began with.
+        self._done = 0
+        self._began: Any = None
+        self._bridge = connection.current()
+        if self._bridge is not None:
+            self._bridge.declare(["checkpoint"], self._bridge.rank, self._bridge.world)
+
+    def epochs(self, count: int) -> Iterator[int]:
+        """The numbers of the epochs that are still to do, the interrupted one first."""
+        while self.epoch < count:
+            yield self.epoch
+            self.epoch += 1
+            self._done, self._began = 0, None
+
+    def batches(self, data: Any) -> Iterator[Any]:
+        """The batches of one pass that are still to do. One is done when the next is asked for; then it is saved.
+
+        An interrupted pass begins with the random numbers that it began with, so that a shuffled loader gives the
+        same order; batches that were done are read and skipped.
+        """
+        skipped = self._done if self._began is not None else 0
+        now = RandomState()
+        if self._began is None:
+            self._began, self._done = now.as_plain(), 0
+        else:
+            RandomState.from_plain(self._began).restore()
+        running = iter(data)
+        if skipped:
+            read = sum(1 for _ in islice(running, skipped))
+            if read < skipped:
+                raise Failure(
+                    "position-of-another-dataset",
+                    f"the checkpoint was made after {skipped} batches of a pass, but the data has {read}",
+                    "use the data that it was saved with, or another folder for checkpoints",
+                )
+            now.restore()
+        for batch in running:
+            yield batch
+            self._done += 1
+            self.step()
+        self._done, self._began = 0, None
+
+    def step(self) -> None:
+        """A step is done: for loops that do not take their batches from here. Saves when it is time."""
+        self.steps += 1
+        late = self._seconds is not None and time.monotonic() - self._saved_at >= self._seconds
+        if late or self.steps - self._saved_steps >= self._every:
+            self.save()
+
+    def save(self) -> str:
+        """Writes a checkpoint now; the name of its file. Older ones than the last few are removed."""
+        import torch
+
+        state = {
+            "schema": SCHEMA,
+            "steps": self.steps,
+            "epoch": self.epoch,
+            "done": self._done,
+            "began": self._began,
+            "random": RandomState().as_plain(),
+            "parts": {name: part.state_dict() for name, part in self._parts.items()},
+        }
+        path = self._folder.write(self.steps, lambda file: torch.save(state, file))
+        self._saved_at, self._saved_steps = time.monotonic(), self.steps
+        if self._bridge is not None:
+            self._bridge.send({"type": "saved", "steps": self.steps})
+        return path
+
+    def resume(self) -> bool:
+        """Takes up the newest checkpoint that is whole; False where there is none."""
+        import torch
+
+        for _, path in self._folder.newest():
+            try:
+                state = torch.load(path, map_location="cpu", weights_only=True)
+            except Exception as error:
+                raise _unusable(path, str(error).splitlines()[0] if str(error) else "") from error
+            self._take(path, state)
+            log.info("plimsoll: goes on after step %d, from %s", self.steps, path)
+            return True
+        if self._folder.count():
+            fact = f"no checkpoint in {self._folder.path} is as it was written"
+            next_step = "restore one from a backup, or remove the folder to start anew"
+            raise Failure("checkpoints-damaged", fact, next_step)
+        return False
+
+    def close(self) -> None:
+        """Another process may have the folder now. Nothing is saved."""
+        self._folder.close()
+
+    def __enter__(self) -> Checkpointing:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def _take(self, path: str, state: Any) -> None:
+        if not isinstance(state, dict) or state.get("schema") != SCHEMA:
+            raise _unusable(path, "it was written by another version")
+        saved = state["parts"]
+        if set(saved) != set(self._parts):
+            names = ", ".join(sorted(saved))
+            raise _unusable(path, f"it holds {names}; this program has {', '.join(self._parts)}")
+        for name, part in self._parts.items():
+            try:
+                part.load_state_dict(saved[name])
+            except (RuntimeError, ValueError, KeyError, TypeError) as error:
+                raise _unusable(path, f"{name}: {str(error).splitlines()[0]}") from error
+        self.steps = self._saved_steps = state["steps"]
+        self.epoch, self._done, self._began = state["epoch"], state["done"], state["began"]
+        RandomState.from_plain(state["random"]).restore()
+        self.resumed = True
+
+
+def checkpointing(
+    folder: str,
+    model: Any,
+    optimizer: Any = None,
+    *,
+    scheduler: Any = None,
+    scaler: Any = None,
+    also: dict[str, Any] | None = None,
+    every: int = 100,
+    seconds: float | None = None,
+    keep: int = 2,
+) -> Checkpointing:
+    """Saves a training while it runs, and goes on from the newest checkpoint when it is started again.
+
+        saved = plimsoll.checkpointing("checkpoints", model, optimizer, scheduler=scheduler)
+        for epoch in saved.epochs(10):
+            for batch in saved.batches(loader):
+                step(batch)
+
+    A checkpoint holds the model, the optimizer, `scheduler`, `scaler`, what `also` names (anything with
+    `state_dict` and `load_state_dict`), every generator of random numbers and the position in the data.
+    One is written after `every` batches, or after `seconds`; the last `keep` stay. Call it when all of
+    these are made, right before the loop.
+    """
+    torch_model("model", model)
+    torch_optimizer("optimizer", optimizer)
+    whole("every", every, 1)
+    whole("keep", keep, 1)
+    if seconds is not None:
+        number("seconds", seconds, 0)
+    if not isinstance(folder, (str, os.PathLike)):
+        raise BadType(f"folder must be a path, not {shown(folder)}", 'pass "checkpoints"')
+    given = {"optimizer": optimizer, "scheduler": scheduler, "scaler": scaler, **(also or {})}
+    parts = {"model": model, **{name: part for name, part in given.items() if part is not None}}
+    for name, part in parts.items():
+        if not hasattr(part, "state_dict") or not hasattr(part, "load_state_dict"):
+            fact = f"{name} must have state_dict and load_state_dict; {shown(part)} has not"
+            raise BadType(fact, "pass an object that can be saved, or leave it out")
+    if _ranks() > 1:
+        raise Failure(
+            "checkpoints-of-ranks",
+            f"this program has {_ranks()} ranks, and each has random numbers and data of its own",
+            "save with torch.distributed.checkpoint; plimsoll.checkpointing is for one process",
+        )
+    made = Checkpointing(CheckpointFolder(os.fspath(folder), keep), parts, every, seconds)
+    try:
+        made.resume()
+    except BaseException:
+        made.close()
+        raise
+    return made
+
+
+def _ranks() -> int:
+    import torch.distributed as ranks
+
+    return ranks.get_world_size() if ranks.is_available() and ranks.is_initialized() else 1
+
+
+def _unusable(path: str, why: str) -> Failure:
+    return Failure(
+        "checkpoint-unusable",
+        f"the checkpoint {path} cannot be used: {why}",
+        "start the program that wrote it, or name another folder for checkpoints",
+    )
