@@ -14,6 +14,7 @@ from ..memory.device_name import device_of
 from ..memory.out_of_memory import recognise
 from .names import repository_of
 from .offload import place_with_offload
+from .preparing import prepare_for_training, tokenizer_of
 from .presets import LADDER, PRESETS, after, most_precise
 from .quantized import quantize
 from .saved import canonical_model, saved_choice
@@ -21,6 +22,7 @@ from .saved import canonical_model, saved_choice
 log = logging.getLogger("plimsoll")
 
 _cache: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
+_tokenizers: dict[tuple[Any, ...], Any] = {}
 
 
 def load(
@@ -29,6 +31,8 @@ def load(
     *,
     device: Any = None,
     compute_dtype: Any = None,
+    for_training: bool = False,
+    tokenizer: bool = False,
     fallback: bool = True,
     cache: bool = True,
     max_bytes: int | None = None,
@@ -44,6 +48,9 @@ def load(
     the choice that plimsoll saved for this model, else the most precise preset that fits. The chosen one
     is `model.plimsoll_preset`. A model that was loaded so before is returned again (`cache=False`: not).
     `options` go to `from_pretrained` as they are, such as `{"revision": "main"}`.
+
+    `for_training` makes it ready to train: checkpointing and inputs that carry gradients; quantized weights are
+    frozen, for adapters (LoRA) to learn. `tokenizer=True` answers (model, tokenizer).
     """
     import torch
 
@@ -53,6 +60,8 @@ def load(
         )
         raise BadType(fact, 'pass a folder ("./my-model"), a name, or a function without arguments')
     one_of("preset", preset, ("auto", *PRESETS))
+    truth("for_training", for_training)
+    truth("tokenizer", tokenizer)
     truth("fallback", fallback)
     truth("cache", cache)
     if options is not None and not isinstance(options, dict):
@@ -61,6 +70,9 @@ def load(
     if options and callable(source):
         fact = "options are for from_pretrained; source is a function that builds the model"
         raise BadValue(fact, "leave options out")
+    if tokenizer and callable(source):
+        fact = "tokenizer=True is for a model by name; source is a function that builds the model"
+        raise BadValue(fact, "leave tokenizer out")
     floating_type("compute_dtype", compute_dtype)
     optional_size("max_bytes", max_bytes, least=1)
     where = device_of(
@@ -71,11 +83,42 @@ def load(
         source = repository_of(source)
     options = options or {}
     key = _cache_key(
-        source, preset, where, compute_dtype, fallback, max_bytes, home, model_class, options
+        source,
+        preset,
+        where,
+        compute_dtype,
+        fallback,
+        max_bytes,
+        home,
+        model_class,
+        for_training,
+        options,
     )
-    if cache and key in _cache:
+    model = _cache.get(key) if cache else None
+    if model is None:
+        model = _loaded(
+            source, preset, where, compute_dtype, fallback, max_bytes, home, model_class, options
+        )
+        if for_training:
+            prepare_for_training(model, PRESETS[model.plimsoll_preset].bits)
+        if cache:
+            _cache[key] = model
+    else:
         _cache.move_to_end(key)
-        return _cache[key]
+    if not tokenizer:
+        return model
+    words = _cache_key(source, options)
+    if words not in _tokenizers or not cache:
+        _tokenizers[words] = tokenizer_of(str(source), options)
+    return model, _tokenizers[words]
+
+
+def _loaded(
+    source: Any, preset: str, where: Any, compute_dtype: Any, fallback: bool, max_bytes: int | None,
+    home: str | None, model_class: Any, options: dict[str, Any],
+) -> Any:  # fmt: skip
+    import torch
+
     saved = saved_choice(source, home) if preset == "auto" and isinstance(source, str) else None
     dtype = compute_dtype or getattr(torch, saved["computeDtype"] if saved else "bfloat16")
     build = _builder(source, model_class, options)
@@ -84,10 +127,7 @@ def load(
     room = (
         max_bytes if max_bytes is not None else sum(saved["memory"]["gpuBytes"]) if saved else None
     )
-    model = _first_that_fits(build, steps, where, dtype, room)
-    if cache:
-        _cache[key] = model
-    return model
+    return _first_that_fits(build, steps, where, dtype, room)
 
 
 def unload(source: Any = None) -> int:
@@ -96,6 +136,8 @@ def unload(source: Any = None) -> int:
     keys = [key for key in _cache if source is None or key[0] == wanted]
     for key in keys:
         del _cache[key]
+    for words in [words for words in _tokenizers if source is None or words[0] == wanted]:
+        del _tokenizers[words]
     give_back_caches()
     return len(keys)
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 from typing import Any, Callable
 
-from ..arguments import BadValue, function, shown, whole
+from ..arguments import BadValue, function, one_of, shown, whole
 from ..arguments import dtype as floating_type
 from ..arguments import model as torch_model
 from ..arguments import optimizer as torch_optimizer
 from . import checkpointing, fused, loss, precision, pruning
 from .change import Change, parameter_bytes
+from .levels import LEVELS
 from .measure import kept_for_backward
 
 log = logging.getLogger("plimsoll")
@@ -63,6 +64,7 @@ def optimize(
     model: Any,
     optimizer: Any = None,
     *,
+    level: str | None = None,
     training: bool | None = None,
     checkpoint: bool | None = None,
     segments: int | None = None,
@@ -83,7 +85,7 @@ def optimize(
     In training: checkpointing, autocast to bfloat16 (False turns it off), the sdpa attention kernel, the
     loss of a language model in pieces, a fused optimizer; results stay the same but for the rounding of
     bfloat16. For inference: the weights' type (`dtype`), and `prune` as a share of channels to remove or
-    "2:4"; both change results.
+    "2:4"; both change results. `level` ("O0" to "O3") names a set of these; other arguments count for more.
     """
     import torch
 
@@ -96,6 +98,15 @@ def optimize(
         whole("segments", segments, 1)
     _check_prune(prune)
     train = model.training if training is None else training
+    if level is not None:
+        chosen_level = LEVELS[one_of("level", level, tuple(LEVELS))]
+        recompute, cheap = chosen_level.recompute and train, chosen_level.cheap
+        checkpoint = recompute if checkpoint is None else checkpoint
+        pieces = recompute if pieces is None else pieces
+        autocast = chosen_level.autocast if autocast is None else autocast
+        fuse = cheap if fuse is None else fuse
+        attention = attention if cheap else None
+        dtype = torch.bfloat16 if dtype is None and chosen_level.weights else dtype
     on_gpu = any(p.is_cuda for p in model.parameters())
     made = Optimization(model, forward)
     if attention is not None:
@@ -122,7 +133,7 @@ def optimize(
             "loss-in-pieces",
             "only causal language models of transformers have it",
         )
-    chosen = torch.bfloat16 if dtype is None and not train and on_gpu else dtype
+    chosen = torch.bfloat16 if dtype is None and not train and on_gpu and level is None else dtype
     if chosen is not None:
         made.apply(
             precision.cast_parameters(model, chosen), "dtype", "the weights have this type already"

@@ -30,7 +30,9 @@ def remove_channels(model: Any, share: float) -> Change | None:
     """Takes out the hidden channels of each feed-forward or residual block that carry least weight."""
     estimated = 0
     undo = []
-    for inputs, output in [*feed_forward_pairs(model), *convolution_pairs(model)]:
+    taken = {id(two) for _, two in convolution_pairs(model)}
+    chains = [found for found in convolution_chains(model) if id(found[1]) not in taken]
+    for inputs, output in [*feed_forward_pairs(model), *convolution_pairs(model), *chains]:
         bytes_before = sum(
             one.weight.numel() * one.weight.element_size() for one in [*inputs, output]
         )
@@ -133,12 +135,65 @@ def convolution_pairs(model: Any) -> list[tuple[list[Any], Any]]:
             if (
                 one is not None
                 and two is not None
-                and all(isinstance(c, nn.Conv2d) and c.groups == 1 for c in (one, two))
-                and isinstance(between, nn.BatchNorm2d)
+                and all(_is_plain_convolution(c) for c in (one, two))
+                and isinstance(between, (nn.BatchNorm1d, nn.BatchNorm2d))
                 and one.out_channels == two.in_channels
             ):
                 found.append(([one, between], two))
     return found
+
+
+def convolution_chains(model: Any) -> list[tuple[list[Any], Any]]:
+    """(a convolution and its norms, the convolution or the linear layer behind them) of sequences.
+
+    Between them only layers that keep channels apart: activations, pooling, dropout, flattening.
+    """
+    from torch import nn
+
+    found: list[tuple[list[Any], Any]] = []
+    for module in model.modules():
+        inputs: list[Any] = []
+        flat = False
+        for layer in list(module) if isinstance(module, nn.Sequential) else ():
+            follows = _is_plain_convolution(layer) or (isinstance(layer, nn.Linear) and flat)
+            if inputs and follows and _widens(inputs[0], layer):
+                found.append((inputs, layer))
+            if _is_plain_convolution(layer):
+                inputs, flat = [layer], False
+            elif isinstance(layer, (nn.BatchNorm1d, nn.BatchNorm2d)) and inputs and not flat:
+                inputs = [*inputs, layer]
+            elif isinstance(layer, nn.Flatten) and layer.start_dim == 1:
+                flat = True
+            elif not isinstance(layer, _apart()):
+                inputs = []
+    return found
+
+
+def _is_plain_convolution(layer: Any) -> bool:
+    from torch import nn
+
+    # Not those that are transposed: their weights lie the other way round.
+    return type(layer) in (nn.Conv1d, nn.Conv2d) and layer.groups == 1
+
+
+def _widens(convolution: Any, layer: Any) -> bool:
+    """Whether each channel comes in as one channel, or, once flattened, as as many columns as each other."""
+    width = convolution.out_channels
+    columns = getattr(layer, "in_channels", None) or layer.in_features
+    return columns == width if _is_plain_convolution(layer) else columns % width == 0
+
+
+def _apart() -> tuple[type, ...]:
+    """Layers without weights that mix no channels and make the same of a channel whichever others there are."""
+    from torch import nn
+
+    names = (
+        "Identity", "Dropout", "Dropout1d", "Dropout2d", "ReLU", "ReLU6", "LeakyReLU", "ELU", "CELU", "SELU",
+        "GELU", "SiLU", "Mish", "Tanh", "Sigmoid", "Softplus", "Hardtanh", "Hardswish", "Hardsigmoid",
+        "MaxPool1d", "MaxPool2d", "AvgPool1d", "AvgPool2d",
+        "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d",
+    )  # fmt: skip
+    return tuple(getattr(nn, name) for name in names)
 
 
 def _in_sequence(layers: list[Any], taken: set[int]) -> Iterator[tuple[list[Any], Any]]:
@@ -164,7 +219,10 @@ def _in_sequence(layers: list[Any], taken: set[int]) -> Iterator[tuple[list[Any]
 def _shrink(inputs: list[Any], output: Any, share: float) -> list[Any]:
     import torch
 
-    score = _as_rows(output, output.weight.detach()).float().transpose(0, 1).flatten(1).norm(dim=1)
+    channels = _channels(inputs[0])
+    into = _as_rows(output, output.weight.detach()).float().transpose(0, 1)
+    # A linear layer behind a flattened map has as many columns for a channel as the map has places.
+    score = into.reshape(channels, -1).norm(dim=1)
     for one in inputs:
         score = (
             score * _as_rows(one, one.weight.detach()).float().flatten(1).norm(dim=1)
@@ -177,7 +235,11 @@ def _shrink(inputs: list[Any], output: Any, share: float) -> list[Any]:
     if keep >= score.numel():
         return []
     chosen = torch.topk(score, keep).indices.sort().values
-    return [_cut(one, chosen, out=True) for one in inputs] + [_cut(output, chosen, out=False)]
+    columns = (chosen[:, None] * (into.shape[0] // channels)) + torch.arange(
+        into.shape[0] // channels, device=chosen.device
+    )
+    cut = [_cut(one, chosen, out=True) for one in inputs]
+    return [*cut, _cut(output, columns.flatten(), out=False)]
 
 
 def _cut(layer: Any, chosen: Any, out: bool) -> Any:
@@ -219,6 +281,10 @@ def _cut(layer: Any, chosen: Any, out: bool) -> Any:
             setattr(layer, name, value)
 
     return put_back
+
+
+def _channels(layer: Any) -> int:
+    return layer.weight.shape[1] if _transposed(layer) else layer.weight.shape[0]
 
 
 def _width(layer: Any, out: bool) -> int | None:
