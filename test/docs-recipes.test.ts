@@ -6,10 +6,15 @@ import { projectFiles, root } from './support/project-files.js';
 const commands = readFileSync(join(root, 'docs/commands.md'), 'utf8');
 const recipes = projectFiles().filter((path) => path.startsWith('docs/recipes/'));
 
+/** Other pages that begin with commands to type. */
+const others = ['README.md', 'docs/ja/README.md', 'docs/monitor.md', 'docs/plan.md'];
+
 /** What is typed after `plimsoll`, up to `--`. */
 function typed(text: string): readonly string[] {
   return [...text.matchAll(/^```bash\n(.*?)^```/gms)]
     .flatMap(([, block = '']) => block.split('\n'))
+    .map((line) => line.replace(/\s#.*$/, '').trimEnd())
+    .filter((line) => !/^(pip|npm) /.test(line))
     .flatMap((line) => /(?:^|\s)plimsoll\s(.*)$/.exec(line)?.[1] ?? [])
     .map((words) => words.split(/(?:^|\s)--(?:\s|$)/)[0] ?? '');
 }
@@ -22,6 +27,8 @@ function section(command: string): string {
   );
 }
 
+const shared = commands.split(/^## /m).find((part) => part.startsWith('Options of every')) ?? '';
+
 describe('the recipes', () => {
   it('are there, and listed in the README', () => {
     const readme = readFileSync(join(root, 'README.md'), 'utf8');
@@ -29,11 +36,11 @@ describe('the recipes', () => {
     expect(recipes.filter((path) => !readme.includes(path))).toEqual([]);
   });
 
-  it.each(recipes)('%s types commands and options that there are', (path) => {
+  it.each([...recipes, ...others])('%s types commands and options that there are', (path) => {
     for (const words of typed(readFileSync(join(root, path), 'utf8'))) {
       const [command = '', ...rest] = words.trim().split(/\s+/);
-      const text = section(command);
-      expect(text, `plimsoll ${command}`).not.toBe('');
+      expect(section(command), `plimsoll ${command}`).not.toBe('');
+      const text = section(command) + shared;
       for (const option of rest.filter((word) => word.startsWith('--'))) {
         expect(text, `plimsoll ${command} ${option}`).toContain(option);
       }

@@ -112,6 +112,11 @@ function escaped(character: string): string {
   }).join('');
 }
 
+/** The same of stderr. */
+export function errorStyle(io: CliIo): { colour: boolean; unicode: boolean } {
+  return { ...textStyle(io), colour: io.stderr.colour };
+}
+
 /** How text on stdout may look: colours where a person sees them, plain letters where they must. */
 export function textStyle({ stdout, environment }: CliIo): { colour: boolean; unicode: boolean } {
   const locale =

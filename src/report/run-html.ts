@@ -4,6 +4,7 @@ import { pageHead } from './html/page-head.js';
 import { attemptSection, attemptsTable } from './html/run-attempts.js';
 import { runMasthead } from './html/run-masthead.js';
 import { runStyle } from './html/run-style.js';
+import { nextCommand } from './text/run/run-ending.js';
 
 /**
  * The report of a run as one HTML page that stands alone.
@@ -19,6 +20,7 @@ ${runMasthead(report)}
 ${attemptsTable(report)}
 ${report.attempts.map(attemptSection)}
 ${notes(report)}
+${nextPart(report)}
 <footer class="soft">
 <p>Peaks are measured: by the SDK inside the program, by the driver, or by the kernel, as each one says. GiB are 1024<sup>3</sup> bytes; times are UTC. Made by plimsoll ${report.tool.version}.</p>
 </footer>
@@ -27,6 +29,13 @@ ${notes(report)}
 </html>
 `;
   return page.text;
+}
+
+/** One command for a run that failed for memory. */
+function nextPart(report: RunReport): Markup | false {
+  const ranOut = (report.attempts.at(-1)?.outOfMemory ?? null) !== null;
+  if (report.outcome !== 'failed' || !ranOut) return false;
+  return html`<section><h2>Try next</h2><p class="command">${nextCommand(report)}</p></section>`;
 }
 
 function notes(report: RunReport): Markup | false {

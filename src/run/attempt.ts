@@ -1,8 +1,9 @@
-import type { Known } from '../units/known.js';
+import { isKnown, type Known } from '../units/known.js';
 import type { Account } from './account.js';
 import { runIdVariable } from './attempt-environment.js';
 import { Coordinator } from './bridge/coordinator.js';
 import { listenForSdk } from './bridge/unix-socket.js';
+import { LastLines } from './last-lines.js';
 import type { LaunchedProcess } from './launch/launch.js';
 import {
   type LimitCgroup,
@@ -12,6 +13,7 @@ import {
   removeCgroup,
 } from './limit/cgroup.js';
 import { killedByKernel } from './limit/kernel-log.js';
+import { MemoryCurve } from './memory-curve.js';
 import { createPeakMeter } from './peak-meter.js';
 import { endTree, killQuietly } from './processes/end-tree.js';
 import { type Membership, membersOf } from './processes/members.js';
@@ -25,6 +27,7 @@ import type {
   Attempt,
   ClimbedRung,
   EnforcedLimit,
+  MemoryPoint,
   OutOfMemory,
   PeakSource,
   ProgressPoint,
@@ -87,6 +90,8 @@ export async function beginAttempt(start: AttemptStart, context: RunContext): Pr
   const { clock, procRoot } = context;
   const beganAt = clock.seconds() - sinceStart(start, context);
   const scanner = createScanner();
+  const printed = new LastLines();
+  const curve = new MemoryCurve();
   const rungs: ClimbedRung[] = [...start.rungs];
   const progress = new ProgressBook();
   let reported: OutOfMemory | undefined;
@@ -113,7 +118,10 @@ export async function beginAttempt(start: AttemptStart, context: RunContext): Pr
   const bridge = await listenForSdk(start.bridge, coordinator, start.account).catch(
     () => undefined,
   );
-  const job = start.open((bytes) => scanner.take(bytes));
+  const job = start.open((bytes) => {
+    scanner.take(bytes);
+    printed.take(bytes);
+  });
   let hasEnded = false;
   let jobPid: number | undefined;
   const started = job.pid.then((pid) => (jobPid = pid));
@@ -194,6 +202,8 @@ export async function beginAttempt(start: AttemptStart, context: RunContext): Pr
         peak,
         snapshot,
         progress: progress.points,
+        memory: curve.points,
+        lastLines: printed.lines,
         // By what passed: the date may have been set meanwhile.
         endedMs: Date.parse(start.startedAt) + (clock.seconds() - beganAt) * 1000,
       }),
@@ -212,7 +222,8 @@ export async function beginAttempt(start: AttemptStart, context: RunContext): Pr
         pids = membersOf(membership, 'below');
         for (const pid of pids) seen.add(pid);
       }
-      meter.sample(jobPid === undefined ? pids : [...new Set([jobPid, ...pids])]);
+      const held = meter.sample(jobPid === undefined ? pids : [...new Set([jobPid, ...pids])]);
+      if (isKnown(held)) curve.add(clock.seconds() - beganAt, held);
       if (tick % deviceEvery === 0 && start.settings.device !== 'host') {
         const bytes = await context.readDevice(pids);
         if (bytes !== undefined) meter.sawOnDevice(bytes);
@@ -273,6 +284,8 @@ function describe(
     readonly peak: { readonly bytes: Known<number>; readonly from: PeakSource };
     readonly snapshot: string | null;
     readonly progress: readonly ProgressPoint[];
+    readonly memory: readonly MemoryPoint[];
+    readonly lastLines: readonly string[];
     readonly endedMs: number;
   },
 ): Attempt {
@@ -290,6 +303,7 @@ function describe(
     peakFrom: end.peak.from,
     limit: start.limit,
     snapshot: end.snapshot === null ? null : { file: end.snapshot, findings: [] },
+    ...(end.outOfMemory !== null && { memory: end.memory, lastLines: end.lastLines }),
     ...(end.progress.length === 0 ? {} : { progress: end.progress }),
   };
 }

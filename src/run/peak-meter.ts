@@ -5,8 +5,8 @@ import type { PeakSource } from './types.js';
 
 /** How much memory an attempt took at most, by the best that can see it. */
 export interface PeakMeter {
-  /** Looks now. */
-  sample(pids: readonly number[]): void;
+  /** Looks now, and answers what is held; on a GPU what its driver said last. */
+  sample(pids: readonly number[]): Known<number>;
   /** What a GPU's driver says that these processes hold now. */
   sawOnDevice(bytes: number): void;
   /** The most address space that one process had. */
@@ -24,6 +24,7 @@ export function createPeakMeter(options: {
   let resident = 0;
   let own = 0;
   let onDevice = 0;
+  let latestOnDevice: Known<number> = 'unknown';
   let mapped = 0;
   return {
     sample(pids) {
@@ -41,8 +42,12 @@ export function createPeakMeter(options: {
         mapped = Math.max(mapped, bytes.peakMappedBytes);
       }
       resident = Math.max(resident, sum);
+      if (options.onGpu) return latestOnDevice;
+      const inCgroup = reading?.heldBytes ?? 'unknown';
+      return isKnown(inCgroup) ? inCgroup : sum;
     },
     sawOnDevice(bytes) {
+      latestOnDevice = bytes;
       onDevice = Math.max(onDevice, bytes);
     },
     get mappedBytes() {

@@ -64,8 +64,19 @@ export interface Attempt {
   readonly limit: EnforcedLimit;
   /** What the SDK wrote when memory ran out, and what it tells. */
   readonly snapshot: AttemptSnapshot | null;
+  /** Of an attempt that ran out of memory: what it held over time, thinned; peaks are kept. */
+  readonly memory?: readonly MemoryPoint[];
+  /** Of the same: the end of what it printed. */
+  readonly lastLines?: readonly string[];
   /** Of a program that tells of its steps: some of them, from its start to its end. */
   readonly progress?: readonly ProgressPoint[];
+}
+
+/** What an attempt held at a time, measured from outside. */
+export interface MemoryPoint {
+  /** Counted from the start of the attempt. */
+  readonly atSeconds: number;
+  readonly bytes: number;
 }
 
 /** Where a program was at a time, as its steps told. */

@@ -9,6 +9,7 @@ import { type OutputFile, openOutputFile, writeAll } from '../../files/output-fi
 import type { JobEnvironmentMode } from '../../plan/environment/job-environment.js';
 import { explainSnapshot } from '../../report/explain-snapshot.js';
 import { renderRunHtml } from '../../report/run-html.js';
+import { runEnding } from '../../report/text/run/run-ending.js';
 import { runSummary } from '../../report/text/run-text.js';
 import { adaptable } from '../../run/adapt/adaptable.js';
 import { configuredBatches } from '../../run/adapt/configured-batches.js';
@@ -23,7 +24,7 @@ import { sweepRuns } from '../../run/sweep.js';
 import type { RunReport, RunSettings } from '../../run/types.js';
 import { systemClock } from '../../time/clock.js';
 import type { CommandModule } from '../command-module.js';
-import { type CliIo, printJson } from '../io.js';
+import { type CliIo, errorStyle, printJson } from '../io.js';
 import { countArgument, durationArgument, sizeArgument } from '../options/arguments.js';
 import { checkedEnvironment, environmentModeArgument } from '../options/environment-mode.js';
 import { checkVariables } from '../options/not-utf-8.js';
@@ -263,6 +264,8 @@ function printEnd(
   if (summary !== undefined) {
     io.stderr.write(`plimsoll: ${summary}${where === undefined ? '' : ` Report: ${where}`}\n`);
   }
+  const ending = runEnding(report, { columns: io.stderr.columns(), style: errorStyle(io) });
+  if (ending !== undefined) io.stderr.write(`\n${ending}\n`);
   return report.exitCode === 'unknown' ? 4 : report.exitCode;
 }
 

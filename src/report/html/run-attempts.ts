@@ -37,10 +37,31 @@ ${
       html`<li><span><b>${rung}</b><br><span class="soft">after ${formatSeconds(atSeconds)}</span></span><span>${unbroken(why)}</span></li>`,
   )}</ol>`
 }
+${memoryPart(attempt)}
+${outputPart(attempt)}
 ${progressPart(attempt)}
 ${snapshotPart(attempt.snapshot)}
 <p class="soft">${attempt.limit.why}</p>
 </section>`;
+}
+
+/** What it held until it ran out, from its start to its end. */
+function memoryPart({ memory = [], limit }: Attempt): Markup | false {
+  const end = memory.at(-1)?.atSeconds ?? 0;
+  if (memory.length < 2 || end <= 0) return false;
+  const highest = memory.reduce((most, { bytes }) => Math.max(most, bytes), 1);
+  const top = typeof limit.bytes === 'number' ? Math.max(limit.bytes, highest) : highest;
+  const points = memory.map(
+    ({ atSeconds, bytes }) =>
+      `${Math.round((atSeconds / end) * 9600) / 10},${Math.round((1 - bytes / top) * 1160 + 20) / 10}`,
+  );
+  const words = `Memory over ${formatSeconds(end)}, highest sample ${formatBytes(highest)}`;
+  return html`<figure><figcaption>${words}${typeof limit.bytes === 'number' && `, limit ${formatBytes(limit.bytes)} at the top`}</figcaption><svg viewBox="0 0 960 120" preserveAspectRatio="none" width="100%" height="120" role="img" aria-label="${words}"><polyline points="${points.join(' ')}" fill="none" stroke="currentColor" stroke-width="1.5" vector-effect="non-scaling-stroke"/></svg></figure>`;
+}
+
+function outputPart({ lastLines = [] }: Attempt): Markup | false {
+  if (lastLines.length === 0) return false;
+  return html`<h3>The last lines of the program</h3><pre class="said">${lastLines.join('\n')}</pre>`;
 }
 
 function snapshotPart(snapshot: Attempt['snapshot']): Markup | false {

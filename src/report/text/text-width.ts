@@ -1,3 +1,6 @@
+/** Most names: nothing in them needs a second look. */
+const plainOnly = /^[\x20-\x7e]*$/;
+
 /** No name on a screen needs more; a longer one only costs time. */
 const longestText = 512;
 
@@ -9,6 +12,7 @@ const longestText = 512;
  * cleanText('evil\u001b[2Jname'); // 'evil[2Jname'
  */
 export function cleanText(text: string): string {
+  if (plainOnly.test(text)) return text.slice(0, longestText);
   return text
     .slice(0, longestText)
     .replace(/[\t\n\r]/g, ' ')

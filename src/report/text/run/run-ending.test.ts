@@ -1,0 +1,61 @@
+import { describe, expect, it } from 'vitest';
+import type { RunReport } from '../../../run/types.js';
+import { GiB } from '../../../units/bytes.js';
+import { runReport } from '../../run-for-tests.js';
+import { renderRunHtml } from '../../run-html.js';
+import { nextCommand, runEnding } from './run-ending.js';
+
+const plain = { columns: 80, style: { colour: false, unicode: true } };
+const [first] = runReport.attempts;
+if (first === undefined) throw new Error('the report of the tests has no attempt');
+const failed: RunReport = {
+  ...runReport,
+  outcome: 'failed',
+  exitCode: 1,
+  command: ['python', 'train.py', '--batch-size', '8'],
+  attempts: [
+    {
+      ...first,
+      snapshot: { file: '/tmp/a b.pickle', findings: ['3.1 GiB are held by train.py:12.'] },
+      memory: [0, 1, 2, 3].map((n) => ({ atSeconds: n, bytes: n * 2 * GiB })),
+      lastLines: ['step 1', 'OutOfMemoryError: \u001B[2JCUDA out of memory'],
+    },
+  ],
+};
+
+describe('the end of a run that failed for memory', () => {
+  it('tells what held it, the curve, the last lines, and one command', () => {
+    const text = runEnding(failed, plain) ?? '';
+    expect(text).toContain('Attempt 1 ran out of memory: out of memory (cuda).');
+    expect(text).toContain('  - 3.1 GiB are held by train.py:12.');
+    expect(text).toContain('Memory over 3.0 s, measured (limit 8.0 GiB, highest sample 6.0 GiB):');
+    expect(text).toContain('█');
+    expect(text).toContain('  | OutOfMemoryError: [2JCUDA out of memory');
+    expect(text.split('\n').slice(-2)).toEqual([
+      'Try next:',
+      "  plimsoll snapshot '/tmp/a b.pickle'",
+    ]);
+    expect(text).not.toContain('\u001B');
+  });
+
+  it('is in the page of the report, too', () => {
+    const page = renderRunHtml(failed);
+    expect(page).toContain('The last lines of the program');
+    expect(page).toContain('Memory over 3.0 s, highest sample 6.0 GiB');
+    expect(page).toContain('Try next');
+  });
+
+  it('is not told of a run that succeeded, or failed for another reason', () => {
+    expect(runEnding(runReport, plain)).toBeUndefined();
+    const other = { ...failed, attempts: [{ ...first, outOfMemory: null }] };
+    expect(runEnding(other, plain)).toBeUndefined();
+    expect(renderRunHtml(other)).not.toContain('Try next');
+  });
+
+  it('names the command that is most likely to help', () => {
+    const adapt = { ...failed, notes: ['Type this. Or let it be done: plimsoll run --adapt -- x'] };
+    expect(nextCommand(adapt)).toBe('plimsoll run --adapt -- python train.py --batch-size 8');
+    const bare = { ...failed, attempts: [{ ...first, snapshot: null }] };
+    expect(nextCommand(bare)).toBe('plimsoll estimate -- python train.py --batch-size 8');
+  });
+});

@@ -1,0 +1,100 @@
+import type { Attempt, RunReport } from '../../../run/types.js';
+import { outOfMemoryWords } from '../../../run/words.js';
+import { formatBytes } from '../../../units/bytes.js';
+import { formatSeconds } from '../../../units/durations.js';
+import { shellWords } from '../../../units/shell-words.js';
+import { sparkRows } from '../charts/sparkline.js';
+import { paintLine, type Span, span, type TextStyle } from '../spans.js';
+import { cleanText } from '../text-width.js';
+import { wrapText } from '../wrap-text.js';
+
+const chartRows = 5;
+const widestChart = 80;
+
+/**
+ * How a run ended that failed for memory: what held it, its curve, the last lines of the program, and
+ * one command to try next; undefined for every other run.
+ *
+ * @example
+ * runEnding(report, { columns: 80, style: { colour: false, unicode: true } });
+ */
+export function runEnding(
+  report: RunReport,
+  { columns, style }: { readonly columns: number; readonly style: TextStyle },
+): string | undefined {
+  const last = report.attempts.at(-1);
+  if (report.outcome !== 'failed' || last === undefined || last.outOfMemory === null) {
+    return undefined;
+  }
+  const lines: Span[][] = [
+    [
+      span(
+        `Attempt ${last.number} ran out of memory: ${outOfMemoryWords(last.outOfMemory)}.`,
+        'red',
+      ),
+    ],
+    ...heldLines(last, columns),
+    ...curveLines(last, columns, style),
+    ...outputLines(last),
+  ];
+  const drawn = lines.map((line) => paintLine(line, columns, style));
+  // To be copied, so never cut.
+  return [...drawn, 'Try next:', `  ${cleanText(nextCommand(report))}`].join('\n');
+}
+
+function heldLines({ snapshot }: Attempt, columns: number): Span[][] {
+  const findings = snapshot?.findings ?? [];
+  if (findings.length === 0) return [];
+  return [
+    [span('What held the memory, by its snapshot:', 'bold')],
+    ...findings.flatMap((one) =>
+      wrapText(one, columns, '  - ', '    ').map((line) => [span(line)]),
+    ),
+  ];
+}
+
+function curveLines({ memory = [], limit }: Attempt, columns: number, style: TextStyle): Span[][] {
+  const width = Math.min(columns, widestChart) - 2;
+  const end = memory.at(-1)?.atSeconds;
+  if (memory.length < 2 || end === undefined || width < 10) return [];
+  const highest = memory.reduce((most, { bytes }) => Math.max(most, bytes), 1);
+  const top = typeof limit.bytes === 'number' ? Math.max(limit.bytes, highest) : highest;
+  const values = Array.from({ length: width }, (_, cell) => {
+    const [from, to] = [(cell / width) * end, ((cell + 1) / width) * end];
+    const inside = memory.filter(({ atSeconds }) => atSeconds >= from && atSeconds < to);
+    const before = memory.findLast(({ atSeconds }) => atSeconds <= from);
+    return Math.max(
+      ...inside.map(({ bytes }) => bytes),
+      inside.length > 0 ? 0 : (before?.bytes ?? 0),
+    );
+  });
+  const line = typeof limit.bytes === 'number' ? limit.bytes : Infinity;
+  const rows = sparkRows(values, { width, height: chartRows, top, line, style });
+  const scale = typeof limit.bytes === 'number' ? `limit ${formatBytes(limit.bytes)}, ` : '';
+  return [
+    [
+      span(
+        `Memory over ${formatSeconds(end)}, measured (${scale}highest sample ${formatBytes(highest)}):`,
+        'bold',
+      ),
+    ],
+    ...rows.map((row) => [span('  ')].concat(row)),
+  ];
+}
+
+function outputLines({ lastLines = [] }: Attempt): Span[][] {
+  if (lastLines.length === 0) return [];
+  return [
+    [span('The last lines of the program:', 'bold')],
+    ...lastLines.map((line) => [span('  | ', 'dim'), span(cleanText(line))]),
+  ];
+}
+
+/** The one that is most likely to help: adapt its options, read its snapshot, or see what would fit. */
+export function nextCommand({ command, notes, attempts }: RunReport): string {
+  const adapt = notes.find((note) => note.includes('plimsoll run --adapt -- '));
+  if (adapt !== undefined) return `plimsoll run --adapt -- ${shellWords(command)}`;
+  const snapshot = attempts.at(-1)?.snapshot?.file;
+  if (snapshot?.endsWith('.pickle') === true) return `plimsoll snapshot ${shellWords([snapshot])}`;
+  return `plimsoll estimate -- ${shellWords(command)}`;
+}
