@@ -62,12 +62,12 @@ export const planCommand: CommandModule = {
       .addHelpText(
         'after',
         `
-Unset options are chosen for you: the fastest that fits, with the least given up. --batch is the
+Unset options are chosen for you: the fastest that fits, at the lowest cost in quality. --batch is the
 effective batch, which is kept. The exit code is 0 when it surely fits, 5 when it should fit but may
 lack memory by the upper end of its interval, and 1 when nothing fits.
 
-A program after -- is traced at a few batches, which it is told where {batch_size} stands; with --batch
-and {accumulation} the effective batch is kept.
+A program after -- is traced with a few batch sizes, which replace {batch_size}. With --batch and
+{accumulation} the effective batch is kept.
 
 Examples:
   plimsoll plan ./config.json --memory 24GiB --train

@@ -92,10 +92,10 @@ export const runCommand: CommandModule = {
       .option('--check', 'trace the program first; do not start what surely does not fit')
       .option(
         '--env-mode <mode>',
-        'production takes debug settings out of the environment; keep; without it they are warned of',
+        'production: remove debug settings from the environment; keep: leave them; without it they only cause a warning',
         environmentModeArgument,
       )
-      .option('--attach [id]', 'take up a run whose supervisor was killed; the latest if not named')
+      .option('--attach [id]', 'attach to a run whose supervisor was killed (the latest)')
       .option('--config <file>', 'this configuration file instead of plimsoll.config.json')
       .option('--json', "print the report on stdout; the program's own stdout goes to stderr")
       .addHelpText('after', help)

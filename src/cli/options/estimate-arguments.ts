@@ -29,8 +29,8 @@ export interface EstimateArguments extends Omit<WorkloadArguments, 'mode'> {
 /** What the modes `generate` and `serve` take beside what all do. */
 export function addServingOptions(command: Command): Command {
   return command
-    .option('--prompt <n>', 'generate: tokens that are read first', countArgument('--prompt'))
-    .option('--new <n>', 'generate: tokens that are written', countArgument('--new'))
+    .option('--prompt <n>', 'generate: tokens of the prompt', countArgument('--prompt'))
+    .option('--new <n>', 'generate: new tokens', countArgument('--new'))
     .option('--beams <n>', 'generate: beams (1)', countArgument('--beams'))
     .option(
       '--engine <name>',
@@ -49,7 +49,7 @@ export function addServingOptions(command: Command): Command {
     )
     .option(
       '--kv-precision <name>',
-      `serve: in what keys and values are cached: ${cacheTypeNames.join(', ')}`,
+      `serve: data type of the KV cache: ${cacheTypeNames.join(', ')}`,
       oneOfArgument('--kv-precision', cacheTypeNames),
     );
 }

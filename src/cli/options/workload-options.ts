@@ -59,7 +59,7 @@ export interface WorkloadArguments extends ParallelArguments {
 export function addModelArgument(command: Command): Command {
   return command.argument(
     '[model...]',
-    'a name (llama-3-8b), a config.json, .safetensors, .gguf, or a folder; torchvision:NAME; after --, a program as it is',
+    'a name (llama-3-8b), a config.json, .safetensors, .gguf, or a folder; torchvision:NAME; after --, an unchanged program',
   );
 }
 

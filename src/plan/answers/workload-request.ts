@@ -36,7 +36,7 @@ export interface WorkloadRequest {
   readonly bucketMb?: number | undefined;
   readonly bucketView?: boolean | undefined;
   readonly offload?: string | undefined;
-  /** With the mode `generate`: tokens that are read first, tokens that are written, beams. */
+  /** With the mode `generate`: tokens of the prompt, new tokens, beams. */
   readonly prompt?: number | undefined;
   readonly new?: number | undefined;
   readonly beams?: number | undefined;

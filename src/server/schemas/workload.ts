@@ -85,8 +85,8 @@ const workloadFields = {
   bucketMb: count.optional().openapi({ description: 'Of DDP: 25 if left out.' }),
   bucketView: z.boolean().optional().openapi({ description: 'Of DDP: gradient_as_bucket_view.' }),
   offload: z.enum(offloads).optional().openapi({ description: 'What may lie on the host.' }),
-  prompt: count.optional().openapi({ description: 'Of "generate": tokens that are read first.' }),
-  new: count.optional().openapi({ description: 'Of "generate": tokens that are written.' }),
+  prompt: count.optional().openapi({ description: 'Of "generate": tokens of the prompt.' }),
+  new: count.optional().openapi({ description: 'Of "generate": new tokens.' }),
   beams: count.optional().openapi({ description: 'Of "generate": 1 if left out.' }),
   engine: z.enum(engines).optional().openapi({ description: 'Of "serve".' }),
   maxModelLen: count.optional().openapi({
@@ -96,7 +96,7 @@ const workloadFields = {
     description: 'Of "serve": the share of the card that vLLM takes; 0.9 if left out.',
   }),
   kvPrecision: z.enum(cacheTypeNames).optional().openapi({
-    description: 'Of "serve": in what keys and values are cached.',
+    description: 'Of "serve": data type of the KV cache.',
   }),
 };
 
