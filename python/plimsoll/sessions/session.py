@@ -44,17 +44,13 @@ class Session:
         on_warning: Callable[[dict[str, Any]], Any] | None = None,
     ) -> None:
         self.settings = read_settings(config)
-        alerts, profiling = self._section("alerts"), self._section("profiling")
+        alerts = self._section("alerts")
         named = [alerts.get("memoryWarningPercent"), alerts.get("gpuWarningPercent")]
         given = [percent / 100 for percent in named if percent is not None]
         self._threshold = min(given, default=THRESHOLD)
-        self.debugger = Debugger(
-            interval=self.settings.get("intervalSeconds", INTERVAL),
-            threshold=self._threshold,
-            on_warning=function("on_warning", on_warning),
-            python=profiling.get("enabled", False),
-            top=profiling.get("top", 10),
-        )
+        self._on_warning = function("on_warning", on_warning)
+        # Python's allocations are recorded from the start of the block on, not before: it costs time.
+        self.debugger = self._debugger(python=False)
         self.pauses = PauseMeter()
         self._open = ExitStack()
         self._stores: list[BufferStore] = []
@@ -81,6 +77,7 @@ class Session:
             if "abovePercent" in garbage:
                 above = garbage["abovePercent"] / 100
                 opened.enter_context(PressureCollector(above, 5.0, 60.0).start())
+            self.debugger = self._debugger(self._section("profiling").get("enabled", False))
             opened.enter_context(self.debugger)
             self._open = opened.pop_all()
         return self
@@ -219,6 +216,15 @@ class Session:
         with open(beside, "w", encoding="utf-8") as file:
             json.dump(self.report(), file, indent=2)
         os.replace(beside, path)
+
+    def _debugger(self, python: bool) -> Debugger:
+        return Debugger(
+            interval=self.settings.get("intervalSeconds", INTERVAL),
+            threshold=self._threshold,
+            on_warning=self._on_warning,
+            python=python,
+            top=self._section("profiling").get("top", 10),
+        )
 
     def _elapsed(self) -> float:
         return self._seconds if self._began is None else time.monotonic() - self._began

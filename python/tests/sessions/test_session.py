@@ -5,6 +5,7 @@ import json
 import os
 import tempfile
 import threading
+import tracemalloc
 import unittest
 
 import torch
@@ -51,6 +52,16 @@ class Sessions(unittest.TestCase):
         with self.assertRaises(Failure), plimsoll.session(CONFIG) as session:
             session.__enter__()
         self.assertEqual(gc.get_threshold(), before)
+
+    def test_records_allocations_of_python_only_inside_the_block(self):
+        session = plimsoll.session({"profiling": {"enabled": True, "top": 3}})
+        self.assertFalse(tracemalloc.is_tracing())
+        with session:
+            self.assertTrue(tracemalloc.is_tracing())
+            kept = [bytes(1000) for _ in range(100)]
+        self.assertFalse(tracemalloc.is_tracing())
+        self.assertEqual(len(kept), 100)
+        self.assertLessEqual(len(session.report()["leaks"]["python"]), 3)
 
     def test_reports_training_model_garbage_and_buffers(self):
         model, optimizer = model_and_optimizer()

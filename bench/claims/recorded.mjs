@@ -1,0 +1,118 @@
+// Claims whose figures were measured on a GPU once, read from the files that hold them.
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+
+const file = (name) => fileURLToPath(new URL(`../results/${name}`, import.meta.url));
+const percent = (share) => `${share > 0 ? '+' : ''}${Math.round(share * 100)} %`;
+
+/** How far a claim is reached: everywhere, in some of the cases, or nowhere. */
+export function reached(values, isReached) {
+  const good = values.filter(isReached).length;
+  if (good === values.length && good > 0) return 'reached';
+  return good === 0 ? 'not reached' : `in part (${good} of ${values.length})`;
+}
+
+export function recordedClaims() {
+  const found = JSON.parse(readFileSync(file('2026-11-16-h200-claims.json'), 'utf8'));
+  const on = `${found.device}, torch ${found.torch}, ${found.date}`;
+  const command = 'python3 bench/gpu/claims/measure.py';
+  const how = { on, command, source: 'measured' };
+  return [
+    trainingMemory(found, how),
+    throughput(found, how),
+    latency(found, how),
+    ...outOfMemory(found, how),
+    environment(),
+  ];
+}
+
+function trainingMemory({ training }, how) {
+  const less = each(training, ({ plain, optimize }) => optimize.peakBytes / plain.peakBytes - 1);
+  return {
+    claim: 'training memory -50 %',
+    ours: words(less),
+    verdict: reached(Object.values(less), (share) => share <= -0.5),
+    how: 'plimsoll.optimize(model, optimizer) beside fp32 with TF32; peak of the allocator, same batch',
+    ...how,
+  };
+}
+
+function throughput({ training }, how) {
+  const way = (name) =>
+    each(training, (one) => one[name].samplesPerSecond / one.plain.samplesPerSecond - 1);
+  const fast = way('optimize, checkpoint=False');
+  return {
+    claim: 'training throughput +20 %',
+    ours: words(fast),
+    verdict: reached(Object.values(fast), (share) => share >= 0.2),
+    how: `plimsoll.optimize(model, optimizer, checkpoint=False), same batch. Not together with -50 % of memory: with checkpointing ${words(way('optimize'))}; with checkpointing and twice the batch ${words(way('optimize, twice the batch'))}`,
+    ...how,
+  };
+}
+
+function latency({ inference }, how) {
+  const cases = Object.entries(inference).flatMap(([name, batches]) =>
+    Object.entries(batches).map(([batch, one]) => [
+      `${name} x ${batch}`,
+      one.optimize.seconds / one.plain.seconds - 1,
+    ]),
+  );
+  const less = Object.fromEntries(cases);
+  return {
+    claim: 'inference latency -16 %',
+    ours: words(less),
+    verdict: reached(Object.values(less), (share) => share <= -0.16),
+    how: 'plimsoll.optimize(model, training=False): bfloat16. One sample at a time is limited by the launches of kernels, which it does not change',
+    ...how,
+  };
+}
+
+function outOfMemory({ outOfMemory: rows }, how) {
+  const before = rows.filter(({ plain }) => !plain).length;
+  const after = rows.filter(({ plimsoll }) => !plimsoll).length;
+  const ours = `${before} of ${rows.length} ended so, ${after} with Plimsoll (${percent(after / before - 1)})`;
+  const caps =
+    'training of three models and loading of one under caps of 35 to 110 % of what they need: a plain loop beside plimsoll.recovering, .to(device) beside plimsoll.load';
+  const row = (claim, least) => ({
+    claim,
+    ours,
+    verdict: after / before - 1 <= least ? 'reached' : 'not reached',
+    how: caps,
+    ...how,
+  });
+  return [
+    row('out-of-memory eliminated', -1),
+    row('out-of-memory errors -50 %', -0.5),
+    row('out-of-memory errors -90 %', -0.9),
+  ];
+}
+
+/** The table of what debug settings cost: `| settings | model | ms a step | 1.38 x |`. */
+function environment() {
+  const name = '2026-11-16-h200-debug-environment.md';
+  const text = readFileSync(file(name), 'utf8');
+  const rows = [...text.matchAll(/^\| (.+?) \| (\w+) \| [\d.]+ \| ([\d.]+) x \|$/gm)];
+  const of = (settings) =>
+    rows.filter(([, one]) => one === settings).map(([, , model, times]) => [model, Number(times)]);
+  const blocking = of('`CUDA_LAUNCH_BLOCKING=1`');
+  const shown = (cases) => cases.map(([model, times]) => `${model} ${times} x`).join(', ');
+  return {
+    claim: 'production against debug environment 2 to 3 x',
+    ours: shown(blocking),
+    verdict: reached(blocking, ([, times]) => times >= 2),
+    how: `without CUDA_LAUNCH_BLOCKING=1; with PYTORCH_NO_CUDA_MEMORY_CACHING=1 beside it ${shown(of('`CUDA_LAUNCH_BLOCKING=1`, `PYTORCH_NO_CUDA_MEMORY_CACHING=1`'))}`,
+    on: 'NVIDIA H200, torch 2.11.0+cu130, 2026-11-16',
+    command: 'python bench/gpu/debug_environment.py --steps 30',
+    source: 'measured',
+  };
+}
+
+function each(models, share) {
+  return Object.fromEntries(Object.entries(models).map(([name, one]) => [name, share(one)]));
+}
+
+function words(shares) {
+  return Object.entries(shares)
+    .map(([name, share]) => `${name} ${percent(share)}`)
+    .join(', ');
+}
