@@ -65,18 +65,20 @@ export function addParallelOptions(command: Command): Command {
     );
 }
 
-/** Commander has every `--no-` option as true where it was not given. */
+/** Only what was given: a request that names a field is refused where it has no use. */
 export function parallelRequest(given: ParallelArguments): Partial<WorkloadRequest> {
-  return {
+  const all: Partial<WorkloadRequest> = {
     parallel: given.parallel,
     tp: given.tp,
     nodes: given.nodes,
     gatherPrecision: given.gatherPrecision,
     reducePrecision: given.reducePrecision,
+    // Commander has every `--no-` option as true where it was not given.
     reshard: given.reshard === false ? false : undefined,
     fsdpStrategy: given.fsdpStrategy,
     origParams: given.origParams === false ? false : undefined,
     bucketMb: given.bucketMb,
     bucketView: given.bucketView,
   };
+  return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined));
 }
