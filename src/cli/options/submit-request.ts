@@ -65,7 +65,8 @@ export function submitRequest(
 }
 
 function workloadOf(given: SubmitArguments, folder: string): WorkloadRequest | undefined {
-  const named = workloadRequest(given.model, given, folder);
+  // --gpus is for the queue: how many cards the job gets, not how its memory is estimated.
+  const named = { ...workloadRequest(given.model, given, folder), gpus: undefined };
   if (Object.values({ ...named, batch: undefined }).every((value) => value === undefined)) {
     return undefined;
   }
