@@ -38,14 +38,14 @@ function trainingMemory({ training }, how) {
 }
 
 function throughput({ training }, how) {
-  const way = (name) =>
+  const beside = (name) =>
     each(training, (one) => one[name].samplesPerSecond / one.plain.samplesPerSecond - 1);
-  const fast = way('optimize, checkpoint=False');
+  const fast = beside('optimize, checkpoint=False');
   return {
     claim: 'training throughput +20 %',
     ours: words(fast),
     verdict: reached(Object.values(fast), (share) => share >= 0.2),
-    how: `plimsoll.optimize(model, optimizer, checkpoint=False), same batch. Not together with -50 % of memory: with checkpointing ${words(way('optimize'))}; with checkpointing and twice the batch ${words(way('optimize, twice the batch'))}`,
+    how: `plimsoll.optimize(model, optimizer, checkpoint=False), same batch. Not together with -50 % of memory: with checkpointing ${words(beside('optimize'))}; with checkpointing and twice the batch ${words(beside('optimize, twice the batch'))}`,
     ...how,
   };
 }
