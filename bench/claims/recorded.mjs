@@ -95,7 +95,6 @@ function environment() {
   const of = (settings) =>
     rows.filter(([, one]) => one === settings).map(([, , model, times]) => [model, Number(times)]);
   const blocking = of('`CUDA_LAUNCH_BLOCKING=1`');
-  const shown = (cases) => cases.map(([model, times]) => `${model} ${times} x`).join(', ');
   return {
     claim: 'production against debug environment 2 to 3 x',
     ours: shown(blocking),
@@ -105,6 +104,10 @@ function environment() {
     command: 'python bench/gpu/debug_environment.py --steps 30',
     source: 'measured',
   };
+}
+
+function shown(cases) {
+  return cases.map(([model, times]) => `${model} ${times} x`).join(', ');
 }
 
 function each(models, share) {
