@@ -26,7 +26,9 @@ export function recordingSvg(lines, { columns, title }) {
   const height = Math.ceil(rows.length * cell.height + edge.top + edge.bottom);
   const total = Math.max(...rows.map(({ at }) => at)) + holdSeconds;
   const times = [...new Set(rows.map(({ at }) => at))];
-  const styles = times.map((at, index) => {
+  // Of a picture in which all is there at once nothing moves.
+  const moving = times.length > 1 ? times : [];
+  const styles = moving.map((at, index) => {
     const share = ((at / total) * 100).toFixed(2);
     return `@keyframes k${index}{0%,${share}%{opacity:0}${(Number(share) + 0.01).toFixed(2)}%,100%{opacity:1}}.k${index}{animation:k${index} ${total.toFixed(1)}s infinite}`;
   });

@@ -8,6 +8,7 @@ import type { CommandModule } from '../command-module.js';
 import { type CliIo, printJson, textStyle } from '../io.js';
 import { settingsOf } from '../options/watch-options.js';
 import { withStop } from '../running/run-watch.js';
+import { showBusy } from '../screen/busy-line.js';
 import { type Stop, stopOnSignals } from '../stop.js';
 
 interface DoctorArguments {
@@ -49,13 +50,15 @@ async function doctor(given: DoctorArguments, io: CliIo, stop: Stop): Promise<nu
   const configuration = await checkConfiguration(given, io);
   const discovery = await openDevices(configuration.settings);
   try {
-    const found = await examine({
-      environment: io.environment,
-      folder: io.folder,
-      python: given.python,
-      discovery,
-      signal: stop.signal,
-    });
+    const found = await showBusy(io, 'Trying what plimsoll needs', () =>
+      examine({
+        environment: io.environment,
+        folder: io.folder,
+        python: given.python,
+        discovery,
+        signal: stop.signal,
+      }),
+    );
     if (stop.interruptedBy !== undefined) return stop.interruptedBy;
     const checks = [...found, configuration.check];
     const ok = isHealthy(checks);

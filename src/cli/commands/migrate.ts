@@ -11,6 +11,7 @@ import { undoChange } from '../answers/undo-change.js';
 import type { CommandModule } from '../command-module.js';
 import { type CliIo, printJson } from '../io.js';
 import { withStop } from '../running/run-watch.js';
+import { showBusy } from '../screen/busy-line.js';
 import { type Stop, stopOnSignals } from '../stop.js';
 
 interface MigrateArguments {
@@ -67,12 +68,9 @@ async function migrate(
   const named = resolve(folder, path);
   if (!existsSync(named)) throw noSuchPath(path);
   const python = pythonProgram(given.python, environment);
-  const code = await readCodeBase(named, {
-    python,
-    environment,
-    folder,
-    signal: stop.signal,
-  }).catch((error: unknown) => {
+  const code = await showBusy(io, `Reading ${path}`, () =>
+    readCodeBase(named, { python, environment, folder, signal: stop.signal }),
+  ).catch((error: unknown) => {
     if (stop.interruptedBy === undefined) throw error;
     return undefined;
   });

@@ -10,6 +10,7 @@ import { isKnown, type Known } from '../../units/known.js';
 import { replayTrace } from '../../watch/diagnosis/replay.js';
 import type { CommandModule } from '../command-module.js';
 import { type CliIo, printJson, textStyle } from '../io.js';
+import { showBusy } from '../screen/busy-line.js';
 
 interface ReplayArguments {
   readonly device?: string;
@@ -45,7 +46,7 @@ Examples:
 };
 
 async function replay(path: string, given: ReplayArguments, io: CliIo): Promise<number> {
-  const trace = await readRecordedTrace(path, given.device);
+  const trace = await showBusy(io, `Reading ${path}`, () => readRecordedTrace(path, given.device));
   const answer = replayTrace(trace);
   if (given.json) {
     printJson(io, answer);

@@ -8,6 +8,7 @@ import { readSnapshot } from '../../snapshot/read-snapshot.js';
 import type { CommandContext, CommandModule } from '../command-module.js';
 import { type CliIo, printJson, textStyle } from '../io.js';
 import { badArgument, countArgument } from '../options/arguments.js';
+import { showBusy } from '../screen/busy-line.js';
 
 interface SnapshotArguments {
   readonly against?: string;
@@ -86,7 +87,9 @@ async function analyse(
   { device, whatIf }: Pick<SnapshotArguments, 'device' | 'whatIf'>,
   io: CliIo,
 ): Promise<SnapshotAnalysis> {
-  const snapshot = await readSnapshot(resolve(io.folder, path));
+  const snapshot = await showBusy(io, `Reading ${path}`, () =>
+    readSnapshot(resolve(io.folder, path)),
+  );
   return analyseSnapshot(snapshot, {
     ...(device === undefined ? {} : { device }),
     ...(whatIf === undefined ? {} : { whatIf }),

@@ -110,6 +110,23 @@ describe.each(sizes)('the monitor at $columns x $rows', (size) => {
     expect(frame(size, { alerts: many }).lines.join('\n')).toMatch(/and \d+ more alerts: press a/);
   });
 
+  it('tells a critical alert before newer ones that are only warnings', () => {
+    const critical = { severity: 'critical', deviceId: 'gpu:3', message: leak } as const;
+    const alerts = [
+      fakeAlert({ atSeconds: 10, ...critical }),
+      ...Array.from({ length: 20 }, (_, index) =>
+        fakeAlert({
+          atSeconds: 50,
+          deviceId: `gpu:${index}`,
+          message: 'is 76 % full.',
+          kind: 'leak',
+        }),
+      ),
+    ];
+    const text = frame(size, { alerts }).lines.join(' ').replaceAll(/\s+/g, ' ');
+    expect(text).toContain('leaks 110 MiB a second, 2.3 GiB so far.');
+  });
+
   it('shows the selected process, and where a click would find it', () => {
     const row = rows[250];
     const { lines, hits } = frame(size, {}, { selected: row?.key });

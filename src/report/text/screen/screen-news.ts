@@ -4,8 +4,8 @@ import { type Paint, type Span, span, type TextStyle } from '../spans.js';
 import { wrapText } from '../wrap-text.js';
 
 interface News {
-  /** Raised, and not cleared since. */
-  readonly isActive: boolean;
+  /** 0 is over; of those that hold, a critical one comes first. */
+  readonly rank: 0 | 1 | 2;
   readonly atSeconds: number;
   readonly mark: string;
   readonly deviceId: string;
@@ -20,7 +20,7 @@ const maxLines = 6;
 /** Narrower than this a sentence would be one word a line. */
 const leastTextColumns = 20;
 
-/** Alerts that still hold, then what happened before, newest first with their age: the lines of each. */
+/** Alerts that still hold, critical ones before others, then what happened before, newest first with their age: the lines of each. */
 export function newsItems(
   model: {
     readonly alerts: readonly Alert[];
@@ -35,10 +35,7 @@ export function newsItems(
     ...model.alerts.map((alert) => alertNews(alert, active.has(alert), style)),
     ...model.events.flatMap(eventNews),
   ]
-    .toSorted(
-      (one, other) =>
-        Number(other.isActive) - Number(one.isActive) || other.atSeconds - one.atSeconds,
-    )
+    .toSorted((one, other) => other.rank - one.rank || other.atSeconds - one.atSeconds)
     .slice(0, maxNews);
   return news.map(({ atSeconds, mark, deviceId, text, paint }) => {
     const age = `${formatSeconds(Math.max(0, model.nowSeconds - atSeconds))} ago`;
@@ -68,7 +65,7 @@ function alertNews(alert: Alert, isActive: boolean, style: TextStyle): News {
   const cleared = alert.state === 'cleared';
   const sign = style.unicode ? ['▲', '✓'] : ['!', '-'];
   return {
-    isActive,
+    rank: isActive ? (alert.severity === 'critical' ? 2 : 1) : 0,
     atSeconds: alert.atSeconds,
     mark: (cleared ? sign[1] : sign[0]) ?? '',
     deviceId: alert.deviceId,
@@ -92,8 +89,8 @@ function eventNews(event: WatchEvent): News[] {
 function happened(event: {
   readonly atSeconds: number;
   readonly device: { readonly id: string };
-}): Pick<News, 'isActive' | 'atSeconds' | 'deviceId'> {
-  return { isActive: false, atSeconds: event.atSeconds, deviceId: event.device.id };
+}): Pick<News, 'rank' | 'atSeconds' | 'deviceId'> {
+  return { rank: 0, atSeconds: event.atSeconds, deviceId: event.device.id };
 }
 
 /** The first that have room, each as a whole; the very first in any case. */
