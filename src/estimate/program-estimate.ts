@@ -8,6 +8,10 @@ export interface ProgramRequest {
   /** As a person types it: `['python', 'train.py', '--epochs', '3']`. */
   readonly command: readonly string[];
   readonly gpu: Gpu;
+  /** Cards that it sees: what `torch.cuda.device_count()` tells it. One where it is left out. */
+  readonly cards?: number | undefined;
+  /** Whether it runs in a copy of its folder, so that what it writes there is not kept. */
+  readonly inCopy?: boolean | undefined;
 }
 
 export interface ProgramMachine extends EstimateMachine {
@@ -26,10 +30,10 @@ export interface ProgramMachine extends EstimateMachine {
  * );
  */
 export async function estimateProgram(
-  { command, gpu }: ProgramRequest,
+  { command, gpu, cards, inCopy }: ProgramRequest,
   machine: ProgramMachine,
 ): Promise<Estimate> {
   const { work = inThisThread, signal } = machine;
-  const trace = await programTrace(command, { ...machine, gpu });
+  const trace = await programTrace(command, { ...machine, gpu, cards, inCopy });
   return work({ kind: 'trace', trace, gpu }, signal);
 }

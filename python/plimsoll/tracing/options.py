@@ -99,6 +99,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--multiprocessors", type=_count, default=None, help="of the card")
     parser.add_argument("--gpu-memory", type=int, default=None, help="of the card, in bytes")
     _add_parallel(parser)
+    parser.add_argument("--cards", type=_count, default=1, help="that a program sees")
     parser.add_argument("--steps", type=_count, default=3)
     parser.add_argument("--output", default="-", help="a file, or - for standard output")
     source.add_argument(

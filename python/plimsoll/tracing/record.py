@@ -54,7 +54,7 @@ def record(options: Namespace) -> Recording:
         from .programs import run
 
         recording = Recording(Ledger())
-        run.record(options.program, settings.gpu, recording)
+        run.record(options.program, settings.gpu, recording, options.cards)
         return recording
     names = ModuleNames()
     observer = Observer(Ledger(), settings.gpu, names.current)

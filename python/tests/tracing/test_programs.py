@@ -77,7 +77,10 @@ class Programs(unittest.TestCase):
             phases[:5], ["building", "first steps", "steady steps", "evaluation", "saving"]
         )
         # The first batches and the last, short one, in each of two epochs.
-        self.assertIn("sizes [100, 100, 100, 30, 100, 100, 100, 30]", done.stderr)
+        self.assertIn(
+            "sizes [100, 100, 100, 100, 100, 100, 30, 100, 100, 100, 100, 100, 100, 30]",
+            done.stderr,
+        )
         self.assertEqual(done.stdout, "")
         self.assertEqual(sorted(os.listdir(self.folder)), self.files)
         weights = [line for line in lines if line[0] == "a" and line[5] == "w"]
@@ -284,6 +287,33 @@ class Programs(unittest.TestCase):
         self.assertNotIn("aten.bmm.default", ops)
         halves = [line[2] for line in lines if line[0] == "a" and line[2] == 2 * 2 * 3 * 1024 * 64]
         self.assertEqual(len(halves), 2)
+
+    def test_weights_that_a_gpu_wrote_are_loaded_where_the_program_wants_them(self):
+        import torch
+
+        tag = torch.serialization.location_tag
+        torch.serialization.location_tag = lambda storage: "cuda:0"
+        try:
+            weights = {"weight": torch.zeros(2048, 3000), "bias": torch.ones(2048)}
+            torch.save(
+                {"model": weights, "epoch": 3}, os.path.join(self.folder, "pytorch_model.bin")
+            )
+        finally:
+            torch.serialization.location_tag = tag
+        done, lines = self.trace(
+            "import torch\n"
+            "kept = torch.load('pytorch_model.bin')\n"
+            "assert kept['epoch'] == 3 and kept['model']['weight'].is_cuda\n"
+            "host = torch.load('pytorch_model.bin', map_location='cpu')['model']\n"
+            "assert not host['weight'].is_cuda and host['bias'].sum() == 2048\n"
+            "layer = torch.nn.Linear(3000, 2048).cuda()\n"
+            "layer.load_state_dict(host)\n"
+            "layer(torch.zeros(1, 3000).cuda())\n"
+        )
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        sizes = [line[2] for line in lines if line[0] == "a"]
+        # What was loaded to the GPU, and the layer's own.
+        self.assertEqual(sizes.count(4 * 2048 * 3000), 2)
 
     def test_compiled_models_keep_what_fused_kernels_keep(self):
         text = (

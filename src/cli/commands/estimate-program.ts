@@ -14,7 +14,7 @@ import { openProgress } from '../screen/progress.js';
 import { stopOnSignals } from '../stop.js';
 
 /** What a program takes beside its own arguments. */
-const taken = new Set(['gpu', 'python', 'cache', 'config', 'html', 'json', 'verbose']);
+const taken = new Set(['gpu', 'gpus', 'cwdCopy', 'python', 'cache', 'config', 'html', 'json', 'verbose']);
 
 /** `plimsoll estimate -- python train.py`. */
 export async function estimateOfProgram(
@@ -33,7 +33,7 @@ export async function estimateOfProgram(
   const progress = openProgress(io.stderr);
   const shown = io.stderr.isTerminal && given.verbose !== true;
   const found = await estimateProgram(
-    { command, gpu },
+    { command, gpu, cards: given.gpus, inCopy: given.cwdCopy },
     {
       ...machine,
       signal: stop.signal,

@@ -9,7 +9,7 @@ import { estimateText } from '../../report/text/estimate-text.js';
 import { serveText } from '../../report/text/serve-room-text.js';
 import type { CommandContext } from '../command-module.js';
 import { printJson, textStyle } from '../io.js';
-import type { EstimateArguments } from '../options/estimate-arguments.js';
+import { type EstimateArguments, refuseCopy } from '../options/estimate-arguments.js';
 import { workloadMachine } from '../options/workload-machine.js';
 import { openProgress } from '../screen/progress.js';
 import { stopOnSignals } from '../stop.js';
@@ -32,6 +32,7 @@ export async function estimateServing(
   { io }: CommandContext,
 ): Promise<number> {
   const { python, hub, config, cache: _, json = false, verbose: _shown, ...asked } = given;
+  refuseCopy(given);
   const { folder, environment } = io;
   const settings = await loadSettings({ folder, environment, configPath: config });
   const machine = workloadMachine(settings, io, { python, hub });

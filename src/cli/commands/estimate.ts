@@ -17,6 +17,7 @@ import {
   addServingOptions,
   type EstimateArguments,
   estimateModes,
+  refuseCopy,
   refuseServing,
 } from '../options/estimate-arguments.js';
 import { addParallelOptions } from '../options/parallel-options.js';
@@ -44,6 +45,7 @@ export const estimateCommand: CommandModule = {
         countArgument('--accumulation'),
       )
       .option('--savings', 'trace what other settings would save, too (some seconds each)')
+      .option('--cwd-copy', 'with a program: run it in a copy of its folder')
       .option('--verbose', 'with a program: show what it prints, on stderr')
       .option('--html <file>', 'write the estimate as one HTML page')
       .option('--json', 'print one JSON document on stdout')
@@ -58,6 +60,7 @@ saves are discarded. Its other side effects are real: network requests, for exam
 
 Examples:
   plimsoll estimate -- python train.py --epochs 3
+  plimsoll estimate --gpu a100-80gb --cwd-copy -- torchrun --nproc-per-node 4 train.py
   plimsoll estimate llama-3-8b --batch 1 --seq 2048 --precision bf16 --lora 16 --gpu 4090
   plimsoll estimate --parameters 22b --batch 1 --seq 2048
   plimsoll estimate gpt2/config.json --batch 8 --seq 1024 --precision bf16
@@ -86,6 +89,7 @@ async function estimate(
   { io, version }: CommandContext,
 ): Promise<number> {
   refuseServing(given);
+  refuseCopy(given);
   const { folder, environment } = io;
   const settings = await loadSettings({ folder, environment, configPath: given.config });
   const machine = workloadMachine(settings, io, given);

@@ -22,6 +22,7 @@ export interface EstimateArguments extends Omit<WorkloadArguments, 'mode'> {
   readonly kvPrecision?: CacheType;
   readonly savings?: boolean;
   readonly verbose?: boolean;
+  readonly cwdCopy?: boolean;
   readonly html?: string;
   readonly json?: boolean;
 }
@@ -52,6 +53,17 @@ export function addServingOptions(command: Command): Command {
       `serve: data type of the KV cache: ${cacheTypeNames.join(', ')}`,
       oneOfArgument('--kv-precision', cacheTypeNames),
     );
+}
+
+/** A model has no folder to copy. */
+export function refuseCopy({ cwdCopy }: EstimateArguments): void {
+  if (cwdCopy !== true) return;
+  throw new Failure({
+    kind: 'input',
+    code: 'bad-usage',
+    fact: '--cwd-copy is for a program.',
+    next: 'Name the program after --, or leave it out.',
+  });
 }
 
 /** An option that does nothing would mislead. */

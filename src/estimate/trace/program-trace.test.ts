@@ -54,6 +54,18 @@ describe('programTrace', () => {
     expect(args.slice(-4)).toEqual(['--program', 'train.py', '--epochs', '3']);
   });
 
+  it('runs in a copy of the folder where that is asked for, and says how many cards there are', async () => {
+    writeFileSync(join(folder, 'data.txt'), 'kept');
+    const script = `echo changed > data.txt; pwd > "$KEPT_IN"; echo "$@" >> "$KEPT_IN"\ncat > "$output" <<'END'\n${written}\nEND`;
+    const environment = { PATH: process.env['PATH'], KEPT_IN: join(folder, 'said') };
+    await run(script, { environment, inCopy: true, cards: 4 });
+    expect(readFileSync(join(folder, 'data.txt'), 'utf8')).toBe('kept');
+    const [place = '', args] = readFileSync(join(folder, 'said'), 'utf8').split('\n');
+    expect(place).not.toBe(folder);
+    expect(existsSync(place)).toBe(false);
+    expect(args).toContain('--cards=4');
+  });
+
   it('shows what the program prints to a caller that asks', async () => {
     const shown: string[] = [];
     const script = `echo "step 1" >&2\ncat > "$output" <<'END'\n${written}\nEND`;

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Gpu } from '../cards/gpu-table.js';
 import type { Wording } from '../wording.js';
+import { copyFolder } from './folder-copy.js';
 import { programCommand } from './program-command.js';
 import { pythonFailure } from './python-failure.js';
 import { cardArguments } from './python-trace.js';
@@ -14,6 +15,10 @@ export interface ProgramTraceOptions extends RunPythonOptions {
   /** Instead of the Python that the command names. */
   readonly python?: string | undefined;
   readonly gpu?: Gpu | undefined;
+  /** Cards that the program sees; one where it is left out. */
+  readonly cards?: number | undefined;
+  /** Whether it runs in a copy of its folder. */
+  readonly inCopy?: boolean | undefined;
   readonly wording?: Wording | undefined;
 }
 
@@ -33,6 +38,8 @@ export async function programTrace(
   try {
     const output = join(scratch, 'trace.jsonl');
     const interpreter = options.python ?? python;
+    const folder = options.inCopy ? join(scratch, 'copy') : options.folder;
+    if (options.inCopy) await copyFolder(options.folder, folder);
     const end = await runPython(
       interpreter,
       [
@@ -40,6 +47,7 @@ export async function programTrace(
         '-m',
         'plimsoll.trace',
         ...cardArguments(options.gpu),
+        ...(options.cards === undefined ? [] : [`--cards=${options.cards}`]),
         '--output',
         output,
         '--program',
@@ -47,6 +55,7 @@ export async function programTrace(
       ],
       {
         ...options,
+        folder,
         // What torch and the program put aside goes with our own file.
         environment: { ...options.environment, TMPDIR: scratch, TEMP: scratch, TMP: scratch },
       },

@@ -13,6 +13,9 @@ from .places import GPU, HOST, META, Places, is_cuda, is_named
 _TENSOR = torch.Tensor
 # Copies to the host with more values than this get no memory: they stay on meta, as the host's.
 _MAX_VALUES = 1 << 20
+_SEVERAL = (
+    "the program uses several cards in one process; what lies on each of them is counted as on one"
+)
 
 
 class PretendedDevices(TorchFunctionMode):
@@ -39,12 +42,19 @@ class PretendedDevices(TorchFunctionMode):
 
     def _on_device(self, func, args, kwargs, device):
         if is_cuda(device):
+            self._notice(device)
             with self.places.naming(GPU):
                 return func(*args, **{**kwargs, "device": "meta"})
         if is_named(device, "meta") and self.places.named is None:
             with self.places.naming(META):
                 return func(*args, **kwargs)
         return func(*args, **kwargs)
+
+    def _notice(self, device: Any) -> None:
+        """Counts what goes to another card with the first one's, and says so."""
+        number = device if isinstance(device, int) else torch.device(device).index
+        if number and number != self.places.current:
+            self.observer.notes.add(_SEVERAL)
 
     # What tensors say of themselves.
     def device(self, func, args, kwargs):
@@ -82,6 +92,7 @@ class PretendedDevices(TorchFunctionMode):
         if device is None:
             return func(*args, **kwargs)
         if is_cuda(device):
+            self._notice(device)
             return self._to_gpu(tensor, named)
         if is_named(device, "cpu"):
             return self._to_host(tensor, named)

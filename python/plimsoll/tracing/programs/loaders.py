@@ -19,10 +19,15 @@ from torch.utils.data.dataloader import _DatasetKind
 from ..standins.patches import Patches
 from .watch import Watch
 
-# In training: the optimizer's state is there after the first step; the third is as all others.
+# In training: the optimizer's state is there after the first step; the third is as all others. What the
+# allocator holds may settle later, so that more are run where they are cheap: in so many ops altogether.
 _STEPS = 3
-# Where nothing is trained, the second batch meets what the first left.
+_SETTLED_STEPS = 6
+_CHEAP_OPS = 12_000
+# Where nothing is trained, the second batch meets what the first left; likewise.
 _READ = 2
+_SETTLED_READ = 3
+_CHEAP_READ_OPS = 3_000
 # Batches of different shapes leave gaps that the next one may not fit into: they are run for so many
 # ops in training, and for so many where they are read.
 _RAGGED_OPS = 25_000
@@ -109,12 +114,15 @@ class Passage:
         if self._number < 3 and self._is_ragged():
             limit = _RAGGED_READ_OPS if reads else _RAGGED_OPS
             return watch.observer.ops - self._ops > limit
+        ops = watch.observer.ops - self._ops
         if reads:
-            return self._given >= (_READ if self._number < 3 else 1)
+            settled = _SETTLED_READ if ops < _CHEAP_READ_OPS else _READ
+            return self._given >= (settled if self._number < 3 else 1)
         steps = [watch.steps_of[key] - self._steps.get(key, 0) for key in watch.steps_of]
         # Loops without an optimizer of PyTorch's count by their backward passes.
         steps = steps or [watch.backwards - self._backwards]
-        wanted = _STEPS if self._number < 3 else 1
+        settled = _SETTLED_STEPS if ops < _CHEAP_OPS else _STEPS
+        wanted = settled if self._number < 3 else 1
         return max(steps) >= wanted and min(steps) >= min(wanted, 2)
 
     def _is_ragged(self) -> bool:

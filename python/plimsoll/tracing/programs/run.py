@@ -19,7 +19,18 @@ from ..gpu import Gpu
 from ..module_names import ModuleNames
 from ..standins.environment import cuda_like
 from ..standins.patches import Patches
-from . import cuda_api, libraries, lightning, loaders, parameters, ranks, saving, weights, wrappers
+from . import (
+    checkpoints,
+    cuda_api,
+    libraries,
+    lightning,
+    loaders,
+    parameters,
+    ranks,
+    saving,
+    weights,
+    wrappers,
+)
 from .children import Children
 from .compiling import entry as compiling
 from .devices import PretendedDevices
@@ -36,10 +47,10 @@ _BENCHMARK = (
 )
 
 
-def record(command: list[str], gpu: Gpu, recording: Any) -> None:
+def record(command: list[str], gpu: Gpu, recording: Any, cards: int = 1) -> None:
     """Fills the recording with what `train.py --epochs 3`, or `-m package`, does."""
     names = ModuleNames()
-    places = Places()
+    places = Places(cards)
     launch = launch_of(command, places.cards)
     observer = ProgramObserver(recording.ledger, gpu, names.current, places)
     with ExitStack() as stack:
@@ -83,7 +94,8 @@ def _install(
     cuda_api.install(patches, observer.gpu, places, observer.ledger)
     parameters.install(patches, places)
     loaders.install(patches, watch)
-    saving.install(patches, overlay, places, watch)
+    saving.install(patches, overlay, watch)
+    checkpoints.install(patches, overlay, places)
     wrappers.install(patches)
     weights.install(patches, places, overlay, watch)
     libraries.install(patches, watch, overlay)

@@ -16,7 +16,6 @@ from typing import Any
 import torch
 
 from ..standins.patches import Patches
-from .places import GPU, HOST, Places
 from .watch import SAVING, Watch
 
 _WRITES = frozenset("wxa+")
@@ -158,22 +157,15 @@ class _Entries(list):
         self.clear()
 
 
-def install(patches: Patches, overlay: Overlay, places: Places, watch: Watch) -> None:
+def install(patches: Patches, overlay: Overlay, watch: Watch) -> None:
     overlay.install(patches)
-    save, load = torch.save, torch.load
+    save = torch.save
 
     def torch_save(obj: Any, f: Any, *args: Any, **kwargs: Any) -> None:
         with watch.within(SAVING):
             save(obj, overlay.writable(f), *args, **kwargs)
 
-    def torch_load(f: Any, map_location: Any = None, *args: Any, **kwargs: Any) -> Any:
-        on_host = map_location is not None and "cpu" in str(map_location)
-        # Meta tensors have no other place to go to; those of the host are loaded as they are.
-        with places.naming(HOST if on_host else GPU):
-            return load(overlay.readable(f), None, *args, **kwargs)
-
     patches.set(torch, "save", torch_save)
-    patches.set(torch, "load", torch_load)
 
 
 def _is_path(name: Any) -> bool:
