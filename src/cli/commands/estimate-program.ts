@@ -14,7 +14,17 @@ import { openProgress } from '../screen/progress.js';
 import { stopOnSignals } from '../stop.js';
 
 /** What a program takes beside its own arguments. */
-const taken = new Set(['gpu', 'gpus', 'cwdCopy', 'python', 'cache', 'config', 'html', 'json', 'verbose']);
+const taken = new Set([
+  'gpu',
+  'gpus',
+  'cwdCopy',
+  'python',
+  'cache',
+  'config',
+  'html',
+  'json',
+  'verbose',
+]);
 
 /** `plimsoll estimate -- python train.py`. */
 export async function estimateOfProgram(

@@ -1,12 +1,16 @@
 import { Failure } from '../../failure.js';
 
+/** Options that are on unless `--no-...` is given, as commander tells them. */
+const onByDefault = new Set(['reshard', 'origParams']);
+
 /** Refuses options that are for models, where a program is run as it is. */
 export function refuseForProgram(given: object, taken: ReadonlySet<string>): void {
   const other = Object.entries(given).find(
-    ([name, value]) => value !== undefined && !taken.has(name),
+    ([name, value]) =>
+      value !== undefined && !taken.has(name) && !(value === true && onByDefault.has(name)),
   )?.[0];
   if (other === undefined) return;
-  const option = `--${other.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+  const option = `--${onByDefault.has(other) ? 'no-' : ''}${other.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
   throw new Failure({
     kind: 'input',
     code: 'not-with-program',

@@ -1,0 +1,19 @@
+import { describe, expect, it } from 'vitest';
+import { refuseForProgram } from './program-options.js';
+
+describe('refuseForProgram', () => {
+  const taken = new Set(['gpu']);
+
+  it('takes what is for programs, and what commander sets by itself', () => {
+    refuseForProgram({ gpu: 'h100', batch: undefined, reshard: true, origParams: true }, taken);
+  });
+
+  it.each([
+    [{ batch: 8 }, '--batch'],
+    [{ lowMemory: true }, '--low-memory'],
+    [{ reshard: false }, '--no-reshard'],
+    [{ origParams: false }, '--no-orig-params'],
+  ])('refuses %o by the name that was typed', (given, option) => {
+    expect(() => refuseForProgram(given, taken)).toThrow(option);
+  });
+});
