@@ -5,22 +5,22 @@ import { Failure } from '../../failure.js';
 import { formatBytes, GiB } from '../../units/bytes.js';
 
 /** A folder of code is far smaller; one with data or checkpoints would fill the temporary folder. */
-const mostBytes = 2 * GiB;
-const mostFiles = 50_000;
+const maxBytes = 2 * GiB;
+const maxFiles = 50_000;
 
 /**
  * Copies a folder, sharing the blocks of its files where the file system can. Links stay links. A folder
  * that is too large is a `Failure`, before anything is copied.
  *
  * @example
- * await copyFolder('/home/me/project', '/tmp/copy');
+ * await copyFolder('project', 'copy');
  */
 export async function copyFolder(
   from: string,
   to: string,
   limits: { readonly bytes: number; readonly files: number } = {
-    bytes: mostBytes,
-    files: mostFiles,
+    bytes: maxBytes,
+    files: maxFiles,
   },
 ): Promise<void> {
   let files = 0;
