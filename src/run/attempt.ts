@@ -25,6 +25,7 @@ import type { RunContext } from './run-context.js';
 import { readNumberFile } from './store/number-file.js';
 import type {
   Attempt,
+  AttemptBuffers,
   ClimbedRung,
   EnforcedLimit,
   MemoryPoint,
@@ -204,6 +205,7 @@ export async function beginAttempt(start: AttemptStart, context: RunContext): Pr
         progress: progress.points,
         memory: curve.points,
         lastLines: printed.lines,
+        buffers: coordinator.buffers,
         // By what passed: the date may have been set meanwhile.
         endedMs: Date.parse(start.startedAt) + (clock.seconds() - beganAt) * 1000,
       }),
@@ -286,6 +288,7 @@ function describe(
     readonly progress: readonly ProgressPoint[];
     readonly memory: readonly MemoryPoint[];
     readonly lastLines: readonly string[];
+    readonly buffers: AttemptBuffers | undefined;
     readonly endedMs: number;
   },
 ): Attempt {
@@ -305,5 +308,6 @@ function describe(
     snapshot: end.snapshot === null ? null : { file: end.snapshot, findings: [] },
     ...(end.outOfMemory !== null && { memory: end.memory, lastLines: end.lastLines }),
     ...(end.progress.length === 0 ? {} : { progress: end.progress }),
+    ...(end.buffers === undefined ? {} : { buffers: end.buffers }),
   };
 }

@@ -70,6 +70,22 @@ export interface Attempt {
   readonly lastLines?: readonly string[];
   /** Of a program that tells of its steps: some of them, from its start to its end. */
   readonly progress?: readonly ProgressPoint[];
+  /** Of a program with buffer stores of the SDK: all of them together, as last reported. */
+  readonly buffers?: AttemptBuffers;
+}
+
+/** What the buffer stores of a program did and hold; measured. */
+export interface AttemptBuffers {
+  readonly items: number;
+  readonly hits: number;
+  readonly misses: number;
+  readonly evictions: number;
+  readonly memoryBytes: number;
+  readonly fileBytes: number;
+  /** What the items would take without compression. */
+  readonly rawBytes: number;
+  readonly hitRate: Known<number>;
+  readonly compressionRatio: Known<number>;
 }
 
 /** What an attempt held at a time, measured from outside. */

@@ -6,7 +6,7 @@ import logging
 import sys
 import threading
 import time
-from typing import Any
+from typing import Any, Callable
 
 from ..memory.gauge import CudaGauge, HostGauge
 from . import phase
@@ -18,6 +18,9 @@ log = logging.getLogger("plimsoll")
 EVERY_SECONDS = 0.5
 # Above what rests between steps by this much: activations of a forward.
 GROWN = 1.01
+
+# What else a part of the package has to report, by its name in `figures`; None while there is nothing.
+sources: dict[str, Callable[[], dict[str, Any] | None]] = {}
 
 
 class Reporter:
@@ -48,9 +51,10 @@ class Reporter:
             return
         self._follow_device()
         figures = self._gauge.figures()
-        self._bridge.send(
-            {"type": "figures", "at": time.time(), **figures, "phase": self._phase(figures)}
-        )
+        more = {name: read() for name, read in list(sources.items())}
+        known = {name: value for name, value in more.items() if value is not None}
+        now = {"type": "figures", "at": time.time(), **figures, "phase": self._phase(figures)}
+        self._bridge.send({**now, **known})
 
     def _follow_device(self) -> None:
         name = device_name()

@@ -7,6 +7,7 @@ import weakref
 from typing import Any, Callable
 
 from ..arguments import BadValue, one_of, shown, size
+from ..bridge import reporter
 from .auto_limit import auto_limit, host_memory
 from .item_folder import ItemFolder
 from .packing import pack, unpack
@@ -20,6 +21,8 @@ ITEM_OVERHEAD_BYTES = 512
 LONGEST_KEY = 4096
 # How often a store of automatic size looks at the machine's memory.
 ADJUST_SECONDS = 1.0
+
+_living: weakref.WeakSet[BufferStore] = weakref.WeakSet()
 
 
 class BufferStore:
@@ -46,6 +49,8 @@ class BufferStore:
         self._lock = threading.RLock()
         self._stop = threading.Event()
         self._take_up()
+        _living.add(self)
+        reporter.sources["buffers"] = buffer_figures
         if self._auto:
             self.adjust()
             threading.Thread(
@@ -223,3 +228,10 @@ def _check_fits(needed: int, limit: int, name: str) -> None:
     if needed > limit:
         fact = f"the item takes {needed} bytes, and the store may hold {limit} in all"
         raise BadValue(fact, f"raise {name}, or split the item")
+
+
+def buffer_figures() -> dict[str, Any] | None:
+    """Of all stores of this process together, for the report of a run; None where there is none."""
+    stores = [store.statistics() for store in list(_living)]
+    names = ("items", "hits", "misses", "evictions", "memoryBytes", "fileBytes", "rawBytes")
+    return {name: sum(one[name] for one in stores) for name in names} if stores else None

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from unittest import mock
 
@@ -71,6 +72,18 @@ def environment(bridge=None, folders=(), **more):
     return {**kept, **more}
 
 
+BUFFERS = """
+import sys
+import torch
+import plimsoll
+store = plimsoll.buffers(limit=2**24)
+store.put("zeros", torch.zeros(2**16))
+store.put("ones", torch.ones(2**16))
+store.get("zeros"), store.get("none")
+sys.stdin.readline()
+"""
+
+
 def start(code, *arguments, **options):
     return subprocess.Popen(
         [sys.executable, "-c", code, *arguments],
@@ -115,6 +128,20 @@ class Bridge(unittest.TestCase):
                 snapshot = json.load(file)
             self.assertTrue(any("torch.empty" in s or "<module>" in s for s in snapshot["stack"]))
             self.assertTrue(supervisor.wait_for("bye"))
+
+    def test_buffer_stores_are_in_the_figures(self):
+        supervisor = self.supervisor()
+        job = start(BUFFERS, bridge=supervisor.path)
+        # The figures of a program without a store have no such field.
+        deadline = time.monotonic() + 600
+        found = []
+        while not found and time.monotonic() < deadline:
+            found = [one for one in supervisor.of("figures") if one.get("buffers", {}).get("hits")]
+            time.sleep(0.05)
+        job.communicate("\n", timeout=240)
+        stores = found[-1]["buffers"]
+        self.assertEqual((stores["items"], stores["hits"], stores["misses"]), (2, 1, 1))
+        self.assertGreater(stores["rawBytes"], stores["memoryBytes"] + stores["fileBytes"])
 
     def test_the_supervisor_decides(self):
         supervisor = self.supervisor(deciding("retry", 3))

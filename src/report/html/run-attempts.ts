@@ -4,6 +4,7 @@ import { outOfMemoryWords, settingsWords } from '../../run/words.js';
 import { formatBytes } from '../../units/bytes.js';
 import { formatSeconds } from '../../units/durations.js';
 import { isKnown, type Known } from '../../units/known.js';
+import { bufferWords } from '../run-buffers.js';
 import { progressPart } from '../run-progress.js';
 import { html, type Markup, unbroken } from './markup.js';
 import { tag } from './overview.js';
@@ -40,6 +41,7 @@ ${
 ${memoryPart(attempt)}
 ${outputPart(attempt)}
 ${progressPart(attempt)}
+${attempt.buffers !== undefined && html`<p class="soft">${bufferWords(attempt.buffers)}</p>`}
 ${snapshotPart(attempt.snapshot)}
 <p class="soft">${attempt.limit.why}</p>
 </section>`;

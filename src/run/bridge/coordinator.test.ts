@@ -111,6 +111,26 @@ describe('one process', () => {
     expect(climbed).toEqual([expect.stringContaining('before memory runs out')]);
   });
 
+  it('keeps what buffer stores of all its processes did, also of those that left', () => {
+    const { join, coordinator } = talk();
+    expect(coordinator.buffers).toBeUndefined();
+    const [one, other] = [join(), join()];
+    const figures = { type: 'figures', at: 1, phase: 'idle' };
+    const stores = { items: 2, hits: 6, misses: 2, evictions: 1, memoryBytes: 100, fileBytes: 50 };
+    one.say({ ...figures, buffers: { ...stores, rawBytes: 300 } });
+    one.say({ type: 'bye' });
+    other.say({ ...figures, buffers: { ...stores, rawBytes: 'much' } });
+    expect(coordinator.buffers).toEqual({
+      ...stores,
+      rawBytes: 300,
+      hitRate: 0.75,
+      compressionRatio: 2,
+    });
+    const empty = { items: 0, hits: 0, misses: 0, evictions: 0, memoryBytes: 0, fileBytes: 0 };
+    other.say({ ...figures, buffers: { ...empty, rawBytes: 0 } });
+    expect(coordinator.buffers).toMatchObject({ items: 2, hits: 6 });
+  });
+
   it('does not take a forecast that says too little', () => {
     const bad = { type: 'forecast', id: 'f', who: 'x', step: 1, microbatch: 8 };
     expect(readMessage(bad)).toBeUndefined();

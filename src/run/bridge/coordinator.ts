@@ -1,12 +1,16 @@
 import type { Clock } from '../../time/clock.js';
 import { isKnown, type Known } from '../../units/known.js';
 import type { StepDecision } from '../ladder/in-process.js';
+import type { AttemptBuffers } from '../types.js';
+import { type BufferFigures, sumBuffers } from './buffer-figures.js';
 import type { GroupEvents } from './group.js';
 import type { FromSdk, Hello, OutOfMemoryMessage, ToSdk } from './messages.js';
 import { Party, type Peer } from './party.js';
 
 /** A rank asks about the round it is in; decisions of older ones are forgotten. */
 const keptDecisions = 16;
+/** Processes with buffer stores; those of a program that starts more are left out. */
+const maxStores = 1024;
 
 /**
  * Answers what the SDK asks. Ranks of one program (world above 1) are one party and hear the same;
@@ -22,6 +26,8 @@ export class Coordinator {
   #pastPeakBytes = 0;
   #snapshot: string | null = null;
   #hasSaved = false;
+  /** Also of processes that have left. */
+  readonly #buffers = new Map<Peer, BufferFigures>();
 
   constructor(clock: Clock, events: GroupEvents) {
     this.#clock = clock;
@@ -50,6 +56,11 @@ export class Coordinator {
     return this.#steps;
   }
 
+  /** What its buffer stores did and hold; undefined where it has none. */
+  get buffers(): AttemptBuffers | undefined {
+    return sumBuffers([...this.#buffers.values()]);
+  }
+
   /** Whether it wrote a checkpoint of its own accord: a fresh process goes on from there. */
   get hasSaved(): boolean {
     return this.#hasSaved;
@@ -65,6 +76,7 @@ export class Coordinator {
     switch (message.type) {
       case 'figures':
         party.figures(peer, message);
+        if (message.buffers !== undefined) this.#keepBuffers(peer, message.buffers);
         break;
       case 'step': {
         this.#steps++;
@@ -110,6 +122,12 @@ export class Coordinator {
     party.leave(peer);
     if (isKnown(party.peakBytes)) {
       this.#pastPeakBytes = Math.max(this.#pastPeakBytes, party.peakBytes);
+    }
+  }
+
+  #keepBuffers(peer: Peer, figures: BufferFigures): void {
+    if (this.#buffers.has(peer) || this.#buffers.size < maxStores) {
+      this.#buffers.set(peer, figures);
     }
   }
 

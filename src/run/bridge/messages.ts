@@ -2,6 +2,7 @@ import type { StepReading } from '../../batches/sizes/keep-below.js';
 import type { Known } from '../../units/known.js';
 import type { Hook } from '../ladder/in-process.js';
 import type { ClimbedRung } from '../types.js';
+import type { BufferFigures } from './buffer-figures.js';
 
 export interface Hello {
   readonly type: 'hello';
@@ -44,6 +45,7 @@ export interface Figures {
   readonly freeBytes: Known<number>;
   readonly totalBytes: Known<number>;
   readonly phase: string;
+  readonly buffers?: BufferFigures;
 }
 
 export interface OutOfMemoryMessage {

@@ -2,6 +2,7 @@ import type { StepReading } from '../../batches/sizes/keep-below.js';
 import type { Known } from '../../units/known.js';
 import { type Hook, hooks } from '../ladder/in-process.js';
 import { type ClimbedRung, rungs } from '../types.js';
+import { type BufferFigures, bufferFields } from './buffer-figures.js';
 import type { ForecastMessage, FromSdk, WorkState } from './messages.js';
 
 /** The version of this language; a newer SDK says so in its hello, and is still understood. */
@@ -50,6 +51,7 @@ export function readMessage(document: unknown): FromSdk | undefined {
         freeBytes: bytes('freeBytes'),
         totalBytes: bytes('totalBytes'),
         phase: text('phase'),
+        ...readBuffers(get('buffers')),
       };
     }
     case 'oom': {
@@ -162,6 +164,25 @@ function readSizes(read: Reader): WorkState['sizes'] {
 }
 
 type Reader = NonNullable<ReturnType<typeof readerOf>>;
+
+/** All of its figures, or none. */
+function readBuffers(document: unknown): { readonly buffers?: BufferFigures } {
+  const count = readerOf(document)?.count;
+  const values = bufferFields.map((name) => count?.(name));
+  const [items, hits, misses, evictions, memoryBytes, fileBytes, rawBytes] = values;
+  if (
+    items === undefined ||
+    hits === undefined ||
+    misses === undefined ||
+    evictions === undefined ||
+    memoryBytes === undefined ||
+    fileBytes === undefined ||
+    rawBytes === undefined
+  ) {
+    return {};
+  }
+  return { buffers: { items, hits, misses, evictions, memoryBytes, fileBytes, rawBytes } };
+}
 
 function readHooks(named: readonly unknown[]): readonly Hook[] {
   return hooks.filter((hook) => named.includes(hook));

@@ -1,6 +1,7 @@
 import { Counter, Histogram, type Registry } from 'prom-client';
 import type { Daemon, DaemonEvent, JobSummary } from '../../jobs/daemon/types.js';
 import { hasEnded, jobStates } from '../../jobs/types.js';
+import type { AttemptBuffers } from '../../run/types.js';
 import { isKnown } from '../../units/known.js';
 import { type Alert, type AlertKind, alertKinds } from '../../watch/types.js';
 
@@ -37,6 +38,23 @@ export function jobCounters(daemon: Daemon, registry: Registry): () => void {
     labelNames: ['out_of_memory'],
     registers,
   });
+  const requests = new Counter({
+    name: 'plimsoll_buffer_requests_total',
+    help: 'Requests to the buffer stores of attempts that ended, by result.',
+    labelNames: ['result'],
+    registers,
+  });
+  const evictions = new Counter({
+    name: 'plimsoll_buffer_evictions_total',
+    help: 'Items that the buffer stores of attempts that ended had evicted.',
+    registers,
+  });
+  const held = new Counter({
+    name: 'plimsoll_buffer_bytes_total',
+    help: 'Bytes in the buffer stores of attempts at their end: raw, and as they were held.',
+    labelNames: ['as'],
+    registers,
+  });
   const waited = new Histogram({
     name: 'plimsoll_job_waiting_seconds',
     help: 'How long jobs waited before they started.',
@@ -59,6 +77,8 @@ export function jobCounters(daemon: Daemon, registry: Registry): () => void {
   // A series that appears with a 1 has not grown for Prometheus: the first of each would be missed.
   for (const state of jobStates.filter(hasEnded)) ended.inc({ state }, 0);
   for (const out_of_memory of ['true', 'false']) attempts.inc({ out_of_memory }, 0);
+  for (const result of ['hit', 'miss']) requests.inc({ result }, 0);
+  for (const as of ['raw', 'held']) held.inc({ as }, 0);
   for (const kind of alertKinds) {
     for (const severity of severitiesOf[kind]) alerts.inc({ kind, severity }, 0);
   }
@@ -86,10 +106,19 @@ export function jobCounters(daemon: Daemon, registry: Registry): () => void {
     if (counted === undefined) {
       waited.observe(Math.max(0, Date.parse(startedAt) - Date.parse(submittedAt)) / 1000);
     }
-    for (const { outOfMemory } of made.slice(counted ?? 0)) {
+    for (const { outOfMemory, buffers } of made.slice(counted ?? 0)) {
       attempts.inc({ out_of_memory: String(outOfMemory !== null) });
+      if (buffers !== undefined) countBuffers(buffers);
     }
     running.set(id, made.length);
+  }
+
+  function countBuffers(buffers: AttemptBuffers): void {
+    requests.inc({ result: 'hit' }, buffers.hits);
+    requests.inc({ result: 'miss' }, buffers.misses);
+    evictions.inc(buffers.evictions);
+    held.inc({ as: 'raw' }, buffers.rawBytes);
+    held.inc({ as: 'held' }, buffers.memoryBytes + buffers.fileBytes);
   }
 
   function countEnd({ id, state, reservation, attempts: made }: JobSummary): void {

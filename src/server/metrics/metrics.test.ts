@@ -90,6 +90,11 @@ describe('metrics', () => {
       'jobs_ended_total{state="expired"}',
       'attempts_total{out_of_memory="true"}',
       'attempts_total{out_of_memory="false"}',
+      'buffer_requests_total{result="hit"}',
+      'buffer_requests_total{result="miss"}',
+      'buffer_evictions_total',
+      'buffer_bytes_total{as="raw"}',
+      'buffer_bytes_total{as="held"}',
       'alerts_total{kind="memory-warning",severity="warning"}',
       'alerts_total{kind="memory-critical",severity="critical"}',
       'alerts_total{kind="gpu-warning",severity="warning"}',
@@ -156,7 +161,18 @@ describe('metrics', () => {
     };
     const first = attemptForTests({ outOfMemory, peakBytes: 900 });
     daemon.change(id, { attempts: [first] });
-    const second = attemptForTests({ number: 2, peakBytes: 800 });
+    const buffers = {
+      items: 3,
+      hits: 9,
+      misses: 1,
+      evictions: 2,
+      memoryBytes: 60,
+      fileBytes: 40,
+      rawBytes: 250,
+      hitRate: 0.9,
+      compressionRatio: 2.5,
+    };
+    const second = attemptForTests({ number: 2, peakBytes: 800, buffers });
     daemon.change(id, { attempts: [first, second] });
     daemon.change(id, { state: 'succeeded' });
     daemon.change(id, { reason: 'told again' });
@@ -169,6 +185,11 @@ describe('metrics', () => {
       'jobs_ended_total{state="cancelled"}': 1,
       'attempts_total{out_of_memory="true"}': 1,
       'attempts_total{out_of_memory="false"}': 1,
+      'buffer_requests_total{result="hit"}': 9,
+      'buffer_requests_total{result="miss"}': 1,
+      buffer_evictions_total: 2,
+      'buffer_bytes_total{as="raw"}': 250,
+      'buffer_bytes_total{as="held"}': 100,
       job_waiting_seconds_count: 1,
       job_waiting_seconds_sum: 5,
       estimate_error_ratio_count: 1,

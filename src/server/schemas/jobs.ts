@@ -131,6 +131,20 @@ const attempt = z
       )
       .optional()
       .openapi({ description: 'Some of the steps of a program that tells of them, in order.' }),
+    buffers: z
+      .object({
+        items: z.number(),
+        hits: z.number(),
+        misses: z.number(),
+        evictions: z.number(),
+        memoryBytes: bytes,
+        fileBytes: bytes,
+        rawBytes: bytes,
+        hitRate: known(z.number()),
+        compressionRatio: known(z.number()),
+      })
+      .optional()
+      .openapi({ description: 'Buffer stores of the program, all together, as last reported.' }),
   })
   .openapi('Attempt', { description: 'One try of a command.' });
 
