@@ -16,8 +16,13 @@ export interface Answer {
 }
 
 /** The four answers, each with what it means. */
-export function answersOf({ peak, interval }: Estimate, { context }: EstimateGpu): Answer[] {
+export function answersOf(
+  { peak, interval, breakdown }: Estimate,
+  { context }: EstimateGpu,
+): Answer[] {
   const { lowBytes, highBytes } = interval;
+  // Of NCCL's buffers half as much and twice as much are usual.
+  const sent = breakdown.find(({ part }) => part === 'communication')?.bytes ?? 0;
   return [
     { name: 'allocated', bytes: peak.allocatedBytes, what: 'live blocks' },
     {
@@ -29,10 +34,10 @@ export function answersOf({ peak, interval }: Estimate, { context }: EstimateGpu
     {
       name: 'device',
       bytes: peak.deviceBytes,
-      what: 'with the CUDA context',
+      what: sent === 0 ? 'with the CUDA context' : 'with the CUDA context and NCCL',
       interval: {
-        lowBytes: lowBytes + context.lowBytes,
-        highBytes: highBytes + context.highBytes,
+        lowBytes: lowBytes + context.lowBytes + Math.round(sent / 2),
+        highBytes: highBytes + context.highBytes + 2 * sent,
       },
     },
     {

@@ -2,18 +2,20 @@ import { loadSettings } from '../../config/load.js';
 import { Failure } from '../../failure.js';
 import { openOutputFile } from '../../files/output-file.js';
 import {
-  makePlan,
-  type PreparedPlan,
+  makeSharedPlan,
   planDocument,
   preparePlan,
+  type SharedPlan,
 } from '../../plan/answers/answer-plan.js';
 import type { AnswerMachine } from '../../plan/answers/machine.js';
 import { loadingOf } from '../../plan/answers/plan-loading.js';
+import type { PreparedPlan } from '../../plan/answers/plan-request.js';
 import { offloads, type Plan, type ZeroStage, zeroStages } from '../../plan/fit/types.js';
 import { frameworkNames, frameworks } from '../../plan/snippets/formats.js';
 import { planSnippet } from '../../plan/snippets/plan-snippet.js';
 import { renderPlanHtml } from '../../report/plan-html.js';
 import { type PlanSnippet, planText } from '../../report/text/plan-text.js';
+import { shardingText } from '../../report/text/sharding-text.js';
 import { keptOrMade } from '../answers/kept-answer.js';
 import { notSaved, saveLoading } from '../answers/plan-loading.js';
 import { projectFramework } from '../answers/project-framework.js';
@@ -76,6 +78,7 @@ Examples:
   plimsoll plan gpt2/ --gpu 4090 --batch 64 --seq 1024 --precision amp-bf16
   plimsoll plan gpt2/ --gpu 4090 --batch 64 --seq 1024 --train --format trainer
   plimsoll plan gpt2/ --memory 24GiB --max-batch --seq 512 --precision amp-bf16 --json
+  plimsoll plan llama-3-8b --gpus 8 --gpu a100-80gb --batch 16 --seq 2048 --train
   plimsoll plan llama/ --gpu 4090 --mode infer --seq 4096 --save`,
       )
       .action(
@@ -111,7 +114,7 @@ async function plan(
           settings: ['plan', machine.hostBytes],
           version,
           place: machine,
-          estimateIn: (one: Plan) => one.estimate,
+          estimateIn: (one: SharedPlan) => one.estimate,
           make,
         }),
   );
@@ -128,6 +131,7 @@ async function plan(
   } else {
     const text = { ...shown, columns: io.stdout.columns(), style: textStyle(io) };
     io.stdout.write(`${planText(found, { ...text, snippet: snippetFor(found, io) })}\n`);
+    if (found.sharding !== undefined) io.stdout.write(`${shardingText(found.sharding)}\n`);
     if (savedTo !== undefined) io.stdout.write(`Saved to ${savedTo}.\n`);
     if (given.html !== undefined) io.stdout.write(`Written to ${given.html}.\n`);
   }
@@ -156,13 +160,13 @@ async function planWithProgress(
   prepared: PreparedPlan,
   machine: AnswerMachine,
   io: CliIo,
-  through: (make: () => Promise<Plan>) => Promise<Plan>,
-): Promise<{ exitCode: number; plan?: Plan }> {
+  through: (make: () => Promise<SharedPlan>) => Promise<SharedPlan>,
+): Promise<{ exitCode: number; plan?: SharedPlan }> {
   using stop = stopOnSignals([io.stdout.closed]);
   const progress = openProgress(io.stderr);
   const onProgress = io.stderr.isTerminal ? (text: string) => progress.show(text) : undefined;
   try {
-    const make = () => makePlan(prepared, { ...machine, signal: stop.signal, onProgress });
+    const make = () => makeSharedPlan(prepared, { ...machine, signal: stop.signal, onProgress });
     const found = await through(make);
     return { exitCode: 0, plan: found };
   } catch (error) {

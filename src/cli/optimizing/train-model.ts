@@ -10,9 +10,10 @@ import {
 } from '../../optimize/training-answer.js';
 import { modelPaste } from '../../optimize/training-paste.js';
 import { makeEstimate, prepareEstimate } from '../../plan/answers/answer-estimate.js';
-import { makePlan, type PreparedPlan, preparePlan } from '../../plan/answers/answer-plan.js';
+import { makePlan, preparePlan } from '../../plan/answers/answer-plan.js';
 import { type AnswerMachine, chosenGpu } from '../../plan/answers/machine.js';
 import { loadingOf } from '../../plan/answers/plan-loading.js';
+import type { PreparedPlan } from '../../plan/answers/plan-request.js';
 import type { Plan } from '../../plan/fit/types.js';
 import { quantizationFile } from '../../plan/quantization/quantization-file.js';
 import { settingOptions } from '../../report/estimate-words.js';

@@ -1,6 +1,3 @@
-import type { Gpu } from '../../estimate/cards/gpu-table.js';
-import type { EstimateMethod } from '../../estimate/estimate.js';
-import type { ModelSource } from '../../estimate/model-source.js';
 import { Failure } from '../../failure.js';
 import { planMaxBatch } from '../fit/plan-max-batch.js';
 import { planSettings } from '../fit/plan-settings.js';
@@ -10,24 +7,19 @@ import { findSource } from './find-source.js';
 import { type AnswerMachine, chosenGpu } from './machine.js';
 import { planEstimators } from './plan-estimators.js';
 import { loadingOf } from './plan-loading.js';
-import { type PlanBudget, type PlanRequest, planRequest } from './plan-request.js';
+import { type PlanBudget, type PreparedPlan, planRequest } from './plan-request.js';
+import { type PlanSharding, planSharding } from './plan-sharding.js';
 import { checkRequest, readWorkload } from './read-workload.js';
 import type { RequestWording } from './wording.js';
 import type { PlanAnswerRequest, WorkloadRequest } from './workload-request.js';
 
-/** A request that holds together: what is left is to find out. */
-export interface PreparedPlan {
-  readonly source: ModelSource;
-  readonly gpu: Gpu;
-  readonly method: EstimateMethod;
-  readonly maxBatch: boolean;
-  readonly request: PlanRequest;
-  /** What was assumed, and why it is this card. */
-  readonly notes: readonly string[];
+/** A plan with how several GPUs share the training, where that was asked or is needed. */
+export interface SharedPlan extends Plan {
+  readonly sharding?: PlanSharding;
 }
 
 /** A plan with the budget it was made for, and how to load the model where that matters. */
-export interface PlanDocument extends Plan {
+export interface PlanDocument extends SharedPlan {
   readonly budget: PlanBudget;
   readonly loading?: FromPretrainedArguments;
   /** The file that keeps the loading. */
@@ -115,9 +107,19 @@ export async function makePlan(prepared: PreparedPlan, machine: AnswerMachine): 
   return { ...plan, notes: [...plan.notes, ...prepared.notes] };
 }
 
+/** The same, with how several GPUs share the training: each method to do so takes a trace. */
+export async function makeSharedPlan(
+  prepared: PreparedPlan,
+  machine: AnswerMachine,
+): Promise<SharedPlan> {
+  const plan = await makePlan(prepared, machine);
+  const sharding = await planSharding(plan, prepared, machine);
+  return sharding === undefined ? plan : { ...plan, sharding };
+}
+
 /** As the contract has it first, then all else. */
 export function planDocument(
-  plan: Plan,
+  plan: SharedPlan,
   { request }: PreparedPlan,
   more: {
     readonly loading?: FromPretrainedArguments | undefined;

@@ -1,4 +1,5 @@
 import type { Gpu } from '../../estimate/cards/gpu-table.js';
+import type { EstimateMethod } from '../../estimate/estimate.js';
 import type { ModelSource } from '../../estimate/model-source.js';
 import type { Workload } from '../../estimate/types.js';
 import { Failure } from '../../failure.js';
@@ -39,6 +40,17 @@ export interface PlanRequest {
   readonly budget: PlanBudget;
   /** Absent for what is not read from a file. */
   readonly model?: Model;
+  readonly notes: readonly string[];
+}
+
+/** A request that holds together: what is left is to find out. */
+export interface PreparedPlan {
+  readonly source: ModelSource;
+  readonly gpu: Gpu;
+  readonly method: EstimateMethod;
+  readonly maxBatch: boolean;
+  readonly request: PlanRequest;
+  /** What was assumed, and why it is this card. */
   readonly notes: readonly string[];
 }
 

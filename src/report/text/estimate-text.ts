@@ -63,7 +63,12 @@ export function estimateText(estimate: Estimate, options: EstimateTextOptions): 
   const { gpu, columns, style } = options;
   const verdict = verdictOf(estimate, gpu);
   const lines: Span[][] = [
-    [span(`Peak on one ${cleanText(gpu.name)} (estimated, by ${method}):`, 'bold')],
+    [
+      span(
+        `Peak ${ofRank(estimate)}on one ${cleanText(gpu.name)} (estimated, by ${method}):`,
+        'bold',
+      ),
+    ],
     ...answersOf(estimate, gpu).map((answer) => {
       const interval = intervalText(estimate, answer);
       return [
@@ -91,6 +96,10 @@ export function estimateText(estimate: Estimate, options: EstimateTextOptions): 
     .flatMap((note) => noteLines(note, columns))
     .map((line) => paintLine([span(line)], Infinity, style));
   return [...drawn, ...noted].join('\n');
+}
+
+function ofRank({ ranks }: Estimate): string {
+  return ranks === undefined ? '' : `of one rank of ${ranks.count} (${ranks.parallel}) `;
 }
 
 function recommendedLines({ recommended, columns }: EstimateTextOptions): Span[][] {

@@ -1,0 +1,81 @@
+import { describe, expect, it } from 'vitest';
+import type { Estimate, Workload } from '../../estimate/types.js';
+import { GiB } from '../../units/bytes.js';
+import { chooseSharding, neededGpus } from './choose-sharding.js';
+
+const workload: Workload = {
+  mode: 'train',
+  batch: 16,
+  sequence: 1024,
+  precision: 'fp32',
+  optimizer: 'adamw',
+  checkpointing: false,
+};
+
+function estimateOf(bytes: number): Estimate {
+  return {
+    method: 'trace',
+    peak: {
+      allocatedBytes: bytes,
+      reservedBytes: bytes,
+      deviceBytes: bytes,
+      leastCapacityBytes: bytes,
+    },
+    interval: { lowBytes: bytes, highBytes: bytes, confidence: 0.95 },
+    breakdown: [],
+    notes: [],
+  };
+}
+
+/** 16 bytes a parameter, shared out, and 1 GiB a sample, of which checkpointing leaves a tenth. */
+function estimatorOf(parameters: number, asked: Workload[]) {
+  return (one: Workload) => {
+    asked.push(one);
+    const { parallel, batch, checkpointing } = one;
+    const ranks = parallel?.way === 'fsdp2' ? parallel.gpus : 1;
+    const whole = parallel?.reshard === false ? 2 * parameters : 0;
+    const activations = batch * GiB * (checkpointing ? 0.1 : 1);
+    return Promise.resolve(estimateOf((16 * parameters) / ranks + whole + activations));
+  };
+}
+
+const request = { workload, capacityBytes: 80 * GiB, gpus: 8, mayCheckpoint: true };
+
+describe('chooseSharding', () => {
+  it('takes DDP where the whole model fits, and looks no further', async () => {
+    const asked: Workload[] = [];
+    const { chosen, tried } = await chooseSharding(request, estimatorOf(1e9, asked));
+    expect(chosen).toMatchObject({ parallel: { way: 'ddp', gpus: 8 }, batch: 2 });
+    expect([tried.length, asked.length]).toEqual([1, 1]);
+  });
+
+  it('does not trace what cannot fit by weights and states alone', async () => {
+    const asked: Workload[] = [];
+    const estimator = estimatorOf(8e9, asked);
+    const { chosen, tried } = await chooseSharding({ ...request, parameters: 8e9 }, estimator);
+    expect(tried[0]).toMatchObject({ parallel: { way: 'ddp' }, fit: 'no' });
+    expect(tried[0]).not.toHaveProperty('peak');
+    expect(chosen?.parallel).toMatchObject({ way: 'fsdp2', reshard: false });
+    expect(asked.every(({ parallel }) => parallel?.way === 'fsdp2')).toBe(true);
+  });
+
+  it('recomputes forward only where nothing faster fits, and says when nothing does', async () => {
+    const large = { ...request, workload: { ...workload, batch: 8 * 70 } };
+    const { chosen } = await chooseSharding(large, estimatorOf(13e9, []));
+    expect(chosen).toMatchObject({ checkpointing: true });
+    const without = await chooseSharding({ ...large, mayCheckpoint: false }, estimatorOf(13e9, []));
+    expect(without.chosen).toBeUndefined();
+    expect(without.tried.map(({ fit }) => fit)).toEqual(['no', 'no', 'no']);
+  });
+});
+
+describe('neededGpus', () => {
+  it('is the least count on which it surely fits', async () => {
+    const one = { workload: { ...workload, batch: 1 }, capacityBytes: 80 * GiB };
+    const needed = await neededGpus({ ...one, mayCheckpoint: true }, estimatorOf(70e9, []));
+    expect(needed?.gpus).toBe(16);
+    expect(needed?.sharding.chosen?.parallel.gpus).toBe(16);
+    const none = await neededGpus({ ...one, mayCheckpoint: true }, estimatorOf(1e13, []));
+    expect(none).toBeUndefined();
+  });
+});

@@ -1,0 +1,56 @@
+import { describe, expect, it } from 'vitest';
+import { shardingSnippet } from '../../plan/snippets/sharding.js';
+import { GiB } from '../../units/bytes.js';
+import { shardingText } from './sharding-text.js';
+
+const peak = {
+  allocatedBytes: GiB,
+  reservedBytes: GiB,
+  deviceBytes: 2 * GiB,
+  leastCapacityBytes: 2 * GiB,
+};
+const ddp = {
+  parallel: { way: 'ddp', gpus: 8 },
+  checkpointing: false,
+  batch: 2,
+  fit: 'no',
+  givesUp: 'nothing: every GPU holds the whole model',
+} as const;
+const fsdp = {
+  parallel: { way: 'fsdp2', gpus: 8 },
+  checkpointing: true,
+  batch: 2,
+  peak,
+  fit: 'surely',
+  givesUp: 'parameters are gathered twice a pass',
+} as const;
+
+describe('shardingText', () => {
+  it('says what was tried, what to take, and what to paste', () => {
+    const snippet = shardingSnippet(fsdp);
+    const tried = [ddp, fsdp];
+    const text = shardingText({ gpus: 8, needed: false, chosen: fsdp, tried, snippet });
+    expect(text).toContain('On 8 GPUs, by trace');
+    expect(text).toMatch(/ddp +too large/);
+    expect(text).toMatch(/fsdp2 --checkpointing +fits +2\.0 GiB/);
+    expect(text).toContain('Take fsdp2 --checkpointing.');
+    expect(text).toContain('fully_shard(layer, mp_policy=policy)');
+    expect(text).toContain('torchrun --nproc-per-node 8 train.py');
+  });
+
+  it('answers how many are needed, and says when nothing fits', () => {
+    expect(shardingText({ gpus: 16, needed: true, chosen: fsdp, tried: [fsdp] })).toContain(
+      '16 such GPUs are needed',
+    );
+    expect(shardingText({ gpus: 2, needed: false, tried: [ddp] })).toContain(
+      'Nothing of this fits',
+    );
+  });
+
+  it('starts several machines, and keeps parameters gathered where that was chosen', () => {
+    const many = { ...fsdp, parallel: { way: 'fsdp2', gpus: 64, reshard: false } } as const;
+    expect(shardingSnippet(many)).toContain('torchrun --nnodes 8 --nproc-per-node 8');
+    expect(shardingSnippet(many)).toContain('reshard_after_forward=False');
+    expect(shardingSnippet(ddp)).toContain('DistributedDataParallel(model)');
+  });
+});

@@ -1,0 +1,26 @@
+import type { PlanSharding } from '../../plan/answers/plan-sharding.js';
+import type { ShardingOption } from '../../plan/sharding/choose-sharding.js';
+import { formatBytes } from '../../units/bytes.js';
+
+const fits = { surely: 'fits', tightly: 'may fit', no: 'too large' } as const;
+
+/** How several GPUs share a training: what was tried, the fastest that fits, and what to paste. */
+export function shardingText({ gpus, needed, chosen, tried, snippet }: PlanSharding): string {
+  const head = needed
+    ? `To train the whole model ${gpus} such GPUs are needed. By trace, the fastest first:`
+    : `On ${gpus} GPUs, by trace, the fastest first:`;
+  const verdict = chosen === undefined ? ['Nothing of this fits.'] : [`Take ${nameOf(chosen)}.`];
+  const paste = snippet === undefined ? [] : ['', snippet];
+  return ['', head, ...tried.map(line), ...verdict, ...paste].join('\n');
+}
+
+function line(option: ShardingOption): string {
+  const bytes = option.peak === undefined ? '' : formatBytes(option.peak.leastCapacityBytes);
+  const [name, fit] = [nameOf(option).padEnd(34), fits[option.fit].padEnd(10)];
+  return `  ${name} ${fit} ${bytes.padStart(9)}  ${option.givesUp}`;
+}
+
+function nameOf({ parallel, checkpointing }: ShardingOption): string {
+  const kept = parallel.reshard === false ? ' --no-reshard' : '';
+  return `${parallel.way}${kept}${checkpointing ? ' --checkpointing' : ''}`;
+}
