@@ -14,8 +14,8 @@ import { offloads, type Plan, type ZeroStage, zeroStages } from '../../plan/fit/
 import { frameworkNames, frameworks } from '../../plan/snippets/formats.js';
 import { planSnippet } from '../../plan/snippets/plan-snippet.js';
 import { renderPlanHtml } from '../../report/plan-html.js';
+import { shardingText } from '../../report/sharding-text.js';
 import { type PlanSnippet, planText } from '../../report/text/plan-text.js';
-import { shardingText } from '../../report/text/sharding-text.js';
 import { keptOrMade } from '../answers/kept-answer.js';
 import { notSaved, saveLoading } from '../answers/plan-loading.js';
 import { projectFramework } from '../answers/project-framework.js';

@@ -75,7 +75,7 @@ const candidates: readonly Candidate[] = [
 ];
 
 /** Counts of GPUs that are tried where none was named. */
-export const gpuCounts = [2, 4, 8, 16, 32, 64, 128, 256, 512] as const;
+const gpuCounts = [2, 4, 8, 16, 32, 64, 128, 256, 512] as const;
 
 /**
  * The fastest method to share a training out that fits each GPU. Ends at the first that surely fits.

@@ -1,6 +1,6 @@
-import type { PlanSharding } from '../../plan/answers/plan-sharding.js';
-import type { ShardingOption } from '../../plan/sharding/choose-sharding.js';
-import { formatBytes } from '../../units/bytes.js';
+import type { PlanSharding } from '../plan/answers/plan-sharding.js';
+import type { ShardingOption } from '../plan/sharding/choose-sharding.js';
+import { formatBytes } from '../units/bytes.js';
 
 const fits = { surely: 'fits', tightly: 'may fit', no: 'too large' } as const;
 
