@@ -7,6 +7,8 @@ interface CommandEntry {
   readonly name: string;
   readonly summary: string;
   readonly load: () => Promise<CommandModule>;
+  /** Started by our own scripts, not by people. */
+  readonly hidden?: boolean;
 }
 
 /** Only the command that was asked for is loaded. */
@@ -87,6 +89,11 @@ const commands: readonly CommandEntry[] = [
     load: async () => (await import('./commands/cancel.js')).cancelCommand,
   },
   {
+    name: 'pack',
+    summary: 'run a list of commands side by side, as their memory allows, without a server',
+    load: async () => (await import('./commands/pack.js')).packCommand,
+  },
+  {
     name: 'users',
     summary: 'manage users: tokens, roles, quotas; show the audit log',
     load: async () => (await import('./commands/users.js')).usersCommand,
@@ -116,6 +123,12 @@ const commands: readonly CommandEntry[] = [
     name: 'env',
     summary: 'recommend or check environment variables for a job',
     load: async () => (await import('./commands/env.js')).envCommand,
+  },
+  {
+    name: 'on-node',
+    summary: 'run a job on a node of a cluster; batch scripts call it',
+    load: async () => (await import('./engines/on-node-command.js')).onNodeCommand,
+    hidden: true,
   },
 ];
 
@@ -165,7 +178,9 @@ export async function runProgram(
     .addHelpText('after', examples);
   const wanted = wantedCommand(argv);
   for (const entry of commands) {
-    const command = program.command(entry.name).description(entry.summary);
+    const command = program
+      .command(entry.name, { hidden: entry.hidden ?? false })
+      .description(entry.summary);
     if (entry.name === wanted) (await entry.load()).define(command, context);
     command.option('--debug', 'print the stack trace of an error');
   }

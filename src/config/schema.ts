@@ -172,6 +172,14 @@ const profiling = z.strictObject({
     .describe('How many of the lines that grow most are shown.'),
 });
 
+const slurm = z.strictObject({
+  shardBytes: bytes.min(1).optional().describe('What one shard of a GPU stands for.'),
+  gpuBytes: z
+    .record(z.string().min(1).max(limits.gpuNameLength), bytes.min(1))
+    .optional()
+    .describe('The memory of a GPU, by its type in Slurm; "gpu" where the site names no type.'),
+});
+
 export const configSchema = z.strictObject({
   $schema: z.string().optional().describe('The address of this schema, for editors.'),
   intervalSeconds: z
@@ -211,6 +219,7 @@ export const configSchema = z.strictObject({
     .max(limits.gpus)
     .optional()
     .describe('Cards to plan for, besides those that plimsoll knows.'),
+  slurm: slurm.optional().describe('What Slurm does not know of its GPUs.'),
   alerts: alerts.optional().describe('When to warn, and how.'),
   memoryLimitBytes: bytes
     .min(1)

@@ -1,4 +1,5 @@
 import { defaultLoadLine } from '../device/load-line.js';
+import type { SlurmSettings } from '../engine/slurm/gpu-types.js';
 import type { GpuEntry } from '../estimate/cards/gpus.js';
 import { type AlertThresholds, defaultThresholds } from '../watch/alerts/alert-thresholds.js';
 import { defaultIntervals } from '../watch/sampling/intervals.js';
@@ -28,6 +29,8 @@ export interface Settings extends JobSettings {
   readonly simulate?: string | undefined;
   /** Cards to plan for, besides those that are known. */
   readonly gpus?: readonly GpuEntry[] | undefined;
+  /** What Slurm does not know of its GPUs. */
+  readonly slurm?: SlurmSettings | undefined;
   readonly alerts: AlertThresholds;
   readonly deliver: DeliverySettings;
   /** The most of a device that a job may take. */

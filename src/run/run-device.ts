@@ -2,12 +2,15 @@ import type { Discovery } from '../device/discover.js';
 import { selectDevices } from '../device/select-devices.js';
 import { type Device, DeviceLost } from '../device/types.js';
 import { type DeviceUse, readDeviceUse } from '../device/use-file.js';
+import { visibleGpus } from '../device/visible-gpus.js';
 import { systemClock } from '../time/clock.js';
 import { isKnown } from '../units/known.js';
 
 /** The device that a run is on, and what can be asked about it. */
 export interface RunDevice {
   readonly id: string;
+  /** CUDA_VISIBLE_DEVICES leaves the program no other. */
+  readonly isOnlyVisible: boolean;
   /** The driver's name of a device, for the program to see no other; `none` for the host. */
   visibleAs(id: string): string | undefined;
   readDevice(pids: readonly number[]): Promise<number | undefined>;
@@ -19,6 +22,8 @@ export interface RunDeviceOptions {
   readonly wasBegun?: boolean;
   /** The home of a server that reads the device for all of its jobs. */
   readonly sharedBy?: string | undefined;
+  /** CUDA_VISIBLE_DEVICES, as the program gets it: `auto` takes none of the others. */
+  readonly visible?: string | undefined;
 }
 
 /**
@@ -28,18 +33,19 @@ export interface RunDeviceOptions {
 export async function openRunDevice(
   wanted: string,
   discovery: Discovery,
-  { wasBegun = false, sharedBy }: RunDeviceOptions = {},
+  { wasBegun = false, sharedBy, visible }: RunDeviceOptions = {},
 ): Promise<RunDevice> {
   try {
     const device =
       wanted === 'auto'
-        ? await freest(discovery.devices)
+        ? await freest(discovery.devices, visible)
         : wasBegun
           ? discovery.devices.find(({ info }) => info.id === wanted)
           : selectDevices(discovery.devices, [wanted])[0];
     const find = (id: string) => discovery.devices.find(({ info }) => info.id === id);
     return {
       id: device?.info.id ?? (wasBegun ? wanted : 'host'),
+      isOnlyVisible: visible !== undefined && visibleGpus(discovery.devices, visible).length === 1,
       visibleAs(id) {
         if (id === 'host') return 'none';
         const uuid = find(id)?.info.uuid ?? 'unknown';
@@ -71,9 +77,12 @@ function heldBy(pids: readonly number[], processes: DeviceUse): number | undefin
   return held.length === 0 ? undefined : held.reduce((sum, bytes) => sum + bytes, 0);
 }
 
-async function freest(devices: readonly Device[]): Promise<Device | undefined> {
+async function freest(
+  devices: readonly Device[],
+  visible: string | undefined,
+): Promise<Device | undefined> {
   let best: { device: Device; freeBytes: number } | undefined;
-  for (const device of devices.filter(({ info }) => info.kind === 'gpu')) {
+  for (const device of visibleGpus(devices, visible)) {
     const free = await freeBytesOf(device);
     if (best === undefined || free > best.freeBytes) best = { device, freeBytes: free };
   }

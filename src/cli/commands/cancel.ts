@@ -6,6 +6,8 @@ import { cancelJob } from '../client/job-client.js';
 import type { ServerClient } from '../client/server-client.js';
 import { withServer } from '../client/with-server.js';
 import type { CommandContext, CommandModule } from '../command-module.js';
+import { cancelClusterJobs } from '../engines/cluster-commands.js';
+import { addEngineOption, clusterOf, type EngineArguments } from '../engines/engine-option.js';
 import { printJson } from '../io.js';
 import { badArgument } from '../options/arguments.js';
 import { idArgument } from '../options/job-arguments.js';
@@ -14,7 +16,7 @@ import { reportError } from '../report-error.js';
 export const cancelCommand: CommandModule = {
   define(command, context) {
     command.argument('<id...>', 'of the jobs', idsArgument);
-    addServerOptions(command)
+    addEngineOption(addServerOptions(command))
       .addHelpText(
         'after',
         `
@@ -26,8 +28,10 @@ Examples:
   plimsoll cancel 12 13 14`,
       )
       .action(
-        context.action((ids: readonly string[], given: ServerArguments) =>
-          cancel(ids, given, context),
+        context.action((ids: readonly string[], given: ServerArguments & EngineArguments) =>
+          clusterOf(given) === undefined
+            ? cancel(ids, given, context)
+            : cancelClusterJobs(ids, given, context.io),
         ),
       );
   },

@@ -9,11 +9,13 @@ import { type JobPage, listJobs, readJob } from '../client/job-client.js';
 import type { ServerClient } from '../client/server-client.js';
 import { withServer } from '../client/with-server.js';
 import type { CommandContext, CommandModule } from '../command-module.js';
+import { listClusterJobs } from '../engines/cluster-commands.js';
+import { addEngineOption, clusterOf, type EngineArguments } from '../engines/engine-option.js';
 import { type CliIo, printJson, textStyle } from '../io.js';
 import { idArgument, statesArgument } from '../options/job-arguments.js';
 import { jobsOnScreen } from '../screen/jobs-screen.js';
 
-interface JobsArguments extends ServerArguments {
+interface JobsArguments extends ServerArguments, EngineArguments {
   readonly state?: readonly JobState[];
   readonly all?: boolean;
   readonly watch?: boolean;
@@ -35,7 +37,7 @@ export const jobsCommand: CommandModule = {
       )
       .option('--all', 'all jobs, however old')
       .option('--watch', 'refresh until q or Ctrl-C');
-    addServerOptions(command)
+    addEngineOption(addServerOptions(command))
       .addHelpText(
         'after',
         `
@@ -45,10 +47,15 @@ Examples:
   plimsoll jobs
   plimsoll jobs --state failed,expired
   plimsoll jobs --watch
+  plimsoll jobs --engine slurm
   plimsoll jobs 12`,
       )
       .action(
-        context.action((id: string | undefined, given: JobsArguments) => jobs(id, given, context)),
+        context.action((id: string | undefined, given: JobsArguments) =>
+          clusterOf(given) === undefined
+            ? jobs(id, given, context)
+            : listClusterJobs(id, given, context.io),
+        ),
       );
   },
 };

@@ -8,10 +8,12 @@ import type { ServerClient } from '../client/server-client.js';
 import { watchJob, writing } from '../client/watch-job.js';
 import { withServer } from '../client/with-server.js';
 import type { CommandContext, CommandModule } from '../command-module.js';
+import { showClusterLog } from '../engines/cluster-commands.js';
+import { addEngineOption, clusterOf, type EngineArguments } from '../engines/engine-option.js';
 import { printJson } from '../io.js';
 import { idArgument, tailArgument } from '../options/job-arguments.js';
 
-interface LogsArguments extends ServerArguments {
+interface LogsArguments extends ServerArguments, EngineArguments {
   readonly follow?: boolean;
   readonly tail?: number;
 }
@@ -22,7 +24,7 @@ export const logsCommand: CommandModule = {
       .argument('<id>', 'of the job', idArgument)
       .option('-f, --follow', 'follow the output until the job ends')
       .option('--tail <lines>', 'only the last lines (all)', tailArgument);
-    addServerOptions(command)
+    addEngineOption(addServerOptions(command))
       .addHelpText(
         'after',
         `
@@ -34,7 +36,13 @@ Examples:
   plimsoll logs 12
   plimsoll logs -f --tail 20 12`,
       )
-      .action(context.action((id: string, given: LogsArguments) => logs(id, given, context)));
+      .action(
+        context.action((id: string, given: LogsArguments) =>
+          clusterOf(given) === undefined
+            ? logs(id, given, context)
+            : showClusterLog(id, given, context.io),
+        ),
+      );
   },
 };
 

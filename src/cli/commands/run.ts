@@ -158,6 +158,7 @@ async function run(
     wasBegun: attached !== undefined,
     // Only a job of a server has a log: that server looks at the device already.
     sharedBy: attached?.plan.log === undefined ? undefined : home,
+    visible: environment['CUDA_VISIBLE_DEVICES'],
   });
   try {
     if (given.check === true) {
@@ -185,7 +186,8 @@ async function run(
         memoryBytes: given.memory,
         maxAttempts: given.attempts,
         device: device.id,
-        pinnedDevice: given.device !== 'auto',
+        // With a variable that leaves one GPU, the program calls that one its first.
+        pinnedDevice: given.device !== 'auto' || device.isOnlyVisible,
         folder: cwd,
         environment,
         home,
@@ -260,7 +262,7 @@ function printEnd(
   }
   if (given.json) printJson(io, report);
   const summary = runSummary(report);
-  const where = files.at(-1)?.path;
+  const where = given.report?.at(-1) ?? files.at(-1)?.path;
   if (summary !== undefined) {
     io.stderr.write(`plimsoll: ${summary}${where === undefined ? '' : ` Report: ${where}`}\n`);
   }

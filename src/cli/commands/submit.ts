@@ -1,3 +1,5 @@
+import type { Command } from 'commander';
+import { Failure } from '../../failure.js';
 import { jobEndWords, jobStandsWords, submittedWords } from '../../report/text/job-words.js';
 import { systemClock } from '../../time/clock.js';
 import { capitalized } from '../../units/sentence.js';
@@ -7,8 +9,10 @@ import { sendJob } from '../client/send-job.js';
 import { watchJob } from '../client/watch-job.js';
 import { withServer } from '../client/with-server.js';
 import type { CommandContext, CommandModule } from '../command-module.js';
+import { addEngineOption, clusterOf, type EngineArguments } from '../engines/engine-option.js';
+import { submitToCluster } from '../engines/submit-to-cluster.js';
 import { printJson } from '../io.js';
-import { sizeArgument } from '../options/arguments.js';
+import { countArgument, sizeArgument } from '../options/arguments.js';
 import { environmentModeArgument } from '../options/environment-mode.js';
 import { hubModel } from '../options/hub-model.js';
 import {
@@ -21,7 +25,9 @@ import { type SubmitArguments, submitRequest } from '../options/submit-request.j
 import { environmentArgument } from '../options/submitted-environment.js';
 import { addTypeOptions, addWorkloadOptions } from '../options/workload-options.js';
 
-interface Arguments extends SubmitArguments, ServerArguments {
+interface Arguments extends SubmitArguments, ServerArguments, EngineArguments {
+  readonly dryRun?: boolean;
+  readonly attempts?: number;
   readonly follow?: boolean;
   readonly wait?: boolean;
 }
@@ -57,12 +63,22 @@ export const submitCommand: CommandModule = {
         environmentModeArgument,
       )
       .option('--follow', 'show what it prints until it ends')
-      .option('--wait', 'wait until it ends');
-    addServerOptions(addTypeOptions(addWorkloadOptions(command)))
+      .option('--wait', 'wait until it ends')
+      .option('--dry-run', 'with a cluster: print what would be submitted')
+      .option(
+        '--attempts <n>',
+        'with a cluster: submissions at most, each with a larger request (3)',
+        countArgument('--attempts'),
+      )
+      // Options of sbatch; a server of ours refuses them.
+      .allowUnknownOption();
+    addEngineOption(addServerOptions(addTypeOptions(addWorkloadOptions(command))))
       .addHelpText('after', help)
       .action(
         context.action((words: readonly string[], given: Arguments) =>
-          submit(words, given, context),
+          clusterOf(given) === undefined
+            ? submit(words, checkedForServer(words, given, command), context)
+            : submitToCluster(words, given, context),
         ),
       );
   },
@@ -75,6 +91,9 @@ runs on a simulated GPU until each of its phases was seen. If that fails, it get
 its first run. {batch_size} and {accumulation} in the command are replaced. The job gets PATH, HOME,
 the active Python environment and similar variables, plus those named by --env.
 
+With --engine slurm the job goes to a Slurm cluster: it asks for the shards or the GPU type that its
+memory needs, and runs under "plimsoll run" on the node. Options of sbatch come after our own, before --.
+
 The exit code is 0 when the job was accepted and 1 when it was refused; with --follow or --wait it is 0
 when the job succeeded, 1 when it was refused or waited too long, and 4 when it failed or was
 cancelled. Ctrl-C leaves the job running.
@@ -84,6 +103,7 @@ Examples:
   plimsoll submit --estimate-timeout 5m -- python train.py
   plimsoll submit --follow --batch 32 -- python train.py --batch-size {batch_size} --accumulate {accumulation}
   plimsoll submit --model llama-3.2-1b --batch 4 --seq 1024 --precision bf16 -- python train.py
+  plimsoll submit --engine slurm --dry-run --memory 30GiB --time=2:00:00 -- python train.py
   plimsoll submit --model gpt2/ --batch 8 --seq 1024 --precision bf16 --gpus 2 --timeout 1h -- python train.py`;
 
 async function submit(
@@ -117,4 +137,22 @@ async function submit(
     else io.stderr.write(`plimsoll: ${jobEndWords(ended)}\n`);
     return jobExitCode(ended.state);
   });
+}
+
+/** What only a cluster takes is an error here, as any unknown option is. */
+function checkedForServer(words: readonly string[], given: Arguments, command: Command): Arguments {
+  const [first = ''] = words;
+  if (first.startsWith('-')) {
+    command.error(`error: unknown option '${first}'`, { code: 'commander.unknownOption' });
+  }
+  for (const option of ['dryRun', 'attempts'] as const) {
+    if (given[option] === undefined) continue;
+    throw new Failure({
+      kind: 'input',
+      code: 'bad-usage',
+      fact: `--${option === 'dryRun' ? 'dry-run' : option} is for a cluster, and no --engine names one.`,
+      next: 'Add --engine slurm, or leave it out.',
+    });
+  }
+  return given;
 }

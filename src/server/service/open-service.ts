@@ -4,6 +4,7 @@ import { openDevices } from '../../config/open-devices.js';
 import type { Settings } from '../../config/settings.js';
 import type { Discovery } from '../../device/discover.js';
 import { localEngine } from '../../engine/local/local-engine.js';
+import { readAllocation, withinAllocation } from '../../engine/slurm/allocation.js';
 import { openEstimateWork } from '../../estimate/thread/open-estimate-work.js';
 import { Failure } from '../../failure.js';
 import { makeFolder } from '../../files/make-folder.js';
@@ -73,7 +74,9 @@ export async function openService(options: ServiceOptions): Promise<Service> {
     for (const one of closers.splice(0).toReversed()) await one();
   };
   try {
-    const discovery = await openDevices(options.settings);
+    const all = await openDevices(options.settings);
+    // Inside a job of Slurm the rest of the machine is others'.
+    const discovery = withinAllocation(all, readAllocation(options.environment));
     closers.push(() => discovery.close());
     const estimating = openEstimateWork();
     closers.push(() => estimating.close());

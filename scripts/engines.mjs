@@ -1,0 +1,16 @@
+// `npm run test:engines`: real clusters of other schedulers on this machine, on loopback alone: Debian's
+// Slurm, unpacked into build/engines. Everything that it starts is ended again.
+import { ensureInstalled } from './setup.mjs';
+import { run, script, tool } from './steps.mjs';
+
+await ensureInstalled();
+const build = await run(script('build.mjs'));
+if (build.code !== 0) {
+  process.stdout.write(build.output);
+  process.exit(1);
+}
+const { code } = await run(
+  tool('vitest', 'run', '--config', 'test/engines/vitest.config.ts', ...process.argv.slice(2)),
+  { show: true },
+);
+process.exitCode = code;

@@ -1,0 +1,158 @@
+import { hostname } from 'node:os';
+import { join, resolve } from 'node:path';
+import { loadSettings } from '../../config/load.js';
+import { readAllocation } from '../../engine/slurm/allocation.js';
+import { secondsLeftOf } from '../../engine/slurm/allocation-end.js';
+import { slurmCommands } from '../../engine/slurm/commands.js';
+import { Failure } from '../../failure.js';
+import { homeFolder } from '../../files/home-folder.js';
+import { openOutputFile } from '../../files/output-file.js';
+import { readOwnFile } from '../../files/own-file.js';
+import { packageFolder } from '../../files/package-folder.js';
+import { readPackList } from '../../jobs/pack/pack-list.js';
+import { type PackSummary, packText } from '../../report/text/engines/pack-text.js';
+import { checkPlatform } from '../../run/platform.js';
+import { makeHome } from '../../server/service/open-service.js';
+import { type PackedResult, runPack } from '../../server/service/run-pack.js';
+import { systemClock } from '../../time/clock.js';
+import { MiB } from '../../units/bytes.js';
+import { isKnown, type Known } from '../../units/known.js';
+import type { CommandModule } from '../command-module.js';
+import { type CliIo, printJson } from '../io.js';
+import { durationArgument } from '../options/arguments.js';
+import { openProgress } from '../screen/progress.js';
+import { stopOnSignals } from '../stop.js';
+
+interface PackArguments {
+  readonly timeLimit?: number;
+  readonly left?: string;
+  readonly config?: string;
+  readonly json?: boolean;
+}
+
+const maxListBytes = 64 * MiB;
+/** A controller of a cluster serves many: it is not asked more often. */
+const askSeconds = 30;
+
+export const packCommand: CommandModule = {
+  define(command, context) {
+    command
+      .argument('<file>', 'one command in each line, with options of submit before --')
+      .option(
+        '--time-limit <duration>',
+        'when to end, such as 2h (the end of the Slurm job, if inside one)',
+        durationArgument('--time-limit'),
+      )
+      .option('--left <file>', 'where to write the jobs that were not started (FILE.left)')
+      .option('--config <file>', 'this configuration file instead of plimsoll.config.json')
+      .option('--json', 'print one JSON document on stdout')
+      .addHelpText('after', help)
+      .action(
+        context.action((file: string, given: PackArguments) => pack(file, given, context.io)),
+      );
+  },
+};
+
+const help = `
+Runs the commands of a list side by side on the GPUs of this machine, as many at a time as their
+memory allows, without a server. Inside a Slurm job only the GPUs and the memory of that job are used.
+A line may state what its job takes: --memory 6GiB -- python train.py. Without it the peak of earlier
+runs of the same command counts; a command that never ran gets a whole GPU.
+
+A job that would not end before the time limit is not started; it is written to FILE.left, for the
+next time. The exit code is 0 when all jobs succeeded, 1 when some were not started, 4 when one failed.
+
+Examples:
+  plimsoll pack jobs.txt
+  srun --gres=gpu:1 --time=2:00:00 plimsoll pack jobs.txt
+  plimsoll pack jobs.txt --time-limit 30m --left tomorrow.txt`;
+
+async function pack(file: string, given: PackArguments, io: CliIo): Promise<number> {
+  checkPlatform('plimsoll pack');
+  const { environment, folder } = io;
+  const text = readOwnFile(resolve(folder, file), maxListBytes);
+  if (text === undefined) throw cannotRead(file);
+  const jobs = readPackList(text, file);
+  const leftPath = given.left ?? `${file}.left`;
+  const leftFile = openOutputFile(leftPath, folder);
+  const settings = await loadSettings({ folder, environment, configPath: given.config });
+  const home = homeFolder(environment);
+  const ownHome = join(home, 'pack', `${hostname()}-${environment['SLURM_JOB_ID'] ?? process.pid}`);
+  makeHome(ownHome);
+  using stop = stopOnSignals([io.stdout.closed]);
+  const progress = openProgress(io.stderr);
+  const begun = systemClock.seconds();
+  const results = await runPack({
+    jobs,
+    home,
+    ownHome,
+    settings,
+    environment,
+    folder,
+    plimsoll: [process.execPath, join(packageFolder, 'bin/plimsoll.js')],
+    secondsLeft: timeLeft(given.timeLimit, environment),
+    signal: stop.signal,
+    onChange: (line) => progress.show(line),
+  }).finally(() => progress.end());
+  const summary = summaryOf(results, systemClock.seconds() - begun);
+  if (summary.left.length > 0)
+    leftFile.write(`${summary.left.map((job) => job.text).join('\n')}\n`);
+  if (given.json)
+    printJson(io, {
+      ...summary,
+      logs: join(ownHome, 'jobs'),
+      leftFile: summary.left.length > 0 ? leftPath : null,
+    });
+  else io.stdout.write(`${packText(summary, leftPath)}\n`);
+  if (stop.interruptedBy !== undefined) return stop.interruptedBy;
+  return summary.failed.length > 0 ? 4 : summary.left.length > 0 ? 1 : 0;
+}
+
+/** By the option, else by the allocation, which is asked now and then: its limit may be changed. */
+function timeLeft(
+  limitSeconds: number | undefined,
+  environment: Readonly<Record<string, string | undefined>>,
+): () => Promise<Known<number>> {
+  const begun = systemClock.seconds();
+  if (limitSeconds !== undefined && limitSeconds > 0) {
+    return async () => Math.max(0, limitSeconds - (systemClock.seconds() - begun));
+  }
+  const allocation = readAllocation(environment);
+  if (allocation === undefined) return async () => 'unknown';
+  const run = slurmCommands(environment);
+  let known: { readonly at: number; readonly left: Known<number> } | undefined;
+  return async () => {
+    const now = systemClock.seconds();
+    if (known === undefined || now - known.at > askSeconds) {
+      known = { at: now, left: await secondsLeftOf(allocation.jobId, run, systemClock.epochMs()) };
+    }
+    return isKnown(known.left) ? Math.max(0, known.left - (now - known.at)) : 'unknown';
+  };
+}
+
+function summaryOf(results: readonly PackedResult[], seconds: number): PackSummary {
+  const of = (outcome: PackedResult['outcome']) => results.filter((one) => one.outcome === outcome);
+  const peaks = results
+    .flatMap(({ view }) => view.attempts.map(({ peakBytes }) => peakBytes))
+    .filter(isKnown);
+  return {
+    succeeded: of('succeeded').length,
+    failed: of('failed').map(({ job, view }) => ({
+      line: job.line,
+      text: job.text,
+      reason: view.reason || view.state,
+    })),
+    left: of('left').map(({ job }) => ({ line: job.line, text: job.text })),
+    seconds,
+    peakBytes: peaks.length === 0 ? 'unknown' : Math.max(...peaks),
+  };
+}
+
+function cannotRead(file: string): Failure {
+  return new Failure({
+    kind: 'input',
+    code: 'cannot-read',
+    fact: `${file} is not a file that can be read.`,
+    next: 'Name a file with one command in each line.',
+  });
+}

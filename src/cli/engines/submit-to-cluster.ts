@@ -1,0 +1,125 @@
+import { basename } from 'node:path';
+import { loadSettings } from '../../config/load.js';
+import { hasClusterEnded } from '../../engine/cluster.js';
+import { Failure } from '../../failure.js';
+import { clusterJobText } from '../../report/text/engines/cluster-jobs.js';
+import { isKnown } from '../../units/known.js';
+import type { CommandContext } from '../command-module.js';
+import { printJson } from '../io.js';
+import { checkedEnvironment } from '../options/environment-mode.js';
+import { type SubmitArguments, submitRequest } from '../options/submit-request.js';
+import { openProgress } from '../screen/progress.js';
+import { stopOnSignals } from '../stop.js';
+import { clusterOrder } from './cluster-order.js';
+import { followClusterJob } from './follow-cluster-job.js';
+import { openSlurm } from './open-cluster-engine.js';
+
+export interface ClusterSubmitArguments extends SubmitArguments {
+  readonly dryRun?: boolean;
+  readonly attempts?: number;
+  readonly follow?: boolean;
+  readonly wait?: boolean;
+  readonly json?: boolean;
+}
+
+/** How often a job is submitted, each time with a larger request. */
+const usualAttempts = 3;
+
+/** `plimsoll submit --engine slurm [options] [options of sbatch] -- python train.py`. */
+export async function submitToCluster(
+  words: readonly string[],
+  given: ClusterSubmitArguments,
+  { io }: CommandContext,
+): Promise<number> {
+  const { command, options } = splitWords(words);
+  const request = submitRequest(command, given, io, true);
+  const settings = await loadSettings({ folder: io.folder, environment: io.environment });
+  const mode = given.envMode ?? 'production';
+  // The nodes get all of this environment, as with sbatch itself; it is not written to a file.
+  const named = given.env ?? [];
+  const { environment } = checkedEnvironment({ ...io.environment, ...request.env }, mode, {
+    named,
+  });
+  const engine = openSlurm(settings, environment);
+  using stop = stopOnSignals([io.stdout.closed]);
+  const progress = openProgress(io.stderr);
+  const capacities = (await engine.devices()).map(({ capacityBytes }) => capacityBytes);
+  const known = capacities.filter(isKnown);
+  const order = await clusterOrder(
+    {
+      request,
+      name:
+        given.name ?? basename(command.find((word) => /\.\w+$/.test(word)) ?? command[0] ?? 'job'),
+      maxAttempts: given.attempts ?? usualAttempts,
+      options,
+      offerBytes: known.length === 0 ? 'unknown' : Math.max(...known),
+      settings,
+      onProgress: (text) => progress.show(text),
+      signal: stop.signal,
+    },
+    io,
+  ).finally(() => progress.end());
+  if (given.dryRun === true) {
+    const script = await engine.preview(order);
+    if (given.json) printJson(io, { engine: engine.name, order, script });
+    else io.stdout.write(script);
+    return 0;
+  }
+  const job = await engine.submit(order);
+  for (const note of job.notes) io.stderr.write(`plimsoll: ${note}\n`);
+  if (given.follow !== true && given.wait !== true) {
+    if (given.json) printJson(io, job);
+    else io.stdout.write(`${clusterJobText(job)}\n`);
+    return 0;
+  }
+  io.stderr.write(`plimsoll: ${clusterJobText(job)}\n`);
+  const ended = await followClusterJob(engine, job.id, {
+    write: (text) => (given.follow === true ? io.stdout.write(text) : undefined),
+    from: 0,
+    signal: stop.signal,
+  });
+  if (!hasClusterEnded(ended.state)) return stop.interruptedBy ?? 0;
+  if (given.json) printJson(io, ended);
+  else io.stderr.write(`plimsoll: ${clusterJobText(ended)}\n`);
+  return ended.state === 'succeeded' ? 0 : 4;
+}
+
+/** Options of sbatch stand before --, the command behind it. */
+function splitWords(words: readonly string[]): {
+  readonly command: readonly string[];
+  readonly options: readonly string[];
+} {
+  const [first = ''] = words;
+  if (!first.startsWith('-')) return { command: words, options: [] };
+  const at = words.indexOf('--');
+  if (at !== -1) return { options: joined(words.slice(0, at)), command: words.slice(at + 1) };
+  throw new Failure({
+    kind: 'input',
+    code: 'no-command',
+    fact: 'No command was given.',
+    next: 'Write it after --, such as: plimsoll submit --engine slurm --time=1:00:00 -- python train.py',
+  });
+}
+
+/** `--time 10` becomes `--time=10`: a line of a batch script holds one option. */
+function joined(words: readonly string[]): readonly string[] {
+  const options: string[] = [];
+  for (const word of words) {
+    const before = options.at(-1);
+    if (word.startsWith('-') || before === undefined) options.push(word);
+    else if (before.startsWith('--') && !before.includes('='))
+      options.splice(-1, 1, `${before}=${word}`);
+    else if (/^-[a-zA-Z]$/.test(before)) options.splice(-1, 1, `${before}${word}`);
+    else throw unexpected(word);
+  }
+  return options;
+}
+
+function unexpected(word: string): Failure {
+  return new Failure({
+    kind: 'input',
+    code: 'bad-usage',
+    fact: `"${word.slice(0, 100)}" is not an option of sbatch.`,
+    next: 'Write options of sbatch before --, and the command after it.',
+  });
+}

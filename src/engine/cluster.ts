@@ -1,0 +1,108 @@
+import type { Known } from '../units/known.js';
+
+/** Where a job of a cluster stands; `unknown` where the cluster no longer knows it. */
+export const clusterStates = [
+  'waiting',
+  'running',
+  'succeeded',
+  'failed',
+  'cancelled',
+  'unknown',
+] as const;
+export type ClusterState = (typeof clusterStates)[number];
+
+export function hasClusterEnded(state: ClusterState): boolean {
+  return state !== 'waiting' && state !== 'running';
+}
+
+/** What is to run. */
+export interface ClusterOrder {
+  readonly name: string;
+  /** With placeholders, as it was typed. */
+  readonly command: readonly string[];
+  readonly cwd: string;
+  /** GPUs needed together on one node; 0 is the host's memory. */
+  readonly gpus: number;
+  /** On each GPU, or of the host's memory. */
+  readonly needBytes: Known<number>;
+  readonly basis: string;
+  readonly estimatedBytes: Known<number>;
+  /** The same for jobs that should need the same memory. */
+  readonly workloadKey: string;
+  readonly batch: Known<number>;
+  /** How often it is submitted at most, each time with a larger request. */
+  readonly maxAttempts: number;
+  /** In the words of the cluster's own command. */
+  readonly options: readonly string[];
+}
+
+/** One submission of a job: the first, or one with a larger request after it ran out of memory. */
+export interface ClusterAttempt {
+  readonly number: number;
+  /** The cluster's own name for it. */
+  readonly clusterId: Known<string>;
+  /** What the cluster was asked for, in its words. */
+  readonly request: string;
+  readonly reservedBytes: Known<number>;
+  readonly peakBytes: Known<number>;
+  readonly outOfMemory: boolean;
+  readonly exitCode: Known<number>;
+}
+
+/** A job as its engine knows it. */
+export interface ClusterJob {
+  readonly engine: string;
+  /** As the person names it: the cluster's name of its first attempt. */
+  readonly id: string;
+  readonly name: string;
+  readonly command: readonly string[];
+  readonly state: ClusterState;
+  /** Why it waits, or how it ended, in the cluster's word and in ours. */
+  readonly why: string;
+  readonly gpus: number;
+  readonly needBytes: Known<number>;
+  readonly basis: string;
+  readonly nodes: string;
+  readonly submittedAt: string;
+  readonly attempts: readonly ClusterAttempt[];
+  /** What the request assumes. */
+  readonly notes: readonly string[];
+  /** Of an array: how many of its tasks stand where. */
+  readonly tasks: Readonly<Partial<Record<ClusterState, number>>> | null;
+}
+
+/** A device of a cluster: `n1/gpu:0`. */
+export interface ClusterDevice {
+  readonly name: string;
+  readonly type: string;
+  readonly capacityBytes: Known<number>;
+}
+
+/** Memory that a run is given on a device. */
+export interface ClusterUse {
+  readonly jobId: string;
+  readonly device: string;
+  readonly reservedBytes: Known<number>;
+}
+
+/** Where jobs run when it is not this machine: a cluster with a scheduler of its own. */
+export interface ClusterEngine {
+  readonly name: string;
+  /** Its scheduler places jobs; we say what they need. */
+  readonly placesJobs: boolean;
+  /** What keeps a job within its memory on a GPU and on the host. */
+  readonly enforces: { readonly gpu: string; readonly host: string };
+  devices(): Promise<readonly ClusterDevice[]>;
+  /** What the cluster would be given, and nothing is submitted. */
+  preview(order: ClusterOrder): Promise<string>;
+  submit(order: ClusterOrder): Promise<ClusterJob>;
+  /** The newest first. */
+  jobs(most: number): Promise<readonly ClusterJob[]>;
+  /** A `Failure` where there is no such job. */
+  job(id: string): Promise<ClusterJob>;
+  /** What all attempts of a job printed, from this byte on. */
+  log(id: string, from: number): Promise<Buffer>;
+  /** A waiting job never starts, a running one is ended; no attempt follows. */
+  cancel(id: string): Promise<ClusterJob>;
+  use(): Promise<readonly ClusterUse[]>;
+}

@@ -1,0 +1,67 @@
+import { randomBytes } from 'node:crypto';
+import { existsSync, readdirSync, renameSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { makeFolder } from '../files/make-folder.js';
+import { readOwnDocument } from '../files/own-file.js';
+import type { Known } from '../units/known.js';
+
+/** What one run of a workload took. */
+export interface MeasuredPeak {
+  readonly peakBytes: number;
+  /** `none` where it did not run out of memory. */
+  readonly askedBytes: Known<number> | 'none';
+  readonly seconds: number;
+}
+
+/** Where the peaks of all jobs of a home are kept, on clusters and in lists that are packed. */
+export function measuredFolder(home: string): string {
+  return join(home, 'measured');
+}
+
+/** The newest runs tell what the next one needs. */
+const maxRuns = 50;
+const maxBytes = 4096;
+
+/** Each run writes a file of its own: writers on many nodes never meet. */
+export function keepPeak(
+  folder: string,
+  workloadKey: string,
+  peak: MeasuredPeak,
+  atMs: number,
+): void {
+  const runs = join(folder, workloadKey);
+  makeFolder(runs, 0o700);
+  const path = join(
+    runs,
+    `${String(atMs).padStart(15, '0')}-${randomBytes(4).toString('hex')}.json`,
+  );
+  writeFileSync(`${path}.tmp`, JSON.stringify({ schema: 1, ...peak }));
+  renameSync(`${path}.tmp`, path);
+}
+
+/** What runs of a workload measured, the newest first; what cannot be read is left out. */
+export function keptPeaks(folder: string, workloadKey: string): readonly MeasuredPeak[] {
+  const runs = join(folder, workloadKey);
+  if (!existsSync(runs)) return [];
+  const names = readdirSync(runs).filter((name) => name.endsWith('.json'));
+  return names
+    .toSorted()
+    .slice(-maxRuns)
+    .toReversed()
+    .flatMap((name) => {
+      const peak = readOwnDocument(join(runs, name), { schema: 1, maxBytes });
+      return peak !== undefined && isPeak(peak) ? [peak] : [];
+    });
+}
+
+type Document = Readonly<Record<string, unknown>>;
+
+function isPeak(peak: Document): peak is Document & MeasuredPeak {
+  const { peakBytes, askedBytes, seconds } = peak;
+  return (
+    Number.isSafeInteger(peakBytes) &&
+    Number(peakBytes) >= 0 &&
+    (askedBytes === 'none' || askedBytes === 'unknown' || Number.isSafeInteger(askedBytes)) &&
+    typeof seconds === 'number'
+  );
+}

@@ -1,0 +1,106 @@
+import type { Discovery } from '../../device/discover.js';
+import type { Device, MemoryReading } from '../../device/types.js';
+import { visibleGpus } from '../../device/visible-gpus.js';
+import { formatBytes, MiB } from '../../units/bytes.js';
+import { isKnown } from '../../units/known.js';
+
+/** What Slurm gave to the job that we run in. */
+export interface Allocation {
+  readonly jobId: string;
+  /** CUDA_VISIBLE_DEVICES as Slurm sets it; undefined where the job has no GPUs of its own. */
+  readonly visible: string | undefined;
+  /** Of the host; `none` where Slurm set no limit. */
+  readonly memoryBytes: number | 'none';
+}
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** The job of Slurm that this environment belongs to; undefined outside of Slurm. */
+export function readAllocation(environment: Environment): Allocation | undefined {
+  const jobId = environment['SLURM_JOB_ID'];
+  if (jobId === undefined || !/^\d+$/.test(jobId)) return undefined;
+  const perNode = count(environment['SLURM_MEM_PER_NODE']);
+  const perCpu = count(environment['SLURM_MEM_PER_CPU']);
+  const cpus = count(environment['SLURM_CPUS_ON_NODE']);
+  const mebibytes =
+    perNode ?? (perCpu !== undefined && cpus !== undefined ? perCpu * cpus : undefined);
+  const hasGpus =
+    environment['SLURM_JOB_GPUS'] !== undefined || environment['SLURM_GPUS_ON_NODE'] !== undefined;
+  const visible = environment['CUDA_VISIBLE_DEVICES'];
+  return {
+    jobId,
+    // Without GPUs in the request the GPUs of the node are others'.
+    visible: visible ?? (hasGpus ? undefined : ''),
+    // 0 is all of the node's memory.
+    memoryBytes: mebibytes === undefined || mebibytes === 0 ? 'none' : mebibytes * MiB,
+  };
+}
+
+function count(text: string | undefined): number | undefined {
+  return text !== undefined && /^\d{1,12}$/.test(text) ? Number(text) : undefined;
+}
+
+/** The devices that an allocation has: its GPUs, and the host with its share of the memory. */
+export function withinAllocation(
+  discovery: Discovery,
+  allocation: Allocation | undefined,
+): Discovery {
+  if (allocation === undefined) return discovery;
+  const limited = new Map<Device, Device>();
+  const within = (devices: readonly Device[]): readonly Device[] => {
+    const gpus = new Set(visibleGpus(devices, allocation.visible));
+    return devices
+      .filter((device) => device.info.kind === 'host' || gpus.has(device))
+      .map((device) => {
+        if (device.info.kind !== 'host' || allocation.memoryBytes === 'none') return device;
+        const known = limited.get(device) ?? limitedHost(device, allocation.memoryBytes);
+        limited.set(device, known);
+        return known;
+      });
+  };
+  return {
+    get devices() {
+      return within(discovery.devices);
+    },
+    get notes() {
+      return [...discovery.notes, allocationWords(allocation, within(discovery.devices))];
+    },
+    async rescan() {
+      const { appeared, vanished } = await discovery.rescan();
+      return { appeared: within(appeared), vanished: within(vanished) };
+    },
+    close: () => discovery.close(),
+  };
+}
+
+/** The host as the job may fill it; what other jobs of the node hold is not its own. */
+function limitedHost(host: Device, limitBytes: number): Device {
+  return {
+    info: host.info,
+    processes: () => host.processes(),
+    read() {
+      const reading = host.read();
+      return reading instanceof Promise
+        ? reading.then((one) => limitedReading(one, limitBytes))
+        : limitedReading(reading, limitBytes);
+    },
+  };
+}
+
+function limitedReading(reading: MemoryReading, limitBytes: number): MemoryReading {
+  const { totalBytes, freeBytes } = reading;
+  if (isKnown(totalBytes) && totalBytes <= limitBytes) return reading;
+  const free = isKnown(freeBytes) ? Math.min(freeBytes, limitBytes) : 'unknown';
+  return {
+    ...reading,
+    totalBytes: limitBytes,
+    freeBytes: free,
+    usedBytes: isKnown(free) ? limitBytes - free : 'unknown',
+  };
+}
+
+function allocationWords({ jobId, memoryBytes }: Allocation, devices: readonly Device[]): string {
+  const gpus = devices.filter(({ info }) => info.kind === 'gpu').map(({ info }) => info.id);
+  const memory = memoryBytes === 'none' ? 'the host' : `${formatBytes(memoryBytes)} of the host`;
+  return `Inside job ${jobId} of Slurm: only ${[...gpus, memory].join(', ')} are used.`;
+}

@@ -1,0 +1,153 @@
+import { describe, expect, it } from 'vitest';
+import { GiB } from '../../units/bytes.js';
+import { arrayTasks, withoutArray } from './array-tasks.js';
+import { gpuOffers, type SlurmSettings } from './gpu-types.js';
+import type { SlurmNodes } from './nodes.js';
+import { slurmRequest } from './request.js';
+import { batchScript } from './script.js';
+import { environmentOfSuccessor } from './successor-environment.js';
+
+function nodes(gres: string, count: number, change: Partial<SlurmNodes> = {}): SlurmNodes {
+  return {
+    names: ['n1'],
+    partitions: ['gpu'],
+    features: [],
+    cpus: 8,
+    memoryBytes: 64 * GiB,
+    gpus: [{ name: 'gpu', type: gres, count }],
+    shards: 0,
+    isUsable: true,
+    ...change,
+  };
+}
+const asked = (
+  all: readonly SlurmNodes[],
+  bytes: number | 'unknown',
+  gpus = 1,
+  settings: SlurmSettings = {},
+) => slurmRequest({ bytes, gpus }, gpuOffers(all, settings, []), ['gpu']);
+const codeOf = (work: () => unknown) => {
+  try {
+    return work();
+  } catch (error) {
+    return error instanceof Error && 'code' in error ? error.code : error;
+  }
+};
+
+describe('what Slurm is asked for', () => {
+  it('shards where there are shards: as many as the memory needs', () => {
+    const shared = [nodes('a100-80gb', 2, { shards: 160 })];
+    expect(asked(shared, 30 * GiB)).toMatchObject({ gres: 'shard:30', limitBytes: 30 * GiB });
+    expect(asked(shared, 1)).toMatchObject({ gres: 'shard:1' });
+    expect(asked(shared, 30 * GiB, 1, { shardBytes: 2 * GiB }).gres).toBe('shard:15');
+  });
+
+  it('names the type where shards of different sizes are about', () => {
+    const mixed = [
+      nodes('a100-80gb', 2, { shards: 160 }),
+      nodes('h200', 2, { shards: 100, names: ['n2'] }),
+    ];
+    expect(asked(mixed, 30 * GiB).gres).toBe('shard:a100-80gb:30');
+    expect(asked(mixed, 100 * GiB).gres).toMatch(/^shard:h200:\d+$/);
+  });
+
+  it('whole GPUs of the smallest type that is enough', () => {
+    const mixed = [nodes('h200', 4), nodes('a100-80gb', 8), nodes('t4', 1)];
+    expect(asked(mixed, 10 * GiB).gres).toBe('gpu:t4:1');
+    expect(asked(mixed, 30 * GiB)).toMatchObject({ gres: 'gpu:a100-80gb:1', limitBytes: 'none' });
+    expect(asked(mixed, 100 * GiB).gres).toBe('gpu:h200:1');
+    expect(asked(mixed, 10 * GiB, 8).gres).toBe('gpu:a100-80gb:8');
+  });
+
+  it('several GPUs are never taken as shards', () => {
+    expect(asked([nodes('h200', 4, { shards: 560 })], 30 * GiB, 2).gres).toBe('gpu:h200:2');
+  });
+
+  it('any GPU where nothing is known of the job, or of the cards', () => {
+    expect(asked([nodes('h200', 4)], 'unknown')).toMatchObject({ gres: 'gpu:1' });
+    const odd = asked([nodes('', 4)], 30 * GiB);
+    expect(odd.gres).toBe('gpu:1');
+    expect(odd.notes.join()).toContain('"gpuBytes": { "gpu": BYTES }');
+    expect(asked([nodes('', 4)], 30 * GiB, 1, { gpuBytes: { gpu: 40 * GiB } }).notes).toEqual([]);
+  });
+
+  it('a name that means several cards is the smallest, and said; features decide', () => {
+    const plain = asked([nodes('a100', 4)], 30 * GiB);
+    expect(plain.notes.join()).toContain('40.0 GiB is assumed');
+    expect(codeOf(() => asked([nodes('a100', 4)], 60 * GiB))).toBe('does-not-fit');
+    const featured = [nodes('a100', 4, { features: ['ib', 'a100-80gb'] })];
+    expect(asked(featured, 60 * GiB)).toMatchObject({ gres: 'gpu:a100:1', notes: [] });
+  });
+
+  it('a partition only where jobs do not come there by themselves', () => {
+    expect(asked([nodes('h200', 4)], GiB).partition).toBe('default');
+    expect(asked([nodes('h200', 4, { partitions: ['big', 'long'] })], GiB).partition).toBe(
+      'big,long',
+    );
+  });
+
+  it('the host: memory, with room for our own process', () => {
+    expect(slurmRequest({ bytes: GiB, gpus: 0 }, [], [])).toMatchObject({
+      gres: 'none',
+      memoryMebibytes: 1024 + 256,
+      limitBytes: GiB,
+    });
+  });
+
+  it('nothing where no node has it', () => {
+    expect(codeOf(() => asked([], GiB))).toBe('no-such-gpu');
+    expect(codeOf(() => asked([nodes('h200', 4, { isUsable: false })], GiB))).toBe('no-such-gpu');
+    expect(codeOf(() => asked([nodes('h200', 4)], GiB, 8))).toBe('no-such-gpu');
+    expect(codeOf(() => asked([nodes('h200', 4)], 1000 * GiB))).toBe('does-not-fit');
+  });
+});
+
+describe('the script', () => {
+  it('has no word that a shell would act on', () => {
+    const text = batchScript({
+      name: 'a "b" $(c)\nd',
+      folder: "/srv/it's/x y",
+      attempt: 2,
+      cwd: '/w',
+      request: { ...asked([nodes('h200', 1)], GiB), why: 'one\n$(rm)' },
+      comment: 'plimsoll:k:all.2',
+      plimsoll: ['/usr/bin/node', '/a b/plimsoll.js'],
+      options: ['--time=1:00:00', '--mail-user=a b'],
+    });
+    expect(text).toContain(String.raw`#SBATCH "--job-name=a \"b\" $(c) d"`);
+    expect(text).toContain(`/usr/bin/node '/a b/plimsoll.js' on-node '/srv/it'\\''s/x y' 2`);
+    expect(text).toContain('#SBATCH --time=1:00:00\n#SBATCH "--mail-user=a b"');
+    expect(text.split('\n').filter((line) => line.startsWith('#SBATCH')).length).toBe(9);
+    expect(text).toContain('# one $(rm)\n');
+  });
+});
+
+describe('arrays', () => {
+  it.each([
+    [['--array=0-3'], [0, 1, 2, 3]],
+    [
+      ['--array', '1,5-9:2%2'],
+      [1, 5, 7, 9],
+    ],
+    [['-a7'], [7]],
+    [['--time=5'], undefined],
+  ])('%s', (options, tasks) => {
+    expect(arrayTasks(options)).toEqual(tasks);
+    expect(withoutArray(['--x', ...options, '--y']).includes('--x')).toBe(true);
+    expect(arrayTasks(withoutArray(options))).toBeUndefined();
+  });
+
+  it.each(['x', '3-1', '1-5:0', '0-9999999', ''])('"%s" is refused', (spec) => {
+    expect(codeOf(() => arrayTasks([`--array=${spec}`]))).toBe('bad-option');
+  });
+});
+
+it('a successor gets the environment without what Slurm gave this job', () => {
+  const environment = {
+    PATH: '/bin',
+    SLURM_JOB_ID: '1',
+    SLURM_CONF: '/c',
+    CUDA_VISIBLE_DEVICES: '1',
+  };
+  expect(environmentOfSuccessor(environment)).toEqual({ PATH: '/bin', SLURM_CONF: '/c' });
+});

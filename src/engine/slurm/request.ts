@@ -1,0 +1,188 @@
+import { Failure } from '../../failure.js';
+import { formatBytes, MiB } from '../../units/bytes.js';
+import { isKnown, type Known } from '../../units/known.js';
+import type { GpuOffer } from './gpu-types.js';
+
+/** Slurm counts our own process on the node to the job's memory, too. */
+const supervisorBytes = 256 * MiB;
+
+/** What a job needs of a cluster. */
+export interface ClusterNeed {
+  /** On each of its GPUs; of the host's memory where `gpus` is 0. */
+  readonly bytes: Known<number>;
+  readonly gpus: number;
+}
+
+/** What Slurm is asked for. */
+export interface SlurmRequest {
+  /** Such as `shard:30` or `gpu:a100:2`; `none` for a job of the host. */
+  readonly gres: string;
+  /** `default` where nothing needs to be said. */
+  readonly partition: string;
+  /** Of the host, in MiB, as Slurm counts it; `default` where the site decides. */
+  readonly memoryMebibytes: number | 'default';
+  /** What the job may take of each GPU, or of the host; `none` where a whole GPU is its own. */
+  readonly limitBytes: number | 'none';
+  /** What a CUDA context takes of that. */
+  readonly contextBytes: number;
+  /** In words, for the person who submits. */
+  readonly why: string;
+  readonly notes: readonly string[];
+}
+
+/**
+ * The cheapest request that is enough: shards of a GPU where the site has them, else the type of GPU
+ * with the least memory that suffices.
+ *
+ * @example
+ * slurmRequest({ bytes: 30 * GiB, gpus: 1 }, offers, ['gpu']).gres; // 'shard:30'
+ */
+export function slurmRequest(
+  need: ClusterNeed,
+  offers: readonly GpuOffer[],
+  defaultPartitions: readonly string[],
+): SlurmRequest {
+  const { bytes, gpus } = need;
+  if (gpus === 0) return hostRequest(bytes);
+  const counted = offers.filter(({ count }) => count >= gpus);
+  if (counted.length === 0) throw noSuchGpus(gpus, offers);
+  if (!isKnown(bytes)) return wholeRequest(need, counted[0], counted, defaultPartitions);
+  const shared =
+    gpus === 1 ? cheapest(counted.filter((offer) => fitsShards(offer, bytes))) : undefined;
+  if (shared !== undefined) return shardRequest(bytes, shared, counted, defaultPartitions);
+  const whole = cheapest(
+    counted.filter(({ capacityBytes }) => isKnown(capacityBytes) && capacityBytes >= bytes),
+  );
+  const unmeasured = counted.find(({ capacityBytes }) => !isKnown(capacityBytes));
+  if (whole === undefined && unmeasured === undefined) throw tooLarge(bytes, counted);
+  return wholeRequest(need, whole ?? unmeasured, counted, defaultPartitions);
+}
+
+function hostRequest(bytes: Known<number>): SlurmRequest {
+  const known = isKnown(bytes);
+  return {
+    gres: 'none',
+    partition: 'default',
+    memoryMebibytes: known ? Math.ceil((bytes + supervisorBytes) / MiB) : 'default',
+    limitBytes: known ? bytes : 'none',
+    contextBytes: 0,
+    why: known ? `${formatBytes(bytes)} of host memory` : 'host memory, as the site gives it',
+    notes: [],
+  };
+}
+
+function shardsOf({ shardBytes }: GpuOffer, bytes: number): number {
+  return typeof shardBytes === 'number' ? Math.max(1, Math.ceil(bytes / shardBytes)) : Infinity;
+}
+
+function fitsShards(offer: GpuOffer, bytes: number): boolean {
+  return shardsOf(offer, bytes) <= offer.shardsPerGpu;
+}
+
+function cheapest(offers: readonly GpuOffer[]): GpuOffer | undefined {
+  return offers.toSorted((a, b) => sizeOf(a) - sizeOf(b))[0];
+}
+
+function sizeOf({ capacityBytes }: GpuOffer): number {
+  return isKnown(capacityBytes) ? capacityBytes : Infinity;
+}
+
+function shardRequest(
+  bytes: number,
+  offer: GpuOffer,
+  counted: readonly GpuOffer[],
+  defaults: readonly string[],
+): SlurmRequest {
+  const { shardBytes, type } = offer;
+  const count = shardsOf(offer, bytes);
+  const sizes = new Set(counted.filter((one) => one.shardsPerGpu > 0).map((one) => one.shardBytes));
+  // A shard of another type may stand for less: then the type is part of the request.
+  const gres = sizes.size > 1 && type !== '' ? `shard:${type}:${count}` : `shard:${count}`;
+  const size = typeof shardBytes === 'number' ? shardBytes : 0;
+  return {
+    gres,
+    partition: partitionFor([offer], defaults),
+    memoryMebibytes: 'default',
+    limitBytes: count * size,
+    contextBytes: offer.contextBytes,
+    why: `${count} ${count === 1 ? 'shard' : 'shards'} of ${formatBytes(size)} on one GPU${type === '' ? '' : ` (${type})`}`,
+    notes: ambiguity(offer),
+  };
+}
+
+function wholeRequest(
+  { bytes, gpus }: ClusterNeed,
+  offer: GpuOffer | undefined,
+  counted: readonly GpuOffer[],
+  defaults: readonly string[],
+): SlurmRequest {
+  const many = gpus === 1 ? 'one whole GPU' : `${gpus} whole GPUs`;
+  const common = {
+    memoryMebibytes: 'default',
+    limitBytes: 'none',
+    contextBytes: offer?.contextBytes ?? 0,
+  } as const;
+  if (offer === undefined || !isKnown(bytes) || !isKnown(offer.capacityBytes)) {
+    return {
+      ...common,
+      gres: `gpu:${gpus}`,
+      partition: partitionFor(counted, defaults),
+      why: many,
+      notes: isKnown(bytes) ? [sizeUnknown(offer?.type || 'gpu')] : [needUnknown],
+    };
+  }
+  const { type, capacityBytes } = offer;
+  return {
+    ...common,
+    gres: type === '' ? `gpu:${gpus}` : `gpu:${type}:${gpus}`,
+    partition: partitionFor([offer], defaults),
+    why: `${many}${type === '' ? '' : ` of type ${type}`}, ${formatBytes(capacityBytes)} each`,
+    notes: ambiguity(offer),
+  };
+}
+
+const needUnknown =
+  'Nothing is known of what it needs: it gets whole GPUs, and its peak is measured.';
+
+function sizeUnknown(type: string): string {
+  return `How much memory a GPU of this site has is unknown. Name it in plimsoll.config.json: "slurm": { "gpuBytes": { "${type}": BYTES } }.`;
+}
+
+/** Nothing is said where jobs come to such nodes by themselves. */
+function partitionFor(offers: readonly GpuOffer[], defaults: readonly string[]): string {
+  const all = offers.flatMap(({ nodes }) => nodes.partitions);
+  if (all.length === 0 || all.some((name) => defaults.includes(name))) return 'default';
+  return [...new Set(all)].toSorted().join();
+}
+
+function ambiguity({ isAmbiguous, type, capacityBytes }: GpuOffer): readonly string[] {
+  if (!isAmbiguous || !isKnown(capacityBytes)) return [];
+  return [
+    `Cards named ${type} have different sizes; ${formatBytes(capacityBytes)} is assumed. Name it in plimsoll.config.json: "slurm": { "gpuBytes": { "${type}": BYTES } }.`,
+  ];
+}
+
+function noSuchGpus(gpus: number, offers: readonly GpuOffer[]): Failure {
+  const most = Math.max(0, ...offers.map(({ count }) => count));
+  return new Failure({
+    kind: 'missing',
+    code: 'no-such-gpu',
+    fact:
+      most === 0
+        ? 'No node of this cluster that takes jobs has a GPU.'
+        : `No node of this cluster has ${gpus} GPUs of one type; the most is ${most}.`,
+    next: most === 0 ? 'Use --gpus 0 for a job without a GPU.' : `Use --gpus ${most} or fewer.`,
+  });
+}
+
+function tooLarge(bytes: number, offers: readonly GpuOffer[]): Failure {
+  const most = Math.max(
+    ...offers.map(({ capacityBytes }) => (isKnown(capacityBytes) ? capacityBytes : 0)),
+  );
+  return new Failure({
+    kind: 'job',
+    code: 'does-not-fit',
+    fact: `The job needs ${formatBytes(bytes)} on each GPU, and the largest GPU of this cluster has ${formatBytes(most)}.`,
+    next: 'Use a smaller batch ("plimsoll plan" finds one), or more GPUs with a sharded program.',
+  });
+}

@@ -1,0 +1,69 @@
+import { shellWords } from '../../units/shell-words.js';
+import type { SlurmRequest } from './request.js';
+
+/** What a batch script is made of. */
+export interface ScriptParts {
+  readonly name: string;
+  /** Our folder for this job, on the shared file system. */
+  readonly folder: string;
+  /** Which submission of the job it is, from 1 on. */
+  readonly attempt: number;
+  readonly cwd: string;
+  readonly request: SlurmRequest;
+  /** Marks the job as ours, and which one it is. */
+  readonly comment: string;
+  /** The command `plimsoll` as the nodes start it. */
+  readonly plimsoll: readonly string[];
+  /** Options of sbatch that the person gave; they come last, so that they win. */
+  readonly options: readonly string[];
+}
+
+/** After so many ends of the supervisor that it did not announce, something else is wrong. */
+const maxTries = 20;
+
+/**
+ * The script that `sbatch` gets. It starts our command on the node; where that is killed, it starts
+ * it again, and the program that still runs is taken up.
+ */
+export function batchScript(parts: ScriptParts): string {
+  const { request, folder, plimsoll } = parts;
+  const options = [
+    `--job-name=${parts.name}`,
+    `--comment=${parts.comment}`,
+    `--chdir=${parts.cwd}`,
+    `--output=${folder}/log-%j.txt`,
+    '--open-mode=append',
+    '--requeue',
+    ...(request.gres === 'none' ? [] : [`--gres=${request.gres}`]),
+    ...(request.partition === 'default' ? [] : [`--partition=${request.partition}`]),
+    ...(request.memoryMebibytes === 'default' ? [] : [`--mem=${request.memoryMebibytes}M`]),
+    ...parts.options,
+  ];
+  const command = shellWords([...plimsoll, 'on-node', folder, String(parts.attempt)]);
+  return `#!/bin/sh
+${options.map((option) => `#SBATCH ${optionQuoted(option)}`).join('\n')}
+
+# ${oneLine(request.why)}
+tries=0
+while [ $tries -lt ${maxTries} ]; do
+  ${command}
+  code=$?
+  # It writes this file when it is done; without it, it was killed and is started again.
+  if [ -e ${shellWords([`${folder}/ended`])}"/$SLURM_JOB_ID.\${SLURM_RESTART_COUNT:-0}" ]; then exit $code; fi
+  tries=$((tries + 1))
+done
+exit 1
+`;
+}
+
+/** For a line that sbatch reads: it knows quotes and backslashes. */
+function optionQuoted(option: string): string {
+  const plain = oneLine(option);
+  return /^[\w./:=@%+,[\]-]+$/.test(plain)
+    ? plain
+    : `"${plain.replaceAll(/["\\]/g, String.raw`\$&`)}"`;
+}
+
+function oneLine(text: string): string {
+  return text.replaceAll(/[\r\n]+/g, ' ');
+}

@@ -1,0 +1,271 @@
+import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
+import type { GpuEntry } from '../../estimate/cards/gpus.js';
+import { Failure } from '../../failure.js';
+import { type Clock, systemClock } from '../../time/clock.js';
+import { isKnown } from '../../units/known.js';
+import {
+  type ClusterDevice,
+  type ClusterEngine,
+  type ClusterJob,
+  type ClusterOrder,
+  hasClusterEnded,
+} from '../cluster.js';
+import { measuredFolder } from '../measured-peaks.js';
+import { arrayTasks } from './array-tasks.js';
+import type { SlurmCommand } from './commands.js';
+import type { SlurmSettings } from './gpu-types.js';
+import {
+  jobFolders,
+  newJobFolder,
+  type SlurmAttempt,
+  type SlurmJobFolder,
+  type SlurmOrder,
+  type Task,
+} from './job-folder.js';
+import { readJobs, type SlurmJob } from './job-states.js';
+import { jobView, slurmJobOf } from './job-view.js';
+import { readCluster } from './open-cluster.js';
+import { slurmRequest } from './request.js';
+import { resubmitLost } from './resubmit-lost.js';
+import { scriptOf, submitAttempt } from './submit-attempt.js';
+import { slurmDocument } from './values.js';
+
+export interface SlurmEngineOptions {
+  /** On a file system that all nodes have: `$PLIMSOLL_HOME`. */
+  readonly home: string;
+  readonly run: SlurmCommand;
+  /** The command `plimsoll` as the nodes start it. */
+  readonly plimsoll: readonly string[];
+  readonly settings: SlurmSettings;
+  /** Cards of the configuration. */
+  readonly gpus: readonly GpuEntry[];
+  readonly clock?: Clock;
+}
+
+/** More than this is read in several pieces. */
+const maxLogBytes = 8 * 1024 * 1024;
+
+/**
+ * Slurm, as an ordinary user of a cluster has it: its commands, and a shared file system. No process
+ * of ours runs between two commands; what is known of a job is in its folder and in Slurm.
+ */
+export function slurmEngine(options: SlurmEngineOptions): ClusterEngine {
+  const { home, run, clock = systemClock } = options;
+
+  async function prepared(order: ClusterOrder): Promise<{
+    folder: SlurmJobFolder;
+    order: SlurmOrder;
+    attempt: SlurmAttempt;
+  }> {
+    arrayTasks(order.options);
+    const cluster = await readCluster(run, options.settings, options.gpus);
+    const need = { bytes: order.needBytes, gpus: order.gpus };
+    const request = slurmRequest(need, cluster.offers, cluster.defaultPartitions);
+    const atMs = clock.epochMs();
+    const folder = newJobFolder(home, atMs);
+    const { options: sbatchOptions, ...rest } = order;
+    return {
+      folder,
+      order: {
+        schema: 1,
+        key: folder.key,
+        ...rest,
+        submittedAt: new Date(atMs).toISOString(),
+        sbatchOptions,
+        plimsoll: options.plimsoll,
+        measured: measuredFolder(home),
+      },
+      attempt: { schema: 1, number: 1, request, slurmId: 'unknown' },
+    };
+  }
+
+  async function slurmJobs(): Promise<readonly SlurmJob[]> {
+    return readJobs(slurmDocument(await run('squeue', ['--json', '--states=all']), 'squeue'));
+  }
+
+  async function viewOf(
+    folder: SlurmJobFolder,
+    slurm: readonly SlurmJob[],
+  ): Promise<readonly ClusterJob[]> {
+    const order = folder.order();
+    if (order === undefined) return [];
+    for (const { id, comment, isHeldAfterLaunch } of slurm) {
+      const isOurs = comment.startsWith(`plimsoll:${folder.key}:`);
+      if (isOurs && isHeldAfterLaunch) await run('scontrol', ['release', id]);
+    }
+    await resubmitLost({ folder, order, slurm, nowMs: clock.epochMs() }, run);
+    keepEnds(folder, order, slurm, new Date(clock.epochMs()).toISOString());
+    return [jobView(folder, order, slurm)];
+  }
+
+  function folderOf(id: string): SlurmJobFolder {
+    const all = jobFolders(home);
+    const found =
+      all.find((folder) => folder.key === id || folder.attempt('all', 1)?.slurmId === id) ??
+      all.find((folder) => folder.attempt('all', 1)?.formerIds?.includes(id));
+    if (found !== undefined) return found;
+    throw new Failure({
+      kind: 'input',
+      code: 'unknown-job',
+      fact: `There is no job ${id} that plimsoll submitted to Slurm from this home.`,
+      next: '"plimsoll jobs --engine slurm" lists them.',
+    });
+  }
+
+  const engine: ClusterEngine = {
+    name: 'slurm',
+    placesJobs: true,
+    enforces: {
+      gpu: 'the SDK limits PyTorch to what the shards stand for',
+      host: 'the supervisor on the node, and Slurm where the site limits memory',
+    },
+    async devices(): Promise<readonly ClusterDevice[]> {
+      const { offers } = await readCluster(run, options.settings, options.gpus);
+      return offers.flatMap(({ nodes, type, count, capacityBytes }) =>
+        nodes.names.flatMap((node) =>
+          Array.from({ length: count }, (_, index) => ({
+            name: `${node}/gpu:${index}`,
+            type,
+            capacityBytes,
+          })),
+        ),
+      );
+    },
+    async preview(order) {
+      return scriptOf({ ...(await prepared(order)), task: 'all', options: [] });
+    },
+    async submit(order) {
+      const parts = { ...(await prepared(order)), task: 'all' as const, options: [] };
+      parts.folder.create(parts.order);
+      parts.folder.claimAttempt('all', parts.attempt);
+      try {
+        await submitAttempt(parts, run);
+      } catch (error) {
+        parts.folder.remove();
+        throw error;
+      }
+      return jobView(parts.folder, parts.order, await slurmJobs().catch(() => []));
+    },
+    async jobs(most) {
+      const slurm = await slurmJobs();
+      const views: ClusterJob[] = [];
+      for (const folder of jobFolders(home).slice(0, most)) {
+        views.push(...(await viewOf(folder, slurm)));
+      }
+      return views;
+    },
+    async job(id) {
+      const folder = folderOf(id);
+      const [view] = await viewOf(folder, await slurmJobs());
+      if (view !== undefined) return view;
+      throw new Failure({
+        kind: 'input',
+        code: 'unreadable-job',
+        fact: `${folder.path}/job.json cannot be read.`,
+        next: 'Remove that folder; Slurm still has the job.',
+      });
+    },
+    async log(id, from) {
+      const folder = folderOf(id);
+      const ids = allAttempts(folder).flatMap(({ slurmId }) => (isKnown(slurmId) ? [slurmId] : []));
+      return readFrom(
+        ids.map((slurmId) => folder.logFile(slurmId)),
+        from,
+      );
+    },
+    async cancel(id) {
+      const folder = folderOf(id);
+      const before = await engine.job(id);
+      if (hasClusterEnded(before.state) && before.state !== 'unknown') throw hasEnded(before);
+      folder.markCancelled();
+      const ids = allAttempts(folder).flatMap(({ slurmId }) => (isKnown(slurmId) ? [slurmId] : []));
+      if (ids.length > 0) await run('scancel', ['--quiet', ...ids]);
+      return engine.job(id);
+    },
+    async use() {
+      const slurm = await slurmJobs();
+      return jobFolders(home).flatMap((folder) => {
+        const attempt = allAttempts(folder).at(-1);
+        const job =
+          attempt === undefined ? undefined : slurmJobOf(folder.key, attempt, 'all', slurm);
+        if (attempt === undefined || job?.state !== 'running') return [];
+        const { limitBytes } = attempt.request;
+        const reservedBytes = typeof limitBytes === 'number' ? limitBytes : ('unknown' as const);
+        return [{ jobId: job.id, device: job.nodes, reservedBytes }];
+      });
+    },
+  };
+  return engine;
+}
+
+/** The first one, and those that single tasks had after it. */
+function allAttempts(folder: SlurmJobFolder): readonly SlurmAttempt[] {
+  const tasks: readonly Task[] = arrayTasks(folder.order()?.sbatchOptions ?? []) ?? ['all'];
+  const first = folder.attempt('all', 1);
+  return [
+    ...(first === undefined ? [] : [first]),
+    ...tasks.flatMap((task) => folder.attempts(task).slice(1)),
+  ];
+}
+
+/** Slurm forgets a job some minutes after its end: what it says is kept. */
+function keepEnds(
+  folder: SlurmJobFolder,
+  order: SlurmOrder,
+  slurm: readonly SlurmJob[],
+  endedAt: string,
+): void {
+  for (const task of arrayTasks(order.sbatchOptions) ?? ['all' as const]) {
+    const last = folder.attempts(task).at(-1);
+    const job = last === undefined ? undefined : slurmJobOf(folder.key, last, task, slurm);
+    if (last === undefined || job === undefined || folder.end(task, last.number)) continue;
+    const { state } = job;
+    if (state !== 'succeeded' && state !== 'failed' && state !== 'cancelled') continue;
+    folder.keepEnd(task, last.number, {
+      schema: 1,
+      outcome: state,
+      exitCode: job.exitCode,
+      outOfMemory: job.slurmState === 'OUT_OF_MEMORY',
+      peakBytes: 'unknown',
+      node: job.nodes,
+      endedAt,
+      slurmState: job.slurmState,
+    });
+  }
+}
+
+/** The bytes of files in a row, from one of them on. */
+function readFrom(paths: readonly string[], from: number): Buffer {
+  const pieces: Buffer[] = [];
+  let skip = from;
+  let room = maxLogBytes;
+  for (const path of paths) {
+    let file: number;
+    try {
+      file = openSync(path, 'r');
+    } catch {
+      // It has not begun yet.
+      continue;
+    }
+    try {
+      const { size } = fstatSync(file);
+      const piece = Buffer.alloc(Math.max(0, Math.min(size - skip, room)));
+      const read = piece.length === 0 ? 0 : readSync(file, piece, 0, piece.length, skip);
+      pieces.push(piece.subarray(0, read));
+      room -= read;
+      skip = Math.max(0, skip - size);
+    } finally {
+      closeSync(file);
+    }
+  }
+  return Buffer.concat(pieces);
+}
+
+function hasEnded({ id, state }: ClusterJob): Failure {
+  return new Failure({
+    kind: 'input',
+    code: 'job-has-ended',
+    fact: `Job ${id} is ${state} already.`,
+    next: 'Nothing needs to be done.',
+  });
+}
