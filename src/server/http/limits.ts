@@ -29,6 +29,11 @@ export const serverLimits = {
   silentSeconds: 60,
   /** All event streams, and as many again for everything else. */
   connections: 4096,
+  /**
+   * Connections that wait to be accepted, one in each turn of the event loop. With the usual 511 a flood
+   * fills it; the kernel then drops new ones, and their clients try again after 1, 3, 7 and 15 seconds.
+   */
+  waitingConnections: 4096,
   /** Connections that have not shown a token; a quarter, so that the rest is for those who have. */
   strangerConnections: 1024,
   /** Of one account of this machine on the local socket; commands need one each. */

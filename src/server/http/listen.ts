@@ -1,6 +1,7 @@
 import type { Server } from 'node:http';
 import { Failure } from '../../failure.js';
 import { bracketed, isLoopback, isWildcard } from '../access/hosts.js';
+import { serverLimits } from './limits.js';
 
 /** Where a server really listens. */
 export interface Place {
@@ -15,7 +16,7 @@ export async function listen(server: Server, host: string, port: number): Promis
   await new Promise<void>((resolve, reject) => {
     const fail = (error: Error): void => reject(listenFailure(error, host, port));
     server.once('error', fail);
-    server.listen({ host: name, port }, () => {
+    server.listen({ host: name, port, backlog: serverLimits.waitingConnections }, () => {
       server.off('error', fail);
       resolve();
     });

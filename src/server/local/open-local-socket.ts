@@ -32,7 +32,7 @@ export async function openLocalSocket(server: Server, options: LocalSocketOption
     // Made with its mode: changing that afterwards could be led to another file by a link.
     const before = process.umask(forAll ? 0o111 : 0o177);
     try {
-      server.listen(path, resolve);
+      server.listen({ path, backlog: serverLimits.waitingConnections }, resolve);
     } finally {
       process.umask(before);
     }
