@@ -1,5 +1,6 @@
 import type { Estimate, Saving as EstimateSaving } from '../estimate/types.js';
 import type { PlanSettings } from '../plan/fit/types.js';
+import { formatBytes } from '../units/bytes.js';
 import { type Advice, bytesSaved, unknownSaving } from './advice.js';
 import type { LoadingSettings } from './loading-settings.js';
 
@@ -100,12 +101,12 @@ export function trainerOptimizer(name: string): string | undefined {
 
 /** Parts of a program's peak that changes to it make smaller; the parts are traced. */
 export function partsAdvice(estimate: Pick<Estimate, 'breakdown' | 'peak'>): readonly Advice[] {
-  return parts.flatMap(({ part, share, atMost, step }): Advice[] => {
+  return parts.flatMap(({ part, words, share, step }): Advice[] => {
     const bytes = estimate.breakdown.find((one) => one.part === part)?.bytes ?? 0;
     const saves = bytesSaved(bytes * share, jobOf(estimate), 'estimated');
     if (saves.kind !== 'bytes' || saves.share === 'unknown' || saves.share < leastShare) return [];
-    const fact = `${part[0]?.toUpperCase()}${part.slice(1)} take a part of the peak that can be less.`;
-    return [{ code: `training-${part}`, fact, steps: [step], saves: { ...saves, atMost } }];
+    const fact = `${words} ${formatBytes(bytes)} of the peak.`;
+    return [{ code: `training-${part}`, fact, steps: [step], saves: { ...saves, atMost: true } }];
   });
 }
 
@@ -115,21 +116,21 @@ const leastShare = 0.01;
 const parts = [
   {
     part: 'activations',
+    words: 'Activations take',
     share: 1,
-    atMost: true,
     step: 'plimsoll.optimize(model, optimizer)  # checkpointing and bfloat16',
   },
   {
     part: 'optimizer',
+    words: 'States of the optimizer take',
     // Two states of 4 bytes become two of 1 byte.
     share: 0.75,
-    atMost: true,
     step: 'bitsandbytes.optim.AdamW8bit(model.parameters())  # in place of AdamW',
   },
   {
     part: 'fragmentation',
+    words: 'Fragmentation takes',
     share: 1,
-    atMost: true,
     step: "export PYTORCH_CUDA_ALLOC_CONF='expandable_segments:True'",
   },
 ] as const;

@@ -1,6 +1,7 @@
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { fakePython } from '../support/fake-python.js';
 import { useCommand } from './command.js';
 
 const gpt2 = JSON.stringify({
@@ -97,6 +98,24 @@ describe('plimsoll optimize', () => {
     const { training }: Answer = JSON.parse(stdout);
     expect(training?.settings).toMatchObject({ batch: 8, precision: 'bf16', checkpointing: true });
     expect(training?.loading).toMatchObject({ workers: 3 });
+  });
+
+  it('traces a program, chooses its batch where it can be told, and says what its parts take', async () => {
+    const folder = own('program');
+    const program = [fakePython(folder), 'train.py', '--batch-size'];
+    const asked = ['--mode', 'training', '--gpu', 'h200', '--memory', '1GiB', '--json', '--'];
+    const chosen = await command.run(['optimize', ...asked, ...program, '{batch_size}'], {
+      cwd: folder,
+    });
+    const { training, advice }: Answer = JSON.parse(chosen.stdout);
+    const batch = Number(training?.settings['batch']);
+    expect(training?.fits).toBe(true);
+    expect(batch).toBeGreaterThan(32);
+    expect(training?.paste['shell']).toMatch(new RegExp(`-- \\S+ train.py --batch-size ${batch}$`));
+    expect(advice.map(({ code }) => code)).toContain('data-loading');
+    const asItIs = await command.run(['optimize', ...asked, ...program, '8'], { cwd: folder });
+    const fixed: Answer = JSON.parse(asItIs.stdout);
+    expect(fixed.training).toMatchObject({ fits: true, settings: { batch: 'unknown' } });
   });
 
   it('exits with 1 when the training does not fit', async () => {

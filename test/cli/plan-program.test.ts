@@ -2,6 +2,7 @@ import { chmodSync, cpSync, existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { ProgramPlan } from '../../src/plan/programs/plan-program.js';
+import { fakePython } from '../support/fake-python.js';
 import { root } from '../support/project-files.js';
 import { canTrace, tracingPython as python } from '../support/tracing-python.js';
 import { useCommand } from './command.js';
@@ -11,33 +12,16 @@ const tracing = canTrace('plans of traced programs');
 
 const program = ['train_small.py', '--batch-size', '{batch_size}', '--accumulate={accumulation}'];
 
-/** In Python's place: the trace of a program that takes 100 MiB, and 10 MiB a sample. */
-function fakePython(): string {
-  const path = join(command.folder(), 'python3');
-  const script = `#!/bin/sh
-for word; do
-  [ "$last" = --output ] && output=$word
-  [ "$last" = --batch-size ] && batch=$word
-  last=$word
-done
-cat > "$output" <<END
-{"plimsoll":"trace","version":1,"torch":"2.11.0","workload":{"program":["train.py"]}}
-["s",0,""]
-["m","phase:building"]
-["a",1,104857600,0,0,"w"]
-["m","phase:steady steps"]
-["a",2,$((batch * 10485760)),0,0,"x"]
-["f",2]
-{"end":true,"parameters":26214400,"parameterBytes":104857600,"notes":[]}
-END
-`;
-  writeFileSync(path, script);
-  chmodSync(path, 0o755);
-  return path;
-}
-
 function plan(...argv: readonly string[]) {
-  return command.run(['plan', '--gpu', 'h200', ...argv, '--', fakePython(), ...program]);
+  return command.run([
+    'plan',
+    '--gpu',
+    'h200',
+    ...argv,
+    '--',
+    fakePython(command.folder()),
+    ...program,
+  ]);
 }
 
 describe('plimsoll plan -- python train.py', () => {

@@ -35,10 +35,11 @@ function counted(many: number, what: string): string {
 }
 
 function trainingHeadline(training: TrainingAnswer): string {
-  const { fits, surely, peakBytes, capacityBytes, of } = training;
+  const { fits, surely, peakBytes, capacityBytes, of, settings } = training;
   const needs = `it needs ${formatBytes(peakBytes)} of ${formatBytes(capacityBytes)}, estimated.`;
   if (!fits) return `${of} does not fit: ${needs}`;
-  return surely ? `${of} fits with these settings: ${needs}` : `${of} may fit: ${needs}`;
+  const how = settings.batch === 'unknown' ? 'as it is' : 'with these settings';
+  return surely ? `${of} fits ${how}: ${needs}` : `${of} may fit ${how}: ${needs}`;
 }
 
 /** Each setting that is known and in use, with its value. */
