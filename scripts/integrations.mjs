@@ -13,6 +13,7 @@ const transformers = [
   'trainers.test_hugging_face_failures',
   'trainers.test_hugging_face_trainer',
   'trainers.test_trainer_ranks',
+  'trainers.test_window_failures',
 ];
 const lightning = ['trainers.test_lightning'];
 /** What is installed on top of .venv, and what is run there; `package` is the name it is imported by. */
@@ -20,6 +21,7 @@ const environments = [
   { name: 'transformers450', pins: ['transformers==4.50.3'], modules: transformers },
   { name: 'transformers457', pins: ['transformers==4.57.6'], modules: transformers },
   { name: 'pinned', pins: [], modules: [...transformers, 'trainers.test_one_line'] },
+  { name: 'trl', pins: ['trl==1.16.0'], modules: ['trainers.test_trl', 'trainers.test_recipes'] },
   ...['2.4.0', '2.6.6'].flatMap((version) => {
     const pins = [`lightning==${version}`, `pytorch-lightning==${version}`];
     const name = `lightning${version.slice(0, 3).replace('.', '')}`;

@@ -31,6 +31,23 @@ line.write(JSON.stringify({ ...oom, snapshot: process.cwd() + '/left.pickle' }) 
 line.once('data', () => process.exit(1));
 `;
 
+/** Tells of its steps as a trainer does; memory runs out in the midst of them, and it goes on. */
+const steps = `
+import { createConnection } from 'node:net';
+const line = createConnection(process.env.PLIMSOLL_BRIDGE);
+const say = (message) => line.write(JSON.stringify(message) + '\\n');
+const pause = () => new Promise((resolve) => setTimeout(resolve, 60));
+const step = (number, microbatch) =>
+  say({ type: 'step', who: 'trainer-0', number, microbatch, batch: 8, peakBytes: microbatch * 2 ** 24, loss: 3 / number });
+say({ type: 'hello', version: 1, pid: process.pid, rank: 0, world: 1, torch: null, hooks: ['microbatch'], device: 'cpu' });
+for (let number = 1; number <= 6; number++) { step(number, 8); await pause(); }
+const told = new Promise((resolve) => line.once('data', resolve));
+say({ type: 'oom', id: 1, rank: 0, phase: 'backward', kind: 'cuda', message: 'x', askedBytes: 1, microbatch: 8, batch: 8, peakBytes: null, snapshot: null });
+await told;
+for (let number = 7; number <= 14; number++) { step(number, 4); await pause(); }
+line.end();
+`;
+
 describe.runIf(hasChromium('jobs on the dashboard'))('jobs on the dashboard', () => {
   const served = useServed();
   const { browser } = useChromium();
@@ -39,6 +56,7 @@ describe.runIf(hasChromium('jobs on the dashboard'))('jobs on the dashboard', ()
     writeFileSync(join(served.command.folder(), 'train.mjs'), training);
     writeFileSync(join(served.command.folder(), 'wait.mjs'), 'setInterval(() => {}, 1000);');
     writeFileSync(join(served.command.folder(), 'die.mjs'), dying);
+    writeFileSync(join(served.command.folder(), 'steps.mjs'), steps);
     const snapshot = join(root, 'bench/truth/snapshots/oom.pickle.xz');
     copyFileSync(snapshot, join(served.command.folder(), 'left.pickle'));
   });
@@ -124,6 +142,30 @@ describe.runIf(hasChromium('jobs on the dashboard'))('jobs on the dashboard', ()
     const row = page.getByRole('row', { name: /dies/ });
     expect(await row.locator('.ran-out').innerText()).toBe('out of memory 1 ×');
     expect(await row.locator('.recovered').count()).toBe(0);
+  });
+
+  it('show throughput, memory and loss over their steps, with each recovery', async () => {
+    const page = await open('#/submit');
+    await submit(page, {
+      Command: `"${process.execPath}" steps.mjs`,
+      Name: 'trains',
+      Memory: '300MiB',
+    });
+    await page.locator('.job-heading .state.succeeded').waitFor();
+    const told = page.getByRole('region', { name: 'Over its steps' });
+    await told.waitFor();
+    const captions = await told.locator('figcaption').allInnerTexts();
+    expect(captions.map((text) => text.split(', at the end ')[0])).toEqual([
+      'Samples a second',
+      'Peak memory',
+      'Loss',
+    ]);
+    expect(captions[1]).toContain('64.0 MiB');
+    expect(captions[2]).toContain('0.2143');
+    expect(await told.innerText()).toContain('14 steps in');
+    expect(await told.locator('.recovery title').allTextContents()).toEqual(
+      Array.from({ length: 3 }, () => expect.stringContaining('smaller-microbatch: ')),
+    );
   });
 
   it('are cancelled after a question, from the list and from their page', async () => {

@@ -17,6 +17,7 @@ from .split_step import SplitStep
 log = logging.getLogger("plimsoll")
 
 KNOWN = (["model", "inputs"], ["model", "inputs", "num_items_in_batch"])
+VAR_NAMED = inspect.Parameter.VAR_KEYWORD
 # One process and its card, or DDP: elsewhere collectives run inside forward and backward.
 SEPARABLE = ("NO", "MULTI_GPU", "MULTI_CPU")
 
@@ -92,7 +93,11 @@ def why_not(trainer: Any) -> str | None:
     """Why this trainer is left as it is; None where it is known."""
     if getattr(trainer.args, "auto_find_batch_size", False):
         return "auto_find_batch_size handles out-of-memory itself"
-    names = list(inspect.signature(trainer.training_step).parameters)
+    of_trl = [kind.__name__ for kind in type(trainer).__mro__ if kind.__module__.startswith("trl.")]
+    if of_trl and "SFTTrainer" not in of_trl:
+        # Before the first step all its losses are the same, so that a trial would tell nothing.
+        return f"the loss of {of_trl[0]} may compare rows of a batch"
+    names = _parameters(trainer)
     if names not in KNOWN:
         return f"its training_step takes ({', '.join(names)}), which is not known here"
     if not callable(getattr(getattr(trainer, "accelerator", None), "backward", None)):
@@ -103,6 +108,20 @@ def why_not(trainer: Any) -> str | None:
     if getattr(trainer.args, "n_gpu", 1) > 1:
         return "one process drives several cards; start one for each with torchrun"
     return None
+
+
+def _parameters(trainer: Any) -> list[str]:
+    """What its training_step takes. One that hands on all it is given, as TRL's does, takes what the one below does."""
+    names: list[str] = []
+    for kind in type(trainer).__mro__:
+        own = vars(kind).get("training_step")
+        if own is None:
+            continue
+        found = list(inspect.signature(own).parameters.values())[1:]
+        names = [one.name for one in found]
+        if [one.kind for one in found] != [inspect.Parameter.VAR_POSITIONAL, VAR_NAMED]:
+            break
+    return names
 
 
 class RecoveringTrainer:

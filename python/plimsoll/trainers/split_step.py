@@ -106,6 +106,8 @@ class SplitStep:
                 self._probe.done(now)
         phase.enter(phase.IDLE)
         self.fitting.batch_done(run)
+        if self.fitting.work.bridge is None:
+            status.look(self.fitting.gauge)
         return run.loss
 
     def reduce(self) -> None:

@@ -1,15 +1,20 @@
-"""What a notebook shows of recovering steps: memory against the load line, and what happened."""
+"""What a notebook shows of recovering steps: memory against the load line, its forecast, and what happened."""
 
 from __future__ import annotations
 
+import math
+import time
 from collections import deque
 from html import escape
 from typing import Any
 
+from ..forecasting.forecaster import Forecaster, MemoryPoint
 from ..memory.gauge import gauge_of
 from ..memory.load_line import LOAD_LINE
 
 EVENTS_SHOWN = 8
+# Between looks at memory for the forecast: a look takes tens of microseconds.
+LOOK_SECONDS = 0.5
 
 # Of trainings that are over, too: a notebook is looked at afterwards.
 TRAININGS_KEPT = 4
@@ -17,9 +22,33 @@ TRAININGS_KEPT = 4
 _happened: deque[deque[dict[str, Any]]] = deque(maxlen=TRAININGS_KEPT)
 
 
+class Outlook:
+    """The forecast of the training that was followed last."""
+
+    def __init__(self) -> None:
+        self.forecaster = Forecaster()
+        self._looked = -math.inf
+
+    def look(self, gauge: Any) -> None:
+        now = time.monotonic()
+        if now - self._looked >= LOOK_SECONDS:
+            self._looked = now
+            self.forecaster.add(MemoryPoint(now, *gauge.memory_point()))
+
+
+_outlook = Outlook()
+
+
 def follow(fitting: Any) -> None:
-    """Its events are shown from now on."""
+    """Its events and its forecast are shown from now on."""
+    global _outlook
+    _outlook = Outlook()
     _happened.append(fitting.decider.events)
+
+
+def look(gauge: Any) -> None:
+    """After a batch."""
+    _outlook.look(gauge)
 
 
 def events() -> list[dict[str, Any]]:
@@ -28,7 +57,7 @@ def events() -> list[dict[str, Any]]:
 
 
 def html(title: str) -> str:
-    """Memory now, as a bar with the load line on it, and the newest events. Figures are measured."""
+    """Memory now, as a bar with the load line on it, its forecast, and the newest events."""
     figures = gauge_of().figures()
     used, total = figures["allocatedBytes"], figures["totalBytes"]
     share = min(1.0, used / total) if total else 0.0
@@ -44,8 +73,19 @@ def html(title: str) -> str:
     peak = _gib(figures["peakAllocatedBytes"])
     return (
         f"<div><b>{escape(title)}</b>: {_gib(used)} of {_gib(total)} in use, peak {peak} (measured)"
-        f"{bar}{happened}</div>"
+        f"{bar}<p>{escape(_forecast_words())}</p>{happened}</div>"
     )
+
+
+def _forecast_words() -> str:
+    found = _outlook.forecaster.forecast()
+    eta = found["etaSeconds"]
+    when = (
+        f" Full in about {eta:.0f} s ({found['lowSeconds']:.0f} to {found['highSeconds']:.0f})."
+        if isinstance(eta, (int, float))
+        else ""
+    )
+    return f"Forecast (estimated): risk {found['risk']}. {found['reason']}{when}"
 
 
 def _words(event: dict[str, Any]) -> str:

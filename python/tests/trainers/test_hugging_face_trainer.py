@@ -109,6 +109,22 @@ class LeftAlone(unittest.TestCase):
 
         self.assert_said(made("bert", 0.0, {}, Newer), "extra")
 
+    def test_trainers_of_trl_whose_loss_compares_rows(self):
+        kind = type("DPOTrainer", (Trainer,), {"__module__": "trl.trainer.dpo_trainer"})
+        self.assert_said(made("bert", 0.0, {}, kind), "DPOTrainer may compare rows")
+        kind = type("SFTTrainer", (Trainer,), {"__module__": "trl.trainer.sft_trainer"})
+        self.assertIsNone(hugging_face.why_not(made("bert", 0.0, {}, kind)))
+
+    def test_a_step_that_hands_on_all_it_is_given_is_known(self):
+        class Around(Trainer):
+            def training_step(self, *args, **kwargs):
+                return super().training_step(*args, **kwargs)
+
+        quiet()
+        faults = Faults("forward", [1])
+        watched = Watched(made("bert", 0.0, {}, Around, faults=faults)).train()
+        self.assertEqual((faults.raised, sum(watched.windows[0][0])), (1, 6))
+
     def test_find_executable_batch_size(self):
         from accelerate.utils import find_executable_batch_size
 

@@ -1,6 +1,7 @@
 """The one line for programs that do not run under `plimsoll run`."""
 
 import unittest
+from unittest import mock
 
 import torch
 from accelerate import Accelerator
@@ -9,6 +10,7 @@ from sdk.injection import batch_of, build
 from trainers.small_trainer import Faults, losses, loud, made, quiet
 
 import plimsoll
+from plimsoll.trainers import status
 
 
 class OneLine(unittest.TestCase):
@@ -32,9 +34,26 @@ class OneLine(unittest.TestCase):
             self.assertAlmostEqual(mine, theirs, places=3)
         page = callback._repr_html_()
         self.assertIn("load line", page)
+        self.assertRegex(page, r"Forecast \(estimated\): risk (unknown|none)\.")
         self.assertIn("smaller-microbatch, 6 to 3 samples", page)
         with self.assertRaises(torch.OutOfMemoryError):
             made("gpt2", 0.0, {}, faults=Faults("forward", [1])).train()
+
+    def test_the_forecast_says_when_memory_will_be_full(self):
+        clock, held = [0.0], [1.0]
+
+        class Filling:
+            def memory_point(self):
+                return 100 * 2**30, int(held[0] * 2**30), None
+
+        with mock.patch.object(status, "_outlook", status.Outlook()):
+            with mock.patch("time.monotonic", lambda: clock[0]):
+                for _ in range(80):
+                    status.look(Filling())
+                    clock[0] += 0.5
+                    held[0] += 1.0
+            page = status.html("Trainer")
+        self.assertRegex(page, r"risk (high|critical)\..* Full in about \d+ s \(\d+ to \d+\)\.")
 
     def test_the_first_step_of_an_accelerate_loop_is_tried_again(self):
         accelerator = plimsoll.prepare(Accelerator(cpu=True))

@@ -13,6 +13,14 @@ from trainers import PACKAGE
 FOLDER = os.path.join(os.path.dirname(PACKAGE), "docs", "recipes")
 SNIPPET = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
+# Installed by npm run test:integrations alone.
+ELSEWHERE = ("lightning", "trl")
+
+
+def is_missing(package, code):
+    wanted = f"import {package}" in code or f"from {package} import" in code
+    return wanted and importlib.util.find_spec(package) is None
+
 
 def snippets():
     for name in sorted(os.listdir(FOLDER)):
@@ -26,8 +34,7 @@ class Recipes(unittest.TestCase):
         ran = 0
         for name, code in snippets():
             with self.subTest(name):
-                if "import lightning" in code and importlib.util.find_spec("lightning") is None:
-                    # Lightning is installed by npm run test:integrations alone.
+                if any(is_missing(package, code) for package in ELSEWHERE):
                     compile(code, name, "exec")
                     continue
                 with tempfile.TemporaryDirectory() as folder:

@@ -13,6 +13,7 @@ import { AttemptsTable } from './attempts-table.js';
 import { JobFacts } from './job-facts.js';
 import { JobLog } from './job-log.js';
 import { JobMemory } from './job-memory.js';
+import { JobProgress } from './job-progress.js';
 import { NeedBars } from './need-bars.js';
 import { SnapshotFindings } from './snapshot-findings.js';
 import { StoryLine } from './story-line.js';
@@ -38,6 +39,7 @@ export function JobPage({ id }: { id: string }) {
         <JobMemory job={job} history={history} />
         <NeedBars job={job} />
       </div>
+      <JobProgress job={job} />
       <AttemptsTable job={job} />
       <SnapshotFindings job={job} />
       <StoryLine job={job} />

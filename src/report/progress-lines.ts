@@ -1,0 +1,78 @@
+import type { Attempt, ProgressPoint } from '../run/types.js';
+import { formatBytes } from '../units/bytes.js';
+import { formatSeconds } from '../units/durations.js';
+import { isKnown, type Known } from '../units/known.js';
+
+/** In units of the drawing, which is stretched to the width that there is. */
+export const chartSize = { width: 960, height: 120 } as const;
+
+/** One figure over the steps of an attempt. */
+export interface ProgressLine {
+  readonly name: string;
+  /** Its last value, in words. */
+  readonly last: string;
+  /** Points of a polyline. */
+  readonly path: string;
+}
+
+export interface ProgressLines {
+  readonly summary: string;
+  readonly lines: readonly ProgressLine[];
+  /** Where a recovery lies across all of them. */
+  readonly marks: readonly { readonly x: number; readonly rung: string; readonly why: string }[];
+}
+
+interface Figure {
+  readonly name: string;
+  readonly value: (point: ProgressPoint) => Known<number>;
+  readonly words: (value: number) => string;
+}
+
+const figures: readonly Figure[] = [
+  { name: 'Samples a second', value: (point) => point.samplesPerSecond, words: String },
+  { name: 'Peak memory', value: (point) => point.peakBytes, words: formatBytes },
+  { name: 'Loss', value: (point) => point.loss, words: (loss) => loss.toPrecision(4) },
+];
+
+/** Throughput, memory and loss over the steps of an attempt, with its recoveries; undefined where it told too little. */
+export function progressLines({
+  progress,
+  rungs,
+}: Pick<Attempt, 'progress' | 'rungs'>): ProgressLines | undefined {
+  if (progress === undefined || progress.length < 2) return undefined;
+  const from = progress[0]?.atSeconds ?? 0;
+  const to = Math.max(progress.at(-1)?.atSeconds ?? 0, from + 1e-3);
+  const x = (seconds: number) => round(((seconds - from) / (to - from)) * chartSize.width);
+  const lines = figures.flatMap(({ name, value, words }) => {
+    const points = progress.flatMap((point) => {
+      const found = value(point);
+      return isKnown(found) ? [{ x: x(point.atSeconds), value: found }] : [];
+    });
+    const last = points.at(-1);
+    return last === undefined || points.length < 2
+      ? []
+      : [{ name, last: words(last.value), path: pathOf(points) }];
+  });
+  if (lines.length === 0) return undefined;
+  return {
+    summary: `${progress.at(-1)?.step ?? 0} steps in ${formatSeconds(to)}, measured; each recovery is a line across.`,
+    lines,
+    marks: rungs
+      .filter(({ atSeconds }) => atSeconds >= from && atSeconds <= to)
+      .map(({ rung, why, atSeconds }) => ({ x: x(atSeconds), rung, why })),
+  };
+}
+
+/** From 0, or lower where a value is: heights can be compared. */
+function pathOf(points: readonly { readonly x: number; readonly value: number }[]): string {
+  const { height } = chartSize;
+  const values = points.map(({ value }) => value);
+  const low = Math.min(0, ...values);
+  const high = Math.max(...values, low + 1e-9);
+  const y = (value: number) => round(height - 4 - ((value - low) / (high - low)) * (height - 8));
+  return points.map((point) => `${point.x},${y(point.value)}`).join(' ');
+}
+
+function round(value: number): number {
+  return Math.round(value * 10) / 10;
+}
