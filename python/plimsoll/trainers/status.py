@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections import deque
@@ -11,6 +12,8 @@ from typing import Any
 from ..forecasting.forecaster import Forecaster, MemoryPoint
 from ..memory.gauge import gauge_of
 from ..memory.load_line import LOAD_LINE
+
+log = logging.getLogger("plimsoll")
 
 EVENTS_SHOWN = 8
 # Between looks at memory for the forecast: a look takes tens of microseconds.
@@ -33,7 +36,11 @@ class Outlook:
         now = time.monotonic()
         if now - self._looked >= LOOK_SECONDS:
             self._looked = now
-            self.forecaster.add(MemoryPoint(now, *gauge.memory_point()))
+            try:
+                self.forecaster.add(MemoryPoint(now, *gauge.memory_point()))
+            except (OSError, RuntimeError) as error:
+                # A card that cannot be read now may be readable later; training goes on.
+                log.debug("plimsoll: no forecast: %s", error)
 
 
 _outlook = Outlook()

@@ -40,6 +40,9 @@ class Card:
     def capacity_bytes(self):
         return LIMIT * GIB
 
+    def memory_point(self):
+        return self.capacity_bytes(), self.used_bytes(), None
+
     def used_share(self):
         return 0.5
 

@@ -18,20 +18,29 @@ class Gradients:
         self._grads: list[Any] = []
         self._versions: list[int] = []
         self._fresh = True
+        self._seen_clear = False
 
     @property
     def parameters(self) -> list[Any]:
         return self._parameters
 
     def are_clear(self) -> bool:
-        return all(p.grad is None for p in self._parameters)
+        self._seen_clear = all(p.grad is None for p in self._parameters)
+        return self._seen_clear
 
     def mark(self) -> None:
+        if self._seen_clear:
+            # Just looked at: to read them all takes as long as a small kernel.
+            self.forget_marks()
+            self._seen_clear, self._fresh = False, True
+            return
         self._grads = [p.grad for p in self._parameters]
         self._versions = [-1 if grad is None else grad._version for grad in self._grads]
         self._fresh = all(grad is None for grad in self._grads)
 
     def touched(self) -> bool:
+        if self._fresh:
+            return any(p.grad is not None for p in self._parameters)
         return any(
             p.grad is not grad or (grad is not None and grad._version != version)
             for p, grad, version in zip(self._parameters, self._grads, self._versions)
@@ -51,7 +60,7 @@ class Gradients:
         return sum(grad.numel() * grad.element_size() for grad in grads)
 
     def forget_marks(self) -> None:
-        self._grads, self._versions = [], []
+        self._grads, self._versions, self._fresh = [], [], False
 
     def clear(self) -> None:
         self.forget_marks()

@@ -62,9 +62,8 @@ class OptimizerGuard:
     def before_step(self) -> None:
         self._before.mark()
         first = self._backup == "first" and not self._before.parameters and not self._stepped
-        tensors = self._before.tensors
-        wanted = self._backup == "always" or (first and not self._is_roomy(tensors))
-        self._copies = self._copied(tensors) if wanted else None
+        wanted = self._backup == "always" or (first and not self._is_roomy(self._before.tensors()))
+        self._copies = self._copied(self._before.tensors()) if wanted else None
 
     def after_step(self) -> None:
         self._before.forget()
@@ -79,7 +78,7 @@ class OptimizerGuard:
         elif changed:
             self._broken = (
                 f"optimizer.step() ran out of memory after it had changed {changed} of its "
-                f"{len(self._before.tensors)} parameters and states; going on would train a broken model"
+                f"{len(self._before.tensors())} parameters and states; going on would train a broken model"
             )
             self.check()
         self._before.put_states_back()
@@ -121,7 +120,7 @@ class Before:
 
     def forget(self) -> None:
         self.parameters: list[Any] = []
-        self.tensors: list[Any] = []
+        self._watched: list[Any] = []
         self._versions: list[int] = []
         self._lengths: list[int] = []
         self._keys: list[str] = []
@@ -139,21 +138,29 @@ class Before:
         self._lengths = list(map(len, states))
         self._keys = list(chain.from_iterable(states))
         self._values = list(chain.from_iterable(one.values() for one in states))
-        self.tensors = [p for group in self._optimizer.param_groups for p in group["params"]]
-        kinds = set(map(type, self._values))
-        if all(hasattr(kind, "_version") for kind in kinds):
-            self.tensors += self._values
-        else:
-            self._mark_mixed()
-        self._versions = [tensor._version for tensor in self.tensors]
+        if not all(hasattr(kind, "_version") for kind in set(map(type, self._values))):
+            # Lists, as LBFGS keeps them of the past, change in place.
+            self._values = [list(one) if isinstance(one, list) else one for one in self._values]
+        self._watched = self._counters(states) or self.tensors()
+        self._versions = [tensor._version for tensor in self._watched]
 
-    def _mark_mixed(self) -> None:
-        """Numbers, and lists as LBFGS keeps them of the past: those are copied, since they change in place."""
-        self._values = [list(one) if isinstance(one, list) else one for one in self._values]
+    def _counters(self, states: list[dict[str, Any]]) -> list[Any] | None:
+        """PyTorch's own optimizers count a parameter's step before they change anything else of it."""
+        if not states or not type(self._optimizer).__module__.startswith("torch.optim."):
+            return None
+        counters = [one.get("step") for one in states]
+        if not all(hasattr(kind, "_version") for kind in set(map(type, counters))):
+            return None
+        return self._parameters() + counters
+
+    def _parameters(self) -> list[Any]:
+        return [p for group in self._optimizer.param_groups for p in group["params"]]
+
+    def tensors(self) -> list[Any]:
+        """All that a step changes and that is there before it."""
         lists = [one for one in self._values if isinstance(one, list)]
-        self.tensors += [
-            one for one in chain(self._values, *lists) if hasattr(type(one), "_version")
-        ]
+        values = chain(self._values, *lists)
+        return self._parameters() + [one for one in values if hasattr(type(one), "_version")]
 
     def changes(self) -> int:
         """How much of what was there, or was made since, shows that the step had begun.
@@ -177,7 +184,7 @@ class Before:
         )
         begun = (one._version > 0 if hasattr(one, "_version") else one > 0 for one in made)
         versions = (
-            tensor._version != version for tensor, version in zip(self.tensors, self._versions)
+            tensor._version != version for tensor, version in zip(self._watched, self._versions)
         )
         return sum(versions) + sum(numbers) + sum(begun)
 
