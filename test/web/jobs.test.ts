@@ -41,9 +41,9 @@ const step = (number, microbatch) =>
   say({ type: 'step', who: 'trainer-0', number, microbatch, batch: 8, peakBytes: microbatch * 2 ** 24, loss: 3 / number });
 say({ type: 'hello', version: 1, pid: process.pid, rank: 0, world: 1, torch: null, hooks: ['microbatch'], device: 'cpu' });
 for (let number = 1; number <= 6; number++) { step(number, 8); await pause(); }
-const told = new Promise((resolve) => line.once('data', resolve));
+const answered = new Promise((resolve) => line.once('data', resolve));
 say({ type: 'oom', id: 1, rank: 0, phase: 'backward', kind: 'cuda', message: 'x', askedBytes: 1, microbatch: 8, batch: 8, peakBytes: null, snapshot: null });
-await told;
+await answered;
 for (let number = 7; number <= 14; number++) { step(number, 4); await pause(); }
 line.end();
 `;
@@ -152,9 +152,9 @@ describe.runIf(hasChromium('jobs on the dashboard'))('jobs on the dashboard', ()
       Memory: '300MiB',
     });
     await page.locator('.job-heading .state.succeeded').waitFor();
-    const told = page.getByRole('region', { name: 'Over its steps' });
-    await told.waitFor();
-    const captions = await told.locator('figcaption').allInnerTexts();
+    const charts = page.getByRole('region', { name: 'Over its steps' });
+    await charts.waitFor();
+    const captions = await charts.locator('figcaption').allInnerTexts();
     expect(captions.map((text) => text.split(', at the end ')[0])).toEqual([
       'Samples a second',
       'Peak memory',
@@ -162,8 +162,8 @@ describe.runIf(hasChromium('jobs on the dashboard'))('jobs on the dashboard', ()
     ]);
     expect(captions[1]).toContain('64.0 MiB');
     expect(captions[2]).toContain('0.2143');
-    expect(await told.innerText()).toContain('14 steps in');
-    expect(await told.locator('.recovery title').allTextContents()).toEqual(
+    expect(await charts.innerText()).toContain('14 steps in');
+    expect(await charts.locator('.recovery title').allTextContents()).toEqual(
       Array.from({ length: 3 }, () => expect.stringContaining('smaller-microbatch: ')),
     );
   });

@@ -9,15 +9,15 @@ const { width, height } = chartSize;
 
 /** Throughput, memory and loss over the steps of each attempt that told of some, recoveries marked. */
 export function JobProgress({ job }: { job: JobView }) {
-  const told = job.attempts.flatMap((attempt) => {
+  const reported = job.attempts.flatMap((attempt) => {
     const found = progressLines(attempt);
     return found === undefined ? [] : [{ number: attempt.number, found }];
   });
-  if (told.length === 0) return null;
+  if (reported.length === 0) return null;
   return (
     <section aria-labelledby="progress-title">
       <h2 id="progress-title">Over its steps</h2>
-      {told.map(({ number, found }) => (
+      {reported.map(({ number, found }) => (
         <div key={number} class="progress">
           <p class="soft">
             {job.attempts.length > 1 && `Attempt ${number}: `}
