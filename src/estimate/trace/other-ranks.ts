@@ -14,7 +14,7 @@ export function otherRanks(trace: Trace, gpu: Gpu, { way }: Parallel): readonly 
   const { stream } = trace;
   const peaks = [replayOn(gpu, stream, { streamWork: 'awaited' }).peakReservedBytes];
   if (way !== 'ddp') return peaks;
-  // DDP makes its buckets anew in the second forward pass. NCCL looks every 100 ms for what is done, and
+  // DDP makes its buckets anew in the second forward pass. NCCL seems to look only now and then for what is done, and
   // keeps the first bucket until then: on an H200 into that forward pass, or into its backward pass.
   const second = stream.marks.filter(({ name }) => name.startsWith('step:2:'));
   const ends = second.flatMap(({ name, at }) =>
