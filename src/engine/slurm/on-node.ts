@@ -61,7 +61,8 @@ export async function runOnNode(parts: NodeParts): Promise<number> {
   folder.markRunning(slurmId, restart);
   const running = setInterval(() => folder.markRunning(slurmId, restart), runningMs);
   const report = folder.reportFile(slurmId, restart);
-  const home = localHome(environment, `${slurmId}.${restart}`);
+  // With our own name of the job: a controller that lost its state gives numbers again.
+  const home = localHome(environment, `${folder.key}-${slurmId}.${restart}`);
   const signals = heedSignals();
   try {
     const refused = await supervise({ ...parts, order, attempt, report, home, signals });

@@ -223,7 +223,7 @@ describe('Slurm, as its users have it', () => {
     const script = `echo begun >> ${marks}; sleep 8; echo done >> ${marks}`;
     const job = await submitted(['--memory', '64MiB', '--gpus', '0', '--', 'sh', '-c', script]);
     await untilRunning(job.id);
-    while (!existsSync(marks)) await new Promise((resolve) => setTimeout(resolve, 200));
+    await expect.poll(() => existsSync(marks)).toBe(true);
     const kill = spawn('pkill', ['-KILL', '-f', `plimsoll.js run .*${marks}`]);
     await new Promise((resolve) => kill.on('close', resolve));
     expect((await untilEnded([job.id]))[0]).toMatchObject({ state: 'succeeded' });
@@ -255,7 +255,8 @@ describe('Slurm, as its users have it', () => {
     const marks = join(cluster.folder, 'vanished');
     const script = `echo $SLURMD_NODENAME >> ${marks}; [ $(wc -l < ${marks}) -gt 1 ] || sleep 1000000`;
     const job = await submitted(['--memory', '20GiB', '--', 'sh', '-c', script]);
-    while (!existsSync(marks)) await new Promise((resolve) => setTimeout(resolve, 200));
+    await untilRunning(job.id);
+    await expect.poll(() => existsSync(marks)).toBe(true);
     const node = readFileSync(marks, 'utf8').trim();
     cluster.killNode(node);
     expect((await untilEnded([job.id]))[0]).toMatchObject({ state: 'succeeded' });
