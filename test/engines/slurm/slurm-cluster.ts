@@ -111,15 +111,13 @@ export async function startCluster(): Promise<TestCluster> {
     },
     killNode(name) {
       kill(`slurmd-${name}.pid`);
-      const own = processesWith(`SLURMD_NODENAME=${name}`);
-      // Its step daemons first: they would tell the controller how the job ended.
-      const steps = own.map(parentOf).filter((pid) => isStep(pid));
-      for (const pid of [...steps, ...own]) spawnSync('kill', ['-KILL', pid]);
+      killWith(`SLURMD_NODENAME=${name}`);
     },
     stop() {
       spawnSync('scancel', ['--user=root', '--user=nobody'], { env });
       kill('slurmctld.pid');
       for (const { name } of nodes) kill(`slurmd-${name}.pid`);
+      killWith(`SLURM_CONF=${conf}`);
       spawnSync('pkill', ['-KILL', '-f', folder]);
       kill('munge/pid');
       rmSync(folder, { recursive: true, force: true });
@@ -143,6 +141,13 @@ function waitUntilIdle(cluster: TestCluster): void {
   throw new Error(
     `The nodes never became idle:\n${existsSync(log) ? readFileSync(log, 'utf8') : ''}`,
   );
+}
+
+/** Ends what has this in its environment; its step daemons first, which would report its end. */
+function killWith(variable: string): void {
+  const own = processesWith(variable).filter((pid) => Number(pid) !== process.pid);
+  const steps = own.map(parentOf).filter((pid) => isStep(pid));
+  for (const pid of [...steps, ...own]) spawnSync('kill', ['-KILL', pid]);
 }
 
 /** Processes that have this in their environment. */
