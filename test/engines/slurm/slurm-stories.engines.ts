@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
 import { chmodSync, chownSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -32,6 +32,8 @@ interface JobDocument {
 
 let cluster: TestCluster;
 let home: string;
+/** The command, where every account can read it. */
+let program: string;
 /** The account that has the least; it owns a home of its own here. */
 const nobody = 65_534;
 
@@ -39,14 +41,27 @@ beforeAll(async () => {
   cluster = await startCluster();
   home = join(cluster.folder, 'home');
   mkdirSync(home);
+  program = join(readableRoot(), 'bin/plimsoll.js');
 });
 afterAll(() => cluster?.stop());
+
+/** The project itself, or a copy of it where it lies in a folder that others cannot enter. */
+function readableRoot(): string {
+  const look = ['-e', `require('node:fs').readdirSync(${JSON.stringify(join(root, 'dist'))})`];
+  if (spawnSync(process.execPath, look, { uid: nobody, gid: nobody, cwd: '/' }).status === 0)
+    return root;
+  const copy = join(cluster.folder, 'plimsoll');
+  mkdirSync(copy);
+  const parts = ['bin', 'dist', 'python', 'node_modules', 'package.json'];
+  execFileSync('cp', ['-r', ...parts.map((part) => join(root, part)), copy]);
+  return copy;
+}
 
 function start(words: readonly string[], uid?: number): ChildProcess {
   const own = uid === undefined ? home : join(cluster.folder, `home-${uid}`);
   if (!existsSync(own)) mkdirSync(own);
   if (uid !== undefined) chownSync(own, uid, uid);
-  return spawn(process.execPath, [join(root, 'bin/plimsoll.js'), ...words], {
+  return spawn(process.execPath, [program, ...words], {
     cwd: own,
     env: { ...process.env, ...cluster.environment, PLIMSOLL_HOME: own, HOME: own },
     ...(uid === undefined ? {} : { uid, gid: uid }),
@@ -277,7 +292,7 @@ describe('Slurm, as its users have it', () => {
         '--partition=cpu',
         `--export=ALL,PLIMSOLL_HOME=${home}`,
         process.execPath,
-        join(root, 'bin/plimsoll.js'),
+        program,
         'pack',
         list,
         '--json',
