@@ -1,4 +1,4 @@
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
 import {
   type FsdpStrategy,
   fsdpStrategies,
@@ -30,39 +30,44 @@ export interface ParallelArguments {
 
 /** How a job is spread over GPUs: the figures are then those of one rank. */
 export function addParallelOptions(command: Command): Command {
-  return command
-    .option('--gpus <n>', 'GPUs that share the job (1)', countArgument('--gpus'))
-    .option('--parallel <way>', `how they share it: ${parallelWays.join(', ')}`)
-    .option('--tp <n>', 'with fsdp2 or tp: GPUs that share each layer', countArgument('--tp'))
-    .option(
-      '--nodes <n>',
-      'machines; hsdp keeps one copy of the model on each (2)',
-      countArgument('--nodes'),
-    )
-    .option(
-      '--gather-precision <name>',
-      `FSDP: parameters are gathered in ${plainPrecisions.join(', ')} (--precision)`,
-      oneOfArgument('--gather-precision', plainPrecisions),
-    )
-    .option(
-      '--reduce-precision <name>',
-      'FSDP: gradients are reduced in it (as they are)',
-      oneOfArgument('--reduce-precision', plainPrecisions),
-    )
-    .option('--no-reshard', 'FSDP: keep gathered parameters until backward')
-    .option(
-      '--fsdp-strategy <name>',
-      'full, or grad-op: parameters stay gathered until backward (full)',
-      oneOfArgument('--fsdp-strategy', fsdpStrategies),
-    )
-    .option('--no-orig-params', 'FSDP1 with use_orig_params=False')
-    .option('--bucket-mb <n>', 'DDP: size of a bucket (25)', countArgument('--bucket-mb'))
-    .option('--bucket-view', 'DDP: gradients lie in the buckets')
-    .option(
-      '--offload <what>',
-      'optimizer: its states and its step are on the host',
-      oneOfArgument('--offload', ['optimizer'] as const),
-    );
+  return (
+    command
+      .option('--gpus <n>', 'GPUs that share the job (1)', countArgument('--gpus'))
+      .option('--parallel <way>', `how they share it: ${parallelWays.join(', ')}`)
+      .option('--tp <n>', 'with fsdp2 or tp: GPUs that share each layer', countArgument('--tp'))
+      .option(
+        '--nodes <n>',
+        'machines; hsdp keeps one copy of the model on each (2)',
+        countArgument('--nodes'),
+      )
+      .option(
+        '--gather-precision <name>',
+        `FSDP: parameters are gathered in ${plainPrecisions.join(', ')} (--precision)`,
+        oneOfArgument('--gather-precision', plainPrecisions),
+      )
+      .option(
+        '--reduce-precision <name>',
+        'FSDP: gradients are reduced in it (as they are)',
+        oneOfArgument('--reduce-precision', plainPrecisions),
+      )
+      // With a positive form beside it, commander leaves an option undefined that was not given.
+      .addOption(new Option('--reshard').hideHelp())
+      .option('--no-reshard', 'FSDP: keep gathered parameters until backward')
+      .option(
+        '--fsdp-strategy <name>',
+        'full, or grad-op: parameters stay gathered until backward (full)',
+        oneOfArgument('--fsdp-strategy', fsdpStrategies),
+      )
+      .addOption(new Option('--orig-params').hideHelp())
+      .option('--no-orig-params', 'FSDP1 with use_orig_params=False')
+      .option('--bucket-mb <n>', 'DDP: size of a bucket (25)', countArgument('--bucket-mb'))
+      .option('--bucket-view', 'DDP: gradients lie in the buckets')
+      .option(
+        '--offload <what>',
+        'optimizer: its states and its step are on the host',
+        oneOfArgument('--offload', ['optimizer'] as const),
+      )
+  );
 }
 
 /** Only what was given: a request that names a field is refused where it has no use. */
@@ -73,10 +78,9 @@ export function parallelRequest(given: ParallelArguments): Partial<WorkloadReque
     nodes: given.nodes,
     gatherPrecision: given.gatherPrecision,
     reducePrecision: given.reducePrecision,
-    // Commander has every `--no-` option as true where it was not given.
-    reshard: given.reshard === false ? false : undefined,
+    reshard: given.reshard,
     fsdpStrategy: given.fsdpStrategy,
-    origParams: given.origParams === false ? false : undefined,
+    origParams: given.origParams,
     bucketMb: given.bucketMb,
     bucketView: given.bucketView,
   };

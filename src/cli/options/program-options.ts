@@ -1,13 +1,12 @@
 import { Failure } from '../../failure.js';
 
-/** Options that are on unless `--no-...` is given, as commander tells them. */
+/** What people can only turn off. */
 const onByDefault = new Set(['reshard', 'origParams']);
 
 /** Refuses options that are for models, where a program is run as it is. */
 export function refuseForProgram(given: object, taken: ReadonlySet<string>): void {
   const other = Object.entries(given).find(
-    ([name, value]) =>
-      value !== undefined && !taken.has(name) && !(value === true && onByDefault.has(name)),
+    ([name, value]) => value !== undefined && !taken.has(name),
   )?.[0];
   if (other === undefined) return;
   const option = `--${onByDefault.has(other) ? 'no-' : ''}${other.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
