@@ -4,8 +4,8 @@ import { refuseForProgram } from './program-options.js';
 describe('refuseForProgram', () => {
   const taken = new Set(['gpu']);
 
-  it('takes what is for programs, and what commander sets by itself', () => {
-    const given = { gpu: 'h100', batch: undefined, reshard: true, origParams: true };
+  it('takes what is for programs', () => {
+    const given = { gpu: 'h100', batch: undefined };
     expect(() => refuseForProgram(given, taken)).not.toThrow();
   });
 

@@ -1,0 +1,18 @@
+import { Command } from 'commander';
+import { describe, expect, it } from 'vitest';
+import { addParallelOptions, parallelRequest } from './parallel-options.js';
+
+const given = (...words: string[]) =>
+  addParallelOptions(new Command()).parse(words, { from: 'user' }).opts();
+
+describe('options of several GPUs', () => {
+  it('that were not given are not there, for those who refuse what they do not know', () => {
+    expect(given()).toEqual({});
+    expect(parallelRequest(given())).toEqual({});
+  });
+
+  it('can be turned off', () => {
+    const off = given('--no-reshard', '--no-orig-params');
+    expect(parallelRequest(off)).toEqual({ reshard: false, origParams: false });
+  });
+});
