@@ -21,6 +21,7 @@ export function layOutInput(folder, { program }) {
   if (snapshot.status !== 0) throw new Error('xz could not unpack the snapshot');
   writeFileSync(join(folder, 'snapshot.pickle'), snapshot.stdout);
   writeFileSync(join(folder, program.file), trainProgram(program.interpreter));
+  writeFileSync(join(folder, 'jobs.txt'), '--memory 64MiB --gpus 0 -- true\n'.repeat(2));
 }
 
 /**
@@ -55,6 +56,10 @@ export function readmeCommands(program) {
       expect: /trained [124]\b/,
     },
     { args: ['env', '--mode', 'production'], expect: /PYTORCH/ },
+    { args: ['optimize'], expect: /host/ },
+    { args: ['pack', 'jobs.txt'], expect: /2 of 2 jobs succeeded/ },
+    // Without Slurm on the machine it says so.
+    { args: ['jobs', '--engine', 'slurm'], expect: /no-slurm/, code: [3] },
     { args: ['doctor'], expect: /node/i, code: [0, 1] },
     ...(program.interpreter === 'python'
       ? [{ args: ['migrate', '.'], expect: /1 Python file/ }]
