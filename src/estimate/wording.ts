@@ -19,7 +19,11 @@ export type EstimateSetting =
   | 'lora'
   | 'quantization'
   | 'gpu'
-  | 'method';
+  | 'method'
+  | 'parallel'
+  | 'tp'
+  | 'nodes'
+  | 'gpus';
 
 /** What is called otherwise in code. */
 const namesInCode: Readonly<Record<string, string>> = {

@@ -23,6 +23,12 @@ const nextSteps: ReadonlyMap<string, NextStep> = new Map<string, NextStep>([
     ({ name }) =>
       `Name a class with a head in the config's architectures, or write a ${name('script')}.`,
   ],
+  ['no-tensor-plan', ({ example }) => `Take ${example('parallel', 'fsdp2')}.`],
+  ['heads-not-even', ({ name }) => `Choose a ${name('tp')} that divides both.`],
+  [
+    'ranks-not-even',
+    ({ name }) => `Choose ${name('tp')} and ${name('nodes')} so that they divide ${name('gpus')}.`,
+  ],
   ['script-missing', ({ name }) => `Check the path of ${name('script')}.`],
   // Only the command estimates programs, so its option may be named.
   ['program-ended', () => 'Run it with --verbose to see what it prints.'],
