@@ -11,13 +11,13 @@ import unittest
 import torch
 from torch import nn
 
+from sdk.test_debugger import FakeGauge
+
 import plimsoll
 from plimsoll.failure import Failure
 from plimsoll.sessions.batch_choice import choose_batch
 from plimsoll.sessions.metered_step import MeteredStep
 from plimsoll.sessions.recommend import recommend
-
-from ..sdk.test_debugger import FakeGauge
 
 CONFIG = {
     "intervalSeconds": 0.05,
