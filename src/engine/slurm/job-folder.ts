@@ -193,9 +193,9 @@ function slurmFolder(home: string): string {
   return join(home, 'slurm');
 }
 
-/** Names begin with the time, so that they sort by it. */
+/** Names begin with the time, to the millisecond, so that they sort by it. */
 export function newJobFolder(home: string, atMs: number): SlurmJobFolder {
-  const time = new Date(atMs).toISOString().replaceAll(/[-:]|\.\d+/g, '');
+  const time = new Date(atMs).toISOString().replaceAll(/[-:.]/g, '');
   const key = `${time}-${randomBytes(4).toString('hex')}`;
   return new SlurmJobFolder(join(slurmFolder(home), 'jobs', key));
 }
@@ -204,7 +204,7 @@ export function newJobFolder(home: string, atMs: number): SlurmJobFolder {
 export function jobFolders(home: string): readonly SlurmJobFolder[] {
   const all = join(slurmFolder(home), 'jobs');
   if (!existsSync(all)) return [];
-  const names = readdirSync(all).filter((name) => /^\d{8}T\d{6}Z-[0-9a-f]{8}$/.test(name));
+  const names = readdirSync(all).filter((name) => /^\d{8}T\d{9}Z-[0-9a-f]{8}$/.test(name));
   return names
     .toSorted()
     .toReversed()
