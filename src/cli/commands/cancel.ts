@@ -7,7 +7,12 @@ import type { ServerClient } from '../client/server-client.js';
 import { withServer } from '../client/with-server.js';
 import type { CommandContext, CommandModule } from '../command-module.js';
 import { cancelClusterJobs } from '../engines/cluster-commands.js';
-import { addEngineOption, clusterOf, type EngineArguments } from '../engines/engine-option.js';
+import {
+  addEngineOption,
+  checkedForCluster,
+  clusterOf,
+  type EngineArguments,
+} from '../engines/engine-option.js';
 import { printJson } from '../io.js';
 import { badArgument } from '../options/arguments.js';
 import { idArgument } from '../options/job-arguments.js';
@@ -31,7 +36,7 @@ Examples:
         context.action((ids: readonly string[], given: ServerArguments & EngineArguments) =>
           clusterOf(given) === undefined
             ? cancel(ids, given, context)
-            : cancelClusterJobs(ids, given, context.io),
+            : cancelClusterJobs(ids, checkedForCluster(given), context.io),
         ),
       );
   },

@@ -10,7 +10,12 @@ import type { ServerClient } from '../client/server-client.js';
 import { withServer } from '../client/with-server.js';
 import type { CommandContext, CommandModule } from '../command-module.js';
 import { listClusterJobs } from '../engines/cluster-commands.js';
-import { addEngineOption, clusterOf, type EngineArguments } from '../engines/engine-option.js';
+import {
+  addEngineOption,
+  checkedForCluster,
+  clusterOf,
+  type EngineArguments,
+} from '../engines/engine-option.js';
 import { type CliIo, printJson, textStyle } from '../io.js';
 import { idArgument, statesArgument } from '../options/job-arguments.js';
 import { jobsOnScreen } from '../screen/jobs-screen.js';
@@ -54,7 +59,7 @@ Examples:
         context.action((id: string | undefined, given: JobsArguments) =>
           clusterOf(given) === undefined
             ? jobs(id, given, context)
-            : listClusterJobs(id, given, context.io),
+            : listClusterJobs(id, checkedForCluster(given), context.io),
         ),
       );
   },

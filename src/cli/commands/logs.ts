@@ -9,7 +9,12 @@ import { watchJob, writing } from '../client/watch-job.js';
 import { withServer } from '../client/with-server.js';
 import type { CommandContext, CommandModule } from '../command-module.js';
 import { showClusterLog } from '../engines/cluster-commands.js';
-import { addEngineOption, clusterOf, type EngineArguments } from '../engines/engine-option.js';
+import {
+  addEngineOption,
+  checkedForCluster,
+  clusterOf,
+  type EngineArguments,
+} from '../engines/engine-option.js';
 import { printJson } from '../io.js';
 import { idArgument, tailArgument } from '../options/job-arguments.js';
 
@@ -40,7 +45,7 @@ Examples:
         context.action((id: string, given: LogsArguments) =>
           clusterOf(given) === undefined
             ? logs(id, given, context)
-            : showClusterLog(id, given, context.io),
+            : showClusterLog(id, checkedForCluster(given), context.io),
         ),
       );
   },

@@ -94,16 +94,17 @@ async function pack(file: string, given: PackArguments, io: CliIo): Promise<numb
     signal: stop.signal,
     onChange: (line) => progress.show(line),
   }).finally(() => progress.end());
+  const logs = join(ownHome, 'jobs');
   const summary = summaryOf(results, systemClock.seconds() - begun);
   if (summary.left.length > 0)
     leftFile.write(`${summary.left.map((job) => job.text).join('\n')}\n`);
   if (given.json)
     printJson(io, {
       ...summary,
-      logs: join(ownHome, 'jobs'),
+      logs,
       leftFile: summary.left.length > 0 ? leftPath : null,
     });
-  else io.stdout.write(`${packText(summary, leftPath)}\n`);
+  else io.stdout.write(`${packText(summary, { leftFile: leftPath, logs })}\n`);
   if (stop.interruptedBy !== undefined) return stop.interruptedBy;
   return summary.failed.length > 0 ? 4 : summary.left.length > 0 ? 1 : 0;
 }

@@ -9,7 +9,12 @@ import { sendJob } from '../client/send-job.js';
 import { watchJob } from '../client/watch-job.js';
 import { withServer } from '../client/with-server.js';
 import type { CommandContext, CommandModule } from '../command-module.js';
-import { addEngineOption, clusterOf, type EngineArguments } from '../engines/engine-option.js';
+import {
+  addEngineOption,
+  checkedForCluster,
+  clusterOf,
+  type EngineArguments,
+} from '../engines/engine-option.js';
 import { submitToCluster } from '../engines/submit-to-cluster.js';
 import { printJson } from '../io.js';
 import { countArgument, sizeArgument } from '../options/arguments.js';
@@ -78,7 +83,7 @@ export const submitCommand: CommandModule = {
         context.action((words: readonly string[], given: Arguments) =>
           clusterOf(given) === undefined
             ? submit(words, checkedForServer(words, given, command), context)
-            : submitToCluster(words, given, context),
+            : submitToCluster(words, checkedForCluster(given), context),
         ),
       );
   },

@@ -18,13 +18,16 @@ export interface PackSummary {
 /** At most so many lines of each kind are listed. */
 const shownLines = 20;
 
-export function packText(summary: PackSummary, leftFile: string): string {
+export function packText(
+  summary: PackSummary,
+  { leftFile, logs }: { readonly leftFile: string; readonly logs: string },
+): string {
   const { succeeded, failed, left, seconds, peakBytes } = summary;
   const total = succeeded + failed.length + left.length;
   const peak = isKnown(peakBytes) ? ` Largest peak: ${formatBytes(peakBytes)} (measured).` : '';
   return [
     `${succeeded} of ${total} jobs succeeded in ${Math.round(seconds)} s.${peak}`,
-    ...(failed.length === 0 ? [] : [`Failed: ${failed.length}`]),
+    ...(failed.length === 0 ? [] : [`Failed: ${failed.length}. What they printed is in ${logs}.`]),
     ...listed(failed.map(({ line, text, reason }) => `  line ${line}: ${text} (${reason})`)),
     ...(left.length === 0
       ? []
