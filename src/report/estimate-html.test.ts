@@ -1,64 +1,12 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { findGpu } from '../estimate/cards/gpus.js';
-import type { Estimate } from '../estimate/types.js';
 import { GiB } from '../units/bytes.js';
+import { estimate, estimatePage } from './estimate-for-tests.js';
 import { type EstimatePage, renderEstimateHtml } from './estimate-html.js';
 
-const estimate: Estimate = {
-  method: 'trace',
-  peak: {
-    allocatedBytes: 6 * GiB,
-    reservedBytes: 8 * GiB,
-    deviceBytes: 10 * GiB,
-    leastCapacityBytes: 9 * GiB,
-  },
-  interval: { lowBytes: 7 * GiB, highBytes: 9 * GiB, confidence: 0.95 },
-  breakdown: [
-    { part: 'weights', bytes: 4 * GiB },
-    {
-      part: 'activations',
-      bytes: 6 * GiB,
-      modules: [
-        { module: 'layers.*.mlp', count: 12, bytes: 5 * GiB },
-        { module: '', count: 1, bytes: 1 * GiB },
-      ],
-    },
-  ],
-  savings: [
-    {
-      change: 'half the batch',
-      settings: { batch: 4 },
-      savesBytes: 3 * GiB,
-      leastCapacityBytes: 6 * GiB,
-      basis: 'formula',
-    },
-    {
-      change: 'autocast',
-      settings: { precision: 'amp-bf16' },
-      savesBytes: GiB,
-      leastCapacityBytes: 8 * GiB,
-      basis: 'trace',
-    },
-  ],
-  notes: ['It rests on a run.'],
-};
-const whole: EstimatePage = {
-  estimate,
-  source: { kind: 'path', path: '/secret/place/gpt2/config.json' },
-  workload: {
-    mode: 'train',
-    batch: 8,
-    sequence: 1024,
-    precision: 'amp-bf16',
-    optimizer: 'sgd',
-    checkpointing: true,
-    loraRank: 8,
-  },
-  gpu: findGpu('h200'),
-  version: '1.2.3',
-};
-const page = (parts: Partial<EstimatePage> = {}) => renderEstimateHtml({ ...whole, ...parts });
+const page = (parts: Partial<EstimatePage> = {}) =>
+  renderEstimateHtml({ ...estimatePage, ...parts });
 const words = (text: string) =>
   text
     .replaceAll(/<style>.*?<\/style>/gs, '')

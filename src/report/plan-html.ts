@@ -96,7 +96,7 @@ function optionSection(plan: Plan, budget: PlanBudgetWords): Markup {
   const rows = all.map((option) => optionRow(option, chosen, widest, budget));
   return html`<section aria-labelledby="options"><h2 id="options">What was weighed</h2>
 <p class="soft">The line is the budget. Time is that of a sample, against the fastest with nothing given up.</p>
-<div class="scroll"><table class="options stacked"><thead><tr><th scope="col">Fits</th><th scope="col">How</th><th scope="col" class="number">Batch</th><th scope="col" class="number">Needs</th><th scope="col"></th><th scope="col" class="number">Time</th></tr></thead><tbody>${rows}</tbody></table></div></section>`;
+<div class="scroll"><table class="options stacked"><thead><tr><th scope="col">Fits</th><th scope="col">How</th><th scope="col" class="number">Batch</th><th scope="col" class="number">Needs</th><th scope="col">Against the budget</th><th scope="col" class="number">Time</th></tr></thead><tbody>${rows}</tbody></table></div></section>`;
 }
 
 function optionRow(

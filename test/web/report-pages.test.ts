@@ -1,4 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { estimatePage } from '../../src/report/estimate-for-tests.js';
+import { renderEstimateHtml } from '../../src/report/estimate-html.js';
 import { budget, plan } from '../../src/report/plan-for-tests.js';
 import { renderPlanHtml } from '../../src/report/plan-html.js';
 import { renderProfileHtml } from '../../src/report/profile-html.js';
@@ -11,6 +13,7 @@ import { analyseSnapshot } from '../../src/snapshot/analyse.js';
 import { readSnapshot } from '../../src/snapshot/read-snapshot.js';
 import { recordedPath } from '../../src/snapshot/recorded-for-tests.js';
 import { GiB } from '../../src/units/bytes.js';
+import { axeViolations } from './axe.js';
 import { hasChromium, useChromium } from './chromium.js';
 
 const version = '1.2.3';
@@ -39,6 +42,12 @@ const pages = {
       }),
     ),
   run: () => renderRunHtml(runReport),
+  estimate: () => renderEstimateHtml(estimatePage),
+  'estimate of a program': () => {
+    const phase = { phase: 'training', allocatedBytes: GiB, reservedBytes: GiB, makesPeak: true };
+    const estimate = { ...estimatePage.estimate, phases: [phase] };
+    return renderEstimateHtml({ ...estimatePage, estimate, program: ['python', 'train.py'] });
+  },
   plan: () =>
     renderPlanHtml({
       source: { kind: 'path', path: '/srv/models/gpt2/config.json' },
@@ -73,4 +82,12 @@ describe.runIf(hasChromium('the pages of reports on a phone'))('reports on a pho
       expect(widths).toEqual({ page: phone.width, cut: 0 });
     },
   );
+
+  it.each(Object.entries(pages))('%s has names, order and contrast', async (_, make) => {
+    const page = await browser().newPage();
+    await page.setContent(await make());
+    const found = await axeViolations(page);
+    await page.close();
+    expect(found).toEqual([]);
+  });
 });

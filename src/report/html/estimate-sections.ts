@@ -15,13 +15,16 @@ import { html, type Markup, unbroken } from './markup.js';
 /** More of them would be a file, not a page. */
 const maxModules = 12;
 
+/** Columns of words stand to the left, figures to the right. */
+const wordColumns = new Set(['Interval', 'What it is', 'Option', 'Note', 'Basis']);
+
 /** The four answers, with what each means. */
 export function answerTable(estimate: Estimate, gpu: EstimateGpu): Markup {
   const rows = answersOf(estimate, gpu).map(
     (answer) =>
       html`<tr><th scope="row">${answer.name}</th><td class="number"><b>${unbroken(formatBytes(answer.bytes))}</b></td><td>${unbroken(intervalText(estimate, answer))}</td><td class="name">${answer.what}</td></tr>`,
   );
-  return table(['Peak', '', 'Interval', 'What it is'], rows);
+  return table(['Peak', 'Memory', 'Interval', 'What it is'], rows);
 }
 
 export function breakdownTable({ breakdown, peak }: Estimate): Markup {
@@ -29,7 +32,7 @@ export function breakdownTable({ breakdown, peak }: Estimate): Markup {
     ({ part, bytes }) =>
       html`<tr><th scope="row" class="part"><span class="swatch part-${part}"></span>${part}</th><td class="number">${unbroken(formatBytes(bytes))}</td><td class="number">${share(bytes, peak.deviceBytes)}</td><td class="name">${partMeaning(part)}</td></tr>`,
   );
-  return table(['Part', '', 'Share', 'What it is'], rows);
+  return table(['Part', 'Memory', 'Share', 'What it is'], rows);
 }
 
 /** What each phase of a program takes; nothing for a model. */
@@ -40,7 +43,7 @@ export function phaseTable({ phases = [] }: Estimate): Markup[] {
       html`<tr><th scope="row">${phase}</th><td class="number">${unbroken(formatBytes(reservedBytes))}</td><td class="number">${unbroken(formatBytes(allocatedBytes))}</td><td class="name">${makesPeak ? 'makes the peak' : ''}</td></tr>`,
   );
   return [
-    html`<section aria-labelledby="phases"><h2 id="phases">By phase</h2>${table(['Phase', 'Reserved', 'Allocated', ''], rows)}</section>`,
+    html`<section aria-labelledby="phases"><h2 id="phases">By phase</h2>${table(['Phase', 'Reserved', 'Allocated', 'Note'], rows)}</section>`,
   ];
 }
 
@@ -68,7 +71,7 @@ function moduleTable({ bytes: whole, modules = [] }: PartBytes): Markup {
       html`<tr><td class="name">${others.count} others</td><td></td><td class="number">${unbroken(formatBytes(others.bytes))}</td><td class="number">${share(others.bytes, whole)}${meter(others.bytes / whole)}</td></tr>`,
     );
   }
-  return table(['Module', 'Count', '', 'Share'], rows);
+  return table(['Module', 'Count', 'Memory', 'Share'], rows);
 }
 
 /** What other settings would save. */
@@ -79,7 +82,7 @@ export function savingTable(estimate: Estimate, gpu: EstimateGpu): Markup | unde
     (saving) =>
       html`<tr><th scope="row">${saving.change}</th><td class="number saves">${unbroken(formatBytes(saving.savesBytes))}</td><td class="number">${unbroken(formatBytes(saving.leastCapacityBytes))}</td><td><code>${settingOptions(saving.settings)}</code></td><td class="basis">${makesItFit(saving, estimate, gpu) && html`<span class="tag">then it fits</span> `}<span class="soft">${saving.basis === 'trace' ? 'traced' : 'by formula'}</span></td></tr>`,
   );
-  return html`<section aria-labelledby="savings"><h2 id="savings">Ways to save memory</h2><p class="soft">What each saves of the least capacity, one setting at a time; what two of them save together is another figure.</p>${table(['Change', 'Saves', 'Least capacity', 'Option', ''], rows)}</section>`;
+  return html`<section aria-labelledby="savings"><h2 id="savings">Ways to save memory</h2><p class="soft">What each saves of the least capacity, one setting at a time; what two of them save together is another figure.</p>${table(['Change', 'Saves', 'Least capacity', 'Option', 'Basis'], rows)}</section>`;
 }
 
 function share(bytes: number, whole: number): string {
@@ -92,7 +95,7 @@ function meter(part: number): Markup {
 
 function table(heads: readonly string[], rows: readonly Markup[]): Markup {
   const cells = heads.map((head, index) =>
-    index === 0 || head === 'Interval' || head === 'What it is' || head === 'Option'
+    index === 0 || wordColumns.has(head)
       ? html`<th scope="col">${head}</th>`
       : html`<th scope="col" class="number">${head}</th>`,
   );

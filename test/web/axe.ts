@@ -1,0 +1,42 @@
+import axe from 'axe-core';
+import type { Page } from 'playwright-core';
+
+/** How a page is looked at: on a desk and on a phone, in light and in dark. */
+const looks = [
+  { width: 1280, colorScheme: 'light' },
+  { width: 1280, colorScheme: 'dark' },
+  { width: 390, colorScheme: 'light' },
+  { width: 390, colorScheme: 'dark' },
+] as const;
+
+const height = 844;
+
+/**
+ * What axe-core finds wrong with a page that is open, in every look: names, roles, contrast, order.
+ * One line for each element; none where all is well. It leaves the page in the last look.
+ *
+ * @example
+ * expect(await axeViolations(page)).toEqual([]);
+ */
+export async function axeViolations(page: Page): Promise<readonly string[]> {
+  const found: string[] = [];
+  for (const { width, colorScheme } of looks) {
+    await page.setViewportSize({ width, height });
+    // Colours that still change would be judged half-way.
+    await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
+    const lines = await violationsNow(page);
+    found.push(...lines.map((line) => `${width} px, ${colorScheme}: ${line}`));
+  }
+  return found;
+}
+
+/** Not with a script tag: the policy of the page lets no text become code. */
+async function violationsNow(page: Page): Promise<readonly string[]> {
+  await page.evaluate(`if (window.axe === undefined) { ${axe.source} }`);
+  return page.evaluate<string[]>(`axe
+    .run(document, { resultTypes: ['violations'] })
+    .then(({ violations }) => violations.flatMap(({ id, nodes }) =>
+      nodes.map(({ html, any, all, none }) =>
+        id + ': ' + html.slice(0, 160) + ' ' +
+        [...any, ...all, ...none].map(({ message }) => message).join('; '))))`);
+}
