@@ -12,6 +12,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { readProcess } from '../processes/process-table.js';
 import { openJournal, readJournal } from './journal.js';
 import { readNumberFile } from './number-file.js';
 import { isRunId, jobRunId, listRuns, newRunId, RunFolder } from './run-folder.js';
@@ -142,5 +143,15 @@ describe('the right to supervise', () => {
     expect(isSupervised(home, '/proc')).toBe(false);
     expect(takeRun(home, '/proc', 1)).toEqual({ heldBy: undefined });
     expect(JSON.parse(readFileSync(join(home, 'supervisor-2'), 'utf8'))).toMatchObject({ pid: 1 });
+  });
+
+  it('leaves no claim of a supervisor that was killed before it had the run', () => {
+    const started = readProcess('/proc', process.pid)?.started;
+    const ofTheLiving = `claim-${process.pid}-${started}`;
+    writeFileSync(join(home, `claim-${process.pid}-1`), '{}');
+    writeFileSync(join(home, 'claim-4194305-12'), '');
+    writeFileSync(join(home, ofTheLiving), '{}');
+    expect(takeRun(home, '/proc', 1)).toEqual({ heldBy: undefined });
+    expect(readdirSync(home).toSorted()).toEqual([ofTheLiving, 'supervisor-1']);
   });
 });

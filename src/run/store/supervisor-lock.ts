@@ -15,6 +15,7 @@ interface Holder {
 }
 
 const name = /^supervisor-(\d{1,6})$/;
+const claimName = /^claim-(\d{1,10})-(\d{1,16})$/;
 /** Some 40 bytes are written. */
 const maxBytes = 4096;
 
@@ -46,7 +47,18 @@ export function takeRun(
     }
     if (number > 0)
       rmSync(join(runFolder, `supervisor-${number}`), { recursive: true, force: true });
+    removeClaimsOfTheDead(runFolder, procRoot);
     return { heldBy: undefined };
+  }
+}
+
+/** A supervisor that was killed between its claim and the link leaves the claim behind. */
+function removeClaimsOfTheDead(runFolder: string, procRoot: string): void {
+  for (const file of listKernelFolder(runFolder)) {
+    const [, pid, started] = claimName.exec(file) ?? [];
+    if (pid === undefined || lives({ pid: Number(pid), started: Number(started) }, procRoot))
+      continue;
+    rmSync(join(runFolder, file), { recursive: true, force: true });
   }
 }
 
