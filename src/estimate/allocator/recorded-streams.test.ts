@@ -1,35 +1,11 @@
-import { readFileSync } from 'node:fs';
-import { gunzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
-import { z } from 'zod';
 import { parseAllocConf } from './alloc-conf.js';
 import { createAllocator } from './caching-allocator.js';
+import { type RecordedStreams, recordedStreams } from './recorded-sequences-for-tests.js';
 import { allowedBytesOf } from './settings.js';
 
-const count = z.int().min(0);
-/** 1: an allocation, 0: a free, 3: another stream uses it, 4: the host waits; number, bytes, stream. */
-const step = z.tuple([z.literal([0, 1, 2, 3, 4]), count, count, count, count, count, count]);
-const recording = z.object({
-  sequences: z.array(
-    z.object({
-      conf: z.string(),
-      capBytes: count.nullable(),
-      capFraction: z.number().nullable(),
-      totalBytes: count,
-      steps: z.array(step),
-    }),
-  ),
-});
-type Sequence = z.infer<typeof recording>['sequences'][number];
-
-/** What `bench/gpu/stream_sequences.py` saw: random requests of four streams with `record_stream`. */
-function recordedSequences(): Sequence[] {
-  const file = new URL('../../../bench/truth/stream-sequences.json.gz', import.meta.url);
-  return recording.parse(JSON.parse(gunzipSync(readFileSync(file)).toString())).sequences;
-}
-
 /** Allocated and reserved after each step. */
-function simulated({ conf, capFraction, totalBytes, steps }: Sequence): string[] {
+function simulated({ conf, capFraction, totalBytes, steps }: RecordedStreams): string[] {
   const allocator = createAllocator({
     ...parseAllocConf(conf).settings,
     addresses: 'fresh-driver',
@@ -62,7 +38,7 @@ function simulated({ conf, capFraction, totalBytes, steps }: Sequence): string[]
 }
 
 describe('random requests of several streams to a real allocator', () => {
-  const sequences = recordedSequences();
+  const sequences = recordedStreams();
 
   it('are of three settings, each without a cap and under one, with blocks that others use', () => {
     expect(sequences).toHaveLength(6);
