@@ -1,6 +1,7 @@
 import { hostname } from 'node:os';
 import { join, resolve } from 'node:path';
 import { loadSettings } from '../../config/load.js';
+import { machineRoots } from '../../device/roots.js';
 import { readAllocation } from '../../engine/slurm/allocation.js';
 import { secondsLeftOf } from '../../engine/slurm/allocation-end.js';
 import { slurmCommands } from '../../engine/slurm/commands.js';
@@ -12,7 +13,9 @@ import { packageFolder } from '../../files/package-folder.js';
 import { readPackList } from '../../jobs/pack/pack-list.js';
 import { type PackSummary, packText } from '../../report/text/engines/pack-text.js';
 import { checkPlatform } from '../../run/platform.js';
+import { takeRun } from '../../run/store/supervisor-lock.js';
 import { makeHome } from '../../server/service/open-service.js';
+import { clearPackFolders, packFolder } from '../../server/service/pack-folders.js';
 import { type PackedResult, runPack } from '../../server/service/run-pack.js';
 import { systemClock } from '../../time/clock.js';
 import { MiB } from '../../units/bytes.js';
@@ -77,8 +80,12 @@ async function pack(file: string, given: PackArguments, io: CliIo): Promise<numb
   const leftFile = openOutputFile(leftPath, folder);
   const settings = await loadSettings({ folder, environment, configPath: given.config });
   const home = homeFolder(environment);
-  const ownHome = join(home, 'pack', `${hostname()}-${environment['SLURM_JOB_ID'] ?? process.pid}`);
+  const { proc } = machineRoots;
+  clearPackFolders(home, hostname(), proc);
+  const ownHome = packFolder(home, hostname(), environment['SLURM_JOB_ID'] ?? String(process.pid));
   makeHome(ownHome);
+  // While this process lives, its list is not cleared.
+  takeRun(ownHome, proc);
   using stop = stopOnSignals([io.stdout.closed]);
   const progress = openProgress(io.stderr);
   const begun = systemClock.seconds();
