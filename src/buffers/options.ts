@@ -22,6 +22,8 @@ export interface StoreSettings {
   readonly compress: boolean;
 }
 
+const store = 'a buffer store';
+
 /** Checked, in bytes. */
 export function storeSettings(options: BufferStoreOptions): StoreSettings {
   const { limit = 'auto', compression = 'auto' } = options;
@@ -30,25 +32,26 @@ export function storeSettings(options: BufferStoreOptions): StoreSettings {
   }
   if (options.folder === '') throw bad('folder', 'Name a folder, or leave it out.');
   return {
-    limitBytes: limit === 'auto' ? 'auto' : sizeOf('limit', limit),
+    limitBytes: limit === 'auto' ? 'auto' : sizeOption('limit', limit),
     folder: options.folder,
-    fileAboveBytes: sizeOf('fileAbove', options.fileAbove ?? 2 ** 20),
-    fileLimitBytes: sizeOf('fileLimit', options.fileLimit ?? 10 * 2 ** 30),
+    fileAboveBytes: sizeOption('fileAbove', options.fileAbove ?? 2 ** 20),
+    fileLimitBytes: sizeOption('fileLimit', options.fileLimit ?? 10 * 2 ** 30),
     compress: compression === 'auto',
   };
 }
 
-function sizeOf(name: string, value: number | string): number {
+/** A size as a number or as text, checked; `owner` is what the option belongs to. */
+export function sizeOption(name: string, value: number | string, owner = store): number {
   const bytes = typeof value === 'string' ? parseBytes(value) : value;
   if (Number.isSafeInteger(bytes) && bytes >= 0) return bytes;
-  throw bad(name, 'Pass a size such as "1GiB", or a whole number of bytes.');
+  throw bad(name, 'Pass a size such as "1GiB", or a whole number of bytes.', owner);
 }
 
-function bad(name: string, next: string): Failure {
+function bad(name: string, next: string, owner = store): Failure {
   return new Failure({
     kind: 'input',
     code: 'bad-argument',
-    fact: `The option ${name} of a buffer store is not valid.`,
+    fact: `The option ${name} of ${owner} is not valid.`,
     next,
     field: name,
   });

@@ -85,7 +85,8 @@ function typeWords(type: string, node: SchemaNode): string {
     case 'string':
       if (node.enum) return `one of ${node.enum.join(', ')}`;
       if (node.pattern) return `a text of the form ${node.pattern}`;
-      if (node.format === 'uri') return `an http or https address of at most ${maxLength} letters`;
+      if (node.format === 'uri')
+        return `an http or https address of at most ${maxLength} characters`;
       return node.minLength === 1 ? 'a text that is not empty' : 'a text';
     default:
       return type;

@@ -15,4 +15,10 @@ export type { DataTypeName, TypedArray } from '../buffers/format/data-types.js';
 export type { BufferPart, BufferValue, ShapedArray } from '../buffers/format/value.js';
 export type { MemoryReading } from '../buffers/host-memory.js';
 export type { BufferStoreOptions } from '../buffers/options.js';
+export {
+  ArrayBufferPool,
+  type ArrayBufferPoolOptions,
+  type ArrayBufferPoolStatistics,
+  type LentBytes,
+} from '../buffers/pool/array-buffer-pool.js';
 export type { BufferStatistics } from '../buffers/statistics.js';

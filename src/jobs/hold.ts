@@ -71,7 +71,7 @@ export function spareBytes(
   return Math.max(0, reachable(room) - overtook - head.bytes);
 }
 
-/** What could be promised if none of our jobs ran. */
+/** What could be reserved if none of our jobs ran. */
 function reachable({ loadLineBytes, otherProcessesBytes }: DeviceRoom): number {
   return isKnown(otherProcessesBytes) ? loadLineBytes - otherProcessesBytes : 0;
 }

@@ -40,7 +40,7 @@ export interface DeviceRoom {
   readonly reservedBytes: number;
   /** Reserved by jobs that ended, until the device shows that it came back. */
   readonly releasingBytes: number;
-  /** What can be promised now; 0 as long as the device has not been read. */
+  /** What can be reserved now; 0 as long as the device has not been read. */
   readonly freeBytes: number;
 }
 
@@ -115,7 +115,7 @@ export class Ledger {
     });
   }
 
-  /** A device is gone: nothing is promised there until it was added and read again. */
+  /** A device is gone: nothing is reserved there until it was added and read again. */
   lose(id: string): void {
     const account = this.#accounts.get(id);
     if (account !== undefined) account.otherProcessesBytes = 'unknown';
@@ -174,7 +174,7 @@ export class Ledger {
       back.length > 0 ? unclaimed(account, usedBytes) : otherProcesses(account, usedBytes);
   }
 
-  /** What is promised of a device, to whom. */
+  /** The reservations of a device, by job. */
   entries(deviceId: string): readonly LedgerEntry[] {
     return [...(this.#accounts.get(deviceId)?.entries ?? [])].map(
       ([jobId, { bytes, usedBytes, releasedAt }]) => ({

@@ -4,7 +4,7 @@ import { type Advice, bytesSaved, inOrder, type Saving } from './advice.js';
 import { deviceAdvice, type SeenDevice } from './device-advice.js';
 import { environmentAdvice } from './environment-advice.js';
 import { loadingSettings } from './loading-settings.js';
-import { nodeAdvice } from './node-advice.js';
+import { type NodeProgram, nodeAdvice } from './node-advice.js';
 
 const advice = (code: string, saves: Saving): Advice => ({ code, fact: '', steps: [], saves });
 const card = { id: 'gpu:0', totalBytes: 24 * GiB, provenance: 'measured' } as const;
@@ -144,27 +144,49 @@ describe('environmentAdvice', () => {
 });
 
 describe('nodeAdvice', () => {
-  const program = { who: 'node (7)', residentBytes: GiB, heapLimitBytes: 4 * GiB, isStated: false };
-  const steps = (part: Partial<typeof program>, host: number) =>
+  const program: NodeProgram = {
+    who: 'node (7)',
+    residentBytes: GiB,
+    heapLimitBytes: 4 * GiB,
+    heapStated: 'no',
+    isYoungStated: true,
+  };
+  const steps = (part: Partial<NodeProgram>, host: number) =>
     nodeAdvice([{ ...program, ...part }], host).flatMap((one) => one.steps);
+  const variable = (option: string) => [`export NODE_OPTIONS="$NODE_OPTIONS ${option}"`];
 
   it('ends a heap before the host does', () => {
-    expect(steps({}, 2 * GiB)).toEqual(["export NODE_OPTIONS='--max-old-space-size=1536'"]);
+    expect(steps({}, 2 * GiB)).toEqual(variable('--max-old-space-size=1536'));
+    expect(steps({ heapStated: 'command' }, 2 * GiB)).toEqual([
+      'node --max-old-space-size=1536 ... (in its command)',
+    ]);
   });
 
   it('raises one that is nearly full, where the host has room', () => {
-    expect(steps({ residentBytes: 3.5 * GiB }, 16 * GiB)).toEqual([
-      "export NODE_OPTIONS='--max-old-space-size=8192'",
-    ]);
+    expect(steps({ residentBytes: 3.5 * GiB }, 16 * GiB)).toEqual(
+      variable('--max-old-space-size=8192'),
+    );
     expect(steps({ residentBytes: 3.5 * GiB }, 5 * GiB)).toEqual([]);
     expect(steps({ residentBytes: 3 * GiB }, 16 * GiB)).toEqual([]);
   });
 
   it('raises the default of a program that is not started yet on a large host, not what it was told', () => {
-    expect(steps({ residentBytes: 0 }, 64 * GiB)).toEqual([
-      "export NODE_OPTIONS='--max-old-space-size=49152'",
-    ]);
-    expect(steps({ residentBytes: 0, isStated: true }, 64 * GiB)).toEqual([]);
+    expect(steps({ residentBytes: 0 }, 64 * GiB)).toEqual(variable('--max-old-space-size=49152'));
+    expect(steps({ residentBytes: 0, heapStated: 'variable' }, 64 * GiB)).toEqual([]);
+  });
+
+  it('gives new objects more memory, in one advice for all programs, where the host has room', () => {
+    const young = { ...program, isYoungStated: false };
+    const [found, ...rest] = nodeAdvice([young, { ...young, who: 'node (8)' }, program], 16 * GiB);
+    expect(found).toMatchObject({
+      code: 'node-young-heap',
+      steps: variable('--max-semi-space-size=64'),
+    });
+    expect(found?.fact).toMatch(/^node \(7\), node \(8\): /);
+    expect(rest).toEqual([]);
+    expect(nodeAdvice([{ ...young, heapLimitBytes: GiB / 2 }], 2 * GiB)).not.toContainEqual(
+      expect.objectContaining({ code: 'node-young-heap' }),
+    );
   });
 });
 

@@ -52,7 +52,8 @@ describe.runIf(process.platform === 'linux')('programs on Node', () => {
       expect(found).toMatchObject({
         who: `node (${pid})`,
         heapLimitBytes: 321 * MiB,
-        isStated: true,
+        heapStated: 'command',
+        isYoungStated: false,
       });
     } finally {
       child.kill('SIGKILL');
@@ -72,11 +73,15 @@ describe.runIf(process.platform === 'linux')('programs on Node', () => {
   it('asks the Node of a command for its default, and takes what the command says before that', async () => {
     const asked = await nodeCommand([process.execPath, 'app.js'], {});
     expect(asked?.heapLimitBytes).toBeGreaterThan(100 * MiB);
-    expect(asked?.isStated).toBe(false);
+    expect(asked).toMatchObject({ heapStated: 'no', isYoungStated: false });
     const answer = await nodeCommand(['node', 'app.js'], {
-      NODE_OPTIONS: '--max-old-space-size=64',
+      NODE_OPTIONS: '--max-old-space-size=64 --max-semi-space-size=32',
     });
-    expect(answer).toMatchObject({ heapLimitBytes: 64 * MiB, isStated: true });
+    expect(answer).toMatchObject({
+      heapLimitBytes: 64 * MiB,
+      heapStated: 'variable',
+      isYoungStated: true,
+    });
     expect(await nodeCommand(['python', 'train.py'], {})).toBeUndefined();
     expect(await nodeCommand([join(folder, 'node'), 'app.js'], {})).toBeUndefined();
   });

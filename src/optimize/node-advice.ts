@@ -1,4 +1,4 @@
-import { formatBytes, MiB } from '../units/bytes.js';
+import { formatBytes, GiB, MiB } from '../units/bytes.js';
 import { type Advice, unknownSaving } from './advice.js';
 
 /** A program that runs on Node, or is to. */
@@ -7,49 +7,86 @@ export interface NodeProgram {
   readonly who: string;
   /** What it holds now; 0 before it was started. */
   readonly residentBytes: number;
-  /** Where its heap ends: what its command states, or the default of its Node. */
+  /** Where its heap ends: what its options state, or the default of its Node. */
   readonly heapLimitBytes: number;
-  readonly isStated: boolean;
+  /** Where the end of its heap is stated: in its command, in NODE_OPTIONS, or nowhere. */
+  readonly heapStated: 'command' | 'variable' | 'no';
+  /** Whether its options state how much memory new objects get. */
+  readonly isYoungStated: boolean;
 }
 
 /** A heap this full is collected over and over, and then ends. */
 const nearlyFull = 0.8;
 /** Of the host: the rest is for buffers outside of the heap, and for others. */
 const hostShare = 0.75;
+/** In MiB; more than this gained nothing in `npm run bench:node-gc`. The default is 16. */
+const semiSpace = 64;
+/** Of `npm run bench:node-gc`, as in docs/optimize.md. */
+const youngSaving = '40 %';
+/** New objects take up to three semi-spaces: of a smaller host that would be too much. */
+const leastHostBytes = 4 * GiB;
 
 /**
- * Where the heap of a Node program should end: above what it needs, and below what the host has.
+ * Where the heap of a Node program should end, above what it needs and below what the host has; and
+ * how much of it new objects should get.
  *
  * @example
- * nodeAdvice([{ who: 'node (7)', residentBytes: 0, heapLimitBytes: 2 ** 32, isStated: false }], 2 ** 31);
- * // [{ code: 'node-heap', steps: ["export NODE_OPTIONS='--max-old-space-size=1536'"], ... }]
+ * const program = { residentBytes: 0, heapLimitBytes: 2 ** 32, heapStated: 'no', isYoungStated: true };
+ * nodeAdvice([{ who: 'node (7)', ...program }], 2 ** 31)[0]?.code; // 'node-heap'
  */
 export function nodeAdvice(programs: readonly NodeProgram[], hostBytes: number): readonly Advice[] {
+  return [...heapAdvice(programs, hostBytes), ...youngAdvice(programs, hostBytes)];
+}
+
+function youngAdvice(programs: readonly NodeProgram[], hostBytes: number): readonly Advice[] {
+  const without = programs.filter(({ isYoungStated }) => !isYoungStated);
+  if (without.length === 0 || hostBytes < leastHostBytes) return [];
+  const whose = without.map(({ who }) => who).join(', ');
+  const few = `new objects get Node's default of memory (16 MiB at a time)`;
+  const measured = `A program that makes many objects needed ${youngSaving} less processor time with ${semiSpace} MiB`;
+  return [
+    {
+      code: 'node-young-heap',
+      fact: `${whose}: ${few}. ${measured} (measured); others gain nothing. It takes up to ${3 * semiSpace} MiB more.`,
+      steps: [variable(`--max-semi-space-size=${semiSpace}`)],
+      saves: unknownSaving,
+    },
+  ];
+}
+
+function heapAdvice(programs: readonly NodeProgram[], hostBytes: number): readonly Advice[] {
   const most = Math.floor((hostShare * hostBytes) / MiB) * MiB;
   return programs.flatMap((program): Advice[] => {
-    const { who, residentBytes, heapLimitBytes } = program;
+    const { who, residentBytes, heapLimitBytes, heapStated } = program;
     const ends = `its heap ends at ${formatBytes(heapLimitBytes)}`;
     if (heapLimitBytes > hostBytes) {
       const fact = `${who}: ${ends}, and the host has ${formatBytes(hostBytes)}: it would be killed before it collects.`;
-      return [advised(fact, most)];
+      return [advised(fact, most, heapStated)];
     }
     if (residentBytes >= nearlyFull * heapLimitBytes && most > heapLimitBytes) {
       const fact = `${who} holds ${formatBytes(residentBytes)}, and ${ends}.`;
-      return [advised(fact, Math.min(most, 2 * heapLimitBytes))];
+      return [advised(fact, Math.min(most, 2 * heapLimitBytes), heapStated)];
     }
-    if (residentBytes === 0 && !program.isStated && most > 2 * heapLimitBytes) {
+    if (residentBytes === 0 && heapStated === 'no' && most > 2 * heapLimitBytes) {
       const fact = `${who}: ${ends}, and the host has ${formatBytes(hostBytes)}.`;
-      return [advised(fact, most)];
+      return [advised(fact, most, heapStated)];
     }
     return [];
   });
 }
 
-function advised(fact: string, bytes: number): Advice {
+function advised(fact: string, bytes: number, stated: NodeProgram['heapStated']): Advice {
+  const option = `--max-old-space-size=${Math.floor(bytes / MiB)}`;
   return {
     code: 'node-heap',
     fact,
-    steps: [`export NODE_OPTIONS='--max-old-space-size=${Math.floor(bytes / MiB)}'`],
+    // What the command states overrides the variable.
+    steps: [stated === 'command' ? `node ${option} ... (in its command)` : variable(option)],
     saves: unknownSaving,
   };
+}
+
+/** Adds to what is set; of the same option twice, the last one counts. */
+function variable(option: string): string {
+  return `export NODE_OPTIONS="$NODE_OPTIONS ${option}"`;
 }

@@ -23,11 +23,16 @@ export function runningNodePrograms(
   return processes.flatMap(({ pid, name, usedBytes }): NodeProgram[] => {
     if (!isKnown(name) || !isNode(name) || pid === process.pid) return [];
     if (!isKnown(usedBytes) || usedBytes < leastBytes) return [];
-    const words = [wordsOf(procRoot, pid, 'cmdline'), wordsOf(procRoot, pid, 'environ')].join(' ');
-    const limit = statedLimit(words);
-    const heapLimitBytes = limit ?? getHeapStatistics().heap_size_limit;
-    const who = `${name} (${pid})`;
-    return [{ who, residentBytes: usedBytes, heapLimitBytes, isStated: limit !== undefined }];
+    const said = stated(wordsOf(procRoot, pid, 'cmdline'), wordsOf(procRoot, pid, 'environ'));
+    return [
+      {
+        who: `${name} (${pid})`,
+        residentBytes: usedBytes,
+        heapLimitBytes: said.limit ?? getHeapStatistics().heap_size_limit,
+        heapStated: said.heapStated,
+        isYoungStated: said.isYoungStated,
+      },
+    ];
   });
 }
 
@@ -38,14 +43,33 @@ export async function nodeCommand(
 ): Promise<NodeProgram | undefined> {
   const [program = '', ...rest] = command;
   if (!isNode(basename(program))) return undefined;
-  const limit = statedLimit([...rest, environment['NODE_OPTIONS'] ?? ''].join(' '));
+  const { limit, heapStated, isYoungStated } = stated(
+    rest.join(' '),
+    environment['NODE_OPTIONS'] ?? '',
+  );
   const heapLimitBytes = limit ?? (await defaultLimit(program, environment));
   if (heapLimitBytes === undefined) return undefined;
   return {
     who: command.join(' '),
     residentBytes: 0,
     heapLimitBytes,
-    isStated: limit !== undefined,
+    heapStated,
+    isYoungStated,
+  };
+}
+
+interface Stated extends Pick<NodeProgram, 'heapStated' | 'isYoungStated'> {
+  readonly limit: number | undefined;
+}
+
+/** What the command says overrides the variable. */
+function stated(command: string, variable: string): Stated {
+  const [inCommand, inVariable] = [statedLimit(command), statedLimit(variable)];
+  const outside = inVariable === undefined ? 'no' : 'variable';
+  return {
+    limit: inCommand ?? inVariable,
+    heapStated: inCommand === undefined ? outside : 'command',
+    isYoungStated: /--(max|min)[-_]semi[-_]space[-_]size/.test(`${command} ${variable}`),
   };
 }
 

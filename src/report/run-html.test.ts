@@ -21,6 +21,15 @@ describe('the page of a run', () => {
     }
   });
 
+  it('lists what was changed in the environment, and nothing where nothing was', () => {
+    const change = { name: '<i>A</i>', from: '1', to: null, by: 'run', reason: 'slow' } as const;
+    const changed = renderRunHtml({ ...runReport, environmentChanges: [change] });
+    expect(changed).toContain('Changes of the environment');
+    expect(changed).toContain('&lt;i&gt;A&lt;/i&gt;');
+    expect(changed).toContain('removed');
+    expect(page).not.toContain('Changes of the environment');
+  });
+
   it('draws throughput, memory and loss over the steps, with each recovery marked', () => {
     const [first] = runReport.attempts;
     if (first === undefined) throw new Error('the report has attempts');

@@ -19,6 +19,7 @@ export function renderRunHtml(report: RunReport): string {
 ${runMasthead(report)}
 ${attemptsTable(report)}
 ${report.attempts.map(attemptSection)}
+${environmentPart(report)}
 ${notes(report)}
 ${nextPart(report)}
 <footer class="soft">
@@ -36,6 +37,18 @@ function nextPart(report: RunReport): Markup | false {
   const ranOut = (report.attempts.at(-1)?.outOfMemory ?? null) !== null;
   if (report.outcome !== 'failed' || !ranOut) return false;
   return html`<section><h2>Try next</h2><p class="command">${nextCommand(report)}</p></section>`;
+}
+
+/** Variables that the program got otherwise than the person had them. */
+function environmentPart({ environmentChanges = [] }: RunReport): Markup | false {
+  if (environmentChanges.length === 0) return false;
+  const rows = environmentChanges.map(
+    ({ name, from, to, by, reason }) =>
+      html`<tr><th scope="row" data-label="Variable">${name}</th><td data-label="Before">${from ?? 'not set'}</td><td data-label="Now">${to ?? 'removed'}</td><td data-label="By">${by}</td><td data-label="Why">${reason}</td></tr>`,
+  );
+  return html`<section aria-label="Environment"><h2>Changes of the environment</h2><div class="scroll"><table class="stacked">
+<thead><tr><th scope="col">Variable</th><th scope="col">Before</th><th scope="col">Now</th><th scope="col">By</th><th scope="col">Why</th></tr></thead>
+<tbody>${rows}</tbody></table></div></section>`;
 }
 
 function notes(report: RunReport): Markup | false {

@@ -1,5 +1,6 @@
 import { readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { changesOf } from '../plan/environment/job-environment.js';
 import { runIdVariable } from './attempt-environment.js';
 import { hasVariable, readProcess, readProcesses } from './processes/process-table.js';
 import { outcomeOf } from './run-state.js';
@@ -75,6 +76,7 @@ function lastReport(plan: RunPlan, folder: RunFolder): RunReport {
     startedAt: plan.createdAt,
     endedAt,
     attempts,
+    ...changesOf(plan),
     notes: [
       'Its supervisor was lost and the run was not taken up again: this is read from its files.',
     ],

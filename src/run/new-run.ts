@@ -1,4 +1,5 @@
 import { Failure } from '../failure.js';
+import { changesOf, type EnvironmentChange } from '../plan/environment/job-environment.js';
 import type { Clock } from '../time/clock.js';
 import type { AdaptedConfig } from './adapt/adapted-config.js';
 import { fillCommand } from './placeholders.js';
@@ -29,6 +30,8 @@ export interface NewRunOptions {
   readonly pinnedDevice: boolean;
   readonly folder: string;
   readonly environment: Readonly<Record<string, string | undefined>>;
+  /** What that environment has otherwise than the person's own. */
+  readonly environmentChanges?: readonly EnvironmentChange[];
   readonly home: string;
   readonly reports: readonly string[];
   readonly clock: Clock;
@@ -66,6 +69,7 @@ export function newRun(options: NewRunOptions): {
     pinnedDevice: options.pinnedDevice,
     reports: options.reports,
     config: options.config,
+    ...changesOf(options),
   });
   return { plan, folder };
 }

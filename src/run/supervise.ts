@@ -1,4 +1,5 @@
 import { Failure } from '../failure.js';
+import { changesOf } from '../plan/environment/job-environment.js';
 import { isKnown, type Known } from '../units/known.js';
 import { tellsAccumulation } from './adapt/adapted-config.js';
 import { configuredBatches } from './adapt/configured-batches.js';
@@ -36,7 +37,7 @@ export interface SuperviseOptions {
 
 /**
  * Runs a command to its end: attempt after attempt, until one does not run out of memory, or no
- * rung is left, or somebody interrupts. A run that was begun before goes on where it was.
+ * rung is left, or it is interrupted. A run that was begun before goes on where it was.
  *
  * @example
  * const report = await superviseRun({ plan, folder, context, visibleAs: () => undefined });
@@ -190,6 +191,7 @@ export async function superviseRun(options: SuperviseOptions): Promise<RunReport
       startedAt: plan.createdAt,
       endedAt: now(),
       attempts,
+      ...changesOf(plan),
       notes,
     };
   }

@@ -1,3 +1,4 @@
+import type { EnvironmentChange } from '../plan/environment/job-environment.js';
 import type { Known, Provenance } from '../units/known.js';
 
 /** What a program can be told; the keys are the placeholders of its command. */
@@ -113,7 +114,7 @@ export interface AttemptSnapshot {
   readonly findings: readonly string[];
 }
 
-/** Which limit really held the program, and why not a better one. */
+/** The memory limit that was enforced, and why not a better one. */
 export interface EnforcedLimit {
   readonly bytes: Known<number> | 'none';
   readonly by: 'cgroup-v1' | 'cgroup-v2' | 'address-space' | 'sdk' | 'none';
@@ -135,6 +136,8 @@ export interface RunReport {
   readonly startedAt: string;
   readonly endedAt: string;
   readonly attempts: readonly Attempt[];
+  /** Variables that the program got otherwise than the person had them; left out where none are. */
+  readonly environmentChanges?: readonly EnvironmentChange[];
   /** What a reader should know besides: a limit that could not be set, a supervisor that died. */
   readonly notes: readonly string[];
 }

@@ -16,7 +16,7 @@ async function stateOf(home: Home, id: string): Promise<unknown> {
 describe('a job, from submit to its end', () => {
   it('is followed, listed, shown and read', async () => {
     const home = useHome(command);
-    await home.serve();
+    await home.serve([], { PYTORCH_NO_CUDA_MEMORY_CACHING: '1' });
     const shell = ['sh', '-c', 'echo out; echo err >&2; echo "$SEED $SECRET $PWD"'];
     const submitted = await home.run(
       [
@@ -46,7 +46,18 @@ describe('a job, from submit to its end', () => {
     const list = await home.json(['jobs', '--state', 'succeeded']);
     expect(list).toMatchObject({ jobs: [{ id: '1' }], counts: { succeeded: 1 } });
     expect(await home.json(['jobs', '--state', 'failed,waiting'])).toMatchObject({ jobs: [] });
+    // What was changed in its environment, and by which command.
+    expect((await home.json(['jobs', '1']))['environmentChanges']).toEqual([
+      expect.objectContaining({ name: 'PYTORCH_CUDA_ALLOC_CONF', from: null, by: 'submit' }),
+      expect.objectContaining({
+        name: 'PYTORCH_NO_CUDA_MEMORY_CACHING',
+        from: '1',
+        to: null,
+        by: 'serve',
+      }),
+    ]);
     const one = await home.run(['jobs', '1']);
+    expect(one.stdout).toMatch(/^changed +PYTORCH_CUDA_ALLOC_CONF=.* was set in the environment/m);
     expect(one.stdout).toContain(`in         ${command.folder()}\n`);
     expect(one.stdout).toMatch(/^attempt 1 +on host, .*exit code 0$/m);
 

@@ -84,6 +84,29 @@ describe('a program under plimsoll run', () => {
     expect(report.attempts).toHaveLength(1);
   });
 
+  it('gets the environment of production where that is asked for; the report lists the changes', async () => {
+    const ended = await command.run(
+      [
+        'run',
+        '--env-mode',
+        'production',
+        '--json',
+        '--',
+        'sh',
+        '-c',
+        'echo "[$CUDA_LAUNCH_BLOCKING]"',
+      ],
+      { environment: { ...environment(), CUDA_LAUNCH_BLOCKING: '1' } },
+    );
+    expect(ended.stderr).toMatch(/^plimsoll: CUDA_LAUNCH_BLOCKING=1 was removed .*\n.*\n\[\]\n$/);
+    const { environmentChanges, notes }: RunReport = JSON.parse(ended.stdout);
+    expect(environmentChanges).toEqual([
+      expect.objectContaining({ name: 'CUDA_LAUNCH_BLOCKING', from: '1', to: null, by: 'run' }),
+      expect.objectContaining({ name: 'PYTORCH_CUDA_ALLOC_CONF', from: null, by: 'run' }),
+    ]);
+    expect(notes.join()).not.toContain('CUDA_LAUNCH_BLOCKING');
+  });
+
   it('learns that its reader left, as it would without us', async () => {
     const { stdout } = await command.run(
       ['run', '--', 'sh', '-c', 'while echo y; do :; done; echo no'],

@@ -91,6 +91,7 @@ export function makeJob({ number, state, nowMs, random }: MadeJob): JobView {
     usedBytes: 'unknown',
     currentAttempt: null,
     degraded: null,
+    environmentChanges: [],
     log: { bytes: 0 },
   };
 }

@@ -28,7 +28,7 @@ export interface StepAhead {
 /** A size that will be too large within so many steps is too large; or twice those since the last look. */
 const leastStepsAhead = 4;
 
-/** Growth is believed once it was seen this often: what comes once (optimizer states) is no growth. */
+/** Growth counts once it was seen this often: what comes once (optimizer states) is not growth. */
 const leastRises = 3;
 
 /**

@@ -20,7 +20,7 @@ import { reportError } from '../report-error.js';
 
 export const cancelCommand: CommandModule = {
   define(command, context) {
-    command.argument('<id...>', 'of the jobs', idsArgument);
+    command.argument('<id...>', 'ids of the jobs', idsArgument);
     addEngineOption(addServerOptions(command))
       .addHelpText(
         'after',

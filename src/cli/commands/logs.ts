@@ -26,7 +26,7 @@ interface LogsArguments extends ServerArguments, EngineArguments {
 export const logsCommand: CommandModule = {
   define(command, context) {
     command
-      .argument('<id>', 'of the job', idArgument)
+      .argument('<id>', 'id of the job', idArgument)
       .option('-f, --follow', 'follow the output until the job ends')
       .option('--tail <lines>', 'only the last lines (all)', tailArgument);
     addEngineOption(addServerOptions(command))

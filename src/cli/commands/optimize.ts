@@ -47,7 +47,7 @@ export const optimizeCommand: CommandModule = {
     )
       .option(
         '--watch <seconds>',
-        `how long to watch the machine (${quickSeconds}); a leak takes 30`,
+        `how long to watch the machine (${quickSeconds}); finding a leak takes 30`,
         durationArgument('--watch'),
       )
       .option(

@@ -33,8 +33,8 @@ export const profileCommand: CommandModule = {
       .addHelpText(
         'after',
         `
-An interrupted profile still writes its files. A file is written whole or not at all. A trace is of one
-device: the only GPU; of several devices each has a file of its own (trace.gpu-0.json).
+An interrupted profile still writes its files. A trace holds one device; with several devices, each
+gets a file of its own (trace.gpu-0.json).
 
 Examples:
   plimsoll profile --duration 60 --interval 0.1 --devices 0 1 --output profile.json --html profile.html

@@ -146,7 +146,9 @@ async function run(
   if (attached === undefined) checkVariables(io.environment, () => true);
   const files = (given.report ?? []).map((path) => openOutputFile(path, io.folder));
   const { folder: cwd } = io;
-  const { environment, lines } = checkedEnvironment(io.environment, given.envMode);
+  const { environment, lines, changes } = checkedEnvironment(io.environment, given.envMode, {
+    by: 'run',
+  });
   if (attached === undefined) {
     for (const line of lines) io.stderr.write(`plimsoll: ${line}\n`);
   }
@@ -190,15 +192,14 @@ async function run(
         pinnedDevice: given.device !== 'auto' || device.isOnlyVisible,
         folder: cwd,
         environment,
+        environmentChanges: changes,
         home,
         reports: (given.report ?? []).map((path) => resolve(cwd, path)),
         clock: systemClock,
         procRoot,
       });
     const visibleAs = (id: string) => device.visibleAs(id);
-    const ended = await superviseRun({ plan, folder, context, visibleAs });
-    const changed = attached === undefined && given.envMode === 'production' ? lines : [];
-    const report = { ...ended, notes: [...ended.notes, ...changed] };
+    const report = await superviseRun({ plan, folder, context, visibleAs });
     const { json, html } = folder.reports;
     const kept = [...(attached?.plan.reports ?? []), json, html].map((path) =>
       openOutputFile(path, cwd),

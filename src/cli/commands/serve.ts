@@ -142,9 +142,7 @@ async function serve(given: ServeArguments, context: CommandContext): Promise<nu
   if (none && localUsers) throw tokenlessUsers();
   const token = serveToken({ file: given.tokenFile, none, environment, folder, home });
   const { host, port, allowHost: allowedHosts, placement: policy, python, logRequests } = given;
-  const job = checkedEnvironment(environment, given.envMode ?? 'production', {
-    setAllocator: false,
-  });
+  const job = checkedEnvironment(environment, given.envMode ?? 'production', { by: 'serve' });
   for (const line of job.lines) io.stderr.write(`plimsoll: ${line}\n`);
   using stop = stopOnSignals();
   const service = await openService({
@@ -160,6 +158,7 @@ async function serve(given: ServeArguments, context: CommandContext): Promise<nu
     python,
     logRequests,
     environment: job.environment,
+    environmentChanges: job.changes,
     folder,
     version: context.version,
     log: (line) => io.stderr.write(`${line}\n`),

@@ -38,6 +38,7 @@ export async function submitToCluster(
   // The nodes get all of this environment, as with sbatch itself; it is not written to a file.
   const named = given.env ?? [];
   const { environment } = checkedEnvironment({ ...io.environment, ...request.env }, mode, {
+    by: 'submit',
     named,
   });
   const engine = openSlurm(settings, environment);

@@ -2,6 +2,7 @@ import { availableParallelism } from 'node:os';
 import {
   changeWords,
   debugFindings,
+  type EnvironmentChange,
   type JobEnvironmentMode,
   jobEnvironmentModes,
   productionEnvironment,
@@ -14,6 +15,13 @@ export const environmentModeArgument = oneOfArgument('--env-mode', jobEnvironmen
 /** AMD's variables mean nothing on NVIDIA's cards, and harm nothing there. */
 const contextHere = () => ({ vendor: 'nvidia', cores: availableParallelism(), gpus: 1 }) as const;
 
+export interface CheckedEnvironment {
+  readonly environment: Record<string, string>;
+  /** For the person: what was changed, or what should be. */
+  readonly lines: readonly string[];
+  readonly changes: readonly EnvironmentChange[];
+}
+
 /**
  * The environment that a program gets, with a line for each change. Without a mode it stays as it is,
  * and the lines warn of what is for debugging.
@@ -21,24 +29,22 @@ const contextHere = () => ({ vendor: 'nvidia', cores: availableParallelism(), gp
 export function checkedEnvironment(
   environment: CliIo['environment'],
   mode: JobEnvironmentMode | undefined,
-  {
-    named = [],
-    setAllocator = true,
-  }: { readonly named?: readonly string[]; readonly setAllocator?: boolean } = {},
-): { readonly environment: Record<string, string>; readonly lines: readonly string[] } {
+  { by, named = [] }: { readonly by: EnvironmentChange['by']; readonly named?: readonly string[] },
+): CheckedEnvironment {
   const variables: Record<string, string> = {};
   for (const [name, value] of Object.entries(environment)) {
     if (value !== undefined) variables[name] = value;
   }
-  if (mode === 'keep') return { environment: variables, lines: [] };
+  if (mode === 'keep') return { environment: variables, lines: [], changes: [] };
   if (mode === 'production') {
     const asked = new Set(named.map((text) => text.replace(/=.*$/s, '')));
-    const done = productionEnvironment(variables, contextHere(), asked, setAllocator);
-    return { environment: done.variables, lines: done.changes.map(changeWords) };
+    const done = productionEnvironment(variables, contextHere(), { by, named: asked });
+    const { changes } = done;
+    return { environment: done.variables, lines: changes.map(changeWords), changes };
   }
   const lines = debugFindings(variables, contextHere()).map(
     ({ name, value, reason }) =>
-      `${name}=${value} is for debugging. ${reason} --env-mode production takes it out, --env-mode keep ends this warning.`,
+      `${name}=${value} is for debugging. ${reason} --env-mode production removes it, --env-mode keep ends this warning.`,
   );
-  return { environment: variables, lines };
+  return { environment: variables, lines, changes: [] };
 }

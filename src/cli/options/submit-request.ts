@@ -39,9 +39,11 @@ export function submitRequest(
   const cwd = resolve(folder, given.cwd ?? '.');
   const named = given.env ?? [];
   const mode = given.envMode ?? 'production';
-  const { environment: env } = checkedEnvironment(jobEnvironment(environment, named), mode, {
-    named,
-  });
+  const { environment: env, changes } = checkedEnvironment(
+    jobEnvironment(environment, named),
+    mode,
+    { by: 'submit', named },
+  );
   const workload = workloadOf(given, folder);
   if (isHere) {
     if (given.cwd !== undefined) checkFolder(cwd, given.cwd);
@@ -57,6 +59,7 @@ export function submitRequest(
     estimateTimeoutSeconds: given.estimateTimeout,
     cwd,
     env,
+    environmentChanges: changes.length === 0 ? undefined : changes,
     name: given.name,
     batch: given.batch,
     // The same word again is the same job, however often it had to be sent.

@@ -102,7 +102,7 @@ export function addWorkloadOptions(
       oneOfArgument('--optimizer', optimizers),
     )
     .option('--checkpointing', 'gradient checkpointing')
-    .option('--no-checkpointing', 'without it')
+    .option('--no-checkpointing', 'no gradient checkpointing')
     .option('--lora <rank>', 'train adapters on all linear layers', countArgument('--lora'))
     .option(
       '--quantization <preset>',

@@ -12,7 +12,7 @@ import type { DaemonOptions } from './options.js';
 import { environmentForJobs } from './running/inherited-environment.js';
 import type { JobFiles } from './running/job-files.js';
 import type { Scheduler } from './scheduler.js';
-import { checkRequest, withOneBatch } from './submission/job-request.js';
+import { checkRequest, withOneBatch, withServerChanges } from './submission/job-request.js';
 import { ownedJob, submissionOf } from './submission/ownership.js';
 import { newJobOf } from './submission/submission.js';
 import type {
@@ -101,7 +101,7 @@ export class JobDaemon implements Daemon {
   async submit(request: JobRequest, by: Submitter = { name: ownerName }): Promise<JobView> {
     this.#requireOpen();
     const { folder, estimate, plan, estimateProgram, variables, quotaOf } = this.#options;
-    const asked = withOneBatch(request);
+    const asked = withServerChanges(withOneBatch(request), this.#options.environmentChanges);
     const submission = submissionOf(asked, by);
     const known = () => (submission === undefined ? undefined : this.#store.submitted(submission));
     const before = known();

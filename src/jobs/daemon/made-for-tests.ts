@@ -32,6 +32,7 @@ export function madeJob(parts: Partial<JobView> & { readonly id: string }): JobV
     usedBytes: 'unknown',
     currentAttempt: null,
     degraded: null,
+    environmentChanges: [],
     log: { bytes: 0 },
     ...parts,
   };

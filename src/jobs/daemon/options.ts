@@ -4,6 +4,7 @@ import type { GpuEntry } from '../../estimate/cards/gpus.js';
 import type { Estimate } from '../../estimate/types.js';
 import type { PlanWithin } from '../../plan/answers/answer-plan.js';
 import type { WorkloadRequest } from '../../plan/answers/workload-request.js';
+import type { EnvironmentChange } from '../../plan/environment/job-environment.js';
 import type { Plan } from '../../plan/fit/types.js';
 import type { Clock } from '../../time/clock.js';
 import type { JobVariables } from '../job-variables.js';
@@ -22,10 +23,12 @@ export interface DaemonOptions {
   readonly engine: Engine;
   /** Where jobs look for their programs, with what each adds; the same as that of the engine. */
   readonly environment: Readonly<Record<string, string | undefined>>;
+  /** What was changed in that environment, for the jobs that get it. */
+  readonly environmentChanges?: readonly EnvironmentChange[] | undefined;
   /** Where jobs run that name no folder. */
   readonly folder: string;
   readonly variables?: JobVariables | undefined;
-  /** How much of a device may be promised, above 0 and up to 1. */
+  /** The share of a device that may be reserved, above 0 and up to 1. */
   readonly loadLine?: number | undefined;
   readonly policy?: PlacementPolicy | undefined;
   /** What each owner may have at the same time; left out, there is no limit. */

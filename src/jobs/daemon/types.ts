@@ -1,4 +1,5 @@
 import type { WorkloadRequest } from '../../plan/answers/workload-request.js';
+import type { EnvironmentChange } from '../../plan/environment/job-environment.js';
 import type { Account } from '../../run/account.js';
 import type { ClimbedRung, RunSettings } from '../../run/types.js';
 import type { Known, Provenance } from '../../units/known.js';
@@ -24,6 +25,8 @@ export interface JobRequest {
   /** An absolute path; the daemon's own folder where it is left out. */
   readonly cwd?: string | undefined;
   readonly env?: Readonly<Record<string, string>> | undefined;
+  /** What the one who submits changed in that environment, to be shown. */
+  readonly environmentChanges?: readonly EnvironmentChange[] | undefined;
   readonly name?: string | undefined;
   /** Samples of one batch, for a command with {batch_size}. */
   readonly batch?: number | undefined;
@@ -86,6 +89,8 @@ export interface JobView extends Omit<Job, 'reason'> {
   readonly degraded:
     | null
     | (DegradedSettings & { readonly why: string; readonly whyDetails: DegradedReason | null });
+  /** Variables that it gets otherwise than the person or the server has them. */
+  readonly environmentChanges: readonly EnvironmentChange[];
   readonly log: { readonly bytes: number };
 }
 
@@ -111,7 +116,7 @@ export type JobSummary = Pick<
   | 'degraded'
 >;
 
-/** A device with what is promised of it. */
+/** A device with its reservations. */
 export interface DeviceView {
   readonly id: string;
   readonly name: string;

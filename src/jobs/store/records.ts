@@ -1,3 +1,4 @@
+import type { EnvironmentChange } from '../../plan/environment/job-environment.js';
 import type { Account } from '../../run/account.js';
 import type { Known } from '../../units/known.js';
 import type { DegradedSettings } from '../degraded.js';
@@ -8,6 +9,8 @@ import type { Job, JobState, Need, Reservation } from '../types.js';
 export interface JobDetails {
   readonly cwd?: string | undefined;
   readonly env?: Readonly<Record<string, string>> | undefined;
+  /** What was changed in it by `submit`, and in the server's by `serve`. */
+  readonly environmentChanges?: readonly EnvironmentChange[] | undefined;
   /** Model and settings, where they were told. */
   readonly workload?: Readonly<Record<string, unknown>> | undefined;
   /** What a plan set, where the job would not have fitted. */

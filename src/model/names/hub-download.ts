@@ -41,7 +41,7 @@ function addressOf(name: string, endpoint: string): URL {
   if (!/^https?:\/\//i.test(base) || !URL.canParse(base)) {
     throw hubFailure(
       name,
-      `HF_ENDPOINT is "${endpoint.slice(0, 100)}", which is no web address`,
+      `HF_ENDPOINT is "${endpoint.slice(0, 100)}", which is not a web address`,
       'Correct it, or unset it.',
     );
   }

@@ -141,12 +141,12 @@ export function planDocument(
   };
 }
 
-function chosenByPlan({ name }: RequestWording): Failure {
+function chosenByPlan({ name, example }: RequestWording): Failure {
   return new Failure({
     kind: 'input',
     code: 'bad-usage',
     fact: `A plan chooses ${name('accumulation')} itself, from the effective ${name('batch')}.`,
-    next: 'Leave it out.',
+    next: `Leave it out, and give the effective batch, such as ${example('batch', 64)}: batch x accumulation is kept.`,
   });
 }
 

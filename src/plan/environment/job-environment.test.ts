@@ -6,25 +6,32 @@ const debug = { CUDA_LAUNCH_BLOCKING: '1', PYTORCH_NO_CUDA_MEMORY_CACHING: '1', 
 
 describe('productionEnvironment', () => {
   it('takes out what is for debugging, says what it costs, and sets the allocator', () => {
-    const { variables, changes } = productionEnvironment(debug, context, new Set());
+    const { variables, changes } = productionEnvironment(debug, context, { by: 'submit' });
     expect(variables).toEqual({ SEED: '1', PYTORCH_CUDA_ALLOC_CONF: expect.any(String) });
-    expect(changes.map(({ name, from }) => [name, from])).toEqual([
-      ['CUDA_LAUNCH_BLOCKING', '1'],
-      ['PYTORCH_NO_CUDA_MEMORY_CACHING', '1'],
-      ['PYTORCH_CUDA_ALLOC_CONF', 'unset'],
+    expect(changes.map(({ name, from, to }) => [name, from, to])).toEqual([
+      ['CUDA_LAUNCH_BLOCKING', '1', null],
+      ['PYTORCH_NO_CUDA_MEMORY_CACHING', '1', null],
+      ['PYTORCH_CUDA_ALLOC_CONF', null, expect.any(String)],
     ]);
+    expect(new Set(changes.map(({ by }) => by))).toEqual(new Set(['submit']));
     expect(changes[0]?.reason).toContain('1.4 to 2.1 times');
   });
 
   it('leaves alone what was asked for by name, and allocator settings of the user', () => {
     const named = new Set(['CUDA_LAUNCH_BLOCKING']);
     const own = { ...debug, PYTORCH_CUDA_ALLOC_CONF: 'max_split_size_mb:128' };
-    const { variables } = productionEnvironment(own, context, named);
+    const { variables } = productionEnvironment(own, context, { by: 'run', named });
     expect(variables).toEqual({
       CUDA_LAUNCH_BLOCKING: '1',
       SEED: '1',
       PYTORCH_CUDA_ALLOC_CONF: 'max_split_size_mb:128',
     });
+  });
+
+  it('only removes debug settings for the jobs of a server', () => {
+    const { variables, changes } = productionEnvironment(debug, context, { by: 'serve' });
+    expect(variables).toEqual({ SEED: '1' });
+    expect(changes.map(({ to }) => to)).toEqual([null, null]);
   });
 
   it('finds nothing in a clean environment, and in a value that means off', () => {

@@ -8,12 +8,18 @@ export type JobEnvironmentMode = (typeof jobEnvironmentModes)[number];
 
 type Variables = Readonly<Record<string, string>>;
 
+/** The commands that may change the environment of a job. */
+export const environmentChangers = ['run', 'submit', 'serve'] as const;
+
+/** A variable that a job got with another value than its environment had. */
 export interface EnvironmentChange {
   readonly name: string;
-  /** `unset` where it was not there. */
-  readonly from: string;
-  /** `unset` where it was taken out. */
-  readonly to: string;
+  /** null where it was not set. */
+  readonly from: string | null;
+  /** null where it was removed. */
+  readonly to: string | null;
+  /** The command that changed it. */
+  readonly by: (typeof environmentChangers)[number];
   readonly reason: string;
 }
 
@@ -53,41 +59,53 @@ function withCost(finding: EnvironmentFinding): EnvironmentFinding {
 
 /**
  * The environment of a production job: without settings for debugging, and with the recommended
- * allocator settings. What `named` lists was asked for, and stays.
+ * allocator settings. What `named` lists was asked for, and stays. A server only removes.
  *
  * @example
- * productionEnvironment({ CUDA_LAUNCH_BLOCKING: '1' }, context, new Set()).changes[0]?.to; // 'unset'
+ * const { changes } = productionEnvironment({ CUDA_LAUNCH_BLOCKING: '1' }, context, { by: 'run' });
+ * changes[0]?.to; // null
  */
 export function productionEnvironment(
   variables: Variables,
   context: Omit<EnvironmentContext, 'mode'>,
-  named: ReadonlySet<string>,
-  /** Of a server, whose jobs bring allocator settings of their own, only debug settings go. */
-  setAllocator = true,
+  how: {
+    readonly by: EnvironmentChange['by'];
+    readonly named?: ReadonlySet<string>;
+  },
 ): { readonly variables: Record<string, string>; readonly changes: readonly EnvironmentChange[] } {
+  const { by, named = new Set() } = how;
   const changes: EnvironmentChange[] = debugFindings(variables, context)
     .filter(({ name }) => !named.has(name))
-    .map(({ name, value = '', reason }) => ({ name, from: value, to: 'unset', reason }));
-  if (setAllocator && !allocatorNames.some((name) => variables[name] !== undefined)) {
+    .map(({ name, value = '', reason }) => ({ name, from: value, to: null, by, reason }));
+  // Jobs of a server bring allocator settings of their own.
+  if (by !== 'serve' && !allocatorNames.some((name) => variables[name] !== undefined)) {
     const setting = environmentSettings({ ...context, mode: 'production' }).find(({ name }) =>
       allocatorNames.includes(name),
     );
     if (setting?.action === 'set') {
       const { name, value, reason } = setting;
-      changes.push({ name, from: 'unset', to: value, reason });
+      changes.push({ name, from: null, to: value, by, reason });
     }
   }
   const changed: Record<string, string> = { ...variables };
   for (const { name, to } of changes) {
-    if (to === 'unset') delete changed[name];
+    if (to === null) delete changed[name];
     else changed[name] = to;
   }
   return { variables: changed, changes };
 }
 
-/** One line for a person, and for a report. */
-export function changeWords({ name, from, to, reason }: EnvironmentChange): string {
-  return to === 'unset'
-    ? `${name}=${from} was taken out of the environment. ${reason}`
-    : `${name}=${to} was set in the environment. ${reason}`;
+/** As a field that is left out where nothing was changed. */
+export function changesOf(of: {
+  readonly environmentChanges?: readonly EnvironmentChange[] | undefined;
+}): { readonly environmentChanges?: readonly EnvironmentChange[] } {
+  const { environmentChanges = [] } = of;
+  return environmentChanges.length === 0 ? {} : { environmentChanges };
+}
+
+/** One line for a person. */
+export function changeWords({ name, from, to, by, reason }: EnvironmentChange): string {
+  return to === null
+    ? `${name}=${from} was removed from the environment by ${by}. ${reason}`
+    : `${name}=${to} was set in the environment by ${by}. ${reason}`;
 }

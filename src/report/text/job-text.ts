@@ -1,6 +1,7 @@
 import type { JobView } from '../../jobs/daemon/types.js';
 import { degradedSettingsWords } from '../../jobs/degraded.js';
 import { ownerName } from '../../jobs/types.js';
+import { changeWords } from '../../plan/environment/job-environment.js';
 import type { Attempt } from '../../run/types.js';
 import { outOfMemoryWords, settingsWords } from '../../run/words.js';
 import { formatBytes } from '../../units/bytes.js';
@@ -45,6 +46,9 @@ export function jobText(job: JobView, options: JobsTableOptions): string {
     ...labelled('need', needWords(job)),
     ...labelled('measured', measuredWords(job)),
     ...labelled('degraded', degradedWords(job)),
+    ...job.environmentChanges.flatMap((change, at) =>
+      labelled(at === 0 ? 'changed' : '', changeWords(change)),
+    ),
     ...job.attempts.flatMap((attempt) => [
       ...labelled(`attempt ${attempt.number}`, attemptWords(attempt)),
       ...attempt.rungs.flatMap(({ rung, why }) => labelled('', `${rung}: ${why}`)),

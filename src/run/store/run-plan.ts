@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { readOwnDocument } from '../../files/own-file.js';
+import type { EnvironmentChange } from '../../plan/environment/job-environment.js';
 import { MiB } from '../../units/bytes.js';
 import type { Account } from '../account.js';
 import type { AdaptedConfig } from '../adapt/adapted-config.js';
@@ -30,6 +31,8 @@ export interface RunPlan {
   readonly logLimit?: LogLimit | undefined;
   /** What the program gets on top of its supervisor's environment. */
   readonly environment?: Readonly<Record<string, string>> | undefined;
+  /** What of its environment was changed, for the report. */
+  readonly environmentChanges?: readonly EnvironmentChange[] | undefined;
   /** The file of the command whose batch changes at a restart. */
   readonly config?: AdaptedConfig | undefined;
   /** What the program runs as; left out, what its supervisor is. */

@@ -43,6 +43,15 @@ export const jobExample: JobView = {
   cwd: '/srv/training',
   usedBytes: 5 * gib,
   currentAttempt: null,
+  environmentChanges: [
+    {
+      name: 'CUDA_LAUNCH_BLOCKING',
+      from: '1',
+      to: null,
+      by: 'serve',
+      reason: 'Python queues kernels and goes on; with 1 it would wait for each of them.',
+    },
+  ],
   log: { bytes: 1024 },
 };
 

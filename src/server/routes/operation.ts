@@ -132,7 +132,7 @@ const meanings: Readonly<Record<ErrorStatus, string>> = {
   409: 'The job is in a state in which this cannot be.',
   413: `The body has more bytes than are taken: ${serverLimits.bodyBytes}, but for a session.`,
   414: 'The address is too long.',
-  415: 'The body is not application/json, or is packed.',
+  415: 'The body is not application/json, or is compressed.',
   422: 'It was understood, and could not be done.',
   429: 'Too many wrong tokens.',
   431: 'The headers are too large.',

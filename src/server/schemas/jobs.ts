@@ -2,6 +2,7 @@ import { isAbsolute } from 'node:path';
 import { z } from '@hono/zod-openapi';
 import { bases } from '../../jobs/basis.js';
 import { jobStates } from '../../jobs/types.js';
+import { environmentChangers } from '../../plan/environment/job-environment.js';
 import { rungs } from '../../run/types.js';
 import { bytes, epochMs, known, moment, provenance, seconds, version } from './common.js';
 import {
@@ -21,6 +22,17 @@ const commandWord = z
   .string()
   .max(256 * 1024)
   .refine(withoutZero, noZero);
+
+const variableValue = z.string().max(4096).nullable();
+const environmentChange = z
+  .object({
+    name: z.string().min(1).max(1000),
+    from: variableValue.openapi({ description: 'null: it was not set.' }),
+    to: variableValue.openapi({ description: 'null: it was removed.' }),
+    by: z.enum(environmentChangers),
+    reason: z.string().max(4096),
+  })
+  .openapi('EnvironmentChange');
 
 /** As `JobRequest` has it; the store of the jobs has limits of its own beside. */
 export const jobRequestSchema = z
@@ -67,6 +79,9 @@ export const jobRequestSchema = z
       )
       .optional()
       .openapi({ description: 'Added to the environment of the server.' }),
+    environmentChanges: z.array(environmentChange).max(100).optional().openapi({
+      description: 'What was changed in "env" before it was sent; shown with the job.',
+    }),
     name: z.string().min(1).max(200).optional(),
     batch: z.int().min(1).max(1_000_000_000).optional().openapi({
       description: 'Samples of one batch, for a command with {batch_size}.',
@@ -209,6 +224,9 @@ export const jobSchema = z
       .object({ number: z.int(), settings: settingsSchema, startedAt: moment, rungs: climbedRungs })
       .nullable()
       .openapi({ description: 'The attempt that goes on; "attempts" has those that ended.' }),
+    environmentChanges: z.array(environmentChange).openapi({
+      description: 'Variables that submit or serve changed for this job.',
+    }),
     log: z.object({ bytes }),
   })
   .openapi('Job');

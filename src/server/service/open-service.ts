@@ -16,6 +16,7 @@ import { environmentForJobs } from '../../jobs/daemon/running/inherited-environm
 import type { Daemon } from '../../jobs/daemon/types.js';
 import { readJobVariables } from '../../jobs/job-variables.js';
 import type { PlacementPolicy } from '../../jobs/placement.js';
+import type { EnvironmentChange } from '../../plan/environment/job-environment.js';
 import { systemClock } from '../../time/clock.js';
 import { findAccount } from '../access/accounts.js';
 import { readsForOthers, requireNoFiles, submitters } from '../access/submitter.js';
@@ -43,6 +44,8 @@ export interface ServiceOptions {
   readonly logRequests?: boolean | undefined;
   readonly version: string;
   readonly environment: Readonly<Record<string, string | undefined>>;
+  /** What was changed in it before. */
+  readonly environmentChanges?: readonly EnvironmentChange[];
   /** Where jobs run that name no folder. */
   readonly folder: string;
   /** Lines for the person who runs the server. */
@@ -120,7 +123,7 @@ export async function openService(options: ServiceOptions): Promise<Service> {
 }
 
 async function daemonOf(
-  { home, settings, policy, folder, environment: own }: ServiceOptions,
+  { home, settings, policy, folder, environment: own, environmentChanges }: ServiceOptions,
   discovery: Discovery,
   answers: ReturnType<typeof serveAnswers>,
   users: UserStore,
@@ -133,6 +136,7 @@ async function daemonOf(
       discovery,
       engine: localEngine({ home, command, environment, folder }),
       environment,
+      environmentChanges,
       folder,
       variables: readJobVariables(own),
       loadLine: settings.loadLinePercent / 100,

@@ -11,7 +11,7 @@ export function dictionarySize(header: Uint8Array): number {
   const length = header.length;
   if (!endsWithSum(header)) refuseXz('the header of a block is damaged');
   const flags = header[1] ?? 0;
-  if ((flags & 0x3f) !== 0) refuseXz('it is packed with more than LZMA2');
+  if ((flags & 0x3f) !== 0) refuseXz('it is compressed with more than LZMA2');
   let at = 2;
   if (flags & 0x40) at = skipNumber(header, at, length);
   if (flags & 0x80) at = skipNumber(header, at, length);

@@ -21,7 +21,7 @@ export interface HullLayout {
   readonly line: number | undefined;
   /** How deep it lies in the water: what the device says is used. */
   readonly water: number | undefined;
-  /** Room between what is promised and the line. */
+  /** Room between reservations and the line. */
   readonly room: { readonly from: number; readonly to: number } | undefined;
 }
 

@@ -16,7 +16,7 @@ function y(share: number): number {
   return Math.round((keel - share * (keel - deck)) * 10) / 10;
 }
 
-/** A device as a hull in the water: what is promised stacked inside, what is used outside. */
+/** A device as a hull in the water: reservations stacked inside, what is used outside. */
 export function Hull({ device }: { device: DeviceView }) {
   const layout = hullLayout(device);
   const id = `hull-${device.id.replace(':', '-')}`;
@@ -91,7 +91,7 @@ function LayerShape(props: { layer: Layer; hatch: string; lineY: number }) {
   );
 }
 
-/** What can still be promised, as far as there is room to say so. */
+/** What can still be reserved, as far as there is room to say so. */
 function Room({ from, to, bytes }: { from: number; to: number; bytes: number }) {
   const middle = (from + to) / 2;
   if (from - to < leastForText) return null;

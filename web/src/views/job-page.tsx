@@ -10,6 +10,7 @@ import { useJob } from '../state/jobs/open-job.js';
 import { useStore } from '../state/live/store.js';
 import { notYours, who } from '../state/page/who.js';
 import { AttemptsTable } from './attempts-table.js';
+import { EnvironmentChanges } from './environment-changes.js';
 import { JobFacts } from './job-facts.js';
 import { JobLog } from './job-log.js';
 import { JobMemory } from './job-memory.js';
@@ -42,6 +43,7 @@ export function JobPage({ id }: { id: string }) {
       <JobProgress job={job} />
       <AttemptsTable job={job} />
       <SnapshotFindings job={job} />
+      <EnvironmentChanges job={job} />
       <StoryLine job={job} />
       <JobLog key={job.id} job={job} />
     </article>

@@ -67,7 +67,7 @@ export function WorkloadForm({ kind }: { kind: 'plan' | 'estimate' }) {
       <h1>{plan ? 'Plan' : 'Estimate'}</h1>
       <p class="soft">
         {plan
-          ? 'Which settings make it fit, with the least given up? What is left open is chosen.'
+          ? 'Which settings make it fit, with the least given up? Empty fields are chosen for you.'
           : 'How much memory does it need, and for what?'}
       </p>
       {plan && (

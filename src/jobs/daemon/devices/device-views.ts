@@ -6,7 +6,7 @@ import type { DeviceHistory, DeviceView, WorkersStatus } from '../types.js';
 /** A host has hundreds; the largest are what people look for. */
 const shownProcesses = 20;
 
-/** A device with what is promised of it. */
+/** A device with its reservations. */
 export function deviceView(options: {
   readonly state: DeviceState;
   /** Undefined where jobs are never placed there. */

@@ -55,6 +55,13 @@ describe('runOrder', () => {
     expect(order(stored({}, true), ['host']).memoryBytes).toBe(10 * GiB);
   });
 
+  it('tells the run what was changed in its environment', () => {
+    const change = { name: 'A', from: null, to: '1', by: 'submit', reason: 'why' } as const;
+    const environmentChanges = [change];
+    expect(order(stored({ environmentChanges }), ['host'])).toMatchObject({ environmentChanges });
+    expect(order(stored(), ['host'])).not.toHaveProperty('environmentChanges');
+  });
+
   it('runs it with what a plan set, where there is one', () => {
     const details = {
       cwd: '/job',

@@ -1,4 +1,5 @@
 import type { RunOrder } from '../../../engine/types.js';
+import { changesOf } from '../../../plan/environment/job-environment.js';
 import type { StoredJob } from '../../store/records.js';
 import type { Reservation } from '../../types.js';
 
@@ -43,6 +44,7 @@ export function runOrder(options: {
     reports: [],
     log,
     environment: details.env ?? {},
+    ...changesOf(details),
     account: details.account,
   };
 }

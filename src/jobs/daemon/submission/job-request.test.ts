@@ -2,7 +2,7 @@ import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Failure } from '../../../failure.js';
 import type { JobRequest } from '../types.js';
-import { checkRequest, withOneBatch } from './job-request.js';
+import { checkRequest, withOneBatch, withServerChanges } from './job-request.js';
 
 const own = { folder: '/', environment: { PATH: process.env['PATH'] } };
 const check = (parts: Partial<JobRequest>) => checkRequest({ command: ['true'], ...parts }, own);
@@ -59,6 +59,22 @@ describe('checkRequest', () => {
         expect(code(parts)).toBeTypeOf('string');
       }),
     );
+  });
+});
+
+describe('withServerChanges', () => {
+  const change = { name: 'NCCL_DEBUG', from: 'INFO', to: null, reason: '' } as const;
+  const [mine, servers] = [
+    { ...change, by: 'submit' } as const,
+    { ...change, by: 'serve' } as const,
+  ];
+
+  it('adds what the job inherits, and not what it brings itself', () => {
+    const asked = { command: ['a'], environmentChanges: [mine] };
+    expect(withServerChanges(asked, [servers]).environmentChanges).toEqual([mine, servers]);
+    const env = { NCCL_DEBUG: 'INFO' };
+    expect(withServerChanges({ ...asked, env }, [servers]).environmentChanges).toEqual([mine]);
+    expect(withServerChanges({ command: ['a'] }, [])).toEqual({ command: ['a'] });
   });
 });
 

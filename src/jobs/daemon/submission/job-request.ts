@@ -1,6 +1,7 @@
 import { statSync } from 'node:fs';
 import { isAbsolute } from 'node:path';
 import { Failure } from '../../../failure.js';
+import { changesOf, type EnvironmentChange } from '../../../plan/environment/job-environment.js';
 import { fillCommand } from '../../../run/placeholders.js';
 import { checkProgram } from '../../../run/program.js';
 import type { RunSettings } from '../../../run/types.js';
@@ -93,6 +94,22 @@ export function checkRequest(
   }
   const [filled = ''] = fillCommand(command, settingsOf(request), 1);
   checkProgram(filled, folder, { ...own.environment, ...request.env });
+}
+
+/**
+ * The request with what the server changed in its own environment, which the job inherits. A variable
+ * that the job brings itself is not inherited.
+ */
+export function withServerChanges(
+  request: JobRequest,
+  changes: readonly EnvironmentChange[] = [],
+): JobRequest {
+  const { env = {}, environmentChanges = [] } = request;
+  const inherited = changes.filter(({ name }) => env[name] === undefined);
+  return {
+    ...request,
+    ...changesOf({ environmentChanges: [...environmentChanges, ...inherited] }),
+  };
 }
 
 /**

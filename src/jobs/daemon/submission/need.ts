@@ -17,7 +17,7 @@ export interface NeedFacts {
   readonly estimatedBytes: Known<number>;
   /** What earlier runs of the same workload measured. */
   readonly runs: readonly MeasuredRun[];
-  /** The most that each device of the job could ever be promised. */
+  /** The largest reservation that each device of the job could ever get. */
   readonly offerBytes: number;
 }
 

@@ -1,3 +1,4 @@
+import { changesOf } from '../../../plan/environment/job-environment.js';
 import { bytesToReserve } from '../../../plan/fit/fit.js';
 import type { Known } from '../../../units/known.js';
 import type { MeasuredRun } from '../../corrections.js';
@@ -76,6 +77,7 @@ export async function newJobOf(
   const details = {
     cwd: request.cwd,
     env: request.env,
+    ...changesOf(request),
     workload: workload === undefined ? undefined : { ...workload },
     batch: request.batch,
     timeoutSeconds: request.timeoutSeconds,

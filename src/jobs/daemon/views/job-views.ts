@@ -1,3 +1,4 @@
+import { changesOf } from '../../../plan/environment/job-environment.js';
 import { isKnown, type Known } from '../../../units/known.js';
 import { isDegradedReason, isNeedReason } from '../../reasons/is-reason.js';
 import { needReasonWords } from '../../reasons/need-words.js';
@@ -59,6 +60,7 @@ export function jobView(
     cwd: stored.details.cwd ?? more.folder,
     usedBytes: live?.usedBytes ?? 'unknown',
     currentAttempt: live?.currentAttempt ?? null,
+    environmentChanges: stored.details.environmentChanges ?? [],
     log: { bytes: more.logBytes },
   };
 }
@@ -66,6 +68,8 @@ export function jobView(
 /** The request that a job came from: what was chosen or estimated for it is not in it. */
 export function requestOf({ job, need, details }: StoredJob): JobRequest {
   const { cwd, env, workload, batch, timeoutSeconds, estimateTimeoutSeconds } = details;
+  // The server that takes it adds its own again.
+  const environmentChanges = details.environmentChanges?.filter(({ by }) => by === 'submit');
   return {
     command: job.command,
     ...(need.basis === 'stated' && { memoryBytes: need.bytes }),
@@ -76,6 +80,7 @@ export function requestOf({ job, need, details }: StoredJob): JobRequest {
     estimateTimeoutSeconds,
     cwd,
     env,
+    ...changesOf({ environmentChanges }),
     name: job.name,
     batch,
   };

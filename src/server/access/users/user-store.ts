@@ -176,7 +176,7 @@ export class UserStore {
     }
     if (this.#open?.inode === stats.ino) return this.#open.database;
     this.close();
-    if (!stats.isFile()) throw oddFile(this.#path, 'it is no plain file');
+    if (!stats.isFile()) throw oddFile(this.#path, 'it is not a regular file');
     if (process.platform !== 'win32' && (stats.mode & 0o077) !== 0) throw readable(this.#path);
     const database = new this.#sqlite.DatabaseSync(this.#path, { timeout: busyMs });
     try {
