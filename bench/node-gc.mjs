@@ -9,9 +9,9 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { build } from 'esbuild';
-import { median } from './statistics.mjs';
+import { mediansOf } from './statistics.mjs';
 
-/** Each row beside the one that its pair names. Its objects take some 100 MiB that stay. */
+/** `beside` is the row that a figure is compared with. Objects that stay take some 100 MiB. */
 const rows = [
   { name: 'new objects: the default (16 MiB)', options: [] },
   { name: 'new objects: 64 MiB, as advised', options: ['--max-semi-space-size=64'], beside: 0 },
@@ -45,13 +45,7 @@ function measured(program) {
       found[at].push(JSON.parse(execFileSync(process.execPath, args, { encoding: 'utf8' })));
     }
   }
-  return rows.map(({ name, options, beside }, at) => {
-    const figures = Object.keys(found[at][0]).map((key) => [
-      key,
-      median(found[at].map((run) => run[key])),
-    ]);
-    return { name, options, beside, ...Object.fromEntries(figures) };
-  });
+  return rows.map((row, at) => ({ row, figures: mediansOf(found[at]) }));
 }
 
 function show(found) {
@@ -60,20 +54,19 @@ function show(found) {
     return;
   }
   console.log(
-    '| | collections | pauses, ms | longest, ms | processor, ms | beside the row before | peak, MiB |',
+    '| | collections | pauses, ms | longest, ms | processor, ms | of the row compared with | peak, MiB |',
   );
   console.log('| --- | ---: | ---: | ---: | ---: | ---: | ---: |');
-  for (const { name, beside, ...row } of found) {
-    const ratio =
-      beside === undefined ? '' : `${(row.processor / found[beside].processor).toFixed(2)} x`;
+  for (const { row, figures } of found) {
+    const beside = found[row.beside]?.figures.processor;
     const cells = [
-      name,
-      row.collections,
-      row.total.toFixed(0),
-      row.longest.toFixed(0),
-      row.processor.toFixed(0),
-      ratio,
-      (row.peakBytes / 2 ** 20).toFixed(0),
+      row.name,
+      figures.collections,
+      figures.total.toFixed(0),
+      figures.longest.toFixed(0),
+      figures.processor.toFixed(0),
+      beside === undefined ? '' : `${(figures.processor / beside).toFixed(2)} x`,
+      (figures.peakBytes / 2 ** 20).toFixed(0),
     ];
     console.log(`| ${cells.join(' | ')} |`);
   }

@@ -5,9 +5,9 @@
 import { execFileSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { median } from './statistics.mjs';
+import { mediansOf } from './statistics.mjs';
 
-const ways = ['new ArrayBuffer', 'Buffer.allocUnsafe', 'ArrayBufferPool'];
+const methods = ['new ArrayBuffer', 'Buffer.allocUnsafe', 'ArrayBufferPool'];
 const sizes = [
   ['16 KiB', 2 ** 14],
   ['256 KiB', 2 ** 18],
@@ -22,27 +22,27 @@ const { values } = parseArgs({
 const program = fileURLToPath(new URL('pool/fill.mjs', import.meta.url));
 
 const rows = sizes.map(([label, bytes]) => {
-  const found = Object.fromEntries(ways.map((way) => [way, []]));
+  const found = Object.fromEntries(methods.map((method) => [method, []]));
   for (let round = 0; round < Number(values.rounds); round++) {
-    for (const way of ways) {
-      const args = [program, way, String(bytes), String(Math.ceil(totalBytes / bytes))];
-      found[way].push(JSON.parse(execFileSync(process.execPath, args, { encoding: 'utf8' })));
+    for (const method of methods) {
+      const args = [program, method, String(bytes), String(Math.ceil(totalBytes / bytes))];
+      found[method].push(JSON.parse(execFileSync(process.execPath, args, { encoding: 'utf8' })));
     }
   }
-  const figures = ways.map((way) => [way, mediansOf(found[way])]);
-  return { label, bytes, ways: Object.fromEntries(figures) };
+  const figures = methods.map((method) => [method, mediansOf(found[method])]);
+  return { label, bytes, methods: Object.fromEntries(figures) };
 });
 
 if (values.json) console.log(JSON.stringify({ node: process.version, rows }, undefined, 2));
 else {
-  console.log('| size | way | µs a buffer | of new ArrayBuffer | GC pauses, ms | peak, MiB |');
+  console.log('| size | method | µs a buffer | of new ArrayBuffer | GC pauses, ms | peak, MiB |');
   console.log('| --- | --- | ---: | ---: | ---: | ---: |');
-  for (const { label, ways: found } of rows) {
-    const base = found[ways[0]].microseconds;
-    for (const [way, { microseconds, pauses, peakBytes }] of Object.entries(found)) {
+  for (const { label, methods: found } of rows) {
+    const base = found[methods[0]].microseconds;
+    for (const [method, { microseconds, pauses, peakBytes }] of Object.entries(found)) {
       const cells = [
         label,
-        `\`${way}\``,
+        `\`${method}\``,
         microseconds.toFixed(1),
         `${(microseconds / base).toFixed(2)} x`,
         pauses.toFixed(1),
@@ -51,11 +51,4 @@ else {
       console.log(`| ${cells.join(' | ')} |`);
     }
   }
-}
-
-function mediansOf(runs) {
-  const [first = {}] = runs;
-  return Object.fromEntries(
-    Object.keys(first).map((name) => [name, median(runs.map((run) => run[name]))]),
-  );
 }

@@ -1,17 +1,17 @@
-// One way to get buffers, as a program that reads messages uses them: eight at a time, each filled, read
+// One method to get buffers, as a program that reads messages uses them: eight at a time, each filled, read
 // once, and done with. Prints processor time for each buffer, pauses of the collector, and peak memory.
 import { ArrayBufferPool } from '../../dist/entries/buffers.js';
 import { watchGcPauses } from '../../dist/entries/watch.js';
 
-const [way, size, count] = [process.argv[2], Number(process.argv[3]), Number(process.argv[4])];
+const [method, size, count] = [process.argv[2], Number(process.argv[3]), Number(process.argv[4])];
 const atOnce = 8;
 const pool = new ArrayBufferPool({ limit: 16 * size });
-const ways = {
+const methods = {
   'new ArrayBuffer': [(bytes) => new Uint8Array(new ArrayBuffer(bytes)), () => {}],
   'Buffer.allocUnsafe': [(bytes) => Buffer.allocUnsafe(bytes), () => {}],
   ArrayBufferPool: [(bytes) => pool.take(bytes), (taken) => pool.give(taken)],
 };
-const [take, give] = ways[way];
+const [take, give] = methods[method];
 
 const watched = watchGcPauses();
 const waiting = [];

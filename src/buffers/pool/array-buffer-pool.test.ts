@@ -138,7 +138,7 @@ describe('the size of a buffer', () => {
   });
 });
 
-function sharedBytes(): Uint8Array<ArrayBufferLike> {
+function sharedBytes(): Uint8Array {
   return new Uint8Array(new SharedArrayBuffer(8));
 }
 
