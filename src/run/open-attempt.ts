@@ -3,7 +3,7 @@ import { beginAttempt, type LiveAttempt } from './attempt.js';
 import { jobEnvironment, runIdVariable } from './attempt-environment.js';
 import { adoptJob } from './launch/adopt.js';
 import { becoming } from './launch/become-order.js';
-import { type EndingOptions, findEnding } from './launch/ending.js';
+import { type EndingOptions, endingOf } from './launch/ending.js';
 import { findLaunched, restoreLaunchFiles } from './launch/find-launched.js';
 import {
   type LaunchedProcess,
@@ -11,6 +11,7 @@ import {
   type LaunchOptions,
   launch,
 } from './launch/launch.js';
+import { releaseRoom, takeRoom } from './launch/room.js';
 import { readOwnKills } from './limit/cgroup.js';
 import { enforceLimit } from './limit/enforce-limit.js';
 import { type BoundLog, boundLog } from './log/bound-log.js';
@@ -47,7 +48,8 @@ export async function openAttempt(options: OpenAttemptOptions): Promise<LiveAtte
   const { plan, folder, context, journal, number, settings } = options;
   const files = folder.attemptFiles(number);
   const isThere = await wasLaunched(options, files);
-  const start = options.started ?? writeStart(options, isThere);
+  if (!isThere) takeRoom(files);
+  const start = options.started ?? startOrRoomBack(options, isThere, files);
   const ending: EndingOptions = {
     files,
     procRoot: context.procRoot,
@@ -71,8 +73,7 @@ export async function openAttempt(options: OpenAttemptOptions): Promise<LiveAtte
       libc: context.libc,
       onOutput,
     });
-    // A keeper that was killed says nothing; then the job, if it lives, is asked for.
-    return { ...job, ended: job.ended.then(() => findEnding(ending)) };
+    return { ...job, ended: job.ended.then((keeper) => endingOf(keeper, ending)) };
   };
   return beginAttempt(
     {
@@ -111,6 +112,19 @@ function writeIfRoom(journal: Journal, entry: JournalEntry): void {
     journal.write(entry);
   } catch (error) {
     if (!isDiskFull(error)) throw error;
+  }
+}
+
+function startOrRoomBack(
+  options: OpenAttemptOptions,
+  isThere: boolean,
+  { exitCode }: LaunchFiles,
+): StartedEntry {
+  try {
+    return writeStart(options, isThere);
+  } catch (error) {
+    if (!isThere) releaseRoom(exitCode);
+    throw error;
   }
 }
 

@@ -11,7 +11,7 @@ import { startCanary } from './launch/canary.js';
 import { relaySignals } from './launch/signal-relay.js';
 import { type BoundLog, boundLog } from './log/bound-log.js';
 import { jobLogLimit } from './log/log-limit.js';
-import { openAttempt } from './open-attempt.js';
+import { type OpenAttemptOptions, openAttempt } from './open-attempt.js';
 import { type Placeholder, placeholdersOf } from './placeholders.js';
 import type { RunContext } from './run-context.js';
 import { effectiveBatch, firstNotes, outcomeOf, whereItStands } from './run-state.js';
@@ -71,9 +71,8 @@ export async function superviseRun(options: SuperviseOptions): Promise<RunReport
   try {
     let { number, settings, started, isOver } = whereItStands(past, plan);
     while (!isOver) {
-      live = await openAttempt({ ...options, journal, past, number, settings, started });
-      const end = await endOrFailure(live);
-      live = undefined;
+      const end = await attemptToItsEnd({ ...options, journal, past, number, settings, started });
+      if (end === undefined) break;
       if (end instanceof Failure) return await finish(end);
       const ended = await explained(end);
       started = undefined;
@@ -92,6 +91,33 @@ export async function superviseRun(options: SuperviseOptions): Promise<RunReport
     canary.release();
     journal.close();
     await log?.release();
+  }
+
+  /**
+   * One attempt to its end. On a full disk it could not be written down, and so it is not begun: a job
+   * waits for room, and is over when it is stopped meanwhile; a person is told at once.
+   */
+  async function attemptToItsEnd(
+    attempt: OpenAttemptOptions,
+  ): Promise<EndedAttempt | Failure | undefined> {
+    for (;;) {
+      try {
+        live = await openAttempt(attempt);
+        return await endOrFailure(live);
+      } catch (error) {
+        if (!isDiskFull(error) || plan.log === undefined) throw error;
+        if (wasStopped()) return undefined;
+        await waitForRoom();
+      } finally {
+        live = undefined;
+      }
+    }
+  }
+
+  async function waitForRoom(): Promise<void> {
+    if (!saidFull) context.notify(diskFullMessage);
+    saidFull = true;
+    await context.clock.waitUntil(context.clock.seconds() + roomSeconds);
   }
 
   /** Before the end is written down: a reader of the end, a daemon too, then also finds why. */
@@ -163,10 +189,13 @@ export async function superviseRun(options: SuperviseOptions): Promise<RunReport
         return;
       } catch (error) {
         if (!isDiskFull(error)) throw error;
+        if (plan.log !== undefined && entry.type !== 'stopped') {
+          await waitForRoom();
+          continue;
+        }
         if (!saidFull) context.notify(diskFullMessage);
         saidFull = true;
-        if (plan.log === undefined || entry.type === 'stopped') return;
-        await context.clock.waitUntil(context.clock.seconds() + roomSeconds);
+        return;
       }
     }
   }

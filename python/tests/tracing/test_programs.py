@@ -192,6 +192,37 @@ class Programs(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertEqual(self.footer["notes"], [])
 
+    def test_types_of_older_programs_make_tensors_on_the_gpu(self):
+        program = """
+import numpy, torch
+from torch.autograd import Variable
+Tensor = torch.cuda.FloatTensor if torch.cuda.is_available() else torch.FloatTensor
+model = torch.nn.Linear(1024, 1).cuda()
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for _ in range(6):
+    images = torch.randn(256, 1024)
+    real = Variable(images.type(Tensor))
+    valid = Variable(Tensor(images.size(0), 1).fill_(1.0), requires_grad=False)
+    noise = Variable(Tensor(numpy.random.normal(0, 1, (256, 1024))))
+    labels = torch.cuda.LongTensor([1, 2, 3])
+    assert isinstance(real, torch.cuda.FloatTensor) and not isinstance(labels, torch.cuda.FloatTensor)
+    assert not isinstance(images, torch.cuda.FloatTensor) and labels.type() == "torch.cuda.LongTensor"
+    assert noise.shape == (256, 1024) and noise.is_cuda and images.type_as(noise).is_cuda
+    assert real.type(torch.DoubleTensor).device.type == "cpu" and not real.type_as(images).is_cuda
+    assert Tensor(real.size()).shape == real.shape and Tensor().numel() == 0
+    optimizer.zero_grad()
+    torch.nn.functional.mse_loss(model(real + noise), valid).backward()
+    optimizer.step()
+torch.set_default_tensor_type(torch.cuda.FloatTensor)
+assert torch.zeros(2).is_cuda
+print("through")
+"""
+        done, events = self.trace(program)
+        self.assertIn("through", done.stderr, done.stdout)
+        # Images and noise of each step, made in one allocation each.
+        sizes = [line[2] for line in events if line[0] == "a"]
+        self.assertGreaterEqual(sizes.count(4 * 256 * 1024), 12)
+
     def test_parameters_of_distributions_are_taken_as_valid(self):
         done, _ = self.trace(
             "import torch\n"

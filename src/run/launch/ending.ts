@@ -1,9 +1,11 @@
-import { rmSync } from 'node:fs';
 import type { Clock } from '../../time/clock.js';
-import type { Known } from '../../units/known.js';
+import { isKnown, type Known } from '../../units/known.js';
 import { readProcess } from '../processes/process-table.js';
+import { diskFull } from '../store/journal.js';
 import { readNumberFile } from '../store/number-file.js';
+import { keeperHasNoPlace } from './keeper-scripts.js';
 import type { LaunchFiles } from './launch.js';
+import { releaseRoom } from './room.js';
 
 export interface EndingOptions {
   readonly files: LaunchFiles;
@@ -26,6 +28,20 @@ function isThere(pid: number | undefined, options: EndingOptions): boolean {
   return found !== undefined && found.state !== 'Z' && options.isOurs(pid);
 }
 
+/** How an attempt ended, of which this process saw its keeper end, with that exit code. */
+export async function endingOf(
+  keeper: Known<number>,
+  options: EndingOptions,
+): Promise<Known<number>> {
+  const { files } = options;
+  if (keeper === keeperHasNoPlace && readNumberFile(files.keeperPid) === undefined) {
+    throw diskFull();
+  }
+  // What the keeper wrote down comes first: another one may have had the place.
+  const written = await findEnding(options);
+  return isKnown(written) ? written : keeper;
+}
+
 /**
  * How an attempt ended without a supervisor: what its keeper wrote down; or, where the keeper was
  * killed, what the kernel tells its new parent. `unknown` where both are gone without a word.
@@ -33,7 +49,7 @@ function isThere(pid: number | undefined, options: EndingOptions): boolean {
 export async function findEnding(options: EndingOptions): Promise<Known<number>> {
   const code = await lookForEnding(options);
   // The room that a keeper took for the code, and was killed before it used it.
-  rmSync(`${options.files.exitCode}.new`, { force: true });
+  releaseRoom(options.files.exitCode);
   return code;
 }
 

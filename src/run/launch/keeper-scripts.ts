@@ -8,13 +8,16 @@ export const shell = '/bin/sh';
 /** The few programs that these shells call are found behind whatever the PATH names. */
 const findPrograms = 'PATH=${PATH:+$PATH:}/usr/bin:/bin';
 
+/** The exit code of a keeper that began nothing: another has its place, or there is no room for its pid. */
+export const keeperHasNoPlace = 125;
+
 /**
  * The keeper waits for the job and writes down its exit code: only a parent can. It
  * takes signals only to forget them, for those that reach the whole group are the job's to answer.
  * It takes its place only if that is free: a supervisor that believes an attempt was never launched
  * may launch it again, and must not run it twice.
- * The room for the exit code is taken before the job begins, so that a disk that runs full meanwhile
- * cannot hide how it ended.
+ * The room for the exit code was taken before, so that a disk that runs full meanwhile cannot hide how
+ * the job ended. Without room for its pid it does not begin.
  * A shell says "Killed" of a child that was; that is noise, so its own stderr goes nowhere.
  * $1 file for the exit code, $2 file for its own pid, then the words of the starter.
  */
@@ -22,9 +25,8 @@ export const keeperScript = `trap : INT QUIT TERM HUP USR1 USR2
 code=$1; own=$2; shift 2
 exec 9>&2 2>/dev/null
 set -C
-printf '%s\\n' "$$" > "$own" || exit 125
+printf '%s\\n' "$$" > "$own" || exit ${keeperHasNoPlace}
 set +C
-printf 'xxx\\n' > "$code.new"
 ( exec 2>&9 9>&-; exec ${shell} -c "$@" )
 ended=$?
 ${findPrograms}

@@ -1,6 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, constants, openSync, writeSync } from 'node:fs';
-import { constants as os } from 'node:os';
 import { Failure } from '../../failure.js';
 import type { Known } from '../../units/known.js';
 import { cannotStart } from './cannot-start.js';
@@ -104,9 +103,8 @@ function endOf(keeper: ChildProcess | Failure, folder: string): Promise<Known<nu
   if (keeper instanceof Failure) return Promise.reject(keeper);
   return new Promise((resolve, reject) => {
     keeper.once('error', (error) => reject(cannotStart(error, folder)));
-    keeper.once('exit', (code, signal) => {
-      resolve(code ?? (signal === null ? 'unknown' : 128 + os.signals[signal]));
-    });
+    // One that was killed says nothing about the job.
+    keeper.once('exit', (code) => resolve(code ?? 'unknown'));
   });
 }
 

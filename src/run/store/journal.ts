@@ -45,8 +45,8 @@ function openPlain(path: string): number {
   throw damagedRun(path);
 }
 
-/** A write that was cut without an error: the next one would have had it. */
-function diskFull(): Error {
+/** What the system says; for a write that was cut without an error, too: the next one would have had it. */
+export function diskFull(): Error {
   return Object.assign(new Error('no space left on device'), { code: 'ENOSPC' });
 }
 

@@ -9,6 +9,7 @@ from torch.overrides import TorchFunctionMode
 
 from . import values
 from .places import GPU, HOST, META, Places, is_cuda, is_named
+from .tensor_types import dtype_on_gpu, dtype_on_host
 
 _TENSOR = torch.Tensor
 # Copies to the host with more values than this get no memory: they stay on meta, as the host's.
@@ -98,6 +99,10 @@ class PretendedDevices(TorchFunctionMode):
             return self._to_host(tensor, named)
         return func(tensor, device, **named)
 
+    def type_as(self, func, args, kwargs):
+        other = args[1] if len(args) > 1 else kwargs["other"]
+        return self.to(_TENSOR.to, (args[0], other), {})
+
     def cuda(self, func, args, kwargs):
         return self._to_gpu(args[0], {})
 
@@ -161,9 +166,10 @@ class PretendedDevices(TorchFunctionMode):
 
     def type(self, func, args, kwargs):
         wanted = args[1] if len(args) > 1 else kwargs.get("dtype")
-        if isinstance(wanted, str) and wanted.startswith("torch.cuda."):
-            dtype = getattr(torch, wanted.replace("cuda.", "").split(".")[1]).dtype
+        if (dtype := dtype_on_gpu(wanted)) is not None:
             return self._to_gpu(args[0], {"dtype": dtype})
+        if (dtype := dtype_on_host(wanted)) is not None:
+            return self._to_host(args[0], {"dtype": dtype})
         if wanted is None and self._place(args[0]) in (GPU, HOST):
             part = "cuda." if self._place(args[0]) == GPU else ""
             with torch._C.DisableTorchFunction():
@@ -195,6 +201,7 @@ def _table(mode: PretendedDevices) -> dict[Any, Callable]:
         _TENSOR.cuda: mode.cuda,
         _TENSOR.cpu: mode.cpu,
         _TENSOR.type: mode.type,
+        _TENSOR.type_as: mode.type_as,
         _TENSOR.numpy: mode.numpy,
         # Pages of the host are not counted.
         _TENSOR.pin_memory: mode.itself,

@@ -28,6 +28,7 @@ from . import (
     parameters,
     ranks,
     saving,
+    tensor_types,
     weights,
     wrappers,
 )
@@ -92,6 +93,7 @@ def _install(
     overlay: saving.Overlay,
 ) -> None:
     cuda_api.install(patches, observer.gpu, places, observer.ledger)
+    tensor_types.install(patches)
     parameters.install(patches, places)
     loaders.install(patches, watch)
     saving.install(patches, overlay, watch)

@@ -1,0 +1,81 @@
+"""`torch.cuda.FloatTensor` and its kin: types that older programs call to make tensors on the GPU.
+
+PyTorch's own ask the driver. These make the same tensors through the calls that name a device.
+"""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+import torch
+
+from ..standins.patches import Patches
+
+_NAMES = (
+    "BFloat16Tensor",
+    "BoolTensor",
+    "ByteTensor",
+    "CharTensor",
+    "DoubleTensor",
+    "FloatTensor",
+    "HalfTensor",
+    "IntTensor",
+    "LongTensor",
+    "ShortTensor",
+)
+_MODULE = "torch.cuda"
+_HOST_TYPE = type(torch.FloatTensor)
+
+
+class CudaTensorType(type):
+    dtype: torch.dtype
+
+    def __call__(cls, *content: Any, device: Any = "cuda") -> Any:
+        first = content[0] if content else 0
+        if isinstance(first, torch.Tensor):
+            return first.to(device, cls.dtype)
+        if isinstance(first, torch.Size):
+            return torch.empty(first, dtype=cls.dtype, device=device)
+        if isinstance(first, numbers.Integral):
+            return torch.empty(content or (0,), dtype=cls.dtype, device=device)
+        # Values are put together in host memory, and copied.
+        return getattr(torch, cls.__name__)(*content).to(device)
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        tensor = isinstance(instance, torch.Tensor)
+        return tensor and instance.is_cuda and instance.dtype == cls.dtype
+
+
+def dtype_on_gpu(wanted: Any) -> Any:
+    """The dtype that `Tensor.type` is asked for on the GPU, by a name or a type; else None."""
+    if isinstance(wanted, CudaTensorType):
+        return wanted.dtype
+    module, _, name = wanted.rpartition(".") if isinstance(wanted, str) else ("", "", "")
+    return getattr(torch, name).dtype if module == _MODULE and name in _NAMES else None
+
+
+def dtype_on_host(wanted: Any) -> Any:
+    """The same for host memory."""
+    if isinstance(wanted, str):
+        module, _, name = wanted.rpartition(".")
+        return getattr(torch, name).dtype if module == "torch" and name in _NAMES else None
+    return wanted.dtype if isinstance(wanted, _HOST_TYPE) and not wanted.is_cuda else None
+
+
+def install(patches: Patches) -> None:
+    for name in _NAMES:
+        dtype = getattr(torch, name).dtype
+        contents = {"dtype": dtype, "is_cuda": True, "__module__": _MODULE}
+        patches.set(torch.cuda, name, CudaTensorType(name, (), contents))
+    set_default = torch.set_default_tensor_type
+
+    def set_default_tensor_type(kind: Any) -> None:
+        dtype = dtype_on_gpu(kind)
+        if dtype is None:
+            set_default(kind)
+            return
+        torch.set_default_dtype(dtype)
+        torch.set_default_device("cuda")
+
+    patches.set(torch, "set_default_tensor_type", set_default_tensor_type)
