@@ -6,13 +6,13 @@
 //
 // "main thread" is its CPU time, which other work on the machine does not change; the rest is time on
 // the wall. Needs Chromium. Ends with exit code 1 when live takes more than half of the main thread.
-import { execFileSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { chromium } from 'playwright-core';
 import { openServer } from '../dist/server/open-server.js';
 import { systemClock } from '../dist/time/clock.js';
 import { bundled } from './bundled.mjs';
+import { chromiumPath } from './chromium-path.mjs';
 import { measuring } from './dashboard/in-the-page.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
@@ -135,16 +135,4 @@ function report(found) {
 
 function percent(share) {
   return `${(share * 100).toFixed(1)} %`;
-}
-
-function chromiumPath() {
-  for (const name of ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable']) {
-    try {
-      return execFileSync('sh', ['-c', `command -v ${name}`], { encoding: 'utf8' }).trim();
-    } catch {
-      // The next name.
-    }
-  }
-  console.error('There is no Chromium here. Install it, for example with "apt install chromium".');
-  return process.exit(3);
 }

@@ -26,6 +26,7 @@ const layers = [
   'src/run/',
   'src/engine/',
   'src/jobs/',
+  'src/fleet/',
   'src/config/',
   'src/doctor/',
   'src/optimize/',

@@ -94,6 +94,11 @@ const commands: readonly CommandEntry[] = [
     load: async () => (await import('./commands/pack.js')).packCommand,
   },
   {
+    name: 'fleet',
+    summary: 'show all nodes that a Prometheus scrapes: risk, leaks, unused reservations',
+    load: async () => (await import('./engines/fleet-command.js')).fleetCommand,
+  },
+  {
     name: 'users',
     summary: 'manage users: tokens, roles, quotas; show the audit log',
     load: async () => (await import('./commands/users.js')).usersCommand,

@@ -31,6 +31,7 @@ import type { Answers } from './routes/answerers.js';
 import { deviceOperations } from './routes/device-routes.js';
 import { metricsOperation } from './routes/document-routes.js';
 import { eventOperation } from './routes/event-route.js';
+import { type FleetSource, fleetOperation } from './routes/fleet-routes.js';
 import { jobOperations, type SubmitterOf } from './routes/job-routes.js';
 import { logOperation } from './routes/log-route.js';
 import { sessionOperations } from './routes/session-routes.js';
@@ -55,6 +56,8 @@ export interface ServerOptions {
   readonly submitterOf?: SubmitterOf | undefined;
   /** Throws where the server does not read what an estimate names for this client. */
   readonly checkFiles?: ((identity: Identity, workload: WorkloadRequest) => void) | undefined;
+  /** Asks a Prometheus for all nodes; left out, there is no fleet. */
+  readonly fleet?: FleetSource | undefined;
   /** Further names in `Host` and `Origin`, as a proxy in front has them. */
   readonly allowedHosts?: readonly string[] | undefined;
   /** The folder dist/web; without it there is no page. */
@@ -121,6 +124,7 @@ export async function openServer(options: ServerOptions): Promise<OpenServer> {
       ...jobOperations(daemon, options.submitterOf ?? byName),
       logOperation(daemon),
       ...deviceOperations(daemon),
+      fleetOperation(options.fleet),
       ...answerOperations(options.answers, closing.signal, options.checkFiles),
       ...statusOperations({
         daemon,

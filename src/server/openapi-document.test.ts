@@ -103,6 +103,7 @@ describe('the OpenAPI document', () => {
       'get /devices',
       'get /devices/{id}/history',
       'get /events',
+      'get /fleet',
       'get /healthz',
       'get /jobs',
       'get /jobs/{id}',

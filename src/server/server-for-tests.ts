@@ -4,6 +4,7 @@ import { systemClock } from '../time/clock.js';
 import { createFakeDaemon, type FakeDaemon } from './fake-daemon-for-tests.js';
 import { type OpenServer, openServer, type ServerOptions } from './open-server.js';
 import { estimateExample, planExample } from './routes/examples.js';
+import { fleetExample } from './routes/fleet-example.js';
 
 export interface TestServer extends OpenServer {
   readonly daemon: FakeDaemon;
@@ -24,6 +25,7 @@ export async function startTestServer(options: Partial<ServerOptions> = {}): Pro
     },
     host: '127.0.0.1',
     port: 0,
+    fleet: () => Promise.resolve(fleetExample),
     version: '1.2.3',
     clock: systemClock,
     log: (line) => lines.push(line),

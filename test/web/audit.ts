@@ -54,7 +54,7 @@ const inThePage = `(() => {
   }
   if (document.documentElement.scrollWidth > innerWidth) found.push('wider than the window');
   for (const element of all('[style]')) {
-    if (element.closest('.uplot') === null && !element.matches('.rows, .job-row')) {
+    if (element.closest('.uplot') === null && !element.matches('.rows, .job-row, .node-row')) {
       found.push('a style of its own: ' + where(element));
     }
   }

@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll } from 'vitest';
+import type { Fleet } from '../../src/fleet/types.js';
 import { type OpenServer, openServer } from '../../src/server/open-server.js';
 import { systemClock } from '../../src/time/clock.js';
 import { openFakeDaemon } from '../../web/testing/fake-daemon.js';
@@ -11,9 +12,15 @@ import { buildPage } from './built-page.js';
 const everyMs = 100;
 
 /** The real server and page over a daemon with nothing behind it: 8 GPUs and many jobs. */
-export function useFakeServer(options: { readonly jobs: number; readonly token?: string }): {
+export function useFakeServer(options: {
+  readonly jobs: number;
+  readonly token?: string;
+  /** What its Prometheus knows; left out, it has none. */
+  readonly fleet?: Fleet;
+}): {
   readonly url: () => string;
 } {
+  const { fleet } = options;
   let folder = '';
   let server: OpenServer | undefined;
   let timer: ReturnType<typeof setInterval> | undefined;
@@ -36,6 +43,7 @@ export function useFakeServer(options: { readonly jobs: number; readonly token?:
       host: '127.0.0.1',
       port: 0,
       token: options.token,
+      fleet: fleet && (() => Promise.resolve(fleet)),
       webFolder: folder,
       version: '0.0.0',
       clock: systemClock,

@@ -26,12 +26,17 @@ import { type CliIo, printJson, textStyle } from '../io.js';
 import { intervalArgument, oneOfArgument, percentArgument } from '../options/arguments.js';
 import { checkedEnvironment, environmentModeArgument } from '../options/environment-mode.js';
 import { checkVariables } from '../options/not-utf-8.js';
+import {
+  addPrometheusOptions,
+  type PrometheusArguments,
+  prometheusOf,
+} from '../options/prometheus-options.js';
 import { hostsArgument, portArgument, socketArgument } from '../options/serve-arguments.js';
 import { serveToken } from '../options/serve-token.js';
 import { settingsOf } from '../options/watch-options.js';
 import { stopOnSignals } from '../stop.js';
 
-interface ServeArguments {
+interface ServeArguments extends PrometheusArguments {
   readonly host: string;
   readonly port: number;
   readonly tokenFile?: string;
@@ -59,7 +64,7 @@ const lookMs = 20;
 
 export const serveCommand: CommandModule = {
   define(command, context) {
-    command
+    addPrometheusOptions(command)
       .option('--host <address>', 'where to listen', '127.0.0.1')
       .option('--port <n>', 'where to listen; 0 is any free port', portArgument, 8000)
       .option(
@@ -155,6 +160,7 @@ async function serve(given: ServeArguments, context: CommandContext): Promise<nu
     localUsers,
     allowedHosts,
     policy,
+    prometheus: prometheusOf(given, io),
     python,
     logRequests,
     environment: job.environment,

@@ -64,7 +64,8 @@ function ownToken(home: string): string {
   return readToken(path, path);
 }
 
-function readToken(path: string, named: string): string {
+/** The secret of a file that only its owner can read; `named` is what people call the file. */
+export function readToken(path: string, named: string): string {
   const content = contentOf(path, named);
   const token = content.trim();
   if (token === '') throw badFile(named, 'it is empty');

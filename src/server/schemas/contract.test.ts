@@ -1,5 +1,6 @@
 import type { z } from '@hono/zod-openapi';
 import { describe, expectTypeOf, it } from 'vitest';
+import type { Fleet } from '../../fleet/types.js';
 import type {
   DaemonEvent,
   DeviceHistory,
@@ -13,6 +14,7 @@ import type {
 import type { WorkloadRequest } from '../../plan/answers/workload-request.js';
 import type { deviceHistorySchema, deviceSchema } from './devices.js';
 import type { eventSchema } from './events.js';
+import type { fleetSchema } from './fleet.js';
 import type { jobHistorySchema, jobRequestSchema, jobSchema, jobSummarySchema } from './jobs.js';
 import type { workersStatusSchema } from './status.js';
 import type { workloadRequestSchema } from './workload.js';
@@ -37,6 +39,8 @@ describe('what the document declares', () => {
     expectTypeOf<keyof DeviceView>().toEqualTypeOf<keyof z.output<typeof deviceSchema>>();
     expectTypeOf<DeviceHistory>().toExtend<Frozen<Unversioned<typeof deviceHistorySchema>>>();
     expectTypeOf<JobHistory>().toExtend<Frozen<Unversioned<typeof jobHistorySchema>>>();
+    expectTypeOf<Fleet>().toExtend<Frozen<Unversioned<typeof fleetSchema>>>();
+    expectTypeOf<keyof Fleet>().toEqualTypeOf<keyof Unversioned<typeof fleetSchema>>();
     expectTypeOf<DaemonEvent>().toExtend<Frozen<z.output<typeof eventSchema>>>();
     expectTypeOf<Frozen<z.output<typeof workersStatusSchema>>>().toExtend<WorkersStatus>();
   });

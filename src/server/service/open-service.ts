@@ -9,6 +9,7 @@ import { openEstimateWork } from '../../estimate/thread/open-estimate-work.js';
 import { Failure } from '../../failure.js';
 import { makeFolder } from '../../files/make-folder.js';
 import { packageFolder } from '../../files/package-folder.js';
+import { openPrometheus, type PrometheusAddress } from '../../fleet/prometheus.js';
 import { estimatesAtOnce } from '../../jobs/daemon/estimates/estimates-at-once.js';
 import { estimatingHost } from '../../jobs/daemon/estimates/estimating-host.js';
 import { openDaemon } from '../../jobs/daemon/open-daemon.js';
@@ -23,6 +24,7 @@ import { readsForOthers, requireNoFiles, submitters } from '../access/submitter.
 import { quotasFrom } from '../access/users/quotas.js';
 import { openUserStore, type UserStore } from '../access/users/user-store.js';
 import { openServer } from '../open-server.js';
+import { fleetSource } from './fleet-source.js';
 import { localAccess } from './local-access.js';
 import { serveAnswers } from './serve-answers.js';
 import { readServerNote } from './server-file.js';
@@ -40,6 +42,8 @@ export interface ServiceOptions {
   readonly localUsers?: boolean | undefined;
   readonly allowedHosts?: readonly string[] | undefined;
   readonly policy?: PlacementPolicy | undefined;
+  /** Where the fleet is asked for; left out, there is none. */
+  readonly prometheus?: PrometheusAddress | undefined;
   readonly python?: string | undefined;
   readonly logRequests?: boolean | undefined;
   readonly version: string;
@@ -93,6 +97,8 @@ export async function openService(options: ServiceOptions): Promise<Service> {
     // With the store, the home is ours.
     removeStaleTemporaries(options.home, isProcessAlive);
     const uid = process.getuid?.();
+    const closing = new AbortController();
+    const { prometheus } = options;
     const server = await openServer({
       daemon,
       answers,
@@ -106,6 +112,7 @@ export async function openService(options: ServiceOptions): Promise<Service> {
       checkFiles: (identity, workload) => {
         if (readsForOthers(identity, uid)) requireNoFiles(identity, workload);
       },
+      fleet: prometheus && fleetSource(openPrometheus(prometheus), systemClock, closing.signal),
       allowedHosts: options.allowedHosts,
       webFolder,
       version: options.version,
@@ -114,6 +121,7 @@ export async function openService(options: ServiceOptions): Promise<Service> {
       logRequests: options.logRequests,
     });
     closers.push(() => server.close());
+    closers.push(() => closing.abort());
     const { url, socket, pageLink } = server;
     return { url, socket, pageLink, daemon, notes: discovery.notes, close };
   } catch (error) {

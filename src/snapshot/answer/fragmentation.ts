@@ -1,7 +1,7 @@
 import { blockSizeFor, largestSmall, segmentStep } from '../../estimate/allocator/sizes.js';
+import { groupedBy } from '../../units/grouped-by.js';
 import { action } from '../records/known-strings.js';
 import { type DeviceSnapshot, type Names, rowOf, type Segment } from '../snapshot.js';
-import { groupedBy } from './grouping.js';
 
 /** How broken up the memory of one pool on one stream is. */
 export interface PoolFragmentation {

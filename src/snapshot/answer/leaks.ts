@@ -1,8 +1,8 @@
+import { groupedBy } from '../../units/grouped-by.js';
 import type { History } from '../history/history.js';
 import { before, type Lives, never } from '../history/lives.js';
 import { type DeviceSnapshot, type Names, rowOf, type Snapshot } from '../snapshot.js';
 import { isOwn } from './frame-place.js';
-import { groupedBy } from './grouping.js';
 import { type Growth, growsOn, growthByStack } from './growth.js';
 import { findSteps, type Steps, stepOf } from './steps.js';
 

@@ -2,6 +2,7 @@ import { refusalOf } from './refusal.js';
 import type {
   DeviceHistory,
   DeviceView,
+  Fleet,
   JobHistory,
   JobRequest,
   JobState,
@@ -54,6 +55,11 @@ export function fetchDeviceHistory(
   points: number,
 ): Promise<DeviceHistory> {
   return ask(`devices/${encodeURIComponent(id)}/history?seconds=${seconds}&points=${points}`);
+}
+
+/** All nodes that the server's Prometheus scrapes. */
+export function fetchFleet(): Promise<Fleet> {
+  return ask('fleet');
 }
 
 export function fetchJobs({ states, after, limit, order }: JobListQuery): Promise<JobList> {

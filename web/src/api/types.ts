@@ -1,6 +1,16 @@
 /** What travels between the server and this page: the types of the daemon, as they are. */
 
 export type {
+  Fleet,
+  FleetDevice,
+  FleetHistory,
+  FleetJob,
+  FleetLeak,
+  FleetNode,
+  FleetRank,
+  FleetTraining,
+} from '../../../src/fleet/types.js';
+export type {
   DaemonEvent,
   DeviceHistory,
   DeviceView,

@@ -2,6 +2,7 @@ import { useRef } from 'preact/hooks';
 
 const keys = [
   ['o', 'Overview'],
+  ['g', 'Fleet'],
   ['n', 'New job'],
   ['p', 'Plan'],
   ['e', 'Estimate'],

@@ -8,6 +8,7 @@ import { openHelp } from './help-sheet.js';
 
 const places = [
   { name: 'overview', label: 'Overview', href: '#/' },
+  { name: 'fleet', label: 'Fleet', href: '#/fleet' },
   { name: 'submit', label: 'New job', href: '#/submit' },
   { name: 'plan', label: 'Plan', href: '#/plan' },
   { name: 'estimate', label: 'Estimate', href: '#/estimate' },
@@ -17,7 +18,7 @@ export function TopBar({ route }: { route: Route }) {
   const { phase } = useStore(connection, (now) => now);
   const chosen = useStore(theme, (now) => now);
   const me = useStore(who, (now) => now);
-  const shown = places.filter(({ name }) => name === 'overview' || mayWork(me));
+  const shown = places.filter(({ name }) => name === 'overview' || name === 'fleet' || mayWork(me));
   return (
     <header class="top">
       <a class="home" href="#/" aria-label="Plimsoll, overview">

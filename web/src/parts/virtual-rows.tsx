@@ -2,8 +2,12 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { type RowRange, rowsOnScreen } from '../state/page/window-of-rows.js';
 
-/** As the style sheet has it: all rows have one height, another one on small screens. */
-const rowHeights = { wide: 58, narrow: 96 };
+/** As the style sheet has them: all rows have one height, another one on small screens. */
+export interface RowHeights {
+  readonly wide: number;
+  readonly narrow: number;
+}
+const jobHeights: RowHeights = { wide: 58, narrow: 96 };
 const narrow = matchMedia('(max-width: 760px)');
 
 export interface RowStyle {
@@ -13,12 +17,13 @@ export interface RowStyle {
 /** Many rows, of which only those on the screen are there. The page itself scrolls. */
 export function VirtualRows(props: {
   count: number;
+  heights?: RowHeights;
   row: (index: number, style: RowStyle) => ComponentChildren;
 }) {
   const box = useRef<HTMLDivElement>(null);
   const [range, setRange] = useState<RowRange>({ first: 0, end: 0 });
-  const [height, setHeight] = useState(heightNow());
-  const { count } = props;
+  const { count, heights = jobHeights } = props;
+  const [height, setHeight] = useState(heightNow(heights));
 
   useEffect(() => {
     let asked = 0;
@@ -26,8 +31,8 @@ export function VirtualRows(props: {
       asked = 0;
       if (box.current === null) return;
       const top = box.current.getBoundingClientRect().top;
-      const next = rowsOnScreen({ top, height: innerHeight }, heightNow(), count);
-      setHeight(heightNow());
+      const next = rowsOnScreen({ top, height: innerHeight }, heightNow(heights), count);
+      setHeight(heightNow(heights));
       setRange((now) => (now.first === next.first && now.end === next.end ? now : next));
     };
     const ask = (): void => {
@@ -45,7 +50,7 @@ export function VirtualRows(props: {
       removeEventListener('scroll', ask);
       removeEventListener('resize', ask);
     };
-  }, [count]);
+  }, [count, heights]);
 
   const rows: ComponentChildren[] = [];
   for (let index = range.first; index < Math.min(range.end, count); index++) {
@@ -58,6 +63,6 @@ export function VirtualRows(props: {
   );
 }
 
-function heightNow(): number {
-  return narrow.matches ? rowHeights.narrow : rowHeights.wide;
+function heightNow(heights: RowHeights): number {
+  return narrow.matches ? heights.narrow : heights.wide;
 }

@@ -8,6 +8,7 @@ import { TopBar } from '../parts/top-bar.js';
 import { connection } from '../state/live/live.js';
 import { useStore } from '../state/live/store.js';
 import { type Route, routeOf } from '../state/page/route.js';
+import { FleetView } from './fleet/fleet-view.js';
 import { JobPage } from './job-page.js';
 import { Overview } from './overview.js';
 import { SignIn } from './sign-in.js';
@@ -52,6 +53,8 @@ function View({ route }: { route: Route }) {
       return <Overview />;
     case 'job':
       return <JobPage key={route.id} id={route.id} />;
+    case 'fleet':
+      return <FleetView />;
     case 'submit':
       return <SubmitForm key={route.like ?? ''} like={route.like} />;
     case 'plan':
@@ -87,6 +90,8 @@ function titleOf(route: Route): string {
       return 'Plimsoll';
     case 'job':
       return `Job ${route.id} · Plimsoll`;
+    case 'fleet':
+      return 'Fleet · Plimsoll';
     case 'submit':
       return 'New job · Plimsoll';
     case 'plan':

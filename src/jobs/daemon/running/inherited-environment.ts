@@ -1,6 +1,7 @@
 /** Private to the user who runs the daemon; or of a run that it is itself part of. */
 const withheld: ReadonlySet<string> = new Set([
   'PLIMSOLL_TOKEN',
+  'PLIMSOLL_PROMETHEUS_AUTH',
   'PLIMSOLL_RUN_ID',
   'PLIMSOLL_BRIDGE',
   'PLIMSOLL_RUN_DIR',

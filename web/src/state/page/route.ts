@@ -2,6 +2,7 @@
 export type Route =
   | { readonly name: 'overview' }
   | { readonly name: 'job'; readonly id: string }
+  | { readonly name: 'fleet' }
   | { readonly name: 'submit'; readonly like: string | undefined }
   | { readonly name: 'plan' }
   | { readonly name: 'estimate' }
@@ -20,6 +21,8 @@ export function routeOf(hash: string): Route {
       return second === undefined || second === ''
         ? { name: 'lost' }
         : { name: 'job', id: decoded(second) };
+    case 'fleet':
+      return { name: 'fleet' };
     case 'submit':
       return { name: 'submit', like: second };
     case 'plan':

@@ -7,6 +7,7 @@ export interface ShortcutTargets {
 
 const pages: Readonly<Record<string, string>> = {
   o: '#/',
+  g: '#/fleet',
   n: '#/submit',
   p: '#/plan',
   e: '#/estimate',

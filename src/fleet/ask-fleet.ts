@@ -1,0 +1,84 @@
+import { fleetOf } from './fleet.js';
+import { fleetHistory } from './history.js';
+import { prometheusLimits } from './limits.js';
+import type { Prometheus } from './prometheus.js';
+import {
+  historyQueries,
+  historyQueryNames,
+  type InstantQueryName,
+  instantQueries,
+  instantQueryNames,
+} from './queries.js';
+import type { Line, Point } from './read-answer.js';
+import type { Fleet } from './types.js';
+
+/** Enough for a line across a page. */
+const historyPoints = 120;
+
+export interface FleetQuestion {
+  readonly nowMs: number;
+  /** How far back peaks, silent nodes and the history go. */
+  readonly windowSeconds: number;
+  readonly signal: AbortSignal;
+}
+
+/** Asks all queries, some at a time, and puts the answers together. */
+export async function askFleet(
+  prometheus: Prometheus,
+  { nowMs, windowSeconds, signal }: FleetQuestion,
+): Promise<Fleet> {
+  const expressions = instantQueries(windowSeconds);
+  const answers = emptyAnswers();
+  const lines: Partial<Record<(typeof historyQueryNames)[number], Line>> = {};
+  const range = {
+    from: nowMs / 1000 - windowSeconds,
+    to: nowMs / 1000,
+    stepSeconds: Math.max(1, Math.ceil(windowSeconds / historyPoints)),
+  };
+  // The first that fails ends the others.
+  const stop = new AbortController();
+  const either = AbortSignal.any([signal, stop.signal]);
+  const tasks = [
+    ...instantQueryNames.map((name) => async () => {
+      answers[name] = await prometheus.points(expressions[name], either);
+    }),
+    ...historyQueryNames.map((name) => async () => {
+      const [line] = await prometheus.lines(historyQueries[name], range, either);
+      if (line !== undefined) lines[name] = line;
+    }),
+  ];
+  try {
+    await atMost(prometheusLimits.atOnce, tasks);
+  } catch (error) {
+    stop.abort();
+    throw error;
+  }
+  return fleetOf({ epochMs: nowMs, windowSeconds, answers, history: fleetHistory(lines) });
+}
+
+function emptyAnswers(): Record<InstantQueryName, readonly Point[]> {
+  const none: readonly Point[] = [];
+  return {
+    nodes: none,
+    devices: none,
+    earlierDevices: none,
+    used: none,
+    loadLine: none,
+    risk: none,
+    outOfMemory: none,
+    leak: none,
+    processLeaks: none,
+    jobReserved: none,
+    jobUsed: none,
+    jobPeak: none,
+    ranks: none,
+  };
+}
+
+async function atMost(count: number, tasks: readonly (() => Promise<void>)[]): Promise<void> {
+  const waiting = [...tasks];
+  const work = async (): Promise<void> => {
+    for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) await next();
+  };
+  await Promise.all(Array.from({ length: count }, work));
+}

@@ -1,0 +1,108 @@
+import { isKnown, type Known } from '../units/known.js';
+import { risks } from '../watch/types.js';
+import { nodeNames } from './node-names.js';
+import type { InstantQueryName } from './queries.js';
+import type { Point } from './read-answer.js';
+import { byFirstDevice, byRisk } from './risk-order.js';
+import type { FleetDevice, FleetNode } from './types.js';
+
+export type FleetAnswers = Readonly<Record<InstantQueryName, readonly Point[]>>;
+
+/** Devices of all nodes, to be found by target and id. */
+export interface DeviceBook {
+  readonly nodes: readonly FleetNode[];
+  find(point: Point): FleetDevice | undefined;
+  nodeOf(point: Point): string;
+}
+
+/** Puts the answers about devices together. */
+export function deviceBook(answers: FleetAnswers): DeviceBook {
+  const used = valuesOf(answers.used);
+  const loadLine = valuesOf(answers.loadLine);
+  const held = reservations(answers);
+  const risk = valuesOf(answers.risk);
+  const eta = valuesOf(answers.outOfMemory);
+  const leak = valuesOf(answers.leak);
+  const devices = new Map<string, FleetDevice>();
+  const ofNode = new Map<string, FleetDevice[]>();
+  const add = (point: Point, silent: boolean): void => {
+    const key = keyOf(point);
+    if (devices.has(key)) return;
+    const { instance = '', device: id = '', name = '', provenance = '' } = point.labels;
+    const rate = leak.get(key) ?? 0;
+    const device: FleetDevice = {
+      id,
+      name,
+      provenance: provenance === 'measured' || provenance === 'simulated' ? provenance : 'unknown',
+      silent,
+      totalBytes: bytesOf(point.value),
+      usedBytes: bytesOf(used.get(key)),
+      loadLineBytes: bytesOf(loadLine.get(key)),
+      reservedBytes: held.get(key)?.reservedBytes ?? 0,
+      unusedBytes: held.get(key)?.unusedBytes ?? 0,
+      risk: risks[risk.get(key) ?? -1] ?? 'unknown',
+      etaSeconds: eta.get(key) ?? null,
+      leakBytesPerSecond: rate > 0 ? rate : null,
+    };
+    devices.set(key, device);
+    const list = ofNode.get(instance);
+    if (list === undefined) ofNode.set(instance, [device]);
+    else list.push(device);
+  };
+  for (const point of answers.devices) add(point, false);
+  for (const point of answers.earlierDevices) add(point, true);
+  const names = nodeNames(answers.nodes, ofNode.keys());
+  const nodeOf = ({ labels: { instance = '' } }: Point) => names.get(instance) ?? instance;
+  return {
+    nodes: [...ofNode]
+      .map(([instance, list]) => ({
+        name: names.get(instance) ?? instance,
+        silent: list.every(({ silent }) => silent),
+        devices: list.toSorted(byRisk),
+      }))
+      .toSorted(byFirstDevice),
+    find: (point) => devices.get(keyOf(point)),
+    nodeOf,
+  };
+}
+
+interface Held {
+  readonly reservedBytes: number;
+  readonly unusedBytes: Known<number>;
+}
+
+/** What jobs reserved, and do not use now, by device; unknown where the use of one of them is. */
+function reservations({ jobReserved, jobUsed }: FleetAnswers): ReadonlyMap<string, Held> {
+  const used = new Map(jobUsed.map((point) => [jobKey(point), point.value]));
+  const held = new Map<string, Held>();
+  for (const point of jobReserved) {
+    const key = keyOf(point);
+    const before = held.get(key) ?? { reservedBytes: 0, unusedBytes: 0 };
+    const now = used.get(jobKey(point));
+    const unusedBytes =
+      isKnown(before.unusedBytes) && now !== undefined
+        ? before.unusedBytes + Math.max(0, Math.round(point.value - now))
+        : ('unknown' as const);
+    held.set(key, { reservedBytes: before.reservedBytes + Math.round(point.value), unusedBytes });
+  }
+  return held;
+}
+
+/** A job on one of its devices. */
+export function jobKey(point: Point): string {
+  const { engine = '', job_id: id = '', name = '' } = point.labels;
+  return `${keyOf(point)}\n${engine}\n${id}\n${name}`;
+}
+
+export function keyOf({ labels: { instance = '', device = '' } }: Point): string {
+  return `${instance}\n${device}`;
+}
+
+function valuesOf(points: readonly Point[]): ReadonlyMap<string, number> {
+  return new Map(points.map((point) => [keyOf(point), point.value]));
+}
+
+/** Bytes are whole and not negative; what is not is not known. */
+export function bytesOf(value: number | undefined): Known<number> {
+  return value !== undefined && value >= 0 ? Math.round(value) : 'unknown';
+}

@@ -1,0 +1,63 @@
+import { isKnown } from '../units/known.js';
+import { deviceBook, type FleetAnswers } from './fleet-devices.js';
+import { fleetJobs, wasteOf } from './fleet-jobs.js';
+import { fleetLeaks } from './leaks.js';
+import { isAtRisk } from './risk-order.js';
+import { fleetTrainings } from './trainings.js';
+import type { Fleet, FleetDevice, FleetHistory, FleetNode, FleetTotals } from './types.js';
+
+/** A list for people; the totals count all of them. */
+const maxWastefulJobs = 100;
+
+export interface FleetParts {
+  readonly epochMs: number;
+  readonly windowSeconds: number;
+  readonly answers: FleetAnswers;
+  readonly history: FleetHistory;
+}
+
+/** The fleet, from what Prometheus answered. */
+export function fleetOf({ epochMs, windowSeconds, answers, history }: FleetParts): Fleet {
+  const book = deviceBook(answers);
+  const jobs = fleetJobs(answers, book);
+  const trainings = fleetTrainings(answers, book);
+  return {
+    epochMs,
+    windowSeconds,
+    totals: { ...totalsOf(book.nodes), jobs: jobs.length, trainings: trainings.length },
+    nodes: book.nodes,
+    leaks: fleetLeaks(answers, book),
+    wasteful: jobs.filter((job) => wasteOf(job) > 0).slice(0, maxWastefulJobs),
+    trainings,
+    history,
+  };
+}
+
+function totalsOf(nodes: readonly FleetNode[]): Omit<FleetTotals, 'jobs' | 'trainings'> {
+  const all = nodes.flatMap(({ devices }) => devices);
+  const gpus = all.filter(({ id }) => id !== 'host');
+  const counted = gpus.length > 0 ? gpus : all;
+  const sum = (figure: 'totalBytes' | 'usedBytes' | 'reservedBytes' | 'unusedBytes') =>
+    counted.reduce((total, device) => total + knownOf(device, figure), 0);
+  return {
+    nodes: nodes.length,
+    silentNodes: nodes.filter(({ silent }) => silent).length,
+    of: gpus.length > 0 ? 'gpu' : 'host',
+    devices: counted.length,
+    simulated: counted.filter(({ provenance }) => provenance === 'simulated').length,
+    totalBytes: sum('totalBytes'),
+    usedBytes: sum('usedBytes'),
+    reservedBytes: sum('reservedBytes'),
+    unusedBytes: sum('unusedBytes'),
+    atRisk: all.filter(isAtRisk).length,
+    leaking: all.filter(({ leakBytesPerSecond }) => leakBytesPerSecond !== null).length,
+  };
+}
+
+function knownOf(
+  device: FleetDevice,
+  figure: 'totalBytes' | 'usedBytes' | 'reservedBytes' | 'unusedBytes',
+): number {
+  const value = device[figure];
+  return isKnown(value) ? value : 0;
+}
