@@ -180,6 +180,14 @@ const slurm = z.strictObject({
     .describe('The memory of a GPU, by its type in Slurm; "gpu" where the site names no type.'),
 });
 
+const ray = z.strictObject({
+  address: z.string().min(1).optional().describe('The dashboard of the Ray cluster.'),
+  gpuBytes: z
+    .record(z.string().min(1).max(limits.gpuNameLength), bytes.min(1))
+    .optional()
+    .describe('The memory of a GPU, by its type in Ray; "gpu" where Ray names no type.'),
+});
+
 export const configSchema = z.strictObject({
   $schema: z.string().optional().describe('The address of this schema, for editors.'),
   intervalSeconds: z
@@ -220,6 +228,7 @@ export const configSchema = z.strictObject({
     .optional()
     .describe('Cards to plan for, besides those that plimsoll knows.'),
   slurm: slurm.optional().describe('What Slurm does not know of its GPUs.'),
+  ray: ray.optional().describe('Where Ray is, and what it does not know of its GPUs.'),
   alerts: alerts.optional().describe('When to warn, and how.'),
   memoryLimitBytes: bytes
     .min(1)

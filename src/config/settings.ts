@@ -1,4 +1,5 @@
 import { defaultLoadLine } from '../device/load-line.js';
+import type { RaySettings } from '../engine/ray/offers.js';
 import type { SlurmSettings } from '../engine/slurm/gpu-types.js';
 import type { GpuEntry } from '../estimate/cards/gpus.js';
 import { type AlertThresholds, defaultThresholds } from '../watch/alerts/alert-thresholds.js';
@@ -31,6 +32,8 @@ export interface Settings extends JobSettings {
   readonly gpus?: readonly GpuEntry[] | undefined;
   /** What Slurm does not know of its GPUs. */
   readonly slurm?: SlurmSettings | undefined;
+  /** Where Ray is, and what it does not know of its GPUs. */
+  readonly ray?: RaySettings | undefined;
   readonly alerts: AlertThresholds;
   readonly deliver: DeliverySettings;
   /** The most of a device that a job may take. */

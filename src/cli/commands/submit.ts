@@ -75,7 +75,7 @@ export const submitCommand: CommandModule = {
         'with a cluster: submissions at most, each with a larger request (3)',
         countArgument('--attempts'),
       )
-      // Options of sbatch; a server of ours refuses them.
+      // Options of a cluster's own command; a server of ours refuses them.
       .allowUnknownOption();
     addEngineOption(addServerOptions(addTypeOptions(addWorkloadOptions(command))))
       .addHelpText('after', help)
@@ -97,7 +97,8 @@ its first run. {batch_size} and {accumulation} in the command are replaced. The 
 the active Python environment and similar variables, plus those named by --env.
 
 With --engine slurm the job goes to a Slurm cluster: it asks for the shards or the GPU type that its
-memory needs, and runs under "plimsoll run" on the node. Options of sbatch come after our own, before --.
+memory needs, and runs under "plimsoll run" on the node. With --engine ray it goes to a Ray cluster, with
+the share of a GPU that its memory needs. Options of sbatch or Ray come after our own, before --.
 
 The exit code is 0 when the job was accepted and 1 when it was refused; with --follow or --wait it is 0
 when the job succeeded, 1 when it was refused or waited too long, and 4 when it failed or was
@@ -109,6 +110,7 @@ Examples:
   plimsoll submit --follow --batch 32 -- python train.py --batch-size {batch_size} --accumulate {accumulation}
   plimsoll submit --model llama-3.2-1b --batch 4 --seq 1024 --precision bf16 -- python train.py
   plimsoll submit --engine slurm --dry-run --memory 30GiB --time=2:00:00 -- python train.py
+  plimsoll submit --engine ray --address http://head:8265 --memory 20GiB -- python train.py
   plimsoll submit --model gpt2/ --batch 8 --seq 1024 --precision bf16 --gpus 2 --timeout 1h -- python train.py`;
 
 async function submit(
@@ -156,7 +158,7 @@ function checkedForServer(words: readonly string[], given: Arguments, command: C
       kind: 'input',
       code: 'bad-usage',
       fact: `--${option === 'dryRun' ? 'dry-run' : option} is for a cluster, and no --engine names one.`,
-      next: 'Add --engine slurm, or leave it out.',
+      next: 'Add --engine slurm or --engine ray, or leave it out.',
     });
   }
   return given;

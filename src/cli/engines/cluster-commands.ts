@@ -10,24 +10,30 @@ import { systemClock } from '../../time/clock.js';
 import { type CliIo, printJson, textStyle } from '../io.js';
 import { reportError } from '../report-error.js';
 import { stopOnSignals } from '../stop.js';
+import type { EngineArguments } from './engine-option.js';
 import { followClusterJob } from './follow-cluster-job.js';
-import { openSlurm } from './open-cluster-engine.js';
+import { openCluster } from './open-cluster-engine.js';
 
 /** Older ones are shown with --all. */
 const shownJobs = 100;
 
-async function openEngine(io: CliIo): Promise<ClusterEngine> {
+async function openEngine(given: EngineArguments, io: CliIo): Promise<ClusterEngine> {
   const { folder, environment } = io;
-  return openSlurm(await loadSettings({ folder, environment }), environment);
+  const settings = await loadSettings({ folder, environment });
+  return openCluster(given, { settings, environment, programEnvironment: {} });
 }
 
-/** `plimsoll jobs --engine slurm [ID]`. */
+/** `plimsoll jobs --engine slurm|ray [ID]`. */
 export async function listClusterJobs(
   id: string | undefined,
-  given: { readonly all?: boolean; readonly state?: readonly string[]; readonly json?: boolean },
+  given: EngineArguments & {
+    readonly all?: boolean;
+    readonly state?: readonly string[];
+    readonly json?: boolean;
+  },
   io: CliIo,
 ): Promise<number> {
-  const engine = await openEngine(io);
+  const engine = await openEngine(given, io);
   const options = {
     columns: io.stdout.columns(),
     style: textStyle(io),
@@ -48,13 +54,17 @@ export async function listClusterJobs(
   return 0;
 }
 
-/** `plimsoll logs --engine slurm ID`. */
+/** `plimsoll logs --engine slurm|ray ID`. */
 export async function showClusterLog(
   id: string,
-  given: { readonly follow?: boolean; readonly json?: boolean; readonly tail?: number },
+  given: EngineArguments & {
+    readonly follow?: boolean;
+    readonly json?: boolean;
+    readonly tail?: number;
+  },
   io: CliIo,
 ): Promise<number> {
-  const engine = await openEngine(io);
+  const engine = await openEngine(given, io);
   using stop = stopOnSignals([io.stdout.closed]);
   let text = '';
   const collects = given.json === true || given.tail !== undefined;
@@ -73,13 +83,13 @@ export async function showClusterLog(
   return job.state === 'succeeded' ? 0 : 4;
 }
 
-/** `plimsoll cancel --engine slurm ID...`: each of them, whatever becomes of the others. */
+/** `plimsoll cancel --engine slurm|ray ID...`: each of them, whatever becomes of the others. */
 export async function cancelClusterJobs(
   ids: readonly string[],
-  given: { readonly json?: boolean },
+  given: EngineArguments & { readonly json?: boolean },
   io: CliIo,
 ): Promise<number> {
-  const engine = await openEngine(io);
+  const engine = await openEngine(given, io);
   const jobs: ClusterJob[] = [];
   const errors: { id: string; code: string; fact: string; next: string }[] = [];
   let exitCode = 0;

@@ -10,6 +10,14 @@ describe('options with a cluster', () => {
     },
   );
 
+  it('--address is for Ray alone', () => {
+    const address = 'http://head:8265';
+    expect(checkedForCluster({ engine: 'ray', address })).toMatchObject({ address });
+    expect(() => checkedForCluster({ engine: 'slurm', address })).toThrow('does not name ray');
+    expect(() => clusterOf({ address })).toThrow('does not name ray');
+    expect(clusterOf({ engine: 'ray', address })).toBe('ray');
+  });
+
   it('others pass', () => {
     const given = { engine: 'slurm', memory: 1, server: undefined } as const;
     expect(checkedForCluster(given)).toBe(given);

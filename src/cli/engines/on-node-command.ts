@@ -1,8 +1,15 @@
 import { resolve } from 'node:path';
 import { loadSettings } from '../../config/load.js';
+import type { KeptOrder } from '../../engine/job-folder.js';
 import { keepPeak, keptPeaks } from '../../engine/measured-peaks.js';
+import type { NodeEdges } from '../../engine/node/run-attempt.js';
+import { rayHttp } from '../../engine/ray/http.js';
+import { RayJobFolder } from '../../engine/ray/job-folder.js';
+import { readNodes } from '../../engine/ray/nodes.js';
+import { rayOffers } from '../../engine/ray/offers.js';
+import { runOnRayNode } from '../../engine/ray/on-node.js';
 import { slurmCommands } from '../../engine/slurm/commands.js';
-import { SlurmJobFolder, type SlurmOrder } from '../../engine/slurm/job-folder.js';
+import { SlurmJobFolder } from '../../engine/slurm/job-folder.js';
 import { runOnNode } from '../../engine/slurm/on-node.js';
 import { readCluster } from '../../engine/slurm/open-cluster.js';
 import { environmentOfSuccessor } from '../../engine/slurm/successor-environment.js';
@@ -15,35 +22,68 @@ import type { CliIo } from '../io.js';
 import { countArgument } from '../options/arguments.js';
 import { gpusHere } from '../watching/gpus-here.js';
 
-/** Called by the batch scripts that `plimsoll submit --engine slurm` makes; not for people. */
+/** Called by the scripts that `plimsoll submit --engine slurm|ray` makes; not for people. */
 export const onNodeCommand: CommandModule = {
   define(command, context) {
     command
       .argument('<folder>', 'of the job')
       .argument('<attempt>', 'which submission of it this is', countArgument('The attempt'))
+      .argument('[restart]', 'how often Ray lost it before')
+      .option('--engine <name>', 'slurm (default) or ray')
       .action(
-        context.action((folder: string, number: number) => onNode(folder, number, context.io)),
+        context.action(
+          (folder: string, number: number, restart: string, { engine }: { engine?: string }) =>
+            engine === 'ray'
+              ? onRayNode(folder, number, Number(restart), context.io)
+              : onSlurmNode(folder, number, context.io),
+        ),
       );
   },
 };
 
-async function onNode(path: string, number: number, io: CliIo): Promise<number> {
+async function onSlurmNode(path: string, number: number, io: CliIo): Promise<number> {
   const { environment, folder } = io;
   const settings = await loadSettings({ folder, environment });
   const run = slurmCommands(environmentOfSuccessor(environment));
   return runOnNode({
+    ...edges(io),
     folder: new SlurmJobFolder(resolve(folder, path)),
     number,
-    environment,
     run,
     cluster: () => readCluster(run, settings.slurm ?? {}, settings.gpus ?? []),
-    gpusHere: async () => (await gpusHere(settings)).length,
-    learn,
-    notify: (line) => io.stderr.write(`${line}\n`),
   });
 }
 
-function learn(order: SlurmOrder, attempts: readonly Attempt[]): Known<number> {
+async function onRayNode(
+  path: string,
+  number: number,
+  restart: number,
+  io: CliIo,
+): Promise<number> {
+  const { environment, folder } = io;
+  const settings = await loadSettings({ folder, environment });
+  return runOnRayNode({
+    ...edges(io),
+    folder: new RayJobFolder(resolve(folder, path)),
+    number,
+    restart,
+    at: (address) => rayHttp(address, { environment }),
+    offers: async (http) =>
+      rayOffers(await readNodes(http), settings.ray ?? {}, settings.gpus ?? []),
+  });
+}
+
+function edges(io: CliIo): NodeEdges {
+  const { environment, folder } = io;
+  return {
+    environment,
+    gpusHere: async () => (await gpusHere(await loadSettings({ folder, environment }))).length,
+    learn,
+    notify: (line) => io.stderr.write(`${line}\n`),
+  };
+}
+
+function learn(order: KeptOrder, attempts: readonly Attempt[]): Known<number> {
   const { measured, workloadKey, estimatedBytes } = order;
   for (const attempt of attempts) {
     const found = measuredRun(attempt);

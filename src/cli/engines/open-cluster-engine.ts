@@ -2,18 +2,41 @@ import { join } from 'node:path';
 import type { Settings } from '../../config/settings.js';
 import type { Environment } from '../../config/variables.js';
 import type { ClusterEngine } from '../../engine/cluster.js';
+import { rayAddress } from '../../engine/ray/address.js';
+import { rayHttp } from '../../engine/ray/http.js';
+import { rayEngine } from '../../engine/ray/ray-engine.js';
 import { slurmCommands } from '../../engine/slurm/commands.js';
 import { slurmEngine } from '../../engine/slurm/slurm-engine.js';
 import { homeFolder } from '../../files/home-folder.js';
 import { packageFolder } from '../../files/package-folder.js';
+import type { EngineArguments } from './engine-option.js';
 
-/** Slurm, as a person with this environment reaches it. */
-export function openSlurm(settings: Settings, environment: Environment): ClusterEngine {
-  return slurmEngine({
+/** What a cluster's engine is opened with. */
+export interface ClusterPlace {
+  readonly settings: Settings;
+  readonly environment: Environment;
+  /** Of programs that are submitted, where a cluster does not hand on that of its commands. */
+  readonly programEnvironment: Readonly<Record<string, string>>;
+}
+
+/** The cluster that was named, as a person with this environment reaches it. */
+export function openCluster(
+  { engine, address }: EngineArguments,
+  { settings, environment, programEnvironment }: ClusterPlace,
+): ClusterEngine {
+  const common = {
     home: homeFolder(environment),
-    run: slurmCommands(environment),
     plimsoll: [process.execPath, join(packageFolder, 'bin/plimsoll.js')],
-    settings: settings.slurm ?? {},
     gpus: settings.gpus ?? [],
+  };
+  if (engine === 'ray') {
+    const own = settings.ray ?? {};
+    const http = rayHttp(rayAddress(address, environment, own.address), { environment });
+    return rayEngine({ ...common, http, environment: programEnvironment, settings: own });
+  }
+  return slurmEngine({
+    ...common,
+    run: slurmCommands(environment),
+    settings: settings.slurm ?? {},
   });
 }

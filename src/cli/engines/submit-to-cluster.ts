@@ -11,10 +11,11 @@ import { type SubmitArguments, submitRequest } from '../options/submit-request.j
 import { openProgress } from '../screen/progress.js';
 import { stopOnSignals } from '../stop.js';
 import { clusterOrder } from './cluster-order.js';
+import type { EngineArguments } from './engine-option.js';
 import { followClusterJob } from './follow-cluster-job.js';
-import { openSlurm } from './open-cluster-engine.js';
+import { openCluster } from './open-cluster-engine.js';
 
-export interface ClusterSubmitArguments extends SubmitArguments {
+export interface ClusterSubmitArguments extends SubmitArguments, EngineArguments {
   readonly dryRun?: boolean;
   readonly attempts?: number;
   readonly follow?: boolean;
@@ -25,23 +26,24 @@ export interface ClusterSubmitArguments extends SubmitArguments {
 /** How often a job is submitted, each time with a larger request. */
 const usualAttempts = 3;
 
-/** `plimsoll submit --engine slurm [options] [options of sbatch] -- python train.py`. */
+/** `plimsoll submit --engine slurm|ray [options] [options of the cluster] -- python train.py`. */
 export async function submitToCluster(
   words: readonly string[],
   given: ClusterSubmitArguments,
   { io }: CommandContext,
 ): Promise<number> {
-  const { command, options } = splitWords(words);
+  const { command, options } = splitWords(words, given.engine);
   const request = submitRequest(command, given, io, true);
   const settings = await loadSettings({ folder: io.folder, environment: io.environment });
   const mode = given.envMode ?? 'production';
-  // The nodes get all of this environment, as with sbatch itself; it is not written to a file.
+  // Nodes of Slurm get all of this environment, as with sbatch itself; it is not written to a file.
   const named = given.env ?? [];
   const { environment } = checkedEnvironment({ ...io.environment, ...request.env }, mode, {
     by: 'submit',
     named,
   });
-  const engine = openSlurm(settings, environment);
+  const place = { settings, environment, programEnvironment: request.env ?? {} };
+  const engine = openCluster(given, place);
   using stop = stopOnSignals([io.stdout.closed]);
   const progress = openProgress(io.stderr);
   const capacities = (await engine.devices()).map(({ capacityBytes }) => capacityBytes);
@@ -85,8 +87,11 @@ export async function submitToCluster(
   return ended.state === 'succeeded' ? 0 : 4;
 }
 
-/** Options of sbatch stand before --, the command behind it. */
-function splitWords(words: readonly string[]): {
+/** Options of the cluster's own command stand before --, the command behind it. */
+function splitWords(
+  words: readonly string[],
+  engine: EngineArguments['engine'],
+): {
   readonly command: readonly string[];
   readonly options: readonly string[];
 } {
@@ -98,7 +103,7 @@ function splitWords(words: readonly string[]): {
     kind: 'input',
     code: 'no-command',
     fact: 'No command was given.',
-    next: 'Write it after --, such as: plimsoll submit --engine slurm --time=1:00:00 -- python train.py',
+    next: `Write it after --, such as: plimsoll submit --engine ${engine} -- python train.py`,
   });
 }
 
@@ -120,7 +125,7 @@ function unexpected(word: string): Failure {
   return new Failure({
     kind: 'input',
     code: 'bad-usage',
-    fact: `"${word.slice(0, 100)}" is not an option of sbatch.`,
-    next: 'Write options of sbatch before --, and the command after it.',
+    fact: `"${word.slice(0, 100)}" is not an option of the cluster.`,
+    next: 'Write options of sbatch or Ray before --, and the command after it.',
   });
 }

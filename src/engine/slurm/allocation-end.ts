@@ -1,6 +1,7 @@
 import type { Known } from '../../units/known.js';
+import { objectsIn } from '../json-values.js';
 import type { SlurmCommand } from './commands.js';
-import { numberIn, objectsIn, slurmDocument } from './values.js';
+import { numberIn, slurmDocument } from './values.js';
 
 /** Seconds until the allocation ends; `unknown` where it has no limit or Slurm does not answer. */
 export async function secondsLeftOf(

@@ -1,6 +1,7 @@
 import type { Known } from '../../units/known.js';
 import type { ClusterState } from '../cluster.js';
-import { numberIn, objectIn, objectsIn, textIn, wordsIn } from './values.js';
+import { objectIn, objectsIn, textIn } from '../json-values.js';
+import { numberIn, wordsIn } from './values.js';
 
 /** A job or a task of an array, as Slurm has it. */
 export interface SlurmJob {

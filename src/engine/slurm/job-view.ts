@@ -6,8 +6,9 @@ import {
   clusterStates,
   hasClusterEnded,
 } from '../cluster.js';
+import type { Task } from '../job-folder.js';
 import { arrayTasks } from './array-tasks.js';
-import type { SlurmAttempt, SlurmEnd, SlurmJobFolder, SlurmOrder, Task } from './job-folder.js';
+import type { SlurmAttempt, SlurmEnd, SlurmJobFolder, SlurmOrder } from './job-folder.js';
 import { reasonWords, type SlurmJob } from './job-states.js';
 import { commentOf } from './submit-attempt.js';
 

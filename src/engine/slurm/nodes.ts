@@ -1,7 +1,8 @@
 import { MiB } from '../../units/bytes.js';
 import { isKnown, type Known } from '../../units/known.js';
+import { objectIn, objectsIn, textIn } from '../json-values.js';
 import { type GresCount, parseGres } from './gres.js';
-import { numberIn, objectIn, objectsIn, textIn, wordsIn } from './values.js';
+import { numberIn, wordsIn } from './values.js';
 
 /** Nodes of a cluster that are alike: their resources, and where jobs reach them. */
 export interface SlurmNodes {

@@ -1,6 +1,6 @@
-import { Failure } from '../../failure.js';
 import { formatBytes, MiB } from '../../units/bytes.js';
 import { isKnown, type Known } from '../../units/known.js';
+import { noSuchGpus, tooLarge } from '../no-room.js';
 import type { GpuOffer } from './gpu-types.js';
 
 /** Slurm counts our own process on the node to the job's memory, too. */
@@ -160,29 +160,4 @@ function ambiguity({ isAmbiguous, type, capacityBytes }: GpuOffer): readonly str
   return [
     `Cards named ${type} have different sizes; ${formatBytes(capacityBytes)} is assumed. Name it in plimsoll.config.json: "slurm": { "gpuBytes": { "${type}": BYTES } }.`,
   ];
-}
-
-function noSuchGpus(gpus: number, offers: readonly GpuOffer[]): Failure {
-  const most = Math.max(0, ...offers.map(({ count }) => count));
-  return new Failure({
-    kind: 'missing',
-    code: 'no-such-gpu',
-    fact:
-      most === 0
-        ? 'No node of this cluster that takes jobs has a GPU.'
-        : `No node of this cluster has ${gpus} GPUs of one type; the most is ${most}.`,
-    next: most === 0 ? 'Use --gpus 0 for a job without a GPU.' : `Use --gpus ${most} or fewer.`,
-  });
-}
-
-function tooLarge(bytes: number, offers: readonly GpuOffer[]): Failure {
-  const most = Math.max(
-    ...offers.map(({ capacityBytes }) => (isKnown(capacityBytes) ? capacityBytes : 0)),
-  );
-  return new Failure({
-    kind: 'job',
-    code: 'does-not-fit',
-    fact: `The job needs ${formatBytes(bytes)} on each GPU, and the largest GPU of this cluster has ${formatBytes(most)}.`,
-    next: 'Use a smaller batch ("plimsoll plan" finds one), or more GPUs with a sharded program.',
-  });
 }

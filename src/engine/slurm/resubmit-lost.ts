@@ -1,6 +1,7 @@
 import { isKnown } from '../../units/known.js';
+import { runningMs } from '../job-folder.js';
 import type { SlurmCommand } from './commands.js';
-import { runningMs, type SlurmJobFolder, type SlurmOrder } from './job-folder.js';
+import type { SlurmJobFolder, SlurmOrder } from './job-folder.js';
 import type { SlurmJob } from './job-states.js';
 import { commentOf, submitAttempt } from './submit-attempt.js';
 

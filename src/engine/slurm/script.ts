@@ -1,4 +1,5 @@
 import { shellWords } from '../../units/shell-words.js';
+import { startedAgain } from '../node/started-again.js';
 import type { SlurmRequest } from './request.js';
 
 /** What a batch script is made of. */
@@ -18,13 +19,7 @@ export interface ScriptParts {
   readonly options: readonly string[];
 }
 
-/** After so many ends of the supervisor that it did not announce, something else is wrong. */
-const maxTries = 20;
-
-/**
- * The script that `sbatch` gets. It starts our command on the node; where that is killed, it starts
- * it again, and the program that still runs is taken up.
- */
+/** The script that `sbatch` gets. */
 export function batchScript(parts: ScriptParts): string {
   const { request, folder, plimsoll } = parts;
   const options = [
@@ -40,20 +35,12 @@ export function batchScript(parts: ScriptParts): string {
     ...parts.options,
   ];
   const command = shellWords([...plimsoll, 'on-node', folder, String(parts.attempt)]);
+  const ended = `${shellWords([`${folder}/ended`])}"/$SLURM_JOB_ID.\${SLURM_RESTART_COUNT:-0}"`;
   return `#!/bin/sh
 ${options.map((option) => `#SBATCH ${optionQuoted(option)}`).join('\n')}
 
 # ${oneLine(request.why)}
-tries=0
-while [ $tries -lt ${maxTries} ]; do
-  ${command}
-  code=$?
-  # It writes this file when it is done; without it, it was killed and is started again.
-  if [ -e ${shellWords([`${folder}/ended`])}"/$SLURM_JOB_ID.\${SLURM_RESTART_COUNT:-0}" ]; then exit $code; fi
-  tries=$((tries + 1))
-done
-exit 1
-`;
+${startedAgain(command, ended)}`;
 }
 
 /** For a line that sbatch reads: it knows quotes and backslashes. */

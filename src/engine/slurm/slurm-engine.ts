@@ -1,6 +1,5 @@
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import type { GpuEntry } from '../../estimate/cards/gpus.js';
-import { Failure } from '../../failure.js';
 import { type Clock, systemClock } from '../../time/clock.js';
 import { isKnown } from '../../units/known.js';
 import {
@@ -8,8 +7,9 @@ import {
   type ClusterEngine,
   type ClusterJob,
   type ClusterOrder,
-  hasClusterEnded,
 } from '../cluster.js';
+import { refuseEnded, unknownJob, unreadableJob } from '../job-failures.js';
+import type { Task } from '../job-folder.js';
 import { measuredFolder } from '../measured-peaks.js';
 import { arrayTasks } from './array-tasks.js';
 import type { SlurmCommand } from './commands.js';
@@ -20,7 +20,6 @@ import {
   type SlurmAttempt,
   type SlurmJobFolder,
   type SlurmOrder,
-  type Task,
 } from './job-folder.js';
 import { readJobs, type SlurmJob } from './job-states.js';
 import { jobView, slurmJobOf } from './job-view.js';
@@ -104,12 +103,7 @@ export function slurmEngine(options: SlurmEngineOptions): ClusterEngine {
       all.find((folder) => folder.key === id || folder.attempt('all', 1)?.slurmId === id) ??
       all.find((folder) => folder.attempt('all', 1)?.formerIds?.includes(id));
     if (found !== undefined) return found;
-    throw new Failure({
-      kind: 'input',
-      code: 'unknown-job',
-      fact: `There is no job ${id} that plimsoll submitted to Slurm from this home.`,
-      next: '"plimsoll jobs --engine slurm" lists them.',
-    });
+    throw unknownJob(id, 'slurm', 'Slurm');
   }
 
   const engine: ClusterEngine = {
@@ -158,12 +152,7 @@ export function slurmEngine(options: SlurmEngineOptions): ClusterEngine {
       const folder = folderOf(id);
       const [view] = await viewOf(folder, await slurmJobs());
       if (view !== undefined) return view;
-      throw new Failure({
-        kind: 'input',
-        code: 'unreadable-job',
-        fact: `${folder.path}/job.json cannot be read.`,
-        next: 'Remove that folder; Slurm still has the job.',
-      });
+      throw unreadableJob(folder.path, 'Slurm');
     },
     async log(id, from) {
       const folder = folderOf(id);
@@ -175,8 +164,7 @@ export function slurmEngine(options: SlurmEngineOptions): ClusterEngine {
     },
     async cancel(id) {
       const folder = folderOf(id);
-      const before = await engine.job(id);
-      if (hasClusterEnded(before.state) && before.state !== 'unknown') throw hasEnded(before);
+      refuseEnded(await engine.job(id));
       folder.markCancelled();
       const ids = allAttempts(folder).flatMap(({ slurmId }) => (isKnown(slurmId) ? [slurmId] : []));
       if (ids.length > 0) await run('scancel', ['--quiet', ...ids]);
@@ -259,13 +247,4 @@ function readFrom(paths: readonly string[], from: number): Buffer {
     }
   }
   return Buffer.concat(pieces);
-}
-
-function hasEnded({ id, state }: ClusterJob): Failure {
-  return new Failure({
-    kind: 'input',
-    code: 'job-has-ended',
-    fact: `Job ${id} is ${state} already.`,
-    next: 'Nothing needs to be done.',
-  });
 }

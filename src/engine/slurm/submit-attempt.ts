@@ -1,6 +1,7 @@
 import { isKnown } from '../../units/known.js';
+import type { Task } from '../job-folder.js';
 import type { SlurmCommand } from './commands.js';
-import type { SlurmAttempt, SlurmJobFolder, SlurmOrder, Task } from './job-folder.js';
+import type { SlurmAttempt, SlurmJobFolder, SlurmOrder } from './job-folder.js';
 import { readJobs } from './job-states.js';
 import { batchScript } from './script.js';
 import { slurmDocument } from './values.js';

@@ -1,14 +1,13 @@
 import { Failure } from '../../failure.js';
 import { parseObject } from '../../files/own-file.js';
 import type { Known } from '../../units/known.js';
+import { type JsonObject, objectIn, textIn } from '../json-values.js';
 
 /** A cluster of some thousand nodes writes some 30 MB. */
 export const maxDocumentBytes = 256 * 1024 * 1024;
 
-type Document = Readonly<Record<string, unknown>>;
-
 /** The document that a command of Slurm printed with `--json`. */
-export function slurmDocument(text: string, command: string): Document {
+export function slurmDocument(text: string, command: string): JsonObject {
   const document = text.length > maxDocumentBytes ? undefined : parseObject(text);
   if (document !== undefined) return document;
   throw new Failure({
@@ -19,24 +18,11 @@ export function slurmDocument(text: string, command: string): Document {
   });
 }
 
-/** A field as an object; one that is none is empty. */
-export function objectIn(value: unknown): Document {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : {};
-}
-
-export function objectsIn(value: unknown): readonly Document[] {
-  return Array.isArray(value) ? value.map(objectIn) : [];
-}
-
 /** Slurm before 23.02 writes a number or null, later ones `{set, infinite, number}`. */
 export function numberIn(value: unknown): Known<number> {
   if (typeof value === 'number') return Number.isSafeInteger(value) ? value : 'unknown';
   const { set, infinite, number } = objectIn(value);
   return set === true && infinite !== true ? numberIn(number) : 'unknown';
-}
-
-export function textIn(value: unknown): string {
-  return typeof value === 'string' ? value : '';
 }
 
 /** Earlier versions write `a,b`, later ones a list. */

@@ -1,0 +1,177 @@
+import { rmSync } from 'node:fs';
+import { Failure } from '../../failure.js';
+import { readOwnDocument } from '../../files/own-file.js';
+import type { Attempt, RunReport } from '../../run/types.js';
+import { MiB } from '../../units/bytes.js';
+import { isKnown, type Known } from '../../units/known.js';
+import {
+  type JobFolder,
+  type KeptAttempt,
+  type KeptEnd,
+  type KeptOrder,
+  runningMs,
+  type Task,
+} from '../job-folder.js';
+import { heedSignals } from './signals.js';
+import { localHome, superviseRun } from './supervise-run.js';
+
+/** What an attempt may take of each GPU, or of the host. */
+export interface AttemptLimit {
+  /** `none` where a whole GPU is its own. */
+  readonly limitBytes: number | 'none';
+  /** What a CUDA context takes of that. */
+  readonly contextBytes: number;
+  readonly isOfHost: boolean;
+}
+
+/** What a job may touch on its node, whatever cluster it is. */
+export interface NodeEdges {
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  /** How many GPUs the driver of this node shows. */
+  readonly gpusHere: () => Promise<number>;
+  /** Keeps what a run measured, and answers what the next one needs. */
+  readonly learn: (order: KeptOrder, attempts: readonly Attempt[]) => Known<number>;
+  readonly notify: (line: string) => void;
+}
+
+/** One attempt of a job on its node. */
+export interface AttemptOnNode<
+  Order extends KeptOrder,
+  Try extends KeptAttempt,
+  End extends KeptEnd,
+> extends NodeEdges {
+  readonly folder: JobFolder<Order, Try, End>;
+  readonly order: Order;
+  readonly task: Task;
+  readonly number: number;
+  readonly clusterId: string;
+  readonly restart: number;
+  readonly node: string;
+  readonly limit: AttemptLimit;
+  /** With what the engine adds. */
+  readonly endWith: (end: KeptEnd) => End;
+  /** Submits the attempt of this number with so much memory; answers what to say about it. */
+  readonly submitNext: (number: number, bytes: Known<number>) => Promise<string>;
+}
+
+/** A report has some MiB at most. */
+const maxReportBytes = 64 * MiB;
+/** What is tried where nobody knows what the program asked for last. */
+const growth = 2;
+
+/**
+ * Runs one attempt of a job under its supervisor. Where it ran out of memory for good, the next one
+ * is submitted. Answers the exit code of the program.
+ */
+export async function runAttempt<
+  Order extends KeptOrder,
+  Try extends KeptAttempt,
+  End extends KeptEnd,
+>(parts: AttemptOnNode<Order, Try, End>): Promise<number> {
+  const { folder, order, task, number, clusterId, restart, environment } = parts;
+  folder.markRunning(clusterId, restart);
+  const running = setInterval(() => folder.markRunning(clusterId, restart), runningMs);
+  const report = folder.reportFile(clusterId, restart);
+  // With our own name of the job: a cluster that lost its state gives numbers again.
+  const home = localHome(environment, `${folder.key}-${clusterId}.${restart}`);
+  const signals = heedSignals();
+  try {
+    const limitBytes = await limitOf(parts.limit, parts.gpusHere);
+    const refused = await superviseRun({ order, limitBytes, report, home, environment, signals });
+    const ended = readReport(report);
+    // The cluster ended it, and may start it again: how it stands is the cluster's to say.
+    if (signals.wasAsked || ended?.outcome === 'interrupted') return 143;
+    if (ended === undefined) {
+      folder.writeEnd(task, number, parts.endWith(notStarted(refused, parts.node)));
+      return refused;
+    }
+    const last = ended.attempts.at(-1);
+    const bytes = parts.learn(order, ended.attempts);
+    const ranOut = ended.outcome === 'failed' && last !== undefined && last.outOfMemory !== null;
+    const askedBytes = last?.outOfMemory?.askedBytes ?? 'unknown';
+    if (ranOut) await askForMore(parts, largerThan(parts.limit, bytes, askedBytes));
+    const end = parts.endWith({
+      schema: 1,
+      outcome: ended.outcome,
+      exitCode: ended.exitCode,
+      outOfMemory: ranOut,
+      peakBytes: peakOf(ended.attempts),
+      node: parts.node,
+      endedAt: ended.endedAt,
+    });
+    folder.writeEnd(task, number, end);
+    return isKnown(ended.exitCode) ? ended.exitCode : 1;
+  } finally {
+    signals.release();
+    clearInterval(running);
+    folder.markEnded(clusterId, restart);
+    rmSync(home, { recursive: true, force: true });
+  }
+}
+
+function notStarted(exitCode: number, node: string): KeptEnd {
+  return {
+    schema: 1,
+    outcome: 'failed',
+    exitCode,
+    outOfMemory: false,
+    peakBytes: 'unknown',
+    node,
+    endedAt: new Date().toISOString(),
+  };
+}
+
+async function limitOf(
+  { limitBytes, contextBytes, isOfHost }: AttemptLimit,
+  gpusHere: () => Promise<number>,
+): Promise<number | 'none'> {
+  if (limitBytes === 'none' || isOfHost) return limitBytes;
+  // Of a GPU the context takes its part before PyTorch has anything.
+  return (await gpusHere()) > 0 ? Math.max(1, limitBytes - contextBytes) : limitBytes;
+}
+
+async function askForMore<Order extends KeptOrder, Try extends KeptAttempt, End extends KeptEnd>(
+  parts: AttemptOnNode<Order, Try, End>,
+  bytes: Known<number>,
+): Promise<void> {
+  const { folder, order, number, notify } = parts;
+  if (folder.isCancelled) return;
+  if (number + 1 > order.maxAttempts) {
+    notify(`plimsoll: out of memory in attempt ${number}, and that was the last one.`);
+    return;
+  }
+  try {
+    const said = await parts.submitNext(number + 1, bytes);
+    notify(`plimsoll: out of memory. ${said} (attempt ${number + 1} of ${order.maxAttempts}).`);
+  } catch (error) {
+    if (!(error instanceof Failure)) throw error;
+    notify(`plimsoll: ${error.code}: not submitted again. ${error.message}`);
+  }
+}
+
+/** More than the attempt before, whatever was measured. */
+function largerThan(
+  { limitBytes }: AttemptLimit,
+  bytes: Known<number>,
+  askedBytes: Known<number>,
+): Known<number> {
+  if (limitBytes === 'none') return bytes;
+  const least = isKnown(askedBytes) ? limitBytes + askedBytes : limitBytes * growth;
+  return Math.max(isKnown(bytes) ? bytes : 0, least);
+}
+
+function peakOf(attempts: readonly Attempt[]): Known<number> {
+  const peaks = attempts.map(({ peakBytes }) => peakBytes).filter(isKnown);
+  return peaks.length === 0 ? 'unknown' : Math.max(...peaks);
+}
+
+function readReport(path: string): RunReport | undefined {
+  const report = readOwnDocument(path, { schema: 1, maxBytes: maxReportBytes });
+  return report !== undefined && isReport(report) ? report : undefined;
+}
+
+function isReport(
+  report: Readonly<Record<string, unknown>>,
+): report is Readonly<Record<string, unknown>> & RunReport {
+  return typeof report['outcome'] === 'string' && Array.isArray(report['attempts']);
+}

@@ -1,0 +1,73 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { existsSync, mkdirSync, readdirSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { isKnown } from '../../units/known.js';
+import type { KeptOrder } from '../job-folder.js';
+import type { Signals } from './signals.js';
+
+/** What `plimsoll run` on a node is started with. */
+export interface SupervisedRun {
+  readonly order: KeptOrder;
+  readonly limitBytes: number | 'none';
+  readonly report: string;
+  readonly home: string;
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  readonly signals: Signals;
+}
+
+/** After so many ends without a report the supervisor cannot work here. */
+const maxTries = 20;
+/** As a shell says that a program was killed. */
+const supervisorKilled = 137;
+
+/**
+ * Until there is a report: a supervisor that was killed is followed by another one. Answers the exit
+ * code of the last one.
+ */
+export async function superviseRun(run: SupervisedRun): Promise<number> {
+  const { order, limitBytes, report, home, environment, signals } = run;
+  const options = [
+    '--report',
+    report,
+    '--report',
+    report.replace(/json$/, 'html'),
+    ...(limitBytes === 'none' ? [] : ['--memory', String(limitBytes)]),
+    ...(isKnown(order.batch) ? ['--batch-size', String(order.batch)] : []),
+  ];
+  for (let tries = 0; tries < maxTries && !existsSync(report); tries++) {
+    const begun = existsSync(join(home, 'runs')) && readdirSync(join(home, 'runs')).length > 0;
+    const words = begun ? ['run', '--attach'] : ['run', ...options, '--', ...order.command];
+    const [program = '', ...args] = [...order.plimsoll, ...words];
+    const env = { ...environment, PLIMSOLL_HOME: home };
+    const child = spawn(program, args, { stdio: 'inherit', env, cwd: order.cwd });
+    const code = await endOf(child, signals);
+    // An exit code of its own without a report: it refused to start, and would again.
+    if (code !== undefined) return code;
+  }
+  return supervisorKilled;
+}
+
+/** Its exit code; undefined where a signal ended it. */
+function endOf(child: ChildProcess, signals: Signals): Promise<number | undefined> {
+  return new Promise((resolve, reject) => {
+    signals.forwardTo(child);
+    child.once('error', reject);
+    child.once('exit', (code) => resolve(code ?? undefined));
+  });
+}
+
+/** Journals and sockets of the run lie on the node itself: a shared file system may have no sockets. */
+export function localHome(
+  environment: Readonly<Record<string, string | undefined>>,
+  name: string,
+): string {
+  const uid = process.getuid?.() ?? 0;
+  const path = join(environment['TMPDIR'] || tmpdir(), `plimsoll-${uid}-${name}`);
+  try {
+    mkdirSync(path, { mode: 0o700 });
+  } catch (error) {
+    if (!existsSync(path) || statSync(path).uid !== uid) throw error;
+  }
+  return path;
+}
