@@ -52,7 +52,9 @@ function reportUsageError(error: CommanderError): ErrorReport {
   const [said = '', suggestion = ''] = error.message.replace(/^error: /, '').split('\n');
   const fact = `${capitalized(said).replace(/\.$/, '')}.`;
   const hint = suggestion.replace(/^\((.*)\)$/, '$1');
-  const next = hint === '' ? 'Add --help to see what there is.' : hint;
+  const name = /^Too many arguments for '(.+?)'/.exec(fact)?.[1];
+  const help = name === undefined ? 'Add --help' : `Run "plimsoll ${name} --help"`;
+  const next = hint === '' ? `${help} to see its options.` : hint;
   return { exitCode: 2, text: line('bad-usage', `${fact} ${next}`) };
 }
 

@@ -1,6 +1,7 @@
 import { closeSync, existsSync, fstatSync, openSync, readFileSync, type Stats } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 import { Failure } from '../failure.js';
+import { readReason } from '../files/read-reason.js';
 import { JsonSyntaxError, type JsonWithPlaces, readJsonWithPlaces } from './json-places.js';
 import { limits } from './limits.js';
 
@@ -56,11 +57,10 @@ function readBytes(path: string, shownPath: string, named: boolean): Buffer {
     return readFileSync(descriptor);
   } catch (error) {
     if (error instanceof Failure) throw error;
-    const why = error instanceof Error ? error.message : String(error);
     throw new Failure({
       kind: 'input',
       code: 'unreadable-config-file',
-      fact: `The configuration file ${shownPath} cannot be read (${why}).`,
+      fact: `The configuration file ${shownPath} cannot be read: ${readReason(error)}.`,
       next: 'Check the path and its permissions.',
       cause: error,
     });

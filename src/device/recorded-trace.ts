@@ -1,5 +1,6 @@
 import { createReadStream } from 'node:fs';
 import { Failure } from '../failure.js';
+import { readReason } from '../files/read-reason.js';
 import type { Known } from '../units/known.js';
 import { isProfileReport, traceOfProfile } from './profile-trace.js';
 import { badTrace, isRecord, type RecordedTrace, type TraceRow } from './trace-shape.js';
@@ -35,11 +36,10 @@ export async function readRecordedTrace(path: string, device?: string): Promise<
       chunks.push(chunk);
     }
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
     throw new Failure({
       kind: 'input',
       code: 'no-file',
-      fact: `The trace ${path} cannot be read: ${why}.`,
+      fact: `The trace ${path} cannot be read: ${readReason(error)}.`,
       next: 'Check the path and its permissions.',
       cause: error,
     });
@@ -59,7 +59,12 @@ export function parseRecordedTrace(text: string, place: string, device?: string)
   if (!isRecord(parsed)) throw badTrace(place, 'it is not an object');
   if (isProfileReport(parsed)) return traceOfProfile(parsed, place, device);
   if (device !== undefined) {
-    throw badTrace(place, `it is a trace of one device, which has no name such as ${device}`);
+    throw new Failure({
+      kind: 'input',
+      code: 'bad-usage',
+      fact: `${place} is a trace of one device without a name; ${device} was asked for.`,
+      next: 'Leave the device out.',
+    });
   }
   const { capacity, columns, rows } = parsed;
   if (

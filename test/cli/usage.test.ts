@@ -57,7 +57,13 @@ describe('bad usage is one line on stderr, nothing on stdout, exit code 2', () =
   it.each([
     [['profil'], "bad-usage: Unknown command 'profil'. Did you mean profile?"],
     [['profile', '--intervl', '1'], "Unknown option '--intervl'. Did you mean --interval?"],
-    [['devices', 'extra'], 'bad-usage: Too many arguments'],
+    [['devices', 'extra'], 'Run "plimsoll devices --help" to see its options.'],
+    [['plan', 'gpt2', '--memory', '24'], '--memory cannot be "24". Add a unit: 24GiB, or 24MiB.'],
+    [
+      ['plan', 'gpt2', '--memory', '24GiB', '--accumulation', '4'],
+      'Leave it out, and give the effective batch, such as --batch 64:',
+    ],
+    [['profile', '--output', 'a.json', '--record', 'a.json'], '--output, too: name two files.'],
     [['profile', '--output'], "bad-usage: Option '--output <file>' argument missing."],
     [['replay'], "bad-usage: Missing required argument 'file'."],
     [
@@ -72,7 +78,10 @@ describe('bad usage is one line on stderr, nothing on stdout, exit code 2', () =
     [['devices', '--devices', 'gpu:77', '--json'], 'unknown-device: There is no device gpu:77;'],
     [['profile', '--devices', 'gpu:77', '--json'], 'Run "plimsoll devices" to see them.'],
     [['devices', '--simulate', 'nonsense'], 'unknown-scenario: There is no scenario "nonsense".'],
-    [['replay', 'none.json', '--json'], 'no-file: The trace none.json cannot be read'],
+    [
+      ['replay', 'none.json', '--json'],
+      'The trace none.json cannot be read: there is no such file',
+    ],
     [['profile', '--simulate', 'none.json'], 'no-file: The trace none.json cannot be read'],
     [['estimate'], 'bad-usage: No model was given. Name one, or a config.json, or a --script.'],
     [['estimate', 'config.json', '--batch', '0'], 'bad-option: --batch cannot be "0".'],

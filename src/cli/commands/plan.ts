@@ -1,3 +1,4 @@
+import { Option } from 'commander';
 import { loadSettings } from '../../config/load.js';
 import { Failure } from '../../failure.js';
 import { openOutputFile } from '../../files/output-file.js';
@@ -46,6 +47,10 @@ export const planCommand: CommandModule = {
       .option('--train', 'the same as --mode train')
       .option('--max-batch', 'keep all settings, and answer the largest batch')
       .option('--gpus <n>', 'train on this many GPUs', countArgument('--gpus'))
+      // Known, so that its refusal says what to give instead.
+      .addOption(
+        new Option('--accumulation <n>').hideHelp().argParser(countArgument('--accumulation')),
+      )
       .option('--zero <stage>', 'ZeRO stage: 0, 1, 2 or 3 (chosen for you)', stageArgument)
       .option(
         '--offload <what>',

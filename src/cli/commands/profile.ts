@@ -95,12 +95,14 @@ function openOutputs(
   { output, html, record }: ProfileArguments,
   { folder }: CliIo,
 ): { output?: OutputFile; html?: OutputFile } {
-  if (
-    output !== undefined &&
-    html !== undefined &&
-    resolve(folder, output) === resolve(folder, html)
-  ) {
-    throw badArgument('--html', html, 'It is the file of --output, too: name two files.');
+  const named = new Map<string, string>();
+  for (const [option, path] of Object.entries({ output, html, record })) {
+    if (path === undefined) continue;
+    const other = named.get(resolve(folder, path));
+    if (other !== undefined) {
+      throw badArgument(`--${option}`, path, `It is the file of --${other}, too: name two files.`);
+    }
+    named.set(resolve(folder, path), option);
   }
   // Whether it can be written is told before the hour is spent.
   if (record !== undefined) openOutputFile(record, folder);

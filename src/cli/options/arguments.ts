@@ -1,6 +1,6 @@
 import { limits } from '../../config/limits.js';
 import { Failure } from '../../failure.js';
-import { parseBytes } from '../../units/bytes.js';
+import { MiB, parseBytes } from '../../units/bytes.js';
 import { parseSeconds } from '../../units/durations.js';
 
 /** More than any dimension of a tensor that fits a GPU. */
@@ -57,6 +57,10 @@ export function sizeArgument(option: string): (text: string) => number {
   return (text) => {
     const bytes = attempt(() => parseBytes(text));
     if (bytes === undefined || bytes === 0) throw badArgument(option, text, next);
+    // Without a unit it would be bytes, which is never meant where there are so few.
+    if (bytes < MiB && /^\s*[\d.]+\s*$/.test(text)) {
+      throw badArgument(option, text, `Add a unit: ${text.trim()}GiB, or ${text.trim()}MiB.`);
+    }
     return bytes;
   };
 }

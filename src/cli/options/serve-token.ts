@@ -1,6 +1,7 @@
 import { linkSync, readFileSync, rmSync, type Stats, statSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { Failure } from '../../failure.js';
+import { readReason } from '../../files/read-reason.js';
 import { newToken } from '../../server/access/token.js';
 
 /** A token has some 40 letters; what is much longer is another file. */
@@ -56,7 +57,7 @@ function ownToken(home: string): string {
       writeFileSync(temporary, `${newToken()}\n`, { mode: 0o600, flag: 'wx', flush: true });
       linkSync(temporary, path);
     } catch (error) {
-      if (!isThere(error)) throw badFile(path, reasonOf(error), error);
+      if (!isThere(error)) throw badFile(path, readReason(error), error);
     } finally {
       rmSync(temporary, { force: true });
     }
@@ -82,7 +83,7 @@ function contentOf(path: string, named: string): string {
     return readFileSync(path, 'utf8');
   } catch (error) {
     if (error instanceof Failure) throw error;
-    throw badFile(named, reasonOf(error), error);
+    throw badFile(named, readReason(error), error);
   }
 }
 
@@ -97,10 +98,6 @@ function isReadableByOthers({ mode, uid }: Stats): boolean {
 
 function isThere(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'EEXIST';
-}
-
-function reasonOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }
 
 function badFile(file: string, why: string, cause?: unknown): Failure {

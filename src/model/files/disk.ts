@@ -1,5 +1,6 @@
 import { closeSync, fstatSync, openSync, readdirSync, readSync, statSync } from 'node:fs';
 import { Failure } from '../../failure.js';
+import { readReason } from '../../files/read-reason.js';
 import type { ByteSource } from './byte-source.js';
 
 /**
@@ -16,7 +17,7 @@ export function withFile<T>(path: string, use: (source: ByteSource) => T): T {
   try {
     descriptor = openSync(path, 'r');
   } catch (error) {
-    throw noFile(path, reason(error), error);
+    throw noFile(path, readReason(error), error);
   }
   try {
     return use(sourceOf(descriptor, path));
@@ -30,7 +31,7 @@ function sourceOf(descriptor: number, path: string): ByteSource {
     try {
       return call();
     } catch (error) {
-      throw noFile(path, reason(error), error);
+      throw noFile(path, readReason(error), error);
     }
   };
   return {
@@ -46,7 +47,7 @@ export function kindOfPath(path: string): 'file' | 'folder' | 'other' {
     if (stats.isFile()) return 'file';
     return stats.isDirectory() ? 'folder' : 'other';
   } catch (error) {
-    throw noFile(path, reason(error), error);
+    throw noFile(path, readReason(error), error);
   }
 }
 
@@ -55,23 +56,8 @@ export function namesIn(folder: string): readonly string[] {
   try {
     return readdirSync(folder).toSorted();
   } catch (error) {
-    throw noFile(folder, reason(error), error);
+    throw noFile(folder, readReason(error), error);
   }
-}
-
-const reasons: Readonly<Record<string, string>> = {
-  ENOENT: 'there is no such file or folder',
-  ENOTDIR: 'a part of its path is not a folder',
-  EACCES: 'permission is denied',
-  EPERM: 'permission is denied',
-  ELOOP: 'it is a link that leads back to itself',
-  ENAMETOOLONG: 'its name is too long',
-  EIO: 'the disk gives an error',
-};
-
-function reason(error: unknown): string {
-  if (!(error instanceof Error)) return String(error);
-  return ('code' in error ? reasons[String(error.code)] : undefined) ?? error.message;
 }
 
 function noFile(path: string, why: string, cause?: unknown): Failure {

@@ -2,6 +2,7 @@ import { constants } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 import { createGunzip } from 'node:zlib';
 import { Failure } from '../../failure.js';
+import { readReason } from '../../files/read-reason.js';
 import type { PickleWindow } from '../pickle/window.js';
 import { XzReader } from '../xz/xz-reader.js';
 
@@ -109,10 +110,7 @@ async function openFile(path: string): Promise<FileHandle> {
     // A named pipe would wait for a writer for ever; so it opens, and is refused as no plain file.
     return await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? String(error.code) : '';
-    if (code === 'ENOENT') throw cannotRead(path, 'there is no such file', error);
-    if (code === 'EACCES') throw cannotRead(path, 'permission is denied', error);
-    throw cannotRead(path, error instanceof Error ? error.message : String(error), error);
+    throw cannotRead(path, readReason(error), error);
   }
 }
 
