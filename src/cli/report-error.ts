@@ -52,9 +52,7 @@ function reportUsageError(error: CommanderError): ErrorReport {
   const [said = '', suggestion = ''] = error.message.replace(/^error: /, '').split('\n');
   const fact = `${capitalized(said).replace(/\.$/, '')}.`;
   const hint = suggestion.replace(/^\((.*)\)$/, '$1');
-  const name = /^Too many arguments for '(.+?)'/.exec(fact)?.[1];
-  const help = name === undefined ? 'Add --help' : `Run "plimsoll ${name} --help"`;
-  const next = hint === '' ? `${help} to see its options.` : hint;
+  const next = hint === '' ? 'Add --help to see its options and examples.' : hint;
   return { exitCode: 2, text: line('bad-usage', `${fact} ${next}`) };
 }
 

@@ -57,7 +57,7 @@ describe('bad usage is one line on stderr, nothing on stdout, exit code 2', () =
   it.each([
     [['profil'], "bad-usage: Unknown command 'profil'. Did you mean profile?"],
     [['profile', '--intervl', '1'], "Unknown option '--intervl'. Did you mean --interval?"],
-    [['devices', 'extra'], 'Run "plimsoll devices --help" to see its options.'],
+    [['devices', 'extra'], 'but got 1. Add --help to see its options and examples.'],
     [['plan', 'gpt2', '--memory', '24'], '--memory cannot be "24". Add a unit: 24GiB, or 24MiB.'],
     [
       ['plan', 'gpt2', '--memory', '24GiB', '--accumulation', '4'],
