@@ -52,6 +52,8 @@ class Observer(TorchDispatchMode):
         self.notes: set[str] = set()
         # Workspaces stay for good, one per thread that launches: forward's and backward's.
         self.workspaces: dict[Any, int] = {}
+        # Convolutions for which `cudnn.benchmark` has chosen a kernel.
+        self.tried: set[tuple] = set()
         self._live: dict[int, Any] = {}
         self._rules: dict[Any, Callable | None] = {}
         self._composite: dict[Any, bool] = {}

@@ -7,6 +7,7 @@ from typing import Any, Callable
 from ..recovery.parts.batch_run import BatchRun
 from ..recovery.parts.shares import sample_weights
 from ..recovery.restore.random_state import RandomState
+from ..recovery.rules.sizes import aligned_part
 
 # How the mean of a batch's loss is taken: what a part of it weighs.
 SUM, TOKENS, SAMPLES = "sum", "tokens", "samples"
@@ -31,6 +32,9 @@ class WindowRun(BatchRun):
         # The first part begins where its batch begins, and a copy takes tens of microseconds.
         is_new, self._is_new = self._is_new, False
         return self._began if is_new else super().random_before_part()
+
+    def _cut(self, left: int, most: int) -> int:
+        return aligned_part(left, most)
 
     def start_again(self) -> None:
         self._window.start_again()

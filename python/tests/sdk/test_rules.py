@@ -13,7 +13,14 @@ from plimsoll.batching.sizing import next_size
 from plimsoll.memory.load_line import LOAD_LINE
 from plimsoll.recovery.rules.keep_below import Ahead, Reading, keep_below
 from plimsoll.recovery.rules.ladder import Failed, decide
-from plimsoll.recovery.rules.sizes import Growth, Measured, even_part, grow_back, smaller
+from plimsoll.recovery.rules.sizes import (
+    Growth,
+    Measured,
+    aligned_part,
+    even_part,
+    grow_back,
+    smaller,
+)
 
 with open(
     os.path.join(PACKAGE, os.pardir, "test", "fixtures", "recovery-rules.json"), encoding="utf-8"
@@ -48,6 +55,17 @@ class Rules(unittest.TestCase):
             )
             function(torch.zeros(case["batch"], 1))
             self.assertEqual(taken, case["parts"])
+
+    def test_parts_of_a_trainers_batch_come_in_eights_where_that_takes_no_more_of_them(self):
+        parts, left = [], 256
+        while left:
+            parts.append(aligned_part(left, 60))
+            left -= parts[-1]
+        self.assertEqual(parts, [56, 56, 48, 48, 48])
+        # More would not fit; few samples stay even; what is left is never exceeded.
+        self.assertEqual(
+            [aligned_part(120, 23), aligned_part(64, 10), aligned_part(18, 64)], [20, 10, 18]
+        )
 
     def test_the_size_after_a_failure(self):
         for case in self.each("smaller"):

@@ -9,6 +9,7 @@ from typing import ClassVar
 import torch
 
 from tracing import PACKAGE
+from tracing.watching import Asked, watched
 
 from plimsoll.tracing.gpu import H200
 from plimsoll.tracing.kernels import choices, cudnn
@@ -113,6 +114,32 @@ class Measured(unittest.TestCase):
                 near += abs(found - workspace) <= 1 << 20
         self.assertGreater(exact, 0.88 * total)
         self.assertGreater(near, 0.96 * total)
+
+    def test_all_kernels_are_tried_with_the_largest_workspace_where_a_program_asks_for_that(self):
+        """Measured on an H200 with `cudnn.benchmark`, ResNet-18 in bfloat16, pixel by pixel."""
+        layers = {
+            (64, 3, 224, 64, 7, 2, 3): {"forward": 257152175, "grad_weight": 61916671},
+            (64, 64, 56, 128, 3, 2, 1): {"forward": 38684944, "grad_input": 91136687},
+            (64, 256, 14, 512, 3, 2, 1): {"grad_input": 27924911, "grad_weight": 4727824},
+        }
+        for sizes, measured in layers.items():
+            shape = problem(*sizes, dtype=torch.bfloat16, layout=torch.channels_last)
+            for which, asked in measured.items():
+                self.assertEqual(cudnn.trial(shape, which, H200), asked)
+        with watched() as observer, torch.backends.cudnn.flags(benchmark=True):
+            x = torch.empty(64, 64, 56, 56, dtype=torch.bfloat16, device="meta")
+            x = x.to(memory_format=torch.channels_last)
+            weight = torch.empty(128, 64, 3, 3, dtype=torch.bfloat16, device="meta")
+            weight = weight.to(memory_format=torch.channels_last)
+            asked = Asked(observer)
+            for _ in range(2):
+                torch.ops.aten.convolution(
+                    x, weight, None, [2, 2], [1, 1], [1, 1], False, [0, 0], 1
+                )
+            sizes = asked.sizes()
+        # Tried once; then what is cached was given back.
+        self.assertEqual(sizes.count(38684944), 1)
+        self.assertEqual([e for e in observer.ledger.events if e[0] == "c"], [["c"]])
 
     def test_where_nothing_is_ranked_the_fallback_is_taken(self):
         # The convolution of positions in HuBERT, in half precision.

@@ -30,7 +30,7 @@ class BatchRun:
     def part(self, size: int) -> tuple[int, int, Any, float] | None:
         """(start, stop, samples, share) of the next microbatch; None when all are done."""
         while self.done < self.count:
-            start, stop = self.done, self.done + even_part(self.count - self.done, size)
+            start, stop = self.done, self.done + self._cut(self.count - self.done, size)
             samples = self._settings.splitter.part(self.batch, start, stop, self.count)
             share = self._share(samples, start, stop)
             if share != 0:
@@ -38,6 +38,9 @@ class BatchRun:
             # No token of it carries loss: it adds nothing, and its mean would be 0 / 0.
             self.finished(stop - start, None, 0)
         return None
+
+    def _cut(self, left: int, most: int) -> int:
+        return even_part(left, most)
 
     def finished(self, samples: int, loss: Any, share: float) -> None:
         self.done += samples

@@ -17,6 +17,8 @@ CLEAN_TO_GROW = 20
 # A size below the one that failed is tried as soon as the peaks of so many steps were measured.
 CLEAN_TO_SETTLE = 2
 LONGEST_WAIT = 4096
+# Kernels of tensor cores take samples in such numbers.
+ALIGNED = 8
 # Of one peak at most this share is base: a line must rise, or every size would fit.
 LARGEST_BASE_SHARE = 0.95
 
@@ -66,6 +68,19 @@ def even_part(batch: int, most: int) -> int:
     5
     """
     return math.ceil(batch / parts_of(batch, most)) if batch > 0 else 0
+
+
+def aligned_part(batch: int, most: int) -> int:
+    """The same, in eights where that takes no more parts and is still nearly even.
+
+    For counts of other remainders a card loads other, slower kernels, which takes as long as several steps.
+
+    >>> aligned_part(256, 60)
+    56
+    """
+    even = even_part(batch, most)
+    aligned = math.ceil(even / ALIGNED) * ALIGNED
+    return aligned if even >= 2 * ALIGNED and aligned <= min(batch, most) else even
 
 
 def parts_of(batch: int, most: int) -> int:

@@ -115,7 +115,7 @@ def convolution_backward(launch: Launch) -> None:
         _with_weight(launch, problem, weight, "forward" if transposed else "grad_input")
     if wanted[1]:
         launch.place(1)
-        launch.scratch(problem.workspace("grad_weight", launch.gpu), category=WORKSPACE)
+        _run(launch, problem, "grad_weight")
     launch.give(*reversed(copies))
     if wanted[2]:
         launch.place(2)
@@ -127,8 +127,24 @@ def convolution_backward(launch: Launch) -> None:
 def _with_weight(launch: Launch, problem: Problem, weight: Any, which: str) -> None:
     """The weight is brought to the common layout only when the memory for the result is there."""
     copies = _copies(launch, problem, weight)
-    launch.scratch(problem.workspace(which, launch.gpu), category=WORKSPACE)
+    _run(launch, problem, which)
     launch.give(*copies)
+
+
+def _run(launch: Launch, problem: Problem, which: str) -> None:
+    if torch.backends.cudnn.benchmark and not problem.depthwise:
+        _try_all(launch, problem, which)
+    launch.scratch(problem.workspace(which, launch.gpu), category=WORKSPACE)
+
+
+def _try_all(launch: Launch, problem: Problem, which: str) -> None:
+    """At its first run each convolution is tried with all kernels; what is cached then goes back."""
+    key = cudnn.problem_key(problem, which, launch.gpu)
+    if key in launch.observer.tried:
+        return
+    launch.observer.tried.add(key)
+    launch.scratch(cudnn.trial(problem, which, launch.gpu), category=WORKSPACE)
+    launch.observer.ledger.empty_cache()
 
 
 def _copies(launch: Launch, problem: Problem, *tensors: Any) -> list[int]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -46,6 +47,8 @@ _DOWN_CONVERTS = 1
 _ALIGNMENT = 32
 # PyTorch tries the ranked kernels in turn; the first that can be built is nearly always the first.
 _TRIES = 8
+# With `cudnn.benchmark` it tries all of them, some 40.
+_ALL = 128
 # Ways to rank: by a quick look at the shape, and what always works, which PyTorch takes where that finds none.
 _QUICK, _FALLBACK = 0, 2
 
@@ -86,39 +89,57 @@ class Cudnn:
 
     def choose(self, problem: Any, which: str, fallback: bool = True) -> Choice | None:
         """The kernel PyTorch would run, or None where none can be built."""
+        rankings = (_QUICK, _FALLBACK) if fallback else (_QUICK,)
+        with self._closing():
+            return next(self._plans(problem, which, rankings, _TRIES), None)
+        return None
+
+    def largest(self, problem: Any, which: str) -> int:
+        """The most bytes that a kernel asks for, of all that PyTorch tries to find the fastest."""
+        most = 0
+        with self._closing():
+            for plan in self._plans(problem, which, (_QUICK, _FALLBACK), _ALL):
+                most = max(most, plan.workspace)
+        return most
+
+    @contextmanager
+    def _closing(self) -> Iterator[None]:
         try:
-            return self._choose(problem, which, fallback)
+            yield
         except CudnnError:
-            return None
+            pass
         finally:
             while self._open:
                 self._library.cudnnBackendDestroyDescriptor(self._open.pop())
 
-    def _choose(self, problem: Any, which: str, fallback: bool) -> Choice | None:
+    def _plans(
+        self, problem: Any, which: str, rankings: Sequence[int], most: int
+    ) -> Iterator[Choice]:
         graph = self._graph(problem, which)
-        first = self._first(problem, graph, _QUICK)
-        return self._first(problem, graph, _FALLBACK) if first is None and fallback else first
+        for ranking in rankings:
+            heuristics = self._create(_Is.HEURISTICS)
+            self._link(heuristics, 201, graph)
+            self._set(heuristics, 200, _Of.HEURISTIC, 1, ctypes.byref(ctypes.c_int(ranking)))
+            self._link(heuristics, 204, self._device)
+            self._finalize(heuristics)
+            for config in self._descriptors(heuristics, 202, _Is.CONFIG, most):
+                plan = self._plan(problem, config)
+                if plan is not None:
+                    yield plan
 
-    def _first(self, problem: Any, graph: ctypes.c_void_p, ranking: int) -> Choice | None:
-        heuristics = self._create(_Is.HEURISTICS)
-        self._link(heuristics, 201, graph)
-        self._set(heuristics, 200, _Of.HEURISTIC, 1, ctypes.byref(ctypes.c_int(ranking)))
-        self._link(heuristics, 204, self._device)
-        self._finalize(heuristics)
-        for config in self._descriptors(heuristics, 202, _Is.CONFIG, _TRIES):
-            engine = self._descriptors(config, 300, _Is.ENGINE, 1)[0]
-            notes = self._numbers(engine, 1303, _Of.NOTE, ctypes.c_int, 32)
-            if problem.dtype == torch.float32 and _DOWN_CONVERTS in notes:
-                continue
-            plan = self._create(_Is.PLAN)
-            self._link(plan, 407, self._device)
-            self._link(plan, 401, config)
-            if self._library.cudnnBackendFinalize(plan) != 0:
-                continue
-            workspace = self._numbers(plan, 402, _Of.INT64, ctypes.c_int64, 1)[0]
-            index = self._numbers(engine, 1301, _Of.INT64, ctypes.c_int64, 1)[0]
-            return Choice(index, self._knobs(config), workspace)
-        return None
+    def _plan(self, problem: Any, config: ctypes.c_void_p) -> Choice | None:
+        engine = self._descriptors(config, 300, _Is.ENGINE, 1)[0]
+        notes = self._numbers(engine, 1303, _Of.NOTE, ctypes.c_int, 32)
+        if problem.dtype == torch.float32 and _DOWN_CONVERTS in notes:
+            return None
+        plan = self._create(_Is.PLAN)
+        self._link(plan, 407, self._device)
+        self._link(plan, 401, config)
+        if self._library.cudnnBackendFinalize(plan) != 0:
+            return None
+        workspace = self._numbers(plan, 402, _Of.INT64, ctypes.c_int64, 1)[0]
+        index = self._numbers(engine, 1301, _Of.INT64, ctypes.c_int64, 1)[0]
+        return Choice(index, self._knobs(config), workspace)
 
     def _graph(self, problem: Any, which: str) -> ctypes.c_void_p:
         kind, first = _OPERATIONS[which]

@@ -8,7 +8,7 @@ started, and pages not pinned: neither takes memory of the GPU.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
@@ -17,6 +17,7 @@ from torch.utils import data
 from torch.utils.data.dataloader import _DatasetKind
 
 from ..standins.patches import Patches
+from . import ragged
 from .watch import Watch
 
 # In training: the optimizer's state is there after the first step; the third is as all others. What the
@@ -28,14 +29,6 @@ _CHEAP_OPS = 12_000
 _READ = 2
 _SETTLED_READ = 3
 _CHEAP_READ_OPS = 3_000
-# Batches of different shapes leave gaps that the next one may not fit into: they are run for so many
-# ops in training, and for so many where they are read.
-_RAGGED_OPS = 25_000
-_RAGGED_READ_OPS = 5_000
-RAGGED = (
-    "batches differ in shape, so that what the allocator holds depends on their order; "
-    "more of it than of usual programs is a guess"
-)
 # An optimizer that steps once in many batches is waited for so long.
 _MAX_BATCHES = 64
 # Looking for the last batch of a sampler of the program's own.
@@ -44,10 +37,11 @@ _MAX_INDICES = 200_000
 
 def install(patches: Patches, watch: Watch) -> None:
     passes: dict = {}
+    shared = ragged.Ragged()
 
     def __iter__(self: Any) -> Iterator[Any]:
         passes[id(self)] = passes.get(id(self), 0) + 1
-        return Passage(self, watch, passes[id(self)])
+        return Passage(self, watch, passes[id(self)], shared)
 
     patches.set(data.DataLoader, "__iter__", __iter__)
 
@@ -55,10 +49,13 @@ def install(patches: Patches, watch: Watch) -> None:
 class Passage:
     """One time through a loader."""
 
-    def __init__(self, loader: Any, watch: Watch, number: int):
+    def __init__(self, loader: Any, watch: Watch, number: int, shared: ragged.Ragged):
         self._loader = loader
         self._watch = watch
         self._number = number
+        self._shared = shared
+        # Loaders are often made anew for each epoch.
+        self._source = (id(loader.dataset), loader.batch_size)
         # A loader draws a seed for its workers before it draws an order.
         torch.empty((), dtype=torch.int64).random_(generator=loader.generator)
         self._indices = iter(loader._index_sampler)
@@ -73,10 +70,13 @@ class Passage:
         self._backwards = watch.backwards
         self._calls = watch.calls
         self._ops = watch.observer.ops
+        self._mark = self._ops
         self._given = 0
         self._recent: Any = None
         self._shapes: set[tuple] = set()
         self._over = False
+        # Whether only batches are run that are larger than all before.
+        self._chooses = False
 
     def __iter__(self) -> Passage:
         return self
@@ -87,19 +87,55 @@ class Passage:
     def __next__(self) -> Any:
         if self._over:
             raise StopIteration
-        index = self._last() if self._enough() else next(self._indices)
-        self._recent = index
-        self._given += 1
-        batch = self._fetcher.fetch(index)
-        if not self._over:
-            self._shapes.add(tuple(_shapes(batch)))
+        observer = self._watch.observer
         if self._is_ragged():
-            self._watch.observer.ragged = True
-            self._watch.observer.notes.add(RAGGED)
+            observer.ragged = True
+            observer.notes.add(ragged.NOTE)
+            self._shared.spent(observer.ops - self._mark, self._reads(), self._chooses)
+            if self._shared.runs_all(self._reads()) or self._shared.looks():
+                # What the next batch leaves may be new, however long that takes.
+                self._watch.news()
+        self._mark = observer.ops
+        batch = self._next()
+        self._given += 1
+        if not self._over:
+            self._shapes.add(tuple(tuple(t.shape) for _, t in ragged.tensors(batch)))
         # The second batch without a backward pass: this loader is read, not trained on.
-        reads = self._given > 1 and self._watch.backwards == self._backwards
-        self._watch.batch_given(reads)
+        self._watch.batch_given(self._given > 1 and self._reads())
         return batch
+
+    def _next(self) -> Any:
+        if self._chooses:
+            return self._next_larger()
+        if self._enough():
+            if not self._is_ragged() or not self._shared.looks():
+                return self._fetcher.fetch(self._last())
+            self._chooses = True
+            return self._next_larger()
+        self._recent = next(self._indices)
+        batch = self._fetcher.fetch(self._recent)
+        self._shared.is_larger(batch, self._source)
+        return batch
+
+    def _next_larger(self) -> Any:
+        """The next batch that is larger than all before it; at the end, the last one."""
+        batch = None
+        while self._shared.looks():
+            try:
+                index = next(self._indices)
+            except StopIteration:
+                self._over = True
+                if batch is None:
+                    raise
+                return batch
+            self._recent = index
+            batch = self._shared.fetch(self._fetcher, index)
+            if self._shared.is_larger(batch, self._source):
+                return batch
+        return self._fetcher.fetch(self._last())
+
+    def _reads(self) -> bool:
+        return self._watch.backwards == self._backwards
 
     def _enough(self) -> bool:
         watch = self._watch
@@ -110,10 +146,9 @@ class Passage:
         if watch.calls == self._calls:
             # Collected for one step, as with gradient accumulation.
             return False
-        reads = watch.backwards == self._backwards
-        if self._number < 3 and self._is_ragged():
-            limit = _RAGGED_READ_OPS if reads else _RAGGED_OPS
-            return watch.observer.ops - self._ops > limit
+        reads = self._reads()
+        if self._is_ragged():
+            return not self._shared.runs_all(reads)
         ops = watch.observer.ops - self._ops
         if reads:
             settled = _SETTLED_READ if ops < _CHEAP_READ_OPS else _READ
@@ -126,7 +161,9 @@ class Passage:
         return max(steps) >= wanted and min(steps) >= min(wanted, 2)
 
     def _is_ragged(self) -> bool:
-        return len(self._shapes) > 2 or len(self._watch.observer.packed) > 2
+        if len(self._shapes) > 2:
+            self._shared.sources.add(self._source)
+        return self._source in self._shared.sources or len(self._watch.observer.packed) > 2
 
     def _last(self) -> Any:
         self._over = True
@@ -143,18 +180,3 @@ class Passage:
         if not rest:
             raise StopIteration
         return rest[0]
-
-
-def _shapes(batch: Any) -> Iterator[tuple]:
-    """Of all tensors in a batch, whatever holds them."""
-    if isinstance(batch, torch.Tensor):
-        yield tuple(batch.shape)
-    elif isinstance(batch, Mapping):
-        for value in batch.values():
-            yield from _shapes(value)
-    elif isinstance(batch, (list, tuple)):
-        for value in batch:
-            yield from _shapes(value)
-    elif hasattr(batch, "to_dict"):
-        # A batch of graphs.
-        yield from _shapes(batch.to_dict())

@@ -9,6 +9,7 @@ import torch
 from .. import host_values, small_values
 from ..observer import Observer
 from . import values
+from .draws import DRAWS, Draws
 from .places import GPU, HOST, META, Places
 
 _PACK = torch.ops.aten._pack_padded_sequence.default
@@ -29,6 +30,7 @@ class ProgramObserver(Observer):
         # Rows of sequences that were packed: batches of one shape may hold different numbers of them.
         self.packed: set[int] = set()
         self.on_op: Callable[[], None] | None = None
+        self._draws = Draws()
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         # From here on tensors say where they are.
@@ -43,6 +45,8 @@ class ProgramObserver(Observer):
         copies = func in host_values.COPIES
         if not copies and self.places.any_elsewhere() and _mixes(self.places, args, kwargs):
             args, kwargs = self._all_on_meta(args, kwargs)
+        if func in DRAWS and args[0].device.type == "meta" and self.places.of(args[0]) == HOST:
+            self._draws.follow(func, args, kwargs)
         result = super().__torch_dispatch__(func, types, args, kwargs)
         if func is _PACK:
             self.packed.add(len(result[0]))

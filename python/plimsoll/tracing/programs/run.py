@@ -22,6 +22,7 @@ from ..standins.patches import Patches
 from . import (
     checkpoints,
     cuda_api,
+    graph_order,
     libraries,
     lightning,
     loaders,
@@ -96,6 +97,7 @@ def _install(
     tensor_types.install(patches)
     parameters.install(patches, places)
     loaders.install(patches, watch)
+    graph_order.install(patches)
     saving.install(patches, overlay, watch)
     checkpoints.install(patches, overlay, places)
     wrappers.install(patches)

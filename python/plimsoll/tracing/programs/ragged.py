@@ -1,0 +1,103 @@
+"""Batches of different sizes: which of them to run, so that what the allocator will hold is found.
+
+A batch that is larger than all before it asks for blocks that no block fits, and leaves the smaller ones
+unused: a tagger of sentences came to hold 3.6 times what it used. All batches are run while that is cheap.
+After that they are only looked at, in their order, and those are run that are larger than all before.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+
+NOTE = (
+    "batches differ in shape, so that what the allocator holds depends on their order; "
+    "more of it than of usual programs is a guess"
+)
+# Ops of a program in which all batches are run: of those it trains on, and of those it reads.
+_TRAINING_OPS = 60_000
+_READING_OPS = 20_000
+# Then, the ops that the larger ones may take, and what looking for them may: samples, and seconds of the
+# processor, which only end what would take too long.
+_LARGER_OPS = 40_000
+_SAMPLES = 20_000
+_SECONDS = 6.0
+
+
+class Ragged:
+    """What a program's loaders have in common."""
+
+    def __init__(self) -> None:
+        self._reading = self._training = self._larger = self._samples = 0
+        self._seconds = 0.0
+        self._largest: dict[Any, int] = {}
+        # Data sets whose batches differ.
+        self.sources: set[tuple] = set()
+
+    def spent(self, ops: int, reads: bool, chosen: bool) -> None:
+        if chosen:
+            self._larger += ops
+        elif reads:
+            self._reading += ops
+        else:
+            self._training += ops
+
+    def runs_all(self, reads: bool) -> bool:
+        return self._reading < _READING_OPS if reads else self._training < _TRAINING_OPS
+
+    def looks(self) -> bool:
+        """Whether larger batches are still looked for."""
+        return self._larger < _LARGER_OPS and self._samples < _SAMPLES and self._seconds < _SECONDS
+
+    def is_larger(self, batch: Any, source: tuple) -> bool:
+        """Whether it is larger, in anything, than all of its data set that were asked about."""
+        larger = False
+        for name, size in _sizes(batch):
+            if size > self._largest.get((source, name), -1):
+                self._largest[source, name] = size
+                larger = True
+        return larger
+
+    def fetch(self, fetcher: Any, index: Any) -> Any:
+        started = time.process_time()
+        batch = fetcher.fetch(index)
+        self._seconds += time.process_time() - started
+        self._samples += len(index) if isinstance(index, list) else 1
+        return batch
+
+
+def tensors(batch: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Of all that a batch holds, with the place of each."""
+    if isinstance(batch, torch.Tensor):
+        yield name, batch
+    elif isinstance(batch, Mapping):
+        for key, value in batch.items():
+            yield from tensors(value, f"{name}.{key}")
+    elif isinstance(batch, (list, tuple)):
+        for place, value in enumerate(batch):
+            yield from tensors(value, f"{name}.{place}")
+    elif hasattr(batch, "to_dict"):
+        # A batch of graphs.
+        yield from tensors(batch.to_dict(), name)
+
+
+def _sizes(batch: Any) -> Iterator[tuple[str, int]]:
+    held = list(tensors(batch))
+    yield "all", sum(tensor.numel() for _, tensor in held)
+    longest = {size for _, tensor in held if tensor.dim() > 1 for size in tensor.shape[:2]}
+    for name, tensor in held:
+        yield name, tensor.numel()
+        counts = tensor.dim() == 1 and len(tensor) > 0 and not tensor.is_floating_point()
+        counts = counts and _has_values(tensor)
+        # Lengths of sequences that are filled up to the longest: programs pack them by these.
+        if counts and int(tensor.max()) in longest:
+            yield name + " packed", int(tensor.sum())
+
+
+def _has_values(tensor: Any) -> bool:
+    """What lies on the pretended card has none, and asking for them would be work of the program's."""
+    with torch._C.DisableTorchFunction():
+        return tensor.device.type == "cpu"

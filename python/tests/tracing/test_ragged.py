@@ -1,0 +1,134 @@
+"""Batches of different sizes, and orders that decide what is held: as in a real run."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import torch
+
+from tracing import PACKAGE
+
+from plimsoll.tracing.programs import graph_order
+from plimsoll.tracing.programs.draws import Draws
+from plimsoll.tracing.programs.ragged import Ragged, tensors
+from plimsoll.tracing.standins.patches import Patches
+
+# Prints the rows of each batch, in the order in which they come.
+SHUFFLED = """
+import torch
+from torch import nn
+from torch.nn.utils.rnn import pad_sequence
+from torch.utils.data import DataLoader
+
+torch.manual_seed(3)
+device = "cuda" if torch.cuda.is_available() else "cpu"
+net = nn.Sequential(nn.Embedding(40, 24), nn.Linear(24, 2), nn.LSTM(2, 3)).to(device)
+optimizer = torch.optim.SGD(net.parameters(), 0.1)
+lines = [torch.zeros(3 + 7 * i % 31, dtype=torch.long) for i in range(90)]
+seen = []
+for epoch in range(3):
+    for words in DataLoader(lines, 4, shuffle=True, collate_fn=pad_sequence):
+        seen.append(len(words))
+        net(words.to(device))[0].sum().backward()
+        optimizer.step()
+print("rows", seen)
+"""
+
+
+class Orders(unittest.TestCase):
+    def test_shuffled_batches_come_in_the_order_of_a_real_run(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "train.py"), "w", encoding="utf-8") as file:
+                file.write(SHUFFLED)
+            environment = {**os.environ, "PYTHONPATH": PACKAGE, "CUDA_VISIBLE_DEVICES": ""}
+            trace = ["-m", "plimsoll.trace", "--output", os.devnull, "--program", "train.py"]
+            said = []
+            for words in (["train.py"], trace):
+                done = subprocess.run(
+                    [sys.executable, "-W", "ignore", *words],
+                    cwd=folder,
+                    env=environment,
+                    capture_output=True,
+                    text=True,
+                    check=False,
+                )
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                printed = (done.stdout + done.stderr).splitlines()
+                said.append([line for line in printed if line.startswith("rows")])
+        self.assertEqual(said[0], said[1])
+
+    def test_what_backward_makes_comes_after_what_forward_made(self):
+        """As on CUDA, where backward numbers its nodes in a thread of its own."""
+        order, patches = [], Patches()
+        graph_order.install(patches)
+        try:
+            x = torch.ones(3, requires_grad=True, device="meta")
+            for _ in range(20):
+                x.cos()
+            plain = x.sin()
+            (slope,) = torch.autograd.grad((x**3).sum(), x, create_graph=True)
+            plain.grad_fn.register_hook(lambda *_: order.append("forward"))
+            slope.grad_fn.register_hook(lambda *_: order.append("made in backward"))
+            (plain.sum() + slope.sum()).backward()
+        finally:
+            patches.undo()
+        self.assertEqual(order, ["forward", "made in backward"])
+
+
+class Draw(unittest.TestCase):
+    def test_as_many_numbers_are_drawn_as_for_real_weights(self):
+        after = []
+        for real in (True, False):
+            torch.manual_seed(5)
+            draws = Draws()
+            for op, shape in (("uniform_", (5, 7)), ("normal_", (33,)), ("normal_", (3,))):
+                if real:
+                    getattr(torch.empty(shape), op)()
+                else:
+                    func = getattr(torch.ops.aten, op).default
+                    draws.follow(func, (torch.empty(shape, device="meta"),), {})
+            after.append(torch.rand(()).item())
+        self.assertEqual(after[0], after[1])
+
+
+class Larger(unittest.TestCase):
+    def test_a_batch_is_larger_where_any_of_it_is_larger_than_ever_before(self):
+        ragged, source = Ragged(), (1, 2)
+
+        def asked(rows, nodes):
+            batch = {"x": torch.zeros(rows, 4), "more": [torch.zeros(nodes)]}
+            return ragged.is_larger(batch, source)
+
+        answers = [asked(*sizes) for sizes in ((10, 3), (9, 3), (9, 4), (10, 4), (12, 1))]
+        self.assertEqual(answers, [True, False, True, True, True])
+        self.assertTrue(ragged.is_larger({"x": torch.zeros(1, 4)}, (7, 2)))
+
+    def test_sequences_that_are_filled_up_count_by_their_lengths(self):
+        ragged = Ragged()
+
+        def asked(lengths):
+            return ragged.is_larger((torch.zeros(3, 9), torch.tensor(lengths)), (0, 0))
+
+        self.assertEqual(
+            [asked([9, 5, 5]), asked([9, 4, 5]), asked([9, 7, 5])], [True, False, True]
+        )
+
+    def test_all_are_run_until_their_ops_are_used_up(self):
+        ragged = Ragged()
+        self.assertTrue(ragged.runs_all(False))
+        ragged.spent(10_000_000, False, False)
+        self.assertEqual(
+            [ragged.runs_all(False), ragged.runs_all(True), ragged.looks()], [False, True, True]
+        )
+        ragged.spent(10_000_000, False, True)
+        self.assertFalse(ragged.looks())
+
+    def test_tensors_are_found_in_whatever_holds_them(self):
+        batch = {"a": torch.zeros(1), "b": [torch.zeros(2), ("text", torch.zeros(3))]}
+        self.assertEqual([name for name, _ in tensors(batch)], [".a", ".b.0", ".b.1.1"])
+
+
+if __name__ == "__main__":
+    unittest.main()
