@@ -8,8 +8,7 @@ import unittest
 
 import torch
 
-from tracing import PACKAGE
-
+from orders import PACKAGE
 from plimsoll.tracing.programs import graph_order
 from plimsoll.tracing.programs.draws import Draws
 from plimsoll.tracing.programs.ragged import Ragged, tensors
