@@ -99,6 +99,11 @@ const commands: readonly CommandEntry[] = [
     load: async () => (await import('./engines/fleet-command.js')).fleetCommand,
   },
   {
+    name: 'exporter',
+    summary: 'export the memory of this node to Prometheus: devices, processes, jobs, forecasts',
+    load: async () => (await import('./commands/exporter.js')).exporterCommand,
+  },
+  {
     name: 'users',
     summary: 'manage users: tokens, roles, quotas; show the audit log',
     load: async () => (await import('./commands/users.js')).usersCommand,

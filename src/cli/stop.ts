@@ -73,3 +73,11 @@ export function stopOnSignals(
     [Symbol.dispose]: dispose,
   };
 }
+
+/** Until somebody ends it. */
+export function whenAborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+}

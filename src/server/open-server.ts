@@ -1,4 +1,5 @@
 import type { Server } from 'node:http';
+import { hostname } from 'node:os';
 import { Failure } from '../failure.js';
 import type { Daemon } from '../jobs/daemon/types.js';
 import type { WorkloadRequest } from '../plan/answers/workload-request.js';
@@ -111,7 +112,7 @@ export async function openServer(options: ServerOptions): Promise<OpenServer> {
     if (type === 'devices') pulse.heard();
   });
   const hub = new EventHub(daemon, clock);
-  const metrics = openMetrics(daemon, () => hub.count);
+  const metrics = openMetrics(daemon, () => hub.count, { name: hostname(), version });
   const gate = token === undefined ? undefined : gateOf(token, options, closing.signal);
   const report = (request: ErrorReport): void => {
     const line = requestLine(request, options.logRequests ?? false);

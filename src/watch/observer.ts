@@ -1,6 +1,7 @@
 import type { DeviceInfo, MemoryReading } from '../device/types.js';
 import type { Alerts, Instant } from './alerts/alerts.js';
 import type { Diagnosis } from './diagnosis/diagnose.js';
+import type { ThinningSizes } from './history/thinning.js';
 import { deviceKey } from './sampling/roster.js';
 import type { SamplerEvents } from './sampling/sampler.js';
 import type { Alert, DeviceState, Sample, WatchEvent } from './types.js';
@@ -10,6 +11,7 @@ export interface ObserverOptions {
   readonly now: () => Instant;
   readonly alerts: Alerts;
   readonly createDiagnosis: () => Diagnosis;
+  readonly historySizes?: ThinningSizes | undefined;
   readonly emit: (event: WatchEvent) => void;
   readonly deliver: (alert: Alert) => void;
   readonly note: (text: string) => void;

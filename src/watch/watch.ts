@@ -7,6 +7,7 @@ import { type AlertSink, deliverToCallback } from './delivery/deliver.js';
 import { Delivery } from './delivery/delivery.js';
 import { createDiagnosis, type Diagnosis } from './diagnosis/diagnose.js';
 import { EventQueue } from './event-queue.js';
+import type { ThinningSizes } from './history/thinning.js';
 import { Notes } from './notes.js';
 import { createObserver } from './observer.js';
 import { resolveIntervals } from './sampling/intervals.js';
@@ -40,6 +41,8 @@ export interface WatchOptions {
   readonly queueLimit?: number;
   readonly clock?: Clock;
   readonly createDiagnosis?: () => Diagnosis;
+  /** How much of the past is kept of each device: up to 5 MB unless told otherwise. */
+  readonly historySizes?: ThinningSizes;
 }
 
 /** A watch under way: an iterator of what happens, and the state of each device so far. */
@@ -82,6 +85,7 @@ export function watch(options: WatchOptions = {}): Watch {
     now: () => ({ atSeconds: clock.seconds() - startSeconds, epochMs: clock.epochMs() }),
     alerts: createAlerts(thresholds),
     createDiagnosis: options.createDiagnosis ?? createDiagnosis,
+    historySizes: options.historySizes,
     emit: (event) => queue.push(event),
     deliver: (alert) => delivery.deliver(alert),
     note,

@@ -4,6 +4,7 @@ import { isKnown, type Known } from '../units/known.js';
 import type { Alerts } from './alerts/alerts.js';
 import type { Diagnosis } from './diagnosis/diagnose.js';
 import { createHistory } from './history/history.js';
+import type { ThinningSizes } from './history/thinning.js';
 import type {
   Alert,
   Cause,
@@ -53,7 +54,7 @@ interface Conclusions {
  * to conclude is concluded when asked for, once for each new forecast of the diagnosis.
  */
 export class WatchedDevice implements DeviceState {
-  readonly history: History = createHistory();
+  readonly history: History;
   readonly #alerts: Alerts;
   readonly #createDiagnosis: () => Diagnosis;
   #diagnosis: Diagnosis;
@@ -68,8 +69,10 @@ export class WatchedDevice implements DeviceState {
     parts: {
       readonly alerts: Alerts;
       readonly createDiagnosis: () => Diagnosis;
+      readonly historySizes?: ThinningSizes | undefined;
     },
   ) {
+    this.history = createHistory(parts.historySizes);
     this.#alerts = parts.alerts;
     this.#createDiagnosis = parts.createDiagnosis;
     this.#diagnosis = parts.createDiagnosis();

@@ -17,7 +17,7 @@ function textsUnder(node: unknown, wanted: string, key = ''): readonly string[] 
 /** The real metrics of a server whose daemon has seen everything once. */
 async function exportedMetrics(): Promise<string> {
   const daemon = createFakeDaemon();
-  const metrics = openMetrics(daemon, () => 1);
+  const metrics = openMetrics(daemon, () => 1, { name: 'n1', version: '1.2.3' });
   const [device] = daemon.devices();
   if (device === undefined) throw new Error('the fake daemon has no device');
   const forecast = { ...device.forecast, risk: 'high', etaSeconds: 30 } as const;

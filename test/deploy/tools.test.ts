@@ -40,11 +40,11 @@ it('has a test for every alert', () => {
 });
 
 describeWith('promtool')?.('promtool', () => {
-  it('finds no fault with the rules, and they fire when they should', () => {
-    const checked = run('promtool', 'check', 'rules', join(deployFolder, 'alerts.yml'));
+  it.each(['alerts', 'exporter-alerts'])('finds no fault with %s, and they fire', (name) => {
+    const checked = run('promtool', 'check', 'rules', join(deployFolder, `${name}.yml`));
     expect(checked.stderr).toBe('');
     expect(checked.status).toBe(0);
-    const tested = run('promtool', 'test', 'rules', join(deployFolder, 'alerts.test.yml'));
+    const tested = run('promtool', 'test', 'rules', join(deployFolder, `${name}.test.yml`));
     expect(tested.stderr).toBe('');
     expect(tested.status).toBe(0);
   });
@@ -60,18 +60,18 @@ describeWith('promtool')?.('promtool', () => {
 });
 
 describeWith('systemd-analyze')?.('systemd-analyze', () => {
-  it('finds no fault with the unit', () => {
+  it.each(['plimsoll.service', 'plimsoll-exporter.service'])('finds no fault with %s', (name) => {
     const home = join(folder, 'usr/local/bin');
     mkdirSync(home, { recursive: true });
     const program = join(home, 'plimsoll');
     writeFileSync(program, '#!/bin/sh\n');
     chmodSync(program, 0o755);
-    const unit = join(folder, 'plimsoll.service');
-    writeFileSync(unit, deployText('plimsoll.service').replace('/usr/local/bin/plimsoll', program));
+    const unit = join(folder, name);
+    writeFileSync(unit, deployText(name).replace('/usr/local/bin/plimsoll', program));
     const { stderr } = run('systemd-analyze', 'verify', '--man=no', unit);
     const ours = stderr
       .split('\n')
-      .filter((line) => line.includes('plimsoll.service'))
+      .filter((line) => line.includes(name))
       // Older ones do not know it; the unit says so.
       .filter((line) => !line.includes('DelegateSubgroup'));
     expect(ours).toEqual([]);

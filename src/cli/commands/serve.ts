@@ -34,7 +34,7 @@ import {
 import { hostsArgument, portArgument, socketArgument } from '../options/serve-arguments.js';
 import { serveToken } from '../options/serve-token.js';
 import { settingsOf } from '../options/watch-options.js';
-import { stopOnSignals } from '../stop.js';
+import { stopOnSignals, whenAborted } from '../stop.js';
 
 interface ServeArguments extends PrometheusArguments {
   readonly host: string;
@@ -178,7 +178,7 @@ async function serve(given: ServeArguments, context: CommandContext): Promise<nu
     ];
     await firstReadings(service.daemon, stop.signal);
     printReady(service, { home, link: service.pageLink(), notes }, given, io);
-    await aborted(stop.signal);
+    await whenAborted(stop.signal);
   } finally {
     removeServerNote(home, pid);
     const { running } = service.daemon.counts();
@@ -260,11 +260,4 @@ async function firstReadings(daemon: Daemon, signal: AbortSignal): Promise<void>
     if (devices.length > 0 && devices.every(({ totalBytes }) => isKnown(totalBytes))) return;
     await sleepFor(lookMs, signal);
   }
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener('abort', () => resolve(), { once: true });
-  });
 }

@@ -10,6 +10,7 @@ const facts = {
   script: 'train.py',
   container: 'docker 3f2a9c1b7d04',
   run: 'none',
+  job: undefined,
 };
 
 describe('leakName', () => {

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { readKernelBytes, readKernelFile } from '../../device/kernel-files.js';
 import type { Known } from '../../units/known.js';
 import { containerOf } from './container-of.js';
+import { jobOf, jobVariables, type ProcessJob } from './job-of.js';
 import { environmentLimitBytes, type ProcessEntry, readProcess } from './process-table.js';
 import { runIdIn } from './run-id.js';
 
@@ -21,6 +22,8 @@ export interface ProcessFacts {
   readonly container: Known<string>;
   /** The run of ours that it belongs to, or `none`; `unknown` where its environment may not be read. */
   readonly run: Known<string>;
+  /** The job that it belongs to, on whichever scheduler. */
+  readonly job: ProcessJob | undefined;
 }
 
 /** More than a screen shows; a command line may have megabytes. */
@@ -42,7 +45,11 @@ export function factsOf(entry: ProcessEntry, { procRoot, userName }: FactsOption
   const { pid, parent, started } = entry;
   const folder = join(procRoot, String(pid));
   const words = commandWords(readKernelFile(join(folder, 'cmdline'), commandLimitBytes));
+  const cgroups = readKernelFile(join(folder, 'cgroup'));
+  // Its bytes are good until the next file is read.
   const environment = readKernelBytes(join(folder, 'environ'), environmentLimitBytes);
+  const run = environment === undefined ? 'unknown' : (runIdIn(environment) ?? 'none');
+  const variables = environment === undefined ? new Map() : jobVariables(environment);
   return {
     pid,
     parent,
@@ -50,8 +57,9 @@ export function factsOf(entry: ProcessEntry, { procRoot, userName }: FactsOption
     user: ownerOf(folder, userName),
     commandLine: words.length > 0 ? words.join(' ') : shortName(folder),
     script: words.length > 0 ? scriptIn(words) : 'none',
-    container: containerOf(readKernelFile(join(folder, 'cgroup'))),
-    run: environment === undefined ? 'unknown' : (runIdIn(environment) ?? 'none'),
+    container: containerOf(cgroups),
+    run,
+    job: jobOf(variables, cgroups),
   };
 }
 

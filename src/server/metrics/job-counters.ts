@@ -3,20 +3,10 @@ import type { Daemon, DaemonEvent, JobSummary } from '../../jobs/daemon/types.js
 import { hasEnded, jobStates } from '../../jobs/types.js';
 import type { AttemptBuffers } from '../../run/types.js';
 import { isKnown } from '../../units/known.js';
-import { type Alert, type AlertKind, alertKinds } from '../../watch/types.js';
+import { alertSeries, alertsTotal } from './alert-series.js';
 
 /** Ends that were counted already: a job may be told of again after it ended. */
 const rememberedEnds = 10_000;
-
-/** How grave each kind can be. */
-const severitiesOf: Readonly<Record<AlertKind, readonly Alert['severity'][]>> = {
-  'memory-warning': ['warning'],
-  'memory-critical': ['critical'],
-  'gpu-warning': ['warning'],
-  'gpu-critical': ['critical'],
-  leak: ['warning'],
-  'out-of-memory-risk': ['warning', 'critical'],
-};
 
 /** Counts what happens to jobs from now on. Answers how to stop. */
 export function jobCounters(daemon: Daemon, registry: Registry): () => void {
@@ -68,8 +58,7 @@ export function jobCounters(daemon: Daemon, registry: Registry): () => void {
     registers,
   });
   const alerts = new Counter({
-    name: 'plimsoll_alerts_total',
-    help: 'Alerts that were raised.',
+    ...alertsTotal,
     labelNames: ['kind', 'severity'],
     registers,
   });
@@ -79,9 +68,7 @@ export function jobCounters(daemon: Daemon, registry: Registry): () => void {
   for (const out_of_memory of ['true', 'false']) attempts.inc({ out_of_memory }, 0);
   for (const result of ['hit', 'miss']) requests.inc({ result }, 0);
   for (const as of ['raw', 'held']) held.inc({ as }, 0);
-  for (const kind of alertKinds) {
-    for (const severity of severitiesOf[kind]) alerts.inc({ kind, severity }, 0);
-  }
+  for (const series of alertSeries) alerts.inc({ ...series }, 0);
 
   /** Ids of jobs only grow. */
   let newest = Number(daemon.jobs({ newestFirst: true, limit: 1 })[0]?.id ?? 0);

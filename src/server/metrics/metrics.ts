@@ -1,8 +1,11 @@
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
-import type { Daemon } from '../../jobs/daemon/types.js';
+import type { Daemon, DeviceView } from '../../jobs/daemon/types.js';
 import { jobStates } from '../../jobs/types.js';
-import { deviceGauges } from './device-gauges.js';
+import { deviceFamilies } from './device-families.js';
 import { jobCounters } from './job-counters.js';
+import { type JobFigures, jobFamilies } from './job-families.js';
+import { metricText } from './metric-text.js';
+import { nodeFamily } from './node-family.js';
 
 /** Methods that have a name of their own in the metrics; a stranger cannot add to them. */
 const methods: ReadonlySet<string> = new Set(['GET', 'HEAD', 'POST', 'DELETE', 'OPTIONS']);
@@ -19,11 +22,14 @@ export interface Metrics {
  * A registry of its own, so that two servers in one process do not mix. What is there now is looked
  * at when somebody asks; what happens is counted as it happens.
  */
-export function openMetrics(daemon: Daemon, streams: () => number): Metrics {
+export function openMetrics(
+  daemon: Daemon,
+  streams: () => number,
+  node: { readonly name: string; readonly version: string },
+): Metrics {
   const registry = new Registry();
   const registers = [registry];
   collectDefaultMetrics({ register: registry });
-  const refreshDevices = deviceGauges(daemon, registry);
   const stop = jobCounters(daemon, registry);
   const jobs = new Gauge({
     name: 'plimsoll_jobs',
@@ -44,12 +50,17 @@ export function openMetrics(daemon: Daemon, streams: () => number): Metrics {
   });
   return {
     contentType: registry.contentType,
-    text() {
-      refreshDevices();
+    async text() {
       const counts = daemon.counts();
       for (const state of jobStates) jobs.set({ state }, counts[state]);
       eventStreams.set(streams());
-      return registry.metrics();
+      const devices = daemon.devices();
+      const figures = metricText([
+        nodeFamily(node.name, node.version),
+        ...deviceFamilies(devices),
+        ...jobFamilies(devices.flatMap(jobsOn)),
+      ]);
+      return `${await registry.metrics()}\n${figures}`;
     },
     countRequest({ method, route, status }) {
       const known = methods.has(method) ? method : 'other';
@@ -60,4 +71,16 @@ export function openMetrics(daemon: Daemon, streams: () => number): Metrics {
       registry.clear();
     },
   };
+}
+
+function jobsOn({ id: device, reservations }: DeviceView): readonly JobFigures[] {
+  return reservations
+    .filter(({ isReleasing }) => !isReleasing)
+    .map(({ jobId, name, bytes: reservedBytes, usedBytes }) => ({
+      jobId,
+      name,
+      device,
+      reservedBytes,
+      usedBytes,
+    }));
 }

@@ -21,20 +21,25 @@ export interface Diagnosis {
 const startSeconds = 5;
 
 /**
- * Concludes forecast, leak and cause of one device from the points it is fed.
+ * Concludes forecast, leak and cause of one device from the points it is fed. Following a process takes
+ * some 50 KB: `maxProcesses` are followed, the largest.
  *
  * @example
  * const diagnosis = createDiagnosis();
  * diagnosis.add({ seconds: 0, limitBytes: 24e9, heldBytes: 3e9 });
  * diagnosis.forecast().reason;
  */
-export function createDiagnosis(): Diagnosis {
+export function createDiagnosis({
+  maxProcesses,
+}: {
+  readonly maxProcesses?: number | undefined;
+} = {}): Diagnosis {
   // One past for all that look at the same series.
   const cells = { held: new Cells(), live: new Cells() };
   const forecaster = createForecaster(cells);
   const heldLeak = createLeakDetector({ cells: cells.held });
   const liveLeak = createLeakDetector({ cells: cells.live, live: true });
-  const processes = new ProcessGrowth();
+  const processes = new ProcessGrowth(maxProcesses);
   let first: MemoryPoint | undefined;
   let latest: MemoryPoint | undefined;
 

@@ -4,7 +4,7 @@ import type { Leak } from '../types.js';
 import { createLeakDetector, type LeakDetector } from './leak.js';
 
 /** More processes than this are followed only while they are among the largest. */
-const maxProcesses = 64;
+const usualProcesses = 64;
 /** Past readings kept to hold the present against; they thin out as they age. */
 const snapshotsKept = 48;
 /** A neighbour is one that grew while the largest took less than this share of the growth. */
@@ -23,11 +23,16 @@ export function isGrowing(leak: Leak): boolean {
 /** Follows each process on a device: which of them leaks, and which of them made it grow. */
 export class ProcessGrowth {
   readonly #detectors = new Map<number, LeakDetector>();
+  readonly #maxProcesses: number;
   #snapshots: Snapshot[] = [];
+
+  constructor(maxProcesses = usualProcesses) {
+    this.#maxProcesses = maxProcesses;
+  }
 
   add(seconds: number, processes: readonly ProcessReading[], limitBytes: number): void {
     const bytesByPid = new Map<number, number>();
-    for (const { pid, usedBytes } of processes.slice(0, maxProcesses)) {
+    for (const { pid, usedBytes } of processes.slice(0, this.#maxProcesses)) {
       if (isKnown(usedBytes)) bytesByPid.set(pid, usedBytes);
     }
     for (const pid of this.#detectors.keys()) {

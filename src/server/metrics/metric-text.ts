@@ -1,0 +1,47 @@
+import { readable } from '../errors/readable.js';
+
+/** One figure; a label without a value is left out. */
+export interface MetricSample {
+  readonly labels: Readonly<Record<string, string | undefined>>;
+  readonly value: number;
+}
+
+/** All figures of one name. */
+export interface MetricFamily {
+  readonly name: string;
+  readonly help: string;
+  readonly type: 'gauge' | 'counter';
+  readonly samples: readonly MetricSample[];
+}
+
+/** A program may call itself anything; a page of metrics is not for stories. */
+const longestValue = 200;
+
+/**
+ * The text format of Prometheus; a family without figures is left out.
+ *
+ * @example
+ * metricText([{ name: 'up', help: 'It is up.', type: 'gauge', samples: [{ labels: {}, value: 1 }] }]);
+ * // '# HELP up It is up.\n# TYPE up gauge\nup 1\n'
+ */
+export function metricText(families: readonly MetricFamily[]): string {
+  return families
+    .filter(({ samples }) => samples.length > 0)
+    .map(({ name, help, type, samples }) => {
+      const lines = samples.map(({ labels, value }) => `${name}${labelText(labels)} ${value}\n`);
+      return `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n${lines.join('')}`;
+    })
+    .join('');
+}
+
+function labelText(labels: MetricSample['labels']): string {
+  const parts = Object.entries(labels).flatMap(([name, value]) =>
+    value === undefined || value === '' ? [] : [`${name}="${escaped(value)}"`],
+  );
+  return parts.length === 0 ? '' : `{${parts.join(',')}}`;
+}
+
+function escaped(value: string): string {
+  const short = readable(value).slice(0, longestValue);
+  return short.replaceAll('\\', '\\\\').replaceAll('"', '\\"');
+}

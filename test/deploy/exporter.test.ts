@@ -1,0 +1,73 @@
+import { spawnSync } from 'node:child_process';
+import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { useCommand } from '../cli/command.js';
+import { eventually } from '../support/eventually.js';
+import { at, deployFolder, deployText, textsOf } from './deploy-files.js';
+import { parsePlainYaml } from './plain-yaml.js';
+
+const command = useCommand();
+let folder = '';
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'plimsoll-deploy-'));
+});
+afterAll(() => {
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const unit = deployText('plimsoll-exporter.service');
+const [, daemonSet = ''] = deployText('kubernetes/exporter.yaml').split(/^---$/m);
+const manifest = parsePlainYaml(daemonSet);
+
+describe('deploy/ for the exporter', () => {
+  it('uses only options that the command has', async () => {
+    const { stdout } = await command.run(['exporter', '--help']);
+    const known = new Set([...stdout.matchAll(/(--[a-z-]+)/g)].map((match) => match[1]));
+    const container = at(manifest, 'spec', 'template', 'spec', 'containers', 0);
+    const used = [
+      ...(/^ExecStart=(.*)$/m.exec(unit)?.[1] ?? '').split(' '),
+      ...textsOf(at(container, 'command')),
+      ...deployText('slurm/prolog-exporter.sh').split(/\s+/),
+    ].filter((word) => word.startsWith('--'));
+    expect(used.length).toBeGreaterThan(5);
+    expect(used.filter((option) => !known.has(option))).toEqual([]);
+  });
+
+  it('names one port, and labels that select their own pods', () => {
+    const pod = at(manifest, 'spec', 'template');
+    const container = at(pod, 'spec', 'containers', 0);
+    const port = at(container, 'ports', 0, 'containerPort');
+    expect(textsOf(at(container, 'command'))).toContain(port);
+    expect(at(pod, 'metadata', 'annotations', 'prometheus.io/port')).toBe(port);
+    expect(at(manifest, 'spec', 'selector', 'matchLabels')).toEqual(at(pod, 'metadata', 'labels'));
+    expect(at(container, 'securityContext', 'allowPrivilegeEscalation')).toBe('false');
+    expect(deployText('slurm/prolog-exporter.sh')).toContain(`:-${port}}`);
+  });
+
+  it('never fails a job: the prolog starts the exporter in a session of its own, and ends', async () => {
+    const prolog = join(deployFolder, 'slurm/prolog-exporter.sh');
+    const program = join(folder, 'plimsoll');
+    const log = join(folder, 'log');
+    writeFileSync(program, '#!/bin/sh\necho "$@ $(ps -o sid= -p $$ | tr -d " ") $$"\n');
+    chmodSync(program, 0o755);
+    const variables = { PLIMSOLL_LOG: log, PLIMSOLL_PORT: '9999', SLURMD_NODENAME: 'n7' };
+    const run = (PLIMSOLL: string) =>
+      spawnSync(prolog, { env: { ...process.env, ...variables, PLIMSOLL } }).status;
+    expect(run('/nowhere/plimsoll')).toBe(0);
+    expect(run(program)).toBe(0);
+    const lines = () => readFileSync(log, 'utf8').split('\n');
+    await eventually(() => lines().length > 1);
+    const [line = ''] = lines();
+    expect(line).toMatch(/^exporter --host 0.0.0.0 --port 9999 --node n7 (\d+) \1$/);
+  });
+
+  it('has a test for every alert of nodes', () => {
+    const named = (text: string, key: string) =>
+      new Set([...text.matchAll(new RegExp(`${key}: (\\w+)$`, 'gm'))].map((match) => match[1]));
+    const alerts = named(deployText('exporter-alerts.yml'), 'alert');
+    expect(alerts.size).toBe(5);
+    expect(named(deployText('exporter-alerts.test.yml'), 'alertname')).toEqual(alerts);
+  });
+});
