@@ -101,7 +101,7 @@ const commands: readonly CommandEntry[] = [
   {
     name: 'exporter',
     summary: 'export the memory of this node to Prometheus: devices, processes, jobs, forecasts',
-    load: async () => (await import('./commands/exporter.js')).exporterCommand,
+    load: async () => (await import('./engines/exporter-command.js')).exporterCommand,
   },
   {
     name: 'users',
