@@ -45,15 +45,15 @@ async function measure() {
   const ours = await begin(exporterCommand(), environment);
   const page = await scrape(ours);
   writeFileSync(join(folder, 'page'), page);
-  const bare = await begin([process.execPath, here('exporter/bare.mjs'), join(folder, 'page')]);
+  const bare = await begin([process.execPath, here('bare-page.mjs'), join(folder, 'page')]);
   await scrapeFor(Number(values.settle), [ours, bare]);
   const before = [ours, bare].map(({ pid }) => cpuTicks(pid));
   const began = performance.now();
   await scrapeFor(Number(values.minutes) * 60, [ours, bare]);
   const seconds = (performance.now() - began) / 1000;
-  const [exporter, other] = [ours, bare].map(({ pid, mostResident }, index) => ({
+  const [exporter, other] = [ours, bare].map(({ pid, maxResident }, index) => ({
     corePercent: ((cpuTicks(pid) - before[index]) / ticksPerSecond / seconds) * 100,
-    residentMB: Math.max(mostResident, residentBytes(pid)) / 1e6,
+    residentMB: Math.max(maxResident, residentBytes(pid)) / 1e6,
   }));
   return {
     exporter,
@@ -71,7 +71,14 @@ async function measure() {
 /** Real processes, and a library that says that they are on GPUs. */
 function standIns() {
   const library = join(folder, 'libnvidia-ml.so.1');
-  execFileSync('cc', ['-O1', '-shared', '-fPIC', '-o', library, here('../test/fake-nvml/fake-nvml.c')]);
+  execFileSync('cc', [
+    '-O1',
+    '-shared',
+    '-fPIC',
+    '-o',
+    library,
+    here('../test/fake-nvml/fake-nvml.c'),
+  ]);
   mkdirSync(join(folder, 'driver/nvidia'), { recursive: true });
   writeFileSync(join(folder, 'driver/nvidia/version'), 'a stand-in\n');
   const sleepers = Array.from({ length: Number(values.processes) }, (_, n) =>
@@ -108,13 +115,13 @@ async function begin([program, ...words], environment = {}) {
     });
     child.once('exit', () => reject(new Error(`${program} ended before it listened`)));
   });
-  return { pid: child.pid, place: JSON.parse(line).place, mostResident: 0 };
+  return { pid: child.pid, place: JSON.parse(line).place, maxResident: 0 };
 }
 
 async function scrape(one) {
   const answer = await fetch(one.place);
   const text = await answer.text();
-  one.mostResident = Math.max(one.mostResident, residentBytes(one.pid));
+  one.maxResident = Math.max(one.maxResident, residentBytes(one.pid));
   return text;
 }
 
@@ -139,13 +146,15 @@ function print({ exporter, bare, ratio, pageBytes, seconds }) {
   console.log(
     `${values.gpus} GPUs (simulated), ${values.processes} real processes, ${pageBytes} bytes every ${scrapeSeconds} s, ${seconds.toFixed(0)} s`,
   );
-  const row = (name, { corePercent, residentMB }) =>
-    console.log(
-      `${name.padEnd(24)}${corePercent.toFixed(2)} % of a core, ${residentMB.toFixed(1)} MB at most`,
-    );
   row('plimsoll exporter', exporter);
   row('bare Node', bare);
   console.log(
     `${'ratio'.padEnd(24)}${ratio.core.toFixed(2)} and ${ratio.resident.toFixed(2)} (targets: ${targets.corePercent} % and ${targets.residentMB} MB)`,
+  );
+}
+
+function row(name, { corePercent, residentMB }) {
+  console.log(
+    `${name.padEnd(24)}${corePercent.toFixed(2)} % of a core, ${residentMB.toFixed(1)} MB at most`,
   );
 }

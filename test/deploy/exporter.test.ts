@@ -38,7 +38,8 @@ describe('deploy/ for the exporter', () => {
   it('names one port, and labels that select their own pods', () => {
     const pod = at(manifest, 'spec', 'template');
     const container = at(pod, 'spec', 'containers', 0);
-    const port = at(container, 'ports', 0, 'containerPort');
+    const [port = ''] = textsOf(at(container, 'ports', 0)).slice(-1);
+    expect(at(container, 'ports', 0, 'containerPort')).toBe(port);
     expect(textsOf(at(container, 'command'))).toContain(port);
     expect(at(pod, 'metadata', 'annotations', 'prometheus.io/port')).toBe(port);
     expect(at(manifest, 'spec', 'selector', 'matchLabels')).toEqual(at(pod, 'metadata', 'labels'));

@@ -110,7 +110,7 @@ class Reader {
 
 /** A key with what stands behind its colon; undefined where there is none. */
 function keyOf(text: string): readonly [string, string] | undefined {
-  const match = /^([A-Za-z_][\w.-]*):(?: +(.*))?$/.exec(text);
+  const match = /^([A-Za-z_][\w./-]*):(?: +(.*))?$/.exec(text);
   return match ? [match[1] ?? '', match[2] ?? ''] : undefined;
 }
 

@@ -26,10 +26,12 @@ export class NodeProcesses {
     const pids = there.filter(isReal).flatMap((state) => listOf(state).map(({ pid }) => pid));
     this.#facts = this.#owners.read(new Set(pids));
     this.#processes = there.flatMap((state) =>
-      listOf(state).map((reading) => ({
-        ...reading,
+      listOf(state).map(({ pid, name, usedBytes }) => ({
+        pid,
+        name,
+        usedBytes,
         device: state.info.id,
-        job: this.#factsOf(state, reading.pid)?.job,
+        job: this.#factsOf(state, pid)?.job,
       })),
     );
     this.jobs.take(this.#processes);

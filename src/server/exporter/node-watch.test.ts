@@ -173,7 +173,7 @@ describe('docs/exporter.md', () => {
     const rows = readFileSync(`${root}docs/exporter.md`, 'utf8')
       .split('\n')
       .filter((line) => /^\| `(plimsoll|process)_/.test(line));
-    const told = new Map<string, readonly string[]>();
+    const listed = new Map<string, readonly string[]>();
     let labels: readonly string[] = [];
     for (const row of rows) {
       const [, names = '', cell = ''] = row.split('|');
@@ -185,15 +185,20 @@ describe('docs/exporter.md', () => {
       }
       const base = /^plimsoll_[a-z]+/.exec(first)?.[0] ?? '';
       const all = others.map((name) => (name.startsWith('_') ? `${base}${name}` : name));
-      for (const name of [first, ...all]) told.set(name, labels);
+      for (const name of [first, ...all]) listed.set(name, labels);
     }
     // They need a past; what they are taken from is tested in src/watch/ and src/server/metrics/.
     const later =
       /_leak$|_risk$|growth_bytes_per_second$|_leak_bytes_per_second$|out_of_memory_seconds$|utilization_percent$/;
-    expect([...exported.keys()].filter((name) => !told.has(name))).toEqual([]);
-    expect([...told.keys()].filter((name) => !exported.has(name) && !later.test(name))).toEqual([]);
+    expect([...exported.keys()].filter((name) => !listed.has(name))).toEqual([]);
+    expect([...listed.keys()].filter((name) => !exported.has(name) && !later.test(name))).toEqual(
+      [],
+    );
     for (const [name, has] of exported) {
-      expect([name, [...has].filter((one) => !told.get(name)?.includes(one))]).toEqual([name, []]);
+      expect([name, [...has].filter((one) => !listed.get(name)?.includes(one))]).toEqual([
+        name,
+        [],
+      ]);
     }
   });
 });

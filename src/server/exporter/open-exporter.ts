@@ -22,13 +22,13 @@ export interface ExporterOptions {
   readonly version: string;
   readonly folder: string;
   /** Lines for the person who runs it. */
-  log(line: string): void;
+  readonly log: (line: string) => void;
 }
 
 export interface Exporter {
   /** Where the page is: an address, or a file. */
   readonly place: string;
-  states(): readonly DeviceState[];
+  readonly states: () => readonly DeviceState[];
   /** Whether every device was read at least once. */
   hasReadAll(): boolean;
   readonly notes: readonly string[];

@@ -3,12 +3,6 @@ import type { MetricFamily } from '../metrics/metric-text.js';
 /** What the exporter itself takes, by the names that every program has in Prometheus. */
 export function ownFamilies(startedEpochMs: number): readonly MetricFamily[] {
   const { user, system } = process.cpuUsage();
-  const one = (
-    name: string,
-    help: string,
-    type: MetricFamily['type'],
-    value: number,
-  ): MetricFamily => ({ name: `process_${name}`, help, type, samples: [{ labels: {}, value }] });
   return [
     one('cpu_seconds_total', 'Processor time of the exporter.', 'counter', (user + system) / 1e6),
     one(
@@ -19,4 +13,8 @@ export function ownFamilies(startedEpochMs: number): readonly MetricFamily[] {
     ),
     one('start_time_seconds', 'When the exporter started.', 'gauge', startedEpochMs / 1000),
   ];
+}
+
+function one(name: string, help: string, type: MetricFamily['type'], value: number): MetricFamily {
+  return { name: `process_${name}`, help, type, samples: [{ labels: {}, value }] };
 }

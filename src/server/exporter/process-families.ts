@@ -49,8 +49,6 @@ function family(
 }
 
 function labelsOf({ device, pid, name, user, job }: ProcessFigures) {
-  const known = (text: string | undefined) =>
-    text === 'unknown' || text === 'none' ? undefined : text;
   return {
     device,
     pid: String(pid),
@@ -60,4 +58,8 @@ function labelsOf({ device, pid, name, user, job }: ProcessFigures) {
     job_id: job?.id,
     rank: known(job?.rank),
   };
+}
+
+function known(text: string | undefined): string | undefined {
+  return text === 'unknown' || text === 'none' ? undefined : text;
 }
