@@ -1,9 +1,11 @@
 import { availableParallelism } from 'node:os';
 import { defineConfig } from 'vitest/config';
+import { viteSnapshotPage } from './scripts/snapshot-page.mjs';
 
 export default defineConfig({
+  plugins: [viteSnapshotPage()],
   test: {
-    include: ['src/**/*.test.ts', 'test/**/*.test.ts', 'web/src/**/*.test.ts'],
+    include: ['src/**/*.test.ts', 'test/**/*.test.ts', 'web/{src,snapshot}/**/*.test.ts'],
     setupFiles: ['test/support/property-seed.ts'],
     // Many tests wait for processes: even two cores do two files at a time.
     maxWorkers: Math.max(2, availableParallelism() - 1),

@@ -1,3 +1,5 @@
+import { esbuildSnapshotPage } from './snapshot-page.mjs';
+
 /** Options of esbuild for a program that runs in Node from a folder with koffi and SQLite beside it. */
 export const program = {
   bundle: true,
@@ -10,6 +12,7 @@ export const program = {
   banner: {
     js: "import { createRequire as plimsollRequire } from 'node:module'; const require = plimsollRequire(import.meta.url);",
   },
+  plugins: [esbuildSnapshotPage],
   legalComments: 'none',
   logLevel: 'warning',
 };

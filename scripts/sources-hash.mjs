@@ -9,6 +9,7 @@ const settings = [
   'scripts/build.mjs',
   'scripts/esbuild-program.mjs',
   'scripts/pack-page.mjs',
+  'scripts/snapshot-page.mjs',
   'tsconfig.build.json',
   'tsconfig.json',
   'web/index.html',
@@ -19,6 +20,7 @@ const settings = [
 const folders = [
   { folder: 'src', made: /\.ts$/ },
   { folder: 'web/src', made: /\.(ts|tsx|css)$/ },
+  { folder: 'web/snapshot', made: /\.ts$/ },
   { folder: 'web/public', made: /\.\w+$/ },
 ];
 

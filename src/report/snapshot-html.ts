@@ -6,52 +6,61 @@ import { isKnown } from '../units/known.js';
 import { emblem } from './html/emblem.js';
 import { html, Markup, unbroken } from './html/markup.js';
 import { pageHead } from './html/page-head.js';
-import { baseScript } from './html/snapshot-script-base.js';
-import { mapsScript } from './html/snapshot-script-maps.js';
-import { timeScript } from './html/snapshot-script-time.js';
 import {
+  eventSection,
   findingList,
   flameSection,
   holderSection,
-  segmentSection,
   timeSection,
   whatIfSection,
 } from './html/snapshot-sections.js';
 import { snapshotStyle } from './html/snapshot-style.js';
 import { snapshotFindings } from './snapshot-findings.js';
-import { snapshotPageData } from './snapshot-page-data.js';
+import { packRecording } from './snapshot-page/pack.js';
+import { snapshotPageData } from './snapshot-page/page-data.js';
 import { percentWords, utcWords } from './words.js';
 
+/** The programs of the page: what draws, and what holds the recording in a thread of its own. */
+export interface SnapshotScripts {
+  readonly page: string;
+  readonly worker: string;
+}
+
 /**
- * A snapshot as one HTML page that stands alone: findings and tables as text, memory over time, a
- * flame graph and a map of segments to look into.
+ * A snapshot as one HTML page that stands alone: findings and tables as text, memory over time, the
+ * allocator at each event, and a flame graph to look into.
  *
  * @example
- * await writeFile('snapshot.html', renderSnapshotHtml(analysis, { name: 'oom.pickle', version }));
+ * const page = renderSnapshotHtml(analysis, { name: 'oom.pickle', version, scripts });
+ * await writeFile('snapshot.html', page);
  */
 export function renderSnapshotHtml(
   analysis: SnapshotAnalysis,
-  { name, version }: { readonly name: string; readonly version: string },
+  {
+    name,
+    version,
+    scripts,
+  }: { readonly name: string; readonly version: string; readonly scripts: SnapshotScripts },
 ): string {
   const findings = snapshotFindings(analysis);
-  const data = snapshotPageData(analysis);
+  const { header, columns } = snapshotPageData(analysis);
   const page = html`${pageHead({ title: `Memory snapshot ${name}`, version, style: snapshotStyle, scripts: true })}
 <body>
-<main>
+<main id="page">
 ${masthead(analysis, name, findings[0]?.text ?? '')}
 <section aria-label="More findings">${findingList(findings.slice(1))}</section>
-${timeSection(analysis, data.lives.omitted)}
-<div class="frames" id="frames" hidden tabindex="0" aria-live="polite"></div>
+<p class="soft" id="loading" role="status">The charts need JavaScript; findings and tables do not.</p>
+${timeSection(analysis, header.omitted)}
+<div class="frames" id="frames" hidden tabindex="0" role="region" aria-label="Stack of what was chosen"></div>
+${eventSection(analysis)}
 ${flameSection(analysis)}
-${segmentSection(analysis, data.segments.length)}
 ${holderSection(analysis)}
 ${whatIfSection(analysis)}
-<noscript><p class="soft">The charts need JavaScript; findings and tables do not.</p></noscript>
 <footer class="soft"><p><b>Measured</b> figures were recorded by PyTorch's allocator. <b>Simulated</b> ones come from replaying its requests. <b>Estimated</b> ones are concluded from the others.</p>
 <p>GiB are 1024<sup>3</sup> bytes. Made by plimsoll ${version}.</p></footer>
 </main>
-<script type="application/json" id="data">${new Markup(scriptJson(data))}</script>
-<script>${new Markup(`{${baseScript}${timeScript}${mapsScript}}`)}</script>
+<script type="text/plain" id="worker">${inScript(scripts.worker)}</script>
+${packRecording(header, columns).map((piece) => html`<script type="text/plain" class="recording">${new Markup(piece)}</script>\n`)}<script>${inScript(scripts.page)}</script>
 </body>
 </html>
 `;
@@ -83,10 +92,7 @@ function masthead(analysis: SnapshotAnalysis, name: string, first: string): Mark
 <dl class="facts">${facts.map(([what, value]) => html`<div><dt>${what}</dt><dd>${value}</dd></div>`)}</dl></header>`;
 }
 
-/** JSON that cannot end the script element it stands in. */
-function scriptJson(data: unknown): string {
-  return JSON.stringify(data)
-    .replaceAll('<', String.raw`\u003c`)
-    .replaceAll('\u2028', String.raw`\u2028`)
-    .replaceAll('\u2029', String.raw`\u2029`);
+/** A program that cannot end the script element that it stands in. */
+function inScript(program: string): Markup {
+  return new Markup(program.replaceAll(/<(?=\/script|!--)/gi, String.raw`\x3C`));
 }

@@ -1,3 +1,4 @@
+import { snapshotScripts } from 'plimsoll:snapshot-page';
 import { describe, expect, it } from 'vitest';
 import { estimatePage } from '../../src/report/estimate-for-tests.js';
 import { renderEstimateHtml } from '../../src/report/estimate-html.js';
@@ -61,6 +62,7 @@ const pages = {
     renderSnapshotHtml(analyseSnapshot(await readSnapshot(recordedPath('oom'))), {
       name: 'oom.pickle',
       version,
+      scripts: snapshotScripts,
     }),
 };
 

@@ -1,4 +1,5 @@
 import { resolve } from 'node:path';
+import { snapshotScripts } from 'plimsoll:snapshot-page';
 import { openOutputFile } from '../../files/output-file.js';
 import { renderSnapshotHtml } from '../../report/snapshot-html.js';
 import { againstText, snapshotText } from '../../report/text/snapshot-text.js';
@@ -65,7 +66,8 @@ async function answer(
     given.against === undefined
       ? undefined
       : await analyse(given.against, { ...given, whatIf: [] }, io);
-  if (page) page.write(renderSnapshotHtml(analysis, { name: path, version }));
+  if (page)
+    page.write(renderSnapshotHtml(analysis, { name: path, version, scripts: snapshotScripts }));
   const { top } = given;
   if (given.json) {
     printJson(io, {

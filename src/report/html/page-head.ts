@@ -9,13 +9,15 @@ export interface PageHead {
   readonly version: string;
   /** Beside the style that all pages share. */
   readonly style?: string;
-  /** The page has scripts of its own. */
+  /** The page has scripts of its own, which may start a worker from a text that is in the page. */
   readonly scripts?: boolean;
 }
 
 /** How each page begins, up to its body. */
 export function pageHead({ title, version, style = '', scripts = false }: PageHead): Markup {
-  const policy = scripts ? `${closed}; script-src 'unsafe-inline'` : closed;
+  const policy = scripts
+    ? `${closed}; script-src 'unsafe-inline'; worker-src blob:; child-src blob:`
+    : closed;
   return html`<!doctype html>
 <html lang="en">
 <head>

@@ -22,9 +22,14 @@ export function shortFile(file: string): string {
   return installed ?? own ?? path.split('/').slice(-2).join('/');
 }
 
-/** A frame on one line: `train.py:21 in step`. */
-export function frameText({ name, file, line }: Frame): string {
-  return `${shortFile(file)}:${line} in ${name}`;
+/** Where a frame is: `train.py:21`. */
+export function placeText({ file, line }: Frame): string {
+  return `${shortFile(file)}:${line}`;
+}
+
+/** A frame on one line: `step (train.py:21)`. */
+export function frameText(frame: Frame): string {
+  return `${frame.name} (${placeText(frame)})`;
 }
 
 /** Code that only passes a call on; never the answer to "who holds it?". */
@@ -47,13 +52,19 @@ export function isPassing({ file }: Frame): boolean {
  * moduleOf(frames); // 'transformers.models.gpt2.modeling_gpt2.forward'
  */
 export function moduleOf(frames: readonly Frame[]): string | undefined {
-  const frame =
-    frames.find(
-      ({ file }) => !/^torch\/(?!optim\/)/.test(shortFile(file)) && !passing.test(slashes(file)),
-    ) ?? frames.find(({ file }) => !passing.test(slashes(file)));
+  const frame = moduleFrame(frames);
   if (frame === undefined) return undefined;
   const path = shortFile(frame.file).replace(/\.py$/, '').replaceAll('/', '.');
   return `${path}.${frame.name}`;
+}
+
+/** The innermost frame that stands in no machinery of PyTorch. */
+export function moduleFrame(frames: readonly Frame[]): Frame | undefined {
+  return (
+    frames.find(
+      ({ file }) => !/^torch\/(?!optim\/)/.test(shortFile(file)) && !passing.test(slashes(file)),
+    ) ?? frames.find(({ file }) => !passing.test(slashes(file)))
+  );
 }
 
 /** The place in the user's own program that a call came from: the innermost own frame. */

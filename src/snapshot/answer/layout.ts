@@ -1,7 +1,6 @@
-import { segmentStep, sharedSegment, smallSegment } from '../../estimate/allocator/sizes.js';
+import { heldAt, joined } from '../history/held-segments.js';
 import type { Lives } from '../history/lives.js';
-import { action } from '../records/known-strings.js';
-import { type DeviceSnapshot, type Names, rowOf } from '../snapshot.js';
+import type { DeviceSnapshot, Names } from '../snapshot.js';
 
 /** A stretch of memory of the allocator at an instant, with the free gaps in it. */
 export interface Stretch {
@@ -13,13 +12,6 @@ export interface Stretch {
   readonly gaps: readonly number[];
 }
 
-interface Held {
-  readonly offset: number;
-  bytes: number;
-  readonly stream: number;
-  readonly type: Stretch['type'];
-}
-
 /** The memory as it lay after the event `index`. */
 export function layoutAt(
   device: DeviceSnapshot,
@@ -27,7 +19,8 @@ export function layoutAt(
   names: Names,
   index: number,
 ): Stretch[] {
-  const held = heldAt(device, names, index);
+  const { segments, pages } = heldAt(device, names, index);
+  const held = [...segments.values(), ...joined(pages)].toSorted((a, b) => a.offset - b.offset);
   const blocks = blocksAt(lives, names, index);
   let next = 0;
   return held.map(({ offset, bytes, stream, type }) => {
@@ -56,62 +49,4 @@ function blocksAt(lives: Lives, names: Names, index: number) {
     blocks.push({ offset: names.offset[address[life] ?? 0] ?? 0, bytes: bytes[life] ?? 0 });
   }
   return blocks.toSorted((a, b) => a.offset - b.offset);
-}
-
-/** The segments now, with what happened since `index` undone, by address. */
-function heldAt(device: DeviceSnapshot, names: Names, index: number): Held[] {
-  const { events } = device;
-  const segments = new Map<number, Held>();
-  const pages = new Map<number, Held>();
-  const setPages = (held: Held) => {
-    for (let at = held.offset; at < held.offset + held.bytes; at += segmentStep) {
-      pages.set(at, { ...held, offset: at, bytes: segmentStep });
-    }
-  };
-  for (const { address, totalBytes: bytes, stream, expandable, type } of device.segments) {
-    const offset = names.offset[address] ?? 0;
-    const held = { offset, bytes, stream, type: type === 'small' ? type : 'large' } as const;
-    if (expandable) setPages(held);
-    else segments.set(offset, held);
-  }
-  for (let at = events.length - 1; at > index; at -= 1) {
-    const row = rowOf(events, at);
-    const offset = names.offset[events.address[row] ?? -1] ?? 0;
-    const bytes = events.bytes[row] ?? 0;
-    const stream = events.stream[row] ?? 0;
-    switch (events.action[row] ?? action.other) {
-      case action.segmentAlloc:
-        segments.delete(offset);
-        break;
-      case action.segmentFree:
-        segments.set(offset, {
-          offset,
-          bytes,
-          stream,
-          type: bytes === smallSegment ? 'small' : 'large',
-        });
-        break;
-      case action.segmentMap:
-        for (let page = offset; page < offset + bytes; page += segmentStep) pages.delete(page);
-        break;
-      case action.segmentUnmap:
-        // Pages for large blocks come in shared segments' size, those for small ones singly.
-        setPages({ offset, bytes, stream, type: bytes % sharedSegment === 0 ? 'large' : 'small' });
-        break;
-      default:
-    }
-  }
-  return [...segments.values(), ...joined(pages)].toSorted((a, b) => a.offset - b.offset);
-}
-
-/** Pages that follow one another, as one stretch. */
-function joined(pages: ReadonlyMap<number, Held>): Held[] {
-  const stretches: Held[] = [];
-  for (const page of [...pages.values()].toSorted((a, b) => a.offset - b.offset)) {
-    const last = stretches.at(-1);
-    const follows = last && last.offset + last.bytes === page.offset;
-    if (follows && last.stream === page.stream && last.type === page.type) last.bytes += page.bytes;
-    else stretches.push({ ...page });
-  }
-  return stretches;
 }

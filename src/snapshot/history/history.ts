@@ -101,6 +101,7 @@ export function rebuildHistory(
         // Its free was not recorded.
         if (lost !== never) {
           lives.freed[lost] = index;
+          lives.returned[lost] = index;
           allocated -= lives.bytes[lost] ?? 0;
           active -= lives.bytes[lost] ?? 0;
         }
@@ -133,6 +134,7 @@ export function rebuildHistory(
           current[address] = never;
         }
         active -= lives.bytes[life] ?? 0;
+        lives.returned[life] = index;
         pending[address] = never;
         sizes.end(offset[address] ?? 0, lives.bytes[life] ?? 0);
         break;

@@ -11,6 +11,7 @@ export class Lives {
   readonly #requested: Room<Float64Array>;
   readonly #born: Room<Int32Array>;
   readonly #freed: Room<Int32Array>;
+  readonly #returned: Room<Int32Array>;
   readonly #stack: Room<Int32Array>;
   readonly #address: Room<Int32Array>;
   readonly #stream: Room<Uint16Array>;
@@ -21,6 +22,7 @@ export class Lives {
     this.#requested = new Room(Float64Array, expected);
     this.#born = new Room(Int32Array, expected);
     this.#freed = new Room(Int32Array, expected);
+    this.#returned = new Room(Int32Array, expected);
     this.#stack = new Room(Int32Array, expected);
     this.#address = new Room(Int32Array, expected);
     this.#stream = new Room(Uint16Array, expected);
@@ -41,6 +43,10 @@ export class Lives {
   /** The event that freed it, or `never`. */
   get freed(): Int32Array {
     return this.#freed.column;
+  }
+  /** The event after which no stream used it any more, or `never`. */
+  get returned(): Int32Array {
+    return this.#returned.column;
   }
   get stack(): Int32Array {
     return this.#stack.column;
@@ -66,6 +72,7 @@ export class Lives {
     this.#requested.upTo(life)[life] = requested;
     this.#born.upTo(life)[life] = born;
     this.#freed.upTo(life)[life] = never;
+    this.#returned.upTo(life)[life] = never;
     this.#stack.upTo(life)[life] = stack;
     this.#address.upTo(life)[life] = address;
     this.#stream.upTo(life)[life] = stream;

@@ -1,0 +1,104 @@
+import { segmentStep, sharedSegment, smallSegment } from '../../estimate/allocator/sizes.js';
+import { action } from '../records/known-strings.js';
+import { type DeviceSnapshot, type Names, rowOf } from '../snapshot.js';
+
+export interface Held {
+  readonly offset: number;
+  bytes: number;
+  readonly stream: number;
+  readonly type: 'small' | 'large';
+}
+
+/** What the allocator holds of the driver: segments, and the pages of expandable ones. */
+export interface HeldSegments {
+  readonly segments: Map<number, Held>;
+  readonly pages: Map<number, Held>;
+}
+
+/** The pool of a segment that is gone: only its size is known. */
+export function segmentType(bytes: number): Held['type'] {
+  return bytes === smallSegment ? 'small' : 'large';
+}
+
+/** Pages for large blocks come in shared segments' size, those for small ones singly. */
+export function pageType(bytes: number): Held['type'] {
+  return bytes % sharedSegment === 0 ? 'large' : 'small';
+}
+
+/**
+ * Pages in all that one pass goes through: more than any job maps, and few enough that a file with
+ * made-up sizes ends soon.
+ */
+const mostPages = 2 ** 24;
+
+/** Calls back for every page of a stretch; stops after `mostPages` of them in all. */
+export function pageWalk(): (offset: number, bytes: number, visit: (page: number) => void) => void {
+  let left = mostPages;
+  return (offset, bytes, visit) => {
+    for (let at = offset; at < offset + bytes && left > 0; at += segmentStep) {
+      left -= 1;
+      visit(at);
+    }
+  };
+}
+
+/**
+ * The segments now, with what happened after event `index` undone; -1: before the first. Both maps
+ * are by offset.
+ */
+export function heldAt(device: DeviceSnapshot, names: Names, index: number): HeldSegments {
+  const { events } = device;
+  const segments = new Map<number, Held>();
+  const pages = new Map<number, Held>();
+  const eachPage = pageWalk();
+  const setPages = (held: Held) => {
+    eachPage(held.offset, held.bytes, (offset) => {
+      pages.set(offset, { ...held, offset, bytes: segmentStep });
+    });
+  };
+  for (const { address, totalBytes: bytes, stream, expandable, type } of device.segments) {
+    const offset = names.offset[address] ?? 0;
+    const held = { offset, bytes, stream, type: type === 'small' ? type : 'large' } as const;
+    if (expandable) setPages(held);
+    else segments.set(offset, held);
+  }
+  for (let at = events.length - 1; at > index; at -= 1) {
+    const row = rowOf(events, at);
+    const offset = names.offset[events.address[row] ?? -1] ?? 0;
+    const bytes = events.bytes[row] ?? 0;
+    const stream = events.stream[row] ?? 0;
+    switch (events.action[row] ?? action.other) {
+      case action.segmentAlloc:
+        segments.delete(offset);
+        break;
+      case action.segmentFree:
+        segments.set(offset, {
+          offset,
+          bytes,
+          stream,
+          type: segmentType(bytes),
+        });
+        break;
+      case action.segmentMap:
+        eachPage(offset, bytes, (page) => pages.delete(page));
+        break;
+      case action.segmentUnmap:
+        setPages({ offset, bytes, stream, type: pageType(bytes) });
+        break;
+      default:
+    }
+  }
+  return { segments, pages };
+}
+
+/** Pages that follow one another, as one stretch. */
+export function joined(pages: ReadonlyMap<number, Held>): Held[] {
+  const stretches: Held[] = [];
+  for (const page of [...pages.values()].toSorted((a, b) => a.offset - b.offset)) {
+    const last = stretches.at(-1);
+    const follows = last && last.offset + last.bytes === page.offset;
+    if (follows && last.stream === page.stream && last.type === page.type) last.bytes += page.bytes;
+    else stretches.push({ ...page });
+  }
+  return stretches;
+}

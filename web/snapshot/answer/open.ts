@@ -1,0 +1,48 @@
+import type { Recording } from '../data/recording.js';
+import type { Unpacked } from '../data/unpack.js';
+import type { FlameRequest, Opened, StackFacts } from '../messages.js';
+import { type FlameBar, flameBars, flameTree, type Holding, holdingsAt } from './flame.js';
+
+export function openedOf({ header, time, stacks }: Recording, data: Unpacked): Opened {
+  const { ticks, group, events, omitted, marks, titles } = header;
+  return {
+    ticks,
+    group,
+    events,
+    omitted,
+    marks,
+    time: time.known
+      ? { ticks: data.u32('timeTick').slice(), seconds: data.f64('timeSecond').slice() }
+      : undefined,
+    stacks: stacks.order.map((stack, at) => ({
+      stack,
+      title: titles[stack] ?? '',
+      mostBytes: stacks.mostBytes[at] ?? 0,
+    })),
+    placeOfStack: stacks.placeOf.slice(),
+  };
+}
+
+export function stackOf({ header }: Recording, stack: number): StackFacts {
+  const frames = (header.stacks[stack] ?? []).map((frame) => {
+    const [name, place, own] = header.frames[frame] ?? ['unknown', '', 0];
+    return { name, place, own: own === 1 };
+  });
+  return { title: header.titles[stack] ?? '', frames };
+}
+
+export function flameOf(recording: Recording, asked: FlameRequest): FlameBar[] {
+  const { header } = recording;
+  const holdings =
+    asked.which === 'chosen'
+      ? holdingsAt(recording, asked.tick)
+      : pairs(asked.which === 'peak' ? header.holdersPeak : header.holdersNow);
+  return flameBars(flameTree(holdings, header, asked.folded), asked.path, header.frames);
+}
+
+function pairs(flat: readonly number[]): Holding[] {
+  return Array.from({ length: flat.length / 2 }, (_, at) => [
+    flat[at * 2] ?? 0,
+    flat[at * 2 + 1] ?? 0,
+  ]);
+}

@@ -1,0 +1,118 @@
+/** The script of a snapshot's page. The recording lies in a worker; here things are drawn. */
+import type { Opened } from './messages.js';
+import { openWorker } from './page/ask.js';
+import { type Band, openChart } from './page/chart.js';
+import { onColourChange, shade } from './page/colours.js';
+import { byId, make } from './page/elements.js';
+import { openEventSection } from './page/event-section.js';
+import { openFlame } from './page/flame.js';
+import { hideStack, showStack } from './page/stack-panel.js';
+import { bytesText, lifeText } from './page/words.js';
+
+const say = (text: string) => {
+  byId('loading').textContent = text;
+};
+const ask = openWorker(byId('worker').textContent, (why) =>
+  say(`The charts could not be made: ${why}. The findings and tables below do not need them.`),
+);
+
+async function open(): Promise<void> {
+  const pieces = [...document.querySelectorAll('script.recording')];
+  for (const [at, piece] of pieces.entries()) {
+    // One after the other, so that the page stays free in between.
+    await ask('piece', piece.textContent ?? '');
+    piece.remove();
+    if (at % 8 === 0) say(`Opening the recording: ${Math.round((at / pieces.length) * 100)} %`);
+  }
+  say('Opening the recording ...');
+  const opened = await ask('open', undefined);
+  byId('loading').remove();
+  showRecording(opened);
+}
+
+function showRecording(opened: Opened): void {
+  const hasTime = opened.events > 1;
+  let chosen = -1;
+  let flame: ReturnType<typeof openFlame> | undefined;
+  const choose = (stack: number) => {
+    chosen = stack;
+    chart?.highlight(stack);
+    events.highlight(stack);
+    for (const button of document.querySelectorAll<HTMLElement>('#stack-list button')) {
+      button.setAttribute('aria-pressed', String(Number(button.dataset['stack']) === stack));
+    }
+  };
+  const pickStack = async (stack: number, below: HTMLElement) => {
+    choose(stack);
+    const facts = await ask('stack', stack);
+    const most = opened.stacks.find((one) => one.stack === stack)?.mostBytes;
+    const size = most === undefined ? '' : `, at most ${bytesText(most)} at once`;
+    showStack(`Allocated by this stack${size}; innermost call first:`, facts, below);
+  };
+  const pickLife = async (number: number, below: HTMLElement) => {
+    const life = await ask('life', number);
+    choose(life.stack);
+    const facts = await ask('stack', life.stack);
+    showStack(`${bytesText(life.bytes)}; ${lifeText(life)}. Innermost call first:`, facts, below);
+  };
+  const pickBand = async (band: Band | undefined): Promise<void> => {
+    const below = byId('time-readout');
+    if (band === undefined) {
+      choose(-1);
+      hideStack();
+    } else if (band.kind === 'stacks') await pickStack(band.id, below);
+    else await pickLife(band.id, below);
+  };
+  // What fails in the worker is said where its answers come in.
+  const unasked = () => undefined;
+
+  const chart = hasTime
+    ? openChart(ask, opened, {
+        picked(band, tick) {
+          events.choose(tick);
+          pickBand(band).catch(unasked);
+        },
+      })
+    : undefined;
+  const events = openEventSection(ask, opened, {
+    changed(tick) {
+      chart?.mark(tick);
+      flame?.refresh();
+    },
+    picked(life, below) {
+      pickLife(life, below).catch(unasked);
+    },
+  });
+  flame = openFlame(ask, events.tick);
+  const paint = opened.stacks.map(({ stack, title, mostBytes }, place) => {
+    const colour = make('i');
+    const button = make(
+      'button',
+      '',
+      colour,
+      make('b', '', bytesText(mostBytes)),
+      make('span', '', title),
+    );
+    button.setAttribute('type', 'button');
+    button.setAttribute('aria-pressed', 'false');
+    button.dataset['stack'] = String(stack);
+    button.addEventListener('click', () => {
+      if (chosen === stack) pickBand(undefined).catch(unasked);
+      else pickStack(stack, byId('time-readout')).catch(unasked);
+    });
+    document.getElementById('stack-list')?.append(make('li', '', button));
+    return () => {
+      colour.style.background = shade(place);
+    };
+  });
+  const drawAll = () => {
+    for (const one of paint) one();
+    chart?.refresh();
+    events.draw();
+    flame?.draw();
+  };
+  onColourChange(drawAll);
+  new ResizeObserver(drawAll).observe(byId('page'));
+}
+
+open().catch((error: unknown) => say(`The charts could not be made: ${String(error)}.`));

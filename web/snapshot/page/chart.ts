@@ -1,0 +1,290 @@
+import type { View, ViewRequest } from '../answer/view.js';
+import type { AxisKind } from '../data/time-axis.js';
+import type { Opened } from '../messages.js';
+import { type Ask, newestOnly } from './ask.js';
+import { drawChart, plot } from './chart-draw.js';
+import { ChartView } from './chart-view.js';
+import { css } from './colours.js';
+import { byId, choiceOf, onButtons, sharp } from './elements.js';
+import { bytesText, countText, secondsText } from './words.js';
+
+/** What lies under a point: an allocation or a stack. */
+export interface Band {
+  readonly kind: ViewRequest['mode'];
+  readonly id: number;
+}
+
+export interface Chart {
+  /** Draws again from what is known, with the bands of one stack alone in full colour. */
+  highlight(stack: number): void;
+  mark(tick: number): void;
+  refresh(): void;
+}
+
+/** Memory over time: the picture comes from the worker, the axes and the pointer are here. */
+export function openChart(
+  ask: Ask,
+  opened: Opened,
+  acts: { readonly picked: (band: Band | undefined, tick: number) => void },
+): Chart {
+  const box = byId('time');
+  const [canvas, overlay] = [...box.querySelectorAll('canvas')];
+  if (!canvas || !overlay) throw new Error('the chart has no canvas');
+  const chart = new ChartView(opened);
+  let view: View | undefined;
+  let [cursor, chosen, only, row] = [-1, -1, -1, -1];
+  const height = () => Math.round(Math.max(230, Math.min(400, window.innerHeight * 0.42)));
+
+  const load = newestOnly(async () => {
+    const ratio = window.devicePixelRatio || 1;
+    const [W, H] = [canvas.clientWidth - plot.left - plot.right, height() - plot.top - plot.bottom];
+    const { axis, mode, from, to, vertical } = chart;
+    view = await ask('view', {
+      axis,
+      mode,
+      from,
+      to,
+      vertical,
+      width: Math.max(10, Math.round(W * ratio)),
+      height: Math.max(10, Math.round(H * ratio)),
+    });
+    if (vertical === undefined) chart.fullHigh = view.high;
+    draw();
+  });
+  const refresh = () => load(undefined);
+  const place = () => (only < 0 ? undefined : (opened.placeOfStack[only] ?? -1));
+  function draw(): void {
+    if (!view || !canvas) return;
+    drawChart(canvas, height(), view, { chart, opened, only: place() });
+    drawCursor();
+    byId('range').textContent = rangeText(chart, opened);
+    byId('axis-words').textContent = axisText(chart, opened);
+    byId('band-words').textContent =
+      chart.mode === 'allocations' && view.leastBytes > 1024
+        ? `Allocations below ${bytesText(view.leastBytes)} are drawn together, in grey on top; zoom in vertically to see each.`
+        : '';
+  }
+  /** On a sheet of its own, so that moving the pointer draws a line and not the picture. */
+  function drawCursor(): void {
+    if (!overlay || !view) return;
+    const { pen, width } = sharp(overlay, height());
+    const { from, to } = view.request;
+    for (const [tick, colour] of [
+      [chosen, css('accent')],
+      [cursor, css('ink')],
+    ] as const) {
+      const share = (chart.at(tick) - from) / (to - from);
+      if (tick < 0 || share < 0 || share > 1) continue;
+      pen.fillStyle = colour;
+      const x = plot.left + share * (width - plot.left - plot.right);
+      pen.fillRect(x, plot.top, 1.5, height() - plot.top - plot.bottom);
+    }
+  }
+  /** The band at a column and a row of the picture. */
+  const bandAt = (x: number, y: number): Band | undefined => {
+    const id = view?.ids[y * view.request.width + x] ?? -1;
+    return view && id >= 0 ? { kind: view.request.mode, id } : undefined;
+  };
+  const nameBand = newestOnly(async ({ band, words }: { band: Band; words: string }) => {
+    const title =
+      band.kind === 'stacks'
+        ? opened.stacks.find(({ stack }) => stack === band.id)?.title
+        : await ask('life', band.id).then((life) => `${bytesText(life.bytes)}, ${life.title}`);
+    byId('time-readout').textContent = `${words}. Here: ${title ?? ''}`;
+  });
+  const read = (x: number, y: number) => {
+    if (!view) return;
+    cursor = view.sample[x] ?? 0;
+    const when = chart.time.known ? `${secondsText(chart.time.secondsAt(cursor), 0.02)}, ` : '';
+    const words = `At ${when}event ${countText(cursor * opened.group)}: ${bytesText(view.allocated[x] ?? 0)} allocated, ${bytesText(view.reserved[x] ?? 0)} reserved`;
+    const band = bandAt(x, y);
+    if (band) nameBand({ band, words });
+    else byId('time-readout').textContent = words;
+    drawCursor();
+  };
+  const pixel = (event: MouseEvent) => {
+    const edge = canvas.getBoundingClientRect();
+    const [left, top] = [
+      event.clientX - edge.left - plot.left,
+      event.clientY - edge.top - plot.top,
+    ];
+    const [W, H] = [edge.width - plot.left - plot.right, edge.height - plot.top - plot.bottom];
+    const { width, height: rows } = view?.request ?? { width: 1, height: 1 };
+    return {
+      shareX: left / W,
+      shareY: 1 - top / H,
+      x: Math.max(0, Math.min(width - 1, Math.floor((left / W) * width))),
+      y: Math.max(0, Math.min(rows - 1, Math.floor((top / H) * rows))),
+      isInside: left >= 0 && left < W && top >= 0 && top < H,
+    };
+  };
+  const pick = (x: number, y: number) => {
+    chosen = view?.sample[x] ?? 0;
+    acts.picked(bandAt(x, y), chosen);
+    drawCursor();
+  };
+  const changed = () => {
+    row = -1;
+    refresh();
+  };
+  const valueAt = (share: number) => chart.from + share * (chart.to - chart.from);
+  const bytesAt = (share: number) => {
+    const { low, high } = chart.vertical ?? { low: 0, high: chart.fullHigh };
+    return low + share * (high - low);
+  };
+
+  let drag: { x: number; y: number; moved: boolean } | undefined;
+  canvas.addEventListener('pointerdown', (event) => {
+    drag = { x: event.clientX, y: event.clientY, moved: false };
+    canvas.setPointerCapture(event.pointerId);
+  });
+  canvas.addEventListener('pointermove', (event) => {
+    const at = pixel(event);
+    if (!drag) {
+      if (at.isInside) read(at.x, at.y);
+      return;
+    }
+    const [byX, byY] = [event.clientX - drag.x, event.clientY - drag.y];
+    if (!drag.moved && Math.hypot(byX, byY) <= 4) return;
+    drag = { x: event.clientX, y: event.clientY, moved: true };
+    chart.move(-byX / (canvas.clientWidth - plot.left - plot.right));
+    chart.moveVertically(byY / (height() - plot.top - plot.bottom));
+    changed();
+  });
+  canvas.addEventListener('pointercancel', () => {
+    drag = undefined;
+  });
+  canvas.addEventListener('pointerup', (event) => {
+    const at = pixel(event);
+    if (drag && !drag.moved && at.isInside) {
+      read(at.x, at.y);
+      pick(at.x, at.y);
+    }
+    drag = undefined;
+  });
+  canvas.addEventListener(
+    'wheel',
+    (event) => {
+      event.preventDefault();
+      const { shareX, shareY } = pixel(event);
+      const factor = (event.deltaY || event.deltaX) > 0 ? 1.25 : 0.8;
+      if (event.shiftKey) chart.zoomVertically(factor, bytesAt(shareY));
+      else chart.zoom(factor, valueAt(shareX));
+      changed();
+    },
+    { passive: false },
+  );
+  canvas.addEventListener('dblclick', () => run('all'));
+
+  const middle = () => {
+    const at = chart.at(cursor >= 0 ? cursor : chosen);
+    return at > chart.from && at < chart.to ? at : valueAt(0.5);
+  };
+  const pressAxis = choiceOf<AxisKind>('axis', (axis) => {
+    chart.setAxis(axis);
+    changed();
+  });
+  const pressMode = choiceOf<ViewRequest['mode']>('mode', (mode) => {
+    chart.mode = mode;
+    changed();
+  });
+  pressAxis(chart.axis);
+  const actions: Readonly<Record<string, () => void>> = {
+    in: () => chart.zoom(0.5, middle()),
+    out: () => chart.zoom(2, middle()),
+    taller: () => chart.zoomVertically(0.5, bytesAt(row < 0 ? 0.5 : rowShare())),
+    flatter: () => chart.zoomVertically(2, bytesAt(0.5)),
+    up: () => chart.moveVertically(0.25),
+    down: () => chart.moveVertically(-0.25),
+    all: () => chart.all(),
+    peak: () => chart.around(opened.marks.peak),
+    left: () => chart.move(-0.25),
+    right: () => chart.move(0.25),
+    mode: () => {
+      chart.mode = chart.mode === 'stacks' ? 'allocations' : 'stacks';
+      pressMode(chart.mode);
+    },
+    axis: () => {
+      if (chart.time.known) chart.setAxis(chart.axis === 'time' ? 'events' : 'time');
+      pressAxis(chart.axis);
+    },
+  };
+  const rowShare = () => 1 - (row + 0.5) / (view?.request.height ?? 1);
+  const run = (name: string) => {
+    actions[name]?.();
+    changed();
+  };
+  onButtons('act', run);
+  const keys: Readonly<Record<string, string>> = {
+    '+': 'in',
+    '=': 'in',
+    '-': 'out',
+    ']': 'taller',
+    '[': 'flatter',
+    0: 'all',
+    p: 'peak',
+    PageUp: 'left',
+    PageDown: 'right',
+    m: 'mode',
+    t: 'axis',
+  };
+  const columnOf = (tick: number) => Math.max(0, view?.sample.findIndex((one) => one >= tick) ?? 0);
+  box.addEventListener('keydown', (event) => {
+    const name = keys[event.key];
+    const sideways = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    const upwards = { ArrowUp: 1, ArrowDown: -1 }[event.key];
+    if (!view || event.ctrlKey || event.metaKey || event.altKey) return;
+    const { width } = view.request;
+    const x = columnOf(cursor);
+    if (name !== undefined) run(name);
+    else if (event.shiftKey && upwards !== undefined) run(upwards > 0 ? 'up' : 'down');
+    else if (sideways !== undefined) {
+      const to = x + sideways * Math.max(2, Math.round(width / 250));
+      if (to < 0 || to >= width) run(sideways < 0 ? 'left' : 'right');
+      read(Math.max(0, Math.min(width - 1, to)), Math.max(0, row));
+    } else if (upwards !== undefined) {
+      row = nextBand(view, x, row, upwards);
+      read(x, row);
+    } else if (event.key === 'Enter') pick(x, Math.max(0, row));
+    else return;
+    event.preventDefault();
+  });
+  refresh();
+  return {
+    highlight(stack) {
+      only = stack;
+      draw();
+    },
+    mark(tick) {
+      chosen = tick;
+      drawCursor();
+    },
+    refresh,
+  };
+}
+
+/** The row of the next band above or below in a column; rows count from the top. */
+function nextBand({ ids, request }: View, x: number, row: number, upwards: number): number {
+  const { width, height } = request;
+  if (row < 0) return height - 1;
+  const idAt = (y: number) => ids[y * width + x] ?? -1;
+  let y = row;
+  while (y - upwards >= 0 && y - upwards < height && idAt(y) === idAt(row)) y -= upwards;
+  return idAt(y) < 0 && upwards > 0 ? row : y;
+}
+
+function rangeText(chart: ChartView, { group, ticks }: Opened): string {
+  if (chart.isAll) return 'all of the recording';
+  const span = chart.to - chart.from;
+  if (chart.axis === 'time')
+    return `${secondsText(chart.from, span)} to ${secondsText(chart.to, span)}`;
+  const last = Math.min(ticks - 1, chart.to);
+  return `events ${countText(chart.from * group)} to ${countText(last * group)}`;
+}
+
+function axisText(chart: ChartView, { time }: Opened): string {
+  if (time === undefined) return 'The axis is the order of events: this recording has no times.';
+  return chart.axis === 'time'
+    ? 'The axis is time since the recording began, linear.'
+    : 'The axis is the order of events, not time: equal widths are equal numbers of events.';
+}
