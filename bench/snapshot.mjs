@@ -6,11 +6,12 @@
 //   npm run build && node bench/snapshot.mjs --fuzz 1000000
 //   npm run build && node bench/snapshot.mjs --hostile
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath, pathToFileURL } from 'node:url';
+import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { unpackedSnapshot } from './snapshot/unpacked.mjs';
 import { median } from './statistics.mjs';
 
 const targets = { timeRatio: 0.5, memoryRatio: 1.5 };
@@ -45,7 +46,7 @@ if (values.child !== undefined) {
 async function compare(folder) {
   try {
     const small = join(folder, 'small.pickle');
-    writeFileSync(small, await unpacked());
+    writeFileSync(small, unpackedSnapshot());
     const measured = [await measure(folder, Number(values.megabytes) * 1e6, Number(values.rounds))];
     if (!values['no-gigabyte']) measured.push(await measure(folder, 1e9, 1));
     if (values.json) console.log(JSON.stringify({ targets, results: measured }));
@@ -115,14 +116,4 @@ function run(command, argv) {
   });
   if (status !== 0) throw error ?? new Error(`${command} ${argv.join(' ')} failed: ${stderr}`);
   return stdout;
-}
-
-async function unpacked() {
-  const dist = process.env.PLIMSOLL_DIST ?? fileURLToPath(new URL('../dist/', import.meta.url));
-  const { XzReader } = await import(pathToFileURL(join(dist, 'snapshot/xz/xz-reader.js')).href);
-  const parts = [];
-  const reader = new XzReader((bytes) => parts.push(bytes.slice()) > 0);
-  reader.push(readFileSync(new URL('truth/snapshots/leak.pickle.xz', import.meta.url)));
-  reader.end();
-  return Buffer.concat(parts);
 }

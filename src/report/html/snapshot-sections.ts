@@ -31,8 +31,8 @@ export function timeSection({ device }: SnapshotAnalysis, omitted: number): Mark
 <div class="controls">${buttons('act', [
     ['in', 'Zoom in'],
     ['out', 'Zoom out'],
-    ['taller', 'Taller', 'Zoom in vertically'],
-    ['flatter', 'Flatter', 'Zoom out vertically'],
+    ['taller', 'Taller', 'Taller: zoom in vertically'],
+    ['flatter', 'Flatter', 'Flatter: zoom out vertically'],
     ['all', 'All'],
     ['peak', 'Peak'],
     ['left', '\u2190', 'Earlier'],

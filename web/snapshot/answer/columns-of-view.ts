@@ -12,6 +12,8 @@ export interface AxisRange {
 export interface ViewColumns {
   /** The tick that each column shows: that with the most allocated in it, so that no peak is lost. */
   readonly sample: Uint32Array;
+  /** The tick that each column begins with, and that the last one ends with. */
+  readonly begin: Uint32Array;
   /** The columns, first and after the last, that show a life of these ticks. */
   stretch(from: number, to: number): readonly [number, number];
 }
@@ -28,10 +30,11 @@ export function columnsOf(recording: Recording, range: AxisRange, width: number)
     return Math.min(last, Math.max(0, tick));
   };
   const sample = new Uint32Array(width);
+  const begins = Uint32Array.from({ length: width + 1 }, (_, x) => tickAt(x / width));
   for (let x = 0; x < width; x += 1) {
-    const begin = tickAt(x / width);
+    const begin = begins[x] ?? 0;
     // On a linear axis of time the last tick of a column is still in it.
-    const end = tickAt((x + 1) / width) + (range.axis === 'time' ? 1 : 0);
+    const end = (begins[x + 1] ?? 0) + (range.axis === 'time' ? 1 : 0);
     let best = begin;
     for (let tick = begin + 1; tick < end; tick += 1) {
       if ((level[tick] ?? 0) > (level[best] ?? 0)) best = tick;
@@ -47,6 +50,7 @@ export function columnsOf(recording: Recording, range: AxisRange, width: number)
   }
   return {
     sample,
+    begin: begins,
     stretch(from, to) {
       const first = from <= start ? 0 : from > end ? width : (table[from] ?? width);
       const after = to <= start ? 0 : to > end ? width : (table[to] ?? width);

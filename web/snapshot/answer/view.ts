@@ -162,9 +162,12 @@ function reservedIn({ segments }: Recording, columns: ViewColumns, width: number
   return reserved.subarray(0, width);
 }
 
-function exactIn({ exact, header }: Recording, { sample }: ViewColumns): Float64Array {
+function exactIn({ exact, header }: Recording, { begin }: ViewColumns): Float64Array {
   if (exact.length === 0) return new Float64Array(0);
   const part = (tick: number) =>
     Math.min(exact.length - 1, Math.floor((tick / header.ticks) * exact.length));
-  return Float64Array.from(sample, (tick) => exact[part(tick)] ?? 0);
+  return Float64Array.from(begin.subarray(0, -1), (tick, x) => {
+    const parts = exact.subarray(part(tick), part(begin[x + 1] ?? tick) + 1);
+    return parts.reduce((most, bytes) => Math.max(most, bytes), 0);
+  });
 }
