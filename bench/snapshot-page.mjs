@@ -118,7 +118,6 @@ async function use(page) {
 }
 
 function print({ snapshotBytes, pageBytes, madeSeconds, bare, page }) {
-  const megabytes = (bytes) => `${(bytes / 1e6).toFixed(0)} MB`;
   console.log(
     `${megabytes(snapshotBytes)} of snapshot; its page has ${megabytes(pageBytes)}, made in ${madeSeconds.toFixed(0)} s`,
   );
@@ -135,4 +134,8 @@ function print({ snapshotBytes, pageBytes, madeSeconds, bare, page }) {
   console.log(
     `Longest: ${worst.toFixed(0)} ms (below ${mostMs}; tasks below 50 ms are not counted)`,
   );
+}
+
+function megabytes(bytes) {
+  return `${(bytes / 1e6).toFixed(0)} MB`;
 }

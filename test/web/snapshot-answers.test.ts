@@ -109,7 +109,12 @@ describe('the picture of memory over time', () => {
   const bandsIn = async (mode: ViewRequest['mode'], tick: number, vertical?: [number, number]) => {
     const { recording } = await made();
     const view = viewOf(recording, {
-      ...{ axis: 'events', mode, from: 0, to: 9, width: 9, height: 100 },
+      axis: 'events',
+      mode,
+      from: 0,
+      to: 9,
+      width: 9,
+      height: 100,
       vertical: vertical && { low: vertical[0] * MiB, high: vertical[1] * MiB },
     });
     const ids = Array.from({ length: 100 }, (_, row) => view.ids[(99 - row) * 9 + tick] ?? -1);

@@ -71,6 +71,6 @@ export type Question = {
 }[Kind];
 
 /** What comes back. */
-export type Reply =
-  | { readonly id: number; readonly answer: Questions[Kind]['answer'] }
+export type Reply<Name extends Kind> =
+  | { readonly id: number; readonly answer: Questions[Name]['answer'] }
   | { readonly id: number; readonly failed: string };

@@ -30,6 +30,9 @@ async function open(): Promise<void> {
   showRecording(opened);
 }
 
+/** What fails in the worker is said where its answers come in. */
+const unasked = () => undefined;
+
 function showRecording(opened: Opened): void {
   const hasTime = opened.events > 1;
   let chosen = -1;
@@ -63,8 +66,6 @@ function showRecording(opened: Opened): void {
     } else if (band.kind === 'stacks') await pickStack(band.id, below);
     else await pickLife(band.id, below);
   };
-  // What fails in the worker is said where its answers come in.
-  const unasked = () => undefined;
 
   const chart = hasTime
     ? openChart(ask, opened, {
@@ -83,7 +84,7 @@ function showRecording(opened: Opened): void {
       pickLife(life, below).catch(unasked);
     },
   });
-  flame = openFlame(ask, events.tick);
+  flame = openFlame(ask, () => events.tick());
   const paint = opened.stacks.map(({ stack, title, mostBytes }, place) => {
     const colour = make('i');
     const button = make(

@@ -26,7 +26,7 @@ export interface PackOptions {
 }
 
 /** A place of no region: the recording lost the segment. */
-export const noPlace = 2 ** 32 - 1;
+const noPlace = 2 ** 32 - 1;
 
 /** The allocations of a recording in the columns of a page, in the order in which they were made. */
 export function packLives(lives: Lives, options: PackOptions): PackedLives {

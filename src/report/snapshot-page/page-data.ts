@@ -50,7 +50,8 @@ export function snapshotPageData(
     stackOf: (stack) => book.numberOf(stack),
     offset: names.offset,
   });
-  const omitted = history.lives.length - lives.count;
+  const { count, leastBytes, ...lifeColumns } = lives;
+  const omitted = history.lives.length - count;
   const { kinds, ...segmentColumns } = packSegments(segments, {
     device,
     names,
@@ -61,7 +62,6 @@ export function snapshotPageData(
   const time = timePoints(ticks, (tick) => secondsAt(analysis, Math.min(events, tick * group) - 1));
   const holders = (all: readonly Holder[]) =>
     all.flatMap(({ stack, bytes }) => [book.numberOf(stack), bytes]);
-  const { count, leastBytes, ...lifeColumns } = lives;
   return {
     header: {
       ticks,

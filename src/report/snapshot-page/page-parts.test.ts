@@ -1,4 +1,4 @@
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { TimeAxis } from '../../../web/snapshot/data/time-axis.js';
 import { AddressSpace } from './address-space.js';

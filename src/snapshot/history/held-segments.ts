@@ -25,11 +25,16 @@ export function pageType(bytes: number): Held['type'] {
   return bytes % sharedSegment === 0 ? 'large' : 'small';
 }
 
+/** The key of a page in a map. Not its offset: large multiples of a power of two hash alike. */
+export function pageKey(offset: number): number {
+  return offset / segmentStep;
+}
+
 /**
  * Pages in all that one pass goes through: more than any job maps, and few enough that a file with
  * made-up sizes ends soon.
  */
-const mostPages = 2 ** 24;
+const mostPages = 2 ** 20;
 
 /** Calls back for every page of a stretch; stops after `mostPages` of them in all. */
 export function pageWalk(): (offset: number, bytes: number, visit: (page: number) => void) => void {
@@ -44,7 +49,7 @@ export function pageWalk(): (offset: number, bytes: number, visit: (page: number
 
 /**
  * The segments now, with what happened after event `index` undone; -1: before the first. Both maps
- * are by offset.
+ * are by address.
  */
 export function heldAt(device: DeviceSnapshot, names: Names, index: number): HeldSegments {
   const { events } = device;
@@ -53,7 +58,7 @@ export function heldAt(device: DeviceSnapshot, names: Names, index: number): Hel
   const eachPage = pageWalk();
   const setPages = (held: Held) => {
     eachPage(held.offset, held.bytes, (offset) => {
-      pages.set(offset, { ...held, offset, bytes: segmentStep });
+      pages.set(pageKey(offset), { ...held, offset, bytes: segmentStep });
     });
   };
   for (const { address, totalBytes: bytes, stream, expandable, type } of device.segments) {
@@ -80,7 +85,7 @@ export function heldAt(device: DeviceSnapshot, names: Names, index: number): Hel
         });
         break;
       case action.segmentMap:
-        eachPage(offset, bytes, (page) => pages.delete(page));
+        eachPage(offset, bytes, (page) => pages.delete(pageKey(page)));
         break;
       case action.segmentUnmap:
         setPages({ offset, bytes, stream, type: pageType(bytes) });

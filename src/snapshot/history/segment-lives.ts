@@ -1,7 +1,7 @@
 import { segmentStep } from '../../estimate/allocator/sizes.js';
 import { action } from '../records/known-strings.js';
 import { type DeviceSnapshot, type Names, rowOf } from '../snapshot.js';
-import { type Held, heldAt, pageType, pageWalk, segmentType } from './held-segments.js';
+import { type Held, heldAt, pageKey, pageType, pageWalk, segmentType } from './held-segments.js';
 import { before, never } from './lives.js';
 
 /** A segment, or one page of an expandable segment, from when it was taken to when it was returned. */
@@ -17,21 +17,25 @@ export interface SegmentLife {
   freed: number;
 }
 
+/** 512 GiB of pages: further ones are left out, so that a file with made-up sizes takes no machine. */
+const mostLives = 2 ** 18;
+
 /** Every segment that the recording shows. */
 export function segmentLives(device: DeviceSnapshot, names: Names): SegmentLife[] {
   const { events } = device;
   const lives: SegmentLife[] = [];
   const open = { segments: new Map<number, SegmentLife>(), pages: new Map<number, SegmentLife>() };
   const begin = (held: Held, isPage: boolean, born: number) => {
+    if (lives.length >= mostLives) return;
     const life = { ...held, isPage, born, freed: never };
     lives.push(life);
-    open[isPage ? 'pages' : 'segments'].set(held.offset, life);
+    open[isPage ? 'pages' : 'segments'].set(pageKey(held.offset), life);
   };
   const end = (offset: number, isPage: boolean, index: number) => {
     const map = open[isPage ? 'pages' : 'segments'];
-    const life = map.get(offset);
+    const life = map.get(pageKey(offset));
     if (life) life.freed = index;
-    map.delete(offset);
+    map.delete(pageKey(offset));
   };
   const eachPage = pageWalk();
   const start = heldAt(device, names, before);
@@ -53,7 +57,7 @@ export function segmentLives(device: DeviceSnapshot, names: Names): SegmentLife[
       case action.segmentMap:
         eachPage(offset, bytes, (page) => {
           const held = { offset: page, bytes: segmentStep, stream, type: pageType(bytes) };
-          if (!open.pages.has(page)) begin(held, true, index);
+          if (!open.pages.has(pageKey(page))) begin(held, true, index);
         });
         break;
       case action.segmentUnmap:

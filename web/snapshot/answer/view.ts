@@ -47,8 +47,8 @@ export function viewOf(recording: Recording, request: ViewRequest): View {
   );
   const reserved = reservedIn(recording, columns, width);
   const exact = exactIn(recording, columns);
-  const all = [allocated, reserved, exact].flatMap((values) => [...values]);
-  const top = all.reduce((most, value) => Math.max(most, value), unitBytes) * headroom;
+  const highest = [allocated, reserved, exact].map(largest);
+  const top = Math.max(unitBytes, ...highest) * headroom;
   const { low, high } = request.vertical ?? { low: 0, high: top };
   const canvas = new Canvas(width, height, low, high);
   const leastBytes =
@@ -58,6 +58,10 @@ export function viewOf(recording: Recording, request: ViewRequest): View {
   const { shades, ids } = canvas;
   const { sample } = columns;
   return { request, low, high, shades, ids, sample, allocated, reserved, exact, leastBytes };
+}
+
+function largest(values: Float64Array): number {
+  return values.reduce((most, value) => Math.max(most, value), 0);
 }
 
 /** Bands are put on top of each other, column by column. */
@@ -168,6 +172,6 @@ function exactIn({ exact, header }: Recording, { begin }: ViewColumns): Float64A
     Math.min(exact.length - 1, Math.floor((tick / header.ticks) * exact.length));
   return Float64Array.from(begin.subarray(0, -1), (tick, x) => {
     const parts = exact.subarray(part(tick), part(begin[x + 1] ?? tick) + 1);
-    return parts.reduce((most, bytes) => Math.max(most, bytes), 0);
+    return largest(parts);
   });
 }

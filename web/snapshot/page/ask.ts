@@ -9,25 +9,25 @@ export type Ask = <Name extends Kind>(
 export function openWorker(program: string, failed: (why: string) => void): Ask {
   const blob = new Blob([program], { type: 'text/javascript' });
   const worker = new Worker(URL.createObjectURL(blob));
-  const waiting = new Map<
-    number,
-    { resolve: (answer: never) => void; reject: (why: Error) => void }
-  >();
+  const waiting = new Map<number, (event: MessageEvent) => void>();
   let last = 0;
-  worker.addEventListener('message', ({ data }: MessageEvent<Reply>) => {
-    const one = waiting.get(data.id);
-    waiting.delete(data.id);
-    if ('failed' in data) {
-      failed(data.failed);
-      one?.reject(new Error(data.failed));
-    } else one?.resolve(data.answer as never);
+  worker.addEventListener('message', (event: MessageEvent<Reply<Kind>>) => {
+    const { id } = event.data;
+    waiting.get(id)?.(event);
+    waiting.delete(id);
   });
   worker.addEventListener('error', (event) => failed(event.message || 'its worker did not start'));
-  return (kind, ask) =>
-    new Promise((resolve, reject) => {
+  return <Name extends Kind>(kind: Name, ask: Questions[Name]['ask']) =>
+    new Promise<Questions[Name]['answer']>((resolve, reject) => {
       last += 1;
-      waiting.set(last, { resolve, reject });
-      worker.postMessage({ id: last, kind, ask });
+      waiting.set(last, ({ data }: MessageEvent<Reply<Name>>) => {
+        if ('answer' in data) resolve(data.answer);
+        else {
+          failed(data.failed);
+          reject(new Error(data.failed));
+        }
+      });
+      worker.postMessage({ id: last, kind, ask }, []);
     });
 }
 

@@ -20,6 +20,7 @@ export function drawChart(
   const Y = (bytes: number) => plot.top + H - ((bytes - view.low) / (view.high - view.low)) * H;
   const X = (tick: number) =>
     plot.left + ((chart.at(tick) - view.request.from) / (view.request.to - view.request.from)) * W;
+  const isIn = (tick: number) => X(tick) >= plot.left && X(tick) <= plot.left + W;
   const [ruleColour, soft] = [css('rule'), css('soft')];
 
   pen.putImageData(
@@ -56,7 +57,6 @@ export function drawChart(
   drawAxis();
 
   function drawMarks(): void {
-    const isIn = (tick: number) => X(tick) >= plot.left && X(tick) <= plot.left + W;
     const mark = (tick: number, colour: string, text: string, down: number) => {
       if (!isIn(tick)) return;
       pen.fillStyle = colour;

@@ -33,11 +33,13 @@ export function openChart(
   const chart = new ChartView(opened);
   let view: View | undefined;
   let [cursor, chosen, only, row] = [-1, -1, -1, -1];
-  const height = () => Math.round(Math.max(230, Math.min(400, window.innerHeight * 0.42)));
 
   const load = newestOnly(async () => {
     const ratio = window.devicePixelRatio || 1;
-    const [W, H] = [canvas.clientWidth - plot.left - plot.right, height() - plot.top - plot.bottom];
+    const [W, H] = [
+      canvas.clientWidth - plot.left - plot.right,
+      chartHeight() - plot.top - plot.bottom,
+    ];
     const { axis, mode, from, to, vertical } = chart;
     view = await ask('view', {
       axis,
@@ -55,7 +57,7 @@ export function openChart(
   const place = () => (only < 0 ? undefined : (opened.placeOfStack[only] ?? -1));
   function draw(): void {
     if (!view || !canvas) return;
-    drawChart(canvas, height(), view, { chart, opened, only: place() });
+    drawChart(canvas, chartHeight(), view, { chart, opened, only: place() });
     drawCursor();
     byId('range').textContent = rangeText(chart, opened);
     byId('axis-words').textContent = axisText(chart, opened);
@@ -67,7 +69,7 @@ export function openChart(
   /** On a sheet of its own, so that moving the pointer draws a line and not the picture. */
   function drawCursor(): void {
     if (!overlay || !view) return;
-    const { pen, width } = sharp(overlay, height());
+    const { pen, width } = sharp(overlay, chartHeight());
     const { from, to } = view.request;
     for (const [tick, colour] of [
       [chosen, css('accent')],
@@ -77,7 +79,7 @@ export function openChart(
       if (tick < 0 || share < 0 || share > 1) continue;
       pen.fillStyle = colour;
       const x = plot.left + share * (width - plot.left - plot.right);
-      pen.fillRect(x, plot.top, 1.5, height() - plot.top - plot.bottom);
+      pen.fillRect(x, plot.top, 1.5, chartHeight() - plot.top - plot.bottom);
     }
   }
   /** The band at a column and a row of the picture. */
@@ -148,7 +150,7 @@ export function openChart(
     if (!drag.moved && Math.hypot(byX, byY) <= 4) return;
     drag = { x: event.clientX, y: event.clientY, moved: true };
     chart.move(-byX / (canvas.clientWidth - plot.left - plot.right));
-    chart.moveVertically(byY / (height() - plot.top - plot.bottom));
+    chart.moveVertically(byY / (chartHeight() - plot.top - plot.bottom));
     changed();
   });
   canvas.addEventListener('pointercancel', () => {
@@ -180,11 +182,11 @@ export function openChart(
     const at = chart.at(cursor >= 0 ? cursor : chosen);
     return at > chart.from && at < chart.to ? at : valueAt(0.5);
   };
-  const pressAxis = choiceOf<AxisKind>('axis', (axis) => {
+  const pressAxis = choiceOf<AxisKind>('axis', ['time', 'events'], (axis) => {
     chart.setAxis(axis);
     changed();
   });
-  const pressMode = choiceOf<ViewRequest['mode']>('mode', (mode) => {
+  const pressMode = choiceOf<ViewRequest['mode']>('mode', ['stacks', 'allocations'], (mode) => {
     chart.mode = mode;
     changed();
   });
@@ -261,6 +263,10 @@ export function openChart(
     },
     refresh,
   };
+}
+
+function chartHeight(): number {
+  return Math.round(Math.max(230, Math.min(400, window.innerHeight * 0.42)));
 }
 
 /** The row of the next band above or below in a column; rows count from the top. */

@@ -12,9 +12,10 @@ export function make(name: string, className = '', ...children: (Node | string)[
   return made;
 }
 
-/** Those of a group of buttons: the pressed one is the choice. */
+/** A group of buttons of which one is pressed. Answers how to press one from elsewhere. */
 export function choiceOf<Choice extends string>(
   group: string,
+  all: readonly Choice[],
   chosen: (choice: Choice) => void,
 ): (choice: Choice) => void {
   const buttons = [...document.querySelectorAll<HTMLElement>(`[data-${group}]`)];
@@ -23,13 +24,12 @@ export function choiceOf<Choice extends string>(
       button.setAttribute('aria-pressed', String(button.dataset[group] === choice));
     }
   };
-  for (const button of buttons) {
-    button.addEventListener('click', () => {
-      const choice = button.dataset[group] as Choice;
-      press(choice);
-      chosen(choice);
-    });
-  }
+  onButtons(group, (name) => {
+    const choice = all.find((one) => one === name);
+    if (choice === undefined) return;
+    press(choice);
+    chosen(choice);
+  });
   return press;
 }
 

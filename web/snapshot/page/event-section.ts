@@ -44,7 +44,8 @@ export function openEventSection(
   const map = openStateMap(opened.placeOfStack, ({ life }) =>
     acts.picked(life, byId('map-readout')),
   );
-  const input = byId('event-number') as HTMLInputElement;
+  const input = document.querySelector<HTMLInputElement>('#event-number');
+  if (input === null) throw new Error('the page has no number of an event');
   input.max = String(opened.events);
 
   const load = newestOnly(async (wanted: number) => {
@@ -107,7 +108,12 @@ export function openEventSection(
     choose(Number.isFinite(wanted) ? wanted / opened.group : tick);
   });
   choose(last);
-  return { tick: () => tick, choose, highlight: map.highlight, draw: map.draw };
+  return {
+    tick: () => tick,
+    choose,
+    highlight: (stack) => map.highlight(stack),
+    draw: () => map.draw(),
+  };
 }
 
 function stateWords(state: AllocatorState, { group, events, ticks }: Opened): string {

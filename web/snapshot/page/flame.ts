@@ -2,7 +2,7 @@ import type { FlameBar } from '../answer/flame.js';
 import type { FlameRequest } from '../messages.js';
 import { type Ask, newestOnly } from './ask.js';
 import { css } from './colours.js';
-import { byId, choiceOf, make, sharp } from './elements.js';
+import { byId, choiceOf, sharp } from './elements.js';
 import { bytesText } from './words.js';
 
 const rowHeight = 22;
@@ -10,7 +10,7 @@ const rowHeight = 22;
 /** The flame graph of live bytes. Answers what to call when the chosen event or the look changed. */
 export function openFlame(ask: Ask, chosenTick: () => number): { refresh(): void; draw(): void } {
   const box = byId('flame');
-  const canvas = make('canvas') as HTMLCanvasElement;
+  const canvas = document.createElement('canvas');
   canvas.setAttribute('aria-hidden', 'true');
   box.append(canvas);
   let which: FlameRequest['which'] = 'now';
@@ -96,7 +96,7 @@ export function openFlame(ask: Ask, chosenTick: () => number): { refresh(): void
     say();
     draw();
   });
-  choiceOf<FlameRequest['which']>('flame', (choice) => {
+  choiceOf<FlameRequest['which']>('flame', ['now', 'peak', 'chosen'], (choice) => {
     which = choice;
     go([]);
   });

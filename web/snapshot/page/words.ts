@@ -42,12 +42,13 @@ export function byteSteps(from: number, to: number, about: number): { at: number
 
 /** When an allocation was made and freed. */
 export function lifeText(life: LifeFacts): string {
-  const at = (tick: number | undefined, seconds: number | undefined, otherwise: string) => {
-    if (tick === undefined) return otherwise;
-    const when = seconds === undefined ? '' : `${secondsText(seconds, 0.02)}, `;
-    return `${when}event ${countText(tick)}`;
-  };
-  const made = at(life.born, life.bornSeconds, 'before the recording began');
-  const freed = at(life.freed, life.freedSeconds, 'not freed');
+  const made = whenText(life.born, life.bornSeconds) ?? 'before the recording began';
+  const freed = whenText(life.freed, life.freedSeconds) ?? 'not freed';
   return `made: ${made}; freed: ${freed}; address ${life.address}`;
+}
+
+function whenText(tick: number | undefined, seconds: number | undefined): string | undefined {
+  if (tick === undefined) return undefined;
+  const when = seconds === undefined ? '' : `${secondsText(seconds, 0.02)}, `;
+  return `${when}event ${countText(tick)}`;
 }
