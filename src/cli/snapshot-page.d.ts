@@ -1,4 +1,4 @@
 /** Made from web/snapshot when the command is built. */
 declare module 'plimsoll:snapshot-page' {
-  export const snapshotScripts: import('../report/snapshot-html.js').SnapshotScripts;
+  export const snapshotScripts: { readonly page: string; readonly worker: string };
 }

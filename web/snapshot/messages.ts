@@ -21,7 +21,7 @@ export interface Opened {
   readonly stacks: readonly {
     readonly stack: number;
     readonly title: string;
-    readonly mostBytes: number;
+    readonly peakBytes: number;
   }[];
   /** The colour's place of every stack; -1: none of its own. */
   readonly placeOfStack: Int16Array;

@@ -48,7 +48,7 @@ function showRecording(opened: Opened): void {
   const pickStack = async (stack: number, below: HTMLElement) => {
     choose(stack);
     const facts = await ask('stack', stack);
-    const most = opened.stacks.find((one) => one.stack === stack)?.mostBytes;
+    const most = opened.stacks.find((one) => one.stack === stack)?.peakBytes;
     const size = most === undefined ? '' : `, at most ${bytesText(most)} at once`;
     showStack(`Allocated by this stack${size}; innermost call first:`, facts, below);
   };
@@ -85,13 +85,13 @@ function showRecording(opened: Opened): void {
     },
   });
   flame = openFlame(ask, () => events.tick());
-  const paint = opened.stacks.map(({ stack, title, mostBytes }, place) => {
+  const paint = opened.stacks.map(({ stack, title, peakBytes }, place) => {
     const colour = make('i');
     const button = make(
       'button',
       '',
       colour,
-      make('b', '', bytesText(mostBytes)),
+      make('b', '', bytesText(peakBytes)),
       make('span', '', title),
     );
     button.setAttribute('type', 'button');

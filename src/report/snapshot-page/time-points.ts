@@ -7,7 +7,7 @@ export interface TimePoints {
 /** A twenty-thousandth of the recording: less than a pixel of any screen. */
 const tolerance = 1 / 20_000;
 /** More points would make the page larger, and show nothing more. */
-const mostPoints = 100_000;
+const maxPoints = 100_000;
 
 /**
  * As few points as tell the time of every tick to within the tolerance; none where the recording
@@ -23,7 +23,7 @@ export function timePoints(ticks: number, secondsAt: (tick: number) => number): 
   let steepest = Infinity;
   let flattest = 0;
   let previous = seconds;
-  for (let at = 1; at <= last && points.length < mostPoints; at += 1) {
+  for (let at = 1; at <= last && points.length < maxPoints; at += 1) {
     // Threads write their events at once: a time may step back a little.
     const now = Math.max(previous, secondsAt(at));
     const slope = (now - seconds) / (at - tick);

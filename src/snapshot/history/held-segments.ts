@@ -34,11 +34,11 @@ export function pageKey(offset: number): number {
  * Pages in all that one pass goes through: more than any job maps, and few enough that a file with
  * made-up sizes ends soon.
  */
-const mostPages = 2 ** 20;
+const maxPages = 2 ** 20;
 
-/** Calls back for every page of a stretch; stops after `mostPages` of them in all. */
+/** Calls back for every page of a stretch; stops after `maxPages` of them in all. */
 export function pageWalk(): (offset: number, bytes: number, visit: (page: number) => void) => void {
-  let left = mostPages;
+  let left = maxPages;
   return (offset, bytes, visit) => {
     for (let at = offset; at < offset + bytes && left > 0; at += segmentStep) {
       left -= 1;

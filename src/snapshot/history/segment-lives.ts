@@ -18,7 +18,7 @@ export interface SegmentLife {
 }
 
 /** 512 GiB of pages: further ones are left out, so that a file with made-up sizes takes no machine. */
-const mostLives = 2 ** 18;
+const maxLives = 2 ** 18;
 
 /** Every segment that the recording shows. */
 export function segmentLives(device: DeviceSnapshot, names: Names): SegmentLife[] {
@@ -26,7 +26,7 @@ export function segmentLives(device: DeviceSnapshot, names: Names): SegmentLife[
   const lives: SegmentLife[] = [];
   const open = { segments: new Map<number, SegmentLife>(), pages: new Map<number, SegmentLife>() };
   const begin = (held: Held, isPage: boolean, born: number) => {
-    if (lives.length >= mostLives) return;
+    if (lives.length >= maxLives) return;
     const life = { ...held, isPage, born, freed: never };
     lives.push(life);
     open[isPage ? 'pages' : 'segments'].set(pageKey(held.offset), life);

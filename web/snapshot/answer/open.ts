@@ -17,7 +17,7 @@ export function openedOf({ header, time, stacks }: Recording, data: Unpacked): O
     stacks: stacks.order.map((stack, at) => ({
       stack,
       title: titles[stack] ?? '',
-      mostBytes: stacks.mostBytes[at] ?? 0,
+      peakBytes: stacks.peakBytes[at] ?? 0,
     })),
     placeOfStack: stacks.placeOf.slice(),
   };

@@ -29,8 +29,8 @@ export interface AllocatorState {
   readonly largest: readonly LifeFacts[];
 }
 
-const mostSegments = 400;
-const mostAllocations = 100;
+const maxSegments = 400;
+const maxAllocations = 100;
 export const blockFields = 5;
 
 export function stateAt(recording: Recording, tick: number): AllocatorState {
@@ -78,11 +78,11 @@ export function stateAt(recording: Recording, tick: number): AllocatorState {
     reservedBytes,
     largestFreeBytes: largestFree * unitBytes,
     count: live.length,
-    segments: segments.toSorted((a, b) => b.bytes - a.bytes).slice(0, mostSegments),
+    segments: segments.toSorted((a, b) => b.bytes - a.bytes).slice(0, maxSegments),
     segmentCount: segments.length,
     largest: live
       .toSorted((a, b) => (units[b] ?? 0) - (units[a] ?? 0))
-      .slice(0, mostAllocations)
+      .slice(0, maxAllocations)
       .map((life) => describeLife(recording, life)),
   };
 }

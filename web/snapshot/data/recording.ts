@@ -45,7 +45,7 @@ export interface ShownStacks {
   /** Those that have a colour, from the bottom of the chart up: what is steady lies below. */
   readonly order: readonly number[];
   /** The most that each of `order` held, in bytes. */
-  readonly mostBytes: readonly number[];
+  readonly peakBytes: readonly number[];
   /** Place in `order` of each stack; -1: drawn with the rest. */
   readonly placeOf: Int16Array;
 }
@@ -135,5 +135,5 @@ function shown(lives: Lives, { stacks, ticks }: RecordingHeader): ShownStacks {
   order.forEach((one, place) => {
     placeOf[one] = place;
   });
-  return { order, mostBytes: order.map((one) => (most[one] ?? 0) * unitBytes), placeOf };
+  return { order, peakBytes: order.map((one) => (most[one] ?? 0) * unitBytes), placeOf };
 }

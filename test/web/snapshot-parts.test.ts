@@ -1,9 +1,9 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { TimeAxis } from '../../../web/snapshot/data/time-axis.js';
-import { AddressSpace } from './address-space.js';
-import { stackTitle } from './stack-book.js';
-import { timePoints } from './time-points.js';
+import { AddressSpace } from '../../src/report/snapshot-page/address-space.js';
+import { stackTitle } from '../../src/report/snapshot-page/stack-book.js';
+import { timePoints } from '../../src/report/snapshot-page/time-points.js';
+import { TimeAxis } from '../../web/snapshot/data/time-axis.js';
 
 describe('times on a page', () => {
   it('are told to within a pixel by few points, both ways', () => {
