@@ -1,6 +1,6 @@
 import type { JournalEntry, StartedEntry } from '../run/store/journal-entry.js';
 import type { RunPlan } from '../run/store/run-plan.js';
-import type { ClimbedRung } from '../run/types.js';
+import type { ClimbedRung, ProgressPoint } from '../run/types.js';
 
 /** What shall run. The same order again finds the run that is there: none is begun twice. */
 export type RunOrder = Omit<RunPlan, 'bridge'> & {
@@ -23,6 +23,8 @@ export type RunNews =
 export interface EngineRun {
   /** Asks the program to end; one that does not is killed after a while. */
   stop(): void;
+  /** What an attempt that goes on has told of its steps. */
+  progress(number: number): readonly ProgressPoint[];
   /** Looks no longer; the run itself goes on. */
   release(): void;
 }

@@ -7,7 +7,7 @@ import type { RunningJob, WaitingJob } from './types.js';
  * and judged on 80 others. Together they are less than one step of priority: a job that waits longer than
  * that cannot be overtaken by anybody new, however large.
  */
-const headStarts = {
+export const headStarts = {
   /** For as much as the largest device has: small jobs find a gap any time, large ones do not. */
   size: 420,
   /** For an hour and more: a long job that starts last runs on when all others are done. */
@@ -67,11 +67,13 @@ const known = new WeakMap<WaitingJob, Ahead>();
 function ahead(job: WaitingJob, largest: number, isFirst: boolean): WaitingJob {
   const before = known.get(job);
   if (before?.largest === largest && before.isFirst === isFirst) return before.job;
-  const seconds =
-    headStarts.size * Math.min(1, sizeOf(job) / largest) +
-    headStarts.length * lengthOf(job) +
-    (isFirst ? headStarts.first : 0);
-  const moved = { ...job, turn: job.turn - Math.round(seconds * 1000) };
+  const headStart = {
+    size: headStarts.size * Math.min(1, sizeOf(job) / largest),
+    length: headStarts.length * lengthOf(job),
+    first: isFirst ? headStarts.first : 0,
+  };
+  const seconds = headStart.size + headStart.length + headStart.first;
+  const moved = { ...job, headStart, turn: job.turn - Math.round(seconds * 1000) };
   known.set(job, { largest, isFirst, job: moved });
   return moved;
 }

@@ -27,7 +27,7 @@ export function waitingJob(
     workloadKey,
   } = options;
   const turn = turnOf(atSeconds * 1000, priority);
-  return { id, bytes, basis, gpus, turn, expectedSeconds, deadlineMs, workloadKey };
+  return { id, bytes, basis, gpus, turn, priority, expectedSeconds, deadlineMs, workloadKey };
 }
 
 export function runningJob(

@@ -54,6 +54,13 @@ export interface Need {
   readonly gpus: number;
 }
 
+/** Seconds by which a job is ahead of its turn. */
+export interface HeadStart {
+  readonly size: number;
+  readonly length: number;
+  readonly first: number;
+}
+
 /** A job that waits for its turn. */
 export interface WaitingJob extends Need {
   readonly id: string;
@@ -61,6 +68,10 @@ export interface WaitingJob extends Need {
   readonly owner?: string | undefined;
   /** The smaller, the sooner: see `turnOf`. */
   readonly turn: number;
+  /** What of its turn is priority; 0 where it is left out. */
+  readonly priority?: number | undefined;
+  /** Seconds that it is ahead of its turn, and for what: see `inOrder`. */
+  readonly headStart?: HeadStart | undefined;
   /** When waiting ends with the state `expired`, by the queue's time; undefined is never. */
   readonly deadlineMs?: number | undefined;
   /** How long jobs of the same workload ran. */

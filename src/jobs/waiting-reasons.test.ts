@@ -15,26 +15,36 @@ describe('explainWaiting', () => {
     const rooms = roomsWith(1, running);
     const explained = explainWaiting({ waiting, running, rooms, hold, nowMs: 0 });
     const facts = { bytes: 80, devices: 1, wholeDevice: false, freeBytes: 30, keptDevices: [] };
+    const behind = (jobId: string) => ({ code: 'earlier', jobId, seconds: 0 });
     expect(explained).toEqual([
       {
         id: '1',
         position: 1,
         reason: { code: 'memory-in-use', ...facts, keptDevices: ['gpu:0'] },
+        order: null,
         expectedStartMs: 100_000,
       },
       {
         id: '2',
         position: 2,
         reason: { code: 'behind-job', jobId: '1' },
+        order: behind('1'),
         expectedStartMs: 150_000,
       },
       {
         id: '3',
         position: 3,
         reason: { code: 'memory-in-use', ...facts, bytes: 90 },
+        order: behind('2'),
         expectedStartMs: 650_000,
       },
-      { id: '4', position: 4, reason: { code: 'behind-job', jobId: '1' }, expectedStartMs: 0 },
+      {
+        id: '4',
+        position: 4,
+        reason: { code: 'behind-job', jobId: '1' },
+        order: behind('3'),
+        expectedStartMs: 0,
+      },
     ]);
   });
 

@@ -1,9 +1,10 @@
 import { isKnown, type Known } from '../units/known.js';
 import { admit, type QueueSettings, type QueueState, runningFrom, withFree } from './admission.js';
 import type { DeviceRoom } from './ledger.js';
+import { orderReason } from './order-reasons.js';
 import { candidates } from './placement.js';
 import { Shares } from './quota.js';
-import type { WaitingReason } from './reasons/types.js';
+import type { OrderReason, WaitingReason } from './reasons/types.js';
 import type { RunningJob, WaitingJob } from './types.js';
 
 /** Jobs that are told when they start: looking far ahead costs time and tells little. */
@@ -14,6 +15,8 @@ export interface WaitingStatus {
   /** 1 is next. */
   readonly position: number;
   readonly reason: WaitingReason;
+  /** Why the job before it is there; null of the first. */
+  readonly order: OrderReason | null;
   /** From the run times of earlier jobs with the same workloads; by the queue's time, in milliseconds. */
   readonly expectedStartMs: Known<number>;
 }
@@ -29,8 +32,13 @@ export function explainWaiting(
     id: job.id,
     position: index + 1,
     reason: reasonOf(job, state, settings, shares),
+    order: orderOf(state.waiting[index - 1], job),
     expectedStartMs: expected.get(job.id) ?? 'unknown',
   }));
+}
+
+function orderOf(before: WaitingJob | undefined, job: WaitingJob): OrderReason | null {
+  return before === undefined ? null : orderReason(before, job);
 }
 
 function reasonOf(

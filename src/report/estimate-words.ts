@@ -1,5 +1,12 @@
 import type { Gpu } from '../estimate/cards/gpu-table.js';
-import type { Estimate, ModuleBytes, Part, Saving, Workload } from '../estimate/types.js';
+import type {
+  Estimate,
+  ModuleBytes,
+  Part,
+  PartBytes,
+  Saving,
+  Workload,
+} from '../estimate/types.js';
 import { fitOf, sureBytes } from '../plan/fit/fit.js';
 import { formatBytes } from '../units/bytes.js';
 import { percentWords } from './words.js';
@@ -46,6 +53,28 @@ export function answersOf(
       what: 'the smallest device on which it still runs',
     },
   ];
+}
+
+/** `Peak on one NVIDIA H200 (estimated, by trace)`. */
+export function peakHeading({ method, ranks }: Estimate, { name }: { readonly name: string }) {
+  const ofRank = ranks === undefined ? '' : `of one rank of ${ranks.count} (${ranks.parallel}) `;
+  return `Peak ${ofRank}on one ${name} (estimated, by ${method})`;
+}
+
+/** How the weights are best held on a card. */
+export interface Recommended {
+  readonly preset: string;
+  readonly reason: string;
+}
+
+export function recommendedWords({ preset, reason }: Recommended): string {
+  return `Recommended quantization (for a small batch, by rule): ${preset}. ${reason}`;
+}
+
+/** An answer with its meaning, and with its interval where that is known. */
+export function answerMeaning(estimate: Estimate, answer: Answer): string {
+  const interval = intervalText(estimate, answer);
+  return interval === '' ? answer.what : `${answer.what}; ${interval}`;
 }
 
 /** `95 %: 21.7 to 23.0 GiB`. */
@@ -124,8 +153,38 @@ export function largestModules(
   return { shown, others };
 }
 
+/** A module with less than this share of its part is not worth a line. */
+const leastShare = 0.02;
+const maxModules = 5;
+
+/** The modules of a part that are worth a line; none of parts that people can do little about. */
+export function moduleRows({
+  part,
+  bytes: whole,
+  modules = [],
+}: PartBytes): readonly { readonly name: string; readonly bytes: number }[] {
+  // What lies outside of all modules alone tells nothing.
+  if (part !== 'activations' || !modules.some(({ module }) => module !== '')) return [];
+  const worth = modules.filter(({ bytes }) => bytes >= whole * leastShare).length;
+  const { shown, others } = largestModules(modules, Math.min(maxModules, worth));
+  const rows = shown.map((module) => ({ name: moduleWords(module), bytes: module.bytes }));
+  if (others) rows.push({ name: `${others.count} others`, bytes: others.bytes });
+  return rows;
+}
+
+/** What the savings of an estimate rest on. */
+export function savingsBasis(savings: readonly Saving[]): string {
+  const traced = savings.filter(({ basis }) => basis === 'trace').length;
+  if (traced === savings.length) return '(each traced)';
+  return traced === 0 ? '(estimated by formula)' : '(traced where it can be)';
+}
+
 /** Whether what did not fit the card then does. */
-export function makesItFit(saving: Saving, { peak }: Estimate, gpu: EstimateGpu): boolean {
+export function makesItFit(
+  saving: Saving,
+  { peak }: Estimate,
+  gpu: Pick<EstimateGpu, 'capacityBytes'>,
+): boolean {
   return (
     peak.leastCapacityBytes > gpu.capacityBytes && saving.leastCapacityBytes <= gpu.capacityBytes
   );

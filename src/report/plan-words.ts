@@ -146,3 +146,34 @@ export function fitWords({
   if (!fits) return 'no';
   return surely ? 'yes' : 'barely';
 }
+
+/** What stands over the settings of a plan. */
+export function settingsHeading({ fits }: Pick<Plan, 'fits'>): string {
+  return fits ? 'Set this' : 'With this';
+}
+
+/** What stands over what else there is. */
+export function othersHeading({ alternatives, settings }: Plan): string {
+  const own = optionWords(settings);
+  return alternatives.every((one) => optionWords(one.settings) === own)
+    ? 'Other batches that were tried'
+    : 'What else there is';
+}
+
+export const optionHeads = ['fits', 'batch', 'needs', 'time', 'how'] as const;
+
+/** An option as the cells of a row, below `optionHeads`. */
+export function optionCells(
+  option: PlanOption,
+  { method: usual }: Plan['estimate'],
+  budget: PlanBudgetWords,
+): readonly [PlanVerdict['fits'], string, string, string, string] {
+  const method = option.method === usual ? '' : ` (by ${option.method})`;
+  return [
+    fitWords(option),
+    batchWords(option.settings),
+    formatBytes(neededBytes(option, budget)),
+    costWords(option.relativeCost),
+    `${optionWords(option.settings)}${method}`,
+  ];
+}

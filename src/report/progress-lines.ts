@@ -22,23 +22,28 @@ export interface ProgressLines {
   readonly marks: readonly { readonly x: number; readonly rung: string; readonly why: string }[];
 }
 
-interface Figure {
+export interface Figure {
   readonly name: string;
   readonly value: (point: ProgressPoint) => Known<number>;
   readonly words: (value: number) => string;
 }
 
-const figures: readonly Figure[] = [
+export const figures: readonly Figure[] = [
   { name: 'Samples a second', value: (point) => point.samplesPerSecond, words: String },
   { name: 'Peak memory', value: (point) => point.peakBytes, words: formatBytes },
   { name: 'Loss', value: (point) => point.loss, words: (loss) => loss.toPrecision(4) },
 ];
 
+/** What a chart says of its last value: an attempt that goes on has no end. */
+export function lastWords({ name, last }: ProgressLine, goesOn: boolean): string {
+  return `${name}, ${goesOn ? 'now' : 'at the end'} ${last}`;
+}
+
 /** Throughput, memory and loss over the steps of an attempt, with its recoveries; undefined where it told too little. */
-export function progressLines({
-  progress,
-  rungs,
-}: Pick<Attempt, 'progress' | 'rungs'>): ProgressLines | undefined {
+export function progressLines(
+  { progress, rungs }: Pick<Attempt, 'progress' | 'rungs'>,
+  goesOn = false,
+): ProgressLines | undefined {
   if (progress === undefined || progress.length < 2) return undefined;
   const from = progress[0]?.atSeconds ?? 0;
   const to = Math.max(progress.at(-1)?.atSeconds ?? 0, from + 1e-3);
@@ -55,7 +60,7 @@ export function progressLines({
   });
   if (lines.length === 0) return undefined;
   return {
-    summary: `${progress.at(-1)?.step ?? 0} steps in ${formatSeconds(to)}, measured; each recovery is a line across.`,
+    summary: `${progress.at(-1)?.step ?? 0} steps in ${formatSeconds(to)}${goesOn ? ' so far' : ''}, measured; each recovery is a line across.`,
     lines,
     marks: rungs
       .filter(({ atSeconds }) => atSeconds >= from && atSeconds <= to)

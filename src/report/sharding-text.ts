@@ -1,11 +1,19 @@
-import type { PlanSharding } from '../plan/answers/plan-sharding.js';
-import type { ShardingOption } from '../plan/sharding/choose-sharding.js';
+import type { Sharding, ShardingOption } from '../plan/sharding/choose-sharding.js';
 import { formatBytes } from '../units/bytes.js';
+
+/** A training that several GPUs share. */
+export interface SharedOut extends Sharding {
+  readonly gpus: number;
+  /** Whether the number of GPUs is an answer, and not what was asked for. */
+  readonly needed: boolean;
+  /** What to paste. */
+  readonly snippet?: string;
+}
 
 const fits = { surely: 'fits', tightly: 'may fit', no: 'too large' } as const;
 
 /** How several GPUs share a training: what was tried, the fastest that fits, and what to paste. */
-export function shardingText({ gpus, needed, chosen, tried, snippet }: PlanSharding): string {
+export function shardingText({ gpus, needed, chosen, tried, snippet }: SharedOut): string {
   const head = needed
     ? `To train the whole model ${gpus} such GPUs are needed. By trace, the fastest first:`
     : `On ${gpus} GPUs, by trace, the fastest first:`;

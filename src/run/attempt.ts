@@ -64,6 +64,8 @@ export interface AttemptStart {
   /** Rungs that were climbed in it before we came. */
   readonly rungs: readonly ClimbedRung[];
   readonly onRung: (rung: ClimbedRung) => void;
+  /** The steps that it told of so far. */
+  readonly onProgress: (points: readonly ProgressPoint[]) => void;
   /** Starts the job, or takes up one that runs. */
   readonly open: (onOutput: (bytes: Uint8Array) => void) => LaunchedProcess;
 }
@@ -113,6 +115,7 @@ export async function beginAttempt(start: AttemptStart, context: RunContext): Pr
     },
     onProgress(step) {
       progress.add(clock.seconds() - beganAt, step);
+      start.onProgress(progress.points);
     },
   });
   // Before the job: its first word must find a listener. Without one it decides by itself.

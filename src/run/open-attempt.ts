@@ -22,6 +22,7 @@ import type { RunContext } from './run-context.js';
 import { isDiskFull, type Journal } from './store/journal.js';
 import type { JournalEntry, StartedEntry } from './store/journal-entry.js';
 import { readNumberFile } from './store/number-file.js';
+import { progressFile } from './store/progress-file.js';
 import type { RunFolder } from './store/run-folder.js';
 import type { RunPlan } from './store/run-plan.js';
 import type { RunSettings } from './types.js';
@@ -95,6 +96,7 @@ export async function openAttempt(options: OpenAttemptOptions): Promise<LiveAtte
       ),
       // The SDK, inside the program, has told people of it already.
       onRung: (rung) => writeIfRoom(journal, { type: 'climbed', number, rung }),
+      onProgress: progressFile(folder.progress(number), () => context.clock.seconds()),
       open,
     },
     context,

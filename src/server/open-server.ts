@@ -35,6 +35,7 @@ import { eventOperation } from './routes/event-route.js';
 import { type FleetSource, fleetOperation } from './routes/fleet-routes.js';
 import { jobOperations, type SubmitterOf } from './routes/job-routes.js';
 import { logOperation } from './routes/log-route.js';
+import { noSnapshotPages, reportOperations, type SnapshotPage } from './routes/report-routes.js';
 import { sessionOperations } from './routes/session-routes.js';
 import { statusOperations } from './routes/status-routes.js';
 import { readWebFiles } from './web/web-files.js';
@@ -55,6 +56,8 @@ export interface ServerOptions {
   readonly auditHome?: string | undefined;
   /** What the job of somebody runs as; left out, what the daemon itself is. */
   readonly submitterOf?: SubmitterOf | undefined;
+  /** Makes the pages of snapshots; left out, there are none. */
+  readonly snapshotPage?: SnapshotPage | undefined;
   /** Throws where the server does not read what an estimate names for this client. */
   readonly checkFiles?: ((identity: Identity, workload: WorkloadRequest) => void) | undefined;
   /** Asks a Prometheus for all nodes; left out, there is no fleet. */
@@ -124,6 +127,7 @@ export async function openServer(options: ServerOptions): Promise<OpenServer> {
     operations: [
       ...jobOperations(daemon, options.submitterOf ?? byName),
       logOperation(daemon),
+      ...reportOperations(daemon, version, options.snapshotPage ?? noSnapshotPages),
       ...deviceOperations(daemon),
       fleetOperation(options.fleet),
       ...answerOperations(options.answers, closing.signal, options.checkFiles),

@@ -109,7 +109,9 @@ describe('the OpenAPI document', () => {
       'get /jobs/{id}',
       'get /jobs/{id}/history',
       'get /jobs/{id}/log',
+      'get /jobs/{id}/report',
       'get /jobs/{id}/request',
+      'get /jobs/{id}/snapshots/{attempt}',
       'get /metrics',
       'get /openapi.json',
       'get /proof',
@@ -180,7 +182,12 @@ describe('the OpenAPI document', () => {
       const answer = await server.ask(path, init);
       // Without a token there is nothing to log in to, and nothing to prove.
       const needsToken = ['post /session', 'post /session/link', 'get /proof'];
-      const expected = needsToken.includes(declared.name) ? [400] : [200, 201, 204];
+      const ofEnded = ['get /jobs/{id}/report', 'get /jobs/{id}/snapshots/{attempt}'];
+      const expected = needsToken.includes(declared.name)
+        ? [400]
+        : ofEnded.includes(declared.name)
+          ? [404]
+          : [200, 201, 204];
       expect(expected).toContain(answer.status);
       const described = answersOf(declared)[String(answer.status)];
       const contents = contentsOf(described);

@@ -2,7 +2,10 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll } from 'vitest';
+import { findGpu } from '../../src/estimate/cards/gpus.js';
 import type { Fleet } from '../../src/fleet/types.js';
+import { estimate } from '../../src/report/estimate-for-tests.js';
+import { budget, plan } from '../../src/report/plan-for-tests.js';
 import { type OpenServer, openServer } from '../../src/server/open-server.js';
 import { systemClock } from '../../src/time/clock.js';
 import { openFakeDaemon } from '../../web/testing/fake-daemon.js';
@@ -37,8 +40,8 @@ export function useFakeServer(options: {
     server = await openServer({
       daemon,
       answers: {
-        estimate: () => Promise.reject(new Error('nobody asks')),
-        plan: () => Promise.reject(new Error('nobody asks')),
+        estimate: () => Promise.resolve({ ...estimate, gpu: findGpu('h200') }),
+        plan: () => Promise.resolve({ ...plan, budget }),
       },
       host: '127.0.0.1',
       port: 0,

@@ -1,5 +1,6 @@
 import type { Daemon, DeviceView, JobRequest, JobView } from '../../src/jobs/daemon/types.js';
-import type { WaitingReason } from '../../src/jobs/reasons/types.js';
+import { orderReasonWords } from '../../src/jobs/reasons/order-words.js';
+import type { OrderReason, WaitingReason } from '../../src/jobs/reasons/types.js';
 import { waitingReasonWords } from '../../src/jobs/reasons/waiting-words.js';
 import type { JobState } from '../../src/jobs/types.js';
 import { createFakeDaemon } from '../../src/server/fake-daemon-for-tests.js';
@@ -161,6 +162,7 @@ function placed(jobs: readonly JobView[], gpus: number): readonly JobView[] {
 /** The first hundred that wait know their place, and why they wait. */
 function explained(jobs: readonly JobView[], nowMs: number): readonly JobView[] {
   let position = 0;
+  let before = '';
   return jobs.map((job) => {
     if (job.state !== 'waiting' || position === 100) return job;
     position += 1;
@@ -175,6 +177,11 @@ function explained(jobs: readonly JobView[], nowMs: number): readonly JobView[] 
     const expectedStartAt =
       position > 40 ? 'unknown' : new Date(nowMs + position * 90_000).toISOString();
     const why = waitingReasonWords(whyDetails);
-    return { ...job, waiting: { position, why, whyDetails, expectedStartAt, expiresAt: null } };
+    const orderDetails: OrderReason | null =
+      before === '' ? null : { code: 'earlier', jobId: before, seconds: 40 + position };
+    before = job.id;
+    const order = orderDetails === null ? '' : orderReasonWords(orderDetails);
+    const reasons = { why, whyDetails, order, orderDetails };
+    return { ...job, waiting: { position, ...reasons, expectedStartAt, expiresAt: null } };
   });
 }

@@ -3,7 +3,7 @@ import { needReasonWords } from '../../src/jobs/reasons/need-words.js';
 import type { JobReason, NeedReason } from '../../src/jobs/reasons/types.js';
 import { reasonWords } from '../../src/jobs/reasons/words.js';
 import type { JobState } from '../../src/jobs/types.js';
-import type { Attempt, ClimbedRung } from '../../src/run/types.js';
+import type { Attempt, ClimbedRung, ProgressPoint } from '../../src/run/types.js';
 import { GiB, MiB } from '../../src/units/bytes.js';
 
 /** Numbers from 0 to 1 that are the same each time for the same seed. */
@@ -89,7 +89,16 @@ export function makeJob({ number, state, nowMs, random }: MadeJob): JobView {
     need: makeNeed(bytes, number, random),
     waiting: null,
     usedBytes: 'unknown',
-    currentAttempt: null,
+    currentAttempt:
+      state === 'running'
+        ? {
+            number: 1,
+            settings: madeSettings(batch, 1),
+            startedAt: new Date(startMs).toISOString(),
+            rungs: [],
+            progress: madeProgress((nowMs - startMs) / 1000, batch, bytes * 0.9),
+          }
+        : null,
     degraded: null,
     environmentChanges: [],
     log: { bytes: 0 },
@@ -186,6 +195,17 @@ function makeAttempts(run: Run): readonly Attempt[] {
   ];
 }
 
+function madeSettings(batch: number, accumulation: number): Attempt['settings'] {
+  return {
+    batch_size: batch,
+    accumulation,
+    checkpointing: false,
+    precision: 'amp-bf16',
+    offload: false,
+    device: 'gpu:0',
+  };
+}
+
 function attempt(
   { bytes, command }: Run,
   number: number,
@@ -198,14 +218,7 @@ function attempt(
   const { exitCode, peak, rungs = [] } = end;
   return {
     number,
-    settings: {
-      batch_size: batch,
-      accumulation,
-      checkpointing: false,
-      precision: 'amp-bf16',
-      offload: false,
-      device: 'gpu:0',
-    },
+    settings: madeSettings(batch, accumulation),
     command,
     startedAt: new Date(startMs).toISOString(),
     endedAt: new Date(endMs).toISOString(),
@@ -226,7 +239,20 @@ function attempt(
     peakFrom: 'sdk',
     limit: { bytes, by: 'sdk', why: 'Held by the SDK inside of the process.' },
     snapshot: null,
+    progress: madeProgress((endMs - startMs) / 1000, batch, peak),
   };
+}
+
+/** Steps of a training whose loss falls. */
+function madeProgress(seconds: number, batch: number, peak: number): readonly ProgressPoint[] {
+  return Array.from({ length: 60 }, (_, index) => ({
+    atSeconds: (seconds * (index + 1)) / 60,
+    step: (index + 1) * 10,
+    samplesPerSecond: Math.round((batch * 10 + 3 * Math.sin(index)) * 10) / 10,
+    loss: Math.round((0.4 + 4 / (1 + index / 8)) * 1000) / 1000,
+    microbatch: batch,
+    peakBytes: Math.round(peak * (0.94 + 0.05 * Math.sin(index / 9))),
+  }));
 }
 
 /** What a job held: it ran out of memory after a fifth of its time, and went on with less. */

@@ -2,6 +2,7 @@ import { loadSettings } from '../../config/load.js';
 import { estimateProgram } from '../../estimate/program-estimate.js';
 import { programCommand } from '../../estimate/trace/program-command.js';
 import { openOutputFile } from '../../files/output-file.js';
+import { cardOfEstimate } from '../../plan/answers/answer-estimate.js';
 import { chosenGpu } from '../../plan/answers/machine.js';
 import { renderEstimateHtml } from '../../report/estimate-html.js';
 import { estimateText } from '../../report/text/estimate-text.js';
@@ -57,8 +58,7 @@ export async function estimateOfProgram(
     })
     .finally(() => progress.end());
   if (found === undefined) return stop.interruptedBy ?? 0;
-  const { name, capacityBytes } = gpu;
-  const answer = { ...found, gpu: { name, capacityBytes }, notes: [...notes, ...found.notes] };
+  const answer = { ...found, gpu: cardOfEstimate(gpu), notes: [...notes, ...found.notes] };
   page?.write(renderEstimateHtml({ estimate: answer, program: command, gpu, version }));
   if (given.json) printJson(io, answer);
   else {

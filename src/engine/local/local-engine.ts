@@ -2,6 +2,7 @@ import { machineRoots } from '../../device/roots.js';
 import { readCgroup } from '../../run/limit/cgroup.js';
 import type { LogLimit } from '../../run/log/log-limit.js';
 import { readResident } from '../../run/processes/process-table.js';
+import { readProgressFile } from '../../run/store/progress-file.js';
 import { RunFolder } from '../../run/store/run-folder.js';
 import { type Clock, systemClock } from '../../time/clock.js';
 import { isKnown } from '../../units/known.js';
@@ -66,6 +67,7 @@ export function localEngine(options: LocalEngineOptions): Engine {
       setImmediate(() => void lookOn());
       return {
         stop: () => run.stop(),
+        progress: (number) => readProgressFile(new RunFolder(home, order.id).progress(number)),
         release: () => {
           runs.delete(order.id);
         },

@@ -276,7 +276,7 @@ describe('the daemon', () => {
     const deaf = world.machine.engine();
     await first.close();
     const second = await open(world, {
-      engine: { ...deaf, openRun: () => ({ stop() {}, release() {} }) },
+      engine: { ...deaf, openRun: () => ({ stop() {}, progress: () => [], release() {} }) },
     });
     await second.cancel('1');
     expect(second.job('1')).toMatchObject({

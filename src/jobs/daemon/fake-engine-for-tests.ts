@@ -59,6 +59,7 @@ export class FakeMachine {
         setImmediate(() => past.forEach((news) => opened.has(order.id) && onNews(news)));
         const engineRun: EngineRun = {
           stop: () => this.#finish(run, 143),
+          progress: () => [],
           release: () => opened.delete(order.id),
         };
         return engineRun;

@@ -28,7 +28,7 @@ import type {
   Submitter,
   WorkersStatus,
 } from './types.js';
-import { jobSummary, jobView, requestOf } from './views/job-views.js';
+import { attemptNow, jobSummary, jobView, requestOf } from './views/job-views.js';
 import { Publisher } from './views/publisher.js';
 
 /** Each may start a process that traces a model; who knows the machine says how many it bears. */
@@ -268,7 +268,8 @@ export class JobDaemon implements Daemon {
     const live = this.#scheduler.runner.running.get(id);
     const { folder } = this.#options;
     const logBytes = this.#files.logBytes(id);
-    return jobView(stored, this.#waitingOf(id), live, { logBytes, folder });
+    const facts = live && { usedBytes: live.usedBytes, currentAttempt: attemptNow(live) };
+    return jobView(stored, this.#waitingOf(id), facts, { logBytes, folder });
   }
 
   #waitingOf(id: string): JobView['waiting'] {

@@ -44,6 +44,8 @@ export function madeWaiting(
   return {
     position: 1,
     why: 'It needs 6.0 GiB on a device; the most that is free is 2.0 GiB.',
+    order: '',
+    orderDetails: null,
     whyDetails: {
       code: 'memory-in-use',
       bytes: 6 * GiB,

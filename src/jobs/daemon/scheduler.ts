@@ -155,8 +155,8 @@ export class Scheduler {
     if (state === 'waiting') {
       const { turn, need, deadlineMs, workloadKey, alone } = stored;
       const seconds = expectedSeconds(this.#store.runsOf(workloadKey));
-      const { owner } = stored.job;
-      const waiting = { id, owner, turn, ...need, deadlineMs, workloadKey, alone };
+      const { owner, priority } = stored.job;
+      const waiting = { id, owner, turn, priority, ...need, deadlineMs, workloadKey, alone };
       this.queue.add({ ...waiting, expectedSeconds: seconds });
       this.admitSoon();
     }

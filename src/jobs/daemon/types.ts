@@ -1,12 +1,18 @@
 import type { WorkloadRequest } from '../../plan/answers/workload-request.js';
 import type { EnvironmentChange } from '../../plan/environment/job-environment.js';
 import type { Account } from '../../run/account.js';
-import type { ClimbedRung, RunSettings } from '../../run/types.js';
+import type { ClimbedRung, ProgressPoint, RunSettings } from '../../run/types.js';
 import type { Known, Provenance } from '../../units/known.js';
 import type { Alert, Forecast } from '../../watch/types.js';
 import type { Basis } from '../basis.js';
 import type { DegradedSettings } from '../degraded.js';
-import type { DegradedReason, JobReason, NeedReason, WaitingReason } from '../reasons/types.js';
+import type {
+  DegradedReason,
+  JobReason,
+  NeedReason,
+  OrderReason,
+  WaitingReason,
+} from '../reasons/types.js';
 import type { Job, JobState } from '../types.js';
 
 /** What somebody asks to run: the body of `POST /jobs`. */
@@ -73,6 +79,10 @@ export interface JobView extends Omit<Job, 'reason'> {
     readonly why: string;
     /** The same for programs: a code with its data. */
     readonly whyDetails: WaitingReason;
+    /** Why the job before it is there, in words; empty of the first, and far behind in a long queue. */
+    readonly order: string;
+    /** The same for programs: a code with its data. */
+    readonly orderDetails: OrderReason | null;
     readonly expectedStartAt: Known<string>;
     readonly expiresAt: string | null;
   };
@@ -84,6 +94,8 @@ export interface JobView extends Omit<Job, 'reason'> {
     readonly settings: RunSettings;
     readonly startedAt: string;
     readonly rungs: readonly ClimbedRung[];
+    /** Of a program that tells of its steps: some of them so far. */
+    readonly progress?: readonly ProgressPoint[];
   };
   /** What its plan set, where it would not have fitted, and why. */
   readonly degraded:

@@ -144,6 +144,18 @@ export type WaitingReason =
     }
   | { readonly code: 'jobs-ahead'; readonly jobs: number };
 
+/** Why another job of the queue is before a job: what moves that one ahead the most. */
+export type OrderReason =
+  | {
+      readonly code: 'priority';
+      readonly jobId: string;
+      readonly priority: number;
+      readonly ownPriority: number;
+    }
+  /** By how much it was submitted earlier. */
+  | { readonly code: 'earlier'; readonly jobId: string; readonly seconds: number }
+  | { readonly code: 'larger' | 'longer' | 'first-of-workload'; readonly jobId: string };
+
 /** The quota of the owner is used up. */
 export type QuotaReason =
   | {

@@ -87,7 +87,7 @@ export class JobReader {
       );
       return this.sql
         .all(
-          `SELECT sequence, owner, turn, bytes, basis, gpus, deadline_ms, workload_key, alone FROM job
+          `SELECT sequence, owner, turn, priority, bytes, basis, gpus, deadline_ms, workload_key, alone FROM job
          WHERE state = 'waiting' ORDER BY turn, sequence`,
         )
         .flatMap((row) => ifWhole(() => waitingJob(row, longest.get(row['workload_key']))));

@@ -125,6 +125,7 @@ describe('the store of jobs', () => {
         id: '3',
         owner: 'ada',
         turn: -597_000,
+        priority: 1,
         bytes: 1000,
         basis: 'stated',
         gpus: 1,

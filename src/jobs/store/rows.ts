@@ -112,6 +112,7 @@ export function waitingJob(row: Row, longestSeconds: unknown): WaitingJob {
     id: String(integer(row, 'sequence')),
     owner: text(row, 'owner'),
     turn: integer(row, 'turn'),
+    priority: integer(row, 'priority'),
     bytes: integer(row, 'bytes'),
     basis: basisOf(row),
     gpus: integer(row, 'gpus'),

@@ -18,9 +18,16 @@ export interface PreparedEstimate extends EstimateRequest {
   readonly recommended?: RecommendedQuantization | undefined;
 }
 
+/** What an estimate is read against. */
+export type CardOfEstimate = Pick<Gpu, 'name' | 'capacityBytes' | 'context'>;
+
+export function cardOfEstimate({ name, capacityBytes, context }: Gpu): CardOfEstimate {
+  return { name, capacityBytes, context };
+}
+
 /** An estimate with the card that it is for. */
 export interface EstimateDocument extends Estimate {
-  readonly gpu: Pick<Gpu, 'name' | 'capacityBytes'>;
+  readonly gpu: CardOfEstimate;
   readonly recommendedQuantization?: RecommendedQuantization;
 }
 
@@ -79,10 +86,9 @@ export async function makeEstimate(
   const asked = basis === 'trace' || request.workload.parallel === undefined;
   const savings = asked ? await findSavings(request, found, machine, basis) : [];
   const answer = savings.length === 0 ? found : { ...found, savings };
-  const { name, capacityBytes } = request.gpu;
   return {
     ...answer,
-    gpu: { name, capacityBytes },
+    gpu: cardOfEstimate(request.gpu),
     ...(recommended !== undefined && { recommendedQuantization: recommended }),
     notes: [...notes, ...found.notes],
   };

@@ -39,7 +39,7 @@ export async function answerPlan(
   machine: AnswerMachine,
 ): Promise<PlanDocument> {
   const prepared = await preparePlan(request, machine);
-  const plan = await makePlan(prepared, machine);
+  const plan = await makeSharedPlan(prepared, machine);
   return planDocument(plan, prepared, {
     loading: loadingOf(plan, prepared.request, machine)?.arguments,
   });

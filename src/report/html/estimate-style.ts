@@ -1,34 +1,12 @@
-import type { Part } from '../../estimate/types.js';
+import { partClasses, partVariables } from '../part-looks.js';
 
-/** Light and dark; each stands out from its ground, and neighbours in a bar from one another. */
-const partColours: Readonly<Record<Part, readonly [light: string, dark: string]>> = {
-  weights: ['#2f6690', '#7fb2dc'],
-  gradients: ['#7a4f9e', '#c3a0e0'],
-  optimizer: ['#a8741a', '#e0b45c'],
-  activations: ['#0f7a6c', '#5fd0bd'],
-  temporary: ['#6f8f2f', '#b5d36f'],
-  workspace: ['#8a8f96', '#aab2bb'],
-  'kv-cache': ['#b0567a', '#e89ab8'],
-  gathered: ['#3f7fbf', '#8fc4f2'],
-  reduce: ['#9a3f8f', '#dd9ad2'],
-  buckets: ['#b5651d', '#f0a868'],
-  communication: ['#4f7a7a', '#93c2c2'],
-  context: ['#5a6572', '#7d8996'],
-  fragmentation: ['#c1301c', '#ff7b62'],
-};
-
-const entries = Object.entries(partColours);
-const light = entries.map(([part, [colour]]) => `--${part}: ${colour};`).join(' ');
-const dark = entries.map(([part, [, colour]]) => `--${part}: ${colour};`).join(' ');
-const fills = entries.map(
-  ([part]) => `.part-${part} { fill: var(--${part}); background: var(--${part}); }`,
-);
+const light = partVariables('light');
 
 /** What an estimate's page needs beside the look of all pages. */
 export const estimateStyle = `
 :root { ${light} }
-@media (prefers-color-scheme: dark) { :root { ${dark} } }
-${fills.join('\n')}
+@media (prefers-color-scheme: dark) { :root { ${partVariables('dark')} } }
+${partClasses}
 .swatch { display: inline-block; width: 12px; height: 12px; border-radius: 2px; margin-right: 9px; vertical-align: -1px; }
 .lede .no { color: var(--critical); }
 .lede .barely { color: var(--warning); }

@@ -28,7 +28,7 @@ export function attemptsTable(report: RunReport): Markup {
 
 export function attemptSection(attempt: Attempt): Markup {
   const { outOfMemory: oom, rungs, number } = attempt;
-  return html`<section class="device" id="attempt-${number}"><div class="heading"><h2>Attempt ${number} <span>${settingsWords(attempt.settings)}</span></h2> ${tag('measured')}</div>
+  return html`<section class="device" id="attempt-${number}"><div class="heading"><h2>Attempt ${number} <span>${settingsWords(attempt.settings)}</span></h2> ${tag(attempt.source)}</div>
 <p class="command">${attempt.command.join(' ')}</p>
 ${oom !== null && html`<p class="said">${oom.message}</p><p class="soft">${unbroken(figures(attempt))}</p>`}
 ${

@@ -1,18 +1,21 @@
-import { type Estimate, type Part, type PartBytes, parts } from '../../estimate/types.js';
+import { type Estimate, type PartBytes, parts } from '../../estimate/types.js';
 import { formatBytes } from '../../units/bytes.js';
 import {
+  answerMeaning,
   answersOf,
   type EstimateGpu,
-  intervalText,
-  largestModules,
-  moduleWords,
+  moduleRows,
+  peakHeading,
+  type Recommended,
+  recommendedWords,
   verdictOf,
 } from '../estimate-words.js';
+import { partLooks } from '../part-looks.js';
 import { percentWords } from '../words.js';
 import { merge } from './charts/bar.js';
 import { noteLines } from './note-lines.js';
 import { savingLines } from './savings-text.js';
-import { type Paint, paintLine, type Span, span, type TextStyle } from './spans.js';
+import { paintLine, type Span, span, type TextStyle } from './spans.js';
 import { cleanText, fitText } from './text-width.js';
 import { wrapText } from './wrap-text.js';
 
@@ -21,32 +24,13 @@ export interface EstimateTextOptions {
   readonly columns: number;
   readonly style: TextStyle;
   /** How the weights are best held on this card. */
-  readonly recommended?: { readonly preset: string; readonly reason: string } | undefined;
+  readonly recommended?: Recommended | undefined;
 }
 
-/** Told apart by letter where there are no colours. */
-const looks: Readonly<Record<Part, readonly [letter: string, paint: Paint]>> = {
-  weights: ['W', 'blue'],
-  gradients: ['G', 'magenta'],
-  optimizer: ['O', 'yellow'],
-  activations: ['A', 'cyan'],
-  temporary: ['T', 'green'],
-  workspace: ['K', 'white'],
-  'kv-cache': ['V', 'blue'],
-  gathered: ['P', 'cyan'],
-  reduce: ['R', 'magenta'],
-  buckets: ['B', 'yellow'],
-  communication: ['N', 'white'],
-  context: ['C', 'dim'],
-  fragmentation: ['F', 'red'],
-};
 const verdictPaints = { yes: 'green', barely: 'yellow', no: 'red' } as const;
 const widestBar = 60;
 const nameWidth = Math.max(...parts.map((part) => part.length));
 const sizeWidth = 11;
-/** A module with less than this share of its part is not worth a line. */
-const leastShare = 0.02;
-const maxModules = 5;
 const widestModule = 60;
 /** The columns beside the name of a module: indent, a space, its size. */
 const besideModule = 18;
@@ -59,24 +43,16 @@ const besideModule = 18;
  * estimateText(estimate, { gpu, columns: 80, style: { colour: false, unicode: true } });
  */
 export function estimateText(estimate: Estimate, options: EstimateTextOptions): string {
-  const { peak, breakdown, notes, method } = estimate;
+  const { peak, breakdown, notes } = estimate;
   const { gpu, columns, style } = options;
   const verdict = verdictOf(estimate, gpu);
   const lines: Span[][] = [
-    [
-      span(
-        `Peak ${ofRank(estimate)}on one ${cleanText(gpu.name)} (estimated, by ${method}):`,
-        'bold',
-      ),
-    ],
-    ...answersOf(estimate, gpu).map((answer) => {
-      const interval = intervalText(estimate, answer);
-      return [
-        span(`  ${answer.name.padEnd(nameWidth + 2)}`),
-        span(formatBytes(answer.bytes).padStart(sizeWidth), 'bold'),
-        span(`  ${answer.what}${interval === '' ? '' : `; ${interval}`}`, 'dim'),
-      ];
-    }),
+    [span(`${cleanText(peakHeading(estimate, gpu))}:`, 'bold')],
+    ...answersOf(estimate, gpu).map((answer) => [
+      span(`  ${answer.name.padEnd(nameWidth + 2)}`),
+      span(formatBytes(answer.bytes).padStart(sizeWidth), 'bold'),
+      span(`  ${answerMeaning(estimate, answer)}`, 'dim'),
+    ]),
     [],
     [span('At the peak:', 'bold')],
     [span('  '), ...stackedBar(breakdown, Math.min(widestBar, Math.max(10, columns - 4)), style)],
@@ -98,15 +74,9 @@ export function estimateText(estimate: Estimate, options: EstimateTextOptions): 
   return [...drawn, ...noted].join('\n');
 }
 
-function ofRank({ ranks }: Estimate): string {
-  return ranks === undefined ? '' : `of one rank of ${ranks.count} (${ranks.parallel}) `;
-}
-
 function recommendedLines({ recommended, columns }: EstimateTextOptions): Span[][] {
   if (recommended === undefined) return [];
-  const { preset, reason } = recommended;
-  const text = `Recommended quantization (for a small batch, by rule): ${preset}. ${reason}`;
-  return [[], ...wrapText(text, columns).map((line) => [span(line)])];
+  return [[], ...wrapText(recommendedWords(recommended), columns).map((line) => [span(line)])];
 }
 
 /** What each phase of a program takes. */
@@ -125,7 +95,7 @@ export function phaseLines({ phases = [] }: Estimate): Span[][] {
 }
 
 export function partLine({ part, bytes }: PartBytes, whole: number, style: TextStyle): Span[] {
-  const [letter, paint] = looks[part];
+  const { letter, paint } = partLooks[part];
   return [
     span('  '),
     span(cellOf(letter, style), paint),
@@ -136,14 +106,9 @@ export function partLine({ part, bytes }: PartBytes, whole: number, style: TextS
 }
 
 /** Whose it is; only for what people can do something about. */
-function moduleLines({ part, bytes: whole, modules = [] }: PartBytes, columns: number): Span[][] {
-  // What lies outside of all modules alone tells nothing.
-  if (part !== 'activations' || !modules.some(({ module }) => module !== '')) return [];
-  const worth = modules.filter(({ bytes }) => bytes >= whole * leastShare).length;
-  const { shown, others } = largestModules(modules, Math.min(maxModules, worth));
-  const rows = shown.map((module) => ({ name: moduleWords(module), bytes: module.bytes }));
-  if (others) rows.push({ name: `${others.count} others`, bytes: others.bytes });
-  const longest = Math.max(...rows.map(({ name }) => name.length));
+function moduleLines(entry: PartBytes, columns: number): Span[][] {
+  const rows = moduleRows(entry);
+  const longest = Math.max(0, ...rows.map(({ name }) => name.length));
   const width = Math.max(10, Math.min(longest, widestModule, columns - besideModule));
   return rows.map(({ name, bytes }) => moduleLine(name, bytes, width));
 }
@@ -166,7 +131,7 @@ export function stackedBar(
       const start = Math.round((before / whole) * width);
       before += bytes;
       const cells = Math.round((before / whole) * width) - start;
-      const [letter, paint] = looks[part];
+      const { letter, paint } = partLooks[part];
       return span(cellOf(letter, style).repeat(cells), paint);
     }),
   );

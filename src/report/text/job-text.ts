@@ -38,6 +38,7 @@ export function jobText(job: JobView, options: JobsTableOptions): string {
       span(`  ${jobTime(job, nowMs)}`, 'dim'),
     ],
     ...labelled('why', job.waiting === null ? job.reason : waitingWords(job, nowMs)),
+    ...labelled('order', job.waiting?.order ?? ''),
     ...labelled('owner', job.owner === ownerName ? '' : job.owner),
     ...labelled('command', shellWords(job.command)),
     ...labelled('in', job.cwd),

@@ -1,15 +1,14 @@
 import type { Plan, PlanOption } from '../../plan/fit/types.js';
 import { asPython, type FromPretrainedArguments } from '../../plan/quantization/bits-and-bytes.js';
-import { formatBytes } from '../../units/bytes.js';
 import {
-  batchWords,
-  costWords,
   fitWords,
-  neededBytes,
-  optionWords,
+  optionCells,
+  optionHeads,
+  othersHeading,
   type PlanBudgetWords,
   planVerdict,
   settingRows,
+  settingsHeading,
 } from '../plan-words.js';
 import { partLine, stackedBar } from './estimate-text.js';
 import { noteLines } from './note-lines.js';
@@ -56,7 +55,7 @@ export function planText(plan: Plan, options: PlanTextOptions): string {
   const lines: Span[][] = [
     ...wrapText(verdict.sentence, columns).map((line) => [span(line, verdictPaints[verdict.fits])]),
     [],
-    [span(plan.fits ? 'Set this:' : 'With this:', 'bold')],
+    [span(`${settingsHeading(plan)}:`, 'bold')],
     ...settingRows(plan.settings).map(([name, value, more]) => [
       span(`  ${name.padEnd(14)}`),
       span(value, 'bold'),
@@ -94,14 +93,14 @@ function snippetLines(snippet: PlanSnippet | undefined): string[] {
   ];
 }
 
-const heads = ['fits', 'batch', 'needs', 'time', 'how'] as const;
 /** Words stand to the left, figures to the right. */
 const isWords = [true, false, false, false, true] as const;
 
-function otherLines({ alternatives, settings, estimate }: Plan, budget: PlanBudgetWords): Span[][] {
+function otherLines(plan: Plan, budget: PlanBudgetWords): Span[][] {
+  const { alternatives, estimate } = plan;
   if (alternatives.length === 0) return [];
-  const rows = alternatives.map((option) => cellsOf(option, estimate, budget));
-  const widths = heads.map((head, at) =>
+  const rows = alternatives.map((option) => optionCells(option, estimate, budget));
+  const widths = optionHeads.map((head, at) =>
     Math.max(head.length, ...rows.map((cells) => cells[at]?.length ?? 0)),
   );
   const padded = (cells: readonly string[]) =>
@@ -109,13 +108,10 @@ function otherLines({ alternatives, settings, estimate }: Plan, budget: PlanBudg
       isWords[at] ? cell.padEnd(widths[at] ?? 0) : cell.padStart(widths[at] ?? 0),
     );
   const lines = alternatives.map((option, at) => optionLines(option, padded(rows[at] ?? [])));
-  const sameSettings = alternatives.every(
-    (one) => optionWords(one.settings) === optionWords(settings),
-  );
   return [
     [],
-    [span(sameSettings ? 'Other batches that were tried:' : 'What else there is:', 'bold')],
-    [span(`  ${padded(heads).join('  ').trimEnd()}`, 'dim')],
+    [span(`${othersHeading(plan)}:`, 'bold')],
+    [span(`  ${padded(optionHeads).join('  ').trimEnd()}`, 'dim')],
     ...lines.flat(),
   ];
 }
@@ -125,19 +121,4 @@ function optionLines(option: PlanOption, [fits = '', ...rest]: readonly string[]
   const paint = verdictPaints[fitWords(option)];
   lines.unshift([span('  '), span(fits, paint), span(`  ${rest.join('  ').trimEnd()}`)]);
   return lines;
-}
-
-function cellsOf(
-  option: PlanOption,
-  { method: usual }: Plan['estimate'],
-  budget: PlanBudgetWords,
-): string[] {
-  const method = option.method === usual ? '' : ` (by ${option.method})`;
-  return [
-    fitWords(option),
-    batchWords(option.settings),
-    formatBytes(neededBytes(option, budget)),
-    costWords(option.relativeCost),
-    `${optionWords(option.settings)}${method}`,
-  ];
 }

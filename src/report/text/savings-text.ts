@@ -1,6 +1,6 @@
 import type { Estimate, Saving } from '../../estimate/types.js';
 import { formatBytes } from '../../units/bytes.js';
-import { type EstimateGpu, makesItFit, settingOptions } from '../estimate-words.js';
+import { type EstimateGpu, makesItFit, savingsBasis, settingOptions } from '../estimate-words.js';
 import { type Span, span } from './spans.js';
 
 const changeWidth = 24;
@@ -14,7 +14,7 @@ export function savingLines(estimate: Estimate, gpu: EstimateGpu): Span[][] {
   const heads = `  ${''.padEnd(changeWidth)}${'saves'.padStart(sizeWidth)}${'least capacity'.padStart(leastWidth)}`;
   return [
     [],
-    [span('Ways to save memory', 'bold'), span(`${basisWords(savings)}:`, 'dim')],
+    [span('Ways to save memory', 'bold'), span(` ${savingsBasis(savings)}:`, 'dim')],
     [span(heads, 'dim')],
     ...savings.map((saving) => savingLine(saving, makesItFit(saving, estimate, gpu))),
   ];
@@ -29,10 +29,4 @@ function savingLine(saving: Saving, thenItFits: boolean): Span[] {
     span(`  ${settingOptions(settings)}`, 'dim'),
   ];
   return thenItFits ? [...line, span('  then it fits', 'green')] : line;
-}
-
-function basisWords(savings: readonly Saving[]): string {
-  const traced = savings.filter(({ basis }) => basis === 'trace').length;
-  if (traced === savings.length) return ' (each traced)';
-  return traced === 0 ? ' (estimated by formula)' : ' (traced where it can be)';
 }

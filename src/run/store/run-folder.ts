@@ -31,6 +31,11 @@ export class RunFolder {
     return join(this.path, `attempt-${number}`);
   }
 
+  /** The steps of an attempt that goes on. */
+  progress(number: number): string {
+    return join(this.path, `attempt-${number}.progress`);
+  }
+
   attemptFiles(number: number): LaunchFiles {
     const file = (name: string) => join(this.path, `attempt-${number}.${name}`);
     return {

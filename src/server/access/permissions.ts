@@ -6,7 +6,12 @@ import type { Identity } from './identity.js';
 export type Permission = 'read' | 'work';
 
 /** What is asked of one job. */
-export type JobAction = 'cancel it' | 'read its log' | 'read its request';
+export type JobAction =
+  | 'cancel it'
+  | 'read its log'
+  | 'read its request'
+  | 'read its report'
+  | 'read its snapshot';
 
 export function requirePermission({ name, role }: Identity, needed: Permission): void {
   if (needed === 'read' || role !== 'viewer') return;
@@ -38,7 +43,7 @@ export function requireOwn(
 
 /**
  * A job as one person may see it. Others learn where it stands and what memory it takes, but not what
- * comes out of the program: the text of its errors, and its snapshots.
+ * comes out of the program: the text of its errors, what it printed, and its snapshots.
  */
 export function asSeenBy<J extends JobSummary>(identity: Identity, job: J): J {
   return ownsJob(identity, job) ? job : withoutOutput(job);
@@ -49,6 +54,7 @@ export function withoutOutput<J extends JobSummary>(job: J): J {
   const attempts = job.attempts.map((attempt) => ({
     ...attempt,
     snapshot: null,
+    lastLines: [],
     outOfMemory: attempt.outOfMemory && { ...attempt.outOfMemory, message: '' },
   }));
   return { ...job, attempts };
@@ -57,6 +63,7 @@ export function withoutOutput<J extends JobSummary>(job: J): J {
 /** Whether there is anything that only its owner may see. */
 export function hasOutput({ attempts }: Pick<JobSummary, 'attempts'>): boolean {
   return attempts.some(
-    ({ snapshot, outOfMemory }) => snapshot !== null || (outOfMemory?.message ?? '') !== '',
+    ({ snapshot, outOfMemory, lastLines = [] }) =>
+      snapshot !== null || (outOfMemory?.message ?? '') !== '' || lastLines.length > 0,
   );
 }

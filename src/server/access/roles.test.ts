@@ -61,6 +61,11 @@ describe('a user', () => {
     expect(server.daemon.submitters).toEqual([{ name: 'ada' }]);
     expect(await errorOf(bob.get('/jobs/1/log'))).toBe('403 not-your-job');
     expect(await errorOf(bob.get('/jobs/1/request'))).toBe('403 not-your-job');
+    expect(await errorOf(bob.get('/jobs/1/report'))).toBe('403 not-your-job');
+    expect(await errorOf(bob.get('/jobs/1/snapshots/1'))).toBe('403 not-your-job');
+    expect(await errorOf(ada.get('/jobs/1/report'))).toBe('404 no-report');
+    expect(await errorOf(ada.get('/jobs/1/snapshots/1'))).toBe('404 no-snapshot');
+    expect(await errorOf(ada.get('/jobs/1/snapshots/x'))).toBe('400 bad-option');
     expect((await ada.get('/jobs/1/request')).status).toBe(200);
     expect(await errorOf(bob.cancel('1'))).toBe('403 not-your-job');
     expect(server.daemon.job('1').state).toBe('waiting');
@@ -97,6 +102,8 @@ describe('a viewer', () => {
     expect(await errorOf(vic.cancel('1'))).toBe('403 role-not-allowed');
     expect(await errorOf(vic.get('/jobs/1/log'))).toBe('403 role-not-allowed');
     expect(await errorOf(vic.get('/jobs/1/request'))).toBe('403 role-not-allowed');
+    expect(await errorOf(vic.get('/jobs/1/report'))).toBe('403 role-not-allowed');
+    expect(await errorOf(vic.get('/jobs/1/snapshots/1'))).toBe('403 role-not-allowed');
     // A script that is estimated is a program that runs.
     expect(await errorOf(vic.post('/estimate', { script: '/tmp/x.py' }))).toBe(
       '403 role-not-allowed',
@@ -126,7 +133,11 @@ describe('what comes out of a job', () => {
     message: 'private words',
   } as const;
   const attempts = [
-    attemptForTests({ outOfMemory, snapshot: { file: '/private/file', findings: ['private'] } }),
+    attemptForTests({
+      outOfMemory,
+      snapshot: { file: '/private/file', findings: ['private'] },
+      lastLines: ['private words'],
+    }),
   ];
 
   it('is for its owner and for admins alone, in lists, in jobs and in events', async () => {

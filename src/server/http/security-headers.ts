@@ -1,3 +1,13 @@
+/**
+ * On pages that are made of what a job left: they carry their own style and script, and may hold words
+ * of the program. A sandbox keeps them apart from the dashboard: they have no cookie and can ask the
+ * server for nothing.
+ */
+export const pageOfJobHeaders: Readonly<Record<string, string>> = {
+  'content-security-policy':
+    "sandbox allow-scripts; default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+};
+
 /** On every answer. The page loads nothing from elsewhere, and no other site may put it into a frame. */
 export const securityHeaders: Readonly<Record<string, string>> = {
   'content-security-policy':

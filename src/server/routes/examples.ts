@@ -134,7 +134,11 @@ export const estimateExample = {
   },
   interval: { lowBytes: 3 * gib, highBytes: 5 * gib, confidence: 0.95 },
   breakdown: [{ part: 'activations', bytes: 3 * gib }],
-  gpu: { name: 'NVIDIA H100', capacityBytes: 80 * gib },
+  gpu: {
+    name: 'NVIDIA H100',
+    capacityBytes: 80 * gib,
+    context: { bytes: gib, lowBytes: gib / 2, highBytes: gib },
+  },
   notes: [],
 };
 

@@ -10,6 +10,7 @@ import {
   degradedSettings,
   jobReasonSchema,
   needReasonSchema,
+  orderReasonSchema,
   settingsSchema,
   waitingReasonSchema,
 } from './reasons.js';
@@ -106,6 +107,20 @@ const climbedRungs = z.array(
   z.object({ rung: z.enum([...rungs, 'grow-back']), why: z.string(), atSeconds: seconds }),
 );
 
+const progressSchema = z
+  .array(
+    z.object({
+      atSeconds: z.number(),
+      step: z.number(),
+      samplesPerSecond: known(z.number()),
+      loss: known(z.number()),
+      microbatch: z.number(),
+      peakBytes: known(bytes),
+    }),
+  )
+  .optional()
+  .openapi({ description: 'Some of the steps of a program that tells of them, in order.' });
+
 const attempt = z
   .object({
     number: z.int(),
@@ -133,19 +148,7 @@ const attempt = z
       why: z.string(),
     }),
     snapshot: z.object({ file: z.string(), findings: z.array(z.string()) }).nullable(),
-    progress: z
-      .array(
-        z.object({
-          atSeconds: z.number(),
-          step: z.number(),
-          samplesPerSecond: known(z.number()),
-          loss: known(z.number()),
-          microbatch: z.number(),
-          peakBytes: known(bytes),
-        }),
-      )
-      .optional()
-      .openapi({ description: 'Some of the steps of a program that tells of them, in order.' }),
+    progress: progressSchema,
     buffers: z
       .object({
         items: z.number(),
@@ -178,6 +181,8 @@ export const waitingSchema = z.object({
   position: z.int().openapi({ description: '1 is next.' }),
   why: z.string(),
   whyDetails: waitingReasonSchema,
+  order: z.string().openapi({ description: 'Why the job before it is there; empty of the first.' }),
+  orderDetails: orderReasonSchema.nullable(),
   expectedStartAt: known(moment),
   expiresAt: moment.nullable(),
 });
@@ -221,7 +226,13 @@ export const jobSchema = z
     cwd: z.string(),
     usedBytes: known(bytes),
     currentAttempt: z
-      .object({ number: z.int(), settings: settingsSchema, startedAt: moment, rungs: climbedRungs })
+      .object({
+        number: z.int(),
+        settings: settingsSchema,
+        startedAt: moment,
+        rungs: climbedRungs,
+        progress: progressSchema,
+      })
       .nullable()
       .openapi({ description: 'The attempt that goes on; "attempts" has those that ended.' }),
     environmentChanges: z.array(environmentChange).openapi({

@@ -85,6 +85,20 @@ export const needReasonSchema = z
   ])
   .openapi('NeedReason', { description: 'What the figure of a need rests on; for programs.' });
 
+/** As `OrderReason` has it. */
+export const orderReasonSchema = z
+  .discriminatedUnion('code', [
+    z.object({
+      code: z.literal('priority'),
+      jobId: z.string(),
+      priority: z.int(),
+      ownPriority: z.int(),
+    }),
+    z.object({ code: z.literal('earlier'), jobId: z.string(), seconds: z.int() }),
+    z.object({ code: z.enum(['larger', 'longer', 'first-of-workload']), jobId: z.string() }),
+  ])
+  .openapi('OrderReason', { description: 'Why the job before it is there; for programs.' });
+
 /** As `WaitingReason` has it. */
 export const waitingReasonSchema = z
   .discriminatedUnion('code', [

@@ -135,7 +135,13 @@ export const estimateSchema = z
     interval: z.object({ lowBytes: z.int(), highBytes: z.int(), confidence: z.number() }),
     breakdown: z.array(z.looseObject({ part: z.string(), bytes: z.int() })),
     gpu: z
-      .object({ name: z.string(), capacityBytes: z.int() })
+      .object({
+        name: z.string(),
+        capacityBytes: z.int(),
+        context: z
+          .looseObject({ bytes: z.int(), lowBytes: z.int(), highBytes: z.int() })
+          .openapi({ description: 'What a process takes beside its allocator.' }),
+      })
       .openapi({ description: 'The card that it is for.' }),
     notes: z.array(z.string()),
   })

@@ -28,6 +28,7 @@ import { fleetSource } from './fleet-source.js';
 import { localAccess } from './local-access.js';
 import { serveAnswers } from './serve-answers.js';
 import { readServerNote } from './server-file.js';
+import { snapshotPages } from './snapshot-page.js';
 import { isProcessAlive, removeStaleTemporaries } from './stale-temporaries.js';
 
 export interface ServiceOptions {
@@ -108,6 +109,7 @@ export async function openService(options: ServiceOptions): Promise<Service> {
       local: await localAccess(options, systemClock),
       users,
       auditHome: options.home,
+      snapshotPage: snapshotPages([process.execPath, program], options.environment),
       submitterOf: submitters(uid, findAccount),
       checkFiles: (identity, workload) => {
         if (readsForOthers(identity, uid)) requireNoFiles(identity, workload);

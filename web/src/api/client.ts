@@ -98,6 +98,16 @@ export function logAddress(id: string): string {
   return address(`jobs/${encodeURIComponent(id)}/log`);
 }
 
+/** The report of a job that has ended, as a page. */
+export function reportAddress(id: string): string {
+  return address(`jobs/${encodeURIComponent(id)}/report`);
+}
+
+/** The memory snapshot of an attempt, as a page. */
+export function snapshotAddress(id: string, attempt: number): string {
+  return address(`jobs/${encodeURIComponent(id)}/snapshots/${attempt}`);
+}
+
 /** Under a name of its own: a page that is closed meanwhile leaves the job to run. */
 export function submitJob(request: JobRequest): Promise<JobView> {
   return ask('jobs', sending('POST', { submission: newSubmission(), ...request }));

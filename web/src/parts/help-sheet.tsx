@@ -6,6 +6,7 @@ const keys = [
   ['n', 'New job'],
   ['p', 'Plan'],
   ['e', 'Estimate'],
+  ['v', 'Compare two jobs'],
   ['/', 'Search the jobs'],
   ['j  k', 'Next, previous job of the list'],
   ['Enter', 'Open it'],

@@ -12,13 +12,17 @@ const places = [
   { name: 'submit', label: 'New job', href: '#/submit' },
   { name: 'plan', label: 'Plan', href: '#/plan' },
   { name: 'estimate', label: 'Estimate', href: '#/estimate' },
+  { name: 'compare', label: 'Compare', href: '#/compare' },
 ] as const;
+
+/** Pages that viewers have, too. */
+const forAll: ReadonlySet<string> = new Set(['overview', 'fleet', 'compare']);
 
 export function TopBar({ route }: { route: Route }) {
   const { phase } = useStore(connection, (now) => now);
   const chosen = useStore(theme, (now) => now);
   const me = useStore(who, (now) => now);
-  const shown = places.filter(({ name }) => name === 'overview' || name === 'fleet' || mayWork(me));
+  const shown = places.filter(({ name }) => forAll.has(name) || mayWork(me));
   return (
     <header class="top">
       <a class="home" href="#/" aria-label="Plimsoll, overview">

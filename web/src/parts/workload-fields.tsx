@@ -32,8 +32,8 @@ export function WorkloadFields(props: {
       <TextField
         {...bind('model')}
         label="Model"
-        placeholder="/models/gpt2/config.json"
-        hint="A path on the server: config.json, folder, .safetensors, .gguf; or torchvision:NAME"
+        placeholder="llama-3-8b"
+        hint="A name, or a path on the server: config.json, folder, .safetensors, .gguf; torchvision:NAME"
       />
       <ChoiceField
         {...bind('mode')}

@@ -8,12 +8,13 @@ import { TopBar } from '../parts/top-bar.js';
 import { connection } from '../state/live/live.js';
 import { useStore } from '../state/live/store.js';
 import { type Route, routeOf } from '../state/page/route.js';
+import { WorkloadForm } from './answers/workload-form.js';
+import { ComparePage } from './compare/compare-page.js';
 import { FleetView } from './fleet/fleet-view.js';
-import { JobPage } from './job-page.js';
-import { Overview } from './overview.js';
+import { JobPage } from './job/job-page.js';
+import { Overview } from './overview/overview.js';
 import { SignIn } from './sign-in.js';
 import { SubmitForm } from './submit-form.js';
-import { WorkloadForm } from './workload-form.js';
 
 export function App() {
   const route = useRoute();
@@ -57,6 +58,8 @@ function View({ route }: { route: Route }) {
       return <FleetView />;
     case 'submit':
       return <SubmitForm key={route.like ?? ''} like={route.like} />;
+    case 'compare':
+      return <ComparePage ids={route.ids} />;
     case 'plan':
     case 'estimate':
       return <WorkloadForm key={route.name} kind={route.name} />;
@@ -94,6 +97,8 @@ function titleOf(route: Route): string {
       return 'Fleet · Plimsoll';
     case 'submit':
       return 'New job · Plimsoll';
+    case 'compare':
+      return 'Compare · Plimsoll';
     case 'plan':
       return 'Plan · Plimsoll';
     case 'estimate':

@@ -28,7 +28,7 @@ describe('while the disk is full', () => {
     const engine: Engine = {
       openRun: (_, heard) => {
         onNews = heard;
-        return { stop() {}, release() {} };
+        return { stop() {}, progress: () => [], release() {} };
       },
       use: () => ({ knows: () => true, runOf: () => undefined, hostBytes: () => 0 }),
       forget() {},

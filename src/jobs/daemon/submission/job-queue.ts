@@ -5,6 +5,7 @@ import type { Hold } from '../../hold.js';
 import type { DeviceRoom } from '../../ledger.js';
 import { candidates } from '../../placement.js';
 import { Shares } from '../../quota.js';
+import { orderReasonWords } from '../../reasons/order-words.js';
 import { waitingReasonWords } from '../../reasons/waiting-words.js';
 import type { Need, RunningJob, WaitingJob } from '../../types.js';
 import { WaitingList } from '../../waiting-list.js';
@@ -147,11 +148,14 @@ export class JobQueue {
     }
     const position = this.#reasons.positions.get(id) ?? this.#waiting.position(id) ?? 0;
     const status = this.#reasons.of.get(id);
+    const order = status?.order ?? null;
     const reason = status?.reason ?? { code: 'jobs-ahead' as const, jobs: position - 1 };
     return {
       position,
       why: waitingReasonWords(reason),
       whyDetails: reason,
+      order: order === null ? '' : orderReasonWords(order),
+      orderDetails: order,
       expectedStartAt:
         status !== undefined && isKnown(status.expectedStartMs)
           ? dateOf(status.expectedStartMs)

@@ -4,6 +4,7 @@ import { isDegradedReason, isNeedReason } from '../../reasons/is-reason.js';
 import { needReasonWords } from '../../reasons/need-words.js';
 import { reasonWords } from '../../reasons/words.js';
 import type { StoredJob } from '../../store/records.js';
+import type { RunningEntry } from '../running/running-jobs.js';
 import type { JobRequest, JobSummary, JobView } from '../types.js';
 
 /** What is known of a job that runs, beside what is stored. */
@@ -63,6 +64,17 @@ export function jobView(
     environmentChanges: stored.details.environmentChanges ?? [],
     log: { bytes: more.logBytes },
   };
+}
+
+/** The attempt that goes on, with the steps that it has told of. */
+export function attemptNow({
+  currentAttempt,
+  run,
+}: Pick<RunningEntry, 'currentAttempt' | 'run'>): JobView['currentAttempt'] {
+  const progress = currentAttempt === null ? [] : (run?.progress(currentAttempt.number) ?? []);
+  return currentAttempt === null || progress.length === 0
+    ? currentAttempt
+    : { ...currentAttempt, progress };
 }
 
 /** The request that a job came from: what was chosen or estimated for it is not in it. */

@@ -9,7 +9,7 @@ import type { Estimate } from '../../../estimate/types.js';
 import { Failure } from '../../../failure.js';
 import type { KnownModel } from '../../../model/types.js';
 import { isKnown } from '../../../units/known.js';
-import type { EstimateDocument } from '../answer-estimate.js';
+import { cardOfEstimate, type EstimateDocument } from '../answer-estimate.js';
 import { type AnswerMachine, chosenGpu } from '../machine.js';
 import type { WorkloadRequest } from '../workload-request.js';
 import { cacheTypeIn } from './kv-scheme.js';
@@ -44,8 +44,7 @@ export async function answerServing(
     asked.mode === 'serve'
       ? serving(asked, read, gpu)
       : await generating(asked, read, gpu, machine);
-  const { name, capacityBytes } = gpu;
-  return { ...found, gpu: { name, capacityBytes }, notes: [...notes, ...found.notes] };
+  return { ...found, gpu: cardOfEstimate(gpu), notes: [...notes, ...found.notes] };
 }
 
 function serving(asked: ServeAsked, { model, config }: ReadSource, gpu: Gpu) {

@@ -4,6 +4,8 @@ export type Route =
   | { readonly name: 'job'; readonly id: string }
   | { readonly name: 'fleet' }
   | { readonly name: 'submit'; readonly like: string | undefined }
+  /** Jobs that are compared; those left out are still to be chosen. */
+  | { readonly name: 'compare'; readonly ids: readonly string[] }
   | { readonly name: 'plan' }
   | { readonly name: 'estimate' }
   | { readonly name: 'lost' };
@@ -13,7 +15,7 @@ export type Route =
  * routeOf('#/job/12'); // { name: 'job', id: '12' }
  */
 export function routeOf(hash: string): Route {
-  const [first = '', second] = hash.replace(/^#?\/?/, '').split('/');
+  const [first = '', second, third] = hash.replace(/^#?\/?/, '').split('/');
   switch (first) {
     case '':
       return { name: 'overview' };
@@ -25,6 +27,8 @@ export function routeOf(hash: string): Route {
       return { name: 'fleet' };
     case 'submit':
       return { name: 'submit', like: second };
+    case 'compare':
+      return { name: 'compare', ids: [second, third].flatMap((id) => (id ? [decoded(id)] : [])) };
     case 'plan':
       return { name: 'plan' };
     case 'estimate':

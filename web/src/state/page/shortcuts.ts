@@ -11,6 +11,7 @@ const pages: Readonly<Record<string, string>> = {
   n: '#/submit',
   p: '#/plan',
   e: '#/estimate',
+  v: '#/compare',
 };
 const pressed: Readonly<Record<string, string>> = { c: 'cancel-job', f: 'follow-log' };
 

@@ -1,11 +1,11 @@
-import { formatSeconds } from '../../../src/units/durations.js';
-import { useNow } from '../parts/clock.js';
-import { ProvenanceTag } from '../parts/tags.js';
-import { agoWords } from '../parts/words.js';
-import { type AlertEpisode, alertEpisodes } from '../state/devices/alert-episodes.js';
-import { alertKey } from '../state/live/board.js';
-import { board } from '../state/live/live.js';
-import { useStore } from '../state/live/store.js';
+import { formatSeconds } from '../../../../src/units/durations.js';
+import { useNow } from '../../parts/clock.js';
+import { ProvenanceTag } from '../../parts/tags.js';
+import { agoWords } from '../../parts/words.js';
+import { type AlertEpisode, alertEpisodes } from '../../state/devices/alert-episodes.js';
+import { alertKey } from '../../state/live/board.js';
+import { board } from '../../state/live/live.js';
+import { useStore } from '../../state/live/store.js';
 
 const alertsShown = 4;
 

@@ -1,7 +1,7 @@
-import { formatSeconds } from '../../../src/units/durations.js';
-import type { JobView } from '../api/types.js';
-import { clockWords } from '../parts/words.js';
-import { storyOf } from '../state/jobs/job-story.js';
+import { formatSeconds } from '../../../../src/units/durations.js';
+import type { JobView } from '../../api/types.js';
+import { clockWords } from '../../parts/words.js';
+import { storyOf } from '../../state/jobs/job-story.js';
 
 /** What happened, step by step, with the reasons. */
 export function StoryLine({ job }: { job: JobView }) {

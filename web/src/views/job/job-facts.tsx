@@ -1,14 +1,14 @@
 import type { ComponentChildren } from 'preact';
-import { degradedSettingsWords } from '../../../src/jobs/degraded.js';
-import { ownerName } from '../../../src/jobs/types.js';
-import { formatBytes } from '../../../src/units/bytes.js';
-import { isKnown } from '../../../src/units/known.js';
-import type { JobView } from '../api/types.js';
-import { useNow } from '../parts/clock.js';
-import { agoWords, basisWords, clockWords, spanWords } from '../parts/words.js';
-import { provenanceOfJob } from '../state/jobs/used-by-job.js';
-import { board } from '../state/live/live.js';
-import { useStore } from '../state/live/store.js';
+import { degradedSettingsWords } from '../../../../src/jobs/degraded.js';
+import { ownerName } from '../../../../src/jobs/types.js';
+import { formatBytes } from '../../../../src/units/bytes.js';
+import { isKnown } from '../../../../src/units/known.js';
+import type { JobView } from '../../api/types.js';
+import { useNow } from '../../parts/clock.js';
+import { agoWords, basisWords, clockWords, spanWords } from '../../parts/words.js';
+import { provenanceOfJob } from '../../state/jobs/used-by-job.js';
+import { board } from '../../state/live/live.js';
+import { useStore } from '../../state/live/store.js';
 
 /** The figures of a job; what does not apply is left out. */
 export function JobFacts({ job }: { job: JobView }) {

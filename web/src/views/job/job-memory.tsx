@@ -1,12 +1,12 @@
-import { formatBytes } from '../../../src/units/bytes.js';
-import type { JobHistory, JobView } from '../api/types.js';
-import type { ChartInput, ChartMark } from '../charts/chart-input.js';
-import { ChartBox } from '../parts/chart-box.js';
-import { basisWords } from '../parts/words.js';
-import { type StoryStep, storyOf } from '../state/jobs/job-story.js';
-import { provenanceOfJob } from '../state/jobs/used-by-job.js';
-import { board } from '../state/live/live.js';
-import { useStore } from '../state/live/store.js';
+import { formatBytes } from '../../../../src/units/bytes.js';
+import type { JobHistory, JobView } from '../../api/types.js';
+import type { ChartInput, ChartMark } from '../../charts/chart-input.js';
+import { ChartBox } from '../../parts/chart-box.js';
+import { basisWords } from '../../parts/words.js';
+import { type StoryStep, storyOf } from '../../state/jobs/job-story.js';
+import { provenanceOfJob } from '../../state/jobs/used-by-job.js';
+import { board } from '../../state/live/live.js';
+import { useStore } from '../../state/live/store.js';
 
 /** What it held over time, against what is reserved for it. */
 export function JobMemory({ job, history }: { job: JobView; history: JobHistory }) {

@@ -1,15 +1,16 @@
 import { useMemo, useRef } from 'preact/hooks';
-import { jobsListed } from '../api/all-jobs.js';
-import type { JobSummary } from '../api/types.js';
-import { Empty } from '../parts/empty.js';
-import { JobFilters } from '../parts/job-filters.js';
-import { useStaggered } from '../parts/use-staggered.js';
-import { VirtualRows } from '../parts/virtual-rows.js';
-import { listedJobs } from '../state/jobs/job-list.js';
-import { listFilter } from '../state/jobs/list-filter.js';
-import { board } from '../state/live/live.js';
-import { useStore } from '../state/live/store.js';
-import { mayWork, who } from '../state/page/who.js';
+import { jobsListed } from '../../api/all-jobs.js';
+import type { JobSummary } from '../../api/types.js';
+import { Empty } from '../../parts/empty.js';
+import { JobFilters } from '../../parts/job-filters.js';
+import { useStaggered } from '../../parts/use-staggered.js';
+import { VirtualRows } from '../../parts/virtual-rows.js';
+import { listedJobs } from '../../state/jobs/job-list.js';
+import { listFilter } from '../../state/jobs/list-filter.js';
+import { board } from '../../state/live/live.js';
+import { useStore } from '../../state/live/store.js';
+import { mayWork, who } from '../../state/page/who.js';
+import { QueueOrder } from './queue-order.js';
 import { QueueRow } from './queue-row.js';
 
 /** Rows that jump more often can be neither read nor clicked. */
@@ -20,6 +21,7 @@ export function Queue() {
   const [jobs, loaded] = useStaggered(board, (now) => [now.jobs, now.loaded] as const, leastMs);
   const filter = useStore(listFilter, (now) => now);
   const canSubmit = useStore(who, mayWork);
+  const hasQueue = useStore(board, ({ counts }) => counts.waiting > 1);
   const before = useRef<readonly JobSummary[]>([]);
   const listed = useMemo(() => {
     before.current = listedJobs(jobs, filter, before.current);
@@ -45,6 +47,7 @@ export function Queue() {
       ) : (
         <>
           <JobFilters />
+          {hasQueue && <QueueOrder />}
           <JobTable jobs={listed} loaded={loaded} />
         </>
       )}

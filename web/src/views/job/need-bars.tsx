@@ -1,8 +1,8 @@
-import { percentWords } from '../../../src/report/words.js';
-import { formatBytes } from '../../../src/units/bytes.js';
-import { isKnown } from '../../../src/units/known.js';
-import type { JobView } from '../api/types.js';
-import { basisWords } from '../parts/words.js';
+import { percentWords } from '../../../../src/report/words.js';
+import { formatBytes } from '../../../../src/units/bytes.js';
+import { isKnown } from '../../../../src/units/known.js';
+import type { JobView } from '../../api/types.js';
+import { basisWords } from '../../parts/words.js';
 
 interface Bar {
   readonly label: string;

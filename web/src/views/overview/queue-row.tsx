@@ -1,20 +1,20 @@
-import { degradedSettingsWords } from '../../../src/jobs/degraded.js';
-import { hasEnded, ownerName } from '../../../src/jobs/types.js';
-import { formatBytes } from '../../../src/units/bytes.js';
-import { isKnown, type Known } from '../../../src/units/known.js';
-import type { JobSummary } from '../api/types.js';
-import { askToCancel } from '../parts/cancel-dialog.js';
-import { useNow } from '../parts/clock.js';
-import { Meter } from '../parts/meter.js';
-import { StateTag } from '../parts/tags.js';
-import { useHue } from '../parts/use-hue.js';
-import type { RowStyle } from '../parts/virtual-rows.js';
-import { agoWords, coarse, usedOfReserved } from '../parts/words.js';
-import { joinCommand } from '../state/forms/split-command.js';
-import { usedByJob } from '../state/jobs/used-by-job.js';
-import { board } from '../state/live/live.js';
-import { useStore } from '../state/live/store.js';
-import { notYours, who } from '../state/page/who.js';
+import { degradedSettingsWords } from '../../../../src/jobs/degraded.js';
+import { hasEnded, ownerName } from '../../../../src/jobs/types.js';
+import { formatBytes } from '../../../../src/units/bytes.js';
+import { isKnown, type Known } from '../../../../src/units/known.js';
+import type { JobSummary } from '../../api/types.js';
+import { askToCancel } from '../../parts/cancel-dialog.js';
+import { useNow } from '../../parts/clock.js';
+import { Meter } from '../../parts/meter.js';
+import { StateTag } from '../../parts/tags.js';
+import { useHue } from '../../parts/use-hue.js';
+import type { RowStyle } from '../../parts/virtual-rows.js';
+import { agoWords, coarse, usedOfReserved } from '../../parts/words.js';
+import { joinCommand } from '../../state/forms/split-command.js';
+import { usedByJob } from '../../state/jobs/used-by-job.js';
+import { board } from '../../state/live/live.js';
+import { useStore } from '../../state/live/store.js';
+import { notYours, who } from '../../state/page/who.js';
 
 /** One job in the list. */
 export function QueueRow({
@@ -106,7 +106,7 @@ function Happening({ job }: { job: JobSummary }) {
     return (
       <span class="why">
         {job.degraded !== null && <b>degraded to {degradedSettingsWords(job.degraded)}</b>}{' '}
-        {job.waiting?.why ?? job.reason}
+        {job.waiting?.why ?? job.reason} {job.waiting?.order}
       </span>
     );
   }

@@ -1,14 +1,15 @@
-import { hasEnded } from '../../../src/jobs/types.js';
-import type { JobView } from '../api/types.js';
-import { askToCancel } from '../parts/cancel-dialog.js';
-import { Empty } from '../parts/empty.js';
-import { RefusalNote } from '../parts/refusal-note.js';
-import { StateTag } from '../parts/tags.js';
-import { joinCommand } from '../state/forms/split-command.js';
-import { isRecoveryInReason, recoverySentence } from '../state/jobs/job-story.js';
-import { useJob } from '../state/jobs/open-job.js';
-import { useStore } from '../state/live/store.js';
-import { notYours, who } from '../state/page/who.js';
+import { hasEnded } from '../../../../src/jobs/types.js';
+import { reportAddress } from '../../api/client.js';
+import type { JobView } from '../../api/types.js';
+import { askToCancel } from '../../parts/cancel-dialog.js';
+import { Empty } from '../../parts/empty.js';
+import { RefusalNote } from '../../parts/refusal-note.js';
+import { StateTag } from '../../parts/tags.js';
+import { joinCommand } from '../../state/forms/split-command.js';
+import { isRecoveryInReason, recoverySentence } from '../../state/jobs/job-story.js';
+import { useJob } from '../../state/jobs/open-job.js';
+import { useStore } from '../../state/live/store.js';
+import { notYours, who } from '../../state/page/who.js';
 import { AttemptsTable } from './attempts-table.js';
 import { EnvironmentChanges } from './environment-changes.js';
 import { JobFacts } from './job-facts.js';
@@ -50,11 +51,17 @@ export function JobPage({ id }: { id: string }) {
   );
 }
 
+/** One that ran and has ended. */
+function hasReport({ state, startedAt }: JobView): boolean {
+  return hasEnded(state) && startedAt !== null;
+}
+
 function Heading({ job }: { job: JobView }) {
   const me = useStore(who, (now) => now);
   const refused = notYours(me, job);
   // Of a waiting job the reason of its place is told; that it was degraded is in any other reason.
-  const reason = [job.waiting?.why ?? job.reason, job.waiting && job.degraded?.why]
+  const { waiting } = job;
+  const reason = [waiting?.why ?? job.reason, waiting?.order, waiting && job.degraded?.why]
     .filter(Boolean)
     .join(' ');
   const recovery = isRecoveryInReason(job) ? undefined : recoverySentence(job);
@@ -67,6 +74,16 @@ function Heading({ job }: { job: JobView }) {
         </h1>
         <StateTag state={job.state} />
         <div class="actions">
+          {refused === undefined && hasReport(job) && (
+            <a class="button" href={reportAddress(job.id)} target="_blank" rel="noreferrer">
+              Report
+            </a>
+          )}
+          {job.startedAt !== null && (
+            <a class="button" href={`#/compare/${job.id}`}>
+              Compare
+            </a>
+          )}
           {refused === undefined && (
             <a class="button" href={`#/submit/${job.id}`}>
               Submit again

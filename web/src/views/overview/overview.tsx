@@ -1,8 +1,8 @@
-import { Empty } from '../parts/empty.js';
-import { Lede } from '../parts/lede.js';
-import { WindowChoice } from '../parts/window-choice.js';
-import { board } from '../state/live/live.js';
-import { useStore } from '../state/live/store.js';
+import { Empty } from '../../parts/empty.js';
+import { Lede } from '../../parts/lede.js';
+import { WindowChoice } from '../../parts/window-choice.js';
+import { board } from '../../state/live/live.js';
+import { useStore } from '../../state/live/store.js';
 import { AlertList } from './alert-list.js';
 import { DeviceCard } from './device-card.js';
 import { Queue } from './queue.js';

@@ -1,19 +1,24 @@
-import { isOnRequest } from '../../../src/jobs/placement.js';
-import { forecastWords, percentOf, percentWords, usedOfTotal } from '../../../src/report/words.js';
-import { formatBytes } from '../../../src/units/bytes.js';
-import { formatSeconds } from '../../../src/units/durations.js';
-import { isKnown } from '../../../src/units/known.js';
-import { capitalized } from '../../../src/units/sentence.js';
-import type { Alert, DeviceView } from '../api/types.js';
-import type { ChartInput } from '../charts/chart-input.js';
-import { forecastShape, roomAhead } from '../charts/forecast-shape.js';
-import { ChartBox } from '../parts/chart-box.js';
-import { Hull } from '../parts/hull.js';
-import { HullList } from '../parts/hull-list.js';
-import { ProvenanceTag } from '../parts/tags.js';
-import { useStaggered } from '../parts/use-staggered.js';
-import { emptyHistory, type UseHistory } from '../state/devices/use-history.js';
-import { board } from '../state/live/live.js';
+import { isOnRequest } from '../../../../src/jobs/placement.js';
+import {
+  forecastWords,
+  percentOf,
+  percentWords,
+  usedOfTotal,
+} from '../../../../src/report/words.js';
+import { formatBytes } from '../../../../src/units/bytes.js';
+import { formatSeconds } from '../../../../src/units/durations.js';
+import { isKnown } from '../../../../src/units/known.js';
+import { capitalized } from '../../../../src/units/sentence.js';
+import type { Alert, DeviceView } from '../../api/types.js';
+import type { ChartInput } from '../../charts/chart-input.js';
+import { forecastShape, roomAhead } from '../../charts/forecast-shape.js';
+import { ChartBox } from '../../parts/chart-box.js';
+import { Hull } from '../../parts/hull.js';
+import { HullList } from '../../parts/hull-list.js';
+import { ProvenanceTag } from '../../parts/tags.js';
+import { useStaggered } from '../../parts/use-staggered.js';
+import { emptyHistory, type UseHistory } from '../../state/devices/use-history.js';
+import { board } from '../../state/live/live.js';
 
 /** Ten times a second, as often as devices are read. */
 const leastMs = 90;

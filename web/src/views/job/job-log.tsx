@@ -1,16 +1,16 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { hasEnded } from '../../../src/jobs/types.js';
-import { count } from '../../../src/report/words.js';
-import { formatBytes } from '../../../src/units/bytes.js';
-import { logAddress } from '../api/client.js';
-import type { JobView } from '../api/types.js';
-import { memo } from '../parts/memo.js';
-import { RefusalNote } from '../parts/refusal-note.js';
-import { styledLine } from '../state/jobs/ansi.js';
-import { useLog } from '../state/jobs/follow-log.js';
-import { openLine } from '../state/jobs/log-lines.js';
-import { useStore } from '../state/live/store.js';
-import { notYours, who } from '../state/page/who.js';
+import { hasEnded } from '../../../../src/jobs/types.js';
+import { count } from '../../../../src/report/words.js';
+import { formatBytes } from '../../../../src/units/bytes.js';
+import { logAddress } from '../../api/client.js';
+import type { JobView } from '../../api/types.js';
+import { memo } from '../../parts/memo.js';
+import { RefusalNote } from '../../parts/refusal-note.js';
+import { styledLine } from '../../state/jobs/ansi.js';
+import { useLog } from '../../state/jobs/follow-log.js';
+import { openLine } from '../../state/jobs/log-lines.js';
+import { useStore } from '../../state/live/store.js';
+import { notYours, who } from '../../state/page/who.js';
 
 /** Lines that are drawn together: a new line draws one such piece, not all. */
 const pieceLines = 100;

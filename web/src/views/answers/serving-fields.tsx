@@ -1,5 +1,5 @@
-import { quantizationPresets } from '../../../src/estimate/types.js';
-import { ChoiceField, TextField } from '../parts/field.js';
+import { quantizationPresets } from '../../../../src/estimate/types.js';
+import { ChoiceField, TextField } from '../../parts/field.js';
 
 /** Modes that only an estimate has. */
 export const servingChoices = [

@@ -1,20 +1,21 @@
 import { useState } from 'preact/hooks';
-import { postQuestion } from '../api/client.js';
-import { asRefusal, type Refusal } from '../api/refusal.js';
-import { ChoiceField, TextField } from '../parts/field.js';
-import { RefusalNote } from '../parts/refusal-note.js';
-import { WorkloadFields } from '../parts/workload-fields.js';
-import type { Problems } from '../state/forms/form-values.js';
+import { postQuestion } from '../../api/client.js';
+import { asRefusal, type Refusal } from '../../api/refusal.js';
+import type { EstimateDocument, PlanDocument } from '../../api/types.js';
+import { ChoiceField, TextField } from '../../parts/field.js';
+import { RefusalNote } from '../../parts/refusal-note.js';
+import { WorkloadFields } from '../../parts/workload-fields.js';
+import type { Problems } from '../../state/forms/form-values.js';
 import {
   emptyQuestion,
   type QuestionDraft,
   type QuestionField,
   readQuestion,
   servingMode,
-} from '../state/forms/question-draft.js';
-import { createStore, useStore } from '../state/live/store.js';
-import { EstimateAnswer, type EstimateDocument } from './estimate-answer.js';
-import { PlanAnswer, type PlanDocument } from './plan-answer.js';
+} from '../../state/forms/question-draft.js';
+import { createStore, useStore } from '../../state/live/store.js';
+import { EstimateAnswer } from './estimate-answer.js';
+import { PlanAnswer } from './plan-answer.js';
 import { ServingFields, servingChoices } from './serving-fields.js';
 
 /** Kept when one goes from one question to the other. */

@@ -1,9 +1,10 @@
-import type { JobView } from '../api/types.js';
+import { snapshotAddress } from '../../api/client.js';
+import type { JobView } from '../../api/types.js';
 
 /** What the memory snapshots say that attempts left behind: who asked, who held, what would help. */
 export function SnapshotFindings({ job }: { job: JobView }) {
   const findings = job.attempts.flatMap(({ number, snapshot }) =>
-    snapshot === null || snapshot.findings.length === 0 ? [] : [{ number, snapshot }],
+    snapshot === null ? [] : [{ number, snapshot }],
   );
   if (findings.length === 0) return null;
   return (
@@ -19,8 +20,11 @@ export function SnapshotFindings({ job }: { job: JobView }) {
             ))}
           </ul>
           <p>
+            <a href={snapshotAddress(job.id, number)} target="_blank" rel="noreferrer">
+              Open the snapshot of attempt {number}
+            </a>{' '}
             <small>
-              All of it: <code>plimsoll snapshot {snapshot.file}</code>
+              In a terminal: <code>plimsoll snapshot {snapshot.file}</code>
             </small>
           </p>
         </details>

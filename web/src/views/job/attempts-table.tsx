@@ -1,11 +1,11 @@
-import { formatBytes } from '../../../src/units/bytes.js';
-import { formatSeconds } from '../../../src/units/durations.js';
-import { isKnown } from '../../../src/units/known.js';
-import type { Attempt, JobView } from '../api/types.js';
-import { BatchSteps } from '../parts/batch-steps.js';
-import { useNow } from '../parts/clock.js';
-import { spanWords } from '../parts/words.js';
-import { declaredSettings, endWords } from '../state/jobs/job-story.js';
+import { formatBytes } from '../../../../src/units/bytes.js';
+import { formatSeconds } from '../../../../src/units/durations.js';
+import { isKnown } from '../../../../src/units/known.js';
+import type { Attempt, JobView } from '../../api/types.js';
+import { BatchSteps } from '../../parts/batch-steps.js';
+import { useNow } from '../../parts/clock.js';
+import { spanWords } from '../../parts/words.js';
+import { declaredSettings, endWords } from '../../state/jobs/job-story.js';
 
 /** Every try: its settings, how it ended, what it took, what held it. */
 export function AttemptsTable({ job }: { job: JobView }) {
@@ -14,6 +14,7 @@ export function AttemptsTable({ job }: { job: JobView }) {
   if (attempts.length === 0 && currentAttempt === null) return null;
   const all =
     currentAttempt === null ? attempts : [...attempts, { ...currentAttempt, outOfMemory: null }];
+  const known = knownOf(all, job.command);
   return (
     <section aria-labelledby="attempts-title">
       <h2 id="attempts-title">Attempts</h2>
@@ -25,9 +26,9 @@ export function AttemptsTable({ job }: { job: JobView }) {
               <th scope="col" class="number">
                 Try
               </th>
-              <th scope="col">Batch × accumulation</th>
-              <th scope="col">Checkpointing</th>
-              <th scope="col">Precision</th>
+              {known.batch && <th scope="col">Batch × accumulation</th>}
+              {known.checkpointing && <th scope="col">Checkpointing</th>}
+              {known.precision && <th scope="col">Precision</th>}
               <th scope="col">Ended</th>
               <th scope="col" class="number">
                 Asked for
@@ -43,11 +44,11 @@ export function AttemptsTable({ job }: { job: JobView }) {
           </thead>
           <tbody>
             {attempts.map((attempt) => (
-              <Row key={attempt.number} attempt={attempt} command={job.command} />
+              <Row key={attempt.number} attempt={attempt} command={job.command} known={known} />
             ))}
             {currentAttempt !== null && (
               <tr key={currentAttempt.number}>
-                <Settings {...currentAttempt} command={job.command} />
+                <Settings {...currentAttempt} command={job.command} known={known} />
                 <td>goes on</td>
                 <td />
                 <td />
@@ -63,12 +64,36 @@ export function AttemptsTable({ job }: { job: JobView }) {
   );
 }
 
-function Row({ attempt, command }: { attempt: Attempt; command: readonly string[] }) {
+/** Settings that are known of any attempt; the others get no column. */
+interface KnownSettings {
+  readonly batch: boolean;
+  readonly checkpointing: boolean;
+  readonly precision: boolean;
+}
+
+function knownOf(
+  attempts: readonly Pick<Attempt, 'settings'>[],
+  command: readonly string[],
+): KnownSettings {
+  const declared = attempts.map(({ settings }) => declaredSettings(command, settings));
+  return {
+    batch: attempts.some(({ settings }) => isKnown(settings.batch_size)),
+    checkpointing: declared.some(({ checkpointing }) => checkpointing !== undefined),
+    precision: declared.some(({ precision }) => precision !== undefined),
+  };
+}
+
+interface OfJob {
+  readonly command: readonly string[];
+  readonly known: KnownSettings;
+}
+
+function Row({ attempt, command, known }: OfJob & { attempt: Attempt }) {
   const { number, settings, outOfMemory, peakBytes, peakFrom, limit, source } = attempt;
   const seconds = (Date.parse(attempt.endedAt) - Date.parse(attempt.startedAt)) / 1000;
   return (
     <tr>
-      <Settings number={number} settings={settings} command={command} />
+      <Settings number={number} settings={settings} command={command} known={known} />
       <td class={outOfMemory === null ? '' : 'sunk'}>{endWords(attempt)}</td>
       <td class="number">{outOfMemory === null ? '' : formatBytes(outOfMemory.askedBytes)}</td>
       <td class="number">
@@ -87,10 +112,8 @@ function Row({ attempt, command }: { attempt: Attempt; command: readonly string[
 }
 
 /** A setting that the program is not told is unknown. */
-function Settings(
-  props: Pick<Attempt, 'number' | 'settings'> & { readonly command: readonly string[] },
-) {
-  const { number, settings } = props;
+function Settings(props: Pick<Attempt, 'number' | 'settings'> & OfJob) {
+  const { number, settings, known } = props;
   const { batch_size, accumulation } = settings;
   const declared = declaredSettings(props.command, settings);
   return (
@@ -98,19 +121,23 @@ function Settings(
       <th scope="row" class="number">
         {number}
       </th>
-      <td>
-        {isKnown(batch_size) ? (
-          <>
-            {batch_size} × {accumulation} <small>= {batch_size * accumulation}</small>
-          </>
-        ) : (
-          'unknown'
-        )}
-      </td>
-      <td>
-        {declared.checkpointing === undefined ? 'not set' : declared.checkpointing ? 'yes' : 'no'}
-      </td>
-      <td>{declared.precision ?? 'not set'}</td>
+      {known.batch && (
+        <td>
+          {isKnown(batch_size) ? (
+            <>
+              {batch_size} × {accumulation} <small>= {batch_size * accumulation}</small>
+            </>
+          ) : (
+            'unknown'
+          )}
+        </td>
+      )}
+      {known.checkpointing && (
+        <td>
+          {declared.checkpointing === undefined ? 'not set' : declared.checkpointing ? 'yes' : 'no'}
+        </td>
+      )}
+      {known.precision && <td>{declared.precision ?? 'not set'}</td>}
     </>
   );
 }

@@ -1,0 +1,126 @@
+import type { PlanOption } from '../../../../src/plan/fit/types.js';
+import { asPython } from '../../../../src/plan/quantization/bits-and-bytes.js';
+import {
+  neededBytes,
+  optionCells,
+  optionHeads,
+  othersHeading,
+  planVerdict,
+  settingRows,
+  settingsHeading,
+} from '../../../../src/report/plan-words.js';
+import { shardingText } from '../../../../src/report/sharding-text.js';
+import { formatBytes } from '../../../../src/units/bytes.js';
+import type { PlanDocument } from '../../api/types.js';
+import { ProvenanceTag } from '../../parts/tags.js';
+import { MemoryParts } from './memory-parts.js';
+import { Notes } from './notes.js';
+import { PlanLines } from './plan-lines.js';
+
+/** The settings that fit, what is given up for them, and the alternatives: as `plimsoll plan` says it. */
+export function PlanAnswer({ plan }: { plan: PlanDocument }) {
+  const { budget, estimate, loading, sharding } = plan;
+  const verdict = planVerdict(plan, budget);
+  return (
+    <section class="answer" aria-labelledby="plan-title">
+      <h2 id="plan-title" class={`fits ${verdict.fits}`}>
+        {verdict.sentence} <ProvenanceTag from="estimated" />
+      </h2>
+      <h3>{settingsHeading(plan)}</h3>
+      <dl class="grid">
+        {settingRows(plan.settings).map(([name, value, more]) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>
+              {value} {more !== '' && <small>{more}</small>}
+            </dd>
+          </div>
+        ))}
+      </dl>
+      {plan.givesUp.map((given) => (
+        <p key={given} class="given-up">
+          given up: {given}
+        </p>
+      ))}
+      <h3>At the peak (estimated, by {estimate.method})</h3>
+      <MemoryParts {...estimate} />
+      <Others plan={plan} />
+      <Notes notes={[...plan.notes, ...estimate.notes]} />
+      {loading !== undefined && (
+        <>
+          <h3>Load it with</h3>
+          <pre class="paste">{asPython(loading).trimEnd()}</pre>
+        </>
+      )}
+      {sharding !== undefined && <pre class="paste">{shardingText(sharding).trimStart()}</pre>}
+      {plan.fits && plan.settings.optimizer !== 'none' && <PlanLines plan={plan} />}
+    </section>
+  );
+}
+
+function Others({ plan }: { plan: PlanDocument }) {
+  const { alternatives, budget, estimate } = plan;
+  if (alternatives.length === 0) return null;
+  const needs = [estimate, ...alternatives].map((option) => neededBytes(option, budget));
+  const widest = Math.max(budget.memoryBytes, ...needs) * 1.02;
+  const heading = othersHeading(plan);
+  return (
+    <>
+      <h3 id="others-title">{heading}</h3>
+      <div class="scroll" tabIndex={0} role="region" aria-labelledby="others-title">
+        <table class="options">
+          <caption class="aside">{heading}</caption>
+          <thead>
+            <tr>
+              {optionHeads.map((head) => (
+                <th key={head} scope="col" class={figures.has(head) ? 'number' : ''}>
+                  {head}
+                </th>
+              ))}
+              <th scope="col">against {formatBytes(budget.memoryBytes)}</th>
+            </tr>
+          </thead>
+          <tbody>
+            {alternatives.map((option, index) => (
+              <OptionRow key={index} option={option} plan={plan} widest={widest} />
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </>
+  );
+}
+
+const figures: ReadonlySet<string> = new Set(['batch', 'needs', 'time']);
+
+function OptionRow(props: { option: PlanOption; plan: PlanDocument; widest: number }) {
+  const { option, plan, widest } = props;
+  const { budget } = plan;
+  const [fits, batch, needs, time, how] = optionCells(option, plan.estimate, budget);
+  const needed = neededBytes(option, budget);
+  return (
+    <tr>
+      <td class={`fits ${fits}`}>{fits}</td>
+      <td class="number">{batch}</td>
+      <td class="number">{needs}</td>
+      <td class="number">{time}</td>
+      <th scope="row">
+        {how}
+        {option.givesUp.map((one) => (
+          <small key={one}>gives up: {one}</small>
+        ))}
+      </th>
+      <td class="bar-cell">
+        <svg class="bar" viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">
+          <rect
+            class={needed > budget.memoryBytes ? 'sunk' : 'measured'}
+            y="1"
+            width={(needed / widest) * 100}
+            height="8"
+          />
+          <rect class="limit" x={(budget.memoryBytes / widest) * 100} width="0.8" height="10" />
+        </svg>
+      </td>
+    </tr>
+  );
+}
