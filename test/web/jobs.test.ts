@@ -109,7 +109,7 @@ describe.runIf(hasChromium('jobs on the dashboard'))('jobs on the dashboard', ()
             .replace(/:$/, ''),
         )
         .filter(
-          (line) => line !== '' && !/^[A-Z]+$/.test(line) && !line.startsWith('Ready to paste'),
+          (line) => line !== '' && !/^[A-Z]+$/.test(line) && !/^Ready to paste|--keep/.test(line),
         )
         .filter((line) => !shown.includes(line))
     );
@@ -209,9 +209,9 @@ describe.runIf(hasChromium('jobs on the dashboard'))('jobs on the dashboard', ()
     ]);
     expect(captions[1]).toContain('64.0 MiB');
     expect(Number(captions[2]?.split(' ').at(-1))).toBeLessThan(3 / 13);
-    expect(await charts.locator('.recovery title').allTextContents()).toEqual(
-      Array.from({ length: 3 }, () => expect.stringContaining('smaller-microbatch: ')),
-    );
+    const marks = await charts.locator('.recovery title').allTextContents();
+    // Across each of the three.
+    expect(marks.filter((mark) => mark.startsWith('smaller-microbatch: '))).toHaveLength(3);
   });
 
   it('are cancelled after a question, from the list and from their page', async () => {
@@ -307,7 +307,7 @@ describe.runIf(hasChromium('jobs on the dashboard'))('jobs on the dashboard', ()
       page.getByRole('heading', { name: `Peak on one ${card} (estimated, by formula)` });
     await peakOn('NVIDIA H200').waitFor();
     // The card that is named is the one that is answered for.
-    await page.getByLabel('Card').fill('4090');
+    await page.getByLabel('Card', { exact: true }).fill('4090');
     await page.getByRole('button', { name: 'Estimate' }).click();
     await peakOn('NVIDIA GeForce RTX 4090').waitFor();
     await page.getByText('It fits into the 24.0 GiB of this card.').waitFor();
