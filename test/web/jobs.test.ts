@@ -81,7 +81,7 @@ describe.runIf(hasChromium('jobs on the dashboard'))('jobs on the dashboard', ()
   }
 
   /** The words of the page that a link opens in a tab of its own. */
-  async function opened(page: Page, link: string): Promise<string> {
+  async function behind(page: Page, link: string): Promise<string> {
     const [tab] = await Promise.all([
       page.context().waitForEvent('page'),
       page.getByRole('link', { name: link }).click(),
@@ -176,8 +176,8 @@ describe.runIf(hasChromium('jobs on the dashboard'))('jobs on the dashboard', ()
     const region = page.getByRole('region', { name: 'What its memory held' });
     expect(await region.getByRole('listitem').first().innerText()).toContain('asked for 96.0 MiB');
     expect(await region.innerText()).toContain('plimsoll snapshot');
-    expect(await opened(page, 'Open the snapshot of attempt 1')).toContain('left.pickle');
-    const report = await opened(page, 'Report');
+    expect(await behind(page, 'Open the snapshot of attempt 1')).toContain('left.pickle');
+    const report = await behind(page, 'Report');
     expect(report).toContain('Memory ran out once, and nothing was left to try.');
     // Of a program of which nothing is known, nothing is said.
     const attempts = page.getByRole('table', { name: 'Attempts of job' });
@@ -312,8 +312,12 @@ describe.runIf(hasChromium('jobs on the dashboard'))('jobs on the dashboard', ()
     await peakOn('NVIDIA GeForce RTX 4090').waitFor();
     await page.getByText('It fits into the 24.0 GiB of this card.').waitFor();
     const asked = [
-      ...[model, '--batch', '4', '--seq', '64', '--gpu', '4090'],
-      ...['--mode', 'train', '--method', 'formula'],
+      model,
+      '--batch=4',
+      '--seq=64',
+      '--gpu=4090',
+      '--mode=train',
+      '--method=formula',
     ];
     expect(await unsaid(page, ['estimate', ...asked])).toEqual([]);
     const parts = page.getByRole('table', { name: 'What the memory is for' });

@@ -44,8 +44,15 @@ export function memoryChart(histories: readonly JobHistory[]): readonly Compared
       bytes === null ? [] : [{ x: ((epochMs[at] ?? 0) - (epochMs[0] ?? 0)) / 1000, y: bytes }],
     ),
   );
-  const across = (seconds: number) => `time, up to ${formatSeconds(seconds)}`;
-  return chartOf('Memory', series, formatBytes, across);
+  return chartOf('Memory', series, formatBytes, timeAcross);
+}
+
+function timeAcross(seconds: number): string {
+  return `time, up to ${formatSeconds(seconds)}`;
+}
+
+function round(value: number): number {
+  return Math.round(value * 10) / 10;
 }
 
 /** None where no job has two points. */
@@ -60,7 +67,6 @@ function chartOf(
   const most = { x: Math.max(...all.map(({ x }) => x)), y: Math.max(...all.map(({ y }) => y)) };
   const least = Math.min(0, ...all.map(({ y }) => y));
   const { width, height } = comparedSize;
-  const round = (value: number) => Math.round(value * 10) / 10;
   const path = (points: readonly Point[]) =>
     points
       .map(({ x, y }) => {

@@ -4,12 +4,13 @@ import { useJob } from '../../state/jobs/open-job.js';
 import { ComparedJobs } from './compared-jobs.js';
 import { JobChoice } from './job-choice.js';
 
+function choose(one: string, other: string): void {
+  location.hash = `#/compare/${[one, other].filter(Boolean).map(encodeURIComponent).join('/')}`;
+}
+
 /** Two jobs side by side: figures, settings that differ, curves on the same axes. */
 export function ComparePage({ ids }: { ids: readonly string[] }) {
   const [first = '', second = ''] = ids;
-  const choose = (one: string, other: string): void => {
-    location.hash = `#/compare/${[one, other].filter(Boolean).map(encodeURIComponent).join('/')}`;
-  };
   return (
     <article class="compare">
       <h1>Compare two jobs</h1>

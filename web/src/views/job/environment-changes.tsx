@@ -1,4 +1,4 @@
-import type { JobView } from '../api/types.js';
+import type { JobView } from '../../api/types.js';
 
 /** Variables that submit or serve changed for a job. */
 export function EnvironmentChanges({ job }: { job: JobView }) {
