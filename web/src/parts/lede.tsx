@@ -45,9 +45,14 @@ export function Lede() {
           <dt>Available to jobs</dt>
           <dd>{sum(({ availableBytes }) => availableBytes)}</dd>
         </div>
-        {[...new Set(carrying.map(({ provenance }) => provenance))].map((from) => (
-          <ProvenanceTag key={from} from={from} />
-        ))}
+        <div>
+          <dt class="aside">Figures are</dt>
+          <dd>
+            {[...new Set(carrying.map(({ provenance }) => provenance))].map((from) => (
+              <ProvenanceTag key={from} from={from} />
+            ))}
+          </dd>
+        </div>
       </dl>
     </div>
   );

@@ -49,7 +49,7 @@ function toldSteps({ attempts, currentAttempt }: JobView) {
 function ComparedTable(props: { title: string; jobs: Two<JobView>; rows: readonly Compared[] }) {
   const hasDifferences = props.rows.some(({ difference }) => difference !== '');
   return (
-    <div class="scroll" tabIndex={0} role="region" aria-label={props.title}>
+    <div class="scroll" tabIndex={0} role="region" aria-label={`${props.title}, as a table`}>
       <table class="compared">
         <caption class="aside">{props.title}</caption>
         <thead>

@@ -18,7 +18,7 @@ export function AttemptsTable({ job }: { job: JobView }) {
   return (
     <section aria-labelledby="attempts-title">
       <h2 id="attempts-title">Attempts</h2>
-      <div class="scroll" tabIndex={0} role="region" aria-labelledby="attempts-title">
+      <div class="scroll" tabIndex={0} role="region" aria-label="Attempts, as a table">
         <table>
           <caption class="aside">Attempts of job {job.id}</caption>
           <thead>
@@ -30,9 +30,11 @@ export function AttemptsTable({ job }: { job: JobView }) {
               {known.checkpointing && <th scope="col">Checkpointing</th>}
               {known.precision && <th scope="col">Precision</th>}
               <th scope="col">Ended</th>
-              <th scope="col" class="number">
-                Asked for
-              </th>
+              {known.asked && (
+                <th scope="col" class="number">
+                  Asked for
+                </th>
+              )}
               <th scope="col" class="number">
                 Peak
               </th>
@@ -50,7 +52,7 @@ export function AttemptsTable({ job }: { job: JobView }) {
               <tr key={currentAttempt.number}>
                 <Settings {...currentAttempt} command={job.command} known={known} />
                 <td>goes on</td>
-                <td />
+                {known.asked && <td />}
                 <td />
                 <td />
                 <td class="number">{spanWords(currentAttempt.startedAt, now)}</td>
@@ -69,10 +71,12 @@ interface KnownSettings {
   readonly batch: boolean;
   readonly checkpointing: boolean;
   readonly precision: boolean;
+  /** How much was asked for when memory ran out. */
+  readonly asked: boolean;
 }
 
 function knownOf(
-  attempts: readonly Pick<Attempt, 'settings'>[],
+  attempts: readonly Pick<Attempt, 'settings' | 'outOfMemory'>[],
   command: readonly string[],
 ): KnownSettings {
   const declared = attempts.map(({ settings }) => declaredSettings(command, settings));
@@ -80,6 +84,7 @@ function knownOf(
     batch: attempts.some(({ settings }) => isKnown(settings.batch_size)),
     checkpointing: declared.some(({ checkpointing }) => checkpointing !== undefined),
     precision: declared.some(({ precision }) => precision !== undefined),
+    asked: attempts.some(({ outOfMemory }) => isKnown(outOfMemory?.askedBytes ?? 'unknown')),
   };
 }
 
@@ -95,12 +100,11 @@ function Row({ attempt, command, known }: OfJob & { attempt: Attempt }) {
     <tr>
       <Settings number={number} settings={settings} command={command} known={known} />
       <td class={outOfMemory === null ? '' : 'sunk'}>{endWords(attempt)}</td>
-      <td class="number">{outOfMemory === null ? '' : formatBytes(outOfMemory.askedBytes)}</td>
+      {known.asked && (
+        <td class="number">{outOfMemory === null ? '' : formatBytes(outOfMemory.askedBytes)}</td>
+      )}
       <td class="number">
-        {formatBytes(peakBytes)}{' '}
-        <small>
-          {source}, {peakFrom}
-        </small>
+        {formatBytes(peakBytes)} {isKnown(peakBytes) && <small>{`${source}, ${peakFrom}`}</small>}
       </td>
       <td>
         {limit.bytes === 'none' ? 'none' : formatBytes(limit.bytes)}{' '}

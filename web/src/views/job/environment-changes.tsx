@@ -7,7 +7,7 @@ export function EnvironmentChanges({ job }: { job: JobView }) {
   return (
     <section aria-labelledby="environment-title">
       <h2 id="environment-title">Changes of the environment</h2>
-      <div class="scroll" tabIndex={0} role="region" aria-labelledby="environment-title">
+      <div class="scroll" tabIndex={0} role="region" aria-label="Changes, as a table">
         <table>
           <caption class="aside">Changes of the environment of job {job.id}</caption>
           <thead>
