@@ -1,11 +1,11 @@
 import { z } from '@hono/zod-openapi';
 import { Failure } from '../../failure.js';
 import type { Daemon } from '../../jobs/daemon/types.js';
-import { jobReport } from '../../report/job-report.js';
 import { renderRunHtml } from '../../report/run-html.js';
 import { requireOwn } from '../access/permissions.js';
 import { pageOfJobHeaders } from '../http/security-headers.js';
 import { noBody, nothing } from './answers.js';
+import { jobReport } from './job-report.js';
 import { jobIdParams } from './job-routes.js';
 import { type Answer, type Operation, operation } from './operation.js';
 

@@ -65,6 +65,8 @@ function chartOf(
   if (!series.some((points) => points.length > 1)) return [];
   const all = series.flat();
   const most = { x: Math.max(...all.map(({ x }) => x)), y: Math.max(...all.map(({ y }) => y)) };
+  // Of a simulated device nothing may be known but zeros.
+  if (most.y <= 0 && all.every(({ y }) => y === 0)) return [];
   const least = Math.min(0, ...all.map(({ y }) => y));
   const { width, height } = comparedSize;
   const path = (points: readonly Point[]) =>

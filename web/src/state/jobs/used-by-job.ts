@@ -14,11 +14,11 @@ export function usedByJob(devices: readonly DeviceView[], jobId: string): Known<
   return sum ?? 'unknown';
 }
 
-/** Where the figures of a job come from: as its attempts say, else as its device does. */
+/** Where the figures of a job come from: as its device says, else as its attempts do. */
 export function provenanceOfJob(
   devices: readonly DeviceView[],
   { attempts, reservation }: Pick<JobView, 'attempts' | 'reservation'>,
 ): Known<Provenance> {
   const place = devices.find(({ id }) => reservation?.devices.includes(id));
-  return attempts[0]?.source ?? place?.provenance ?? 'unknown';
+  return place?.provenance ?? attempts[0]?.source ?? 'unknown';
 }

@@ -16,7 +16,7 @@ export function ComparedJobs(props: { jobs: Two<JobView>; histories: Two<JobHist
   const { jobs, histories } = props;
   const now = useNow();
   const settings = differingSettings(jobs);
-  const charts = [...memoryChart(histories), ...stepCharts(jobs.map(toldSteps))];
+  const charts = [...memoryChart(histories), ...stepCharts(jobs.map(reportedSteps))];
   return (
     <>
       <section aria-labelledby="figures-title">
@@ -40,7 +40,7 @@ export function ComparedJobs(props: { jobs: Two<JobView>; histories: Two<JobHist
 }
 
 /** The attempt that goes on, or the last one that told of its steps. */
-function toldSteps({ attempts, currentAttempt }: JobView) {
+function reportedSteps({ attempts, currentAttempt }: JobView) {
   return (
     currentAttempt ?? attempts.findLast(({ progress = [] }) => progress.length > 1) ?? undefined
   );

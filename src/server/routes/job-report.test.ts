@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { madeJob } from '../jobs/daemon/made-for-tests.js';
-import { attemptForTests } from './job-for-tests.js';
+import { madeJob } from '../../jobs/daemon/made-for-tests.js';
+import { attemptForTests } from '../../report/job-for-tests.js';
+import { renderRunHtml } from '../../report/run-html.js';
 import { jobReport } from './job-report.js';
-import { renderRunHtml } from './run-html.js';
 
 const ended = madeJob({
   id: '7',

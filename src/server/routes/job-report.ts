@@ -1,6 +1,6 @@
-import type { JobView } from '../jobs/daemon/types.js';
-import type { JobState } from '../jobs/types.js';
-import type { Outcome, RunReport } from '../run/types.js';
+import type { JobView } from '../../jobs/daemon/types.js';
+import type { JobState } from '../../jobs/types.js';
+import type { Outcome, RunReport } from '../../run/types.js';
 
 const outcomes: Readonly<Partial<Record<JobState, Outcome>>> = {
   succeeded: 'succeeded',

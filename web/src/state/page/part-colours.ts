@@ -1,4 +1,4 @@
-import { partClasses, partVariables } from '../../../src/report/part-looks.js';
+import { partClasses, partVariables } from '../../../../src/report/part-looks.js';
 
 /** The colours of parts of memory, from the table that reports and terminals use as well. */
 export function adoptPartColours(): void {
