@@ -171,8 +171,10 @@ describe.runIf(thereIsABrowser)('the dashboard with 8 GPUs and 10,000 jobs', () 
     ['#/estimate', 1280],
   ])('has names, order and room: %s at %i px', async (hash, width) => {
     const page = await open(hash, { viewport: { width, height: 800 } });
-    if (hash.startsWith('#/job'))
+    if (hash.startsWith('#/job')) {
       await page.getByRole('heading', { name: 'What happened' }).waitFor();
+      await page.getByRole('heading', { name: 'Changes of the environment' }).waitFor();
+    }
     if (hash === '') await page.locator('a[data-row]').first().waitFor();
     expect(await audit(page)).toEqual([]);
   });

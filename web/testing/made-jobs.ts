@@ -35,6 +35,14 @@ export interface MadeJob {
   readonly random: Random;
 }
 
+const removedDebugSetting = {
+  name: 'CUDA_LAUNCH_BLOCKING',
+  from: '1',
+  to: null,
+  by: 'submit',
+  reason: 'Python queues kernels and goes on; with 1 it would wait for each of them.',
+} as const;
+
 /** A job as a busy team leaves it behind: most went well, some ran out of memory and came back. */
 export function makeJob({ number, state, nowMs, random }: MadeJob): JobView {
   const [model, gib] = models[Math.floor(random() * models.length)] ?? models[0];
@@ -100,7 +108,7 @@ export function makeJob({ number, state, nowMs, random }: MadeJob): JobView {
           }
         : null,
     degraded: null,
-    environmentChanges: [],
+    environmentChanges: number % 3 === 0 ? [removedDebugSetting] : [],
     log: { bytes: 0 },
   };
 }

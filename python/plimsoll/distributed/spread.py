@@ -62,7 +62,9 @@ def spread(model: Any) -> Spread:
         )
     cards = torch.cuda.device_count() if torch.cuda.is_available() else 0
     initialized = distributed.is_available() and distributed.is_initialized()
-    how, advice = choose(cards, int(os.environ.get("WORLD_SIZE", "1") or 1), initialized)
+    said = os.environ.get("WORLD_SIZE", "")
+    # Other programs use the name, too: what is not a number was not set by a launcher.
+    how, advice = choose(cards, int(said) if said.isdecimal() else 1, initialized)
     if advice:
         log.warning("plimsoll: %s", advice)
     if how == "distributed":

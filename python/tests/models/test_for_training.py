@@ -4,6 +4,7 @@ import os
 import socket
 import tempfile
 import unittest
+from unittest import mock
 
 import torch
 from torch import nn
@@ -131,6 +132,8 @@ class Spreading(unittest.TestCase):
         alone = plimsoll.spread(model)
         if alone.how == "alone":
             self.assertIs(alone.model, model)
+        with mock.patch.dict(os.environ, {"WORLD_SIZE": "all of it"}):
+            self.assertEqual(plimsoll.spread(nn.Linear(2, 2)).how, alone.how)
         with socket.socket() as one:
             one.bind(("127.0.0.1", 0))
             address = f"tcp://127.0.0.1:{one.getsockname()[1]}"
