@@ -2,7 +2,8 @@
 
     python3 bench/gpu/two_ranks.py [--device cpu] --output FILE
 
-Gloo carries what ranks exchange, since NCCL refuses two ranks on one card. With DDP the batch does not
+Gloo carries what ranks exchange, since NCCL refuses two ranks on one card. Gloo gathers and reduces
+shards in host memory only, so that FSDP2 is given collectives that go through it. With DDP the batch does not
 fit under the cap and must be cut: the gradients are held against those of one process that takes all in
 small parts. With FSDP2 the step must grow its parts and end with the same weights on both ranks.
 """
@@ -21,6 +22,8 @@ WIDTHS = {"cuda": 1024, "cpu": 64}
 SAMPLES = {"ddp": {"cuda": 16384, "cpu": 32}, "fsdp2": {"cuda": 64, "cpu": 32}}
 BLOCKS = 2
 CAP_BYTES = 700 * 2**20
+# Of one way; only ends what hangs.
+LIMIT_SECONDS = 180
 
 
 def build(torch, device):
@@ -42,10 +45,44 @@ def batch_of(torch, way, rank, device):
     return torch.randn(SAMPLES[way][device], WIDTHS[device], generator=generator).to(device)
 
 
+def through_host(torch, dist):
+    """FSDP2's two collectives, by way of host memory."""
+    from torch.distributed.fsdp._fully_shard._fsdp_api import AllGather, ReduceScatter
+
+    class Both:
+        def allocate(self, size, *, dtype, device):
+            return torch.empty(*size, dtype=dtype, device=device)
+
+    class Gather(Both, AllGather):
+        def __call__(self, output_tensor, input_tensor, group, async_op=False):
+            whole = torch.empty(output_tensor.shape, dtype=output_tensor.dtype)
+            dist.all_gather_into_tensor(whole, input_tensor.cpu(), group=group)
+            output_tensor.copy_(whole)
+
+    class Scatter(Both, ReduceScatter):
+        def __call__(self, output_tensor, input_tensor, group, op, async_op=False):
+            part = torch.empty(output_tensor.shape, dtype=output_tensor.dtype)
+            dist.reduce_scatter_tensor(part, input_tensor.cpu(), group=group, op=dist.ReduceOp.SUM)
+            output_tensor.copy_(part)
+
+    return Gather(), Scatter()
+
+
+def whole_of(torch, dist, parameter):
+    """All of a parameter, in host memory, whichever ranks hold its parts."""
+    local = getattr(parameter, "_local_tensor", None)
+    if local is None:
+        return parameter.detach().cpu()
+    parts = [None, None]
+    dist.all_gather_object(parts, local.detach().cpu())
+    return torch.cat(parts)
+
+
 def rank_main(way, rank, port, device, folder):
     sys.path.insert(0, folder)
-    # Where a rank hangs, it says so before it is ended.
-    faulthandler.dump_traceback_later(50)
+    # Where a rank hangs or crashes, it says where before it is ended.
+    faulthandler.enable()
+    faulthandler.dump_traceback_later(LIMIT_SECONDS - 20)
     import torch
     import torch.distributed as dist
 
@@ -66,6 +103,13 @@ def rank_main(way, rank, port, device, folder):
         for layer in model:
             fully_shard(layer, mesh=mesh)
         wrapped = fully_shard(model, mesh=mesh)
+        gather, scatter = through_host(torch, dist)
+        for module in (*model, wrapped):
+            module.set_custom_all_gather(gather)
+            module.set_custom_reduce_scatter(scatter)
+            # The sum is divided here, since gloo has no mean.
+            module.set_gradient_divide_factor(2.0)
+            module.set_force_sum_reduction_for_comms(True)
     optimizer = torch.optim.SGD(wrapped.parameters(), lr=1.0)
     step = plimsoll.recovering(wrapped, optimizer, lambda b: wrapped(b).pow(2).mean())
     began = time.monotonic()
@@ -78,8 +122,8 @@ def rank_main(way, rank, port, device, folder):
         "samples": sum(step.partition) == len(batch),
         "peak": torch.cuda.max_memory_allocated() if device == "cuda" else None,
     }
-    whole = [getattr(p, "full_tensor", lambda p=p: p)() for p in model.parameters()]
-    after = torch.cat([p.detach().reshape(-1).cpu() for p in whole])
+    whole = [whole_of(torch, dist, p) for p in model.parameters()]
+    after = torch.cat([p.reshape(-1) for p in whole])
     result["checksum"] = float(after.double().sum())
     result["difference"] = difference(torch, way, after, device)
     result["later"] = []
@@ -107,6 +151,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--output", default="-")
+    parser.add_argument("--way", action="append", choices=("ddp", "fsdp2"))
     parser.add_argument(
         "--package", default=os.path.join(os.path.dirname(__file__), "../../python")
     )
@@ -117,7 +162,7 @@ def main():
         way, rank, port = given.rank
         rank_main(way, int(rank), port, given.device, folder)
     told = {}
-    for way in ("ddp", "fsdp2"):
+    for way in given.way or ("ddp", "fsdp2"):
         with socket.socket() as one:
             one.bind(("127.0.0.1", 0))
             port = str(one.getsockname()[1])
@@ -137,11 +182,12 @@ def main():
         told[way] = []
         for one in ranks:
             try:
-                out, err = one.communicate(timeout=70)
-                told[way].append(json.loads(out.splitlines()[-1]) if out.strip() else err[-1500:])
+                out, err = one.communicate(timeout=LIMIT_SECONDS)
+                failed = {"exit": one.returncode, "said": err[-4000:]}
+                told[way].append(json.loads(out.splitlines()[-1]) if out.strip() else failed)
             except subprocess.TimeoutExpired:
                 one.kill()
-                told[way].append(f"it hung for 70 s: {one.communicate()[1][-1500:]}")
+                told[way].append(f"it hung for {LIMIT_SECONDS} s: {one.communicate()[1][-4000:]}")
     text = json.dumps(told, indent=1)
     if given.output == "-":
         print(text)

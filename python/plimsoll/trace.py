@@ -87,6 +87,14 @@ def run(options: Namespace, alone: bool = False) -> int:
         "ragged": recording.ragged,
         "benchmark": recording.benchmark,
     }
+    if recording.parallel is not None:
+        parallel = recording.parallel
+        footer["parallel"] = {
+            "way": parallel.way,
+            "gpus": parallel.gpus,
+            "nodes": parallel.nodes,
+            "tensorParallel": parallel.tp,
+        }
     if options.output == "-":
         recording.ledger.write(sys.stdout, header, footer)
         return 0

@@ -21,7 +21,7 @@ from .loop import Loop
 from .module_names import ModuleNames
 from .observer import Observer
 from .sharding import shard, zero
-from .sharding.parallel import parallel_of
+from .sharding.parallel import Parallel, parallel_of
 from .sharding.world import world
 from .standins.environment import cuda_like
 from .standins.patches import Patches
@@ -45,6 +45,8 @@ class Recording:
     ragged: bool = False
     # Whether cuDNN tries its kernels in turn.
     benchmark: bool = False
+    # How a program spreads its model over processes, where one of PyTorch's wrappers does it.
+    parallel: Parallel | None = None
 
 
 def record(options: Namespace) -> Recording:

@@ -263,7 +263,9 @@ print("through")
         launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=4", "train.py")
         done, lines = self.trace(text, *launcher)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertIn("one rank of 4", self.footer["notes"][0])
+        self.assertEqual(
+            self.footer["parallel"], {"way": "ddp", "gpus": 4, "nodes": 1, "tensorParallel": 1}
+        )
         # The weight, a bucket that is made twice, and a gradient in each of three steps.
         self.assertEqual([line[2] for line in lines if line[0] == "a"].count(4 << 20), 6)
 

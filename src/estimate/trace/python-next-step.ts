@@ -34,8 +34,7 @@ const nextSteps: ReadonlyMap<string, NextStep> = new Map<string, NextStep>([
   ['program-ended', () => 'Run it with --verbose to see what it prints.'],
   [
     'program-sharded',
-    () =>
-      'Measure it on its GPUs, or ask "plimsoll plan MODEL --gpus N", which divides a model by formula.',
+    () => 'Measure it on its GPUs, or ask "plimsoll estimate MODEL --gpus N --parallel zero3".',
   ],
   // It is a temporary file of ours.
   ['output-unwritable', () => 'Make room for temporary files.'],

@@ -41,6 +41,19 @@ describe('readTrace', () => {
     expect(replay(trace.stream).peakAllocatedBytes).toBe(512);
   });
 
+  it('reads how a program spreads its model, and refuses ways that it does not know', async () => {
+    const end = (parallel: string) =>
+      `{"end":true,"parameters":3,"parameterBytes":12,"parallel":${parallel}}`;
+    const ranks = '"gpus":8,"nodes":1,"tensorParallel":1';
+    const { parallel } = await read([header, '["s",0,""]', end(`{"way":"fsdp2",${ranks}}`)]);
+    expect(parallel).toEqual({ way: 'fsdp2', gpus: 8, nodes: 1, tensorParallel: 1 });
+    const bad = ['3', 'null', `{"way":"pp",${ranks}}`, `{"way":"ddp"}`];
+    const none = `{"way":"ddp","gpus":0,"nodes":1,"tensorParallel":1}`;
+    for (const one of [...bad, none]) {
+      expect(await outcome([header, '["s",0,""]', end(one)].join('\n')), one).toBe('bad-trace');
+    }
+  });
+
   it('counts the peak from where the model is built', async () => {
     const building = ['["a",1,1048576,0,0,"w"]', '["f",1]', '["m","built"]', '["c"]'];
     const { stream } = await whole(...building, '["m","ready"]', '["a",2,600,0,0,"w"]');

@@ -1,5 +1,6 @@
 import { Failure } from '../../failure.js';
 import { MiB } from '../../units/bytes.js';
+import { type Parallel, parallelWays } from '../parallel.js';
 import { type EventStream, EventStreamBuilder } from './event-stream.js';
 import { cublasAddresses, cublasWorkspace } from './recorded-events.js';
 
@@ -34,6 +35,8 @@ export interface Trace {
   readonly ragged: boolean;
   /** The program has cuDNN try its kernels, with the scratch memory of each. */
   readonly benchmark: boolean;
+  /** How the program spreads its model over processes, where a wrapper of PyTorch's does it. */
+  readonly parallel?: Parallel | undefined;
 }
 
 /** The only version there is. */
@@ -118,6 +121,7 @@ class TraceReader {
       fused,
       ragged,
       benchmark,
+      parallel,
     } = footer;
     if (!Array.isArray(notes)) this.#refuse('"notes" is not a list');
     return {
@@ -136,7 +140,19 @@ class TraceReader {
       fused: fused === true,
       ragged: ragged === true,
       benchmark: benchmark === true,
+      ...(parallel !== undefined && { parallel: this.#parallel(asObject(parallel) ?? {}) }),
     };
+  }
+
+  #parallel({ way, gpus, nodes, tensorParallel }: Record<string, unknown>): Parallel {
+    const known = parallelWays.find((one) => one === way) ?? this.#refuse('"parallel" is unknown');
+    const ranks = {
+      gpus: this.#count(gpus),
+      nodes: this.#count(nodes),
+      tensorParallel: this.#count(tensorParallel),
+    };
+    if (Object.values(ranks).includes(0)) this.#refuse('"parallel" has no ranks');
+    return { way: known, ...ranks };
   }
 
   #refuse(why: string): never {

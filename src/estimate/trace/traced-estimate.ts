@@ -25,7 +25,7 @@ export const tracedGpu = 'NVIDIA H200';
 export async function tracedEstimate(
   trace: Trace,
   gpu: Gpu,
-  parallel?: Parallel,
+  parallel: Parallel | undefined = trace.parallel,
 ): Promise<Estimate> {
   const stream = withWorkspaceOf(trace, gpu);
   const { peakAllocatedBytes, peakReservedBytes, peakAllocatedAt, limited } = replayOn(gpu, stream);

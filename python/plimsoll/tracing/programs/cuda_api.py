@@ -129,7 +129,7 @@ def cuda_table(gpu: Gpu, places: Places, ledger: Any) -> dict[str, Any]:
         # The card.
         "is_available": _constant(True),
         "is_initialized": _constant(True),
-        "device_count": _constant(places.cards),
+        "device_count": lambda: places.cards,
         "current_device": lambda: places.current,
         "set_device": choose,
         "get_device_name": _constant(gpu.name),

@@ -26,6 +26,8 @@ class PretendedDevices(TorchFunctionMode):
         self.observer = observer
         # Above zero while a module moves: a parameter, its gradient and buffers stay of one kind.
         self.moving_modules = 0
+        # What happens where a program says that a stream uses a tensor; nothing without streams.
+        self.on_record_stream: Callable[[Any, Any], None] | None = None
         self._special = _table(self)
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
@@ -97,7 +99,11 @@ class PretendedDevices(TorchFunctionMode):
             return self._to_gpu(tensor, named)
         if is_named(device, "cpu"):
             return self._to_host(tensor, named)
-        return func(tensor, device, **named)
+        if not is_named(device, "meta"):
+            return func(tensor, device, **named)
+        on_meta = self._place(tensor) in (GPU, HOST)
+        with self.places.naming(META):
+            return torch.empty_like(tensor, **named) if on_meta else func(tensor, device, **named)
 
     def type_as(self, func, args, kwargs):
         other = args[1] if len(args) > 1 else kwargs["other"]
@@ -145,8 +151,18 @@ class PretendedDevices(TorchFunctionMode):
     def itself(self, func, args, kwargs):
         return args[0]
 
-    def nothing(self, func, args, kwargs):
-        return None
+    def record_stream(self, func, args, kwargs):
+        if self.on_record_stream is not None:
+            self.on_record_stream(*args, **kwargs)
+
+    def data_ptr(self, func, args, kwargs):
+        """One number for each place in memory, by which libraries tell tensors apart."""
+        tensor = args[0]
+        with torch._C.DisableTorchFunction():
+            if tensor.device.type != "meta":
+                return func(*args, **kwargs)
+            storage = getattr(tensor, "_local_tensor", tensor).untyped_storage()
+            return storage._cdata + tensor.storage_offset() * tensor.element_size()
 
     def no(self, func, args, kwargs):
         return False
@@ -155,14 +171,6 @@ class PretendedDevices(TorchFunctionMode):
         tensor, specification = args
         value = tensor.item() if tensor.dim() == 0 else str(tensor)
         return format(value, specification)
-
-    def backward(self, func, args, kwargs):
-        """PyTorch leaves this mode for the whole call; what is recomputed in it names devices, too."""
-        names = ("gradient", "retain_graph", "create_graph", "inputs")
-        given = {**dict(zip(names, args[1:])), **kwargs}
-        gradient = given.pop("gradient", None)
-        with self:
-            torch.autograd.backward(args[0], gradient, **given)
 
     def type(self, func, args, kwargs):
         wanted = args[1] if len(args) > 1 else kwargs.get("dtype")
@@ -207,11 +215,10 @@ def _table(mode: PretendedDevices) -> dict[Any, Callable]:
         _TENSOR.pin_memory: mode.itself,
         _TENSOR.is_pinned: mode.no,
         _TENSOR.share_memory_: mode.itself,
-        # Streams do not exist; memory is given back in the order of the program.
-        _TENSOR.record_stream: mode.nothing,
+        _TENSOR.record_stream: mode.record_stream,
+        _TENSOR.data_ptr: mode.data_ptr,
         # Of a meta tensor Python formats nothing.
         _TENSOR.__format__: mode.format,
-        _TENSOR.backward: mode.backward,
     }
     for name in ("isfinite",):
         table[getattr(torch, name)] = table[getattr(_TENSOR, name)] = mode.finite

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from typing import Any
 
 from ...failure import Failure
+from .distributed.uncounted import sharded_by
+from .places import Places
 
 _TORCH = ("torch.distributed.run", "torch.distributed.launch")
 _ACCELERATE = ("accelerate.commands.launch", "accelerate.commands.accelerate_cli")
 # Names without dashes, as both spellings have them.
-_PROCESSES = ("nprocpernode", "numprocesses")
-_NODES = ("nnodes", "nummachines")
-# Of accelerate: an option, and the variable that its value is handed on in.
-_VARIABLES = {"mixedprecision": "ACCELERATE_MIXED_PRECISION"}
-_SWITCHES = ("multigpu", "standalone", "usefsdp", "usedeepspeed", "nopython", "dynamobackend")
+_PROCESSES = ("nprocpernode",)
+_NODES = ("nnodes",)
+_SWITCHES = ("standalone", "nopython")
 
 
 @dataclass
@@ -27,16 +28,22 @@ class Launch:
 
     program: list[str]
     processes: int = 1
+    nodes: int = 1
     environment: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def of_a_node(self) -> int:
+        return max(1, self.processes // self.nodes)
 
-def launch_of(command: list[str], cards: int) -> Launch:
+
+def launch_of(command: list[str], places: Places) -> Launch:
     """The program behind a launcher; a command that is none is its own program."""
     if len(command) < 2 or command[0] != "-m" or command[1] not in (*_TORCH, *_ACCELERATE):
         return Launch(command)
     words = command[2:]
-    if command[1] == "accelerate.commands.accelerate_cli":
-        words = words[1:]
+    if command[1] in _ACCELERATE:
+        words = words[1:] if command[1].endswith("accelerate_cli") else words
+        return accelerate_launch(words, places)
     given, program = _apart(words)
     if not program:
         raise Failure(
@@ -45,31 +52,68 @@ def launch_of(command: list[str], cards: int) -> Launch:
             "name the program after the options of the launcher",
         )
     nodes = _count(_first(given, _NODES) or "1", 1)
-    processes = _count(_first(given, _PROCESSES) or "1", cards) * nodes
-    launch = Launch(program, processes)
-    for name, variable in _VARIABLES.items():
-        if name in given:
-            launch.environment[variable] = given[name]
-    if "usefsdp" in given or "usedeepspeed" in given:
-        raise Failure(
-            "program-sharded",
-            "a program that shards its model over processes (FSDP, DeepSpeed) is not traced",
-            "measure it on its GPUs",
+    return Launch(
+        program, _count(_first(given, _PROCESSES) or "1", places.cards) * nodes, nodes=nodes
+    )
+
+
+def accelerate_launch(words: list[str], places: Places) -> Launch:
+    """By accelerate's own code: its options, its file, and what it tells a program in its environment."""
+    from accelerate.commands import launch as accelerate
+    from accelerate.utils.launch import prepare_multi_gpu_env, prepare_simple_launcher_cmd_env
+
+    parser = accelerate.launch_command_parser()
+    try:
+        options = parser.parse_args(words)
+        places.cards = max(places.cards, options.num_processes or 1)
+        options, _, _ = accelerate._validate_launch_command(options)
+        options.machine_rank = options.machine_rank or 0
+        # Nothing listens there; any that is free will do.
+        options.main_process_port = 0
+        several = options.use_fsdp or options.multi_gpu or options.num_processes > 1
+        _refuse_uncounted(options)
+        environment = (
+            prepare_multi_gpu_env(options)
+            if several
+            else prepare_simple_launcher_cmd_env(options)[1]
         )
-    return launch
+    except SystemExit as end:
+        raise _refused("see accelerate launch --help") from end
+    except (ValueError, OSError, KeyError) as error:
+        raise _refused(str(error).splitlines()[0] if str(error) else "no reason given") from error
+    script = ["-m"] if options.module else []
+    return Launch(
+        [*script, options.training_script, *options.training_script_args],
+        options.num_processes,
+        nodes=options.num_machines or 1,
+        environment={k: v for k, v in environment.items() if os.environ.get(k) != v},
+    )
+
+
+def _refuse_uncounted(options: Any) -> None:
+    for name, library in (("use_deepspeed", "DeepSpeed"), ("use_megatron_lm", "Megatron-LM")):
+        if getattr(options, name, False):
+            raise sharded_by(library)
+
+
+def _refused(why: str) -> Failure:
+    return Failure(
+        "launcher-refused",
+        f"accelerate launch does not accept its options: {why}",
+        "check the options before the program, and the file of --config_file",
+    )
 
 
 def announce(launch: Launch) -> None:
     """Sets what a launcher tells its first process."""
     os.environ.update(launch.environment)
     if launch.processes > 1:
-        world = str(launch.processes)
         os.environ.update(
             RANK="0",
             LOCAL_RANK="0",
             GROUP_RANK="0",
-            WORLD_SIZE=world,
-            LOCAL_WORLD_SIZE=world,
+            WORLD_SIZE=str(launch.processes),
+            LOCAL_WORLD_SIZE=str(launch.of_a_node),
             MASTER_ADDR="127.0.0.1",
             MASTER_PORT="29500",
         )

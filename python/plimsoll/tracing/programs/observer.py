@@ -31,6 +31,8 @@ class ProgramObserver(Observer):
         self.packed: set[int] = set()
         self.on_op: Callable[[], None] | None = None
         self._draws = Draws()
+        # Whether what is copied to the host is what was there before, as when ranks agree on something.
+        self.agreed = False
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         # From here on tensors say where they are.
@@ -38,6 +40,8 @@ class ProgramObserver(Observer):
             return self._dispatch(func, types, args, kwargs)
 
     def _dispatch(self, func, types, args, kwargs):
+        if self.passes_on and any(issubclass(kind, self.passes_on) for kind in types):
+            return NotImplemented
         self.ops += 1
         if self.on_op is not None:
             self.on_op()
@@ -61,6 +65,8 @@ class ProgramObserver(Observer):
             return None
         if func is host_values.TO_COPY:
             return values.plausible(source, self, kwargs.get("dtype"))
+        if self.agreed:
+            return args[0]
         return args[0].copy_(values.plausible(source, self).expand(args[0].shape))
 
     def _record(self, func, rule, args, kwargs, result) -> None:
@@ -74,6 +80,10 @@ class ProgramObserver(Observer):
                 if storage._cdata not in self._live:
                     self.ignore(storage)
                     self.places.remember(storage, place)
+
+    def resized(self, storage, size: int) -> None:
+        if self.places.of_storage(storage) == GPU:
+            super().resized(storage, size)
 
     def _place(self, args, kwargs) -> str:
         if self.places.named is not None:

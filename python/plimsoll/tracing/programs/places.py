@@ -30,7 +30,12 @@ class Places:
         """The place of a meta tensor."""
         if not self._elsewhere:
             return GPU
-        entry = self._elsewhere.get(tensor.untyped_storage()._cdata)
+        # A sharded tensor is where its part is.
+        tensor = getattr(tensor, "_local_tensor", tensor)
+        return self.of_storage(tensor.untyped_storage())
+
+    def of_storage(self, storage: Any) -> str:
+        entry = self._elsewhere.get(storage._cdata)
         return GPU if entry is None else entry[0]
 
     def remember(self, storage: Any, place: str) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch.optim import optimizer as optimizers
+from torch.overrides import _get_current_function_mode_stack
 
 from ...failure import Failure
 from ..gpu import Gpu
@@ -27,7 +28,6 @@ from . import (
     lightning,
     loaders,
     parameters,
-    ranks,
     saving,
     tensor_types,
     weights,
@@ -36,6 +36,10 @@ from . import (
 from .children import Children
 from .compiling import entry as compiling
 from .devices import PretendedDevices
+from .distributed import saving as sharded_saving
+from .distributed import uncounted
+from .distributed import world as ranks
+from .distributed.wrappers import Wrappers
 from .failures import failure_of
 from .launchers import announce, launch_of
 from .observer import ProgramObserver
@@ -53,7 +57,6 @@ def record(command: list[str], gpu: Gpu, recording: Any, cards: int = 1) -> None
     """Fills the recording with what `train.py --epochs 3`, or `-m package`, does."""
     names = ModuleNames()
     places = Places(cards)
-    launch = launch_of(command, places.cards)
     observer = ProgramObserver(recording.ledger, gpu, names.current, places)
     with ExitStack() as stack:
         # Its folder goes last, when files are files again.
@@ -67,15 +70,23 @@ def record(command: list[str], gpu: Gpu, recording: Any, cards: int = 1) -> None
         _install(patches, observer, places, watch, overlay)
         children = Children()
         children.install(patches)
+        launch = launch_of(command, places)
+        places.cards = max(places.cards, launch.of_a_node)
         announce(launch)
-        ranks.install(patches, observer, launch.processes)
+        world = ranks.install(patches, observer, launch.processes)
         stack.enter_context(observer)
         devices = PretendedDevices(places, observer)
         _watch_moves(patches, devices)
+        _stay_in_backward(patches, devices)
+        Wrappers(patches, observer, devices, watch, world).install()
+        sharded_saving.install(patches, watch)
+        uncounted.install(patches)
         stack.enter_context(devices)
         compiling.install(patches, observer, places)
         _run(launch.program, watch)
         recording.ledger.close()
+        world.close()
+        recording.parallel = world.parallel
         children.check(uses_gpu=watch.steps_seen())
         if torch.backends.cudnn.benchmark and observer.ledger.names("convolution"):
             recording.benchmark = True
@@ -162,6 +173,19 @@ def _watch_moves(patches: Patches, devices: PretendedDevices) -> None:
             devices.moving_modules -= 1
 
     patches.set(torch.nn.Module, "_apply", _apply)
+
+
+def _stay_in_backward(patches: Patches, devices: PretendedDevices) -> None:
+    """PyTorch leaves the mode for all of backward; hooks, and what is recomputed in it, name devices, too."""
+    engine = torch.autograd._engine_run_backward
+
+    def _engine_run_backward(*args: Any, **kwargs: Any) -> Any:
+        if devices in _get_current_function_mode_stack():
+            return engine(*args, **kwargs)
+        with devices:
+            return engine(*args, **kwargs)
+
+    patches.set(torch.autograd, "_engine_run_backward", _engine_run_backward)
 
 
 def _run(command: list[str], watch: Watch) -> None:

@@ -87,7 +87,7 @@ class Watch:
     def module_called(self, module: Any) -> None:
         """At the outermost call of a module."""
         self.calls += 1
-        self._learn(module)
+        self.learn(module)
         if self._inside is not None:
             return
         if torch.is_grad_enabled() and (module.training or not self._trained):
@@ -159,13 +159,15 @@ class Watch:
         """How many, and their bytes, of all models that were run."""
         return self._count, self._bytes
 
-    def _learn(self, module: Any) -> None:
+    def learn(self, module: Any) -> None:
+        """Counts the parameters of a model, and remembers their names."""
         if module in self._known:
             return
         self._known.add(module)
         self.names.learn_more(module)
         for parameter in module.parameters():
-            if id(parameter) not in self._counted:
+            # A flat one of FSDP holds a part of others, which were counted.
+            if id(parameter) not in self._counted and not getattr(parameter, "_is_flat_param", 0):
                 self._counted.add(id(parameter))
                 self._count += parameter.numel()
                 self._bytes += parameter.numel() * parameter.element_size()

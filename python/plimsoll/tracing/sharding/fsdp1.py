@@ -16,7 +16,7 @@ from .world import DEVICE
 
 
 def prepare(patches: Patches, observer: Any) -> None:
-    from torch.distributed.fsdp import _flat_param, _init_utils, _runtime_utils
+    from torch.distributed.fsdp import _init_utils
     from torch.distributed.fsdp import fully_sharded_data_parallel as wrapper
 
     device = torch.device(DEVICE)
@@ -24,19 +24,25 @@ def prepare(patches: Patches, observer: Any) -> None:
         if hasattr(module, "_init_device_handle"):
             patches.set(module, "_init_device_handle", _with_handle)
     patches.set(_init_utils, "_get_compute_device", lambda *_: device)
+    label(patches, observer)
+
+
+def label(patches: Patches, observer: Any) -> None:
+    """Says what FSDP's requests are for, and which streams use them; a storage of meta has no address."""
+    from torch.distributed.fsdp import _flat_param, _runtime_utils
+    from torch.distributed.fsdp import fully_sharded_data_parallel as wrapper
+
     patches.set(
         _flat_param,
         "_same_storage",
         lambda a, b: a.untyped_storage()._cdata == b.untyped_storage()._cdata,
     )
-
-    # A storage of the meta device has a size, and no address.
     patches.set(
         _flat_param, "_data_ptr_allocated", lambda tensor: tensor.untyped_storage().nbytes() > 0
     )
 
     def record_stream(tensor: Any, stream: Any) -> None:
-        observer.ledger.use(observer.ident_of(tensor), stream.number)
+        observer.ledger.use(observer.ident_of(tensor), getattr(stream, "number", 0))
 
     for module in (_flat_param, _runtime_utils, wrapper):
         if hasattr(module, "_no_dispatch_record_stream"):

@@ -17,11 +17,7 @@ from .world import DEVICE
 
 def prepare(patches: Patches, observer: Any) -> None:
     """Lets `fully_shard` take the meta device for a GPU."""
-    from torch.distributed.fsdp._fully_shard import (
-        _fsdp_init,
-        _fsdp_param_group,
-        _fully_shard,
-    )
+    from torch.distributed.fsdp._fully_shard import _fsdp_init, _fsdp_param_group, _fully_shard
     from torch.distributed.tensor import DTensor
 
     observer.passes_on = (DTensor,)
@@ -30,6 +26,14 @@ def prepare(patches: Patches, observer: Any) -> None:
             patches.set(module, "_get_device_from_mesh", lambda _mesh: torch.device(DEVICE))
     group = _fsdp_param_group.FSDPParamGroup
     patches.set(group, "_validate_no_meta_params", lambda _self: None)
+    label(patches, observer)
+
+
+def label(patches: Patches, observer: Any) -> None:
+    """Says what FSDP's requests are for."""
+    from torch.distributed.fsdp._fully_shard import _fsdp_param_group
+
+    group = _fsdp_param_group.FSDPParamGroup
     for name in ("unshard", "wait_for_unshard"):
         patches.set(group, name, labelled(observer, kinds.GATHERED, getattr(group, name)))
     patches.set(

@@ -24,7 +24,7 @@ def built_elsewhere(settings: Settings) -> bool:
 def spread(workload: Workload, parallel: Parallel, observer: Any, patches: Patches) -> None:
     model = workload.model
     if parallel.way == "ddp":
-        ddp.prepare(patches)
+        ddp.prepare(patches, observer)
         workload.model = ddp.wrap(model, parallel, observer)
     elif parallel.way == "fsdp1":
         fsdp1.prepare(patches, observer)

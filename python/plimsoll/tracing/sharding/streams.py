@@ -98,9 +98,15 @@ class DeviceHandle:
         self.nodes = NodeStreams()
         ledger.stream_now = lambda: self.current_stream().number
 
+    def count(self) -> int:
+        return len(self._streams)
+
+    def add(self, stream: RankStream) -> RankStream:
+        self._streams.append(stream)
+        return stream
+
     def Stream(self, *_: Any, **__: Any) -> RankStream:
-        self._streams.append(RankStream(self._ledger, len(self._streams)))
-        return self._streams[-1]
+        return self.add(RankStream(self._ledger, self.count()))
 
     def Event(self, *_: Any, **__: Any) -> RankEvent:
         handle = self
@@ -120,7 +126,9 @@ class DeviceHandle:
 
     @contextmanager
     def stream(self, stream: RankStream | None) -> Iterator[None]:
-        self._entered.append(self.current_stream() if stream is None else stream)
+        # One that was made before streams were told apart is the first.
+        known = stream if isinstance(stream, RankStream) else self._streams[0]
+        self._entered.append(self.current_stream() if stream is None else known)
         self.nodes.switched(self._entered[-1].number)
         try:
             yield

@@ -39,15 +39,15 @@ def world(observer: Any, parallel: Parallel) -> Iterator[Patches]:
     try:
         patches.add(torch, DEVICE, handle)
         observer.summing = handle.summing
-        _watch_sizes(patches, observer)
-        _unseen_meshes(patches)
+        watch_sizes(patches, observer)
+        unseen_meshes(patches)
         yield patches
     finally:
         patches.undo()
         distributed.destroy_process_group()
 
 
-def _watch_sizes(patches: Patches, observer: Any) -> None:
+def watch_sizes(patches: Patches, observer: Any) -> None:
     """Sharded parameters come and go by the size of their storage, which no dispatch mode sees."""
     resize = torch.UntypedStorage.resize_
 
@@ -61,7 +61,7 @@ def _watch_sizes(patches: Patches, observer: Any) -> None:
     patches.set(torch.UntypedStorage, "resize_", resize_)
 
 
-def _unseen_meshes(patches: Patches) -> None:
+def unseen_meshes(patches: Patches) -> None:
     """A mesh computes with small tensors of the host, whose values must be real."""
     from torch.distributed.device_mesh import DeviceMesh
     from torch.utils._python_dispatch import _disable_current_modes

@@ -1,0 +1,97 @@
+"""Ways of spreading a model whose memory is not counted: one clear error instead of a wrong figure."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+from ....failure import Failure
+from ...standins.imports import when_imported
+from ...standins.patches import Patches
+
+_MEASURE = "measure it on its GPUs: plimsoll run -- torchrun ..."
+# Where a way begins: a module, a function or a method in it, and the way.
+_BEGINNINGS = (
+    ("torch.distributed.pipelining.stage", "_PipelineStageBase.__init__", "pipeline"),
+    ("torch.distributed.pipelining", "pipeline", "pipeline"),
+    ("torch.distributed.tensor.experimental", "context_parallel", "context"),
+)
+# Settings of libraries: a module, a class, and the fields that ask for a way.
+_SETTINGS = (
+    (
+        "transformers.distributed.configuration_utils",
+        "DistributedConfig",
+        {
+            "enable_expert_parallel": "expert",
+            "enable_sequence_parallel": "context",
+            "pp_size": "pipeline",
+        },
+    ),
+    (
+        "accelerate.parallelism_config",
+        "ParallelismConfig",
+        {"cp_size": "context", "sp_size": "context"},
+    ),
+)
+_LIBRARIES = (
+    ("deepspeed", "initialize", "DeepSpeed"),
+    ("megatron.core.parallel_state", "initialize_model_parallel", "Megatron-LM"),
+)
+
+
+def not_counted(way: str) -> Failure:
+    return Failure(
+        "not-counted",
+        f"the program uses {way} parallelism, which is not counted",
+        _MEASURE,
+    )
+
+
+def sharded_by(library: str) -> Failure:
+    return Failure(
+        "program-sharded",
+        f"the program spreads its model with {library}, which is not traced",
+        _MEASURE,
+    )
+
+
+def install(patches: Patches) -> None:
+    for module, path, way in _BEGINNINGS:
+        when_imported(module, _refusing(patches, path, not_counted(way)))
+    for module, path, library in _LIBRARIES:
+        when_imported(module, _refusing(patches, path, sharded_by(library)))
+    for module, owner, fields in _SETTINGS:
+        when_imported(module, _checking(patches, owner, fields))
+
+
+def _refusing(patches: Patches, path: str, failure: Failure) -> Callable[[Any], None]:
+    owner, _, name = path.rpartition(".")
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise failure
+
+    def install_into(module: Any) -> None:
+        target = getattr(module, owner, None) if owner else module
+        if target is not None and hasattr(target, name):
+            patches.set(target, name, refuse)
+
+    return install_into
+
+
+def _checking(patches: Patches, owner: str, fields: dict[str, str]) -> Callable[[Any], None]:
+    def install_into(module: Any) -> None:
+        settings = getattr(module, owner, None)
+        check = getattr(settings, "__post_init__", None)
+        if settings is None or check is None:
+            return
+
+        def __post_init__(self: Any) -> None:
+            check(self)
+            for name, way in fields.items():
+                # A switch that is on, or a size of several.
+                asked = getattr(self, name, None)
+                if asked is True or (type(asked) is int and asked > 1):
+                    raise not_counted(way)
+
+        patches.set(settings, "__post_init__", __post_init__)
+
+    return install_into

@@ -1,0 +1,160 @@
+"""`DistributedDataParallel` and FSDP in a program: PyTorch's own code, on the pretended GPU.
+
+Both work on several streams, each of which has memory of its own in the allocator. From the first
+wrapper on, `torch.cuda` therefore tells streams apart.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import torch
+
+from ...sharding import ddp, fsdp1, fsdp2
+from ...sharding.streams import DeviceHandle, RankEvent, RankStream
+from ...sharding.world import unseen_meshes, watch_sizes
+from ...standins.imports import when_imported
+from ...standins.patches import Patches
+from .world import World
+
+
+class Wrappers:
+    def __init__(
+        self, patches: Patches, observer: Any, devices: Any, watch: Any, world: World
+    ) -> None:
+        self._patches = patches
+        self._observer = observer
+        self._devices = devices
+        self._watch = watch
+        self._world = world
+        self._handle: DeviceHandle | None = None
+
+    def install(self) -> None:
+        patches = self._patches
+        unseen_meshes(patches)
+        # A model that names no device, nor a mesh, goes to the GPU that there is.
+        patches.set(torch._C, "_get_accelerator", lambda *_: torch.device("cuda"))
+        self._data_parallel()
+        when_imported("torch.distributed.tensor", self._sharded_tensors)
+        when_imported("torch.distributed.fsdp", self._sharded)
+        when_imported("torch.distributed.tensor.parallel", self._tensor_parallel)
+
+    def _tell_streams_apart(self) -> None:
+        if self._handle is not None:
+            return
+        observer, patches = self._observer, self._patches
+        handle = self._handle = DeviceHandle(observer.ledger, self._devices.places.cards)
+        observer.summing = handle.summing
+        watch_sizes(patches, observer)
+
+        class Stream(RankStream):
+            def __init__(self, *_: Any, **__: Any) -> None:
+                super().__init__(observer.ledger, handle.count())
+                handle.add(self)
+
+        class Event(RankEvent):
+            def record(self, stream: Any = None) -> RankEvent:
+                return super().record(stream or handle.current_stream())
+
+        table = {"Stream": Stream, "Event": Event}
+        for name in ("stream", "current_stream", "synchronize"):
+            table[name] = getattr(handle, name)
+        for name, answer in table.items():
+            patches.set(torch.cuda, name, answer)
+        patches.set(torch.cuda, "StreamContext", handle.stream)
+        self._devices.on_record_stream = self._record_stream
+
+    def _record_stream(self, tensor: Any, stream: Any) -> None:
+        number = getattr(stream, "number", 0)
+        self._observer.ledger.use(self._observer.ident_of(tensor), number)
+
+    def _data_parallel(self) -> None:
+        ddp.prepare(self._patches, self._observer)
+        wrapper = torch.nn.parallel.DistributedDataParallel
+        make, hook = wrapper.__init__, wrapper.register_comm_hook
+
+        def __init__(this: Any, module: Any, *args: Any, **settings: Any) -> None:
+            self._tell_streams_apart()
+            self._world.spread("ddp")
+            ddp.in_buckets(self._observer, make)(this, module, *args, **settings)
+            hook(this, None, ddp.reduced)
+
+        before = wrapper._pre_forward
+
+        def _pre_forward(this: Any, *inputs: Any, **kwargs: Any) -> Any:
+            # The first rank tells all others which gradients share a bucket, and reads it back.
+            self._observer.agreed = True
+            try:
+                return before(this, *inputs, **kwargs)
+            finally:
+                self._observer.agreed = False
+
+        self._patches.set(wrapper, "__init__", __init__)
+        self._patches.set(wrapper, "_pre_forward", _pre_forward)
+        # What is sent is not looked at, in whichever form.
+        self._patches.set(wrapper, "register_comm_hook", lambda *_, **__: None)
+
+    def _sharded_tensors(self, tensors: Any) -> None:
+        self._observer.passes_on = (tensors.DTensor,)
+
+    def _tensor_parallel(self, module: Any) -> None:
+        parallelize = module.parallelize_module
+
+        def parallelize_module(model: Any, mesh: Any = None, *args: Any, **settings: Any) -> Any:
+            if mesh is not None:
+                self._world.spread("tp", tp=mesh.size())
+            return parallelize(model, mesh, *args, **settings)
+
+        self._patches.set(module, "parallelize_module", parallelize_module)
+
+    def _sharded(self, fsdp: Any) -> None:
+        from torch.distributed.fsdp._fully_shard import _fsdp_param, _fully_shard
+
+        fsdp2.label(self._patches, self._observer)
+        fsdp1.label(self._patches, self._observer)
+        self._fully_shard(_fully_shard)
+        self._kept_on_meta(_fsdp_param.FSDPParam, "_init_sharded_param")
+        self._wrapped(fsdp.FullyShardedDataParallel)
+
+    def _fully_shard(self, module: Any) -> None:
+        device_of = module._get_device_from_mesh
+
+        def device_from_mesh(mesh: Any) -> Any:
+            self._tell_streams_apart()
+            copies = mesh.size(0) if mesh.ndim == 2 else 1
+            others = mesh.size() and max(1, self._world.size // mesh.size())
+            self._world.spread("hsdp" if copies > 1 else "fsdp2", copies, others)
+            return device_of(mesh)
+
+        self._patches.set(module, "_get_device_from_mesh", device_from_mesh)
+
+    def _wrapped(self, wrapper: Any) -> None:
+        make = wrapper.__init__
+        inside = {"depth": 0}
+
+        def __init__(this: Any, module: Any, *args: Any, **settings: Any) -> None:
+            self._tell_streams_apart()
+            self._world.spread("fsdp1")
+            if inside["depth"] == 0:
+                # Inside of it parameters lie flat, and have no names.
+                self._watch.learn(module)
+            inside["depth"] += 1
+            try:
+                make(this, module, *args, **settings)
+            finally:
+                inside["depth"] -= 1
+
+        self._patches.set(wrapper, "__init__", __init__)
+
+    def _kept_on_meta(self, owner: Any, name: str) -> None:
+        """What is offloaded to the host gets no memory there, however small it is."""
+        original: Callable = getattr(owner, name)
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            self._devices.moving_modules += 1
+            try:
+                return original(*args, **kwargs)
+            finally:
+                self._devices.moving_modules -= 1
+
+        self._patches.set(owner, name, run)

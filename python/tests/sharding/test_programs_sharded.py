@@ -1,0 +1,151 @@
+"""Programs with FSDP as they are: one rank is run, and holds its share."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from plimsoll.failure import Failure
+from plimsoll.tracing.programs.distributed import uncounted
+from plimsoll.tracing.standins.patches import Patches
+from sharding import PACKAGE
+
+WIDTH, RANKS = 256, 4
+LAYER = 2 * WIDTH * WIDTH
+BUILD = f"""
+import os, torch, torch.distributed as dist
+from torch import nn
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = (nn.Linear({WIDTH}, {WIDTH}, bias=False) for _ in range(2))
+    def forward(self, x):
+        return self.b(self.a(x).relu())
+
+model = nn.Sequential(Block(), Block(), Block())
+"""
+STEPS = f"""
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+for _ in range(3):
+    model(torch.randn(8, {WIDTH}, device="cuda")).sum().backward()
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+FSDP2 = f"""
+from torch.distributed.fsdp import fully_shard, MixedPrecisionPolicy
+dist.init_process_group("nccl")
+assert torch.cuda.device_count() == {RANKS} == dist.get_world_size()
+policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+for block in model:
+    fully_shard(block, mp_policy=policy)
+fully_shard(model, mp_policy=policy)
+shard = next(model.parameters())
+assert (shard.device.type, shard.to_local().device.type) == ("cuda", "cuda"), shard.device
+"""
+FSDP1 = """
+from torch.distributed.fsdp import FullyShardedDataParallel, ShardingStrategy
+from torch.distributed.fsdp.wrap import ModuleWrapPolicy
+dist.init_process_group("nccl")
+model = FullyShardedDataParallel(
+    model, auto_wrap_policy=ModuleWrapPolicy({Block}), device_id=0, use_orig_params=True
+)
+"""
+ACCELERATE = """
+from accelerate import Accelerator
+accelerator = Accelerator()
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+model, optimizer = accelerator.prepare(model, optimizer)
+"""
+
+
+class ShardedPrograms(unittest.TestCase):
+    def trace(self, text, *launcher):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "train.py"), "w", encoding="utf-8") as file:
+                file.write(text)
+            output = os.path.join(folder, "trace.jsonl")
+            command = [sys.executable, "-W", "ignore", "-m", "plimsoll.trace", "--output", output]
+            done = subprocess.run(
+                [*command, "--program", "-m", *launcher, "train.py"],
+                cwd=folder,
+                env={**os.environ, "PYTHONPATH": PACKAGE, "PLIMSOLL_DEBUG": ""},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            with open(output, encoding="utf-8") as file:
+                _, *events, footer = map(json.loads, file)
+        return [e for e in events if e[0] == "a"], footer
+
+    def check(self, requests, footer, way, shard, gathered):
+        spread = {"way": way, "gpus": RANKS, "nodes": 1, "tensorParallel": 1}
+        self.assertEqual(footer["parallel"], spread)
+        self.assertEqual(footer["parameters"], 3 * LAYER)
+        self.assertEqual(footer["notes"], [])
+        states = [e[2] for e in requests if e[5] == "o" and e[2] > 4096]
+        self.assertEqual(set(states), {shard})
+        gathers = [e for e in requests if e[5] == "p" and len(e) > 6 and e[2] == gathered]
+        # Forward of each layer in each step at the least, on a stream of its own.
+        self.assertGreaterEqual(len(gathers), 9)
+        return gathers
+
+    def test_fully_shard_holds_a_share_and_gathers_on_its_own_stream(self):
+        launcher = ("torch.distributed.run", f"--nproc-per-node={RANKS}")
+        requests, footer = self.trace(BUILD + FSDP2 + STEPS, *launcher)
+        self.check(requests, footer, "fsdp2", 4 * LAYER // 2 // RANKS, 2 * LAYER)
+
+    def test_the_older_wrapper_holds_flat_shares(self):
+        launcher = ("torch.distributed.run", f"--nproc-per-node={RANKS}")
+        requests, footer = self.trace(BUILD + FSDP1 + STEPS, *launcher)
+        self.check(requests, footer, "fsdp1", 4 * LAYER // RANKS, 4 * LAYER)
+
+    def test_what_accelerate_is_told_is_done(self):
+        launcher = (
+            "accelerate.commands.launch", "--use_fsdp", "--fsdp_version=2",
+            f"--num_processes={RANKS}", "--mixed_precision=bf16",
+            "--fsdp_auto_wrap_policy=TRANSFORMER_BASED_WRAP",
+            "--fsdp_transformer_layer_cls_to_wrap=Block",
+        )  # fmt: skip
+        steps = STEPS.split("\n", 2)[2]
+        requests, footer = self.trace(BUILD + ACCELERATE + steps, *launcher)
+        # accelerate gathers in the type of its mixed precision.
+        self.check(requests, footer, "fsdp2", 4 * LAYER // 2 // RANKS, 2 * LAYER)
+
+
+class Uncounted(unittest.TestCase):
+    def refused(self, act):
+        patches = Patches()
+        self.addCleanup(patches.undo)
+        uncounted.install(patches)
+        with self.assertRaises(Failure) as raised:
+            act()
+        return raised.exception.code
+
+    def test_pipelines_contexts_and_experts_end_with_one_error(self):
+        def pipeline():
+            import torch
+            from torch.distributed.pipelining import PipelineStage
+
+            PipelineStage(torch.nn.Linear(2, 2), 0, 2, torch.device("cpu"))
+
+        def context():
+            from accelerate.parallelism_config import ParallelismConfig
+
+            ParallelismConfig(cp_size=2)
+
+        def experts():
+            from transformers.distributed.configuration_utils import DistributedConfig
+
+            DistributedConfig(enable_expert_parallel=True)
+
+        for act in (pipeline, context, experts):
+            self.assertEqual(self.refused(act), "not-counted", act.__name__)
+
+
+if __name__ == "__main__":
+    unittest.main()
