@@ -12,8 +12,9 @@ import type { AnswerMachine } from '../../plan/answers/machine.js';
 import { loadingOf } from '../../plan/answers/plan-loading.js';
 import type { PreparedPlan } from '../../plan/answers/plan-request.js';
 import { offloads, type Plan, type ZeroStage, zeroStages } from '../../plan/fit/types.js';
-import { frameworkNames, frameworks } from '../../plan/snippets/formats.js';
+import { type Framework, frameworkNames, frameworks } from '../../plan/snippets/formats.js';
 import { planSnippet } from '../../plan/snippets/plan-snippet.js';
+import { shardingFormat } from '../../plan/snippets/sharding-formats.js';
 import { renderPlanHtml } from '../../report/plan-html.js';
 import { shardingText } from '../../report/sharding-text.js';
 import { type PlanSnippet, planText } from '../../report/text/plan-text.js';
@@ -132,7 +133,8 @@ async function plan(
   if (format === 'json') {
     printJson(io, planDocument(found, prepared, { loading: shown.loading, savedTo }));
   } else if (isFramework(format)) {
-    io.stdout.write(`${planSnippet(format, found.settings, shown.loading)}\n`);
+    const shared = sharedSnippet(found, format);
+    io.stdout.write(`${shared ?? planSnippet(format, found.settings, shown.loading)}\n`);
   } else {
     const text = { ...shown, columns: io.stdout.columns(), style: textStyle(io) };
     io.stdout.write(`${planText(found, { ...text, snippet: snippetFor(found, io) })}\n`);
@@ -141,6 +143,12 @@ async function plan(
     if (given.html !== undefined) io.stdout.write(`Written to ${given.html}.\n`);
   }
   return planExitCode(found, maxBatch);
+}
+
+/** What several GPUs share is written down where they were asked for, or where one is not enough. */
+function sharedSnippet({ fits, sharding }: SharedPlan, format: Framework): string | undefined {
+  const { chosen, needed = false } = sharding ?? {};
+  return chosen === undefined || (needed && fits) ? undefined : shardingFormat(format, chosen);
 }
 
 /** What to paste where the project in this folder is known to train with a framework. */

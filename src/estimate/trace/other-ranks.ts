@@ -4,6 +4,10 @@ import type { Parallel } from '../parallel.js';
 import { type EventStream, eventKind } from './event-stream.js';
 import { type Trace, traceCategories } from './trace-file.js';
 
+/** Parts of the second step, of a workload and of a program. */
+const secondStep = /^(step|rank):2:(backward|optimizer|end)$/;
+/** What was asked for before is there when the first gradients come. */
+const begins: ReadonlySet<string> = new Set(['ready', 'rank:1:backward']);
 const bucket = traceCategories.indexOf('u');
 
 /**
@@ -14,18 +18,15 @@ export function otherRanks(trace: Trace, gpu: Gpu, { way }: Parallel): readonly 
   const { stream } = trace;
   const peaks = [replayOn(gpu, stream, { streamWork: 'awaited' }).peakReservedBytes];
   if (way !== 'ddp') return peaks;
-  // DDP makes its buckets anew in the second forward pass. NCCL seems to look only now and then for what is done, and
-  // keeps the first bucket until then: on an H200 into that forward pass, or into its backward pass.
-  const second = stream.marks.filter(({ name }) => name.startsWith('step:2:'));
-  const ends = second.flatMap(({ name, at }) =>
-    /:(backward|optimizer|end)$/.test(name) ? [at] : [],
-  );
+  // DDP makes its buckets anew in the second forward pass. What NCCL sent is kept until its watchdog looks, every
+  // 100 ms: on an H200 the first bucket stayed into that forward pass, or to the end of its backward pass.
+  const ends = stream.marks.flatMap(({ name, at }) => (secondStep.test(name) ? [at] : []));
   return [...peaks, ...ends.map((at) => replayOn(gpu, late(trace, at)).peakReservedBytes)];
 }
 
 /** The same requests, but the buckets of the first step are freed at a later event. */
 function late({ stream, category }: Trace, until: number): EventStream {
-  const start = stream.marks.find(({ name }) => name === 'ready')?.at ?? 0;
+  const start = stream.marks.find(({ name }) => begins.has(name))?.at ?? 0;
   const first = new Set<number>();
   for (let at = 0; at < start; at += 1) {
     const slot = stream.slot[at] ?? 0;

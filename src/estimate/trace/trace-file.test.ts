@@ -50,7 +50,7 @@ describe('readTrace', () => {
     const bad = ['3', 'null', `{"way":"pp",${ranks}}`, `{"way":"ddp"}`];
     const none = `{"way":"ddp","gpus":0,"nodes":1,"tensorParallel":1}`;
     for (const one of [...bad, none]) {
-      expect(await outcome([header, '["s",0,""]', end(one)].join('\n')), one).toBe('bad-trace');
+      expect(await outcome([header, '["s",0,""]', end(one)].join('\n'))).toBe('bad-trace');
     }
   });
 

@@ -4,15 +4,23 @@ import type { ShardingOption } from '../sharding/choose-sharding.js';
 export function shardingSnippet({ parallel, checkpointing, batch }: ShardingOption): string {
   const lines = parallel.way === 'ddp' ? ddpLines() : fsdpLines(parallel.reshard !== false);
   const checkpoints = checkpointing ? ['model.gradient_checkpointing_enable()'] : [];
-  const { gpus } = parallel;
-  const nodes = Math.ceil(gpus / 8);
-  const start =
-    nodes === 1
-      ? `torchrun --nproc-per-node ${gpus} train.py`
-      : `torchrun --nnodes ${nodes} --nproc-per-node 8 train.py  # on each machine`;
+  const start = startLine(parallel.gpus);
   return [...checkpoints, ...lines, `# ${batch} samples a GPU in each pass`, `# ${start}`].join(
     '\n',
   );
+}
+
+/** Machines of eight GPUs, as most are. */
+export function machinesOf(gpus: number): number {
+  return Math.ceil(gpus / 8);
+}
+
+/** The line that starts a rank on each GPU. */
+export function startLine(gpus: number): string {
+  const nodes = machinesOf(gpus);
+  return nodes === 1
+    ? `torchrun --nproc-per-node ${gpus} train.py`
+    : `torchrun --nnodes ${nodes} --nproc-per-node 8 train.py  # on each machine`;
 }
 
 function ddpLines(): string[] {

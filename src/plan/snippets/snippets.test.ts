@@ -5,9 +5,11 @@ import { canTrace, tracingPython } from '../../../test/support/tracing-python.js
 import { optimizers, precisions } from '../../estimate/types.js';
 import { type PlanSettings, zeroStages } from '../fit/types.js';
 import { bitsAndBytesArguments } from '../quantization/bits-and-bytes.js';
+import type { ShardingOption } from '../sharding/choose-sharding.js';
 import { frameworks } from './formats.js';
 import { planSnippet } from './plan-snippet.js';
 import { recogniseFramework } from './recognise.js';
+import { shardingFormat } from './sharding-formats.js';
 
 const settings: PlanSettings = {
   batch: 4,
@@ -125,6 +127,69 @@ describe.runIf(hasLibraries)('lines to paste, run with the libraries', () => {
       '8 16 PeftModel',
     ]);
   });
+});
+
+const shared: ShardingOption = {
+  parallel: { way: 'fsdp2', gpus: 16, reshard: false },
+  checkpointing: true,
+  batch: 2,
+  fit: 'surely',
+  givesUp: 'parameters are gathered once a pass',
+};
+const copies: ShardingOption = { ...shared, parallel: { way: 'ddp', gpus: 4 } };
+
+/** What accelerate launch would tell a program that it starts with this file. */
+const launched = `
+import json, sys, tempfile
+from accelerate.commands.launch import _validate_launch_command, launch_command_parser
+from accelerate.utils.launch import prepare_multi_gpu_env
+
+told = []
+for text in json.load(sys.stdin)["files"]:
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+        file.write(text)
+        file.flush()
+        options = launch_command_parser().parse_args(["--config_file", file.name, "train.py"])
+        options, *_ = _validate_launch_command(options)
+        options.main_process_port = 0
+        told.append([options.num_processes, options.num_machines, prepare_multi_gpu_env(options)])
+names = ["ACCELERATE_USE_FSDP", "FSDP_VERSION", "FSDP_RESHARD_AFTER_FORWARD",
+         "FSDP_ACTIVATION_CHECKPOINTING", "ACCELERATE_MIXED_PRECISION"]
+for processes, machines, variables in told:
+    print(processes, machines, *(variables.get(name) for name in names))
+`;
+
+describe('what several GPUs share', () => {
+  it('is JSON for DeepSpeed: stage 3 shares parameters, 2 keeps them, 0 is copies', () => {
+    const stages = [{ ...shared, parallel: { way: 'fsdp2', gpus: 16 } as const }, shared, copies];
+    const files = stages.map((one) => JSON.parse(shardingFormat('deepspeed', one) ?? ''));
+    expect(files.map((file) => file.zero_optimization.stage)).toEqual([3, 2, 0]);
+    expect(files[0]).toMatchObject({ train_batch_size: 32, train_micro_batch_size_per_gpu: 2 });
+  });
+
+  it('is code for torchrun and Lightning, and nothing for adapters', () => {
+    expect(shardingFormat('torchrun', shared)).toContain('fully_shard(layer, mp_policy=policy, re');
+    expect(shardingFormat('lightning', shared)).toMatch(/num_nodes=2,[^]*strategy=strategy,/);
+    expect(shardingFormat('lightning', copies)).toContain('strategy="ddp"');
+    expect(shardingFormat('peft', shared)).toBeUndefined();
+  });
+
+  it.runIf(hasLibraries)(
+    'is read by accelerate, and by TrainingArguments',
+    () => {
+      const files = [shared, copies].map((one) => shardingFormat('accelerate', one));
+      const seen = 'print(args.fsdp_plugin_args["reshard_after_forward"], args.fsdp_config)';
+      const args = (shardingFormat('trainer', shared) ?? '').replace('    bf16=True,\n', '');
+      const program = [launched, args, seen].join('\n');
+      const lines = inPython(program, JSON.stringify({ files })).trim().split('\n');
+      expect(lines.slice(0, 2)).toEqual([
+        '16 2 true 2 false true bf16',
+        '4 1 None None None None bf16',
+      ]);
+      expect(lines[2]).toMatch(/^False .*'activation_checkpointing': True/);
+    },
+    600_000,
+  );
 });
 
 describe('the framework of a project', () => {

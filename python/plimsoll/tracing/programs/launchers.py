@@ -100,7 +100,7 @@ def _refused(why: str) -> Failure:
     return Failure(
         "launcher-refused",
         f"accelerate launch does not accept its options: {why}",
-        "check the options before the program, and the file of --config_file",
+        "check the options before the program, and the configuration file",
     )
 
 

@@ -53,6 +53,8 @@ class Watch:
         self.short_epochs = False
         # Whether the loader at hand is only read, as in an evaluation.
         self._reads = False
+        # Whether parts of a step are marked, as DDP needs: what it frees late depends on them.
+        self.marks_steps = False
         self.enter(BUILDING)
 
     # Phases.
@@ -109,6 +111,7 @@ class Watch:
         if self._inside is None:
             self.enter(self.step_phase())
         self.observer.category = kinds.TEMPORARY
+        self._mark("backward")
 
     def optimizer_made(self, optimizer: Any) -> None:
         self.steps_of[id(optimizer)] = 0
@@ -121,18 +124,24 @@ class Watch:
         if self._inside is None:
             self.enter(self.step_phase())
         self.observer.category = kinds.TEMPORARY
+        self._mark("optimizer")
         for group in optimizer.param_groups:
             for parameter in group["params"]:
                 if parameter.grad is not None:
                     self._label(parameter.grad, kinds.GRADIENT)
 
     def optimizer_ends(self, optimizer: Any) -> None:
+        self._mark("end")
         steps = self.steps_of.get(id(optimizer), 0)
         self.steps_of[id(optimizer)] = steps + 1
         self.optimizer_steps = max(self.steps_of.values())
         if steps == 0:
             for tensor in state_tensors(getattr(optimizer, "state", {})):
                 self._label(tensor, kinds.OPTIMIZER)
+
+    def _mark(self, part: str) -> None:
+        if self.marks_steps:
+            self.observer.ledger.mark(f"rank:{self.optimizer_steps + 1}:{part}")
 
     # When it is enough.
     def ticked(self) -> None:

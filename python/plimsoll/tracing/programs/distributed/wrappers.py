@@ -76,6 +76,7 @@ class Wrappers:
         def __init__(this: Any, module: Any, *args: Any, **settings: Any) -> None:
             self._tell_streams_apart()
             self._world.spread("ddp")
+            self._watch.marks_steps = True
             ddp.in_buckets(self._observer, make)(this, module, *args, **settings)
             hook(this, None, ddp.reduced)
 

@@ -1,0 +1,130 @@
+import type { ShardingOption } from '../sharding/choose-sharding.js';
+import type { Framework } from './formats.js';
+import { pythonCall } from './python-text.js';
+import { machinesOf, shardingSnippet, startLine } from './sharding.js';
+
+/**
+ * The method that shares a training out, as a framework takes it. Undefined for adapters, which are no
+ * question of sharing.
+ *
+ * @example
+ * shardingFormat('accelerate', chosen); // the YAML file of accelerate launch --config_file
+ */
+export function shardingFormat(framework: Framework, option: ShardingOption): string | undefined {
+  switch (framework) {
+    case 'trainer':
+      return trainer(option);
+    case 'accelerate':
+      return accelerateFile(option);
+    case 'deepspeed':
+      return JSON.stringify(deepspeedFile(option), undefined, 2);
+    case 'lightning':
+      return lightning(option);
+    case 'torchrun':
+      return shardingSnippet(option);
+    case 'peft':
+    default:
+      return undefined;
+  }
+}
+
+function trainer(option: ShardingOption): string {
+  const { parallel, checkpointing, batch } = option;
+  const sharded = parallel.way !== 'ddp';
+  const [call = '', ...given] = pythonCall('args = TrainingArguments', ['"out"'], {
+    per_device_train_batch_size: batch,
+    bf16: true,
+    // With FSDP each layer is recomputed after it was gathered once, which only FSDP's own setting does.
+    gradient_checkpointing: !sharded && checkpointing ? true : undefined,
+    fsdp: sharded ? true : undefined,
+  });
+  const config = [
+    '"version": 2',
+    `"reshard_after_forward": ${python(reshards(option))}`,
+    `"activation_checkpointing": ${python(checkpointing)}`,
+  ];
+  if (sharded) given.splice(-1, 0, `    fsdp_config={${config.join(', ')}},`);
+  return [
+    'from transformers import TrainingArguments',
+    '',
+    ...(sharded ? ['# Before transformers 5: fsdp="full_shard auto_wrap"'] : []),
+    call,
+    ...given,
+    `# ${startLine(parallel.gpus)}`,
+  ].join('\n');
+}
+
+function accelerateFile(option: ShardingOption): string {
+  const { parallel, checkpointing, batch } = option;
+  const sharded = parallel.way !== 'ddp';
+  const fsdp = [
+    'fsdp_config:',
+    '  fsdp_version: 2',
+    '  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP',
+    `  fsdp_reshard_after_forward: ${reshards(option)}`,
+    `  fsdp_activation_checkpointing: ${checkpointing}`,
+    '  fsdp_cpu_ram_efficient_loading: true',
+    '  fsdp_state_dict_type: SHARDED_STATE_DICT',
+  ];
+  return [
+    '# accelerate launch --config_file plimsoll.yaml train.py',
+    `# ${batch} samples a GPU in each pass`,
+    'compute_environment: LOCAL_MACHINE',
+    `distributed_type: ${sharded ? 'FSDP' : 'MULTI_GPU'}`,
+    'mixed_precision: bf16',
+    `num_machines: ${machinesOf(parallel.gpus)}`,
+    `num_processes: ${parallel.gpus}`,
+    'machine_rank: 0',
+    'main_training_function: main',
+    ...(sharded ? fsdp : []),
+  ].join('\n');
+}
+
+/** Stage 3 shares parameters out as well, as FSDP does; stage 2 keeps them whole on each GPU. */
+function deepspeedFile(option: ShardingOption): object {
+  const { parallel, batch } = option;
+  const stage = parallel.way === 'ddp' ? 0 : reshards(option) ? 3 : 2;
+  return {
+    train_batch_size: batch * parallel.gpus,
+    train_micro_batch_size_per_gpu: batch,
+    gradient_accumulation_steps: 1,
+    bf16: { enabled: true },
+    zero_optimization: { stage, ...(stage > 0 && { overlap_comm: true }) },
+  };
+}
+
+function lightning(option: ShardingOption): string {
+  const { parallel, checkpointing, batch } = option;
+  const strategy = parallel.way === 'ddp' ? '"ddp"' : 'strategy';
+  const name = reshards(option) ? 'FULL_SHARD' : 'SHARD_GRAD_OP';
+  const made =
+    parallel.way === 'ddp'
+      ? []
+      : [
+          'from lightning.pytorch.strategies import FSDPStrategy',
+          '',
+          "# Lightning's FSDPStrategy is FSDP1; Layer is the class of your layers.",
+          ...[`strategy = FSDPStrategy(sharding_strategy="${name}", auto_wrap_policy={Layer})`],
+        ];
+  return [
+    'import lightning as L',
+    ...made,
+    '',
+    `batch_size = ${batch}  # of your DataLoader, for each GPU`,
+    'trainer = L.Trainer(',
+    `    devices=${Math.min(parallel.gpus, 8)},`,
+    `    num_nodes=${machinesOf(parallel.gpus)},`,
+    '    precision="bf16-mixed",',
+    `    strategy=${strategy},`,
+    ')',
+    ...(checkpointing ? ['# and before training: model.gradient_checkpointing_enable()'] : []),
+  ].join('\n');
+}
+
+function reshards({ parallel }: ShardingOption): boolean {
+  return parallel.reshard !== false;
+}
+
+function python(value: boolean): string {
+  return value ? 'True' : 'False';
+}
