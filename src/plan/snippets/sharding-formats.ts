@@ -104,7 +104,7 @@ function lightning(option: ShardingOption): string {
           'from lightning.pytorch.strategies import FSDPStrategy',
           '',
           "# Lightning's FSDPStrategy is FSDP1; Layer is the class of your layers.",
-          ...[`strategy = FSDPStrategy(sharding_strategy="${name}", auto_wrap_policy={Layer})`],
+          `strategy = FSDPStrategy(sharding_strategy="${name}", auto_wrap_policy={Layer})`,
         ];
   return [
     'import lightning as L',

@@ -6,6 +6,7 @@ from typing import Any, Callable
 
 import torch
 from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import _disable_current_modes
 
 from . import values
 from .places import GPU, HOST, META, Places, is_cuda, is_named
@@ -138,6 +139,17 @@ class PretendedDevices(TorchFunctionMode):
         with self.places.naming(HOST):
             return values.copy_known_value(tensor, _copied(tensor, named))
 
+    def set_data(self, func, args, kwargs):
+        """Real values of the host and tensors without memory are of two kinds, which PyTorch keeps apart."""
+        tensor, value = args
+        with torch._C.DisableTorchFunction():
+            if tensor.device.type == value.device.type:
+                return func(*args, **kwargs)
+            # Seen by no one: what is followed cannot be swapped.
+            with _disable_current_modes():
+                torch.utils.swap_tensors(tensor, value.detach())
+        return None
+
     def numpy(self, func, args, kwargs):
         if self._place(args[0]) == HOST:
             return values.plausible(args[0], self.observer).numpy()
@@ -204,6 +216,8 @@ def _table(mode: PretendedDevices) -> dict[Any, Callable]:
         _TENSOR.is_cpu.__get__: mode.is_cpu,
         _TENSOR.is_meta.__get__: mode.is_meta,
         _TENSOR.get_device: mode.get_device,
+        # FSDP moves buffers so.
+        _TENSOR.data.__set__: mode.set_data,
         # Between two meta tensors PyTorch would copy nothing.
         _TENSOR.to: mode.to,
         _TENSOR.cuda: mode.cuda,
