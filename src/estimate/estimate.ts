@@ -32,8 +32,8 @@ export interface EstimateMachine {
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly folder: string;
   readonly signal?: AbortSignal | undefined;
-  /** Told what goes on, for a person who waits. */
-  readonly onProgress?: ((text: string) => void) | undefined;
+  /** Told what goes on, for a person who waits, and how far it is, 0 to 1, where that is known. */
+  readonly onProgress?: ((text: string, share?: number) => void) | undefined;
   /** Who does the work that keeps a core busy; this thread where it is left out. */
   readonly work?: EstimateWork | undefined;
   /** A tracer that is loaded already. */

@@ -81,7 +81,8 @@ async function byTrace(
     const about = `What ${change} would save (${index + 1} of ${changes.length})`;
     machine.onProgress?.(about);
     const onProgress =
-      machine.onProgress && ((text: string) => machine.onProgress?.(`${about}: ${text}`));
+      machine.onProgress &&
+      ((text: string, share?: number) => machine.onProgress?.(`${about}: ${text}`, share));
     const changed = { ...changedRequest(request, settings), method: 'trace' } as const;
     const found = await orNothing(estimate(changed, { ...machine, onProgress }));
     if (found === undefined) continue;

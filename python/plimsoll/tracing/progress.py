@@ -7,9 +7,11 @@ import os
 import sys
 
 
-def report(phase: str, step: int, of: int) -> None:
-    """Phases are `import`, `build` and `step`; only with PLIMSOLL_PROGRESS=1."""
+def report(phase: str, step: int = 0, of: int = 0, *, doing: str = "") -> None:
+    """Phases are `import`, `build`, `step`, and `program` with what it is doing; only with
+    PLIMSOLL_PROGRESS=1."""
     if os.environ.get("PLIMSOLL_PROGRESS") != "1":
         return
-    line = json.dumps({"progress": {"phase": phase, "step": step, "of": of}}, separators=(",", ":"))
+    what = {"phase": phase, "step": step, "of": of, "doing": doing}
+    line = json.dumps({"progress": what}, separators=(",", ":"))
     print(line, file=sys.stderr, flush=True)

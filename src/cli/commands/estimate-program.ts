@@ -11,7 +11,7 @@ import { printJson, textStyle } from '../io.js';
 import type { EstimateArguments } from '../options/estimate-arguments.js';
 import { refuseForProgram } from '../options/program-options.js';
 import { workloadMachine } from '../options/workload-machine.js';
-import { openProgress } from '../screen/progress.js';
+import { openLiveProgress } from '../screen/live-progress.js';
 import { stopOnSignals } from '../stop.js';
 
 /** What a program takes beside its own arguments. */
@@ -41,14 +41,15 @@ export async function estimateOfProgram(
   const { gpu, notes } = await chosenGpu(given.gpu, machine);
   const page = given.html === undefined ? undefined : openOutputFile(given.html, folder);
   using stop = stopOnSignals([io.stdout.closed]);
-  const progress = openProgress(io.stderr);
+  const progress = openLiveProgress(io.stderr, textStyle(io).unicode);
   const shown = io.stderr.isTerminal && given.verbose !== true;
+  if (shown) progress.show('Starting the program without a GPU');
   const found = await estimateProgram(
     { command, gpu, cards: given.gpus, inCopy: given.cwdCopy },
     {
       ...machine,
       signal: stop.signal,
-      onProgress: shown ? (text) => progress.show(text) : undefined,
+      onProgress: shown ? progress.show : undefined,
       onOutput: given.verbose === true ? (text) => io.stderr.write(text) : undefined,
     },
   )

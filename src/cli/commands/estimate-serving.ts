@@ -11,7 +11,7 @@ import type { CommandContext } from '../command-module.js';
 import { printJson, textStyle } from '../io.js';
 import { type EstimateArguments, refuseCopy } from '../options/estimate-arguments.js';
 import { workloadMachine } from '../options/workload-machine.js';
-import { openProgress } from '../screen/progress.js';
+import { openLiveProgress } from '../screen/live-progress.js';
 import { stopOnSignals } from '../stop.js';
 
 /** Where the config of a model lies that was named by its path or its name. */
@@ -37,8 +37,8 @@ export async function estimateServing(
   const settings = await loadSettings({ folder, environment, configPath: config });
   const machine = workloadMachine(settings, io, { python, hub });
   using stop = stopOnSignals([io.stdout.closed]);
-  const progress = openProgress(io.stderr);
-  const onProgress = io.stderr.isTerminal ? (text: string) => progress.show(text) : undefined;
+  const progress = openLiveProgress(io.stderr, textStyle(io).unicode);
+  const onProgress = io.stderr.isTerminal ? progress.show : undefined;
   const path =
     model === undefined ? undefined : await pathOfModel(model, { hub, folder, environment });
   const request = { ...asked, model: path };

@@ -29,7 +29,7 @@ import {
   addWorkloadOptions,
   workloadRequest,
 } from '../options/workload-options.js';
-import { openProgress } from '../screen/progress.js';
+import { openLiveProgress } from '../screen/live-progress.js';
 import { stopOnSignals } from '../stop.js';
 import { estimateOfProgram } from './estimate-program.js';
 import { estimateServing } from './estimate-serving.js';
@@ -96,8 +96,8 @@ async function estimate(
   const request = await prepareEstimate(workloadRequest(model, given, folder), machine);
   const page = given.html === undefined ? undefined : openOutputFile(given.html, folder);
   using stop = stopOnSignals([io.stdout.closed]);
-  const progress = openProgress(io.stderr);
-  const onProgress = io.stderr.isTerminal ? (text: string) => progress.show(text) : undefined;
+  const progress = openLiveProgress(io.stderr, textStyle(io).unicode);
+  const onProgress = io.stderr.isTerminal ? progress.show : undefined;
   const make = () =>
     makeEstimate(request, { ...machine, signal: stop.signal, onProgress }, given.savings);
   const asked = {

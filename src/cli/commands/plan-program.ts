@@ -12,7 +12,7 @@ import type { PlanArguments } from '../options/plan-arguments.js';
 import { isFramework, planExitCode, planFormatOf } from '../options/plan-format.js';
 import { refuseForProgram } from '../options/program-options.js';
 import { workloadMachine } from '../options/workload-machine.js';
-import { openProgress } from '../screen/progress.js';
+import { openLiveProgress } from '../screen/live-progress.js';
 import { stopOnSignals } from '../stop.js';
 
 /** What is of use with a program. */
@@ -42,7 +42,7 @@ export async function planOfProgram(
   const limits = { memory: given.memory, gpuNamed: given.gpu !== undefined };
   const budget = budgetOf(limits, gpu, machine.wording);
   using stop = stopOnSignals([io.stdout.closed]);
-  const progress = openProgress(io.stderr);
+  const progress = openLiveProgress(io.stderr, textStyle(io).unicode);
   const found = await tracedProgramPlan(
     { command, effectiveBatch: given.batch, budget, gpu, verbose: given.verbose === true },
     { machine, io, signal: stop.signal, progress },

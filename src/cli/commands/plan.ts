@@ -33,7 +33,7 @@ import {
   addWorkloadOptions,
   workloadRequest,
 } from '../options/workload-options.js';
-import { openProgress } from '../screen/progress.js';
+import { openLiveProgress } from '../screen/live-progress.js';
 import { stopOnSignals } from '../stop.js';
 import { planOfProgram } from './plan-program.js';
 
@@ -176,8 +176,8 @@ async function planWithProgress(
   through: (make: () => Promise<SharedPlan>) => Promise<SharedPlan>,
 ): Promise<{ exitCode: number; plan?: SharedPlan }> {
   using stop = stopOnSignals([io.stdout.closed]);
-  const progress = openProgress(io.stderr);
-  const onProgress = io.stderr.isTerminal ? (text: string) => progress.show(text) : undefined;
+  const progress = openLiveProgress(io.stderr, textStyle(io).unicode);
+  const onProgress = io.stderr.isTerminal ? progress.show : undefined;
   try {
     const make = () => makeSharedPlan(prepared, { ...machine, signal: stop.signal, onProgress });
     const found = await through(make);

@@ -1,11 +1,10 @@
-import { memoryBar } from '../../report/text/charts/bar.js';
 import { formatSeconds } from '../../units/durations.js';
 import type { DeviceState } from '../../watch/types.js';
+import { barOf } from './bar.js';
 import type { Progress } from './progress.js';
 
 /** Often enough to look alive, seldom enough to cost nothing. */
 const everySeconds = 0.2;
-const barCells = 20;
 
 /**
  * A line that lives while something is watched: a bar where there is an end, the time, and a few
@@ -29,18 +28,4 @@ export function watchProgress(
         : [time];
     progress.show([...begin, ...states.map(words)].join('   '));
   };
-}
-
-function barOf(share: number, unicode: boolean): string {
-  const style = { colour: false, unicode };
-  const spans = memoryBar(
-    barCells + 1,
-    Math.min(1, share) * 100 * (barCells / (barCells + 1)),
-    100,
-    style,
-  );
-  return spans
-    .map(({ text }) => text)
-    .join('')
-    .slice(0, barCells);
 }

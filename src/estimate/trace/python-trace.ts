@@ -27,8 +27,8 @@ export interface PythonTraceOptions {
   readonly signal?: AbortSignal | undefined;
   /** A 7B model takes some 15 s; what takes longer than 10 minutes hangs. */
   readonly timeoutSeconds?: number | undefined;
-  /** Told what goes on, for a person who waits. */
-  readonly onProgress?: ((text: string) => void) | undefined;
+  /** Told what goes on, for a person who waits, and how far it is, 0 to 1, where that is known. */
+  readonly onProgress?: ((text: string, share?: number) => void) | undefined;
   /** The card to trace for; otherwise the H200. */
   readonly gpu?: Gpu | undefined;
   /** How failures name settings. */

@@ -12,8 +12,8 @@ export interface RunPythonOptions {
   /** Ends it early, with everything it started. */
   readonly signal?: AbortSignal | undefined;
   readonly timeoutSeconds?: number | undefined;
-  /** Told what goes on, for a person who waits. */
-  readonly onProgress?: ((text: string) => void) | undefined;
+  /** Told what goes on, for a person who waits, and how far it is, 0 to 1, where that is known. */
+  readonly onProgress?: ((text: string, share?: number) => void) | undefined;
   /** Gets what it writes to stderr, as it comes. */
   readonly onOutput?: ((text: string) => void) | undefined;
 }

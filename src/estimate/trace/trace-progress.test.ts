@@ -1,21 +1,26 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { progressWords, splitProgress } from './trace-progress.js';
+import { progressOf, splitProgress } from './trace-progress.js';
 
 const progressLine = (progress: object) => JSON.stringify({ progress });
 
-describe('progressWords', () => {
+describe('progressOf', () => {
   it.each([
-    [progressLine({ phase: 'import' }), 'Loading PyTorch'],
-    [progressLine({ phase: 'build' }), 'Building the model without its weights'],
-    [progressLine({ phase: 'step', step: 2, of: 3 }), 'Tracing step 2 of 3'],
-    [progressLine({ phase: 'step', step: '\u001b[2J', of: 3 }), 'Tracing'],
-    [progressLine({ phase: 'something new' }), 'Tracing'],
+    [progressLine({ phase: 'import' }), { words: 'Loading PyTorch' }],
+    [progressLine({ phase: 'build' }), { words: 'Building the model without its weights' }],
+    [
+      progressLine({ phase: 'step', step: 2, of: 3 }),
+      { words: 'Tracing step 2 of 3', share: 1 / 3 },
+    ],
+    [progressLine({ phase: 'step', step: '\u001b[2J', of: 3 }), { words: 'Tracing' }],
+    [progressLine({ phase: 'something new' }), { words: 'Tracing' }],
+    [progressLine({ phase: 'program', doing: 'saving' }), { words: 'The program saves' }],
+    [progressLine({ phase: 'program', doing: 'new' }), { words: 'The program runs' }],
     ['{"progress":', undefined],
     ['Downloading 7%', undefined],
     [progressLine({ phase: 'x'.repeat(2000) }), undefined],
-  ])('%s', (line, words) => {
-    expect(progressWords(line)).toBe(words);
+  ])('%s', (line, found) => {
+    expect(progressOf(line)).toEqual(found);
   });
 });
 
@@ -37,7 +42,7 @@ describe('splitProgress', () => {
         );
         const text = lines.map((one) => `${one}\n`).join('');
         for (let at = 0; at < text.length; at += size) take(text.slice(at, at + size));
-        const rest = lines.filter((one) => progressWords(one) === undefined);
+        const rest = lines.filter((one) => progressOf(one) === undefined);
         expect(other).toBe(rest.map((one) => `${one}\n`).join(''));
         expect(progress).toHaveLength(lines.length - rest.length);
       }),

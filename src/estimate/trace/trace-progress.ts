@@ -1,13 +1,29 @@
 /** Longer lines are the model's own. */
 const longestLine = 1000;
 
+/** What goes on in words, and how far it is, 0 to 1, where that is known. */
+export interface TraceProgress {
+  readonly words: string;
+  readonly share?: number;
+}
+
+/** What a program that is traced does, by the name of its phase. */
+const programPhases: Readonly<Record<string, string>> = {
+  building: 'The program builds its model',
+  'first steps': 'The program makes its first steps',
+  'steady steps': 'The program makes further steps',
+  evaluation: 'The program evaluates',
+  saving: 'The program saves',
+  generating: 'The program generates',
+};
+
 /**
- * What Python reports of its progress on stderr, in words; undefined for any other line.
+ * What Python reports of its progress on stderr; undefined for any other line.
  *
  * @example
- * progressWords('{"progress":{"phase":"step","step":1,"of":3}}'); // 'Tracing step 1 of 3'
+ * progressOf('{"progress":{"phase":"step","step":2,"of":4}}'); // { words: 'Tracing step 2 of 4', share: 0.25 }
  */
-export function progressWords(line: string): string | undefined {
+export function progressOf(line: string): TraceProgress | undefined {
   if (line.length > longestLine || !line.startsWith('{"progress":')) return undefined;
   let reported: unknown;
   try {
@@ -18,16 +34,18 @@ export function progressWords(line: string): string | undefined {
   const field = (name: string): unknown => Reflect.get(Object(reported), name);
   switch (field('phase')) {
     case 'import':
-      return 'Loading PyTorch';
+      return { words: 'Loading PyTorch' };
     case 'build':
-      return 'Building the model without its weights';
+      return { words: 'Building the model without its weights' };
     case 'step': {
       const [step, of] = [field('step'), field('of')];
-      if (typeof step !== 'number' || typeof of !== 'number') return 'Tracing';
-      return `Tracing step ${step} of ${of}`;
+      if (typeof step !== 'number' || typeof of !== 'number') return { words: 'Tracing' };
+      return { words: `Tracing step ${step} of ${of}`, share: (step - 1) / of };
     }
+    case 'program':
+      return { words: programPhases[String(field('doing'))] ?? 'The program runs' };
     default:
-      return 'Tracing';
+      return { words: 'Tracing' };
   }
 }
 
@@ -36,7 +54,7 @@ export function progressWords(line: string): string | undefined {
  * to the other.
  */
 export function splitProgress(
-  onProgress: (words: string) => void,
+  onProgress: (words: string, share?: number) => void,
   onOther: (text: string) => void,
 ): (text: string) => void {
   let rest = '';
@@ -44,9 +62,9 @@ export function splitProgress(
     const lines = (rest + text).split('\n');
     rest = lines.pop() ?? '';
     for (const line of lines) {
-      const words = progressWords(line);
-      if (words === undefined) onOther(`${line}\n`);
-      else onProgress(words);
+      const found = progressOf(line);
+      if (found === undefined) onOther(`${line}\n`);
+      else onProgress(found.words, found.share);
     }
     if (rest.length <= longestLine && '{"progress":'.startsWith(rest.slice(0, 12))) return;
     onOther(rest);

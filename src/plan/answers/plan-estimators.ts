@@ -28,7 +28,10 @@ export function planEstimators(
     if (onProgress === undefined) return machine;
     const what = `Estimate ${count}: ${described(workload)}`;
     onProgress(what);
-    return { ...machine, onProgress: (text: string) => onProgress(`${what}. ${text}`) };
+    return {
+      ...machine,
+      onProgress: (text: string, share?: number) => onProgress(`${what}. ${text}`, share),
+    };
   };
   return {
     judge: (workload) =>

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from .. import ledger as kinds
+from .. import progress
 from ..loop import state_tensors
 
 BUILDING, FIRST, STEADY = "building", "first steps", "steady steps"
@@ -65,6 +66,7 @@ class Watch:
         self.observer.ledger.mark("phase:" + phase)
         if phase not in self._seen:
             self._news = self.observer.ops
+            progress.report("program", doing=phase)
         self._seen[phase] = self._seen.get(phase, 0) + 1
         self.observer.category = kinds.WEIGHT if phase == BUILDING else kinds.TEMPORARY
 
