@@ -12,6 +12,8 @@ def report(phase: str, step: int = 0, of: int = 0, *, doing: str = "") -> None:
     PLIMSOLL_PROGRESS=1."""
     if os.environ.get("PLIMSOLL_PROGRESS") != "1":
         return
-    what = {"phase": phase, "step": step, "of": of, "doing": doing}
+    what: dict[str, str | int] = {"phase": phase, "step": step, "of": of}
+    if doing:
+        what["doing"] = doing
     line = json.dumps({"progress": what}, separators=(",", ":"))
     print(line, file=sys.stderr, flush=True)

@@ -49,7 +49,7 @@ export async function estimateOfProgram(
     {
       ...machine,
       signal: stop.signal,
-      onProgress: shown ? progress.show : undefined,
+      onProgress: shown ? (text: string, share?: number) => progress.show(text, share) : undefined,
       onOutput: given.verbose === true ? (text) => io.stderr.write(text) : undefined,
     },
   )

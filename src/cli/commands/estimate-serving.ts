@@ -38,7 +38,9 @@ export async function estimateServing(
   const machine = workloadMachine(settings, io, { python, hub });
   using stop = stopOnSignals([io.stdout.closed]);
   const progress = openLiveProgress(io.stderr, textStyle(io).unicode);
-  const onProgress = io.stderr.isTerminal ? progress.show : undefined;
+  const onProgress = io.stderr.isTerminal
+    ? (text: string, share?: number) => progress.show(text, share)
+    : undefined;
   const path =
     model === undefined ? undefined : await pathOfModel(model, { hub, folder, environment });
   const request = { ...asked, model: path };

@@ -97,7 +97,9 @@ async function estimate(
   const page = given.html === undefined ? undefined : openOutputFile(given.html, folder);
   using stop = stopOnSignals([io.stdout.closed]);
   const progress = openLiveProgress(io.stderr, textStyle(io).unicode);
-  const onProgress = io.stderr.isTerminal ? progress.show : undefined;
+  const onProgress = io.stderr.isTerminal
+    ? (text: string, share?: number) => progress.show(text, share)
+    : undefined;
   const make = () =>
     makeEstimate(request, { ...machine, signal: stop.signal, onProgress }, given.savings);
   const asked = {

@@ -177,7 +177,9 @@ async function planWithProgress(
 ): Promise<{ exitCode: number; plan?: SharedPlan }> {
   using stop = stopOnSignals([io.stdout.closed]);
   const progress = openLiveProgress(io.stderr, textStyle(io).unicode);
-  const onProgress = io.stderr.isTerminal ? progress.show : undefined;
+  const onProgress = io.stderr.isTerminal
+    ? (text: string, share?: number) => progress.show(text, share)
+    : undefined;
   try {
     const make = () => makeSharedPlan(prepared, { ...machine, signal: stop.signal, onProgress });
     const found = await through(make);
