@@ -16,6 +16,7 @@ const layers = [
   'plimsoll/migrating/',
   'plimsoll/forecasting/',
   'plimsoll/memory/',
+  'plimsoll/ray/',
   'plimsoll/bridge/',
   'plimsoll/buffering/',
   'plimsoll/replaying/',

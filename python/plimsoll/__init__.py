@@ -43,10 +43,15 @@ _PLACES = {
     "unload": "loading.load",
 }
 
-__all__ = ["__version__", *sorted(_PLACES)]  # noqa: PLE0604  the names are keys of a dict above
+# Parts with several names of their own.
+_MODULES = ("ray",)
+
+__all__ = ["__version__", *sorted([*_PLACES, *_MODULES])]  # noqa: PLE0604  the names are keys of a dict above
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f".{name}", __name__)
     place = _PLACES.get(name)
     if place is None:
         raise AttributeError(f"module 'plimsoll' has no attribute {name!r}")
@@ -56,4 +61,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_PLACES})
+    return sorted({*globals(), *_PLACES, *_MODULES})

@@ -140,6 +140,12 @@ const commands: readonly CommandEntry[] = [
     load: async () => (await import('./engines/on-node-command.js')).onNodeCommand,
     hidden: true,
   },
+  {
+    name: 'share',
+    summary: 'the share of a card that a workload needs; plimsoll.ray asks it',
+    load: async () => (await import('./engines/share-command.js')).shareCommand,
+    hidden: true,
+  },
 ];
 
 const examples = `
