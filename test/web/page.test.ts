@@ -1,9 +1,11 @@
 import type { BrowserContextOptions, Page } from 'playwright-core';
 import { afterEach, describe, expect, it } from 'vitest';
 import { audit } from './audit.js';
+import { axeViolations } from './axe.js';
 import { hasChromium, useChromium } from './chromium.js';
 import { contrast } from './contrast.js';
 import { useFakeServer } from './fake-server.js';
+import { keyboardFaults } from './keyboard.js';
 import { openPage, type WatchedPage } from './watched-page.js';
 
 const thereIsABrowser = hasChromium('how the dashboard looks and is used');
@@ -169,6 +171,7 @@ describe.runIf(thereIsABrowser)('the dashboard with 8 GPUs and 10,000 jobs', () 
     ['#/submit', 360],
     ['#/plan', 360],
     ['#/estimate', 1280],
+    ['#/compare', 360],
   ])('has names, order and room: %s at %i px', async (hash, width) => {
     const page = await open(hash, { viewport: { width, height: 800 } });
     if (hash.startsWith('#/job')) {
@@ -177,6 +180,72 @@ describe.runIf(thereIsABrowser)('the dashboard with 8 GPUs and 10,000 jobs', () 
     }
     if (hash === '') await page.locator('a[data-row]').first().waitFor();
     expect(await audit(page)).toEqual([]);
+  });
+
+  /** The first job in a state, as the server lists it. */
+  async function jobIn(state: string): Promise<string> {
+    const answer = await fetch(`${server.url()}/jobs?state=${state}&limit=1&order=oldest`);
+    const { jobs }: { jobs: readonly { id: string }[] } = JSON.parse(await answer.text());
+    return jobs[0]?.id ?? '';
+  }
+
+  const views: readonly (readonly [name: string, go: (page: Page) => Promise<void>])[] = [
+    [
+      'overview',
+      async (page) => {
+        await page.locator('a[data-row]').first().waitFor();
+        await page.getByText('How waiting jobs are ordered').click();
+        await page.getByRole('searchbox').fill('#4321');
+      },
+    ],
+    ...['running', 'waiting', 'succeeded', 'failed'].map(
+      (state) =>
+        [
+          `a job that is ${state}`,
+          async (page: Page) => {
+            await page.goto(`${server.url()}/#/job/${await jobIn(state)}`);
+            await page.getByRole('heading', { name: 'What happened' }).waitFor();
+          },
+        ] as const,
+    ),
+    ['new job', async (page) => void (await page.goto(`${server.url()}/#/submit`))],
+    ...(['Estimate', 'Plan'] as const).map(
+      (kind) =>
+        [
+          kind.toLowerCase(),
+          async (page: Page) => {
+            await page.goto(`${server.url()}/#/${kind.toLowerCase()}`);
+            await page.getByLabel('Model', { exact: true }).fill('gpt2');
+            await page.getByLabel('Batch', { exact: true }).fill('8');
+            await page.getByRole('button', { name: kind }).click();
+            await page.getByRole('heading', { name: /^It fits/ }).waitFor();
+          },
+        ] as const,
+    ),
+    [
+      'two jobs compared',
+      async (page) => {
+        const [one, other] = [await jobIn('succeeded'), await jobIn('failed')];
+        await page.goto(`${server.url()}/#/compare/${one}/${other}`);
+        await page.getByRole('heading', { name: 'Curves on the same axes' }).waitFor();
+        expect(await page.getByRole('img', { name: /^Loss of #/ }).count()).toBe(1);
+      },
+    ],
+    [
+      'the sheet of keys',
+      async (page) => {
+        await page.keyboard.press('?');
+        await page.getByRole('dialog', { name: 'Keys' }).waitFor();
+      },
+    ],
+  ];
+
+  it.each(views)('stands the rules of axe-core and the Tab key: %s', async (name, go) => {
+    const page = await open();
+    await go(page);
+    expect(await axeViolations(page)).toEqual([]);
+    // A dialog keeps the focus to itself.
+    if (name !== 'the sheet of keys') expect(await keyboardFaults(page)).toEqual([]);
   });
 
   it('says that a job or a page is not there', async () => {
@@ -197,6 +266,8 @@ describe.runIf(thereIsABrowser)('the dashboard of a server with a token', () => 
     const { page, close } = await openPage(browser(), `${server.url()}/`);
     await page.getByRole('heading', { name: 'Sign in' }).waitFor();
     expect(await audit(page)).toEqual([]);
+    expect(await axeViolations(page)).toEqual([]);
+    expect(await keyboardFaults(page)).toEqual([]);
     await page.getByLabel('Token').fill('wrong');
     await page.getByRole('button', { name: 'Sign in' }).click();
     await page.getByRole('alert').waitFor();

@@ -7,7 +7,7 @@ export interface RowHeights {
   readonly wide: number;
   readonly narrow: number;
 }
-const jobHeights: RowHeights = { wide: 68, narrow: 116 };
+const jobHeights: RowHeights = { wide: 68, narrow: 140 };
 const narrow = matchMedia('(max-width: 760px)');
 
 export interface RowStyle {

@@ -19,7 +19,7 @@ export function HistoryLines({ fleet }: { fleet: Fleet }) {
         <path class="used" d={linePath(history.usedBytes, history)} />
       </svg>
       <figcaption>
-        <i class="key used" /> used <i class="key reserved" /> reserved, {last}
+        <i class="fleet-key used" /> used <i class="fleet-key reserved" /> reserved, {last}
       </figcaption>
     </figure>
   );
