@@ -1,5 +1,5 @@
 // `npm run test:engines`: real clusters of other schedulers on this machine, on loopback alone: Debian's
-// Slurm, unpacked into build/engines. Everything that it starts is ended again.
+// Slurm, and Prometheus for the fleet, unpacked into build/engines. Everything that it starts is ended again.
 import { ensureInstalled } from './setup.mjs';
 import { run, script, tool } from './steps.mjs';
 

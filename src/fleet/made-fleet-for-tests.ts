@@ -71,7 +71,7 @@ export function madeNode(node: number, gpus: number, seconds = 0): readonly Made
   return found;
 }
 
-function nodeName(node: number): string {
+export function nodeName(node: number): string {
   return `n${String(node).padStart(4, '0')}`;
 }
 
@@ -82,6 +82,16 @@ function trainingOf(node: number): string | undefined {
 
 function metric(name: string, labels: Readonly<Record<string, string>>, value: number): MadeMetric {
   return { name: `plimsoll_${name}`, labels, value };
+}
+
+/** As a scrape has it. */
+export function expositionText(metrics: readonly MadeMetric[]): string {
+  return metrics
+    .map(({ name, labels, value }) => {
+      const list = Object.entries(labels).map(([key, text]) => `${key}="${text}"`);
+      return `${name}{${list.join(',')}} ${value}\n`;
+    })
+    .join('');
 }
 
 const metricOf: Readonly<Record<InstantQueryName, string>> = {

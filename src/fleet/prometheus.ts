@@ -102,7 +102,7 @@ function slow(url: string, seconds: number): Failure {
     kind: 'missing',
     code: 'prometheus-slow',
     fact: `Prometheus at ${url} did not answer a query within ${seconds} s.`,
-    next: 'Ask again, or use a shorter --window.',
+    next: 'Ask again, or use a longer --timeout or a shorter --window.',
   });
 }
 

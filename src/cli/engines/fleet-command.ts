@@ -1,5 +1,6 @@
 import { Failure } from '../../failure.js';
 import { askFleet } from '../../fleet/ask-fleet.js';
+import { prometheusLimits } from '../../fleet/limits.js';
 import { openPrometheus } from '../../fleet/prometheus.js';
 import { isAtRisk } from '../../fleet/risk-order.js';
 import { findTrainings } from '../../fleet/trainings.js';
@@ -7,10 +8,9 @@ import type { Fleet, FleetTraining } from '../../fleet/types.js';
 import { fleetText } from '../../report/text/fleet/fleet-text.js';
 import { trainingText } from '../../report/text/fleet/training-text.js';
 import { systemClock } from '../../time/clock.js';
-import { parseSeconds } from '../../units/durations.js';
 import type { CommandContext, CommandModule } from '../command-module.js';
 import { type CliIo, printJson, textStyle } from '../io.js';
-import { badArgument } from '../options/arguments.js';
+import { badArgument, durationArgument } from '../options/arguments.js';
 import {
   addPrometheusOptions,
   type PrometheusArguments,
@@ -23,6 +23,7 @@ import { stopOnSignals } from '../stop.js';
 interface FleetArguments extends PrometheusArguments {
   readonly job?: string;
   readonly window: number;
+  readonly timeout: number;
   readonly check?: boolean;
   readonly all?: boolean;
   readonly json?: boolean;
@@ -37,8 +38,14 @@ export const fleetCommand: CommandModule = {
       .option(
         '--window <duration>',
         'how far back the history and silent nodes go, from 1m to 31d',
-        windowArgument,
+        boundedArgument('--window', 60, 31 * 24 * 3600, 'from 1m to 31d, such as 6h'),
         usualWindowSeconds,
+      )
+      .option(
+        '--timeout <duration>',
+        'how long one query may take, from 1s to 1h',
+        boundedArgument('--timeout', 1, 3600, 'from 1s to 1h, such as 2m'),
+        prometheusLimits.seconds,
       )
       .option('--check', 'exit code 1 if a device is at risk, leaks or is silent')
       .option('--all', 'every device, leak, job and training')
@@ -62,7 +69,7 @@ async function fleet(given: FleetArguments, { io }: CommandContext): Promise<num
   if (address === undefined) throw noAddress();
   return withStop(stopOnSignals([io.stdout.closed]), async (stop) => {
     const found = await showBusy(io, `Asking ${address.url}`, () =>
-      askFleet(openPrometheus(address), {
+      askFleet(openPrometheus(address, given.timeout), {
         nowMs: systemClock.epochMs(),
         windowSeconds: given.window,
         signal: stop.signal,
@@ -116,16 +123,13 @@ function trainingOf({ trainings }: Fleet, wanted: string): FleetTraining {
   });
 }
 
-function windowArgument(text: string): number {
-  const next = 'It takes a duration from 1m to 31d, such as 6h.';
-  let seconds: number;
-  try {
-    seconds = parseSeconds(text);
-  } catch {
-    throw badArgument('--window', text, next);
-  }
-  if (seconds >= 60 && seconds <= 31 * 24 * 3600) return seconds;
-  throw badArgument('--window', text, next);
+function boundedArgument(option: string, least: number, most: number, range: string) {
+  const read = durationArgument(option);
+  return (text: string): number => {
+    const seconds = read(text);
+    if (seconds >= least && seconds <= most) return seconds;
+    throw badArgument(option, text, `It takes a duration ${range}.`);
+  };
 }
 
 function noAddress(): Failure {

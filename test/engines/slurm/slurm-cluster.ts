@@ -11,9 +11,9 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
-import { createServer } from 'node:net';
 import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { freePorts } from '../free-ports.js';
 import { slurmPackages } from './slurm-packages.js';
 
 /** One node of the cluster, as slurm.conf describes it. */
@@ -191,24 +191,6 @@ function isAlive(pid: number): boolean {
   } catch {
     return false;
   }
-}
-
-async function freePorts(count: number): Promise<readonly number[]> {
-  const servers = await Promise.all(
-    Array.from({ length: count }, () => {
-      const server = createServer();
-      return new Promise<typeof server>((resolve) => {
-        server.listen(0, '127.0.0.1', () => resolve(server));
-      });
-    }),
-  );
-  return Promise.all(
-    servers.map((server) => {
-      const address = server.address();
-      const port = typeof address === 'object' ? (address?.port ?? 0) : 0;
-      return new Promise<number>((resolve) => server.close(() => resolve(port)));
-    }),
-  );
 }
 
 function slurmConf(folder: string, plugins: string, ports: readonly number[]): string {

@@ -1,5 +1,5 @@
 import { wasteOf } from '../../../fleet/fleet-jobs.js';
-import { isAtRisk } from '../../../fleet/risk-order.js';
+import { byRisk, isAtRisk } from '../../../fleet/risk-order.js';
 import type {
   Fleet,
   FleetDevice,
@@ -38,9 +38,11 @@ type NodeDevice = FleetDevice & { readonly node: string };
 
 /** The fleet on a terminal: sums, then what needs a look, the most urgent first. */
 export function fleetText(fleet: Fleet, options: FleetTextOptions): string {
-  const devices = fleet.nodes.flatMap(({ name, devices: own }) =>
-    own.map((device): NodeDevice => ({ ...device, node: name })),
-  );
+  const devices = fleet.nodes
+    .flatMap(({ name, devices: own }) =>
+      own.map((device): NodeDevice => ({ ...device, node: name })),
+    )
+    .toSorted(byRisk);
   return [
     ...summary(fleet, options),
     ...section('Devices, the greatest risk first', devices, deviceColumns, {

@@ -30,7 +30,11 @@ export function tableLines<Row>(
     const longest = texts.reduce((most, row) => Math.max(most, textWidth(row[at] ?? '')), 0);
     return Math.min(widest, Math.max(textWidth(title), longest));
   });
-  const padded = (text: string, at: number) => `${fitText(text, widths[at] ?? 0, mark)}  `;
+  const padded = (text: string, at: number) => {
+    const fitted = fitText(text, widths[at] ?? 0, mark);
+    // Behind the last one there is nothing to keep apart.
+    return at === columns.length - 1 ? fitted.trimEnd() : `${fitted}  `;
+  };
   const head = columns.map(({ title }, at) => span(padded(title, at), 'dim'));
   const lines = rows.map((row, index) =>
     columns.map(({ paint }, at) => span(padded(texts[index]?.[at] ?? '', at), paint?.(row))),
