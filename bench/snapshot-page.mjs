@@ -89,7 +89,7 @@ async function measure(browser, file, isSnapshot) {
   await page.goto(pathToFileURL(file).href);
   if (isSnapshot) {
     await page.locator('#loading').waitFor({ state: 'detached', timeout: 600_000 });
-    await page.waitForFunction("document.getElementById('state-words').textContent !== ''");
+    await page.locator('#state-words', { hasText: 'reserved' }).waitFor({ timeout: 600_000 });
   }
   const openSeconds = (performance.now() - began) / 1000;
   await page.waitForTimeout(1500);
