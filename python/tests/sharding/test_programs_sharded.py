@@ -21,7 +21,7 @@ from torch import nn
 class Block(nn.Module):
     def __init__(self):
         super().__init__()
-        self.register_buffer("scale", torch.ones(3))
+        self.register_buffer("scale", torch.ones(3), persistent=False)
         self.a, self.b = (nn.Linear({WIDTH}, {WIDTH}, bias=False) for _ in range(2))
     def forward(self, x):
         return self.b(self.a(x).relu())
