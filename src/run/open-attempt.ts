@@ -50,7 +50,7 @@ export async function openAttempt(options: OpenAttemptOptions): Promise<LiveAtte
   const files = folder.attemptFiles(number);
   const isThere = await wasLaunched(options, files);
   if (!isThere) takeRoom(files);
-  const start = options.started ?? startOrRoomBack(options, isThere, files);
+  const start = startOf(options, isThere, files);
   const ending: EndingOptions = {
     files,
     procRoot: context.procRoot,
@@ -117,11 +117,14 @@ function writeIfRoom(journal: Journal, entry: JournalEntry): void {
   }
 }
 
-function startOrRoomBack(
+function startOf(
   options: OpenAttemptOptions,
   isThere: boolean,
   { exitCode }: LaunchFiles,
 ): StartedEntry {
+  const { started } = options;
+  // One that was written down and not begun: the cgroup of then may have been removed meanwhile.
+  if (started !== undefined) return isThere ? started : { ...started, ...limitOf(options, false) };
   try {
     return writeStart(options, isThere);
   } catch (error) {
@@ -130,16 +133,10 @@ function startOrRoomBack(
   }
 }
 
-/** Written down before it happens: an unrecorded start would be a job that never ends. */
-function writeStart(
-  { plan, folder, context, journal, number, settings }: OpenAttemptOptions,
+function limitOf(
+  { plan, context, number, settings }: OpenAttemptOptions,
   isRunning: boolean,
-): StartedEntry {
-  const filled = fillCommand(plan.command, settings, number, plan.pinnedDevice);
-  const command =
-    plan.config === undefined || number === 1
-      ? filled
-      : withConfig(filled, plan.config, settings, folder.attemptFolder(number));
+): Pick<StartedEntry, 'limit' | 'cgroup'> {
   const { enforced, cgroup } = enforceLimit({
     memoryBytes: plan.memoryBytes ?? undefined,
     device: settings.device,
@@ -148,14 +145,24 @@ function writeStart(
     platform: context.platform,
     isRunning,
   });
+  return { limit: enforced, cgroup: cgroup ?? null };
+}
+
+/** Written down before it happens: an unrecorded start would be a job that never ends. */
+function writeStart(options: OpenAttemptOptions, isRunning: boolean): StartedEntry {
+  const { plan, folder, context, journal, number, settings } = options;
+  const filled = fillCommand(plan.command, settings, number, plan.pinnedDevice);
+  const command =
+    plan.config === undefined || number === 1
+      ? filled
+      : withConfig(filled, plan.config, settings, folder.attemptFolder(number));
   const entry: StartedEntry = {
     type: 'started',
     at: new Date(context.clock.epochMs()).toISOString(),
     number,
     settings,
     command,
-    limit: enforced,
-    cgroup: cgroup ?? null,
+    ...limitOf(options, isRunning),
     killsBefore: readOwnKills(context.procRoot),
   };
   journal.write(entry);

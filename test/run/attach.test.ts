@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
@@ -178,6 +178,24 @@ describe('killed at random, supervisor or job', () => {
 });
 
 describe('a limit that a killed run left', () => {
+  it('is made again where it was removed before the program began', async () => {
+    const before = runIds(home());
+    const argv = ['run', '--memory', '64MiB', '--device', 'host', '--', 'sh', '-c', 'exit 7'];
+    expect((await command.run(argv, { environment: environment() })).exitCode).toBe(7);
+    const id = runIds(home()).find((one) => !before.includes(one)) ?? '';
+    const run = join(home(), 'runs', id);
+    // As a supervisor leaves it that was killed between writing a start down and doing it.
+    const lines = readFileSync(join(run, 'journal.jsonl'), 'utf8').split('\n');
+    const started = lines.findIndex((line) => line.includes('"started"'));
+    writeFileSync(join(run, 'journal.jsonl'), `${lines.slice(0, started + 1).join('\n')}\n`);
+    for (const name of readdirSync(run)) {
+      if (/^(attempt-|supervisor-|report)/.test(name)) rmSync(join(run, name), { recursive: true });
+    }
+    const again = await command.run(['run', '--attach', id], { environment: environment() });
+    expect([again.exitCode, again.stderr]).toEqual([7, expect.not.stringContaining('cgroup')]);
+    expect(leftCgroups([id])).toEqual([]);
+  });
+
   it('is swept by the next run, and what it had counted is not forgotten', async () => {
     const before = runIds(home());
     // The shell keeps all of it in its memory.
