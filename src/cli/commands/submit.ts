@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import { gpuSharings } from '../../engine/kubernetes/job-manifest.js';
 import { Failure } from '../../failure.js';
 import { jobEndWords, jobStandsWords, submittedWords } from '../../report/text/job-words.js';
 import { systemClock } from '../../time/clock.js';
@@ -17,7 +18,7 @@ import {
 } from '../engines/engine-option.js';
 import { submitToCluster } from '../engines/submit-to-cluster.js';
 import { printJson } from '../io.js';
-import { countArgument, sizeArgument } from '../options/arguments.js';
+import { countArgument, oneOfArgument, sizeArgument } from '../options/arguments.js';
 import { environmentModeArgument } from '../options/environment-mode.js';
 import { hubModel } from '../options/hub-model.js';
 import {
@@ -75,6 +76,13 @@ export const submitCommand: CommandModule = {
         'with a cluster: submissions at most, each with a larger request (3)',
         countArgument('--attempts'),
       )
+      .option('--container-image <name>', 'with kubernetes: the image that has the program')
+      .option('--namespace <name>', "with kubernetes: where (kubectl's own)")
+      .option(
+        '--gpu-sharing <way>',
+        'with kubernetes: how its GPUs are shared: hami, kai or none (none)',
+        oneOfArgument('--gpu-sharing', gpuSharings),
+      )
       // Options of a cluster's own command; a server of ours refuses them.
       .allowUnknownOption();
     addEngineOption(addServerOptions(addTypeOptions(addWorkloadOptions(command))))
@@ -98,7 +106,8 @@ the active Python environment and similar variables, plus those named by --env.
 
 With --engine slurm the job goes to a Slurm cluster: it asks for the shards or the GPU type that its
 memory needs, and runs under "plimsoll run" on the node. With --engine ray it goes to a Ray cluster, with
-the share of a GPU that its memory needs. Options of sbatch or Ray come after our own, before --.
+the share of a GPU that its memory needs. Options of sbatch or Ray come after our own, before --. With
+--engine kubernetes it becomes a Job with the GPU memory that HAMi or KAI shall give it.
 
 The exit code is 0 when the job was accepted and 1 when it was refused; with --follow or --wait it is 0
 when the job succeeded, 1 when it was refused or waited too long, and 4 when it failed or was
@@ -111,6 +120,7 @@ Examples:
   plimsoll submit --model llama-3.2-1b --batch 4 --seq 1024 --precision bf16 -- python train.py
   plimsoll submit --engine slurm --dry-run --memory 30GiB --time=2:00:00 -- python train.py
   plimsoll submit --engine ray --address http://head:8265 --memory 20GiB -- python train.py
+  plimsoll submit --engine kubernetes --gpu-sharing hami --container-image pytorch/pytorch --memory 20GiB --dry-run -- python train.py
   plimsoll submit --model gpt2/ --batch 8 --seq 1024 --precision bf16 --gpus 2 --timeout 1h -- python train.py`;
 
 async function submit(
@@ -158,7 +168,7 @@ function checkedForServer(words: readonly string[], given: Arguments, command: C
       kind: 'input',
       code: 'bad-usage',
       fact: `--${option === 'dryRun' ? 'dry-run' : option} is for a cluster, and no --engine names one.`,
-      next: 'Add --engine slurm or --engine ray, or leave it out.',
+      next: 'Add --engine slurm, ray or kubernetes, or leave it out.',
     });
   }
   return given;

@@ -1,22 +1,26 @@
 import type { Command } from 'commander';
+import type { GpuSharing } from '../../engine/kubernetes/job-manifest.js';
 import { Failure } from '../../failure.js';
 import { badArgument } from '../options/arguments.js';
 
 /** Where jobs run: a plimsoll server, or a cluster with a scheduler of its own. */
-export const engineNames = ['local', 'slurm', 'ray'] as const;
+export const engineNames = ['local', 'slurm', 'ray', 'kubernetes'] as const;
 export type EngineName = (typeof engineNames)[number];
 
 export interface EngineArguments {
   readonly engine?: EngineName;
   /** Of Ray's dashboard. */
   readonly address?: string;
+  readonly containerImage?: string;
+  readonly namespace?: string;
+  readonly gpuSharing?: GpuSharing;
 }
 
 export function addEngineOption(command: Command): Command {
   return command
     .option(
       '--engine <name>',
-      'local (default): a plimsoll server; slurm, ray: such a cluster, without a server of ours',
+      'local (default): a plimsoll server; slurm, ray, kubernetes: such a cluster, without a server of ours',
       engineArgument,
     )
     .option('--address <url>', 'with ray: its dashboard (RAY_ADDRESS, http://127.0.0.1:8265)');
@@ -37,6 +41,19 @@ const forServer: Readonly<Record<string, string>> = {
   priority: 'Leave it out.',
   timeout: 'Leave it out.',
 };
+/** What the supervisor of a node does, and kubectl; a job of Kubernetes is submitted and no more. */
+const notInKubernetes: Readonly<Record<string, string>> = {
+  follow: 'Leave it out, and use: kubectl logs -f job/NAME',
+  wait: 'Leave it out, and use: kubectl wait --for=condition=complete job/NAME',
+  attempts: 'Leave it out.',
+  cwd: 'Leave it out; the image has a working directory.',
+};
+/** What only Kubernetes takes. */
+const onlyKubernetes = {
+  containerImage: '--container-image',
+  namespace: '--namespace',
+  gpuSharing: '--gpu-sharing',
+};
 const inSlurm: Readonly<Record<string, string>> = {
   priority: 'Leave it out; sbatch has --nice and --qos.',
   timeout: 'Leave it out; sbatch has --deadline.',
@@ -45,6 +62,8 @@ const inSlurm: Readonly<Record<string, string>> = {
 /** The options, where none of them would be ignored. */
 export function checkedForCluster<Given extends EngineArguments>(given: Given): Given {
   if (given.engine !== 'ray') checkAddress(given);
+  if (given.engine === 'kubernetes') checkKubernetes(given);
+  else checkNotKubernetes(given);
   const option = Object.keys(forServer).find((name) => Reflect.get(given, name) !== undefined);
   if (option === undefined) return given;
   const own = given.engine === 'slurm' ? inSlurm[option] : undefined;
@@ -53,6 +72,32 @@ export function checkedForCluster<Given extends EngineArguments>(given: Given): 
     code: 'bad-usage',
     fact: `--${option} is for a plimsoll server, and --engine names ${given.engine}.`,
     next: own ?? forServer[option] ?? 'Leave it out.',
+  });
+}
+
+function checkKubernetes(given: EngineArguments): void {
+  const names = Object.keys(notInKubernetes);
+  const option = names.find((name) => Reflect.get(given, name) !== undefined);
+  if (option === undefined) return;
+  throw new Failure({
+    kind: 'input',
+    code: 'bad-usage',
+    fact: `--${option} cannot be used with --engine kubernetes.`,
+    next: notInKubernetes[option] ?? 'Leave it out.',
+  });
+}
+
+/** Throws where an option of Kubernetes would be ignored. */
+function checkNotKubernetes(given: EngineArguments): void {
+  const found = Object.entries(onlyKubernetes).find(
+    ([name]) => Reflect.get(given, name) !== undefined,
+  );
+  if (found === undefined) return;
+  throw new Failure({
+    kind: 'input',
+    code: 'bad-usage',
+    fact: `${found[1]} is for Kubernetes, and --engine does not name it.`,
+    next: 'Add --engine kubernetes, or leave it out.',
   });
 }
 
@@ -71,5 +116,6 @@ export function clusterOf(given: EngineArguments): Exclude<EngineName, 'local'> 
   const { engine } = given;
   if (engine !== undefined && engine !== 'local') return engine;
   checkAddress(given);
+  checkNotKubernetes(given);
   return undefined;
 }

@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import type { Settings } from '../../config/settings.js';
 import type { Environment } from '../../config/variables.js';
 import type { ClusterEngine } from '../../engine/cluster.js';
+import { kubectlHere, kubernetesEngine } from '../../engine/kubernetes/kubernetes-engine.js';
 import { rayAddress } from '../../engine/ray/address.js';
 import { rayHttp } from '../../engine/ray/http.js';
 import { rayEngine } from '../../engine/ray/ray-engine.js';
@@ -21,9 +22,19 @@ export interface ClusterPlace {
 
 /** The cluster that was named, as a person with this environment reaches it. */
 export function openCluster(
-  { engine, address }: EngineArguments,
+  given: EngineArguments,
   { settings, environment, programEnvironment }: ClusterPlace,
 ): ClusterEngine {
+  const { engine, address } = given;
+  if (engine === 'kubernetes') {
+    return kubernetesEngine({
+      kubectl: kubectlHere(environment),
+      image: given.containerImage,
+      namespace: given.namespace,
+      sharing: given.gpuSharing ?? 'none',
+      environment: programEnvironment,
+    });
+  }
   const common = {
     home: homeFolder(environment),
     plimsoll: [process.execPath, join(packageFolder, 'bin/plimsoll.js')],

@@ -8,6 +8,7 @@ import type { CommandContext } from '../command-module.js';
 import { printJson } from '../io.js';
 import { checkedEnvironment } from '../options/environment-mode.js';
 import { type SubmitArguments, submitRequest } from '../options/submit-request.js';
+import { jobEnvironment } from '../options/submitted-environment.js';
 import { openProgress } from '../screen/progress.js';
 import { stopOnSignals } from '../stop.js';
 import { clusterOrder } from './cluster-order.js';
@@ -26,14 +27,17 @@ export interface ClusterSubmitArguments extends SubmitArguments, EngineArguments
 /** How often a job is submitted, each time with a larger request. */
 const usualAttempts = 3;
 
-/** `plimsoll submit --engine slurm|ray [options] [options of the cluster] -- python train.py`. */
+/** `plimsoll submit --engine slurm|ray|kubernetes [options] [options of the cluster] -- python train.py`. */
 export async function submitToCluster(
   words: readonly string[],
   given: ClusterSubmitArguments,
   { io }: CommandContext,
 ): Promise<number> {
   const { command, options } = splitWords(words, given.engine);
-  const request = submitRequest(command, given, io, true);
+  const isKubernetes = given.engine === 'kubernetes';
+  if (isKubernetes && options[0] !== undefined) throw noOptions(options[0]);
+  // In an image the program is not the one of this machine.
+  const request = submitRequest(command, given, io, !isKubernetes);
   const settings = await loadSettings({ folder: io.folder, environment: io.environment });
   const mode = given.envMode ?? 'production';
   // Nodes of Slurm get all of this environment, as with sbatch itself; it is not written to a file.
@@ -42,7 +46,8 @@ export async function submitToCluster(
     by: 'submit',
     named,
   });
-  const place = { settings, environment, programEnvironment: request.env ?? {} };
+  const programEnvironment = isKubernetes ? jobEnvironment({}, valued(named, io)) : request.env;
+  const place = { settings, environment, programEnvironment: programEnvironment ?? {} };
   const engine = openCluster(given, place);
   using stop = stopOnSignals([io.stdout.closed]);
   const progress = openProgress(io.stderr);
@@ -119,6 +124,20 @@ function joined(words: readonly string[]): readonly string[] {
     else throw unexpected(word);
   }
   return options;
+}
+
+/** Variables of this machine mean nothing in an image: only those that were named go there. */
+function valued(named: readonly string[], io: CommandContext['io']): readonly string[] {
+  return named.map((text) => (text.includes('=') ? text : `${text}=${io.environment[text] ?? ''}`));
+}
+
+function noOptions(option: string): Failure {
+  return new Failure({
+    kind: 'input',
+    code: 'bad-usage',
+    fact: `"${option.slice(0, 100)}" is not an option of submit, and Kubernetes takes none.`,
+    next: 'Change the manifest that --dry-run prints, and submit it with kubectl.',
+  });
 }
 
 function unexpected(word: string): Failure {
