@@ -88,7 +88,7 @@ function noImage(): Failure {
     kind: 'input',
     code: 'no-image',
     fact: 'A job of Kubernetes runs in a container, and no image was named.',
-    next: 'Add --image, such as --image pytorch/pytorch:2.8.0-cuda12.8-cudnn9-runtime.',
+    next: 'Add --container-image, such as --container-image pytorch/pytorch:2.8.0-cuda12.8-cudnn9-runtime.',
   });
 }
 
