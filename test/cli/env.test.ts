@@ -73,7 +73,7 @@ describe('plimsoll env', () => {
       '--gpu',
       'ours',
       '--memory',
-      '12000',
+      '12000B',
       '--config',
       config,
       '--json',

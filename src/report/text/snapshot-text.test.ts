@@ -19,7 +19,7 @@ describe('the text of a snapshot', () => {
   it('begins with the leaks, where they come from and what hangs on them', async () => {
     const text = unwrapped(await textOf('leak'));
     expect(text).toContain(
-      '- Leak: 12 tensors of torch/nn/modules/linear.py:134 in forward, called from truth/snapshots.py:22 in gpt2 are never freed',
+      '- Leak: 12 tensors of forward (torch/nn/modules/linear.py:134), called from gpt2 (truth/snapshots.py:22) are never freed',
     );
     expect(text).toContain('24.0 MiB a step');
     expect(text).toContain('1,512 blocks hang on them');
@@ -31,7 +31,7 @@ describe('the text of a snapshot', () => {
     expect(text).toContain('asked for 96.0 MiB with 3.9 GiB allocated of 4.0 GiB reserved');
     expect(text).toContain('the device had 135.1 GiB left, but a limit of the process');
     expect(text).toContain(
-      'the most was held by: 1.7 GiB transformers/activations.py:66 in forward',
+      'the most was held by: 1.7 GiB forward (transformers/activations.py:66)',
     );
   });
 
@@ -56,7 +56,7 @@ describe('the text of a snapshot', () => {
     const stack = frames('/app/\u001b[2Jevil.py:1 \u202ename');
     const snapshot = madeSnapshot([{ address: 512, blocks: [{ size: 512, stack }] }], []);
     const text = snapshotText(analyseSnapshot(snapshot), options);
-    expect(text).toContain('evil.py:1 in name');
+    expect(text).toContain('name (app/[2Jevil.py:1)');
     for (const mark of ['\u001b', '\u202e']) expect(text).not.toContain(mark);
   });
 
@@ -71,6 +71,6 @@ describe('the text of a snapshot', () => {
     const [leak, steady] = [await recorded('leak'), await recorded('steady')];
     const text = againstText(analyseSnapshot(leak), analyseSnapshot(steady), options);
     expect(text).toContain('allocated +358 MiB, reserved -1.9 GiB');
-    expect(text).toMatch(/\+288 MiB {2}0 -> 12 +truth\/snapshots\.py:22 in gpt2/);
+    expect(text).toMatch(/\+288 MiB {2}0 -> 12 +gpt2 \(truth\/snapshots\.py:22\)/);
   });
 });
