@@ -94,13 +94,17 @@ function spanOf(lines) {
   return { seconds, atOnce: busy / seconds };
 }
 
+/** How many times as long one GPU each takes. */
+function ratio(kind) {
+  return found.gpu.seconds / found[kind].seconds;
+}
+
 function report() {
   const work = jobs.reduce((sum, { seconds }) => sum + seconds, 0);
   const area = jobs.reduce(
     (sum, { seconds, needed }) => sum + (seconds * needed) / shardsPerGpu,
     0,
   );
-  const ratio = (kind) => found.gpu.seconds / found[kind].seconds;
   if (values.json) {
     console.log(JSON.stringify({ jobs: jobs.length, work, area, ...found }, undefined, 2));
   } else {
