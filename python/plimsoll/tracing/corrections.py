@@ -7,6 +7,7 @@ from typing import Any, Callable
 import torch
 
 from .accumulation import STORAGE_REFERENCES
+from .data_sizes import BY_DATA
 from .kernels import ctc, losses, recurrent
 from .kernels.convolution import channels_last
 from .small_values import marked
@@ -133,6 +134,9 @@ CORRECTIONS: dict[Any, Callable] = {
     _ATEN.scatter_add.default: _into_zeros(_ATEN.scatter_add_.default),
     _ATEN._cudnn_rnn.default: _recurrent,
     _ATEN._cudnn_rnn_backward.default: _recurrent_backward,
+    # Programs ask it of what they have computed in two ways.
+    _ATEN.allclose.default: lambda f, a, k: True,
+    **BY_DATA,
 }
 # Those whose result follows from the forms of the arguments, and from nothing else.
 DEPENDS_ON_ARGUMENTS = {

@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from . import host_values, small_values
 from . import ledger as kinds
 from .accumulation import accumulates_in_place
+from .data_sizes import BY_DATA
 from .kernels.registry import Launch, rule_for
 from .ledger import Ledger
 from .meta_results import MetaResults
@@ -26,7 +27,11 @@ _COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd
 _ADD = torch.ops.aten.add.Tensor
 _INDEX = torch.ops.aten.index.Tensor
 # What the data choose, and which argument says so.
-_CHOSEN_BY_DATA = {torch.ops.aten.nonzero.default: 0, torch.ops.aten.masked_select.default: 1}
+_CHOSEN_BY_DATA = {
+    torch.ops.aten.nonzero.default: 0,
+    torch.ops.aten.masked_select.default: 1,
+    **dict.fromkeys(BY_DATA, 0),
+}
 
 
 class Observer(TorchDispatchMode):
@@ -186,6 +191,9 @@ class Observer(TorchDispatchMode):
     def ident_of(self, tensor) -> int:
         """The allocation a tensor lives in, or 0 when it is not one of the device's."""
         tensor = getattr(tensor, "_local_tensor", tensor)
+        # Inside torch.func the tensors are wrapped, once for each transformation.
+        while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+            tensor = torch._C._functorch.get_unwrapped(tensor)
         entry = self._live.get(tensor.untyped_storage()._cdata)
         return entry[0] if entry else 0
 

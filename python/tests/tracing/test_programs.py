@@ -223,6 +223,42 @@ print("through")
         sizes = [line[2] for line in events if line[0] == "a"]
         self.assertGreaterEqual(sizes.count(4 * 256 * 1024), 12)
 
+    def test_ways_to_move_models_and_to_read_values(self):
+        program = """
+import torch
+from torch import nn
+from torch.func import functional_call, grad, vmap
+for move in (
+    lambda m: m.to(device="cuda"),
+    lambda m: m.to(device=torch.device("cuda"), dtype=torch.bfloat16),
+    lambda m: m.to(torch.zeros(1, device="cuda")),
+    lambda m: m.to(0),
+    lambda m: m.cuda(device="cuda:0"),
+):
+    assert move(nn.Linear(8, 8)).weight.is_cuda
+model = nn.Linear(64, 20).to(device="cuda")
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+torch.cuda.memory._record_memory_history()
+for _ in range(6):
+    out = model(torch.randn(50, 4, 64).to(device="cuda")).log_softmax(2)
+    texts = torch.randint(1, 20, (4, 10), device="cuda")
+    loss = nn.CTCLoss()(out, texts, torch.full((4,), 50), torch.full((4,), 10))
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+known = torch.tensor([3, 1, 3, 7]).cuda()
+assert known.unique().tolist() == [1, 3, 7] and torch.bincount(known).shape == (8,)
+assert torch.repeat_interleave(torch.ones(4, device="cuda"), known).shape == (14,)
+assert torch.randint(0, 9, (300000,), device="cuda").unique().shape == (300000,)
+assert torch.allclose(out, out) and torch.tensor([loss, loss]).shape == (2,)
+weights = dict(model.named_parameters())
+single = grad(lambda w, x: functional_call(model, w, x).sum())
+assert vmap(single, (None, 0))(weights, torch.randn(5, 64, device="cuda"))["bias"].shape == (5, 20)
+print("through")
+"""
+        done, _ = self.trace(program)
+        self.assertIn("through", done.stderr, done.stdout)
+
     def test_parameters_of_distributions_are_taken_as_valid(self):
         done, _ = self.trace(
             "import torch\n"

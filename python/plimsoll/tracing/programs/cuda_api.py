@@ -159,6 +159,11 @@ def cuda_table(gpu: Gpu, places: Places, ledger: Any) -> dict[str, Any]:
         "set_per_process_memory_fraction": _nothing,
         "empty_cache": ledger.empty_cache,
         "ipc_collect": _nothing,
+        # A program that records its allocations finds none here.
+        "_record_memory_history": _nothing,
+        "_snapshot": lambda *_, **__: {"segments": [], "device_traces": []},
+        "_dump_snapshot": _nothing,
+        "memory_snapshot": lambda *_, **__: [],
         # Order of work: that of the program.
         "synchronize": _nothing,
         "current_stream": lambda device=None: Stream(),

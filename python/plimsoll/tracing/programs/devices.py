@@ -13,6 +13,8 @@ from .places import GPU, HOST, META, Places, is_cuda, is_named
 from .tensor_types import dtype_on_gpu, dtype_on_host
 
 _TENSOR = torch.Tensor
+# PyTorch's own: it is replaced while a trace runs.
+_MAKE = torch.tensor
 # Copies to the host with more values than this get no memory: they stay on meta, as the host's.
 _MAX_VALUES = 1 << 20
 _SEVERAL = (
@@ -36,6 +38,9 @@ class PretendedDevices(TorchFunctionMode):
         special = self._special.get(func)
         if special is not None:
             return special(func, args, kwargs)
+        return self._made(func, args, kwargs)
+
+    def _made(self, func, args, kwargs):
         # Pages of the host are not counted, and cannot be pinned without a driver.
         if kwargs.get("pin_memory"):
             kwargs = {**kwargs, "pin_memory": False}
@@ -163,6 +168,32 @@ class PretendedDevices(TorchFunctionMode):
     def itself(self, func, args, kwargs):
         return args[0]
 
+    def parse_to(self, func, args, kwargs):
+        device, *rest = func(*args, **kwargs)
+        given = args[0] if args else kwargs.get("tensor")
+        like = isinstance(given, torch.Tensor) and self._place(given) != "cpu"
+        return (self.places.device_of(given) if like else device, *rest)
+
+    def tensor(self, func, args, kwargs):
+        listed = bool(args) and type(args[0]) in (list, tuple)
+        return self._made(func, (self._numbers(args[0]), *args[1:]) if listed else args, kwargs)
+
+    def _numbers(self, value):
+        """Tensors on the GPU that stand in a list are read, one by one."""
+        if type(value) in (list, tuple):
+            return [self._numbers(one) for one in value]
+        if isinstance(value, torch.Tensor) and self._place(value) == GPU:
+            return values.plausible(value, self.observer).tolist()
+        return value
+
+    def ctc_loss(self, func, args, kwargs):
+        """PyTorch reads the lengths on the host; while a mode watches, it would compute with them."""
+        lengths = [
+            a.tolist() if isinstance(a, torch.Tensor) and self._place(a) == "cpu" else a
+            for a in args[2:4]
+        ]
+        return func(*args[:2], *lengths, *args[4:], **kwargs)
+
     def record_stream(self, func, args, kwargs):
         if self.on_record_stream is not None:
             self.on_record_stream(*args, **kwargs)
@@ -225,6 +256,11 @@ def _table(mode: PretendedDevices) -> dict[Any, Callable]:
         _TENSOR.type: mode.type,
         _TENSOR.type_as: mode.type_as,
         _TENSOR.numpy: mode.numpy,
+        # Modules, and parameters with ways of their own, read from it where they are to go.
+        torch._C._nn._parse_to: mode.parse_to,
+        _MAKE: mode.tensor,
+        torch.ctc_loss: mode.ctc_loss,
+        torch.nn.functional.ctc_loss: mode.ctc_loss,
         # Pages of the host are not counted.
         _TENSOR.pin_memory: mode.itself,
         _TENSOR.is_pinned: mode.no,
