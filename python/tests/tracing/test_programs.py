@@ -225,7 +225,7 @@ print("through")
 
     def test_ways_to_move_models_and_to_read_values(self):
         program = """
-import torch
+import os, torch
 from torch import nn
 from torch.func import functional_call, grad, vmap
 for move in (
@@ -239,6 +239,12 @@ for move in (
 model = nn.Linear(64, 20).to(device="cuda")
 optimizer = torch.optim.SGD(model.parameters(), 0.1)
 torch.cuda.memory._record_memory_history()
+# The bar of many programs is as wide as the terminal; nobody types into it.
+assert os.popen("stty size", "r").read().split() == ["24", "80"]
+try:
+    input()
+except EOFError:
+    print("nobody typed")
 for _ in range(6):
     out = model(torch.randn(50, 4, 64).to(device="cuda")).log_softmax(2)
     texts = torch.randint(1, 20, (4, 10), device="cuda")
@@ -258,6 +264,7 @@ print("through")
 """
         done, _ = self.trace(program)
         self.assertIn("through", done.stderr, done.stdout)
+        self.assertIn("nobody typed", done.stderr)
 
     def test_parameters_of_distributions_are_taken_as_valid(self):
         done, _ = self.trace(

@@ -45,6 +45,7 @@ from .failures import failure_of
 from .launchers import announce, launch_of
 from .observer import ProgramObserver
 from .places import Places
+from .terminal import as_in_a_terminal
 from .tokens import Tokens
 from .watch import GENERATING, Finished, Watch
 
@@ -201,7 +202,7 @@ def _stay_in_backward(patches: Patches, devices: PretendedDevices) -> None:
 
 def _run(command: list[str], watch: Watch) -> None:
     try:
-        with _as_main(command):
+        with _as_main(command), as_in_a_terminal():
             if command[0] == "-m":
                 runpy.run_module(command[1], run_name="__main__", alter_sys=True)
             else:
