@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -40,7 +40,10 @@ export function useHome(command: Command): Home {
   const environment = { PLIMSOLL_HOME: path };
   const run = (argv: readonly string[], options: RunOptions = {}) =>
     command.run(argv, { ...options, environment: { ...environment, ...options.environment } });
+  /** Servers of this test; one may have been given another home than ours. */
+  const servers: ChildProcess[] = [];
   onTestFinished(async () => {
+    for (const server of servers) server.kill('SIGKILL');
     const living = () => livingWith(`PLIMSOLL_HOME=${path}`);
     for (const pid of living()) end(pid);
     await until(() => (living().length === 0 ? true : undefined));
@@ -73,6 +76,7 @@ export function useHome(command: Command): Home {
         stderr += String(data);
       });
       const ended = new Promise<number | null>((resolve) => child.once('close', resolve));
+      servers.push(child);
       const line = await new Promise<string>((resolve, reject) => {
         createInterface({ input: child.stdout }).once('line', resolve);
         void ended.then(() => reject(new Error(`it ended: ${stderr}`)));

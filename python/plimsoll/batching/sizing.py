@@ -51,7 +51,7 @@ def next_size(
 
 
 def _rise(used_shares: Sequence[float]) -> float:
-    """Growth from one check to the next: the median of the last ones, so that one jump is no trend."""
+    """Growth from one check to the next: the median of the last ones, so that one jump does not count as growth."""
     last = list(used_shares)[-LOOKS_KEPT:]
     if len(last) < LOOKS_KEPT:
         return 0.0

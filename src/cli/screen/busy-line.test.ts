@@ -1,19 +1,6 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { type Output, outputOf } from '../io.js';
 import { showBusy } from './busy-line.js';
-
-function terminal(isTTY: boolean): { stderr: Output; written: string[] } {
-  const written: string[] = [];
-  const stream = {
-    isTTY,
-    columns: 80,
-    write: (text: string) => written.push(text),
-    on() {},
-    once() {},
-    off() {},
-  };
-  return { stderr: outputOf(stream, {}), written };
-}
+import { keptOutput } from './terminal-for-tests.js';
 
 describe('showBusy', () => {
   afterEach(() => {
@@ -22,7 +9,7 @@ describe('showBusy', () => {
 
   it('says what goes on from the first second on, and leaves no trace', async () => {
     vi.useFakeTimers();
-    const { stderr, written } = terminal(true);
+    const { output: stderr, written } = keptOutput(true);
     let finish: (value: number) => void = () => undefined;
     const work = new Promise<number>((resolve) => {
       finish = resolve;
@@ -38,7 +25,7 @@ describe('showBusy', () => {
   });
 
   it('writes nothing where no one looks, and passes on what went wrong', async () => {
-    const { stderr, written } = terminal(false);
+    const { output: stderr, written } = keptOutput(false);
     await expect(
       showBusy({ stderr }, 'Reading', () => Promise.reject(new Error('no'))),
     ).rejects.toThrow('no');

@@ -1,19 +1,6 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { type Output, outputOf } from '../io.js';
 import { openLiveProgress } from './live-progress.js';
-
-function terminal(isTTY: boolean): { output: Output; written: string[] } {
-  const written: string[] = [];
-  const stream = {
-    isTTY,
-    columns: 80,
-    write: (text: string) => written.push(text),
-    on() {},
-    once() {},
-    off() {},
-  };
-  return { output: outputOf(stream, {}), written };
-}
+import { keptOutput } from './terminal-for-tests.js';
 
 describe('a line that lives', () => {
   afterEach(() => {
@@ -22,7 +9,7 @@ describe('a line that lives', () => {
 
   it('goes on while no words come, and leaves nothing behind', () => {
     vi.useFakeTimers();
-    const { output, written } = terminal(true);
+    const { output, written } = keptOutput(true);
     const progress = openLiveProgress(output, false);
     progress.show('The program builds its model');
     vi.advanceTimersByTime(3000);
@@ -35,7 +22,7 @@ describe('a line that lives', () => {
   });
 
   it('has a bar where it is known how far it is', () => {
-    const { output, written } = terminal(true);
+    const { output, written } = keptOutput(true);
     const progress = openLiveProgress(output, true);
     progress.show('Tracing step 2 of 2', 0.5);
     progress.end();
@@ -43,7 +30,7 @@ describe('a line that lives', () => {
   });
 
   it('writes nothing where no one looks', () => {
-    const { output, written } = terminal(false);
+    const { output, written } = keptOutput(false);
     const progress = openLiveProgress(output, true);
     progress.show('Tracing');
     progress.end();

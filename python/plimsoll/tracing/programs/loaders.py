@@ -54,7 +54,7 @@ class Passage:
         self._watch = watch
         self._number = number
         self._shared = shared
-        # Loaders are often made anew for each epoch.
+        # Many programs make a new loader for each epoch.
         self._source = (id(loader.dataset), loader.batch_size)
         # A loader draws a seed for its workers before it draws an order.
         torch.empty((), dtype=torch.int64).random_(generator=loader.generator)

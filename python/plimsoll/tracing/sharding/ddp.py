@@ -18,7 +18,7 @@ def prepare(patches: Patches, observer: Any) -> None:
 
     for name in ("_verify_param_shape_across_processes", "_sync_module_states"):
         patches.set(distributed, name, lambda *_, **__: None)
-    # Before the second forward pass buckets are made anew; inputs are moved to the GPU there, too.
+    # Buckets are rebuilt before the second forward pass; inputs are moved to the GPU there, too.
     wrapper = distributed.DistributedDataParallel
     patches.set(wrapper, "_pre_forward", in_buckets(observer, wrapper._pre_forward))
     patches.set(distributed, "_to_kwargs", labelled(observer, kinds.BATCH, distributed._to_kwargs))
