@@ -93,6 +93,10 @@ describe.runIf(isRoot)('accounts of this machine, at the socket of a server that
       expect.stringContaining('not-your-job'),
     ]);
     expect((await as('daemon', 'cancel', '2')).exitCode).toBe(0);
+    // It runs as another account, out of reach of what clears up after a test.
+    const stateOf = async () =>
+      JSON.parse((await as('daemon', 'jobs', '2', '--json')).stdout).state;
+    await until(async () => ((await stateOf()) === 'cancelled' ? true : undefined));
 
     // Root reads no files for others, and a name in a request changes nothing.
     const files = await as(
