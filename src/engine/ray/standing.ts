@@ -63,7 +63,8 @@ function unseen({ attempt, mayRun, session }: AttemptFacts): Standing {
   if (attempt.session === session) {
     return is('unknown', 'Ray no longer knows it, and it left no result');
   }
-  if (mayRun) return is('running', "Ray's head was restarted; its node reported within the last minute");
+  if (mayRun)
+    return is('running', "Ray's head was restarted; its node reported within the last minute");
   return is('waiting', "Ray's head was restarted: submitted again", 'again');
 }
 
