@@ -3,6 +3,7 @@ import type { Account } from './account.js';
 import { runIdVariable } from './attempt-environment.js';
 import { Coordinator } from './bridge/coordinator.js';
 import { listenForSdk } from './bridge/unix-socket.js';
+import { describeAttempt } from './describe-attempt.js';
 import { LastLines } from './last-lines.js';
 import type { LaunchedProcess } from './launch/launch.js';
 import {
@@ -17,6 +18,8 @@ import { MemoryCurve } from './memory-curve.js';
 import { createPeakMeter } from './peak-meter.js';
 import { endTree, killQuietly } from './processes/end-tree.js';
 import { type Membership, membersOf } from './processes/members.js';
+import { HolderBook, sumBytes } from './processes/memory-holders.js';
+import { readCommandLine } from './processes/process-facts.js';
 import { ageSeconds } from './processes/process-table.js';
 import { ProgressBook } from './progress.js';
 import { concludeOutOfMemory, wasShort } from './recognise/conclude.js';
@@ -25,12 +28,9 @@ import type { RunContext } from './run-context.js';
 import { readNumberFile } from './store/number-file.js';
 import type {
   Attempt,
-  AttemptBuffers,
   ClimbedRung,
   EnforcedLimit,
-  MemoryPoint,
   OutOfMemory,
-  PeakSource,
   ProgressPoint,
   RunSettings,
 } from './types.js';
@@ -147,11 +147,9 @@ export async function beginAttempt(start: AttemptStart, context: RunContext): Pr
     inLimit: quickly,
   };
   const members = () => membersOf(membership);
-  const meter = createPeakMeter({
-    procRoot,
-    cgroup: start.cgroup,
-    onGpu: start.settings.device !== 'host',
-  });
+  const onGpu = start.settings.device !== 'host';
+  const meter = createPeakMeter({ procRoot, cgroup: start.cgroup, onGpu });
+  const holders = new HolderBook((pid) => readCommandLine(procRoot, pid));
 
   async function toItsEnd(): Promise<EndedAttempt> {
     const over = new AbortController();
@@ -199,7 +197,7 @@ export async function beginAttempt(start: AttemptStart, context: RunContext): Pr
     const snapshot = start.account === undefined ? coordinator.snapshot : null;
     if (start.cgroup !== undefined) removeCgroup(start.cgroup.folder);
     return {
-      attempt: describe(start, {
+      attempt: describeAttempt(start, {
         exitCode,
         outOfMemory,
         rungs,
@@ -207,6 +205,7 @@ export async function beginAttempt(start: AttemptStart, context: RunContext): Pr
         snapshot,
         progress: progress.points,
         memory: curve.points,
+        holders: holders.holders,
         lastLines: printed.lines,
         buffers: coordinator.buffers,
         // By what passed: the date may have been set meanwhile.
@@ -227,11 +226,23 @@ export async function beginAttempt(start: AttemptStart, context: RunContext): Pr
         pids = membersOf(membership, 'below');
         for (const pid of pids) seen.add(pid);
       }
-      const held = meter.sample(jobPid === undefined ? pids : [...new Set([jobPid, ...pids])]);
-      if (isKnown(held)) curve.add(clock.seconds() - beganAt, held);
-      if (tick % deviceEvery === 0 && start.settings.device !== 'host') {
-        const bytes = await context.readDevice(pids);
-        if (bytes !== undefined) meter.sawOnDevice(bytes);
+      const at = clock.seconds() - beganAt;
+      const { heldBytes, processes } = meter.sample(
+        jobPid === undefined ? pids : [...new Set([jobPid, ...pids])],
+      );
+      if (isKnown(heldBytes)) curve.add(at, heldBytes);
+      // The keeper is ours, not the program's.
+      if (!onGpu)
+        holders.add(
+          at,
+          processes.filter(({ pid }) => pid !== job.keeperPid),
+        );
+      if (tick % deviceEvery === 0 && onGpu) {
+        const held = await context.readDevice(pids);
+        if (held !== undefined) {
+          meter.sawOnDevice(sumBytes(held.processes));
+          holders.add(at, held.processes, held.othersBytes);
+        }
       }
       await clock.waitUntil(clock.seconds() + sampleSeconds, signal);
     }
@@ -278,39 +289,4 @@ function wasKilledByKernel(
   if (now <= before) return false;
   const named = killedByKernel();
   return named === 'unknown' ? true : [...pids].some((pid) => named.has(pid));
-}
-
-function describe(
-  start: AttemptStart,
-  end: {
-    readonly exitCode: Known<number>;
-    readonly outOfMemory: OutOfMemory | null;
-    readonly rungs: readonly ClimbedRung[];
-    readonly peak: { readonly bytes: Known<number>; readonly from: PeakSource };
-    readonly snapshot: string | null;
-    readonly progress: readonly ProgressPoint[];
-    readonly memory: readonly MemoryPoint[];
-    readonly lastLines: readonly string[];
-    readonly buffers: AttemptBuffers | undefined;
-    readonly endedMs: number;
-  },
-): Attempt {
-  return {
-    number: start.number,
-    settings: start.settings,
-    command: start.command,
-    startedAt: start.startedAt,
-    endedAt: new Date(Math.round(end.endedMs)).toISOString(),
-    exitCode: end.exitCode,
-    outOfMemory: end.outOfMemory,
-    rungs: end.rungs,
-    peakBytes: end.peak.bytes,
-    source: 'measured',
-    peakFrom: end.peak.from,
-    limit: start.limit,
-    snapshot: end.snapshot === null ? null : { file: end.snapshot, findings: [] },
-    ...(end.outOfMemory !== null && { memory: end.memory, lastLines: end.lastLines }),
-    ...(end.progress.length === 0 ? {} : { progress: end.progress }),
-    ...(end.buffers === undefined ? {} : { buffers: end.buffers }),
-  };
 }

@@ -1,12 +1,19 @@
 import { isKnown, type Known } from '../units/known.js';
 import { type LimitCgroup, limitOf, readCgroup } from './limit/cgroup.js';
+import type { ProcessBytes } from './processes/memory-holders.js';
 import { readResident } from './processes/process-table.js';
 import type { PeakSource } from './types.js';
 
+export interface MemorySample {
+  readonly heldBytes: Known<number>;
+  /** What each process holds of the host's memory. */
+  readonly processes: readonly ProcessBytes[];
+}
+
 /** How much memory an attempt took at most, by the best that can see it. */
 export interface PeakMeter {
-  /** Looks now, and answers what is held; on a GPU what its driver said last. */
-  sample(pids: readonly number[]): Known<number>;
+  /** Looks now; on a GPU `heldBytes` is what its driver said last. */
+  sample(pids: readonly number[]): MemorySample;
   /** What a GPU's driver says that these processes hold now. */
   sawOnDevice(bytes: number): void;
   /** The most address space that one process had. */
@@ -33,18 +40,20 @@ export function createPeakMeter(options: {
         held = Math.max(held, reading.heldBytes);
       // Of one process the kernel remembers the peak itself; of several only their sum now is true.
       let sum = 0;
+      const processes: ProcessBytes[] = [];
       for (const pid of pids) {
         const bytes = readResident(procRoot, pid);
         if (bytes === undefined) continue;
         sum += bytes.nowBytes;
+        processes.push({ pid, bytes: bytes.nowBytes });
         resident = Math.max(resident, bytes.peakBytes);
         own = Math.max(own, bytes.peakOwnBytes);
         mapped = Math.max(mapped, bytes.peakMappedBytes);
       }
       resident = Math.max(resident, sum);
-      if (options.onGpu) return latestOnDevice;
+      if (options.onGpu) return { heldBytes: latestOnDevice, processes };
       const inCgroup = reading?.heldBytes ?? 'unknown';
-      return isKnown(inCgroup) ? inCgroup : sum;
+      return { heldBytes: isKnown(inCgroup) ? inCgroup : sum, processes };
     },
     sawOnDevice(bytes) {
       latestOnDevice = bytes;

@@ -4,6 +4,7 @@ import type { OutputPlan, RawOutput } from './launch/outputs.js';
 import type { SignalSource } from './launch/signal-relay.js';
 import type { Patience } from './processes/end-tree.js';
 import type { Orphans } from './processes/orphans.js';
+import type { HeldOnDevice } from './run-device.js';
 import type { AttemptSnapshot } from './types.js';
 
 /** What a run may touch of the machine; the command and tests hand it in. */
@@ -31,7 +32,7 @@ export interface RunContext {
   readonly explain: (snapshot: AttemptSnapshot) => Promise<AttemptSnapshot>;
   /** For people, on stderr, only when something happens that they must know. */
   readonly notify: (line: string) => void;
-  /** Bytes that these processes hold on the device of the run; undefined where it is not known. */
-  readonly readDevice: (pids: readonly number[]) => Promise<number | undefined>;
+  /** What these processes hold on the device of the run; undefined where it is not known. */
+  readonly readDevice: (pids: readonly number[]) => Promise<HeldOnDevice | undefined>;
   readonly patience: Patience;
 }

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { discoverDevices } from '../device/discover.js';
 import { DeviceUseFile } from '../device/use-file.js';
-import { openRunDevice } from './run-device.js';
+import { type HeldOnDevice, openRunDevice } from './run-device.js';
 
 let home: string;
 beforeEach(() => {
@@ -15,7 +15,7 @@ afterEach(() => rmSync(home, { recursive: true, force: true }));
 /** No process of the simulated GPU has this number. */
 const pid = 3_999_999;
 
-async function readWith(sharedBy: string | undefined): Promise<number | undefined> {
+async function readWith(sharedBy: string | undefined): Promise<HeldOnDevice | undefined> {
   const discovery = await discoverDevices({ simulate: { scenario: 'leak' } });
   const device = await openRunDevice('gpu:0', discovery, { sharedBy });
   try {
@@ -25,16 +25,22 @@ async function readWith(sharedBy: string | undefined): Promise<number | undefine
   }
 }
 
+const uses = [
+  { pid, usedBytes: 77 },
+  { pid: pid - 1, usedBytes: 5 },
+  { pid: pid - 2, usedBytes: 'unknown' as const },
+];
+
 async function writeUse(): Promise<void> {
   const file = new DeviceUseFile(home);
-  file.write(new Map([['gpu:0', [{ pid, usedBytes: 77 }]]]), Date.now());
+  file.write(new Map([['gpu:0', uses]]), Date.now());
   await file.close();
 }
 
 describe('what a program holds of its device', () => {
   it('is taken from the server that read the device already', async () => {
     await writeUse();
-    expect(await readWith(home)).toBe(77);
+    expect(await readWith(home)).toEqual({ processes: [{ pid, bytes: 77 }], othersBytes: 5 });
   });
 
   it('is asked of the driver where no server looks', async () => {

@@ -5,6 +5,14 @@ import { type DeviceUse, readDeviceUse } from '../device/use-file.js';
 import { visibleGpus } from '../device/visible-gpus.js';
 import { systemClock } from '../time/clock.js';
 import { isKnown } from '../units/known.js';
+import { type ProcessBytes, sumBytes } from './processes/memory-holders.js';
+
+/** What the processes of a run hold of its device. */
+export interface HeldOnDevice {
+  readonly processes: readonly ProcessBytes[];
+  /** What all other processes hold of it. */
+  readonly othersBytes: number;
+}
 
 /** The device that a run is on, and what can be asked about it. */
 export interface RunDevice {
@@ -13,7 +21,7 @@ export interface RunDevice {
   readonly isOnlyVisible: boolean;
   /** The driver's name of a device, for the program to see no other; `none` for the host. */
   visibleAs(id: string): string | undefined;
-  readDevice(pids: readonly number[]): Promise<number | undefined>;
+  readDevice(pids: readonly number[]): Promise<HeldOnDevice | undefined>;
   close(): void;
 }
 
@@ -67,14 +75,15 @@ export async function openRunDevice(
   }
 }
 
-/** Undefined where it cannot be read. */
-function heldBy(pids: readonly number[], processes: DeviceUse): number | undefined {
+/** Undefined where it cannot be read, or none of them is there. */
+function heldBy(pids: readonly number[], processes: DeviceUse): HeldOnDevice | undefined {
   if (!isKnown(processes)) return undefined;
-  const held = processes
-    .filter(({ pid }) => pids.includes(pid))
-    .map(({ usedBytes }) => usedBytes)
-    .filter(isKnown);
-  return held.length === 0 ? undefined : held.reduce((sum, bytes) => sum + bytes, 0);
+  const known = processes.flatMap(({ pid, usedBytes }) =>
+    isKnown(usedBytes) ? { pid, bytes: usedBytes } : [],
+  );
+  const own = known.filter(({ pid }) => pids.includes(pid));
+  if (own.length === 0) return undefined;
+  return { processes: own, othersBytes: sumBytes(known) - sumBytes(own) };
 }
 
 async function freest(

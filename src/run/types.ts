@@ -67,6 +67,8 @@ export interface Attempt {
   readonly snapshot: AttemptSnapshot | null;
   /** Of an attempt that ran out of memory: what it held over time, thinned; peaks are kept. */
   readonly memory?: readonly MemoryPoint[];
+  /** Of the same: its largest processes when memory ran out. */
+  readonly holders?: MemoryHolders;
   /** Of the same: the end of what it printed. */
   readonly lastLines?: readonly string[];
   /** Of a program that tells of its steps: some of them, from its start to its end. */
@@ -93,6 +95,25 @@ export interface AttemptBuffers {
 export interface MemoryPoint {
   /** Counted from the start of the attempt. */
   readonly atSeconds: number;
+  readonly bytes: number;
+}
+
+/** The largest processes of an attempt at the reading with the most memory shortly before its end. */
+export interface MemoryHolders {
+  /** Counted from the start of the attempt. */
+  readonly atSeconds: number;
+  /** Of all its processes, also those that are not named. */
+  readonly totalBytes: number;
+  /** What programs outside of the run held of the same GPU; `unknown` on the host. */
+  readonly othersBytes: Known<number>;
+  /** Largest first. */
+  readonly processes: readonly MemoryHolder[];
+}
+
+/** On the host its pages in RAM, those that it shares in full; on a GPU what the driver says. */
+export interface MemoryHolder {
+  readonly pid: number;
+  readonly command: Known<string>;
   readonly bytes: number;
 }
 

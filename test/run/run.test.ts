@@ -198,6 +198,7 @@ describe('a program that runs out of memory', () => {
     const report: RunReport = JSON.parse(stdout);
     expect(report.attempts).toHaveLength(1);
     expect(report.attempts[0]?.outOfMemory).not.toBeNull();
+    expect(report.attempts[0]?.holders?.processes).not.toHaveLength(0);
     expect(report.notes.join()).toContain('Nothing left to try: the command has no {batch_size}.');
     expect(exitCode).toBe(report.exitCode);
   });

@@ -5,6 +5,7 @@ import { formatBytes } from '../../units/bytes.js';
 import { formatSeconds } from '../../units/durations.js';
 import { isKnown, type Known } from '../../units/known.js';
 import { bufferWords } from '../run-buffers.js';
+import { holderWords } from '../run-holders.js';
 import { progressPart } from '../run-progress.js';
 import { html, type Markup, unbroken } from './markup.js';
 import { tag } from './overview.js';
@@ -38,6 +39,7 @@ ${
       html`<li><span><b>${rung}</b><br><span class="soft">after ${formatSeconds(atSeconds)}</span></span><span>${unbroken(why)}</span></li>`,
   )}</ol>`
 }
+${holdersPart(attempt)}
 ${memoryPart(attempt)}
 ${outputPart(attempt)}
 ${progressPart(attempt)}
@@ -59,6 +61,16 @@ function memoryPart({ memory = [], limit }: Attempt): Markup | false {
   );
   const words = `Memory over ${formatSeconds(end)}, highest sample ${formatBytes(highest)}`;
   return html`<figure><figcaption>${words}${typeof limit.bytes === 'number' && `, limit ${formatBytes(limit.bytes)} at the top`}</figcaption><svg viewBox="0 0 960 120" preserveAspectRatio="none" width="100%" height="120" role="img" aria-label="${words}"><polyline points="${points.join(' ')}" fill="none" stroke="currentColor" stroke-width="1.5" vector-effect="non-scaling-stroke"/></svg></figure>`;
+}
+
+function holdersPart(attempt: Attempt): Markup | false {
+  const words = holderWords(attempt);
+  if (words === undefined) return false;
+  const rows = words.processes.map(
+    ({ bytes, command }) =>
+      html`<tr><td class="number">${unbroken(bytes)}</td><td>${command}</td></tr>`,
+  );
+  return html`<h3>${words.title}</h3><div class="scroll"><table><thead><tr><th scope="col" class="number">Memory</th><th scope="col">Process</th></tr></thead><tbody>${rows}</tbody></table></div><p class="soft">${words.note}</p>`;
 }
 
 function outputPart({ lastLines = [] }: Attempt): Markup | false {

@@ -44,7 +44,7 @@ export function readProcessFacts(pid: number, options: FactsOptions): ProcessFac
 export function factsOf(entry: ProcessEntry, { procRoot, userName }: FactsOptions): ProcessFacts {
   const { pid, parent, started } = entry;
   const folder = join(procRoot, String(pid));
-  const words = commandWords(readKernelFile(join(folder, 'cmdline'), commandLimitBytes));
+  const words = commandWords(folder);
   const cgroups = readKernelFile(join(folder, 'cgroup'));
   // Its bytes are good until the next file is read.
   const environment = readKernelBytes(join(folder, 'environ'), environmentLimitBytes);
@@ -55,7 +55,7 @@ export function factsOf(entry: ProcessEntry, { procRoot, userName }: FactsOption
     parent,
     started,
     user: ownerOf(folder, userName),
-    commandLine: words.length > 0 ? words.join(' ') : shortName(folder),
+    commandLine: asLine(words, folder),
     script: words.length > 0 ? scriptIn(words) : 'none',
     container: containerOf(cgroups),
     run,
@@ -63,8 +63,18 @@ export function factsOf(entry: ProcessEntry, { procRoot, userName }: FactsOption
   };
 }
 
-function commandWords(text: string | undefined): readonly string[] {
-  const words = (text ?? '').split('\0');
+/** The program of a process and its arguments, separated by spaces. */
+export function readCommandLine(procRoot: string, pid: number): Known<string> {
+  const folder = join(procRoot, String(pid));
+  return asLine(commandWords(folder), folder);
+}
+
+function asLine(words: readonly string[], folder: string): Known<string> {
+  return words.length > 0 ? words.join(' ') : shortName(folder);
+}
+
+function commandWords(folder: string): readonly string[] {
+  const words = (readKernelFile(join(folder, 'cmdline'), commandLimitBytes) ?? '').split('\0');
   while (words.at(-1) === '') words.pop();
   return words.map((word) => word.trim());
 }

@@ -38,6 +38,32 @@ describe('the end of a run that failed for memory', () => {
     expect(text).not.toContain('\u001B');
   });
 
+  it('without a snapshot names the largest processes, as they were last read', () => {
+    const holders = {
+      atSeconds: 29.5,
+      totalBytes: 7 * GiB,
+      othersBytes: GiB,
+      processes: [
+        { pid: 11, command: 'python train.py \u001B[2J--batch-size 8', bytes: 6 * GiB },
+        { pid: 12, command: 'unknown' as const, bytes: GiB },
+      ],
+    };
+    const without = { ...failed, attempts: [{ ...first, holders }] };
+    const text = runEnding(without, plain) ?? '';
+    expect(text).toContain('What held the memory of gpu:0, read 0.5 s before the end:');
+    expect(text).toContain('    6.0 GiB  python train.py [2J--batch-size 8 (pid 11)');
+    expect(text).toContain('    1.0 GiB  unknown program (pid 12)');
+    expect(text).toContain('together: 7.0 GiB. Other programs on gpu:0: 1.0 GiB.');
+    expect(text).not.toContain('came after');
+    const page = renderRunHtml(without);
+    expect(page).toContain('What held the memory of gpu:0, read 0.5 s before the end:');
+    expect(page).toContain('python train.py');
+    const small = { ...holders, totalBytes: GiB };
+    expect(runEnding({ ...failed, attempts: [{ ...first, holders: small }] }, plain)).toContain(
+      'The rest, up to 8.0 GiB, came after this reading.',
+    );
+  });
+
   it('is in the page of the report, too', () => {
     const page = renderRunHtml(failed);
     expect(page).toContain('The last lines of the program');

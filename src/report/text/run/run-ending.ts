@@ -3,6 +3,7 @@ import { outOfMemoryWords } from '../../../run/words.js';
 import { formatBytes } from '../../../units/bytes.js';
 import { formatSeconds } from '../../../units/durations.js';
 import { shellWords } from '../../../units/shell-words.js';
+import { holderWords } from '../../run-holders.js';
 import { sparkRows } from '../charts/sparkline.js';
 import { paintLine, type Span, span, type TextStyle } from '../spans.js';
 import { cleanText } from '../text-width.js';
@@ -42,14 +43,27 @@ export function runEnding(
   return [...drawn, 'Try next:', `  ${cleanText(nextCommand(report))}`].join('\n');
 }
 
-function heldLines({ snapshot }: Attempt, columns: number): Span[][] {
-  const findings = snapshot?.findings ?? [];
-  if (findings.length === 0) return [];
+function heldLines(attempt: Attempt, columns: number): Span[][] {
+  const findings = attempt.snapshot?.findings ?? [];
+  if (findings.length === 0) return processLines(attempt, columns);
   return [
     [span('What held the memory, by its snapshot:', 'bold')],
     ...findings.flatMap((one) =>
       wrapText(one, columns, '  - ', '    ').map((line) => [span(line)]),
     ),
+  ];
+}
+
+/** Without a snapshot: the processes, as they were last read. */
+function processLines(attempt: Attempt, columns: number): Span[][] {
+  const words = holderWords(attempt);
+  if (words === undefined) return [];
+  return [
+    [span(words.title, 'bold')],
+    ...words.processes.map(({ bytes, command }) => [
+      span(`  ${bytes.padStart(9)}  ${cleanText(command)}`),
+    ]),
+    ...wrapText(words.note, columns, '  ', '  ').map((line) => [span(line, 'dim')]),
   ];
 }
 
