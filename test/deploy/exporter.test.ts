@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { useCommand } from '../cli/command.js';
 import { eventually } from '../support/eventually.js';
+import { kubernetesErrors, manifestsIn } from '../support/kubernetes-schema.js';
 import { at, deployFolder, deployText, textsOf } from './deploy-files.js';
 import { parsePlainYaml } from './plain-yaml.js';
 
@@ -70,5 +71,38 @@ describe('deploy/ for the exporter', () => {
     const alerts = named(deployText('exporter-alerts.yml'), 'alert');
     expect(alerts.size).toBe(5);
     expect(named(deployText('exporter-alerts.test.yml'), 'alertname')).toEqual(alerts);
+  });
+});
+
+describe('deploy/kubernetes', () => {
+  it.each(['exporter.yaml', 'webhook.yaml'])(
+    '%s is what Kubernetes publishes as its schema',
+    (name) => {
+      const manifests = manifestsIn(deployText(`kubernetes/${name}`));
+      expect(manifests.map((one) => Object(one).kind)).toContain('Namespace');
+      expect(manifests.flatMap(kubernetesErrors)).toEqual([]);
+    },
+  );
+
+  it('has a webhook whose names and ports fit together, with options that the command has', async () => {
+    const [, deployment, service, configuration] = manifestsIn(
+      deployText('kubernetes/webhook.yaml'),
+    ).map(Object);
+    const { metadata, spec } = deployment.spec.template;
+    const [container] = spec.containers;
+    expect(service.spec.selector).toEqual(metadata.labels);
+    expect(deployment.spec.selector.matchLabels).toEqual(metadata.labels);
+    const [port] = container.ports;
+    expect(service.spec.ports[0].targetPort).toBe(port.name);
+    expect(container.command).toContain(String(port.containerPort));
+    const { clientConfig } = configuration.webhooks[0];
+    expect(clientConfig.service).toMatchObject({
+      namespace: service.metadata.namespace,
+      name: service.metadata.name,
+      port: service.spec.ports[0].port,
+    });
+    const { stdout } = await command.run(['serve', '--help']);
+    const options: readonly string[] = container.command.filter((word: string) => /^--/.test(word));
+    expect(options.filter((option) => !stdout.includes(option))).toEqual([]);
   });
 });

@@ -22,6 +22,12 @@ import {
 import { isKnown } from '../../units/known.js';
 import { sleepFor } from '../client/follow-log.js';
 import type { CommandContext, CommandModule } from '../command-module.js';
+import {
+  addWebhookOptions,
+  isWebhook,
+  serveWebhook,
+  type WebhookArguments,
+} from '../engines/serve-webhook.js';
 import { type CliIo, printJson, textStyle } from '../io.js';
 import { intervalArgument, oneOfArgument, percentArgument } from '../options/arguments.js';
 import { checkedEnvironment, environmentModeArgument } from '../options/environment-mode.js';
@@ -36,9 +42,9 @@ import { serveToken } from '../options/serve-token.js';
 import { settingsOf } from '../options/watch-options.js';
 import { stopOnSignals, whenAborted } from '../stop.js';
 
-interface ServeArguments extends PrometheusArguments {
+interface ServeArguments extends PrometheusArguments, WebhookArguments {
   readonly host: string;
-  readonly port: number;
+  readonly port?: number;
   readonly tokenFile?: string;
   /** False with `--no-token`. */
   readonly token?: boolean;
@@ -56,6 +62,7 @@ interface ServeArguments extends PrometheusArguments {
   readonly json?: boolean;
 }
 
+const usualPort = 8000;
 /** A dashboard wants no more; a machine that waits for jobs should not be kept busy. */
 const usualPace = { intervalSeconds: 0.5, processIntervalSeconds: 2 };
 /** Devices that have not said how large they are by then are shown as they are. */
@@ -64,9 +71,13 @@ const lookMs = 20;
 
 export const serveCommand: CommandModule = {
   define(command, context) {
-    addPrometheusOptions(command)
+    addWebhookOptions(addPrometheusOptions(command))
       .option('--host <address>', 'where to listen', '127.0.0.1')
-      .option('--port <n>', 'where to listen; 0 is any free port', portArgument, 8000)
+      .option(
+        '--port <n>',
+        'where to listen (8000; with --webhook 8443); 0 is any free port',
+        portArgument,
+      )
       .option(
         '--token-file <file>',
         'the token that every client must send (PLIMSOLL_TOKEN, or one made in $PLIMSOLL_HOME/token)',
@@ -115,7 +126,11 @@ export const serveCommand: CommandModule = {
       .option('--config <file>', 'this configuration file instead of plimsoll.config.json')
       .option('--json', 'print one JSON document on stdout once it listens')
       .addHelpText('after', help)
-      .action(context.action((given: ServeArguments) => serve(given, context)));
+      .action(
+        context.action((given: ServeArguments) =>
+          isWebhook(given) ? serveWebhook(given, context.io) : serve(given, context),
+        ),
+      );
   },
 };
 
@@ -127,11 +142,16 @@ token. The server creates one in $PLIMSOLL_HOME/token, which only you can read; 
 it, and the printed link opens the dashboard. With --local-users other accounts of this machine need
 no token: the kernel says who they are. Ctrl-C or SIGTERM stops the server with exit code 0.
 
+With --webhook it is a mutating admission webhook for Kubernetes at /mutate, and nothing else: no jobs, no
+dashboard, no token, no files. It writes the GPU memory that the annotation plimsoll.dev/estimate tells
+into new pods, as "submit --engine kubernetes" writes it into jobs.
+
 Examples:
   plimsoll serve
   plimsoll serve --host 0.0.0.0 --token-file /etc/plimsoll/token
   plimsoll serve --port 0 --json
-  sudo plimsoll serve --local-users`;
+  sudo plimsoll serve --local-users
+  plimsoll serve --webhook --host 0.0.0.0 --tls-cert tls.crt --tls-key tls.key --gpu-sharing hami`;
 
 async function serve(given: ServeArguments, context: CommandContext): Promise<number> {
   const { io } = context;
@@ -146,7 +166,14 @@ async function serve(given: ServeArguments, context: CommandContext): Promise<nu
   const { localUsers } = given;
   if (none && localUsers) throw tokenlessUsers();
   const token = serveToken({ file: given.tokenFile, none, environment, folder, home });
-  const { host, port, allowHost: allowedHosts, placement: policy, python, logRequests } = given;
+  const {
+    host,
+    port = usualPort,
+    allowHost: allowedHosts,
+    placement: policy,
+    python,
+    logRequests,
+  } = given;
   const job = checkedEnvironment(environment, given.envMode ?? 'production', { by: 'serve' });
   for (const line of job.lines) io.stderr.write(`plimsoll: ${line}\n`);
   using stop = stopOnSignals();

@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
-import { gpuSharings } from '../../engine/kubernetes/job-manifest.js';
+import { gpuSharings } from '../../engine/kubernetes/pod-request.js';
+import { supervisions } from '../../engine/kubernetes/supervised-command.js';
 import { Failure } from '../../failure.js';
 import { jobEndWords, jobStandsWords, submittedWords } from '../../report/text/job-words.js';
 import { systemClock } from '../../time/clock.js';
@@ -77,11 +78,25 @@ export const submitCommand: CommandModule = {
         countArgument('--attempts'),
       )
       .option('--container-image <name>', 'with kubernetes: the image that has the program')
-      .option('--namespace <name>', "with kubernetes: where (kubectl's own)")
       .option(
         '--gpu-sharing <way>',
         'with kubernetes: how its GPUs are shared: hami, kai or none (none)',
         oneOfArgument('--gpu-sharing', gpuSharings),
+      )
+      .option(
+        '--host-memory <size>',
+        'with kubernetes: host memory to request (a rule by the GPU memory)',
+        sizeArgument('--host-memory'),
+      )
+      .option(
+        '--cpus <n>',
+        'with kubernetes: processors to request (2 for each GPU)',
+        countArgument('--cpus'),
+      )
+      .option(
+        '--supervisor <when>',
+        'with kubernetes: run it under "plimsoll run": auto (where the image has it), always, never (auto)',
+        oneOfArgument('--supervisor', supervisions),
       )
       // Options of a cluster's own command; a server of ours refuses them.
       .allowUnknownOption();

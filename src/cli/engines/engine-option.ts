@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
-import type { GpuSharing } from '../../engine/kubernetes/job-manifest.js';
+import type { GpuSharing } from '../../engine/kubernetes/pod-request.js';
+import type { Supervision } from '../../engine/kubernetes/supervised-command.js';
 import { Failure } from '../../failure.js';
 import { badArgument } from '../options/arguments.js';
 
@@ -14,6 +15,9 @@ export interface EngineArguments {
   readonly containerImage?: string;
   readonly namespace?: string;
   readonly gpuSharing?: GpuSharing;
+  readonly hostMemory?: number;
+  readonly cpus?: number;
+  readonly supervisor?: Supervision;
 }
 
 export function addEngineOption(command: Command): Command {
@@ -23,7 +27,8 @@ export function addEngineOption(command: Command): Command {
       'local (default): a plimsoll server; slurm, ray, kubernetes: such a cluster, without a server of ours',
       engineArgument,
     )
-    .option('--address <url>', 'with ray: its dashboard (RAY_ADDRESS, http://127.0.0.1:8265)');
+    .option('--address <url>', 'with ray: its dashboard (RAY_ADDRESS, http://127.0.0.1:8265)')
+    .option('--namespace <name>', "with kubernetes: where (kubectl's own)");
 }
 
 function engineArgument(text: string): EngineName {
@@ -41,10 +46,8 @@ const forServer: Readonly<Record<string, string>> = {
   priority: 'Leave it out.',
   timeout: 'Leave it out.',
 };
-/** What the supervisor of a node does, and kubectl; a job of Kubernetes is submitted and no more. */
+/** A job of Kubernetes is submitted once, and its image is another machine. */
 const notInKubernetes: Readonly<Record<string, string>> = {
-  follow: 'Leave it out, and use: kubectl logs -f job/NAME',
-  wait: 'Leave it out, and use: kubectl wait --for=condition=complete job/NAME',
   attempts: 'Leave it out.',
   cwd: 'Leave it out; the image has a working directory.',
 };
@@ -53,6 +56,9 @@ const onlyKubernetes = {
   containerImage: '--container-image',
   namespace: '--namespace',
   gpuSharing: '--gpu-sharing',
+  hostMemory: '--host-memory',
+  cpus: '--cpus',
+  supervisor: '--supervisor',
 };
 const inSlurm: Readonly<Record<string, string>> = {
   priority: 'Leave it out; sbatch has --nice and --qos.',

@@ -2,7 +2,8 @@ import { join } from 'node:path';
 import type { Settings } from '../../config/settings.js';
 import type { Environment } from '../../config/variables.js';
 import type { ClusterEngine } from '../../engine/cluster.js';
-import { kubectlHere, kubernetesEngine } from '../../engine/kubernetes/kubernetes-engine.js';
+import { kubectlHere } from '../../engine/kubernetes/kubectl.js';
+import { kubernetesEngine } from '../../engine/kubernetes/kubernetes-engine.js';
 import { rayAddress } from '../../engine/ray/address.js';
 import { rayHttp } from '../../engine/ray/http.js';
 import { rayEngine } from '../../engine/ray/ray-engine.js';
@@ -32,6 +33,8 @@ export function openCluster(
       image: given.containerImage,
       namespace: given.namespace,
       sharing: given.gpuSharing ?? 'none',
+      supervision: given.supervisor ?? 'auto',
+      host: { memoryBytes: given.hostMemory, cpus: given.cpus },
       environment: programEnvironment,
     });
   }

@@ -1,41 +1,50 @@
-import { MiB } from '../../units/bytes.js';
-import { isKnown } from '../../units/known.js';
 import type { ClusterOrder } from '../cluster.js';
+import { hostRequest, type StatedHost } from './host-request.js';
+import { type GpuSharing, podRequest, type Texts } from './pod-request.js';
+import { asWritten, type Supervision, supervisedCommand } from './supervised-command.js';
 
-/** How a cluster shares GPUs: HAMi, the KAI scheduler, or not at all. */
-export const gpuSharings = ['hami', 'kai', 'none'] as const;
-export type GpuSharing = (typeof gpuSharings)[number];
-
-export interface ManifestOptions {
-  readonly order: Pick<ClusterOrder, 'name' | 'command' | 'gpus' | 'needBytes'>;
-  /** Unique in its namespace. */
-  readonly id: string;
+/** How a job is to be written, whichever it is. */
+export interface ManifestStyle {
   readonly image: string;
   /** The one that kubectl uses where it is left out. */
   readonly namespace?: string | undefined;
   readonly sharing: GpuSharing;
-  readonly environment: Readonly<Record<string, string>>;
+  readonly supervision: Supervision;
+  /** Of the host, beside the GPUs. */
+  readonly host: StatedHost;
+  /** Of the program. */
+  readonly environment: Texts;
 }
 
-type Texts = Readonly<Record<string, string>>;
+export type ManifestOrder = Pick<
+  ClusterOrder,
+  'name' | 'command' | 'gpus' | 'needBytes' | 'basis' | 'batch'
+>;
 
-/** What a pod asks for, in the words of its cluster. */
-interface PodRequest {
-  readonly limits: Texts;
-  readonly annotations: Texts;
-  readonly labels: Texts;
-  readonly scheduler?: string;
-}
+/** By these our jobs and their pods are found. */
+export const ownLabel = 'app.kubernetes.io/managed-by';
+export const jobLabel = 'plimsoll.dev/job';
+/** What was ordered, for those who look at the job later. */
+export const orderAnnotation = 'plimsoll.dev/order';
+export const containerName = 'job';
 
 /** A Job of batch/v1 that asks for the memory that the order needs. */
-export function jobManifest(options: ManifestOptions): object {
-  const { order, id, namespace } = options;
-  const { limits, annotations, labels, scheduler } = podRequest(order, options.sharing);
-  const own = { 'app.kubernetes.io/managed-by': 'plimsoll', 'plimsoll.dev/job': id };
+export function jobManifest(order: ManifestOrder, id: string, style: ManifestStyle): object {
+  const { namespace, image, environment } = style;
+  const request = podRequest(order, style.sharing);
+  const { limits, annotations, labels, scheduler, limitBytes } = request;
+  const own = { [ownLabel]: 'plimsoll', [jobLabel]: id };
+  const { name, command, gpus, needBytes, basis } = order;
+  const kept = JSON.stringify({ name, command, gpus, needBytes, basis, limitBytes });
   return {
     apiVersion: 'batch/v1',
     kind: 'Job',
-    metadata: { name: id, ...(namespace !== undefined && { namespace }), labels: own },
+    metadata: {
+      name: id,
+      ...(namespace !== undefined && { namespace }),
+      labels: own,
+      annotations: { [orderAnnotation]: kept },
+    },
     spec: {
       // The same request would run out of memory again.
       backoffLimit: 0,
@@ -46,11 +55,11 @@ export function jobManifest(options: ManifestOptions): object {
           ...(scheduler !== undefined && { schedulerName: scheduler }),
           containers: [
             {
-              name: 'job',
-              image: options.image,
-              command: order.command,
-              env: variablesOf(options),
-              resources: { requests: limits, limits },
+              name: containerName,
+              image,
+              command: supervisedCommand(order, style.supervision),
+              env: variablesOf(order, id, environment, limitBytes),
+              resources: { requests: { ...hostRequest(order, style.host), ...limits }, limits },
             },
           ],
         },
@@ -59,35 +68,21 @@ export function jobManifest(options: ManifestOptions): object {
   };
 }
 
-function podRequest(order: ManifestOptions['order'], sharing: GpuSharing): PodRequest {
-  const { gpus, needBytes } = order;
-  const mebibytes = isKnown(needBytes) ? String(Math.ceil(needBytes / MiB)) : undefined;
-  const none = { annotations: {}, labels: {} };
-  if (gpus === 0) {
-    return { ...none, limits: mebibytes === undefined ? {} : { memory: `${mebibytes}Mi` } };
-  }
-  const whole = { 'nvidia.com/gpu': String(gpus) };
-  if (sharing === 'hami') {
-    const part = mebibytes === undefined ? {} : { 'nvidia.com/gpumem': mebibytes };
-    return { ...none, limits: { ...whole, ...part } };
-  }
-  if (sharing === 'none') return { ...none, limits: whole };
-  const kai = { labels: { 'kai.scheduler/queue': 'default' }, scheduler: 'kai-scheduler' };
-  if (mebibytes === undefined) return { ...kai, limits: whole, annotations: {} };
-  const several = gpus > 1 ? { 'gpu-fraction-num-devices': String(gpus) } : {};
-  return { ...kai, limits: {}, annotations: { 'gpu-memory': mebibytes, ...several } };
-}
-
 /** By the first three the exporter knows the job; the SDK in the process keeps to the limit. */
-function variablesOf({ order, id, environment }: ManifestOptions) {
+function variablesOf(
+  order: ManifestOrder,
+  id: string,
+  environment: Texts,
+  limitBytes: number | 'none',
+): readonly { readonly name: string; readonly value: string }[] {
   const all = {
     ...environment,
     PLIMSOLL_JOB_ENGINE: 'kubernetes',
     PLIMSOLL_JOB_ID: id,
     PLIMSOLL_JOB_NAME: order.name,
-    ...(isKnown(order.needBytes) && { PLIMSOLL_MEMORY_BYTES: String(order.needBytes) }),
+    ...(limitBytes !== 'none' && { PLIMSOLL_MEMORY_BYTES: String(limitBytes) }),
   };
-  return Object.entries(all).map(([name, value]) => ({ name, value }));
+  return Object.entries(all).map(([name, value]) => ({ name, value: asWritten(value) }));
 }
 
 /** Names of Kubernetes have 63 characters at most; a suffix makes this one unique. */
@@ -106,4 +101,9 @@ export function jobName(name: string, suffix: string): string {
     .slice(0, longestName)
     .replaceAll(/^-+|-+$/g, '');
   return `${plain === '' ? 'job' : plain}-${suffix}`;
+}
+
+/** Whether a job can have this name: what Kubernetes takes as the value of a label. */
+export function isJobName(text: string): boolean {
+  return /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/.test(text);
 }

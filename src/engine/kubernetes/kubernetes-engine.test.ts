@@ -1,9 +1,12 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { kubernetesErrors } from '../../../test/support/kubernetes-schema.js';
 import { GiB } from '../../units/bytes.js';
 import type { ClusterOrder } from '../cluster.js';
-import { type GpuSharing, jobManifest, jobName } from './job-manifest.js';
-import { kubectlHere, kubernetesEngine } from './kubernetes-engine.js';
+import { jobManifest, jobName, type ManifestStyle } from './job-manifest.js';
+import { jobViews } from './job-view.js';
+import { kubectlHere, readObjects } from './kubectl.js';
+import { kubernetesEngine } from './kubernetes-engine.js';
 
 const order: ClusterOrder = {
   name: 'train.py',
@@ -18,57 +21,89 @@ const order: ClusterOrder = {
   maxAttempts: 1,
   options: [],
 };
+const style: ManifestStyle = {
+  image: 'pytorch:1',
+  sharing: 'none',
+  supervision: 'never',
+  host: {},
+  environment: { SEED: '1' },
+};
 
-function podOf(change: Partial<ClusterOrder>, sharing: GpuSharing) {
-  const manifest = jobManifest({
-    order: { ...order, ...change },
-    id: 'train-1',
-    image: 'pytorch:1',
-    sharing,
-    environment: { SEED: '1' },
-  });
+function podOf(change: Partial<ClusterOrder>, changed: Partial<ManifestStyle>) {
+  const manifest = jobManifest({ ...order, ...change }, 'train-1', { ...style, ...changed });
+  expect(kubernetesErrors(manifest)).toEqual([]);
   const { spec, metadata } = Object(manifest).spec.template;
-  return {
-    ...spec,
-    annotations: metadata.annotations,
-    limits: spec.containers[0].resources.limits,
-  };
+  const [{ resources, command, env }] = spec.containers;
+  return { ...spec, annotations: metadata.annotations, ...resources, command, env };
 }
 
 describe('a job of Kubernetes', () => {
-  it('asks for memory of a GPU as HAMi, KAI or a plain cluster reads it', () => {
-    expect(podOf({}, 'hami').limits).toEqual({
+  it('asks for memory of a GPU as HAMi, KAI or a plain cluster reads it, by the published schema', () => {
+    expect(podOf({}, { sharing: 'hami' }).limits).toEqual({
       'nvidia.com/gpu': '1',
       'nvidia.com/gpumem': '30720',
     });
-    expect(podOf({ gpus: 2 }, 'kai')).toMatchObject({
+    expect(podOf({ gpus: 2 }, { sharing: 'kai' })).toMatchObject({
       schedulerName: 'kai-scheduler',
       annotations: { 'gpu-memory': '30720', 'gpu-fraction-num-devices': '2' },
       limits: {},
     });
-    expect(podOf({ gpus: 4 }, 'none').limits).toEqual({ 'nvidia.com/gpu': '4' });
-    expect(podOf({ gpus: 0 }, 'hami').limits).toEqual({ memory: '30720Mi' });
+    expect(podOf({ gpus: 4 }, {}).limits).toEqual({ 'nvidia.com/gpu': '4' });
+    expect(podOf({ gpus: 0 }, { sharing: 'hami' }).limits).toEqual({ memory: '30720Mi' });
+    const broken = { ...Object(jobManifest(order, 'x', style)), sepc: {} };
+    expect(kubernetesErrors(broken)).toEqual(['$: there is no sepc']);
+  });
+
+  it('requests host memory and processors: stated, else by a rule, and never as a limit', () => {
+    expect(podOf({ gpus: 2 }, { sharing: 'hami' }).requests).toMatchObject({
+      cpu: '4',
+      memory: '21504Mi',
+    });
+    const host = { memoryBytes: 64 * GiB, cpus: 16 };
+    const { requests, limits } = podOf({}, { host });
+    expect(requests).toMatchObject({ cpu: '16', memory: '65536Mi' });
+    expect(Object.keys(limits)).toEqual(['nvidia.com/gpu']);
+    expect(podOf({ gpus: 0 }, {}).requests).toEqual({ memory: '30720Mi' });
   });
 
   it.each(['hami', 'kai', 'none'] as const)(
     'asks %s for whole GPUs where nothing is known',
     (way) => {
-      const pod = podOf({ needBytes: 'unknown' }, way);
+      const pod = podOf({ needBytes: 'unknown' }, { sharing: way });
       expect([pod.limits, pod.annotations]).toEqual([{ 'nvidia.com/gpu': '1' }, {}]);
     },
   );
 
-  it('runs once, as the exporter knows it', () => {
-    const { restartPolicy, containers } = podOf({}, 'none');
-    expect(restartPolicy).toBe('Never');
-    expect(containers[0]).toMatchObject({ image: 'pytorch:1', command: ['python', 'train.py'] });
-    expect(containers[0].env).toEqual([
+  it('runs once, as the exporter knows it, with a limit only where a GPU is shared', () => {
+    const variables = [
       { name: 'SEED', value: '1' },
       { name: 'PLIMSOLL_JOB_ENGINE', value: 'kubernetes' },
       { name: 'PLIMSOLL_JOB_ID', value: 'train-1' },
       { name: 'PLIMSOLL_JOB_NAME', value: 'train.py' },
-      { name: 'PLIMSOLL_MEMORY_BYTES', value: String(30 * GiB) },
+    ];
+    expect(podOf({}, {})).toMatchObject({ restartPolicy: 'Never', env: variables });
+    const limit = { name: 'PLIMSOLL_MEMORY_BYTES', value: String(30 * GiB) };
+    expect(podOf({}, { sharing: 'hami' }).env).toEqual([...variables, limit]);
+  });
+
+  it('runs under the supervisor where the image has it, always or never', () => {
+    const command = ['python', 't.py', '{batch_size}', '$(HOME) $HOME'];
+    const as = (supervision: ManifestStyle['supervision']) =>
+      podOf({ command, batch: 8 }, { supervision }).command;
+    expect(as('never')).toEqual(['python', 't.py', '{batch_size}', '$$(HOME) $HOME']);
+    expect(as('always').slice(0, 6)).toEqual([
+      'plimsoll',
+      'run',
+      '--batch-size',
+      '8',
+      '--',
+      'python',
     ]);
+    const [shell, option, script] = as('auto');
+    expect([shell, option]).toEqual(['sh', '-c']);
+    expect(script).toContain('exec plimsoll run --batch-size 8 -- "$@"');
+    expect(script).toContain('exit 127');
+    expect(podOf({}, { supervision: 'auto' }).command[2]).toMatch(/; exec "\$@"$/);
   });
 
   it('has a name that Kubernetes takes, whatever it is called', () => {
@@ -80,35 +115,102 @@ describe('a job of Kubernetes', () => {
   });
 });
 
-describe('the engine kubernetes', () => {
-  const common = { namespace: 'ml', sharing: 'hami', environment: {} } as const;
+describe('jobs as Kubernetes describes them', () => {
+  const manifest = Object(jobManifest(order, 'train-1', { ...style, sharing: 'hami' }));
+  const job = (change: object, annotations = {}) => ({
+    ...manifest,
+    metadata: {
+      ...manifest.metadata,
+      creationTimestamp: '2026-11-16T10:00:00Z',
+      annotations: { ...manifest.metadata.annotations, ...annotations },
+    },
+    ...change,
+  });
+  const pod = (status: object) => ({
+    kind: 'Pod',
+    metadata: { name: 'train-1-abc', labels: { 'plimsoll.dev/job': 'train-1' } },
+    spec: { nodeName: 'n1' },
+    status,
+  });
+  const ended = (type: string) => ({ status: { conditions: [{ type, status: 'True' }] } });
+  const exit = (exitCode: number, reason: string) => ({
+    phase: 'Failed',
+    containerStatuses: [{ state: { terminated: { exitCode, reason } } }],
+  });
+  const unschedulable = {
+    phase: 'Pending',
+    conditions: [
+      { type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message: '0/3 nodes' },
+    ],
+  };
 
-  it('hands kubectl what it shows, and refuses what kubectl does better', async () => {
-    const sent: string[] = [];
-    const kubectl = (words: readonly string[], input: string) => {
-      sent.push(words.join(' '), input);
-      return Promise.resolve('');
-    };
-    const engine = kubernetesEngine({ ...common, image: 'x:1', kubectl });
-    expect(JSON.parse(await engine.preview(order))).toMatchObject({
-      kind: 'Job',
-      metadata: { namespace: 'ml' },
-    });
-    expect(sent).toEqual([]);
-    const job = await engine.submit(order);
-    expect(sent[0]).toBe('create -f -');
-    expect(JSON.parse(sent[1] ?? '')).toMatchObject({ metadata: { name: job.id } });
-    await expect(engine.cancel(job.id)).rejects.toMatchObject({
-      code: 'use-kubectl',
-      next: `Run: kubectl delete job ${job.id}`,
+  it.each([
+    [job({}), pod(unschedulable), 'waiting', 'Unschedulable: 0/3 nodes'],
+    [job({}), pod({ phase: 'Running' }), 'running', ''],
+    [job(ended('Complete')), pod({ phase: 'Succeeded' }), 'succeeded', ''],
+    [
+      job(ended('Failed')),
+      pod(exit(137, 'OOMKilled')),
+      'failed',
+      'OOMKilled: host memory, exit code 137',
+    ],
+    [job(ended('Failed')), pod(exit(3, 'Error')), 'failed', 'exit code 3'],
+    [job(ended('Failed'), { 'plimsoll.dev/cancelled': 'true' }), undefined, 'cancelled', ''],
+    [job({ spec: { ...manifest.spec, suspend: true } }), undefined, 'waiting', 'suspended'],
+  ])('%#', (one, itsPod, state, why) => {
+    const [view] = jobViews([one, ...(itsPod === undefined ? [] : [itsPod])]);
+    expect(view).toMatchObject({
+      id: 'train-1',
+      name: 'train.py',
+      command: ['python', 'train.py'],
+      state,
+      why,
+      gpus: 1,
+      needBytes: 30 * GiB,
+      nodes: itsPod === undefined ? '' : 'n1',
+      attempts: [
+        {
+          reservedBytes: 30 * GiB,
+          request: 'cpu=2 memory=10752Mi nvidia.com/gpu=1 nvidia.com/gpumem=30720',
+          outOfMemory: why.startsWith('OOM'),
+        },
+      ],
     });
   });
 
-  it('says what is missing: an image, kubectl', async () => {
+  it('can be anything: each part that is missing or odd is unknown', () => {
+    const kind = fc.constantFrom('Job', 'Pod');
+    const broken = fc.record({
+      kind,
+      metadata: fc.oneof(
+        fc.jsonValue(),
+        fc.record({ name: fc.jsonValue(), labels: fc.jsonValue(), annotations: fc.jsonValue() }),
+      ),
+      spec: fc.jsonValue(),
+      status: fc.oneof(
+        fc.jsonValue(),
+        fc.record({ conditions: fc.jsonValue(), containerStatuses: fc.jsonValue() }),
+      ),
+    });
+    fc.assert(
+      fc.property(fc.array(fc.oneof(broken, fc.jsonValue())), (objects) => {
+        for (const one of jobViews(objects)) expect(one.attempts.length).toBeGreaterThan(0);
+      }),
+    );
+    expect(() => readObjects(Buffer.from('{}'))).toThrow(/no list of objects/);
+  });
+});
+
+describe('the engine kubernetes', () => {
+  const options = { ...style, namespace: 'ml' };
+
+  it('says what is missing: an image, kubectl, such a job', async () => {
     const kubectl = kubectlHere({ PATH: '/nowhere' });
-    const without = kubernetesEngine({ ...common, image: undefined, kubectl });
+    const without = kubernetesEngine({ ...options, image: undefined, kubectl });
     await expect(without.preview(order)).rejects.toMatchObject({ code: 'no-image' });
-    const engine = kubernetesEngine({ ...common, image: 'x:1', kubectl });
+    const engine = kubernetesEngine({ ...options, kubectl });
     await expect(engine.submit(order)).rejects.toMatchObject({ code: 'no-kubectl' });
+    await expect(engine.job('a,b')).rejects.toMatchObject({ code: 'unknown-job' });
+    await expect(engine.job('train-1')).rejects.toMatchObject({ code: 'no-kubectl' });
   });
 });

@@ -1,86 +1,106 @@
-import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { Failure } from '../../failure.js';
 import type { ClusterEngine, ClusterJob, ClusterOrder } from '../cluster.js';
-import { type GpuSharing, jobManifest, jobName } from './job-manifest.js';
+import { refuseEnded } from '../job-failures.js';
+import { objectIn } from '../json-values.js';
+import {
+  containerName,
+  isJobName,
+  jobLabel,
+  jobManifest,
+  jobName,
+  type ManifestStyle,
+  ownLabel,
+} from './job-manifest.js';
+import { begunPods, cancelledAnnotation, jobView, jobViews } from './job-view.js';
+import { type Kubectl, readObjects } from './kubectl.js';
 
-/** Runs kubectl with something on its standard input, and answers what it printed. */
-export type Kubectl = (words: readonly string[], input: string) => Promise<string>;
-
-export interface KubernetesOptions {
+export interface KubernetesOptions extends Omit<ManifestStyle, 'image'> {
   readonly kubectl: Kubectl;
+  /** Only what is submitted needs one. */
   readonly image: string | undefined;
-  readonly namespace: string | undefined;
-  readonly sharing: GpuSharing;
-  /** Of the program. */
-  readonly environment: Readonly<Record<string, string>>;
 }
 
-/** An API server that does not answer is given up after this. */
-const timeoutMs = 60_000;
+/** Ends a job for good, running or waiting; what it was stays to be seen. */
+const cancelling = {
+  metadata: { annotations: { [cancelledAnnotation]: 'true' } },
+  spec: { activeDeadlineSeconds: 1 },
+};
 
-/** kubectl as this machine has it. */
-export function kubectlHere(environment: Readonly<Record<string, string | undefined>>): Kubectl {
-  return (words, input) =>
-    new Promise((resolve, reject) => {
-      const options = { env: environment, timeout: timeoutMs };
-      const child = execFile('kubectl', [...words], options, (error, stdout, stderr) => {
-        if (error === null) resolve(stdout);
-        else reject(failureOf(error, stderr));
-      });
-      // A program that ended already reads nothing.
-      child.stdin?.on('error', () => {});
-      child.stdin?.end(input);
-    });
-}
-
-/** Jobs of a Kubernetes cluster; it places them, and its own tools list, show and delete them. */
-export function kubernetesEngine(options: KubernetesOptions): ClusterEngine {
-  const write = (order: ClusterOrder): { readonly id: string; readonly text: string } => {
-    const { image, namespace, sharing, environment } = options;
+/** Jobs of a Kubernetes cluster; it places them, and kubectl is how it is asked. */
+export function kubernetesEngine({ kubectl, image, ...style }: KubernetesOptions): ClusterEngine {
+  const within = style.namespace === undefined ? [] : ['--namespace', style.namespace];
+  const write = (order: ClusterOrder): { readonly id: string; readonly manifest: object } => {
     if (image === undefined) throw noImage();
     const id = jobName(order.name, randomBytes(3).toString('hex'));
-    const manifest = jobManifest({ order, id, image, namespace, sharing, environment });
-    return { id, text: `${JSON.stringify(manifest, undefined, 2)}\n` };
+    return { id, manifest: jobManifest(order, id, { ...style, image }) };
+  };
+  const list = async (label: string): Promise<readonly unknown[]> =>
+    readObjects(await kubectl(['get', 'jobs,pods', '-l', label, '-o', 'json', ...within]));
+  const listOf = async (id: string) => {
+    // It becomes a part of a selector.
+    if (!isJobName(id)) throw unknownJob(id, style.namespace);
+    return list(`${jobLabel}=${id}`);
+  };
+  const find = (id: string, objects: readonly unknown[]): ClusterJob => {
+    const [job] = jobViews(objects);
+    if (job === undefined) throw unknownJob(id, style.namespace);
+    return job;
   };
   return {
     name: 'kubernetes',
     placesJobs: true,
     enforces: { gpu: 'HAMi, or the SDK in the process', host: 'the cgroup of the container' },
     devices: () => Promise.resolve([]),
-    preview: async (order) => write(order).text,
+    preview: async (order) => textOf(write(order).manifest),
     async submit(order) {
-      const { id, text } = write(order);
-      await options.kubectl(['create', '-f', '-'], text);
-      return submittedJob(order, id);
+      const { manifest } = write(order);
+      await kubectl(['create', '-f', '-'], textOf(manifest));
+      return { ...jobView(objectIn(manifest), []), submittedAt: new Date().toISOString() };
     },
-    jobs: () => Promise.reject(useKubectl('get jobs -l app.kubernetes.io/managed-by=plimsoll')),
-    job: (id) => Promise.reject(useKubectl(`get job ${id}`)),
-    log: (id) => Promise.reject(useKubectl(`logs -f job/${id}`)),
-    cancel: (id) => Promise.reject(useKubectl(`delete job ${id}`)),
-    use: () => Promise.reject(useKubectl('describe nodes')),
+    jobs: async (most) => jobViews(await list(`${ownLabel}=plimsoll`)).slice(0, most),
+    job: async (id) => find(id, await listOf(id)),
+    async log(id, from) {
+      const objects = await listOf(id);
+      find(id, objects);
+      const pieces: Buffer[] = [];
+      for (const name of begunPods(objects)) {
+        pieces.push(await kubectl(['logs', name, '-c', containerName, ...within]));
+      }
+      // kubectl cannot begin at a byte.
+      return Buffer.concat(pieces).subarray(from);
+    },
+    async cancel(id) {
+      refuseEnded(find(id, await listOf(id)));
+      const patch = ['--type', 'merge', '-p', JSON.stringify(cancelling)];
+      await kubectl(['patch', 'job', id, ...patch, ...within]);
+      return find(id, await listOf(id));
+    },
+    async use() {
+      const jobs = jobViews(await list(`${ownLabel}=plimsoll`));
+      return jobs
+        .filter(({ state }) => state === 'running')
+        .flatMap(({ id, nodes, attempts }) => {
+          const reservedBytes = attempts.at(-1)?.reservedBytes ?? 'unknown';
+          // Which GPU of the node it is, Kubernetes does not say.
+          return [{ jobId: id, device: `${nodes}/gpu`, reservedBytes }];
+        });
+    },
   };
 }
 
-function submittedJob(order: ClusterOrder, id: string): ClusterJob {
-  const { name, command, gpus, needBytes, basis } = order;
-  const submittedAt = new Date().toISOString();
-  return {
-    engine: 'kubernetes',
-    id,
-    name,
-    command,
-    state: 'waiting',
-    why: `kubectl get job ${id}`,
-    gpus,
-    needBytes,
-    basis,
-    nodes: '',
-    submittedAt,
-    attempts: [],
-    notes: [],
-    tasks: null,
-  };
+function textOf(manifest: object): string {
+  return `${JSON.stringify(manifest, undefined, 2)}\n`;
+}
+
+function unknownJob(id: string, namespace: string | undefined): Failure {
+  const where = namespace === undefined ? "kubectl's own namespace" : `the namespace ${namespace}`;
+  return new Failure({
+    kind: 'input',
+    code: 'unknown-job',
+    fact: `There is no job ${id.slice(0, 80)} of plimsoll in ${where}.`,
+    next: '"plimsoll jobs --engine kubernetes" lists them; --namespace names another one.',
+  });
 }
 
 function noImage(): Failure {
@@ -89,33 +109,5 @@ function noImage(): Failure {
     code: 'no-image',
     fact: 'A job of Kubernetes runs in a container, and no image was named.',
     next: 'Add --container-image, such as --container-image pytorch/pytorch:2.8.0-cuda12.8-cudnn9-runtime.',
-  });
-}
-
-function useKubectl(words: string): Failure {
-  return new Failure({
-    kind: 'input',
-    code: 'use-kubectl',
-    fact: 'Plimsoll submits jobs to Kubernetes; kubectl lists, shows and ends them.',
-    next: `Run: kubectl ${words.slice(0, 200)}`,
-  });
-}
-
-function failureOf(error: Error, stderr: string): Failure {
-  if ('code' in error && error.code === 'ENOENT') {
-    return new Failure({
-      kind: 'missing',
-      code: 'no-kubectl',
-      fact: 'The command kubectl was not found.',
-      next: 'Install it, or print the manifest with --dry-run.',
-    });
-  }
-  const said = stderr.trim().split('\n').at(-1) || error.message;
-  return new Failure({
-    kind: 'missing',
-    code: 'kubectl-failed',
-    fact: `kubectl failed: ${said.slice(0, 400)}`,
-    next: 'See "kubectl cluster-info"; --dry-run prints the manifest.',
-    cause: error,
   });
 }

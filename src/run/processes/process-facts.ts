@@ -1,4 +1,5 @@
 import { statSync } from 'node:fs';
+import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { readKernelBytes, readKernelFile } from '../../device/kernel-files.js';
 import type { Known } from '../../units/known.js';
@@ -32,6 +33,8 @@ const commandLimitBytes = 8192;
 export interface FactsOptions {
   readonly procRoot: string;
   readonly userName: (uid: number) => string;
+  /** The name of this machine. */
+  readonly node?: string;
 }
 
 /** What is known of a process; undefined when there is none of that pid. */
@@ -41,7 +44,10 @@ export function readProcessFacts(pid: number, options: FactsOptions): ProcessFac
 }
 
 /** The same for a process whose entry has been read. */
-export function factsOf(entry: ProcessEntry, { procRoot, userName }: FactsOptions): ProcessFacts {
+export function factsOf(
+  entry: ProcessEntry,
+  { procRoot, userName, node = hostname() }: FactsOptions,
+): ProcessFacts {
   const { pid, parent, started } = entry;
   const folder = join(procRoot, String(pid));
   const words = commandWords(folder);
@@ -59,7 +65,7 @@ export function factsOf(entry: ProcessEntry, { procRoot, userName }: FactsOption
     script: words.length > 0 ? scriptIn(words) : 'none',
     container: containerOf(cgroups),
     run,
-    job: jobOf(variables, cgroups),
+    job: jobOf(variables, cgroups, node),
   };
 }
 

@@ -71,7 +71,10 @@ function gpu(id: string, processes: readonly ProcessReading[]): Device {
 describe('the page of a node', () => {
   it('shows devices, processes with user, job and rank, and what jobs hold together', async () => {
     const job = { SLURM_JOB_ID: '4711', SLURM_JOB_NAME: 'bert', PLIMSOLL_MEMORY_BYTES: '9000' };
-    const [one, two] = [await child({ ...job, RANK: '0' }), await child({ ...job, RANK: '1' })];
+    const [one, two] = [
+      await child({ ...job, RANK: '0' }),
+      await child({ ...job, RANK: '1', WORLD_SIZE: '2' }),
+    ];
     const processes = [
       { pid: one, name: 'python', usedBytes: 5000 },
       { pid: two, name: 'python', usedBytes: 3000 },
@@ -83,7 +86,7 @@ describe('the page of a node', () => {
     const device = '{device="gpu:0",name="Test GPU",provenance="measured"}';
     const { username: user } = userInfo();
     const ofRank = (rank: number, pid: number) =>
-      `{device="gpu:0",pid="${pid}",process="python",user="${user}",engine="slurm",job_id="4711",rank="${rank}"}`;
+      `{device="gpu:0",pid="${pid}",process="python",user="${user}",engine="slurm",job_id="4711",rank="${rank}"${rank === 1 ? ',world_size="2"' : ''}}`;
     const held = (id: string) => `{engine="slurm",job_id="4711",name="bert",device="${id}"}`;
     for (const [name, value] of [
       ['plimsoll_node_info{node="n1",version="1.2.3"}', 1],
@@ -149,6 +152,7 @@ describe('jobs of a node', () => {
       id: '1',
       name: '',
       rank: 'none',
+      worldSize: 'none',
       reservedBytes: 'unknown',
     } as const;
     const jobs = new NodeJobs();

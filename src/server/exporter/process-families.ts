@@ -57,6 +57,7 @@ function labelsOf({ device, pid, name, user, job }: ProcessFigures) {
     engine: job?.engine,
     job_id: job?.id,
     rank: known(job?.rank),
+    world_size: known(job?.worldSize),
   };
 }
 

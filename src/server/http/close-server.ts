@@ -1,6 +1,12 @@
-import type { Server } from 'node:http';
+import type { Server as NetServer } from 'node:net';
 import type { Clock } from '../../time/clock.js';
 import { serverLimits } from './limits.js';
+
+/** A server of HTTP, with or without TLS. */
+interface Server extends NetServer {
+  closeIdleConnections(): void;
+  closeAllConnections(): void;
+}
 
 /** Takes no new connections, lets open requests end, and cuts off those that take too long. */
 export async function closeServers(

@@ -1,4 +1,4 @@
-import type { Server } from 'node:http';
+import type { Server } from 'node:net';
 import { Failure } from '../../failure.js';
 import { bracketed, isLoopback, isWildcard } from '../access/hosts.js';
 import { serverLimits } from './limits.js';
@@ -10,7 +10,12 @@ export interface Place {
 }
 
 /** Listens, or says why it cannot. */
-export async function listen(server: Server, host: string, port: number): Promise<Place> {
+export async function listen(
+  server: Server,
+  host: string,
+  port: number,
+  scheme: 'http' | 'https' = 'http',
+): Promise<Place> {
   if (!Number.isInteger(port) || port < 0 || port > 65_535) throw badPort(port);
   const name = host.replace(/^\[(.*)\]$/, '$1');
   await new Promise<void>((resolve, reject) => {
@@ -29,7 +34,7 @@ export async function listen(server: Server, host: string, port: number): Promis
     throw badHost(host);
   }
   const shownHost = isWildcard(host) ? 'localhost' : bracketed(name);
-  return { port: address.port, url: `http://${shownHost}:${address.port}` };
+  return { port: address.port, url: `${scheme}://${shownHost}:${address.port}` };
 }
 
 function listenFailure(error: Error & { code?: string }, host: string, port: number): Failure {

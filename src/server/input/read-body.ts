@@ -10,21 +10,31 @@ import {
 import { checkShape } from './check-shape.js';
 import type { IncomingBytes } from './incoming-bytes.js';
 
-/**
- * The JSON that a request carries. A body over the limit is refused as soon as it is known to be
- * one, by its own word or by what came; what came is let go of.
- */
+interface BodyLimits {
+  readonly maxBytes: number;
+  readonly bodies: IncomingBytes;
+}
+
+/** The JSON that a request of ours carries. */
 export async function readJsonBody(
   incoming: IncomingMessage,
-  limits: { readonly maxBytes: number; readonly bodies: IncomingBytes },
+  limits: BodyLimits,
 ): Promise<unknown> {
+  return checkShape(await readJson(incoming, limits));
+}
+
+/**
+ * Any JSON. A body over the limit is refused as soon as it is known to be one, by its own word or by
+ * what came; what came is let go of.
+ */
+export async function readJson(incoming: IncomingMessage, limits: BodyLimits): Promise<unknown> {
   const { 'content-type': contentType, 'content-encoding': packing } = incoming.headers;
   if (!isJson(contentType)) throw wrongContentType(contentType);
   // Nothing is unpacked: a few bytes could become millions.
   if (packing !== undefined) throw packedBody(packing);
   const { maxBytes } = limits;
   if (Number(incoming.headers['content-length'] ?? 0) > maxBytes) throw bodyTooLarge(maxBytes);
-  return checkShape(parseJson(await readBytes(incoming, limits)));
+  return parseJson(await readBytes(incoming, limits));
 }
 
 /** A page of another site cannot send this type without asking us first, and we say no. */
@@ -32,10 +42,7 @@ function isJson(contentType: string | undefined): boolean {
   return /^application\/json *(; *charset="?utf-?8"? *)?$/i.test(contentType ?? '');
 }
 
-function readBytes(
-  incoming: IncomingMessage,
-  { maxBytes, bodies }: { readonly maxBytes: number; readonly bodies: IncomingBytes },
-): Promise<Buffer> {
+function readBytes(incoming: IncomingMessage, { maxBytes, bodies }: BodyLimits): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let size = 0;

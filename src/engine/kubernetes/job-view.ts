@@ -1,0 +1,183 @@
+import type { ClusterAttempt, ClusterJob, ClusterState } from '../cluster.js';
+import { type JsonObject, objectIn, objectsIn, textIn } from '../json-values.js';
+import { jobLabel, orderAnnotation } from './job-manifest.js';
+import { kaiMemory } from './pod-request.js';
+
+/** Marks a job that was cancelled, since Kubernetes only says that its time was over. */
+export const cancelledAnnotation = 'plimsoll.dev/cancelled';
+
+/** Jobs with their pods, from a list that has both; the newest first. */
+export function jobViews(objects: readonly unknown[]): readonly ClusterJob[] {
+  const all = objects.map(objectIn);
+  const pods = all.filter(({ kind }) => kind === 'Pod');
+  return all
+    .filter(({ kind }) => kind === 'Job')
+    .map((job) => jobView(job, podsOf(job, pods)))
+    .toSorted((one, other) => other.submittedAt.localeCompare(one.submittedAt));
+}
+
+/** Those of one job, the oldest first. */
+function podsOf(job: JsonObject, pods: readonly JsonObject[]): readonly JsonObject[] {
+  const id = labelOf(job, jobLabel);
+  return pods
+    .filter((pod) => id !== '' && labelOf(pod, jobLabel) === id)
+    .toSorted((one, other) => createdAt(one).localeCompare(createdAt(other)));
+}
+
+/** A job of batch/v1 and its pods, as Kubernetes describes them; any part may be missing. */
+export function jobView(job: JsonObject, pods: readonly JsonObject[]): ClusterJob {
+  const metadata = objectIn(job['metadata']);
+  const order = keptOrder(textIn(objectIn(metadata['annotations'])[orderAnnotation]));
+  const { state, why } = standingOf(job, pods.at(-1));
+  const request = requestWords(objectIn(objectIn(job['spec'])['template']));
+  const attempts = pods.length === 0 ? [undefined] : pods;
+  return {
+    engine: 'kubernetes',
+    id: textIn(metadata['name']),
+    name: textIn(order['name']),
+    command: Array.isArray(order['command']) ? order['command'].map(textIn) : [],
+    state,
+    why,
+    gpus: wholeNumber(order['gpus']) ?? 0,
+    needBytes: wholeNumber(order['needBytes']) ?? 'unknown',
+    basis: textIn(order['basis']),
+    nodes: [...new Set(pods.map((pod) => textIn(objectIn(pod['spec'])['nodeName'])))]
+      .filter((name) => name !== '')
+      .join(),
+    submittedAt: textIn(metadata['creationTimestamp']),
+    attempts: attempts.map((pod, index) => ({
+      number: index + 1,
+      request,
+      reservedBytes: wholeNumber(order['limitBytes']) ?? 'unknown',
+      peakBytes: 'unknown',
+      ...endOf(pod),
+    })),
+    notes: [],
+    tasks: null,
+  };
+}
+
+/** What was ordered, as the manifest keeps it. */
+function keptOrder(text: string): JsonObject {
+  try {
+    return objectIn(JSON.parse(text));
+  } catch {
+    return {};
+  }
+}
+
+interface Standing {
+  readonly state: ClusterState;
+  readonly why: string;
+}
+
+function standingOf(job: JsonObject, pod: JsonObject | undefined): Standing {
+  const { suspend } = objectIn(job['spec']);
+  const annotations = objectIn(objectIn(job['metadata'])['annotations']);
+  const isCancelled = annotations[cancelledAnnotation] !== undefined;
+  const conditions = objectsIn(objectIn(job['status'])['conditions']);
+  const is = (type: string) => conditions.find((one) => one['type'] === type && holds(one));
+  if (is('Complete') !== undefined) return { state: 'succeeded', why: '' };
+  const failed = is('Failed');
+  if (failed !== undefined) {
+    return isCancelled
+      ? { state: 'cancelled', why: '' }
+      : { state: 'failed', why: endWords(pod) || reasonWords(failed) };
+  }
+  const status = objectIn(pod?.['status']);
+  const phase = textIn(status['phase']);
+  if (isCancelled) return { state: 'cancelled', why: phase === 'Running' ? 'it is ending' : '' };
+  if (phase === 'Running') return { state: 'running', why: '' };
+  // The controller of jobs has not looked at the end of its pod yet.
+  if (phase === 'Succeeded' || phase === 'Failed') return { state: 'running', why: 'it is ending' };
+  if (suspend === true) return { state: 'waiting', why: 'suspended' };
+  return { state: 'waiting', why: waitWords(status) };
+}
+
+function holds({ status }: JsonObject): boolean {
+  return status === 'True';
+}
+
+/** In the scheduler's words, or in those of the node that prepares its container. */
+function waitWords(status: JsonObject): string {
+  const scheduled = objectsIn(status['conditions']).find(({ type }) => type === 'PodScheduled');
+  if (scheduled !== undefined && !holds(scheduled)) return reasonWords(scheduled);
+  const waiting = objectIn(objectIn(containerStatus(status)['state'])['waiting']);
+  return reasonWords(waiting);
+}
+
+/** Longer texts of Kubernetes say the same of each node. */
+const longestWhy = 300;
+
+function reasonWords({ reason, message }: JsonObject): string {
+  const parts = [textIn(reason), textIn(message)].filter((text) => text !== '');
+  return parts.join(': ').slice(0, longestWhy);
+}
+
+function endWords(pod: JsonObject | undefined): string {
+  const terminated = terminatedOf(pod);
+  const code = wholeNumber(terminated['exitCode']);
+  if (code === undefined) return '';
+  const reason = textIn(terminated['reason']);
+  return reason === 'OOMKilled' ? `OOMKilled: host memory, exit code ${code}` : `exit code ${code}`;
+}
+
+function endOf(
+  pod: JsonObject | undefined,
+): Pick<ClusterAttempt, 'clusterId' | 'outOfMemory' | 'exitCode'> {
+  const terminated = terminatedOf(pod);
+  const name = textIn(objectIn(pod?.['metadata'])['name']);
+  return {
+    clusterId: name === '' ? 'unknown' : name,
+    outOfMemory: terminated['reason'] === 'OOMKilled',
+    exitCode: wholeNumber(terminated['exitCode']) ?? 'unknown',
+  };
+}
+
+function terminatedOf(pod: JsonObject | undefined): JsonObject {
+  return objectIn(objectIn(containerStatus(objectIn(pod?.['status']))['state'])['terminated']);
+}
+
+/** Our pods have one container. */
+function containerStatus(status: JsonObject): JsonObject {
+  return objectsIn(status['containerStatuses'])[0] ?? {};
+}
+
+/** Names of pods that may have printed something, the oldest first. */
+export function begunPods(objects: readonly unknown[]): readonly string[] {
+  const pods = objects.map(objectIn).filter(({ kind }) => kind === 'Pod');
+  return pods
+    .toSorted((one, other) => createdAt(one).localeCompare(createdAt(other)))
+    .filter((pod) => {
+      const { running, terminated } = objectIn(containerStatus(objectIn(pod['status']))['state']);
+      return running !== undefined || terminated !== undefined;
+    })
+    .map((pod) => textIn(objectIn(pod['metadata'])['name']));
+}
+
+/** In the words of the cluster: `nvidia.com/gpu=1 nvidia.com/gpumem=20480`. */
+function requestWords(template: JsonObject): string {
+  const container = objectsIn(objectIn(template['spec'])['containers'])[0] ?? {};
+  const { requests, limits } = objectIn(container['resources']);
+  const memory = objectIn(objectIn(template['metadata'])['annotations'])[kaiMemory];
+  const all = {
+    ...objectIn(requests),
+    ...objectIn(limits),
+    ...(memory !== undefined && { [kaiMemory]: memory }),
+  };
+  return Object.entries(all)
+    .map(([name, value]) => `${name}=${String(value)}`)
+    .join(' ');
+}
+
+function labelOf(object: JsonObject, label: string): string {
+  return textIn(objectIn(objectIn(object['metadata'])['labels'])[label]);
+}
+
+function createdAt(object: JsonObject): string {
+  return textIn(objectIn(object['metadata'])['creationTimestamp']);
+}
+
+function wholeNumber(value: unknown): number | undefined {
+  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : undefined;
+}

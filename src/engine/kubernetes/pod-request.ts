@@ -1,0 +1,62 @@
+import { MiB } from '../../units/bytes.js';
+import { isKnown, type Known } from '../../units/known.js';
+
+/** How a cluster shares GPUs: HAMi, the KAI scheduler, or not at all. */
+export const gpuSharings = ['hami', 'kai', 'none'] as const;
+export type GpuSharing = (typeof gpuSharings)[number];
+
+/** What a pod needs: of each of its GPUs, or of the host's memory where it has none. */
+export interface PodNeed {
+  readonly gpus: number;
+  readonly needBytes: Known<number>;
+}
+
+export type Texts = Readonly<Record<string, string>>;
+
+/** What a pod asks for, in the words of its cluster. */
+export interface PodRequest {
+  /** Of its container; requests are the same. */
+  readonly limits: Texts;
+  readonly annotations: Texts;
+  readonly labels: Texts;
+  readonly scheduler?: string;
+  /** What the SDK in the process keeps to; `none` where a whole GPU is its own. */
+  readonly limitBytes: number | 'none';
+}
+
+/** Resources of Kubernetes by which memory of GPUs is asked for. */
+export const gpuResource = 'nvidia.com/gpu';
+const gpuMemoryResource = 'nvidia.com/gpumem';
+export const kaiMemory = 'gpu-memory';
+const kaiScheduler = 'kai-scheduler';
+
+/**
+ * What to ask for.
+ *
+ * @example
+ * podRequest({ gpus: 1, needBytes: 20 * GiB }, 'hami').limits;
+ * // { 'nvidia.com/gpu': '1', 'nvidia.com/gpumem': '20480' }
+ */
+export function podRequest({ gpus, needBytes }: PodNeed, sharing: GpuSharing): PodRequest {
+  const mebibytes = isKnown(needBytes) ? String(Math.ceil(needBytes / MiB)) : undefined;
+  const none = { annotations: {}, labels: {} };
+  const isShared = gpus === 0 || sharing !== 'none';
+  const limitBytes: number | 'none' = isKnown(needBytes) && isShared ? needBytes : 'none';
+  if (gpus === 0) {
+    return {
+      ...none,
+      limitBytes,
+      limits: mebibytes === undefined ? {} : { memory: `${mebibytes}Mi` },
+    };
+  }
+  const whole = { [gpuResource]: String(gpus) };
+  if (sharing === 'hami') {
+    const part = mebibytes === undefined ? {} : { [gpuMemoryResource]: mebibytes };
+    return { ...none, limitBytes, limits: { ...whole, ...part } };
+  }
+  if (sharing === 'none') return { ...none, limitBytes, limits: whole };
+  const kai = { labels: { 'kai.scheduler/queue': 'default' }, scheduler: kaiScheduler, limitBytes };
+  if (mebibytes === undefined) return { ...kai, limits: whole, annotations: {} };
+  const several = gpus > 1 ? { 'gpu-fraction-num-devices': String(gpus) } : {};
+  return { ...kai, limits: {}, annotations: { [kaiMemory]: mebibytes, ...several } };
+}

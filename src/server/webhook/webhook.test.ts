@@ -1,0 +1,148 @@
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { type RequestOptions, request } from 'node:https';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { TLSSocket } from 'node:tls';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { makeCertificate } from '../../../test/support/certificate.js';
+import { GiB } from '../../units/bytes.js';
+import { openWebhook, type Webhook } from './open-webhook.js';
+
+let folder = '';
+let files = { cert: '', key: '' };
+let webhook: Webhook;
+const lines: string[] = [];
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'plimsoll-webhook-'));
+  files = makeCertificate(folder);
+  webhook = await openWebhook(options());
+});
+afterAll(async () => {
+  await webhook.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+function options() {
+  const fault = (error: unknown) => lines.push(String(error));
+  const estimate = () => Promise.resolve(4 * GiB);
+  return {
+    host: '127.0.0.1',
+    port: 0,
+    certFile: files.cert,
+    keyFile: files.key,
+    rules: { sharing: 'hami', strict: false, estimate, fault },
+    log: (line: string) => lines.push(line),
+  } as const;
+}
+
+async function send(path: string, body: string | Buffer, more: RequestOptions = {}) {
+  const sent = request(`${webhook.url}${path}`, {
+    method: 'POST',
+    ca: readFileSync(files.cert),
+    agent: false,
+    headers: { 'content-type': 'application/json' },
+    ...more,
+  });
+  // One that is refused early may close while it is still being sent.
+  sent.on('error', () => {});
+  sent.end(body);
+  const [answer] = await once(sent, 'response');
+  const socket: TLSSocket = answer.socket;
+  const serial = socket.getPeerCertificate().serialNumber;
+  let text = '';
+  for await (const piece of answer) text += String(piece);
+  return { status: answer.statusCode, body: JSON.parse(text), serial };
+}
+
+const review = (dryRun: boolean) =>
+  JSON.stringify({
+    apiVersion: 'admission.k8s.io/v1',
+    kind: 'AdmissionReview',
+    request: {
+      uid: 'u-1',
+      kind: { group: '', version: 'v1', kind: 'Pod' },
+      operation: 'CREATE',
+      dryRun,
+      object: {
+        metadata: { annotations: { 'plimsoll.dev/estimate': '{"model": "gpt2"}' } },
+        spec: { containers: [{ name: 'train' }] },
+      },
+    },
+  });
+
+describe('the webhook over TLS', () => {
+  it('answers an AdmissionReview, and a dry run the same', async () => {
+    // As API servers ask, with the time that they wait.
+    const { status, body } = await send('/mutate?timeout=10s', review(false));
+    expect(status).toBe(200);
+    expect(body).toMatchObject({
+      apiVersion: 'admission.k8s.io/v1',
+      kind: 'AdmissionReview',
+      response: { uid: 'u-1', allowed: true, patchType: 'JSONPatch' },
+    });
+    const steps: unknown = JSON.parse(Buffer.from(body.response.patch, 'base64').toString());
+    expect(steps).toContainEqual({
+      op: 'add',
+      path: '/spec/containers/0/resources',
+      value: {
+        limits: { 'nvidia.com/gpu': '1', 'nvidia.com/gpumem': '4096' },
+        requests: {
+          cpu: '2',
+          memory: '4096Mi',
+          'nvidia.com/gpu': '1',
+          'nvidia.com/gpumem': '4096',
+        },
+      },
+    });
+    expect((await send('/mutate', review(true))).body).toEqual(body);
+  });
+
+  it.each([
+    ['/mutate', '{', 400, 'bad-json'],
+    ['/mutate', '[]', 400, 'bad-review'],
+    ['/mutate', Buffer.alloc(9 * 1024 * 1024, ' '), 413, 'body-too-large'],
+    ['/jobs', '{}', 404, 'unknown-route'],
+  ])('%s: what it cannot read gets a clear error', async (path, sent, status, code) => {
+    const answer = await send(path, sent);
+    expect([answer.status, answer.body.error.code]).toEqual([status, code]);
+    expect(answer.body.error.next.length).toBeGreaterThan(5);
+  });
+
+  it('tells that it is well, and takes no GET for a review', async () => {
+    expect((await send('/healthz', '', { method: 'GET' })).body).toEqual({ status: 'ok' });
+    expect((await send('/mutate', '', { method: 'GET' })).status).toBe(405);
+    const text = await send('/mutate', review(false), {
+      headers: { 'content-type': 'text/plain' },
+    });
+    expect(text.status).toBe(415);
+  });
+
+  it('takes up a new certificate, and keeps the one that works where the new one is broken', async () => {
+    const first = (await send('/mutate', review(false))).serial;
+    makeCertificate(folder);
+    webhook.renew();
+    const second = (await send('/mutate', review(false))).serial;
+    expect(second).not.toBe(first);
+    const whole = readFileSync(files.cert);
+    writeFileSync(files.cert, 'half');
+    webhook.renew();
+    webhook.renew();
+    writeFileSync(files.cert, whole);
+    expect((await send('/mutate', review(false))).serial).toBe(second);
+    expect(lines.map((line) => line.split(':', 1)[0])).toEqual([
+      'The certificate changed; new connections use the new one.',
+      'The earlier certificate stays in use',
+    ]);
+  });
+
+  it.each([
+    ['/nowhere/tls.crt', /cannot be read: there is no such file/],
+    [import.meta.filename, /are not a certificate and its key/],
+  ])('says what is wrong with a certificate: %s', async (certFile, fact) => {
+    await expect(openWebhook({ ...options(), certFile })).rejects.toMatchObject({
+      code: 'bad-certificate',
+      fact: expect.stringMatching(fact),
+    });
+  });
+});

@@ -1,0 +1,126 @@
+import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { get } from 'node:https';
+import { delimiter, join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { makeCertificate } from '../support/certificate.js';
+import { kubernetesErrors } from '../support/kubernetes-schema.js';
+import { type Running, useCommand } from './command.js';
+
+const command = useCommand();
+
+/**
+ * Stands in for kubectl, since there is no cluster: a real process that keeps jobs in a file, gives each
+ * a pod that prints what its container would run, and ends those that are given a deadline.
+ */
+const standIn = `#!${process.execPath}
+import fs from 'node:fs';
+const file = process.env.OBJECTS;
+const objects = fs.existsSync(file) ? JSON.parse(fs.readFileSync(file)) : [];
+const words = process.argv.slice(2);
+fs.appendFileSync(file + '.calls', words.join(' ') + '\\n');
+const done = (status) => { fs.writeFileSync(file, JSON.stringify(objects)); process.exit(status); };
+if (words[0] === 'create') {
+  const job = JSON.parse(fs.readFileSync(0));
+  job.metadata.creationTimestamp = '2026-11-16T10:00:00Z';
+  const { metadata, spec } = job.spec.template;
+  const pod = { kind: 'Pod', metadata: { ...metadata, name: job.metadata.name + '-x' }, spec: { ...spec, nodeName: 'n1' },
+    status: { phase: 'Running', containerStatuses: [{ state: { running: {} } }] } };
+  objects.push(job, pod);
+  done(0);
+} else if (words[0] === 'get') {
+  const [key, value] = words[3].split('=');
+  const items = objects.filter(({ metadata }) => metadata.labels[key] === value);
+  process.stdout.write(JSON.stringify({ kind: 'List', items }));
+} else if (words[0] === 'logs') {
+  const pod = objects.find(({ metadata }) => metadata.name === words[1]);
+  process.stdout.write(pod.spec.containers[0].command.join(' ') + '\\n');
+} else if (words[0] === 'patch') {
+  const job = objects.find(({ kind, metadata }) => kind === 'Job' && metadata.name === words[2]);
+  const { metadata, spec } = JSON.parse(words[words.indexOf('-p') + 1]);
+  Object.assign(job.metadata.annotations, metadata.annotations);
+  Object.assign(job.spec, spec);
+  if (spec.activeDeadlineSeconds) job.status = { conditions: [{ type: 'Failed', status: 'True', reason: 'DeadlineExceeded' }] };
+  done(0);
+} else {
+  console.error('error: unknown command');
+  process.exit(1);
+}
+`;
+
+function withKubectl() {
+  const folder = join(command.folder(), 'kubectl');
+  mkdirSync(folder, { recursive: true });
+  const program = join(folder, 'kubectl');
+  writeFileSync(program, standIn);
+  chmodSync(program, 0o755);
+  const environment = {
+    PATH: [folder, process.env['PATH']].join(delimiter),
+    OBJECTS: join(folder, 'objects.json'),
+  };
+  const engine = ['--engine', 'kubernetes'];
+  const run = ([name = '', ...words]: readonly string[]) =>
+    command.run([name, ...engine, ...words], { environment });
+  return { run, calls: () => readFileSync(`${environment.OBJECTS}.calls`, 'utf8').split('\n') };
+}
+
+describe('plimsoll with a kubectl (a stand-in)', () => {
+  it('submits, lists, shows the log, and cancels, in the namespace that was named', async () => {
+    const { run, calls } = withKubectl();
+    const job = ['--container-image', 'pytorch:1', '--memory', '20GiB', '--gpu-sharing', 'hami'];
+    const words = [...job, '--namespace', 'ml', '--name', 'bert'];
+    const preview = await run(['submit', '--dry-run', ...words, '--', 'python', 'train.py']);
+    expect(kubernetesErrors(JSON.parse(preview.stdout))).toEqual([]);
+    const sent = await run(['submit', '--json', ...words, '--', 'python', 'train.py']);
+    expect(sent.stderr).toBe('');
+    const { id } = JSON.parse(sent.stdout);
+    expect(id).toMatch(/^bert-[0-9a-f]{6}$/);
+    expect(JSON.parse((await run(['jobs', '--namespace', 'ml', '--json'])).stdout)).toMatchObject({
+      engine: 'kubernetes',
+      jobs: [{ id, name: 'bert', state: 'running', nodes: 'n1', needBytes: 20 * 2 ** 30 }],
+    });
+    const log = await run(['logs', id]);
+    expect(log.stdout).toMatch(/^sh -c command -v plimsoll .*exec "\$@" sh python train.py\n$/);
+    expect((await run(['cancel', id])).stdout).toBe(`Job ${id} was asked to end.\n`);
+    expect((await run(['jobs', id])).stdout).toMatch(/is cancelled\./);
+    const again = await run(['cancel', id]);
+    expect([again.exitCode, again.stderr]).toEqual([1, expect.stringContaining('job-has-ended')]);
+    const none = await run(['logs', 'other']);
+    expect([none.exitCode, none.stderr]).toEqual([2, expect.stringContaining('unknown-job')]);
+    expect(calls().slice(0, 2)).toEqual([
+      'create -f -',
+      'get jobs,pods -l app.kubernetes.io/managed-by=plimsoll -o json --namespace ml',
+    ]);
+  });
+});
+
+describe('plimsoll serve --webhook', () => {
+  it('listens with TLS on loopback, keeps no files, and ends with 0', async () => {
+    const { cert, key } = makeCertificate(command.folder());
+    const argv = ['serve', '--webhook', '--tls-cert', cert, '--tls-key', key, '--port', '0'];
+    let asked: Promise<number | undefined> | undefined;
+    const { exitCode, stderr } = await command.run([...argv, '--json'], {
+      environment: { PLIMSOLL_HOME: '/nowhere' },
+      onOutput({ stdout }, running: Running) {
+        if (asked !== undefined || !stdout.endsWith('\n')) return;
+        const url = new URL('/healthz', JSON.parse(stdout).url);
+        asked = new Promise<number | undefined>((resolve, reject) => {
+          get(url, { ca: readFileSync(cert), agent: false }, (answer) => {
+            answer.resume();
+            resolve(answer.statusCode);
+          }).on('error', reject);
+        }).finally(() => running.kill('SIGTERM'));
+      },
+    });
+    expect([await asked, exitCode, stderr]).toEqual([200, 0, '']);
+  });
+
+  it.each([
+    [['--webhook'], 'no-certificate'],
+    [['--webhook', '--simulate', 'steady'], 'bad-usage'],
+    [['--webhook', '--no-token'], 'bad-usage'],
+    [['--tls-cert', 'x'], 'bad-usage'],
+  ])('%j is refused: %s', async (words, code) => {
+    const { exitCode, stderr } = await command.run(['serve', ...words]);
+    expect([exitCode, stderr]).toEqual([2, expect.stringContaining(code)]);
+  });
+});
