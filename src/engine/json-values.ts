@@ -12,3 +12,8 @@ export function objectsIn(value: unknown): readonly JsonObject[] {
 export function textIn(value: unknown): string {
   return typeof value === 'string' ? value : '';
 }
+
+/** A text or a number, as both are written for amounts. */
+export function amountIn(value: unknown): string {
+  return typeof value === 'number' ? String(value) : textIn(value);
+}

@@ -102,7 +102,9 @@ describe('deploy/kubernetes', () => {
       port: service.spec.ports[0].port,
     });
     const { stdout } = await command.run(['serve', '--help']);
-    const options: readonly string[] = container.command.filter((word: string) => /^--/.test(word));
+    const options: readonly string[] = container.command.filter((word: string) =>
+      word.startsWith('--'),
+    );
     expect(options.filter((option) => !stdout.includes(option))).toEqual([]);
   });
 });

@@ -1,5 +1,5 @@
 import type { ClusterAttempt, ClusterJob, ClusterState } from '../cluster.js';
-import { type JsonObject, objectIn, objectsIn, textIn } from '../json-values.js';
+import { amountIn, type JsonObject, objectIn, objectsIn, textIn } from '../json-values.js';
 import { jobLabel, orderAnnotation } from './job-manifest.js';
 import { kaiMemory } from './pod-request.js';
 
@@ -45,13 +45,13 @@ export function jobView(job: JsonObject, pods: readonly JsonObject[]): ClusterJo
       .filter((name) => name !== '')
       .join(),
     submittedAt: textIn(metadata['creationTimestamp']),
-    attempts: attempts.map((pod, index) => ({
-      number: index + 1,
-      request,
-      reservedBytes: wholeNumber(order['limitBytes']) ?? 'unknown',
-      peakBytes: 'unknown',
-      ...endOf(pod),
-    })),
+    attempts: attempts.map((pod, index) =>
+      attemptOf(pod, {
+        number: index + 1,
+        request,
+        reservedBytes: wholeNumber(order['limitBytes']) ?? 'unknown',
+      }),
+    ),
     notes: [],
     tasks: null,
   };
@@ -122,13 +122,16 @@ function endWords(pod: JsonObject | undefined): string {
   return reason === 'OOMKilled' ? `OOMKilled: host memory, exit code ${code}` : `exit code ${code}`;
 }
 
-function endOf(
+function attemptOf(
   pod: JsonObject | undefined,
-): Pick<ClusterAttempt, 'clusterId' | 'outOfMemory' | 'exitCode'> {
+  asked: Pick<ClusterAttempt, 'number' | 'request' | 'reservedBytes'>,
+): ClusterAttempt {
   const terminated = terminatedOf(pod);
   const name = textIn(objectIn(pod?.['metadata'])['name']);
   return {
+    ...asked,
     clusterId: name === '' ? 'unknown' : name,
+    peakBytes: 'unknown',
     outOfMemory: terminated['reason'] === 'OOMKilled',
     exitCode: wholeNumber(terminated['exitCode']) ?? 'unknown',
   };
@@ -166,7 +169,7 @@ function requestWords(template: JsonObject): string {
     ...(memory !== undefined && { [kaiMemory]: memory }),
   };
   return Object.entries(all)
-    .map(([name, value]) => `${name}=${String(value)}`)
+    .map(([name, value]) => `${name}=${amountIn(value)}`)
     .join(' ');
 }
 

@@ -44,7 +44,7 @@ async function ask(review: object, sharing: GpuSharing = 'hami', strict = false)
   const answer = await answerReview(readReview(review), {
     sharing,
     strict,
-    estimate: ({ batch = 1 }) => Promise.resolve(Number(batch) * GiB),
+    estimate: ({ batch = 1 }) => Promise.resolve(batch * GiB),
     fault: (error) => faults.push(error),
   });
   const { response } = Object(answer);
@@ -139,7 +139,7 @@ describe('a pod that is annotated with its estimate', () => {
   it.each([
     { 'plimsoll.dev/estimate': 'much' },
     { 'plimsoll.dev/estimate': '{"model": "/etc/passwd"}' },
-    { 'plimsoll.dev/estimate': '{"script": "/root/x.py"}' },
+    { 'plimsoll.dev/estimate': '{"script": "/srv/x.py"}' },
     { 'plimsoll.dev/estimate': '{"model": "gpt2", "method": "trace"}' },
     { 'plimsoll.dev/estimate': '{' },
     { ...size, 'plimsoll.dev/container': 'other' },

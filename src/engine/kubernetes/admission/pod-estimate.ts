@@ -47,7 +47,8 @@ function sizeIn(text: string): number {
 /** Each of its values is checked where it is estimated. */
 function workloadIn(text: string): WorkloadRequest {
   try {
-    return JSON.parse(text) as WorkloadRequest;
+    const request: WorkloadRequest = JSON.parse(text);
+    return request;
   } catch {
     throw badEstimate('It is not JSON.');
   }

@@ -1,5 +1,5 @@
 import { Failure } from '../../../failure.js';
-import { type JsonObject, objectIn, objectsIn, textIn } from '../../json-values.js';
+import { amountIn, type JsonObject, objectIn, objectsIn, textIn } from '../../json-values.js';
 import { hostRequest } from '../host-request.js';
 import {
   type GpuSharing,
@@ -53,9 +53,9 @@ export function placeIn(pod: JsonObject): PodPlace {
         : `It has no container ${JSON.stringify(named).slice(0, 80)}.`,
     );
   }
-  const gpus = limitsOf(container)[gpuResource] ?? annotations[gpusAnnotation] ?? '1';
-  const count = /^\d{1,4}$/.test(String(gpus)) ? Number(gpus) : Number.NaN;
-  if (!(count <= maxGpus)) throw badPod(`${String(gpus).slice(0, 80)} is not a number of GPUs.`);
+  const gpus = amountIn(limitsOf(container)[gpuResource] ?? annotations[gpusAnnotation] ?? '1');
+  const count = /^\d{1,4}$/.test(gpus) ? Number(gpus) : Number.NaN;
+  if (!(count <= maxGpus)) throw badPod(`"${gpus.slice(0, 80)}" is not a number of GPUs.`);
   return { index, container, gpus: count };
 }
 
@@ -88,13 +88,13 @@ export function podPatch(
   ];
   const stated = { ...objectIn(metadata['annotations']), ...own };
   const kept = Object.entries({ ...request.limits, ...request.annotations }).filter(
-    ([name, value]) => stated[name] !== undefined && String(stated[name]) !== value,
+    ([name, value]) => stated[name] !== undefined && amountIn(stated[name]) !== value,
   );
   return {
     steps,
     warnings: kept.map(
       ([name, value]) =>
-        `${name} stays ${String(stated[name]).slice(0, 40)}; the estimate says ${value}`,
+        `${name} stays ${amountIn(stated[name]).slice(0, 40)}; the estimate says ${value}`,
     ),
   };
 }
