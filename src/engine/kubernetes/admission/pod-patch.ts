@@ -25,8 +25,8 @@ export interface PodPatch {
 }
 
 /** On a pod: how many GPUs it needs, and which of its containers is meant. */
-export const gpusAnnotation = 'plimsoll.dev/gpus';
-export const containerAnnotation = 'plimsoll.dev/container';
+const gpusAnnotation = 'plimsoll.dev/gpus';
+const containerAnnotation = 'plimsoll.dev/container';
 /** More than any node has. */
 const maxGpus = 1024;
 
