@@ -8,7 +8,7 @@ const maxFiles = 25;
 /** Folders that may hold more, and why. */
 const exceptions = new Map([['src/model/families', 'one file a family of models']]);
 
-const source = /^(src|web\/src|python)\/.*\.(tsx?|py|css)$/;
+const source = /^(src|web\/src|web\/snapshot|python)\/.*\.(tsx?|py|css)$/;
 /** A test beside its source is no part of the idea that has to be found. */
 const besideSource = /\.(test|suite)\.tsx?$|-for-tests\.ts$/;
 

@@ -4,7 +4,8 @@ import { projectFiles, root } from './support/project-files.js';
 
 const sources = projectFiles().filter(
   (path) =>
-    /^(src|web\/src|python\/plimsoll)\/.*\.(ts|tsx|py)$/.test(path) && !/\.test\.tsx?$/.test(path),
+    /^(src|web\/src|web\/snapshot|python\/plimsoll)\/.*\.(ts|tsx|py)$/.test(path) &&
+    !/\.test\.tsx?$/.test(path),
 );
 
 /** A figure or a rule, and the places that may write it down: one in each language. */

@@ -13,7 +13,8 @@ const looksInto = [
 
 const sources = projectFiles().filter(
   (path) =>
-    /^(src|web\/src|bench|scripts)\/.*\.(ts|tsx|mjs)$/.test(path) && !/\.test\.tsx?$/.test(path),
+    /^(src|web\/src|web\/snapshot|bench|scripts)\/.*\.(ts|tsx|mjs)$/.test(path) &&
+    !/\.test\.tsx?$/.test(path),
 );
 
 describe('a sentence for people', () => {

@@ -10,31 +10,39 @@ import {
 } from './support/import-graph.js';
 import { projectFiles, root } from './support/project-files.js';
 
-/** From the ground up: a file of the page may import from its own layer or from a lower one. */
-const layers = ['api/', 'charts/', 'state/', 'parts/', 'views/', 'main.tsx'].map(
-  (layer) => `web/src/${layer}`,
-);
+/**
+ * The dashboard and the page of a snapshot, from the ground up: a file may import from its own layer or
+ * from a lower one, and neither page from the other.
+ */
+const pages = {
+  'web/src/': ['api/', 'charts/', 'state/', 'parts/', 'views/', 'main.tsx'],
+  'web/snapshot/': ['data/', 'answer/', 'messages.ts', 'worker.ts', 'page/', 'page.ts'],
+} as const;
 const testOnly = /\.test\.tsx?$|-for-tests\.ts$/;
 
 const sources = new Map(
   projectFiles()
-    .filter((path) => /^(web\/src|src)\/.*\.tsx?$/.test(path) && !testOnly.test(path))
+    .filter((path) => /^(web\/(src|snapshot)|src)\/.*\.tsx?$/.test(path) && !testOnly.test(path))
     .map((path) => [path, readFileSync(root + path, 'utf8')]),
 );
-const page = new Map([...sources].filter(([path]) => path.startsWith('web/')));
-/** What the page needs when it runs: types are gone by then. */
+/** What a page needs when it runs: types are gone by then. */
 const running = new Map([...sources].map(([path, text]) => [path, withoutTypeImports(text)]));
 
-function layerOf(file: string): number | undefined {
-  // What it may take of src/ is checked below.
-  if (file.startsWith('src/')) return -1;
-  const index = layers.findIndex((layer) => file.startsWith(layer));
-  return index === -1 ? undefined : index;
-}
+describe.each([
+  { folder: 'web/src/', files: 50, imports: 200 },
+  { folder: 'web/snapshot/', files: 20, imports: 40 },
+] as const)('the page in $folder', ({ folder, files, imports }) => {
+  const page = new Map([...sources].filter(([path]) => path.startsWith(folder)));
 
-describe('the page', () => {
+  function layerOf(file: string): number | undefined {
+    // What it may take of src/ is checked below.
+    if (file.startsWith('src/')) return -1;
+    const index = pages[folder].findIndex((layer) => file.startsWith(folder + layer));
+    return index === -1 ? undefined : index;
+  }
+
   it('is there to be checked, each file in a layer', () => {
-    expect(page.size).toBeGreaterThan(50);
+    expect(page.size).toBeGreaterThan(files);
     expect([...page.keys()].filter((path) => layerOf(path) === undefined)).toEqual([]);
   });
 
@@ -43,7 +51,7 @@ describe('the page', () => {
     const ofPage = new Map([...graph].filter(([from]) => page.has(from)));
     expect(upwardImports(ofPage, layerOf)).toEqual([]);
     const targets = [...ofPage.values()].flat();
-    expect(targets.length).toBeGreaterThan(200);
+    expect(targets.length).toBeGreaterThan(imports);
     expect(targets.filter((to) => !sources.has(to))).toEqual([]);
   });
 
@@ -66,7 +74,7 @@ describe('the page', () => {
 
   it('is imported by nothing in src/', () => {
     const found = [...importGraph(sources)].flatMap(([from, targets]) =>
-      from.startsWith('src/') ? targets.filter((to) => to.startsWith('web/')) : [],
+      from.startsWith('src/') ? targets.filter((to) => to.startsWith(folder)) : [],
     );
     expect(found).toEqual([]);
   });

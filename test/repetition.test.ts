@@ -18,7 +18,7 @@ const mayRepeat: readonly (readonly [one: RegExp, other: RegExp, why: string])[]
 
 const testCode = /(\.(test|suite)|-for-tests)\.tsx?$/;
 const files = projectFiles().filter(
-  (path) => /^(src|web\/src)\/.*\.tsx?$/.test(path) && !testCode.test(path),
+  (path) => /^(src|web\/src|web\/snapshot)\/.*\.tsx?$/.test(path) && !testCode.test(path),
 );
 const sources = new Map(files.map((path) => [path, readFileSync(root + path, 'utf8')]));
 

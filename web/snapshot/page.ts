@@ -1,5 +1,5 @@
 /** The script of a snapshot's page. The recording lies in a worker; here things are drawn. */
-import type { Opened } from './messages.js';
+import type { Opened } from './answer/open.js';
 import { openWorker } from './page/ask.js';
 import { type Band, openChart } from './page/chart.js';
 import { onColourChange, shade } from './page/colours.js';

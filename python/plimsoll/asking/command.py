@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 from typing import Any
@@ -28,15 +29,14 @@ def ask(words: list[str]) -> dict[str, Any]:
             timeout=_PATIENCE_SECONDS,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise Failure(
-            "no-answer", f"the command plimsoll gave no answer ({error})", "run it by hand"
-        ) from error
+        fact = f"the command plimsoll gave no answer ({error})"
+        raise Failure("no-answer", fact, _by_hand(words)) from error
     try:
         answer = json.loads(done.stdout)
     except ValueError:
         answer = None
     if not isinstance(answer, dict):
-        raise _failure_of(done.stderr, done.returncode)
+        raise _failure_of(done.stderr, done.returncode, words)
     return answer
 
 
@@ -45,7 +45,7 @@ def _command() -> list[str]:
     trouble = Failure(
         "no-command",
         "the command plimsoll was not found",
-        "install it with npm, or the wheel that holds it",
+        "install the wheel, which holds it (pip install plimsoll), or npm install -g plimsoll",
         status=MISSING_PACKAGE,
     )
     for folder in (os.path.join(_PACKAGE, "_command"), os.path.dirname(os.path.dirname(_PACKAGE))):
@@ -62,7 +62,11 @@ def _command() -> list[str]:
     return [installed]
 
 
-def _failure_of(stderr: str, status: int) -> Failure:
+def _by_hand(words: list[str]) -> str:
+    return f"see what it prints in a terminal: plimsoll {shlex.join(words)}"
+
+
+def _failure_of(stderr: str, status: int, words: list[str]) -> Failure:
     """The error of the command: one line with its code, the fact and the next step."""
     line = next((one for one in stderr.splitlines() if one.startswith("plimsoll: ")), "")
     match = re.match(r"plimsoll: ([a-z0-9-]+): (.*)", line)
@@ -70,4 +74,4 @@ def _failure_of(stderr: str, status: int) -> Failure:
         return Failure(match[1], match[2], "", status=status)
     last = stderr.strip().splitlines()[-1:] or [f"it ended with {status}"]
     fact = f"the command plimsoll gave no answer: {last[0]}"
-    return Failure("no-answer", fact, "run it by hand", status=status or BAD_INPUT)
+    return Failure("no-answer", fact, _by_hand(words), status=status or BAD_INPUT)

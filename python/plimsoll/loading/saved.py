@@ -89,5 +89,5 @@ def _bad(path: str, why: str) -> Failure:
     return Failure(
         "bad-quantization-file",
         f"the saved quantization {path} cannot be used: {why}",
-        "delete the file, and run plimsoll plan again",
+        "delete the file, and save one again: plimsoll plan MODEL --memory 24GiB --save",
     )

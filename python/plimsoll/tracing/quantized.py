@@ -38,7 +38,7 @@ def check(settings: Settings, config: str | None) -> None:
         raise Failure(
             "quantization-by-memory",
             "what int4_offload keeps on the GPU depends on its memory",
-            "trace int4_double, which keeps all of it there",
+            "take --quantization int4_double, which keeps all of it there",
         )
     if not config:
         raise Failure(

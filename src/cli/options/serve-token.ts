@@ -115,7 +115,7 @@ function readable(file: string): Failure {
     kind: 'input',
     code: 'token-file-readable',
     fact: `Other users of this machine can read the token file ${file}.`,
-    next: `Make a new token, since they may know this one: rm ${file}; and only you may read it: chmod 600.`,
+    next: `They may know the token. Make a new one that only you can read: rm ${file}; (umask 077; openssl rand -hex 32 > ${file})`,
   });
 }
 

@@ -45,7 +45,7 @@ function failureOf(command: string, error: Error, stderr: string): Failure {
     kind: 'missing',
     code: 'slurm-refused',
     fact: `Slurm's ${command} failed: ${(said ?? error.message).slice(0, 400)}`,
-    next: 'Change what it names; options after "--sbatch" are passed to sbatch as they are.',
+    next: 'Correct what it names. Options of "plimsoll submit" that are not listed by its --help go to sbatch as they are.',
     cause: error,
   });
 }

@@ -11,6 +11,10 @@ const nextSteps: ReadonlyMap<string, NextStep> = new Map<string, NextStep>([
   ['lora-refused', leaveOut('lora')],
   ['no-checkpointing', leaveOut('checkpointing')],
   ['quantization-on-host', leaveOut('quantization')],
+  [
+    'quantization-by-memory',
+    ({ example }) => `Take ${example('quantization', 'int4_double')}, which keeps all of it there.`,
+  ],
   ['quantization-not-here', leaveOut('quantization')],
   [
     'quantized-not-trained',

@@ -101,7 +101,7 @@ function bad(path: string, why: string, cause?: unknown): Failure {
     kind: 'input',
     code: 'bad-quantization-file',
     fact: `The saved quantization ${path} cannot be used: ${why}.`,
-    next: 'Delete the file and choose a quantization again.',
+    next: 'Delete the file, and save one again: plimsoll plan MODEL --memory 24GiB --save',
     cause,
   });
 }

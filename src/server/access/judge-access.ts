@@ -49,7 +49,7 @@ function foreignHost(text: string): Failure {
     kind: 'input',
     code: 'foreign-host',
     fact: `The request is for the host "${shown(text)}", which is not a name of this server.`,
-    next: 'Use localhost or the address it listens on, or start it with that name as an allowed host.',
+    next: 'Use localhost or the address it listens on, or start the server with that name: plimsoll serve --allow-host NAME',
   });
 }
 

@@ -54,7 +54,7 @@ export function requireNoFiles(
     kind: 'input',
     code: 'not-as-root',
     fact: `The server runs as root, and reads no model files and runs no scripts for ${name}.`,
-    next: 'State the memory, or estimate on your own account with "plimsoll estimate".',
+    next: 'Give the memory (--memory 6GiB, or "memoryBytes"); "plimsoll estimate" on your own account finds it.',
   });
 }
 

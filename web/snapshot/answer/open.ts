@@ -1,7 +1,48 @@
 import type { Recording } from '../data/recording.js';
 import type { Unpacked } from '../data/unpack.js';
-import type { FlameRequest, Opened, StackFacts } from '../messages.js';
 import { type FlameBar, flameBars, flameTree, type Holding, holdingsAt } from './flame.js';
+
+/** What the page has to know to begin. */
+export interface Opened {
+  readonly ticks: number;
+  readonly group: number;
+  readonly events: number;
+  readonly omitted: number;
+  readonly marks: {
+    readonly peak: number;
+    readonly outOfMemory: readonly number[];
+    readonly steps: readonly number[];
+  };
+  /** Undefined: the recording has no times. */
+  readonly time: { readonly ticks: Uint32Array; readonly seconds: Float64Array } | undefined;
+  /** Stacks with colours, from the bottom of the chart up. */
+  readonly stacks: readonly {
+    readonly stack: number;
+    readonly title: string;
+    readonly peakBytes: number;
+  }[];
+  /** The colour's place of every stack; -1: none of its own. */
+  readonly placeOfStack: Int16Array;
+}
+
+export interface StackFrame {
+  readonly name: string;
+  readonly place: string;
+  readonly own: boolean;
+}
+
+export interface StackFacts {
+  readonly title: string;
+  /** The innermost call first. */
+  readonly frames: readonly StackFrame[];
+}
+
+export interface FlameRequest {
+  readonly which: 'chosen' | 'peak' | 'now';
+  readonly tick: number;
+  readonly folded: boolean;
+  readonly path: readonly number[];
+}
 
 export function openedOf({ header, time, stacks }: Recording, data: Unpacked): Opened {
   const { ticks, group, events, omitted, marks, titles } = header;

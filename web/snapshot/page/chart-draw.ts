@@ -1,5 +1,5 @@
+import type { Opened } from '../answer/open.js';
 import type { View } from '../answer/view.js';
-import type { Opened } from '../messages.js';
 import type { ChartView } from './chart-view.js';
 import { css, palette } from './colours.js';
 import { sharp } from './elements.js';

@@ -1,6 +1,6 @@
+import type { Opened } from '../answer/open.js';
 import type { ViewRequest } from '../answer/view.js';
 import { type AxisKind, TimeAxis } from '../data/time-axis.js';
-import type { Opened } from '../messages.js';
 
 /** Events, or seconds, that a view shows at least. */
 const leastTicks = 12;

@@ -1,6 +1,6 @@
+import type { Opened } from '../answer/open.js';
 import type { View, ViewRequest } from '../answer/view.js';
 import type { AxisKind } from '../data/time-axis.js';
-import type { Opened } from '../messages.js';
 import { type Ask, newestOnly } from './ask.js';
 import { drawChart, plot } from './chart-draw.js';
 import { ChartView } from './chart-view.js';

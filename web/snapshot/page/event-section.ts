@@ -1,7 +1,7 @@
 import type { LifeFacts } from '../answer/describe.js';
 import type { NearEvent } from '../answer/near.js';
+import type { Opened } from '../answer/open.js';
 import type { AllocatorState } from '../answer/state.js';
-import type { Opened } from '../messages.js';
 import { type Ask, newestOnly } from './ask.js';
 import { byId, make, onButtons } from './elements.js';
 import { openStateMap } from './state-map.js';

@@ -1,5 +1,5 @@
 import type { FlameBar } from '../answer/flame.js';
-import type { FlameRequest } from '../messages.js';
+import type { FlameRequest } from '../answer/open.js';
 import { type Ask, newestOnly } from './ask.js';
 import { css } from './colours.js';
 import { byId, choiceOf, sharp } from './elements.js';

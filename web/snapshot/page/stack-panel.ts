@@ -1,4 +1,4 @@
-import type { StackFacts, StackFrame } from '../messages.js';
+import type { StackFacts, StackFrame } from '../answer/open.js';
 import { byId, make } from './elements.js';
 
 /** Shows a stack right below the place where it was asked for, in view. */
