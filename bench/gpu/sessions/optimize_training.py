@@ -24,7 +24,7 @@ from models import DEVICE, NAMES, TINY, WORDS, build, cap, data, give_back, peak
 
 import plimsoll
 
-CAP_BYTES = 4 * 2**30
+CAP_BYTES = 12 * 2**30
 EFFECTIVE = 8 if TINY else 512
 STEPS = 2 if TINY else 6
 # No batch beyond it is tried by hand.
@@ -37,7 +37,7 @@ def named(name: str) -> dict[str, Any]:
     cap(CAP_BYTES)
     model = build(name).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-    weights = [p.detach().clone() for p in model.parameters()]
+    weights = [p.detach().cpu().clone() for p in model.parameters()]
     whole = data(name, model, EFFECTIVE)
     few = {key: value[:4] for key, value in whole.items()}
     wait()
@@ -47,18 +47,17 @@ def named(name: str) -> dict[str, Any]:
         wait()
         seconds = time.perf_counter() - begin
         untouched = {
-            "weights": all(torch.equal(a, b) for a, b in zip(weights, model.parameters())),
+            "weights": all(torch.equal(a, b.cpu()) for a, b in zip(weights, model.parameters())),
             "gradients": all(p.grad is None for p in model.parameters()),
             "random": torch.equal(random, torch.get_rng_state()),
         }
-        del weights
         give_back()
         size = answer["settings"]["batch"]
         step = session.training_step(model, optimizer, lambda b: model(**b).loss, microbatch=size)
         for _ in range(STEPS):
             step(whole)
         training = session.report()["training"]
-    found = {
+    return {
         "answer": {key: answer[key] for key in ("settings", "fitsSamples", "roomBytes", "sampleBytes", "fixedBytes")},
         "changes": [change["what"] for change in answer["changes"]],
         "askedSeconds": seconds,
@@ -67,10 +66,6 @@ def named(name: str) -> dict[str, Any]:
         "peakAllocatedBytes": peak(),
         "peakReservedBytes": torch.cuda.max_memory_reserved() if DEVICE == "cuda" else 0,
     }  # fmt: skip
-    found["byHandChanged"] = by_hand(name, optimized=True)
-    found["byHandPlain"] = by_hand(name, optimized=False)
-    cap(None)
-    return found
 
 
 def by_hand(name: str, optimized: bool) -> dict[str, Any]:
@@ -133,6 +128,10 @@ def main() -> None:
     found["device"] = torch.cuda.get_device_name() if DEVICE == "cuda" else "cpu"
     for name in NAMES:
         one = found["models"][WORDS[name]] = named(name)
+        # The model and the states of its optimizer are gone by now.
+        one["byHandChanged"] = by_hand(name, optimized=True)
+        one["byHandPlain"] = by_hand(name, optimized=False)
+        cap(None)
         settings, hand = one["answer"]["settings"], one["byHandChanged"]
         print(
             f"{WORDS[name]}: named {settings['batch']} x {settings['accumulation']}, "
