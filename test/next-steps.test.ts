@@ -27,7 +27,7 @@ const foreignOptions = new Set([...foreign.values()].flat());
 
 /** Options of other commands that a command names. */
 const ofOthers = new Map([
-  ['serve', ['--server']],
+  ['serve', ['--engine', '--server']],
   ['replay', ['--record']],
 ]);
 
