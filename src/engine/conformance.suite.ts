@@ -14,6 +14,12 @@ export interface EngineUnderTest {
   readonly cwd: string;
   /** A shell command that takes this much of the host's memory for a moment. */
   readonly taking: (bytes: number) => readonly string[];
+  /** What an engine does by itself, beside running jobs. */
+  readonly does: {
+    /** A job that ran out of memory is submitted again with more; else the next of its workload has more. */
+    readonly asksAgain: boolean;
+    readonly previews: boolean;
+  };
   close(): Promise<void> | void;
 }
 
@@ -76,12 +82,20 @@ export function engineConformance(name: string, open: () => Promise<EngineUnderT
     });
 
     it('asks for more after out-of-memory, and ends well', async () => {
-      const { id } = await under.engine.submit(order({ command: under.taking(200 * MiB) }));
-      const job = await ended(id);
-      expect(job.state).toBe('succeeded');
-      expect(job.attempts.length).toBeGreaterThan(1);
-      expect(job.attempts.map(({ outOfMemory }) => outOfMemory).at(0)).toBe(true);
-      const reserved = job.attempts.map(({ reservedBytes }) => Number(reservedBytes));
+      const command = under.taking(200 * MiB);
+      const first = await ended((await under.engine.submit(order({ command }))).id);
+      const attempts = [...first.attempts];
+      for (let last = first; !under.does.asksAgain && last.state !== 'succeeded'; ) {
+        last = await ended(
+          (await under.engine.submit(order({ command, needBytes: 'unknown' }))).id,
+        );
+        attempts.push(...last.attempts);
+      }
+      if (under.does.asksAgain) expect(first.state).toBe('succeeded');
+      expect(attempts.length).toBeGreaterThan(1);
+      expect(attempts.map(({ outOfMemory }) => outOfMemory).at(0)).toBe(true);
+      expect(attempts.map(({ outOfMemory }) => outOfMemory).at(-1)).toBe(false);
+      const reserved = attempts.map(({ reservedBytes }) => Number(reservedBytes));
       expect(reserved).toEqual(reserved.toSorted((a, b) => a - b));
     });
 
@@ -113,7 +127,8 @@ export function engineConformance(name: string, open: () => Promise<EngineUnderT
       await Promise.all([ended(first.id), ended(second.id)]);
     });
 
-    it('shows what it would submit, and submits nothing', async () => {
+    it('shows what it would submit, and submits nothing', async ({ skip }) => {
+      skip(!under.does.previews, 'a server of ours shows nothing before');
       const before = (await under.engine.jobs(1000)).length;
       expect(await under.engine.preview(order({ name: 'only-shown' }))).toContain('only-shown');
       expect(await under.engine.jobs(1000)).toHaveLength(before);

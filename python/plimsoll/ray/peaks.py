@@ -13,6 +13,8 @@ from .share import Share
 METRIC = "plimsoll_peak_bytes"
 # What the CUDA context of a large card takes at most; PyTorch does not count it.
 _CONTEXT_BYTES = 600 * 1024 * 1024
+# Errors inside errors; a circle of them ends here.
+_DEEPEST = 8
 
 
 def peak() -> dict[str, int]:
@@ -59,12 +61,25 @@ def callback(share: Share) -> Any:
         def after_exception(
             self, run_context: Any, worker_exceptions: dict[int, Exception]
         ) -> None:
-            if any(recognise(error) for error in worker_exceptions.values()):
+            if any(_is_out_of_memory(error) for error in worker_exceptions.values()):
                 # It took at least what was reserved for it, and needed more.
                 least = max(self.highest, share.need_bytes)
                 ask(["share", f"--key={share.key}", f"--peak={least}", "--out-of-memory"])
 
     return ReportsPeaks()
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    """Whether it, or the error inside it, is one: Ray Train and Ray put what a worker raised into their own errors."""
+    inner: Any = error
+    for _ in range(_DEEPEST):
+        if not isinstance(inner, BaseException):
+            return False
+        if recognise(inner):
+            return True
+        wrapped = (getattr(inner, name, None) for name in ("_base_exc", "cause", "__cause__"))
+        inner = next((one for one in wrapped if one is not None), None)
+    return False
 
 
 def _checked(share: Any) -> None:

@@ -26,6 +26,13 @@ class UserCallback:
     def after_exception(self, run_context: object, worker_exceptions: object) -> None: ...
 
 
+class UserExceptionWithTraceback(Exception):
+    """As Ray Train gives what a worker raised to callbacks."""
+
+    def __init__(self, base: BaseException) -> None:
+        self._base_exc = base
+
+
 def fake_train() -> dict[str, types.ModuleType]:
     """Stands for ray.train where Ray is not installed."""
     try:
@@ -76,7 +83,8 @@ class Shares(unittest.TestCase):
         self.assertLess(self.share(), share)
         callback.after_exception(None, {0: ValueError("other")})
         self.assertLess(self.share(), share)
-        callback.after_exception(None, {1: RuntimeError("CUDA error: out of memory")})
+        wrapped = UserExceptionWithTraceback(RuntimeError("CUDA error: out of memory"))
+        callback.after_exception(None, {1: wrapped})
         self.assertGreater(self.share(), share)
 
     def test_what_cannot_be_is_one_clear_error(self) -> None:

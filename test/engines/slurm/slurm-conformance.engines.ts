@@ -22,6 +22,7 @@ engineConformance('slurm', async () => {
     }),
     cwd: cluster.folder,
     taking: takingMemory,
+    does: { asksAgain: true, previews: true },
     close: () => cluster.stop(),
   };
 });
