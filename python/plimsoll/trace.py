@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from .failure import MISSING_PACKAGE, Failure
-from .tracing import progress
+from .progress import report_progress
 from .tracing.options import parse
 
 VERSION = 1
@@ -49,7 +49,7 @@ def main(argv: list[str] | None = None, alone: bool = False) -> int:
 
 def run(options: Namespace, alone: bool = False) -> int:
     started = time.monotonic()
-    progress.report("import", 0, options.steps)
+    report_progress("import", 0, options.steps)
     try:
         if alone:
             _import_alone()

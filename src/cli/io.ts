@@ -118,7 +118,10 @@ export function errorStyle(io: CliIo): { colour: boolean; unicode: boolean } {
 }
 
 /** How text on stdout may look: colours where a person sees them, plain letters where they must. */
-export function textStyle({ stdout, environment }: CliIo): { colour: boolean; unicode: boolean } {
+export function textStyle({ stdout, environment }: Pick<CliIo, 'stdout' | 'environment'>): {
+  colour: boolean;
+  unicode: boolean;
+} {
   const locale =
     environment['LC_ALL'] || environment['LC_CTYPE'] || environment['LANG'] || 'C.UTF-8';
   return { colour: stdout.colour, unicode: /utf-?8/i.test(locale) };

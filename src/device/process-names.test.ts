@@ -1,6 +1,8 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { makeFakeTree } from '../../test/fake-tree.js';
-import { parseNamespacePids, processName, visiblePids } from './process-names.js';
+import { ProcessNames, parseNamespacePids, processName, visiblePids } from './process-names.js';
 
 describe('processName', () => {
   it('is the program of the command line, else the short name, else unknown', async () => {
@@ -27,6 +29,21 @@ describe('parseNamespacePids', () => {
     expect(parseNamespacePids('Pid:\t7\nNSpid:\t4321\t77\t7\nNSpgid:\t1\n')).toEqual([4321, 77, 7]);
     expect(parseNamespacePids('Pid:\t7\n')).toEqual([]);
     expect(parseNamespacePids('NSpid:\tmany\n')).toEqual([]);
+  });
+});
+
+describe('names that are asked for again and again', () => {
+  it('are read once in a while: a process may have become another program', async () => {
+    await using tree = await makeFakeTree({ 'proc/7/cmdline': 'sh\0' });
+    let now = 0;
+    const names = new ProcessNames(tree.roots.proc, () => now);
+    expect(names.nameOf(7)).toBe('sh');
+    writeFileSync(join(tree.roots.proc, '7/cmdline'), 'python\0train.py\0');
+    now = 9;
+    expect(names.nameOf(7)).toBe('sh');
+    now = 10;
+    expect(names.nameOf(7)).toBe('python');
+    expect(names.nameOf(8)).toBe('unknown');
   });
 });
 

@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import { basename, join } from 'node:path';
+import { basename } from 'node:path';
 import type { Known } from '../units/known.js';
 import { listPids, readKernelFile } from './kernel-files.js';
 
@@ -11,13 +11,40 @@ const commandLimitBytes = 4096;
 
 /** The program a process runs, as people know it: the last part of its first word. */
 export function processName(procRoot: string, pid: number): Known<string> {
-  const folder = join(procRoot, String(pid));
-  const command = readKernelFile(join(folder, 'cmdline'), commandLimitBytes);
+  const folder = `${procRoot}/${pid}`;
+  const command = readKernelFile(`${folder}/cmdline`, commandLimitBytes);
   const program = command === undefined ? '' : basename((command.split('\0')[0] ?? '').trim());
   if (program !== '') return presentableName(program);
   // Kernel threads and zombies have no command line, but a short name.
-  const short = readKernelFile(join(folder, 'comm'))?.trim() ?? '';
+  const short = readKernelFile(`${folder}/comm`)?.trim() ?? '';
   return short === '' ? 'unknown' : presentableName(short);
+}
+
+/** A name is read again after so long: its process may have become another program. */
+const nameHoldsSeconds = 10;
+
+/** The names of processes that are asked for again and again, each read once in a while. */
+export class ProcessNames {
+  readonly #procRoot: string;
+  readonly #seconds: () => number;
+  #known = new Map<number, Known<string>>();
+  #nextTurn = 0;
+
+  constructor(procRoot: string, seconds = () => performance.now() / 1000) {
+    this.#procRoot = procRoot;
+    this.#seconds = seconds;
+  }
+
+  nameOf(pid: number): Known<string> {
+    const now = this.#seconds();
+    if (now >= this.#nextTurn) {
+      this.#known = new Map();
+      this.#nextTurn = now + nameHoldsSeconds;
+    }
+    const known = this.#known.get(pid) ?? processName(this.#procRoot, pid);
+    this.#known.set(pid, known);
+    return known;
+  }
 }
 
 /** A process names itself: what could steer a terminal, or fill it, does not get through. */
@@ -41,17 +68,21 @@ export function parseNamespacePids(status: string): readonly number[] {
  * the host's ids while we sit in a container. The NSpid lines tell, where /proc shows the outer id
  * too; an id that fits no process, or fits two, stays as it is.
  */
-export function visiblePids(procRoot: string, reported: readonly number[]): Map<number, number> {
+export function visiblePids(
+  procRoot: string,
+  reported: readonly number[],
+  isRunning = (pid: number) => existsSync(`${procRoot}/${pid}`),
+): Map<number, number> {
   const result = new Map<number, number>();
   const lost = new Set<number>();
   for (const pid of reported) {
-    if (existsSync(join(procRoot, String(pid)))) result.set(pid, pid);
+    if (isRunning(pid)) result.set(pid, pid);
     else lost.add(pid);
   }
   if (lost.size === 0) return result;
   const twice = new Set<number>();
   for (const pid of listPids(procRoot)) {
-    const status = readKernelFile(join(procRoot, String(pid), 'status'));
+    const status = readKernelFile(`${procRoot}/${pid}/status`);
     if (status === undefined) continue;
     for (const other of parseNamespacePids(status)) {
       if (!lost.has(other) || other === pid) continue;

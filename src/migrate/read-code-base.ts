@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { killGroup } from '../device/host/kill-group.js';
 import { pythonEnvironment } from '../estimate/trace/run-python.js';
+import { splitProgress } from '../estimate/trace/trace-progress.js';
 import { Failure } from '../failure.js';
 import { debugSettings } from '../plan/environment/debug-settings.js';
 import { parseAnswer } from './parse-answer.js';
@@ -11,6 +12,8 @@ export interface CodePlace {
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly folder: string;
   readonly signal: AbortSignal;
+  /** Told now and then; left out where no one looks. */
+  readonly onProgress?: ((words: string, share?: number) => void) | undefined;
 }
 
 /** New texts and diffs of a large code base take some megabytes; what is more has gone wrong. */
@@ -19,11 +22,11 @@ const keptError = 4096;
 
 /** Has Python read a file or a folder: its own parser, and nothing of what it reads is run. */
 export async function readCodeBase(path: string, place: CodePlace): Promise<CodeBase> {
-  const { python, environment, folder, signal } = place;
+  const { python, environment, folder, signal, onProgress } = place;
   const settings = JSON.stringify(debugSettings());
   const child = spawn(python, ['-m', 'plimsoll.migrating', path, settings], {
     cwd: folder,
-    env: pythonEnvironment(environment, false),
+    env: pythonEnvironment(environment, onProgress !== undefined),
     stdio: ['ignore', 'pipe', 'pipe'],
     detached: process.platform !== 'win32',
     windowsHide: true,
@@ -31,7 +34,7 @@ export async function readCodeBase(path: string, place: CodePlace): Promise<Code
   const end = () => killGroup(child);
   signal.addEventListener('abort', end, { once: true });
   try {
-    const said = await outputOf(child, end);
+    const said = await outputOf(child, end, onProgress);
     signal.throwIfAborted();
     const answer = parseAnswer(said.stdout);
     if (answer !== undefined) return answer;
@@ -44,6 +47,7 @@ export async function readCodeBase(path: string, place: CodePlace): Promise<Code
 function outputOf(
   child: ReturnType<typeof spawn>,
   end: () => void,
+  onProgress: CodePlace['onProgress'],
 ): Promise<{ readonly stdout: string; readonly stderr: string; readonly problem?: string }> {
   return new Promise((resolve) => {
     const pieces: string[] = [];
@@ -54,9 +58,12 @@ function outputOf(
       if (length > maxCharacters) end();
       else pieces.push(text);
     });
-    child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+    const keep = (text: string) => {
       stderr = (stderr + text).slice(-keptError);
-    });
+    };
+    child.stderr
+      ?.setEncoding('utf8')
+      .on('data', onProgress === undefined ? keep : splitProgress(onProgress, keep));
     child.once('error', (error) => resolve({ stdout: '', stderr, problem: error.message }));
     child.once('close', () => resolve({ stdout: pieces.join(''), stderr }));
   });

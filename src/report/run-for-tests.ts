@@ -38,6 +38,12 @@ export const runReport: RunReport = {
       source: 'measured',
       peakFrom: 'sdk',
       snapshot: null,
+      holders: {
+        atSeconds: 29.5,
+        totalBytes: 7 * GiB,
+        othersBytes: GiB,
+        processes: [{ pid: 11, command: 'python <i>train.py</i>', bytes: 7 * GiB }],
+      },
       limit: { bytes: 8 * GiB, by: 'sdk', why: 'by the SDK' },
     },
     {

@@ -141,7 +141,10 @@ describe('packed snapshots', () => {
   it('reads .gz by its content, whatever its name', async () => {
     const path = join(folder, 'packed.pickle');
     writeFileSync(path, gzipSync(bytes));
-    expect((await readSnapshot(path)).devices).toHaveLength(1);
+    const shares: number[] = [];
+    const snapshot = await readSnapshot(path, (share) => shares.push(share));
+    expect(snapshot.devices).toHaveLength(1);
+    expect(shares.at(-1)).toBe(1);
   });
 
   it('says when .gz or .xz is cut', async () => {

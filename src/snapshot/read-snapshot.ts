@@ -13,18 +13,25 @@ import type { Snapshot } from './snapshot.js';
  * const snapshot = await readSnapshot('snapshot.pickle');
  * snapshot.devices[0]?.segments.length;
  */
-export async function readSnapshot(path: string): Promise<Snapshot> {
+export async function readSnapshot(
+  path: string,
+  /** How far it is, from 0 to 1, after each piece. */
+  onShare: (share: number) => void = () => {},
+): Promise<Snapshot> {
   const input = await openInput(path);
   try {
-    return await readInput(input);
+    return await readInput(input, onShare);
   } finally {
     await closeInput(input);
   }
 }
 
-async function readInput(input: SnapshotInput): Promise<Snapshot> {
+async function readInput(
+  input: SnapshotInput,
+  onShare: (share: number) => void,
+): Promise<Snapshot> {
   const reader = startSnapshot(input.expectedBytes);
-  await input.pour(reader.window);
+  await input.pour(reader.window, (bytes) => onShare(bytes / Math.max(1, input.fileBytes)));
   return reader.finish();
 }
 

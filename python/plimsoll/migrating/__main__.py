@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import itertools
 import json
 import os
 import sys
 from collections.abc import Iterator
 
+from ..progress import report_progress
 from .propose import NotUnderstood, propose
 
 # Generated modules have some hundred kilobytes; more than this is data.
 LARGEST_FILE = 2 * 1024 * 1024
 # The largest code bases have some ten thousand; more than this is a disk.
 MAX_FILES = 50_000
+# Takes some tenths of a second.
+FILES_EACH_REPORT = 20
 # Installed packages and what tools keep are not the code of a project.
 _LEFT_OUT = ("node_modules", "site-packages", "__pycache__", "venv", "build", "dist")
 
@@ -86,16 +90,17 @@ def _lines(text: str) -> list[str]:
 def main(words: list[str]) -> int:
     path, settings = words
     debug_settings = json.loads(settings)
-    seen = 0
-    for file in python_files(path):
-        seen += 1
-        if seen > MAX_FILES:
-            print(json.dumps({"tooMany": MAX_FILES}), flush=True)
-            break
+    files = list(itertools.islice(python_files(path), MAX_FILES + 1))
+    read = files[:MAX_FILES]
+    for number, file in enumerate(read, start=1):
+        if number % FILES_EACH_REPORT == 1:
+            report_progress("files", number, len(read))
         result = look_at(file, debug_settings)
         if result is not None:
             print(json.dumps(result), flush=True)
-    print(json.dumps({"files": min(seen, MAX_FILES)}), flush=True)
+    if len(files) > MAX_FILES:
+        print(json.dumps({"tooMany": MAX_FILES}), flush=True)
+    print(json.dumps({"files": len(read)}), flush=True)
     return 0
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
+from ..progress import report_progress
 from . import ledger as kinds
-from . import progress
 from .module_names import ModuleNames
 from .observer import Observer
 from .workload import Settings, Workload
@@ -38,7 +38,7 @@ class Loop:
         each = 2 if self.settings.training and self.settings.accumulation > 1 else 1
         steps = self.settings.steps * each
         for step in range(1, steps + 1):
-            progress.report("step", step, steps)
+            report_progress("step", step, steps)
             self._phase(step, "batch", kinds.BATCH)
             batch = self.workload.batch()
             self._phase(step, "forward", kinds.ACTIVATION)

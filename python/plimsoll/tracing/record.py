@@ -13,7 +13,8 @@ from typing import Any
 import torch
 
 from ..failure import Failure
-from . import adapters, optimizers, progress, quantized
+from ..progress import report_progress
+from . import adapters, optimizers, quantized
 from . import ledger as kinds
 from .gpu import gpu_of
 from .ledger import Ledger
@@ -102,7 +103,7 @@ def _run(
     patches: Patches | None,
 ) -> None:
     quantized.check(settings, options.config)
-    progress.report("build", 0, settings.steps)
+    report_progress("build", 0, settings.steps)
     elsewhere = shard.built_elsewhere(settings)
     observer.recording = not quantized.applies(settings) and not elsewhere
     workload = _load(options, settings)

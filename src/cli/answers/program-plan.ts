@@ -6,7 +6,7 @@ import { type ProgramPlan, planProgram } from '../../plan/programs/plan-program.
 import { runDefaults } from '../../run/new-run.js';
 import { fillCommand, settingsVariables } from '../../run/placeholders.js';
 import type { CliIo } from '../io.js';
-import type { Progress } from '../screen/progress.js';
+import type { LiveProgress } from '../screen/live-progress.js';
 
 export interface ProgramPlanRequest {
   /** With {batch_size} where its batch goes. */
@@ -21,7 +21,7 @@ export interface ProgramPlanMachine {
   readonly machine: AnswerMachine;
   readonly io: CliIo;
   readonly signal: AbortSignal;
-  readonly progress: Progress;
+  readonly progress: LiveProgress;
 }
 
 /** Traces a program at a few batches and answers the one to use. */
@@ -43,7 +43,7 @@ export function tracedProgramPlan(
         ...machine,
         environment: { ...io.environment, ...variables },
         signal,
-        onProgress: verbose ? undefined : (text) => progress.show(`${what}: ${text}`),
+        onProgress: verbose ? undefined : (text, share) => progress.show(`${what}: ${text}`, share),
         onOutput: verbose ? (text) => io.stderr.write(text) : undefined,
       },
     );

@@ -68,8 +68,8 @@ async function migrate(
   const named = resolve(folder, path);
   if (!existsSync(named)) throw noSuchPath(path);
   const python = pythonProgram(given.python, environment);
-  const code = await showBusy(io, `Reading ${path}`, () =>
-    readCodeBase(named, { python, environment, folder, signal: stop.signal }),
+  const code = await showBusy(io, `Reading ${path}`, (onProgress) =>
+    readCodeBase(named, { python, environment, folder, signal: stop.signal, onProgress }),
   ).catch((error: unknown) => {
     if (stop.interruptedBy === undefined) throw error;
     return undefined;

@@ -34,7 +34,7 @@ import {
   addWorkloadOptions,
 } from '../options/workload-options.js';
 import { withStop } from '../running/run-watch.js';
-import { openProgress } from '../screen/progress.js';
+import { openLiveProgress } from '../screen/live-progress.js';
 import { type Stop, stopOnSignals } from '../stop.js';
 
 /** Long enough to see what grows fast and which card does nothing; the whole answer takes 3 s at most. */
@@ -205,8 +205,10 @@ async function train(
   if (!isNamed) return undefined;
   const node = await adviseNode(words, io.environment);
   if (node !== undefined) return { advice: node };
-  const progress = openProgress(io.stderr);
-  const onProgress = io.stderr.isTerminal ? (text: string) => progress.show(text) : undefined;
+  const progress = openLiveProgress(io.stderr, textStyle(io).unicode);
+  const onProgress = io.stderr.isTerminal
+    ? (text: string, share?: number) => progress.show(text, share)
+    : undefined;
   const machine = { ...workloadMachine(settings, io, given), signal, onProgress };
   try {
     if (words.length > 1) {

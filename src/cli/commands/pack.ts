@@ -21,9 +21,9 @@ import { systemClock } from '../../time/clock.js';
 import { MiB } from '../../units/bytes.js';
 import { isKnown, type Known } from '../../units/known.js';
 import type { CommandModule } from '../command-module.js';
-import { type CliIo, printJson } from '../io.js';
+import { type CliIo, printJson, textStyle } from '../io.js';
 import { durationArgument } from '../options/arguments.js';
-import { openProgress } from '../screen/progress.js';
+import { openLiveProgress } from '../screen/live-progress.js';
 import { stopOnSignals } from '../stop.js';
 
 interface PackArguments {
@@ -87,7 +87,7 @@ async function pack(file: string, given: PackArguments, io: CliIo): Promise<numb
   // While this process lives, its list is not cleared.
   takeRun(ownHome, proc);
   using stop = stopOnSignals([io.stdout.closed]);
-  const progress = openProgress(io.stderr);
+  const progress = openLiveProgress(io.stderr, textStyle(io).unicode);
   const begun = systemClock.seconds();
   const results = await runPack({
     jobs,

@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises';
 import { defaultSettings } from '../../config/settings.js';
 import {
   type RecordedTrace,
@@ -7,10 +8,10 @@ import {
 import { type ReplayTrace, replayText } from '../../report/text/lines.js';
 import { cleanText } from '../../report/text/text-width.js';
 import { isKnown, type Known } from '../../units/known.js';
-import { replayTrace } from '../../watch/diagnosis/replay.js';
+import { type Replay, replaySteps } from '../../watch/diagnosis/replay.js';
 import type { CommandModule } from '../command-module.js';
 import { type CliIo, printJson, textStyle } from '../io.js';
-import { showBusy } from '../screen/busy-line.js';
+import { showBusy, type Tell } from '../screen/busy-line.js';
 
 interface ReplayArguments {
   readonly device?: string;
@@ -46,8 +47,10 @@ Examples:
 };
 
 async function replay(path: string, given: ReplayArguments, io: CliIo): Promise<number> {
-  const trace = await showBusy(io, `Reading ${path}`, () => readRecordedTrace(path, given.device));
-  const answer = replayTrace(trace);
+  const { trace, answer } = await showBusy(io, `Reading ${path}`, async (tell) => {
+    const found = await readRecordedTrace(path, given.device);
+    return { trace: found, answer: await replayWith(found, tell) };
+  });
   if (given.json) {
     printJson(io, answer);
     return 0;
@@ -58,6 +61,17 @@ async function replay(path: string, given: ReplayArguments, io: CliIo): Promise<
   if (trace.origin !== undefined) io.stdout.write(`${cleanText(trace.origin)}\n`);
   io.stdout.write(`${replayText(answer, drawable(trace), options)}\n`);
   return 0;
+}
+
+/** With a pause after each piece, in which the line is drawn. */
+async function replayWith(trace: RecordedTrace, tell: Tell): Promise<Replay> {
+  const steps = replaySteps(trace);
+  for (;;) {
+    const { done, value } = steps.next();
+    if (done === true) return value;
+    tell(`Replaying ${trace.rows.length} rows`, value);
+    await setImmediate();
+  }
 }
 
 /** Columns to draw; where only the allocator was recorded, what it held is what was used. */

@@ -9,7 +9,7 @@ import { readSnapshot } from '../../snapshot/read-snapshot.js';
 import type { CommandContext, CommandModule } from '../command-module.js';
 import { type CliIo, printJson, textStyle } from '../io.js';
 import { badArgument, countArgument } from '../options/arguments.js';
-import { showBusy } from '../screen/busy-line.js';
+import { showBusy, type Tell } from '../screen/busy-line.js';
 
 interface SnapshotArguments {
   readonly against?: string;
@@ -61,13 +61,18 @@ async function answer(
   { io, version }: CommandContext,
 ): Promise<number> {
   const page = given.html === undefined ? undefined : openOutputFile(given.html, io.folder);
-  const analysis = await analyse(path, given, io);
-  const against =
-    given.against === undefined
-      ? undefined
-      : await analyse(given.against, { ...given, whatIf: [] }, io);
-  if (page)
-    page.write(renderSnapshotHtml(analysis, { name: path, version, scripts: snapshotScripts }));
+  const { analysis, against } = await showBusy(io, `Reading ${path}`, async (tell) => {
+    const found = await analyse(path, given, { io, tell });
+    const other =
+      given.against === undefined
+        ? undefined
+        : await analyse(given.against, { ...given, whatIf: [] }, { io, tell });
+    if (page) {
+      tell(`Writing ${given.html}`);
+      page.write(renderSnapshotHtml(found, { name: path, version, scripts: snapshotScripts }));
+    }
+    return { analysis: found, against: other };
+  });
   const { top } = given;
   if (given.json) {
     printJson(io, {
@@ -87,11 +92,12 @@ async function answer(
 async function analyse(
   path: string,
   { device, whatIf }: Pick<SnapshotArguments, 'device' | 'whatIf'>,
-  io: CliIo,
+  { io, tell }: { readonly io: CliIo; readonly tell: Tell },
 ): Promise<SnapshotAnalysis> {
-  const snapshot = await showBusy(io, `Reading ${path}`, () =>
-    readSnapshot(resolve(io.folder, path)),
+  const snapshot = await readSnapshot(resolve(io.folder, path), (share) =>
+    tell(`Reading ${path}`, share),
   );
+  tell(`Analysing ${path}`);
   return analyseSnapshot(snapshot, {
     ...(device === undefined ? {} : { device }),
     ...(whatIf === undefined ? {} : { whatIf }),

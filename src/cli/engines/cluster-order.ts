@@ -23,7 +23,7 @@ export interface ClusterAsk {
   /** Of the largest GPU. */
   readonly offerBytes: Known<number>;
   readonly settings: Settings;
-  readonly onProgress: (text: string) => void;
+  readonly onProgress: (text: string, share?: number) => void;
   readonly signal: AbortSignal;
 }
 

@@ -5,11 +5,11 @@ import { Failure } from '../../failure.js';
 import { clusterJobText } from '../../report/text/engines/cluster-jobs.js';
 import { isKnown } from '../../units/known.js';
 import type { CommandContext } from '../command-module.js';
-import { printJson } from '../io.js';
+import { printJson, textStyle } from '../io.js';
 import { checkedEnvironment } from '../options/environment-mode.js';
 import { type SubmitArguments, submitRequest } from '../options/submit-request.js';
 import { jobEnvironment } from '../options/submitted-environment.js';
-import { openProgress } from '../screen/progress.js';
+import { openLiveProgress } from '../screen/live-progress.js';
 import { stopOnSignals } from '../stop.js';
 import { clusterOrder } from './cluster-order.js';
 import type { EngineArguments } from './engine-option.js';
@@ -50,7 +50,7 @@ export async function submitToCluster(
   const place = { settings, environment, programEnvironment: programEnvironment ?? {} };
   const engine = openCluster(given, place);
   using stop = stopOnSignals([io.stdout.closed]);
-  const progress = openProgress(io.stderr);
+  const progress = openLiveProgress(io.stderr, textStyle(io).unicode);
   const capacities = (await engine.devices()).map(({ capacityBytes }) => capacityBytes);
   const known = capacities.filter(isKnown);
   const order = await clusterOrder(
@@ -62,7 +62,7 @@ export async function submitToCluster(
       options,
       offerBytes: known.length === 0 ? 'unknown' : Math.max(...known),
       settings,
-      onProgress: (text) => progress.show(text),
+      onProgress: (text, share) => progress.show(text, share),
       signal: stop.signal,
     },
     io,

@@ -102,7 +102,7 @@ async function traced(
     {
       ...machine,
       signal,
-      onProgress: verbose ? undefined : (text) => progress.show(text),
+      onProgress: verbose ? undefined : (text, share) => progress.show(text, share),
       onOutput: verbose ? (text) => io.stderr.write(text) : undefined,
     },
   );

@@ -6,9 +6,9 @@ import type { Estimate } from '../../estimate/types.js';
 import { Failure } from '../../failure.js';
 import { surelyTooLarge } from '../../plan/fit/fit.js';
 import { formatBytes } from '../../units/bytes.js';
-import { type CliIo, printJson } from '../io.js';
+import { type CliIo, printJson, textStyle } from '../io.js';
 import { workloadMachine } from '../options/workload-machine.js';
-import { openProgress } from '../screen/progress.js';
+import { openLiveProgress } from '../screen/live-progress.js';
 import { stopOnSignals } from '../stop.js';
 
 /** A program that is to be checked before it is started. */
@@ -39,7 +39,7 @@ export async function checkBeforeRun(
   const limit = run.memoryBytes === undefined ? Infinity : run.memoryBytes + gpu.context.bytes;
   const capacityBytes = Math.min(gpu.capacityBytes, limit);
   using stop = stopOnSignals([]);
-  const progress = openProgress(io.stderr);
+  const progress = openLiveProgress(io.stderr, textStyle(io).unicode);
   try {
     const estimate = await estimateProgram(
       { command: run.command, gpu },
@@ -47,7 +47,7 @@ export async function checkBeforeRun(
         ...machine,
         environment: { ...io.environment, ...run.variables },
         signal: stop.signal,
-        onProgress: (text) => progress.show(`Checking before the start: ${text}`),
+        onProgress: (text, share) => progress.show(`Checking before the start: ${text}`, share),
       },
     );
     if (!surelyTooLarge(estimate, capacityBytes)) return undefined;

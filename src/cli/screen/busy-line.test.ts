@@ -1,6 +1,8 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { showBusy } from './busy-line.js';
+import { showBusy, type Tell } from './busy-line.js';
 import { keptOutput } from './terminal-for-tests.js';
+
+const io = { stdout: keptOutput(true).output, environment: {} };
 
 describe('showBusy', () => {
   afterEach(() => {
@@ -14,11 +16,17 @@ describe('showBusy', () => {
     const work = new Promise<number>((resolve) => {
       finish = resolve;
     });
-    const answer = showBusy({ stderr }, 'Reading a.pickle', () => work);
+    let told: Tell = () => undefined;
+    const answer = showBusy({ ...io, stderr }, 'Reading a.pickle', (tell) => {
+      told = tell;
+      return work;
+    });
     await vi.advanceTimersByTimeAsync(600);
     expect(written).toEqual([]);
     await vi.advanceTimersByTimeAsync(1600);
-    expect(written.join('')).toContain('Reading a.pickle ... 2.0 s');
+    expect(written.join('')).toMatch(/·█████·+ Reading a\.pickle \.\.\. 2\.0 s/);
+    told('Analysing a.pickle', 0.5);
+    expect(written.at(-1)).toMatch(/^\r█{10}\S{10} Analysing a.pickle ... 2.2 s/);
     finish(7);
     expect(await answer).toBe(7);
     expect(written.at(-1)).toBe('\r\u001B[K');
@@ -27,7 +35,7 @@ describe('showBusy', () => {
   it('writes nothing where no one looks, and passes on what went wrong', async () => {
     const { output: stderr, written } = keptOutput(false);
     await expect(
-      showBusy({ stderr }, 'Reading', () => Promise.reject(new Error('no'))),
+      showBusy({ ...io, stderr }, 'Reading', () => Promise.reject(new Error('no'))),
     ).rejects.toThrow('no');
     expect(written).toEqual([]);
   });

@@ -1,30 +1,35 @@
-import { formatSeconds } from '../../units/durations.js';
-import type { CliIo } from '../io.js';
-import { openProgress } from './progress.js';
+import { type CliIo, textStyle } from '../io.js';
+import { openLiveProgress } from './live-progress.js';
 
 const firstMs = 1000;
-const everyMs = 500;
+
+/** What is done now, and how far it is where that is known; drawn at once from the first second on. */
+export type Tell = (what: string, share?: number) => void;
 
 /**
- * While work goes on that has no measurable end: what it is and for how long, on a terminal only and
- * from the first second on.
+ * While work goes on: a bar, what it is and for how long, on a terminal only and from the first second
+ * on. Work that holds the thread should tell what it begins: nothing is drawn until it has ended.
+ *
+ * @example
+ * await showBusy(io, 'Reading a.pickle', (tell) => read((share) => tell('Reading a.pickle', share)));
  */
 export async function showBusy<T>(
-  { stderr }: Pick<CliIo, 'stderr'>,
+  io: Pick<CliIo, 'stdout' | 'stderr' | 'environment'>,
   what: string,
-  work: () => Promise<T>,
+  work: (tell: Tell) => Promise<T>,
 ): Promise<T> {
-  if (!stderr.isTerminal) return work();
-  const progress = openProgress(stderr);
+  if (!io.stderr.isTerminal) return work(() => {});
+  const progress = openLiveProgress(io.stderr, textStyle(io).unicode);
   const began = performance.now();
-  const timer = setInterval(() => {
-    const passed = performance.now() - began;
-    if (passed >= firstMs) progress.show(`${what} ... ${formatSeconds(passed / 1000)}`);
-  }, everyMs);
+  let latest: Parameters<Tell> = [what];
+  const timer = setTimeout(() => progress.show(...latest), firstMs);
   try {
-    return await work();
+    return await work((...told) => {
+      latest = told;
+      if (performance.now() - began >= firstMs) progress.show(...told);
+    });
   } finally {
-    clearInterval(timer);
+    clearTimeout(timer);
     progress.end();
   }
 }

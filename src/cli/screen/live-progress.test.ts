@@ -13,7 +13,7 @@ describe('a line that lives', () => {
     const progress = openLiveProgress(output, false);
     progress.show('The program builds its model');
     vi.advanceTimersByTime(3000);
-    expect(written.at(-1)).toContain('The program builds its model ... 3.0 s');
+    expect(written.at(-1)).toMatch(/^\r-+#####-+ The program builds its model ... 3.0 s/);
     progress.end();
     const { length } = written;
     expect(written.at(-1)).toBe('\r\u001B[K');

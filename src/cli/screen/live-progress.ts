@@ -1,12 +1,12 @@
 import { formatSeconds } from '../../units/durations.js';
 import type { Output } from '../io.js';
-import { barOf } from './bar.js';
+import { barOf, movingBar } from './bar.js';
 import { openProgress, type Progress } from './progress.js';
 
 /** Often enough to look alive, seldom enough to cost nothing. */
 const everyMs = 500;
 
-/** A line that lives: what goes on, and for how long; a bar where it is known how far it is. */
+/** A line that lives: a bar, what goes on, and for how long. */
 export interface LiveProgress extends Progress {
   show(text: string, share?: number): void;
 }
@@ -26,8 +26,9 @@ export function openLiveProgress(output: Output, unicode: boolean): LiveProgress
   let share: number | undefined;
   const draw = () => {
     if (text === '') return;
-    const bar = share === undefined ? '' : `${barOf(share, unicode)} `;
-    line.show(`${bar}${text} ... ${formatSeconds((performance.now() - began) / 1000)}`);
+    const seconds = (performance.now() - began) / 1000;
+    const bar = share === undefined ? movingBar(seconds, unicode) : barOf(share, unicode);
+    line.show(`${bar} ${text} ... ${formatSeconds(seconds)}`);
   };
   const timer = output.isTerminal ? setInterval(draw, everyMs) : undefined;
   // It shows what goes on; it is no reason to go on.

@@ -1,5 +1,4 @@
 import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { listPids, readKernelFile } from '../kernel-files.js';
 import { processName } from '../process-names.js';
 import type { ProcessFiles } from './process-list.js';
@@ -10,7 +9,7 @@ export function processFiles(procRoot: string, pageSize: number): ProcessFiles {
     listPids: () => listPids(procRoot),
     // Threads of the kernel hold none, and a process that has just ended tells nothing.
     residentBytes: (pid) =>
-      pageSize * parseResidentPages(readKernelFile(join(procRoot, String(pid), 'statm')) ?? ''),
+      pageSize * parseResidentPages(readKernelFile(`${procRoot}/${pid}/statm`) ?? ''),
     proportionalBytes: (pid) => readProportional(procRoot, pid),
     name: (pid) => processName(procRoot, pid),
   };
@@ -31,8 +30,7 @@ export function parseProportional(rollup: string): number | undefined {
 /** Through the thread pool: the walk over the pages must not hold up everything else. */
 async function readProportional(procRoot: string, pid: number): Promise<number | undefined> {
   try {
-    const path = join(procRoot, String(pid), 'smaps_rollup');
-    return parseProportional(await readFile(path, 'utf8'));
+    return parseProportional(await readFile(`${procRoot}/${pid}/smaps_rollup`, 'utf8'));
   } catch {
     // Other users' processes do not show it, nor do kernels before 4.14.
     return undefined;

@@ -1,7 +1,6 @@
 import { existsSync } from 'node:fs';
-import { join } from 'node:path';
 import type { Known } from '../../units/known.js';
-import { processName, visiblePids } from '../process-names.js';
+import { ProcessNames, visiblePids } from '../process-names.js';
 import { sortProcesses } from '../sort-processes.js';
 import {
   type Device,
@@ -40,6 +39,7 @@ const unknownMemory: MemoryBytes = {
 export class NvmlDevice implements Device {
   readonly info: DeviceInfo;
   readonly #procRoot: string;
+  readonly #names: ProcessNames;
   readonly #isMigInstance: boolean;
   readonly #onLost: () => void;
   /** Undefined once the device is gone: a handle from an earlier time must not reach the driver. */
@@ -55,6 +55,7 @@ export class NvmlDevice implements Device {
   ) {
     this.info = info;
     this.#procRoot = options.procRoot;
+    this.#names = new ProcessNames(options.procRoot);
     this.#onLost = options.onLost;
     this.#isMigInstance = info.id.includes('/mig:');
     this.#access = access;
@@ -97,20 +98,28 @@ export class NvmlDevice implements Device {
   processes(): Promise<Known<readonly ProcessReading[]>> {
     if (this.#access === undefined) return Promise.resolve('unknown');
     const { library, handle } = this.#access;
+    // Asked for the layout of the records, and again for their pids.
+    const running = new Map<number, boolean>();
+    const isRunning = (pid: number) => {
+      const known = running.get(pid) ?? existsSync(`${this.#procRoot}/${pid}`);
+      running.set(pid, known);
+      return known;
+    };
     const records = queryRunningProcesses(library, handle, {
       totalBytes: this.#lastTotalBytes(),
-      isRunning: (pid) => existsSync(join(this.#procRoot, String(pid))),
+      isRunning,
     });
     if (records === 'unknown') return Promise.resolve('unknown');
     const pids = visiblePids(
       this.#procRoot,
       records.map((record) => record.pid),
+      isRunning,
     );
     return Promise.resolve(
       sortProcesses(
         records.map(({ pid, usedBytes }) => {
           const here = pids.get(pid);
-          const name = here === undefined ? 'unknown' : processName(this.#procRoot, here);
+          const name = here === undefined ? 'unknown' : this.#names.nameOf(here);
           return { pid: here ?? pid, name, usedBytes };
         }),
       ),

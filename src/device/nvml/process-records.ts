@@ -50,6 +50,7 @@ export function probeStride(
   const writtenEnd = endOfWritten(bytes);
   let best: RecordStride = evidence.expected;
   let bestScore = score(bytes, count, best, writtenEnd, evidence);
+  if (bestScore >= mostSense) return best;
   for (const stride of recordStrides) {
     const points = score(bytes, count, stride, writtenEnd, evidence);
     if (points > bestScore) {
@@ -75,6 +76,9 @@ export function decodeProcessRecords(
   }
   return records;
 }
+
+/** What `score` gives to records that make sense in every respect. */
+const mostSense = 8;
 
 /** Sense made per record (0 to 6), so that lists of any length compare; 2 more for a true end. */
 function score(

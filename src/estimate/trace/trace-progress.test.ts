@@ -13,6 +13,10 @@ describe('progressOf', () => {
       { words: 'Tracing step 2 of 3', share: 1 / 3 },
     ],
     [progressLine({ phase: 'step', step: '\u001b[2J', of: 3 }), { words: 'Tracing' }],
+    [
+      progressLine({ phase: 'files', step: 21, of: 40 }),
+      { words: 'Reading file 21 of 40', share: 0.5 },
+    ],
     [progressLine({ phase: 'something new' }), { words: 'Tracing' }],
     [progressLine({ phase: 'program', doing: 'saving' }), { words: 'The program saves' }],
     [progressLine({ phase: 'program', doing: 'new' }), { words: 'The program runs' }],

@@ -42,6 +42,11 @@ export function progressOf(line: string): TraceProgress | undefined {
       if (typeof step !== 'number' || typeof of !== 'number') return { words: 'Tracing' };
       return { words: `Tracing step ${step} of ${of}`, share: (step - 1) / of };
     }
+    case 'files': {
+      const [file, of] = [field('step'), field('of')];
+      if (typeof file !== 'number' || typeof of !== 'number') return { words: 'Reading files' };
+      return { words: `Reading file ${file} of ${of}`, share: (file - 1) / of };
+    }
     case 'program':
       return { words: programPhases[String(field('doing'))] ?? 'The program runs' };
     default:

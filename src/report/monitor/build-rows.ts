@@ -68,17 +68,19 @@ function rowOf(
   const key = rowKey(pid, info.id);
   const isSimulated = info.provenance === 'simulated';
   const leak = processLeaks.get(pid);
-  return {
-    ...who(pid, isSimulated ? undefined : sources.details(pid), name, sources.uptimeSeconds),
-    key,
-    deviceId: info.id,
-    usedBytes,
-    sharePercent: percentOf(usedBytes, latest.totalBytes),
-    hostBytes,
-    isSimulated,
-    growth: leak?.found === true ? leak.bytesPerSecond : 'none',
-    trail: sources.trail(key),
-  };
+  return row(
+    { pid, details: isSimulated ? undefined : sources.details(pid), name },
+    {
+      deviceId: info.id,
+      usedBytes,
+      sharePercent: percentOf(usedBytes, latest.totalBytes),
+      hostBytes,
+      isSimulated,
+      growth: leak?.found === true ? leak.bytesPerSecond : 'none',
+      trail: sources.trail(key),
+    },
+    sources.uptimeSeconds,
+  );
 }
 
 /** Parents of these rows, and theirs, that hold no memory in the scope: the tree shows them. */
@@ -96,44 +98,44 @@ export function parentRows(
     const known = details(pid);
     if (known === undefined) continue;
     queue.push(known.facts.parent);
-    found.push({
-      ...who(pid, known, 'unknown', uptimeSeconds),
-      key: rowKey(pid, ''),
-      deviceId: '',
-      usedBytes: 'none',
-      sharePercent: 'none',
-      hostBytes: 'unknown',
-      isSimulated: false,
-      growth: 'none',
-      trail: [],
-    });
+    found.push(row({ pid, details: known, name: 'unknown' }, holdsNothing, uptimeSeconds));
   }
   return found;
 }
 
-type Who = Pick<
+type Held = Pick<
   ProcessRow,
-  | 'pid'
-  | 'user'
-  | 'command'
-  | 'job'
-  | 'container'
-  | 'parent'
-  | 'started'
-  | 'cpuPercent'
-  | 'ageSeconds'
-  | 'branch'
+  'deviceId' | 'usedBytes' | 'sharePercent' | 'hostBytes' | 'isSimulated' | 'growth' | 'trail'
 >;
 
-function who(
-  pid: number,
-  details: ProcessDetails | undefined,
-  name: Known<string>,
+const holdsNothing: Held = {
+  deviceId: '',
+  usedBytes: 'none',
+  sharePercent: 'none',
+  hostBytes: 'unknown',
+  isSimulated: false,
+  growth: 'none',
+  trail: [],
+};
+
+/** Hundreds are made in each second: as one literal, as objects that are spread take many times the memory. */
+function row(
+  {
+    pid,
+    details,
+    name,
+  }: {
+    readonly pid: number;
+    readonly details: ProcessDetails | undefined;
+    readonly name: Known<string>;
+  },
+  held: Held,
   uptimeSeconds: number,
-): Who {
+): ProcessRow {
   const facts = details?.facts;
   const line = facts?.commandLine ?? 'unknown';
   return {
+    key: rowKey(pid, held.deviceId),
     pid,
     user: facts?.user ?? 'unknown',
     command: isKnown(line) ? line : name,
@@ -145,5 +147,12 @@ function who(
     ageSeconds:
       details === undefined ? 'unknown' : Math.max(0, uptimeSeconds - details.startedSeconds),
     branch: '',
+    deviceId: held.deviceId,
+    usedBytes: held.usedBytes,
+    sharePercent: held.sharePercent,
+    hostBytes: held.hostBytes,
+    isSimulated: held.isSimulated,
+    growth: held.growth,
+    trail: held.trail,
   };
 }

@@ -12,7 +12,7 @@ import {
 } from '../estimate-words.js';
 import { partLooks } from '../part-looks.js';
 import { percentWords } from '../words.js';
-import { merge } from './charts/bar.js';
+import { merge } from './charts/runs.js';
 import { noteLines } from './note-lines.js';
 import { savingLines } from './savings-text.js';
 import { paintLine, type Span, span, type TextStyle } from './spans.js';

@@ -1,7 +1,7 @@
 import type { DeviceSnapshot, Segment } from '../../snapshot/snapshot.js';
 import { formatBytes } from '../../units/bytes.js';
 import { count } from '../words.js';
-import { merge } from './charts/bar.js';
+import { merge } from './charts/runs.js';
 import { type Span, span, type TextStyle } from './spans.js';
 
 /** The largest segments tell where the memory lies; the rest is counted. */

@@ -28,7 +28,7 @@ export function parseStat(text: string): ProcessEntry | undefined {
 
 /** A process, or undefined when there is none of that pid. */
 export function readProcess(procRoot: string, pid: number): ProcessEntry | undefined {
-  return parseStat(readKernelFile(join(procRoot, String(pid), 'stat')) ?? '');
+  return parseStat(readKernelFile(`${procRoot}/${pid}/stat`) ?? '');
 }
 
 /** The kernel tells times of processes in hundredths of a second, whatever its own tick is. */

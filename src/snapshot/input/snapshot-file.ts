@@ -6,12 +6,16 @@ import { readReason } from '../../files/read-reason.js';
 import type { PickleWindow } from '../pickle/window.js';
 import { XzReader } from '../xz/xz-reader.js';
 
+/** How many bytes of the file have been read. */
+type OnRead = (bytes: number) => void;
+
 /** A file that is read from its beginning to its end, whatever it is packed with. */
 export interface SnapshotInput {
   /** About how long the pickle inside is. */
   readonly expectedBytes: number;
+  readonly fileBytes: number;
   /** Hands all of it on, piece by piece; stops early where the pickle does. */
-  pour(window: PickleWindow): Promise<void>;
+  pour(window: PickleWindow, onRead: OnRead): Promise<void>;
   readonly file: FileHandle;
 }
 
@@ -32,7 +36,8 @@ export async function openInput(path: string): Promise<SnapshotInput> {
     await file.read(head, 0, head.length, 0);
     const packed = packingOf(head);
     const expected = packed === 'none' ? stats.size : stats.size * usualRatio;
-    return { file, expectedBytes: Math.min(expected, maxExpected), pour: pours[packed](file) };
+    const expectedBytes = Math.min(expected, maxExpected);
+    return { file, fileBytes: stats.size, expectedBytes, pour: pours[packed](file) };
   } catch (error) {
     await file.close();
     throw error;
@@ -52,7 +57,7 @@ function packingOf(head: Uint8Array): Packing {
 }
 
 const pours: Readonly<Record<Packing, (file: FileHandle) => SnapshotInput['pour']>> = {
-  none: (file) => async (window) => {
+  none: (file) => async (window, onRead) => {
     // Straight into the window: no byte is copied twice.
     for (let at = 0; !window.isDone; ) {
       const room = window.room();
@@ -60,9 +65,10 @@ const pours: Readonly<Record<Packing, (file: FileHandle) => SnapshotInput['pour'
       if (bytesRead === 0) return;
       at += bytesRead;
       window.filled(bytesRead);
+      onRead(at);
     }
   },
-  gzip: (file) => async (window) => {
+  gzip: (file) => async (window, onRead) => {
     const unpacked = createGunzip({ chunkSize: pieceBytes });
     const packed = file.createReadStream({ start: 0, autoClose: false });
     packed.on('error', (error) => unpacked.destroy(error));
@@ -70,6 +76,7 @@ const pours: Readonly<Record<Packing, (file: FileHandle) => SnapshotInput['pour'
     try {
       for await (const chunk of unpacked) {
         if (chunk instanceof Uint8Array) window.push(chunk);
+        onRead(packed.bytesRead);
         if (window.isDone) return;
       }
     } catch (error) {
@@ -79,7 +86,7 @@ const pours: Readonly<Record<Packing, (file: FileHandle) => SnapshotInput['pour'
       unpacked.destroy();
     }
   },
-  xz: (file) => async (window) => {
+  xz: (file) => async (window, onRead) => {
     const reader = new XzReader((bytes) => {
       window.push(bytes);
       return !window.isDone;
@@ -90,6 +97,7 @@ const pours: Readonly<Record<Packing, (file: FileHandle) => SnapshotInput['pour'
       if (bytesRead === 0) return reader.end();
       at += bytesRead;
       reader.push(piece.subarray(0, bytesRead));
+      onRead(at);
     }
   },
 };

@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
+from ...progress import report_progress
 from .. import ledger as kinds
-from .. import progress
 from ..loop import state_tensors
 
 BUILDING, FIRST, STEADY = "building", "first steps", "steady steps"
@@ -66,7 +66,7 @@ class Watch:
         self.observer.ledger.mark("phase:" + phase)
         if phase not in self._seen:
             self._news = self.observer.ops
-            progress.report("program", doing=phase)
+            report_progress("program", doing=phase)
         self._seen[phase] = self._seen.get(phase, 0) + 1
         self.observer.category = kinds.WEIGHT if phase == BUILDING else kinds.TEMPORARY
 

@@ -1,6 +1,7 @@
 import type { Known } from '../../../units/known.js';
 import { isKnown } from '../../../units/known.js';
 import { type Span, span, type TextStyle } from '../spans.js';
+import { Runs } from './runs.js';
 
 const eighths = ['', '▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'] as const;
 
@@ -22,12 +23,13 @@ export function memoryBar(
   const mark = loadLineCell(width, loadLinePercent);
   const over = percent >= loadLinePercent;
   const water = over ? 'red' : percent >= loadLinePercent * 0.85 ? 'yellow' : 'cyan';
-  const cells = Array.from({ length: width }, (_, index) => cell(filled - index, style));
-  return merge([
-    ...cells.slice(0, mark).map((text) => span(text, text === rest(style) ? 'dim' : water)),
-    span(style.unicode ? '┃' : '|', 'magenta'),
-    ...cells.slice(mark + 1).map((text) => span(text, text === rest(style) ? 'dim' : 'red')),
-  ]);
+  const cells = new Runs();
+  for (let index = 0; index < width; index++) {
+    const text = cell(filled - index, style);
+    if (index === mark) cells.add(style.unicode ? '┃' : '|', 'magenta');
+    else cells.add(text, text === rest(style) ? 'dim' : index < mark ? water : 'red');
+  }
+  return cells.spans();
 }
 
 /** The cell of a bar that the load line stands in. */
@@ -43,21 +45,4 @@ function cell(amount: number, style: TextStyle): string {
   if (!style.unicode) return amount >= 0.5 ? '#' : rest(style);
   const part = eighths[Math.min(8, Math.max(0, Math.round(amount * 8)))] ?? '';
   return part === '' ? rest(style) : part;
-}
-
-/** Neighbours of one colour become one span, so that a line carries few escape sequences. */
-export function merge(spans: readonly Span[]): Span[] {
-  const merged: Span[] = [];
-  let text = '';
-  let paint: Span['paint'];
-  for (const next of spans) {
-    if (text !== '' && next.paint !== paint) {
-      merged.push({ text, paint });
-      text = '';
-    }
-    paint = next.paint;
-    text += next.text;
-  }
-  if (text !== '') merged.push({ text, paint });
-  return merged;
 }

@@ -1,6 +1,6 @@
 import type { Paint, Span, TextStyle } from '../spans.js';
 import { span } from '../spans.js';
-import { merge } from './bar.js';
+import { merge } from './runs.js';
 
 export interface ChartLine {
   readonly values: readonly number[];

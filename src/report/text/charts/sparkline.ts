@@ -1,5 +1,5 @@
 import { type Span, span, type TextStyle } from '../spans.js';
-import { merge } from './bar.js';
+import { Runs } from './runs.js';
 
 const blocks = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'] as const;
 const asciiBlocks = [' ', '.', '.', '-', '-', '=', '=', '#', '#'] as const;
@@ -35,17 +35,18 @@ export function sparkRows(values: readonly number[], options: SparkOptions): Spa
     ) {
       return [row === lineRow ? span(mark.repeat(width), 'magenta') : span(' '.repeat(width))];
     }
-    return merge(
-      columns.map((value) => {
-        const level = Number.isNaN(value) || top <= 0 ? 0 : (value / top) * height;
-        const part = Math.round((level - (height - 1 - row)) * 8);
-        // What is there shows, however little it is.
-        const least = row === height - 1 && level > 0 ? 1 : 0;
-        const text = ramp[Math.min(8, Math.max(least, part))] ?? ' ';
-        if (text !== ' ') return span(text, value >= line ? 'red' : 'cyan');
-        return row === lineRow ? span(mark, 'magenta') : span(' ');
-      }),
-    );
+    const cells = new Runs();
+    for (const value of columns) {
+      const level = Number.isNaN(value) || top <= 0 ? 0 : (value / top) * height;
+      const part = Math.round((level - (height - 1 - row)) * 8);
+      // What is there shows, however little it is.
+      const least = row === height - 1 && level > 0 ? 1 : 0;
+      const text = ramp[Math.min(8, Math.max(least, part))] ?? ' ';
+      if (text !== ' ') cells.add(text, value >= line ? 'red' : 'cyan');
+      else if (row === lineRow) cells.add(mark, 'magenta');
+      else cells.add(' ', undefined);
+    }
+    return cells.spans();
   });
 }
 
@@ -58,7 +59,8 @@ export function resample(values: readonly number[], width: number): number[] {
     const from = Math.floor((index * values.length) / width);
     const to = Math.max(from + 1, Math.floor(((index + 1) * values.length) / width));
     let peak = Number.NaN;
-    for (const value of values.slice(from, to)) {
+    for (let at = from; at < to; at++) {
+      const value = values[at] ?? Number.NaN;
       if (!(value <= peak)) peak = Number.isNaN(value) ? peak : value;
     }
     return peak;

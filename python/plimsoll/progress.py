@@ -1,4 +1,4 @@
-"""How far a trace is, one JSON line for each phase on standard error, for the process that started it."""
+"""How far something is, one JSON line for each phase on standard error, for the process that started it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import os
 import sys
 
 
-def report(phase: str, step: int = 0, of: int = 0, *, doing: str = "") -> None:
-    """Phases are `import`, `build`, `step`, and `program` with what it is doing; only with
+def report_progress(phase: str, step: int = 0, of: int = 0, *, doing: str = "") -> None:
+    """Phases are `import`, `build`, `step`, `files`, and `program` with what it is doing; only with
     PLIMSOLL_PROGRESS=1."""
     if os.environ.get("PLIMSOLL_PROGRESS") != "1":
         return
