@@ -11,7 +11,7 @@ import { isKnown, type Known } from '../../units/known.js';
 import { type Replay, replaySteps } from '../../watch/diagnosis/replay.js';
 import type { CommandModule } from '../command-module.js';
 import { type CliIo, printJson, textStyle } from '../io.js';
-import { showBusy, type Tell } from '../screen/busy-line.js';
+import { type Announce, showBusy } from '../screen/busy-line.js';
 
 interface ReplayArguments {
   readonly device?: string;
@@ -47,9 +47,9 @@ Examples:
 };
 
 async function replay(path: string, given: ReplayArguments, io: CliIo): Promise<number> {
-  const { trace, answer } = await showBusy(io, `Reading ${path}`, async (tell) => {
+  const { trace, answer } = await showBusy(io, `Reading ${path}`, async (announce) => {
     const found = await readRecordedTrace(path, given.device);
-    return { trace: found, answer: await replayWith(found, tell) };
+    return { trace: found, answer: await replayWith(found, announce) };
   });
   if (given.json) {
     printJson(io, answer);
@@ -64,12 +64,12 @@ async function replay(path: string, given: ReplayArguments, io: CliIo): Promise<
 }
 
 /** With a pause after each piece, in which the line is drawn. */
-async function replayWith(trace: RecordedTrace, tell: Tell): Promise<Replay> {
+async function replayWith(trace: RecordedTrace, announce: Announce): Promise<Replay> {
   const steps = replaySteps(trace);
   for (;;) {
     const { done, value } = steps.next();
     if (done === true) return value;
-    tell(`Replaying ${trace.rows.length} rows`, value);
+    announce(`Replaying ${trace.rows.length} rows`, value);
     await setImmediate();
   }
 }

@@ -9,7 +9,7 @@ import { readSnapshot } from '../../snapshot/read-snapshot.js';
 import type { CommandContext, CommandModule } from '../command-module.js';
 import { type CliIo, printJson, textStyle } from '../io.js';
 import { badArgument, countArgument } from '../options/arguments.js';
-import { showBusy, type Tell } from '../screen/busy-line.js';
+import { type Announce, showBusy } from '../screen/busy-line.js';
 
 interface SnapshotArguments {
   readonly against?: string;
@@ -61,14 +61,14 @@ async function answer(
   { io, version }: CommandContext,
 ): Promise<number> {
   const page = given.html === undefined ? undefined : openOutputFile(given.html, io.folder);
-  const { analysis, against } = await showBusy(io, `Reading ${path}`, async (tell) => {
-    const found = await analyse(path, given, { io, tell });
+  const { analysis, against } = await showBusy(io, `Reading ${path}`, async (announce) => {
+    const found = await analyse(path, given, { io, announce });
     const other =
       given.against === undefined
         ? undefined
-        : await analyse(given.against, { ...given, whatIf: [] }, { io, tell });
+        : await analyse(given.against, { ...given, whatIf: [] }, { io, announce });
     if (page) {
-      tell(`Writing ${given.html}`);
+      announce(`Writing ${given.html}`);
       page.write(renderSnapshotHtml(found, { name: path, version, scripts: snapshotScripts }));
     }
     return { analysis: found, against: other };
@@ -92,12 +92,12 @@ async function answer(
 async function analyse(
   path: string,
   { device, whatIf }: Pick<SnapshotArguments, 'device' | 'whatIf'>,
-  { io, tell }: { readonly io: CliIo; readonly tell: Tell },
+  { io, announce }: { readonly io: CliIo; readonly announce: Announce },
 ): Promise<SnapshotAnalysis> {
   const snapshot = await readSnapshot(resolve(io.folder, path), (share) =>
-    tell(`Reading ${path}`, share),
+    announce(`Reading ${path}`, share),
   );
-  tell(`Analysing ${path}`);
+  announce(`Analysing ${path}`);
   return analyseSnapshot(snapshot, {
     ...(device === undefined ? {} : { device }),
     ...(whatIf === undefined ? {} : { whatIf }),

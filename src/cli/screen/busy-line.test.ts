@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { showBusy, type Tell } from './busy-line.js';
+import { type Announce, showBusy } from './busy-line.js';
 import { keptOutput } from './terminal-for-tests.js';
 
 const io = { stdout: keptOutput(true).output, environment: {} };
@@ -16,16 +16,16 @@ describe('showBusy', () => {
     const work = new Promise<number>((resolve) => {
       finish = resolve;
     });
-    let told: Tell = () => undefined;
-    const answer = showBusy({ ...io, stderr }, 'Reading a.pickle', (tell) => {
-      told = tell;
+    let announced: Announce = () => undefined;
+    const answer = showBusy({ ...io, stderr }, 'Reading a.pickle', (announce) => {
+      announced = announce;
       return work;
     });
     await vi.advanceTimersByTimeAsync(600);
     expect(written).toEqual([]);
     await vi.advanceTimersByTimeAsync(1600);
     expect(written.join('')).toMatch(/·█████·+ Reading a\.pickle \.\.\. 2\.0 s/);
-    told('Analysing a.pickle', 0.5);
+    announced('Analysing a.pickle', 0.5);
     expect(written.at(-1)).toMatch(/^\r█{10}\S{10} Analysing a.pickle ... 2.2 s/);
     finish(7);
     expect(await answer).toBe(7);

@@ -50,7 +50,7 @@ export function probeStride(
   const writtenEnd = endOfWritten(bytes);
   let best: RecordStride = evidence.expected;
   let bestScore = score(bytes, count, best, writtenEnd, evidence);
-  if (bestScore >= mostSense) return best;
+  if (bestScore >= perfectScore) return best;
   for (const stride of recordStrides) {
     const points = score(bytes, count, stride, writtenEnd, evidence);
     if (points > bestScore) {
@@ -78,7 +78,7 @@ export function decodeProcessRecords(
 }
 
 /** What `score` gives to records that make sense in every respect. */
-const mostSense = 8;
+const perfectScore = 8;
 
 /** Sense made per record (0 to 6), so that lists of any length compare; 2 more for a true end. */
 function score(

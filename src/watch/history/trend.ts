@@ -58,9 +58,9 @@ function slopesOf(
   return slopes;
 }
 
-/** Sorts what it is given: numbers alone sort many times faster than with a comparison. */
+/** Numbers alone sort many times faster than with a comparison. */
 function median(values: Float64Array): number {
-  const sorted = values.sort();
+  const sorted = values.toSorted();
   const middle = sorted.length >> 1;
   const upper = sorted[middle] ?? Number.NaN;
   return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] ?? upper) + upper) / 2;
