@@ -12,6 +12,7 @@ const names: readonly (readonly [RegExp, string])[] = [
     'reported, announced, printed, sent',
   ],
   [/\bopenWays\b|\b(?:const|let|type|interface) (?:fall|Fall|way)\b/, 'input, method'],
+  [/\bcarr(?:y|ies|ying|ied)[A-Z_]\w*/, 'pass, hold, contain'],
   [/\bmust[A-Z]\w*/, 'check..., expect..., require...'],
   [/\b(?:promisable|foreign|returning)(?:Bytes|_bytes)\b/, 'available, otherProcesses, releasing'],
   [/\bwho(?:m)?ever\b/i, 'the client, the reader, the caller'],

@@ -1,3 +1,4 @@
+import type { EnvironmentChange } from '../plan/environment/job-environment.js';
 import type { Known } from '../units/known.js';
 
 /** Where a job of a cluster stands; `unknown` where the cluster no longer knows it. */
@@ -34,6 +35,8 @@ export interface ClusterOrder {
   readonly maxAttempts: number;
   /** In the words of the cluster's own command. */
   readonly options: readonly string[];
+  /** Variables that the job gets otherwise than they were set where it was submitted. */
+  readonly environmentChanges?: readonly EnvironmentChange[] | undefined;
 }
 
 /** One submission of a job: the first, or one with a larger request after it ran out of memory. */

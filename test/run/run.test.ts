@@ -85,9 +85,19 @@ describe('a program under plimsoll run', () => {
   });
 
   it('gets the environment of production where that is asked for; the report lists the changes', async () => {
+    // As `submit` to a cluster hands it on.
+    const earlier = {
+      name: 'NCCL_DEBUG',
+      from: 'INFO',
+      to: null,
+      by: 'submit',
+      reason: 'It logs.',
+    };
     const ended = await command.run(
       [
         'run',
+        '--env-changes',
+        JSON.stringify([earlier]),
         '--env-mode',
         'production',
         '--json',
@@ -101,6 +111,7 @@ describe('a program under plimsoll run', () => {
     expect(ended.stderr).toMatch(/^plimsoll: CUDA_LAUNCH_BLOCKING=1 was removed .*\n.*\n\[\]\n$/);
     const { environmentChanges, notes }: RunReport = JSON.parse(ended.stdout);
     expect(environmentChanges).toEqual([
+      earlier,
       expect.objectContaining({ name: 'CUDA_LAUNCH_BLOCKING', from: '1', to: null, by: 'run' }),
       expect.objectContaining({ name: 'PYTORCH_CUDA_ALLOC_CONF', from: null, by: 'run' }),
     ]);

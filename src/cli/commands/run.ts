@@ -1,4 +1,5 @@
 import { resolve } from 'node:path';
+import { Option } from 'commander';
 import { loadSettings } from '../../config/load.js';
 import { openDevices } from '../../config/open-devices.js';
 import type { Settings } from '../../config/settings.js';
@@ -6,7 +7,10 @@ import { machineRoots } from '../../device/roots.js';
 import { Failure } from '../../failure.js';
 import { homeFolder } from '../../files/home-folder.js';
 import { type OutputFile, openOutputFile, writeAll } from '../../files/output-file.js';
-import type { JobEnvironmentMode } from '../../plan/environment/job-environment.js';
+import type {
+  EnvironmentChange,
+  JobEnvironmentMode,
+} from '../../plan/environment/job-environment.js';
 import { explainSnapshot } from '../../report/explain-snapshot.js';
 import { renderRunHtml } from '../../report/run-html.js';
 import { runEnding } from '../../report/text/run/run-ending.js';
@@ -26,7 +30,11 @@ import { systemClock } from '../../time/clock.js';
 import type { CommandModule } from '../command-module.js';
 import { type CliIo, errorStyle, printJson } from '../io.js';
 import { countArgument, durationArgument, sizeArgument } from '../options/arguments.js';
-import { checkedEnvironment, environmentModeArgument } from '../options/environment-mode.js';
+import {
+  changesArgument,
+  checkedEnvironment,
+  environmentModeArgument,
+} from '../options/environment-mode.js';
 import { checkVariables } from '../options/not-utf-8.js';
 import { checkBeforeRun } from '../running/check-program.js';
 
@@ -45,6 +53,7 @@ interface RunArguments {
   readonly attach?: string | boolean;
   readonly check?: boolean;
   readonly envMode?: JobEnvironmentMode;
+  readonly envChanges?: readonly EnvironmentChange[];
   readonly config?: string;
   readonly json?: boolean;
 }
@@ -95,6 +104,7 @@ export const runCommand: CommandModule = {
         'production: remove debug settings from the environment; keep: leave them; without it they only cause a warning',
         environmentModeArgument,
       )
+      .addOption(new Option('--env-changes <json>').hideHelp().argParser(changesArgument))
       .option('--attach [id]', 'attach to a run whose supervisor was killed (the latest)')
       .option('--config <file>', 'this configuration file instead of plimsoll.config.json')
       .option('--json', "print the report on stdout; the program's own stdout goes to stderr")
@@ -192,7 +202,7 @@ async function run(
         pinnedDevice: given.device !== 'auto' || device.isOnlyVisible,
         folder: cwd,
         environment,
-        environmentChanges: changes,
+        environmentChanges: [...(given.envChanges ?? []), ...changes],
         home,
         reports: (given.report ?? []).map((path) => resolve(cwd, path)),
         clock: systemClock,

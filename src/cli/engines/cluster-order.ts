@@ -9,6 +9,7 @@ import type { JobRequest } from '../../jobs/daemon/types.js';
 import { workloadKey } from '../../jobs/workload-key.js';
 import { answerEstimate } from '../../plan/answers/answer-estimate.js';
 import { type AnswerMachine, chosenGpu } from '../../plan/answers/machine.js';
+import { changesOf, type EnvironmentChange } from '../../plan/environment/job-environment.js';
 import { bytesToReserve } from '../../plan/fit/fit.js';
 import { isKnown, type Known } from '../../units/known.js';
 import type { CliIo } from '../io.js';
@@ -20,6 +21,7 @@ export interface ClusterAsk {
   readonly name: string;
   readonly maxAttempts: number;
   readonly options: readonly string[];
+  readonly environmentChanges: readonly EnvironmentChange[];
   /** Of the largest GPU. */
   readonly offerBytes: Known<number>;
   readonly settings: Settings;
@@ -60,6 +62,7 @@ export async function clusterOrder(ask: ClusterAsk, io: CliIo): Promise<ClusterO
     batch: batch ?? 'unknown',
     maxAttempts: ask.maxAttempts,
     options: ask.options,
+    ...changesOf(ask),
   };
 }
 

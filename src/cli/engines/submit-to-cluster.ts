@@ -2,6 +2,8 @@ import { basename } from 'node:path';
 import { loadSettings } from '../../config/load.js';
 import { hasClusterEnded } from '../../engine/cluster.js';
 import { Failure } from '../../failure.js';
+import type { JobRequest } from '../../jobs/daemon/types.js';
+import { changeWords, type EnvironmentChange } from '../../plan/environment/job-environment.js';
 import { clusterJobText } from '../../report/text/engines/cluster-jobs.js';
 import { isKnown } from '../../units/known.js';
 import type { CommandContext } from '../command-module.js';
@@ -42,10 +44,12 @@ export async function submitToCluster(
   const mode = given.envMode ?? 'production';
   // Nodes of Slurm get all of this environment, as with sbatch itself; it is not written to a file.
   const named = given.env ?? [];
-  const { environment } = checkedEnvironment({ ...io.environment, ...request.env }, mode, {
+  const { environment, changes } = checkedEnvironment({ ...io.environment, ...request.env }, mode, {
     by: 'submit',
     named,
   });
+  const environmentChanges = changesFor(given.engine, changes, request);
+  for (const change of environmentChanges) io.stderr.write(`plimsoll: ${changeWords(change)}\n`);
   const programEnvironment = isKubernetes ? jobEnvironment({}, valued(named, io)) : request.env;
   const place = { settings, environment, programEnvironment: programEnvironment ?? {} };
   const engine = openCluster(given, place);
@@ -60,6 +64,7 @@ export async function submitToCluster(
         given.name ?? basename(command.find((word) => /\.\w+$/.test(word)) ?? command[0] ?? 'job'),
       maxAttempts: given.attempts ?? usualAttempts,
       options,
+      environmentChanges,
       offerBytes: known.length === 0 ? 'unknown' : Math.max(...known),
       settings,
       onProgress: (text, share) => progress.show(text, share),
@@ -124,6 +129,16 @@ function joined(words: readonly string[]): readonly string[] {
     else throw unexpected(word);
   }
   return options;
+}
+
+/** Slurm hands the whole environment on, Ray what travels with a job, Kubernetes only what was named. */
+function changesFor(
+  engine: EngineArguments['engine'],
+  ofAll: readonly EnvironmentChange[],
+  { environmentChanges = [] }: JobRequest,
+): readonly EnvironmentChange[] {
+  if (engine === 'kubernetes') return [];
+  return engine === 'ray' ? environmentChanges : ofAll;
 }
 
 /** Variables of this machine mean nothing in an image: only those that were named go there. */

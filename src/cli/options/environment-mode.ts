@@ -6,11 +6,23 @@ import {
   type JobEnvironmentMode,
   jobEnvironmentModes,
   productionEnvironment,
+  readChanges,
 } from '../../plan/environment/job-environment.js';
 import type { CliIo } from '../io.js';
-import { oneOfArgument } from './arguments.js';
+import { badArgument, oneOfArgument } from './arguments.js';
 
 export const environmentModeArgument = oneOfArgument('--env-mode', jobEnvironmentModes);
+
+/** What a command before this one changed; our own commands pass it on. */
+export function changesArgument(text: string): readonly EnvironmentChange[] {
+  const changes = readChanges(text);
+  if (changes !== undefined) return changes;
+  throw badArgument(
+    '--env-changes',
+    text.slice(0, 200),
+    'It takes environmentChanges of a report.',
+  );
+}
 
 /** AMD's variables mean nothing on NVIDIA's cards, and harm nothing there. */
 const contextHere = () => ({ vendor: 'nvidia', cores: availableParallelism(), gpus: 1 }) as const;

@@ -33,6 +33,9 @@ export async function superviseRun(run: SupervisedRun): Promise<number> {
     '--report',
     report.replace(/json$/, 'html'),
     ...(limitBytes === 'none' ? [] : ['--memory', String(limitBytes)]),
+    ...(order.environmentChanges === undefined
+      ? []
+      : ['--env-changes', JSON.stringify(order.environmentChanges)]),
     ...(isKnown(order.batch) ? ['--batch-size', String(order.batch)] : []),
   ];
   for (let tries = 0; tries < maxTries && !existsSync(report); tries++) {

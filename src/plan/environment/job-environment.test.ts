@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { debugFindings, productionEnvironment } from './job-environment.js';
+import { debugFindings, productionEnvironment, readChanges } from './job-environment.js';
 
 const context = { vendor: 'nvidia', cores: 8, gpus: 1 } as const;
 const debug = { CUDA_LAUNCH_BLOCKING: '1', PYTORCH_NO_CUDA_MEMORY_CACHING: '1', SEED: '1' };
@@ -36,5 +36,26 @@ describe('productionEnvironment', () => {
 
   it('finds nothing in a clean environment, and in a value that means off', () => {
     expect(debugFindings({ CUDA_LAUNCH_BLOCKING: '0', SEED: '1' }, context)).toEqual([]);
+  });
+});
+
+describe('readChanges', () => {
+  const change = { name: 'A', from: null, to: '1', by: 'submit', reason: 'why' };
+
+  it('reads what was handed on as text', () => {
+    expect(readChanges(JSON.stringify([change]))).toEqual([change]);
+    expect(readChanges('[]')).toEqual([]);
+  });
+
+  it.each([
+    '',
+    '{}',
+    '[1]',
+    'null',
+    JSON.stringify([{ ...change, by: 'someone' }]),
+    JSON.stringify([{ ...change, from: 1 }]),
+    JSON.stringify(Array.from({ length: 101 }, () => change)),
+  ])('does not take %j', (text) => {
+    expect(readChanges(text)).toBeUndefined();
   });
 });

@@ -31,6 +31,9 @@ export const measuredCosts: Readonly<
   PYTORCH_NO_CUDA_MEMORY_CACHING: { low: 1.6, high: 4.7 },
 };
 
+/** There are fewer settings for debugging than that. */
+const maxChanges = 100;
+
 /** Names under which the allocator is set, today's and the former one. */
 const allocatorNames = ['PYTORCH_ALLOC_CONF', 'PYTORCH_CUDA_ALLOC_CONF'];
 
@@ -101,6 +104,34 @@ export function changesOf(of: {
 }): { readonly environmentChanges?: readonly EnvironmentChange[] } {
   const { environmentChanges = [] } = of;
   return environmentChanges.length === 0 ? {} : { environmentChanges };
+}
+
+/** What `changes` were, handed from one command to the next as text; undefined where it is not that. */
+export function readChanges(text: string): readonly EnvironmentChange[] | undefined {
+  const found = parsed(text);
+  return Array.isArray(found) && found.length <= maxChanges && found.every(isChange)
+    ? found
+    : undefined;
+}
+
+function isChange(value: unknown): value is EnvironmentChange {
+  const { name, from, to, by, reason } = { ...Object(value) };
+  const isValue = (one: unknown) => one === null || typeof one === 'string';
+  return (
+    typeof name === 'string' &&
+    isValue(from) &&
+    isValue(to) &&
+    environmentChangers.some((changer) => changer === by) &&
+    typeof reason === 'string'
+  );
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }
 
 /** One line for a person. */

@@ -2,7 +2,7 @@ import { formatBytes } from '../../../src/units/bytes.js';
 import { isKnown } from '../../../src/units/known.js';
 import { board } from '../state/live/live.js';
 import { useStore } from '../state/live/store.js';
-import { carryingDevices, headlineOf } from '../state/page/headline.js';
+import { devicesForJobs, headlineOf } from '../state/page/headline.js';
 import { ProvenanceTag } from './tags.js';
 
 /** The one thing to know, and the sums. */
@@ -12,9 +12,9 @@ export function Lede() {
   const loaded = useStore(board, (now) => now.loaded);
   if (!loaded || devices.length === 0) return null;
   const headline = headlineOf(devices, counts);
-  const carrying = carryingDevices(devices);
+  const forJobs = devicesForJobs(devices);
   const sum = (bytes: (device: (typeof devices)[number]) => number): string =>
-    formatBytes(carrying.reduce((total, device) => total + bytes(device), 0));
+    formatBytes(forJobs.reduce((total, device) => total + bytes(device), 0));
   return (
     <div class="lede-block">
       <p class={`lede ${headline.level}`}>
@@ -48,7 +48,7 @@ export function Lede() {
         <div>
           <dt class="aside">Figures are</dt>
           <dd>
-            {[...new Set(carrying.map(({ provenance }) => provenance))].map((from) => (
+            {[...new Set(forJobs.map(({ provenance }) => provenance))].map((from) => (
               <ProvenanceTag key={from} from={from} />
             ))}
           </dd>

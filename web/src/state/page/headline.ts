@@ -30,8 +30,8 @@ export function headlineOf(devices: readonly DeviceView[], counts: Counts): Head
       estimated: true,
     };
   }
-  const carrying = carryingDevices(devices);
-  const deep = carrying.find(
+  const forJobs = devicesForJobs(devices);
+  const deep = forJobs.find(
     ({ usedBytes, loadLineBytes }) => isKnown(usedBytes) && usedBytes > loadLineBytes,
   );
   if (deep !== undefined && isKnown(deep.usedBytes)) {
@@ -43,14 +43,14 @@ export function headlineOf(devices: readonly DeviceView[], counts: Counts): Head
     };
   }
   const afloat =
-    carrying.length === 1
-      ? `${carrying[0]?.id ?? ''} is below its load line.`
-      : `All ${count(carrying.length, 'device')} are below their load line.`;
+    forJobs.length === 1
+      ? `${forJobs[0]?.id ?? ''} is below its load line.`
+      : `All ${count(forJobs.length, 'device')} are below their load line.`;
   return { level: 'fine', text: `${afloat} ${jobWords(counts)}`, estimated: false };
 }
 
 /** The devices that jobs are sent to by themselves: the host only where no GPU takes any. */
-export function carryingDevices(devices: readonly DeviceView[]): readonly DeviceView[] {
+export function devicesForJobs(devices: readonly DeviceView[]): readonly DeviceView[] {
   return devices.filter((device) => device.takesJobs && !isOnRequest(device, devices));
 }
 
