@@ -116,7 +116,6 @@ export function readChanges(text: string): readonly EnvironmentChange[] | undefi
 
 function isChange(value: unknown): value is EnvironmentChange {
   const { name, from, to, by, reason } = { ...Object(value) };
-  const isValue = (one: unknown) => one === null || typeof one === 'string';
   return (
     typeof name === 'string' &&
     isValue(from) &&
@@ -124,6 +123,10 @@ function isChange(value: unknown): value is EnvironmentChange {
     environmentChangers.some((changer) => changer === by) &&
     typeof reason === 'string'
   );
+}
+
+function isValue(value: unknown): value is string | null {
+  return value === null || typeof value === 'string';
 }
 
 function parsed(text: string): unknown {
