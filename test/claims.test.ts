@@ -1,5 +1,7 @@
+import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { reached, recordedClaims } from '../bench/claims/recorded.mjs';
+import { root } from './support/project-files.js';
 
 describe('bench/claims', () => {
   it('says reached only where every case reaches the claim', () => {
@@ -26,5 +28,23 @@ describe('bench/claims', () => {
       expect(command).toMatch(/^python3? bench\/gpu\//);
       expect(ours).not.toMatch(/NaN|undefined/);
     }
+  });
+
+  it('stands in docs/coming-from.md as it was measured, reached or not', () => {
+    const cells = (line: string) => line.split('|').map((cell) => cell.trim());
+    const measured = readFileSync(`${root}bench/results/2026-11-16-claims.md`, 'utf8')
+      .split('\n')
+      .map(cells)
+      .filter(([, , , verdict = '']) => /^(reached|in part|not reached)/.test(verdict))
+      .map((row) => row.slice(1, 4));
+    const [, shown = ''] = readFileSync(`${root}docs/coming-from.md`, 'utf8').split(
+      '## Their figures, measured',
+    );
+    const rows = shown
+      .split('\n')
+      .filter((line) => line.startsWith('| '))
+      .slice(2);
+    expect(measured.length).toBe(10);
+    expect(rows.map((line) => cells(line).slice(1, 4))).toEqual(measured);
   });
 });
