@@ -13,10 +13,13 @@ export interface ProcessEntry {
   readonly cpuTicks: number;
 }
 
+/** Those that are read; the kernel writes 50. */
+const statFields = 20;
+
 /** The name stands in brackets and may hold anything; what follows its last bracket is fixed. */
 export function parseStat(text: string): ProcessEntry | undefined {
   const pid = Number.parseInt(text, 10);
-  const rest = text.slice(text.lastIndexOf(')') + 2).split(' ');
+  const rest = text.slice(text.lastIndexOf(')') + 2).split(' ', statFields);
   const [state = '', parent] = rest;
   const started = Number(rest[19]);
   if (!Number.isInteger(pid) || !Number.isInteger(Number(parent)) || Number.isNaN(started)) {

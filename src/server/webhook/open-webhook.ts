@@ -74,7 +74,7 @@ function readCertificate({ certFile, keyFile }: WebhookOptions): Certificate {
     return certificate;
   } catch (error) {
     throw badCertificate(
-      `${certFile} and ${keyFile} are not a certificate and its key: ${readReason(error)}`,
+      `${certFile} and ${keyFile} are not a certificate and its key: ${readReason(error)}.`,
       error,
     );
   }
@@ -86,7 +86,7 @@ function readPem(path: string): Buffer {
     return readFileSync(path);
   } catch (error) {
     if (error instanceof Failure) throw error;
-    throw badCertificate(`${path} cannot be read: ${readReason(error)}`, error);
+    throw badCertificate(`${path} cannot be read: ${readReason(error)}.`, error);
   }
 }
 
