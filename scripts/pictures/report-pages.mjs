@@ -30,6 +30,7 @@ export function reportPages(server, jobs, folder) {
     },
     made('estimate', ['estimate', ...model, '--lora', '16', '--method', 'formula']),
     made('plan', ['plan', ...model, '--train', '--method', 'formula']),
+    made('snapshot', ['snapshot', join(root, 'bench/truth/snapshots/leak.pickle.xz')]),
     made('profile', ['profile', '--simulate', 'leak', '--duration', '20', '--interval', '0.2']),
   ];
 }

@@ -1,3 +1,5 @@
+import { madeFleet } from './made-fleet.mjs';
+
 /** The pages of the dashboard, each with how to get there. */
 export function viewsOf(server, jobs) {
   const signedIn = async (page, hash) => {
@@ -41,11 +43,22 @@ export function viewsOf(server, jobs) {
       name: 'plan',
       open: at('#/plan', answer('Plan', { ...model, Card: '4090', Method: 'formula' })),
     },
+    { name: 'fleet', open: fleetView(signedIn) },
     {
       name: 'compare',
       open: at(`#/compare/${jobs.first}/${jobs.second}`, heading('Curves on the same axes')),
     },
   ];
+}
+
+/** No Prometheus runs here: the answer of one is made, and its devices say that they are simulated. */
+function fleetView(signedIn) {
+  return async (page) => {
+    const fleet = await madeFleet();
+    await page.route('**/fleet', (route) => route.fulfill({ json: fleet }));
+    await signedIn(page, '#/fleet');
+    await page.locator('.node-row').first().waitFor();
+  };
 }
 
 function heading(name) {

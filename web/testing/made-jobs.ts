@@ -247,6 +247,14 @@ function attempt(
     peakFrom: 'sdk',
     limit: { bytes, by: 'sdk', why: 'Held by the SDK inside of the process.' },
     snapshot: null,
+    ...(rungs.length > 0 && {
+      holders: {
+        atSeconds: Math.round((endMs - startMs) / 1000),
+        totalBytes: peak,
+        othersBytes: 0,
+        processes: [{ pid: 4711, command: 'python train.py', bytes: peak }],
+      },
+    }),
     progress: madeProgress((endMs - startMs) / 1000, batch, peak),
   };
 }

@@ -43,7 +43,8 @@ export function requireOwn(
 
 /**
  * A job as one person may see it. Others learn where it stands and what memory it takes, but not what
- * comes out of the program: the text of its errors, what it printed, and its snapshots.
+ * comes out of the program: the text of its errors, what it printed, the commands of its processes, and
+ * its snapshots.
  */
 export function asSeenBy<J extends JobSummary>(identity: Identity, job: J): J {
   return ownsJob(identity, job) ? job : withoutOutput(job);
@@ -51,7 +52,7 @@ export function asSeenBy<J extends JobSummary>(identity: Identity, job: J): J {
 
 export function withoutOutput<J extends JobSummary>(job: J): J {
   if (!hasOutput(job)) return job;
-  const attempts = job.attempts.map((attempt) => ({
+  const attempts = job.attempts.map(({ holders: _, ...attempt }) => ({
     ...attempt,
     snapshot: null,
     lastLines: [],
@@ -63,7 +64,10 @@ export function withoutOutput<J extends JobSummary>(job: J): J {
 /** Whether there is anything that only its owner may see. */
 export function hasOutput({ attempts }: Pick<JobSummary, 'attempts'>): boolean {
   return attempts.some(
-    ({ snapshot, outOfMemory, lastLines = [] }) =>
-      snapshot !== null || (outOfMemory?.message ?? '') !== '' || lastLines.length > 0,
+    ({ snapshot, outOfMemory, holders, lastLines = [] }) =>
+      snapshot !== null ||
+      holders !== undefined ||
+      (outOfMemory?.message ?? '') !== '' ||
+      lastLines.length > 0,
   );
 }

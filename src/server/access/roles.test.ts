@@ -137,6 +137,12 @@ describe('what comes out of a job', () => {
       outOfMemory,
       snapshot: { file: '/private/file', findings: ['private'] },
       lastLines: ['private words'],
+      holders: {
+        atSeconds: 1,
+        totalBytes: 9,
+        othersBytes: 'unknown',
+        processes: [{ pid: 5, command: 'worker --key private', bytes: 9 }],
+      },
     }),
   ];
 
