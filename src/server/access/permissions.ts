@@ -52,12 +52,16 @@ export function asSeenBy<J extends JobSummary>(identity: Identity, job: J): J {
 
 export function withoutOutput<J extends JobSummary>(job: J): J {
   if (!hasOutput(job)) return job;
-  const attempts = job.attempts.map(({ holders: _, ...attempt }) => ({
-    ...attempt,
-    snapshot: null,
-    lastLines: [],
-    outOfMemory: attempt.outOfMemory && { ...attempt.outOfMemory, message: '' },
-  }));
+  const attempts = job.attempts.map((attempt) => {
+    const { holders: _, ...others } = attempt;
+    const { outOfMemory } = attempt;
+    return {
+      ...others,
+      snapshot: null,
+      lastLines: [],
+      outOfMemory: outOfMemory && { ...outOfMemory, message: '' },
+    };
+  });
   return { ...job, attempts };
 }
 
