@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import host
 from .device_name import device_of
@@ -81,6 +81,15 @@ def _peak(status: dict[str, int], used: int) -> int:
     return max(used, status["VmHWM"] - status.get("RssFile", 0)) if "VmHWM" in status else used
 
 
+class Allocator(NamedTuple):
+    """What PyTorch's caching allocator holds of one card, in bytes; peaks since they were reset."""
+
+    allocated: int
+    reserved: int
+    peak_allocated: int
+    peak_reserved: int
+
+
 class CudaGauge:
     """A CUDA (or HIP) device through PyTorch's caching allocator."""
 
@@ -91,34 +100,41 @@ class CudaGauge:
         self.index = index
         self.device = f"cuda:{index}"
 
+    def allocator(self) -> Allocator:
+        """Read at once: torch.cuda.memory_allocated and its kin list and sort all figures for each of them."""
+        stats = self._torch.cuda.memory_stats_as_nested_dict(self.index)
+        held = stats.get("allocated_bytes", {}).get("all", {})
+        kept = stats.get("reserved_bytes", {}).get("all", {})
+        now, peak = "current", "peak"
+        return Allocator(held.get(now, 0), kept.get(now, 0), held.get(peak, 0), kept.get(peak, 0))
+
     def used_bytes(self) -> int:
-        return self._torch.cuda.memory_allocated(self.index)
+        return self.allocator().allocated
 
     def capacity_bytes(self) -> int:
         """What the allocator could come to hold: its own, what the card has free, at most its cap."""
-        cuda = self._torch.cuda
-        free, total = cuda.mem_get_info(self.index)
-        return min(int(total * self.fraction()), cuda.memory_reserved(self.index) + free)
+        free, total = self._torch.cuda.mem_get_info(self.index)
+        return min(int(total * self.fraction()), self.allocator().reserved + free)
 
     def used_share(self) -> float:
         """Of the card as all processes see it; what the allocator keeps for reuse counts as free."""
-        cuda = self._torch.cuda
-        free, total = cuda.mem_get_info(self.index)
-        allocated, reserved = cuda.memory_allocated(self.index), cuda.memory_reserved(self.index)
-        card = (total - free - (reserved - allocated)) / total if total else 0.0
+        free, total = self._torch.cuda.mem_get_info(self.index)
+        own = self.allocator()
+        card = (total - free - (own.reserved - own.allocated)) / total if total else 0.0
         cap = total * self.fraction()
-        return max(card, allocated / cap if cap else 0.0)
+        return max(card, own.allocated / cap if cap else 0.0)
 
     def memory_point(self) -> tuple[int, int, int | None]:
         """For a forecast: the limit, what is held of it by all processes, and what of that is not cached."""
         free, total = self._torch.cuda.mem_get_info(self.index)
-        others = max(0, total - free - self._torch.cuda.memory_reserved(self.index))
+        own = self.allocator()
+        others = max(0, total - free - own.reserved)
         limit = min(total, others + int(total * self.fraction()))
-        return limit, total - free, total - free - self.cached_bytes()
+        return limit, total - free, total - free - max(0, own.reserved - own.allocated)
 
     def cached_bytes(self) -> int:
-        cuda = self._torch.cuda
-        return max(0, cuda.memory_reserved(self.index) - cuda.memory_allocated(self.index))
+        own = self.allocator()
+        return max(0, own.reserved - own.allocated)
 
     def total_bytes(self) -> int:
         return self._torch.cuda.get_device_properties(self.index).total_memory
@@ -126,7 +142,7 @@ class CudaGauge:
     def others_bytes(self) -> int:
         """What is in use on the card beside this process' allocator; its own context is a part of it."""
         free, total = self._torch.cuda.mem_get_info(self.index)
-        return total - free - self._torch.cuda.memory_reserved(self.index)
+        return total - free - self.allocator().reserved
 
     def fraction(self) -> float:
         read = getattr(self._torch.cuda, "get_per_process_memory_fraction", None)
@@ -137,26 +153,20 @@ class CudaGauge:
         return min(1.0, stated / total) if stated else 1.0
 
     def reset_peak(self) -> None:
-        cuda = self._torch.cuda
-        raised(
-            self.device, cuda.max_memory_allocated(self.index), cuda.max_memory_reserved(self.index)
-        )
-        cuda.reset_peak_memory_stats(self.index)
+        own = self.allocator()
+        raised(self.device, own.peak_allocated, own.peak_reserved)
+        self._torch.cuda.reset_peak_memory_stats(self.index)
 
     def peak_bytes(self) -> int:
-        return self._torch.cuda.max_memory_allocated(self.index)
+        return self.allocator().peak_allocated
 
     def figures(self) -> dict[str, Any]:
-        stats = self._torch.cuda.memory_stats_as_nested_dict(self.index)
-        held, kept = (
-            stats.get("allocated_bytes", {}).get("all", {}),
-            stats.get("reserved_bytes", {}).get("all", {}),
-        )
+        own = self.allocator()
         free, total = self._torch.cuda.mem_get_info(self.index)
-        peak_held, peak_kept = raised(self.device, held.get("peak", 0), kept.get("peak", 0))
+        peak_held, peak_kept = raised(self.device, own.peak_allocated, own.peak_reserved)
         return {
-            "allocatedBytes": held.get("current", 0),
-            "reservedBytes": kept.get("current", 0),
+            "allocatedBytes": own.allocated,
+            "reservedBytes": own.reserved,
             "peakAllocatedBytes": peak_held,
             "peakReservedBytes": peak_kept,
             "freeBytes": free,

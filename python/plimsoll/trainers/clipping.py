@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import functools
 import logging
+from operator import attrgetter
 from typing import Any
 
 from ..memory.clean_up import drop_dead_frames, give_back_caches
 from ..memory.out_of_memory import recognise
-from ..recovery.restore.gradients import Gradients
 from .handled import handled_by
 
 log = logging.getLogger("plimsoll")
+
+_gradient, _version = attrgetter("grad"), attrgetter("_version")
 
 NAMES = ("clip_grad_norm_", "clip_grad_value_")
 
@@ -31,12 +33,15 @@ def _retrying(real: Any) -> Any:
     def clip(parameters: Any, *arguments: Any, **named: Any) -> Any:
         if not hasattr(parameters, "grad"):
             parameters = list(parameters)
-        gradients = Gradients(parameters if isinstance(parameters, list) else [parameters])
-        gradients.mark()
+        given = parameters if isinstance(parameters, list) else [parameters]
+        gradients = [one for one in map(_gradient, given) if one is not None]
+        versions = list(map(_version, gradients))
         try:
             return real(parameters, *arguments, **named)
         except Exception as error:
-            if recognise(error) is None or gradients.touched() or handled_by() is not None:
+            if recognise(error) is None or handled_by() is not None:
+                raise
+            if list(map(_version, gradients)) != versions:
                 raise
             log.warning("plimsoll: out of memory in clipping: cached memory was given back")
             drop_dead_frames(error)

@@ -42,6 +42,7 @@ def install(_: Any = None) -> None:
 
 def _may_be_guarded(optimizer: Any) -> bool:
     """Not where a trainer or the SDK does it, nor where a second try would meet other ranks or a graph."""
+    from ..recovery.restore.counted import is_of_torch
     from ..recovery.restore.optimizer_guard import is_guarded
     from .optimizer_retry import may_be_retried
 
@@ -52,7 +53,7 @@ def _may_be_guarded(optimizer: Any) -> bool:
     if torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
         return False
     alone = not (torch.distributed.is_available() and torch.distributed.is_initialized())
-    return alone or type(optimizer).__module__.startswith("torch.optim.")
+    return alone or is_of_torch(optimizer)
 
 
 def _first_step(optimizer: Any, real: Any, arguments: Any, named: Any) -> Any:

@@ -128,8 +128,8 @@ class SplitStep:
 
     def stepped(self) -> None:
         """The optimizer has stepped: batches before it are not needed again."""
-        known = [run.loss for run in self._window.runs if run.loss is not None]
-        self.fitting.work.loss = sum(known) if known else None
+        losses = [run.loss for run in self._window.runs if run.loss is not None]
+        self.fitting.work.losses = losses
         self._window.close()
 
     def _begin(self) -> None:

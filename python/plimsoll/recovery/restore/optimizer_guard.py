@@ -10,6 +10,7 @@ from typing import Any, Callable
 from ...arguments import one_of
 from ...failure import JOB_FAILED, Failure
 from ...memory.gauge import HostGauge
+from .counted import Counted, began
 
 log = logging.getLogger("plimsoll")
 
@@ -41,7 +42,9 @@ class OptimizerGuard:
         self._optimizer = optimizer
         self._backup = backup
         self._room = room
-        self._before = Before(optimizer)
+        self._all = Before(optimizer)
+        self._counted = Counted(optimizer)
+        self._before: Before | Counted = self._all
         self._copies: list[tuple[Any, Any]] | None = None
         self._stepped = False
         self._broken: str | None = None
@@ -60,10 +63,15 @@ class OptimizerGuard:
         )
 
     def before_step(self) -> None:
-        self._before.mark()
-        first = self._backup == "first" and not self._before.parameters and not self._stepped
-        wanted = self._backup == "always" or (first and not self._is_roomy(self._before.tensors()))
-        self._copies = self._copied(self._before.tensors()) if wanted else None
+        self._copies = None
+        if self._backup != "always" and self._counted.mark():
+            self._before = self._counted
+            return
+        self._before = self._all
+        self._all.mark()
+        first = self._backup == "first" and not self._all.parameters and not self._stepped
+        if self._backup == "always" or (first and not self._is_roomy(self._all.tensors())):
+            self._copies = self._copied(self._all.tensors())
 
     def after_step(self) -> None:
         self._before.forget()
@@ -77,8 +85,8 @@ class OptimizerGuard:
             self._write_copies()
         elif changed:
             self._broken = (
-                f"optimizer.step() ran out of memory after it had changed {changed} of its "
-                f"{len(self._before.tensors())} parameters and states; going on would train a broken model"
+                f"optimizer.step() ran out of memory after it had changed {changed} or more of its "
+                "parameters and states; going on would train a broken model"
             )
             self.check()
         self._before.put_states_back()
@@ -109,7 +117,7 @@ class OptimizerGuard:
 
 
 class Before:
-    """What an optimizer held before its step. Taken before each one, so it is kept in a few flat lists.
+    """All that an optimizer held before its step, in a few flat lists.
 
     A dict for each parameter would cost several times as much, and wake Python's collector.
     """
@@ -141,17 +149,8 @@ class Before:
         if not all(hasattr(kind, "_version") for kind in set(map(type, self._values))):
             # Lists, as LBFGS keeps them of the past, change in place.
             self._values = [list(one) if isinstance(one, list) else one for one in self._values]
-        self._watched = self._counters(states) or self.tensors()
+        self._watched = self.tensors()
         self._versions = [tensor._version for tensor in self._watched]
-
-    def _counters(self, states: list[dict[str, Any]]) -> list[Any] | None:
-        """PyTorch's own optimizers count a parameter's step before they change anything else of it."""
-        if not states or not type(self._optimizer).__module__.startswith("torch.optim."):
-            return None
-        counters = [one.get("step") for one in states]
-        if not all(hasattr(kind, "_version") for kind in set(map(type, counters))):
-            return None
-        return self._parameters() + counters
 
     def _parameters(self) -> list[Any]:
         return [p for group in self._optimizer.param_groups for p in group["params"]]
@@ -177,12 +176,11 @@ class Before:
         numbers += [
             now.get(key) != one for key, one in self._own.items() if isinstance(one, (int, float))
         ]
-        made = (
-            state.get("step", 0)
+        begun = (
+            began(state)
             for parameter, state in now.items()
             if parameter not in states and isinstance(state, dict)
         )
-        begun = (one._version > 0 if hasattr(one, "_version") else one > 0 for one in made)
         versions = (
             tensor._version != version for tensor, version in zip(self._watched, self._versions)
         )

@@ -6,16 +6,15 @@ import random
 import sys
 from typing import Any
 
+from .numpy_state import numpy_state
+
 
 class RandomState:
     """The state of every generator that this process has in use, at one moment."""
 
     def __init__(self) -> None:
         self._python = random.getstate()
-        numpy = sys.modules.get("numpy")
-        self._numpy = (
-            numpy.random.get_state() if numpy is not None and hasattr(numpy, "random") else None
-        )
+        self._numpy = numpy_state()
         torch = sys.modules.get("torch")
         self._torch = torch.get_rng_state() if torch is not None else None
         self._cuda = _cuda_states(torch)

@@ -16,8 +16,8 @@ class Work:
         self._batch = 0
         self._sizer = sizer
         self._gauge = gauge
-        # Of the last step that the optimizer made; a tensor, read when it is told and not before.
-        self.loss: Any = None
+        # Of the batches before the optimizer's last step; tensors, added up and read when they are told.
+        self.losses: list[Any] = []
 
     def declare(self, hooks: Any, rank: int, world: int) -> None:
         if self.bridge is not None:
@@ -55,7 +55,7 @@ class Work:
             self._sizer.after_failures(run, self.steps, peak)
         if peak is not None and self.bridge is not None:
             size = self._sizer.size or run.count
-            loss = None if self.loss is None else float(self.loss)
+            loss = float(sum(self.losses)) if self.losses else None
             self.bridge.report_step(self.steps, size, run.count, peak, self.who, loss)
 
     def growth(self) -> int | None:

@@ -201,7 +201,7 @@ class RecoveringStep:
             return False
         self._training.gradients.clear()
         self.partition = run.partition
-        self._fitting.work.loss = run.loss
+        self._fitting.work.losses = [] if run.loss is None else [run.loss]
         phase.enter(phase.IDLE)
         self._fitting.batch_done(run)
         return True

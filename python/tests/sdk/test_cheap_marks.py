@@ -1,0 +1,152 @@
+"""What is noted before each step costs little, and must still tell all that happened."""
+
+import itertools
+import unittest
+
+import numpy
+import torch
+from torch.overrides import TorchFunctionMode
+
+from sdk.injection import out_of_memory
+
+import plimsoll
+from plimsoll.recovery.restore.counted import Counted
+from plimsoll.recovery.restore.numpy_state import numpy_state
+from plimsoll.recovery.restore.optimizer_guard import OptimizerGuard
+from plimsoll.recovery.restore.random_state import RandomState
+
+
+class FailsAt(TorchFunctionMode):
+    """Fails before one of the functions of torch that a step calls; getters of tensors do not count."""
+
+    def __init__(self, number):
+        super().__init__()
+        self.left = number
+
+    def __torch_function__(self, function, types, arguments=(), named=None):
+        if getattr(function, "__name__", "") != "__get__":
+            self.left -= 1
+            if self.left < 0:
+                raise out_of_memory()
+        return function(*arguments, **(named or {}))
+
+
+def optimizers():
+    """Each kind that counts its steps in tensors, in each way that it can be made."""
+    names = ("Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "ASGD")
+    kinds = [getattr(torch.optim, name) for name in (*names, "NAdam", "RAdam", "RMSprop", "Rprop")]
+    for kind, way in itertools.product(kinds, ({"foreach": False}, {"foreach": True})):
+        yield kind, way
+    for kind in (torch.optim.Adam, torch.optim.AdamW, torch.optim.Adagrad):
+        yield kind, {"fused": True}
+    for kind in (torch.optim.Adam, torch.optim.AdamW):
+        yield kind, {"weight_decay": 0.1, "amsgrad": True}
+
+
+def stepped_once(kind, way):
+    """Three parameters, the last of which gets its first gradient, and so its states, in the next step."""
+    torch.manual_seed(0)
+    weights = [torch.nn.Parameter(torch.randn(3, 2)) for _ in range(3)]
+    optimizer = kind(weights, lr=0.1, **way)
+    for weight in weights[:2]:
+        weight.grad = torch.ones(3, 2)
+    optimizer.step()
+    for weight in weights:
+        weight.grad = torch.ones(3, 2)
+    return weights, optimizer
+
+
+def held(weights, optimizer):
+    values = [weight.detach().clone() for weight in weights]
+    for state in optimizer.state.values():
+        values += [torch.as_tensor(one).clone() for one in state.values() if one is not None]
+    return values
+
+
+class Counters(unittest.TestCase):
+    def test_a_step_that_failed_anywhere_is_undone_whole_or_refused(self):
+        refused = undone = 0
+        for kind, way in optimizers():
+            for number in itertools.count():
+                weights, optimizer = stepped_once(kind, way)
+                self.assertTrue(Counted(optimizer).mark(), kind.__name__)
+                guard = OptimizerGuard(optimizer, "first")
+                before = held(weights, optimizer)
+                guard.before_step()
+                try:
+                    with FailsAt(number):
+                        optimizer.step()
+                    break
+                except torch.OutOfMemoryError:
+                    pass
+                try:
+                    guard.roll_back()
+                except plimsoll.Failure:
+                    refused += 1
+                    continue
+                undone += 1
+                after = held(weights, optimizer)
+                self.assertEqual(len(before), len(after), f"{kind.__name__} {way} {number}")
+                for one, other in zip(before, after):
+                    self.assertTrue(torch.equal(one, other), f"{kind.__name__} {way} {number}")
+            self.assertGreater(number, 0)
+        self.assertGreater(refused, 50)
+        self.assertGreater(undone, 50)
+
+    def test_others_are_looked_at_whole(self):
+        weight = torch.nn.Parameter(torch.ones(2))
+        weight.grad = torch.ones(2)
+        for optimizer in (
+            torch.optim.SGD([weight], lr=0.1, momentum=0.9),
+            type("Own", (torch.optim.Adam,), {})([weight]),
+        ):
+            self.assertFalse(Counted(optimizer).mark())
+            optimizer.step()
+            self.assertFalse(Counted(optimizer).mark())
+
+
+class Numpy(unittest.TestCase):
+    def setUp(self):
+        self.addCleanup(numpy.random.set_state, numpy.random.get_state())
+
+    def same(self):
+        ours, theirs = numpy_state(), numpy.random.get_state()
+        self.assertTrue(numpy.array_equal(ours[1], theirs[1]))
+        self.assertEqual((ours[0], *ours[2:]), (theirs[0], *theirs[2:]))
+
+    def test_its_state_is_what_numpy_says_whatever_was_drawn(self):
+        for act in (
+            lambda: numpy.random.seed(3),
+            lambda: numpy.random.rand(5),
+            numpy.random.randn,
+            numpy.random.randn,
+            lambda: None,
+            lambda: numpy.random.seed(3),
+            lambda: numpy.random.rand(1000),
+        ):
+            act()
+            self.same()
+            self.same()
+
+    def test_another_generator_in_its_place_is_read_each_time(self):
+        if not hasattr(numpy.random, "set_bit_generator"):
+            self.skipTest("this numpy has one generator")
+        real = numpy.random.get_bit_generator()
+        self.addCleanup(numpy.random.set_bit_generator, real)
+        numpy.random.set_bit_generator(numpy.random.MT19937(5))
+        self.same()
+        numpy.random.set_bit_generator(numpy.random.PCG64(5))
+        first = numpy_state()
+        numpy.random.rand()
+        self.assertNotEqual(str(numpy_state()), str(first))
+
+    def test_a_retry_draws_what_the_first_try_drew(self):
+        numpy_state()
+        before = RandomState()
+        drawn = numpy.random.randn(3).tolist()
+        before.restore()
+        self.assertEqual(numpy.random.randn(3).tolist(), drawn)
+
+
+if __name__ == "__main__":
+    unittest.main()
