@@ -55,13 +55,17 @@ function made({ name, pins }) {
   if (pins.length === 0) return base;
   const folder = join(home, name);
   const python = join(folder, 'bin', 'python');
-  if (existsSync(join(folder, 'whole'))) return python;
-  rmSync(folder, { recursive: true, force: true });
-  mkdirSync(home, { recursive: true });
-  if (run(base, ['-m', 'venv', '--without-pip', folder]).status !== 0) return undefined;
+  const isWhole = existsSync(join(folder, 'whole'));
+  if (!isWhole) {
+    rmSync(folder, { recursive: true, force: true });
+    mkdirSync(home, { recursive: true });
+    if (run(base, ['-m', 'venv', '--without-pip', folder]).status !== 0) return undefined;
+  }
+  // Written each time: the checkout that made this environment may have been moved since.
   const purelib = ['-c', 'import sysconfig; print(sysconfig.get_path("purelib"))'];
   const ours = run(python, purelib).stdout.trim();
   writeFileSync(join(ours, 'base.pth'), `${run(base, purelib).stdout.trim()}\n`);
+  if (isWhole) return python;
   const installed = run(python, ['-m', 'pip', 'install', '--quiet', '--no-input', ...pins]);
   if (installed.status !== 0) {
     process.stderr.write(`${name}: ${installed.stderr.slice(-2000)}\n`);

@@ -1,6 +1,7 @@
 """Programs as they are, limited to a third of what they need: losses, time and recoveries beside the usual ways.
 
-Usage: measure.py OUTPUT.json PLIMSOLL_FOLDER [--tiny] [--only NAME ...]
+Usage: measure.py OUTPUT.json PLIMSOLL_FOLDER [--tiny] [--repeats N] [--only NAME ...]
+With --repeats the limited program and the one started by hand run N times, in turn.
 The limit is the one that `plimsoll run --memory` sets: the share of the card that PyTorch's allocator may take.
 Programs of one stage import together, which takes most of their time; then they train one after another.
 What our guard costs without a failure is measured by overhead.py.
@@ -17,6 +18,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 OUTPUT, PACKAGE = sys.argv[1:3]
 TINY = ["--tiny"] if "--tiny" in sys.argv else []
+REPEATS = int(sys.argv[sys.argv.index("--repeats") + 1]) if "--repeats" in sys.argv else 1
 ONLY = sys.argv[sys.argv.index("--only") + 1 :] if "--only" in sys.argv else []
 # name: (program, its words, batch, accumulation, steps)
 PROGRAMS = {
@@ -25,6 +27,7 @@ PROGRAMS = {
     "t5": ("hugging_face.py", ["t5"], 128, 2, 10),
     "vit": ("lightning_vit.py", [], 128, 2, 10),
     "vit-bf16": ("lightning_vit.py", ["--precision", "bf16-mixed"], 256, 1, 14),
+    "vit-prepared": ("lightning_vit.py", ["--precision", "bf16-mixed", "--prepared"], 256, 1, 30),
 }
 CHOSEN = [name for name in PROGRAMS if not ONLY or name in ONLY]
 results = []
@@ -128,15 +131,20 @@ def third(entry):
 whole = stage([Job(name, "unlimited", *sizes(name), plimsoll=False) for name in CHOSEN])
 limits = {name: third(entry) for name, entry in whole.items()}
 limited = stage([Job(name, "limited", *sizes(name), limit=limits[name]) for name in CHOSEN])
-by_hand = []
+turns = []
 for name, entry in limited.items():
     size = (entry.get("steps") or [{}])[0].get("microbatch")
     if size:
         batch, accumulation = sizes(name)
         part, parts = evenly(batch, size)
-        job = Job(name, "by hand", part, accumulation * parts, limit=limits[name])
-        by_hand.append(job)
+        for turn in range(REPEATS):
+            turns.append(Job(name, "by hand", part, accumulation * parts, limit=limits[name]))
+            if turn < REPEATS - 1:
+                turns.append(Job(name, "limited", batch, accumulation, limit=limits[name]))
 if "bert" in CHOSEN:
     words = [*sizes("bert"), "--auto-find"]
-    by_hand.append(Job("bert", "auto_find_batch_size", *words, limit=limits["bert"]))
-stage(by_hand)
+    turns.append(Job("bert", "auto_find_batch_size", *words, limit=limits["bert"]))
+for name in CHOSEN:
+    if name == "vit":
+        turns.append(Job(name, "BatchSizeFinder", *sizes(name), "--find", limit=limits[name]))
+stage(turns)

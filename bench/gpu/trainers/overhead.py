@@ -1,7 +1,9 @@
-"""What a step of a Trainer costs with our guard around it and without, in turn in one process: BERT-base, bf16.
+"""What a step of a Trainer costs with our guard around it and without, in turn in one process: BERT, bf16.
 
 Usage: overhead.py OUTPUT.json PYTHON_FOLDER [--tiny]
-Blocks of steps alternate, so that clocks and caches of the machine are the same for both.
+Blocks of steps alternate. Each block with the guard is compared with the blocks before and after it, and each block
+without it in the same way: what those differ by is the noise of the machine. Under `plimsoll run` with
+PLIMSOLL_TRAINERS=0 the steps tell the supervisor as well.
 """
 
 import json
@@ -22,23 +24,32 @@ from transformers import (
     TrainingArguments,
 )
 
+from plimsoll.bridge import connection
+from plimsoll.memory.gauge import gauge_of
+from plimsoll.recovery.restore.random_state import RandomState
 from plimsoll.trainers import hugging_face
 from plimsoll.trainers.optimizer_retry import OptimizerRetry
 from plimsoll.trainers.split_step import SplitStep
 
-BLOCKS, STEPS, SETTLING = (4, 6, 3) if TINY else (16, 14, 4)
-BATCH, LENGTH = (4, 16) if TINY else (128, 256)
-SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2} if TINY else {}
+SETTLING = 3
+# name: (samples, tokens, changes to BERT-base, blocks, steps of a block)
+SIZES = {
+    "BERT-base, 128 x 256": (128, 256, {}, 25, 13),
+    "BERT-base, 24 x 256": (24, 256, {}, 33, 18),
+}
+SMALL = {"hidden_size": 16, "num_hidden_layers": 12, "num_attention_heads": 2}
+if TINY:
+    SIZES = {name: (4, 16, SMALL, 7, 6) for name in SIZES}
 own = {"run": 0.0, "step": 0.0}
 
 
 class Texts(torch.utils.data.Dataset):
-    def __init__(self):
+    def __init__(self, batch, length):
         made = torch.Generator().manual_seed(0)
-        self.ids = torch.randint(3, 30522, (BATCH * 4, LENGTH), generator=made)
+        self.ids = torch.randint(3, 30522, (batch * 4, length), generator=made)
 
     def __len__(self):
-        return BATCH * BLOCKS * STEPS * 2
+        return 10**6
 
     def __getitem__(self, i):
         return {"input_ids": self.ids[i % len(self.ids)], "labels": torch.tensor(i % 4)}
@@ -70,58 +81,107 @@ def without_inner(kind, name, key):
 
 
 class Alternating(TrainerCallback):
-    def __init__(self):
-        self.times = {"with": [], "without": []}
-        self.own = []
+    """Even blocks run without the guard, odd ones with it."""
+
+    def __init__(self, steps):
+        self.steps, self.blocks, self.own = steps, [[]], []
         self.last, self.replaced = None, None
 
     def on_step_end(self, args, state, control, **_):
         if torch.cuda.is_available():
             torch.cuda.synchronize()
         now = time.perf_counter()
-        block, step = divmod(state.global_step - 1, STEPS)
-        how = "with" if self.replaced is not None else "without"
+        step = (state.global_step - 1) % self.steps
         if step >= SETTLING and self.last is not None:
-            self.times[how].append(now - self.last)
-            if how == "with":
+            self.blocks[-1].append(now - self.last)
+            if self.replaced is not None:
                 self.own.append(sum(own.values()))
         own.update(run=0.0, step=0.0)
-        if step == STEPS - 1:
+        if step == self.steps - 1:
             if self.replaced is not None:
                 self.replaced.put_back()
-            wanted = block % 2 == 0
+            wanted = len(self.blocks) % 2 == 1
             self.replaced = hugging_face.attach(self.trainer) if wanted else None
+            self.blocks.append([])
         self.last = time.perf_counter()
+
+
+def beside_neighbours(values, distance):
+    """Each value over the mean of those `distance` before and after it."""
+    inner = range(distance, len(values) - distance)
+    return [2 * values[i] / (values[i - distance] + values[i + distance]) for i in inner]
+
+
+def quartiles(values):
+    low, middle, high = statistics.quantiles(values, n=4)
+    return {"low": low, "median": middle, "high": high}
+
+
+def measure(name):
+    batch, length, small, blocks, steps = SIZES[name]
+    turns = Alternating(steps)
+    arguments = TrainingArguments(
+        output_dir=tempfile.mkdtemp(),
+        per_device_train_batch_size=batch,
+        max_steps=blocks * steps,
+        bf16=torch.cuda.is_available(),
+        logging_steps=10**6,
+        report_to=[],
+        save_strategy="no",
+        disable_tqdm=True,
+    )
+    model = BertForSequenceClassification(BertConfig(num_labels=4, **small))
+    data = Texts(batch, length)
+    turns.trainer = Trainer(model, arguments, train_dataset=data, callbacks=[turns])
+    turns.trainer.train()
+    means = [statistics.fmean(block) for block in turns.blocks if block]
+    found = {
+        "withoutMilliseconds": 1000 * statistics.median(means[::2]),
+        "withMilliseconds": 1000 * statistics.median(means[1::2]),
+        "ratio": quartiles(beside_neighbours(means, 1)[::2]),
+        "noise": quartiles(beside_neighbours(means[::2], 1)),
+        "ownMilliseconds": quartiles([1000 * one for one in turns.own]),
+        "ownMeanMilliseconds": 1000 * statistics.fmean(turns.own),
+        "blockMilliseconds": [1000 * one for one in means],
+    }
+    ratio, noise = found["ratio"], found["noise"]
+    print(
+        f"{name}: {found['withoutMilliseconds']:.2f} ms without, {found['withMilliseconds']:.2f} ms with; "
+        f"ratio {ratio['median']:.4f} ({ratio['low']:.4f} to {ratio['high']:.4f}), of without to without "
+        f"{noise['median']:.4f} ({noise['low']:.4f} to {noise['high']:.4f}); of it ours on the processor "
+        f"{found['ownMilliseconds']['median']:.3f} ms, mean {found['ownMeanMilliseconds']:.3f} ms",
+        flush=True,
+    )
+    return found
+
+
+def pieces():
+    """What single readings take, in microseconds; the better half of many."""
+    gauge = gauge_of()
+    acts = {"random state": RandomState, "capacity": gauge.capacity_bytes, "used": gauge.used_bytes}
+    acts["reset of the peak"] = gauge.reset_peak
+    if torch.cuda.is_available():
+        acts["torch.cuda.memory_allocated"] = torch.cuda.memory_allocated
+        acts["torch.cuda.mem_get_info"] = torch.cuda.mem_get_info
+    found = {}
+    for name, act in acts.items():
+        times = []
+        for _ in range(200):
+            began = time.perf_counter()
+            act()
+            times.append(time.perf_counter() - began)
+        found[name] = 1e6 * statistics.median(times)
+    print({name: round(one, 1) for name, one in found.items()}, flush=True)
+    return found
 
 
 without_inner(SplitStep, "run", "run")
 without_inner(OptimizerRetry, "_step", "step")
-turns = Alternating()
-arguments = TrainingArguments(
-    output_dir=tempfile.mkdtemp(),
-    per_device_train_batch_size=BATCH,
-    max_steps=BLOCKS * STEPS,
-    bf16=torch.cuda.is_available(),
-    logging_steps=10**6,
-    report_to=[],
-    save_strategy="no",
-    disable_tqdm=True,
-)
-model = BertForSequenceClassification(BertConfig(num_labels=4, **SMALL))
-turns.trainer = Trainer(model, arguments, train_dataset=Texts(), callbacks=[turns])
-turns.trainer.train()
-medians = {how: statistics.median(times) for how, times in turns.times.items()}
 answer = {
-    "medianSeconds": medians,
-    "ratio": medians["with"] / medians["without"],
-    "ownMilliseconds": 1000 * statistics.median(turns.own),
-    "steps": {how: len(times) for how, times in turns.times.items()},
     "torch": torch.__version__,
-    "times": turns.times,
+    "supervised": connection.current() is not None,
+    "sizes": {name: measure(name) for name in SIZES},
+    "piecesMicroseconds": pieces(),
 }
 with open(OUTPUT, "w", encoding="utf-8") as file:
     json.dump(answer, file, indent=1)
-print(
-    f"{medians['without'] * 1000:.2f} ms without, {medians['with'] * 1000:.2f} ms with: {answer['ratio']:.4f} x; "
-    f"of it ours on the processor {answer['ownMilliseconds']:.3f} ms"
-)
