@@ -144,7 +144,6 @@ for name, entry in limited.items():
 if "bert" in CHOSEN:
     words = [*sizes("bert"), "--auto-find"]
     turns.append(Job("bert", "auto_find_batch_size", *words, limit=limits["bert"]))
-for name in CHOSEN:
-    if name == "vit":
-        turns.append(Job(name, "BatchSizeFinder", *sizes(name), "--find", limit=limits[name]))
+if "vit" in CHOSEN:
+    turns.append(Job("vit", "BatchSizeFinder", *sizes("vit"), "--find", limit=limits["vit"]))
 stage(turns)

@@ -39,7 +39,7 @@ SIZES = {
 }
 SMALL = {"hidden_size": 16, "num_hidden_layers": 12, "num_attention_heads": 2}
 if TINY:
-    SIZES = {name: (4, 16, SMALL, 7, 6) for name in SIZES}
+    SIZES = dict.fromkeys(SIZES, (4, 16, SMALL, 7, 6))
 own = {"run": 0.0, "step": 0.0}
 
 
@@ -135,16 +135,19 @@ def measure(name):
     turns.trainer = Trainer(model, arguments, train_dataset=data, callbacks=[turns])
     turns.trainer.train()
     means = [statistics.fmean(block) for block in turns.blocks if block]
+    middles = [statistics.median(block) for block in turns.blocks if block]
     found = {
         "withoutMilliseconds": 1000 * statistics.median(means[::2]),
         "withMilliseconds": 1000 * statistics.median(means[1::2]),
         "ratio": quartiles(beside_neighbours(means, 1)[::2]),
         "noise": quartiles(beside_neighbours(means[::2], 1)),
+        "ratioOfMedians": quartiles(beside_neighbours(middles, 1)[::2]),
+        "noiseOfMedians": quartiles(beside_neighbours(middles[::2], 1)),
         "ownMilliseconds": quartiles([1000 * one for one in turns.own]),
         "ownMeanMilliseconds": 1000 * statistics.fmean(turns.own),
         "blockMilliseconds": [1000 * one for one in means],
     }
-    ratio, noise = found["ratio"], found["noise"]
+    ratio, noise = found["ratioOfMedians"], found["noiseOfMedians"]
     print(
         f"{name}: {found['withoutMilliseconds']:.2f} ms without, {found['withMilliseconds']:.2f} ms with; "
         f"ratio {ratio['median']:.4f} ({ratio['low']:.4f} to {ratio['high']:.4f}), of without to without "

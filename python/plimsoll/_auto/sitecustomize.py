@@ -36,6 +36,7 @@ _BRIDGE = ("plimsoll.bridge.auto", "start")
 _AFTER = {"torch": [_BRIDGE]}
 _TRAINERS = {
     "torch": [_BRIDGE, ("plimsoll.trainers.loops", "install")],
+    "transformers.modeling_utils": [("plimsoll.optimizing.in_loops", "install")],
     "transformers.trainer": [("plimsoll.trainers.hugging_face", "install")],
     "transformers.generation.utils": [("plimsoll.trainers.generation", "install")],
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections import Counter
 
 from ..bridge import connection, phase
 from ..memory.clean_up import give_back_caches
@@ -24,6 +25,8 @@ class CallRun:
         self.count = count
         self.done = self.attempt = self.failures = 0
         self.partition: list[int] = []
+        # A function has no gradients that a failure could take with it.
+        self.lost: Counter[int] = Counter()
         self.waited = False
 
     def finished(self, samples: int) -> None:

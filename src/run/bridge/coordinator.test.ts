@@ -151,6 +151,23 @@ describe('one process', () => {
     expect(heard.at(-1)).toMatchObject({ type: 'grow', microbatch: 16 });
   });
 
+  it('tries a size that fitted again once, not in each step', () => {
+    const { join } = talk();
+    const { heard, say } = join();
+    const step = { type: 'step', microbatch: 32, batch: 64, peakBytes: 6 * GiB };
+    const decided: number[] = [];
+    for (let number = 1; number <= 3; number++) {
+      say({ ...step, number });
+      say({ ...oom, id: `a-${number}` });
+      const answer = heard.at(-1);
+      if (answer?.type === 'decide') decided.push(answer.microbatch);
+      if (answer?.type === 'decide' && answer.microbatch < 32) break;
+    }
+    expect(decided).toHaveLength(2);
+    expect(decided[0]).toBe(32);
+    expect(decided[1]).toBeLessThan(32);
+  });
+
   it('counts steps that were not told by their numbers', () => {
     const { join } = talk();
     const { heard, say } = join();

@@ -120,7 +120,7 @@ export class RankGroup {
     this.#microbatch = microbatch;
     this.#batch = Math.max(this.#batch, message.batch, microbatch);
     this.#failures++;
-    this.#attempt = this.#lastFailed === microbatch ? this.#attempt + 1 : 1;
+    this.#attempt = this.#failedBefore(microbatch) + 1;
     this.#lastFailed = microbatch;
     const decision = decideStep({
       microbatch,
@@ -137,6 +137,13 @@ export class RankGroup {
     });
     this.#took(decision, message, microbatch);
     return decision;
+  }
+
+  /** In this batch, or in steps just before: what fitted then no longer does. One sample cannot be less. */
+  #failedBefore(microbatch: number): number {
+    if (this.#lastFailed !== microbatch) return 0;
+    const lately = microbatch > 1 && this.#cleanSteps < cleanStepsToGrow;
+    return Math.max(this.#attempt, lately ? 1 : 0);
   }
 
   /** Before a step that will not fit: the size that does. No failure, so nothing is forgotten. */

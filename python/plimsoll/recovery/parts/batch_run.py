@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from ..restore.random_state import RandomState
@@ -20,6 +21,8 @@ class BatchRun:
         self.partition: list[int] = []
         self.attempt = 0
         self.failures = 0
+        # How often a part of a size took all that was done with it: the same again could go on for ever.
+        self.lost: Counter[int] = Counter()
         self.unscaled = self.reduced = self.clipped = False
         self._settings = settings
         self._model = model

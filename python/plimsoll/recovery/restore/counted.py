@@ -1,11 +1,8 @@
-"""PyTorch's own optimizers after their first step: their counters alone tell whether a step has begun."""
+"""PyTorch's own optimizers after their first step: a few counters tell whether a step has begun."""
 
 from __future__ import annotations
 
-from operator import attrgetter, itemgetter
 from typing import Any
-
-_counter, _version = itemgetter("step"), attrgetter("_version")
 
 
 def is_of_torch(optimizer: Any) -> bool:
@@ -21,8 +18,9 @@ def began(state: Any) -> bool:
 class Counted:
     """What such an optimizer held before its step.
 
-    It counts a parameter's step before it changes anything else of it. So a step that did not count changed
-    nothing, and one that did shows by the counters: to look at them takes a tenth of the time that all states take.
+    It counts the step of a parameter before it changes anything else of it, and goes through its parameters in their
+    order. So the first counter of each group tells whether a step has begun, where all states would take a hundred
+    times as long to look at.
     """
 
     def __init__(self, optimizer: Any) -> None:
@@ -31,41 +29,38 @@ class Counted:
         self.forget()
 
     def forget(self) -> None:
-        self._parameters: list[Any] = []
-        self._lengths: list[int] = []
-        self._counters: list[Any] = []
-        self._versions: list[int] = []
+        self._known = 0
+        self._counters: list[tuple[Any, int]] = []
 
     def mark(self) -> bool:
         """False where there are no such counters: no states yet, numbers instead of tensors, another optimizer."""
         state = self._optimizer.state
         if not self._is_known or not state:
             return False
+        firsts = [_first(group["params"]) for group in self._optimizer.param_groups]
         try:
-            self._counters = list(map(_counter, state.values()))
-            self._versions = list(map(_version, self._counters))
+            counters = [state[one]["step"] for one in firsts if one in state]
+            self._counters = [(one, one._version) for one in counters]
         except (AttributeError, KeyError, TypeError):
             return False
-        self._parameters = list(state)
-        self._lengths = list(map(len, state.values()))
-        return True
+        self._known = len(state)
+        return bool(counters)
 
     def changes(self) -> int:
-        """How many counters say that the step had begun."""
-        counted = map(_version, self._counters)
-        moved = sum(now != before for now, before in zip(counted, self._versions))
-        made = self._made()
-        return moved + sum(began(self._optimizer.state[one]) for one in made)
+        """How many groups and new states show that the step had begun."""
+        moved = sum(one._version != before for one, before in self._counters)
+        return moved + sum(began(self._optimizer.state[one]) for one in self._made())
 
     def put_states_back(self) -> None:
-        """Takes away what the step began to make: states of parameters that had none, and keys that are new."""
-        state = self._optimizer.state
+        """Takes away what the step began to make: states of parameters that had none."""
         for parameter in self._made():
-            del state[parameter]
-        for parameter, length in zip(self._parameters, self._lengths):
-            for key in list(state[parameter])[length:]:
-                del state[parameter][key]
+            del self._optimizer.state[parameter]
 
     def _made(self) -> list[Any]:
-        before = set(map(id, self._parameters))
-        return [one for one in self._optimizer.state if id(one) not in before]
+        """States are added at the end, and those that are there stay as they are made."""
+        return list(self._optimizer.state)[self._known :]
+
+
+def _first(parameters: list[Any]) -> Any:
+    """The first that the step will change."""
+    return next((one for one in parameters if one.grad is not None), None)

@@ -20,7 +20,7 @@ LONGEST_WAIT_SECONDS = 4.0
 SHORT_WAITS = 8
 # A card of which others hold more than this is full because of them; a context alone takes less.
 OTHERS_SHARE = 0.1
-# However a supervisor answers, one batch fails no more often than this.
+# One batch fails no more often than this, whoever decides.
 MAX_FAILURES = 100
 # It may say "again, as it was" this often before the rule here takes over.
 SAME_AGAIN = 3
@@ -70,7 +70,7 @@ class Decider:
         peak = self._gauge.peak_bytes()
         what = Failed(
             failed,
-            run.attempt,
+            self._attempts(run, failed),
             run.failures > 1,
             self.others_hold() and run.failures < self._max_waits,
             hooks,
@@ -125,11 +125,22 @@ class Decider:
             str(answer.get("why", "")),
         )
 
+    def _attempts(self, run: Any, failed: int) -> int:
+        """How often this size has failed: in a row, with all that was done in this batch, or in steps just before.
+
+        One sample cannot be less: it counts in a row only.
+        """
+        if failed <= 1:
+            return int(run.attempt)
+        return int(run.attempt + run.lost[failed] + self._sizer.failed_lately(failed))
+
     def _bounded(self, run: Any, decision: Decision) -> Decision:
-        if decision.action == "raise" or run.attempt < MAX_ATTEMPTS:
+        if decision.action == "raise" or (
+            run.attempt < MAX_ATTEMPTS and run.failures <= MAX_FAILURES
+        ):
             return decision
         return Decision(
-            "raise", decision.microbatch, "none", f"{run.attempt} attempts at one batch failed"
+            "raise", decision.microbatch, "none", f"{run.failures} attempts at one batch failed"
         )
 
     def others_hold(self) -> bool:

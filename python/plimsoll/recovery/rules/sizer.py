@@ -9,7 +9,7 @@ from typing import Any, Callable
 from ...memory.host_cap import give_back_heap
 from .keep_below import Ahead, Reading
 from .peaks import Peaks
-from .sizes import Growth, Measured, even_part, grow_back
+from .sizes import CLEAN_TO_GROW, Growth, Measured, even_part, grow_back
 
 # Where a failure cannot be taken back, one starts small, and these clean steps are enough to grow.
 EARLY_GROWTH = 2
@@ -37,6 +37,7 @@ class Sizer:
         # The size before it last grew, until that proved right or wrong.
         self._grew_from: int | None = None
         self._before_others: int | None = None
+        self._last_failed: int | None = None
         self._measured = 0
         self.smallest_failed: int | None = None
         # Whether the peak of the step that runs is looked at.
@@ -129,9 +130,13 @@ class Sizer:
         wish, self._wish = self._wish, None
         return wish or self.size or 1
 
+    def failed_lately(self, size: int) -> bool:
+        """Whether this size failed in steps just before: what fitted then no longer does."""
+        return size == self._last_failed and self._clean < CLEAN_TO_GROW
+
     def failed(self, failed: int, size: int, waited: bool, others_hold: bool) -> None:
         """After a failure the decided size; once others have left the device, the one before they came."""
-        self._clean = 0
+        self._clean, self._last_failed = 0, failed
         if size < failed:
             self.peaks.forget_from(failed)
             self.smallest_failed = min(failed, self.smallest_failed or failed)

@@ -44,7 +44,7 @@ class Retry:
     def prepare(self, run: BatchRun, failed: int, random: RandomState) -> None:
         """Puts all back as it was before the microbatch, frees, and does what was decided."""
         # Gradients of the failed backward go first: what they held is given back with the rest.
-        self._training.put_back(run, random)
+        self._training.put_back(run, random, failed)
         on_host = isinstance(self._fitting.gauge, HostGauge)
         # Workspaces would look like memory that cycles hold, and a collection takes tenths of a second.
         clear_workspaces()

@@ -30,12 +30,13 @@ class Training:
     def scaled(self, loss: Any) -> Any:
         return loss if self.scaler is None else self.scaler.scale(loss)
 
-    def put_back(self, run: BatchRun, random: RandomState) -> None:
+    def put_back(self, run: BatchRun, random: RandomState, failed: int) -> None:
         """As before the microbatch; where finished ones are lost with it, as before the batch."""
         self._before_microbatch.put_back()
         if self.gradients.put_back():
             random.restore()
         else:
+            run.lost[failed] += 1
             self.start_again(run)
         self.gradients.forget_marks()
 
