@@ -20,7 +20,7 @@ LONGEST_WAIT_SECONDS = 4.0
 SHORT_WAITS = 8
 # A card of which others hold more than this is full because of them; a context alone takes less.
 OTHERS_SHARE = 0.1
-# One batch fails no more often than this, whoever decides.
+# One batch fails no more often than this.
 MAX_FAILURES = 100
 # It may say "again, as it was" this often before the rule here takes over.
 SAME_AGAIN = 3
