@@ -56,7 +56,9 @@ def install(module: Any) -> None:
         if "batch" in kwargs and _is_known(self.trainer, optimizer):
             # Made here: the optimizer's first step, which calls the closure, goes through the guard as well.
             step = _step_for(self, optimizer, kwargs)
-            closure.closure = functools.partial(_in_parts, self, closure, kwargs, step)
+            # Not the closure itself: it would hold itself, and with it the batch, until Python's collector comes.
+            functions = closure._zero_grad_fn, closure._backward_fn
+            closure.closure = functools.partial(_in_parts, self, *functions, kwargs, step)
         return closure
 
     make_closure.__dict__["_plimsoll"] = True
@@ -123,13 +125,13 @@ def _say(why: str) -> None:
         log.warning("plimsoll: steps of Lightning are not recovered: %s", why)
 
 
-def _in_parts(loop: Any, closure: Any, kwargs: Any, step: SplitStep) -> Any:
+def _in_parts(loop: Any, clear: Any, backward: Any, kwargs: Any, step: SplitStep) -> Any:
     """In place of Closure.closure: clears, then forward and backward in parts; the result of the whole batch."""
     import torch
 
-    if closure._zero_grad_fn is not None:
-        closure._zero_grad_fn()
-    batch = BatchInParts(loop, closure._backward_fn, kwargs)
+    if clear is not None:
+        clear()
+    batch = BatchInParts(loop, backward, kwargs)
     with torch.enable_grad():
         loss = step.run(kwargs["batch"], batch.work, batch.restarted)
     batch.finished = True

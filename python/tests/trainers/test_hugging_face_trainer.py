@@ -1,7 +1,9 @@
 """The Trainer of transformers, from outside: how its loss is weighed, what is left alone, evaluation, generate()."""
 
+import gc
 import logging
 import unittest
+import weakref
 from unittest import mock
 
 import torch
@@ -49,6 +51,24 @@ class WeightedLoss(unittest.TestCase):
     def assert_near(self, both):
         for mine, theirs in zip(*both):
             self.assertLess(abs(mine - theirs), 1e-3 * abs(theirs))
+
+    def test_no_batch_is_held_once_its_step_is_over(self):
+        one = made("bert", 0.0, {"per_device_train_batch_size": 2})
+        real, seen, held = one.data_collator, [], []
+
+        def collate(samples):
+            batch = real(samples)
+            seen.append(weakref.ref(batch["input_ids"]))
+            held.append(sum(batch() is not None for batch in seen))
+            return batch
+
+        one.data_collator = collate
+        gc.disable()
+        self.addCleanup(gc.enable)
+        Watched(one).train()
+        self.assertEqual(len(held), 12)
+        # The loader is one batch ahead.
+        self.assertLessEqual(max(held), 3)
 
     def test_a_loss_of_ones_own_that_takes_the_mean_is_seen(self):
         class Own(Trainer):

@@ -1,9 +1,11 @@
 """Lightning, from outside: failures at chosen points, logged values, what is left alone."""
 
+import gc
 import logging
 import os
 import random
 import unittest
+import weakref
 
 import torch
 
@@ -74,6 +76,22 @@ class Lightning(unittest.TestCase):
 
     def test_all_are_recovered_bit_for_bit(self):
         self.assertGreaterEqual(sum(self.one(trial) for trial in range(TRIALS)), TRIALS)
+
+    def test_no_batch_is_held_once_its_step_is_over(self):
+        watched = Watched(0.0, 0, 2, None)
+        real, seen, held = watched.module.training_step, [], []
+
+        def training_step(batch, batch_idx):
+            seen.append(weakref.ref(batch[0]))
+            held.append(sum(one() is not None for one in seen))
+            return real(batch, batch_idx)
+
+        watched.module.training_step = training_step
+        gc.disable()
+        self.addCleanup(gc.enable)
+        watched.fit()
+        self.assertEqual(len(held), SAMPLES // 2)
+        self.assertLessEqual(max(held), 2)
 
     def test_logged_means_count_each_sample_once(self):
         for point in ("forward", "backward"):
