@@ -27,6 +27,14 @@ import plimsoll
 CAP_BYTES = 12 * 2**30
 EFFECTIVE = 8 if TINY else 512
 STEPS = 2 if TINY else 6
+ANSWERED = (
+    "settings",
+    "fitsSamples",
+    "roomBytes",
+    "sampleBytes",
+    "fixedBytes",
+    "measuredWith",
+)
 # No batch beyond it is tried by hand.
 MOST = 16 if TINY else 1024
 
@@ -39,11 +47,10 @@ def named(name: str) -> dict[str, Any]:
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
     weights = [p.detach().cpu().clone() for p in model.parameters()]
     whole = data(name, model, EFFECTIVE)
-    few = {key: value[:4] for key, value in whole.items()}
     wait()
     random, begin = torch.get_rng_state(), time.perf_counter()
     with plimsoll.session({"training": {"batch": EFFECTIVE}}) as session:
-        answer = session.optimize_training(model, optimizer, lambda b: model(**b).loss, few)
+        answer = session.optimize_training(model, optimizer, lambda b: model(**b).loss, whole)
         wait()
         seconds = time.perf_counter() - begin
         untouched = {
@@ -58,14 +65,14 @@ def named(name: str) -> dict[str, Any]:
             step(whole)
         training = session.report()["training"]
     return {
-        "answer": {key: answer[key] for key in ("settings", "fitsSamples", "roomBytes", "sampleBytes", "fixedBytes")},
+        "answer": {key: answer[key] for key in ANSWERED},
         "changes": [change["what"] for change in answer["changes"]],
         "askedSeconds": seconds,
         "untouched": untouched,
         "training": training,
         "peakAllocatedBytes": peak(),
         "peakReservedBytes": torch.cuda.max_memory_reserved() if DEVICE == "cuda" else 0,
-    }  # fmt: skip
+    }
 
 
 def by_hand(name: str, optimized: bool) -> dict[str, Any]:

@@ -125,6 +125,8 @@ class Session:
     ) -> dict[str, Any]:
         """Optimizes the model, then finds the batch that fits; `batch` is a sample of the data, 2 or more.
 
+        On a card a larger `batch` gives a better answer: the size that should fit is tried with its samples.
+
         Nothing is trained: gradients, running statistics and random numbers are as before.
         """
         torch_model("model", model)
@@ -132,18 +134,15 @@ class Session:
         training = self._section("training")
         known = [one for one in self._optimizations if one.model is model]
         done = known[-1] if known else self.optimize_model(model, optimizer)
-        measured = measure_samples(model, optimizer, loss, batch, size)
         gauge = gauge_of(model)
         percent = training.get("memoryPercent", 100 * THRESHOLD)
         most = min(gauge.capacity_bytes(), self.settings.get("memoryLimitBytes", 2**63))
         room = max(0, int(percent / 100 * most) - gauge.used_bytes())
-        found = choose_batch(
-            measured,
-            room,
-            training.get("batch", 32),
-            training.get("minBatch", 1),
-            training.get("maxBatch"),
-        )
+        effective, limit = training.get("batch", 32), training.get("maxBatch")
+        wanted = min(effective, limit or effective)
+        measured = measure_samples(model, optimizer, loss, batch, size, room=room, wanted=wanted)
+        fits = measured["fitsSamples"]
+        found = choose_batch(fits, effective, training.get("minBatch", 1), limit)
         changes = {change.what for change in done.changes}
         return {
             "settings": {
@@ -152,7 +151,6 @@ class Session:
                 "precision": training.get("precision", "amp-bf16" if "autocast" in changes else "fp32"),
                 "checkpointing": "checkpointing" in changes,
             },
-            "fitsSamples": found["fits"],
             "roomBytes": room,
             **measured,
             "changes": done.report()["changes"],

@@ -7,6 +7,7 @@ import tempfile
 import threading
 import tracemalloc
 import unittest
+from unittest import mock
 
 import torch
 from torch import nn
@@ -15,7 +16,7 @@ from sdk.test_debugger import FakeGauge
 
 import plimsoll
 from plimsoll.failure import Failure
-from plimsoll.sessions.batch_choice import choose_batch
+from plimsoll.sessions.batch_choice import Line, choose_batch, line_tried, measure_samples
 from plimsoll.sessions.metered_step import MeteredStep
 from plimsoll.sessions.recommend import recommend
 
@@ -136,19 +137,67 @@ class Sessions(unittest.TestCase):
 
 
 class Choosing(unittest.TestCase):
-    MEASURED = {"sampleBytes": 10, "fixedBytes": 100}  # noqa: RUF012
-
     def test_takes_the_largest_part_that_fits_and_accumulates_the_rest(self):
-        self.assertEqual(
-            choose_batch(self.MEASURED, 200, 32, 1, None),
-            {"batch": 10, "accumulation": 4, "fits": 10},
-        )
-        self.assertEqual(choose_batch(self.MEASURED, 10_000, 32, 1, None)["batch"], 32)
-        self.assertEqual(choose_batch(self.MEASURED, 10_000, 32, 1, 16)["batch"], 16)
+        self.assertEqual(choose_batch(10, 32, 1, None), {"batch": 10, "accumulation": 4})
+        self.assertEqual(choose_batch(990, 32, 1, None)["batch"], 32)
+        self.assertEqual(choose_batch(990, 32, 1, 16)["batch"], 16)
 
     def test_never_goes_below_the_least_batch_nor_below_one(self):
-        self.assertEqual(choose_batch(self.MEASURED, 0, 32, 8, None)["batch"], 8)
-        self.assertEqual(choose_batch(self.MEASURED, 0, 32, 1, None)["batch"], 1)
+        self.assertEqual(choose_batch(0, 32, 8, None)["batch"], 8)
+        self.assertEqual(choose_batch(0, 32, 1, None)["batch"], 1)
+
+    def test_tries_what_should_fit_and_draws_the_line_again(self):
+        # Small parts take 100 whatever their size: the line through them is too steep.
+        line, tried = line_tried(Line(4, 140, 30, 1100), 512, lambda samples: 100 + 10 * samples)
+        self.assertEqual(tried[0], 36)
+        self.assertEqual(line.fits(), 100)
+
+    def test_comes_down_where_memory_ran_out_or_pieces_are_lost(self):
+        def attempt(samples):
+            return None if samples > 80 else 12 * samples
+
+        line, tried = line_tried(Line(4, 40, 10, 1000), 512, attempt)
+        self.assertEqual(tried[0], 100)
+        self.assertLessEqual(line.fits(), 80)
+        self.assertGreater(line.fits(), 60)
+
+    def test_measures_on_a_card_by_what_its_allocator_holds(self):
+        # A simulated card: a sample takes 1 KiB, and more than 40 samples do not fit.
+        ran = []
+
+        class Card:
+            index = 0
+            used_bytes = staticmethod(lambda: 0)
+            reset_peak = staticmethod(lambda: None)
+            peak_bytes = staticmethod(lambda: 1024 * ran[-1])
+
+        def loss(batch):
+            ran.append(len(batch["x"]))
+            if ran[-1] > 40:
+                raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+            return model(batch["x"]).sum()
+
+        model, optimizer = model_and_optimizer()
+        room = 1024 * 64 + 3 * sum(4 * p.numel() for p in model.parameters())
+        with (
+            mock.patch("plimsoll.sessions.batch_choice.gauge_of", return_value=Card()),
+            mock.patch("torch.cuda.memory_reserved", return_value=0),
+            mock.patch("torch.cuda.max_memory_reserved", lambda _: 1024 * ran[-1]),
+            mock.patch("torch.cuda.empty_cache"),
+        ):
+            found = measure_samples(
+                model, optimizer, loss, batch_of(64), None, room=room, wanted=64
+            )
+        self.assertEqual(found["sampleBytes"], 1024)
+        self.assertEqual(found["measuredWith"], [1, 4, 64, 56, 49, 42])
+        self.assertLessEqual(found["fitsSamples"], 40)
+        self.assertTrue(all(p.grad is None for p in model.parameters()))
+
+    def test_tries_no_more_samples_than_there_are(self):
+        line, tried = line_tried(Line(4, 40, 10, 1000), 16, lambda samples: 20 * samples)
+        self.assertEqual(tried, [16])
+        self.assertEqual(line.fits(), 44)
+        self.assertEqual(line_tried(Line(4, 40, 10, 1000), 4, self.fail)[1], [])
 
     def test_counts_steps_by_a_clock(self):
         times = iter([0.0, 2.0, 2.0, 3.0])
