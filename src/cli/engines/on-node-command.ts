@@ -3,6 +3,7 @@ import { loadSettings } from '../../config/load.js';
 import type { KeptOrder } from '../../engine/job-folder.js';
 import { keepPeak, keptPeaks } from '../../engine/measured-peaks.js';
 import type { NodeEdges } from '../../engine/node/run-attempt.js';
+import { endWithShell } from '../../engine/ray/end-with-shell.js';
 import { rayHttp } from '../../engine/ray/http.js';
 import { RayJobFolder } from '../../engine/ray/job-folder.js';
 import { readNodes } from '../../engine/ray/nodes.js';
@@ -70,6 +71,7 @@ async function onRayNode(
     at: (address) => rayHttp(address, { environment }),
     offers: async (http) =>
       rayOffers(await readNodes(http), settings.ray ?? {}, settings.gpus ?? []),
+    endWithShell: (home) => endWithShell(process.ppid, home),
   });
 }
 

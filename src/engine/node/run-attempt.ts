@@ -72,8 +72,7 @@ export async function runAttempt<
   folder.markRunning(clusterId, restart);
   const running = setInterval(() => folder.markRunning(clusterId, restart), runningMs);
   const report = folder.reportFile(clusterId, restart);
-  // With our own name of the job: a cluster that lost its state gives numbers again.
-  const home = localHome(environment, `${folder.key}-${clusterId}.${restart}`);
+  const home = homeOfAttempt(parts);
   const signals = heedSignals();
   try {
     const limitBytes = await limitOf(parts.limit, parts.gpusHere);
@@ -107,6 +106,24 @@ export async function runAttempt<
     folder.markEnded(clusterId, restart);
     rmSync(home, { recursive: true, force: true });
   }
+}
+
+/** Where the run of an attempt is kept on its node; it is removed when the attempt is over. */
+export function homeOfAttempt<
+  Order extends KeptOrder,
+  Try extends KeptAttempt,
+  End extends KeptEnd,
+>({
+  folder,
+  clusterId,
+  restart,
+  environment,
+}: Pick<
+  AttemptOnNode<Order, Try, End>,
+  'folder' | 'clusterId' | 'restart' | 'environment'
+>): string {
+  // With our own name of the job: a cluster that lost its state gives numbers again.
+  return localHome(environment, `${folder.key}-${clusterId}.${restart}`);
 }
 
 function notStarted(exitCode: number, node: string): KeptEnd {

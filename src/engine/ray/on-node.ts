@@ -1,6 +1,6 @@
 import { hostname } from 'node:os';
 import { Failure } from '../../failure.js';
-import { type NodeEdges, runAttempt } from '../node/run-attempt.js';
+import { homeOfAttempt, type NodeEdges, runAttempt } from '../node/run-attempt.js';
 import type { RayHttp } from './http.js';
 import type { RayAttempt, RayJobFolder, RayOrder } from './job-folder.js';
 import type { RayOffer } from './offers.js';
@@ -15,6 +15,8 @@ export interface RayNodeParts extends NodeEdges {
   /** The dashboard at an address. */
   readonly at: (address: string) => RayHttp;
   readonly offers: (http: RayHttp) => Promise<readonly RayOffer[]>;
+  /** Ends what is left of a run in this folder when Ray has killed the shell of the job. */
+  readonly endWithShell: (home: string) => void;
 }
 
 /** Variables that Ray sets for each start of a job; those of the person must not take their place. */
@@ -37,10 +39,12 @@ export async function runOnRayNode(parts: RayNodeParts): Promise<number> {
     return 0;
   }
   const own = Object.entries(order.environment).filter(([name]) => !ofRay.test(name));
+  const environment = { ...parts.environment, ...Object.fromEntries(own) };
   const { limitBytes, contextBytes } = attempt.request;
+  parts.endWithShell(homeOfAttempt({ folder, clusterId, restart, environment }));
   return runAttempt({
     ...parts,
-    environment: { ...parts.environment, ...Object.fromEntries(own) },
+    environment,
     order,
     task: 'all',
     clusterId,
