@@ -44,6 +44,9 @@ async function measure() {
   const environment = standIns();
   const ours = await begin(exporterCommand(), environment);
   const page = await scrape(ours);
+  if (!page.includes(`device="gpu:${Number(values.gpus) - 1}"`)) {
+    throw new Error('the stand-in for the GPUs was not found: the exporter watches the host alone');
+  }
   writeFileSync(join(folder, 'page'), page);
   const bare = await begin([process.execPath, here('bare-page.mjs'), join(folder, 'page')]);
   await scrapeFor(Number(values.settle), [ours, bare]);

@@ -35,6 +35,9 @@ const usualPort = 8443;
 /** The API server waits for 10 s (`timeoutSeconds`) as the manifest of ours says. */
 const estimateMs = 5000;
 
+/** Each is a short text and a number. */
+const rememberedEstimates = 1000;
+
 export function addWebhookOptions(command: Command): Command {
   return command
     .option(
@@ -83,11 +86,11 @@ export async function serveWebhook(
   const { folder, environment } = io;
   const settings = await loadSettings({ folder, environment, configPath: given.config });
   const machine = { ...workloadMachine(settings, io, {}), wording: fieldWording };
-  const estimate = async (request: WorkloadRequest): Promise<number> => {
+  const estimate = remembering(async (request) => {
     const signal = AbortSignal.timeout(estimateMs);
     const found = await answerEstimate(request, { ...machine, signal });
     return bytesToReserve(found, Number.MAX_SAFE_INTEGER);
-  };
+  });
   const log = (line: string) => io.stderr.write(`plimsoll: ${line}\n`);
   using stop = stopOnSignals([io.stdout.closed]);
   const webhook = await openWebhook({
@@ -112,6 +115,20 @@ export async function serveWebhook(
     await webhook.close();
   }
   return 0;
+}
+
+/** Pods of one kind ask the same, many at a time: an estimate takes 0.2 s of processor time. */
+function remembering(
+  make: (request: WorkloadRequest) => Promise<number>,
+): (request: WorkloadRequest) => Promise<number> {
+  const known = new Map<string, number>();
+  return async (request) => {
+    const key = JSON.stringify(request);
+    const bytes = known.get(key) ?? (await make(request));
+    if (known.size >= rememberedEstimates) known.clear();
+    known.set(key, bytes);
+    return bytes;
+  };
 }
 
 function dashed(name: string): string {

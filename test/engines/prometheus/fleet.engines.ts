@@ -14,6 +14,9 @@ const program = join(root, 'bin/plimsoll.js');
 const replayed = 997;
 const gpus = 8;
 const real = ['real-a', 'real-b', 'real-c'];
+/** Of a training over the real nodes, one rank each; the last of its ranks is nowhere. */
+const rankBytes = [300, 200, 100].map((mebibytes) => mebibytes * 2 ** 20);
+const rankVariables = { WORLD_SIZE: '4', MASTER_ADDR: 'real-a', MASTER_PORT: '29500' };
 
 let folder = '';
 let nodes: readonly RealNode[] = [];
@@ -62,26 +65,41 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-async function startNode(name: string): Promise<RealNode> {
-  const words = ['serve', '--port', '0', '--no-token', '--simulate', 'steady', '--json'];
-  const child = spawn(process.execPath, [program, ...words], {
-    cwd: folder,
-    env: { ...process.env, PLIMSOLL_HOME: join(folder, name) },
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
+/**
+ * A node: `plimsoll exporter` and a rank of a training that holds memory, in a process namespace of their
+ * own, so that it sees no processes of the other nodes.
+ */
+async function startNode(name: string, rank: number): Promise<RealNode> {
+  const words = ['exporter', '--port', '0', '--simulate', 'steady', '--json', '--node', name];
+  const holds = `const held = Buffer.alloc(${rankBytes[rank]}, 1); setInterval(() => held[0]++, 1000)`;
+  const script = 'RANK=$1 "$NODE" -e "$2" & shift 2; exec "$NODE" "$@"';
+  const mapped = process.getuid?.() === 0 ? [] : ['--map-root-user'];
+  const child = spawn(
+    'unshare',
+    [
+      ...[...mapped, '--pid', '--fork', '--kill-child', '--mount-proc'],
+      ...['sh', '-c', script, 'sh', String(rank), holds, program, ...words],
+    ],
+    {
+      cwd: folder,
+      env: { ...process.env, ...rankVariables, NODE: process.execPath },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    },
+  );
   let text = '';
   for await (const chunk of child.stdout) {
     text += chunk;
     if (text.includes('\n')) break;
   }
-  const { url }: { url: string } = JSON.parse(text);
-  return { name, child, address: new URL(url).host };
+  const { place }: { place: string } = JSON.parse(text);
+  return { name, child, address: new URL(place).host };
 }
 
+/** With all that runs in its namespace. */
 async function ended(child: ChildProcess): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;
   const exit = once(child, 'exit');
-  child.kill('SIGTERM');
+  child.kill('SIGKILL');
   await exit;
 }
 
@@ -112,6 +130,11 @@ async function seen(): Promise<Fleet> {
     // Until the first scrape it knows none.
     if (!stderr.includes('no-nodes')) throw new Error(stderr);
   }
+}
+
+async function trainingOf(id: string): Promise<FleetTraining | undefined> {
+  const { code, stdout } = await fleet(['--job', id, '--json']);
+  return code === 0 ? JSON.parse(stdout) : undefined;
 }
 
 /** Once every node was scraped. */
@@ -161,9 +184,8 @@ describe('a fleet of 1,000 nodes behind a real Prometheus', () => {
 
   it('shows the ranks of one training on several nodes as one', async () => {
     await whole();
-    const { code, stdout } = await fleet(['--job', 't0', '--json']);
-    expect(code).toBe(0);
-    const training: FleetTraining = JSON.parse(stdout);
+    const training = await trainingOf('t0');
+    if (training === undefined) throw new Error('there is no training t0');
     expect(training).toMatchObject({ id: 't0', name: 'pretrain', worldSize: 32, missing: 0 });
     expect(new Set(training.ranks.map(({ node }) => node))).toEqual(
       new Set(['n0000', 'n0010', 'n0020', 'n0030']),
@@ -171,6 +193,23 @@ describe('a fleet of 1,000 nodes behind a real Prometheus', () => {
     const used = training.ranks.map(({ usedBytes }) => usedBytes);
     expect(training.spreadBytes).toBe(Math.max(...used) - Math.min(...used));
     expect((await fleet(['--job', 'nothing'])).code).toBe(2);
+  });
+
+  it('shows real processes on three nodes as one training, and which rank is missing', async () => {
+    await expect
+      .poll(async () => (await trainingOf('real-a:29500'))?.ranks.length, { interval: 3000 })
+      .toBe(3);
+    const training = await trainingOf('real-a:29500');
+    expect(training).toMatchObject({ engine: 'torch', worldSize: 4, missing: 1 });
+    const ranks = training?.ranks ?? [];
+    expect(ranks.map(({ rank, node }) => `${rank} ${node}`)).toEqual(
+      real.map((name, rank) => `${rank} ${name}`),
+    );
+    for (const { rank, usedBytes } of ranks) {
+      expect(usedBytes).toBeGreaterThanOrEqual(rankBytes[rank] ?? Infinity);
+    }
+    expect(training?.spreadBytes).toBeGreaterThan(100 * 2 ** 20);
+    expect(training?.warnings.join()).toContain('1 of 4 ranks are not seen');
   });
 
   it('says in words what needs a look, and ends with 1 where it is asked to check', async () => {
