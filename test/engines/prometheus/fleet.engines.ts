@@ -74,18 +74,13 @@ async function startNode(name: string, rank: number): Promise<RealNode> {
   const holds = `const held = Buffer.alloc(${rankBytes[rank]}, 1); setInterval(() => held[0]++, 1000)`;
   const script = 'RANK=$1 "$NODE" -e "$2" & shift 2; exec "$NODE" "$@"';
   const mapped = process.getuid?.() === 0 ? [] : ['--map-root-user'];
-  const child = spawn(
-    'unshare',
-    [
-      ...[...mapped, '--pid', '--fork', '--kill-child', '--mount-proc'],
-      ...['sh', '-c', script, 'sh', String(rank), holds, program, ...words],
-    ],
-    {
-      cwd: folder,
-      env: { ...process.env, ...rankVariables, NODE: process.execPath },
-      stdio: ['ignore', 'pipe', 'inherit'],
-    },
-  );
+  const own = [...mapped, '--pid', '--fork', '--kill-child', '--mount-proc'];
+  const shell = ['sh', '-c', script, 'sh', String(rank), holds];
+  const child = spawn('unshare', [...own, ...shell, program, ...words], {
+    cwd: folder,
+    env: { ...process.env, ...rankVariables, NODE: process.execPath },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
   let text = '';
   for await (const chunk of child.stdout) {
     text += chunk;
