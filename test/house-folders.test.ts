@@ -1,12 +1,22 @@
+import { readFileSync } from 'node:fs';
 import { posix } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { projectFiles } from './support/project-files.js';
+import { projectFiles, root } from './support/project-files.js';
 
 /** More than these in one folder are not one idea. */
 const maxFiles = 25;
 
 /** Folders that may hold more, and why. */
 const exceptions = new Map([['src/model/families', 'one file a family of models']]);
+
+/** Longer files are asked why. */
+const maxLines = 400;
+const longFiles = new Map([
+  [
+    'python/plimsoll/tracing/kernels/fitted_choices.py',
+    'data: trees that bench/accuracy/fit_choices.py fits to what was measured',
+  ],
+]);
 
 const source = /^(src|web\/src|web\/snapshot|python)\/.*\.(tsx?|py|css)$/;
 /** A test beside its source is no part of the idea that has to be found. */
@@ -35,6 +45,17 @@ describe('folders', () => {
   it('are exceptions only as long as they need to be', () => {
     const needed = new Set(crowded(projectFiles()).map((line) => line.slice(0, line.indexOf(':'))));
     expect([...exceptions.keys()].filter((folder) => !needed.has(folder))).toEqual([]);
+  });
+
+  it(`hold files of at most ${maxLines} lines, but for data`, () => {
+    const long = projectFiles().filter(
+      (path) =>
+        source.test(path) &&
+        !besideSource.test(path) &&
+        !path.startsWith('python/tests/') &&
+        readFileSync(root + path, 'utf8').split('\n').length > maxLines + 1,
+    );
+    expect(long).toEqual([...longFiles.keys()]);
   });
 
   it('are counted without the tests beside the source', () => {

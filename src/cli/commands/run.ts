@@ -37,7 +37,6 @@ import {
 } from '../options/environment-mode.js';
 import { checkVariables } from '../options/not-utf-8.js';
 import { checkBeforeRun } from '../running/check-program.js';
-
 import { attachedRun } from '../running/run-attach.js';
 
 interface RunArguments {
