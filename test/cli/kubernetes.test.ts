@@ -98,7 +98,7 @@ describe('plimsoll serve --webhook', () => {
     const { cert, key } = makeCertificate(command.folder());
     const argv = ['serve', '--webhook', '--tls-cert', cert, '--tls-key', key, '--port', '0'];
     let asked: Promise<number | undefined> | undefined;
-    const { exitCode, stderr } = await command.run([...argv, '--json'], {
+    const { exitCode, stderr } = await command.run([...argv, '--json', '--debug'], {
       environment: { PLIMSOLL_HOME: '/nowhere' },
       onOutput({ stdout }, running: Running) {
         if (asked !== undefined || !stdout.endsWith('\n')) return;

@@ -71,7 +71,7 @@ const lookMs = 20;
 
 export const serveCommand: CommandModule = {
   define(command, context) {
-    addWebhookOptions(addPrometheusOptions(command))
+    addPrometheusOptions(command)
       .option('--host <address>', 'where to listen', '127.0.0.1')
       .option(
         '--port <n>',
@@ -131,6 +131,7 @@ export const serveCommand: CommandModule = {
           isWebhook(given) ? serveWebhook(given, context.io) : serve(given, context),
         ),
       );
+    addWebhookOptions(command);
   },
 };
 

@@ -22,7 +22,7 @@ export interface WebhookArguments {
 }
 
 /** What the rest of `serve` takes that means something here, too. */
-const common: ReadonlySet<string> = new Set(['host', 'port', 'config', 'json', 'token']);
+const common: ReadonlySet<string> = new Set(['host', 'port', 'config', 'json', 'token', 'debug']);
 const own: readonly (keyof WebhookArguments)[] = [
   'webhook',
   'tlsCert',
