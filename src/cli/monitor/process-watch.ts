@@ -9,10 +9,19 @@ const keptValues = 240;
 /** Of the processes that are not on the screen, so many are read again in each round. */
 const othersEachRound = 24;
 
+/** What is remembered of processes that are gone is dropped this often. */
+const forgetSeconds = 10;
+
 export interface ProcessWatchOptions {
   readonly procRoot: string;
   readonly userName: (uid: number) => string;
   readonly seconds: () => number;
+}
+
+/** A device and its processes. */
+export interface Holding {
+  readonly info: Pick<DeviceState['info'], 'id'>;
+  readonly processes: DeviceState['processes'];
 }
 
 interface KnownProcess extends ProcessDetails {
@@ -31,13 +40,14 @@ export class ProcessWatch {
   readonly #trails = new Map<string, number[]>();
   readonly #taken = new Map<string, unknown>();
   #turn: number[] = [];
+  #nextForget = 0;
 
   constructor(options: ProcessWatchOptions) {
     this.#options = options;
   }
 
-  /** Takes a new reading of processes, if there is one, and forgets those that are gone. */
-  take(states: readonly DeviceState[]): void {
+  /** Takes a new reading of processes, if there is one, and forgets now and then those that are gone. */
+  take(states: readonly Holding[]): void {
     let isNew = false;
     for (const { info, processes } of states) {
       if (this.#taken.get(info.id) === processes) continue;
@@ -47,7 +57,10 @@ export class ProcessWatch {
         this.#extend(rowKey(pid, info.id), isKnown(usedBytes) ? usedBytes : Number.NaN);
       }
     }
-    if (isNew) this.#forget(states);
+    const now = this.#options.seconds();
+    if (!isNew || now < this.#nextForget) return;
+    this.#nextForget = now + forgetSeconds;
+    this.#forget(states);
   }
 
   /** Reads these again, and a few of the others. */
@@ -74,7 +87,12 @@ export class ProcessWatch {
     }
   }
 
-  #forget(states: readonly DeviceState[]): void {
+  /** Another process has got the pid: the past is not its own. */
+  #dropTrails(pid: number): void {
+    for (const key of this.#trails.keys()) if (key.startsWith(`${pid} `)) this.#trails.delete(key);
+  }
+
+  #forget(states: readonly Holding[]): void {
     const keys = new Set<string>();
     const pids = new Set<number>();
     for (const { info, processes } of states) {
@@ -101,6 +119,7 @@ export class ProcessWatch {
     const { cpuTicks } = entry;
     const before = this.#known.get(pid);
     if (before?.facts.started !== entry.started) {
+      if (before !== undefined) this.#dropTrails(pid);
       const facts = factsOf(entry, this.#options);
       const startedSeconds = entry.started / ticksPerSecond;
       this.#known.set(pid, { facts, startedSeconds, cpuTicks, atSeconds, cpuPercent: 'unknown' });

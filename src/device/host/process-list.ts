@@ -130,12 +130,17 @@ export class ProcessList {
   }
 
   #followed(): ReadonlySet<number> {
-    const all = [...this.#entries.values()];
-    const largest = all.toSorted((a, b) => b.residentBytes - a.residentBytes);
-    const growing = all
-      .filter(({ gainedBytes }) => gainedBytes > 0)
-      .toSorted((a, b) => b.gainedBytes - a.gainedBytes);
-    const chosen = [...largest.slice(0, followedLargest), ...growing.slice(0, followedGrowing)];
+    const largest = greatest(
+      this.#entries.values(),
+      followedLargest,
+      ({ residentBytes }) => residentBytes,
+    );
+    const growing = greatest(
+      this.#entries.values(),
+      followedGrowing,
+      ({ gainedBytes }) => gainedBytes,
+    );
+    const chosen = [...largest, ...growing.filter(({ gainedBytes }) => gainedBytes > 0)];
     return new Set(chosen.map(({ pid }) => pid));
   }
 
@@ -143,10 +148,11 @@ export class ProcessList {
   async #measure(isFirst: boolean): Promise<void> {
     const begin = this.#clock.seconds();
     if (!isFirst && begin < this.#nextExact) return;
-    const stale = [...this.#entries.values()]
-      .toSorted((a, b) => b.residentBytes - a.residentBytes)
-      .slice(0, exactlyMeasured)
-      .filter((entry) => entry.residentBytes <= exactLimitBytes && isStale(entry));
+    const stale = greatest(
+      this.#entries.values(),
+      exactlyMeasured,
+      ({ residentBytes }) => residentBytes,
+    ).filter((entry) => entry.residentBytes <= exactLimitBytes && isStale(entry));
     for (const entry of isFirst ? stale : stale.slice(0, 1)) {
       const { residentBytes } = entry;
       const bytes = await this.#files.proportionalBytes(entry.pid);
@@ -160,6 +166,25 @@ export class ProcessList {
     const took = Math.max(0, this.#clock.seconds() - begin);
     return begin + Math.max(leastSeconds, took / timeShare);
   }
+}
+
+/** The few greatest of many, greatest first; of equal ones the first. Sorting them all would cost more. */
+function greatest(
+  entries: Iterable<Entry>,
+  count: number,
+  sizeOf: (entry: Entry) => number,
+): Entry[] {
+  const found: Entry[] = [];
+  for (const entry of entries) {
+    const size = sizeOf(entry);
+    const least = found.at(-1);
+    if (found.length === count && least !== undefined && size <= sizeOf(least)) continue;
+    let at = found.length;
+    while (at > 0 && sizeOf(found[at - 1] ?? entry) < size) at--;
+    found.splice(at, 0, entry);
+    if (found.length > count) found.pop();
+  }
+  return found;
 }
 
 function usedBytes({ residentBytes, exact }: Entry): number {

@@ -75,7 +75,7 @@ function holdersPart(attempt: Attempt): Markup | false {
 
 function outputPart({ lastLines = [] }: Attempt): Markup | false {
   if (lastLines.length === 0) return false;
-  return html`<h3>The last lines of the program</h3><pre class="said">${lastLines.join('\n')}</pre>`;
+  return html`<h3>The last lines of the program</h3><pre class="said">${lastLines.map((line) => html`${line}\n`)}</pre>`;
 }
 
 function snapshotPart(snapshot: Attempt['snapshot']): Markup | false {
@@ -99,7 +99,8 @@ function figures({ outOfMemory, peakBytes, peakFrom }: Attempt): string {
 
 /** A hull filled to the peak, and the line that it should not pass. */
 function hull({ peakBytes, limit, outOfMemory }: Attempt, most: number): Markup | string {
-  if (!isKnown(peakBytes)) return 'unknown';
+  // The figure beside it says that it is unknown.
+  if (!isKnown(peakBytes)) return '';
   const capacity = typeof limit.bytes === 'number' ? limit.bytes : most;
   const x = (bytes: number) => Math.round((bytes / most) * 1000) / 10;
   const line = typeof limit.bytes === 'number' ? x(limit.bytes * defaultLoadLine) : undefined;

@@ -9,6 +9,7 @@ export const runStyle = `
 .rungs { list-style: none; margin: 14px 0 0; padding: 0; }
 .rungs li { display: grid; grid-template-columns: 11.5em 1fr; gap: 0 14px; padding: 8px 0; border-bottom: 1px solid var(--rule); }
 .rungs b { font-weight: 600; }
+pre.said { white-space: pre-wrap; font-size: 12.5px; }
 .said { border-left: 3px solid var(--critical); padding: 5px 0 5px 16px; margin: 14px 0 0; overflow-wrap: anywhere; max-width: 76ch; }
 .outcome.succeeded { color: var(--allocated); } .outcome.failed { color: var(--critical); } .outcome.interrupted { color: var(--warning); }
 @media (max-width: 640px) { .rungs li { grid-template-columns: 1fr; } .hull { min-width: 90px; } }

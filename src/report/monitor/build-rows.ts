@@ -52,16 +52,18 @@ export function buildRows(scope: string, sources: RowSources): ProcessRow[] {
   );
   return sources.states
     .filter(({ info }) => (scope === 'gpus' ? info.kind === 'gpu' : info.id === scope))
-    .flatMap((state) =>
-      (isKnown(state.processes) ? state.processes : []).map((process) =>
-        rowOf(process, state, hostBytes.get(process.pid) ?? 'unknown', sources),
-      ),
-    );
+    .flatMap((state) => {
+      // Asked for once: a state concludes when it is asked.
+      const device = { info: state.info, latest: state.latest, processLeaks: state.processLeaks };
+      return (isKnown(state.processes) ? state.processes : []).map((process) =>
+        rowOf(process, device, hostBytes.get(process.pid) ?? 'unknown', sources),
+      );
+    });
 }
 
 function rowOf(
   { pid, name, usedBytes }: ProcessReading,
-  { info, latest, processLeaks }: DeviceState,
+  { info, latest, processLeaks }: Pick<DeviceState, 'info' | 'latest' | 'processLeaks'>,
   hostBytes: Known<number>,
   sources: RowSources,
 ): ProcessRow {

@@ -67,6 +67,7 @@ describe('the end of a run that failed for memory', () => {
   it('is in the page of the report, too', () => {
     const page = renderRunHtml(failed);
     expect(page).toContain('The last lines of the program');
+    expect(page).toContain('step 1\nOutOfMemoryError:  [2JCUDA out of memory\n</pre>');
     expect(page).toContain('Memory over 3.0 s, highest sample 6.0 GiB');
     expect(page).toContain('Try next');
   });
