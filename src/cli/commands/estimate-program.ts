@@ -8,7 +8,7 @@ import { renderEstimateHtml } from '../../report/estimate-html.js';
 import { estimateText } from '../../report/text/estimate-text.js';
 import type { CommandContext } from '../command-module.js';
 import { printJson, textStyle } from '../io.js';
-import type { EstimateArguments } from '../options/estimate-arguments.js';
+import type { OnOneCount } from '../options/estimate-arguments.js';
 import { refuseForProgram } from '../options/program-options.js';
 import { workloadMachine } from '../options/workload-machine.js';
 import { openLiveProgress } from '../screen/live-progress.js';
@@ -30,7 +30,7 @@ const taken = new Set([
 /** `plimsoll estimate -- python train.py`. */
 export async function estimateOfProgram(
   command: readonly string[],
-  given: EstimateArguments,
+  given: OnOneCount,
   { io, version }: CommandContext,
 ): Promise<number> {
   refuseForProgram(given, taken);

@@ -9,7 +9,7 @@ import { estimateText } from '../../report/text/estimate-text.js';
 import { serveText } from '../../report/text/serve-room-text.js';
 import type { CommandContext } from '../command-module.js';
 import { printJson, textStyle } from '../io.js';
-import { type EstimateArguments, refuseCopy } from '../options/estimate-arguments.js';
+import { type OnOneCount, refuseCopy } from '../options/estimate-arguments.js';
 import { workloadMachine } from '../options/workload-machine.js';
 import { openLiveProgress } from '../screen/live-progress.js';
 import { stopOnSignals } from '../stop.js';
@@ -28,7 +28,7 @@ async function pathOfModel(
 /** `plimsoll estimate MODEL --mode generate`, and `--mode serve`. */
 export async function estimateServing(
   model: string | undefined,
-  given: EstimateArguments,
+  given: OnOneCount,
   { io }: CommandContext,
 ): Promise<number> {
   const { python, hub, config, cache: _, json = false, verbose: _shown, ...asked } = given;

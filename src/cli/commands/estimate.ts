@@ -9,6 +9,7 @@ import {
 import { isServing } from '../../plan/answers/serving/serving-request.js';
 import { renderEstimateHtml } from '../../report/estimate-html.js';
 import { estimateText } from '../../report/text/estimate-text.js';
+import { estimateOverRanks } from '../answers/estimate-over-ranks.js';
 import { keptOrMade } from '../answers/kept-answer.js';
 import type { CommandContext, CommandModule } from '../command-module.js';
 import { type CliIo, printJson, textStyle } from '../io.js';
@@ -17,6 +18,8 @@ import {
   addServingOptions,
   type EstimateArguments,
   estimateModes,
+  type OnOneCount,
+  onOneCount,
   refuseCopy,
   refuseServing,
 } from '../options/estimate-arguments.js';
@@ -68,24 +71,28 @@ Examples:
   plimsoll estimate llama/ --mode generate --batch 8 --prompt 512 --new 256 --beams 4
   plimsoll estimate llama/ --mode serve --engine vllm --max-model-len 8192 --gpu h100
   plimsoll estimate llama-3-8b --batch 1 --seq 4096 --gpus 8 --parallel fsdp2 --gather-precision bf16
+  plimsoll estimate llama-3-8b --batch 1 --seq 4096 --gpus 2..512 --parallel fsdp2 --html ranks.html
   plimsoll estimate torchvision:resnet50 --batch 32 --image 224 --savings --html resnet.html
   plimsoll estimate --script train.py --arg layers=12 --gpu a100-80gb --json`,
       )
       .action(
-        context.action((words: readonly string[], given: EstimateArguments) =>
-          words.length > 1
-            ? estimateOfProgram(words, given, context)
-            : isServing(given)
-              ? estimateServing(words[0], given, context)
-              : estimate(words[0], given, context),
-        ),
+        context.action((words: readonly string[], given: EstimateArguments) => {
+          if (words.length > 1) return estimateOfProgram(words, onOneCount(given), context);
+          const [model] = words;
+          if (isServing({ mode: given.mode }))
+            return estimateServing(model, onOneCount(given), context);
+          const { gpus, ...other } = given;
+          return typeof gpus === 'object'
+            ? estimateOverRanks(model, gpus, other, context)
+            : estimate(model, { ...other, gpus }, context);
+        }),
       );
   },
 };
 
 async function estimate(
   model: string | undefined,
-  given: EstimateArguments,
+  given: OnOneCount,
   { io, version }: CommandContext,
 ): Promise<number> {
   refuseServing(given);
@@ -125,7 +132,7 @@ async function estimate(
 function print(
   answer: EstimateDocument,
   { gpu }: EstimateRequest,
-  { json, html }: EstimateArguments,
+  { json, html }: OnOneCount,
   io: CliIo,
 ): void {
   if (json) {

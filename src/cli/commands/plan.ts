@@ -16,7 +16,7 @@ import { type Framework, frameworkNames, frameworks } from '../../plan/snippets/
 import { planSnippet } from '../../plan/snippets/plan-snippet.js';
 import { shardingFormat } from '../../plan/snippets/sharding-formats.js';
 import { renderPlanHtml } from '../../report/plan-html.js';
-import { shardingText } from '../../report/sharding-text.js';
+import { shardingText } from '../../report/ranks/sharding-text.js';
 import { type PlanSnippet, planText } from '../../report/text/plan-text.js';
 import { keptOrMade } from '../answers/kept-answer.js';
 import { notSaved, saveLoading } from '../answers/plan-loading.js';

@@ -5,13 +5,15 @@ import { Failure } from '../../failure.js';
 import { workloadModes } from '../../plan/answers/read-workload.js';
 import { cacheTypeNames, servingModes } from '../../plan/answers/serving/serving-request.js';
 import { badArgument, countArgument, oneOfArgument } from './arguments.js';
+import type { GpuCounts } from './parallel-options.js';
 import type { WorkloadArguments } from './workload-options.js';
 
 /** How a model is run for an estimate. */
 export const estimateModes = [...workloadModes, ...servingModes] as const;
 
 /** What `plimsoll estimate` takes; what was not given is absent. */
-export interface EstimateArguments extends Omit<WorkloadArguments, 'mode'> {
+export interface EstimateArguments extends Omit<WorkloadArguments, 'mode' | 'gpus'> {
+  readonly gpus?: GpuCounts;
   readonly mode?: (typeof estimateModes)[number];
   readonly prompt?: number;
   readonly new?: number;
@@ -56,7 +58,7 @@ export function addServingOptions(command: Command): Command {
 }
 
 /** A model has no folder to copy. */
-export function refuseCopy({ cwdCopy }: EstimateArguments): void {
+export function refuseCopy({ cwdCopy }: OnOneCount): void {
   if (cwdCopy !== true) return;
   throw new Failure({
     kind: 'input',
@@ -67,7 +69,7 @@ export function refuseCopy({ cwdCopy }: EstimateArguments): void {
 }
 
 /** An option that does nothing would mislead. */
-export function refuseServing(given: EstimateArguments): void {
+export function refuseServing(given: OnOneCount): void {
   const { prompt, new: written, beams, engine, maxModelLen, kvPrecision } = given;
   const ofMode = [
     ['generate', { '--prompt': prompt, '--new': written, '--beams': beams }],
@@ -98,4 +100,18 @@ function shareArgument(text: string): number {
   if (share > 0 && share <= 1) return share;
   const next = 'It takes a share above 0 and up to 1, such as 0.9.';
   throw badArgument('--gpu-memory-utilization', text, next);
+}
+
+/** The same with one number of GPUs. */
+export type OnOneCount = Omit<EstimateArguments, 'gpus'> & { readonly gpus?: number | undefined };
+
+/** A range of GPUs is a question of its own, which only a model that is trained on them answers. */
+export function onOneCount({ gpus, ...given }: EstimateArguments): OnOneCount {
+  if (typeof gpus !== 'object') return { ...given, gpus };
+  throw new Failure({
+    kind: 'input',
+    code: 'bad-usage',
+    fact: 'A range of GPUs is only for a model that is trained on them.',
+    next: 'Name a model and --parallel, or one number of GPUs.',
+  });
 }

@@ -1,4 +1,5 @@
 import { type Command, Option } from 'commander';
+import { doubledCounts } from '../../estimate/over-ranks.js';
 import {
   type FsdpStrategy,
   fsdpStrategies,
@@ -8,11 +9,11 @@ import {
 } from '../../estimate/parallel.js';
 import type { WorkloadRequest } from '../../plan/answers/workload-request.js';
 import type { Offload } from '../../plan/fit/types.js';
-import { countArgument, oneOfArgument } from './arguments.js';
+import { badArgument, countArgument, oneOfArgument } from './arguments.js';
 
 /** What the options below become; what was not given is absent. */
 export interface ParallelArguments {
-  readonly gpus?: number;
+  readonly gpus?: number | undefined;
   readonly parallel?: string;
   readonly tp?: number;
   readonly nodes?: number;
@@ -32,7 +33,11 @@ export interface ParallelArguments {
 export function addParallelOptions(command: Command): Command {
   return (
     command
-      .option('--gpus <n>', 'GPUs that share the job (1)', countArgument('--gpus'))
+      .option(
+        '--gpus <n>',
+        'GPUs that share the job (1); 2..512 shows what fills a rank over their number',
+        gpuCounts,
+      )
       .option('--parallel <way>', `how they share it: ${parallelWays.join(', ')}`)
       .option('--tp <n>', 'with fsdp2 or tp: GPUs that share each layer', countArgument('--tp'))
       .option(
@@ -85,4 +90,17 @@ export function parallelRequest(given: ParallelArguments): Partial<WorkloadReque
     bucketView: given.bucketView,
   };
   return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined));
+}
+
+/** One number of GPUs, or the counts of a range. */
+export type GpuCounts = number | readonly number[];
+
+function gpuCounts(text: string): GpuCounts {
+  const [, first, last] = /^(\d{1,8})\.\.(\d{1,8})$/.exec(text) ?? [];
+  if (first === undefined || last === undefined) return countArgument('--gpus')(text);
+  const [from, to] = [first, last].map(countArgument('--gpus'));
+  if (from === undefined || to === undefined || from < 2 || from > to) {
+    throw badArgument('--gpus', text, 'A range goes up from 2 or more, such as 2..512.');
+  }
+  return doubledCounts(from, to);
 }

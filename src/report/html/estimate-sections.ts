@@ -16,7 +16,7 @@ import { html, type Markup, unbroken } from './markup.js';
 const maxModules = 12;
 
 /** Columns of words stand to the left, figures to the right. */
-const wordColumns = new Set(['Interval', 'What it is', 'Option', 'Note', 'Basis']);
+const wordColumns = new Set(['Interval', 'What it is', 'Option', 'Note', 'Basis', 'Fit']);
 
 /** The four answers, with what each means. */
 export function answerTable(estimate: Estimate, gpu: EstimateGpu): Markup {
@@ -93,7 +93,7 @@ function meter(part: number): Markup {
   return html`<span class="meter" aria-hidden="true"><i style="width: ${(part * 100).toFixed(1)}%"></i></span>`;
 }
 
-function table(heads: readonly string[], rows: readonly Markup[]): Markup {
+export function table(heads: readonly string[], rows: readonly Markup[]): Markup {
   const cells = heads.map((head, index) =>
     index === 0 || wordColumns.has(head)
       ? html`<th scope="col">${head}</th>`

@@ -137,6 +137,6 @@ export function stackedBar(
   );
 }
 
-function cellOf(letter: string, style: TextStyle): string {
+export function cellOf(letter: string, style: TextStyle): string {
   return style.colour && style.unicode ? '█' : letter;
 }

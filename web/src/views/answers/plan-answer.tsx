@@ -9,7 +9,7 @@ import {
   settingRows,
   settingsHeading,
 } from '../../../../src/report/plan-words.js';
-import { shardingText } from '../../../../src/report/sharding-text.js';
+import { shardingText } from '../../../../src/report/ranks/sharding-text.js';
 import { formatBytes } from '../../../../src/units/bytes.js';
 import type { PlanDocument } from '../../api/types.js';
 import { ProvenanceTag } from '../../parts/tags.js';

@@ -1,5 +1,5 @@
-import type { Sharding, ShardingOption } from '../plan/sharding/choose-sharding.js';
-import { formatBytes } from '../units/bytes.js';
+import type { Sharding, ShardingOption } from '../../plan/sharding/choose-sharding.js';
+import { formatBytes } from '../../units/bytes.js';
 
 /** A training that several GPUs share. */
 export interface SharedOut extends Sharding {

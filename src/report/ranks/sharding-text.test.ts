@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { shardingSnippet } from '../plan/snippets/sharding.js';
-import { GiB } from '../units/bytes.js';
+import { shardingSnippet } from '../../plan/snippets/sharding.js';
+import { GiB } from '../../units/bytes.js';
 import { shardingText } from './sharding-text.js';
 
 const peak = {
