@@ -22,6 +22,7 @@ const environments = [
   { name: 'transformers457', pins: ['transformers==4.57.6'], modules: transformers },
   { name: 'pinned', pins: [], modules: [...transformers, 'trainers.test_one_line'] },
   { name: 'trl', pins: ['trl==1.16.0'], modules: ['trainers.test_trl', 'trainers.test_recipes'] },
+  { name: 'deepspeed', pins: ['deepspeed==0.19.8'], modules: ['sharding.test_deepspeed'] },
   ...['2.4.0', '2.6.6'].flatMap((version) => {
     const pins = [`lightning==${version}`, `pytorch-lightning==${version}`];
     const name = `lightning${version.slice(0, 3).replace('.', '')}`;

@@ -159,7 +159,11 @@ def optimizer_of(case, model):
         from torch.distributed.optim import ZeroRedundancyOptimizer
 
         return ZeroRedundancyOptimizer(model.parameters(), kind, lr=1e-4, **more)
-    return kind(model.parameters(), lr=1e-4, **more)
+    # With tensor parallelism some parameters are cut, and no step goes through both kinds at once.
+    kinds_of = ([], [])
+    for parameter in model.parameters():
+        kinds_of[hasattr(parameter, "_local_tensor")].append(parameter)
+    return kind([{"params": one} for one in kinds_of if one], lr=1e-4, **more)
 
 
 def measure(case, configs, device):

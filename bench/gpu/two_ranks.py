@@ -19,7 +19,11 @@ import time
 
 # By device: width of the model; and by way: samples of a rank. FSDP2 begins with parts of one sample.
 WIDTHS = {"cuda": 1024, "cpu": 64}
-SAMPLES = {"ddp": {"cuda": 16384, "cpu": 32}, "fsdp2": {"cuda": 64, "cpu": 32}}
+SAMPLES = {
+    "ddp": {"cuda": 16384, "cpu": 32},
+    "fsdp2": {"cuda": 64, "cpu": 32},
+    "fsdp2-host": {"cuda": 64, "cpu": 32},
+}
 BLOCKS = 2
 CAP_BYTES = 700 * 2**20
 # Of one way; only ends what hangs.
@@ -103,6 +107,7 @@ def rank_main(way, rank, port, device, folder):
         for layer in model:
             fully_shard(layer, mesh=mesh)
         wrapped = fully_shard(model, mesh=mesh)
+    if way == "fsdp2-host":
         gather, scatter = through_host(torch, dist)
         for module in (*model, wrapped):
             module.set_custom_all_gather(gather)
@@ -151,7 +156,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--output", default="-")
-    parser.add_argument("--way", action="append", choices=("ddp", "fsdp2"))
+    parser.add_argument("--way", action="append", choices=tuple(SAMPLES))
     parser.add_argument(
         "--package", default=os.path.join(os.path.dirname(__file__), "../../python")
     )

@@ -2,7 +2,7 @@
 
 /** Which model is traced, and how. */
 export function caseOf(run, configs) {
-  const { way, world, precision, view, bucket, strategy, orig, accum, reshard } = run;
+  const { way, world, precision, view, bucket, strategy, orig, accum, reshard, nodes, tp } = run;
   const mixed = precision === 'bf16-mixed';
   return {
     source: { kind: 'config', path: `${configs}${run.model}.json` },
@@ -18,6 +18,8 @@ export function caseOf(run, configs) {
         way,
         gpus: world,
         ...(mixed && { gatherPrecision: 'bf16', reducePrecision: 'fp32' }),
+        ...(nodes !== undefined && { nodes }),
+        ...(tp !== undefined && { tensorParallel: tp }),
         ...(reshard === false && { reshard }),
         ...(view === true && { bucketView: true }),
         ...(bucket !== undefined && { bucketMb: bucket }),

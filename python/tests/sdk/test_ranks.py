@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import unittest
 
 from sdk import PACKAGE
@@ -58,3 +59,21 @@ class TwoRanks(unittest.TestCase):
         self.assertIn("stepped [4, 4]", failed)
         self.assertIn("ended OutOfMemoryError", failed)
         self.assertNotIn("went on", healthy)
+
+    def test_with_fsdp_a_run_goes_on_from_its_checkpoint_and_counts_each_sample_once(self):
+        fails_at, steps = 3, 6
+        with tempfile.TemporaryDirectory() as folder:
+            lives = [run_ranks("sharded_ranks.py", folder, str(fails_at)) for _ in range(2)]
+        for rank in range(2):
+            first, second = (
+                [json.loads(line) for line in life[rank][0].splitlines()] for life in lives
+            )
+            trained = [line for line in (*first, *second) if "step" in line]
+            self.assertEqual([line["step"] for line in first[:-1]], list(range(fails_at)))
+            self.assertEqual([line["step"] for line in trained], list(range(steps)), lives)
+            self.assertEqual({sum(line["parts"]) for line in trained}, {8})
+            self.assertLess(max(line["off"] for line in trained), 1e-6)
+            self.assertNotEqual(first[-1]["ended"], "done")
+            self.assertEqual(second[-1]["ended"], "done")
+            self.assertLess(second[-1]["off"], 1e-6)
+        self.assertEqual(json.loads(lives[0][1][0].splitlines()[-1])["ended"], "OutOfMemoryError")

@@ -14,6 +14,7 @@ from sharding import PACKAGE
 
 WIDTH, RANKS = 256, 4
 LAYER = 2 * WIDTH * WIDTH
+TORCHRUN = ("torch.distributed.run", f"--nproc-per-node={RANKS}")
 BUILD = f"""
 import os, torch, torch.distributed as dist
 from torch import nn
@@ -55,6 +56,38 @@ model = FullyShardedDataParallel(
     model, auto_wrap_policy=ModuleWrapPolicy({Block}), device_id=0, use_orig_params=True
 )
 """
+# Two machines with two GPUs each: shards within a machine, copies between them.
+HSDP = """
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+dist.init_process_group("nccl")
+mesh = init_device_mesh("cuda", (2, 2), mesh_dim_names=("replicate", "shard"))
+for block in model:
+    fully_shard(block, mesh=mesh)
+fully_shard(model, mesh=mesh)
+"""
+TENSOR_PARALLEL = """
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+dist.init_process_group("nccl")
+model = model.to("cuda")
+mesh = init_device_mesh("cuda", (dist.get_world_size(),))
+for block in model:
+    parallelize_module(block, mesh, {"a": ColwiseParallel(), "b": RowwiseParallel()})
+"""
+OFFLOADED = """
+from torch.distributed.fsdp import CPUOffloadPolicy, fully_shard
+dist.init_process_group("cpu:gloo,cuda:nccl")
+for block in model:
+    fully_shard(block, offload_policy=CPUOffloadPolicy())
+fully_shard(model, offload_policy=CPUOffloadPolicy())
+"""
+# Forward is computed again in backward, from inside of the pretended GPU.
+CHECKPOINTED = BUILD.replace(
+    "return self.b(self.a(x).relu())",
+    "from torch.utils.checkpoint import checkpoint\n"
+    "        return checkpoint(lambda y: self.b(self.a(y).relu()), x, use_reentrant=False)",
+)
 ACCELERATE = """
 from accelerate import Accelerator
 accelerator = Accelerator()
@@ -83,8 +116,8 @@ class ShardedPrograms(unittest.TestCase):
                 _, *events, footer = map(json.loads, file)
         return [e for e in events if e[0] == "a"], footer
 
-    def check(self, requests, footer, way, shard, gathered):
-        spread = {"way": way, "gpus": RANKS, "nodes": 1, "tensorParallel": 1}
+    def check(self, requests, footer, way, shard, gathered, **more):
+        spread = {"way": way, "gpus": RANKS, "nodes": 1, "tensorParallel": 1, **more}
         self.assertEqual(footer["parallel"], spread)
         self.assertEqual(footer["parameters"], 3 * LAYER)
         self.assertEqual(footer["notes"], [])
@@ -96,14 +129,36 @@ class ShardedPrograms(unittest.TestCase):
         return gathers
 
     def test_fully_shard_holds_a_share_and_gathers_on_its_own_stream(self):
-        launcher = ("torch.distributed.run", f"--nproc-per-node={RANKS}")
-        requests, footer = self.trace(BUILD + FSDP2 + STEPS, *launcher)
+        requests, footer = self.trace(BUILD + FSDP2 + STEPS, *TORCHRUN)
         self.check(requests, footer, "fsdp2", 4 * LAYER // 2 // RANKS, 2 * LAYER)
 
     def test_the_older_wrapper_holds_flat_shares(self):
-        launcher = ("torch.distributed.run", f"--nproc-per-node={RANKS}")
-        requests, footer = self.trace(BUILD + FSDP1 + STEPS, *launcher)
+        requests, footer = self.trace(BUILD + FSDP1 + STEPS, *TORCHRUN)
         self.check(requests, footer, "fsdp1", 4 * LAYER // RANKS, 4 * LAYER)
+
+    def test_forward_that_is_computed_again_gathers_again(self):
+        plain, _ = self.trace(BUILD + FSDP2 + STEPS, *TORCHRUN)
+        requests, footer = self.trace(CHECKPOINTED + FSDP2 + STEPS, *TORCHRUN)
+        self.check(requests, footer, "fsdp2", 4 * LAYER // 2 // RANKS, 2 * LAYER)
+        kept = [sum(e[2] for e in one if e[5] == "x") for one in (plain, requests)]
+        self.assertGreater(kept[1], kept[0])
+
+    def test_copies_between_machines_hold_the_share_of_one_machine(self):
+        requests, footer = self.trace(BUILD + HSDP + STEPS, *TORCHRUN)
+        self.check(requests, footer, "hsdp", 4 * LAYER // 2 // 2, 4 * LAYER, nodes=2)
+
+    def test_tensor_parallelism_holds_its_part_of_each_layer(self):
+        requests, footer = self.trace(BUILD + TENSOR_PARALLEL + STEPS, *TORCHRUN)
+        spread = {"way": "tp", "gpus": RANKS, "nodes": 1, "tensorParallel": RANKS}
+        self.assertEqual(footer["parallel"], spread)
+        states = {e[2] for e in requests if e[5] == "o" and e[2] > 4096}
+        self.assertEqual(states, {4 * LAYER // 2 // RANKS})
+
+    def test_what_is_offloaded_leaves_no_states_on_the_gpu(self):
+        requests, footer = self.trace(BUILD + OFFLOADED + STEPS, *TORCHRUN)
+        self.assertEqual(footer["parallel"]["way"], "fsdp2")
+        self.assertEqual([e for e in requests if e[5] == "o" and e[2] > 4096], [])
+        self.assertTrue([e for e in requests if e[5] == "p" and e[2] == 4 * LAYER])
 
     def test_what_accelerate_is_told_is_done(self):
         launcher = (

@@ -89,7 +89,7 @@ function deepspeedFile(option: ShardingOption): object {
     train_micro_batch_size_per_gpu: batch,
     gradient_accumulation_steps: 1,
     bf16: { enabled: true },
-    zero_optimization: { stage, ...(stage > 0 && { overlap_comm: true }) },
+    zero_optimization: { stage },
   };
 }
 

@@ -1,0 +1,77 @@
+// Ranks that others measured on cards which were not measured here, beside our traces of the same settings:
+// transformers' Llama stands for their own, with parameters gathered in bf16 and gradients reduced in float32.
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { Failure } from '../../dist/failure.js';
+import { answerEstimate } from '../../dist/plan/answers/answer-estimate.js';
+import { fieldWording } from '../../dist/plan/answers/wording.js';
+
+const external = (name) => fileURLToPath(new URL(`../truth/external/${name}`, import.meta.url));
+/** Above it a difference needs its reason. */
+const near = 0.05;
+
+export async function publishedRows(python, only) {
+  const rows = JSON.parse(readFileSync(external('sharded.json'), 'utf8'));
+  const machine = {
+    environment: process.env,
+    folder: process.cwd(),
+    python,
+    gpusHere: () => Promise.resolve([]),
+    hostBytes: 0,
+    wording: fieldWording,
+  };
+  const made = new Map();
+  const found = [];
+  for (const row of rows.filter(({ setting }) => setting.includes(only))) {
+    const { config, args, request, notCounted } = row;
+    const settings =
+      notCounted === undefined
+        ? {
+            script: external('causal.py'),
+            args: { config: external(`${config}.json`), ...args },
+            gpu: 'h100',
+            gatherPrecision: 'bf16',
+            reducePrecision: 'fp32',
+            ...request,
+          }
+        : { model: external('llama-3.1-8b.json'), batch: 1, seq: 2048, gpus: 8, parallel: notCounted };
+    const key = JSON.stringify(settings);
+    made.set(key, made.get(key) ?? (await reserved(settings, machine)));
+    found.push({ ...row, ...compared(row.publishedGib, made.get(key)) });
+  }
+  return found;
+}
+
+async function reserved(settings, machine) {
+  try {
+    const { peak } = await answerEstimate(settings, machine);
+    return peak.reservedBytes;
+  } catch (error) {
+    if (error instanceof Failure) return `${error.code}: ${error.fact}`;
+    throw error;
+  }
+}
+
+function compared(theirs, ours) {
+  if (typeof ours === 'string') return { failure: ours };
+  const gib = ours / 2 ** 30;
+  return { gib, difference: gib / theirs - 1 };
+}
+
+export function publishedLines(rows) {
+  const width = Math.max(...rows.map(({ setting }) => setting.length));
+  let source = '';
+  return rows.flatMap((row) => {
+    const head = row.source === source ? [] : ['', row.source];
+    source = row.source;
+    const theirs = `${row.publishedGib.toFixed(1)} GiB`.padStart(9);
+    return [...head, `  ${row.setting.padEnd(width)} ${theirs}  ${ours(row)}`];
+  });
+}
+
+function ours({ gib, difference, failure, reason }) {
+  if (failure !== undefined) return failure;
+  const percent = `${difference > 0 ? '+' : ''}${(difference * 100).toFixed(1)} %`;
+  const why = Math.abs(difference) > near ? `  (${reason ?? 'the reason is not known'})` : '';
+  return `${gib.toFixed(1)} GiB  ${percent}${why}`;
+}
