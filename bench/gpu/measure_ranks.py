@@ -220,7 +220,9 @@ def largest_life(cuda):
     events = cuda.memory._snapshot()["device_traces"][0]
     asked = [e for e in events if e["action"] in ("alloc", "free_requested", "free_completed")]
     largest = sorted({e["size"] for e in asked})[-4:]
-    return [[e["action"], e["size"], e["addr"], e["time_us"]] for e in asked if e["size"] in largest]
+    return [
+        [e["action"], e["size"], e["addr"], e["time_us"]] for e in asked if e["size"] in largest
+    ]
 
 
 def alone(case, given):

@@ -34,7 +34,13 @@ export async function publishedRows(python, only) {
             reducePrecision: 'fp32',
             ...request,
           }
-        : { model: external('llama-3.1-8b.json'), batch: 1, seq: 2048, gpus: 8, parallel: notCounted };
+        : {
+            model: external('llama-3.1-8b.json'),
+            batch: 1,
+            seq: 2048,
+            gpus: 8,
+            parallel: notCounted,
+          };
     const key = JSON.stringify(settings);
     made.set(key, made.get(key) ?? (await reserved(settings, machine)));
     found.push({ ...row, ...compared(row.publishedGib, made.get(key)) });

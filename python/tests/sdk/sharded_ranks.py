@@ -63,7 +63,7 @@ def one_process():
         (sum(both) / 2).backward()
         with torch.no_grad():
             for parameter in model.parameters():
-                parameter -= RATE * parameter.grad
+                parameter.sub_(RATE * parameter.grad)
     return losses, [p.detach() for p in model.parameters()]
 
 
