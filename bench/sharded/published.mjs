@@ -23,7 +23,11 @@ export async function publishedRows(python, only) {
   const made = new Map();
   const found = [];
   for (const row of rows.filter(({ setting }) => setting.includes(only))) {
-    const { config, args, request, notCounted } = row;
+    const { config, args, request, notCounted, notTraced } = row;
+    if (notTraced !== undefined) {
+      found.push({ ...row, failure: `not traced: ${notTraced}` });
+      continue;
+    }
     const settings =
       notCounted === undefined
         ? {

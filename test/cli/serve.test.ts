@@ -3,7 +3,6 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { root } from '../support/project-files.js';
-import { canTrace } from '../support/tracing-python.js';
 import { useCommand } from './command.js';
 import { useHome } from './served.js';
 
@@ -134,27 +133,6 @@ describe('estimates and plans over HTTP', () => {
     const wrong = await ask('/estimate', { ...workload, precision: 'fp8' });
     expect(wrong.status).toBe(400);
     expect(JSON.stringify(wrong.document)).toContain('precision');
-  });
-});
-
-describe.runIf(canTrace('a plan over HTTP that is traced'))('a plan over HTTP', () => {
-  it('says how many GPUs are needed where one is not enough, and what to paste', async () => {
-    const home = useHome(command);
-    const serving = await home.serve([], { VIRTUAL_ENV: join(root, '.venv') });
-    const request = { model: config, mode: 'train', batch: 4, seq: 64, memoryBytes: 1.2e9 };
-    const response = await serving.ask('/plan', {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ ...request, gpu: 'h100' }),
-    });
-    const text = await response.text();
-    expect(response.status, text).toBe(200);
-    const { sharding } = JSON.parse(text);
-    expect(sharding).toMatchObject({ needed: true, chosen: { fit: 'surely' } });
-    expect(sharding.gpus).toBeGreaterThan(1);
-    // Weights and states of one GPU are 2 GB.
-    expect(sharding.chosen.peak.reservedBytes).toBeLessThan(1.2e9);
-    expect(sharding.snippet).toContain(`--nproc-per-node ${sharding.gpus}`);
   });
 });
 
