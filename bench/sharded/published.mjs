@@ -75,11 +75,11 @@ export function publishedLines(rows) {
     const head = row.source === source ? [] : ['', row.source];
     source = row.source;
     const theirs = `${row.publishedGib.toFixed(1)} GiB`.padStart(9);
-    return [...head, `  ${row.setting.padEnd(width)} ${theirs}  ${ours(row)}`];
+    return [...head, `  ${row.setting.padEnd(width)} ${theirs}  ${answerWords(row)}`];
   });
 }
 
-function ours({ gib, difference, failure, reason }) {
+function answerWords({ gib, difference, failure, reason }) {
   if (failure !== undefined) return failure;
   const percent = `${difference > 0 ? '+' : ''}${(difference * 100).toFixed(1)} %`;
   const why = Math.abs(difference) > near ? `  (${reason ?? 'the reason is not known'})` : '';

@@ -63,7 +63,9 @@ class TwoRanks(unittest.TestCase):
     def test_with_fsdp_a_run_goes_on_from_its_checkpoint_and_counts_each_sample_once(self):
         fails_at, steps = 3, 6
         with tempfile.TemporaryDirectory() as folder:
-            lives = [run_ranks("sharded_ranks.py", folder, str(fails_at)) for _ in range(2)]
+            lives = [
+                run_ranks("../sharding/sharded_ranks.py", folder, str(fails_at)) for _ in range(2)
+            ]
         for rank in range(2):
             first, second = (
                 [json.loads(line) for line in life[rank][0].splitlines()] for life in lives

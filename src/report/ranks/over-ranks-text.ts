@@ -2,7 +2,7 @@ import type { RankPoint } from '../../estimate/over-ranks.js';
 import { fitOf } from '../../plan/fit/fit.js';
 import { formatBytes } from '../../units/bytes.js';
 import { partLooks } from '../part-looks.js';
-import { merge } from '../text/charts/bar.js';
+import { merge } from '../text/charts/runs.js';
 import { cellOf } from '../text/estimate-text.js';
 import { noteLines } from '../text/note-lines.js';
 import { paintLine, type Span, span, type TextStyle } from '../text/spans.js';

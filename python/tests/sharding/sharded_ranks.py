@@ -12,11 +12,12 @@ import sys
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
-from injection import batch_of, build, out_of_memory
 from torch.distributed.fsdp import fully_shard
 
 sys.path.insert(0, sys.argv[5])
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../sdk"))
 import plimsoll
+from injection import batch_of, build, out_of_memory
 
 RANK, PORT, FOLDER, FAILS_AT = int(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4])
 STEPS, SAMPLES, RATE = 6, 8, 0.1
