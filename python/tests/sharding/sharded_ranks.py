@@ -16,8 +16,9 @@ from torch.distributed.fsdp import fully_shard
 
 sys.path.insert(0, sys.argv[5])
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../sdk"))
-import plimsoll
 from injection import batch_of, build, out_of_memory
+
+import plimsoll
 
 RANK, PORT, FOLDER, FAILS_AT = int(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4])
 STEPS, SAMPLES, RATE = 6, 8, 0.1
