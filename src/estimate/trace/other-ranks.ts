@@ -8,7 +8,11 @@ import { type Trace, traceCategories } from './trace-file.js';
 const secondStep = /^(step|rank):2:(backward|optimizer|end)$/;
 /** What was asked for before is there when the first gradients come. */
 const begins: ReadonlySet<string> = new Set(['ready', 'rank:1:backward']);
-const bucket = traceCategories.indexOf('u');
+/** Buckets; with `gradient_as_bucket_view` gradients lie in them, and no others are there that early. */
+const buckets: ReadonlySet<number> = new Set([
+  traceCategories.indexOf('u'),
+  traceCategories.indexOf('g'),
+]);
 
 /**
  * What the same rank reserves where other streams, or NCCL, give memory back later than the host lets
@@ -30,7 +34,8 @@ function late({ stream, category }: Trace, until: number): EventStream {
   const first = new Set<number>();
   for (let at = 0; at < start; at += 1) {
     const slot = stream.slot[at] ?? 0;
-    if (stream.kind[at] === eventKind.alloc && category[slot] === bucket) first.add(slot);
+    const kind = category[slot] ?? -1;
+    if (stream.kind[at] === eventKind.alloc && buckets.has(kind)) first.add(slot);
   }
   const order = [...stream.kind.keys()];
   const waits = order.filter(
