@@ -112,6 +112,7 @@ function print() {
   console.log(
     `\n${all} runs: reserved median ${percent(reservedMedian, 3)} (at most 1 %), 95th percentile ${percent(reservedP95, 3)} (5 %), allocated median ${percent(allocatedMedian, 3)} (0.3 %), ${inside} inside the interval.`,
   );
+  if (Number.isNaN(dividedMedian)) return;
   console.log(
     `By division alone the median distance is ${percent(dividedMedian)}, ${ratio(dividedMedian, reservedMedian)}.`,
   );

