@@ -1,5 +1,6 @@
 // `npm run test:engines`: real clusters of other schedulers on this machine, on loopback alone: Debian's
-// Slurm, and Prometheus for the fleet, unpacked into build/engines. Everything that it starts is ended again.
+// Slurm, Ray by pip, and Prometheus for the fleet, each in build/engines, one after another. Everything
+// that it starts is ended again. PLIMSOLL_TEST_KILLS=20 kills each kind of process so often.
 import { ensureInstalled } from './setup.mjs';
 import { run, script, tool } from './steps.mjs';
 

@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 
 /** A process of this machine, as far as it can be read. */
 interface SeenProcess {
@@ -8,7 +8,7 @@ interface SeenProcess {
   readonly command: string;
 }
 
-function seenProcesses(): readonly SeenProcess[] {
+export function seenProcesses(): readonly SeenProcess[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
     .flatMap((name) => {
@@ -37,6 +37,20 @@ export function processesWith(variable: string): readonly SeenProcess[] {
   });
 }
 
+/** Those that name a folder, or have a file below it open. */
+export function processesOf(folder: string): readonly SeenProcess[] {
+  return seenProcesses().filter(({ pid, command }) => {
+    if (pid === process.pid) return false;
+    if (command.includes(folder)) return true;
+    try {
+      const files = readdirSync(`/proc/${pid}/fd`);
+      return files.some((file) => readlinkSync(`/proc/${pid}/fd/${file}`).startsWith(folder));
+    } catch {
+      return false;
+    }
+  });
+}
+
 /** SIGKILL to each of them. */
 export function killAll(processes: readonly SeenProcess[]): void {
   for (const { pid } of processes) {
@@ -46,4 +60,13 @@ export function killAll(processes: readonly SeenProcess[]): void {
       // It has ended.
     }
   }
+}
+
+/** These and all that they started. */
+export function withChildren(processes: readonly SeenProcess[]): readonly SeenProcess[] {
+  const all = seenProcesses();
+  const found = [...processes];
+  // Grows while it is read.
+  for (const { pid } of found) found.push(...all.filter(({ parent }) => parent === pid));
+  return found;
 }

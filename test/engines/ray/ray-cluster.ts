@@ -1,0 +1,192 @@
+import { spawn } from 'node:child_process';
+import { existsSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { rayHttp } from '../../../src/engine/ray/http.js';
+import { readNodes } from '../../../src/engine/ray/nodes.js';
+import { freePorts } from '../free-ports.js';
+import { killAll, processesOf, processesWith, seenProcesses, withChildren } from '../processes.js';
+import { commonWords, patientSettings, type TestNode } from './ray-nodes.js';
+import { rayPackages } from './ray-packages.js';
+
+/** A real Ray on this machine, on loopback alone. */
+export interface RayTestCluster {
+  readonly folder: string;
+  readonly address: string;
+  /** SIGKILL to what answers the Jobs API; Ray starts it again. */
+  killJobHead(): void;
+  /** SIGKILL to the process of Ray that looks after the job whose entrypoint names this. */
+  killJobSupervisor(name: string): void;
+  /** SIGKILL to the process that manages all jobs: the head falls with it, and is started again. */
+  killJobManager(): Promise<void>;
+  /** SIGKILL to all that runs on a node. */
+  killNode(name: string): void;
+  startNode(name: string): Promise<void>;
+  stop(): void;
+}
+
+/** Nothing here depends on speed: it only ends what hangs. */
+const waitMs = 600_000;
+/** A raylet whose agents are slow may end; so often it is started. */
+const maxTries = 5;
+
+/** Starts the nodes, the head first. */
+export async function startRay(nodes: readonly TestNode[]): Promise<RayTestCluster> {
+  // Sockets below it have names of a limited length.
+  const folder = mkdtempSync(join(tmpdir(), 'pray-'));
+  const [gcsPort = 0, dashboardPort = 0, clientPort = 0] = await freePorts(3);
+  const address = `http://127.0.0.1:${dashboardPort}`;
+  const [head] = nodes;
+  const ray = { python: join(rayPackages(), 'bin/python'), folder };
+  const headWords = [
+    '--head',
+    `--port=${gcsPort}`,
+    `--dashboard-port=${dashboardPort}`,
+    '--dashboard-host=127.0.0.1',
+    `--ray-client-server-port=${clientPort}`,
+    `--temp-dir=${folder}`,
+    '--no-monitor',
+  ];
+  const start = async (node: TestNode) => {
+    const own = node === head ? headWords : [`--address=${head?.ip}:${gcsPort}`];
+    for (let tries = 0; tries < maxTries; tries++) {
+      await rayStart(ray, node, [...own, ...(await agentPorts()), ...commonWords(node)]);
+      if (await isAlive(address, node.name, () => rayletOf(folder, node).length > 0)) return;
+    }
+    throw new Error(`Ray's ${node.name} ended ${maxTries} times`);
+  };
+  // One after another: two that join at once take the same names of files.
+  const startAll = async () => {
+    for (const node of nodes) await start(node);
+  };
+  const stop = () => {
+    for (let left = processesOf(folder); left.length > 0; left = processesOf(folder)) killAll(left);
+    rmSync(folder, { recursive: true, force: true });
+  };
+  const nodeNamed = (name: string) => {
+    const found = nodes.find((node) => node.name === name);
+    if (found === undefined) throw new Error(`no node ${name}`);
+    return found;
+  };
+  const cluster: RayTestCluster = {
+    folder,
+    address,
+    killJobHead() {
+      killAll(processesOf(folder).filter(({ command }) => /dashboard-JobHead/.test(command)));
+    },
+    killJobSupervisor(name) {
+      const all = seenProcesses();
+      const shells = all.filter(({ command }) => command.includes(name));
+      const parents = new Set(shells.map(({ parent }) => parent));
+      killAll(all.filter(({ pid, command }) => parents.has(pid) && command.startsWith('ray::')));
+    },
+    async killJobManager() {
+      const raylet = rayletOf(folder, nodeNamed('n1'));
+      const agents = withChildren(raylet).filter(({ command }) => /DashboardAgent/.test(command));
+      if (agents.length === 0) throw new Error('no job manager');
+      killAll(agents);
+      // As an administrator would: the nodes of a head that is gone are of no use.
+      for (const { name } of nodes) cluster.killNode(name);
+      killAll(processesOf(join(folder, 'session_')));
+      await startAll();
+    },
+    killNode(name) {
+      const own = [
+        ...rayletOf(folder, nodeNamed(name)),
+        ...processesWith(variableOf(folder, name)),
+      ];
+      killAll(withChildren(own));
+    },
+    startNode: (name) => start(nodeNamed(name)),
+    stop,
+  };
+  try {
+    await startAll();
+  } catch (error) {
+    stop();
+    throw error;
+  }
+  return cluster;
+}
+
+/** Jobs tell by its end where they ran. */
+function variableOf(folder: string, name: string): string {
+  return `TEST_NODE=${folder}/${name}`;
+}
+
+function rayletOf(folder: string, { ip }: TestNode): ReturnType<typeof processesOf> {
+  return processesOf(folder).filter(
+    ({ command }) => command.includes('/raylet ') && command.includes(`=${ip} `),
+  );
+}
+
+/**
+ * Ends when `ray start` does. It gives up after 30 s where its processes need longer, and they go on:
+ * whether the node is there is asked of Ray.
+ */
+function rayStart(
+  ray: { readonly python: string; readonly folder: string },
+  node: TestNode,
+  words: readonly string[],
+): Promise<void> {
+  const log = join(ray.folder, `start-${node.name}.log`);
+  const file = openSync(log, 'w');
+  const [variable = '', value = ''] = variableOf(ray.folder, node.name).split('=');
+  const child = spawn(ray.python, ['-m', 'ray.scripts.scripts', 'start', ...words], {
+    cwd: ray.folder,
+    stdio: ['ignore', file, file],
+    env: { ...process.env, ...patientSettings, HOME: ray.folder, [variable]: value },
+  });
+  const telling = setInterval(() => tellPorts(ray.folder), 500);
+  return new Promise((resolve, reject) => {
+    child.on('error', reject);
+    child.on('exit', (code) => {
+      clearInterval(telling);
+      const said = readFileSync(log, 'utf8');
+      if (code === 0 || said.includes('timed out during startup')) resolve();
+      else reject(new Error(`Ray's ${node.name} did not start:\n${said}`));
+    });
+  });
+}
+
+/** A raylet gives up after 15 s where its agents choose their ports. */
+async function agentPorts(): Promise<readonly string[]> {
+  const names = [
+    'dashboard-agent-grpc-port',
+    'dashboard-agent-listen-port',
+    'runtime-env-agent-port',
+    'metrics-export-port',
+  ];
+  const ports = await freePorts(names.length);
+  return names.map((name, index) => `--${name}=${ports[index]}`);
+}
+
+/**
+ * One port is told to the agent alone, and read from a file that the agent writes: on a busy machine
+ * later than the raylet waits. The raylet's own words have all that the file needs.
+ */
+function tellPorts(folder: string): void {
+  for (const { command } of seenProcesses()) {
+    if (!command.includes(`/raylet --raylet_socket_name=${folder}/`)) continue;
+    const [, id] = / --node_id=(\w+)/.exec(command) ?? [];
+    const [, session] = / --session_dir=(\S+)/.exec(command) ?? [];
+    const [, port] = /--listen-port=(\d+)/.exec(command) ?? [];
+    if (id === undefined || session === undefined || port === undefined) continue;
+    const file = join(session, `dashboard_agent_listen_port_${id}`);
+    if (!existsSync(file)) writeFileSync(file, port);
+  }
+}
+
+/** Waits until Ray lists the node; false where its raylet has ended. */
+async function isAlive(address: string, name: string, hasRaylet: () => boolean): Promise<boolean> {
+  const endMs = Date.now() + waitMs;
+  const http = rayHttp(address, { environment: {} });
+  while (Date.now() < endMs) {
+    const isThere = hasRaylet();
+    const nodes = await readNodes(http).catch(() => []);
+    if (nodes.some((node) => node.name === name)) return true;
+    if (!isThere) return false;
+    await new Promise((resolve) => setTimeout(resolve, 200));
+  }
+  throw new Error(`Ray never listed ${name}`);
+}

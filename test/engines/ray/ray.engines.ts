@@ -1,0 +1,66 @@
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { root } from '../../support/project-files.js';
+import { type EngineCommands, engineCommands } from '../engine-commands.js';
+import { anyMoment, KillNotes, killCount, killSupervisor } from '../kills.js';
+import { type RayTestCluster, startRay } from './ray-cluster.js';
+import { threeNodes } from './ray-nodes.js';
+
+const program = join(root, 'bin/plimsoll.js');
+const onHost = ['--memory=64MiB', '--gpus=0'];
+let cluster: RayTestCluster;
+let ray: EngineCommands;
+
+describe('a cluster of three nodes', () => {
+  beforeAll(async () => {
+    cluster = await startRay(threeNodes);
+    ray = engineCommands({
+      program,
+      engine: ['--engine', 'ray', '--address', cluster.address],
+      home: join(cluster.folder, 'home'),
+    });
+  });
+  afterAll(() => cluster?.stop());
+
+  it('says what is wrong where there is no head', async () => {
+    const answer = await ray.plain(['jobs', '--engine=ray', '--address=http://127.0.0.1:1']);
+    expect(answer).toMatchObject({ code: 3, stderr: expect.stringContaining('no-ray-head') });
+  });
+
+  it('loses and doubles no job while processes and nodes are killed', async () => {
+    const notes = new KillNotes(cluster.folder);
+    const names = new Map<string, string>();
+    const submitted = async (name: string, ...words: readonly string[]) => {
+      const { id } = await ray.submit(...onHost, ...words, '--', ...notes.command(name));
+      names.set(name, id);
+      return id;
+    };
+    for (let round = 0; round < killCount(1); round++) {
+      const api = await submitted(`api-${round}`);
+      await anyMoment();
+      cluster.killJobHead();
+      const ours = await submitted(`ours-${round}`);
+      await killSupervisor(notes.mark(`ours-${round}`));
+      // What is killed next may be what they run on.
+      await ray.untilEnded(api, ours);
+
+      const actor = await submitted(`actor-${round}`);
+      await anyMoment();
+      cluster.killJobSupervisor(actor.split('-').at(-1) ?? 'none');
+
+      await submitted(`node-${round}`, '--entrypoint-resources={"away": 1}');
+      await anyMoment();
+      const lost = round % 2 === 0 ? 'n2' : 'n3';
+      cluster.killNode(lost);
+      await cluster.startNode(lost);
+    }
+    for (let round = 0; round < killCount(1); round++) {
+      await submitted(`manager-${round}`);
+      await anyMoment();
+      await cluster.killJobManager();
+    }
+    const ended = await ray.untilEnded(...names.values());
+    expect(ended.map(({ state, why }) => `${state} ${why}`)).toEqual(ended.map(() => 'succeeded '));
+    expect(notes.faults([...names.keys()], (name) => /^(api|ours)/.test(name))).toEqual([]);
+  });
+});
