@@ -88,6 +88,12 @@ class InLoops(unittest.TestCase):
         with torch.no_grad(), self.assertRaises(torch.OutOfMemoryError):
             self.trained(gpt2, lambda n, _: n == 1)
 
+    def test_a_compiler_sees_the_model_in_one_graph(self):
+        model = bert(0.0).train()
+        ids = torch.arange(3, 15).reshape(1, 12)
+        compiled = torch.compile(model, backend="eager", fullgraph=True)
+        self.assertTrue(torch.equal(compiled(input_ids=ids).logits, model(input_ids=ids).logits))
+
     def test_an_unchanged_program_under_a_real_limit(self):
         code, whole, said = run_unchanged(PROGRAM)
         self.assertEqual(code, 0, said[-2000:])
