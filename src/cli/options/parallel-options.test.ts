@@ -15,4 +15,12 @@ describe('options of several GPUs', () => {
     const off = given('--no-reshard', '--no-orig-params');
     expect(parallelRequest(off)).toEqual({ reshard: false, origParams: false });
   });
+
+  it('take one number of GPUs, or a range whose counts double', () => {
+    expect(given('--gpus', '8')['gpus']).toBe(8);
+    expect(given('--gpus', '2..12')['gpus']).toEqual([2, 4, 8, 12]);
+    for (const wrong of ['8..2', '1..8', '2..', '..8', '2..x', '0', '-2..4']) {
+      expect(() => given(`--gpus=${wrong}`)).toThrow('--gpus');
+    }
+  });
 });
