@@ -8,6 +8,7 @@ import itertools
 import json
 import os
 import sys
+import time
 from collections.abc import Iterator
 
 from ..progress import report_progress
@@ -17,8 +18,8 @@ from .propose import NotUnderstood, propose
 LARGEST_FILE = 2 * 1024 * 1024
 # The largest code bases have some ten thousand; more than this is a disk.
 MAX_FILES = 50_000
-# Takes some tenths of a second.
-FILES_EACH_REPORT = 20
+# A large file takes seconds, a hundred small ones less than one.
+REPORT_SECONDS = 0.2
 # Installed packages and what tools keep are not the code of a project.
 _LEFT_OUT = ("node_modules", "site-packages", "__pycache__", "venv", "build", "dist")
 
@@ -92,8 +93,11 @@ def main(words: list[str]) -> int:
     debug_settings = json.loads(settings)
     files = list(itertools.islice(python_files(path), MAX_FILES + 1))
     read = files[:MAX_FILES]
+    reported = -REPORT_SECONDS
     for number, file in enumerate(read, start=1):
-        if number % FILES_EACH_REPORT == 1:
+        now = time.monotonic()
+        if now - reported >= REPORT_SECONDS:
+            reported = now
             report_progress("files", number, len(read))
         result = look_at(file, debug_settings)
         if result is not None:
