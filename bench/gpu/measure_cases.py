@@ -20,6 +20,8 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 
+from recording import Recording
+
 STEPS = 4
 CASE_SECONDS = 300
 
@@ -197,13 +199,21 @@ def measure(case, options):
     total = torch.cuda.get_device_properties(0).total_memory
     if cap:
         torch.cuda.set_per_process_memory_fraction(cap * 2**30 / total)
+    recording = Recording(case) if options.events else None
     made = build(case, options)
     model = made[0]
+    if recording:
+        recording.mark("built")
     gc.collect()
     torch.cuda.empty_cache()
     loaded = torch.cuda.memory_allocated()
     torch.cuda.reset_peak_memory_stats()
+    if recording:
+        recording.mark("ready")
     run_steps(case, made, 3 if cap else STEPS)
+    if recording:
+        recording.mark("end")
+        recording.save(options.events)
     return {
         **case,
         "params": sum(p.numel() for p in model.parameters()),
@@ -238,6 +248,7 @@ def process_used():
 def in_fresh_process(case, options):
     command = [sys.executable, __file__, "--one", json.dumps(case)]
     command += ["--configs", options.configs, "--scripts", options.scripts]
+    command += ["--events", options.events] if options.events else []
     try:
         ended = subprocess.run(
             command, check=False, capture_output=True, text=True, timeout=CASE_SECONDS
@@ -289,6 +300,7 @@ def main():
     parser.add_argument("--configs", default="bench/fresh/configs")
     parser.add_argument("--scripts", default="bench/fresh/scripts")
     parser.add_argument("--output")
+    parser.add_argument("--events", help="a folder for all that the allocator is asked for")
     parser.add_argument("--parallel", type=int, default=6)
     parser.add_argument("--max-batch", action="store_true")
     parser.add_argument("--one", help=argparse.SUPPRESS)

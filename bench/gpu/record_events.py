@@ -8,73 +8,20 @@ step 3, with marks between the phases; the peaks count from the mark `ready`.
 
 import argparse
 import gc
-import gzip
 import json
-import os
 import subprocess
 import sys
 
 from measure_cases import build, run_steps
+from recording import Recording
 
 STEPS = 3
-FRAMES = 3
-ACTIONS = {
-    "alloc": "alloc",
-    "free_completed": "free",
-    "segment_alloc": "segment_alloc",
-    "segment_free": "segment_free",
-}
-
-
-class Recording:
-    """Drains the allocator's history at each mark, so that events and marks stay in order."""
-
-    def __init__(self):
-        self.events, self.stacks, self.known, self.live, self.count = [], [], {}, {}, 0
-
-    def mark(self, name):
-        import torch
-
-        torch.cuda.synchronize()
-        history = torch.cuda.memory._snapshot()["device_traces"][0]
-        for entry in history[self.count :]:
-            self.add(entry)
-        self.count = len(history)
-        if name:
-            self.events.append(["mark", name])
-
-    def add(self, entry):
-        action = ACTIONS.get(entry["action"])
-        if action in ("segment_alloc", "segment_free"):
-            self.events.append([action, entry["size"]])
-        elif action == "alloc":
-            ident = len(self.events) + 1
-            self.live[entry["addr"]] = ident
-            self.events.append(["alloc", ident, entry["size"], self.stack(entry.get("frames", []))])
-        elif action == "free":
-            self.events.append(["free", self.live.pop(entry["addr"], 0)])
-
-    def stack(self, frames):
-        named = [f for f in frames if f["filename"].endswith(".py")][:FRAMES]
-        key = " < ".join(
-            f"{os.path.basename(f['filename'])}:{f['line']}:{f['name']}" for f in named
-        )
-        if key not in self.known:
-            self.known[key] = len(self.stacks)
-            self.stacks.append(key)
-        return self.known[key]
 
 
 def record(case, options):
     import torch
 
-    torch.cuda.init()
-    # Frames cannot be gathered while the exception that ends a recomputation early is on its way.
-    context = None if case["checkpointing"] else "all"
-    torch.cuda.memory._record_memory_history(
-        max_entries=1_000_000, context=context, stacks="python"
-    )
-    recording = Recording()
+    recording = Recording(case)
     made = build(case, options)
     recording.mark("built")
     gc.collect()
@@ -83,16 +30,7 @@ def record(case, options):
     recording.mark("ready")
     run_steps(case, made, STEPS)
     recording.mark("end")
-    result = {
-        "id": case["id"],
-        "peak_allocated": torch.cuda.max_memory_allocated(),
-        "peak_reserved": torch.cuda.max_memory_reserved(),
-        "stacks": recording.stacks,
-        "events": recording.events,
-    }
-    name = case["id"].replace("/", "_") + ".json.gz"
-    with gzip.open(os.path.join(options.output, name), "wt") as file:
-        json.dump(result, file)
+    result = recording.save(options.output)
     print(case["id"], result["peak_allocated"], result["peak_reserved"], len(result["events"]))
 
 

@@ -128,8 +128,10 @@ def _part(one: Any, args: tuple, storages: set[int]) -> Callable | None:
     place = next((index for index, given in enumerate(args) if given is one), None)
     if place is not None:
         return itemgetter(place)
+    if one.device.type != "meta" or one.layout is not torch.strided:
+        return None
     storage = one.untyped_storage()
-    if storage._cdata in storages or one.device.type != "meta" or one.layout is not torch.strided:
+    if storage._cdata in storages:
         return None
     storages.add(storage._cdata)
     shape, stride, dtype = one.shape, one.stride(), one.dtype

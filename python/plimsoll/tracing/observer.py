@@ -13,7 +13,7 @@ from typing import Any, Callable
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from . import host_values, small_values
+from . import host_values, small_values, sparse
 from . import ledger as kinds
 from .accumulation import accumulates_in_place
 from .data_sizes import BY_DATA
@@ -70,6 +70,12 @@ class Observer(TorchDispatchMode):
         kwargs = kwargs or {}
         if self.passes_on and any(issubclass(kind, self.passes_on) for kind in types):
             return NotImplemented
+        if sparse.concerns(func, args):
+            taken_apart = sparse.stand_in(func, args, kwargs)
+            if taken_apart is None:
+                return func(*args, **kwargs)
+            with self:
+                return taken_apart(*args, **kwargs)
         following = self.follows_values or self.category == kinds.WEIGHT
         if following:
             value = small_values.read(func, args, kwargs)
@@ -133,7 +139,7 @@ class Observer(TorchDispatchMode):
         outputs = _flat(result) if isinstance(result, (tuple, list)) else (result,)
         for index, output in enumerate(outputs):
             if isinstance(output, torch.Tensor) and output.device.type == "meta":
-                storage = output.untyped_storage()
+                storage = sparse.stored(output).untyped_storage()
                 if storage._cdata not in self._live:
                     fresh[index] = storage
         if not fresh and rule is None:

@@ -90,7 +90,8 @@ def _write(func: Any, args: tuple, kwargs: dict) -> None:
 
 def readable(tensor: Any) -> bool:
     most = _LARGEST if tensor.dtype.is_floating_point else _LARGEST_WHOLE
-    return tensor.device.type == "meta" and tensor.numel() <= most
+    dense = tensor.layout is torch.strided
+    return dense and tensor.device.type == "meta" and tensor.numel() <= most
 
 
 def remember(tensor: Any, value: Any) -> None:

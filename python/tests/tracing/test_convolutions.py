@@ -12,10 +12,10 @@ from tracing import PACKAGE
 from tracing.watching import Asked, watched
 
 from plimsoll.tracing.gpu import H200
-from plimsoll.tracing.kernels import choices, cudnn
+from plimsoll.tracing.kernels import choices, cudnn, fourier
 from plimsoll.tracing.kernels.convolution import Problem
 from plimsoll.tracing.kernels.cudnn_library import Choice
-from plimsoll.tracing.kernels.split_k import split_scratch
+from plimsoll.tracing.kernels.split_k import split_scratch, workspace_on_device
 
 
 def problem(
@@ -141,6 +141,24 @@ class Measured(unittest.TestCase):
         self.assertEqual(sizes.count(38684944), 1)
         self.assertEqual([e for e in observer.ledger.events if e[0] == "c"], [["c"]])
 
+    def test_transforms_are_tried_in_float32(self):
+        """Workspaces as an H200 gives them for kernels by Fourier transform, of which it tries the largest."""
+        listed = {
+            ((256, 496, 8, 592, 3), "forward"): 979651584,
+            ((8, 3, 32, 32, 3), "forward"): 8654208,
+            ((10, 320, 5, 160, 3), "grad_weight"): 118124800,
+            ((40, 512, 16, 512, 3), "grad_input"): 1319108608,
+            ((1, 256, 192, 256, 5), "grad_input"): 289669120,
+        }
+        for (sizes, which), size in listed.items():
+            shape = problem(*sizes, pad=sizes[-1] // 2)
+            self.assertEqual(fourier.workspace(shape, which), size)
+            self.assertGreaterEqual(cudnn.trial(shape, which, H200), size)
+            # A kernel for which there is no room is not tried.
+            self.assertLess(cudnn.trial(shape, which, H200, room=size - 1), size)
+        half = problem(256, 496, 8, 592, 3, pad=1, dtype=torch.bfloat16)
+        self.assertEqual(fourier.workspace(half, "forward"), 0)
+
     def test_where_nothing_is_ranked_the_fallback_is_taken(self):
         # The convolution of positions in HuBERT, in half precision.
         x = torch.empty(8, 768, 499, dtype=torch.bfloat16, device="meta")
@@ -176,36 +194,58 @@ class SplitSums(unittest.TestCase):
     def test_tiles_of_the_last_wave_are_split_among_idle_clusters(self):
         # 98 pairs of tiles on 66 clusters leave 32, which two clusters each then sum.
         shape = problem(4, 384, 56, 256, 3, pad=1, dtype=torch.bfloat16)
-        self.assertEqual(split_scratch(shape, "forward", self.knobs), 159 + 64 * 4 + 128 * 65536)
+        self.assertEqual(
+            split_scratch(shape, "forward", self.knobs, 66), 159 + 64 * 4 + 128 * 65536
+        )
 
     def test_parts_are_joined_in_a_tree(self):
         # 9 tiles for 132 multiprocessors: 14 parts each, joined 7 + 4 + 2 + 1 times.
         shape = problem(64, 128, 28, 128, 3, pad=1)
         knobs: ClassVar[dict] = {2: 0, 13: 0, 25: 0, 27: 1, 28: 1}
         self.assertEqual(
-            split_scratch(shape, "grad_weight", knobs), 159 + 9 * 14 * 4 + 9 * 14 * 65536
+            split_scratch(shape, "grad_weight", knobs, 132), 159 + 9 * 14 * 4 + 9 * 14 * 65536
         )
 
     def test_more_than_two_waves_keep_a_counter(self):
         # 288 tiles on 132 multiprocessors leave 24, summed in four parts.
         shape = problem(4, 1024, 16, 512, 3, pad=1)
         knobs: ClassVar[dict] = {2: 0, 13: 0, 25: 0, 27: 1, 28: 1}
-        self.assertEqual(split_scratch(shape, "grad_weight", knobs), 163 + 24 * 3 * 4 + 96 * 65536)
+        self.assertEqual(
+            split_scratch(shape, "grad_weight", knobs, 132), 163 + 24 * 3 * 4 + 96 * 65536
+        )
 
-    def test_groups_are_split_as_one_sum_of_all_their_channels(self):
+    def test_small_groups_share_a_tile(self):
         # As in RegNet, measured: 3 clusters for 39 places, 13 parts each; then 2 for 22 of five, 11 each.
         narrow = grouped(16, 64, 112, 4, stride=2)
         knobs: ClassVar[dict] = {2: 5, 13: 1, 25: 0, 27: 1, 28: 3}
         scratch = 159 + 9 * 14 * 4 + 9 * 13 * 16384
-        self.assertEqual(split_scratch(narrow, "grad_weight", knobs), scratch)
+        self.assertEqual(split_scratch(narrow, "grad_weight", knobs, 39), scratch)
         scratch = 159 + 10 * 12 * 4 + 10 * 11 * 16384
         again = grouped(16, 64, 56, 4)
-        self.assertEqual(split_scratch(again, "grad_weight", {**knobs, 28: 5}), scratch)
+        self.assertEqual(split_scratch(again, "grad_weight", {**knobs, 28: 5}, 22), scratch)
 
     def test_short_sums_of_groups_are_not_split(self):
         shape = grouped(16, 104, 28, 13)
         knobs: ClassVar[dict] = {2: 5, 13: 1, 25: 0, 27: 1, 28: 5}
-        self.assertEqual(split_scratch(shape, "grad_weight", knobs), 0)
+        self.assertEqual(split_scratch(shape, "grad_weight", knobs, 22), 0)
+
+    def test_groups_are_filled_up_to_a_power_of_two(self):
+        # As in RegNet, ranked on an H200: five groups of 24 channels, two of which fit into a tile of 64.
+        shape = grouped(40, 120, 82, 5, stride=2)
+        knobs: ClassVar[dict] = {2: 5, 13: 1, 25: 0, 27: 1, 28: 6}
+        scratch = 159 + 36 * 4 + 72 * 16384
+        self.assertEqual(split_scratch(shape, "grad_weight", knobs, 17), scratch)
+
+    def test_what_cudnn_counts_without_a_device_is_replaced(self):
+        # It takes 18 multiprocessors for granted: nine pairs of tiles at once, of which none is shared.
+        shape = problem(4, 384, 56, 256, 3, pad=1, dtype=torch.bfloat16)
+        copies = 24 << 20
+        counted = split_scratch(shape, "forward", self.knobs, 9)
+        real = split_scratch(shape, "forward", self.knobs, 66)
+        self.assertNotEqual(counted, real)
+        self.assertEqual(
+            workspace_on_device(shape, "forward", self.knobs, copies + counted), copies + real
+        )
 
     def test_groups_of_four_channels_take_nothing_for_their_weights_in_half_precision(self):
         # As in ResNeXt-50, measured.
@@ -214,8 +254,8 @@ class SplitSums(unittest.TestCase):
     def test_short_sums_in_half_precision_are_not_split(self):
         # As in ResNet-101: 64 tiles for 132 multiprocessors, and none of them is shared.
         shape = problem(8, 128, 32, 128, 3, pad=1, dtype=torch.bfloat16)
-        self.assertEqual(split_scratch(shape, "forward", {**self.knobs, 13: 1, 28: 1}), 0)
+        self.assertEqual(split_scratch(shape, "forward", {**self.knobs, 13: 1, 28: 1}, 132), 0)
 
     def test_knobs_can_forbid_it(self):
         shape = problem(4, 384, 56, 256, 3, pad=1, dtype=torch.bfloat16)
-        self.assertLess(split_scratch(shape, "forward", {**self.knobs, 25: 1}), 512)
+        self.assertLess(split_scratch(shape, "forward", {**self.knobs, 25: 1}, 66), 512)

@@ -143,8 +143,10 @@ def _try_all(launch: Launch, problem: Problem, which: str) -> None:
     if key in launch.observer.tried:
         return
     launch.observer.tried.add(key)
-    launch.scratch(cudnn.trial(problem, which, launch.gpu), category=WORKSPACE)
-    launch.observer.ledger.empty_cache()
+    ledger = launch.observer.ledger
+    room = launch.gpu.memory - ledger.live_bytes
+    launch.scratch(cudnn.trial(problem, which, launch.gpu, room), category=WORKSPACE)
+    ledger.empty_cache()
 
 
 def _copies(launch: Launch, problem: Problem, *tensors: Any) -> list[int]:

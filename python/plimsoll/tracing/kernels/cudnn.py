@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from math import prod
+from math import inf, prod
 from typing import Any
 
 from ..gpu import H200, Gpu, cudnn_properties
-from . import choices, cudnn_before_hopper
+from . import choices, cudnn_before_hopper, fourier
 from .cudnn_library import Choice, Cudnn
-from .split_k import split_scratch
+from .split_k import workspace_on_device
 
 _HOPPER = 90
 
@@ -34,16 +34,15 @@ def workspace(problem: Any, which: str, gpu: Gpu = H200) -> int:
     return _cache[key]
 
 
-def trial(problem: Any, which: str, gpu: Gpu = H200) -> int:
-    """Bytes while `cudnn.benchmark` tries all kernels: one buffer for the largest.
-
-    Exact for 27 of 32 convolutions of a ResNet on an H200; five gradients of weights took up to 12 MB more.
-    """
+def trial(problem: Any, which: str, gpu: Gpu = H200, room: float = inf) -> int:
+    """Bytes while `cudnn.benchmark` tries all kernels that fit into the room: one buffer for the largest."""
+    sizes = [workspace(problem, which, gpu), fourier.workspace(problem, which)]
+    if choices.is_product(problem):
+        sizes.append(choices.product(problem, which))
     known = library(gpu)
-    chosen = workspace(problem, which, gpu)
-    if known is None or problem.dtype.itemsize > 4:
-        return chosen
-    return max(chosen, known.largest(problem, which))
+    if known is not None and problem.dtype.itemsize <= 4:
+        sizes += [_on_device(problem, which, one, gpu) for one in known.tried(problem, which)]
+    return max(size for size in (0, *sizes) if size <= room)
 
 
 def problem_key(problem: Any, which: str, gpu: Gpu) -> tuple:
@@ -79,8 +78,13 @@ def _workspace(problem: Any, which: str, gpu: Gpu) -> int:
         return _DEPTHWISE_PARTS * prod(problem.w) * 4
     if which == "grad_weight" and _in_fours(problem):
         return 0
-    if _clustered(choice):
-        return _copies(problem) + split_scratch(problem, which, choice.knobs)
+    return _on_device(problem, which, choice, gpu)
+
+
+def _on_device(problem: Any, which: str, choice: Choice, gpu: Gpu) -> int:
+    """The workspace that cuDNN gave a kernel without a device, as it is with one."""
+    if gpu.capability == _HOPPER and _clustered(choice):
+        return workspace_on_device(problem, which, choice.knobs, choice.workspace)
     return choice.workspace
 
 

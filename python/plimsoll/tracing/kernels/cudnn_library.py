@@ -94,13 +94,12 @@ class Cudnn:
             return next(self._plans(problem, which, rankings, _TRIES), None)
         return None
 
-    def largest(self, problem: Any, which: str) -> int:
-        """The most bytes that a kernel asks for, of all that PyTorch tries to find the fastest."""
-        most = 0
+    def tried(self, problem: Any, which: str) -> list[Choice]:
+        """All that PyTorch tries to find the fastest."""
+        found: list[Choice] = []
         with self._closing():
-            for plan in self._plans(problem, which, (_QUICK, _FALLBACK), _ALL):
-                most = max(most, plan.workspace)
-        return most
+            found.extend(self._plans(problem, which, (_QUICK, _FALLBACK), _ALL))
+        return found
 
     @contextmanager
     def _closing(self) -> Iterator[None]:

@@ -24,7 +24,9 @@ _TILES = {
     9: (64, 256),
 }
 # How many clusters of each size run at once on 132 multiprocessors.
-_CLUSTERS = {1: 132, 2: 66, 3: 39, 4: 30, 5: 22, 6: 14, 7: 15, 8: 15, 16: 6}
+_CLUSTERS = {1: 132, 2: 66, 3: 39, 4: 30, 5: 22, 6: 17, 7: 15, 8: 15, 16: 7}
+# Without a device cuDNN counts on so many multiprocessors, whatever it is told.
+_WITHOUT_DEVICE = 18
 # Kernels that stay for more than two waves take tiles off a counter.
 _COUNTER, _COUNTER_AND_LOCKS, _LOCKS = 131, 163, 159
 # Parts are added up in a tree. What a level of it costs, in steps of the sum, decides on how many
@@ -43,25 +45,44 @@ def _ceil(a: int, b: int) -> int:
     return -(-a // b)
 
 
-def split_scratch(problem: Any, which: str, knobs: dict[int, int]) -> int:
+def _power_of_two(n: int) -> int:
+    return 1 << (n - 1).bit_length()
+
+
+def workspace_on_device(
+    problem: Any, which: str, knobs: dict[int, int], without_device: int
+) -> int:
+    """The workspace on 132 multiprocessors of a kernel that cuDNN gave one without a device."""
+    cluster = knobs[_CLUSTER_M] * knobs[_CLUSTER_N]
+    counted = split_scratch(problem, which, knobs, max(1, _WITHOUT_DEVICE // cluster))
+    at_once = _CLUSTERS.get(cluster, max(1, 120 // cluster))
+    return without_device - counted + split_scratch(problem, which, knobs, at_once)
+
+
+def split_scratch(problem: Any, which: str, knobs: dict[int, int], at_once: int) -> int:
+    """Bytes for partial sums where so many clusters run at once."""
     if knobs.get(_TILE) not in _TILES:
         return 0
     rows, columns = _TILES[knobs[_TILE]]
     wide, high = knobs[_CLUSTER_M], knobs[_CLUSTER_N]
     cluster = wide * high
     filters = prod(problem.w[2:])
-    outputs, inputs = problem.w[0], problem.w[1]
+    outputs, inputs = problem.w[0] // problem.groups, problem.w[1]
     if which == "grad_weight":
         tiles_m, tiles_n = _ceil(outputs, rows), filters * _ceil(inputs, columns)
         depth = problem.y[0] * prod(problem.y[2:])
+        in_tile = min(rows // _power_of_two(outputs), columns // _power_of_two(inputs))
     elif which == "forward":
         tiles_m, tiles_n = _ceil(problem.y[0] * prod(problem.y[2:]), rows), _ceil(outputs, columns)
         depth = inputs * filters
+        in_tile = columns // _power_of_two(outputs)
     else:
         tiles_m, tiles_n = _ceil(problem.x[0] * prod(problem.x[2:]), rows), _ceil(inputs, columns)
         depth = outputs * filters
-    tiles = _ceil(tiles_m, wide) * _ceil(tiles_n, high)
-    at_once = _CLUSTERS.get(cluster, max(1, 120 // cluster))
+        in_tile = columns // _power_of_two(inputs)
+    # Small groups share a tile, each with its channels filled up to a power of two.
+    packs = _ceil(problem.groups, max(1, in_tile))
+    tiles = _ceil(tiles_m, wide) * _ceil(tiles_n, high) * packs
     waves, last = divmod(tiles, at_once)
     stays = tiles > 2 * at_once
     counter = _COUNTER if stays else 0

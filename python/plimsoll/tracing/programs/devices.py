@@ -8,6 +8,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import _disable_current_modes
 
+from .. import sparse
 from . import values
 from .places import GPU, HOST, META, Places, is_cuda, is_named
 from .tensor_types import dtype_on_gpu, dtype_on_host
@@ -259,6 +260,7 @@ def _table(mode: PretendedDevices) -> dict[Any, Callable]:
         # Modules, and parameters with ways of their own, read from it where they are to go.
         torch._C._nn._parse_to: mode.parse_to,
         _MAKE: mode.tensor,
+        _TENSOR.new: sparse.new,
         torch.ctc_loss: mode.ctc_loss,
         torch.nn.functional.ctc_loss: mode.ctc_loss,
         # Pages of the host are not counted.
@@ -270,8 +272,7 @@ def _table(mode: PretendedDevices) -> dict[Any, Callable]:
         # Of a meta tensor Python formats nothing.
         _TENSOR.__format__: mode.format,
     }
-    for name in ("isfinite",):
-        table[getattr(torch, name)] = table[getattr(_TENSOR, name)] = mode.finite
+    table[torch.isfinite] = table[_TENSOR.isfinite] = mode.finite
     for name in ("isnan", "isinf", "isposinf", "isneginf"):
         table[getattr(torch, name)] = table[getattr(_TENSOR, name)] = mode.not_finite
     return table

@@ -13,6 +13,8 @@ from typing import Any
 
 import torch
 
+from ..sparse import stored
+
 GPU, HOST, META = "gpu", "host", "meta"
 
 
@@ -32,7 +34,7 @@ class Places:
             return GPU
         # A sharded tensor is where its part is.
         tensor = getattr(tensor, "_local_tensor", tensor)
-        return self.of_storage(tensor.untyped_storage())
+        return self.of_storage(stored(tensor).untyped_storage())
 
     def of_storage(self, storage: Any) -> str:
         entry = self._elsewhere.get(storage._cdata)

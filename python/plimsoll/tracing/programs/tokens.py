@@ -17,6 +17,8 @@ from .places import GPU, Places
 # What the first tokens leave behind is gone by then.
 _RUN_FIRST = 4
 _RUN_EVERY = 32
+# What an encoder made before the first token is handed on with each of them.
+_HANDED_ON = "encoder_last_hidden_state"
 
 
 @dataclass
@@ -78,7 +80,11 @@ class Tokens:
         start = len(events)
         outputs = forward(module, **kwargs)
         self._before, self._last = self._last, None
-        fields = {name: value for name, value in outputs.items() if torch.is_tensor(value)}
+        fields = {
+            name: value
+            for name, value in outputs.items()
+            if torch.is_tensor(value) and name != _HANDED_ON
+        }
         if list(fields) == ["logits"] and _growing(outputs.get("past_key_values")):
             kept = {**self._slots(layers), self._ident(fields["logits"]): "logits"}
             steps = _steps(events[start:], held, kept)

@@ -1,0 +1,248 @@
+"""Sparse tensors without memory: PyTorch makes them on `meta`, and has no kernels for them there.
+
+Each op is taken apart into dense ones on indices and values, in the order in which its CUDA kernel asks for
+memory, as recorded on an H200. So a sparse tensor itself never counts, its parts do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+_ATEN = torch.ops.aten
+_COMPRESSED = {torch.sparse_csr, torch.sparse_csc}
+_MAKERS = {
+    _ATEN._sparse_coo_tensor_with_dims_and_tensors.default,
+    _ATEN._sparse_compressed_tensor_unsafe.default,
+    _ATEN.sparse_compressed_tensor.comp_plain_value_size,
+}
+# Kernels of PyTorch for these do without memory.
+_PLAIN = {
+    *_MAKERS,
+    *(
+        getattr(_ATEN, name).default
+        for name in [
+            "_indices",
+            "_values",
+            "_nnz",
+            "is_coalesced",
+            "_coalesced_",
+            "sparse_dim",
+            "dense_dim",
+            "values",
+            "indices",
+            "crow_indices",
+            "col_indices",
+            "ccol_indices",
+            "row_indices",
+            "detach",
+            "alias",
+            "is_same_size",
+        ]
+    ),
+}
+# Bytes that cuSPARSE asks for beside a product; it differs a little with the shape.
+_PRODUCT_BUFFER = 65536
+
+
+def is_sparse(tensor: Any) -> bool:
+    return isinstance(tensor, torch.Tensor) and tensor.layout is not torch.strided
+
+
+def concerns(func: Any, args: tuple) -> bool:
+    return func in _MAKERS or any(map(is_sparse, args))
+
+
+def stored(tensor: Any) -> Any:
+    """The dense part of a tensor that says where it is."""
+    if not is_sparse(tensor) or tensor.layout is torch.jagged:
+        return tensor
+    return tensor._values() if tensor.layout is torch.sparse_coo else tensor.values()
+
+
+def stand_in(func: Any, args: tuple, kwargs: dict) -> Callable | None:
+    """What takes an op apart; None where PyTorch's own kernel does, without memory or in host memory."""
+    to_meta = str(kwargs.get("device")) == "meta"
+    on_meta = to_meta or any(is_sparse(a) and a.device.type == "meta" for a in args)
+    # Two sparse tensors are added up by keeping both lists.
+    own = func in _PLAIN or (func is _ATEN.add_.Tensor and is_sparse(args[0]))
+    if own or not on_meta:
+        return None
+    taken = _TABLE.get(func)
+    if taken is None:
+        raise NotImplementedError(f"{func.name()} of sparse tensors")
+    return taken
+
+
+def new(func: Any, args: tuple, kwargs: dict) -> Any:
+    """`Tensor.new`, by which SparseAdam makes its updates, knows no sparse tensors without memory."""
+    like, *parts = args
+    if is_sparse(like) and like.layout is torch.sparse_coo and parts:
+        return torch.sparse_coo_tensor(*parts)
+    return func(*args, **kwargs)
+
+
+def _coo(like: Any, indices: Any, values: Any, size: Any = None, coalesced: Any = None) -> Any:
+    return _ATEN._sparse_coo_tensor_with_dims_and_tensors(
+        like.sparse_dim(),
+        like.dense_dim(),
+        list(size or like.shape),
+        indices,
+        values,
+        dtype=values.dtype,
+        layout=torch.sparse_coo,
+        device="meta",
+        is_coalesced=like.is_coalesced() if coalesced is None else coalesced,
+    )
+
+
+def _compressed(plain: Any, places: Any, values: Any, size: Any, layout: Any) -> Any:
+    named = {"dtype": values.dtype, "layout": layout, "device": "meta"}
+    return _ATEN._sparse_compressed_tensor_unsafe(plain, places, values, list(size), **named)
+
+
+def _parts(tensor: Any) -> tuple[Any, Any]:
+    return tensor._indices(), tensor._values()
+
+
+def _to_copy(tensor: Any, dtype: Any = None, device: Any = None, **_: Any) -> Any:
+    where = {"device": device} if device is not None else {}
+    what = {"dtype": dtype} if dtype is not None else {}
+    if tensor.layout is torch.sparse_coo:
+        indices, values = _parts(tensor)
+        return _coo(tensor, _copied(indices, where), _copied(values, {**where, **what}))
+    rows = tensor.layout is torch.sparse_csr
+    values = _copied(tensor.values(), {**where, **what})
+    plain = _copied(tensor.crow_indices() if rows else tensor.ccol_indices(), where)
+    places = _copied(tensor.col_indices() if rows else tensor.row_indices(), where)
+    return _compressed(plain, places, values, tensor.shape, tensor.layout)
+
+
+def _copied(part: Any, named: dict) -> Any:
+    return part.to(copy=True, **named)
+
+
+def _clone(tensor: Any, **_: Any) -> Any:
+    return _to_copy(tensor)
+
+
+def _transpose(tensor: Any, *_: Any) -> Any:
+    if tensor.layout in _COMPRESSED:
+        return _converted(tensor)
+    indices, values = _parts(tensor)
+    return _coo(tensor, indices.clone(), values.clone(), tensor.shape[::-1], coalesced=False)
+
+
+def _converted(tensor: Any) -> Any:
+    """A compressed matrix turned over: CUDA sorts it anew, by rows again, before it multiplies with it."""
+    values = tensor.values()
+    count, rows = values.shape[0], tensor.shape[1]
+    keys = torch.empty(2, count, dtype=torch.int64, device="meta")
+    order = torch.empty(count, dtype=torch.int64, device="meta")
+    scratch = torch.empty(4, count, dtype=torch.int64, device="meta")
+    del scratch
+    places = torch.empty(count, dtype=torch.int64, device="meta")
+    moved = torch.empty_like(values)
+    plain = torch.empty(rows + 1, dtype=torch.int64, device="meta")
+    del keys, order
+    return _compressed(plain, places, moved, tensor.shape[::-1], torch.sparse_csr)
+
+
+def _coalesce(tensor: Any) -> Any:
+    indices, values = _parts(tensor)
+    count = values.shape[0]
+    flat, origin, offsets = (
+        torch.empty(1, count, dtype=torch.int64, device="meta") for _ in range(3)
+    )
+    sorting = torch.empty(2 * count, dtype=torch.int64, device="meta")
+    del sorting
+    # How many places are the same only the data would tell: none.
+    summed = torch.empty_like(values)
+    del origin, offsets
+    places = flat if tensor.sparse_dim() == 1 else torch.empty_like(indices)
+    return _coo(tensor, places, summed, coalesced=True)
+
+
+def _mm(first: Any, second: Any) -> Any:
+    if not is_sparse(first) or is_sparse(second):
+        raise NotImplementedError("aten::mm of a dense with a sparse matrix, or of two sparse ones")
+    start = torch.zeros(first.shape[0], second.shape[1], dtype=second.dtype, device="meta")
+    return _addmm(start, first, second)
+
+
+def _addmm(start: Any, first: Any, second: Any, **_: Any) -> Any:
+    if not is_sparse(first) or is_sparse(second):
+        raise NotImplementedError(
+            "aten::addmm of a dense with a sparse matrix, or of two sparse ones"
+        )
+    result = torch.empty_like(start)
+    if first.layout is torch.sparse_coo:
+        first = first if first.is_coalesced() else _coalesce(first)
+        count = first._values().shape[0]
+        rows = torch.empty(first.shape[0] + 1, dtype=torch.int32, device="meta")
+        short = torch.empty(count, dtype=torch.int32, device="meta")
+        del short
+        columns = torch.empty(count, dtype=torch.int32, device="meta")
+        by_columns = torch.empty_like(result)
+        buffer = torch.empty(_PRODUCT_BUFFER, dtype=torch.int8, device="meta")
+        del buffer, by_columns, columns, rows
+        return result
+    buffer = torch.empty(_PRODUCT_BUFFER, dtype=torch.int8, device="meta")
+    del buffer
+    return result
+
+
+def _add(first: Any, second: Any, **_: Any) -> Any:
+    if is_sparse(first) and is_sparse(second):
+        (indices, values), (more, others) = _parts(first), _parts(second)
+        joined = torch.cat([indices, more], 1), torch.cat([values, others])
+        return _coo(first, *joined, coalesced=False)
+    if is_sparse(first):
+        first, second = second, first
+    return first.clone()
+
+
+def _sparse_mask(dense: Any, mask: Any, **_: Any) -> Any:
+    indices, values = _parts(mask)
+    gathered = torch.empty_like(values)
+    flat = indices.clone()
+    result = torch.empty_like(values)
+    del gathered, flat
+    return _coo(mask, indices, result)
+
+
+def _by_value(function: Callable) -> Callable:
+    def taken(tensor: Any, *others: Any, **_: Any) -> Any:
+        if not is_sparse(tensor):
+            tensor, others = others[0], (tensor,)
+        return _coo(tensor, tensor._indices().clone(), function(tensor._values(), *others))
+
+    return taken
+
+
+def _to_dense(tensor: Any, dtype: Any = None, *_: Any, **__: Any) -> Any:
+    return torch.zeros(tensor.shape, dtype=dtype or stored(tensor).dtype, device="meta")
+
+
+_TABLE: dict[Any, Callable] = {
+    _ATEN._to_copy.default: _to_copy,
+    _ATEN.clone.default: _clone,
+    _ATEN.t.default: _transpose,
+    _ATEN.transpose.int: _transpose,
+    _ATEN._coalesce.default: _coalesce,
+    _ATEN.mm.default: _mm,
+    _ATEN.addmm.default: _addmm,
+    _ATEN._sparse_addmm.default: _addmm,
+    _ATEN.add.Tensor: _add,
+    # Into a dense tensor nothing is asked for.
+    _ATEN.add_.Tensor: lambda dense, _, **__: dense,
+    _ATEN.sparse_mask.default: _sparse_mask,
+    _ATEN.mul.Tensor: _by_value(torch.mul),
+    _ATEN.mul.Scalar: _by_value(torch.mul),
+    _ATEN.div.Tensor: _by_value(torch.div),
+    _ATEN.neg.default: _by_value(torch.neg),
+    _ATEN._to_dense.default: _to_dense,
+    _ATEN.sum.default: lambda tensor, **_: stored(tensor).sum(),
+}

@@ -1,0 +1,83 @@
+"""Sparse tensors: products of graphs and sparse gradients ask for what CUDA was seen to ask for."""
+
+import unittest
+
+import torch
+
+from tracing.watching import Asked, watched
+
+EDGES, NODES, WIDTH = 300, 50, 8
+
+
+def graph():
+    torch.manual_seed(0)
+    places = torch.randint(0, NODES, (2, EDGES))
+    return torch.sparse_coo_tensor(places, torch.ones(EDGES), (NODES, NODES)).coalesce()
+
+
+class Products(unittest.TestCase):
+    def test_a_matrix_of_places_is_its_indices_and_values(self):
+        with watched() as observer:
+            asked = Asked(observer)
+            matrix = graph().to("meta")
+            count = matrix._nnz()
+            self.assertEqual(asked.sizes(), [count * 16, count * 4])
+
+    def test_a_product_asks_for_its_result_a_copy_by_columns_and_short_indices(self):
+        # As recorded on an H200: zeros, the result, rows, indices twice, a copy by columns, a buffer.
+        with watched() as observer:
+            matrix = graph().to("meta")
+            count = matrix._nnz()
+            x = torch.empty(NODES, WIDTH, device="meta")
+            dense = NODES * WIDTH * 4
+            asked = Asked(observer)
+            result = torch.spmm(matrix, x)
+            self.assertEqual(result.shape, (NODES, WIDTH))
+            self.assertEqual(
+                asked.sizes(),
+                [dense, dense, (NODES + 1) * 4, count * 4, count * 4, dense, 65536],
+            )
+
+    def test_gradients_pass_through_all_kinds_of_products(self):
+        with watched():
+            coo, csr = graph().to("meta"), graph().to_sparse_csr().to("meta")
+            for matrix in (coo, csr):
+                x = torch.empty(NODES, WIDTH, device="meta", requires_grad=True)
+                (torch.sparse.mm(matrix, x) + matrix @ x).sum().backward()
+                self.assertEqual(x.grad.shape, x.shape)
+
+    def test_what_is_not_known_is_named(self):
+        with (
+            watched(),
+            self.assertRaisesRegex(NotImplementedError, "aten::_sparse_softmax of sparse tensors"),
+        ):
+            torch.sparse.softmax(graph().to("meta"), 1)
+
+    def test_sparse_tensors_of_the_host_are_computed(self):
+        with watched() as observer:
+            asked = Asked(observer)
+            result = torch.sparse.mm(graph(), torch.ones(NODES, 1))
+            self.assertEqual(result.sum().item(), EDGES)
+            self.assertEqual(asked.sizes(), [])
+
+
+class Gradients(unittest.TestCase):
+    def test_of_an_embedding_hold_the_rows_that_were_used(self):
+        with watched():
+            table = torch.nn.Embedding(1000, 16, sparse=True, device="meta")
+            bags = torch.nn.EmbeddingBag(1000, 16, mode="sum", sparse=True, device="meta")
+            places = torch.zeros(64, dtype=torch.long, device="meta")
+            table(places).sum().backward()
+            bags(places, torch.arange(0, 64, 4, device="meta")).sum().backward()
+            for module in (table, bags):
+                self.assertEqual(module.weight.grad._nnz(), 64)
+
+    def test_optimizers_step_with_them(self):
+        with watched():
+            table = torch.nn.Embedding(1000, 16, sparse=True, device="meta")
+            places = torch.zeros(64, dtype=torch.long, device="meta")
+            for kind in (torch.optim.SGD, torch.optim.Adagrad):
+                optimizer = kind(table.parameters(), lr=0.1)
+                table(places).sum().backward()
+                optimizer.step()
+                optimizer.zero_grad()
