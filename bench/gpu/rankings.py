@@ -28,7 +28,7 @@ from plimsoll.tracing.kernels.convolution import Problem
 BATCHES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 200, 256)
 KINDS = ("forward", "grad_input", "grad_weight")
 TYPES = (torch.float32, torch.bfloat16)
-MOST_VALUES = 2**31
+MAX_VALUES = 2**31
 LISTED_SHARE = 0.25
 
 
@@ -55,7 +55,7 @@ def problem_of(numbers, dtype, layout):
         x, w = (t.to(memory_format=torch.channels_last) for t in (x, w))
     args = (stride, padding, dilation, bool(transposed), output_padding, groups)
     y = torch.ops.aten.convolution(x, w, None, *args)
-    if max(x.numel(), y.numel()) > MOST_VALUES:
+    if max(x.numel(), y.numel()) > MAX_VALUES:
         raise ValueError("too large")
     return Problem(x, w, y, stride, padding, dilation, bool(transposed), groups)
 

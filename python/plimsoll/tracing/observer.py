@@ -200,7 +200,7 @@ class Observer(TorchDispatchMode):
         # Inside torch.func the tensors are wrapped, once for each transformation.
         while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
             tensor = torch._C._functorch.get_unwrapped(tensor)
-        entry = self._live.get(tensor.untyped_storage()._cdata)
+        entry = self._live.get(sparse.stored(tensor).untyped_storage()._cdata)
         return entry[0] if entry else 0
 
 

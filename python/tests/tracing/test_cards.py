@@ -108,10 +108,17 @@ class WithoutCudnn(unittest.TestCase):
         self.assertEqual(usual(conv, "grad_input", 86), 0)
         self.assertEqual(usual(conv, "grad_weight", 86), 2 * copy)
 
-    def test_pointwise_and_first_convolutions_need_none(self):
-        for conv in (problem(326, 256, 22, 64, 1), problem(326, 3, 86, 64, 7, 2, 3)):
-            for which in ("forward", "grad_input", "grad_weight"):
-                self.assertEqual(usual(conv, which, 86), 0)
+    def test_the_first_convolution_needs_none(self):
+        conv = problem(326, 3, 86, 64, 7, 2, 3)
+        for which in ("forward", "grad_input", "grad_weight"):
+            self.assertEqual(usual(conv, which, 86), 0)
+
+    def test_pointwise_ones_keep_the_weights_gradient_of_each_image(self):
+        """The last layer of MobileNetV2 and of MnasNet, whose published peaks were 12 to 17 % higher without it."""
+        conv = problem(317, 320, 3, 1280, 1)
+        self.assertEqual(usual(conv, "forward", 86), 0)
+        self.assertEqual(usual(conv, "grad_input", 86), 0)
+        self.assertEqual(usual(conv, "grad_weight", 86), 317 * 320 * 1280 * 4)
 
     def test_before_tensor_cores_took_float32_nothing_was_copied(self):
         self.assertEqual(usual(problem(480, 64, 86, 64, 3, pad=1), "forward", 75), 0)

@@ -76,7 +76,7 @@ describe('tracedInterval', () => {
     expect(tracedInterval(plain, near, true).lowBytes).toBeGreaterThanOrEqual(9.8 * GiB);
   });
 
-  it('reaches far lower for a model that is compiled, and far higher for ragged batches or kernels that are tried', async () => {
+  it('reaches far lower for a model that is compiled and for kernels that are tried, and far higher for ragged batches', async () => {
     const compiled = tracedInterval(await traceWith(0, ',"compiled":true'), peaks, true);
     expect(compiled.lowBytes).toBeCloseTo(0.39 * 10 * GiB, -1);
     expect(compiled.highBytes).toBeCloseTo(1.11 * 10 * GiB, -1);
@@ -87,7 +87,8 @@ describe('tracedInterval', () => {
     expect(ragged.lowBytes).toBe(8 * GiB);
     expect(ragged.highBytes).toBeCloseTo(3.01 * 10 * GiB, -1);
     const tried = tracedInterval(await traceWith(0, ',"benchmark":true'), peaks, true);
-    expect(tried.highBytes).toBeCloseTo(2.11 * 10 * GiB, -1);
+    expect(tried.lowBytes).toBeCloseTo(0.33 * 10 * GiB, -1);
+    expect(tried.highBytes).toBeCloseTo(1.26 * 10 * GiB, -1);
   });
 
   it('never goes below what is allocated, and is a segment wide at least', () => {

@@ -27,7 +27,30 @@ FEATURES = (
     "fewer_channels",
     "engine",
     "workspace",
+    "pixels_mod_4",
+    "inputs_mod_8",
+    "outputs_mod_8",
+    "pixels_mod_32",
+    "output_tiles_by_image",
+    "input_tiles_by_image",
+    "weight_tiles",
+    "output_tiles",
+    "input_tiles",
+    "weight_tiles_of_images",
+    "wasted_tiles",
+    "pixels_per_output",
+    "pixels_per_input",
+    "tile",
+    "cluster",
+    "width",
+    "product_bytes",
+    "smallest_side",
+    "pixels_by_inputs",
+    "pixels_by_outputs",
 )
+# Rows and columns of the tiles that most kernels work on, and the knobs that say which tile and cluster it is.
+_SIDE = 128
+_TILE, _CLUSTER_M, _CLUSTER_N = 2, 27, 28
 # The largest images of the 1 x 1 convolutions that were measured. The weight's gradient over larger ones
 # follows cuDNN's ranking: for those of 384 x 384 pixels it copies, as ranked.
 _MEASURED_PIXELS = 224 * 224
@@ -64,6 +87,12 @@ def features(problem: Any, choice: Any) -> tuple:
     images, inputs, outputs = problem.y[0], problem.w[1], problem.w[0]
     pixels = prod(problem.y[2:])
     everywhere = images * pixels
+    knobs = choice.knobs if choice else {}
+    by_image, tiles = (
+        _tiles(outputs) * _tiles(pixels) * images,
+        _tiles(outputs) * _tiles(everywhere),
+    )
+    of_weights = _tiles(outputs) * _tiles(inputs)
     return (
         images,
         inputs,
@@ -81,7 +110,31 @@ def features(problem: Any, choice: Any) -> tuple:
         min(inputs, outputs),
         choice.engine if choice else -1,
         choice.workspace if choice else -1,
+        pixels % 4,
+        inputs % 8,
+        outputs % 8,
+        pixels % 32,
+        by_image,
+        _tiles(inputs) * _tiles(pixels) * images,
+        of_weights,
+        tiles,
+        _tiles(inputs) * _tiles(everywhere),
+        of_weights * images,
+        by_image / tiles,
+        pixels / outputs,
+        pixels / inputs,
+        knobs.get(_TILE, -1),
+        knobs.get(_CLUSTER_M, 0) * knobs.get(_CLUSTER_N, 0),
+        problem.y[-1],
+        product(problem, "grad_weight"),
+        min(pixels, inputs, outputs),
+        pixels * inputs,
+        pixels * outputs,
     )
+
+
+def _tiles(n: int) -> int:
+    return -(-n // _SIDE)
 
 
 def decide(tree: Any, values: tuple) -> bool:

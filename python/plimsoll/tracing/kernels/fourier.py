@@ -15,7 +15,7 @@ from typing import Any
 _SMALLEST, _LARGEST = 16, 256
 # The input's gradient is worked out tile by tile instead, for filters of at least 3 x 3.
 _TILE, _FILTER = 32, 3
-_MOST_STRIDE = 2
+_MAX_STRIDE = 2
 _COMPLEX = 8
 
 
@@ -59,7 +59,7 @@ def _plane(side: int) -> int:
 
 def _tiled(problem: Any, of_inputs: int, of_weights: int, of_outputs: int) -> int:
     stride = max(problem.stride)
-    if min(problem.w[2:]) < _FILTER or stride > _MOST_STRIDE:
+    if min(problem.w[2:]) < _FILTER or stride > _MAX_STRIDE:
         return 0
     copies = 0
     if stride > 1:

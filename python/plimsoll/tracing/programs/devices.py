@@ -195,9 +195,9 @@ class PretendedDevices(TorchFunctionMode):
         ]
         return func(*args[:2], *lengths, *args[4:], **kwargs)
 
-    def record_stream(self, func, args, kwargs):
+    def record_stream(self, tensor: Any, stream: Any) -> None:
         if self.on_record_stream is not None:
-            self.on_record_stream(*args, **kwargs)
+            self.on_record_stream(tensor, stream)
 
     def data_ptr(self, func, args, kwargs):
         """One number for each place in memory, by which libraries tell tensors apart."""
@@ -267,7 +267,6 @@ def _table(mode: PretendedDevices) -> dict[Any, Callable]:
         _TENSOR.pin_memory: mode.itself,
         _TENSOR.is_pinned: mode.no,
         _TENSOR.share_memory_: mode.itself,
-        _TENSOR.record_stream: mode.record_stream,
         _TENSOR.data_ptr: mode.data_ptr,
         # Of a meta tensor Python formats nothing.
         _TENSOR.__format__: mode.format,

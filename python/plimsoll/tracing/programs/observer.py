@@ -6,7 +6,7 @@ from typing import Any, Callable
 
 import torch
 
-from .. import host_values, small_values
+from .. import host_values, small_values, sparse
 from ..observer import Observer
 from . import values
 from .draws import DRAWS, Draws
@@ -76,7 +76,7 @@ class ProgramObserver(Observer):
             return
         for output in result if isinstance(result, (tuple, list)) else (result,):
             if isinstance(output, torch.Tensor) and output.device.type == "meta":
-                storage = output.untyped_storage()
+                storage = sparse.stored(output).untyped_storage()
                 if storage._cdata not in self._live:
                     self.ignore(storage)
                     self.places.remember(storage, place)

@@ -51,7 +51,7 @@ from .watch import GENERATING, Finished, Watch
 
 _BENCHMARK = (
     "cudnn.benchmark tries all kernels of a convolution, some with far more scratch memory than the one "
-    "it takes; the peak may be twice as high for that moment"
+    "it takes; where it tries fewer than are counted, the peak is far lower"
 )
 
 
@@ -79,6 +79,8 @@ def record(command: list[str], gpu: Gpu, recording: Any, cards: int = 1) -> None
         stack.enter_context(observer)
         devices = PretendedDevices(places, observer)
         _watch_moves(patches, devices)
+        # PyTorch's own takes no other stream than one of the driver's.
+        patches.set(torch.Tensor, "record_stream", lambda t, s: devices.record_stream(t, s))
         _stay_in_backward(patches, devices)
         Wrappers(patches, observer, devices, watch, world).install()
         sharded_saving.install(patches, watch)

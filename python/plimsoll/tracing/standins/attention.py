@@ -11,6 +11,8 @@ _LOW_PRECISION = (torch.float16, torch.bfloat16)
 # cuDNN's largest head on Hopper, and the multiple its head size must have.
 _CUDNN_HEAD, _CUDNN_STEP = 256, 8
 _EFFICIENT_MASK_STEP = 8
+# Programs switch kernels off, by these or by `torch.nn.attention.sdpa_kernel`.
+_SWITCHES = torch.backends.cuda
 
 
 def attention(
@@ -51,7 +53,7 @@ def attention(
 
 
 def choose(query, key, value, mask, enable_gqa: bool) -> str:
-    """The first kernel in CUDA's order of preference that takes these arguments."""
+    """The first kernel in CUDA's order of preference that is switched on and takes these arguments."""
     if query.dim() != 4 or key.dim() != 4 or value.dim() != 4 or 0 in query.shape or 0 in key.shape:
         return "math"
     grouped = not (query.shape[1] == key.shape[1] == value.shape[1])
@@ -63,11 +65,13 @@ def choose(query, key, value, mask, enable_gqa: bool) -> str:
     if query.dtype in _LOW_PRECISION:
         heads = (query.shape[3], value.shape[3])
         plain = all(h % _CUDNN_STEP == 0 and h <= _CUDNN_HEAD for h in heads)
-        if plain and not mask_learns and query.shape[2] > 1:
+        if plain and not mask_learns and query.shape[2] > 1 and _SWITCHES.cudnn_sdp_enabled():
             return "cudnn"
-        if mask is None and query.shape[3] <= 256 and query.shape[3] == value.shape[3]:
+        same = query.shape[3] <= 256 and query.shape[3] == value.shape[3]
+        if mask is None and same and _SWITCHES.flash_sdp_enabled():
             return "flash"
-    if not grouped and query.dtype in (*_LOW_PRECISION, torch.float32):
+    known = query.dtype in (*_LOW_PRECISION, torch.float32)
+    if not grouped and known and _SWITCHES.mem_efficient_sdp_enabled():
         return "efficient"
     return "math"
 
