@@ -1,0 +1,1 @@
+"""Kinds of tensors and kernels, one file each."""
