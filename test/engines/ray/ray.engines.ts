@@ -1,8 +1,12 @@
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { engineConformance } from '../../../src/engine/conformance.suite.js';
+import { rayHttp } from '../../../src/engine/ray/http.js';
+import { rayEngine } from '../../../src/engine/ray/ray-engine.js';
 import { root } from '../../support/project-files.js';
 import { type EngineCommands, engineCommands } from '../engine-commands.js';
 import { anyMoment, KillNotes, killCount, killSupervisor } from '../kills.js';
+import { takingMemory } from '../taking-memory.js';
 import { type RayTestCluster, startRay } from './ray-cluster.js';
 import { threeNodes } from './ray-nodes.js';
 
@@ -21,6 +25,21 @@ describe('a cluster of three nodes', () => {
     });
   });
   afterAll(() => cluster?.stop());
+
+  engineConformance('ray', async () => ({
+    engine: rayEngine({
+      home: join(cluster.folder, 'conformance'),
+      http: rayHttp(cluster.address, { environment: {} }),
+      plimsoll: [process.execPath, program],
+      environment: { PATH: process.env['PATH'] ?? '' },
+      settings: {},
+      gpus: [],
+    }),
+    cwd: cluster.folder,
+    taking: takingMemory,
+    does: { asksAgain: true, previews: true },
+    close: () => {},
+  }));
 
   it('says what is wrong where there is no head', async () => {
     const answer = await ray.plain(['jobs', '--engine=ray', '--address=http://127.0.0.1:1']);
