@@ -43,16 +43,21 @@ def optimizers():
         yield kind, {"weight_decay": 0.1, "amsgrad": True}
 
 
-def stepped_once(kind, way):
+ONE_TYPE = (torch.float32,) * 3
+# Foreach and fused kinds go through types in an order of their own.
+TWO_TYPES = (torch.float32, torch.float64, torch.float64)
+
+
+def stepped_once(kind, way, types=ONE_TYPE):
     """Three parameters, the last of which gets its first gradient, and so its states, in the next step."""
     torch.manual_seed(0)
-    weights = [torch.nn.Parameter(torch.randn(3, 2)) for _ in range(3)]
+    weights = [torch.nn.Parameter(torch.randn(3, 2, dtype=one)) for one in types]
     optimizer = kind(weights, lr=0.1, **way)
     for weight in weights[:2]:
-        weight.grad = torch.ones(3, 2)
+        weight.grad = torch.ones_like(weight)
     optimizer.step()
     for weight in weights:
-        weight.grad = torch.ones(3, 2)
+        weight.grad = torch.ones_like(weight)
     return weights, optimizer
 
 
@@ -66,9 +71,9 @@ def held(weights, optimizer):
 class Counters(unittest.TestCase):
     def test_a_step_that_failed_anywhere_is_undone_whole_or_refused(self):
         refused = undone = 0
-        for kind, way in optimizers():
+        for (kind, way), types in itertools.product(optimizers(), (ONE_TYPE, TWO_TYPES)):
             for number in itertools.count():
-                weights, optimizer = stepped_once(kind, way)
+                weights, optimizer = stepped_once(kind, way, types)
                 self.assertTrue(Counted(optimizer).mark(), kind.__name__)
                 guard = OptimizerGuard(optimizer, "first")
                 before = held(weights, optimizer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 
@@ -18,14 +19,17 @@ def began(state: Any) -> bool:
 class Counted:
     """What such an optimizer held before its step.
 
-    It counts the step of a parameter before it changes anything else of it, and goes through its parameters in their
-    order. So the first counter of each group tells whether a step has begun, where all states would take a hundred
-    times as long to look at.
+    It counts the step of a parameter before it changes anything else of it. Within a group it goes through parameters
+    of one device and type together, those in their order; which of them come first is not said. So the first counter
+    of each device and type tells whether a step has begun, where all states would take a hundred times as long to
+    look at.
     """
 
     def __init__(self, optimizer: Any) -> None:
         self._optimizer = optimizer
         self._is_known = is_of_torch(optimizer)
+        self._alike: list[list[Any]] = []
+        self._sizes: list[int] = []
         self.forget()
 
     def forget(self) -> None:
@@ -37,7 +41,7 @@ class Counted:
         state = self._optimizer.state
         if not self._is_known or not state:
             return False
-        firsts = [_first(group["params"]) for group in self._optimizer.param_groups]
+        firsts = [_first(alike) for alike in self._parameters()]
         try:
             counters = [state[one]["step"] for one in firsts if one in state]
             self._counters = [(one, one._version) for one in counters]
@@ -45,6 +49,15 @@ class Counted:
             return False
         self._known = len(state)
         return bool(counters)
+
+    def _parameters(self) -> list[list[Any]]:
+        """By group, device and type; sorted anew where parameters were added."""
+        groups = [group["params"] for group in self._optimizer.param_groups]
+        sizes = list(map(len, groups))
+        if sizes != self._sizes:
+            self._alike = [alike for group in groups for alike in _by_kind(group)]
+            self._sizes = sizes
+        return self._alike
 
     def changes(self) -> int:
         """How many groups and new states show that the step had begun."""
@@ -59,6 +72,13 @@ class Counted:
     def _made(self) -> list[Any]:
         """States are added at the end, and those that are there stay as they are made."""
         return list(self._optimizer.state)[self._known :]
+
+
+def _by_kind(parameters: list[Any]) -> Iterable[list[Any]]:
+    kinds: dict[Any, list[Any]] = {}
+    for one in parameters:
+        kinds.setdefault((one.device, one.dtype), []).append(one)
+    return kinds.values()
 
 
 def _first(parameters: list[Any]) -> Any:
