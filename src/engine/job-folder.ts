@@ -6,7 +6,7 @@ import { readOwnDocument } from '../files/own-file.js';
 import { MiB } from '../units/bytes.js';
 import type { Known } from '../units/known.js';
 import type { ClusterOrder } from './cluster.js';
-import { writeOnce, writeWhole } from './whole-files.js';
+import { wholeFiles, writeOnce, writeWhole } from './whole-files.js';
 
 /** What a job was submitted as; it does not change. */
 export interface KeptOrder extends Omit<ClusterOrder, 'options'> {
@@ -129,8 +129,8 @@ export class JobFolder<Order extends KeptOrder, Attempt extends KeptAttempt, End
 
   /** A node may be running it: one wrote so a moment ago, and none that it is over. */
   mayRun(withinMs: number): boolean {
-    const over = new Set(readdirSync(join(this.path, 'ended')));
-    const open = readdirSync(join(this.path, 'started')).filter((name) => !over.has(name));
+    const over = new Set(wholeFiles(join(this.path, 'ended')));
+    const open = wholeFiles(join(this.path, 'started')).filter((name) => !over.has(name));
     if (open.length === 0) return false;
     // By the clock of the file system: those of nodes differ.
     const probe = join(this.path, 'probe');

@@ -4,10 +4,19 @@ import {
   fsyncSync,
   linkSync,
   openSync,
+  readdirSync,
   renameSync,
   unlinkSync,
   writeFileSync,
 } from 'node:fs';
+
+/** How the name of a file ends that is being written. A folder may show one at any moment, and not a moment later. */
+const unfinished = '.tmp';
+
+/** The files of a folder that are whole. */
+export function wholeFiles(folder: string): readonly string[] {
+  return readdirSync(folder).filter((name) => !name.endsWith(unfinished));
+}
 
 /** Takes the place of what was there, at once: a reader on another node sees the old or the new one. */
 export function writeWhole(path: string, document: object): void {
@@ -30,7 +39,7 @@ export function writeOnce(path: string, document: object): boolean {
 }
 
 function writeBeside(path: string, document: object): string {
-  const temporary = `${path}.${randomBytes(6).toString('hex')}.tmp`;
+  const temporary = `${path}.${randomBytes(6).toString('hex')}${unfinished}`;
   const file = openSync(temporary, 'wx', 0o600);
   try {
     writeFileSync(file, `${JSON.stringify(document)}\n`);
