@@ -113,8 +113,15 @@ export async function makeSharedPlan(
   machine: AnswerMachine,
 ): Promise<SharedPlan> {
   const plan = await makePlan(prepared, machine);
-  const sharding = await planSharding(plan, prepared, machine);
-  return sharding === undefined ? plan : { ...plan, sharding };
+  try {
+    const sharding = await planSharding(plan, prepared, machine);
+    return sharding === undefined ? plan : { ...plan, sharding };
+  } catch (error) {
+    // No Python, or a model that cannot be traced: the plan by arithmetic stands.
+    if (!(error instanceof Failure) || error.kind === 'interrupted') throw error;
+    const note = `How several GPUs would share this training is not worked out: ${error.fact}`;
+    return { ...plan, notes: [...plan.notes, note] };
+  }
 }
 
 /** As the contract has it first, then all else. */

@@ -1,6 +1,5 @@
 import { estimate } from '../../estimate/estimate.js';
 import type { Workload } from '../../estimate/types.js';
-import { Failure } from '../../failure.js';
 import type { Plan } from '../fit/types.js';
 import { chooseSharding, neededGpus, type Sharding } from '../sharding/choose-sharding.js';
 import { shardingSnippet } from '../snippets/sharding.js';
@@ -17,8 +16,7 @@ export interface PlanSharding extends Sharding {
 
 /**
  * Traces the methods to share a training out: over the GPUs that were named, or over as many as are
- * needed where one is not enough for training the whole model. Undefined where that is not asked, or
- * cannot be traced.
+ * needed where one is not enough for training the whole model. Undefined where that is not asked.
  */
 export async function planSharding(
   plan: Plan,
@@ -46,22 +44,13 @@ export async function planSharding(
   };
   const judge = (one: Workload) =>
     estimate({ source, workload: one, gpu, method: 'trace' }, machine);
-  try {
-    if (facts.gpus > 1) {
-      return written(
-        facts.gpus,
-        false,
-        await chooseSharding({ ...asked, gpus: facts.gpus }, judge),
-      );
-    }
-    const whole = plan.fits && plan.settings.lora === 'none';
-    const found = whole ? undefined : await neededGpus(asked, judge);
-    return found && written(found.gpus, true, found.sharding);
-  } catch (error) {
-    // No Python, or a model that cannot be traced: the plan by arithmetic stands.
-    if (error instanceof Failure && error.kind !== 'interrupted') return undefined;
-    throw error;
+  if (facts.gpus > 1) {
+    const sharding = await chooseSharding({ ...asked, gpus: facts.gpus }, judge);
+    return written(facts.gpus, false, sharding);
   }
+  const whole = plan.fits && plan.settings.lora === 'none';
+  const found = whole ? undefined : await neededGpus(asked, judge);
+  return found && written(found.gpus, true, found.sharding);
 }
 
 /** What a person fixed otherwise is no question of sharing. */
