@@ -10,7 +10,7 @@ const gpt2 = join(root, 'bench/truth/configs/gpt2.json');
 /**
  * In place of Python: a job whose memory can be added up by hand. 1 GiB of weights and of gradients,
  * two of states, half a GiB of activations a sample, an eighth with checkpointing; all of it half as
- * much in bf16.
+ * much in bf16. Ranks of FSDP2 share weights, gradients and states.
  */
 const pretender = String.raw`
 const { writeFileSync } = require('node:fs');
@@ -26,6 +26,7 @@ if (process.env.PRETEND_CTRL_C) {
   const half = given.precision === 'bf16' ? 0.5 : 1;
   const kept = 'checkpointing' in given ? 0.125 : 1;
   const lora = 'lora' in given;
+  const ranks = given.parallel === 'fsdp2' ? Number(given.gpus) : 1;
   const lines = [{ plimsoll: 'trace', version: 1, torch: 'pretended' }, ['s', 0, '']];
   let id = 0;
   const alloc = (mebibytes, letter) => {
@@ -33,8 +34,8 @@ if (process.env.PRETEND_CTRL_C) {
     lines.push(['a', id, Math.round(mebibytes * MiB), 0, 0, letter]);
     return id;
   };
-  const trained = lora ? 8 : 1024 * half;
-  alloc(1024 * half, 'w');
+  const trained = (lora ? 8 : 1024 * half) / ranks;
+  alloc((1024 * half) / ranks, 'w');
   lines.push(['m', 'built'], ['m', 'ready']);
   const samples = Array.from({ length: Number(given.batch) }, () => alloc(512 * half * kept, 'x'));
   const gradient = alloc(trained, 'g');
@@ -94,6 +95,18 @@ describe('plimsoll plan, with a pretended job in place of Python', () => {
   it('keeps the effective batch in a smaller memory', async () => {
     const found = await answer(['--memory', '9GiB', '--batch', '16', '--seq', '512']);
     expect(found.settings).toMatchObject({ batch: 8, accumulation: 2, checkpointing: false });
+  });
+
+  it('answers how many GPUs train the whole model where one trains adapters only', async () => {
+    const job = ['--memory', '1GiB', '--train', '--batch', '1', '--seq', '128'];
+    const found = await answer(job);
+    expect(found.settings).toMatchObject({ gpus: 1, lora: 16 });
+    // 4 GiB shared out over 8, and half a GiB of the one sample at most.
+    expect(found.sharding).toMatchObject({ gpus: 8, needed: true, chosen: { fit: 'surely' } });
+    const { stdout } = await command.run([...plan, ...job]);
+    expect(stdout).toContain('To train the whole model 8 such GPUs are needed.');
+    const none = await answer(['--memory', '40MiB', '--train', '--batch', '1', '--seq', '128']);
+    expect(none.sharding).toMatchObject({ gpus: 512, needed: true, tried: [{ fit: 'no' }] });
   });
 
   it('keeps everything with --max-batch but the batch', async () => {

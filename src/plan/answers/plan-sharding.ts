@@ -48,9 +48,9 @@ export async function planSharding(
     const sharding = await chooseSharding({ ...asked, gpus: facts.gpus }, judge);
     return written(facts.gpus, false, sharding);
   }
-  const whole = plan.fits && plan.settings.lora === 'none';
-  const found = whole ? undefined : await neededGpus(asked, judge);
-  return found && written(found.gpus, true, found.sharding);
+  if (plan.fits && plan.settings.lora === 'none') return undefined;
+  const found = await neededGpus(asked, judge);
+  return written(found.gpus, true, found.sharding);
 }
 
 /** What a person fixed otherwise is no question of sharing. */

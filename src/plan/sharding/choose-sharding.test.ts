@@ -73,9 +73,24 @@ describe('neededGpus', () => {
   it('is the least count on which it surely fits', async () => {
     const one = { workload: { ...workload, batch: 1 }, capacityBytes: 80 * GiB };
     const needed = await neededGpus({ ...one, mayCheckpoint: true }, estimatorOf(70e9, []));
-    expect(needed?.gpus).toBe(16);
-    expect(needed?.sharding.chosen?.parallel.gpus).toBe(16);
-    const none = await neededGpus({ ...one, mayCheckpoint: true }, estimatorOf(1e13, []));
-    expect(none).toBeUndefined();
+    expect(needed.gpus).toBe(16);
+    expect(needed.sharding.chosen?.parallel.gpus).toBe(16);
+    for (const [parameters, gpus] of [
+      [1e9, 2],
+      [13e9, 4],
+      [5e12, 512],
+    ] as const) {
+      const more = await neededGpus({ ...one, mayCheckpoint: true }, estimatorOf(parameters, []));
+      expect([parameters, more.gpus]).toEqual([parameters, gpus]);
+    }
+  });
+
+  it('is not known where the most are not enough: what they would need is told, after one trace', async () => {
+    const seen: Workload[] = [];
+    const one = { workload: { ...workload, batch: 1 }, capacityBytes: 80 * GiB };
+    const none = await neededGpus({ ...one, mayCheckpoint: true }, estimatorOf(1e13, seen));
+    expect(none).toMatchObject({ gpus: 512, sharding: { tried: [{ fit: 'no' }] } });
+    expect(none.sharding.chosen).toBeUndefined();
+    expect(seen).toHaveLength(1);
   });
 });

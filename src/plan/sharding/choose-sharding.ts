@@ -42,7 +42,20 @@ type Candidate = Pick<ShardingOption, 'checkpointing' | 'givesUp'> & {
 const mixed = { gatherPrecision: 'bf16', reducePrecision: 'fp32' } as const;
 const shared = (gpus: number) => 12 / gpus;
 
-/** The fastest first. */
+const sharded: Candidate = {
+  parallel: { way: 'fsdp2', ...mixed },
+  precision: 'fp32',
+  checkpointing: false,
+  stateBytes: shared,
+  givesUp: 'parameters are gathered twice a pass',
+};
+const recomputed: Candidate = {
+  ...sharded,
+  checkpointing: true,
+  givesUp: 'parameters are gathered twice a pass, and forward is computed twice',
+};
+
+/** The fastest first; the last saves the most. */
 const candidates: readonly Candidate[] = [
   {
     parallel: { way: 'ddp' },
@@ -58,24 +71,13 @@ const candidates: readonly Candidate[] = [
     stateBytes: (gpus) => shared(gpus) + 2,
     givesUp: 'parameters are gathered once a pass',
   },
-  {
-    parallel: { way: 'fsdp2', ...mixed },
-    precision: 'fp32',
-    checkpointing: false,
-    stateBytes: shared,
-    givesUp: 'parameters are gathered twice a pass',
-  },
-  {
-    parallel: { way: 'fsdp2', ...mixed },
-    precision: 'fp32',
-    checkpointing: true,
-    stateBytes: shared,
-    givesUp: 'parameters are gathered twice a pass, and forward is computed twice',
-  },
+  sharded,
+  recomputed,
 ];
 
 /** Counts of GPUs that are tried where none was named. */
 const gpuCounts = [2, 4, 8, 16, 32, 64, 128, 256, 512] as const;
+const mostGpus = 512;
 
 /**
  * The fastest method to share a training out that fits each GPU. Ends at the first that surely fits.
@@ -101,20 +103,26 @@ export async function chooseSharding(
 
 /**
  * How many GPUs a training needs, and how they then share it: the least of `gpuCounts` on which the
- * method that saves the most fits.
+ * method that saves the most fits. Where the most of them are not enough, that method on them.
  */
 export async function neededGpus(
   request: Omit<ShardingRequest, 'gpus'>,
   estimate: Estimator,
-): Promise<{ readonly gpus: number; readonly sharding: Sharding } | undefined> {
-  const last = candidates.findLast((one) => request.mayCheckpoint || !one.checkpointing);
-  if (last === undefined) return undefined;
-  for (const gpus of gpuCounts) {
-    const option = await evaluated(last, { ...request, gpus }, estimate);
-    if (option.fit !== 'surely') continue;
-    return { gpus, sharding: await chooseSharding({ ...request, gpus }, estimate) };
+): Promise<{ readonly gpus: number; readonly sharding: Sharding }> {
+  const saving = request.mayCheckpoint ? recomputed : sharded;
+  const on = (gpus: number) => evaluated(saving, { ...request, gpus }, estimate);
+  const last = await on(mostGpus);
+  if (last.fit !== 'surely') return { gpus: mostGpus, sharding: { tried: [last] } };
+  // More GPUs never need more each, so the counts are halved: each takes a trace.
+  let [low, high] = [0, gpuCounts.length - 1];
+  while (low < high) {
+    const middle = Math.floor((low + high) / 2);
+    const { fit } = await on(gpuCounts[middle] ?? mostGpus);
+    if (fit === 'surely') high = middle;
+    else low = middle + 1;
   }
-  return undefined;
+  const gpus = gpuCounts[high] ?? mostGpus;
+  return { gpus, sharding: await chooseSharding({ ...request, gpus }, estimate) };
 }
 
 async function evaluated(

@@ -42,6 +42,9 @@ describe('shardingText', () => {
     expect(shardingText({ gpus: 16, needed: true, chosen: fsdp, tried: [fsdp] })).toContain(
       '16 such GPUs are needed',
     );
+    expect(shardingText({ gpus: 512, needed: true, tried: [{ ...fsdp, fit: 'no' }] })).toContain(
+      '512 such GPUs are not enough',
+    );
     expect(shardingText({ gpus: 2, needed: false, tried: [ddp] })).toContain(
       'Nothing of this fits',
     );

@@ -14,12 +14,17 @@ const fits = { surely: 'fits', tightly: 'may fit', no: 'too large' } as const;
 
 /** How several GPUs share a training: what was tried, the fastest that fits, and what to paste. */
 export function shardingText({ gpus, needed, chosen, tried, snippet }: SharedOut): string {
-  const head = needed
-    ? `To train the whole model ${gpus} such GPUs are needed. By trace, the fastest first:`
-    : `On ${gpus} GPUs, by trace, the fastest first:`;
+  const head = headOf(gpus, needed, chosen !== undefined);
   const verdict = chosen === undefined ? ['Nothing of this fits.'] : [`Take ${nameOf(chosen)}.`];
   const paste = snippet === undefined ? [] : ['', snippet];
   return ['', head, ...tried.map(line), ...verdict, ...paste].join('\n');
+}
+
+function headOf(gpus: number, needed: boolean, fits: boolean): string {
+  if (!needed) return `On ${gpus} GPUs, by trace, the fastest first:`;
+  return fits
+    ? `To train the whole model ${gpus} such GPUs are needed. By trace, the fastest first:`
+    : `To train the whole model ${gpus} such GPUs are not enough. By trace, each needs:`;
 }
 
 function line(option: ShardingOption): string {
