@@ -24,6 +24,7 @@ import {
 import { readJobs, type SlurmJob } from './job-states.js';
 import { jobView, slurmJobOf } from './job-view.js';
 import { readCluster } from './open-cluster.js';
+import { releaseHeld } from './release-held.js';
 import { slurmRequest } from './request.js';
 import { resubmitLost } from './resubmit-lost.js';
 import { scriptOf, submitAttempt } from './submit-attempt.js';
@@ -88,10 +89,7 @@ export function slurmEngine(options: SlurmEngineOptions): ClusterEngine {
   ): Promise<readonly ClusterJob[]> {
     const order = folder.order();
     if (order === undefined) return [];
-    for (const { id, comment, isHeldAfterLaunch } of slurm) {
-      const isOurs = comment.startsWith(`plimsoll:${folder.key}:`);
-      if (isOurs && isHeldAfterLaunch) await run('scontrol', ['release', id]);
-    }
+    await releaseHeld(folder, slurm, run);
     await resubmitLost({ folder, order, slurm, nowMs: clock.epochMs() }, run);
     keepEnds(folder, order, slurm, new Date(clock.epochMs()).toISOString());
     return [jobView(folder, order, slurm)];

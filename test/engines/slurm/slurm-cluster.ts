@@ -41,6 +41,8 @@ export interface TestCluster {
   /** SIGKILL, and a new start. */
   restartController(): void;
   restartNode(name: string): void;
+  /** As an administrator does: Slurm drains a node that was asked to launch a job that it knows. */
+  resumeNodes(): void;
   /** SIGKILL to the node's daemon and to all that runs there. */
   killNode(name: string): void;
   stop(): void;
@@ -108,6 +110,12 @@ export async function startCluster(): Promise<TestCluster> {
     restartNode(name) {
       kill(`slurmd-${name}.pid`);
       startNode(name);
+    },
+    resumeNodes() {
+      for (const { name } of nodes) {
+        // Fails where the node takes jobs.
+        spawnSync('scontrol', ['update', `NodeName=${name}`, 'State=RESUME'], { env });
+      }
     },
     killNode(name) {
       kill(`slurmd-${name}.pid`);

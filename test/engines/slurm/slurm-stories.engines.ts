@@ -258,6 +258,7 @@ describe('Slurm, as its users have it', () => {
       else cluster.restartNode(['n1', 'n2', 'n3', 'n4'][kill % 4] ?? 'n1');
     }
     const ended = await untilEnded(ids);
+    cluster.resumeNodes();
     expect(ended.map(({ state }) => state)).toEqual(ids.map(() => 'succeeded'));
     // A controller that comes back without a job ends it where it had begun; it then begins again.
     const noted = readFileSync(marks, 'utf8').trim().split('\n');
