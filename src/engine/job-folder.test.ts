@@ -11,6 +11,9 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(path, { recursive: true }));
 
+const isNone = (document: object): document is never => document === undefined;
+const none = { isOrder: isNone, isAttempt: isNone, isEnd: isNone };
+
 describe('mayRun', () => {
   const longMs = 3_600_000;
   const folder = () => new JobFolder<KeptOrder, KeptAttempt, KeptEnd>(path, none);
@@ -32,9 +35,3 @@ describe('mayRun', () => {
     expect(folder().mayRun(longMs)).toBe(true);
   });
 });
-
-const none = {
-  isOrder: (_: object): _ is never => false,
-  isAttempt: (_: object): _ is never => false,
-  isEnd: (_: object): _ is never => false,
-};

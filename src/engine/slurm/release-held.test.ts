@@ -1,16 +1,28 @@
 import { describe, expect, it } from 'vitest';
-import type { SlurmEnd, SlurmJobFolder } from './job-folder.js';
-import type { SlurmJob } from './job-states.js';
+import type { SlurmEnd } from './job-folder.js';
 import { releaseHeld } from './release-held.js';
 
-async function ranFor(jobs: readonly Partial<SlurmJob>[], ended: readonly string[]) {
+const end: SlurmEnd = {
+  schema: 1,
+  outcome: 'succeeded',
+  exitCode: 0,
+  outOfMemory: false,
+  peakBytes: 'unknown',
+  node: 'n1',
+  endedAt: '2026-01-01T00:00:00.000Z',
+  slurmState: '',
+};
+const held = { id: '7', comment: 'plimsoll:k:all.1', isHeldAfterLaunch: true };
+
+/** What is run for this job where these attempts have ended. */
+async function ranFor(job: typeof held, ...ended: readonly string[]): Promise<readonly string[]> {
   const ran: string[] = [];
   const folder = {
     key: 'k',
-    end: (task: string, number: number) =>
-      ended.includes(`${task}.${number}`) ? ({} as SlurmEnd) : undefined,
-  } as SlurmJobFolder;
-  await releaseHeld(folder, jobs as readonly SlurmJob[], async (program, words) => {
+    end: (task: number | 'all', number: number) =>
+      ended.includes(`${task}.${number}`) ? end : undefined,
+  };
+  await releaseHeld(folder, [job], async (program, words) => {
     ran.push([program, ...words].join(' '));
     return '';
   });
@@ -18,30 +30,20 @@ async function ranFor(jobs: readonly Partial<SlurmJob>[], ended: readonly string
 }
 
 describe('releaseHeld', () => {
-  const held = { id: '7', comment: 'plimsoll:k:all.1', isHeldAfterLaunch: true };
-
   it('lets a job go on whose launch failed', async () => {
-    expect(await ranFor([held], [])).toEqual(['scontrol release 7']);
-    expect(await ranFor([{ ...held, comment: 'plimsoll:k:all.2' }], ['all.1'])).toEqual([
-      'scontrol release 7',
-    ]);
+    expect(await ranFor(held)).toEqual(['scontrol release 7']);
+    const second = { ...held, comment: 'plimsoll:k:all.2' };
+    expect(await ranFor(second, 'all.1')).toEqual(['scontrol release 7']);
   });
 
   it('cancels one that has ended: it would run twice', async () => {
-    expect(await ranFor([held], ['all.1'])).toEqual(['scancel 7']);
+    expect(await ranFor(held, 'all.1')).toEqual(['scancel 7']);
+    expect(await ranFor({ ...held, comment: 'plimsoll:k:3.2' }, '3.2')).toEqual(['scancel 7']);
   });
 
   it('leaves others alone', async () => {
-    const others = [
-      { comment: 'plimsoll:k2:all.1' },
-      { comment: '' },
-      { isHeldAfterLaunch: false },
-    ];
-    expect(
-      await ranFor(
-        others.map((one) => ({ ...held, ...one })),
-        [],
-      ),
-    ).toEqual([]);
+    expect(await ranFor({ ...held, comment: 'plimsoll:k2:all.1' })).toEqual([]);
+    expect(await ranFor({ ...held, comment: '' })).toEqual([]);
+    expect(await ranFor({ ...held, isHeldAfterLaunch: false })).toEqual([]);
   });
 });

@@ -7,8 +7,8 @@ import type { SlurmJob } from './job-states.js';
  * was killed and comes back with an older state launches it a second time.
  */
 export async function releaseHeld(
-  folder: SlurmJobFolder,
-  slurm: readonly SlurmJob[],
+  folder: Pick<SlurmJobFolder, 'key' | 'end'>,
+  slurm: readonly Pick<SlurmJob, 'id' | 'comment' | 'isHeldAfterLaunch'>[],
   run: SlurmCommand,
 ): Promise<void> {
   for (const { id, comment, isHeldAfterLaunch } of slurm) {

@@ -77,7 +77,7 @@ const candidates: readonly Candidate[] = [
 
 /** Counts of GPUs that are tried where none was named. */
 const gpuCounts = [2, 4, 8, 16, 32, 64, 128, 256, 512] as const;
-const mostGpus = 512;
+const maxGpus = 512;
 
 /**
  * The fastest method to share a training out that fits each GPU. Ends at the first that surely fits.
@@ -111,17 +111,17 @@ export async function neededGpus(
 ): Promise<{ readonly gpus: number; readonly sharding: Sharding }> {
   const saving = request.mayCheckpoint ? recomputed : sharded;
   const on = (gpus: number) => evaluated(saving, { ...request, gpus }, estimate);
-  const last = await on(mostGpus);
-  if (last.fit !== 'surely') return { gpus: mostGpus, sharding: { tried: [last] } };
+  const last = await on(maxGpus);
+  if (last.fit !== 'surely') return { gpus: maxGpus, sharding: { tried: [last] } };
   // More GPUs never need more each, so the counts are halved: each takes a trace.
   let [low, high] = [0, gpuCounts.length - 1];
   while (low < high) {
     const middle = Math.floor((low + high) / 2);
-    const { fit } = await on(gpuCounts[middle] ?? mostGpus);
+    const { fit } = await on(gpuCounts[middle] ?? maxGpus);
     if (fit === 'surely') high = middle;
     else low = middle + 1;
   }
-  const gpus = gpuCounts[high] ?? mostGpus;
+  const gpus = gpuCounts[high] ?? maxGpus;
   return { gpus, sharding: await chooseSharding({ ...request, gpus }, estimate) };
 }
 

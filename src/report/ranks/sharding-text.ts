@@ -20,9 +20,9 @@ export function shardingText({ gpus, needed, chosen, tried, snippet }: SharedOut
   return ['', head, ...tried.map(line), ...verdict, ...paste].join('\n');
 }
 
-function headOf(gpus: number, needed: boolean, fits: boolean): string {
+function headOf(gpus: number, needed: boolean, enough: boolean): string {
   if (!needed) return `On ${gpus} GPUs, by trace, the fastest first:`;
-  return fits
+  return enough
     ? `To train the whole model ${gpus} such GPUs are needed. By trace, the fastest first:`
     : `To train the whole model ${gpus} such GPUs are not enough. By trace, each needs:`;
 }
