@@ -259,7 +259,7 @@ describe('Slurm, as its users have it', () => {
     }
     const ended = await untilEnded(ids);
     cluster.resumeNodes();
-    expect(ended.map(({ state }) => state)).toEqual(ids.map(() => 'succeeded'));
+    expect(ended.map(({ state, why }) => `${state} ${why}`)).toEqual(ids.map(() => 'succeeded '));
     // A controller that comes back without a job ends it where it had begun; it then begins again.
     const noted = readFileSync(marks, 'utf8').trim().split('\n');
     for (const index of ids.keys()) {
