@@ -136,7 +136,7 @@ def _transpose(tensor: Any, *_: Any) -> Any:
 
 
 def _converted(tensor: Any) -> Any:
-    """A compressed matrix turned over: CUDA sorts it anew, by rows again, before it multiplies with it."""
+    """The transpose of a compressed matrix: CUDA converts it back to rows before it multiplies."""
     values = tensor.values()
     count, rows = values.shape[0], tensor.shape[1]
     keys = torch.empty(2, count, dtype=torch.int64, device="meta")

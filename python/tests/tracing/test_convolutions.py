@@ -147,7 +147,7 @@ class Measured(unittest.TestCase):
             shape = problem(*sizes, pad=sizes[-1] // 2)
             self.assertEqual(fourier.workspace(shape, which), size)
             self.assertGreaterEqual(cudnn.trial(shape, which, H200), size)
-            # A kernel for which there is no room is not tried.
+            # A kernel whose workspace does not fit into the free memory is not tried.
             self.assertLess(cudnn.trial(shape, which, H200, room=size - 1), size)
         half = problem(256, 496, 8, 592, 3, pad=1, dtype=torch.bfloat16)
         self.assertEqual(fourier.workspace(half, "forward"), 0)

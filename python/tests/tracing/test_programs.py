@@ -239,12 +239,12 @@ for move in (
 model = nn.Linear(64, 20).to(device="cuda")
 optimizer = torch.optim.SGD(model.parameters(), 0.1)
 torch.cuda.memory._record_memory_history()
-# The bar of many programs is as wide as the terminal; nobody types into it.
+# The bar of many programs is as wide as the terminal; its input has ended.
 assert os.popen("stty size", "r").read().split() == ["24", "80"]
 try:
     input()
 except EOFError:
-    print("nobody typed")
+    print("input has ended")
 for _ in range(6):
     out = model(torch.randn(50, 4, 64).to(device="cuda")).log_softmax(2)
     texts = torch.randint(1, 20, (4, 10), device="cuda")
@@ -264,7 +264,7 @@ print("through")
 """
         done, _ = self.trace(program)
         self.assertIn("through", done.stderr, done.stdout)
-        self.assertIn("nobody typed", done.stderr)
+        self.assertIn("input has ended", done.stderr)
 
     def test_parameters_of_distributions_are_taken_as_valid(self):
         done, _ = self.trace(

@@ -37,7 +37,7 @@ class Counted:
         self._counters: list[tuple[Any, int]] = []
 
     def mark(self) -> bool:
-        """False where there are no such counters: no states yet, numbers instead of tensors, another optimizer."""
+        """False without such counters: before the first step, with counters that are plain numbers, or with an optimizer that is not PyTorch's."""
         state = self._optimizer.state
         if not self._is_known or not state:
             return False
@@ -51,7 +51,7 @@ class Counted:
         return bool(counters)
 
     def _parameters(self) -> list[list[Any]]:
-        """By group, device and type; sorted anew where parameters were added."""
+        """Parameters by group, device and type; made again when parameters were added."""
         groups = [group["params"] for group in self._optimizer.param_groups]
         sizes = list(map(len, groups))
         if sizes != self._sizes:

@@ -15,8 +15,8 @@ _last: tuple[bytes, Any] | None = None
 def numpy_state() -> Any:
     """As `numpy.random.get_state()` gives it; None where numpy is not imported.
 
-    A state that was read before is given again where the generator has not moved since. One with a second normal
-    number in store is always read anew: to take that number moves nothing else.
+    A state that was read before is given again where the generator has not moved since. One that keeps a second
+    normal number for the next draw is always read: drawing that number leaves the rest of the state as it was.
     """
     global _last
     numpy = sys.modules.get("numpy")
