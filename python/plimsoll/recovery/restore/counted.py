@@ -37,7 +37,7 @@ class Counted:
         self._counters: list[tuple[Any, int]] = []
 
     def mark(self) -> bool:
-        """False without such counters: before the first step, with counters that are plain numbers, or with an optimizer that is not PyTorch's."""
+        """False without such counters: before the first step, where they are plain numbers, in others' optimizers."""
         state = self._optimizer.state
         if not self._is_known or not state:
             return False
