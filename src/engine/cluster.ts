@@ -105,6 +105,11 @@ export interface ClusterEngine {
   job(id: string): Promise<ClusterJob>;
   /** What all attempts of a job printed, from this byte on. */
   log(id: string, from: number): Promise<Buffer>;
+  /**
+   * All that a job prints, as it comes, until it ended or `signal` aborts. Left out where `log` can be
+   * asked again and again for what is new.
+   */
+  followLog?(id: string, write: (bytes: Buffer) => void, signal: AbortSignal): Promise<void>;
   /** A waiting job never starts, a running one is ended; no attempt follows. */
   cancel(id: string): Promise<ClusterJob>;
   use(): Promise<readonly ClusterUse[]>;

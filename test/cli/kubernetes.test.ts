@@ -33,7 +33,24 @@ if (words[0] === 'create') {
   process.stdout.write(JSON.stringify({ kind: 'List', items }));
 } else if (words[0] === 'logs') {
   const pod = objects.find(({ metadata }) => metadata.name === words[1]);
-  process.stdout.write(pod.spec.containers[0].command.join(' ') + '\\n');
+  const lines = pod.spec.containers[0].command.join(' ').split('|');
+  const stamped = lines.map((line, at) => '2026-11-16T10:00:0' + (at >> 1) + '.' + String(at).padStart(9, '0') + 'Z ' + line);
+  const since = words.find((word) => word.startsWith('--since-time='))?.slice(13, 32) ?? '';
+  const shown = words.includes('--timestamps') ? stamped.filter((line) => line >= since) : lines;
+  const text = shown.map((line) => line + '\\n').join('');
+  // A connection that is followed breaks within a line; it stands when it is opened again.
+  if (words.includes('--follow') && since === '') {
+    fs.writeSync(1, text.slice(0, -3));
+    console.error('error: unexpected EOF');
+    process.exit(1);
+  }
+  fs.writeSync(1, text);
+  if (words.includes('--follow')) {
+    pod.status = { phase: 'Succeeded', containerStatuses: [{ state: { terminated: { exitCode: 0 } } }] };
+    const job = objects.find(({ kind, metadata }) => kind === 'Job' && words[1] === metadata.name + '-x');
+    job.status = { conditions: [{ type: 'Complete', status: 'True' }] };
+    done(0);
+  }
 } else if (words[0] === 'patch') {
   const job = objects.find(({ kind, metadata }) => kind === 'Job' && metadata.name === words[2]);
   const { metadata, spec } = JSON.parse(words[words.indexOf('-p') + 1]);
@@ -89,6 +106,25 @@ describe('plimsoll with a kubectl (a stand-in)', () => {
     expect(calls().slice(0, 2)).toEqual([
       'create -f -',
       'get jobs,pods -l app.kubernetes.io/managed-by=plimsoll -o json --namespace ml',
+    ]);
+  });
+});
+
+describe('plimsoll logs --follow with a kubectl (a stand-in)', () => {
+  it('follows to the end of the job, over a connection that breaks, and reads nothing twice', async () => {
+    const { run, calls } = withKubectl();
+    const words = ['--container-image', 'pytorch:1', '--supervisor', 'never', '--memory', '1GiB'];
+    const lines = ['one', 'two', 'three', 'four', 'five'];
+    const sent = await run(['submit', '--json', ...words, '--', lines.join('|')]);
+    expect(sent.stderr).toBe('');
+    const { id } = JSON.parse(sent.stdout);
+    const followed = await run(['logs', '--follow', id]);
+    expect(followed.stdout).toBe(`${lines.join('\n')}\n`);
+    expect([followed.exitCode, followed.stderr]).toEqual([0, expect.stringContaining('succeeded')]);
+    expect(calls().filter((call) => call.startsWith(`logs ${id}-x `))).toEqual([
+      `logs ${id}-x -c job --timestamps --follow`,
+      `logs ${id}-x -c job --timestamps --follow --since-time=2026-11-16T10:00:02.000000004Z`,
+      `logs ${id}-x -c job --timestamps --since-time=2026-11-16T10:00:02.000000004Z`,
     ]);
   });
 });

@@ -73,7 +73,7 @@ export async function showClusterLog(
     else io.stdout.write(piece);
   };
   const signal = given.follow === true ? stop.signal : AbortSignal.abort();
-  const job = await followClusterJob(engine, id, { write, from: 0, signal });
+  const job = await followClusterJob(engine, id, { write, signal });
   const shown = given.tail === undefined ? text : lastLines(text, given.tail);
   if (given.json) printJson(io, { id: job.id, state: job.state, from: 0, log: shown });
   else if (collects) io.stdout.write(shown);

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import type { Settings } from '../../config/settings.js';
 import type { Environment } from '../../config/variables.js';
 import type { ClusterEngine } from '../../engine/cluster.js';
-import { kubectlHere } from '../../engine/kubernetes/kubectl.js';
+import { kubectlHere, kubectlStreamHere } from '../../engine/kubernetes/kubectl.js';
 import { kubernetesEngine } from '../../engine/kubernetes/kubernetes-engine.js';
 import { rayAddress } from '../../engine/ray/address.js';
 import { rayHttp } from '../../engine/ray/http.js';
@@ -30,6 +30,7 @@ export function openCluster(
   if (engine === 'kubernetes') {
     return kubernetesEngine({
       kubectl: kubectlHere(environment),
+      kubectlStream: kubectlStreamHere(environment),
       image: given.containerImage,
       namespace: given.namespace,
       sharing: given.gpuSharing ?? 'none',

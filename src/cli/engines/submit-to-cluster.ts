@@ -87,8 +87,7 @@ export async function submitToCluster(
   }
   io.stderr.write(`plimsoll: ${clusterJobText(job)}\n`);
   const ended = await followClusterJob(engine, job.id, {
-    write: (text) => (given.follow === true ? io.stdout.write(text) : undefined),
-    from: 0,
+    write: given.follow === true ? (text) => io.stdout.write(text) : undefined,
     signal: stop.signal,
   });
   if (!hasClusterEnded(ended.state)) return stop.interruptedBy ?? 0;

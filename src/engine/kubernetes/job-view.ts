@@ -146,16 +146,24 @@ function containerStatus(status: JsonObject): JsonObject {
   return objectsIn(status['containerStatuses'])[0] ?? {};
 }
 
-/** Names of pods that may have printed something, the oldest first. */
-export function begunPods(objects: readonly unknown[]): readonly string[] {
+/** A pod that may have printed something. */
+export interface BegunPod {
+  readonly name: string;
+  /** Its container has ended: it prints nothing more. */
+  readonly isOver: boolean;
+}
+
+/** The oldest first. */
+export function begunPods(objects: readonly unknown[]): readonly BegunPod[] {
   const pods = objects.map(objectIn).filter(({ kind }) => kind === 'Pod');
   return pods
     .toSorted((one, other) => createdAt(one).localeCompare(createdAt(other)))
-    .filter((pod) => {
+    .flatMap((pod) => {
       const { running, terminated } = objectIn(containerStatus(objectIn(pod['status']))['state']);
-      return running !== undefined || terminated !== undefined;
-    })
-    .map((pod) => textIn(objectIn(pod['metadata'])['name']));
+      if (running === undefined && terminated === undefined) return [];
+      const name = textIn(objectIn(pod['metadata'])['name']);
+      return [{ name, isOver: terminated !== undefined }];
+    });
 }
 
 /** In the words of the cluster: `nvidia.com/gpu=1 nvidia.com/gpumem=20480`. */

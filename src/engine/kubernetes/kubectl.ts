@@ -1,4 +1,4 @@
-import { type ExecFileException, execFile } from 'node:child_process';
+import { type ExecFileException, execFile, spawn } from 'node:child_process';
 import { Failure } from '../../failure.js';
 import { MiB } from '../../units/bytes.js';
 
@@ -27,6 +27,40 @@ export function kubectlHere(environment: Readonly<Record<string, string | undefi
       // A program that ended already reads nothing.
       child.stdin?.on('error', () => {});
       child.stdin?.end(input);
+    });
+}
+
+/** Passes on what kubectl prints, as it comes, until it ends or `signal` aborts. */
+export type KubectlStream = (
+  words: readonly string[],
+  take: (bytes: Buffer) => void,
+  signal: AbortSignal,
+) => Promise<void>;
+
+/** Its complaint has one line; more of it is of no use. */
+const maxErrorLength = 4096;
+
+/** kubectl as this machine has it, for as long as it runs. */
+export function kubectlStreamHere(
+  environment: Readonly<Record<string, string | undefined>>,
+): KubectlStream {
+  return (words, take, signal) =>
+    new Promise((resolve, reject) => {
+      const child = spawn('kubectl', [...words], {
+        env: environment,
+        stdio: ['ignore', 'pipe', 'pipe'],
+        signal,
+      });
+      let said = '';
+      child.stdout.on('data', take);
+      child.stderr.setEncoding('utf8').on('data', (text: string) => {
+        said = `${said}${text}`.slice(-maxErrorLength);
+      });
+      child.once('error', (error) => (signal.aborted ? resolve() : reject(failureOf(error, said))));
+      child.once('close', (code) => {
+        if (code === 0 || signal.aborted) resolve();
+        else reject(failureOf(new Error(`exit code ${code ?? 'unknown'}`), said));
+      });
     });
 }
 

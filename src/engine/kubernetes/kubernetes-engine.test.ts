@@ -5,7 +5,7 @@ import { GiB } from '../../units/bytes.js';
 import type { ClusterOrder } from '../cluster.js';
 import { jobManifest, jobName, type ManifestStyle } from './job-manifest.js';
 import { jobViews } from './job-view.js';
-import { kubectlHere, readObjects } from './kubectl.js';
+import { kubectlHere, kubectlStreamHere, readObjects } from './kubectl.js';
 import { kubernetesEngine } from './kubernetes-engine.js';
 
 const order: ClusterOrder = {
@@ -202,7 +202,8 @@ describe('jobs as Kubernetes describes them', () => {
 });
 
 describe('the engine kubernetes', () => {
-  const options = { ...style, namespace: 'ml' };
+  const kubectlStream = kubectlStreamHere({ PATH: '/nowhere' });
+  const options = { ...style, namespace: 'ml', kubectlStream };
 
   it('says what is missing: an image, kubectl, such a job', async () => {
     const kubectl = kubectlHere({ PATH: '/nowhere' });
@@ -212,5 +213,9 @@ describe('the engine kubernetes', () => {
     await expect(engine.submit(order)).rejects.toMatchObject({ code: 'no-kubectl' });
     await expect(engine.job('a,b')).rejects.toMatchObject({ code: 'unknown-job' });
     await expect(engine.job('train-1')).rejects.toMatchObject({ code: 'no-kubectl' });
+    const { signal } = new AbortController();
+    await expect(kubectlStream(['logs'], () => {}, signal)).rejects.toMatchObject({
+      code: 'no-kubectl',
+    });
   });
 });

@@ -1,6 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import { Failure } from '../../failure.js';
-import type { ClusterEngine, ClusterJob, ClusterOrder } from '../cluster.js';
+import { type Clock, systemClock } from '../../time/clock.js';
+import {
+  type ClusterEngine,
+  type ClusterJob,
+  type ClusterOrder,
+  hasClusterEnded,
+} from '../cluster.js';
 import { refuseEnded } from '../job-failures.js';
 import { objectIn } from '../json-values.js';
 import {
@@ -13,13 +19,19 @@ import {
   ownLabel,
 } from './job-manifest.js';
 import { begunPods, cancelledAnnotation, jobView, jobViews } from './job-view.js';
-import { type Kubectl, readObjects } from './kubectl.js';
+import { type Kubectl, type KubectlStream, readObjects } from './kubectl.js';
+import { PodLogs } from './pod-logs.js';
 
 export interface KubernetesOptions extends Omit<ManifestStyle, 'image'> {
   readonly kubectl: Kubectl;
+  readonly kubectlStream: KubectlStream;
   /** Only what is submitted needs one. */
   readonly image: string | undefined;
+  readonly clock?: Clock;
 }
+
+/** The API server serves many: it is not asked more often how a job stands. */
+const lookSeconds = 2;
 
 /** Ends a job for good, running or waiting; what it was stays to be seen. */
 const cancelling = {
@@ -28,9 +40,10 @@ const cancelling = {
 };
 
 /** Jobs of a Kubernetes cluster; it places them, and kubectl is how it is asked. */
-export function kubernetesEngine({ kubectl, image, ...style }: KubernetesOptions): ClusterEngine {
+export function kubernetesEngine(options: KubernetesOptions): ClusterEngine {
+  const { kubectl, kubectlStream, image, clock = systemClock, ...style } = options;
   const within = style.namespace === undefined ? [] : ['--namespace', style.namespace];
-  const write = (order: ClusterOrder): { readonly id: string; readonly manifest: object } => {
+  const written = (order: ClusterOrder): { readonly id: string; readonly manifest: object } => {
     if (image === undefined) throw noImage();
     const id = jobName(order.name, randomBytes(3).toString('hex'));
     return { id, manifest: jobManifest(order, id, { ...style, image }) };
@@ -52,9 +65,9 @@ export function kubernetesEngine({ kubectl, image, ...style }: KubernetesOptions
     placesJobs: true,
     enforces: { gpu: 'HAMi, or the SDK in the process', host: 'the cgroup of the container' },
     devices: () => Promise.resolve([]),
-    preview: async (order) => textOf(write(order).manifest),
+    preview: async (order) => textOf(written(order).manifest),
     async submit(order) {
-      const { manifest } = write(order);
+      const { manifest } = written(order);
       await kubectl(['create', '-f', '-'], textOf(manifest));
       return { ...jobView(objectIn(manifest), []), submittedAt: new Date().toISOString() };
     },
@@ -64,11 +77,21 @@ export function kubernetesEngine({ kubectl, image, ...style }: KubernetesOptions
       const objects = await listOf(id);
       find(id, objects);
       const pieces: Buffer[] = [];
-      for (const name of begunPods(objects)) {
+      for (const { name } of begunPods(objects)) {
         pieces.push(await kubectl(['logs', name, '-c', containerName, ...within]));
       }
       // kubectl cannot begin at a byte.
       return Buffer.concat(pieces).subarray(from);
+    },
+    async followLog(id, write, signal) {
+      const logs = new PodLogs({ kubectlStream, within, write });
+      for (;;) {
+        const objects = await listOf(id);
+        const { state } = find(id, objects);
+        await logs.copy(begunPods(objects), signal);
+        if (hasClusterEnded(state) || signal.aborted) return;
+        await clock.waitUntil(clock.seconds() + lookSeconds, signal);
+      }
     },
     async cancel(id) {
       refuseEnded(find(id, await listOf(id)));
