@@ -25,6 +25,9 @@ def _search(thing: Any, seen: set[int], steps: int) -> str | None:
         if id(one) not in seen and not isinstance(one, FrameType)
     ]
     seen.update((id(referrers), id(seen)))
+    variable = _variable(thing)
+    if variable is not None:
+        return variable
     if not referrers:
         return LOCAL
     for one in referrers:
@@ -40,6 +43,15 @@ def _search(thing: Any, seen: set[int], steps: int) -> str | None:
             name = _search(one, seen, steps - 1)
             if name is not None:
                 return name
+    return None
+
+
+def _variable(thing: Any) -> str | None:
+    """The variable of a module of the program that holds it: after `gc.freeze` the collector names none."""
+    for module in _program_modules():
+        for key, value in list(getattr(module, "__dict__", {}).items()):
+            if value is thing:
+                return f"{module.__name__}.{key}"
     return None
 
 
@@ -98,15 +110,18 @@ def is_library(module: Any) -> bool:
     return path == "" or "site-packages" in path or path.startswith(f"{sys.base_prefix}/lib")
 
 
+def _program_modules() -> list[ModuleType]:
+    return [module for module in list(sys.modules.values()) if not is_library(module)]
+
+
 def of_the_program(kinds: tuple[type, ...]) -> list[Any]:
     """Objects of exactly these types in variables of the program's own modules.
 
     The garbage collector does not know a dictionary that holds texts and numbers alone.
     """
-    modules = [module for module in list(sys.modules.values()) if not is_library(module)]
     return [
         value
-        for module in modules
+        for module in _program_modules()
         for value in list(getattr(module, "__dict__", {}).values())
         if type(value) in kinds
     ]

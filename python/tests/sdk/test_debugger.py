@@ -112,6 +112,11 @@ class Leaks(Quiet):
         ]
         self.assertEqual((found["type"], found["of"], found["count"]), ("dict", "str", 20_000))
 
+    def test_a_container_is_named_after_everything_was_frozen(self):
+        gc.freeze()
+        self.addCleanup(gc.unfreeze)
+        self.test_what_the_collector_does_not_know_is_found_by_its_container()
+
     def test_a_loop_that_keeps_nothing_has_none(self):
         report = self.monitored(lambda *_: None)
         self.assertEqual(report["leaks"]["found"], False, report["leaks"])
