@@ -6,6 +6,7 @@ import { selectDevices } from '../../device/select-devices.js';
 import type { Device } from '../../device/types.js';
 import { buildProfileReport, type ProfileReport } from '../../report/profile-report.js';
 import { systemClock } from '../../time/clock.js';
+import { createDiagnosis } from '../../watch/diagnosis/diagnose.js';
 import type { DeviceState, WatchEvent } from '../../watch/types.js';
 import { watch } from '../../watch/watch.js';
 import type { CliIo } from '../io.js';
@@ -48,6 +49,7 @@ export async function openWatching(options: WatchingOptions): Promise<Watching> 
     processIntervalSeconds: settings.processIntervalSeconds,
     durationSeconds,
     thresholds: settings.alerts,
+    createDiagnosis: () => createDiagnosis({ exceptPid: process.pid }),
     signal,
     deliver,
   });

@@ -25,7 +25,8 @@ describe('the catalogue', () => {
     ['meta-llama/Meta-Llama-3-8B', 'meta-llama/Meta-Llama-3-8B'],
     ['llama3:8b', 'meta-llama/Meta-Llama-3-8B'],
     ['Llama 3.1 8B Instruct', 'meta-llama/Llama-3.1-8B'],
-    ['Qwen2.5-7B-Instruct', 'Qwen/Qwen2.5-7B'],
+    ['Qwen2.5-7B-Instruct', 'Qwen/Qwen2.5-7B-Instruct'],
+    ['Qwen2.5-Coder-7B', 'Qwen/Qwen2.5-7B-Instruct'],
     ['qwen2.5_7b', 'Qwen/Qwen2.5-7B'],
     ['calm3-22b', 'cyberagent/calm3-22b-chat'],
     ['cyberagent/calm3-22b-chat', 'cyberagent/calm3-22b-chat'],
@@ -36,6 +37,18 @@ describe('the catalogue', () => {
     ['llama-2-7b-chat-hf', 'meta-llama/Llama-2-7b-hf'],
   ])('finds %s', (typed, name) => {
     expect(shippedCatalogue().find(typed)?.name).toBe(name);
+  });
+
+  it.each([
+    ['Qwen2.5-7B', 131_072],
+    ['Qwen2.5-7B-Instruct', 32_768],
+    ['Qwen2.5-Math-7B', 4096],
+    ['Qwen2-72B-Instruct', 32_768],
+    ['Qwen3-8B', 40_960],
+    ['Qwen3-8B-Base', 32_768],
+    ['Phi-3-medium-128k-instruct', 131_072],
+  ])('knows the longest sequence of %s, which may differ between variants', (typed, longest) => {
+    expect(shippedCatalogue().find(typed)?.config['max_position_embeddings']).toBe(longest);
   });
 
   it('names the nearest where there is none of that name', () => {

@@ -16,7 +16,7 @@ export interface CatalogueModel {
   readonly config: ConfigValues;
 }
 
-/** The shipped file has 65 kB; a damaged one must not take the memory of a reader. */
+/** The shipped file has 72 kB; a damaged one must not take the memory of a reader. */
 const largestText = 1024 * 1024;
 
 /**

@@ -7,8 +7,9 @@ import { GiB, pointsOf } from './series-for-tests.js';
 function diagnose(
   processesAt: (seconds: number) => ProcessReading[],
   seconds: number,
+  options: Parameters<typeof createDiagnosis>[0] = {},
 ): ReturnType<typeof createDiagnosis> {
-  const diagnosis = createDiagnosis();
+  const diagnosis = createDiagnosis(options);
   const held = (t: number) =>
     processesAt(t).reduce(
       (sum, { usedBytes }) => sum + (usedBytes === 'unknown' ? 0 : usedBytes),
@@ -31,6 +32,13 @@ describe('createDiagnosis', () => {
     expect(diagnosis.cause()).toBe('unknown');
     expect(diagnosis.forecast().risk).toBe('unknown');
     expect(diagnosis.leak().found).toBe('unknown');
+  });
+
+  it('does not follow the process that watches', () => {
+    const growing = (t: number) => [{ ...own, usedBytes: Math.round((10 + t * 0.05) * GiB) }];
+    expect([...diagnose(growing, 40).processLeaks().keys()]).toEqual([own.pid]);
+    const watcher = diagnose(growing, 40, { exceptPid: own.pid });
+    expect([...watcher.processLeaks().keys()]).toEqual([]);
   });
 
   it('names the process that leaks', () => {

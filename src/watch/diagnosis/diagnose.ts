@@ -22,7 +22,8 @@ const startSeconds = 5;
 
 /**
  * Concludes forecast, leak and cause of one device from the points it is fed. Following a process takes
- * some 50 KB: `maxProcesses` are followed, the largest.
+ * some 50 KB: `maxProcesses` are followed, the largest. `exceptPid` is not followed: a program that only
+ * watches grows while it warms up, and that is no leak of the machine.
  *
  * @example
  * const diagnosis = createDiagnosis();
@@ -31,8 +32,10 @@ const startSeconds = 5;
  */
 export function createDiagnosis({
   maxProcesses,
+  exceptPid,
 }: {
   readonly maxProcesses?: number | undefined;
+  readonly exceptPid?: number | undefined;
 } = {}): Diagnosis {
   // One past for all that look at the same series.
   const cells = { held: new Cells(), live: new Cells() };
@@ -67,7 +70,9 @@ export function createDiagnosis({
       if (liveBytes !== undefined) liveLeak.add(seconds, liveBytes, limitBytes);
     },
     addProcesses(seconds, readings) {
-      if (latest) processes.add(seconds, readings, latest.limitBytes);
+      if (!latest) return;
+      const followed = readings.filter(({ pid }) => pid !== exceptPid);
+      processes.add(seconds, followed, latest.limitBytes);
     },
     forecast: () => forecaster.forecast(),
     leak,

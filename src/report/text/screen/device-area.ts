@@ -30,11 +30,10 @@ export function deviceArea(
 ): DeviceArea {
   if (rows < 1) return { lines: [], hits: [] };
   if (states.length === 0) return { lines: [[span('No device is seen.', 'dim')]], hits: [] };
-  const across = Math.min(
-    states.length,
-    Math.max(1, Math.floor((view.columns + gutter) / (besideColumns + gutter))),
-  );
-  const down = Math.ceil(states.length / across);
+  const most = Math.max(1, Math.floor((view.columns + gutter) / (besideColumns + gutter)));
+  const down = Math.ceil(states.length / most);
+  // Nine devices stand in threes where four would fit: no line of the grid is nearly empty.
+  const across = Math.ceil(states.length / down);
   const roomy = rows >= down * leastBlock && view.columns >= leastBlockColumns;
   return roomy && !compact
     ? blocks(states, view, { rows, across, down })

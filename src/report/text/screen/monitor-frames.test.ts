@@ -74,6 +74,13 @@ const sizes = [
   { columns: 300, rows: 100 },
 ];
 
+it('stands nine devices in threes where four would fit side by side', () => {
+  const { hits } = frame({ columns: 300, rows: 100 });
+  const tops = hits.devices.map(({ top }) => top);
+  const inLine = (line: number) => tops.filter((top) => top === tops[line * 3]).length;
+  expect([inLine(0), inLine(1), inLine(2), new Set(tops).size]).toEqual([3, 3, 3, 3]);
+});
+
 describe.each(sizes)('the monitor at $columns x $rows', (size) => {
   it('fills the screen: all devices, processes with user and command, the keys', () => {
     const { lines, hits } = frame(size);
