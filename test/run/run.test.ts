@@ -218,10 +218,9 @@ describe('a program that runs out of memory', () => {
     const commands: (string | undefined)[] = [];
     // A machine under load reads less often.
     for (const seconds of [1, 10, 60]) {
-      const { stdout } = await run([
-        ...['--memory', memory, '--device', 'host', '--json', '--'],
-        ...[node, 'take.mjs', String(batch), '1', String(seconds)],
-      ]);
+      const options = ['--memory', memory, '--device', 'host', '--json'];
+      const program = [node, 'take.mjs', String(batch), '1', String(seconds)];
+      const { stdout } = await run([...options, '--', ...program]);
       const { attempts }: RunReport = JSON.parse(stdout);
       expect(attempts[0]?.outOfMemory).not.toBeNull();
       commands.push(attempts[0]?.holders?.processes[0]?.command);
