@@ -124,13 +124,15 @@ export class JobFolder<Order extends KeptOrder, Attempt extends KeptAttempt, End
   /** The node that runs it writes this again and again, until it marks it as ended. */
   markRunning(clusterId: string, restart: number): void {
     const at = { at: new Date().toISOString() };
-    writeWhole(join(this.path, 'started', `${clusterId}.${restart}`), at);
+    writeWhole(join(this.path, 'started', startName(clusterId, restart)), at);
   }
 
   /** A node may be running it: one wrote so a moment ago, and none that it is over. */
-  mayRun(withinMs: number): boolean {
+  mayRun(withinMs: number, isAsked: (start: string) => boolean = () => true): boolean {
     const over = new Set(wholeFiles(join(this.path, 'ended')));
-    const open = wholeFiles(join(this.path, 'started')).filter((name) => !over.has(name));
+    const open = wholeFiles(join(this.path, 'started')).filter(
+      (name) => !over.has(name) && isAsked(name),
+    );
     if (open.length === 0) return false;
     // By the clock of the file system: those of nodes differ.
     const probe = join(this.path, 'probe');
@@ -141,17 +143,19 @@ export class JobFolder<Order extends KeptOrder, Attempt extends KeptAttempt, End
     );
   }
 
-  /** Of several processes that see that the cluster lost it, one submits it again. */
-  claimLost(clusterId: string, olderThanMs: number): boolean {
-    const path = join(this.path, 'lost', clusterId);
-    if (writeOnce(path, { at: new Date().toISOString() })) return true;
-    // The process that claimed it died before it could submit.
-    return statSync(path).mtimeMs < olderThanMs;
+  /** Of several processes that see that the cluster lost this submission, one submits it again. */
+  claimLost(submission: string, olderThanMs: number): boolean {
+    for (let claim = 1; ; claim++) {
+      const path = join(this.path, 'lost', `${submission}.${claim}`);
+      if (writeOnce(path, { at: new Date().toISOString() })) return true;
+      // A process that claimed it long ago died before it could submit: the next claim counts.
+      if (statSync(path).mtimeMs >= olderThanMs) return false;
+    }
   }
 
   /** Tells the script that started it that the node is done with this start of the job. */
   markEnded(clusterId: string, restart: number): void {
-    writeWhole(this.endedFile(`${clusterId}.${restart}`), { at: new Date().toISOString() });
+    writeWhole(this.endedFile(startName(clusterId, restart)), { at: new Date().toISOString() });
   }
 
   endedFile(name: string): string {
@@ -168,7 +172,11 @@ export class JobFolder<Order extends KeptOrder, Attempt extends KeptAttempt, End
   }
 
   reportFile(clusterId: string, restart: number): string {
-    return join(this.path, `report-${clusterId}.${restart}.json`);
+    return this.reportOf(startName(clusterId, restart));
+  }
+
+  reportOf(start: string): string {
+    return join(this.path, `report-${start}.json`);
   }
 
   #endFile(task: Task, number: number): string {
@@ -178,6 +186,11 @@ export class JobFolder<Order extends KeptOrder, Attempt extends KeptAttempt, End
   #attemptFile(task: Task, number: number): string {
     return join(this.path, 'attempts', `${task}.${number}.json`);
   }
+}
+
+/** A start of a job by a node, in the names of files. */
+export function startName(clusterId: string, restart: number): string {
+  return `${clusterId}.${restart}`;
 }
 
 /** Where a new job is kept. Names begin with the time, to the millisecond, so that they sort by it. */

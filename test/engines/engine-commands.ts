@@ -14,6 +14,8 @@ interface EngineCommandsOptions {
   /** `--engine` and what belongs to it. */
   readonly engine: readonly string[];
   readonly home: string;
+  /** What makes the commands speak to this cluster. */
+  readonly environment?: Readonly<Record<string, string>>;
 }
 
 /** The commands of a user of a cluster, as they are typed. */
@@ -35,13 +37,13 @@ export interface EngineCommands {
 const lookMs = 500;
 
 export function engineCommands(options: EngineCommandsOptions): EngineCommands {
-  const { program, engine, home } = options;
+  const { program, engine, home, environment = {} } = options;
   if (!existsSync(home)) mkdirSync(home);
 
   function plain(words: readonly string[]): Promise<Answer> {
     const child = spawn(process.execPath, [program, ...words], {
       cwd: home,
-      env: { ...process.env, PLIMSOLL_HOME: home, HOME: home },
+      env: { ...process.env, ...environment, PLIMSOLL_HOME: home, HOME: home },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     let stdout = '';

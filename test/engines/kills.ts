@@ -17,15 +17,21 @@ export function anyMoment(): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, Math.random() * 2 * jobMs));
 }
 
-/** SIGKILL to the supervisor of the job that has this in its command, some moment after it began. */
-export async function killSupervisor(mark: string): Promise<void> {
+/**
+ * SIGKILL to the supervisor of the job that has this in its command, some moment after it began; also to
+ * the process that started it, where that is asked for.
+ */
+export async function killSupervisor(mark: string, alsoParent = false): Promise<void> {
   const own = () =>
     seenProcesses().filter(
       ({ command }) => command.includes(mark) && command.includes('plimsoll.js run'),
     );
   while (own().length === 0) await new Promise((resolve) => setTimeout(resolve, 100));
   await new Promise((resolve) => setTimeout(resolve, Math.random() * jobMs));
-  killAll(own());
+  const supervisors = own();
+  const parents = new Set(supervisors.map(({ parent }) => parent));
+  killAll(alsoParent ? seenProcesses().filter(({ pid }) => parents.has(pid)) : []);
+  killAll(supervisors);
 }
 
 /** Where jobs note what they do. */

@@ -29,20 +29,25 @@ export const onNodeCommand: CommandModule = {
     command
       .argument('<folder>', 'of the job')
       .argument('<attempt>', 'which submission of it this is', countArgument('The attempt'))
-      .argument('[restart]', 'how often Ray lost it before')
+      .argument('[start]', 'of Slurm: a name of this start; of Ray: how often Ray lost it before')
       .option('--engine <name>', 'slurm (default) or ray')
       .action(
         context.action(
-          (folder: string, number: number, restart: string, { engine }: { engine?: string }) =>
+          (folder: string, number: number, start: string, { engine }: { engine?: string }) =>
             engine === 'ray'
-              ? onRayNode(folder, number, Number(restart), context.io)
-              : onSlurmNode(folder, number, context.io),
+              ? onRayNode(folder, number, Number(start), context.io)
+              : onSlurmNode(folder, number, start, context.io),
         ),
       );
   },
 };
 
-async function onSlurmNode(path: string, number: number, io: CliIo): Promise<number> {
+async function onSlurmNode(
+  path: string,
+  number: number,
+  start: string | undefined,
+  io: CliIo,
+): Promise<number> {
   const { environment, folder } = io;
   const settings = await loadSettings({ folder, environment });
   const run = slurmCommands(environmentOfSuccessor(environment));
@@ -50,6 +55,7 @@ async function onSlurmNode(path: string, number: number, io: CliIo): Promise<num
     ...edges(io),
     folder: new SlurmJobFolder(resolve(folder, path)),
     number,
+    start,
     run,
     cluster: () => readCluster(run, settings.slurm ?? {}, settings.gpus ?? []),
   });

@@ -48,12 +48,18 @@ export interface AttemptOnNode<
   readonly restart: number;
   readonly node: string;
   readonly limit: AttemptLimit;
+  /** Of an earlier start that ended the program: nothing is run where there is one. */
+  readonly report?: string | undefined;
+  /** Whether the cluster still has the job as running; asked where a signal killed the program. */
+  readonly isOurs?: () => Promise<boolean>;
   /** With what the engine adds. */
   readonly endWith: (end: KeptEnd) => End;
   /** Submits the attempt of this number with so much memory; answers what to say about it. */
   readonly submitNext: (number: number, bytes: Known<number>) => Promise<string>;
 }
 
+/** As a shell says that a program was killed. */
+const killed = 137;
 /** A report has some MiB at most. */
 const maxReportBytes = 64 * MiB;
 /** What is tried where nobody knows what the program asked for last. */
@@ -71,7 +77,7 @@ export async function runAttempt<
   const { folder, order, task, number, clusterId, restart, environment } = parts;
   folder.markRunning(clusterId, restart);
   const running = setInterval(() => folder.markRunning(clusterId, restart), runningMs);
-  const report = folder.reportFile(clusterId, restart);
+  const report = parts.report ?? folder.reportFile(clusterId, restart);
   const home = homeOfAttempt(parts);
   const signals = heedSignals();
   try {
@@ -87,6 +93,9 @@ export async function runAttempt<
     const last = ended.attempts.at(-1);
     const bytes = parts.learn(order, ended.attempts);
     const ranOut = ended.outcome === 'failed' && last !== undefined && last.outOfMemory !== null;
+    const wasKilled = ended.outcome === 'failed' && !ranOut && ended.exitCode === killed;
+    // The cluster gave the job up: how it stands is the cluster's to say.
+    if (wasKilled && (await parts.isOurs?.()) === false) return killed;
     const askedBytes = last?.outOfMemory?.askedBytes ?? 'unknown';
     if (ranOut) await askForMore(parts, largerThan(parts.limit, bytes, askedBytes));
     const end = parts.endWith({
@@ -182,7 +191,7 @@ function peakOf(attempts: readonly Attempt[]): Known<number> {
   return peaks.length === 0 ? 'unknown' : Math.max(...peaks);
 }
 
-function readReport(path: string): RunReport | undefined {
+export function readReport(path: string): RunReport | undefined {
   const report = readOwnDocument(path, { schema: 1, maxBytes: maxReportBytes });
   return report !== undefined && isReport(report) ? report : undefined;
 }

@@ -1,6 +1,9 @@
 /** After so many ends of our command that it did not announce, something else is wrong. */
 const maxTries = 20;
 
+/** Not 1, with which Slurm says that a node refused to start a job. */
+const gaveUp = 70;
+
 /**
  * Lines of a shell script that start our command on a node; where that is killed, they start it
  * again, and the program that still runs is taken up.
@@ -14,6 +17,6 @@ while [ $tries -lt ${maxTries} ]; do
   if [ -e ${endedFile} ]; then exit $code; fi
   tries=$((tries + 1))
 done
-exit 1
+exit ${gaveUp}
 `;
 }

@@ -1,4 +1,7 @@
 import { join } from 'node:path';
+import { makeFolder } from '../../files/make-folder.js';
+import { readOwnDocument } from '../../files/own-file.js';
+import { KiB } from '../../units/bytes.js';
 import type { Known } from '../../units/known.js';
 import {
   isKeptEnd,
@@ -11,7 +14,9 @@ import {
   type KeptForms,
   type KeptOrder,
   newJobPath,
+  type Task,
 } from '../job-folder.js';
+import { writeOnce } from '../whole-files.js';
 import type { SlurmRequest } from './request.js';
 
 export interface SlurmOrder extends KeptOrder {
@@ -24,12 +29,27 @@ export interface SlurmAttempt extends KeptAttempt {
   readonly slurmId: Known<string>;
   /** What it was called before Slurm's controller lost it. */
   readonly formerIds?: readonly string[];
+  /** When Slurm took it last; before that, when it was decided. Jobs of earlier versions have none. */
+  readonly submittedAt?: string;
+  /** Of the first one: what the person was told to call the job. It stays when Slurm's number changes. */
+  readonly jobName?: string;
 }
 
 export interface SlurmEnd extends KeptEnd {
   /** In Slurm's word where it ended the job, such as TIMEOUT; else empty. */
   readonly slurmState: string;
+  /** The start of the job that a node saw end; Slurm counts restarts. */
+  readonly of?: { readonly slurmId: string; readonly restart: number };
 }
+
+/** The start of an attempt that may run; the others wait for its end. */
+export interface Turn {
+  readonly number: number;
+  readonly start: string;
+}
+
+/** A turn is one short name. */
+const maxBytes = 4 * KiB;
 
 type Document = Readonly<Record<string, unknown>>;
 
@@ -53,6 +73,37 @@ const forms: KeptForms<SlurmOrder, SlurmAttempt, SlurmEnd> = {
 export class SlurmJobFolder extends JobFolder<SlurmOrder, SlurmAttempt, SlurmEnd> {
   constructor(path: string) {
     super(path, forms);
+  }
+
+  /** Whose turn it is, of all starts of an attempt. */
+  lastTurn(task: Task, number: number): Turn | undefined {
+    return this.turns(task, number).at(-1);
+  }
+
+  turns(task: Task, number: number): readonly Turn[] {
+    const found: Turn[] = [];
+    for (let turn = 1; ; turn++) {
+      const document = readOwnDocument(this.#turnFile(task, number, turn), { schema: 1, maxBytes });
+      const start = document?.['start'];
+      if (typeof start !== 'string') return found;
+      found.push({ number: turn, start });
+    }
+  }
+
+  /** Whether this call took the turn: of several starts one does. */
+  takeTurn(task: Task, number: number, turn: Turn): boolean {
+    makeFolder(join(this.path, 'turns'), 0o700);
+    return writeOnce(this.#turnFile(task, number, turn.number), { schema: 1, start: turn.start });
+  }
+
+  /** A node runs this attempt, or did so a moment ago. */
+  isInTurn(task: Task, number: number, withinMs: number): boolean {
+    const last = this.lastTurn(task, number);
+    return last !== undefined && this.mayRun(withinMs, (start) => start === last.start);
+  }
+
+  #turnFile(task: Task, number: number, turn: number): string {
+    return join(this.path, 'turns', `${task}.${number}.${turn}.json`);
   }
 
   logFile(slurmId: string): string {

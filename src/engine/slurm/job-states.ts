@@ -1,4 +1,4 @@
-import type { Known } from '../../units/known.js';
+import { isKnown, type Known } from '../../units/known.js';
 import type { ClusterState } from '../cluster.js';
 import { objectIn, objectsIn, textIn } from '../json-values.js';
 import { numberIn, wordsIn } from './values.js';
@@ -71,10 +71,31 @@ export function readJobs(document: Readonly<Record<string, unknown>>): readonly 
         nodes: textIn(job['nodes']),
         comment: textIn(job['comment']),
         restarts: numberIn(job['restart_cnt']),
-        exitCode: numberIn('return_code' in exit ? exit['return_code'] : job['exit_code']),
+        exitCode: 'return_code' in exit ? numberIn(exit['return_code']) : exitCodeIn(job),
       },
     ];
   });
+}
+
+/** Slurm 22.05 writes what `wait` of the kernel answers: the code is its second byte. */
+function exitCodeIn(job: Readonly<Record<string, unknown>>): Known<number> {
+  const status = numberIn(job['exit_code']);
+  if (!isKnown(status)) return 'unknown';
+  const signal = status % 128;
+  return signal === 0 ? Math.floor(status / 256) % 256 : 128 + signal;
+}
+
+/**
+ * Whether Slurm gave a job up that was never begun. A node that has just killed a job, because a
+ * controller with an older state did not know that it runs, refuses to start it again; Slurm then
+ * writes that it failed with exit code 1. Our script never ends with 1 unless a node wrote how it
+ * ended.
+ */
+export function isRefusedLaunch({
+  slurmState,
+  exitCode,
+}: Pick<SlurmJob, 'slurmState' | 'exitCode'>): boolean {
+  return slurmState.toUpperCase() === 'FAILED' && exitCode === 1;
 }
 
 /** Why a job waits, for somebody who does not know Slurm's words. */

@@ -20,21 +20,27 @@ interface TaskView {
   readonly attempts: readonly ClusterAttempt[];
 }
 
+/** Where tasks stand of which Slurm does not tell. */
+export type Standings = ReadonlyMap<Task, Pick<TaskView, 'state' | 'why'>>;
+
 /** A job as its files and Slurm tell together; files win, as Slurm forgets after some minutes. */
 export function jobView(
   folder: SlurmJobFolder,
   order: SlurmOrder,
   slurm: readonly SlurmJob[],
+  lost: Standings,
 ): ClusterJob {
   const tasks = arrayTasks(order.sbatchOptions);
-  const views = (tasks ?? ['all' as const]).map((task) => taskView(folder, task, slurm));
+  const views = (tasks ?? ['all' as const]).map((task) =>
+    taskView(folder, task, slurm, lost.get(task)),
+  );
   const [only] = views;
   const state = stateOf(views.map((view) => view.state));
   const shown = views.find((view) => view.state === state) ?? only;
   const first = folder.attempt('all', 1);
   return {
     engine: 'slurm',
-    id: first === undefined || !isKnown(first.slurmId) ? folder.key : first.slurmId,
+    id: nameOf(first) ?? folder.key,
     name: order.name,
     command: order.command,
     state,
@@ -49,12 +55,33 @@ export function jobView(
         ?.attempts ??
       only?.attempts ??
       [],
-    notes: (folder.attempts('all').at(-1) ?? first)?.request.notes ?? [],
+    notes: [
+      ...((folder.attempts('all').at(-1) ?? first)?.request.notes ?? []),
+      ...lostNotes(first),
+    ],
     tasks: tasks === undefined ? null : counts(views.map((view) => view.state)),
   };
 }
 
-function taskView(folder: SlurmJobFolder, task: Task, slurm: readonly SlurmJob[]): TaskView {
+/** What a person calls a job, whatever number Slurm gave it after it was lost. */
+export function nameOf(first: SlurmAttempt | undefined): string | undefined {
+  const name = first?.jobName ?? first?.formerIds?.[0] ?? first?.slurmId;
+  return name === undefined || !isKnown(name) ? undefined : name;
+}
+
+function lostNotes(first: SlurmAttempt | undefined): readonly string[] {
+  const former = first?.formerIds ?? [];
+  if (first === undefined || former.length === 0) return [];
+  const now = isKnown(first.slurmId) ? ` as job ${first.slurmId}` : '';
+  return [`Slurm's controller lost job ${former.join(' and job ')}: it was submitted again${now}.`];
+}
+
+function taskView(
+  folder: SlurmJobFolder,
+  task: Task,
+  slurm: readonly SlurmJob[],
+  lost: Pick<TaskView, 'state' | 'why'> | undefined,
+): TaskView {
   const attempts = folder.attempts(task);
   const ends = attempts.map(({ number }) => folder.end(task, number));
   const last = attempts.at(-1);
@@ -70,7 +97,9 @@ function taskView(folder: SlurmJobFolder, task: Task, slurm: readonly SlurmJob[]
       ? ended(end, folder.isCancelled)
       : isDeciding
         ? deciding
-        : now(last, known, folder.isCancelled);
+        : lost !== undefined && (known === undefined || hasClusterEnded(known.state))
+          ? lost
+          : now(last, known, folder.isCancelled);
   return {
     state,
     why,

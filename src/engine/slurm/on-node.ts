@@ -2,18 +2,29 @@ import { hostname } from 'node:os';
 import { Failure } from '../../failure.js';
 import { isKnown } from '../../units/known.js';
 import type { Task } from '../job-folder.js';
-import { type NodeEdges, runAttempt } from '../node/run-attempt.js';
-import { withoutArray } from './array-tasks.js';
+import { type NodeEdges, readReport, runAttempt } from '../node/run-attempt.js';
+import { heedSignals } from '../node/signals.js';
 import type { SlurmCommand } from './commands.js';
 import type { SlurmAttempt, SlurmJobFolder } from './job-folder.js';
+import { readJobs } from './job-states.js';
 import type { SlurmCluster } from './open-cluster.js';
 import { slurmRequest } from './request.js';
-import { submitAttempt } from './submit-attempt.js';
+import { attemptOf, submitAttempt, successor } from './submit-attempt.js';
+import { awaitTurn, isOver } from './turns.js';
+import { slurmDocument } from './values.js';
+
+/** As a shell says that a program was asked to end. */
+const terminated = 143;
+/** How often a controller that does not answer is asked, and how long it is waited in between. */
+const maxAsked = 10;
+const askMs = 1000;
 
 /** What the node's side of a job may touch. */
 export interface NodeParts extends NodeEdges {
   readonly folder: SlurmJobFolder;
   readonly number: number;
+  /** As the script named this start; scripts of earlier versions do not. */
+  readonly start: string | undefined;
   readonly run: SlurmCommand;
   readonly cluster: () => Promise<SlurmCluster>;
 }
@@ -31,37 +42,92 @@ export async function runOnNode(parts: NodeParts): Promise<number> {
   const attempt = folder.attempt(number === 1 ? 'all' : task, number);
   if (order === undefined || attempt === undefined || slurmId === '') throw notOurs(folder.path);
   const { limitBytes, contextBytes, gres } = attempt.request;
+  const restart = Number(environment['SLURM_RESTART_COUNT'] ?? 0);
+  const clusterId = parts.start ?? slurmId;
+  const refused = await refusedTurn(parts, task, { slurmId, clusterId, restart });
+  if (refused !== undefined) {
+    folder.markEnded(clusterId, restart);
+    return refused;
+  }
   return runAttempt({
     ...parts,
     order,
     task,
-    clusterId: slurmId,
-    restart: Number(environment['SLURM_RESTART_COUNT'] ?? 0),
+    clusterId,
+    restart,
     node: environment['SLURMD_NODENAME'] ?? hostname(),
     limit: { limitBytes, contextBytes, isOfHost: gres === 'none' },
-    endWith: (end) => ({ ...end, slurmState: '' }),
+    report: earlierReport(folder, task, number),
+    isOurs: () => isOurs(folder.key, slurmId, run),
+    endWith: (end) => ({ ...end, slurmState: '', of: { slurmId, restart } }),
     async submitNext(next, bytes) {
       const { offers, defaultPartitions } = await parts.cluster();
       const request = slurmRequest({ bytes, gpus: order.gpus }, offers, defaultPartitions);
-      const larger: SlurmAttempt = { schema: 1, number: next, request, slurmId: 'unknown' };
+      const larger: SlurmAttempt = {
+        schema: 1,
+        number: next,
+        request,
+        slurmId: 'unknown',
+        submittedAt: new Date().toISOString(),
+      };
       // Another start of this job may have decided already; its decision stands.
       folder.claimAttempt(task, larger);
       const decided = folder.attempt(task, next) ?? larger;
-      const options = [
-        // Never two at the same time.
-        `--dependency=afterany:${slurmId}`,
-        ...(task === 'all' ? [] : [`--array=${task}`]),
-      ];
-      const own = { ...order, sbatchOptions: withoutArray(order.sbatchOptions) };
-      const submitted = await submitAttempt(
-        { folder, order: own, task, attempt: decided, options },
-        run,
-      );
+      // Never two at the same time.
+      const after = [`--dependency=afterany:${slurmId}`];
+      const submitted = await submitAttempt(successor(folder, order, task, decided, after), run);
       if (folder.isCancelled && isKnown(submitted.slurmId))
         await run('scancel', [submitted.slurmId]);
       return `Submitted again as job ${submitted.slurmId} with ${decided.request.why}`;
     },
   });
+}
+
+/** The exit code of a start that must not run the program; undefined where it is its turn. */
+async function refusedTurn(
+  { folder, number, notify }: NodeParts,
+  task: Task,
+  own: { readonly slurmId: string; readonly clusterId: string; readonly restart: number },
+): Promise<number | undefined> {
+  const signals = heedSignals();
+  try {
+    const isAskedToEnd = () => signals.wasAsked;
+    if (!(await awaitTurn({ folder, task, number, ...own, isAskedToEnd }))) return terminated;
+  } finally {
+    signals.release();
+  }
+  if (folder.isCancelled) return terminated;
+  const end = folder.end(task, number);
+  if (end === undefined || !isOver(end, own)) return undefined;
+  notify(
+    `plimsoll: Slurm started job ${own.slurmId} again, but it has ended already (${end.outcome}): nothing is run. To run it once more, submit it again.`,
+  );
+  return isKnown(end.exitCode) ? end.exitCode : 1;
+}
+
+/** Of a start before this one that ended well and was killed before it could say so. */
+function earlierReport(folder: SlurmJobFolder, task: Task, number: number): string | undefined {
+  return folder
+    .turns(task, number)
+    .map(({ start }) => folder.reportOf(start))
+    .find((path) => readReport(path)?.outcome === 'succeeded');
+}
+
+/**
+ * Whether Slurm has this job as running. One that its controller lost is killed on its node, the
+ * program perhaps a moment before us: then the program did not fail.
+ */
+async function isOurs(key: string, slurmId: string, run: SlurmCommand): Promise<boolean> {
+  for (let tries = 0; tries < maxAsked; tries++) {
+    try {
+      const text = await run('squeue', ['--json', '--states=all']);
+      const job = readJobs(slurmDocument(text, 'squeue')).find(({ id }) => id === slurmId);
+      return job?.slurmState.toUpperCase() === 'RUNNING' && attemptOf(key, job) !== undefined;
+    } catch {
+      await new Promise((resolve) => setTimeout(resolve, askMs));
+    }
+  }
+  return true;
 }
 
 function notOurs(path: string): Failure {

@@ -49,6 +49,14 @@ describe('what squeue prints', () => {
     expect(jobs.some(({ state, arrayJob }) => state === 'waiting' && arrayJob === '2')).toBe(true);
   });
 
+  it('reads the exit code in the status that 22.05 writes', () => {
+    const codes = [256, 0, 15, 139, 1792].map(
+      (exit_code) =>
+        readJobs({ jobs: [{ job_id: 1, job_state: 'FAILED', exit_code }] })[0]?.exitCode,
+    );
+    expect(codes).toEqual([1, 0, 143, 139, 7]);
+  });
+
   it('in the form of 24.11', () => {
     const jobs = readJobs(document('squeue-24.11'));
     expect(jobs.map(({ state }) => state)).toEqual(['succeeded', 'waiting', 'running', 'failed']);

@@ -1,26 +1,22 @@
 import { describe, expect, it } from 'vitest';
-import type { SlurmEnd } from './job-folder.js';
+import { endForTests } from './job-for-tests.js';
 import { releaseHeld } from './release-held.js';
 
-const end: SlurmEnd = {
-  schema: 1,
-  outcome: 'succeeded',
-  exitCode: 0,
-  outOfMemory: false,
-  peakBytes: 'unknown',
-  node: 'n1',
-  endedAt: '2026-01-01T00:00:00.000Z',
-  slurmState: '',
+const held: Parameters<typeof releaseHeld>[1][number] = {
+  id: '7',
+  comment: 'plimsoll:k:all.1',
+  arrayTask: 'none',
+  isHeldAfterLaunch: true,
 };
-const held = { id: '7', comment: 'plimsoll:k:all.1', isHeldAfterLaunch: true };
 
-/** What is run for this job where these attempts have ended. */
-async function ranFor(job: typeof held, ...ended: readonly string[]): Promise<readonly string[]> {
+/** What is run for this job where these attempts have ended, and those with a star still run. */
+async function ranFor(job: typeof held, ...known: readonly string[]): Promise<readonly string[]> {
   const ran: string[] = [];
   const folder = {
     key: 'k',
     end: (task: number | 'all', number: number) =>
-      ended.includes(`${task}.${number}`) ? end : undefined,
+      known.includes(`${task}.${number}`) ? endForTests : undefined,
+    isInTurn: (task: number | 'all', number: number) => known.includes(`${task}.${number}*`),
   };
   await releaseHeld(folder, [job], async (program, words) => {
     ran.push([program, ...words].join(' '));
@@ -39,6 +35,13 @@ describe('releaseHeld', () => {
   it('cancels one that has ended: it would run twice', async () => {
     expect(await ranFor(held, 'all.1')).toEqual(['scancel 7']);
     expect(await ranFor({ ...held, comment: 'plimsoll:k:3.2' }, '3.2')).toEqual(['scancel 7']);
+  });
+
+  it('leaves one held that a node still runs: released, it would run twice at the same time', async () => {
+    expect(await ranFor(held, 'all.1*')).toEqual([]);
+    expect(await ranFor({ ...held, arrayTask: 3 }, '3.1*')).toEqual([]);
+    expect(await ranFor({ ...held, arrayTask: 4 }, '3.1*')).toEqual(['scontrol release 7']);
+    expect(await ranFor({ ...held, arrayTask: 3 }, '3.1')).toEqual(['scancel 7']);
   });
 
   it('leaves others alone', async () => {

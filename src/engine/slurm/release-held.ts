@@ -1,21 +1,24 @@
 import type { SlurmCommand } from './commands.js';
 import type { SlurmJobFolder } from './job-folder.js';
 import type { SlurmJob } from './job-states.js';
+import { attemptOf } from './submit-attempt.js';
+import { silentMs } from './turns.js';
 
 /**
  * Slurm holds a job whose launch failed; it may go on. One that has ended may not: a controller that
- * was killed and comes back with an older state launches it a second time.
+ * was killed and comes back with an older state launches it a second time. While a node still runs it,
+ * it stays held.
  */
 export async function releaseHeld(
-  folder: Pick<SlurmJobFolder, 'key' | 'end'>,
-  slurm: readonly Pick<SlurmJob, 'id' | 'comment' | 'isHeldAfterLaunch'>[],
+  folder: Pick<SlurmJobFolder, 'key' | 'end' | 'isInTurn'>,
+  slurm: readonly Pick<SlurmJob, 'id' | 'comment' | 'arrayTask' | 'isHeldAfterLaunch'>[],
   run: SlurmCommand,
 ): Promise<void> {
-  for (const { id, comment, isHeldAfterLaunch } of slurm) {
-    const prefix = `plimsoll:${folder.key}:`;
-    if (!isHeldAfterLaunch || !comment.startsWith(prefix)) continue;
-    const [task = '', number = ''] = comment.slice(prefix.length).split('.');
-    const end = folder.end(task === 'all' ? 'all' : Number(task), Number(number));
-    await (end === undefined ? run('scontrol', ['release', id]) : run('scancel', [id]));
+  for (const job of slurm) {
+    const attempt = job.isHeldAfterLaunch ? attemptOf(folder.key, job) : undefined;
+    if (attempt === undefined) continue;
+    const { task, number } = attempt;
+    if (folder.end(task, number) !== undefined) await run('scancel', [job.id]);
+    else if (!folder.isInTurn(task, number, silentMs)) await run('scontrol', ['release', job.id]);
   }
 }

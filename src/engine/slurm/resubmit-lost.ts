@@ -1,55 +1,150 @@
 import { isKnown } from '../../units/known.js';
-import { runningMs } from '../job-folder.js';
+import type { ClusterState } from '../cluster.js';
+import type { Task } from '../job-folder.js';
+import { arrayTasks } from './array-tasks.js';
 import type { SlurmCommand } from './commands.js';
-import type { SlurmJobFolder, SlurmOrder } from './job-folder.js';
-import type { SlurmJob } from './job-states.js';
-import { commentOf, submitAttempt } from './submit-attempt.js';
+import { type SlurmController, wasLost } from './controller.js';
+import type { SlurmAttempt, SlurmJobFolder, SlurmOrder } from './job-folder.js';
+import { isRefusedLaunch, type SlurmJob } from './job-states.js';
+import { type AttemptParts, commentOf, submitAttempt, successor } from './submit-attempt.js';
+import { silentMs } from './turns.js';
 
 /** What is known of a job that may be lost. */
 interface Suspect {
   readonly folder: SlurmJobFolder;
   readonly order: SlurmOrder;
   readonly slurm: readonly SlurmJob[];
+  /** The same, of this moment. */
+  readonly look: () => Promise<readonly SlurmJob[]>;
+  readonly controller: () => Promise<SlurmController>;
   readonly nowMs: number;
 }
 
-/** A controller writes its state every few seconds; what it accepted since is lost when it is killed. */
-const unsavedMs = 60_000;
-/** A node that was silent for so long runs it no more. */
-const silentMs = 12 * runningMs;
-/** Clocks of a cluster differ a little. */
-const clockMs = 5000;
-/** The process that began to submit it again has done so by then, or died. */
-const claimMs = 60_000;
-
-/**
- * Submits a job again that Slurm's controller accepted and lost: it runs nowhere, Slurm does not know
- * it, and the controller was started right after it was submitted. Where it had started, the node has
- * killed it, as the new controller does not know it. One that somebody cancelled, or that ended long
- * ago, is none of these.
- */
-export async function resubmitLost(suspect: Suspect, run: SlurmCommand): Promise<void> {
-  const { folder, order, slurm, nowMs } = suspect;
-  const attempt = folder.attempt('all', 1);
-  if (attempt === undefined || !isKnown(attempt.slurmId)) return;
-  const comment = commentOf(folder.key, 'all', 1);
-  if (folder.isCancelled || folder.mayRun(silentMs) || slurm.some((job) => job.comment === comment))
-    return;
-  if (folder.end('all', 1) !== undefined) return;
-  const submittedMs = Date.parse(order.submittedAt);
-  const bootMs = await controllerBootMs(run);
-  if (bootMs === undefined || bootMs < submittedMs - clockMs || bootMs > submittedMs + unsavedMs)
-    return;
-  if (!folder.claimLost(attempt.slurmId, nowMs - claimMs)) return;
-  const formerIds = [...(attempt.formerIds ?? []), attempt.slurmId];
-  const again = { ...attempt, slurmId: 'unknown', formerIds };
-  await submitAttempt({ folder, order, task: 'all', attempt: again, options: [] }, run);
+/** An attempt that Slurm does not have, and that no node saw end. */
+interface Missing {
+  readonly task: Task;
+  readonly attempt: SlurmAttempt;
+  /** Those that it is for. */
+  readonly tasks: readonly Task[];
+  readonly wasRefused: boolean;
 }
 
-/** When the controller was started. */
-async function controllerBootMs(run: SlurmCommand): Promise<number | undefined> {
-  const text = await run('scontrol', ['show', 'config']);
-  const [, time] = /^BOOT_TIME\s*=\s*(\S+)/m.exec(text) ?? [];
-  const ms = Date.parse(time ?? '');
-  return Number.isNaN(ms) ? undefined : ms;
+/** Where a task stands of which Slurm does not tell. */
+interface Standing {
+  readonly state: ClusterState;
+  readonly why: string;
+}
+
+/** The process that began to submit it again has done so by then, or died. */
+const claimMs = 60_000;
+/** A larger request that was decided so long ago and never submitted is not what anybody waits for. */
+const decidedMs = 86_400_000;
+/** After so many launches that nodes refused something else is wrong. */
+const maxLosses = 20;
+
+/**
+ * Submits again what Slurm's controller accepted and lost: it runs nowhere and Slurm does not have it.
+ * Where it had started, the node has killed it, as the new controller does not know it. The same for
+ * the attempt after out-of-memory that a node decided and could not submit before it was killed.
+ * Answers where each of these stands.
+ */
+export async function resubmitLost(
+  suspect: Suspect,
+  run: SlurmCommand,
+): Promise<ReadonlyMap<Task, Standing>> {
+  const standings = new Map<Task, Standing>();
+  if (suspect.folder.isCancelled) return standings;
+  for (const one of missing(suspect)) {
+    if (!(await isDue(suspect, one))) continue;
+    const standing = await submittedAgain(suspect, one, run);
+    for (const task of one.tasks) standings.set(task, standing);
+  }
+  return standings;
+}
+
+/** Whether a row of Slurm says that an attempt failed which is to be submitted again. */
+export function isToBeRepeated(job: SlurmJob, { formerIds = [] }: SlurmAttempt): boolean {
+  return isRefusedLaunch(job) && formerIds.length < maxLosses;
+}
+
+function missing({ folder, order, slurm }: Suspect): readonly Missing[] {
+  const first = folder.attempt('all', 1);
+  // Nobody was told of a job whose first submission was never answered.
+  if (first === undefined || !isKnown(first.slurmId)) return [];
+  const open = (arrayTasks(order.sbatchOptions) ?? ['all' as const]).flatMap((task) => {
+    const attempt = folder.attempts(task).at(-1);
+    const isOpen = attempt !== undefined && folder.end(task, attempt.number) === undefined;
+    return isOpen ? [{ task, attempt, tasks: [task] }] : [];
+  });
+  // The first one is one job for all tasks of an array.
+  const ofFirst = open.filter(({ attempt }) => attempt.number === 1).map(({ task }) => task);
+  const all = [
+    ...(ofFirst.length === 0 ? [] : [{ task: 'all' as const, attempt: first, tasks: ofFirst }]),
+    ...open.filter(({ attempt }) => attempt.number > 1),
+  ];
+  return all.flatMap((one) => {
+    const rows = rowsOf(folder, one, slurm);
+    const wasRefused = rows.some((job) => isToBeRepeated(job, one.attempt));
+    return rows.every(isRefusedLaunch) ? [{ ...one, wasRefused }] : [];
+  });
+}
+
+function rowsOf(
+  folder: SlurmJobFolder,
+  { task, attempt }: Pick<Missing, 'task' | 'attempt'>,
+  slurm: readonly SlurmJob[],
+): readonly SlurmJob[] {
+  const comment = commentOf(folder.key, task, attempt.number);
+  return slurm.filter((job) => job.comment === comment);
+}
+
+async function isDue(
+  { order, controller, nowMs }: Suspect,
+  { attempt, wasRefused }: Missing,
+): Promise<boolean> {
+  if (wasRefused) return true;
+  const submittedMs = Date.parse(attempt.submittedAt ?? order.submittedAt);
+  if (!isKnown(attempt.slurmId)) return nowMs - submittedMs < decidedMs;
+  return wasLost(await controller(), submittedMs, nowMs);
+}
+
+async function submittedAgain(
+  suspect: Suspect,
+  one: Missing,
+  run: SlurmCommand,
+): Promise<Standing> {
+  const { folder, nowMs } = suspect;
+  const { task, attempt } = one;
+  // It may have been submitted after the first look.
+  const live = rowsOf(folder, one, await suspect.look()).find((job) => !isRefusedLaunch(job));
+  if (live !== undefined) return { state: live.state, why: live.slurmReason };
+  // A node may have begun it meanwhile.
+  if (mayRun(folder, task, attempt.number)) return stillHeard;
+  const former = attempt.formerIds ?? [];
+  if (folder.claimLost(`${task}.${attempt.number}.${former.length}`, nowMs - claimMs)) {
+    const formerIds = isKnown(attempt.slurmId) ? [...former, attempt.slurmId] : former;
+    const again: SlurmAttempt = { ...attempt, slurmId: 'unknown', formerIds };
+    await submitAttempt(partsOf(suspect, one, again), run);
+  }
+  return again;
+}
+
+const stillHeard = {
+  state: 'running',
+  why: 'Slurm lost it; a node ran it within the last minute',
+} as const;
+const again = { state: 'waiting', why: 'Slurm lost it: submitted again' } as const;
+
+function partsOf({ folder, order }: Suspect, one: Missing, attempt: SlurmAttempt): AttemptParts {
+  if (attempt.number > 1) return successor(folder, order, one.task, attempt, []);
+  const isArray = arrayTasks(order.sbatchOptions) !== undefined;
+  // Of an array only what has not ended.
+  const options = isArray ? [`--array=${one.tasks.join()}`] : [];
+  return { folder, order, task: 'all', attempt, options };
+}
+
+/** Of a successor, the attempt before counts, too: its node decides and submits. */
+function mayRun(folder: SlurmJobFolder, task: Task, number: number): boolean {
+  if (number === 1) return folder.mayRun(silentMs);
+  return [number - 1, number].some((one) => folder.isInTurn(task, one, silentMs));
 }

@@ -34,12 +34,14 @@ export function batchScript(parts: ScriptParts): string {
     ...(request.memoryMebibytes === 'default' ? [] : [`--mem=${request.memoryMebibytes}M`]),
     ...parts.options,
   ];
-  const command = shellWords([...plimsoll, 'on-node', folder, String(parts.attempt)]);
-  const ended = `${shellWords([`${folder}/ended`])}"/$SLURM_JOB_ID.\${SLURM_RESTART_COUNT:-0}"`;
+  const command = `${shellWords([...plimsoll, 'on-node', folder, String(parts.attempt)])} "$start"`;
+  const ended = `${shellWords([`${folder}/ended`])}"/$start.\${SLURM_RESTART_COUNT:-0}"`;
   return `#!/bin/sh
 ${options.map((option) => `#SBATCH ${optionQuoted(option)}`).join('\n')}
 
 # ${oneLine(request.why)}
+# A controller that lost its last seconds gives the same number again: this names one start of the job.
+start="$SLURM_JOB_ID-$(od -An -N4 -tx4 /dev/urandom | tr -d ' ')"
 ${startedAgain(command, ended)}`;
 }
 

@@ -1,18 +1,20 @@
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import type { GpuEntry } from '../../estimate/cards/gpus.js';
+import { Failure } from '../../failure.js';
 import { type Clock, systemClock } from '../../time/clock.js';
-import { isKnown } from '../../units/known.js';
 import {
   type ClusterDevice,
   type ClusterEngine,
   type ClusterJob,
   type ClusterOrder,
+  hasClusterEnded,
 } from '../cluster.js';
 import { refuseEnded, unknownJob, unreadableJob } from '../job-failures.js';
 import type { Task } from '../job-folder.js';
 import { measuredFolder } from '../measured-peaks.js';
 import { arrayTasks } from './array-tasks.js';
 import type { SlurmCommand } from './commands.js';
+import { readController, type SlurmController } from './controller.js';
 import type { SlurmSettings } from './gpu-types.js';
 import {
   jobFolders,
@@ -21,13 +23,14 @@ import {
   type SlurmJobFolder,
   type SlurmOrder,
 } from './job-folder.js';
+import { claimName, keyOfName } from './job-names.js';
 import { readJobs, type SlurmJob } from './job-states.js';
-import { jobView, slurmJobOf } from './job-view.js';
+import { jobView, nameOf, type Standings, slurmJobOf } from './job-view.js';
 import { readCluster } from './open-cluster.js';
 import { releaseHeld } from './release-held.js';
 import { slurmRequest } from './request.js';
-import { resubmitLost } from './resubmit-lost.js';
-import { scriptOf, submitAttempt } from './submit-attempt.js';
+import { isToBeRepeated, resubmitLost } from './resubmit-lost.js';
+import { attemptOf, scriptOf, submitAttempt } from './submit-attempt.js';
 import { slurmDocument } from './values.js';
 
 export interface SlurmEngineOptions {
@@ -42,6 +45,7 @@ export interface SlurmEngineOptions {
   readonly clock?: Clock;
 }
 
+const justTaken = { state: 'waiting', why: '' } as const;
 /** More than this is read in several pieces. */
 const maxLogBytes = 8 * 1024 * 1024;
 
@@ -75,7 +79,13 @@ export function slurmEngine(options: SlurmEngineOptions): ClusterEngine {
         plimsoll: options.plimsoll,
         measured: measuredFolder(home),
       },
-      attempt: { schema: 1, number: 1, request, slurmId: 'unknown' },
+      attempt: {
+        schema: 1,
+        number: 1,
+        request,
+        slurmId: 'unknown',
+        submittedAt: new Date(atMs).toISOString(),
+      },
     };
   }
 
@@ -83,23 +93,41 @@ export function slurmEngine(options: SlurmEngineOptions): ClusterEngine {
     return readJobs(slurmDocument(await run('squeue', ['--json', '--states=all']), 'squeue'));
   }
 
+  /** What one look at the cluster needs to know of its controller, asked at most once. */
+  function controllerOnce(): () => Promise<SlurmController> {
+    let asked: Promise<SlurmController> | undefined;
+    return () => (asked ??= readController(run));
+  }
+
   async function viewOf(
     folder: SlurmJobFolder,
     slurm: readonly SlurmJob[],
+    controller: () => Promise<SlurmController>,
   ): Promise<readonly ClusterJob[]> {
     const order = folder.order();
     if (order === undefined) return [];
-    await releaseHeld(folder, slurm, run);
-    await resubmitLost({ folder, order, slurm, nowMs: clock.epochMs() }, run);
+    const notes: string[] = [];
+    let lost: Standings = new Map();
     keepEnds(folder, order, slurm, new Date(clock.epochMs()).toISOString());
-    return [jobView(folder, order, slurm)];
+    try {
+      await releaseHeld(folder, slurm, run);
+      const nowMs = clock.epochMs();
+      lost = await resubmitLost({ folder, order, slurm, look: slurmJobs, controller, nowMs }, run);
+    } catch (error) {
+      // One job that Slurm refuses to let go on must not hide the others.
+      if (!(error instanceof Failure)) throw error;
+      notes.push(`${error.message} The next look tries again.`);
+    }
+    const view = jobView(folder, order, slurm, lost);
+    return [{ ...view, notes: [...view.notes, ...notes] }];
   }
 
   function folderOf(id: string): SlurmJobFolder {
     const all = jobFolders(home);
+    const key = keyOfName(home, id) ?? id;
     const found =
-      all.find((folder) => folder.key === id || folder.attempt('all', 1)?.slurmId === id) ??
-      all.find((folder) => folder.attempt('all', 1)?.formerIds?.includes(id));
+      all.find((folder) => folder.key === key) ??
+      all.find((folder) => nameOf(folder.attempt('all', 1)) === id);
     if (found !== undefined) return found;
     throw unknownJob(id, 'slurm', 'Slurm');
   }
@@ -131,30 +159,37 @@ export function slurmEngine(options: SlurmEngineOptions): ClusterEngine {
       parts.folder.create(parts.order);
       parts.folder.claimAttempt('all', parts.attempt);
       try {
-        await submitAttempt(parts, run);
+        const submitted = await submitAttempt(parts, run);
+        const jobName = claimName(home, submitted.slurmId, parts.folder.key);
+        parts.folder.writeAttempt('all', { ...submitted, jobName });
       } catch (error) {
         parts.folder.remove();
         throw error;
       }
-      return jobView(parts.folder, parts.order, await slurmJobs().catch(() => []));
+      // A controller that has just taken it may be restarting.
+      const slurm = await slurmJobs().catch(() => []);
+      return jobView(parts.folder, parts.order, slurm, new Map([['all', justTaken]]));
     },
     async jobs(most) {
       const slurm = await slurmJobs();
+      const controller = controllerOnce();
       const views: ClusterJob[] = [];
       for (const folder of jobFolders(home).slice(0, most)) {
-        views.push(...(await viewOf(folder, slurm)));
+        views.push(...(await viewOf(folder, slurm, controller)));
       }
       return views;
     },
     async job(id) {
       const folder = folderOf(id);
-      const [view] = await viewOf(folder, await slurmJobs());
+      const [view] = await viewOf(folder, await slurmJobs(), controllerOnce());
       if (view !== undefined) return view;
       throw unreadableJob(folder.path, 'Slurm');
     },
     async log(id, from) {
       const folder = folderOf(id);
-      const ids = allAttempts(folder).flatMap(({ slurmId }) => (isKnown(slurmId) ? [slurmId] : []));
+      const ids = allAttempts(folder).flatMap(({ slurmId, formerIds = [] }) => [
+        ...new Set([...formerIds, slurmId]),
+      ]);
       return readFrom(
         ids.map((slurmId) => folder.logFile(slurmId)),
         from,
@@ -164,7 +199,10 @@ export function slurmEngine(options: SlurmEngineOptions): ClusterEngine {
       const folder = folderOf(id);
       refuseEnded(await engine.job(id));
       folder.markCancelled();
-      const ids = allAttempts(folder).flatMap(({ slurmId }) => (isKnown(slurmId) ? [slurmId] : []));
+      // By our comment: a number of a job that Slurm lost may be another job's now.
+      const ids = (await slurmJobs())
+        .filter((job) => attemptOf(folder.key, job) !== undefined && !hasClusterEnded(job.state))
+        .map((job) => job.id);
       if (ids.length > 0) await run('scancel', ['--quiet', ...ids]);
       return engine.job(id);
     },
@@ -177,7 +215,9 @@ export function slurmEngine(options: SlurmEngineOptions): ClusterEngine {
         if (attempt === undefined || job?.state !== 'running') return [];
         const { limitBytes } = attempt.request;
         const reservedBytes = typeof limitBytes === 'number' ? limitBytes : ('unknown' as const);
-        return [{ jobId: job.id, device: job.nodes, reservedBytes }];
+        return [
+          { jobId: nameOf(folder.attempt('all', 1)) ?? job.id, device: job.nodes, reservedBytes },
+        ];
       });
     },
   };
@@ -205,6 +245,7 @@ function keepEnds(
     const last = folder.attempts(task).at(-1);
     const job = last === undefined ? undefined : slurmJobOf(folder.key, last, task, slurm);
     if (last === undefined || job === undefined || folder.end(task, last.number)) continue;
+    if (isToBeRepeated(job, last)) continue;
     const { state } = job;
     if (state !== 'succeeded' && state !== 'failed' && state !== 'cancelled') continue;
     folder.keepEnd(task, last.number, {

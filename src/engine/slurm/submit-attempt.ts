@@ -1,8 +1,9 @@
 import { isKnown } from '../../units/known.js';
 import type { Task } from '../job-folder.js';
+import { withoutArray } from './array-tasks.js';
 import type { SlurmCommand } from './commands.js';
 import type { SlurmAttempt, SlurmJobFolder, SlurmOrder } from './job-folder.js';
-import { readJobs } from './job-states.js';
+import { isRefusedLaunch, readJobs, type SlurmJob } from './job-states.js';
 import { batchScript } from './script.js';
 import { slurmDocument } from './values.js';
 
@@ -14,6 +15,23 @@ export interface AttemptParts {
   readonly attempt: SlurmAttempt;
   /** Options of sbatch beside those of the person, such as the dependency on the attempt before. */
   readonly options: readonly string[];
+}
+
+/** An attempt after the first: of an array it is one task. */
+export function successor(
+  folder: SlurmJobFolder,
+  order: SlurmOrder,
+  task: Task,
+  attempt: SlurmAttempt,
+  options: readonly string[],
+): AttemptParts {
+  return {
+    folder,
+    order: { ...order, sbatchOptions: withoutArray(order.sbatchOptions) },
+    task,
+    attempt,
+    options: [...options, ...(task === 'all' ? [] : [`--array=${task}`])],
+  };
 }
 
 export function scriptOf({ folder, order, task, attempt, options }: AttemptParts): string {
@@ -31,7 +49,25 @@ export function scriptOf({ folder, order, task, attempt, options }: AttemptParts
 
 /** Slurm keeps it with the job: so we find a job whose number we never heard. */
 export function commentOf(key: string, task: Task, number: number): string {
-  return `plimsoll:${key}:${task}.${number}`;
+  return `${commentPrefix(key)}${task}.${number}`;
+}
+
+/** Which attempt of this job a job of Slurm is; undefined where it is another job. */
+export function attemptOf(
+  key: string,
+  { comment, arrayTask }: Pick<SlurmJob, 'comment' | 'arrayTask'>,
+): { readonly task: Task; readonly number: number } | undefined {
+  const [, named, number] =
+    /^(all|\d+)\.(\d+)$/.exec(comment.slice(commentPrefix(key).length)) ?? [];
+  if (!comment.startsWith(commentPrefix(key)) || named === undefined) return undefined;
+  // The first attempt is one job for all tasks of an array.
+  const task =
+    named === 'all' ? (typeof arrayTask === 'number' ? arrayTask : 'all') : Number(named);
+  return { task, number: Number(number) };
+}
+
+function commentPrefix(key: string): string {
+  return `plimsoll:${key}:`;
 }
 
 /**
@@ -52,7 +88,7 @@ export async function submitAttempt(parts: AttemptParts, run: SlurmCommand): Pro
     if (found === undefined) throw error;
     slurmId = found;
   }
-  const submitted = { ...attempt, slurmId };
+  const submitted = { ...attempt, slurmId, submittedAt: new Date().toISOString() };
   folder.writeAttempt(task, submitted);
   return submitted;
 }
@@ -79,7 +115,7 @@ async function findByComment(
 ): Promise<string | undefined> {
   const comment = commentOf(folder.key, task, attempt.number);
   const jobs = readJobs(slurmDocument(await run('squeue', ['--json', '--states=all']), 'squeue'));
-  const found = jobs.find((job) => job.comment === comment);
+  const found = jobs.find((job) => job.comment === comment && !isRefusedLaunch(job));
   if (found === undefined) return undefined;
   return found.arrayJob === 'none' ? found.id : found.arrayJob;
 }

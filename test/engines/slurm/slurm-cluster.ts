@@ -1,4 +1,4 @@
-import { execFileSync, spawnSync } from 'node:child_process';
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import {
   chmodSync,
@@ -113,8 +113,9 @@ export async function startCluster(): Promise<TestCluster> {
     },
     resumeNodes() {
       for (const { name } of nodes) {
+        const words = ['update', `NodeName=${name}`, 'State=RESUME'];
         // Fails where the node takes jobs.
-        spawnSync('scontrol', ['update', `NodeName=${name}`, 'State=RESUME'], { env });
+        spawn('scontrol', words, { env, stdio: 'ignore' }).on('error', () => {});
       }
     },
     killNode(name) {

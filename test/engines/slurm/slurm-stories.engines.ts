@@ -245,29 +245,6 @@ describe('Slurm, as its users have it', () => {
     expect(readFileSync(marks, 'utf8')).toBe('begun\ndone\n');
   });
 
-  it('loses and doubles no job while daemons of the cluster are killed', async () => {
-    const marks = join(cluster.folder, 'kills');
-    writeFileSync(marks, '');
-    const ids: string[] = [];
-    const kills = Number(process.env['PLIMSOLL_TEST_KILLS'] ?? 4);
-    for (let kill = 0; kill < kills; kill++) {
-      const script = `echo ${kill} begun >> ${marks}; sleep 1; echo ${kill} done >> ${marks}`;
-      const job = await submitted(['--memory', '64MiB', '--gpus', '0', '--', 'sh', '-c', script]);
-      ids.push(job.id);
-      if (kill % 2 === 0) cluster.restartController();
-      else cluster.restartNode(['n1', 'n2', 'n3', 'n4'][kill % 4] ?? 'n1');
-    }
-    const ended = await untilEnded(ids);
-    cluster.resumeNodes();
-    expect(ended.map(({ state, why }) => `${state} ${why}`)).toEqual(ids.map(() => 'succeeded '));
-    // A controller that comes back without a job ends it where it had begun; it then begins again.
-    const noted = readFileSync(marks, 'utf8').trim().split('\n');
-    for (const index of ids.keys()) {
-      const ofJob = noted.filter((line) => line.startsWith(`${index} `)).join(', ');
-      expect(ofJob).toMatch(new RegExp(`^(${index} begun, )+${index} done$`));
-    }
-  });
-
   it('a node that vanishes: its job is started on another one', async () => {
     const marks = join(cluster.folder, 'vanished');
     const script = `echo $SLURMD_NODENAME >> ${marks}; [ $(wc -l < ${marks}) -gt 1 ] || sleep 1000000`;
