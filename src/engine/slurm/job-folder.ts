@@ -97,7 +97,7 @@ export class SlurmJobFolder extends JobFolder<SlurmOrder, SlurmAttempt, SlurmEnd
   }
 
   /** A node runs this attempt, or did so a moment ago. */
-  isInTurn(task: Task, number: number, withinMs: number): boolean {
+  mayBeRunning(task: Task, number: number, withinMs: number): boolean {
     const last = this.lastTurn(task, number);
     return last !== undefined && this.mayRun(withinMs, (start) => start === last.start);
   }

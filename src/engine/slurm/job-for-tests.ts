@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { type SlurmAttempt, type SlurmEnd, SlurmJobFolder, type SlurmOrder } from './job-folder.js';
+import type { SlurmJob } from './job-states.js';
 
 /** A job of Slurm in a folder, as `submit` leaves it there: Slurm called it 17. */
 export function jobInFolder(
@@ -59,4 +60,19 @@ export const endForTests: SlurmEnd = {
   node: 'n1',
   endedAt: '2026-11-16T00:00:00.000Z',
   slurmState: '',
+};
+
+/** A job that waits, as Slurm has it. */
+export const rowForTests: SlurmJob = {
+  id: '17',
+  arrayJob: 'none',
+  arrayTask: 'none',
+  state: 'waiting',
+  slurmState: 'PENDING',
+  slurmReason: '',
+  isHeldAfterLaunch: false,
+  nodes: '',
+  comment: '',
+  restarts: 0,
+  exitCode: 'unknown',
 };

@@ -72,8 +72,8 @@ export function nameOf(first: SlurmAttempt | undefined): string | undefined {
 function lostNotes(first: SlurmAttempt | undefined): readonly string[] {
   const former = first?.formerIds ?? [];
   if (first === undefined || former.length === 0) return [];
-  const now = isKnown(first.slurmId) ? ` as job ${first.slurmId}` : '';
-  return [`Slurm's controller lost job ${former.join(' and job ')}: it was submitted again${now}.`];
+  const as = isKnown(first.slurmId) ? ` as job ${first.slurmId}` : '';
+  return [`Slurm's controller lost job ${former.join(' and job ')}: it was submitted again${as}.`];
 }
 
 function taskView(

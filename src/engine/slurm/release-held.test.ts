@@ -16,7 +16,7 @@ async function ranFor(job: typeof held, ...known: readonly string[]): Promise<re
     key: 'k',
     end: (task: number | 'all', number: number) =>
       known.includes(`${task}.${number}`) ? endForTests : undefined,
-    isInTurn: (task: number | 'all', number: number) => known.includes(`${task}.${number}*`),
+    mayBeRunning: (task: number | 'all', number: number) => known.includes(`${task}.${number}*`),
   };
   await releaseHeld(folder, [job], async (program, words) => {
     ran.push([program, ...words].join(' '));

@@ -10,7 +10,7 @@ import { silentMs } from './turns.js';
  * it stays held.
  */
 export async function releaseHeld(
-  folder: Pick<SlurmJobFolder, 'key' | 'end' | 'isInTurn'>,
+  folder: Pick<SlurmJobFolder, 'key' | 'end' | 'mayBeRunning'>,
   slurm: readonly Pick<SlurmJob, 'id' | 'comment' | 'arrayTask' | 'isHeldAfterLaunch'>[],
   run: SlurmCommand,
 ): Promise<void> {
@@ -19,6 +19,7 @@ export async function releaseHeld(
     if (attempt === undefined) continue;
     const { task, number } = attempt;
     if (folder.end(task, number) !== undefined) await run('scancel', [job.id]);
-    else if (!folder.isInTurn(task, number, silentMs)) await run('scontrol', ['release', job.id]);
+    else if (!folder.mayBeRunning(task, number, silentMs))
+      await run('scontrol', ['release', job.id]);
   }
 }

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { SlurmJobFolder, SlurmOrder } from './job-folder.js';
-import { attemptForTests, endForTests, jobInFolder } from './job-for-tests.js';
+import { attemptForTests, endForTests, jobInFolder, rowForTests } from './job-for-tests.js';
 import type { SlurmJob } from './job-states.js';
 import { resubmitLost } from './resubmit-lost.js';
 import { commentOf } from './submit-attempt.js';
@@ -34,9 +34,7 @@ async function lookAt(
 ): Promise<{ readonly scripts: readonly string[]; readonly said: ReadonlyMap<unknown, unknown> }> {
   const scripts: string[] = [];
   const rows = (jobs: readonly Partial<SlurmJob>[]) =>
-    jobs.map(
-      (job) => ({ comment: commentOf(folder.key, 'all', 1), slurmState: '', ...job }) as SlurmJob,
-    );
+    jobs.map((job) => ({ ...rowForTests, comment: commentOf(folder.key, 'all', 1), ...job }));
   const suspect = {
     folder,
     order,

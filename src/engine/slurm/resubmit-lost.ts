@@ -146,5 +146,5 @@ function partsOf({ folder, order }: Suspect, one: Missing, attempt: SlurmAttempt
 /** Of a successor, the attempt before counts, too: its node decides and submits. */
 function mayRun(folder: SlurmJobFolder, task: Task, number: number): boolean {
   if (number === 1) return folder.mayRun(silentMs);
-  return [number - 1, number].some((one) => folder.isInTurn(task, one, silentMs));
+  return [number - 1, number].some((one) => folder.mayBeRunning(task, one, silentMs));
 }

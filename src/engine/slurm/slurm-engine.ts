@@ -187,11 +187,11 @@ export function slurmEngine(options: SlurmEngineOptions): ClusterEngine {
     },
     async log(id, from) {
       const folder = folderOf(id);
-      const ids = allAttempts(folder).flatMap(({ slurmId, formerIds = [] }) => [
-        ...new Set([...formerIds, slurmId]),
-      ]);
+      const ids = allAttempts(folder).flatMap(({ slurmId, formerIds = [] }) =>
+        formerIds.concat(slurmId),
+      );
       return readFrom(
-        ids.map((slurmId) => folder.logFile(slurmId)),
+        [...new Set(ids)].map((slurmId) => folder.logFile(slurmId)),
         from,
       );
     },

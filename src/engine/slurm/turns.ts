@@ -27,11 +27,11 @@ export async function awaitTurn(parts: Start): Promise<boolean> {
   const { folder, task, number, clusterId, restart, isAskedToEnd, wait = sleep } = parts;
   const start = startName(clusterId, restart);
   for (;;) {
-    // Before it has the turn: whoever sees the turn must see that its holder runs.
+    // Before it has the turn: another start that sees the turn must see that its holder runs.
     folder.markRunning(clusterId, restart);
     const last = folder.lastTurn(task, number);
     if (last?.start === start) return true;
-    if (folder.isInTurn(task, number, silentMs)) {
+    if (folder.mayBeRunning(task, number, silentMs)) {
       if (isAskedToEnd()) return false;
       await wait(lookMs);
     } else {
