@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { basename } from 'node:path';
-import type { Known } from '../units/known.js';
+import { isKnown, type Known } from '../units/known.js';
 import { listPids, readKernelFile } from './kernel-files.js';
 
 /** Some programs write a whole status into their name. */
@@ -35,15 +35,24 @@ export class ProcessNames {
     this.#seconds = seconds;
   }
 
+  /** Whether a process of this id was here when its name was read. */
+  has(pid: number): boolean {
+    this.#turn();
+    return isKnown(this.#known.get(pid) ?? 'unknown');
+  }
+
   nameOf(pid: number): Known<string> {
-    const now = this.#seconds();
-    if (now >= this.#nextTurn) {
-      this.#known = new Map();
-      this.#nextTurn = now + nameHoldsSeconds;
-    }
+    this.#turn();
     const known = this.#known.get(pid) ?? processName(this.#procRoot, pid);
     this.#known.set(pid, known);
     return known;
+  }
+
+  #turn(): void {
+    const now = this.#seconds();
+    if (now < this.#nextTurn) return;
+    this.#known = new Map();
+    this.#nextTurn = now + nameHoldsSeconds;
   }
 }
 

@@ -13,7 +13,7 @@ import { loadingOf } from '../../plan/answers/plan-loading.js';
 import type { PreparedPlan } from '../../plan/answers/plan-request.js';
 import { offloads, type Plan, type ZeroStage, zeroStages } from '../../plan/fit/types.js';
 import { type Framework, frameworkNames, frameworks } from '../../plan/snippets/formats.js';
-import { planSnippet } from '../../plan/snippets/plan-snippet.js';
+import { hasAdaptersApart, planSnippet } from '../../plan/snippets/plan-snippet.js';
 import { shardingFormat } from '../../plan/snippets/sharding-formats.js';
 import { renderPlanHtml } from '../../report/plan-html.js';
 import { shardingText } from '../../report/ranks/sharding-text.js';
@@ -135,6 +135,11 @@ async function plan(
   } else if (isFramework(format)) {
     const shared = sharedSnippet(found, format);
     io.stdout.write(`${shared ?? planSnippet(format, found.settings, shown.loading)}\n`);
+    if (shared === undefined && hasAdaptersApart(format, found.settings)) {
+      io.stderr.write(
+        `plimsoll: The plan trains adapters of rank ${found.settings.lora}: --format peft has their lines.\n`,
+      );
+    }
   } else {
     const text = { ...shown, columns: io.stdout.columns(), style: textStyle(io) };
     io.stdout.write(`${planText(found, { ...text, snippet: snippetFor(found, io) })}\n`);
@@ -156,7 +161,6 @@ function snippetFor({ fits, settings }: Plan, { folder }: CliIo): PlanSnippet | 
   if (!fits || settings.optimizer === 'none') return undefined;
   const found = projectFramework(folder);
   if (found === undefined) return { formats: frameworks };
-  const adapters = settings.lora !== 'none' && found.framework !== 'peft';
   return {
     name: frameworkNames[found.framework],
     file: found.file,
@@ -164,7 +168,9 @@ function snippetFor({ fits, settings }: Plan, { folder }: CliIo): PlanSnippet | 
       found.framework === 'peft' && settings.lora === 'none' ? 'accelerate' : found.framework,
       settings,
     ),
-    ...(adapters && { adapters: planSnippet('peft', settings) }),
+    ...(hasAdaptersApart(found.framework, settings) && {
+      adapters: planSnippet('peft', settings),
+    }),
   };
 }
 

@@ -98,10 +98,11 @@ export class NvmlDevice implements Device {
   processes(): Promise<Known<readonly ProcessReading[]>> {
     if (this.#access === undefined) return Promise.resolve('unknown');
     const { library, handle } = this.#access;
-    // Asked for the layout of the records, and again for their pids.
+    // Asked for the layout of the records, and again for their pids; hundreds of them, each second.
     const running = new Map<number, boolean>();
     const isRunning = (pid: number) => {
-      const known = running.get(pid) ?? existsSync(`${this.#procRoot}/${pid}`);
+      const known =
+        running.get(pid) ?? (this.#names.has(pid) || existsSync(`${this.#procRoot}/${pid}`));
       running.set(pid, known);
       return known;
     };

@@ -7,8 +7,14 @@ import { accelerateSnippet, lightningSnippet, torchrunSnippet } from './loops.js
 import { peftSnippet } from './peft.js';
 import { trainerSnippet } from './trainer.js';
 
+/** Whether the plan trains adapters and the lines of a framework cannot make them. */
+export function hasAdaptersApart(framework: Framework, { lora }: PlanSettings): boolean {
+  return lora !== 'none' && (framework === 'deepspeed' || framework === 'torchrun');
+}
+
 /**
- * The settings of a plan, as a framework takes them. What only another one can do is a `Failure`.
+ * The settings of a plan, as a framework takes them; lines of Python begin with the adapters, where the plan
+ * has some. What only another framework can do is a `Failure`.
  *
  * @example
  * planSnippet('accelerate', plan.settings); // from accelerate import Accelerator ...
@@ -24,26 +30,28 @@ export function planSnippet(
       'Add --train, or leave --format out.',
     );
   }
+  const { lora } = settings;
+  const adapters = lora === 'none' ? '' : `${peftSnippet(lora, settings, loading)}\n\n`;
   switch (framework) {
     case 'trainer':
-      return trainerSnippet(settings);
+      return adapters + trainerSnippet(settings);
     case 'lightning':
-      return lightningSnippet(settings);
+      return adapters + lightningSnippet(settings);
     case 'accelerate':
-      return accelerateSnippet(settings);
+      return adapters + accelerateSnippet(settings);
     case 'deepspeed':
       return JSON.stringify(deepspeedConfig(settings), undefined, 2);
     case 'torchrun':
       return torchrunSnippet(settings);
     case 'peft':
     default:
-      if (settings.lora === 'none') {
+      if (lora === 'none') {
         throw unfit(
           'The plan trains the whole model, so there are no adapters to write down.',
           'Ask for adapters with --lora 16, or choose another --format.',
         );
       }
-      return peftSnippet(settings.lora, settings, loading);
+      return peftSnippet(lora, settings, loading);
   }
 }
 

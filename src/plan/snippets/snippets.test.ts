@@ -7,7 +7,7 @@ import { type PlanSettings, zeroStages } from '../fit/types.js';
 import { bitsAndBytesArguments } from '../quantization/bits-and-bytes.js';
 import type { ShardingOption } from '../sharding/choose-sharding.js';
 import { frameworks } from './formats.js';
-import { planSnippet } from './plan-snippet.js';
+import { hasAdaptersApart, planSnippet } from './plan-snippet.js';
 import { recogniseFramework } from './recognise.js';
 import { shardingFormat } from './sharding-formats.js';
 
@@ -81,6 +81,20 @@ describe('lines to paste', () => {
     expect(planSnippet('torchrun', { ...settings, gpus: 2 })).toContain(
       'torchrun --standalone --nproc-per-node=2 train.py --batch-size 4 --accumulation 8',
     );
+  });
+
+  it('begin with the adapters that a plan needs to fit', () => {
+    const adapted = { ...settings, lora: 16 };
+    const peft = planSnippet('peft', adapted);
+    for (const framework of ['trainer', 'lightning', 'accelerate'] as const) {
+      const lines = `${peft}\n\n${planSnippet(framework, settings)}`;
+      expect(planSnippet(framework, adapted)).toBe(lines);
+      expect(hasAdaptersApart(framework, adapted)).toBe(false);
+    }
+    for (const framework of ['deepspeed', 'torchrun'] as const) {
+      expect(hasAdaptersApart(framework, adapted)).toBe(true);
+      expect(hasAdaptersApart(framework, settings)).toBe(false);
+    }
   });
 
   it('are JSON for DeepSpeed, whose batches agree as it asks', () => {
