@@ -1,5 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { nodeRunVariable } from '../engine/node/supervise-run.js';
 import { Failure } from '../failure.js';
 import { configFromVariables, configVariables, variableOf } from './environment.js';
 import { configurationVariables } from './variables.js';
@@ -78,6 +79,7 @@ describe('configurationVariables', () => {
       PLIMSOLL_CONFIG: 'c.json',
       PLIMSOLL_BATCH_SIZE: '32',
       PLIMSOLL_ALERT_KIND: 'leak',
+      [nodeRunVariable]: '/run',
       PLIMSOLL_INTERVAL_SECONDS: '',
       PLIMSOLL_SIMULATE: 'leak',
       PATH: '/bin',

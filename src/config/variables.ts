@@ -22,6 +22,7 @@ const otherVariables: ReadonlySet<string> = new Set([
   'PLIMSOLL_TORCH_DEVICE',
   'PLIMSOLL_RUN_ID',
   'PLIMSOLL_RUN_DIR',
+  'PLIMSOLL_NODE_RUN',
   'PLIMSOLL_BRIDGE',
   'PLIMSOLL_AUTO',
   'PLIMSOLL_MEMORY_BYTES',

@@ -53,6 +53,7 @@ interface RunArguments {
   readonly check?: boolean;
   readonly envMode?: JobEnvironmentMode;
   readonly envChanges?: readonly EnvironmentChange[];
+  readonly state?: string;
   readonly config?: string;
   readonly json?: boolean;
 }
@@ -104,6 +105,8 @@ export const runCommand: CommandModule = {
         environmentModeArgument,
       )
       .addOption(new Option('--env-changes <json>').hideHelp().argParser(changesArgument))
+      // For jobs of a cluster: their runs are kept on the node, all else in the person's home.
+      .addOption(new Option('--state <folder>').hideHelp())
       .option('--attach [id]', 'attach to a run whose supervisor was killed (the latest)')
       .option('--config <file>', 'this configuration file instead of plimsoll.config.json')
       .option('--json', "print the report on stdout; the program's own stdout goes to stderr")
@@ -145,7 +148,7 @@ async function run(
   checkPlatform('plimsoll run');
   const { proc: procRoot } = machineRoots;
   const orphans = watchOrphans(procRoot);
-  const home = homeFolder(io.environment);
+  const home = given.state ?? homeFolder(io.environment);
   const attached =
     given.attach === undefined ? undefined : attachedRun(given.attach, home, procRoot);
   if (attached !== undefined && 'report' in attached)

@@ -11,13 +11,21 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(home, { recursive: true, force: true }));
 
-/** In the place of `plimsoll`: its report is the words that it was started with. */
+/** In the place of `plimsoll`: its report is what it was started with. */
 const reporting = `
   const words = process.argv.slice(2);
-  require('node:fs').writeFileSync(words[words.indexOf('--report') + 1], JSON.stringify(words));
+  const { PLIMSOLL_HOME: home, PLIMSOLL_NODE_RUN: run } = process.env;
+  const started = JSON.stringify({ words, home, run });
+  require('node:fs').writeFileSync(words[words.indexOf('--report') + 1], started);
 `;
 
-async function wordsFor(given: Partial<KeptOrder>): Promise<readonly string[]> {
+interface Started {
+  readonly words: readonly string[];
+  readonly home: string;
+  readonly run: string;
+}
+
+async function startedFor(given: Partial<KeptOrder>): Promise<Started> {
   const program = join(home, 'reporting.cjs');
   writeFileSync(program, reporting);
   const order: KeptOrder = {
@@ -35,7 +43,7 @@ async function wordsFor(given: Partial<KeptOrder>): Promise<readonly string[]> {
     maxAttempts: 3,
     submittedAt: '2026-11-16T00:00:00.000Z',
     plimsoll: [process.execPath, program],
-    measured: home,
+    measured: join(home, 'kept', 'measured'),
     ...given,
   };
   const report = join(home, 'report.json');
@@ -53,13 +61,19 @@ describe('superviseRun', () => {
       by: 'submit',
       reason: 'It logs.',
     } as const;
-    const words = await wordsFor({ environmentChanges: [change] });
+    const { words } = await startedFor({ environmentChanges: [change] });
     expect(words[0]).toBe('run');
     expect(JSON.parse(words[words.indexOf('--env-changes') + 1] ?? '')).toEqual([change]);
     expect(words.slice(-3)).toEqual(['--', 'python', 'train.py']);
   });
 
   it('says nothing of an environment that is as it was', async () => {
-    expect(await wordsFor({})).not.toContain('--env-changes');
+    expect((await startedFor({})).words).not.toContain('--env-changes');
+  });
+
+  it('keeps the run on the node, and gives the program the home of the person', async () => {
+    const { words, home: given, run } = await startedFor({});
+    expect(words[words.indexOf('--state') + 1]).toBe(home);
+    expect([given, run]).toEqual([join(home, 'kept'), home]);
   });
 });

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { isKnown } from '../../units/known.js';
 import type { KeptOrder } from '../job-folder.js';
 import type { Signals } from './signals.js';
@@ -18,6 +18,8 @@ export interface SupervisedRun {
 
 /** After so many ends without a report the supervisor cannot work here. */
 const maxTries = 20;
+/** All processes of a run on a node have the folder of the run in this variable. */
+export const nodeRunVariable = 'PLIMSOLL_NODE_RUN';
 /** As a shell says that a program was killed. */
 const supervisorKilled = 137;
 
@@ -27,6 +29,7 @@ const supervisorKilled = 137;
  */
 export async function superviseRun(run: SupervisedRun): Promise<number> {
   const { order, limitBytes, report, home, environment, signals } = run;
+  const state = ['--state', home];
   const options = [
     '--report',
     report,
@@ -40,9 +43,13 @@ export async function superviseRun(run: SupervisedRun): Promise<number> {
   ];
   for (let tries = 0; tries < maxTries && !existsSync(report); tries++) {
     const begun = existsSync(join(home, 'runs')) && readdirSync(join(home, 'runs')).length > 0;
-    const words = begun ? ['run', '--attach'] : ['run', ...options, '--', ...order.command];
+    const words = begun
+      ? ['run', ...state, '--attach']
+      : ['run', ...state, ...options, '--', ...order.command];
     const [program = '', ...args] = [...order.plimsoll, ...words];
-    const env = { ...environment, PLIMSOLL_HOME: home };
+    // The folder of the run is removed with it: what the program asks to be kept goes where the person keeps it.
+    const kept = dirname(order.measured);
+    const env = { ...environment, PLIMSOLL_HOME: kept, [nodeRunVariable]: home };
     const child = spawn(program, args, { stdio: 'inherit', env, cwd: order.cwd });
     const code = await endOf(child, signals);
     // An exit code of its own without a report: it refused to start, and would again.

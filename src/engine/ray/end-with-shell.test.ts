@@ -3,13 +3,14 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
+import { nodeRunVariable } from '../node/supervise-run.js';
 import { endWithShell } from './end-with-shell.js';
 
 const limitMs = 600_000;
 
 /** A process in a session of its own, as torchrun starts its workers. */
 function begun(home: string): ChildProcess {
-  const env = { ...process.env, PLIMSOLL_HOME: home };
+  const env = { ...process.env, [nodeRunVariable]: home };
   const child = spawn('sleep', ['100000'], { env, detached: true, stdio: 'ignore' });
   onTestFinished(() => void child.kill('SIGKILL'));
   return child;

@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process';
+import { nodeRunVariable } from '../node/supervise-run.js';
 
 /**
  * When Ray gives a job up it kills the process group of the job's shell. Processes in sessions of their
@@ -11,7 +12,7 @@ export function endWithShell(shell: number, home: string): void {
 [ -d "$0" ] || exit 0
 for round in 1 2 3; do
   for one in /proc/[0-9]*; do
-    if tr '\\0' '\\n' < "$one/environ" | grep -qxF "PLIMSOLL_HOME=$0"; then kill -s KILL "\${one#/proc/}"; fi
+    if tr '\\0' '\\n' < "$one/environ" | grep -qxF "${nodeRunVariable}=$0"; then kill -s KILL "\${one#/proc/}"; fi
   done
 done
 rm -rf "$0"`;
