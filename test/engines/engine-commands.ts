@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { existsSync, mkdirSync } from 'node:fs';
+import { chownSync, existsSync, mkdirSync } from 'node:fs';
 import { type ClusterJob, hasClusterEnded } from '../../src/engine/cluster.js';
 
 /** How a command ended. */
@@ -16,6 +16,8 @@ interface EngineCommandsOptions {
   readonly home: string;
   /** What makes the commands speak to this cluster. */
   readonly environment?: Readonly<Record<string, string>>;
+  /** Another account than that of the test. */
+  readonly account?: number | undefined;
 }
 
 /** The commands of a user of a cluster, as they are typed. */
@@ -37,14 +39,16 @@ export interface EngineCommands {
 const lookMs = 500;
 
 export function engineCommands(options: EngineCommandsOptions): EngineCommands {
-  const { program, engine, home, environment = {} } = options;
+  const { program, engine, home, account, environment = {} } = options;
   if (!existsSync(home)) mkdirSync(home);
+  if (account !== undefined) chownSync(home, account, account);
 
   function plain(words: readonly string[]): Promise<Answer> {
     const child = spawn(process.execPath, [program, ...words], {
       cwd: home,
       env: { ...process.env, ...environment, PLIMSOLL_HOME: home, HOME: home },
       stdio: ['ignore', 'pipe', 'pipe'],
+      ...(account === undefined ? {} : { uid: account, gid: account }),
     });
     let stdout = '';
     let stderr = '';

@@ -1,5 +1,13 @@
 import { spawn } from 'node:child_process';
-import { existsSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chownSync,
+  existsSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { rayHttp } from '../../../src/engine/ray/http.js';
@@ -7,7 +15,7 @@ import { readNodes } from '../../../src/engine/ray/nodes.js';
 import { freePorts } from '../free-ports.js';
 import { killAll, processesOf, processesWith, seenProcesses, withChildren } from '../processes.js';
 import { commonWords, patientSettings, type TestNode } from './ray-nodes.js';
-import { rayPackages } from './ray-packages.js';
+import { type RayPython, rayPython } from './ray-packages.js';
 
 /** A real Ray on this machine, on loopback alone. */
 export interface RayTestCluster {
@@ -17,8 +25,11 @@ export interface RayTestCluster {
   killJobHead(): void;
   /** SIGKILL to the process of Ray that looks after the job whose entrypoint names this. */
   killJobSupervisor(name: string): void;
-  /** SIGKILL to the process that manages all jobs: the head falls with it, and is started again. */
-  killJobManager(): Promise<void>;
+  /**
+   * SIGKILL to the process that manages all jobs, or to the store of the whole cluster (GCS): the head
+   * falls with it, and is started again.
+   */
+  killHead(part: 'manager' | 'gcs'): Promise<void>;
   /** SIGKILL to all that runs on a node. */
   killNode(name: string): void;
   startNode(name: string): Promise<void>;
@@ -30,14 +41,23 @@ const waitMs = 600_000;
 /** A raylet whose agents are slow may end; so often it is started. */
 const maxTries = 5;
 
-/** Starts the nodes, the head first. */
-export async function startRay(nodes: readonly TestNode[]): Promise<RayTestCluster> {
+interface RayAccount {
+  readonly id: number;
+  readonly python: RayPython;
+}
+
+/** Starts the nodes, the head first; by another account where one is named. */
+export async function startRay(
+  nodes: readonly TestNode[],
+  account?: RayAccount,
+): Promise<RayTestCluster> {
   // Sockets below it have names of a limited length.
   const folder = mkdtempSync(join(tmpdir(), 'pray-'));
+  if (account !== undefined) chownSync(folder, account.id, account.id);
   const [gcsPort = 0, dashboardPort = 0, clientPort = 0] = await freePorts(3);
   const address = `http://127.0.0.1:${dashboardPort}`;
   const [head] = nodes;
-  const ray = { python: join(rayPackages(), 'bin/python'), folder };
+  const ray = { python: account?.python ?? rayPython(), folder, account: account?.id };
   const headWords = [
     '--head',
     `--port=${gcsPort}`,
@@ -80,11 +100,14 @@ export async function startRay(nodes: readonly TestNode[]): Promise<RayTestClust
       const parents = new Set(shells.map(({ parent }) => parent));
       killAll(all.filter(({ pid, command }) => parents.has(pid) && command.startsWith('ray::')));
     },
-    async killJobManager() {
+    async killHead(part) {
       const raylet = rayletOf(folder, nodeNamed('n1'));
-      const agents = withChildren(raylet).filter(({ command }) => /DashboardAgent/.test(command));
-      if (agents.length === 0) throw new Error('no job manager');
-      killAll(agents);
+      const found =
+        part === 'gcs'
+          ? processesOf(folder).filter(({ command }) => /\/gcs_server /.test(command))
+          : withChildren(raylet).filter(({ command }) => /DashboardAgent/.test(command));
+      if (found.length === 0) throw new Error(`no ${part} on the head`);
+      killAll(found);
       // As an administrator would: the nodes of a head that is gone are of no use.
       for (const { name } of nodes) cluster.killNode(name);
       killAll(processesOf(join(folder, 'session_')));
@@ -125,17 +148,29 @@ function rayletOf(folder: string, { ip }: TestNode): ReturnType<typeof processes
  * whether the node is there is asked of Ray.
  */
 function rayStart(
-  ray: { readonly python: string; readonly folder: string },
+  ray: {
+    readonly python: RayPython;
+    readonly folder: string;
+    readonly account: number | undefined;
+  },
   node: TestNode,
   words: readonly string[],
 ): Promise<void> {
   const log = join(ray.folder, `start-${node.name}.log`);
   const file = openSync(log, 'w');
   const [variable = '', value = ''] = variableOf(ray.folder, node.name).split('=');
-  const child = spawn(ray.python, ['-m', 'ray.scripts.scripts', 'start', ...words], {
+  const { program, path } = ray.python;
+  const child = spawn(program, ['-m', 'ray.scripts.scripts', 'start', ...words], {
     cwd: ray.folder,
     stdio: ['ignore', file, file],
-    env: { ...process.env, ...patientSettings, HOME: ray.folder, [variable]: value },
+    env: {
+      ...process.env,
+      ...patientSettings,
+      ...(path === '' ? {} : { PYTHONPATH: path }),
+      HOME: ray.folder,
+      [variable]: value,
+    },
+    ...(ray.account === undefined ? {} : { uid: ray.account, gid: ray.account }),
   });
   const telling = setInterval(() => tellPorts(ray.folder), 500);
   return new Promise((resolve, reject) => {

@@ -25,6 +25,13 @@ export const threeNodes: readonly TestNode[] = [
   },
 ];
 
+/** A head alone, beside the others. */
+export const oneNode: TestNode = {
+  name: 'n4',
+  ip: '127.0.0.14',
+  words: ['--num-gpus=2', '--resources={"accelerator_type:A100-80G": 1}'],
+};
+
 const mebibyte = 1024 * 1024;
 /** As little as Ray takes: it holds the results of tasks, and there are none. */
 const objectStoreBytes = 80 * mebibyte;

@@ -1,17 +1,18 @@
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { ClusterEngine } from '../../../src/engine/cluster.js';
 import { engineConformance } from '../../../src/engine/conformance.suite.js';
 import { rayHttp } from '../../../src/engine/ray/http.js';
 import { rayEngine } from '../../../src/engine/ray/ray-engine.js';
 import { root } from '../../support/project-files.js';
 import { type EngineCommands, engineCommands } from '../engine-commands.js';
-import { anyMoment, KillNotes, killCount, killSupervisor } from '../kills.js';
 import { takingMemory } from '../taking-memory.js';
 import { type RayTestCluster, startRay } from './ray-cluster.js';
+import { rayKills } from './ray-kills.js';
 import { threeNodes } from './ray-nodes.js';
+import { rayStories } from './ray-stories.js';
 
 const program = join(root, 'bin/plimsoll.js');
-const onHost = ['--memory=64MiB', '--gpus=0'];
 let cluster: RayTestCluster;
 let ray: EngineCommands;
 
@@ -27,14 +28,7 @@ describe('a cluster of three nodes', () => {
   afterAll(() => cluster?.stop());
 
   engineConformance('ray', async () => ({
-    engine: rayEngine({
-      home: join(cluster.folder, 'conformance'),
-      http: rayHttp(cluster.address, { environment: {} }),
-      plimsoll: [process.execPath, program],
-      environment: { PATH: process.env['PATH'] ?? '' },
-      settings: {},
-      gpus: [],
-    }),
+    engine: engineIn('conformance'),
     cwd: cluster.folder,
     taking: takingMemory,
     does: { asksAgain: true, previews: true },
@@ -46,48 +40,18 @@ describe('a cluster of three nodes', () => {
     expect(answer).toMatchObject({ code: 3, stderr: expect.stringContaining('no-ray-head') });
   });
 
-  it('loses and doubles no job while processes and nodes are killed', async () => {
-    const notes = new KillNotes(cluster.folder);
-    const names = new Map<string, string>();
-    const submitted = async (name: string, ...words: readonly string[]) => {
-      // Until Ray answers again; what it did not confirm may run or not.
-      for (let attempt = 0; ; attempt++) {
-        const own = `${name}-${attempt}`;
-        const asked = [...onHost, ...words, '--', ...notes.command(own)];
-        const answer = await ray.run('submit', '--json', ...asked);
-        if (answer.code !== 0) process.stdout.write(`not taken: ${answer.stderr}`);
-        if (answer.code !== 0) continue;
-        const { id } = JSON.parse(answer.stdout);
-        names.set(own, id);
-        return { id: String(id), name: own };
-      }
-    };
-    for (let round = 0; round < killCount(1); round++) {
-      const api = await submitted(`api-${round}`);
-      await anyMoment();
-      cluster.killJobHead();
-      const ours = await submitted(`ours-${round}`);
-      await killSupervisor(notes.mark(ours.name));
-      // What is killed next may be what they run on.
-      await ray.untilEnded(api.id, ours.id);
-
-      const actor = await submitted(`actor-${round}`);
-      await anyMoment();
-      cluster.killJobSupervisor(actor.id.split('-').at(-1) ?? 'none');
-
-      await submitted(`node-${round}`, '--entrypoint-resources={"away": 1}');
-      await anyMoment();
-      const lost = round % 2 === 0 ? 'n2' : 'n3';
-      cluster.killNode(lost);
-      await cluster.startNode(lost);
-    }
-    for (let round = 0; round < killCount(1); round++) {
-      await submitted(`manager-${round}`);
-      await anyMoment();
-      await cluster.killJobManager();
-    }
-    const ended = await ray.untilEnded(...names.values());
-    expect(ended.map(({ state, why }) => `${state} ${why}`)).toEqual(ended.map(() => 'succeeded '));
-    expect(notes.faults([...names.keys()], (name) => /^(api|ours)/.test(name))).toEqual([]);
-  });
+  rayStories(() => ({ cluster, ray, engine: engineIn('conformance') }));
+  rayKills(() => ({ cluster, ray, engine: engineIn('conformance') }));
 });
+
+/** With jobs of its own. */
+function engineIn(home: string): ClusterEngine {
+  return rayEngine({
+    home: join(cluster.folder, home),
+    http: rayHttp(cluster.address, { environment: {} }),
+    plimsoll: [process.execPath, program],
+    environment: { PATH: process.env['PATH'] ?? '' },
+    settings: {},
+    gpus: [],
+  });
+}
