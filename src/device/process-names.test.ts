@@ -39,9 +39,9 @@ describe('names that are asked for again and again', () => {
     const names = new ProcessNames(tree.roots.proc, () => now);
     expect(names.nameOf(7)).toBe('sh');
     writeFileSync(join(tree.roots.proc, '7/cmdline'), 'python\0train.py\0');
-    now = 9;
+    now = 59;
     expect(names.nameOf(7)).toBe('sh');
-    now = 10;
+    now = 60;
     expect(names.nameOf(7)).toBe('python');
     expect(names.nameOf(8)).toBe('unknown');
   });

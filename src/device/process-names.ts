@@ -20,8 +20,11 @@ export function processName(procRoot: string, pid: number): Known<string> {
   return short === '' ? 'unknown' : presentableName(short);
 }
 
-/** A name is read again after so long: its process may have become another program. */
-const nameHoldsSeconds = 10;
+/**
+ * A name is read again after so long: its process may have become another program. An exporter lists
+ * processes every 15 s, and reading each name every time would be a tenth of what it costs.
+ */
+const nameHoldsSeconds = 60;
 
 /** The names of processes that are asked for again and again, each read once in a while. */
 export class ProcessNames {

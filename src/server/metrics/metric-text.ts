@@ -35,11 +35,17 @@ export function metricText(families: readonly MetricFamily[]): string {
 }
 
 function labelText(labels: MetricSample['labels']): string {
-  const parts = Object.entries(labels).flatMap(([name, value]) =>
-    value === undefined || value === '' ? [] : [`${name}="${escaped(value)}"`],
-  );
-  return parts.length === 0 ? '' : `{${parts.join(',')}}`;
+  let text = '';
+  for (const name in labels) {
+    const value = labels[name];
+    if (value === undefined || value === '') continue;
+    text += `${text === '' ? '{' : ','}${name}="${isPlain.test(value) ? value : escaped(value)}"`;
+  }
+  return text === '' ? '' : `${text}}`;
 }
+
+/** Nearly all values need no change, and a page has thousands of them. */
+const isPlain = /^[\w.:/ -]{1,200}$/;
 
 function escaped(value: string): string {
   const short = readable(value).slice(0, longestValue);
