@@ -56,6 +56,18 @@ model = FullyShardedDataParallel(
     model, auto_wrap_policy=ModuleWrapPolicy({Block}), device_id=0, use_orig_params=True
 )
 """
+# Shards, their gradients and the optimizer's states lie on the host.
+FSDP2_ON_HOST = """
+from torch.distributed.fsdp import CPUOffloadPolicy, fully_shard
+dist.init_process_group("nccl")
+for block in model:
+    fully_shard(block, offload_policy=CPUOffloadPolicy())
+fully_shard(model, offload_policy=CPUOffloadPolicy())
+shard = next(model.parameters())
+assert (shard.device.type, shard.to_local().device.type) == ("cpu", "cpu"), shard.device
+"""
+FSDP1_ON_HOST = FSDP1.replace("use_orig_params=True", "cpu_offload=CPUOffload(offload_params=True)")
+FSDP1_ON_HOST = FSDP1_ON_HOST.replace("import Fully", "import CPUOffload, Fully")
 # Two machines with two GPUs each: shards within a machine, copies between them.
 HSDP = """
 from torch.distributed.device_mesh import init_device_mesh
@@ -133,6 +145,16 @@ class ShardedPrograms(unittest.TestCase):
         requests, footer = self.trace(CHECKPOINTED + FSDP2 + STEPS, *TORCHRUN)
         self.check(requests, footer, "fsdp2", 4 * LAYER // 2 // RANKS, 2 * LAYER)
 
+    def test_shards_on_the_host_come_to_the_gpu_only_to_be_gathered(self):
+        for way, program in (("fsdp2", FSDP2_ON_HOST), ("fsdp1", FSDP1_ON_HOST)):
+            with self.subTest(way):
+                requests, footer = self.trace(BUILD + program + STEPS, *TORCHRUN)
+                self.assertEqual(footer["parallel"]["way"], way)
+                self.assertEqual(footer["notes"], [])
+                self.assertEqual([e for e in requests if e[5] == "o" and e[2] > 4096], [])
+                gathers = [e for e in requests if e[5] == "p" and e[2] == 4 * LAYER]
+                self.assertGreaterEqual(len(gathers), 9)
+
     def test_copies_between_machines_hold_the_share_of_one_machine(self):
         requests, footer = self.trace(BUILD + HSDP + STEPS, *TORCHRUN)
         self.check(requests, footer, "hsdp", 4 * LAYER // 2 // 2, 4 * LAYER, nodes=2)
@@ -183,7 +205,17 @@ class Uncounted(unittest.TestCase):
 
             DistributedConfig(enable_expert_parallel=True)
 
-        for act in (pipeline, context, experts):
+        def context_by_hand():
+            from torch.distributed.tensor.experimental._attention import context_parallel
+
+            context_parallel(None)
+
+        def experts_by_hand():
+            import torch.distributed as dist
+
+            dist.all_to_all_single(None, None, [1, 2], [2, 1])
+
+        for act in (pipeline, context, experts, context_by_hand, experts_by_hand):
             self.assertEqual(self.refused(act), "not-counted", act.__name__)
 
 

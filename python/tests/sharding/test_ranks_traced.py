@@ -33,6 +33,59 @@ def traced(*words):
         return record(parse([*common, *words]))
 
 
+# In each layer the first of two products is kept, the second is computed again in backward.
+SELECTIVE = f"""
+import torch
+from torch import nn
+from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
+
+def kept():
+    seen = {{False: 0, True: 0}}
+    def policy(context, operation, *_, **__):
+        if operation is not torch.ops.aten.mm.default:
+            return CheckpointPolicy.PREFER_RECOMPUTE
+        seen[context.is_recompute] += 1
+        first = seen[context.is_recompute] == 1
+        return CheckpointPolicy.MUST_SAVE if first else CheckpointPolicy.PREFER_RECOMPUTE
+    return create_selective_checkpoint_contexts(policy)
+
+class Layer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = (nn.Linear({WIDTH}, {WIDTH}, bias=False) for _ in range(2))
+    def forward(self, x):
+        return torch.sin(self.b(torch.sin(self.a(x))))
+
+class Model(nn.Module):
+    def __init__(self, whole):
+        super().__init__()
+        self.layers = nn.ModuleList(Layer() for _ in range({LAYERS}))
+        self.whole = whole
+    def forward(self, x):
+        for layer in self.layers:
+            how = {{}} if self.whole else {{"context_fn": kept}}
+            x = checkpoint(layer, x, use_reentrant=False, **how)
+        return x
+
+def workload(batch, seq, whole=False):
+    x = torch.randn(batch, {WIDTH})
+    return {{"model": Model(whole), "batch": x, "loss": lambda m, x: m(x).sum()}}
+"""
+
+
+def products(whole, *words):
+    """How often a product was computed in forward or again, of which each layer has two."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "selective.py")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(SELECTIVE)
+        given = ["--script", path, "--arg", f"whole={whole}", "--batch", "2", "--seq", "1"]
+        ledger = record(parse([*given, "--steps", "2", *words])).ledger
+    found = {index for text, index in ledger._strings.items() if "mm" in text}
+    sizes = [e[2] for e in ledger.events if e[0] == "a" and e[3] in found]
+    return sum(size == 4 * 2 * WIDTH for size in sizes)
+
+
 def requests(recording, category=None):
     found = [e for e in recording.ledger.events if e[0] == "a"]
     return [e for e in found if category is None or e[5] == category]
@@ -121,6 +174,12 @@ class Sharding(unittest.TestCase):
         with self.assertRaises(Failure) as raised:
             traced("--parallel", "fsdp2", "--gpus", "4", "--tp", "3")
         self.assertEqual(raised.exception.code, "ranks-not-even")
+
+    def test_what_a_program_chooses_to_keep_is_not_computed_again(self):
+        for words in ((), ("--parallel", "fsdp2", "--gpus", "4")):
+            whole, selective = (products(one, *words) for one in ("true", "false"))
+            # Of two products in each layer and step, one is computed again instead of two.
+            self.assertEqual(whole - selective, 2 * LAYERS, words)
 
     def test_nothing_of_it_stays_in_torch(self):
         import torch

@@ -14,6 +14,13 @@ const buckets: ReadonlySet<number> = new Set([
   traceCategories.indexOf('g'),
 ]);
 
+/** What DeepSpeed asks for beside weights, states and gradients. */
+const zeroBuffers: ReadonlySet<number> = new Set([
+  traceCategories.indexOf('u'),
+  traceCategories.indexOf('p'),
+]);
+const leastBytes = 512;
+
 /**
  * What the same rank reserves where other streams, or NCCL, give memory back later than the host lets
  * go of it. Which of them happens depends on time, so all of them belong to the interval.
@@ -21,11 +28,25 @@ const buckets: ReadonlySet<number> = new Set([
 export function otherRanks(trace: Trace, gpu: Gpu, { way }: Parallel): readonly number[] {
   const { stream } = trace;
   const peaks = [replayOn(gpu, stream, { streamWork: 'awaited' }).peakReservedBytes];
+  if (way === 'zero2' || way === 'zero3') {
+    // DeepSpeed documents how large its buffers may get, not how large they are: from none of them to twice as much.
+    const sized = [0, 2].map((factor) => replayOn(gpu, withZeroBuffers(trace, factor)));
+    return [...peaks, ...sized.map(({ peakReservedBytes }) => peakReservedBytes)];
+  }
   if (way !== 'ddp') return peaks;
   // DDP makes its buckets anew in the second forward pass. What NCCL sent is kept until its watchdog looks, every
   // 100 ms: on an H200 the first bucket stayed into that forward pass, or to the end of its backward pass.
   const ends = stream.marks.flatMap(({ name, at }) => (secondStep.test(name) ? [at] : []));
   return [...peaks, ...ends.map((at) => replayOn(gpu, late(trace, at)).peakReservedBytes)];
+}
+
+function withZeroBuffers({ stream, category }: Trace, factor: number): EventStream {
+  const bytes = stream.bytes.map((size, at) => {
+    const kind = category[stream.slot[at] ?? 0] ?? -1;
+    const isBuffer = stream.kind[at] === eventKind.alloc && zeroBuffers.has(kind);
+    return isBuffer ? Math.max(leastBytes, size * factor) : size;
+  });
+  return { ...stream, bytes };
 }
 
 /** The same requests, but the buckets of the first step are freed at a later event. */
@@ -65,7 +86,7 @@ export function rankNotes({ way, gpus }: Parallel): string[] {
     notes.push('ZeRO-1 is ZeroRedundancyOptimizer without DDP around the model.');
   if (way === 'zero2' || way === 'zero3') {
     notes.push(
-      'DeepSpeed was not run: its buffers are those it documents, with its default sizes.',
+      'DeepSpeed was not run, and this was not measured: its buffers are those it documents, with its default sizes. The interval goes from none of them to twice as much.',
     );
   }
   return notes;

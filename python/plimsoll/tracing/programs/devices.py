@@ -10,7 +10,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from .. import sparse
 from . import values
-from .places import GPU, HOST, META, Places, is_cuda, is_named
+from .places import GPU, HOST, META, Places, device_named, is_cuda, is_named
 from .tensor_types import dtype_on_gpu, dtype_on_host
 
 _TENSOR = torch.Tensor
@@ -18,6 +18,8 @@ _TENSOR = torch.Tensor
 _MAKE = torch.tensor
 # Copies to the host with more values than this get no memory: they stay on meta, as the host's.
 _MAX_VALUES = 1 << 20
+# What is made like a tensor of the host that has no memory gets none either.
+_LIKE = {torch.empty_like, torch.zeros_like, torch.ones_like, torch.full_like}
 _SEVERAL = (
     "the program uses several cards in one process; what lies on each of them is counted as on one"
 )
@@ -58,6 +60,9 @@ class PretendedDevices(TorchFunctionMode):
         if is_named(device, "meta") and self.places.named is None:
             with self.places.naming(META):
                 return func(*args, **kwargs)
+        if func in _LIKE and args and is_named(device, "cpu") and self._place(args[0]) == HOST:
+            with self.places.naming(HOST):
+                return func(*args, **{**kwargs, "device": "meta"})
         return func(*args, **kwargs)
 
     def _notice(self, device: Any) -> None:
@@ -94,7 +99,7 @@ class PretendedDevices(TorchFunctionMode):
     # Ways between host and GPU.
     def to(self, func, args, kwargs):
         tensor = args[0]
-        device, named = _target(args, kwargs)
+        device, named = device_named(args, kwargs)
         if isinstance(device, torch.Tensor):
             place = self._place(device)
             named.setdefault("dtype", device.dtype)
@@ -283,18 +288,3 @@ def _copied(tensor: Any, named: dict[str, Any]) -> Any:
         layout = named.get("memory_format", torch.preserve_format)
         return tensor.clone(memory_format=layout)
     return tensor.to(**named)
-
-
-def _target(args, kwargs):
-    """The device that `Tensor.to` names, in whichever form, and what else it asks for."""
-    rest, named = list(args[1:]), dict(kwargs)
-    device = named.pop("device", None)
-    if device is None:
-        device = named.pop("other", None)
-    if device is None and rest and not isinstance(rest[0], torch.dtype):
-        device = rest.pop(0)
-    if rest and not isinstance(rest[0], bool):
-        named["dtype"] = rest.pop(0)
-    named.update(zip(("non_blocking", "copy"), rest))
-    named.pop("non_blocking", None)
-    return device, {name: value for name, value in named.items() if value is not None}

@@ -77,3 +77,18 @@ def is_named(device: Any, kind: str) -> bool:
     if isinstance(device, torch.device):
         return device.type == kind
     return isinstance(device, str) and device.split(":")[0] == kind
+
+
+def device_named(args: tuple, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """The device that `Tensor.to` names, in whichever form, and what else it asks for."""
+    rest, named = list(args[1:]), dict(kwargs)
+    device = named.pop("device", None)
+    if device is None:
+        device = named.pop("other", None)
+    if device is None and rest and not isinstance(rest[0], torch.dtype):
+        device = rest.pop(0)
+    if rest and not isinstance(rest[0], bool):
+        named["dtype"] = rest.pop(0)
+    named.update(zip(("non_blocking", "copy"), rest))
+    named.pop("non_blocking", None)
+    return device, {name: value for name, value in named.items() if value is not None}

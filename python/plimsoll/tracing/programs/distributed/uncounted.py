@@ -13,8 +13,19 @@ _MEASURE = "measure it on its GPUs: plimsoll run -- torchrun ..."
 _BEGINNINGS = (
     ("torch.distributed.pipelining.stage", "_PipelineStageBase.__init__", "pipeline"),
     ("torch.distributed.pipelining", "pipeline", "pipeline"),
-    ("torch.distributed.tensor.experimental", "context_parallel", "context"),
+    *(
+        (f"torch.distributed.tensor.experimental{module}", name, "context")
+        for module in ("", "._attention", "._context_parallel", "._context_parallel._attention")
+        for name in ("context_parallel", "_context_parallel_shard", "_ContextParallel.__init__")
+    ),
 )
+# Collectives that may say how much goes to which rank, and the place of the first of the two lists.
+_EXCHANGES = (
+    ("torch.distributed", "all_to_all_single", 2),
+    ("torch.distributed._functional_collectives", "all_to_all_single", 1),
+    ("torch.distributed._functional_collectives", "all_to_all_single_autograd", 1),
+)
+_SPLITS = ("output_split_sizes", "input_split_sizes")
 # Settings of libraries: a module, a class, and the fields that ask for a way.
 _SETTINGS = (
     (
@@ -46,6 +57,15 @@ def not_counted(way: str) -> Failure:
     )
 
 
+def chosen_by_data() -> Failure:
+    return Failure(
+        "not-counted",
+        "the program sends each rank as much as the data say (all_to_all_single with split sizes, as expert "
+        "parallelism does), which is not counted",
+        _MEASURE,
+    )
+
+
 def sharded_by(library: str) -> Failure:
     return Failure(
         "program-sharded",
@@ -59,6 +79,8 @@ def install(patches: Patches) -> None:
         when_imported(module, _refusing(patches, path, not_counted(way)))
     for module, path, library in _LIBRARIES:
         when_imported(module, _refusing(patches, path, sharded_by(library)))
+    for module, name, place in _EXCHANGES:
+        when_imported(module, _splitting(patches, name, place))
     for module, owner, fields in _SETTINGS:
         when_imported(module, _checking(patches, owner, fields))
 
@@ -73,6 +95,23 @@ def _refusing(patches: Patches, path: str, failure: Failure) -> Callable[[Any], 
         target = getattr(module, owner, None) if owner else module
         if target is not None and hasattr(target, name):
             patches.set(target, name, refuse)
+
+    return install_into
+
+
+def _splitting(patches: Patches, name: str, place: int) -> Callable[[Any], None]:
+    def install_into(module: Any) -> None:
+        original = getattr(module, name, None)
+        if original is None:
+            return
+
+        def exchange(*args: Any, **kwargs: Any) -> Any:
+            given = (*args[place : place + 2], *map(kwargs.get, _SPLITS))
+            if any(splits is not None for splits in given):
+                raise chosen_by_data()
+            return original(*args, **kwargs)
+
+        patches.set(module, name, exchange)
 
     return install_into
 

@@ -109,12 +109,18 @@ class Wrappers:
         self._patches.set(module, "parallelize_module", parallelize_module)
 
     def _sharded(self, fsdp: Any) -> None:
-        from torch.distributed.fsdp._fully_shard import _fsdp_param, _fully_shard
+        from torch.distributed.fsdp._fully_shard import (
+            _fsdp_param,
+            _fsdp_param_group,
+            _fully_shard,
+        )
 
         fsdp2.label(self._patches, self._observer)
         fsdp1.label(self._patches, self._observer)
         self._fully_shard(_fully_shard)
+        # A shard, and its gradient, may lie on the host.
         self._kept_on_meta(_fsdp_param.FSDPParam, "_init_sharded_param")
+        self._kept_on_meta(_fsdp_param_group, "foreach_reduce")
         self._wrapped(fsdp.FullyShardedDataParallel)
 
     def _fully_shard(self, module: Any) -> None:
