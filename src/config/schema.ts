@@ -177,7 +177,9 @@ const slurm = z.strictObject({
   gpuBytes: z
     .record(z.string().min(1).max(limits.gpuNameLength), bytes.min(1))
     .optional()
-    .describe('The memory of a GPU, by its type in Slurm; "gpu" where the site names no type.'),
+    .describe(
+      'The memory of a GPU, by its type in Slurm or by a feature of its nodes; "gpu" where the site names neither.',
+    ),
 });
 
 const ray = z.strictObject({

@@ -79,6 +79,36 @@ describe('what Slurm is asked for', () => {
     expect(asked(featured, 60 * GiB)).toMatchObject({ gres: 'gpu:a100:1', notes: [] });
   });
 
+  it('a feature of nodes where the type of a GPU does not tell its memory', () => {
+    const small = nodes('', 4, { features: ['ib', 't4'], names: ['n1'] });
+    const large = nodes('', 4, { features: ['a100-80gb', 'ib'], names: ['n2'] });
+    expect(asked([small, large], 60 * GiB)).toMatchObject({
+      gres: 'gpu:1',
+      constraint: 'a100-80gb',
+      why: 'one whole GPU (feature a100-80gb), 80.0 GiB each',
+    });
+    // Any of them is enough.
+    expect(asked([small, large], GiB).constraint).toBeUndefined();
+    expect(asked([large], 60 * GiB).constraint).toBeUndefined();
+    const other = nodes('', 4, { features: ['gpu24'], names: ['n3'] });
+    const settings = { gpuBytes: { gpu24: 24 * GiB } };
+    expect(asked([small, other, large], 20 * GiB, 1, settings).constraint).toBe('gpu24');
+  });
+
+  it('the same for one name of cards of different sizes, and for shards', () => {
+    const small = nodes('a100', 4, { features: ['a100-40gb'], shards: 160 });
+    const large = nodes('a100', 4, { features: ['a100-80gb'], names: ['n2'], shards: 160 });
+    expect(asked([small, large], 60 * GiB, 2)).toMatchObject({
+      gres: 'gpu:a100:2',
+      constraint: 'a100-80gb',
+    });
+    expect(asked([small, large], 60 * GiB)).toMatchObject({
+      gres: 'shard:a100:30',
+      constraint: 'a100-80gb',
+    });
+    expect(asked([small, nodes('h200', 4)], 30 * GiB, 2).constraint).toBeUndefined();
+  });
+
   it('a partition only where jobs do not come there by themselves', () => {
     expect(asked([nodes('h200', 4)], GiB).partition).toBe('default');
     expect(asked([nodes('h200', 4, { partitions: ['big', 'long'] })], GiB).partition).toBe(
@@ -109,7 +139,7 @@ describe('the script', () => {
       folder: "/srv/it's/x y",
       attempt: 2,
       cwd: '/w',
-      request: { ...asked([nodes('h200', 1)], GiB), why: 'one\n$(rm)' },
+      request: { ...asked([nodes('h200', 1)], GiB), constraint: 'a b', why: 'one\n$(rm)' },
       comment: 'plimsoll:k:all.2',
       plimsoll: ['/usr/bin/node', '/a b/plimsoll.js'],
       options: ['--time=1:00:00', '--mail-user=a b'],
@@ -117,7 +147,8 @@ describe('the script', () => {
     expect(text).toContain(String.raw`#SBATCH "--job-name=a \"b\" $(c) d"`);
     expect(text).toContain(`/usr/bin/node '/a b/plimsoll.js' on-node '/srv/it'\\''s/x y' 2`);
     expect(text).toContain('#SBATCH --time=1:00:00\n#SBATCH "--mail-user=a b"');
-    expect(text.split('\n').filter((line) => line.startsWith('#SBATCH')).length).toBe(9);
+    expect(text.split('\n').filter((line) => line.startsWith('#SBATCH')).length).toBe(10);
+    expect(text).toContain('#SBATCH "--constraint=a b"\n');
     expect(text).toContain('# one $(rm)\n');
   });
 });

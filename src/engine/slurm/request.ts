@@ -17,6 +17,8 @@ export interface ClusterNeed {
 export interface SlurmRequest {
   /** Such as `shard:30` or `gpu:a100:2`; `none` for a job of the host. */
   readonly gres: string;
+  /** A feature of nodes, where the type of a GPU does not tell its memory. */
+  readonly constraint?: string;
   /** `default` where nothing needs to be said. */
   readonly partition: string;
   /** Of the host, in MiB, as Slurm counts it; `default` where the site decides. */
@@ -99,13 +101,16 @@ function shardRequest(
   // A shard of another type may stand for less: then the type is part of the request.
   const gres = sizes.size > 1 && type !== '' ? `shard:${type}:${count}` : `shard:${count}`;
   const size = typeof shardBytes === 'number' ? shardBytes : 0;
+  // Shards of nodes that the request also means must stand for as much.
+  const feature = featureFor(offer, gres, counted, (one) => one.shardBytes === shardBytes);
   return {
     gres,
+    ...(feature && { constraint: feature }),
     partition: partitionFor([offer], defaults),
     memoryMebibytes: 'default',
     limitBytes: count * size,
     contextBytes: offer.contextBytes,
-    why: `${count} ${count === 1 ? 'shard' : 'shards'} of ${formatBytes(size)} on one GPU${type === '' ? '' : ` (${type})`}`,
+    why: `${count} ${count === 1 ? 'shard' : 'shards'} of ${formatBytes(size)} on one GPU${inWords(type, feature)}`,
     notes: ambiguity(offer),
   };
 }
@@ -132,13 +137,37 @@ function wholeRequest(
     };
   }
   const { type, capacityBytes } = offer;
+  const gres = type === '' ? `gpu:${gpus}` : `gpu:${type}:${gpus}`;
+  const isEnough = (one: GpuOffer) => isKnown(one.capacityBytes) && one.capacityBytes >= bytes;
+  const feature = featureFor(offer, gres, counted, isEnough);
   return {
     ...common,
-    gres: type === '' ? `gpu:${gpus}` : `gpu:${type}:${gpus}`,
+    gres,
+    ...(feature && { constraint: feature }),
     partition: partitionFor([offer], defaults),
-    why: `${many}${type === '' ? '' : ` of type ${type}`}, ${formatBytes(capacityBytes)} each`,
+    why: `${many}${inWords(type, feature)}, ${formatBytes(capacityBytes)} each`,
     notes: ambiguity(offer),
   };
+}
+
+/**
+ * The feature that nodes must have: where the GPUs of others, which the same words of a request mean,
+ * are not enough. Without one the site tells no way to keep the job away from them.
+ */
+function featureFor(
+  { feature }: GpuOffer,
+  gres: string,
+  counted: readonly GpuOffer[],
+  isEnough: (offer: GpuOffer) => boolean,
+): string | undefined {
+  const isMeant = ({ type }: GpuOffer) => gres.split(':').length < 3 || gres.includes(`:${type}:`);
+  return counted.every((one) => !isMeant(one) || isEnough(one)) ? undefined : feature;
+}
+
+function inWords(type: string, feature: string | undefined): string {
+  const words = [type, feature === undefined ? '' : `feature ${feature}`];
+  const said = words.filter((word) => word !== '').join(', ');
+  return said === '' ? '' : ` (${said})`;
 }
 
 const needUnknown =

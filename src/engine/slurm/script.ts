@@ -30,6 +30,7 @@ export function batchScript(parts: ScriptParts): string {
     '--open-mode=append',
     '--requeue',
     ...(request.gres === 'none' ? [] : [`--gres=${request.gres}`]),
+    ...(request.constraint === undefined ? [] : [`--constraint=${request.constraint}`]),
     ...(request.partition === 'default' ? [] : [`--partition=${request.partition}`]),
     ...(request.memoryMebibytes === 'default' ? [] : [`--mem=${request.memoryMebibytes}M`]),
     ...parts.options,
