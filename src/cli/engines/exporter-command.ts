@@ -1,5 +1,6 @@
 import { hostname } from 'node:os';
 import { homeFolder } from '../../files/home-folder.js';
+import { collectRegularly } from '../../server/exporter/collect-garbage.js';
 import { type Exporter, openExporter } from '../../server/exporter/open-exporter.js';
 import { systemClock } from '../../time/clock.js';
 import { formatBytes } from '../../units/bytes.js';
@@ -8,7 +9,7 @@ import { type CliIo, printJson } from '../io.js';
 import { countArgument, intervalArgument, percentArgument } from '../options/arguments.js';
 import { portArgument } from '../options/serve-arguments.js';
 import { addDeviceOptions, type DeviceArguments, settingsOf } from '../options/watch-options.js';
-import { type Stop, stopOnSignals, whenAborted } from '../stop.js';
+import { type Stop, stopOnSignals } from '../stop.js';
 
 interface ExporterArguments extends DeviceArguments {
   readonly host: string;
@@ -90,7 +91,7 @@ async function exporter(given: ExporterArguments, context: CommandContext): Prom
   try {
     await firstReadings(opened, stop);
     printReady(opened, given, io);
-    await whenAborted(stop.signal);
+    await collectRegularly(systemClock, stop.signal);
   } finally {
     await opened.close();
   }
