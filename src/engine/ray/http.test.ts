@@ -58,6 +58,17 @@ describe('the dashboard of Ray over HTTP', () => {
     expect(await codeOf(http.get('/api/version'))).toBe(code);
   });
 
+  it.each([
+    [500, 'Try again in a minute'],
+    [400, 'Change what it names'],
+  ])('that refuses with %i says what to do: %s', async (status, next) => {
+    const address = await serving((_, response) => response.writeHead(status).end('trace\nlast'));
+    await expect(rayHttp(address, options).get('/')).rejects.toMatchObject({
+      fact: `Ray at ${address} answered ${status}: last.`,
+      next: expect.stringContaining(next),
+    });
+  });
+
   it('that never answers is a timeout, and none at all is no head', async () => {
     const silent = rayHttp(await serving(() => {}), { ...options, timeoutMs: 50 });
     expect(await codeOf(silent.get('/'))).toBe('ray-timeout');

@@ -136,11 +136,16 @@ export function notRay(address: string, why: string): Failure {
 function refused(address: string, status: number, text: string): Failure {
   const lines = text.split('\n').map((line) => line.trim());
   const said = lines.findLast((line) => line !== '') ?? '';
+  const fact = `Ray at ${address} answered ${status}: ${said.slice(0, 400)}`;
   return new Failure({
     kind: 'missing',
     code: 'ray-refused',
-    fact: `Ray at ${address} answered ${status}: ${said.slice(0, 400)}`,
-    next: 'Change what it names, or look at the head with "ray status".',
+    fact: fact.endsWith('.') ? fact : `${fact}.`,
+    // A part of the head that was killed is back some seconds later.
+    next:
+      status >= 500
+        ? 'Try again in a minute; if it stays so, look at the head with "ray status".'
+        : 'Change what it names, or look at the head with "ray status".',
   });
 }
 
