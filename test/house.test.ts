@@ -120,7 +120,7 @@ describe('the house', () => {
   it.each(unwanted)('holds no %s', (_, pattern) => {
     const found = files
       // Recorded data and pictures are not written by hand.
-      .filter((path) => !/^bench\/(truth|results)\/|\.(png|xz|gz|so|node)$/.test(path))
+      .filter((path) => !/^bench\/(truth|results)\/|\.(png|webp|xz|gz|so|node)$/.test(path))
       .flatMap((path) =>
         readFileSync(root + path, 'utf8')
           .split('\n')

@@ -17,6 +17,23 @@ describe('progress', () => {
     ]);
   });
 
+  it('tells no rate of messages that a busy machine read all at once', () => {
+    const book = new ProgressBook();
+    const pace = 10;
+    for (let number = 1; number <= 50; number++) {
+      // Ten steps a second; those of the third second are read at its end.
+      const at = number / pace;
+      const read = at > 2 && at <= 3 ? 3 + number / 1e6 : at;
+      book.add(read, { ...step, number, loss: 1 });
+    }
+    const rates = book.points.map(({ samplesPerSecond }) => samplesPerSecond);
+    expect(rates.slice(0, 10)).toEqual(Array.from({ length: 10 }, () => 'unknown'));
+    const known = rates.filter((rate) => rate !== 'unknown');
+    expect(known.length).toBeGreaterThan(35);
+    expect(Math.max(...known)).toBeLessThanOrEqual(pace * step.batch * 1.2);
+    expect(known.at(-1)).toBeCloseTo(pace * step.batch, 0);
+  });
+
   it('stays within bounds and in order, however long a run is', () => {
     const waits = fc.array(fc.double({ min: 0, max: 1e4, noNaN: true }), { maxLength: 900 });
     fc.assert(

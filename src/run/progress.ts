@@ -1,14 +1,27 @@
+import { isKnown, type Known } from '../units/known.js';
 import type { StepMessage } from './bridge/messages.js';
 import type { ProgressPoint } from './types.js';
 
 /** Enough for a chart; a longer run keeps every second point, again and again. */
 const maxPoints = 240;
 
+/**
+ * A rate is that of at least so long. What a busy machine reads late comes in at once: the time between two
+ * messages says nothing then.
+ */
+const rateSeconds = 1;
+
+interface Reached {
+  readonly atSeconds: number;
+  readonly step: number;
+}
+
 /** Keeps the steps of the first work that tells of some, within bounds, however long a run is. */
 export class ProgressBook {
   #who: string | undefined;
   #points: ProgressPoint[] = [];
-  #last: { readonly atSeconds: number; readonly step: number } | undefined;
+  /** What the next rate is counted from, oldest first: one from before the last second, and all since. */
+  #recent: Reached[] = [];
   /** Seconds between points; doubled when there are too many. */
   #gap = 0;
 
@@ -20,13 +33,12 @@ export class ProgressBook {
     this.#who ??= message.who;
     if (message.who !== this.#who) return;
     const { number: step, batch, microbatch, peakBytes, loss } = message;
-    const before = this.#last;
-    if (before !== undefined && atSeconds - before.atSeconds < this.#gap) return;
-    const seconds = before === undefined ? 0 : atSeconds - before.atSeconds;
-    const steps = before === undefined ? 0 : step - before.step;
-    const rate = seconds > 0 && steps > 0 ? (steps * batch) / seconds : undefined;
-    const samplesPerSecond = rate === undefined ? 'unknown' : Math.round(rate * 100) / 100;
-    this.#last = { atSeconds, step };
+    const last = this.#recent.at(-1);
+    if (last !== undefined && atSeconds - last.atSeconds < this.#gap) return;
+    const stepsPerSecond = this.#rate(atSeconds, step);
+    const samplesPerSecond = isKnown(stepsPerSecond)
+      ? Math.round(stepsPerSecond * batch * 100) / 100
+      : 'unknown';
     this.#points.push({
       atSeconds: Math.round(atSeconds * 1000) / 1000,
       step,
@@ -39,5 +51,17 @@ export class ProgressBook {
     this.#points = this.#points.filter((_, index) => index % 2 === 0);
     const first = this.#points[0]?.atSeconds ?? 0;
     this.#gap = (atSeconds - first) / (maxPoints / 2);
+  }
+
+  #rate(atSeconds: number, step: number): Known<number> {
+    // Counted anew: what was before says nothing.
+    if (step <= (this.#recent.at(-1)?.step ?? step)) this.#recent = [];
+    this.#recent.push({ atSeconds, step });
+    while (atSeconds - (this.#recent[1]?.atSeconds ?? atSeconds) >= rateSeconds) {
+      this.#recent.shift();
+    }
+    const from = this.#recent[0];
+    const seconds = from === undefined ? 0 : atSeconds - from.atSeconds;
+    return from === undefined || seconds < rateSeconds ? 'unknown' : (step - from.step) / seconds;
   }
 }

@@ -37,6 +37,7 @@ p { margin: 0; max-width: 68ch; }
 a { color: inherit; text-decoration-color: var(--soft); text-underline-offset: 3px; }
 .soft, small { color: var(--soft); font-size: 13.5px; }
 .masthead { display: flex; gap: 18px; align-items: center; }
+.masthead > div { min-width: 0; overflow-wrap: anywhere; }
 .emblem { flex: none; width: 60px; height: 40px; fill: none; stroke: var(--accent); stroke-width: 3; }
 .lede { font-size: 19px; line-height: 1.45; margin: 26px 0 0; max-width: 60ch; }
 .facts { display: flex; flex-wrap: wrap; gap: 6px 28px; margin: 22px 0 0; padding: 14px 0; border: solid var(--rule); border-width: 1px 0; }
