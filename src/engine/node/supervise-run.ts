@@ -44,8 +44,8 @@ export async function superviseRun(run: SupervisedRun): Promise<number> {
   for (let tries = 0; tries < maxTries && !existsSync(report); tries++) {
     const begun = existsSync(join(home, 'runs')) && readdirSync(join(home, 'runs')).length > 0;
     const words = begun
-      ? ['run', ...state, '--attach']
-      : ['run', ...state, ...options, '--', ...order.command];
+      ? ['run', '--attach', ...state]
+      : ['run', ...options, ...state, '--', ...order.command];
     const [program = '', ...args] = [...order.plimsoll, ...words];
     // The folder of the run is removed with it: what the program asks to be kept goes where the person keeps it.
     const kept = dirname(order.measured);
