@@ -1,5 +1,5 @@
 // Ranks that others measured on cards which were not measured here, beside our traces of the same settings:
-// transformers' Llama stands for their own, with parameters gathered in bf16 and gradients reduced in float32.
+// transformers' Llama stands for their own.
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { Failure } from '../../dist/failure.js';
@@ -32,10 +32,11 @@ export async function publishedRows(python, only) {
       notCounted === undefined
         ? {
             script: external('causal.py'),
-            args: { config: external(`${config}.json`), ...args },
-            gpu: 'h100',
-            gatherPrecision: 'bf16',
-            reducePrecision: 'fp32',
+            args: Object.fromEntries(
+              Object.entries({ config: external(`${config}.json`), ...args }).map(
+                ([name, value]) => [name, String(value)],
+              ),
+            ),
             ...request,
           }
         : {
