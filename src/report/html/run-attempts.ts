@@ -93,8 +93,9 @@ function figures({ outOfMemory, peakBytes, peakFrom }: Attempt): string {
   ];
   const knownParts = parts.filter(([, bytes]) => isKnown(bytes));
   const said = knownParts.map(([name, bytes]) => `${name} ${formatBytes(bytes)}`).join(', ');
-  const peak = `peak ${formatBytes(peakBytes)} (by ${peakFrom})`;
-  return `Kind: ${outOfMemory?.kind ?? 'unknown'}. ${said === '' ? '' : `${said}; `}${peak}.`;
+  const from = isKnown(peakFrom) ? ` (by ${peakFrom})` : '';
+  const peak = `peak ${formatBytes(peakBytes)}${from}`;
+  return `Kind: ${outOfMemory?.kind ?? 'unknown'}; ${said === '' ? '' : `${said}; `}${peak}.`;
 }
 
 /** A hull filled to the peak, and the line that it should not pass. */
