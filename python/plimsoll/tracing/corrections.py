@@ -8,9 +8,10 @@ import torch
 
 from .accumulation import STORAGE_REFERENCES
 from .data_sizes import BY_DATA
-from .kernels import ctc, losses, recurrent
+from .kernels import ctc, detection, losses, recurrent
 from .kernels.convolution import channels_last
 from .small_values import marked
+from .standins.imports import when_imported
 
 _ATEN = torch.ops.aten
 
@@ -150,3 +151,11 @@ DEPENDS_ON_ARGUMENTS = {
 }
 if hasattr(_ATEN, "_grouped_mm"):
     CORRECTIONS[_ATEN._grouped_mm.default] = _grouped_product
+
+
+def _of_torchvision(_module: Any) -> None:
+    if hasattr(torch.ops.torchvision, "nms"):
+        CORRECTIONS[torch.ops.torchvision.nms.default] = detection.kept_boxes
+
+
+when_imported("torchvision._meta_registrations", _of_torchvision)

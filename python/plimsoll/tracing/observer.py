@@ -39,6 +39,8 @@ class Observer(TorchDispatchMode):
     follows_values = False
     # Tensors that are taken apart before memory is asked for (DTensor): their parts come here.
     passes_on: tuple[type, ...] = ()
+    # The one of this trace, once there is one.
+    autocast: Any = None
     # Where there are several streams: enters the one on which autograd adds up two gradients.
     summing: Callable[[], AbstractContextManager[None]] | None = None
 

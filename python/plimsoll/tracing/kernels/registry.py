@@ -15,6 +15,7 @@ _FAMILIES = (
     "blas",
     "convolution",
     "ctc",
+    "detection",
     "losses",
     "norms",
     "pointwise",

@@ -44,9 +44,10 @@ from .distributed.wrappers import Wrappers
 from .failures import failure_of
 from .launchers import announce, launch_of
 from .observer import ProgramObserver
+from .passes.repeats import Repeats
+from .passes.tokens import Tokens
 from .places import Places
 from .terminal import as_in_a_terminal
-from .tokens import Tokens
 from .watch import GENERATING, Finished, Watch
 
 _BENCHMARK = (
@@ -119,11 +120,12 @@ def _install(
     weights.install(patches, places, overlay, watch)
     libraries.install(patches, watch, overlay)
     lightning.install(patches, watch)
-    _watch_calls(patches, watch, Tokens(observer, places))
+    passes = (Tokens(observer, places), Repeats(observer, places, watch))
+    _watch_calls(patches, watch, *passes)
     observer.on_op = watch.ticked
 
 
-def _watch_calls(patches: Patches, watch: Watch, tokens: Tokens) -> None:
+def _watch_calls(patches: Patches, watch: Watch, tokens: Tokens, repeats: Repeats) -> None:
     call = torch.nn.Module.__call__
 
     def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -134,6 +136,8 @@ def _watch_calls(patches: Patches, watch: Watch, tokens: Tokens) -> None:
         try:
             if outermost and watch.phase == GENERATING:
                 return tokens.call(self, call, args, kwargs)
+            if outermost:
+                return repeats.call(self, call, args, kwargs)
             return call(self, *args, **kwargs)
         finally:
             watch.depth -= 1

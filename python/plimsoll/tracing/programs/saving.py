@@ -75,13 +75,15 @@ class Overlay:
         patches.set(os, "mkdir", mkdir)
         for name in ("exists", "isfile", "getsize"):
             self._questions(patches, os.path, name)
-        for name in ("stat", "lstat", "access", "chmod", "utime"):
-            self._questions(patches, os, name)
+        for name in ("stat", "lstat", "access", "chmod", "utime", "listxattr", "getxattr"):
+            if hasattr(os, name):
+                self._questions(patches, os, name)
         self._listings(patches)
         for name in ("remove", "unlink", "rmdir"):
             self._removals(patches, name)
-        for name in ("rename", "replace"):
+        for name in ("rename", "replace", "link"):
             self._moves(patches, name)
+        self._symbolic_links(patches)
 
     def _questions(self, patches: Patches, module: Any, name: str) -> None:
         ask = getattr(module, name)
@@ -126,6 +128,19 @@ class Overlay:
                 move(self.writable(source, keep=True), self.writable(target), *args, **kwargs)
 
         patches.set(os, name, moved)
+
+    def _symbolic_links(self, patches: Patches) -> None:
+        link = os.symlink
+
+        def linked(source: Any, target: Any, *args: Any, **kwargs: Any) -> None:
+            if self._inside(target):
+                link(source, target, *args, **kwargs)
+                return
+            # What it names is looked for beside it, and may itself lie here.
+            named = os.path.join(os.path.dirname(os.path.abspath(target)), source)
+            link(self.readable(named), self.writable(target), *args, **kwargs)
+
+        patches.set(os, "symlink", linked)
 
     def _inside(self, path: Any) -> bool:
         return _is_path(path) and os.path.abspath(os.fsdecode(path)).startswith(self._folder)

@@ -87,6 +87,13 @@ class Autocast:
     def clear(self) -> None:
         self._cache.clear()
 
+    def copies(self) -> list[tuple[Any, Any]]:
+        """Weights, and the copies that are kept of them until autocast ends."""
+        return list(self._cache.values())
+
+    def keep(self, weight: Any, copy: Any) -> None:
+        self._cache[id(weight)] = (weight, copy)
+
     @staticmethod
     def _switch(on: bool) -> None:
         torch._C._dispatch_tls_set_dispatch_key_excluded(_KEY, not on)

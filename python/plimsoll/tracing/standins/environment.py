@@ -45,7 +45,7 @@ def cuda_like(observer: Any, names: Any, builds_on_gpu: bool = True) -> Iterator
     A program builds its models where it likes; all others are built on the GPU.
     """
     patches = Patches()
-    autocast = Autocast()
+    autocast = observer.autocast = Autocast()
     library = torch.library.Library("aten", "IMPL")
     try:
         for name, function in {**_OPS, **recurrent.layers(observer.gpu)}.items():

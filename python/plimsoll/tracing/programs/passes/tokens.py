@@ -12,7 +12,8 @@ from typing import Any
 
 import torch
 
-from .places import GPU, Places
+from ..places import Places
+from .written import bound, ident_of, steps_of, write_steps
 
 # What the first tokens leave behind is gone by then.
 _RUN_FIRST = 4
@@ -26,7 +27,6 @@ class _Token:
     """The requests of one forward pass, as steps that name what they concern."""
 
     number: int
-    # ("a", size, op, module, category, whose) or ("f", whose); whose is a slot, or a place in the list.
     steps: list[tuple]
 
     def alike(self, other: _Token) -> bool:
@@ -86,8 +86,8 @@ class Tokens:
             if torch.is_tensor(value) and name != _HANDED_ON
         }
         if list(fields) == ["logits"] and _growing(outputs.get("past_key_values")):
-            kept = {**self._slots(layers), self._ident(fields["logits"]): "logits"}
-            steps = _steps(events[start:], held, kept)
+            kept = {**self._slots(layers), ident_of(self._observer, fields["logits"]): "logits"}
+            steps = steps_of(events[start:], held, kept)
             self._last = None if steps is None else _Token(self._number, steps)
             self._outputs = (type(outputs), fields["logits"].shape, fields["logits"].dtype)
         return outputs
@@ -99,19 +99,13 @@ class Tokens:
         for slot, tensor in self._tensors(layers):
             old[slot] = self._observer.disown(tensor)
         kind, shape, dtype = self._outputs
-        new: dict[Any, int] = {}
-        for at, step in enumerate(self._steps_now()):
-            if step[0] == "f":
-                whose = step[1]
-                ledger.free(old[whose[1]] if isinstance(whose, tuple) else new[whose])
-                continue
-            _, size, op, module, category, whose = step
-            new[at if whose is None else whose] = ledger.allocate_again(size, op, module, category)
+        new = write_steps(ledger, self._steps_now(), old)
         for layer_number, layer in enumerate(layers):
             for name in ("keys", "values"):
                 grown = getattr(layer, name)
                 sizes = (*grown.shape[:-2], grown.shape[-2] + 1, grown.shape[-1])
-                setattr(layer, name, self._bound(sizes, grown.dtype, new[(layer_number, name)]))
+                ident = new[(layer_number, name)]
+                setattr(layer, name, self._bound(sizes, grown.dtype, ident))
         logits = self._bound(shape, dtype, new["logits"])
         return kind(logits=logits, past_key_values=cache)
 
@@ -137,21 +131,10 @@ class Tokens:
         ]
 
     def _slots(self, layers: list) -> dict[int, Any]:
-        return {self._ident(tensor): slot for slot, tensor in self._tensors(layers)}
-
-    def _ident(self, tensor: Any) -> int:
-        with torch._C.DisableTorchFunction():
-            return self._observer.ident_of(tensor)
+        return {ident_of(self._observer, tensor): slot for slot, tensor in self._tensors(layers)}
 
     def _bound(self, shape: Any, dtype: Any, ident: int) -> Any:
-        self._observer.recording = False
-        try:
-            with torch._C.DisableTorchFunction(), self._places.naming(GPU):
-                made = torch.empty(shape, dtype=dtype, device="meta")
-        finally:
-            self._observer.recording = True
-        self._observer.bind(made.untyped_storage(), ident)
-        return made
+        return bound(self._observer, self._places, shape, dtype, ident)
 
 
 def _growing(cache: Any) -> list:
@@ -166,26 +149,3 @@ def _growing(cache: Any) -> list:
 def _one_position(kwargs: dict) -> bool:
     ids: Any = kwargs.get("decoder_input_ids", kwargs.get("input_ids"))
     return torch.is_tensor(ids) and ids.dim() == 2 and ids.shape[1] == 1
-
-
-def _steps(events: list, held: dict[int, Any], kept: dict[int, Any]) -> list[tuple] | None:
-    """Events by what they concern; None where a pass leaves, or ends, anything else."""
-    steps: list[tuple] = []
-    open_now: dict[int, int] = {}
-    for event in events:
-        if event[0] == "a":
-            _, ident, size, op, module, category = event
-            open_now[ident] = len(steps)
-            steps.append(("a", size, op, module, category, kept.get(ident)))
-        elif event[0] == "f":
-            ident = event[1]
-            if ident in open_now:
-                steps.append(("f", open_now.pop(ident)))
-            elif ident in held:
-                steps.append(("f", ("held", held[ident])))
-            else:
-                return None
-        else:
-            return None
-    left = set(open_now) - set(kept)
-    return None if left else steps

@@ -1,0 +1,1 @@
+"""Forward passes that are written down from others, instead of being run."""

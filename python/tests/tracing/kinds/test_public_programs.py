@@ -1,0 +1,108 @@
+"""What stopped programs that others wrote: each cause in a program of our own."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from tracing import PACKAGE
+
+EVALUATION = """
+import torch
+from torch import nn
+
+parts = [nn.Sequential(nn.Linear(64, 64), nn.GELU(), nn.LayerNorm(64)) for _ in range(36)]
+model = nn.Sequential(*parts).cuda()
+optimizer = torch.optim.AdamW(model.parameters())
+context = torch.autocast("cuda", dtype=torch.bfloat16)
+kept = []
+
+@torch.no_grad()
+def evaluate():
+    model.eval()
+    for _ in range(800):
+        x = torch.ones(64, 64).cuda()
+        with context:
+            y = model(x)
+            loss = y.square().mean()
+        assert y.shape == (64, 64) and y.dtype == torch.float32 and y.is_cuda
+        if len(kept) < 500:
+            kept.append(y)
+    model.train()
+    return loss.item()
+
+evaluate()
+for step in range(4):
+    with context:
+        loss = model(torch.ones(512, 64, device="cuda")).square().mean()
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+LINKS = """
+import os, shutil, torch
+torch.save({"a": 1}, "new.pt")
+os.replace("new.pt", "last.pt")
+os.link("last.pt", "linked.pt")
+os.symlink("last.pt", "newest.pt")
+shutil.copy2("last.pt", "best.pt")
+for name in ("last.pt", "linked.pt", "newest.pt", "best.pt"):
+    assert torch.load(name) == {"a": 1}, name
+torch.nn.Linear(4, 4).cuda()(torch.ones(1, 4, device="cuda"))
+"""
+
+BOXES = """
+import torch, torchvision
+boxes, scores = torch.rand(1000, 4, device="cuda"), torch.rand(1000, device="cuda")
+kept = torchvision.ops.nms(boxes, scores, 0.5)
+assert kept.is_cuda and kept.dtype == torch.int64 and 0 < len(kept) <= 1000
+model = torch.nn.Linear(4, 4).cuda()
+model(boxes[kept]).sum().backward()
+"""
+
+
+class PublicPrograms(unittest.TestCase):
+    def trace(self, text):
+        """The events of a program, by their kinds; it leaves no file."""
+        with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as other:
+            with open(os.path.join(folder, "train.py"), "w", encoding="utf-8") as file:
+                file.write(text)
+            output = os.path.join(other, "trace.jsonl")
+            command = [sys.executable, "-W", "ignore", "-m", "plimsoll.trace", "--output", output]
+            done = subprocess.run(
+                [*command, "--program", "train.py"],
+                cwd=folder,
+                env={**os.environ, "PYTHONPATH": PACKAGE, "PLIMSOLL_DEBUG": ""},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertEqual(os.listdir(folder), ["train.py"])
+            with open(output, encoding="utf-8") as file:
+                return list(map(json.loads, file))[1:-1]
+
+    def test_a_long_evaluation_written_by_hand_ends_before_the_trace_does(self):
+        lines = self.trace(EVALUATION)
+        phases = [line[1][6:] for line in lines if line[0] == "m"]
+        self.assertEqual(phases, ["building", "evaluation", "first steps", "steady steps"])
+        # What the program keeps of each pass is counted, whether it was run or written down.
+        live, most = {}, 0
+        for line in lines:
+            if line[0] == "a":
+                live[line[1]] = line[2]
+            elif line[0] == "f":
+                del live[line[1]]
+            most = max(most, sum(1 for size in live.values() if size == 64 * 64 * 4))
+        self.assertGreaterEqual(most, 500)
+
+    def test_files_that_are_linked_and_copied_are_found_again(self):
+        self.trace(LINKS)
+
+    def test_boxes_that_overlap_are_left_out(self):
+        lines = self.trace(BOXES)
+        # A bit for each pair of boxes, in words of 64.
+        self.assertIn(1000 * 16 * 8, [line[2] for line in lines if line[0] == "a"])
