@@ -40,13 +40,12 @@ describe('a rank whose memory is given back late', () => {
     expect(otherRanks(trace, gpu, { way: 'fsdp2', gpus: 2 }).length).toBe(1);
   });
 
-  it('has buffers of DeepSpeed between none and twice as much', async () => {
+  it('may have twice the buffers of DeepSpeed', async () => {
     const trace = await readTrace(pieces(rank('u')));
-    const [usual = 0, none = 0, twice = 0] = otherRanks(trace, findGpu('h200'), {
+    const [usual = 0, twice = 0] = otherRanks(trace, findGpu('h200'), {
       way: 'zero3',
       gpus: 2,
     });
-    expect(usual - none).toBeGreaterThanOrEqual(90 * MiB);
     expect(twice - usual).toBeGreaterThanOrEqual(100 * MiB);
   });
 });

@@ -19,7 +19,6 @@ const zeroBuffers: ReadonlySet<number> = new Set([
   traceCategories.indexOf('u'),
   traceCategories.indexOf('p'),
 ]);
-const leastBytes = 512;
 
 /**
  * What the same rank reserves where other streams, or NCCL, give memory back later than the host lets
@@ -29,9 +28,8 @@ export function otherRanks(trace: Trace, gpu: Gpu, { way }: Parallel): readonly 
   const { stream } = trace;
   const peaks = [replayOn(gpu, stream, { streamWork: 'awaited' }).peakReservedBytes];
   if (way === 'zero2' || way === 'zero3') {
-    // DeepSpeed documents how large its buffers may get, not how large they are: from none of them to twice as much.
-    const sized = [0, 2].map((factor) => replayOn(gpu, withZeroBuffers(trace, factor)));
-    return [...peaks, ...sized.map(({ peakReservedBytes }) => peakReservedBytes)];
+    // DeepSpeed documents its buffers; with overlapping communication it takes up to twice as much.
+    return [...peaks, replayOn(gpu, withTwiceTheBuffers(trace)).peakReservedBytes];
   }
   if (way !== 'ddp') return peaks;
   // DDP makes its buckets anew in the second forward pass. What NCCL sent is kept until its watchdog looks, every
@@ -40,11 +38,11 @@ export function otherRanks(trace: Trace, gpu: Gpu, { way }: Parallel): readonly 
   return [...peaks, ...ends.map((at) => replayOn(gpu, late(trace, at)).peakReservedBytes)];
 }
 
-function withZeroBuffers({ stream, category }: Trace, factor: number): EventStream {
+function withTwiceTheBuffers({ stream, category }: Trace): EventStream {
   const bytes = stream.bytes.map((size, at) => {
     const kind = category[stream.slot[at] ?? 0] ?? -1;
     const isBuffer = stream.kind[at] === eventKind.alloc && zeroBuffers.has(kind);
-    return isBuffer ? Math.max(leastBytes, size * factor) : size;
+    return isBuffer ? 2 * size : size;
   });
   return { ...stream, bytes };
 }
@@ -86,7 +84,7 @@ export function rankNotes({ way, gpus }: Parallel): string[] {
     notes.push('ZeRO-1 is ZeroRedundancyOptimizer without DDP around the model.');
   if (way === 'zero2' || way === 'zero3') {
     notes.push(
-      'DeepSpeed was not run, and this was not measured: its buffers are those it documents, with its default sizes. The interval goes from none of them to twice as much.',
+      'DeepSpeed was not run, and this was not measured: its buffers are those it documents, with its default sizes. The interval reaches up to twice as much of them.',
     );
   }
   return notes;
