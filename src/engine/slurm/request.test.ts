@@ -85,7 +85,7 @@ describe('what Slurm is asked for', () => {
     expect(asked([small, large], 60 * GiB)).toMatchObject({
       gres: 'gpu:1',
       constraint: 'a100-80gb',
-      why: 'one whole GPU (feature a100-80gb), 80.0 GiB each',
+      why: expect.stringContaining('one whole GPU (feature a100-80gb), 80.0 GiB each, with'),
     });
     // Any of them is enough.
     expect(asked([small, large], GiB).constraint).toBeUndefined();
@@ -147,9 +147,42 @@ describe('the script', () => {
     expect(text).toContain(String.raw`#SBATCH "--job-name=a \"b\" $(c) d"`);
     expect(text).toContain(`/usr/bin/node '/a b/plimsoll.js' on-node '/srv/it'\\''s/x y' 2`);
     expect(text).toContain('#SBATCH --time=1:00:00\n#SBATCH "--mail-user=a b"');
-    expect(text.split('\n').filter((line) => line.startsWith('#SBATCH')).length).toBe(10);
+    expect(text.split('\n').filter((line) => line.startsWith('#SBATCH')).length).toBe(12);
     expect(text).toContain('#SBATCH "--constraint=a b"\n');
     expect(text).toContain('# one $(rm)\n');
+  });
+});
+
+describe('host memory and processors of a job with GPUs', () => {
+  const optionsOf = (options: readonly string[]) =>
+    batchScript({
+      name: 'a',
+      folder: '/f',
+      attempt: 1,
+      cwd: '/w',
+      request: asked([nodes('a100-80gb', 2, { shards: 160, cpus: 64 })], 30 * GiB),
+      comment: 'c',
+      plimsoll: ['plimsoll'],
+      options,
+    })
+      .split('\n')
+      .filter((line) => /^#SBATCH (--(mem|cpus|ntasks|exclusive)|-c)/.test(line))
+      .map((line) => line.slice('#SBATCH '.length));
+
+  it('are asked for, as much of the node as of its GPUs', () => {
+    expect(optionsOf([])).toEqual(['--mem=11059M', '--cpus-per-task=10']);
+    expect(asked([nodes('h200', 4)], 30 * GiB).why).toContain('with 14.4 GiB of host memory');
+  });
+
+  it.each([
+    [['--mem-per-gpu=20G'], ['--cpus-per-task=10', '--mem-per-gpu=20G']],
+    [['--mem=1G'], ['--cpus-per-task=10', '--mem=1G']],
+    [['-c4'], ['--mem=11059M', '-c4']],
+    [['--cpus-per-gpu=4'], ['--mem=11059M', '--cpus-per-gpu=4']],
+    [['--ntasks=2'], ['--mem=11059M', '--ntasks=2']],
+    [['--exclusive'], ['--mem=11059M', '--exclusive']],
+  ])('are left to the person who says %s', (options, expected) => {
+    expect(optionsOf(options)).toEqual(expected);
   });
 });
 

@@ -2,6 +2,7 @@ import { formatBytes, MiB } from '../../units/bytes.js';
 import { isKnown, type Known } from '../../units/known.js';
 import { noSuchGpus, tooLarge } from '../no-room.js';
 import type { GpuOffer } from './gpu-types.js';
+import { type HostShare, hostShare, leastHostShare } from './host-share.js';
 
 /** Slurm counts our own process on the node to the job's memory, too. */
 const supervisorBytes = 256 * MiB;
@@ -23,6 +24,8 @@ export interface SlurmRequest {
   readonly partition: string;
   /** Of the host, in MiB, as Slurm counts it; `default` where the site decides. */
   readonly memoryMebibytes: number | 'default';
+  /** `default` where the site decides; jobs of earlier versions have none. */
+  readonly cpus?: number | 'default';
   /** What the job may take of each GPU, or of the host; `none` where a whole GPU is its own. */
   readonly limitBytes: number | 'none';
   /** What a CUDA context takes of that. */
@@ -103,14 +106,15 @@ function shardRequest(
   const size = typeof shardBytes === 'number' ? shardBytes : 0;
   // Shards of nodes that the request also means must stand for as much.
   const feature = featureFor(offer, gres, counted, (one) => one.shardBytes === shardBytes);
+  const host = hostOf(offer, { bytes, gpus: 1 }, count / offer.shardsPerGpu);
   return {
     gres,
     ...(feature && { constraint: feature }),
     partition: partitionFor([offer], defaults),
-    memoryMebibytes: 'default',
+    ...host,
     limitBytes: count * size,
     contextBytes: offer.contextBytes,
-    why: `${count} ${count === 1 ? 'shard' : 'shards'} of ${formatBytes(size)} on one GPU${inWords(type, feature)}`,
+    why: `${count} ${count === 1 ? 'shard' : 'shards'} of ${formatBytes(size)} on one GPU${inWords(type, feature)}${withHost(host)}`,
     notes: ambiguity(offer),
   };
 }
@@ -122,8 +126,10 @@ function wholeRequest(
   defaults: readonly string[],
 ): SlurmRequest {
   const many = gpus === 1 ? 'one whole GPU' : `${gpus} whole GPUs`;
+  const meant = offer === undefined || !isKnown(offer.capacityBytes) ? counted : [offer];
+  const host = leastHostShare(meant.map((one) => hostOf(one, { bytes, gpus }, gpus)));
   const common = {
-    memoryMebibytes: 'default',
+    ...host,
     limitBytes: 'none',
     contextBytes: offer?.contextBytes ?? 0,
   } as const;
@@ -132,7 +138,7 @@ function wholeRequest(
       ...common,
       gres: `gpu:${gpus}`,
       partition: partitionFor(counted, defaults),
-      why: many,
+      why: `${many}${withHost(host)}`,
       notes: isKnown(bytes) ? [sizeUnknown(offer?.type || 'gpu')] : [needUnknown],
     };
   }
@@ -145,7 +151,7 @@ function wholeRequest(
     gres,
     ...(feature && { constraint: feature }),
     partition: partitionFor([offer], defaults),
-    why: `${many}${inWords(type, feature)}, ${formatBytes(capacityBytes)} each`,
+    why: `${many}${inWords(type, feature)}, ${formatBytes(capacityBytes)} each${withHost(host)}`,
     notes: ambiguity(offer),
   };
 }
@@ -168,6 +174,20 @@ function inWords(type: string, feature: string | undefined): string {
   const words = [type, feature === undefined ? '' : `feature ${feature}`];
   const said = words.filter((word) => word !== '').join(', ');
   return said === '' ? '' : ` (${said})`;
+}
+
+/** `taken`: how many GPUs, or which part of one. */
+function hostOf({ nodes }: GpuOffer, { bytes, gpus }: ClusterNeed, taken: number): HostShare {
+  const all = nodes.gpus.reduce((sum, { count }) => sum + count, 0);
+  return hostShare(nodes, { share: Math.min(1, taken / all), gpus, needBytes: bytes });
+}
+
+function withHost({ memoryMebibytes, cpus }: HostShare): string {
+  const words = [
+    memoryMebibytes === 'default' ? '' : `${formatBytes(memoryMebibytes * MiB)} of host memory`,
+    cpus === 'default' ? '' : `${cpus} CPUs`,
+  ].filter((word) => word !== '');
+  return words.length === 0 ? '' : `, with ${words.join(' and ')}`;
 }
 
 const needUnknown =

@@ -32,7 +32,7 @@ export function batchScript(parts: ScriptParts): string {
     ...(request.gres === 'none' ? [] : [`--gres=${request.gres}`]),
     ...(request.constraint === undefined ? [] : [`--constraint=${request.constraint}`]),
     ...(request.partition === 'default' ? [] : [`--partition=${request.partition}`]),
-    ...(request.memoryMebibytes === 'default' ? [] : [`--mem=${request.memoryMebibytes}M`]),
+    ...hostOptions(request, parts.options),
     ...parts.options,
   ];
   const command = `${shellWords([...plimsoll, 'on-node', folder, String(parts.attempt)])} "$start"`;
@@ -44,6 +44,23 @@ ${options.map((option) => `#SBATCH ${optionQuoted(option)}`).join('\n')}
 # A controller that lost its last seconds gives the same number again: this names one start of the job.
 start="$SLURM_JOB_ID-$(od -An -N4 -tx4 /dev/urandom | tr -d ' ')"
 ${startedAgain(command, ended)}`;
+}
+
+/** Options that say the same in another way; Slurm refuses some of them beside ours. */
+const saysMemory = /^--mem(-per-(cpu|gpu))?(=|$)/;
+const saysProcessors =
+  /^(-c|-n|-N|--cpus-per-(task|gpu)(=|$)|--ntasks|--nodes(=|$)|--exclusive(=|$)|--mincpus(=|$))/;
+
+/** What the person said of the host stands. */
+function hostOptions(
+  { memoryMebibytes: memory, cpus = 'default' }: SlurmRequest,
+  options: readonly string[],
+): readonly string[] {
+  const isSaid = (pattern: RegExp) => options.some((option) => pattern.test(option));
+  return [
+    ...(memory === 'default' || isSaid(saysMemory) ? [] : [`--mem=${memory}M`]),
+    ...(cpus === 'default' || isSaid(saysProcessors) ? [] : [`--cpus-per-task=${cpus}`]),
+  ];
 }
 
 /** For a line that sbatch reads: it knows quotes and backslashes. */

@@ -205,7 +205,7 @@ function isAlive(pid: number): boolean {
 function slurmConf(folder: string, plugins: string, ports: readonly number[]): string {
   const lines = nodes.map(
     ({ name, gres }, index) =>
-      `NodeName=${name} NodeHostname=${name} NodeAddr=127.0.0.1 Port=${ports[index + 1]} CPUs=32 RealMemory=64000 ${gres}`,
+      `NodeName=${name} NodeHostname=${name} NodeAddr=127.0.0.1 Port=${ports[index + 1]} CPUs=32 RealMemory=512000 ${gres}`,
   );
   return `ClusterName=test
 SlurmctldHost=${hostname().split('.')[0]}(127.0.0.1)
