@@ -80,7 +80,7 @@ describe('openProgress', () => {
     progress.show('2 s');
     progress.end();
     expect(stream.written).toEqual([
-      '\r1 s of 60 s, and a \u001B[K',
+      '\r1 s of 60 s, and a~\u001B[K',
       '\r\u001B[K',
       'an alert\n',
       '\r2 s\u001B[K',

@@ -1,3 +1,4 @@
+import { cutText } from '../../report/text/text-width.js';
 import type { Output } from '../io.js';
 
 /** One line that is redrawn on a terminal while something goes on, and lines that stay above it. */
@@ -19,7 +20,7 @@ export function openProgress(output: Output): Progress {
     show(text) {
       if (!output.isTerminal || text === shown) return;
       // A line as wide as the terminal would wrap, and then not be redrawn in place.
-      const cut = text.slice(0, Math.max(0, output.columns() - 1));
+      const cut = cutText(text, output.columns() - 1, '~');
       output.write(`\r${cut}\u001B[K`);
       shown = cut;
     },
