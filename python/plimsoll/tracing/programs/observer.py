@@ -13,6 +13,8 @@ from .draws import DRAWS, Draws
 from .places import GPU, HOST, META, Places
 
 _PACK = torch.ops.aten._pack_padded_sequence.default
+# So many ops in host memory count as one on the clock of the trace.
+_HOST_OPS = 20
 _AMONG = {torch.ops.aten.isin.Tensor_Tensor, torch.ops.aten.isin.Tensor_Scalar}
 
 
@@ -25,6 +27,7 @@ class ProgramObserver(Observer):
         self.places = places
         # The clock of a trace: the same on every machine.
         self.ops = 0
+        self._host_ops = 0
         # What makes the answer less sure than usual.
         self.compiled = self.fused = self.ragged = False
         # Rows of sequences that were packed: batches of one shape may hold different numbers of them.
@@ -42,10 +45,8 @@ class ProgramObserver(Observer):
     def _dispatch(self, func, types, args, kwargs):
         if self.passes_on and any(issubclass(kind, self.passes_on) for kind in types):
             return NotImplemented
-        self.ops += 1
-        if self.on_op is not None:
-            self.on_op()
         kwargs = kwargs or {}
+        self._count(args, kwargs)
         copies = func in host_values.COPIES
         if not copies and self.places.any_elsewhere() and _mixes(self.places, args, kwargs):
             args, kwargs = self._all_on_meta(args, kwargs)
@@ -58,6 +59,16 @@ class ProgramObserver(Observer):
             # A token that was chosen is none of those that end a text.
             small_values.remember(result, torch.zeros(result.shape, dtype=torch.bool))
         return result
+
+    def _count(self, args, kwargs) -> None:
+        """What a program does in host memory to make a batch shows nothing of the GPU; many count as one."""
+        if next(_meta_tensors(args, kwargs), None) is None:
+            self._host_ops += 1
+            if self._host_ops % _HOST_OPS:
+                return
+        self.ops += 1
+        if self.on_op is not None:
+            self.on_op()
 
     def host_copy(self, func, args, kwargs) -> Any:
         source = args[0] if func is host_values.TO_COPY else args[1]

@@ -42,6 +42,20 @@ for step in range(4):
     optimizer.zero_grad()
 """
 
+HOST_BATCHES = """
+import torch
+model = torch.nn.Linear(64, 64).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+words = torch.zeros(100_000)
+for _ in range(100):
+    # One by one, as programs cut a batch out of a long text.
+    for place in torch.randint(90_000, (800,)):
+        words[place : place + 1]
+for step in range(4):
+    model(torch.ones(8, 64, device="cuda")).sum().backward()
+    optimizer.step()
+"""
+
 LINKS = """
 import os, shutil, torch
 torch.save({"a": 1}, "new.pt")
@@ -98,6 +112,10 @@ class PublicPrograms(unittest.TestCase):
                 del live[line[1]]
             most = max(most, sum(1 for size in live.values() if size == 64 * 64 * 4))
         self.assertGreaterEqual(most, 500)
+
+    def test_batches_cut_out_in_host_memory_leave_time_for_the_steps(self):
+        phases = [line[1][6:] for line in self.trace(HOST_BATCHES) if line[0] == "m"]
+        self.assertEqual(phases, ["building", "first steps", "steady steps"])
 
     def test_files_that_are_linked_and_copied_are_found_again(self):
         self.trace(LINKS)
