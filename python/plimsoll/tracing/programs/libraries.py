@@ -35,6 +35,7 @@ def install(patches: Patches, watch: Watch, overlay: Overlay) -> None:
         when_imported(module, _only_headers(patches, watch, overlay, owner, name, file))
     when_imported("transformers.generation.utils", lambda m: _generation(patches, watch, m))
     when_imported("transformers.trainer_callback", lambda m: _flow(patches, m))
+    when_imported("datasets.builder", lambda m: _data_sets(patches, overlay, m))
 
 
 def _only_headers(
@@ -55,6 +56,19 @@ def _only_headers(
         patches.set(getattr(module, owner), name, saved)
 
     return install_into
+
+
+def _data_sets(patches: Patches, overlay: Overlay, module: Any) -> None:
+    """Data sets are converted once, and mapped into memory from then on: their cache stays what it is."""
+    overlay.leave_alone(module.config.HF_DATASETS_CACHE)
+    make = module.DatasetBuilder.__init__
+
+    def __init__(self: Any, cache_dir: Any = None, *args: Any, **kwargs: Any) -> None:
+        if cache_dir is not None:
+            overlay.leave_alone(cache_dir)
+        make(self, cache_dir, *args, **kwargs)
+
+    patches.set(module.DatasetBuilder, "__init__", __init__)
 
 
 def _configs(model: Any) -> list[Any]:

@@ -27,10 +27,16 @@ class Overlay:
     def __init__(self, folder: str) -> None:
         self._folder = folder
         self._made: list[str] = []
+        # Folders whose files are written where they are.
+        self._left_alone = [folder]
         # Whether anything was written at all; until then nothing needs to be looked up.
         self._used = False
         self._open = builtins.open
         self._mkdir = os.mkdir
+
+    def leave_alone(self, folder: Any) -> None:
+        """For caches that libraries read by other means than Python's `open`."""
+        self._left_alone.append(os.path.join(os.path.abspath(os.fsdecode(folder)), ""))
 
     def path(self, name: Any) -> str:
         whole = os.path.abspath(os.fspath(name))
@@ -143,7 +149,10 @@ class Overlay:
         patches.set(os, "symlink", linked)
 
     def _inside(self, path: Any) -> bool:
-        return _is_path(path) and os.path.abspath(os.fsdecode(path)).startswith(self._folder)
+        if not _is_path(path):
+            return False
+        whole = os.path.abspath(os.fsdecode(path))
+        return any(whole.startswith(folder) for folder in self._left_alone)
 
     def clean(self) -> None:
         for path in reversed(self._made):

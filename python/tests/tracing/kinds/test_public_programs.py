@@ -77,19 +77,55 @@ model = torch.nn.Linear(4, 4).cuda()
 model(boxes[kept]).sum().backward()
 """
 
+# As much of the library as decides where it converts data sets to.
+DATA_SETS = {
+    "__init__.py": "",
+    "config.py": "import os\nHF_DATASETS_CACHE = os.environ['HF_DATASETS_CACHE']\n",
+    "builder.py": """
+from . import config
+
+class DatasetBuilder:
+    def __init__(self, cache_dir=None):
+        self.folder = f"{cache_dir or config.HF_DATASETS_CACHE}/json"
+""",
+}
+CONVERTS = """
+import _io, os, torch
+from datasets.builder import DatasetBuilder
+for cache in (None, os.environ["HF_DATASETS_CACHE"] + "-own"):
+    folder = DatasetBuilder(cache).folder
+    os.makedirs(folder + ".incomplete")
+    with open(folder + ".incomplete/rows.arrow", "w") as file:
+        file.write("rows")
+    os.rename(folder + ".incomplete", folder)
+    # As Arrow does, not by the `open` of a program.
+    assert _io.open(folder + "/rows.arrow").read() == "rows"
+torch.nn.Linear(4, 4).cuda()(torch.ones(1, 4, device="cuda"))
+"""
+
 
 class PublicPrograms(unittest.TestCase):
-    def trace(self, text):
+    def trace(self, text, **libraries):
         """The events of a program, by their kinds; it leaves no file."""
         with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as other:
             with open(os.path.join(folder, "train.py"), "w", encoding="utf-8") as file:
                 file.write(text)
+            for name, files in libraries.items():
+                os.mkdir(os.path.join(other, name))
+                for path, content in files.items():
+                    with open(os.path.join(other, name, path), "w", encoding="utf-8") as file:
+                        file.write(content)
             output = os.path.join(other, "trace.jsonl")
+            settings = {
+                "PYTHONPATH": os.pathsep.join((PACKAGE, other)),
+                "PLIMSOLL_DEBUG": "",
+                "HF_DATASETS_CACHE": os.path.join(other, "cache"),
+            }
             command = [sys.executable, "-W", "ignore", "-m", "plimsoll.trace", "--output", output]
             done = subprocess.run(
                 [*command, "--program", "train.py"],
                 cwd=folder,
-                env={**os.environ, "PYTHONPATH": PACKAGE, "PLIMSOLL_DEBUG": ""},
+                env={**os.environ, **settings},
                 capture_output=True,
                 text=True,
                 check=False,
@@ -119,6 +155,9 @@ class PublicPrograms(unittest.TestCase):
 
     def test_files_that_are_linked_and_copied_are_found_again(self):
         self.trace(LINKS)
+
+    def test_data_sets_are_converted_into_their_cache(self):
+        self.trace(CONVERTS, datasets=DATA_SETS)
 
     def test_boxes_that_overlap_are_left_out(self):
         lines = self.trace(BOXES)
