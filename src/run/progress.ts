@@ -54,7 +54,7 @@ export class ProgressBook {
   }
 
   #rate(atSeconds: number, step: number): Known<number> {
-    // Counted anew: what was before says nothing.
+    // The program counts its steps from the beginning: earlier steps say nothing of the rate.
     if (step <= (this.#recent.at(-1)?.step ?? step)) this.#recent = [];
     this.#recent.push({ atSeconds, step });
     while (atSeconds - (this.#recent[1]?.atSeconds ?? atSeconds) >= rateSeconds) {

@@ -67,7 +67,9 @@ export function smallerMicrobatch(failed: FailedSize): SmallerSize | undefined {
     needed > limitBytes
       ? `at least ${formatBytes(needed)} of ${formatBytes(limitBytes)}`
       : `more than the ${formatBytes(limitBytes)} there are`;
-  return { most, why: `${microbatch} needed ${more}` };
+  // Where neither was read, a limit of the program's own may have been reached, such as Node's heap.
+  const isRead = isKnown(failed.peakBytes) || isKnown(failed.askedBytes);
+  return { most, why: isRead ? `${microbatch} needed ${more}` : `${microbatch} did not fit` };
 }
 
 function neededAtLeast(failed: FailedSize, limitBytes: number): number {

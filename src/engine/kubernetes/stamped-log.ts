@@ -1,6 +1,6 @@
 /** The time before each line, and the space after it. */
 const stamp = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d) $/;
-/** No stamp is longer; what has no space by then is no stamp. */
+/** A line without a space in its first 40 bytes does not begin with a time. */
 const longestStamp = 40;
 const newline = 0x0a;
 const space = 0x20;

@@ -8,8 +8,8 @@ import { writeOnce } from '../whole-files.js';
 const maxBytes = 4 * KiB;
 
 /**
- * What a person calls a job: Slurm's number of it. A controller that lost its last seconds, or that
- * begins anew, gives a number again; the second job of a number has `-2` after it.
+ * What a person calls a job: Slurm's number of it. A controller that lost its last seconds, or
+ * whose state was removed, uses numbers a second time; the second job of a number has `-2` after it.
  *
  * @example
  * claimName(home, '17', key); // '17'

@@ -64,7 +64,7 @@ function started(): readonly string[] {
 }
 
 describe('runOnNode', () => {
-  it('begins anew where Slurm gives the number of a start again that was killed here', async () => {
+  it('starts from the beginning where Slurm reuses the number of a start that was killed on this node', async () => {
     // What a start leaves that is killed with all of its processes.
     const killed = { folder, clusterId: '17-a', restart: 0, environment };
     mkdirSync(join(homeOfAttempt(killed), 'runs', 'r1'), { recursive: true });

@@ -180,7 +180,7 @@ describe('host memory and processors of a job with GPUs', () => {
     [['-c4'], ['--mem=11059M', '-c4']],
     [['--cpus-per-gpu=4'], ['--mem=11059M', '--cpus-per-gpu=4']],
     [['--ntasks=2'], ['--mem=11059M', '--ntasks=2']],
-    [['--exclusive'], ['--mem=11059M', '--exclusive']],
+    [['--exclusive'], ['--exclusive']],
   ])('are left to the person who says %s', (options, expected) => {
     expect(optionsOf(options)).toEqual(expected);
   });

@@ -69,7 +69,7 @@ export function isToBeRepeated(job: SlurmJob, { formerIds = [] }: SlurmAttempt):
 
 function missing({ folder, order, slurm }: Suspect): readonly Missing[] {
   const first = folder.attempt('all', 1);
-  // Nobody was told of a job whose first submission was never answered.
+  // `submit` failed with an error: the person does not expect this job to run.
   if (first === undefined || !isKnown(first.slurmId)) return [];
   const open = (arrayTasks(order.sbatchOptions) ?? ['all' as const]).flatMap((task) => {
     const attempt = folder.attempts(task).at(-1);

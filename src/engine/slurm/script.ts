@@ -47,7 +47,7 @@ ${startedAgain(command, ended)}`;
 }
 
 /** Options that say the same in another way; Slurm refuses some of them beside ours. */
-const saysMemory = /^--mem(-per-(cpu|gpu))?(=|$)/;
+const saysMemory = /^(--mem(-per-(cpu|gpu))?|--exclusive)(=|$)/;
 const saysProcessors =
   /^(-c|-n|-N|--cpus-per-(task|gpu)(=|$)|--ntasks|--nodes(=|$)|--exclusive(=|$)|--mincpus(=|$))/;
 

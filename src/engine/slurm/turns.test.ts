@@ -37,7 +37,7 @@ async function turnOf(clusterId: string, ...meanwhile: readonly (() => void)[]):
 }
 
 describe('awaitTurn', () => {
-  it('is at once where nobody else runs, and again after its own process was killed', async () => {
+  it('comes at once where no other start runs, and again after its own process was killed', async () => {
     expect(await turnOf('17-a')).toBe('its turn after 0');
     expect(await turnOf('17-a')).toBe('its turn after 0');
     expect(folder.turns('all', 1)).toEqual([{ number: 1, start: '17-a.0' }]);

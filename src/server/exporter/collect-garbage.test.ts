@@ -16,7 +16,7 @@ it('collects once a minute, and no more once it is stopped', async () => {
   expect([collections, clock.waiting]).toEqual([2, 0]);
 });
 
-it('reaches the collector of V8: what nobody holds is gone', async () => {
+it('makes V8 collect: an object without references is gone', async () => {
   const collect = collector();
   const held = new WeakRef(new Float64Array(1000));
   // It may be used until this turn ends.

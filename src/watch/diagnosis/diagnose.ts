@@ -22,8 +22,8 @@ const startSeconds = 5;
 
 /**
  * Concludes forecast, leak and cause of one device from the points it is fed. Following a process takes
- * some 50 KB: `maxProcesses` are followed, the largest. `exceptPid` is not followed: a program that only
- * watches grows while it warms up, and that is no leak of the machine.
+ * some 50 KB: `maxProcesses` are followed, the largest. `exceptPid` is not followed: the program
+ * that watches grows in its first minutes, which would be reported as a leak.
  *
  * @example
  * const diagnosis = createDiagnosis();

@@ -37,7 +37,7 @@ describe('ProcessGrowth', () => {
     expect(growth.leaks().get(7)?.found).toBe(true);
   });
 
-  it('begins anew with a process that went and came back', () => {
+  it('forgets what it saw of a process that ended and whose pid came back', () => {
     const growth = new ProcessGrowth();
     for (let second = 0; second <= 60; second++) {
       growth.add(second, [{ pid: 7, name: 'train', usedBytes: 4 * GiB }], limitBytes);
