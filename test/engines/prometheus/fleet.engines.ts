@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { expositionText, madeNode, nodeName } from '../../../src/fleet/made-fleet-for-tests.js';
+import { isAtRisk } from '../../../src/fleet/risk-order.js';
 import type { Fleet, FleetDevice, FleetTraining } from '../../../src/fleet/types.js';
 import { root } from '../../support/project-files.js';
 import { type ScrapeTarget, startPrometheus, type TestPrometheus } from './prometheus-server.js';
@@ -167,7 +168,14 @@ describe('a fleet of 1,000 nodes behind a real Prometheus', () => {
       });
       expect(answered).toEqual(expected);
     }
-    expect(found.totals).toMatchObject({ silentNodes: 0, atRisk: 20, leaking: 25 });
+    const ofReal = real.flatMap((name) => byName.get(name)?.devices ?? []);
+    const others = (count: (device: FleetDevice) => boolean) => ofReal.filter(count).length;
+    // The memory of this machine is real: it may grow, or run short, while other tests run.
+    expect(found.totals).toMatchObject({
+      silentNodes: 0,
+      atRisk: 20 + others(isAtRisk),
+      leaking: 25 + others(({ leakBytesPerSecond }) => leakBytesPerSecond !== null),
+    });
     for (const name of real) {
       const devices = byName.get(name)?.devices ?? [];
       expect(devices.map(({ id }) => id)).toEqual(expect.arrayContaining(['gpu:0', 'host']));
