@@ -33,8 +33,9 @@ const fusedShare = { low: 0.08, high: 0.12 };
 /** What batches of other shapes in another order may leave unused; a tagger of sentences held 3.6 times what it used. */
 const raggedShare = { low: 0.3, high: 2 };
 /**
- * What kernels that are only tried may take less or more: of eleven programs on an H200 nine held 0.5 % less to 4 %
- * more, and two GANs 58 and 64 % less, because a kernel was not tried that could have been.
+ * What kernels that are only tried may take less or more: eleven programs on an H200 held 0.5 % less to 4 % more.
+ * Whether one of them is tried is not known for sure without a card: where one was counted that was not, a GAN held
+ * 64 % less.
  */
 const benchmarkShare = { low: 0.66, high: 0.25 };
 /** One shared segment of the allocator, more or less. */

@@ -52,11 +52,13 @@ def workspace(problem: Any, which: str, gpu: Gpu = H200) -> int:
 def trial(problem: Any, which: str, gpu: Gpu = H200, room: float = inf) -> int:
     """Bytes while `cudnn.benchmark` tries all kernels that fit into the room: one buffer for the largest."""
     sizes = [workspace(problem, which, gpu)]
+    known = library(gpu)
     if not lists_all():
-        sizes.append(fourier.workspace(problem, which))
+        transform = fourier.workspace(problem, which)
+        if transform > 0 and not (known is not None and known.cuts(problem, which)):
+            sizes.append(transform)
         if choices.is_product(problem):
             sizes.append(choices.product(problem, which))
-    known = library(gpu)
     if known is not None and problem.dtype.itemsize <= 4:
         sizes += [_on_device(problem, which, one, gpu) for one in known.tried(problem, which)]
     return max(size for size in (0, *sizes) if size <= room)

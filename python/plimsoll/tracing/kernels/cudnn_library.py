@@ -49,8 +49,9 @@ _ALIGNMENT = 32
 _TRIES = 8
 # With `cudnn.benchmark` it tries all of them, some 40.
 _ALL = 128
-# Ways to rank: by a quick look at the shape, and what always works, which PyTorch takes where that finds none.
-_QUICK, _FALLBACK = 0, 2
+# Ways to rank: by a quick look at the shape, by a closer one, which PyTorch never asks for, and what always works,
+# which it takes where the first finds none.
+_QUICK, _CLOSER, _FALLBACK = 0, 1, 2
 
 
 class Choice(NamedTuple):
@@ -100,6 +101,14 @@ class Cudnn:
         with self._closing():
             found.extend(self._plans(problem, which, (_QUICK, _FALLBACK), _ALL))
         return found
+
+    def cuts(self, problem: Any, which: str) -> bool:
+        """Whether the quick look lists a few kernels only: the one that a closer look puts first is not there."""
+        with self._closing():
+            best = next(self._plans(problem, which, (_CLOSER,), _TRIES), None)
+            listed = {plan.engine for plan in self._plans(problem, which, (_QUICK,), _ALL)}
+            return best is not None and best.engine not in listed
+        return False
 
     @contextmanager
     def _closing(self) -> Iterator[None]:
