@@ -102,12 +102,23 @@ export function rayEngine(options: RayEngineOptions): ClusterEngine {
     };
   }
 
+  /** An attempt that a node submitted after Ray had listed its jobs: Ray is asked for it alone. */
+  async function takenSince(
+    folder: RayJobFolder,
+    attempt: RayAttempt,
+    { session }: RayNow,
+  ): Promise<RayJob | undefined> {
+    const hasEnded = folder.end('all', attempt.number) !== undefined;
+    if (hasEnded || attempt.session !== session) return undefined;
+    return rayJobIn(await http.get(`/api/jobs/${folder.idOf(attempt)}`));
+  }
+
   /** How it stands, after what had to be done about it. */
   async function viewOf(folder: RayJobFolder, now: RayNow): Promise<readonly ClusterJob[]> {
     const order = folder.order();
     const attempt = folder.attempts('all').at(-1);
     if (order === undefined || attempt === undefined) return [];
-    const job = now.jobs.get(folder.idOf(attempt));
+    const job = now.jobs.get(folder.idOf(attempt)) ?? (await takenSince(folder, attempt, now));
     const end = folder.end('all', attempt.number);
     const standing = standingOf({
       attempt,
