@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { type Ended, useCommand } from './command.js';
+import { openPty } from './pty.js';
 
 const command = useCommand();
 const traces = fileURLToPath(new URL('../../bench/truth/traces/', import.meta.url));
@@ -59,7 +60,10 @@ describe('plimsoll replay', () => {
     const recording = await command.run([...argv, '--record', 'trace.json']);
     expect(recording.stdout).toContain('Written to trace.json (gpu:0, for "plimsoll replay").');
     const trace = JSON.parse(readFileSync(join(command.folder(), 'trace.json'), 'utf8'));
-    expect(trace.rows.length).toBeGreaterThan(3);
+    // How many that are is up to the machine.
+    const samples = Number(/(\d+) samples? of/.exec(recording.stdout)?.[1]);
+    expect(samples).toBeGreaterThan(0);
+    expect(trace.rows).toHaveLength(samples);
     expect(trace.columns).toEqual(['seconds', 'device_used', 'allocated', 'reserved']);
     const answer = await command.run(['replay', 'trace.json', '--json']);
     expect(answer).toMatchObject({ stderr: '', exitCode: 0 });
@@ -99,7 +103,7 @@ describe('plimsoll oom', () => {
 
   it('ends with 130 when interrupted, with its document whole', async () => {
     const { stdout, exitCode } = await command.run(
-      ['oom', '--monitor', '--simulate', 'full', '--json'],
+      ['oom', '--monitor', '--simulate', 'full', '--devices', '0', '--json'],
       { onOutput: ({ stderr }, running) => stderr !== '' && running.kill('SIGINT') },
     );
     expect(exitCode).toBe(130);
@@ -163,11 +167,19 @@ describe('plimsoll leak --pid', () => {
   });
 
   it('ends when the process does', async () => {
-    const { stdout, stderr, exitCode } = await whileRunning('setTimeout(() => {}, 1500)', (pid) =>
-      command.run(['leak', '--check', '--duration', '0', '--interval', '0.1', '--pid', pid]),
-    );
-    expect(stderr).toMatch(/^plimsoll: Process \d+ has ended\.\n$/);
-    expect(stdout).toContain('Watched for');
+    const child = spawn('sleep', ['600'], { stdio: 'ignore' });
+    const argv = ['leak', '--check', '--duration', '0', '--interval', '0.1', '--pid'];
+    const pty = openPty([process.execPath, command.path(), ...argv, String(child.pid)], {
+      columns: 120,
+      rows: 20,
+      cwd: command.folder(),
+    });
+    // What it has is shown: it is watched.
+    await pty.shows(/host \d/);
+    child.kill();
+    const { output, exitCode } = await pty.end;
+    expect(output).toContain(`plimsoll: Process ${child.pid} has ended.`);
+    expect(output).toContain('Watched for');
     expect(exitCode).toBe(0);
   });
 });

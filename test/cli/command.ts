@@ -109,6 +109,14 @@ function runToEnd(argv: readonly string[], options: RunOptions): Promise<Ended> 
   });
 }
 
+/** The memory of the host is real: it may run short, or grow, while other tests run. */
+export const noAlertsOfHost: Readonly<Record<string, string>> = {
+  PLIMSOLL_ALERTS_ENABLED_MEMORY_WARNING: 'false',
+  PLIMSOLL_ALERTS_ENABLED_MEMORY_CRITICAL: 'false',
+  PLIMSOLL_ALERTS_ENABLED_LEAK: 'false',
+  PLIMSOLL_ALERTS_ENABLED_OUT_OF_MEMORY_RISK: 'false',
+};
+
 /** Without what the person who runs the tests has set for plimsoll. */
 export function cleanEnvironment(
   extra: Readonly<Record<string, string>> = {},

@@ -130,7 +130,7 @@ describe('a disk that runs full under the server', () => {
       await until(async () => ((await state()) === 'running' ? undefined : true));
       expect([id, await state()]).toEqual([id, 'cancelled']);
     }
-  }, 120_000);
+  });
 });
 
 describe('the right to supervise a run, on a full disk', () => {

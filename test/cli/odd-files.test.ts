@@ -101,7 +101,7 @@ describe('files in the home that are not what we wrote', () => {
         ),
       ]);
     }
-  }, 120_000);
+  });
 
   it('are refused where a newer version wrote them, and stay as they are', async () => {
     const home = useHome(command);

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { useCommand } from './command.js';
+import { noAlertsOfHost, useCommand } from './command.js';
 import { openPty } from './pty.js';
 
 const command = useCommand();
@@ -13,7 +13,9 @@ describe('plimsoll profile', () => {
   it('writes the report as JSON and as a page, and a summary for people', async () => {
     const watch = ['profile', '--duration', '1', '--interval', '0.05', '--devices', '0', 'host'];
     const files = ['--simulate', 'steady', '--output', 'report.json', '--html', 'report.html'];
-    const { stdout, stderr, exitCode } = await command.run([...watch, ...files]);
+    const { stdout, stderr, exitCode } = await command.run([...watch, ...files], {
+      environment: noAlertsOfHost,
+    });
     expect({ stderr, exitCode }).toEqual({ stderr: '', exitCode: 0 });
     expect(stdout).toMatch(/samples of 2 devices/);
     const report = read(inFolder('report.json'));

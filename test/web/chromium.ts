@@ -26,10 +26,12 @@ export function useChromium(): { browser: () => Browser } {
   beforeAll(async () => {
     browser = await chromium.launch({
       executablePath: chromiumPath ?? '',
+      // The limit is that of the hook.
+      timeout: 0,
       // Where the tests run as root, as in a container, Chromium starts in no other way.
       args: process.getuid?.() === 0 ? ['--no-sandbox'] : [],
     });
-  }, 60_000);
+  });
   afterAll(async () => browser?.close());
   return {
     browser() {

@@ -52,7 +52,7 @@ export function useFakeServer(options: {
       clock: systemClock,
       log: () => undefined,
     });
-  }, 60_000);
+  });
   afterAll(async () => {
     clearInterval(timer);
     await server?.close();

@@ -59,7 +59,7 @@ export function useServed(): Served {
     home = mkdtempSync(join(tmpdir(), 'plimsoll-home-'));
     await buildPage(join(dirname(command.path()), '../dist/web'));
     await start();
-  }, 120_000);
+  });
   afterAll(async () => {
     if (child !== undefined) await cancelAll(url, tokenHeaders(home));
     await stop();

@@ -16,6 +16,8 @@ export async function openPage(
   options: BrowserContextOptions = {},
 ): Promise<WatchedPage> {
   const context = await browser.newContext(options);
+  // Of this page and of every other that is opened from it.
+  context.setDefaultTimeout(300_000);
   const page = await context.newPage();
   const complaints: string[] = [];
   page.on('console', (message) => {
@@ -28,7 +30,6 @@ export async function openPage(
   page.on('request', (request) => {
     if (new URL(request.url()).origin !== new URL(url).origin) complaints.push(request.url());
   });
-  page.setDefaultTimeout(300_000);
   await page.goto(url);
   return {
     page,
