@@ -19,7 +19,8 @@ from plimsoll.memory.gauge import HostGauge  # noqa: E402
 from plimsoll.recovery.rules import fitting, sizer  # noqa: E402
 
 MIB = 2**20
-STEPS, BATCH = 60, 64
+# Few steps that grow by much: a step's memory is mapped anew each time, which is most of what it costs.
+STEPS, BATCH = 20, 64
 # Every step is looked at, however fast the machine is.
 sizer.LOOK_SECONDS = 0.0
 torch.set_num_threads(1)
@@ -50,8 +51,8 @@ def training():
     kept, sizes, highest = [], [], 0
     for number in range(STEPS):
         if case == "kept":
-            kept.append(torch.ones(4 * MIB // 4))
-        values = (160 + 12 * number if case == "longer" else 320) * 1024 // 4
+            kept.append(torch.ones(12 * MIB // 4))
+        values = (160 + 36 * number if case == "longer" else 320) * 1024 // 4
         batch = torch.full((BATCH, values), 0.5)
         gauge.reset_peak()
         step(batch)
@@ -69,15 +70,15 @@ def feeding():
     if way == "after":
         module.next_size = lambda size, largest, *_: size
     kept, sizes, highest = [], [], 0
-    samples = plimsoll.batches(range(60 * BATCH), BATCH)
+    samples = plimsoll.batches(range(STEPS * BATCH), BATCH)
     for batch in samples:
         gauge.reset_peak()
         work = torch.ones(len(batch), 5 * MIB // 4)
-        kept.append(work[:, : 25 * 1024].clone())
+        kept.append(work[:, : 75 * 1024].clone())
         del work
         highest = max(highest, gauge.peak_bytes())
         sizes.append(len(batch))
-        if sum(sizes) >= 32 * BATCH:
+        if sum(sizes) >= 11 * BATCH:
             break
     return {"failures": 0, "sizes": sizes, "highest": highest}
 
