@@ -1,7 +1,8 @@
 """Sparse tensors without memory: PyTorch makes them on `meta`, and has no kernels for them there.
 
 Each op is taken apart into dense ones on indices and values, in the order in which its CUDA kernel asks for
-memory, as recorded on an H200. So a sparse tensor itself never counts, its parts do.
+memory, as recorded on an H200; how columns are brought into rows was read in PyTorch's code. So a sparse
+tensor itself never counts, its parts do.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+
+from .kernels.sorting import sort_scratch
 
 _ATEN = torch.ops.aten
 _COMPRESSED = {torch.sparse_csr, torch.sparse_csc}
@@ -45,6 +48,8 @@ _PLAIN = {
 }
 # Bytes that cuSPARSE asks for beside a product; it differs a little with the shape.
 _PRODUCT_BUFFER = 65536
+# Up to this many values PyTorch sorts without scratch memory.
+_SMALL_SORT = 4096
 
 
 def is_sparse(tensor: Any) -> bool:
@@ -98,9 +103,9 @@ def _coo(like: Any, indices: Any, values: Any, size: Any = None, coalesced: Any 
     )
 
 
-def _compressed(plain: Any, places: Any, values: Any, size: Any, layout: Any) -> Any:
+def _compressed(starts: Any, places: Any, values: Any, size: Any, layout: Any) -> Any:
     named = {"dtype": values.dtype, "layout": layout, "device": "meta"}
-    return _ATEN._sparse_compressed_tensor_unsafe(plain, places, values, list(size), **named)
+    return _ATEN._sparse_compressed_tensor_unsafe(starts, places, values, list(size), **named)
 
 
 def _parts(tensor: Any) -> tuple[Any, Any]:
@@ -113,11 +118,9 @@ def _to_copy(tensor: Any, dtype: Any = None, device: Any = None, **_: Any) -> An
     if tensor.layout is torch.sparse_coo:
         indices, values = _parts(tensor)
         return _coo(tensor, _copied(indices, where), _copied(values, {**where, **what}))
-    rows = tensor.layout is torch.sparse_csr
     values = _copied(tensor.values(), {**where, **what})
-    plain = _copied(tensor.crow_indices() if rows else tensor.ccol_indices(), where)
-    places = _copied(tensor.col_indices() if rows else tensor.row_indices(), where)
-    return _compressed(plain, places, values, tensor.shape, tensor.layout)
+    starts, places = (_copied(part, where) for part in _starts_and_places(tensor))
+    return _compressed(starts, places, values, tensor.shape, tensor.layout)
 
 
 def _copied(part: Any, named: dict) -> Any:
@@ -130,24 +133,67 @@ def _clone(tensor: Any, **_: Any) -> Any:
 
 def _transpose(tensor: Any, *_: Any) -> Any:
     if tensor.layout in _COMPRESSED:
-        return _converted(tensor)
+        # Rows are called columns; nothing is copied.
+        by_rows = tensor.layout is torch.sparse_csr
+        layout = torch.sparse_csc if by_rows else torch.sparse_csr
+        return _compressed(*_starts_and_places(tensor), tensor.values(), tensor.shape[::-1], layout)
     indices, values = _parts(tensor)
     return _coo(tensor, indices.clone(), values.clone(), tensor.shape[::-1], coalesced=False)
 
 
-def _converted(tensor: Any) -> Any:
-    """The transpose of a compressed matrix: CUDA converts it back to rows before it multiplies."""
-    values = tensor.values()
-    count, rows = values.shape[0], tensor.shape[1]
-    keys = torch.empty(2, count, dtype=torch.int64, device="meta")
-    order = torch.empty(count, dtype=torch.int64, device="meta")
-    scratch = torch.empty(4, count, dtype=torch.int64, device="meta")
-    del scratch
-    places = torch.empty(count, dtype=torch.int64, device="meta")
+def _starts_and_places(tensor: Any) -> tuple[Any, Any]:
+    if tensor.layout is torch.sparse_csr:
+        return tensor.crow_indices(), tensor.col_indices()
+    return tensor.ccol_indices(), tensor.row_indices()
+
+
+def _by_rows(tensor: Any) -> Any:
+    """A matrix by columns is brought into rows before each product, as PyTorch's `to_sparse_csr` does it."""
+    if tensor.layout is torch.sparse_coo:
+        return _rows_of_places(tensor if tensor.is_coalesced() else _coalesce(tensor))
+    starts, places = _starts_and_places(tensor)
+    if tensor.layout is torch.sparse_csr:
+        return tensor
+    values, kind = tensor.values(), places.dtype
+    count, rows = values.shape[0], tensor.shape[0]
+    shifted = _room(starts.shape[0] - 1, dtype=kind)
+    joined = _room(starts.shape[0], dtype=kind)
+    del shifted
+    pairs = _room(2, count, dtype=kind)
+    batch, offset = _room(count, dtype=kind), _room(count, dtype=kind)
+    del offset, batch
+    keys = _room(count)
+    order = _sorted(count)
+    in_rows = _room(2, count, dtype=kind)
     moved = torch.empty_like(values)
-    plain = torch.empty(rows + 1, dtype=torch.int64, device="meta")
-    del keys, order
-    return _compressed(plain, places, moved, tensor.shape[::-1], torch.sparse_csr)
+    counted = _room(rows + 1, dtype=kind)
+    first = _room(1, rows + 1, dtype=kind)
+    less = _room(rows, dtype=kind)
+    del less, counted, order, keys, pairs, joined
+    # The places are a half of the pairs, which stay as a whole.
+    return _compressed(first[0], in_rows[1], moved, tensor.shape, torch.sparse_csr)
+
+
+def _rows_of_places(tensor: Any) -> Any:
+    """Only the start of each row is new; the rest is shared."""
+    indices, values = _parts(tensor)
+    starts = _room(tensor.shape[0] + 1, dtype=indices.dtype)
+    return _compressed(starts, indices[1], values, tensor.shape, torch.sparse_csr)
+
+
+def _sorted(count: int) -> Any:
+    """The order of keys: their sorted copy lives as long as the sort."""
+    keys, order = _room(count), _room(count)
+    if count > _SMALL_SORT:
+        numbers = _room(count)
+        scratch = _room(sort_scratch(count), dtype=torch.int8)
+        del scratch, numbers
+    del keys
+    return order
+
+
+def _room(*shape: int, dtype: Any = torch.int64) -> Any:
+    return torch.empty(shape, dtype=dtype, device="meta")
 
 
 def _coalesce(tensor: Any) -> Any:
@@ -168,6 +214,7 @@ def _coalesce(tensor: Any) -> Any:
 def _mm(first: Any, second: Any) -> Any:
     if not is_sparse(first) or is_sparse(second):
         raise NotImplementedError("aten::mm of a dense with a sparse matrix, or of two sparse ones")
+    first = _by_rows(first) if first.layout in _COMPRESSED else first
     start = torch.zeros(first.shape[0], second.shape[1], dtype=second.dtype, device="meta")
     return _addmm(start, first, second)
 
@@ -189,6 +236,7 @@ def _addmm(start: Any, first: Any, second: Any, **_: Any) -> Any:
         buffer = torch.empty(_PRODUCT_BUFFER, dtype=torch.int8, device="meta")
         del buffer, by_columns, columns, rows
         return result
+    first = _by_rows(first)
     buffer = torch.empty(_PRODUCT_BUFFER, dtype=torch.int8, device="meta")
     del buffer
     return result
@@ -232,6 +280,7 @@ _TABLE: dict[Any, Callable] = {
     _ATEN.t.default: _transpose,
     _ATEN.transpose.int: _transpose,
     _ATEN._coalesce.default: _coalesce,
+    _ATEN._to_sparse_csr.default: lambda tensor, *_, **__: _by_rows(tensor),
     _ATEN.mm.default: _mm,
     _ATEN.addmm.default: _addmm,
     _ATEN._sparse_addmm.default: _addmm,

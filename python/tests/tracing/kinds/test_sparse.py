@@ -6,6 +6,8 @@ import torch
 
 from tracing.watching import Asked, watched
 
+from plimsoll.tracing.kernels.sorting import sort_scratch
+
 EDGES, NODES, WIDTH = 300, 50, 8
 
 
@@ -37,6 +39,55 @@ class Products(unittest.TestCase):
                 asked.sizes(),
                 [dense, dense, (NODES + 1) * 4, count * 4, count * 4, dense, 65536],
             )
+
+    def test_the_gradient_of_rows_brings_columns_into_rows_first(self):
+        # In the order of PyTorch's own conversion; CUDA sorts so few without scratch memory.
+        with watched() as observer:
+            matrix = graph().to_sparse_csr().to("meta")
+            count, starts = matrix._nnz(), (NODES + 1) * 8
+            x = torch.empty(NODES, WIDTH, device="meta")
+            dense = NODES * WIDTH * 4
+            asked = Asked(observer)
+            columns = matrix.t()
+            self.assertEqual(columns.layout, torch.sparse_csc)
+            self.assertEqual(asked.sizes(), [])
+            result = columns @ x
+            self.assertEqual(result.shape, (NODES, WIDTH))
+            long, pairs = count * 8, count * 16
+            self.assertEqual(
+                asked.sizes(),
+                [
+                    *(NODES * 8, starts, pairs, long, long, long, long, long, pairs, count * 4),
+                    *(starts, starts, NODES * 8, dense, dense, 65536),
+                ],
+            )
+
+    def test_places_by_rows_are_half_of_what_stays(self):
+        plain = graph().to_sparse_csr()
+        with watched():
+            converted = plain.to("meta").t().to_sparse_csr()
+        for one in (plain.t().to_sparse_csr(), converted):
+            self.assertEqual(one.layout, torch.sparse_csr)
+            self.assertEqual(one.shape, (NODES, NODES))
+            places = one.col_indices()
+            self.assertEqual(places.untyped_storage().nbytes(), 2 * plain._nnz() * 8)
+
+    def test_places_and_values_are_shared_by_rows_of_the_same_order(self):
+        with watched() as observer:
+            matrix = graph().to("meta")
+            asked = Asked(observer)
+            self.assertEqual(matrix.to_sparse_csr()._nnz(), matrix._nnz())
+            self.assertEqual(asked.sizes(), [(NODES + 1) * 8])
+
+    def test_many_places_are_sorted_with_scratch_memory(self):
+        with watched() as observer:
+            places = torch.randint(0, 5000, (2, 20000))
+            matrix = torch.sparse_coo_tensor(places, torch.ones(20000), (5000, 5000)).coalesce()
+            matrix = matrix.to_sparse_csr().to("meta")
+            count = matrix._nnz()
+            asked = Asked(observer)
+            matrix.t().to_sparse_csr()
+            self.assertIn(sort_scratch(count), asked.sizes())
 
     def test_gradients_pass_through_all_kinds_of_products(self):
         with watched():
