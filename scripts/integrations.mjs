@@ -1,5 +1,6 @@
 // `npm run test:integrations`: trainers in the versions that people have, each in a virtual environment
-// of its own on top of .venv (which has torch). Writes a table to bench/results.
+// of its own on top of .venv (which has torch). Writes a table to bench/results, row by row; with names of
+// environments it runs those alone and writes no table.
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -48,8 +49,8 @@ for (const environment of environments) {
     python === undefined ? [environment, 'not installed', '', ''] : tested(environment, python),
   );
   process.stdout.write(`${line(rows.at(-1))}\n`);
+  if (named.length === 0) report(rows);
 }
-report(rows);
 process.exit(rows.every(([, outcome]) => outcome === 'passed') ? 0 : 1);
 
 function made({ name, pins }) {
@@ -118,6 +119,7 @@ function report(all) {
     '| environment | on top of the base | outcome | tests | seconds |',
     '| --- | --- | --- | --- | --- |',
     ...all.map(line),
+    ...environments.slice(all.length).map((one) => line([one, 'not run', '', ''])),
     '',
   ].join('\n');
   writeFileSync(join(root, 'bench', 'results', `${day}-integrations.md`), text);
