@@ -26,12 +26,13 @@ export interface SmallerSize {
  *
  * By the line through the measured peaks; where that says that the failed size fits, the largest size
  * that did fit, or a quarter. Where only the failure itself is known, its need is a lower bound, so at
- * most half is tried; a request far beyond the limit goes down farther in one step.
+ * most half is tried; a request far beyond the limit goes down farther in one step. Half of an odd size
+ * is rounded up: an odd batch is then two parts, not three, and 2 is tried between 3 and 1.
  */
 export function smallerMicrobatch(failed: FailedSize): SmallerSize | undefined {
   const { microbatch, limitBytes } = failed;
   if (microbatch <= 1) return undefined;
-  const half = Math.floor(microbatch / 2);
+  const half = Math.ceil(microbatch / 2);
   if (!isKnown(limitBytes)) {
     return { most: half, why: `${microbatch} did not fit, and no limit is known: half of it` };
   }

@@ -157,7 +157,7 @@ describe('climb', () => {
 
   it('says so when the effective batch cannot be kept to the sample', () => {
     const odd = { ...input, batch: 127, settings: { ...settings, batch_size: 127 } };
-    expect(climb(odd)?.why).toContain('becomes 129, because 127 has no divisor near');
+    expect(climb(odd)?.why).toContain('becomes 128, because 127 has no divisor near');
   });
 
   it('warns where the program cannot be told to accumulate', () => {

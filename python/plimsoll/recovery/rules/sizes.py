@@ -94,8 +94,11 @@ def smaller(
 
     >>> smaller(32, Measured(limit_bytes=8e9))
     (16, 'half of what failed')
+    >>> smaller(3, Measured(limit_bytes=8e9))
+    (2, 'half of what failed')
     """
-    half = max(1, failed // 2)
+    # Rounded up: an odd batch is then two parts, not three, and 2 is tried between 3 and 1.
+    half = math.ceil(failed / 2)
     limit = measured.limit_bytes
     if limit is None:
         return half, "half of what failed"
