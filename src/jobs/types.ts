@@ -25,6 +25,8 @@ export interface Reservation {
   /** On each of the devices. */
   readonly bytes: number;
   readonly basis: Basis;
+  /** Of devices that are not there: a scenario or a recorded trace stands for them. */
+  readonly simulated?: boolean;
 }
 
 /** What a person asked to run, and what became of it. */

@@ -79,6 +79,7 @@ async function runOn(discovery: Discovery, options: RunCommandOptions): Promise<
       memoryBytes: options.memoryBytes,
       maxAttempts: options.maxAttempts ?? runDefaults.maxAttempts,
       device: device.id,
+      isSimulated: device.isSimulated,
       pinnedDevice: wanted !== 'auto',
       folder,
       environment,

@@ -1,4 +1,5 @@
 import type { Attempt } from '../run/types.js';
+import { deviceWords } from '../run/words.js';
 import { formatBytes } from '../units/bytes.js';
 import { formatSeconds } from '../units/durations.js';
 import { isKnown } from '../units/known.js';
@@ -20,7 +21,7 @@ export function holderWords(attempt: Attempt): HolderWords | undefined {
   if (holders === undefined) return undefined;
   const seconds = (Date.parse(endedAt) - Date.parse(startedAt)) / 1000;
   const before = formatSeconds(Math.max(0, seconds - holders.atSeconds));
-  const of = settings.device === 'host' ? '' : ` of ${settings.device}`;
+  const of = settings.device === 'host' ? '' : ` of ${deviceWords(settings)}`;
   return {
     title: `What held the memory${of}, read ${before} before the end:`,
     processes: holders.processes.map(({ pid, command, bytes }) => ({
@@ -35,7 +36,7 @@ function noteOf({ limit, settings }: Attempt, holders: NonNullable<Attempt['hold
   const { totalBytes, othersBytes } = holders;
   const parts = [`All processes of the run together: ${formatBytes(totalBytes)}.`];
   if (isKnown(othersBytes)) {
-    parts.push(`Other programs on ${settings.device}: ${formatBytes(othersBytes)}.`);
+    parts.push(`Other programs on ${deviceWords(settings)}: ${formatBytes(othersBytes)}.`);
   }
   if (typeof limit.bytes === 'number' && totalBytes < explainsShare * limit.bytes) {
     parts.push(`The rest, up to ${formatBytes(limit.bytes)}, came after this reading.`);

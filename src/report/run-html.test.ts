@@ -21,6 +21,20 @@ describe('the page of a run', () => {
     }
   });
 
+  it('says that a GPU is simulated, everywhere it names it', () => {
+    const simulated = renderRunHtml({
+      ...runReport,
+      attempts: runReport.attempts.map((attempt) => ({
+        ...attempt,
+        settings: { ...attempt.settings, device: 'gpu:0', simulated_device: true },
+      })),
+    });
+    const named = simulated.match(/gpu:0( \(simulated\))?/g) ?? [];
+    expect(named.length).toBeGreaterThan(2);
+    expect(new Set(named)).toEqual(new Set(['gpu:0 (simulated)']));
+    expect(page).not.toContain('(simulated)');
+  });
+
   it('lists what was changed in the environment, and nothing where nothing was', () => {
     const change = { name: '<i>A</i>', from: '1', to: null, by: 'run', reason: 'slow' } as const;
     const changed = renderRunHtml({ ...runReport, environmentChanges: [change] });

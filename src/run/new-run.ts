@@ -27,6 +27,7 @@ export interface NewRunOptions {
   readonly maxAttempts: number;
   /** The id of its device, and whether somebody named it. */
   readonly device: string;
+  readonly isSimulated?: boolean;
   readonly pinnedDevice: boolean;
   readonly folder: string;
   readonly environment: Readonly<Record<string, string | undefined>>;
@@ -51,6 +52,7 @@ export function newRun(options: NewRunOptions): {
     precision: options.precision,
     offload: false,
     device: options.device,
+    ...(options.isSimulated === true && { simulated_device: true }),
   };
   const [program = ''] = fillCommand(command, settings, 1);
   checkProgram(program, options.folder, options.environment);

@@ -37,6 +37,18 @@ async function writeUse(): Promise<void> {
   await file.close();
 }
 
+describe('the device of a run', () => {
+  it.each([
+    ['gpu:0', true],
+    ['host', false],
+  ])('%s is simulated: %s', async (wanted, isSimulated) => {
+    const discovery = await discoverDevices({ simulate: { scenario: 'leak' } });
+    const device = await openRunDevice(wanted, discovery);
+    expect(device).toMatchObject({ id: wanted, isSimulated });
+    device.close();
+  });
+});
+
 describe('what a program holds of its device', () => {
   it('is taken from the server that read the device already', async () => {
     await writeUse();

@@ -3,6 +3,7 @@ import { changesOf } from '../plan/environment/job-environment.js';
 import { isKnown, type Known } from '../units/known.js';
 import { tellsAccumulation } from './adapt/adapted-config.js';
 import { configuredBatches } from './adapt/configured-batches.js';
+import { keptOptions } from './adapt/kept-options.js';
 import { whatToType } from './adapt/what-to-type.js';
 import type { EndedAttempt, LiveAttempt } from './attempt.js';
 import { climb, climbed, type NextAttempt, wasRestarted } from './ladder/climb.js';
@@ -53,6 +54,7 @@ export async function superviseRun(options: SuperviseOptions): Promise<RunReport
   );
   const notes = firstNotes(past, context);
   let live: LiveAttempt | undefined;
+  let tryNext: string | undefined;
   let saidFull = false;
   const canary = startCanary();
   const relay = relaySignals({
@@ -172,10 +174,12 @@ export async function superviseRun(options: SuperviseOptions): Promise<RunReport
     const { command } = plan;
     const limitBytes = plan.memoryBytes ?? attempt.outOfMemory?.totalBytes ?? 'unknown';
     const files = configuredBatches(command, plan.folder);
-    const typed = isKnown(batch)
+    const options = keptOptions(plan);
+    const advice = isKnown(batch)
       ? undefined
-      : whatToType({ command, attempt, limitBytes, baseBytes, files });
-    return typed ?? nothingLeft(command, batch);
+      : whatToType({ command, attempt, limitBytes, baseBytes, files, options });
+    tryNext = advice?.tryNext;
+    return advice?.words ?? nothingLeft(command, batch, options);
   }
 
   /**
@@ -222,6 +226,7 @@ export async function superviseRun(options: SuperviseOptions): Promise<RunReport
       attempts,
       ...changesOf(plan),
       notes,
+      ...(tryNext !== undefined && { tryNext }),
     };
   }
 }

@@ -11,6 +11,8 @@ export interface RunSettings {
   readonly offload: boolean;
   /** `gpu:0`, or `host`. */
   readonly device: string;
+  /** That GPU is not there: a scenario or a recorded trace stands for it. */
+  readonly simulated_device?: boolean;
   /** Since memory ran out in pieces: PyTorch's segments grow in place. */
   readonly expandable_segments?: boolean;
 }
@@ -161,4 +163,6 @@ export interface RunReport {
   readonly environmentChanges?: readonly EnvironmentChange[];
   /** What a reader should know besides: a limit that could not be set, a supervisor that died. */
   readonly notes: readonly string[];
+  /** After a failure for memory: the command that changes the options of this one by itself. */
+  readonly tryNext?: string;
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { outOfMemoryWords } from './words.js';
+import { outOfMemoryWords, placesWords, settingsWords } from './words.js';
 
 describe('the words of an out-of-memory', () => {
   it.each([
@@ -11,5 +11,26 @@ describe('the words of an out-of-memory', () => {
     ['kernel-killer', 'killed by the kernel because the memory was full'],
   ])('of the kind %s say how it happened', (kind, words) => {
     expect(outOfMemoryWords({ kind, totalBytes: 300 * 2 ** 20 })).toBe(words);
+  });
+});
+
+describe('the words of a device', () => {
+  const settings = {
+    batch_size: 8,
+    accumulation: 4,
+    checkpointing: false,
+    precision: 'fp32',
+    offload: false,
+    device: 'gpu:0',
+  } as const;
+
+  it('say that a GPU is simulated, and never so of the host', () => {
+    expect(settingsWords(settings)).toBe('batch 8 x 4, on gpu:0');
+    const simulated = { ...settings, simulated_device: true };
+    expect(settingsWords(simulated)).toBe('batch 8 x 4, on gpu:0 (simulated)');
+    expect(settingsWords({ ...simulated, device: 'host' })).toBe('batch 8 x 4, on host');
+    expect(placesWords({ devices: ['gpu:0', 'gpu:1'], simulated: true })).toBe(
+      'gpu:0, gpu:1 (simulated)',
+    );
   });
 });

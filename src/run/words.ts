@@ -11,8 +11,27 @@ export function settingsWords(settings: RunSettings): string {
     ...(settings.checkpointing ? ['checkpointing'] : []),
     ...(settings.precision === 'fp32' ? [] : [settings.precision]),
     ...(settings.offload ? ['offload'] : []),
-    `on ${settings.device}`,
+    `on ${deviceWords(settings)}`,
   ].join(', ');
+}
+
+/** `gpu:0`, or `gpu:0 (simulated)` where no such GPU is there. */
+export function deviceWords({
+  device,
+  simulated_device: isSimulated = false,
+}: Pick<RunSettings, 'device' | 'simulated_device'>): string {
+  return placesWords({ devices: [device], simulated: isSimulated && device !== 'host' });
+}
+
+/** The same of all devices that are promised to a job. */
+export function placesWords(
+  {
+    devices,
+    simulated = false,
+  }: { readonly devices: readonly string[]; readonly simulated?: boolean | undefined },
+  separator = ', ',
+): string {
+  return `${devices.join(separator)}${simulated ? ' (simulated)' : ''}`;
 }
 
 /** How memory ran out: `killed by the kernel at its 300 MiB limit`, `out of memory (cuda)`. */

@@ -27,7 +27,7 @@ def run_unchanged(program, limit_bytes=None, more=None, words=()):
             capture_output=True,
             text=True,
             check=False,
-            timeout=600,
+            timeout=3600,  # It ends a program that hangs, also on a machine that is busy with others.
         )
     lines = done.stdout.strip().splitlines()
     answer = json.loads(lines[-1]) if done.returncode == 0 and lines else None

@@ -200,6 +200,7 @@ async function run(
         memoryBytes: given.memory,
         maxAttempts: given.attempts,
         device: device.id,
+        isSimulated: device.isSimulated,
         // With a variable that leaves one GPU, the program calls that one its first.
         pinnedDevice: given.device !== 'auto' || device.isOnlyVisible,
         folder: cwd,
@@ -277,7 +278,9 @@ function printEnd(
   const summary = runSummary(report);
   const where = given.report?.at(-1) ?? files.at(-1)?.path;
   if (summary !== undefined) {
-    io.stderr.write(`plimsoll: ${summary}${where === undefined ? '' : ` Report: ${where}`}\n`);
+    // On a line of its own: the summary may end with a command to copy.
+    const line = where === undefined ? '' : `plimsoll: report: ${where}\n`;
+    io.stderr.write(`plimsoll: ${summary}\n${line}`);
   }
   const ending = runEnding(report, { columns: io.stderr.columns(), style: errorStyle(io) });
   if (ending !== undefined) io.stderr.write(`\n${ending}\n`);

@@ -78,7 +78,9 @@ function buildDaemon(
   // Every submit that is being estimated listens to it.
   setMaxListeners(0, signal);
   const contextBytes = contextBytesOn(discovery, options.gpus);
-  const scheduler = new Scheduler({ ...options, signal, files, contextBytes });
+  const isSimulated = (deviceId: string) =>
+    discovery.devices.find(({ info }) => info.id === deviceId)?.info.provenance === 'simulated';
+  const scheduler = new Scheduler({ ...options, signal, files, contextBytes, isSimulated });
   const { running } = scheduler.runner;
   const watch = { ...defaultWatch, ...options.watch };
   const readings = new DeviceReadings({ ...options, watch, running });

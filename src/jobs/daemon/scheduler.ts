@@ -38,6 +38,8 @@ export interface SchedulerOptions
   extends Omit<JobRunnerOptions, 'store'>,
     Pick<DaemonOptions, 'policy' | 'variables' | 'keep' | 'quotaOf'> {
   readonly store: JobStore;
+  /** Whether a device is not there, but simulated. */
+  readonly isSimulated?: (deviceId: string) => boolean;
   readonly ledger: Ledger;
 }
 
@@ -204,11 +206,18 @@ export class Scheduler {
     const { starts } = this.queue.admit(ledger.rooms(), this.time.nowMs());
     if (starts.length === 0) return;
     try {
-      for (const { job, reservation } of starts) this.#start(job, reservation);
+      for (const { job, reservation } of starts) this.#start(job, this.#labelled(reservation));
     } finally {
       this.startedOrEnded.emit();
       this.changed.emit();
     }
+  }
+
+  /** Whoever reads of it later is told that its devices are not there. */
+  #labelled(reservation: Reservation): Reservation {
+    const { isSimulated } = this.#options;
+    const simulated = reservation.devices.some((id) => isSimulated?.(id) === true);
+    return simulated ? { ...reservation, simulated } : reservation;
   }
 
   #start(job: WaitingJob, reservation: Reservation): void {

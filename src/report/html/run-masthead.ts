@@ -1,4 +1,5 @@
 import type { RunReport } from '../../run/types.js';
+import { deviceWords } from '../../run/words.js';
 import { formatBytes } from '../../units/bytes.js';
 import { formatSeconds } from '../../units/durations.js';
 import { count, utcWords } from '../words.js';
@@ -19,7 +20,7 @@ export function runMasthead(report: RunReport): Markup {
 <div><dt>Attempts</dt><dd>${report.attempts.length}</dd></div>
 <div><dt>Exit code</dt><dd>${report.exitCode}</dd></div>
 <div><dt>Limit</dt><dd>${limit === undefined || limit.bytes === 'none' ? 'none' : `${formatBytes(limit.bytes)}, by ${limit.by}`}</dd></div>
-<div><dt>Device</dt><dd>${last?.settings.device ?? 'unknown'}</dd></div>
+<div><dt>Device</dt><dd>${last === undefined ? 'unknown' : deviceWords(last.settings)}</dd></div>
 <div><dt>Id</dt><dd>${report.id}</dd></div>
 </dl>
 </header>`;

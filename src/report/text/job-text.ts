@@ -3,7 +3,7 @@ import { degradedSettingsWords } from '../../jobs/degraded.js';
 import { ownerName } from '../../jobs/types.js';
 import { changeWords } from '../../plan/environment/job-environment.js';
 import type { Attempt } from '../../run/types.js';
-import { outOfMemoryWords, settingsWords } from '../../run/words.js';
+import { outOfMemoryWords, placesWords, settingsWords } from '../../run/words.js';
 import { formatBytes } from '../../units/bytes.js';
 import { formatSeconds } from '../../units/durations.js';
 import { isKnown } from '../../units/known.js';
@@ -98,11 +98,14 @@ function timesOf({ submittedAt, startedAt, endedAt }: JobView): string {
 /** `6.0 GiB on gpu:0 (stated)`; empty while nothing is. */
 export function reservedWords({ reservation, usedBytes, state }: JobView): string {
   if (reservation === null) return '';
-  const { bytes, devices, basis } = reservation;
+  const { bytes, devices, basis, simulated = false } = reservation;
   const each = devices.length > 1 ? ' each' : '';
-  const now = state === 'running' ? `; it holds ${formatBytes(usedBytes)} now (measured)` : '';
+  const now =
+    state === 'running'
+      ? `; it holds ${formatBytes(usedBytes)} now (${simulated ? 'simulated' : 'measured'})`
+      : '';
   const from = basis === 'unknown' ? 'all of it: no estimate yet' : basis;
-  return `${formatBytes(bytes)}${each} on ${devices.join(', ')} (${from})${now}`;
+  return `${formatBytes(bytes)}${each} on ${placesWords(reservation)} (${from})${now}`;
 }
 
 /** `6.0 GiB (stated)`; of a job of which nothing is known there is no figure to tell. */

@@ -1,6 +1,7 @@
 import type { JobSummary } from '../../jobs/daemon/types.js';
 import { degradedSettingsWords } from '../../jobs/degraded.js';
 import { hasEnded, type JobState, ownerName } from '../../jobs/types.js';
+import { placesWords } from '../../run/words.js';
 import { formatBytes } from '../../units/bytes.js';
 import { formatSeconds } from '../../units/durations.js';
 import { isKnown } from '../../units/known.js';
@@ -47,7 +48,11 @@ const tableColumns: readonly Column[] = [
   },
   { title: 'STATE', widest: 9, cell: ({ state }) => state },
   { title: 'MEMORY', widest: 24, cell: memoryOf },
-  { title: 'ON', widest: 20, cell: ({ reservation }) => reservation?.devices.join(' ') ?? '' },
+  {
+    title: 'ON',
+    widest: 20,
+    cell: ({ reservation }) => (reservation === null ? '' : placesWords(reservation, ' ')),
+  },
   { title: 'TIME', widest: 22, cell: jobTime },
 ];
 

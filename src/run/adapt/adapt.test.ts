@@ -5,6 +5,7 @@ import { fillCommand, placeholdersOf } from '../placeholders.js';
 import type { Attempt } from '../types.js';
 import { adaptable } from './adaptable.js';
 import { type AdaptedConfig, configText, tellsAccumulation } from './adapted-config.js';
+import { keptOptions } from './kept-options.js';
 import { knownFlags } from './known-flags.js';
 import { type Ending, whatToType } from './what-to-type.js';
 import { yamlFiles, yamlSettings } from './yaml-settings.js';
@@ -44,6 +45,7 @@ const ending: Ending = {
   limitBytes: 8 * GiB,
   baseBytes: 'unknown',
   files: [],
+  options: [],
 };
 
 describe('options of usual programs', () => {
@@ -190,7 +192,7 @@ describe('YAML files', () => {
 describe('what to type', () => {
   it('is the command with what would fit, and the one that does it by itself', () => {
     const command = train('--batch_size=12', '--gradient_accumulation_steps=5');
-    expect(whatToType({ ...ending, command })).toBe(
+    expect(whatToType({ ...ending, command })?.words).toBe(
       'By estimate 6 x 10 fit: 12 needed more than the 8.0 GiB there are. Type: python train.py --batch_size=6 --gradient_accumulation_steps=10. Or let it be done: plimsoll run --adapt -- python train.py --batch_size=12 --gradient_accumulation_steps=5',
     );
   });
@@ -201,20 +203,34 @@ describe('what to type', () => {
       ...ending,
       command: train('-b', '8'),
       attempt: { ...attempt, snapshot },
-    });
+    })?.words;
     expect(said).toContain('Type: python train.py -b 4 (the effective batch is then 4');
     expect(said).toContain('What held the memory: Activations of layer 3');
   });
 
+  it('keeps what was said of memory and device', () => {
+    const { settings } = attempt;
+    const options = keptOptions({ memoryBytes: 8 * GiB, pinnedDevice: true, settings });
+    const command = train('-b', '8', '--name', 'a run');
+    expect(whatToType({ ...ending, command, options })?.tryNext).toBe(
+      "plimsoll run --adapt --memory 8GiB --device gpu:0 -- python train.py -b 8 --name 'a run'",
+    );
+    expect(keptOptions({ memoryBytes: 1_000, pinnedDevice: false, settings })).toEqual([
+      '--memory',
+      '1000',
+    ]);
+    expect(keptOptions({ memoryBytes: null, pinnedDevice: false, settings })).toEqual([]);
+  });
+
   it('names the lines of a file', () => {
     const files = [config('a.yaml', 'batch_size: 8\n')];
-    expect(whatToType({ ...ending, command: train('a.yaml'), files })).toContain(
+    expect(whatToType({ ...ending, command: train('a.yaml'), files })?.words).toContain(
       'In a.yaml, set line 1 to batch_size: 4, and accumulate 2 of them, by the setting that the program has for it. Or let it be done, in a copy: plimsoll run --adapt -- python train.py a.yaml',
     );
   });
 
   it('is something else to turn on where the batch is one', () => {
-    expect(whatToType({ ...ending, command: train('-b', '1') })).toContain(
+    expect(whatToType({ ...ending, command: train('-b', '1') })?.words).toContain(
       'as small as it can be (-b 1)',
     );
     expect(whatToType(ending)).toBeUndefined();

@@ -16,6 +16,14 @@ export interface Ending {
   readonly baseBytes: Known<number>;
   /** Of the YAML files that the command names, those that set a batch. */
   readonly files: readonly (YamlSettings & { readonly file: string })[];
+  /** Of `plimsoll run`, as they were given: the next one has them, too. */
+  readonly options: readonly string[];
+}
+
+export interface Advice {
+  readonly words: string;
+  /** The one command that does it by itself; left out where the batch is one sample. */
+  readonly tryNext?: string;
 }
 
 /**
@@ -23,17 +31,19 @@ export interface Ending {
  * command tells nothing of its batch.
  *
  * @example
- * whatToType(ending);
+ * whatToType(ending)?.words;
  * // 'By estimate 4 x 2 fit (8 needed at least 8.0 GiB of 8.0 GiB). Type: python train.py --batch-size 4 ...'
  */
-export function whatToType(ending: Ending): string | undefined {
+export function whatToType(ending: Ending): Advice | undefined {
   const held = ending.attempt.snapshot?.findings[0];
   const advice = byFlags(ending) ?? byFiles(ending);
   if (advice === undefined) return undefined;
-  return held === undefined ? advice : `${advice} What held the memory: ${held}`;
+  return held === undefined
+    ? advice
+    : { ...advice, words: `${advice.words} What held the memory: ${held}` };
 }
 
-function byFlags({ command, attempt, ...known }: Ending): string | undefined {
+function byFlags({ command, attempt, ...known }: Ending): Advice | undefined {
   const flags = knownFlags(command);
   if (flags === undefined) return undefined;
   const fits = fitting(flags.batch, flags.accumulation, attempt, known);
@@ -47,10 +57,16 @@ function byFlags({ command, attempt, ...known }: Ending): string | undefined {
   const alone = flags.command.some((word) => word.includes('{accumulation}'))
     ? ''
     : ` (the effective batch is then ${fits.microbatch}, unless the program accumulates ${fits.accumulation} of them)`;
-  return `${fits.words} Type: ${typed}${alone}. Or let it be done: plimsoll run --adapt -- ${shellWords(command)}`;
+  const tryNext = adapted(command, known.options);
+  return { words: `${fits.words} Type: ${typed}${alone}. Or let it be done: ${tryNext}`, tryNext };
 }
 
-function byFiles({ command, files, attempt, ...known }: Ending): string | undefined {
+/** All is kept that was typed, and --adapt is added. */
+function adapted(command: readonly string[], options: readonly string[]): string {
+  return `plimsoll ${shellWords(['run', '--adapt', ...options, '--', ...command])}`;
+}
+
+function byFiles({ command, files, attempt, ...known }: Ending): Advice | undefined {
   const [one] = files;
   if (one === undefined) return undefined;
   const { file, batch, accumulation } = one;
@@ -60,8 +76,9 @@ function byFiles({ command, files, attempt, ...known }: Ending): string | undefi
     accumulation === undefined
       ? `accumulate ${fits.accumulation} of them, by the setting that the program has for it`
       : `line ${accumulation.line} to ${accumulation.key}: ${fits.accumulation}`;
-  const typed = `plimsoll run --adapt -- ${shellWords(command)}`;
-  return `${fits.words} In ${file}, set line ${batch.line} to ${batch.key}: ${fits.microbatch}, and ${second}. Or let it be done, in a copy: ${typed}`;
+  const tryNext = adapted(command, known.options);
+  const change = `In ${file}, set line ${batch.line} to ${batch.key}: ${fits.microbatch}, and ${second}.`;
+  return { words: `${fits.words} ${change} Or let it be done, in a copy: ${tryNext}`, tryNext };
 }
 
 interface Fits {
@@ -93,7 +110,9 @@ function fitting(
   };
 }
 
-function oneSample(setting: string, { peakBytes }: Attempt): string {
+function oneSample(setting: string, { peakBytes }: Attempt): Advice {
   const peak = isKnown(peakBytes) ? ` It reached ${formatBytes(peakBytes)}.` : '';
-  return `The batch is as small as it can be (${setting}).${peak} Turn on gradient checkpointing or bf16 in the program, use a shorter sequence, or see what would fit: plimsoll plan --help`;
+  return {
+    words: `The batch is as small as it can be (${setting}).${peak} Turn on gradient checkpointing or bf16 in the program, use a shorter sequence, or see what would fit: plimsoll plan --help`,
+  };
 }

@@ -12,11 +12,17 @@ const changeable: readonly Placeholder[] = ['checkpointing', 'precision', 'offlo
  * nothingLeft(['python', 'train.py'], 'unknown');
  * // 'Nothing left to try: the command has no {batch_size}. Add it: plimsoll run --batch-size 32 -- ...'
  */
-export function nothingLeft(command: readonly string[], batch: Known<number>): string {
+export function nothingLeft(
+  command: readonly string[],
+  batch: Known<number>,
+  /** Of `plimsoll run`, as they were given: the next one has them, too. */
+  given: readonly string[] = [],
+): string {
   const declared = placeholdersOf(command);
   if (!isKnown(batch)) {
     const options = '--batch-size {batch_size} --accumulate {accumulation}';
-    const typed = `plimsoll run --batch-size 32 -- ${shellWords(command)} ${options}`;
+    const run = shellWords(['run', '--batch-size', '32', ...given, '--', ...command]);
+    const typed = `plimsoll ${run} ${options}`;
     return `Nothing left to try: the command has no {batch_size}. Add it, by the options that the program has for it: ${typed}`;
   }
   const missing = changeable.filter((name) => !declared.has(name)).map((name) => `{${name}}`);

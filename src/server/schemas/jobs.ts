@@ -101,6 +101,10 @@ const reservation = z.object({
   devices: z.array(z.string()),
   bytes: bytes.openapi({ description: 'On each of the devices.' }),
   basis: z.enum(bases),
+  simulated: z
+    .boolean()
+    .optional()
+    .openapi({ description: 'The devices are not there, but simulated.' }),
 });
 
 const climbedRungs = z.array(

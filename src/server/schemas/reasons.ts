@@ -10,6 +10,7 @@ export const settingsSchema = z.object({
   precision: z.string(),
   offload: z.boolean(),
   device: z.string(),
+  simulated_device: z.boolean().optional(),
 });
 
 /** What was changed so that a job fits. */

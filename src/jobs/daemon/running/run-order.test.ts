@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { GiB } from '../../../units/bytes.js';
 import type { JobDetails, StoredJob } from '../../store/records.js';
+import type { Reservation } from '../../types.js';
 import { runOrder } from './run-order.js';
 
 function stored(details: JobDetails = {}, alone = false): StoredJob {
@@ -30,11 +31,15 @@ function stored(details: JobDetails = {}, alone = false): StoredJob {
     ending: undefined,
   };
 }
-const order = (job: StoredJob, devices: readonly string[]) =>
+const order = (
+  job: StoredJob,
+  devices: readonly string[],
+  reservation: Reservation = { devices, bytes: 10 * GiB, basis: 'stated' },
+) =>
   runOrder({
     stored: job,
     runId: 'r',
-    reservation: { devices, bytes: 10 * GiB, basis: 'stated' },
+    reservation,
     atMs: 0,
     folder: '/srv',
     log: '/log',
@@ -53,6 +58,18 @@ describe('runOrder', () => {
     expect(order(stored(), ['host']).memoryBytes).toBe(10 * GiB);
     expect(order(stored({}, true), ['gpu:0']).memoryBytes).toBeNull();
     expect(order(stored({}, true), ['host']).memoryBytes).toBe(10 * GiB);
+  });
+
+  it('tells the run that its device is not there', () => {
+    const reservation = {
+      devices: ['gpu:0'],
+      bytes: GiB,
+      basis: 'stated',
+      simulated: true,
+    } as const;
+    const { settings } = order(stored(), ['gpu:0'], reservation);
+    expect(settings).toMatchObject({ device: 'gpu:0', simulated_device: true });
+    expect(order(stored(), ['gpu:0']).settings).not.toHaveProperty('simulated_device');
   });
 
   it('tells the run what was changed in its environment', () => {

@@ -36,6 +36,7 @@ export function runOrder(options: {
       precision: typeof precision === 'string' ? precision : 'fp32',
       offload: false,
       device,
+      ...(reservation.simulated === true && { simulated_device: true }),
     },
     memoryBytes: limitFor(device, reservation.bytes, stored.alone, options.contextBytes),
     maxAttempts,

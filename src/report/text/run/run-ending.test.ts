@@ -80,8 +80,8 @@ describe('the end of a run that failed for memory', () => {
   });
 
   it('names the command that is most likely to help', () => {
-    const adapt = { ...failed, notes: ['Type this. Or let it be done: plimsoll run --adapt -- x'] };
-    expect(nextCommand(adapt)).toBe('plimsoll run --adapt -- python train.py --batch-size 8');
+    const tryNext = 'plimsoll run --adapt --memory 8GiB -- python train.py --batch-size 8';
+    expect(nextCommand({ ...failed, tryNext })).toBe(tryNext);
     const bare = { ...failed, attempts: [{ ...first, snapshot: null }] };
     expect(nextCommand(bare)).toBe('plimsoll estimate -- python train.py --batch-size 8');
   });

@@ -105,9 +105,8 @@ function outputLines({ lastLines = [] }: Attempt): Span[][] {
 }
 
 /** The one that is most likely to help: adapt its options, read its snapshot, or see what would fit. */
-export function nextCommand({ command, notes, attempts }: RunReport): string {
-  const adapt = notes.find((note) => note.includes('plimsoll run --adapt -- '));
-  if (adapt !== undefined) return `plimsoll run --adapt -- ${shellWords(command)}`;
+export function nextCommand({ command, tryNext, attempts }: RunReport): string {
+  if (tryNext !== undefined) return tryNext;
   const snapshot = attempts.at(-1)?.snapshot?.file;
   if (snapshot?.endsWith('.pickle') === true) return `plimsoll snapshot ${shellWords([snapshot])}`;
   return `plimsoll estimate -- ${shellWords(command)}`;

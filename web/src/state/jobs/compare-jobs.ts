@@ -1,3 +1,4 @@
+import { placesWords } from '../../../../src/run/words.js';
 import { formatBytes } from '../../../../src/units/bytes.js';
 import { formatSeconds } from '../../../../src/units/durations.js';
 import { isKnown, type Known } from '../../../../src/units/known.js';
@@ -75,7 +76,7 @@ function settingsOf(job: JobView): ReadonlyMap<string, string> {
     if (checkpointing !== undefined) found.set('checkpointing', checkpointing ? 'yes' : 'no');
     if (precision !== undefined) found.set('precision', precision);
   }
-  found.set('devices', job.reservation?.devices.join(', ') ?? 'none');
+  found.set('devices', job.reservation === null ? 'none' : placesWords(job.reservation));
   found.set('priority', String(job.priority));
   found.set('folder', job.cwd);
   return found;

@@ -1,6 +1,6 @@
 import { reasonWords } from '../../../../src/jobs/reasons/words.js';
 import { placeholdersOf } from '../../../../src/run/placeholders.js';
-import { outOfMemoryWords, settingsWords } from '../../../../src/run/words.js';
+import { outOfMemoryWords, placesWords, settingsWords } from '../../../../src/run/words.js';
 import { formatBytes } from '../../../../src/units/bytes.js';
 import { isKnown } from '../../../../src/units/known.js';
 import { capitalized } from '../../../../src/units/sentence.js';
@@ -25,11 +25,10 @@ export function storyOf(job: JobView): readonly StoryStep[] {
     },
   ];
   if (job.startedAt !== null) {
-    const places = job.reservation?.devices.join(', ') ?? '';
     const bytes =
       job.reservation === null
         ? ''
-        : `${formatBytes(job.reservation.bytes)} reserved on ${places}.`;
+        : `${formatBytes(job.reservation.bytes)} reserved on ${placesWords(job.reservation)}.`;
     steps.push({ atMs: Date.parse(job.startedAt), kind: 'plain', title: 'Started', detail: bytes });
   }
   for (const attempt of job.attempts) steps.push(...attemptSteps(attempt));

@@ -1,6 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import { degradedSettingsWords } from '../../../../src/jobs/degraded.js';
 import { ownerName } from '../../../../src/jobs/types.js';
+import { placesWords } from '../../../../src/run/words.js';
 import { formatBytes } from '../../../../src/units/bytes.js';
 import { isKnown } from '../../../../src/units/known.js';
 import type { JobView } from '../../api/types.js';
@@ -53,7 +54,7 @@ export function JobFacts({ job }: { job: JobView }) {
       {reservation !== null && (
         <Fact
           name="Reserved"
-          note={`${basisWords(reservation.basis)}, on ${reservation.devices.join(', ')}`}
+          note={`${basisWords(reservation.basis)}, on ${placesWords(reservation)}`}
         >
           {formatBytes(reservation.bytes)}
         </Fact>

@@ -1,5 +1,6 @@
 import { degradedSettingsWords } from '../../../../src/jobs/degraded.js';
 import { hasEnded, ownerName } from '../../../../src/jobs/types.js';
+import { placesWords } from '../../../../src/run/words.js';
 import { formatBytes } from '../../../../src/units/bytes.js';
 import { isKnown, type Known } from '../../../../src/units/known.js';
 import type { JobSummary } from '../../api/types.js';
@@ -110,7 +111,7 @@ function Happening({ job }: { job: JobSummary }) {
       </span>
     );
   }
-  const places = job.reservation?.devices.join(', ') ?? '';
+  const places = job.reservation === null ? '' : placesWords(job.reservation);
   const text = job.reason === '' && job.state === 'running' ? `on ${places}` : job.reason;
   return (
     <span class="why">
