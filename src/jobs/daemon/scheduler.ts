@@ -213,7 +213,7 @@ export class Scheduler {
     }
   }
 
-  /** Whoever reads of it later is told that its devices are not there. */
+  /** A reservation of devices that are not there says so. */
   #labelled(reservation: Reservation): Reservation {
     const { isSimulated } = this.#options;
     const simulated = reservation.devices.some((id) => isSimulated?.(id) === true);

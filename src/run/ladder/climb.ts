@@ -85,11 +85,11 @@ function stepSmaller(input: RecoveryInput): Omit<NextAttempt, 'rung'> | undefine
     effective === batch
       ? `the effective batch stays ${batch}`
       : `the effective batch becomes ${effective}, because ${batch} has no divisor near`;
-  const told = input.declared.has('accumulation')
+  const batchWords = input.declared.has('accumulation')
     ? same
     : `${same} only if the program reads PLIMSOLL_ACCUMULATION, else it is ${microbatch}: the command has no {accumulation}, and no option for it that is known`;
   return {
-    why: `${smaller.why}; now ${microbatch} x ${accumulation}: ${told}.`,
+    why: `${smaller.why}; now ${microbatch} x ${accumulation}: ${batchWords}.`,
     settings: { ...settings, batch_size: microbatch, accumulation },
   };
 }
