@@ -174,12 +174,12 @@ export async function superviseRun(options: SuperviseOptions): Promise<RunReport
     const { command } = plan;
     const limitBytes = plan.memoryBytes ?? attempt.outOfMemory?.totalBytes ?? 'unknown';
     const files = configuredBatches(command, plan.folder);
-    const options = keptOptions(plan);
+    const kept = keptOptions(plan);
     const advice = isKnown(batch)
       ? undefined
-      : whatToType({ command, attempt, limitBytes, baseBytes, files, options });
+      : whatToType({ command, attempt, limitBytes, baseBytes, files, options: kept });
     tryNext = advice?.tryNext;
-    return advice?.words ?? nothingLeft(command, batch, options);
+    return advice?.words ?? nothingLeft(command, batch, kept);
   }
 
   /**
