@@ -21,7 +21,7 @@ const foreign = new Map([
   ['sbatch', ['--deadline', '--nice', '--qos']],
   ['srun', ['--gres', '--time']],
   ['systemd-run', ['--scope', '--user']],
-  ['torchrun', ['--nnodes', '--nproc-per-node', '--standalone']],
+  ['torchrun', ['--nnodes', '--nproc-per-node', '--rdzv-endpoint', '--standalone']],
 ]);
 const foreignOptions = new Set([...foreign.values()].flat());
 

@@ -1,14 +1,16 @@
 """What one rank of a program takes of a real GPU, while its other ranks are pretended.
 
-    python3 bench/gpu/fake_ranks.py --world 4 --output FILE [--set NAME=VALUE] program.py ARGS
+    python3 bench/gpu/fake_ranks.py --world 4 --output FILE [--set NAME=VALUE] [--events FILE] program.py ARGS
 
 Collectives do nothing and every allocation is real: torch's "fake" group takes the place of NCCL. DDP
 needs a group that answers: with --world 1 it is NCCL's of one rank, as buckets do not depend on ranks. The
-peaks are those of the whole program, from its start.
+peaks are those of the whole program, from its start. `--events` keeps what the allocator was asked for and what
+it gave back, as gzipped JSON: [action, bytes, stream], streams numbered as they come.
 """
 
 import argparse
 import faulthandler
+import gzip
 import json
 import os
 import runpy
@@ -20,6 +22,7 @@ def main():
     parser.add_argument("--world", type=int, required=True)
     parser.add_argument("--output", required=True)
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
+    parser.add_argument("--events")
     parser.add_argument("program", nargs=argparse.REMAINDER)
     given = parser.parse_args()
     faulthandler.enable()
@@ -43,6 +46,8 @@ def main():
         begin(backend="fake", store=FakeStore(), rank=0, world_size=given.world)
 
     dist.init_process_group = dist.distributed_c10d.init_process_group = init_process_group
+    if given.events:
+        torch.cuda.memory._record_memory_history(context=None, max_entries=1_000_000)
     sys.argv = given.program
     sys.path.insert(0, os.path.dirname(os.path.abspath(given.program[0])))
     failed = None
@@ -60,8 +65,17 @@ def main():
         "allocatedBytes": torch.cuda.max_memory_allocated(),
         "reservedBytes": torch.cuda.max_memory_reserved(),
     }
+    if given.events:
+        save_events(torch.cuda.memory._snapshot()["device_traces"][0], given.events)
     with open(given.output, "a", encoding="utf-8") as file:
         file.write(json.dumps(told) + "\n")
+
+
+def save_events(events, path):
+    streams = {}
+    rows = [[e["action"], e["size"], streams.setdefault(e["stream"], len(streams))] for e in events]
+    with gzip.open(path, "wt", encoding="utf-8") as file:
+        json.dump(rows, file)
 
 
 if __name__ == "__main__":

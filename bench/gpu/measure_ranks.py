@@ -15,6 +15,7 @@ import os
 import subprocess
 import sys
 import time
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 
@@ -121,8 +122,31 @@ def by_fsdp1(model, case, device):
         sharding_strategy=ShardingStrategy[case.get("strategy", "FULL_SHARD")],
         use_orig_params=case.get("orig", True),
         device_id=torch.device(device, 0) if device == "cuda" else None,
-        param_init_fn=lambda module: module.to_empty(device=device, recurse=False),
+        param_init_fn=with_memory(device),
     )
+
+
+def with_memory(device):
+    """Gives a module of the meta device memory; what two modules share they share there, too."""
+    import torch
+
+    # By the parameter of meta: the one that took its place, as long as a module holds it.
+    made = {}
+
+    def init(module):
+        for name, parameter in module._parameters.items():
+            if parameter is None:
+                continue
+            new = made[parameter]() if parameter in made else None
+            if new is None:
+                new = torch.nn.Parameter(torch.empty_like(parameter, device=device))
+                made[parameter] = weakref.ref(new)
+            module._parameters[name] = new
+        for name, buffer in module._buffers.items():
+            if buffer is not None:
+                module._buffers[name] = torch.empty_like(buffer, device=device)
+
+    return init
 
 
 def spread(case, configs, device):

@@ -4,11 +4,13 @@ import json
 import os
 import tempfile
 import unittest
+from types import SimpleNamespace
 
 import sharding  # noqa: F401 - puts the package on the path
 from plimsoll.failure import Failure
 from plimsoll.tracing.options import parse
 from plimsoll.tracing.record import record
+from plimsoll.tracing.sharding import tensor_parallel
 
 LAYERS, WIDTH, VOCABULARY = 3, 64, 128
 CONFIG = {
@@ -22,13 +24,30 @@ CONFIG = {
     "tie_word_embeddings": False,
 }
 LAYER_PARAMETERS = 4 * WIDTH * WIDTH + 3 * WIDTH * 2 * WIDTH + 2 * WIDTH
+EXPERTS, EXPERT_WIDTH = 16, 64
+WITH_EXPERTS = {
+    **CONFIG,
+    "model_type": "qwen3_moe",
+    "head_dim": 16,
+    "num_experts": EXPERTS,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": EXPERT_WIDTH,
+}
+# transformers' plan for it has the head alone.
+WITH_WHOLE_EXPERTS = {
+    **CONFIG,
+    "model_type": "gpt_oss",
+    "head_dim": 16,
+    "num_local_experts": EXPERTS,
+    "num_experts_per_tok": 2,
+}
 
 
-def traced(*words):
+def traced(*words, config=CONFIG):
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "config.json")
         with open(path, "w", encoding="utf-8") as file:
-            json.dump(CONFIG, file)
+            json.dump(config, file)
         common = ["--config", path, "--batch", "2", "--seq", "16", "--steps", "2"]
         return record(parse([*common, *words]))
 
@@ -166,6 +185,28 @@ class Sharding(unittest.TestCase):
         two, four, both = weights.values()
         self.assertGreater(two, four)
         self.assertGreater(four, both)
+
+    def test_tensor_parallelism_cuts_experts_as_transformers_does(self):
+        packed = 4 * EXPERTS * 2 * EXPERT_WIDTH * WIDTH
+        for words, ranks in (("--gpus 4", 4), ("--gpus 4 --tp 2", 4), ("--gpus 2", 2)):
+            recording = traced("--parallel", "tp", *words.split(), config=WITH_EXPERTS)
+            sizes = [e[2] for e in requests(recording, "w")]
+            # Of each layer: both first products of all experts in one, and the second.
+            self.assertEqual(sizes.count(packed // ranks), LAYERS, words)
+            self.assertEqual(sizes.count(packed // 2 // ranks), LAYERS, words)
+            self.assertLess(max(sizes), packed // ranks + 1, words)
+            self.assertFalse([one for one in recording.notes if "whole" in one], words)
+
+    def test_a_plan_that_cuts_little_is_told(self):
+        recording = traced("--parallel", "tp", "--gpus", "2", config=WITH_WHOLE_EXPERTS)
+        self.assertTrue([one for one in recording.notes if "% of the parameters whole" in one])
+
+    def test_a_style_that_no_one_knows_is_told(self):
+        model = SimpleNamespace(_tp_plan={"layer": "unheard_of"}, config=SimpleNamespace())
+        with self.assertRaises(Failure) as raised:
+            tensor_parallel.shard(model, SimpleNamespace(size=lambda: 2))
+        self.assertEqual(raised.exception.code, "no-tensor-style")
+        self.assertIn("unheard_of", raised.exception.fact)
 
     def test_heads_that_cannot_be_shared_are_told(self):
         with self.assertRaises(Failure) as raised:

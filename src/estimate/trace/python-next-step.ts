@@ -28,6 +28,11 @@ const nextSteps: ReadonlyMap<string, NextStep> = new Map<string, NextStep>([
       `Name a class with a head in the config's architectures, or write a ${name('script')}.`,
   ],
   ['no-tensor-plan', ({ example }) => `Take ${example('parallel', 'fsdp2')}.`],
+  [
+    'no-tensor-style',
+    ({ example }) => `Take ${example('parallel', 'fsdp2')}, or a later transformers.`,
+  ],
+  ['layers-not-even', ({ name }) => `Choose a ${name('tp')} that divides them.`],
   ['heads-not-even', ({ name }) => `Choose a ${name('tp')} that divides both.`],
   [
     'ranks-not-even',

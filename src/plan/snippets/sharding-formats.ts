@@ -96,6 +96,7 @@ function deepspeedFile(option: ShardingOption): object {
 function lightning(option: ShardingOption): string {
   const { parallel, checkpointing, batch } = option;
   const strategy = parallel.way === 'ddp' ? '"ddp"' : 'strategy';
+  const machines = machinesOf(parallel.gpus);
   const name = reshards(option) ? 'FULL_SHARD' : 'SHARD_GRAD_OP';
   const made =
     parallel.way === 'ddp'
@@ -112,8 +113,8 @@ function lightning(option: ShardingOption): string {
     '',
     `batch_size = ${batch}  # of your DataLoader, for each GPU`,
     'trainer = L.Trainer(',
-    `    devices=${Math.min(parallel.gpus, 8)},`,
-    `    num_nodes=${machinesOf(parallel.gpus)},`,
+    `    devices=${parallel.gpus / machines},`,
+    `    num_nodes=${machines},`,
     '    precision="bf16-mixed",',
     `    strategy=${strategy},`,
     ')',

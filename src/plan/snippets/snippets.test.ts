@@ -186,7 +186,31 @@ describe('what several GPUs share', () => {
     expect(shardingFormat('lightning', shared)).toMatch(/num_nodes=2,[^]*strategy=strategy,/);
     expect(shardingFormat('lightning', copies)).toContain('strategy="ddp"');
     expect(shardingFormat('peft', shared)).toBeUndefined();
+    const uneven = { ...shared, parallel: { way: 'fsdp2', gpus: 12 } } as const;
+    expect(shardingFormat('lightning', uneven)).toMatch(/devices=6,\n +num_nodes=2,/);
+    expect(shardingFormat('accelerate', uneven)).toMatch(/num_machines: 2\nnum_processes: 12/);
   });
+
+  it.runIf(hasLibraries)(
+    'is code for torchrun that shards each layer of a model, whatever it is called',
+    () => {
+      const one = { ...shared, parallel: { way: 'fsdp2', gpus: 1 } } as const;
+      const code = (shardingFormat('torchrun', one) ?? '')
+        .replace(/torch\.cuda\.set_device.*\n/, '')
+        .replace('"nccl"', '"gloo", store=torch.distributed.HashStore(), rank=0, world_size=1');
+      const small = 'n_layer=3, n_embd=8, n_head=2, vocab_size=16, n_positions=8';
+      const program = [
+        'from transformers import GPT2Config, GPT2LMHeadModel',
+        `model = GPT2LMHeadModel(GPT2Config(${small}))`,
+        code,
+        'print(*(type(layer).__name__ for layer in model.transformer.h), type(model).__name__)',
+      ].join('\n');
+      expect(inPython(program).trim().split('\n').at(-1)).toBe(
+        'FSDPGPT2Block FSDPGPT2Block FSDPGPT2Block FSDPGPT2LMHeadModel',
+      );
+    },
+    600_000,
+  );
 
   it.runIf(hasLibraries)(
     'is read by accelerate, and by TrainingArguments',

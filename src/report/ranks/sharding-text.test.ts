@@ -53,7 +53,9 @@ describe('shardingText', () => {
   it('starts several machines, and keeps parameters gathered where that was chosen', () => {
     const many = { ...fsdp, parallel: { way: 'fsdp2', gpus: 64, reshard: false } } as const;
     expect(shardingSnippet(many)).toContain('torchrun --nnodes 8 --nproc-per-node 8');
+    const uneven = { ...fsdp, parallel: { way: 'fsdp2', gpus: 12 } } as const;
+    expect(shardingSnippet(uneven)).toContain('torchrun --nnodes 2 --nproc-per-node 6');
     expect(shardingSnippet(many)).toContain('reshard_after_forward=False');
-    expect(shardingSnippet(ddp)).toContain('DistributedDataParallel(model)');
+    expect(shardingSnippet(ddp)).toContain('DistributedDataParallel(model.to("cuda"))');
   });
 });

@@ -32,13 +32,13 @@ def spread(workload: Workload, parallel: Parallel, observer: Any, patches: Patch
         workload.model = fsdp1.shard(model, parallel)
     elif parallel.way in ("fsdp2", "hsdp", "tp"):
         fsdp2.prepare(patches, observer)
-        _shard_by_mesh(model, parallel)
+        _shard_by_mesh(model, parallel, observer)
     if parallel.way in _SHARDED_FIRST:
         observer.recording = True
         _bring(workload.model, observer, whole=parallel.way == "zero3")
 
 
-def _shard_by_mesh(model: Any, parallel: Parallel) -> None:
+def _shard_by_mesh(model: Any, parallel: Parallel, observer: Any) -> None:
     from torch.distributed.device_mesh import init_device_mesh
     from torch.utils._python_dispatch import _disable_current_modes
 
@@ -58,6 +58,9 @@ def _shard_by_mesh(model: Any, parallel: Parallel) -> None:
         copies = mesh[tuple(data)] if len(data) > 1 else mesh[data[0]] if data else None
     if layers is not None:
         tensor_parallel.shard(model, layers)
+        note = tensor_parallel.note_of(model)
+        if note is not None:
+            observer.notes.add(note)
     if copies is not None:
         fsdp2.shard(model, parallel, copies)
 
