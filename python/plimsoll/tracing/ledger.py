@@ -60,6 +60,14 @@ class Ledger:
         self._next += 1
         return self._add(["a", ident, size, op, module, category])
 
+    def unsure_scratch(self, size: int, other: int, chance: float, choice: int) -> None:
+        """Scratch memory of a kernel, given back at once; with this chance another runs, which asks for `other`.
+
+        Both may be 0. Requests with the same choice are decided alike.
+        """
+        self.events.append(["o", size, other, chance, choice])
+        self.peak_bytes = max(self.peak_bytes, self.live_bytes + _rounded(size))
+
     def _add(self, event: list) -> int:
         _, ident, size = event[:3]
         stream = 0 if self.stream_now is None else self.stream_now()

@@ -61,6 +61,8 @@ class Observer(TorchDispatchMode):
         self.workspaces: dict[Any, int] = {}
         # Convolutions for which `cudnn.benchmark` has chosen a kernel.
         self.tried: set[tuple] = set()
+        # Numbers of the convolutions whose kernel is not sure.
+        self.choices: dict[tuple, int] = {}
         self._live: dict[int, Any] = {}
         self._rules: dict[Any, Callable | None] = {}
         self._composite: dict[Any, bool] = {}

@@ -80,7 +80,7 @@ export function replay(
       allocator.use(live[slot[at] ?? 0] ?? empty);
     } else if (what === eventKind.wait) {
       allocator.finish(bytes[at] ?? 0);
-    } else {
+    } else if (what === eventKind.resetPeaks) {
       allocator.resetPeaks();
       peakAllocated = allocator.peakAllocatedBytes;
       peakReserved = allocator.memory.peakReservedBytes;

@@ -12,6 +12,8 @@ export const eventKind = {
   use: 5,
   /** The host waited: the first `bytes` frees of what other streams used are done. */
   wait: 6,
+  /** Nothing: the place of a request that is made only where a kernel is chosen that needs it. */
+  none: 7,
 } as const;
 
 /**
@@ -86,6 +88,24 @@ export class EventStreamBuilder {
 
   free(slot: number): void {
     this.#add(eventKind.free, slot, 0);
+  }
+
+  /**
+   * Scratch memory that the job can do without, given back at once: two events. With 0 bytes they keep
+   * its place. Gives its slot.
+   */
+  scratch(bytes: number): number {
+    if (bytes > 0) {
+      const slot = this.allocSpare(bytes);
+      this.free(slot);
+      return slot;
+    }
+    const slot = this.#slots;
+    this.#slots += 1;
+    this.#spare.push(slot);
+    this.#add(eventKind.none, slot, 0);
+    this.#add(eventKind.none, slot, 0);
+    return slot;
   }
 
   /** Another stream works on an allocation (`record_stream`). */

@@ -1,8 +1,10 @@
 import { Failure } from '../../failure.js';
 import { MiB } from '../../units/bytes.js';
+import { largestRequest } from '../allocator/sizes.js';
 import { type Parallel, parallelWays } from '../parallel.js';
 import { type EventStream, EventStreamBuilder } from './event-stream.js';
 import { cublasAddresses, cublasWorkspace } from './recorded-events.js';
+import type { UnsureScratch } from './unsure-kernels.js';
 
 /** What an allocation is for: the letters that `python -m plimsoll.trace` writes. */
 export const traceCategories = ['w', 'g', 'o', 'x', 'k', 't', 'b', 'p', 'r', 'u'] as const;
@@ -19,6 +21,8 @@ export interface Trace {
   readonly strings: readonly string[];
   /** How many allocations convolutions made. */
   readonly convolutions: number;
+  /** Scratch memory of kernels that may not be the ones that run. */
+  readonly unsure: readonly UnsureScratch[];
   readonly parameters: number;
   readonly parameterBytes: number;
   /** What the trace itself had to assume. */
@@ -96,6 +100,7 @@ class TraceReader {
   #hasBlas = false;
   #hasCudnn = false;
   #convolutions = 0;
+  readonly #unsure: UnsureScratch[] = [];
   #footer: Record<string, unknown> | undefined;
   #program = false;
 
@@ -131,6 +136,7 @@ class TraceReader {
       module: Int32Array.from(this.#module),
       strings: this.#strings,
       convolutions: this.#convolutions,
+      unsure: this.#unsure,
       parameters: this.#count(parameters),
       parameterBytes: this.#count(parameterBytes),
       notes: notes.slice(0, maxNotes).map(String),
@@ -182,6 +188,8 @@ class TraceReader {
     switch (event[0]) {
       case 'a':
         return this.#alloc(event);
+      case 'o':
+        return this.#scratch(event);
       case 'f':
         return this.#free(this.#count(event[1]));
       case 's':
@@ -224,6 +232,21 @@ class TraceReader {
     const stream = event[6] === undefined ? 0 : this.#count(event[6]);
     if (stream > maxStreams) this.#refuse('there are too many streams');
     this.#live.set(id, this.#allocate(bytes, category, module, spare, stream));
+  }
+
+  /** Scratch memory of a convolution, given back at once, whose kernel is not sure. */
+  #scratch([, size, other, chance, choice]: readonly unknown[]): void {
+    if (!(typeof chance === 'number' && chance >= 0 && chance <= 1)) {
+      this.#refuse('its chance is none');
+    }
+    const at = this.#builder.length;
+    const otherBytes = this.#count(other);
+    if (otherBytes > largestRequest) this.#refuse('it asks for too much');
+    this.#builder.scratch(this.#count(size));
+    this.#category.push(workspace);
+    this.#module.push(0);
+    this.#convolutions += 1;
+    this.#unsure.push({ at, otherBytes, chance, choice: this.#count(choice) });
   }
 
   #allocate(bytes: number, category: number, module: number, spare = false, stream = 0): number {

@@ -11,6 +11,7 @@ import { cublasWorkspace } from './recorded-events.js';
 import { type Trace, traceCategories } from './trace-file.js';
 import { tracedInterval } from './trace-interval.js';
 import { liveParts } from './trace-parts.js';
+import { drawnStreams, likelyPeaks } from './unsure-kernels.js';
 
 /** The card whose kernels the trace reproduces. */
 export const tracedGpu = 'NVIDIA H200';
@@ -34,6 +35,11 @@ export async function tracedEstimate(
     allocatedBytes: peakAllocatedBytes,
     otherRuns: [
       ...otherReservedPeaks(gpu, stream),
+      ...likelyPeaks(
+        drawnStreams(stream, trace.unsure).map((one) =>
+          one === stream ? peakReservedBytes : replayOn(gpu, one).peakReservedBytes,
+        ),
+      ),
       // Who only runs a model has loaded it: nothing is left of a building.
       ...(trains(stream) ? [replayOn(gpu, keepingCache(stream)).peakReservedBytes] : []),
       ...(parallel === undefined ? [] : otherRanks({ ...trace, stream }, gpu, parallel)),

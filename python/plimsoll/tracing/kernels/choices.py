@@ -5,49 +5,13 @@ When it takes them was measured on an H200 and fitted; what they ask for is exac
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from math import prod
 from typing import Any
 
-from .fitted_choices import TREES
+from .fitted_choices import FORESTS
 
-FEATURES = (
-    "images",
-    "inputs",
-    "outputs",
-    "pixels",
-    "all_pixels",
-    "weights",
-    "inputs_per_output",
-    "input_values",
-    "output_values",
-    "pixels_mod_8",
-    "inputs_mod_32",
-    "outputs_mod_32",
-    "more_channels",
-    "fewer_channels",
-    "engine",
-    "workspace",
-    "pixels_mod_4",
-    "inputs_mod_8",
-    "outputs_mod_8",
-    "pixels_mod_32",
-    "output_tiles_by_image",
-    "input_tiles_by_image",
-    "weight_tiles",
-    "output_tiles",
-    "input_tiles",
-    "weight_tiles_of_images",
-    "wasted_tiles",
-    "pixels_per_output",
-    "pixels_per_input",
-    "tile",
-    "cluster",
-    "width",
-    "product_bytes",
-    "smallest_side",
-    "pixels_by_inputs",
-    "pixels_by_outputs",
-)
 # Rows and columns of the tiles that most kernels work on, and the knobs that say which tile and cluster it is.
 _SIDE = 128
 _TILE, _CLUSTER_M, _CLUSTER_N = 2, 27, 28
@@ -83,7 +47,10 @@ def could_be_winograd(problem: Any, which: str) -> bool:
 
 
 def features(problem: Any, choice: Any) -> tuple:
-    """What is known without a device, the kernel ranked first among the others included."""
+    """What is known without a device, the kernel ranked first among the others included.
+
+    The trees name each by its place; a new one goes to the end.
+    """
     images, inputs, outputs = problem.y[0], problem.w[1], problem.w[0]
     pixels = prod(problem.y[2:])
     everywhere = images * pixels
@@ -137,18 +104,37 @@ def _tiles(n: int) -> int:
     return -(-n // _SIDE)
 
 
-def decide(tree: Any, values: tuple) -> bool:
-    while not isinstance(tree, bool):
+@lru_cache(maxsize=16)
+def parsed(text: str) -> tuple:
+    """Trees from their text, one a paragraph; a branch is (feature, threshold, answer up to it, above it)."""
+    return tuple(_tree(iter(part.split())) for part in text.split("\n\n") if part.strip())
+
+
+def _tree(words: Iterator[str]) -> Any:
+    word = next(words)
+    if "<" not in word:
+        return int(word) / 100
+    feature, threshold = word.split("<")
+    return int(feature), float(threshold), _tree(words), _tree(words)
+
+
+def chance(trees: tuple, values: Sequence[float]) -> float:
+    """How likely it is that the kernel is taken: the average of the trees."""
+    return sum(_leaf(tree, values) for tree in trees) / len(trees)
+
+
+def _leaf(tree: Any, values: Sequence[float]) -> float:
+    while isinstance(tree, tuple):
         feature, threshold, low, high = tree
-        tree = low if values[FEATURES.index(feature)] <= threshold else high
+        tree = low if values[feature] <= threshold else high
     return tree
 
 
-def left_out(problem: Any, which: str, choice: Any | None) -> int | None:
-    """The workspace of such a kernel where cuDNN would take one; else None."""
+def left_out(problem: Any, which: str, choice: Any | None) -> tuple[int, float] | None:
+    """The workspace of such a kernel, and how likely cuDNN takes it; None where there is none."""
     if is_product(problem):
         if _is_unaligned(problem):
-            return product(problem, which)
+            return product(problem, which), 1
         if which == "grad_weight" and prod(problem.y[2:]) > _MEASURED_PIXELS:
             return None
         kind, size = which, product(problem, which)
@@ -156,8 +142,8 @@ def left_out(problem: Any, which: str, choice: Any | None) -> int | None:
         kind, size = "winograd", winograd(problem)
     else:
         return None
-    tree = TREES.get((kind, problem.dtype.itemsize))
-    return size if tree is not None and decide(tree, features(problem, choice)) else None
+    trees = FORESTS.get((kind, problem.dtype.itemsize))
+    return None if trees is None else (size, chance(parsed(trees), features(problem, choice)))
 
 
 def _is_unaligned(problem: Any) -> bool:

@@ -13,6 +13,9 @@ from . import cudnn
 from .reductions import reduce_over
 from .registry import Launch, rule
 
+# Where two kernels differ by less, it does not matter which one runs.
+_MATTERS = 1 << 20
+
 
 class Problem:
     """One convolution as cuDNN sees it, with transposed and one-dimensional ones brought to one form."""
@@ -56,9 +59,10 @@ class Problem:
 
     def workspace(self, which: str, gpu: Gpu) -> int:
         """Bytes for `forward`, `grad_input` or `grad_weight` of the plain form."""
-        if self.depthwise:
-            return 0
-        return cudnn.workspace(self, which, gpu)
+        return self.workspaces(which, gpu).bytes
+
+    def workspaces(self, which: str, gpu: Gpu) -> cudnn.Workspace:
+        return cudnn.Workspace(0) if self.depthwise else cudnn.workspaces(self, which, gpu)
 
 
 def _four(shape: Sequence[int]) -> list[int]:
@@ -134,7 +138,15 @@ def _with_weight(launch: Launch, problem: Problem, weight: Any, which: str) -> N
 def _run(launch: Launch, problem: Problem, which: str) -> None:
     if torch.backends.cudnn.benchmark and not problem.depthwise:
         _try_all(launch, problem, which)
-    launch.scratch(problem.workspace(which, launch.gpu), category=WORKSPACE)
+    size, other, chance = problem.workspaces(which, launch.gpu)
+    if chance == 0 or abs(size - other) < _MATTERS:
+        launch.scratch(size, category=WORKSPACE)
+        return
+    ledger = launch.observer.ledger
+    choice = launch.observer.choices.setdefault(
+        cudnn.problem_key(problem, which, launch.gpu), len(launch.observer.choices)
+    )
+    ledger.unsure_scratch(size, other, chance, choice)
 
 
 def _try_all(launch: Launch, problem: Problem, which: str) -> None:

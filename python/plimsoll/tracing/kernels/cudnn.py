@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from functools import lru_cache
 from math import inf, prod
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..gpu import H200, Gpu, cudnn_properties
 from . import choices, cudnn_before_hopper, fourier
@@ -17,7 +17,16 @@ _HOPPER = 90
 # Without a device cuDNN leaves its own kernels for these out, which sum the weight's gradient in parts.
 _DEPTHWISE_PARTS = 128
 
-_cache: dict[tuple, int] = {}
+
+class Workspace(NamedTuple):
+    """Bytes of the likelier kernel, and those of another that may run in its place."""
+
+    bytes: int
+    other: int = 0
+    chance: float = 0
+
+
+_cache: dict[tuple, Workspace] = {}
 
 
 @lru_cache(maxsize=8)
@@ -43,9 +52,14 @@ def lists_all() -> bool:
 
 
 def workspace(problem: Any, which: str, gpu: Gpu = H200) -> int:
+    """Bytes of the kernel that is likely to run."""
+    return workspaces(problem, which, gpu).bytes
+
+
+def workspaces(problem: Any, which: str, gpu: Gpu = H200) -> Workspace:
     key = problem_key(problem, which, gpu)
     if key not in _cache:
-        _cache[key] = _workspace(problem, which, gpu)
+        _cache[key] = _workspaces(problem, which, gpu)
     return _cache[key]
 
 
@@ -79,20 +93,29 @@ def problem_key(problem: Any, which: str, gpu: Gpu) -> tuple:
     )
 
 
-def _workspace(problem: Any, which: str, gpu: Gpu) -> int:
+def _workspaces(problem: Any, which: str, gpu: Gpu) -> Workspace:
     known = library(gpu)
     choice = None
     if known is not None and problem.dtype.itemsize <= 4:
         choice = known.choose(problem, which, fallback=gpu.capability == _HOPPER)
     if choice is None:
         if gpu.capability < _HOPPER:
-            return cudnn_before_hopper.usual(problem, which, gpu.capability)
-        return usual(problem, which)
+            return Workspace(cudnn_before_hopper.usual(problem, which, gpu.capability))
+        return Workspace(usual(problem, which))
     if gpu.capability != _HOPPER:
-        return choice.workspace
+        return Workspace(choice.workspace)
+    ranked = _ranked(problem, which, choice, gpu)
     left_out = None if lists_all() else choices.left_out(problem, which, choice)
-    if left_out is not None:
-        return left_out
+    if left_out is None:
+        return Workspace(ranked)
+    size, chance = left_out
+    if chance > 0.5:
+        return Workspace(size, ranked, round(1 - chance, 2))
+    return Workspace(ranked, size, round(chance, 2))
+
+
+def _ranked(problem: Any, which: str, choice: Choice, gpu: Gpu) -> int:
+    """What the kernel takes that cuDNN ranks first without a device."""
     if which == "grad_weight" and _apart(problem):
         return _DEPTHWISE_PARTS * prod(problem.w) * 4
     if which == "grad_weight" and _in_fours(problem):

@@ -32,9 +32,11 @@ _COUNTER, _COUNTER_AND_LOCKS, _LOCKS = 131, 163, 159
 # Parts are added up in a tree. What a level of it costs, in steps of the sum, decides on how many
 # there are: by the size of a value, and whether whole waves come before. All of these are fitted to
 # what 2,000 convolutions took on an H200, of which 19 in 20 follow to the byte.
-_LEVEL = {(2, False): 49, (2, True): 26, (4, False): 16, (4, True): 4.5}
+_LEVEL = {(2, False): 49, (2, True): 26, (4, False): 13, (4, True): 4.5}
 # A level costs more where the weight's gradient is summed in half precision, the most with small tiles.
 _LEVEL_OF_WEIGHTS, _LEVEL_OF_SMALL_TILES, _SMALL_TILE = 70, 105, 64 * 64
+# The same of small tiles beside whole waves, in float32.
+_LEVEL_OF_SMALL_BESIDE_WAVES = 9.5
 # With room for so many parts, each costs less than the one before: this much in all, at the most.
 _MANY_PARTS, _COST_OF_MANY = 8, 190
 # Parts of weights' gradients beside whole waves, in float32: the same, with a root of their number.
@@ -56,7 +58,7 @@ def workspace_on_device(
     cluster = knobs[_CLUSTER_M] * knobs[_CLUSTER_N]
     counted = split_scratch(problem, which, knobs, max(1, _WITHOUT_DEVICE // cluster))
     at_once = _CLUSTERS.get(cluster, max(1, 120 // cluster))
-    return without_device - counted + split_scratch(problem, which, knobs, at_once)
+    return max(0, without_device - counted + split_scratch(problem, which, knobs, at_once))
 
 
 def split_scratch(problem: Any, which: str, knobs: dict[int, int], at_once: int) -> int:
@@ -108,6 +110,8 @@ def _cost(which: str, size: int, after_waves: bool, most: int, tile: int) -> Cal
         if most >= _MANY_PARTS:
             return lambda parts: _COST_OF_MANY * (1 - 1 / parts)
         level = _LEVEL_OF_SMALL_TILES if tile <= _SMALL_TILE else _LEVEL_OF_WEIGHTS
+    elif (size, after_waves) == (4, True) and tile <= _SMALL_TILE:
+        level = _LEVEL_OF_SMALL_BESIDE_WAVES
     return lambda parts: level * (parts - 1).bit_length()
 
 

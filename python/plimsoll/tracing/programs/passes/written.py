@@ -12,8 +12,8 @@ from ..places import GPU, Places
 def steps_of(events: list, held: dict[int, Any], kept: dict[int, Any]) -> list[tuple] | None:
     """Events by what they concern; None where a pass leaves, or ends, anything else.
 
-    A step is ("a", size, op, module, category, whose) or ("f", whose); whose is a slot, or a place in
-    the list.
+    A step is ("a", size, op, module, category, whose), ("f", whose) or one of scratch memory as the record
+    has it; whose is a slot, or a place in the list.
     """
     steps: list[tuple] = []
     open_now: dict[int, int] = {}
@@ -30,6 +30,8 @@ def steps_of(events: list, held: dict[int, Any], kept: dict[int, Any]) -> list[t
                 steps.append(("f", ("held", held[ident])))
             else:
                 return None
+        elif event[0] == "o":
+            steps.append(tuple(event))
         else:
             return None
     left = set(open_now) - set(kept)
@@ -43,6 +45,9 @@ def write_steps(ledger: Any, steps: list[tuple], held: dict[Any, int]) -> dict[A
         if step[0] == "f":
             whose = step[1]
             ledger.free(held[whose[1]] if isinstance(whose, tuple) else made[whose])
+            continue
+        if step[0] == "o":
+            ledger.unsure_scratch(*step[1:])
             continue
         _, size, op, module, category, whose = step
         made[at if whose is None else whose] = ledger.allocate_again(size, op, module, category)

@@ -1,0 +1,71 @@
+import { type EventStream, eventKind } from './event-stream.js';
+
+/** Scratch memory of a kernel that cuDNN may not choose: given back at once, so two events. */
+export interface UnsureScratch {
+  /** The event that asks for it; the next one gives it back. */
+  readonly at: number;
+  /** What the other kernel asks for; 0: nothing. */
+  readonly otherBytes: number;
+  /** How likely it is that the other kernel runs. */
+  readonly chance: number;
+  /** Layers of the same shapes have the same number: their kernels are chosen alike. */
+  readonly choice: number;
+}
+
+/** So many that two of them lie beyond each end of 90 %, which the peaks of runs on an H200 bear out. */
+const draws = 40;
+const beyond = 2;
+
+/**
+ * The same job as it may run, its unsure kernels drawn by their chances. The same trace always gets the
+ * same draws. Where no kernel differs from the likelier one, it is the stream itself.
+ */
+export function drawnStreams(
+  stream: EventStream,
+  unsure: readonly UnsureScratch[],
+): readonly EventStream[] {
+  const choices = [...new Map(unsure.map(({ choice, chance }) => [choice, chance]))];
+  if (choices.length === 0) return [];
+  const random = randomNumbers(choices.length);
+  return Array.from({ length: draws }, () => {
+    const others = new Set(choices.filter(([, chance]) => random() < chance).map(([one]) => one));
+    return others.size === 0 ? stream : withOthers(stream, unsure, others);
+  });
+}
+
+/**
+ * The lowest and the highest of the peaks of draws, without the few at either end.
+ *
+ * @example
+ * likelyPeaks(drawnStreams(stream, unsure).map((one) => replay(one).peakReservedBytes));
+ */
+export function likelyPeaks(peaks: readonly number[]): readonly number[] {
+  return peaks.toSorted((a, b) => a - b).slice(beyond, -beyond);
+}
+
+function withOthers(
+  stream: EventStream,
+  unsure: readonly UnsureScratch[],
+  others: ReadonlySet<number>,
+): EventStream {
+  const kind = stream.kind.slice();
+  const bytes = stream.bytes.slice();
+  for (const { at, otherBytes, choice } of unsure) {
+    if (!others.has(choice)) continue;
+    kind[at] = otherBytes > 0 ? eventKind.alloc : eventKind.none;
+    kind[at + 1] = otherBytes > 0 ? eventKind.free : eventKind.none;
+    bytes[at] = otherBytes;
+  }
+  return { ...stream, kind, bytes };
+}
+
+/** Numbers from 0 up to 1 that look random and are always the same (mulberry32). */
+function randomNumbers(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
