@@ -62,6 +62,7 @@ function traced(text) {
     .map((one) => JSON.parse(one))) {
     if (event[0] === 's') strings.push(event[2]);
     else if (event[0] === 'a') asked.push({ bytes: event[2], by: strings[event[3]] });
+    else if (event[0] === 'o' && event[1] > 0) asked.push({ bytes: event[1], by: 'a convolution' });
   }
   return asked;
 }

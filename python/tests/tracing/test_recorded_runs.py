@@ -7,6 +7,7 @@ import os
 import unittest
 
 from tracing import PACKAGE
+from tracing.watching import asked_sizes
 
 from plimsoll.tracing.options import parse
 from plimsoll.tracing.record import record
@@ -27,8 +28,7 @@ def recorded(name, folder=TRUTH):
 
 def traced(**options):
     usual = {**vars(parse(["--script=none"])), "script": None}
-    events = record(argparse.Namespace(**{**usual, **options})).ledger.events
-    return [e[2] for e in events if e[0] == "a"]
+    return asked_sizes(record(argparse.Namespace(**{**usual, **options})).ledger.events)
 
 
 def blocks(sizes):
