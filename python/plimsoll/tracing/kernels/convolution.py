@@ -12,6 +12,7 @@ from ..ledger import WORKSPACE
 from . import cudnn
 from .reductions import reduce_over
 from .registry import Launch, rule
+from .workspace import Workspace
 
 # Where two kernels differ by less, it does not matter which one runs.
 _MATTERS = 1 << 20
@@ -61,8 +62,8 @@ class Problem:
         """Bytes for `forward`, `grad_input` or `grad_weight` of the plain form."""
         return self.workspaces(which, gpu).bytes
 
-    def workspaces(self, which: str, gpu: Gpu) -> cudnn.Workspace:
-        return cudnn.Workspace(0) if self.depthwise else cudnn.workspaces(self, which, gpu)
+    def workspaces(self, which: str, gpu: Gpu) -> Workspace:
+        return Workspace(0) if self.depthwise else cudnn.workspaces(self, which, gpu)
 
 
 def _four(shape: Sequence[int]) -> list[int]:

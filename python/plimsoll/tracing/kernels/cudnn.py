@@ -5,26 +5,18 @@ from __future__ import annotations
 import ctypes
 from functools import lru_cache
 from math import inf, prod
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..gpu import H200, Gpu, cudnn_properties
 from . import choices, cudnn_before_hopper, fourier
 from .cudnn_library import Choice, Cudnn
 from .split_k import workspace_on_device
+from .workspace import Workspace
 
 _HOPPER = 90
 
 # Without a device cuDNN leaves its own kernels for these out, which sum the weight's gradient in parts.
 _DEPTHWISE_PARTS = 128
-
-
-class Workspace(NamedTuple):
-    """Bytes of the likelier kernel, and those of another that may run in its place."""
-
-    bytes: int
-    other: int = 0
-    chance: float = 0
-
 
 _cache: dict[tuple, Workspace] = {}
 
@@ -74,7 +66,8 @@ def trial(problem: Any, which: str, gpu: Gpu = H200, room: float = inf) -> int:
         if choices.is_product(problem):
             sizes.append(choices.product(problem, which))
     if known is not None and problem.dtype.itemsize <= 4:
-        sizes += [_on_device(problem, which, one, gpu) for one in known.tried(problem, which)]
+        tried = known.tried(problem, which)
+        sizes += [_on_device(problem, which, one, gpu).bytes for one in tried]
     return max(size for size in (0, *sizes) if size <= room)
 
 
@@ -107,27 +100,27 @@ def _workspaces(problem: Any, which: str, gpu: Gpu) -> Workspace:
     ranked = _ranked(problem, which, choice, gpu)
     left_out = None if lists_all() else choices.left_out(problem, which, choice)
     if left_out is None:
-        return Workspace(ranked)
+        return ranked
     size, chance = left_out
     if chance > 0.5:
-        return Workspace(size, ranked, round(1 - chance, 2))
-    return Workspace(ranked, size, round(chance, 2))
+        return Workspace(size, ranked.bytes, round(1 - chance, 2))
+    return ranked if ranked.chance > chance else Workspace(ranked.bytes, size, round(chance, 2))
 
 
-def _ranked(problem: Any, which: str, choice: Choice, gpu: Gpu) -> int:
+def _ranked(problem: Any, which: str, choice: Choice, gpu: Gpu) -> Workspace:
     """What the kernel takes that cuDNN ranks first without a device."""
     if which == "grad_weight" and _apart(problem):
-        return _DEPTHWISE_PARTS * prod(problem.w) * 4
+        return Workspace(_DEPTHWISE_PARTS * prod(problem.w) * 4)
     if which == "grad_weight" and _in_fours(problem):
-        return 0
+        return Workspace(0)
     return _on_device(problem, which, choice, gpu)
 
 
-def _on_device(problem: Any, which: str, choice: Choice, gpu: Gpu) -> int:
+def _on_device(problem: Any, which: str, choice: Choice, gpu: Gpu) -> Workspace:
     """The workspace that cuDNN gave a kernel without a device, as it is with one."""
     if gpu.capability == _HOPPER and _clustered(choice):
         return workspace_on_device(problem, which, choice.knobs, choice.workspace)
-    return choice.workspace
+    return Workspace(choice.workspace)
 
 
 def _apart(problem: Any) -> bool:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from math import prod
 from typing import Any, Callable
 
+from .workspace import Workspace
+
 _TILE, _TILE_K, _WITHOUT_SPLIT, _CLUSTER_M, _CLUSTER_N = 2, 13, 25, 27, 28
 # Rows and columns of a tile, by cuDNN's number for it.
 _TILES = {
@@ -32,15 +34,16 @@ _COUNTER, _COUNTER_AND_LOCKS, _LOCKS = 131, 163, 159
 # Parts are added up in a tree. What a level of it costs, in steps of the sum, decides on how many
 # there are: by the size of a value, and whether whole waves come before. All of these are fitted to
 # what 2,000 convolutions took on an H200, of which 19 in 20 follow to the byte.
-_LEVEL = {(2, False): 49, (2, True): 26, (4, False): 13, (4, True): 4.5}
+_LEVEL = {(2, False): 49, (2, True): 26, (4, False): 13}
 # A level costs more where the weight's gradient is summed in half precision, the most with small tiles.
 _LEVEL_OF_WEIGHTS, _LEVEL_OF_SMALL_TILES, _SMALL_TILE = 70, 105, 64 * 64
-# The same of small tiles beside whole waves, in float32.
-_LEVEL_OF_SMALL_BESIDE_WAVES = 9.5
 # With room for so many parts, each costs less than the one before: this much in all, at the most.
 _MANY_PARTS, _COST_OF_MANY = 8, 190
-# Parts of weights' gradients beside whole waves, in float32: the same, with a root of their number.
-_COST_BESIDE_WAVES, _ROOT = 44, 0.3
+# Beside whole waves, in float32: the same, with a root of their number; small tiles of images cost by level.
+_COST_BESIDE_WAVES, _COST_OF_WEIGHTS_BESIDE_WAVES, _ROOT = 36, 44, 0.3
+_LEVEL_OF_SMALL_BESIDE_WAVES = 9.5
+# How often the next best number of parts was taken instead, by how much slower it seems.
+_NEXT_IS_TAKEN = ((0.03, 0.15), (0.2, 0.06))
 
 
 def _ceil(a: int, b: int) -> int:
@@ -53,18 +56,26 @@ def _power_of_two(n: int) -> int:
 
 def workspace_on_device(
     problem: Any, which: str, knobs: dict[int, int], without_device: int
-) -> int:
+) -> Workspace:
     """The workspace on 132 multiprocessors of a kernel that cuDNN gave one without a device."""
     cluster = knobs[_CLUSTER_M] * knobs[_CLUSTER_N]
-    counted = split_scratch(problem, which, knobs, max(1, _WITHOUT_DEVICE // cluster))
+    counted = split_scratch(problem, which, knobs, max(1, _WITHOUT_DEVICE // cluster))[0][1]
     at_once = _CLUSTERS.get(cluster, max(1, 120 // cluster))
-    return max(0, without_device - counted + split_scratch(problem, which, knobs, at_once))
+    (time, most_likely), *others = split_scratch(problem, which, knobs, at_once)
+    size = max(0, without_device - counted + most_likely)
+    if not others:
+        return Workspace(size)
+    next_time, other = others[0]
+    chance = next((c for margin, c in _NEXT_IS_TAKEN if next_time < time * (1 + margin)), 0)
+    return Workspace(size, max(0, without_device - counted + other), chance)
 
 
-def split_scratch(problem: Any, which: str, knobs: dict[int, int], at_once: int) -> int:
-    """Bytes for partial sums where so many clusters run at once."""
+def split_scratch(
+    problem: Any, which: str, knobs: dict[int, int], at_once: int
+) -> list[tuple[float, int]]:
+    """How the sum may be split where so many clusters run at once, the fastest way first: time and bytes."""
     if knobs.get(_TILE) not in _TILES:
-        return 0
+        return [(0, 0)]
     rows, columns = _TILES[knobs[_TILE]]
     wide, high = knobs[_CLUSTER_M], knobs[_CLUSTER_N]
     cluster = wide * high
@@ -89,35 +100,39 @@ def split_scratch(problem: Any, which: str, knobs: dict[int, int], at_once: int)
     stays = tiles > 2 * at_once
     counter = _COUNTER if stays else 0
     if last == 0 or knobs.get(_WITHOUT_SPLIT) != 0:
-        return counter
+        return [(0, counter)]
     size = problem.dtype.itemsize
     most = at_once // last
     cost = _cost(which, size, waves > 0, most, rows * columns)
-    parts = _parts(depth * size / 128, most, cost)
-    if parts < 2:
-        return counter
     shared = last * cluster
-    locks = (_COUNTER_AND_LOCKS if stays else _LOCKS) + shared * _joins(parts) * 4
-    return locks + shared * parts * rows * columns * 4
+
+    def scratch(parts: int) -> int:
+        if parts < 2:
+            return counter
+        locks = (_COUNTER_AND_LOCKS if stays else _LOCKS) + shared * _joins(parts) * 4
+        return locks + shared * parts * rows * columns * 4
+
+    steps = depth * size / 128
+    # Of equal ones the smaller.
+    ways = sorted((steps / parts + cost(parts), parts) for parts in range(1, most + 1))
+    return [(time, scratch(parts)) for time, parts in ways[:2]]
 
 
 def _cost(which: str, size: int, after_waves: bool, most: int, tile: int) -> Callable[[int], float]:
     """What it costs to add up so many parts."""
-    level = _LEVEL[size, after_waves]
-    if which == "grad_weight" and (size, after_waves) == (4, True):
-        return lambda parts: _COST_BESIDE_WAVES * (1 - parts**-_ROOT)
-    if which == "grad_weight" and (size, after_waves) == (2, False):
+    weights, small = which == "grad_weight", tile <= _SMALL_TILE
+    if (size, after_waves) == (4, True):
+        if weights or not small:
+            most_of_all = _COST_OF_WEIGHTS_BESIDE_WAVES if weights else _COST_BESIDE_WAVES
+            return lambda parts: most_of_all * (1 - parts**-_ROOT)
+        level = _LEVEL_OF_SMALL_BESIDE_WAVES
+    elif weights and (size, after_waves) == (2, False):
         if most >= _MANY_PARTS:
             return lambda parts: _COST_OF_MANY * (1 - 1 / parts)
-        level = _LEVEL_OF_SMALL_TILES if tile <= _SMALL_TILE else _LEVEL_OF_WEIGHTS
-    elif (size, after_waves) == (4, True) and tile <= _SMALL_TILE:
-        level = _LEVEL_OF_SMALL_BESIDE_WAVES
+        level = _LEVEL_OF_SMALL_TILES if small else _LEVEL_OF_WEIGHTS
+    else:
+        level = _LEVEL[size, after_waves]
     return lambda parts: level * (parts - 1).bit_length()
-
-
-def _parts(steps: float, most: int, cost: Callable[[int], float]) -> int:
-    """The number of parts that is done first; of equal ones the smaller."""
-    return min(range(1, most + 1), key=lambda parts: steps / parts + cost(parts))
 
 
 def _joins(parts: int) -> int:
