@@ -61,8 +61,8 @@ def workspace_on_device(
     cluster = knobs[_CLUSTER_M] * knobs[_CLUSTER_N]
     counted = split_scratch(problem, which, knobs, max(1, _WITHOUT_DEVICE // cluster))[0][1]
     at_once = _CLUSTERS.get(cluster, max(1, 120 // cluster))
-    (time, most_likely), *others = split_scratch(problem, which, knobs, at_once)
-    size = max(0, without_device - counted + most_likely)
+    (time, likelier), *others = split_scratch(problem, which, knobs, at_once)
+    size = max(0, without_device - counted + likelier)
     if not others:
         return Workspace(size)
     next_time, other = others[0]
@@ -123,8 +123,8 @@ def _cost(which: str, size: int, after_waves: bool, most: int, tile: int) -> Cal
     weights, small = which == "grad_weight", tile <= _SMALL_TILE
     if (size, after_waves) == (4, True):
         if weights or not small:
-            most_of_all = _COST_OF_WEIGHTS_BESIDE_WAVES if weights else _COST_BESIDE_WAVES
-            return lambda parts: most_of_all * (1 - parts**-_ROOT)
+            limit = _COST_OF_WEIGHTS_BESIDE_WAVES if weights else _COST_BESIDE_WAVES
+            return lambda parts: limit * (1 - parts**-_ROOT)
         level = _LEVEL_OF_SMALL_BESIDE_WAVES
     elif weights and (size, after_waves) == (2, False):
         if most >= _MANY_PARTS:
