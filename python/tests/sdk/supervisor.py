@@ -9,6 +9,8 @@ import socket
 import tempfile
 import threading
 
+from sdk import HANG_SECONDS
+
 
 class Supervisor:
     def __init__(self, answer=None, path=None):
@@ -30,12 +32,12 @@ class Supervisor:
     def of(self, kind):
         return [message for message in list(self.heard) if message["type"] == kind]
 
-    def wait_for(self, kind, count=1, seconds=60):
+    def wait_for(self, kind, count=1, seconds=HANG_SECONDS):
         with self._news:
             self._news.wait_for(lambda: len(self.of(kind)) >= count, seconds)
         return self.of(kind)
 
-    def wait_for_end(self, count=1, seconds=60):
+    def wait_for_end(self, count=1, seconds=HANG_SECONDS):
         """Until so many of those who spoke have hung up."""
         with self._news:
             return self._news.wait_for(lambda: self.hung_up >= count, seconds)

@@ -9,7 +9,7 @@ import time
 import unittest
 from unittest import mock
 
-from sdk import PACKAGE
+from sdk import HANG_SECONDS, PACKAGE
 from sdk.supervisor import Supervisor
 
 AUTO = os.path.join(PACKAGE, "plimsoll", "_auto")
@@ -18,6 +18,9 @@ STEPS = """
 import sys, time, logging
 logging.basicConfig(level=logging.WARNING, format='%(message)s')
 import torch, plimsoll
+from plimsoll.bridge import connection
+if 'answered' in sys.argv:
+    connection.ANSWER_SECONDS = 600
 torch.manual_seed(0)
 torch.set_num_threads(1)
 model = torch.nn.Linear(4, 1)
@@ -33,18 +36,21 @@ for _ in range(3):
 print('microbatch', step.microbatch, flush=True)
 most[0] = 100
 if 'wait' in sys.argv:
+    before = step.microbatch
     sys.stdin.readline()
     step(torch.ones(16, 4))
     step(torch.ones(16, 4))
+    # What the supervisor said comes in beside the steps.
+    while 'grows' in sys.argv and step.microbatch == before:
+        step(torch.ones(16, 4))
     print('microbatch', step.microbatch, flush=True)
 """
 UNCHANGED = """
-import time, torch
+import os, sys, time, torch
 torch.set_num_threads(1)
 model = torch.nn.Linear(4, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-until = time.time() + 1.2
-while time.time() < until:
+while not os.path.exists(sys.argv[1]):
     optimizer.zero_grad()
     model(torch.ones(16, 4)).square().mean().backward()
     optimizer.step()
@@ -105,8 +111,11 @@ class Bridge(unittest.TestCase):
         supervisor = self.supervisor()
         with tempfile.TemporaryDirectory() as folder:
             more = {"PLIMSOLL_RUN_DIR": folder, "PLIMSOLL_MEMORY_BYTES": str(2**34)}
-            job = start(UNCHANGED, bridge=supervisor.path, **more)
-            _, err = job.communicate(timeout=240)
+            seen = os.path.join(folder, "seen")
+            job = start(UNCHANGED, seen, bridge=supervisor.path, **more)
+            self.assertGreaterEqual(len(supervisor.wait_for("figures", 2)), 2)
+            open(seen, "w", encoding="utf-8").close()
+            _, err = job.communicate(timeout=HANG_SECONDS)
             self.assertEqual(job.returncode, 1)
             self.assertIn("DefaultCPUAllocator", err)
             hello = supervisor.wait_for("hello")[0]
@@ -115,7 +124,6 @@ class Bridge(unittest.TestCase):
             )
             self.assertEqual(hello["device"], "cpu")
             figures = supervisor.of("figures")
-            self.assertGreaterEqual(len(figures), 2)
             self.assertTrue(
                 all(0 < f["allocatedBytes"] <= f["totalBytes"] <= 2**34 for f in figures)
             )
@@ -133,19 +141,19 @@ class Bridge(unittest.TestCase):
         supervisor = self.supervisor()
         job = start(BUFFERS, bridge=supervisor.path)
         # The figures of a program without a store have no such field.
-        deadline = time.monotonic() + 600
+        deadline = time.monotonic() + HANG_SECONDS
         found = []
         while not found and time.monotonic() < deadline:
             found = [one for one in supervisor.of("figures") if one.get("buffers", {}).get("hits")]
             time.sleep(0.05)
-        job.communicate("\n", timeout=240)
+        job.communicate("\n", timeout=HANG_SECONDS)
         stores = found[-1]["buffers"]
         self.assertEqual((stores["items"], stores["hits"], stores["misses"]), (2, 1, 1))
         self.assertGreater(stores["rawBytes"], stores["memoryBytes"] + stores["fileBytes"])
 
     def test_the_supervisor_decides(self):
         supervisor = self.supervisor(deciding("retry", 3))
-        job = start(STEPS, "wait", bridge=supervisor.path)
+        job = start(STEPS, "wait", "grows", "answered", bridge=supervisor.path)
         self.assertEqual(job.stdout.readline().split(), ["microbatch", "3"])
         self.assertIn("microbatch", supervisor.of("hello")[-1]["hooks"])
         [asked] = supervisor.of("oom")
@@ -154,29 +162,29 @@ class Bridge(unittest.TestCase):
         self.assertEqual(supervisor.wait_for("step")[0]["microbatch"], 3)
         supervisor.say({"type": "grow", "microbatch": 8, "why": "room"})
         supervisor.say({"type": "noise"})
-        out, _ = job.communicate("\n", timeout=120)
+        out, _ = job.communicate("\n", timeout=HANG_SECONDS)
         self.assertEqual(out.split(), ["microbatch", "8"])
 
     def test_without_an_answer_it_decides_itself(self):
         supervisor = self.supervisor()
         job = start(STEPS, bridge=supervisor.path)
-        out, err = job.communicate(timeout=240)
+        out, err = job.communicate(timeout=HANG_SECONDS)
         self.assertEqual(out.split(), ["microbatch", "4"])
         self.assertIn("the supervisor did not answer", err)
 
     def test_a_raise_lets_the_error_through(self):
         supervisor = self.supervisor(deciding("raise", 1))
-        job = start(STEPS, bridge=supervisor.path)
-        _, err = job.communicate(timeout=240)
+        job = start(STEPS, "answered", bridge=supervisor.path)
+        _, err = job.communicate(timeout=HANG_SECONDS)
         self.assertEqual(job.returncode, 1)
         self.assertIn("CUDA out of memory", err)
 
     def test_a_supervisor_that_dies_is_not_missed(self):
         supervisor = self.supervisor(deciding("retry", 2))
-        job = start(STEPS, "wait", bridge=supervisor.path)
+        job = start(STEPS, "wait", "answered", bridge=supervisor.path)
         self.assertEqual(job.stdout.readline().split(), ["microbatch", "2"])
         supervisor.die()
-        out, err = job.communicate("\n", timeout=120)
+        out, err = job.communicate("\n", timeout=HANG_SECONDS)
         self.assertEqual((job.returncode, out.split()), (0, ["microbatch", "2"]), err)
 
     def test_no_supervisor_at_all(self):

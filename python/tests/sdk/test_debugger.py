@@ -11,6 +11,8 @@ import unittest
 import torch
 from torch import nn
 
+from sdk import HANG_SECONDS
+
 import plimsoll
 from plimsoll.leaks.census import take_census
 from plimsoll.leaks.kept import came_at_once, kept
@@ -252,7 +254,7 @@ class Running(Quiet):
             on_warning=lambda _: (debug.stop(), stopped.set()),
         )
         debug.start()
-        self.assertTrue(stopped.wait(60))
+        self.assertTrue(stopped.wait(HANG_SECONDS))
         self.assertIsNone(debug._thread)
         self.assertEqual(debug.report()["devices"]["cpu"]["statistics"]["samplesCount"], 1)
 

@@ -11,7 +11,7 @@ from unittest import mock
 import torch
 import torch.nn.functional as F
 
-from sdk import PACKAGE
+from sdk import HANG_SECONDS, PACKAGE
 from sdk.injection import batch_of, build, out_of_memory
 from sdk.supervisor import Supervisor
 
@@ -262,7 +262,7 @@ def run(code, path, *arguments, **more):
     environment.update(PYTHONPATH=os.pathsep.join([AUTO, PACKAGE]), PLIMSOLL_BRIDGE=path, **more)
     command = [sys.executable, "-W", "ignore", *(["-c", code] if code else []), *arguments]
     done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, check=False, timeout=240
+        command, env=environment, capture_output=True, text=True, check=False, timeout=HANG_SECONDS
     )
     if done.returncode != 0:
         raise AssertionError(done.stderr)

@@ -11,7 +11,7 @@ import unittest
 import weakref
 from unittest import mock
 
-from sdk import PACKAGE
+from sdk import HANG_SECONDS, PACKAGE
 from sdk.supervisor import Supervisor
 
 import plimsoll
@@ -28,6 +28,7 @@ STEPS = """
 import sys, time, logging
 import torch, plimsoll
 from plimsoll.bridge import connection
+connection.ANSWER_SECONDS = 600
 torch.manual_seed(0)
 torch.set_num_threads(1)
 model = torch.nn.Linear(4, 1)
@@ -48,7 +49,7 @@ for line in sys.stdin:
 """
 
 FORKS = """
-import os, sys, time
+import os, sys
 import torch
 torch.set_num_threads(1)
 model = torch.nn.Linear(4, 1)
@@ -58,9 +59,7 @@ if child == 0:
     if 'trains' in sys.argv:
         model(torch.ones(2, 4)).sum().backward()
         print(os.getpid(), flush=True)
-        time.sleep(1.2)
-    else:
-        sys.stdin.readline()
+    sys.stdin.readline()
     os._exit(0)
 if 'trains' in sys.argv:
     os.waitpid(child, 0)
@@ -143,7 +142,7 @@ class TheNext(Case):
         [asked_again] = second.of("oom")
         self.assertEqual((asked_again["microbatch"], asked_again["hooks"]), (3, ["microbatch"]))
         job.stdin.close()
-        self.assertEqual(job.wait(60), 0)
+        self.assertEqual(job.wait(HANG_SECONDS), 0)
         job.stdout.close()
         self.assertTrue(second.wait_for("bye"))
 
@@ -160,7 +159,7 @@ class TheNext(Case):
         self.assertEqual(second.wait_for("hello")[0]["works"][0]["steps"], 3)
         self.assertTrue(second.wait_for("figures"))
         job.stdin.close()
-        job.wait(60)
+        job.wait(HANG_SECONDS)
         job.stdout.close()
 
     def test_it_is_given_up_when_the_run_is_over(self):
@@ -228,6 +227,8 @@ class Functions(Case):
     def test_a_function_asks_the_supervisor(self):
         code = (
             "import plimsoll\n"
+            "from plimsoll.bridge import connection\n"
+            "connection.ANSWER_SECONDS = 600\n"
             "@plimsoll.recovering\n"
             "def work(batch):\n"
             "    if len(batch) > 6: raise MemoryError()\n"
@@ -239,7 +240,7 @@ class Functions(Case):
         )
         supervisor = self.supervisor(deciding(3))
         job = start(code, supervisor.path)
-        self.assertEqual(job.communicate(timeout=120)[0].strip(), "3 1 ['as told']")
+        self.assertEqual(job.communicate(timeout=HANG_SECONDS)[0].strip(), "3 1 ['as told']")
         self.assertTrue(supervisor.wait_for("bye"))
         [asked] = supervisor.of("oom")
         self.assertEqual(
@@ -260,7 +261,7 @@ class Functions(Case):
         )
         supervisor = self.supervisor()
         job = start(code, supervisor.path)
-        self.assertEqual(job.communicate(timeout=120)[0].split(), ["True", "5"])
+        self.assertEqual(job.communicate(timeout=HANG_SECONDS)[0].split(), ["True", "5"])
 
     def test_instances_have_their_own_sizes_and_are_not_kept_alive(self):
         class Model:
@@ -315,7 +316,7 @@ class Forks(Case):
         job = start(FORKS, supervisor.path, "idles")
         self.addCleanup(job.stdin.close)
         self.addCleanup(job.stdout.close)
-        job.wait(60)
+        job.wait(HANG_SECONDS)
         # Its child still lives, and holds the pipe that we wrote to; the line ended with the parent.
         self.assertTrue(supervisor.wait_for_end())
         self.assertEqual({hello["pid"] for hello in supervisor.of("hello")}, {job.pid})
@@ -323,8 +324,9 @@ class Forks(Case):
     def test_a_child_that_trains_reports_itself(self):
         supervisor = self.supervisor()
         job = start(FORKS, supervisor.path, "trains")
-        out, _ = job.communicate(timeout=60)
-        self.assertEqual({hello["pid"] for hello in supervisor.of("hello")}, {job.pid, int(out)})
+        hellos = supervisor.wait_for("hello", 2)
+        out, _ = job.communicate("\n", timeout=HANG_SECONDS)
+        self.assertEqual({hello["pid"] for hello in hellos}, {job.pid, int(out)})
         self.assertTrue(supervisor.wait_for_end(2))
 
 

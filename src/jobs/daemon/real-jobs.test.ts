@@ -182,12 +182,17 @@ describe('a job on this machine', () => {
 
   it('does not begin any more when it is cancelled before its supervisor is there', async () => {
     const begun = join(folder, 'begun');
+    const gate = join(folder, 'gate');
+    await daemon.close();
+    const wait = `while [ ! -e ${gate} ]; do sleep 0.05; done; exec "$@"`;
+    daemon = await open({ command: ['sh', '-c', wait, 'sh', node, command.path()] });
     const { id } = await daemon.submit({
       command: shell(`echo yes > ${begun}; sleep 100`),
       memoryBytes: 64 * MiB,
     });
     await until(() => (daemon.job(id).state === 'running' ? true : undefined));
     await daemon.cancel(id);
+    writeFileSync(gate, '');
     expect(await ended(id)).toMatchObject({ state: 'cancelled' });
     expect(existsSync(begun)).toBe(false);
   });
@@ -207,12 +212,14 @@ describe('a job on this machine', () => {
   });
 
   it('outlives its supervisor, and is taken up again without a word lost or said twice', async () => {
-    const lines = 'for i in 1 2 3 4 5 6 7 8; do echo line $i; sleep 0.3; done';
+    const gate = join(folder, 'gate');
+    const lines = `for i in 1 2 3 4 5 6 7 8; do echo line $i; sleep 0.1; while [ $i = 6 -a ! -e ${gate} ]; do sleep 0.05; done; done`;
     const { id } = await daemon.submit({ command: shell(lines), memoryBytes: 64 * MiB });
     await until(() => (daemon.job(id).log.bytes > 10 ? true : undefined));
     const [run = ''] = runIds(home());
     const supervisor = supervisorOf(new RunFolder(home(), run).path, '/proc') ?? Number.NaN;
     process.kill(supervisor, 'SIGKILL');
+    writeFileSync(gate, '');
     const job = await ended(id);
     expect(job).toMatchObject({ state: 'succeeded' });
     expect(job.attempts).toMatchObject([{ number: 1, exitCode: 0 }]);
@@ -221,14 +228,16 @@ describe('a job on this machine', () => {
   });
 
   it('goes on while no daemon is there, and is found again', async () => {
+    const gate = join(folder, 'gate');
     const { id } = await daemon.submit({
-      command: shell('echo begun; sleep 1.5; echo done'),
+      command: shell(`echo begun; while [ ! -e ${gate} ]; do sleep 0.05; done; echo done`),
       memoryBytes: 64 * MiB,
     });
     await until(() => (daemon.job(id).log.bytes > 0 ? true : undefined));
     await daemon.close();
     daemon = await open();
     expect(daemon.job(id)).toMatchObject({ state: 'running' });
+    writeFileSync(gate, '');
     expect(await ended(id)).toMatchObject({ state: 'succeeded' });
     expect(await logOf(id)).toBe('begun\ndone\n');
   });

@@ -42,18 +42,27 @@ afterEach(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** Prints so many MiB in numbered lines, and fails if a single write does. */
-function loud(mib: number, pauseMs = 0): readonly string[] {
+const gateFile = (mib: number) => join(folder, `gate-${mib}`);
+
+/**
+ * Prints so many MiB in numbered lines, and fails if a single write does. It goes past each of `gates`, in
+ * MiB, once its file is there.
+ */
+function loud(mib: number, pauseMs = 0, gates: readonly number[] = []): readonly string[] {
+  const files = gates.map((gate) => [(gate * MiB) / lineBytes, gateFile(gate)]);
   const path = join(folder, 'loud.mjs');
   writeFileSync(
     path,
-    `import { writeSync } from 'node:fs';
+    `import { existsSync, writeSync } from 'node:fs';
      const per = 1024;
+     const gates = ${JSON.stringify(files)};
+     const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
      for (let first = 0; first < ${(mib * MiB) / lineBytes}; first += per) {
        let text = '';
        for (let at = 0; at < per; at++) text += String(first + at).padStart(${lineBytes - 1}, '.') + '\\n';
        for (let bytes = Buffer.from(text); bytes.length > 0; ) bytes = bytes.subarray(writeSync(1, bytes));
-       if (${pauseMs} > 0) await new Promise((resolve) => setTimeout(resolve, ${pauseMs}));
+       if (${pauseMs} > 0) await pause(${pauseMs});
+       for (const [line, file] of gates) while (first >= line && !existsSync(file)) await pause(10);
      }`,
   );
   return [process.execPath, path];
@@ -131,12 +140,24 @@ describe('a job that prints more than its log may hold', () => {
   });
 
   it('is bounded the same when its supervisor is killed in the middle, again and again', async () => {
-    const { id } = await daemon.submit({ command: loud(40, 5), memoryBytes: 2048 * MiB });
-    for (const mib of [2, 8, 20]) {
+    // It prints on after each kill, and not to its end before the next supervisor is there.
+    const kills = [
+      [2, 7],
+      [8, 19],
+      [20, 39],
+    ] as const;
+    const printing = loud(
+      40,
+      5,
+      kills.map(([, gate]) => gate),
+    );
+    const { id } = await daemon.submit({ command: printing, memoryBytes: 2048 * MiB });
+    for (const [mib, gate] of kills) {
       await until(() => (daemon.job(id).log.bytes > mib * MiB ? true : undefined));
       const pid = await supervisorPid();
       process.kill(pid, 'SIGKILL');
       await until(async () => ((await supervisorPid()) === pid ? undefined : true));
+      writeFileSync(gateFile(gate), '');
     }
     await ended(id);
     await expectKilledWell(id);
