@@ -2,17 +2,38 @@ import { availableParallelism } from 'node:os';
 import { defineConfig } from 'vitest/config';
 import { viteSnapshotPage } from './scripts/snapshot-page.mjs';
 
+/** Folders whose tests only compute: they change nothing that the next file could see. */
+const pure = [
+  'src/{config,fleet,model,plan,report,snapshot,units,watch}/**/*.test.ts',
+  'src/estimate/{allocator,cards,formula,serving}/**/*.test.ts',
+  'src/estimate/*.test.ts',
+  'web/{src,snapshot}/**/*.test.ts',
+];
+
 export default defineConfig({
   plugins: [viteSnapshotPage()],
   test: {
-    include: ['src/**/*.test.ts', 'test/**/*.test.ts', 'web/{src,snapshot}/**/*.test.ts'],
     setupFiles: ['test/support/property-seed.ts'],
-    // Many tests wait for processes: even two cores do two files at a time.
-    maxWorkers: Math.max(2, availableParallelism() - 1),
+    // Many tests wait for processes: even two cores do three files at a time.
+    maxWorkers: Math.max(3, availableParallelism() - 1),
     // What a test waits for comes when the machine gets to it. These end a test that hangs, on a
     // machine that is busy with other work on every core, too.
     testTimeout: 600_000,
     hookTimeout: 600_000,
     expect: { poll: { timeout: 300_000 } },
+    projects: [
+      {
+        extends: true,
+        test: {
+          name: 'machine',
+          include: ['src/**/*.test.ts', 'test/**/*.test.ts'],
+          exclude: pure,
+          globalSetup: ['test/support/run-folder.ts'],
+        },
+      },
+      // One process for many files: starting it, and loading the same modules, takes longer than most of
+      // these tests.
+      { extends: true, test: { name: 'pure', include: pure, isolate: false } },
+    ],
   },
 });

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type BuildOptions, build } from 'esbuild';
 import { afterAll, beforeAll } from 'vitest';
+import { madeOnce } from '../support/made-once.js';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
@@ -49,16 +50,8 @@ export function useCommand(): Command {
     cpSync(join(root, 'package.json'), join(folder, 'package.json'));
     symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'));
     symlinkSync(join(root, 'python'), join(folder, 'python'));
-    const options = new URL('../../scripts/esbuild-program.mjs', import.meta.url).href;
-    const { program, programs }: { program: BuildOptions; programs: Record<string, string> } =
-      await import(options);
-    await build({
-      ...program,
-      absWorkingDir: root,
-      entryPoints: programs,
-      outdir: join(folder, 'dist/cli'),
-      splitting: true,
-    });
+    // A copy: it finds its packages, and what lies beside it, by its own place.
+    cpSync(await madeOnce('command', buildCommand), join(folder, 'dist/cli'), { recursive: true });
     mkdirSync(join(folder, 'work'));
   });
   afterAll(() => {
@@ -75,6 +68,13 @@ export function useCommand(): Command {
       return runToEnd([path(), ...argv], { cwd: work(), ...options, environment });
     },
   };
+}
+
+async function buildCommand(outdir: string): Promise<void> {
+  const options = new URL('../../scripts/esbuild-program.mjs', import.meta.url).href;
+  const { program, programs }: { program: BuildOptions; programs: Record<string, string> } =
+    await import(options);
+  await build({ ...program, absWorkingDir: root, entryPoints: programs, outdir, splitting: true });
 }
 
 function runToEnd(argv: readonly string[], options: RunOptions): Promise<Ended> {

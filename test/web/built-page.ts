@@ -1,12 +1,15 @@
 import { join } from 'node:path';
 import { build } from 'vite';
+import { madeOnce } from '../support/made-once.js';
 import { root } from '../support/project-files.js';
 
-/** Builds the page as it is now, away from `dist`, so that no test sees yesterday's. */
-export async function buildPage(outDir: string): Promise<void> {
-  await build({
-    configFile: join(root, 'web/vite.config.ts'),
-    logLevel: 'error',
-    build: { outDir, emptyOutDir: true },
-  });
+/** The page as it is now, built away from `dist`, so that no test sees yesterday's. */
+export function builtPage(): Promise<string> {
+  return madeOnce('page', (outDir) =>
+    build({
+      configFile: join(root, 'web/vite.config.ts'),
+      logLevel: 'error',
+      build: { outDir, emptyOutDir: true },
+    }),
+  );
 }

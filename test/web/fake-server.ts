@@ -1,6 +1,3 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { afterAll, beforeAll } from 'vitest';
 import { findGpu } from '../../src/estimate/cards/gpus.js';
 import type { Fleet } from '../../src/fleet/types.js';
@@ -9,7 +6,7 @@ import { budget, plan } from '../../src/report/plan-for-tests.js';
 import { type OpenServer, openServer } from '../../src/server/open-server.js';
 import { systemClock } from '../../src/time/clock.js';
 import { openFakeDaemon } from '../../web/testing/fake-daemon.js';
-import { buildPage } from './built-page.js';
+import { builtPage } from './built-page.js';
 
 /** Ten readings a second, as a real machine has them. */
 const everyMs = 100;
@@ -24,12 +21,9 @@ export function useFakeServer(options: {
   readonly url: () => string;
 } {
   const { fleet } = options;
-  let folder = '';
   let server: OpenServer | undefined;
   let timer: ReturnType<typeof setInterval> | undefined;
   beforeAll(async () => {
-    folder = mkdtempSync(join(tmpdir(), 'plimsoll-page-'));
-    await buildPage(folder);
     const daemon = openFakeDaemon({
       gpus: 8,
       jobs: options.jobs,
@@ -47,7 +41,7 @@ export function useFakeServer(options: {
       port: 0,
       token: options.token,
       fleet: fleet && (() => Promise.resolve(fleet)),
-      webFolder: folder,
+      webFolder: await builtPage(),
       version: '0.0.0',
       clock: systemClock,
       log: () => undefined,
@@ -56,7 +50,6 @@ export function useFakeServer(options: {
   afterAll(async () => {
     clearInterval(timer);
     await server?.close();
-    rmSync(folder, { recursive: true, force: true });
   });
   return { url: () => server?.url ?? '' };
 }

@@ -1,11 +1,11 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { cpSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll } from 'vitest';
 import { type Command, cleanEnvironment, useCommand } from '../cli/command.js';
 import { tokenHeaders } from '../cli/served.js';
-import { buildPage } from './built-page.js';
+import { builtPage } from './built-page.js';
 
 export interface Served {
   readonly command: Command;
@@ -57,7 +57,8 @@ export function useServed(): Served {
 
   beforeAll(async () => {
     home = mkdtempSync(join(tmpdir(), 'plimsoll-home-'));
-    await buildPage(join(dirname(command.path()), '../dist/web'));
+    const page = join(dirname(command.path()), '../dist/web');
+    cpSync(await builtPage(), page, { recursive: true });
     await start();
   });
   afterAll(async () => {
