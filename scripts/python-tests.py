@@ -1,6 +1,6 @@
 """Runs the tests in python/tests and writes their true counts, as JSON, to the file named.
 
-Two processes take one file of tests after another. What a file printed is shown when it is done, with the time
+Three processes take one file of tests after another. What a file printed is shown when it is done, with the time
 that it took.
 """
 
@@ -16,8 +16,8 @@ import unittest
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 
-# Many tests wait for other processes: two files at a time on two cores, too.
-PROCESSES = 2
+# Many tests wait for other processes: three files at a time even on two cores.
+PROCESSES = 3
 # How many of the slowest files are named at the end.
 NAMED = 10
 

@@ -20,7 +20,7 @@ const wanted = process.env.PLIMSOLL_TEST_PYTHON;
 const usual = ['python3', 'python', ...[12, 11, 13, 10, 14].map((minor) => `python3.${minor}`)];
 
 /**
- * @returns {Promise<{ python: string } | { leftOut: string } | { failed: string }>} a Python that
+ * @returns {Promise<{ python: string, installSeconds?: number } | { leftOut: string } | { failed: string }>} a Python that
  *   holds the pins; or why the tests in Python cannot run on this machine; or what went wrong
  */
 export async function ensureVenv() {
@@ -86,10 +86,11 @@ async function runSteps(version, steps) {
     }
   }
   writeStamp({ ours: true, for: stampOf(requirements, version, machine) });
-  if (steps.length > 0) {
-    process.stdout.write(`Installed in ${Math.round((performance.now() - begin) / 1000)} s.\n`);
-  }
-  return { python: venvPython };
+  if (steps.length === 0) return { python: venvPython };
+  return {
+    python: venvPython,
+    installSeconds: Math.round((performance.now() - begin) / 1000),
+  };
 }
 
 /** A Python to start from, or in words why there is none. */

@@ -10,7 +10,7 @@ const vitestReport = `${root}build/vitest.json`;
 const pythonReport = `${root}build/unittest.json`;
 const pythonFolders = ['python', 'bench', 'examples', 'scripts', 'test'];
 
-/** The tests come last, so that their own summary stands near the end; they need the build. */
+/** Those that need no Python: they run while the .venv is made. The tests need the build. */
 const checks = [
   { name: 'format', what: 'biome: format, order of imports', command: tool('biome', 'check') },
   { name: 'lint', what: 'oxlint: type-aware rules', command: tool('oxlint', '--type-aware') },
@@ -19,11 +19,16 @@ const checks = [
   { name: 'build', what: 'library, command and page', command: script('build.mjs') },
   { name: 'unused', what: 'knip: files, exports, packages', command: tool('knip') },
   { name: 'package', what: 'publint: what npm would get', command: tool('publint', '--strict') },
+];
+/** Those that use the .venv, where there is one. */
+const checksBesidePython = [
   {
     name: 'install',
     what: 'the wheel and the npm package, each on an empty machine',
     command: script('try-install.mjs'),
   },
+];
+const tests = [
   {
     name: 'tests',
     what: 'vitest',
@@ -46,16 +51,20 @@ for (const report of [vitestReport, pythonReport]) rmSync(report, { force: true 
 const { FORCE_COLOR: _, ...rest } = process.env;
 const env = process.stdout.isTTY ? process.env : { ...rest, NO_COLOR: '1' };
 
-const { python, leftOut, failed: notInstalled } = await pythonForTests();
+const failed = [];
+const counted = [];
+// Most of this time goes by in waiting for packages and for the disk.
+const makingVenv = pythonForTests();
+await runChecks(checks);
+const { python, installSeconds, leftOut, failed: notInstalled } = await makingVenv;
+if (installSeconds !== undefined)
+  console.log(`Made .venv in ${installSeconds} s, beside these checks.`);
 if (python !== undefined) {
   const ruff = (command, ...options) => [
     python,
     ['-m', 'ruff', command, ...options, '--config', 'python/pyproject.toml', ...pythonFolders],
   ];
-  const beforeTests = checks.findIndex(({ name }) => name === 'tests');
-  checks.splice(
-    beforeTests,
-    0,
+  checksBesidePython.push(
     { name: 'python format', what: 'ruff: format', command: ruff('format', '--check') },
     { name: 'python lint', what: 'ruff: rules, order of imports', command: ruff('check') },
     {
@@ -67,26 +76,19 @@ if (python !== undefined) {
       ],
     },
   );
-  checks.push({
+  tests.push({
     name: 'python',
     what: 'unittest: the tests in python/tests',
     command: [python, ['-W', 'ignore', `${root}scripts/python-tests.py`, pythonReport]],
     counts: () => pythonCounts(pythonReport),
   });
 }
-
-const failed = [];
-const counted = [];
-for (const { name, what, command } of checks.filter(({ counts }) => counts === undefined)) {
-  process.stdout.write(`${name} (${what}) ... `);
-  const { code, output } = await run(command, { env });
-  if (code !== 0) failed.push(name);
-  console.log(code === 0 ? 'ok' : `FAILED, exit code ${code}\n${output}`);
-}
-// Tests of both languages run at the same time: those of vitest wait for processes much of the time. The
-// first ones are shown while they run, the others when they are done.
-const tests = checks.filter(({ counts }) => counts !== undefined);
-const ends = tests.map(({ command }, at) => run(command, { show: at === 0, env }));
+// Tests of both languages run at the same time: much of it is waiting for processes. Those in Python take
+// longest and begin first; what they print is shown when they are done.
+const [vitest, ...inPython] = tests;
+const pythonEnds = inPython.map(({ command }) => run(command, { env }));
+await runChecks(checksBesidePython);
+const ends = [run(vitest.command, { show: true, env }), ...pythonEnds];
 for (const [at, { name, what, counts }] of tests.entries()) {
   console.log(`${name} (${what})`);
   const { code, output } = await ends[at];
@@ -105,7 +107,7 @@ if (leftOut !== undefined) {
 for (const line of counted.flatMap((counts) => counts.leftOut)) console.log(`Left out: ${line}`);
 
 const names = [
-  ...checks.map(({ name }) => name),
+  ...[...checks, ...checksBesidePython, ...tests].map(({ name }) => name),
   ...(notInstalled === undefined ? [] : ['python']),
 ];
 console.log(
@@ -117,6 +119,15 @@ console.log(
 const sum = (key) => counted.reduce((total, counts) => total + counts[key], 0);
 console.log(`${sum('passed')} passed, ${sum('failed')} failed`);
 process.exitCode = failed.length === 0 ? 0 : 1;
+
+async function runChecks(some) {
+  for (const { name, what, command } of some) {
+    process.stdout.write(`${name} (${what}) ... `);
+    const { code, output } = await run(command, { env });
+    if (code !== 0) failed.push(name);
+    console.log(code === 0 ? 'ok' : `FAILED, exit code ${code}\n${output}`);
+  }
+}
 
 function pythonForTests() {
   if (process.argv.includes('--ts')) return { leftOut: 'test:ts does without Python' };

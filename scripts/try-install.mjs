@@ -5,9 +5,12 @@ import { existsSync, readFileSync, realpathSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { emptyMachine } from './install/empty-machine.mjs';
 import { capture, tryCommand } from './install/try-command.mjs';
+import { ensureBuilt, ensureInstalled } from './setup.mjs';
 import { npm, root, run, script } from './steps.mjs';
 
 const { version } = JSON.parse(readFileSync(`${root}package.json`, 'utf8'));
+await ensureInstalled();
+await ensureBuilt();
 const wrong = [...(await tryWheel()), ...(await tryNpmPackage())];
 for (const line of wrong) process.stderr.write(`\n${line}\n`);
 process.exitCode = wrong.length === 0 ? 0 : 1;
@@ -77,7 +80,10 @@ async function tryNpmPackage() {
   const machine = emptyMachine({ without: /^(node|nodejs|npm|npx|python.*)$/ });
   try {
     symlinkSync(realpathSync(process.execPath), join(machine.folder, 'tools/node'));
-    const packed = await run(npm('pack', '--silent', '--pack-destination', machine.folder));
+    // Without its build: dist is as the sources are, and other checks may be using it.
+    const packed = await run(
+      npm('pack', '--silent', '--ignore-scripts', '--pack-destination', machine.folder),
+    );
     if (packed.code !== 0) return [`npm pack: ${packed.output.trim()}`];
     const prefix = join(machine.folder, 'prefix');
     const file = join(machine.folder, `plimsoll-${version}.tgz`);
