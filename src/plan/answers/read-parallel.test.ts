@@ -51,6 +51,10 @@ describe('parallelOf', () => {
       { gpus: 8, parallel: 'fsdp2', bucketMb: 25 },
       { gpus: 8, parallel: 'fsdp2', tp: 3 },
       { gpus: 8, parallel: 'hsdp', nodes: 3 },
+      { gpus: 9, parallel: 'hsdp' },
+      { gpus: 8, parallel: 'hsdp', nodes: 1 },
+      { gpus: 8, parallel: 'hsdp', nodes: 8 },
+      { gpus: 2, parallel: 'hsdp' },
       { gpus: 8, parallel: 'fsdp2', offload: 'weights' },
       { gpus: 8, parallel: 'fsdp2', mode: 'infer' },
     ];

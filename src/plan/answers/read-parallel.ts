@@ -95,7 +95,8 @@ export function parallelOf(
   wording: RequestWording,
 ): Parallel | undefined {
   const { name, example } = wording;
-  const { parallel: way, gpus = 1, tp, nodes, offload } = checked;
+  const { parallel: way, gpus = 1, tp, offload } = checked;
+  const nodes = checked.nodes ?? (way === 'hsdp' ? 2 : undefined);
   if (way === undefined) {
     const field = [...parallelFields].find((one) => checked[one] !== undefined);
     if (field === undefined && gpus === 1) return undefined;
@@ -132,11 +133,18 @@ export function parallelOf(
       `Choose ${name('tp')} and ${name('nodes')} so that they divide ${name('gpus')}.`,
     );
   }
+  // With one machine there is nothing to copy to, with one GPU each nothing to shard over.
+  if (way === 'hsdp' && nodes !== undefined && (nodes < 2 || gpus / nodes < 2)) {
+    throw badUsage(
+      `${example('parallel', way)} needs at least two machines with two GPUs each, not ${gpus} GPUs on ${nodes}.`,
+      `Choose other ${name('gpus')} and ${name('nodes')}, or take ${example('parallel', nodes < 2 ? 'fsdp2' : 'ddp')}.`,
+    );
+  }
   return {
     way,
     gpus,
     tensorParallel: tp,
-    nodes: nodes ?? (way === 'hsdp' ? 2 : undefined),
+    nodes,
     gatherPrecision: checked.gatherPrecision,
     reducePrecision: checked.reducePrecision,
     reshard: checked.reshard,
