@@ -4,6 +4,7 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import { ensureBuilt } from './setup.mjs';
 import { root } from './steps.mjs';
 
 const base = join(root, '.venv', 'bin', 'python');
@@ -40,6 +41,8 @@ if (!existsSync(base)) {
   process.stderr.write('There is no .venv. npm test makes it.\n');
   process.exit(3);
 }
+// What the tests of DeepSpeed read is written by the command.
+await ensureBuilt();
 const named = process.argv.slice(2);
 const rows = [];
 for (const environment of environments) {

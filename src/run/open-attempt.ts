@@ -26,6 +26,7 @@ import { progressFile } from './store/progress-file.js';
 import type { RunFolder } from './store/run-folder.js';
 import type { RunPlan } from './store/run-plan.js';
 import type { RunSettings } from './types.js';
+import { deviceWords } from './words.js';
 
 export interface OpenAttemptOptions {
   readonly plan: RunPlan;
@@ -140,6 +141,7 @@ function limitOf(
   const { enforced, cgroup } = enforceLimit({
     memoryBytes: plan.memoryBytes ?? undefined,
     device: settings.device,
+    deviceWords: deviceWords(settings),
     name: `${plan.id}-${number}`,
     procRoot: context.procRoot,
     platform: context.platform,

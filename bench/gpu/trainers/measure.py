@@ -1,6 +1,7 @@
 """Programs as they are, limited to a third of what they need: losses, time and recoveries beside the usual ways.
 
-Usage: measure.py OUTPUT.json PLIMSOLL_FOLDER [--tiny] [--repeats N] [--only NAME ...]
+Usage: measure.py OUTPUT.json PLIMSOLL_FOLDER [--tiny] [--repeats N] [--carried FOLDER] [--only NAME ...]
+Packages that the machine does not have are taken from the folder of --carried. Results are written as they come.
 With --repeats the limited program and the one started by hand run N times, in turn.
 The limit is the one that `plimsoll run --memory` sets: the share of the card that PyTorch's allocator may take.
 Programs of one stage import together, which takes most of their time; then they train one after another.
@@ -22,14 +23,21 @@ REPEATS = int(sys.argv[sys.argv.index("--repeats") + 1]) if "--repeats" in sys.a
 ONLY = sys.argv[sys.argv.index("--only") + 1 :] if "--only" in sys.argv else []
 # name: (program, its words, batch, accumulation, steps)
 PROGRAMS = {
-    "bert": ("hugging_face.py", ["bert"], 128, 1, 14),
+    "bert": ("hugging_face.py", ["bert", "--precision", "bf16"], 128, 1, 14),
+    "bert-fp16": ("hugging_face.py", ["bert", "--precision", "fp16"], 128, 1, 14),
+    "bert-dropout": ("hugging_face.py", ["bert", "--dropout", "0.1"], 64, 1, 14),
     "gpt2": ("hugging_face.py", ["gpt2"], 16, 4, 10),
     "t5": ("hugging_face.py", ["t5"], 128, 2, 10),
+    "sft": ("trl_sft.py", [], 16, 2, 10),
     "vit": ("lightning_vit.py", [], 128, 2, 10),
     "vit-bf16": ("lightning_vit.py", ["--precision", "bf16-mixed"], 256, 1, 14),
     "vit-prepared": ("lightning_vit.py", ["--precision", "bf16-mixed", "--prepared"], 256, 1, 30),
 }
+UNKNOWN = [name for name in ONLY if name not in PROGRAMS]
+if UNKNOWN:
+    sys.exit(f"no such program: {', '.join(UNKNOWN)}; there are {', '.join(PROGRAMS)}")
 CHOSEN = [name for name in PROGRAMS if not ONLY or name in ONLY]
+CARRIED = sys.argv[sys.argv.index("--carried") + 1] if "--carried" in sys.argv else None
 results = []
 
 
@@ -40,7 +48,7 @@ class Job:
         self.words = [*words, "--batch", str(batch), "--accumulation", str(accumulation), *more]
         self.report = os.path.join(tempfile.mkdtemp(), "steps.json")
         environment = {**os.environ, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
-        paths = [os.path.join(HERE, "carried")]
+        paths = [os.path.abspath(CARRIED)] if CARRIED else []
         if plimsoll:
             paths.insert(0, os.path.join(PACKAGE, "_auto"))
             environment["PLIMSOLL_MEMORY_BYTES"] = str(limit or 2**43)
@@ -98,9 +106,12 @@ class Job:
 def stage(jobs):
     for job in jobs:
         job.ready()
-    done = [job.run() for job in jobs]
-    for entry in done:
+    done = []
+    for job in jobs:
+        entry = job.run()
+        done.append(entry)
         results.append(entry)
+        save()
         shown = entry["answer"] or {}
         median = statistics.median(shown.get("stepSeconds") or [0])
         print(
@@ -108,9 +119,14 @@ def stage(jobs):
             f"median step {median * 1000:.1f} ms",
             flush=True,
         )
-    with open(OUTPUT, "w", encoding="utf-8") as file:
-        json.dump(results, file, indent=1)
     return {entry["name"]: entry for entry in done}
+
+
+def save():
+    """Whole or not at all: it may be read, or cut off, at any time."""
+    with open(f"{OUTPUT}.new", "w", encoding="utf-8") as file:
+        json.dump(results, file, indent=1)
+    os.replace(f"{OUTPUT}.new", OUTPUT)
 
 
 def evenly(batch, size):
@@ -128,6 +144,14 @@ def third(entry):
     return peak // 3 if peak else None
 
 
+# With dropout no two runs are the same: what another seed changes is the noise that the limited run may have.
+stage(
+    [
+        Job(name, "another seed", *sizes(name), "--seed", "1", plimsoll=False)
+        for name in CHOSEN
+        if "dropout" in name
+    ]
+)
 whole = stage([Job(name, "unlimited", *sizes(name), plimsoll=False) for name in CHOSEN])
 limits = {name: third(entry) for name, entry in whole.items()}
 limited = stage([Job(name, "limited", *sizes(name), limit=limits[name]) for name in CHOSEN])

@@ -1,6 +1,6 @@
 """Loops that cannot be split from outside, unchanged, under `plimsoll run --adapt`, limited to a third of their need.
 
-Usage: outside.py OUTPUT.json PLIMSOLL_STARTER NANOGPT_FOLDER [--tiny]
+Usage: outside.py OUTPUT.json PLIMSOLL_STARTER NANOGPT_FOLDER [--tiny] [--only accelerate|nanogpt]
 Each program runs without a limit, with it, and by hand with the settings that the limited one ended with. nanoGPT's
 data are random numbers.
 """
@@ -17,6 +17,8 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 OUTPUT, STARTER, NANOGPT = sys.argv[1:4]
 TINY = "--tiny" in sys.argv
+ONLY = sys.argv[sys.argv.index("--only") + 1 :] if "--only" in sys.argv else []
+LONGEST_SECONDS = 120
 FOLDER = tempfile.mkdtemp()
 ITERATION = re.compile(r"^iter \d+: loss ([\d.]+), time ([\d.]+)ms", re.MULTILINE)
 results = []
@@ -51,15 +53,21 @@ def run(name, what, command, limit=None, folder=HERE, adapt=False):
     options = ["--report", report, *(["--memory", str(limit)] if limit else [])]
     options += ["--adapt"] if adapt else []
     start = time.time()
-    done = subprocess.run(
+    process = subprocess.Popen(
         ["node", STARTER, "run", *options, "--", *command],
         cwd=folder,
         env={**os.environ, "HF_HUB_OFFLINE": "1", "PLIMSOLL_HOME": os.path.join(FOLDER, "home")},
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        check=False,
-        timeout=120,
     )
+    try:
+        printed, said = process.communicate(timeout=LONGEST_SECONDS)
+    except subprocess.TimeoutExpired:
+        # The supervisor passes it on to the program, and writes the report.
+        process.terminate()
+        printed, said = process.communicate()
+    done = subprocess.CompletedProcess(command, process.returncode, printed, said)
     entry = {"name": name, "what": what, "exit": done.returncode, "limitBytes": limit}
     entry["seconds"] = time.time() - start
     with open(report, encoding="utf-8") as file:
@@ -84,8 +92,9 @@ def run(name, what, command, limit=None, folder=HERE, adapt=False):
         f"last command {' '.join(last['command'][-6:])}, rungs {rungs}",
         flush=True,
     )
-    with open(OUTPUT, "w", encoding="utf-8") as file:
+    with open(f"{OUTPUT}.new", "w", encoding="utf-8") as file:
         json.dump(results, file, indent=1)
+    os.replace(f"{OUTPUT}.new", OUTPUT)
     return entry
 
 
@@ -94,12 +103,22 @@ def third(entry):
     return peak if TINY else peak // 3
 
 
-random_data()
-whole = run("accelerate", "unlimited", accelerate(64, 2))
-limited = run("accelerate", "limited", accelerate(64, 2), limit=third(whole), adapt=True)
-run("accelerate", "by hand", accelerate(64, 2, "--checkpointing"), limit=third(whole))
-whole = run("nanogpt", "unlimited", nanogpt(12, 4), folder=NANOGPT)
-limited = run("nanogpt", "limited", nanogpt(12, 4), limit=third(whole), folder=NANOGPT, adapt=True)
-ended = limited["attempts"][-1]["settings"]
-command = nanogpt(ended["batch_size"], ended["accumulation"])
-run("nanogpt", "by hand", command, limit=third(whole), folder=NANOGPT)
+def measure_accelerate():
+    whole = run("accelerate", "unlimited", accelerate(64, 2))
+    run("accelerate", "limited", accelerate(64, 2), limit=third(whole), adapt=True)
+    run("accelerate", "by hand", accelerate(64, 2, "--checkpointing"), limit=third(whole))
+
+
+def measure_nanogpt():
+    random_data()
+    whole = run("nanogpt", "unlimited", nanogpt(12, 4), folder=NANOGPT)
+    limit = third(whole)
+    limited = run("nanogpt", "limited", nanogpt(12, 4), limit=limit, folder=NANOGPT, adapt=True)
+    ended = limited["attempts"][-1]["settings"]
+    command = nanogpt(ended["batch_size"], ended["accumulation"])
+    run("nanogpt", "by hand", command, limit=limit, folder=NANOGPT)
+
+
+for chosen, measure in (("accelerate", measure_accelerate), ("nanogpt", measure_nanogpt)):
+    if not ONLY or chosen in ONLY:
+        measure()

@@ -132,7 +132,7 @@ describe('the daemon', () => {
     const daemon = await open(world);
     await daemon.submit({ command: ['true', 'x'] });
     await world.clock.advance(2);
-    expect(daemon.job('1').reservation).toMatchObject({ bytes: 70 * GiB });
+    expect(daemon.job('1').reservation).toMatchObject({ bytes: 70 * GiB, simulated: true });
     await daemon.close();
     rmSync(home, { recursive: true });
     const full = simulation(1);

@@ -118,6 +118,15 @@ describe('the words of a job', () => {
     expect(submittedWords(runningJobForTests(), nowForTests)).toBe(
       'job 12 (train.py) runs; reserved: 6.0 GiB on gpu:0 (stated). "plimsoll logs -f 12" follows it.',
     );
+    const reservation = {
+      devices: ['gpu:0'],
+      bytes: 6 * GiB,
+      basis: 'stated',
+      simulated: true,
+    } as const;
+    expect(submittedWords(runningJobForTests({ reservation }), nowForTests)).toContain(
+      'reserved: 6.0 GiB on gpu:0 (simulated) (stated).',
+    );
     const why = 'It needs 80.0 GiB (estimated). It runs with batch 8 x 4 instead.';
     const degraded = { batch: 8, accumulation: 4, why, whyDetails: null };
     for (const job of [jobForTests({ degraded }), runningJobForTests({ degraded })]) {

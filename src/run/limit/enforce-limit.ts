@@ -15,6 +15,8 @@ export interface LimitSetup {
 export function enforceLimit(options: {
   readonly memoryBytes: number | undefined;
   readonly device: string;
+  /** The same for people, where it is simulated. */
+  readonly deviceWords?: string;
   /** Of the run and the attempt: no two are alike. */
   readonly name: string;
   readonly procRoot: string;
@@ -30,7 +32,7 @@ export function enforceLimit(options: {
   }
   const enforced = { bytes: memoryBytes };
   if (device !== 'host') {
-    const why = `On ${device} the SDK holds it, in programs that use PyTorch.`;
+    const why = `On ${options.deviceWords ?? device} the SDK holds it, in programs that use PyTorch.`;
     return { ...nothing, enforced: { ...enforced, by: 'sdk', why } };
   }
   const made =

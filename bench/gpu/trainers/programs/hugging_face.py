@@ -1,6 +1,7 @@
 """A program that knows nothing of Plimsoll: the Trainer of transformers on random texts.
 
-Usage: hugging_face.py bert|gpt2|t5 --batch N --accumulation N --steps N [--tiny] [--auto-find]
+Usage: hugging_face.py bert|gpt2|t5 --batch N --accumulation N --steps N
+       [--precision fp32|fp16|bf16] [--dropout P] [--seed N] [--tiny] [--auto-find]
 """
 
 import argparse
@@ -27,6 +28,9 @@ parser.add_argument("model")
 parser.add_argument("--batch", type=int, required=True)
 parser.add_argument("--accumulation", type=int, default=1)
 parser.add_argument("--steps", type=int, default=12)
+parser.add_argument("--precision", choices=["fp32", "fp16", "bf16"], default="fp32")
+parser.add_argument("--dropout", type=float, default=0.0)
+parser.add_argument("--seed", type=int, default=0)
 parser.add_argument("--tiny", action="store_true")
 parser.add_argument("--auto-find", action="store_true")
 given = parser.parse_args()
@@ -44,18 +48,18 @@ def build():
             BertConfig(
                 vocab_size=WORDS,
                 num_labels=4,
-                hidden_dropout_prob=0.0,
-                attention_probs_dropout_prob=0.0,
+                hidden_dropout_prob=given.dropout,
+                attention_probs_dropout_prob=given.dropout,
                 **small,
             )
         )
     if given.model == "gpt2":
         small = {"n_embd": 16, "n_layer": 2, "n_head": 2} if tiny else {}
-        still = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
+        still = dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), given.dropout)
         return GPT2LMHeadModel(GPT2Config(vocab_size=WORDS, n_positions=512, **still, **small))
     small = {"d_model": 16, "num_layers": 2, "num_heads": 2, "d_ff": 32} if tiny else {}
     return T5ForConditionalGeneration(
-        T5Config(vocab_size=WORDS, dropout_rate=0.0, decoder_start_token_id=0, **small)
+        T5Config(vocab_size=WORDS, dropout_rate=given.dropout, decoder_start_token_id=0, **small)
     )
 
 
@@ -85,6 +89,8 @@ class Times(TrainerCallback):
 
 
 torch.manual_seed(0)
+model = build()
+torch.manual_seed(given.seed)
 times = Times()
 arguments = TrainingArguments(
     output_dir=tempfile.mkdtemp(),
@@ -93,7 +99,11 @@ arguments = TrainingArguments(
     gradient_checkpointing=given.model == "t5",
     auto_find_batch_size=given.auto_find,
     max_steps=given.steps,
-    bf16=given.model == "bert" and torch.cuda.is_available(),
+    bf16=given.precision == "bf16" and torch.cuda.is_available(),
+    fp16=given.precision == "fp16" and torch.cuda.is_available(),
+    seed=given.seed,
+    # The same texts in the same order, whatever the seed.
+    data_seed=0,
     logging_steps=1,
     learning_rate=1e-4,
     lr_scheduler_type="constant",
@@ -102,7 +112,7 @@ arguments = TrainingArguments(
     disable_tqdm=True,
     dataloader_num_workers=0,
 )
-trainer = Trainer(build(), arguments, train_dataset=Texts(), callbacks=[times])
+trainer = Trainer(model, arguments, train_dataset=Texts(), callbacks=[times])
 began = time.perf_counter()
 done = trainer.train()
 answer = {
