@@ -11,6 +11,7 @@ import weakref
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
 _ATEN = torch.ops.aten
 _MAKERS = {
@@ -74,10 +75,7 @@ def _write(func: Any, args: tuple, kwargs: dict) -> None:
     if not isinstance(target, torch.Tensor) or target.device.type != "meta":
         return
     value = value_of(target)
-    for holder in _holders.pop(target.untyped_storage()._cdata, ()):
-        tensor = holder()
-        if tensor is not None and hasattr(tensor, _VALUE):
-            delattr(tensor, _VALUE)
+    _forget_values(target)
     others = [a for a in (*args[1:], *kwargs.values()) if isinstance(a, torch.Tensor)]
     if value is None or any(value_of(o) is None and o.device.type == "meta" for o in others):
         return
@@ -86,6 +84,28 @@ def _write(func: Any, args: tuple, kwargs: dict) -> None:
         remember(target, func(value.clone(), *real, **kwargs))
     except (RuntimeError, TypeError, IndexError):
         return
+
+
+def _forget_values(tensor: Any) -> None:
+    """Of all tensors that share its storage."""
+    for holder in _holders.pop(tensor.untyped_storage()._cdata, ()):
+        sharing = holder()
+        if sharing is not None and hasattr(sharing, _VALUE):
+            delattr(sharing, _VALUE)
+
+
+def may_be_written(tensor: Any) -> None:
+    """For what a kernel is given, of which it is not known whether it reads or writes it.
+
+    Filled with one value it is where results go; lengths and places, which are read, differ.
+    """
+    value = value_of(tensor)
+    if value is None or value.numel() == 0:
+        return
+    with torch._C.DisableTorchFunction(), _disable_current_modes():
+        filled = bool((value == value.flatten()[0]).all())
+        if filled:
+            _forget_values(tensor)
 
 
 def readable(tensor: Any) -> bool:

@@ -5,6 +5,7 @@ Validation, checkpoints and callbacks come at the end of an epoch that it knows 
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from ..standins.imports import when_imported
@@ -26,6 +27,8 @@ def install(patches: Patches, watch: Watch) -> None:
 def _shorten(patches: Patches, watch: Watch, trainer: Any) -> None:
     make = trainer.__init__
 
+    # LightningCLI reads the names and types of its options from the signature.
+    @functools.wraps(make)
     def __init__(self: Any, *args: Any, **settings: Any) -> None:
         if not settings.get("fast_dev_run") and not settings.get("overfit_batches"):
             watch.short_epochs = True

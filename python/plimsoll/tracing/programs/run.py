@@ -28,6 +28,7 @@ from . import (
     libraries,
     lightning,
     loaders,
+    modules,
     parameters,
     saving,
     tensor_types,
@@ -36,6 +37,7 @@ from . import (
 )
 from .children import Children
 from .compiling import entry as compiling
+from .compiling import triton_kernels
 from .devices import PretendedDevices
 from .distributed import saving as sharded_saving
 from .distributed import uncounted
@@ -115,11 +117,13 @@ def _install(
     loaders.install(patches, watch)
     graph_order.install(patches)
     saving.install(patches, overlay, watch)
+    modules.install(patches, overlay)
     checkpoints.install(patches, overlay, places)
     wrappers.install(patches)
     weights.install(patches, places, overlay, watch)
     libraries.install(patches, watch, overlay)
     lightning.install(patches, watch)
+    triton_kernels.install(patches, observer)
     passes = (Tokens(observer, places), Repeats(observer, places, watch))
     _watch_calls(patches, watch, *passes)
     observer.on_op = watch.ticked

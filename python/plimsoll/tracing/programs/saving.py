@@ -61,6 +61,11 @@ class Overlay:
     def readable(self, name: Any) -> Any:
         return self.path(name) if self.holds(name) else name
 
+    def original(self, path: str) -> str | None:
+        """The path under which a program wrote what lies in the trace's own folder; None for others."""
+        inside = os.path.join(self._folder, "")
+        return os.path.join("/", path[len(inside) :]) if path.startswith(inside) else None
+
     def install(self, patches: Patches) -> None:
         make, list_made = self._mkdir, self._made
 

@@ -192,10 +192,13 @@ def _literals(patches: Patches) -> None:
 
     def tensor(data, *args, **kwargs):
         result = make(data, *args, **kwargs)
-        known = result.device.type == "meta" and not isinstance(data, torch.Tensor)
-        if known and (result.dtype == torch.bool or small_values.readable(result)):
+        # A program is told another device.
+        with torch._C.DisableTorchFunction():
+            known = result.device.type == "meta" and not isinstance(data, torch.Tensor)
+            readable = known and small_values.readable(result)
+        if readable or (known and result.dtype == torch.bool):
             values = make(data, *args, **{**kwargs, "device": "cpu", "requires_grad": False})
-            if small_values.readable(result):
+            if readable:
                 small_values.remember(result, values)
             if result.dtype == torch.bool:
                 small_values.count_marked(result, values)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from importlib.util import find_spec
 
 from tracing import PACKAGE
 
@@ -77,6 +78,88 @@ model = torch.nn.Linear(4, 4).cuda()
 model(boxes[kept]).sum().backward()
 """
 
+# As `evaluate` does with metrics, and transformers with code that comes with a model.
+WRITES_MODULES = """
+import importlib, os, sys, torch
+cache = os.environ["HF_DATASETS_CACHE"]
+os.makedirs(cache + "/made/inner")
+sys.path.append(cache)
+for path, text in {
+    "made/__init__.py": "WIDTH = 4",
+    "made/inner/__init__.py": "",
+    "made/inner/layers.py": "from .. import WIDTH\\nfrom .sizes import DEPTH",
+    "made/inner/sizes.py": "DEPTH = 2",
+}.items():
+    with open(cache + "/" + path, "w") as file:
+        file.write(text)
+importlib.invalidate_caches()
+layers = importlib.import_module("made.inner.layers")
+model = torch.nn.Linear(layers.WIDTH, layers.DEPTH).cuda()
+model(torch.ones(1, 4, device="cuda")).sum().backward()
+"""
+
+KERNELS = """
+import torch, triton
+import triton.language as tl
+
+def doubled(x_ptr, y_ptr, count_ptr, n, BLOCK: tl.constexpr):
+    places = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y_ptr + places, 2 * tl.load(x_ptr + places, mask=places < n), mask=places < n)
+    tl.atomic_add(count_ptr, 1)
+
+sizes = [triton.Config({"BLOCK": size}) for size in (64, 128)]
+kernel = triton.autotune(configs=sizes, key=["n"])(triton.jit(doubled))
+assert triton.runtime.driver.active.get_active_torch_device().type == "cuda"
+
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(context, x):
+        y, count = torch.empty_like(x), torch.zeros(1, dtype=torch.int, device="cuda")
+        kernel[lambda meta: (triton.cdiv(x.numel(), meta["BLOCK"]),)](x, y, count, x.numel())
+        # Zero programs would have run, had the kernel not written.
+        1 / count.item()
+        return y
+
+    @staticmethod
+    def backward(context, gradient):
+        return 2 * gradient
+
+model = torch.nn.Linear(1024, 1024).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(4):
+    Doubled.apply(model(torch.ones(512, 1024, device="cuda"))).sum().backward()
+    optimizer.step()
+"""
+
+SHAPES = """
+import torch
+images = torch.ones(8, 512, device="cuda")
+# As accelerate compares the shapes of all ranks.
+sizes = torch.tensor(images.shape, device=images.device)[None]
+assert max(size[1] for size in sizes.cpu()) == 512, sizes.cpu()
+assert torch.tensor([3, 4], device="cuda").tolist() == [3, 4]
+torch.nn.Linear(512, 4).cuda()(images)
+"""
+
+# As much of the library as makes options of a Trainer's signature.
+TRAINER = {
+    "__init__.py": "",
+    "trainer/__init__.py": "",
+    "trainer/trainer.py": """
+class Trainer:
+    def __init__(self, *, max_epochs: int = 10, limit_train_batches: float = 1.0, **others) -> None:
+        self.max_epochs = max_epochs
+""",
+}
+OPTIONS = """
+import inspect, torch
+from pytorch_lightning.trainer.trainer import Trainer
+options = inspect.signature(Trainer.__init__).parameters
+assert options["max_epochs"].default == 10 and "limit_train_batches" in options, options
+assert Trainer(max_epochs=100).max_epochs == 3
+torch.nn.Linear(4, 4).cuda()(torch.ones(1, 4, device="cuda"))
+"""
+
 # As much of the library as decides where it converts data sets to.
 DATA_SETS = {
     "__init__.py": "",
@@ -111,9 +194,10 @@ class PublicPrograms(unittest.TestCase):
             with open(os.path.join(folder, "train.py"), "w", encoding="utf-8") as file:
                 file.write(text)
             for name, files in libraries.items():
-                os.mkdir(os.path.join(other, name))
                 for path, content in files.items():
-                    with open(os.path.join(other, name, path), "w", encoding="utf-8") as file:
+                    whole = os.path.join(other, name, path)
+                    os.makedirs(os.path.dirname(whole), exist_ok=True)
+                    with open(whole, "w", encoding="utf-8") as file:
                         file.write(content)
             output = os.path.join(other, "trace.jsonl")
             settings = {
@@ -163,3 +247,20 @@ class PublicPrograms(unittest.TestCase):
         lines = self.trace(BOXES)
         # A bit for each pair of boxes, in words of 64.
         self.assertIn(1000 * 16 * 8, [line[2] for line in lines if line[0] == "a"])
+
+    def test_modules_that_a_program_writes_can_be_imported(self):
+        self.trace(WRITES_MODULES)
+
+    @unittest.skipUnless(find_spec("triton"), "PyTorch brings Triton along on Linux only")
+    def test_kernels_in_triton_take_what_their_tensors_take_and_what_trying_them_clears(self):
+        lines = self.trace(KERNELS)
+        sizes = [line[2] for line in lines if line[0] == "a"]
+        # Once for each configuration, at the first call.
+        self.assertEqual(sizes.count(256 << 20), 2)
+        self.assertEqual([line[1] for line in lines if line[0] == "m"][-1], "phase:steady steps")
+
+    def test_a_trainer_keeps_the_signature_that_options_are_made_from(self):
+        self.trace(OPTIONS, pytorch_lightning=TRAINER)
+
+    def test_numbers_of_a_tensor_that_is_made_on_the_gpu_are_known(self):
+        self.trace(SHAPES)

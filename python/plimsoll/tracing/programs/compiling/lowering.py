@@ -20,6 +20,7 @@ from torch.utils import _pytree as pytree
 
 from ...gpu import Gpu
 from .execution import executable
+from .triton_kernels import Driver
 
 _CARD = torch.device("cuda", 0)
 
@@ -145,16 +146,7 @@ def pretended_card(gpu: Gpu) -> Iterator[None]:
     """The questions that lowering puts to the card and its driver."""
     from torch._dynamo import device_interface
 
-    target = import_module("triton.backends.compiler").GPUTarget("cuda", gpu.capability, 32)
     driver = import_module("triton.runtime").driver
-
-    class Driver:
-        def get_current_target(self) -> Any:
-            return target
-
-        def get_current_device(self) -> int:
-            return 0
-
     properties = torch.cuda.get_device_properties(0)
     cuda = device_interface.CudaInterface
     answer = staticmethod(lambda *_: properties)
@@ -162,6 +154,6 @@ def pretended_card(gpu: Gpu) -> Iterator[None]:
         mock.patch.object(fakes, "init_gpu_context", lambda *_: None),
         mock.patch.object(cuda, "get_device_properties", answer),
         mock.patch.object(cuda.Worker, "get_device_properties", answer),
-        mock.patch.object(driver, "_active", Driver()),
+        mock.patch.object(driver, "_active", Driver(gpu)),
     ):
         yield
