@@ -112,6 +112,16 @@ def _masked_fill(func, args, kwargs):
     return func(*args, **kwargs)
 
 
+def _product_of_other_type(func, args, kwargs):
+    """The meta kernel takes the type of the result for a factor."""
+    first, second, dtype = args[1:4]
+    shape = (*first.shape[:-1], second.shape[-1])
+    result = kwargs.get("out")
+    if result is None:
+        return torch.empty(shape, dtype=dtype, device="meta")
+    return result if result.shape == shape else result.resize_(shape)
+
+
 CORRECTIONS: dict[Any, Callable] = {
     _ATEN.native_layer_norm.default: lambda f, a, k: f(_contiguous(a[0]), *a[1:], **k),
     _ATEN.native_layer_norm_backward.default: _layer_norm_backward,
@@ -151,6 +161,11 @@ DEPENDS_ON_ARGUMENTS = {
 }
 if hasattr(_ATEN, "_grouped_mm"):
     CORRECTIONS[_ATEN._grouped_mm.default] = _grouped_product
+# Newer than the oldest PyTorch that is traced.
+for _product in (_ATEN.addmm, _ATEN.baddbmm):
+    for _overload in ("dtype", "dtype_out"):
+        if hasattr(_product, _overload):
+            CORRECTIONS[getattr(_product, _overload)] = _product_of_other_type
 
 
 def _of_torchvision(_module: Any) -> None:

@@ -35,6 +35,7 @@ def install(patches: Patches, watch: Watch, overlay: Overlay) -> None:
         when_imported(module, _only_headers(patches, watch, overlay, owner, name, file))
     when_imported("transformers.generation.utils", lambda m: _generation(patches, watch, m))
     when_imported("transformers.trainer_callback", lambda m: _flow(patches, m))
+    when_imported("pyarrow", lambda m: _arrow(patches, overlay, m))
     when_imported("datasets.builder", lambda m: _data_sets(patches, overlay, m))
 
 
@@ -69,6 +70,17 @@ def _data_sets(patches: Patches, overlay: Overlay, module: Any) -> None:
         make(self, cache_dir, *args, **kwargs)
 
     patches.set(module.DatasetBuilder, "__init__", __init__)
+
+
+def _arrow(patches: Patches, overlay: Overlay, module: Any) -> None:
+    """Arrow opens files by itself: what `datasets` and `evaluate` wrote is found where it lies."""
+    for name in ("memory_map", "input_stream"):
+        opened = getattr(module, name)
+
+        def found(source: Any, *args: Any, _open: Any = opened, **kwargs: Any) -> Any:
+            return _open(overlay.readable(source), *args, **kwargs)
+
+        patches.set(module, name, found)
 
 
 def _configs(model: Any) -> list[Any]:

@@ -8,6 +8,8 @@ import tempfile
 import unittest
 from importlib.util import find_spec
 
+import torch
+
 from tracing import PACKAGE
 
 EVALUATION = """
@@ -141,6 +143,37 @@ assert torch.tensor([3, 4], device="cuda").tolist() == [3, 4]
 torch.nn.Linear(512, 4).cuda()(images)
 """
 
+PRODUCTS = """
+import torch
+a, b = (torch.ones(64, 64, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+total = torch.zeros(64, 64, device="cuda")
+torch.addmm(total, a, b, out_dtype=torch.float32, out=total)
+assert torch.addmm(total, a, b, out_dtype=torch.float32).dtype == torch.float32
+more = torch.baddbmm(total[None], a[None], b[None], out_dtype=torch.float32)
+assert more.shape == (1, 64, 64) and more.is_cuda
+torch.nn.Linear(64, 4).cuda()(total)
+"""
+
+# As much of the library as reads what it wrote without Python's `open`.
+ARROW = {
+    "__init__.py": """
+import _io
+
+def memory_map(path, mode="r"):
+    return _io.open(path, mode)
+
+input_stream = memory_map
+""",
+}
+MAPS = """
+import pyarrow, torch
+with open("rows.arrow", "w") as file:
+    file.write("rows")
+assert pyarrow.memory_map("rows.arrow").read() == "rows"
+assert pyarrow.input_stream("rows.arrow").read() == "rows"
+torch.nn.Linear(4, 4).cuda()(torch.ones(1, 4, device="cuda"))
+"""
+
 # As much of the library as makes options of a Trainer's signature.
 TRAINER = {
     "__init__.py": "",
@@ -264,3 +297,10 @@ class PublicPrograms(unittest.TestCase):
 
     def test_numbers_of_a_tensor_that_is_made_on_the_gpu_are_known(self):
         self.trace(SHAPES)
+
+    @unittest.skipUnless(hasattr(torch.ops.aten.addmm, "dtype"), "this PyTorch has no such product")
+    def test_products_of_another_type_than_their_factors(self):
+        self.trace(PRODUCTS)
+
+    def test_files_that_arrow_maps_are_found_where_they_were_written(self):
+        self.trace(MAPS, pyarrow=ARROW)
