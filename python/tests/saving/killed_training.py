@@ -24,10 +24,15 @@ from plimsoll.saving import checkpointing  # noqa: F401
 
 torch.set_num_threads(1)
 EPOCHS = 4
+# Of a try that is to be killed, four checkpoints.
+STEPS = 8
 
 
-def train(folder):
-    """Dropout, a shuffled loader, a schedule, and draws of Python and NumPy: all must go on as they were."""
+def train(folder, steps):
+    """Dropout, a shuffled loader, a schedule, and draws of Python and NumPy: all must go on as they were.
+
+    After so many steps of its own it stands still: it is to be killed, however late that comes.
+    """
     torch.manual_seed(1)
     random.seed(2)
     numpy.random.seed(3)
@@ -47,6 +52,8 @@ def train(folder):
                 optimizer.step()
                 scheduler.step()
                 losses.append(loss.item())
+                if len(losses) == steps:
+                    signal.pause()
     state = {name: tensor.tolist() for name, tensor in model.state_dict().items()}
     with open(os.path.join(folder, "result.json"), "w", encoding="ascii") as file:
         json.dump({"state": state, "steps": saved.steps, "last": losses[-1:]}, file)
@@ -63,7 +70,7 @@ def attempt(folder, after):
     if pid == 0:
         status = 1
         try:
-            train(folder)
+            train(folder, None if after is None else STEPS)
             status = 0
         finally:
             os._exit(status)
