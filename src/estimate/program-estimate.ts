@@ -2,6 +2,7 @@ import type { Gpu } from './cards/gpu-table.js';
 import type { EstimateMachine } from './estimate.js';
 import { inThisThread } from './estimate-work.js';
 import { programTrace } from './trace/program-trace.js';
+import type { TracePlace } from './trace/trace-place.js';
 import type { Estimate } from './types.js';
 
 export interface ProgramRequest {
@@ -18,6 +19,8 @@ export interface ProgramMachine extends EstimateMachine {
   /** Gets what the program prints, as it comes. */
   readonly onOutput?: ((text: string) => void) | undefined;
   readonly timeoutSeconds?: number | undefined;
+  /** Left out, the program runs as who we are. */
+  readonly openPlace?: (() => Promise<TracePlace>) | undefined;
 }
 
 /**

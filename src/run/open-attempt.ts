@@ -223,7 +223,7 @@ function programOf(
   const file = folder.attemptFiles(number).become;
   // What gives up root is larger than a small limit: it goes into the limit as the last thing it does.
   return {
-    ...becoming(file, { id: plan.id, number }, order),
+    ...becoming(file, order, { [runIdVariable]: plan.id, PLIMSOLL_ATTEMPT: String(number) }),
     addressSpaceBytes: undefined,
     cgroupProcs: undefined,
   };

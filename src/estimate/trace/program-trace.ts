@@ -1,6 +1,3 @@
-import { createReadStream, existsSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Gpu } from '../cards/gpu-table.js';
 import type { Wording } from '../wording.js';
@@ -10,8 +7,9 @@ import { pythonFailure } from './python-failure.js';
 import { cardArguments } from './python-trace.js';
 import { type RunPythonOptions, runPython } from './run-python.js';
 import { readTrace, type Trace } from './trace-file.js';
+import { ownPlace, type TracePlace } from './trace-place.js';
 
-export interface ProgramTraceOptions extends RunPythonOptions {
+export interface ProgramTraceOptions extends Omit<RunPythonOptions, 'startAs'> {
   /** Instead of the Python that the command names. */
   readonly python?: string | undefined;
   readonly gpu?: Gpu | undefined;
@@ -20,6 +18,8 @@ export interface ProgramTraceOptions extends RunPythonOptions {
   /** Whether it runs in a copy of its folder. */
   readonly inCopy?: boolean | undefined;
   readonly wording?: Wording | undefined;
+  /** Left out, it is traced as who we are. */
+  readonly openPlace?: (() => Promise<TracePlace>) | undefined;
 }
 
 /**
@@ -34,7 +34,8 @@ export async function programTrace(
   options: ProgramTraceOptions,
 ): Promise<Trace> {
   const { python, flags, program } = programCommand(words);
-  const scratch = await mkdtemp(join(tmpdir(), 'plimsoll-trace-'));
+  const place = await (options.openPlace ?? ownPlace)();
+  const scratch = place.folder;
   try {
     const output = join(scratch, 'trace.jsonl');
     const interpreter = options.python ?? python;
@@ -55,15 +56,16 @@ export async function programTrace(
       ],
       {
         ...options,
+        startAs: place.startAs,
         folder,
         // What torch and the program put aside goes with our own file.
         environment: { ...options.environment, TMPDIR: scratch, TEMP: scratch, TMP: scratch },
       },
     );
-    const failure = pythonFailure(interpreter, end, existsSync(output), options.wording);
+    const failure = pythonFailure(interpreter, end, await place.has(output), options.wording);
     if (failure !== undefined) throw failure;
-    return await readTrace(createReadStream(output, 'utf8'));
+    return await readTrace(place.read(output));
   } finally {
-    await rm(scratch, { recursive: true, force: true, maxRetries: 5 });
+    await place.close();
   }
 }

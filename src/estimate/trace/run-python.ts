@@ -6,9 +6,21 @@ import { packageFolder } from '../../files/package-folder.js';
 import type { PythonEnd } from './python-failure.js';
 import { splitProgress } from './trace-progress.js';
 
+/** A program with its arguments, variables and folder. */
+export interface Start {
+  readonly command: readonly string[];
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  readonly folder: string;
+}
+
+/** What is started so that the program runs as another account. */
+export type StartAs = (asked: Start) => Start;
+
 export interface RunPythonOptions {
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly folder: string;
+  /** Left out, it runs as who we are. */
+  readonly startAs?: StartAs | undefined;
   /** Ends it early, with everything it started. */
   readonly signal?: AbortSignal | undefined;
   readonly timeoutSeconds?: number | undefined;
@@ -38,9 +50,16 @@ export function runPython(
   const { signal, timeoutSeconds = defaultTimeoutSeconds, onProgress, onOutput } = options;
   if (signal?.aborted) return Promise.reject(interrupted());
   return new Promise((resolve, reject) => {
-    const child = spawn(program, args, {
-      cwd: options.folder,
-      env: pythonEnvironment(options.environment, onProgress !== undefined),
+    const asked = {
+      command: [program, ...args],
+      environment: pythonEnvironment(options.environment, onProgress !== undefined),
+      folder: options.folder,
+    };
+    const { command, environment, folder } = options.startAs?.(asked) ?? asked;
+    const [file = '', ...words] = command;
+    const child = spawn(file, words, {
+      cwd: folder,
+      env: { ...environment },
       stdio: ['ignore', 'pipe', 'pipe'],
       // A group of its own, so that what it started can be ended with it.
       detached: process.platform !== 'win32',
@@ -59,7 +78,12 @@ export function runPython(
     child.stderr
       .setEncoding('utf8')
       .on('data', onProgress ? splitProgress(onProgress, keepError) : keepError);
-    const kill = () => killGroup(child);
+    const kill = () => {
+      killGroup(child);
+      // What left its group may hold its output open for as long as it likes.
+      child.stdout.destroy();
+      child.stderr.destroy();
+    };
     const timer = setTimeout(() => {
       timedOut = true;
       kill();

@@ -115,11 +115,11 @@ export class JobDaemon implements Daemon {
       runsOf: (key) => this.#store.runsOf(key),
       estimate: estimate && ((workload, signal) => estimate(workload, signal, this.#withLimit)),
       plan: plan && ((workload, within, signal) => plan(workload, within, signal, this.#withLimit)),
-      // A trace runs the program: only as who the daemon is itself.
+      // A trace runs the program: as the account that the job will run as.
       estimateProgram:
-        by.account === undefined && estimateProgram
-          ? (job, signal) => estimateProgram(job, signal, this.#withLimit)
-          : undefined,
+        estimateProgram &&
+        ((job, signal) =>
+          estimateProgram({ ...job, account: by.account }, signal, this.#withLimit)),
       signal: this.#closing.signal,
       nowMs,
       waitSeconds: variables?.waitTimeoutSeconds,

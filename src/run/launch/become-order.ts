@@ -1,6 +1,5 @@
 import { writeFileSync } from 'node:fs';
 import type { Account } from '../account.js';
-import { runIdVariable } from '../attempt-environment.js';
 
 /** What a supervisor that is root has run as another account. */
 export interface BecomeOrder {
@@ -11,6 +10,8 @@ export interface BecomeOrder {
   readonly addressSpaceBytes: number | null;
   /** Where it must write its pid to be limited. */
   readonly cgroupProcs: string | null;
+  /** Whether it is killed when the process that started it is gone. */
+  readonly endsWithParent?: boolean;
 }
 
 /** Beside the command in the build. */
@@ -25,9 +26,9 @@ const rootPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
  */
 export function becoming(
   file: string,
-  /** By which the processes of an attempt are found again. */
-  attempt: { readonly id: string; readonly number: number },
   order: BecomeOrder,
+  /** By which its processes are found again. */
+  marks: Readonly<Record<string, string>> = {},
 ): {
   readonly command: readonly string[];
   readonly environment: Readonly<Record<string, string>>;
@@ -35,11 +36,7 @@ export function becoming(
   writeFileSync(file, JSON.stringify(order), { mode: 0o600 });
   return {
     command: [process.execPath, program, file],
-    environment: {
-      PATH: rootPath,
-      [runIdVariable]: attempt.id,
-      PLIMSOLL_ATTEMPT: String(attempt.number),
-    },
+    environment: { PATH: rootPath, ...marks },
   };
 }
 

@@ -17,6 +17,9 @@ const notExecutable = 126;
 const notFound = 127;
 const brokenPipe = 13;
 const addressSpace = 9;
+/** PR_SET_PDEATHSIG. */
+const setEndSignal = 1;
+const killSignal = 9;
 /** F_SETFD. */
 const setFlags = 2;
 /** ENOEXEC: a script without a first line that names its shell. */
@@ -69,10 +72,13 @@ function become(file: string): void {
   const signal = libc.func('void *signal(int, void *)');
   const setLimit = libc.func('int setrlimit(int, void *)');
   const fcntl = libc.func('int fcntl(int, int, ...)');
+  const prctl = libc.func('int prctl(int, ...)');
   const order: BecomeOrder = JSON.parse(readFileSync(file, 'utf8'));
   rmSync(file);
   if (order.cgroupProcs !== null) writeFileSync(order.cgroupProcs, String(process.pid));
   giveUpRoot(order.account, libc.func('int initgroups(const char *, uint32_t)'));
+  // Only now: giving up root takes it back.
+  if (order.endsWithParent === true) prctl(setEndSignal, 'unsigned long', killSignal);
   try {
     process.chdir(order.folder);
   } catch (error) {

@@ -18,6 +18,7 @@ import type { Daemon } from '../../jobs/daemon/types.js';
 import { readJobVariables } from '../../jobs/job-variables.js';
 import type { PlacementPolicy } from '../../jobs/placement.js';
 import type { EnvironmentChange } from '../../plan/environment/job-environment.js';
+import { accountEnvironment } from '../../run/launch/become-order.js';
 import { systemClock } from '../../time/clock.js';
 import { findAccount } from '../access/accounts.js';
 import { readsForOthers, requireNoFiles, submitters } from '../access/submitter.js';
@@ -155,11 +156,13 @@ async function daemonOf(
       estimate: (...asked) => answers.estimate(...asked),
       estimatesAtOnce: estimatesAtOnce(await estimatingHost(discovery)),
       plan: (...asked) => answers.planWithin(...asked),
-      estimateProgram: ({ folder: start = folder, variables, ...job }, ...rest) =>
-        answers.program(
-          { ...job, folder: start, environment: { ...environment, ...variables } },
+      estimateProgram: ({ folder: start = folder, variables, account, ...job }, ...rest) => {
+        const given = account ? accountEnvironment(environment, account) : environment;
+        return answers.program(
+          { ...job, account, folder: start, environment: { ...given, ...variables } },
           ...rest,
-        ),
+        );
+      },
       watch: {
         intervalSeconds: settings.intervalSeconds,
         processIntervalSeconds: settings.processIntervalSeconds,

@@ -11,7 +11,7 @@ import { fileStates } from '../../jobs/daemon/estimates/file-states.js';
 import { type ProgramAsked, programKey } from '../../jobs/daemon/estimates/program-key.js';
 import { pythonPackages } from '../../jobs/daemon/estimates/python-packages.js';
 import { rememberedAnswers } from '../../jobs/daemon/estimates/remembered-answers.js';
-import type { ConcurrencyLimit } from '../../jobs/daemon/limit-concurrency.js';
+import { type ConcurrencyLimit, limitConcurrency } from '../../jobs/daemon/limit-concurrency.js';
 import { answerEstimate, prepareEstimate } from '../../plan/answers/answer-estimate.js';
 import {
   answerPlan,
@@ -27,6 +27,8 @@ import { isServing } from '../../plan/answers/serving/serving-request.js';
 import { fieldWording } from '../../plan/answers/wording.js';
 import type { PlanAnswerRequest, WorkloadRequest } from '../../plan/answers/workload-request.js';
 import type { Plan } from '../../plan/fit/types.js';
+import type { Account } from '../../run/account.js';
+import { accountPlace } from '../../run/launch/account-place.js';
 
 /**
  * Estimates and plans as the server and the daemon ask for them. The same one is made once, whichever of them
@@ -52,7 +54,11 @@ export interface ServeAnswers {
   ): Promise<Plan>;
   /** What a program needs, traced in its own Python, folder and environment. */
   program(
-    asked: ProgramAsked & { readonly timeoutSeconds: number },
+    asked: ProgramAsked & {
+      readonly timeoutSeconds: number;
+      /** Whom it is traced as; left out, as who the server is. */
+      readonly account?: Account | undefined;
+    },
     signal: AbortSignal,
     withLimit?: ConcurrencyLimit,
   ): Promise<Estimate>;
@@ -89,9 +95,16 @@ export function serveAnswers(
   const plans = rememberedAnswers<PlanDocument>(({ estimate }) => estimate.method === 'trace');
   const plansWithin = rememberedAnswers<Plan>(({ estimate }) => estimate.method === 'trace');
   const programs = rememberedAnswers<Estimate>(() => true);
+  // One at a time for each, so that none keeps the others from their turns.
+  const turns = new Map<number, ConcurrencyLimit>();
+  const turnOf = ({ uid }: Account) => {
+    const turn = turns.get(uid) ?? limitConcurrency(1);
+    turns.set(uid, turn);
+    return turn;
+  };
   return {
     close: () => warm.close(),
-    program: async ({ timeoutSeconds, ...asked }, signal, withLimit = atOnce) => {
+    program: async ({ timeoutSeconds, account, ...asked }, signal, withLimit = atOnce) => {
       const { gpu } = await chosenGpu(undefined, machine);
       const make = (ending: AbortSignal) =>
         withLimit(() =>
@@ -103,9 +116,12 @@ export function serveAnswers(
               timeoutSeconds,
               work,
               wording: fieldWording,
+              openPlace: account && (() => accountPlace(account)),
             },
           ),
         );
+      // Of another account nothing is kept: the key would take reading its files, and no other may have the answer.
+      if (account !== undefined) return turnOf(account)(() => make(signal));
       return programs({ key: () => programKey(asked, gpu), make }, signal);
     },
     estimate: (request, signal, withLimit = atOnce) => {

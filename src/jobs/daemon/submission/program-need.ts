@@ -2,6 +2,7 @@ import { programCommand } from '../../../estimate/trace/program-command.js';
 import type { Estimate } from '../../../estimate/types.js';
 import { Failure } from '../../../failure.js';
 import { bytesToReserve, surelyTooLarge } from '../../../plan/fit/fit.js';
+import type { Account } from '../../../run/account.js';
 import { fillCommand, settingsVariables } from '../../../run/placeholders.js';
 import type { Known } from '../../../units/known.js';
 import type { JobRequest } from '../types.js';
@@ -15,6 +16,8 @@ export interface ProgramJob {
   /** Its own variables, beside those that all jobs have. */
   readonly variables: Readonly<Record<string, string>>;
   readonly timeoutSeconds: number;
+  /** Whom it is traced as; left out, as who the server is. */
+  readonly account?: Account | undefined;
 }
 
 export type EstimateOfProgram = (job: ProgramJob, signal: AbortSignal) => Promise<Estimate>;

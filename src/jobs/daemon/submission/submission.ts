@@ -20,7 +20,7 @@ export interface SubmissionParts {
   readonly runsOf: (workloadKey: string) => readonly MeasuredRun[];
   readonly estimate: DaemonOptions['estimate'];
   readonly plan: DaemonOptions['plan'];
-  /** Left out where programs cannot be traced as the one who submits. */
+  /** Left out where programs cannot be traced. */
   readonly estimateProgram?: EstimateOfProgram | undefined;
   readonly signal: AbortSignal;
   readonly nowMs: number;
