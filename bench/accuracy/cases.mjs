@@ -15,18 +15,24 @@ const visionNames = { mobilenet_v3: 'mobilenet_v3_large' };
 export function readCases(file, folders) {
   const { results } = JSON.parse(readFileSync(file, 'utf8'));
   // A run that did not finish has no peak to hold anything against.
-  return results
-    .filter(({ peak_reserved: reserved }) => Number.isInteger(reserved))
-    .map((measured) => {
-      const source = sourceOf(measured, folders);
-      return {
-        id: measured.id,
-        family: familyOf(source),
-        source,
-        workload: workloadOf(measured),
-        measured,
-      };
-    });
+  return casesOf(
+    results.filter(({ peak_reserved: reserved }) => Number.isInteger(reserved)),
+    folders,
+  );
+}
+
+/** Runs, measured or only listed, as the estimate takes them. */
+export function casesOf(runs, folders) {
+  return runs.map((measured) => {
+    const source = sourceOf(measured, folders);
+    return {
+      id: measured.id,
+      family: familyOf(source),
+      source,
+      workload: workloadOf(measured),
+      measured,
+    };
+  });
 }
 
 /** The folders of the runs in truth/. */

@@ -15,6 +15,8 @@ from plimsoll.tracing.gpu import H200
 from plimsoll.tracing.kernels import choices, cudnn, fourier
 from plimsoll.tracing.kernels.convolution import Problem
 from plimsoll.tracing.kernels.split_k import split_scratch, workspace_on_device
+from plimsoll.tracing.ledger import Ledger
+from plimsoll.tracing.programs.passes.written import steps_of, write_steps
 
 
 def problem(
@@ -110,6 +112,12 @@ class LeftOut(unittest.TestCase):
         written = [event for event in observer.ledger.events if event[0] == "o"]
         self.assertEqual(len(written), 2)
         self.assertEqual(written[0], written[1])
+
+    def test_a_pass_that_is_written_down_from_another_has_it_too(self):
+        events = [["a", 1, 512, 0, 0, "x"], ["o", 0, 4 << 20, 0.2, 3], ["f", 1]]
+        again = Ledger()
+        write_steps(again, steps_of(events, {}, {}), {})
+        self.assertEqual(again.events, events)
 
     def test_strided_and_dilated_ones_never_do(self):
         shape = problem(4, 256, 14, 256, 3, stride=2, pad=1)
