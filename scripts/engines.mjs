@@ -1,15 +1,11 @@
 // `npm run test:engines`: real clusters of other schedulers on this machine, on loopback alone: Debian's
 // Slurm, Ray by pip, and Prometheus for the fleet, each in build/engines, one after another. Everything
 // that it starts is ended again. PLIMSOLL_TEST_KILLS=20 kills each kind of process so often.
-import { ensureInstalled } from './setup.mjs';
-import { run, script, tool } from './steps.mjs';
+import { ensureBuilt, ensureInstalled } from './setup.mjs';
+import { run, tool } from './steps.mjs';
 
 await ensureInstalled();
-const build = await run(script('build.mjs'));
-if (build.code !== 0) {
-  process.stdout.write(build.output);
-  process.exit(1);
-}
+await ensureBuilt();
 const { code } = await run(
   tool('vitest', 'run', '--config', 'test/engines/vitest.config.ts', ...process.argv.slice(2)),
   { show: true },
