@@ -36,6 +36,7 @@ def install(patches: Patches, watch: Watch, overlay: Overlay) -> None:
     when_imported("transformers.generation.utils", lambda m: _generation(patches, watch, m))
     when_imported("transformers.trainer_callback", lambda m: _flow(patches, m))
     when_imported("pyarrow", lambda m: _arrow(patches, overlay, m))
+    when_imported("tokenizers", lambda m: _tokenizers(patches, overlay, m))
     when_imported("datasets.builder", lambda m: _data_sets(patches, overlay, m))
 
 
@@ -81,6 +82,25 @@ def _arrow(patches: Patches, overlay: Overlay, module: Any) -> None:
             return _open(overlay.readable(source), *args, **kwargs)
 
         patches.set(module, name, found)
+
+
+def _tokenizers(patches: Patches, overlay: Overlay, module: Any) -> None:
+    """They are written and read in Rust, which knows nothing of Python's `open`."""
+    save, load = module.Tokenizer.save, module.Tokenizer.from_file
+    save_model = module.models.Model.save
+
+    def saved(self: Any, path: Any, *args: Any, **kwargs: Any) -> None:
+        save(self, str(overlay.writable(path)), *args, **kwargs)
+
+    def saved_model(self: Any, folder: Any, *args: Any, **kwargs: Any) -> Any:
+        written = os.path.dirname(overlay.writable(os.path.join(folder, "vocabulary")))
+        return save_model(self, written, *args, **kwargs)
+
+    patches.set(module.Tokenizer, "save", saved)
+    patches.set(module.models.Model, "save", saved_model)
+    patches.set(
+        module.Tokenizer, "from_file", staticmethod(lambda path: load(str(overlay.readable(path))))
+    )
 
 
 def _configs(model: Any) -> list[Any]:

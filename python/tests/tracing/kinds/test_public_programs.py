@@ -174,6 +174,19 @@ assert pyarrow.input_stream("rows.arrow").read() == "rows"
 torch.nn.Linear(4, 4).cuda()(torch.ones(1, 4, device="cuda"))
 """
 
+TOKENIZERS = """
+import os, torch
+from tokenizers import Tokenizer, models
+os.makedirs("checkpoint")
+words = {"[UNK]": 0, "ship": 1, "line": 2}
+tokenizer = Tokenizer(models.WordLevel(words, unk_token="[UNK]"))
+tokenizer.save("checkpoint/tokenizer.json")
+assert Tokenizer.from_file("checkpoint/tokenizer.json").get_vocab_size() == 3
+tokenizer.model.save("checkpoint")
+assert os.path.exists("checkpoint/vocab.json")
+torch.nn.Linear(4, 4).cuda()(torch.ones(1, 4, device="cuda"))
+"""
+
 # As much of the library as makes options of a Trainer's signature.
 TRAINER = {
     "__init__.py": "",
@@ -304,3 +317,6 @@ class PublicPrograms(unittest.TestCase):
 
     def test_files_that_arrow_maps_are_found_where_they_were_written(self):
         self.trace(MAPS, pyarrow=ARROW)
+
+    def test_tokenizers_that_are_saved_leave_no_file(self):
+        self.trace(TOKENIZERS)
