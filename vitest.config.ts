@@ -4,7 +4,9 @@ import { viteSnapshotPage } from './scripts/snapshot-page.mjs';
 
 /** Folders whose tests only compute: they change nothing that the next file could see. */
 const pure = [
-  'src/{config,fleet,model,plan,report,snapshot,units,watch}/**/*.test.ts',
+  'src/{config,fleet,model,plan,report,snapshot,units}/**/*.test.ts',
+  // A week of readings is also about what the process holds, which it shares with none.
+  'src/watch/**/!(week).test.ts',
   'src/estimate/{allocator,cards,formula,serving}/**/*.test.ts',
   'src/estimate/*.test.ts',
   'web/{src,snapshot}/**/*.test.ts',
