@@ -16,7 +16,7 @@ import tarfile
 import tempfile
 import zipfile
 
-LIGHTNING = ["lightning==2.6.6"]
+LIGHTNING = ["lightning==2.6.6", "lightning-utilities", "torchmetrics"]
 TRL = ["trl==1.16.0", "datasets==5.2.0", "pyarrow", "pandas", "python-dateutil", "six", "tzdata"]
 TRL += ["dill", "multiprocess", "xxhash"]
 # Parts of pyarrow that data sets in memory do not use; they are half of it.
@@ -25,7 +25,6 @@ UNUSED = [
     "include",
     "src",
     "*flight*",
-    "*substrait*",
     "*gandiva*",
     "libarrow_s3*",
     "_s3fs*",

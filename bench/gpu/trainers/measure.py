@@ -171,3 +171,11 @@ if "bert" in CHOSEN:
 if "vit" in CHOSEN:
     turns.append(Job("vit", "BatchSizeFinder", *sizes("vit"), "--find", limit=limits["vit"]))
 stage(turns)
+# Searches for a batch may fail: how they end is what is measured.
+failed = [
+    f"{entry['name']} {entry['what']}"
+    for entry in results
+    if entry["exit"] != 0 and entry["what"] not in ("auto_find_batch_size", "BatchSizeFinder")
+]
+if failed:
+    sys.exit(f"failed: {', '.join(failed)}")

@@ -122,3 +122,7 @@ def measure_nanogpt():
 for chosen, measure in (("accelerate", measure_accelerate), ("nanogpt", measure_nanogpt)):
     if not ONLY or chosen in ONLY:
         measure()
+
+failed = [f"{entry['name']} {entry['what']}" for entry in results if entry["exit"] != 0]
+if failed:
+    sys.exit(f"failed: {', '.join(failed)}")
