@@ -99,7 +99,8 @@ def unpacked(carried, folder):
         files = glob.glob(os.path.join(carried, f"{part}.tar.*"))
         if not files:
             continue
-        target = os.path.join(folder, part)
+        # By this name dill knows packages, and does not try to write their contents down.
+        target = os.path.join(folder, "site-packages" if part == "site" else part)
         with tarfile.open(files[0]) as archive:
             archive.extractall(target, filter="data")
         parts[part] = target
