@@ -6,6 +6,7 @@ that it took.
 
 from __future__ import annotations
 
+import faulthandler
 import io
 import json
 import multiprocessing
@@ -18,6 +19,8 @@ from concurrent.futures.process import BrokenProcessPool
 
 # Many tests wait for other processes: three files at a time even on two cores.
 PROCESSES = 3
+# A file that takes longer hangs: what each of its threads waits for is printed, and its process ends.
+LONGEST_SECONDS = 1800
 # How many of the slowest files are named at the end.
 NAMED = 10
 
@@ -49,10 +52,13 @@ def run_file(folder: str, name: str) -> tuple[dict, str, float]:
     """The counts of one file of tests, what it printed, and its seconds."""
     if folder not in sys.path:
         sys.path.insert(0, folder)
+    faulthandler.dump_traceback_later(LONGEST_SECONDS, exit=True, file=sys.__stderr__)
     began, printed = time.monotonic(), io.StringIO()
     suite = unittest.defaultTestLoader.loadTestsFromName(name)
     runner = unittest.TextTestRunner(printed, resultclass=Counted, warnings="ignore")
-    return runner.run(suite).counts(), printed.getvalue(), time.monotonic() - began
+    counts = runner.run(suite).counts()
+    faulthandler.cancel_dump_traceback_later()
+    return counts, printed.getvalue(), time.monotonic() - began
 
 
 def result_of(running: Future) -> tuple[dict, str, float]:

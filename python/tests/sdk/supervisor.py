@@ -22,6 +22,7 @@ class Supervisor:
         self._answer = answer or (lambda message: None)
         self._news = threading.Condition()
         self._connections = []
+        self._dead = False
         self._server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         if path is not None:
             os.unlink(path)
@@ -50,7 +51,9 @@ class Supervisor:
         # Closing alone leaves it listening while a thread waits in accept.
         self._server.shutdown(socket.SHUT_RDWR)
         self._server.close()
-        for connection in list(self._connections):
+        with self._news:
+            self._dead = True
+        for connection in self._connections:
             connection.shutdown(socket.SHUT_RDWR)
             connection.close()
 
@@ -66,7 +69,12 @@ class Supervisor:
                 connection, _ = self._server.accept()
             except OSError:
                 return
-            self._connections.append(connection)
+            with self._news:
+                # One that was accepted while it died has no one to speak to.
+                if self._dead:
+                    connection.close()
+                    return
+                self._connections.append(connection)
             threading.Thread(target=self._listen, args=(connection,), daemon=True).start()
 
     def _listen(self, connection):
