@@ -61,7 +61,10 @@ class MetaResults:
 
 def _ask(func: Any, args: tuple, kwargs: dict) -> Any:
     correct = CORRECTIONS.get(func)
-    return func(*args, **kwargs) if correct is None else correct(func, args, kwargs)
+    # In host memory there are values, which decide as they do in a real run.
+    if correct is None or not any(t.device.type == "meta" for t in _tensors(args)):
+        return func(*args, **kwargs)
+    return correct(func, args, kwargs)
 
 
 def _is_keepable(func: Any) -> bool:

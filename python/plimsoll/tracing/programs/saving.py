@@ -120,8 +120,11 @@ class Overlay:
         remove = getattr(os, name)
 
         def removed(path: Any, *args: Any, **kwargs: Any) -> None:
-            if kwargs.get("dir_fd") is not None:
+            folder = kwargs.get("dir_fd")
+            if folder is not None:
                 # Relative to a folder that was opened: only the removal of a whole tree does so.
+                if self._inside(_opened(folder)):
+                    remove(path, *args, **kwargs)
                 return
             target = self.readable(path)
             if target is not path or self._inside(path) or name == "rmdir":
@@ -156,7 +159,7 @@ class Overlay:
     def _inside(self, path: Any) -> bool:
         if not _is_path(path):
             return False
-        whole = os.path.abspath(os.fsdecode(path))
+        whole = os.path.join(os.path.abspath(os.fsdecode(path)), "")
         return any(whole.startswith(folder) for folder in self._left_alone)
 
     def clean(self) -> None:
@@ -207,6 +210,14 @@ def _exists(name: Any) -> bool:
     except OSError:
         return False
     return True
+
+
+def _opened(folder: int) -> str:
+    """The path of a folder by its number; empty where the system does not tell."""
+    try:
+        return os.path.join(os.readlink(f"/proc/self/fd/{folder}"), "")
+    except OSError:
+        return ""
 
 
 def _is_special(name: Any) -> bool:

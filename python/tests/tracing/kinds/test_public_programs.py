@@ -187,6 +187,18 @@ assert os.path.exists("checkpoint/vocab.json")
 torch.nn.Linear(4, 4).cuda()(torch.ones(1, 4, device="cuda"))
 """
 
+MASKS = """
+import torch
+words, others = torch.zeros(4, 8, dtype=torch.long), torch.ones(4, 8, dtype=torch.long)
+chosen = torch.bernoulli(torch.full((4, 8), 0.5)).bool()
+# As collators do in host memory.
+words[chosen] = others[chosen]
+assert words.sum() == chosen.sum() == len(words.masked_select(chosen))
+starts = (torch.tensor([0, 1, 2, 0, 1]) == 0).nonzero().flatten()
+assert torch.cat([starts, torch.tensor([5])]).tolist() == [0, 3, 5]
+torch.nn.Linear(8, 4).cuda()(words.float().cuda())
+"""
+
 # As much of the library as makes options of a Trainer's signature.
 TRAINER = {
     "__init__.py": "",
@@ -219,10 +231,14 @@ class DatasetBuilder:
 """,
 }
 CONVERTS = """
-import _io, os, torch
+import _io, os, shutil, torch
 from datasets.builder import DatasetBuilder
 for cache in (None, os.environ["HF_DATASETS_CACHE"] + "-own"):
     folder = DatasetBuilder(cache).folder
+    os.makedirs(folder + ".incomplete")
+    with open(folder + ".incomplete/rows.arrow", "w") as file:
+        file.write("rows")
+    shutil.rmtree(folder + ".incomplete")
     os.makedirs(folder + ".incomplete")
     with open(folder + ".incomplete/rows.arrow", "w") as file:
         file.write("rows")
@@ -320,3 +336,6 @@ class PublicPrograms(unittest.TestCase):
 
     def test_tokenizers_that_are_saved_leave_no_file(self):
         self.trace(TOKENIZERS)
+
+    def test_masks_in_host_memory_choose_what_they_mark(self):
+        self.trace(MASKS)
