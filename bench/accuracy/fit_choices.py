@@ -155,7 +155,7 @@ def literal(node, taken, weights):
         halves = " ".join(literal(half, taken, weights) for half in node["halves"])
         return f"{feature}<{threshold:.17g} {halves}"
     rows = node["rows"]
-    # As if one more layer of middling weight had been seen either way: few are no proof.
+    # One layer of average weight is added, half for each answer: a leaf of few layers is never sure.
     more = weights[rows].mean() / 2
     share = ((weights * taken)[rows].sum() + more) / (weights[rows].sum() + 2 * more)
     return str(round(100 * share))

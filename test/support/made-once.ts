@@ -5,7 +5,7 @@ import { eventually } from './eventually.js';
 
 /**
  * What several test files need, as a folder: the first that asks makes it, the others wait for it. It is made
- * anew in each run of vitest, so that no test runs yesterday's code. Nobody may change it.
+ * again in each run of vitest, so that no test runs yesterday's code. No test may change it.
  */
 export async function madeOnce(
   name: string,

@@ -3,7 +3,7 @@
 Usage: card.py OUTPUT_FOLDER CARRIED_FOLDER [--seconds N] [--only LANE ...] [--tiny] [--list]
 CARRIED_FOLDER is what carry.py made: packages, the command with its Node, nanoGPT. A lane whose part is not there is
 skipped, and the result says so. First the lanes whose time counts run, one after another; then all others at once,
-on the same card. OUTPUT_FOLDER/results.json is written anew every few seconds; when the time is over, what still
+on the same card. OUTPUT_FOLDER/results.json is written again every few seconds; when the time is over, what still
 runs is ended and the result says which. With --tiny everything is small and runs without a GPU.
 """
 

@@ -19,7 +19,7 @@ from plimsoll.memory.gauge import HostGauge  # noqa: E402
 from plimsoll.recovery.rules import fitting, sizer  # noqa: E402
 
 MIB = 2**20
-# Few steps that grow by much: a step's memory is mapped anew each time, which is most of what it costs.
+# Few steps that grow by much: most of the time of a step goes into mapping its memory.
 STEPS, BATCH = 20, 64
 # Every step is looked at, however fast the machine is.
 sizer.LOOK_SECONDS = 0.0

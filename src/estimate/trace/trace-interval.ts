@@ -56,7 +56,8 @@ export interface ReplayedPeaks {
 
 /**
  * The interval of reserved bytes: all orders that segments may lie in, emptied after building or not, and
- * kernels as they may be chosen, widened by what the trace may miss. `sameCard` says that the kernels traced are those of the card asked about.
+ * kernels as they may be chosen, widened by what the trace may miss. `sameCard` says that the kernels traced
+ * are those of the card asked about.
  *
  * @example
  * tracedInterval(trace, { reservedBytes, allocatedBytes, otherRuns: [] }, true).highBytes;

@@ -36,7 +36,7 @@ export async function tracedEstimate(
     otherRuns: [
       ...otherReservedPeaks(gpu, stream),
       ...likelyPeaks(
-        drawnStreams(stream, trace.unsure).map((one) =>
+        Array.from(drawnStreams(stream, trace.unsure), (one) =>
           one === stream ? peakReservedBytes : replayOn(gpu, one).peakReservedBytes,
         ),
       ),

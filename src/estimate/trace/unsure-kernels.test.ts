@@ -22,7 +22,7 @@ const traceOf = (...scratch: string[]) =>
 
 async function drawnPeaks(...scratch: string[]): Promise<number[]> {
   const { stream, unsure } = await traceOf(...scratch);
-  return drawnStreams(stream, unsure).map((one) => replay(one).peakAllocatedBytes / MiB);
+  return Array.from(drawnStreams(stream, unsure), (one) => replay(one).peakAllocatedBytes / MiB);
 }
 
 describe('scratch memory of kernels that are not sure', () => {

@@ -18,26 +18,27 @@ const beyond = 2;
 
 /**
  * The same job as it may run, its unsure kernels drawn by their chances. The same trace always gets the
- * same draws. Where no kernel differs from the likelier one, it is the stream itself.
+ * same draws. Where no kernel differs from the likelier one, it is the stream itself. Each is made when it is
+ * asked for: 40 copies of a long stream would take more memory than the rest of an estimate.
  */
-export function drawnStreams(
+export function* drawnStreams(
   stream: EventStream,
   unsure: readonly UnsureScratch[],
-): readonly EventStream[] {
+): Generator<EventStream> {
   const choices = [...new Map(unsure.map(({ choice, chance }) => [choice, chance]))];
-  if (choices.length === 0) return [];
+  if (choices.length === 0) return;
   const random = randomNumbers(choices.length);
-  return Array.from({ length: draws }, () => {
+  for (let drawn = 0; drawn < draws; drawn += 1) {
     const others = new Set(choices.filter(([, chance]) => random() < chance).map(([one]) => one));
-    return others.size === 0 ? stream : withOthers(stream, unsure, others);
-  });
+    yield others.size === 0 ? stream : withOthers(stream, unsure, others);
+  }
 }
 
 /**
  * The lowest and the highest of the peaks of draws, without the few at either end.
  *
  * @example
- * likelyPeaks(drawnStreams(stream, unsure).map((one) => replay(one).peakReservedBytes));
+ * likelyPeaks(Array.from(drawnStreams(stream, unsure), (one) => replay(one).peakReservedBytes));
  */
 export function likelyPeaks(peaks: readonly number[]): readonly number[] {
   return peaks.toSorted((a, b) => a - b).slice(beyond, -beyond);

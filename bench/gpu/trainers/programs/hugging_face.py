@@ -11,6 +11,7 @@ import tempfile
 import time
 
 import torch
+from step_times import Times
 from transformers import (
     BertConfig,
     BertForSequenceClassification,
@@ -19,7 +20,6 @@ from transformers import (
     T5Config,
     T5ForConditionalGeneration,
     Trainer,
-    TrainerCallback,
     TrainingArguments,
 )
 
@@ -76,16 +76,6 @@ class Texts(torch.utils.data.Dataset):
         # Targets of unlike lengths, filled up with -100 as collators do.
         labels[len(labels) // 4 + (i * 37) % (len(labels) // 2) :] = -100
         return {"input_ids": ids, "labels": labels}
-
-
-class Times(TrainerCallback):
-    def __init__(self):
-        self.at = []
-
-    def on_step_end(self, args, state, control, **_):
-        if torch.cuda.is_available():
-            torch.cuda.synchronize()
-        self.at.append(time.perf_counter())
 
 
 torch.manual_seed(0)

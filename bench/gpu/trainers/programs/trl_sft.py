@@ -10,8 +10,9 @@ import time
 
 import torch
 from datasets import Dataset
+from step_times import Times
 from tokenizers import Tokenizer, models
-from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast, TrainerCallback
+from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 from trl import SFTConfig, SFTTrainer
 
 parser = argparse.ArgumentParser()
@@ -22,16 +23,6 @@ parser.add_argument("--tiny", action="store_true")
 given = parser.parse_args()
 SMALL = {"n_embd": 16, "n_layer": 2, "n_head": 2} if given.tiny else {}
 WORDS, LENGTH = (100, 16) if given.tiny else (50257, 512)
-
-
-class Times(TrainerCallback):
-    def __init__(self):
-        self.at = []
-
-    def on_step_end(self, args, state, control, **_):
-        if torch.cuda.is_available():
-            torch.cuda.synchronize()
-        self.at.append(time.perf_counter())
 
 
 torch.manual_seed(0)

@@ -15,7 +15,7 @@ from .saving import Overlay
 
 
 def install(patches: Patches, overlay: Overlay) -> None:
-    # In front: a module that is written anew wins over the one that was there.
+    # In front: a module that the program wrote is taken before an older one of the same name.
     patches.set(sys, "meta_path", [_Written(overlay), *sys.meta_path])
 
 
