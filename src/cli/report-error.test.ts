@@ -31,6 +31,14 @@ describe('reportError', () => {
     });
   });
 
+  it.each(['ENOSPC', 'EDQUOT'])('says that the disk is full where the system says %s', (code) => {
+    const error = Object.assign(new Error(`${code}: no space left on device, write`), { code });
+    expect(reportError(error, false)).toEqual({
+      exitCode: 3,
+      text: `plimsoll: disk-full: The disk is full, or your quota on it is used up (${code}: no space left on device, write). Make room on that disk and try again.\n`,
+    });
+  });
+
   it('says nothing more when help was asked for', () => {
     const help = new CommanderError(0, 'commander.helpDisplayed', '(outputHelp)');
     expect(reportError(help, false)).toEqual({ exitCode: 0, text: '' });

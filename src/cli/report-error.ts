@@ -1,5 +1,6 @@
 import type { CommanderError } from 'commander';
 import { Failure } from '../failure.js';
+import { isDiskFull } from '../files/disk-full.js';
 import { capitalized } from '../units/sentence.js';
 
 /** An unexpected exception is a bug of ours: EX_SOFTWARE, as in sysexits.h. */
@@ -13,7 +14,7 @@ export interface ErrorReport {
 
 /** The one place that turns an error into words and an exit code. */
 export function reportError(thrown: unknown, debug: boolean): ErrorReport {
-  const error = isFolderGone(thrown) ? folderGone(thrown) : thrown;
+  const error = withWords(thrown);
   if (error instanceof Failure) {
     const stack = debug ? `${stackOf(error)}\n` : '';
     return { exitCode: error.exitCode, text: `${line(error.code, error.message)}${stack}` };
@@ -27,6 +28,24 @@ export function reportError(thrown: unknown, debug: boolean): ErrorReport {
     exitCode: internalErrorExitCode,
     text: `${line('internal', `${oneLine(fact)}. ${next}`)}${debug ? `${stackOf(error)}\n` : ''}`,
   };
+}
+
+/** Errors of the system that can come from anywhere, and are no bugs of ours. */
+function withWords(error: unknown): unknown {
+  if (isFolderGone(error)) return folderGone(error);
+  if (!(error instanceof Failure) && isDiskFull(error)) return noSpace(error);
+  return error;
+}
+
+function noSpace(cause: unknown): Failure {
+  const said = cause instanceof Error ? cause.message : String(cause);
+  return new Failure({
+    kind: 'missing',
+    code: 'disk-full',
+    fact: `The disk is full, or your quota on it is used up (${said}).`,
+    next: 'Make room on that disk and try again.',
+    cause,
+  });
 }
 
 /** Node throws so wherever the current folder is asked for after it was removed. */

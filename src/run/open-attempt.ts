@@ -1,3 +1,4 @@
+import { isDiskFull } from '../files/disk-full.js';
 import { withConfig } from './adapt/adapted-config.js';
 import { beginAttempt, type LiveAttempt } from './attempt.js';
 import { jobEnvironment, runIdVariable } from './attempt-environment.js';
@@ -19,7 +20,7 @@ import { lateLogLimit } from './log/log-limit.js';
 import { fillCommand } from './placeholders.js';
 import { hasVariable } from './processes/process-table.js';
 import type { RunContext } from './run-context.js';
-import { isDiskFull, type Journal } from './store/journal.js';
+import type { Journal } from './store/journal.js';
 import type { JournalEntry, StartedEntry } from './store/journal-entry.js';
 import { readNumberFile } from './store/number-file.js';
 import { progressFile } from './store/progress-file.js';

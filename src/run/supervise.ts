@@ -1,4 +1,5 @@
 import { Failure } from '../failure.js';
+import { isDiskFull } from '../files/disk-full.js';
 import { changesOf } from '../plan/environment/job-environment.js';
 import { isKnown, type Known } from '../units/known.js';
 import { tellsAccumulation } from './adapt/adapted-config.js';
@@ -16,7 +17,7 @@ import { type OpenAttemptOptions, openAttempt } from './open-attempt.js';
 import { type Placeholder, placeholdersOf } from './placeholders.js';
 import type { RunContext } from './run-context.js';
 import { effectiveBatch, firstNotes, outcomeOf, whereItStands } from './run-state.js';
-import { isDiskFull, openJournal, readJournal } from './store/journal.js';
+import { openJournal, readJournal } from './store/journal.js';
 import type { JournalEntry } from './store/journal-entry.js';
 import type { RunFolder } from './store/run-folder.js';
 import type { RunPlan } from './store/run-plan.js';

@@ -1,45 +1,36 @@
-import { spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { takeRun } from '../../src/run/store/supervisor-lock.js';
 import { until } from '../run/running.js';
+import { fillDisk, smallDisk } from '../support/small-disk.js';
 import { useCommand } from './command.js';
 import { useHome } from './served.js';
 
 const command = useCommand();
-const megabyte = 2 ** 20;
-
-/** A disk of 4 MB in place of a folder; false where we may not make one (only root may). */
-function smallDisk(folder: string): boolean {
-  const args = ['-t', 'tmpfs', '-o', 'size=4m,mode=700', 'tmpfs', folder];
-  if (process.platform !== 'linux' || spawnSync('mount', args).status !== 0) return false;
-  onTestFinished(() => {
-    spawnSync('umount', ['-l', folder]);
-  });
-  return true;
-}
 
 describe('a disk that runs full under the server', () => {
   it('refuses what cannot be kept, loses nothing, and recovers', async () => {
     const home = useHome(command);
-    if (!smallDisk(home.path)) {
-      process.stderr.write('Left out: a full disk, as this user may not mount a small one.\n');
-      return;
-    }
+    if (!smallDisk(home.path)) return;
     const { url, ask } = await home.serve();
     const go = join(command.folder(), 'go');
-    const wait = `until [ -e '${go}' ]; do sleep 0.1; done; echo done; touch '${go}.ended'; exit 3`;
+    const wait = `touch '${go}.begun'; until [ -e '${go}' ]; do sleep 0.1; done; echo done; touch '${go}.ended'; exit 3`;
     expect((await home.run(['submit', '--memory', '64MiB', '--', 'sh', '-c', wait])).exitCode).toBe(
       0,
     );
-    await until(async () =>
-      (await home.json(['jobs', '1']))['state'] === 'running' ? true : undefined,
-    );
+    await until(() => (existsSync(`${go}.begun`) ? true : undefined));
 
-    const filler = join(home.path, 'filler');
-    expect(() => writeFileSync(filler, Buffer.alloc(8 * megabyte))).toThrow('ENOSPC');
+    const filler = fillDisk(home.path);
     // What is left over in half-filled blocks goes as well, job by job.
     const refused = await until(async () => {
       const argv = ['submit', '--memory', '64MiB', '--', 'sh', '-c', `: ${'x'.repeat(20_000)}`];
@@ -66,12 +57,29 @@ describe('a disk that runs full under the server', () => {
     expect(after.exitCode).toBe(0);
   });
 
+  it('begins a job when there is room, which was accepted just before the disk ran full', async () => {
+    const home = useHome(command);
+    if (!smallDisk(home.path)) return;
+    await home.serve();
+    const begun = join(command.folder(), 'begun');
+    const argv = ['submit', '--memory', '64MiB', '--', 'sh', '-c', `echo x >> '${begun}'; exit 3`];
+    expect((await home.run(argv)).exitCode).toBe(0);
+    // Its supervisor may be anywhere between its start and its end.
+    const filler = fillDisk(home.path);
+    const state = async () => (await home.json(['jobs', '1']))['state'];
+    expect(await state()).toMatch(/^(running|failed)$/);
+    rmSync(filler);
+    await until(async () => ((await state()) === 'failed' ? true : undefined));
+    expect(await home.json(['jobs', '1'])).toMatchObject({
+      reason: 'It ended with exit code 3.',
+      attempts: [{ number: 1, exitCode: 3 }],
+    });
+    expect(readFileSync(begun, 'utf8')).toBe('x\n');
+  });
+
   it('ends no program that prints; its log says that something is missing', async () => {
     const home = useHome(command);
-    if (!smallDisk(home.path)) {
-      process.stderr.write('Left out: a full disk, as this user may not mount a small one.\n');
-      return;
-    }
+    if (!smallDisk(home.path)) return;
     await home.serve();
     const [printed, go] = [join(command.folder(), 'printed'), join(command.folder(), 'go-on')];
     const loud = `yes step | head -c 8000000 && touch '${printed}'; until [ -e '${go}' ]; do sleep 0.1; done; echo back; exit 3`;
@@ -94,10 +102,7 @@ describe('a disk that runs full under the server', () => {
 
   it('lets every job be cancelled, the one that fills it too, and keeps that over a kill', async () => {
     const home = useHome(command);
-    if (!smallDisk(home.path)) {
-      process.stderr.write('Left out: a full disk, as this user may not mount a small one.\n');
-      return;
-    }
+    if (!smallDisk(home.path)) return;
     const first = await home.serve([], { MAX_CONCURRENT_JOBS: '1' });
     const filled = join(home.path, 'filled');
     const ended = join(command.folder(), 'filler-ended');
@@ -138,9 +143,7 @@ describe('the right to supervise a run, on a full disk', () => {
     const folder = mkdtempSync(join(tmpdir(), 'plimsoll-full-'));
     onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
     if (!smallDisk(folder)) return;
-    expect(() => writeFileSync(join(folder, 'filler'), Buffer.alloc(8 * megabyte))).toThrow(
-      'ENOSPC',
-    );
+    fillDisk(folder);
     expect(() => takeRun(folder, '/proc')).toThrow('ENOSPC');
     expect(readdirSync(folder)).toEqual(['filler']);
   });

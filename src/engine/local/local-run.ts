@@ -1,6 +1,7 @@
 import { existsSync, statSync } from 'node:fs';
 import { listKernelFolder } from '../../device/kernel-files.js';
 import { Failure } from '../../failure.js';
+import { hasRoom } from '../../files/disk-full.js';
 import { runIdVariable } from '../../run/attempt-environment.js';
 import type { LimitCgroup } from '../../run/limit/cgroup.js';
 import { findLimitCgroup, limitOfProcesses, removeCgroup } from '../../run/limit/cgroup.js';
@@ -30,6 +31,7 @@ export interface LocalRunParts {
 /** Whether it still has a supervisor costs more than whether its journal grew. */
 const supervisorSeconds = 1;
 const folderGone = 'The folder of its run was removed; how it ended is unknown.';
+const noRoom = 'It was stopped while the disk was full; how it ended could not be written down.';
 const journalOdd = 'The journal of its run is not a plain file; how it ended is unknown.';
 /** For processes of a run that has no supervisor any more. */
 const patience = { bySelfSeconds: 0, afterTermSeconds: 5 };
@@ -151,6 +153,11 @@ export class LocalRun {
   #attach(nowSeconds: number): void {
     const { command, folder, environment, logLimit } = this.#parts;
     this.#triedAt = nowSeconds;
+    if (!hasRoom(this.#parts.home)) {
+      // A supervisor would end at once, and says nothing against the run: it waits for room.
+      if (this.#stop !== undefined) void this.#endAll(noRoom);
+      return;
+    }
     this.#tries++;
     if (this.#folder.readPlan() === undefined) {
       this.#folder.create({ ...this.#order, logLimit });

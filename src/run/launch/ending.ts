@@ -1,7 +1,7 @@
+import { diskFull } from '../../files/disk-full.js';
 import type { Clock } from '../../time/clock.js';
 import { isKnown, type Known } from '../../units/known.js';
 import { readProcess } from '../processes/process-table.js';
-import { diskFull } from '../store/journal.js';
 import { readNumberFile } from '../store/number-file.js';
 import { keeperHasNoPlace } from './keeper-scripts.js';
 import type { LaunchFiles } from './launch.js';

@@ -1,6 +1,6 @@
 import { fstatSync, write } from 'node:fs';
 import { isatty } from 'node:tty';
-import { isDiskFull } from '../store/journal.js';
+import { isDiskFull } from '../../files/disk-full.js';
 import type { RawOutput } from './outputs.js';
 
 /** One of our own outputs as bytes. Its end may not be ours: what follows a bar starts a line. */

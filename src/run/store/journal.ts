@@ -1,4 +1,5 @@
 import { closeSync, constants, fstatSync, fsyncSync, openSync, writeSync } from 'node:fs';
+import { diskFull } from '../../files/disk-full.js';
 import { readOwnFile } from '../../files/own-file.js';
 import { MiB } from '../../units/bytes.js';
 import { formatEntry, type JournalEntry, parseEntry } from './journal-entry.js';
@@ -43,15 +44,6 @@ function openPlain(path: string): number {
   if (fstatSync(fd).isFile()) return fd;
   closeSync(fd);
   throw damagedRun(path);
-}
-
-/** What the system says; for a write that was cut without an error, too: the next one would have had it. */
-export function diskFull(): Error {
-  return Object.assign(new Error('no space left on device'), { code: 'ENOSPC' });
-}
-
-export function isDiskFull(error: unknown): boolean {
-  return /^(ENOSPC|EDQUOT)$/.test(codeOf(error));
 }
 
 function codeOf(error: unknown): string {

@@ -1,13 +1,13 @@
 import { renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Failure } from '../../../failure.js';
+import { isDiskFull } from '../../../files/disk-full.js';
 import { makeFolder } from '../../../files/make-folder.js';
 import { readOwnDocument } from '../../../files/own-file.js';
 import type { KernelPipes } from '../../../run/launch/libc.js';
 import { droppedNote } from '../../../run/log/dropped-note.js';
 import { addToLog } from '../../../run/log/log-lock.js';
 import { readLogPart } from '../../../run/log/read-log-part.js';
-import { isDiskFull } from '../../../run/store/journal.js';
 import type { JobHistory, LogAnswer } from '../types.js';
 
 /** What one answer holds of a log at most. */
