@@ -68,8 +68,10 @@ function update(version, missing) {
 
 function pipSteps() {
   const pip = ['-m', 'pip', 'install', '--disable-pip-version-check', '--no-input'];
+  // A registry that is slow or fails for a moment.
+  const patient = ['--retries', '10', '--timeout', '120'];
   return [
-    [venvPython, [...pip, '-r', requirementsFile]],
+    [venvPython, [...pip, ...patient, '-r', requirementsFile]],
     [venvPython, ['-W', 'ignore', '-c', `import ${Object.keys(pins).join(', ')}`]],
   ];
 }

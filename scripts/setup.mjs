@@ -20,7 +20,7 @@ export async function ensureInstalled() {
   }
   await runRequired(
     'Installing the packages of package-lock.json (npm ci)',
-    npm('ci', '--no-audit', '--no-fund'),
+    npm('ci', '--no-audit', '--no-fund', '--fetch-retries=5'),
     'It needs a package registry that npm can reach; then run the same command again.',
   );
 }

@@ -88,7 +88,16 @@ async function tryNpmPackage() {
     const prefix = join(machine.folder, 'prefix');
     const file = join(machine.folder, `plimsoll-${version}.tgz`);
     const installed = await run(
-      npm('install', '--global', '--no-audit', '--no-fund', '--prefix', prefix, file),
+      npm(
+        'install',
+        '--global',
+        '--no-audit',
+        '--no-fund',
+        '--fetch-retries=5',
+        '--prefix',
+        prefix,
+        file,
+      ),
     );
     if (installed.code !== 0) return [`npm install -g: ${installed.output.trim()}`];
     const program = { file: 'train.js', interpreter: 'node', command: 'node' };

@@ -67,7 +67,14 @@ async function download(name, version, file, kept) {
   mkdirSync(parts, { recursive: true });
   try {
     const { code, output } = await run(
-      npm('pack', '--silent', `${name}@${version}`, '--pack-destination', parts),
+      npm(
+        'pack',
+        '--silent',
+        '--fetch-retries=5',
+        `${name}@${version}`,
+        '--pack-destination',
+        parts,
+      ),
     );
     if (code !== 0) {
       fail(
