@@ -66,8 +66,8 @@ describe('a program that uses the library', () => {
   it('ends when it leaves the loop, though an alert command still runs', async () => {
     const { code, printed } = await run(`
       const watching = watch({
-        // Long: where the machine is busy, short ones would be late, and say so.
-        intervalSeconds: 1,
+        // Long: where the machine is busy, short ones would be late, and say so. The first sample is enough.
+        intervalSeconds: 3600,
         thresholds: { memoryWarningPercent: 1, hysteresisPercent: 0 },
         deliver: [deliverToCommand(['sleep', '600'], { timeoutSeconds: 1000 })],
       });

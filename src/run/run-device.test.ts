@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { discoverDevices } from '../device/discover.js';
 import { DeviceUseFile } from '../device/use-file.js';
 import { type HeldOnDevice, openRunDevice } from './run-device.js';
@@ -31,7 +31,10 @@ const uses = [
   { pid: pid - 2, usedBytes: 'unknown' as const },
 ];
 
+/** Just now, however long it takes until it is read. */
 async function writeUse(): Promise<void> {
+  vi.useFakeTimers({ toFake: ['Date'] });
+  onTestFinished(() => void vi.useRealTimers());
   const file = new DeviceUseFile(home);
   file.write(new Map([['gpu:0', uses]]), Date.now());
   await file.close();

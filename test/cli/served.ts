@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { onTestFinished } from 'vitest';
-import { livingWith, until } from '../run/running.js';
+import { endAllWith } from '../run/running.js';
 import { type Command, cleanEnvironment, type Ended, type RunOptions } from './command.js';
 
 type AskInit = Omit<RequestInit, 'headers'> & {
@@ -44,9 +44,7 @@ export function useHome(command: Command): Home {
   const servers: ChildProcess[] = [];
   onTestFinished(async () => {
     for (const server of servers) server.kill('SIGKILL');
-    const living = () => livingWith(`PLIMSOLL_HOME=${path}`);
-    for (const pid of living()) end(pid);
-    await until(() => (living().length === 0 ? true : undefined));
+    await endAllWith(`PLIMSOLL_HOME=${path}`);
     rmSync(path, { recursive: true, force: true });
   });
   return {
@@ -93,12 +91,4 @@ export function useHome(command: Command): Home {
 /** What every request must carry: the token that the server made in its home. */
 export function tokenHeaders(home: string): Readonly<Record<string, string>> {
   return { authorization: `Bearer ${readFileSync(join(home, 'token'), 'utf8').trim()}` };
-}
-
-function end(pid: number): void {
-  try {
-    process.kill(pid, 'SIGKILL');
-  } catch {
-    // It ended by itself.
-  }
 }

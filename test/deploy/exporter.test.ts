@@ -1,9 +1,10 @@
 import { spawnSync } from 'node:child_process';
-import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { useCommand } from '../cli/command.js';
+import { textOf } from '../run/running.js';
 import { eventually } from '../support/eventually.js';
 import { kubernetesErrors, manifestsIn } from '../support/kubernetes-schema.js';
 import { at, deployFolder, deployText, textsOf } from './deploy-files.js';
@@ -59,7 +60,8 @@ describe('deploy/ for the exporter', () => {
       spawnSync(prolog, { env: { ...process.env, ...variables, PLIMSOLL } }).status;
     expect(run('/nowhere/plimsoll')).toBe(0);
     expect(run(program)).toBe(0);
-    const lines = () => readFileSync(log, 'utf8').split('\n');
+    // What it starts makes the log, which may come after its end.
+    const lines = () => (textOf(log) ?? '').split('\n');
     await eventually(() => lines().length > 1);
     const [line = ''] = lines();
     expect(line).toMatch(/^exporter --host 0.0.0.0 --port 9999 --node n7 (\d+) \1$/);

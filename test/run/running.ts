@@ -2,6 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { findCgroup } from '../../src/device/host/cgroup-memory.js';
 import { makeLimitCgroup, removeCgroup } from '../../src/run/limit/cgroup.js';
+import { killQuietly } from '../../src/run/processes/end-tree.js';
 import { hasVariable, readProcesses } from '../../src/run/processes/process-table.js';
 
 /** Whether a limit can be set here by a cgroup; where not, the address space is limited. */
@@ -35,6 +36,15 @@ export function livingWith(variable: string): readonly number[] {
     .filter(({ state }) => state !== 'Z')
     .map(({ pid }) => pid)
     .filter((pid) => hasVariable('/proc', pid, variable));
+}
+
+/** Ends all that carry a variable, also what they start meanwhile; afterwards none of them is left. */
+export async function endAllWith(variable: string): Promise<void> {
+  await until(() => {
+    const living = livingWith(variable);
+    for (const pid of living) killQuietly(pid, 'SIGKILL');
+    return living.length === 0 ? true : undefined;
+  });
 }
 
 /** Asks again until it is there; the time limit is that of the test. */

@@ -5,6 +5,7 @@ import { dirname, join } from 'node:path';
 import { afterAll, beforeAll } from 'vitest';
 import { type Command, cleanEnvironment, useCommand } from '../cli/command.js';
 import { tokenHeaders } from '../cli/served.js';
+import { endAllWith } from '../run/running.js';
 import { builtPage } from './built-page.js';
 
 export interface Served {
@@ -64,6 +65,7 @@ export function useServed(): Served {
   afterAll(async () => {
     if (child !== undefined) await cancelAll(url, tokenHeaders(home));
     await stop();
+    await endAllWith(`PLIMSOLL_HOME=${home}`);
     rmSync(home, { recursive: true, force: true });
   });
   return { command, home: () => home, url: () => url, newLink, stop, start };

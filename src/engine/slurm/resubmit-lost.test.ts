@@ -82,7 +82,7 @@ describe('resubmitLost', () => {
 
   it('is done by one command where the one that claimed it died long ago', async () => {
     const { folder } = jobInFolder(home, submittedAt);
-    const later = Date.now() + 1000;
+    const later = Date.now() + 60 * minute;
     expect(folder.claimLost('all.1.0', later)).toBe(true);
     expect(folder.claimLost('all.1.0', later)).toBe(true);
     expect(folder.claimLost('all.1.0', 0)).toBe(false);

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { eventually } from '../../../test/support/eventually.js';
 import { type Libc, loadLibc } from '../launch/libc.js';
 import { pumpToLog } from '../launch/pump-to-log.js';
 import { addToLog } from './log-lock.js';
@@ -80,7 +81,8 @@ describe.runIf(process.platform === 'linux')('the lock of a log', () => {
       stdio: 'inherit',
     });
     const added = new Promise((resolve) => adding.once('exit', resolve));
-    await printInto(log, Number.MAX_SAFE_INTEGER, added);
+    const bothWrote = added.then(() => eventually(() => linesOf(log, 'line').length > 0));
+    await printInto(log, Number.MAX_SAFE_INTEGER, bothWrote);
     expect(await added).toBe(0);
     const [ofNotes, ofLines] = [linesOf(log, 'note'), linesOf(log, 'line')];
     expect(ofNotes).toEqual(numbered('note', notes));

@@ -41,9 +41,9 @@ async function slowServer() {
     port,
     asked,
     sockets,
-    /** As when nothing has moved on a connection for `silentSeconds`. */
-    silence: async (): Promise<void> => {
-      await eventually(() => sockets.length > 0);
+    /** As when nothing has moved on the connections, of which there were so many, for `silentSeconds`. */
+    silence: async (connections = 1): Promise<void> => {
+      await eventually(() => sockets.length === connections);
       for (const socket of sockets) socket.emit('timeout');
     },
   };
@@ -81,8 +81,7 @@ describe('a silent connection', () => {
       'POST /slow HTTP/1.1\nHost: localhost\nContent-Length: 9',
       'half',
     );
-    await new Promise((resolve) => half.socket.once('connect', resolve));
-    await silence();
+    await silence(2);
     expect(await half.closed).toBe('');
   });
 

@@ -3,9 +3,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { cleanEnvironment, useCommand } from '../../../../test/cli/command.js';
-import { livingWith, runIds, until } from '../../../../test/run/running.js';
+import { endAllWith, livingWith, runIds, until } from '../../../../test/run/running.js';
 import { type Discovery, discoverDevices } from '../../../device/discover.js';
+import type { LocalEngineOptions } from '../../../engine/local/local-engine.js';
 import { lateLogLimit } from '../../../run/log/log-limit.js';
+import { killQuietly } from '../../../run/processes/end-tree.js';
 import { RunFolder } from '../../../run/store/run-folder.js';
 import { supervisorOf } from '../../../run/store/supervisor-lock.js';
 import { MiB } from '../../../units/bytes.js';
@@ -24,9 +26,9 @@ let daemon: Daemon;
 const home = () => join(folder, 'home');
 const logFile = (id: string) => join(home(), 'jobs', id, 'log');
 
-function open(): Promise<Daemon> {
+function open(more: Partial<LocalEngineOptions> = {}): Promise<Daemon> {
   const environment = cleanEnvironment({ TEST_MARK: folder });
-  const engine = { logLimit };
+  const engine = { logLimit, ...more };
   return openRealDaemon({ folder, command: command.path(), discovery, environment, engine });
 }
 
@@ -38,7 +40,7 @@ beforeEach(async () => {
 afterEach(async () => {
   await daemon.close();
   discovery.close();
-  for (const pid of livingWith(`TEST_MARK=${folder}`)) process.kill(pid, 'SIGKILL');
+  await endAllWith(`TEST_MARK=${folder}`);
   rmSync(folder, { recursive: true, force: true });
 });
 
@@ -140,32 +142,44 @@ describe('a job that prints more than its log may hold', () => {
   });
 
   it('is bounded the same when its supervisor is killed in the middle, again and again', async () => {
+    const hold = join(folder, 'hold');
+    const wait = `while [ -e '${hold}' ]; do sleep 0.05; done; exec "$@"`;
+    await daemon.close();
+    daemon = await open({ command: ['sh', '-c', wait, 'sh', process.execPath, command.path()] });
     // It prints on after each kill, and not to its end before the next supervisor is there.
     const kills = [
       [2, 7],
       [8, 19],
       [20, 39],
     ] as const;
-    const printing = loud(
-      40,
-      5,
-      kills.map(([, gate]) => gate),
-    );
-    const { id } = await daemon.submit({ command: printing, memoryBytes: 2048 * MiB });
+    const gates = [...kills.map(([, gate]) => gate), 22];
+    const { id } = await daemon.submit({ command: loud(40, 5, gates), memoryBytes: 2048 * MiB });
+    const lateSize = () => {
+      const [run = ''] = runIds(home());
+      const late = new RunFolder(home(), run).attemptFiles(1).lateOutput('both');
+      return statSync(late, { throwIfNoEntry: false });
+    };
     for (const [mib, gate] of kills) {
       await until(() => (daemon.job(id).log.bytes > mib * MiB ? true : undefined));
       const pid = await supervisorPid();
+      const isLast = gate === 39;
+      if (isLast) writeFileSync(hold, '');
       process.kill(pid, 'SIGKILL');
+      if (isLast) {
+        // More than is kept for the next supervisor, which comes when all of that was printed.
+        writeFileSync(gateFile(22), '');
+        await until(() => ((lateSize()?.size ?? 0) > lateLogLimit.bytes ? true : undefined));
+        rmSync(hold);
+      }
       await until(async () => ((await supervisorPid()) === pid ? undefined : true));
       writeFileSync(gateFile(gate), '');
     }
     await ended(id);
     await expectKilledWell(id);
     // What is kept for the next supervisor has its limit, too.
-    const [run = ''] = runIds(home());
-    const late = new RunFolder(home(), run).attemptFiles(1).lateOutput('both');
-    expect(statSync(late).size).toBeGreaterThan(lateLogLimit.bytes);
-    expect(statSync(late).blocks * 512).toBeLessThanOrEqual(lateLogLimit.bytes + slackBytes);
+    const late = lateSize();
+    expect(late?.size).toBeGreaterThan(lateLogLimit.bytes);
+    expect((late?.blocks ?? 0) * 512).toBeLessThanOrEqual(lateLogLimit.bytes + slackBytes);
   });
 
   it('has every line once, whenever its supervisor was killed', async () => {
@@ -180,7 +194,7 @@ describe('a job that prints more than its log may hold', () => {
         const run = runIds(home()).find((name) => name.endsWith(`-job${id}`)) ?? '';
         const pid = supervisorOf(new RunFolder(home(), run).path, '/proc');
         // One that has ended meanwhile was too quick for us.
-        if (pid !== undefined) process.kill(pid, 'SIGKILL');
+        if (pid !== undefined) killQuietly(pid, 'SIGKILL');
       }),
     );
     await until(() => (jobs.every(({ id }) => daemon.job(id).endedAt !== null) ? true : undefined));
