@@ -151,6 +151,26 @@ class Programs(unittest.TestCase):
         error = json.loads(done.stdout.splitlines()[-1])["error"]
         self.assertEqual((done.returncode, error["code"]), (2, "program-missing"))
 
+    def test_what_is_saved_takes_no_memory_and_can_be_loaded(self):
+        done, _ = self.trace(
+            "import io, resource, torch\n"
+            "most = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+            "before = most()\n"
+            "large = torch.zeros(1 << 29, device='cuda')\n"
+            "torch.save({'large': large}, 'large.pt')\n"
+            "assert most() - before < 1 << 20, most() - before\n"
+            "w = torch.ones(4096, 3, device='cuda')\n"
+            "kept = {'a': w, 'b': w.t(), 'real': torch.arange(9), 'epoch': 3}\n"
+            "torch.save(kept, 'kept.pt')\n"
+            "kept = torch.load('kept.pt')\n"
+            "assert kept['a'].is_cuda and kept['b'].shape == (3, 4096) and kept['epoch'] == 3\n"
+            "assert kept['real'].tolist() == list(range(9))\n"
+            "written = io.BytesIO(); torch.save(w, written)\n"
+            "assert written.tell() > 4 * 4096 * 3\n"
+        )
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(sorted(os.listdir(self.folder)), self.files)
+
     def test_weights_are_taken_from_headers_and_saved_as_headers(self):
         done, lines = self.trace(
             "import json, os, resource, torch\n"

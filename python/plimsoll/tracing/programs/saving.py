@@ -11,11 +11,13 @@ import io
 import os
 import shutil
 import stat
+from contextlib import nullcontext
 from typing import Any
 
 import torch
 
 from ..standins.patches import Patches
+from .holes import holes
 from .watch import SAVING, Watch
 
 _WRITES = frozenset("wxa+")
@@ -194,7 +196,8 @@ def install(patches: Patches, overlay: Overlay, watch: Watch) -> None:
     save = torch.save
 
     def torch_save(obj: Any, f: Any, *args: Any, **kwargs: Any) -> None:
-        with watch.within(SAVING):
+        # What is written into memory has no holes.
+        with watch.within(SAVING), holes() if _is_path(f) else nullcontext():
             save(obj, overlay.writable(f), *args, **kwargs)
 
     patches.set(torch, "save", torch_save)
