@@ -16,8 +16,8 @@ from typing import Any
 
 import torch
 
+from ..standins.holes import holes
 from ..standins.patches import Patches
-from .holes import holes
 from .watch import SAVING, Watch
 
 _WRITES = frozenset("wxa+")

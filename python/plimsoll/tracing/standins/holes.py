@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from ..standins.patches import Patches
+from .patches import Patches
 
 
 @contextmanager
