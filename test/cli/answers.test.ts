@@ -3,7 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import { type Ended, useCommand } from './command.js';
+import { type Ended, killWhen, useCommand } from './command.js';
 import { openPty } from './pty.js';
 
 const command = useCommand();
@@ -104,7 +104,7 @@ describe('plimsoll oom', () => {
   it('ends with 130 when interrupted, with its document whole', async () => {
     const { stdout, exitCode } = await command.run(
       ['oom', '--monitor', '--simulate', 'full', '--devices', '0', '--json'],
-      { onOutput: ({ stderr }, running) => stderr !== '' && running.kill('SIGINT') },
+      { onOutput: killWhen(({ stderr }) => stderr !== '', 'SIGINT') },
     );
     expect(exitCode).toBe(130);
     expect(JSON.parse(stdout).warnings[0]).toMatchObject({ deviceId: 'gpu:0', state: 'raised' });
@@ -117,8 +117,7 @@ describe.concurrent('over a longer time', () => {
     const { stdout, exitCode } = await command.run(
       ['oom', '--simulate', trace, '--devices', '0', '--monitor', '--threshold', '95'],
       {
-        onOutput: (soFar, running) =>
-          soFar.stdout.includes('Risk level: high') && running.kill('SIGTERM'),
+        onOutput: killWhen((soFar) => soFar.stdout.includes('Risk level: high'), 'SIGTERM'),
       },
     );
     expect(exitCode).toBe(143);

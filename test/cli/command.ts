@@ -40,6 +40,19 @@ export interface Command {
   run(argv: readonly string[], options?: RunOptions): Promise<Ended>;
 }
 
+/** Sends a signal when the output is so, once: some commands end at once when they are asked a second time. */
+export function killWhen(
+  isSo: (soFar: { stdout: string; stderr: string }) => boolean,
+  signal: NodeJS.Signals,
+): NonNullable<RunOptions['onOutput']> {
+  let isSent = false;
+  return (soFar, running) => {
+    if (isSent || !isSo(soFar)) return;
+    isSent = true;
+    running.kill(signal);
+  };
+}
+
 /** Builds the command as it is now, away from `dist`, so that no test runs yesterday's code. */
 export function useCommand(): Command {
   let folder = '';

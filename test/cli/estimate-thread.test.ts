@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { useCommand } from './command.js';
+import { killWhen, useCommand } from './command.js';
 import { useHome } from './served.js';
 
 const command = useCommand();
@@ -63,7 +63,7 @@ describe('a heavy estimate', () => {
     };
     const ended = await command.run([name, path, ...sizes, ...more], {
       environment: watched,
-      onOutput: ({ stderr }, running) => stderr.includes('working') && running.kill('SIGINT'),
+      onOutput: killWhen(({ stderr }) => stderr.includes('working'), 'SIGINT'),
     });
     expect(ended).toMatchObject({ stdout: '', exitCode: 130 });
   });

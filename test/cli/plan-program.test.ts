@@ -5,7 +5,7 @@ import type { ProgramPlan } from '../../src/plan/programs/plan-program.js';
 import { fakePython } from '../support/fake-python.js';
 import { root } from '../support/project-files.js';
 import { canTrace, tracingPython as python } from '../support/tracing-python.js';
-import { useCommand } from './command.js';
+import { killWhen, useCommand } from './command.js';
 
 const command = useCommand();
 const tracing = canTrace('plans of traced programs');
@@ -81,9 +81,7 @@ describe('plimsoll plan -- python train.py', () => {
     chmodSync(path, 0o755);
     const argv = ['plan', '--memory', '1GiB', '--verbose', '--', path, 't.py', '{batch_size}'];
     const { exitCode } = await command.run(argv, {
-      onOutput: ({ stderr }, running) => {
-        if (stderr.includes('begun')) running.kill('SIGINT');
-      },
+      onOutput: killWhen(({ stderr }) => stderr.includes('begun'), 'SIGINT'),
     });
     expect(exitCode).toBe(130);
   });

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { noAlertsOfHost, useCommand } from './command.js';
+import { killWhen, noAlertsOfHost, useCommand } from './command.js';
 import { openPty } from './pty.js';
 
 const command = useCommand();
@@ -48,7 +48,7 @@ describe('plimsoll profile', () => {
       ['profile', '--duration', '0', '--simulate', 'full', '--output', output, '--html', html],
       // The alert of the full device says that watching is under way.
       {
-        onOutput: ({ stderr }, running) => stderr.includes('gpu-critical') && running.kill(signal),
+        onOutput: killWhen(({ stderr }) => stderr.includes('gpu-critical'), signal),
       },
     );
     expect(exitCode).toBe(expected);
@@ -65,7 +65,7 @@ describe('plimsoll profile', () => {
       rows: 24,
       cwd,
     });
-    await pty.shows(/\r\d\.\d s {3}gpu:0 \d+\.\d of /);
+    await pty.shows(/\r\d+\.\d s {3}gpu:0 \d+\.\d of /);
     pty.hangUp();
     // By the signal, which a shell would show as 129.
     expect(await pty.end).toMatchObject({ exitCode: -1 });

@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { root } from '../support/project-files.js';
-import { type Running, useCommand } from './command.js';
+import { killWhen, useCommand } from './command.js';
 import { openPty } from './pty.js';
 import { type Home, useHome } from './served.js';
 
@@ -118,13 +118,8 @@ describe('a job, from submit to its end', () => {
       '-c',
       'echo up; sleep 600',
     ];
-    let isDone = false;
     const { exitCode, stderr } = await home.run(argv, {
-      onOutput({ stdout }, running: Running) {
-        if (isDone || !stdout.includes('up')) return;
-        isDone = true;
-        running.kill('SIGINT');
-      },
+      onOutput: killWhen(({ stdout }) => stdout.includes('up'), 'SIGINT'),
     });
     expect(exitCode).toBe(130);
     expect(stderr).toMatch(/job 1 \(.*\) goes on\. .*"plimsoll cancel 1" ends it\.\n$/);

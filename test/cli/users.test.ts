@@ -72,7 +72,9 @@ describe('users of a real server', () => {
       }
     }
     expect((await as(vic, 'submit', '--', 'true')).stderr).toMatch(/role-not-allowed/);
-    expect((await as(ada, 'logs', '1')).stdout).toBe('private\n');
+    // A job runs from when it has its memory; its program begins, and prints, later.
+    const log = await until(async () => (await as(ada, 'logs', '1')).stdout || undefined);
+    expect(log).toBe('private\n');
     expect((await as(bob, 'jobs')).stdout).toMatch(/OWNER.*\n.*ada/);
 
     await users('change', 'ada', '--max-jobs', 'none');

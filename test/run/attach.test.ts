@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { killQuietly } from '../../src/run/processes/end-tree.js';
 import type { RunReport } from '../../src/run/types.js';
 import { cleanEnvironment, useCommand } from '../cli/command.js';
 import { leftCgroups, livingWith, runIds, textOf, until } from './running.js';
@@ -34,14 +35,20 @@ function attach(argv: readonly string[] = []) {
   return command.run(['run', '--attach', '--json', ...argv], { environment: environment() });
 }
 
+/** Helpers of a supervisor that was killed end by themselves, and nobody waits for them. */
+async function nothingLeft(): Promise<void> {
+  await until(() => (livingWith(`TEST_MARK=${folder()}`).length === 0 ? true : undefined));
+}
+
 beforeAll(async () => {
-  // Works through samples in batches, a file for each; where it stands is saved.
+  // Works through samples in batches, a file for each; where it stands is saved. After the first it waits
+  // for a file, where one is named.
   writeFileSync(
     join(folder(), 'work.ts'),
-    `import { writeFileSync, renameSync } from 'node:fs';
+    `import { existsSync, writeFileSync, renameSync } from 'node:fs';
      import { adaptiveBatches } from ${JSON.stringify(fileURLToPath(new URL('../../src/batches/adaptive-batches.ts', import.meta.url)))};
      function* numbers() { for (let i = 0; i < ${samples}; i++) yield i; }
-     const [, , out, pause] = process.argv;
+     const [, , out, pause, gate] = process.argv;
      const batches = adaptiveBatches(numbers(), { batchSize: 8, positionFile: out + '/position.json', memoryPercent: () => 60 });
      for await (const batch of batches) {
        await new Promise((resolve) => setTimeout(resolve, Number(pause)));
@@ -49,6 +56,7 @@ beforeAll(async () => {
        writeFileSync(file + '.new', JSON.stringify(batch));
        renameSync(file + '.new', file);
        console.log('x'.repeat(3000));
+       while (gate && !existsSync(gate)) await new Promise((resolve) => setTimeout(resolve, 20));
      }
      writeFileSync(out + '/finished', 'yes');
      process.exit(3);`,
@@ -74,10 +82,12 @@ describe('when our own process is killed', () => {
   it('the job goes on, and its end is known to the next supervisor', async () => {
     const out = join(folder(), 'out');
     mkdirSync(out);
-    const { pid, ended } = start(['--', process.execPath, 'work.mjs', out, '20']);
+    const gate = join(out, 'gate');
+    const { pid, ended } = start(['--', process.execPath, 'work.mjs', out, '20', gate]);
     await until(() => textOf(join(out, 'batch-0')));
     process.kill(pid, 'SIGKILL');
     await ended;
+    writeFileSync(gate, '');
     const { stdout, exitCode } = await attach();
     expect(exitCode).toBe(3);
     const report: RunReport = JSON.parse(stdout);
@@ -85,7 +95,7 @@ describe('when our own process is killed', () => {
     expect(report.notes.join()).toContain('taken up again');
     expect(existsSync(join(out, 'finished'))).toBe(true);
     expect(everySample(out)).toEqual(Array.from({ length: samples }, (_, i) => i));
-    expect(livingWith(`TEST_MARK=${folder()}`)).toEqual([]);
+    await nothingLeft();
   });
 
   it('a job that ran out of memory meanwhile is recovered by the one who takes it up', async () => {
@@ -105,7 +115,7 @@ describe('when our own process is killed', () => {
       'python',
       undefined,
     ]);
-    expect(livingWith(`TEST_MARK=${folder()}`)).toEqual([]);
+    await nothingLeft();
   });
 
   it('a run is not taken up that is supervised, or is not there', async () => {
@@ -142,16 +152,16 @@ describe('killed at random, supervisor or job', () => {
       const id = await until(() => runIds(home()).find((one) => !before.includes(one)));
       await new Promise((resolve) => setTimeout(resolve, Math.random() * 800));
       if (kill % 2 === 0) {
-        process.kill(pid, 'SIGKILL');
+        // It may have finished.
+        killQuietly(pid, 'SIGKILL');
         await ended;
+        // It was killed before it began: nothing of it runs, and there is nothing to take up.
+        if (!existsSync(join(home(), 'runs', id, 'journal.jsonl'))) continue;
       }
       // Then the job, too: what it had done must stay done.
       const job = await until(
         () =>
-          textOf(join(home(), 'runs', id, 'attempt-1.pid')) ??
-          (existsSync(join(home(), 'runs', id, 'journal.jsonl')) && kill % 2 === 0
-            ? '0'
-            : undefined),
+          textOf(join(home(), 'runs', id, 'attempt-1.pid')) ?? (kill % 2 === 0 ? '0' : undefined),
       );
       if (Number(job) > 0) {
         await new Promise((resolve) => setTimeout(resolve, Math.random() * 200));
@@ -172,7 +182,7 @@ describe('killed at random, supervisor or job', () => {
     const last = start(argv);
     expect(await last.ended).toBe(3);
     expect(everySample(out)).toEqual(Array.from({ length: samples }, (_, i) => i));
-    expect(livingWith(`TEST_MARK=${folder()}`)).toEqual([]);
+    await nothingLeft();
     expect(leftCgroups(runIds(home()))).toEqual([]);
   });
 });
@@ -199,7 +209,8 @@ describe('a limit that a killed run left', () => {
   it('is swept by the next run, and what it had counted is not forgotten', async () => {
     const before = runIds(home());
     // The shell keeps all of it in its memory.
-    const grow = 'sleep 1; x=$(head -c 300000000 /dev/zero | tr "\\0" x); echo ${#x}';
+    const gate = join(folder(), 'gate3');
+    const grow = `while [ ! -e ${gate} ]; do sleep 0.05; done; x=$(head -c 300000000 /dev/zero | tr "\\0" x); echo \${#x}`;
     const { pid, ended } = start([
       '--memory',
       '64MiB',
@@ -216,7 +227,10 @@ describe('a limit that a killed run left', () => {
     await until(() => textOf(join(home(), 'runs', id, 'attempt-1.pid')));
     process.kill(pid, 'SIGKILL');
     await ended;
+    writeFileSync(gate, '');
     await until(() => textOf(join(home(), 'runs', id, 'attempt-1.exit')));
+    // What the shell had started sees later that nobody reads it; until then the limit is in use.
+    await until(() => (livingWith(`PLIMSOLL_RUN_ID=${id}`).length === 0 ? true : undefined));
     await command.run(['run', '--', 'true'], { environment: environment() });
     expect(leftCgroups([id])).toEqual([]);
     const { stdout } = await command.run(['run', '--attach', id, '--json', '--attempts', '1'], {

@@ -128,7 +128,9 @@ describe('orphans of a run', () => {
 
   it('are not mistaken for what a shell had started before it became us', async () => {
     const seconds = newMark();
-    const shell = ['sh', '-c', `sleep ${seconds} >/dev/null 2>&1 & exec "$@"`, 'sh'];
+    const isThere = `until pgrep -f '^sleep ${seconds}' >/dev/null; do :; done`;
+    const line = `sleep ${seconds} >/dev/null 2>&1 & ${isThere}; exec "$@"`;
+    const shell = ['sh', '-c', line, 'sh'];
     expect(await start('own', 'true', shell).ended).toBe(0);
     const [left = 0] = sleepers(seconds);
     expect(left).toBeGreaterThan(0);
