@@ -1,7 +1,7 @@
-import { copyFileSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { snapshotPages } from './snapshot-page.js';
 
 /** In place of the command: writes what it was asked for, or fails on a file that says so. */
@@ -17,24 +17,30 @@ process.exit(1);
 describe('pages of snapshots', () => {
   let folder = '';
   let script = '';
+  let temporary = '';
   beforeEach(() => {
     folder = mkdtempSync(join(tmpdir(), 'plimsoll-pages-'));
     script = join(folder, 'command.cjs');
     writeFileSync(script, program);
+    // Of this test alone: others make such folders at the same time.
+    temporary = join(folder, 'temporary');
+    mkdirSync(temporary);
+    vi.stubEnv('TMPDIR', temporary);
   });
-  afterEach(() => rmSync(folder, { recursive: true }));
+  afterEach(() => {
+    vi.unstubAllEnvs();
+    rmSync(folder, { recursive: true });
+  });
 
-  const left = () => readdirSync(tmpdir()).filter((name) => name.startsWith('plimsoll-snapshot-'));
   const { signal } = new AbortController();
 
   it('are made in another process, whatever its exit code, and leave nothing behind', async () => {
     const make = snapshotPages([process.execPath, script], { PATH: process.env['PATH'] });
-    const before = left();
     const file = join(folder, 'a.pickle');
     writeFileSync(file, 'held');
     const page = new TextDecoder().decode(await make(file, signal));
     expect(page).toBe('<p>held</p>');
-    expect(left()).toEqual(before);
+    expect(readdirSync(temporary)).toEqual([]);
   });
 
   it('are refused where the file is gone, where it cannot be read, and beyond two at once', async () => {
