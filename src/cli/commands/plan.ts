@@ -11,7 +11,7 @@ import {
 import type { AnswerMachine } from '../../plan/answers/machine.js';
 import { loadingOf } from '../../plan/answers/plan-loading.js';
 import type { PreparedPlan } from '../../plan/answers/plan-request.js';
-import { offloads, type Plan, type ZeroStage, zeroStages } from '../../plan/fit/types.js';
+import { offloads, type ZeroStage, zeroStages } from '../../plan/fit/types.js';
 import { type Framework, frameworkNames, frameworks } from '../../plan/snippets/formats.js';
 import { hasAdaptersApart, planSnippet } from '../../plan/snippets/plan-snippet.js';
 import { shardingFormat } from '../../plan/snippets/sharding-formats.js';
@@ -157,17 +157,17 @@ function sharedSnippet({ fits, sharding }: SharedPlan, format: Framework): strin
 }
 
 /** What to paste where the project in this folder is known to train with a framework. */
-function snippetFor({ fits, settings }: Plan, { folder }: CliIo): PlanSnippet | undefined {
+function snippetFor(plan: SharedPlan, { folder }: CliIo): PlanSnippet | undefined {
+  const { fits, settings } = plan;
   if (!fits || settings.optimizer === 'none') return undefined;
   const found = projectFramework(folder);
   if (found === undefined) return { formats: frameworks };
+  const unadapted = found.framework === 'peft' && settings.lora === 'none';
+  const framework = unadapted ? 'accelerate' : found.framework;
   return {
     name: frameworkNames[found.framework],
     file: found.file,
-    text: planSnippet(
-      found.framework === 'peft' && settings.lora === 'none' ? 'accelerate' : found.framework,
-      settings,
-    ),
+    text: sharedSnippet(plan, framework) ?? planSnippet(framework, settings),
     ...(hasAdaptersApart(found.framework, settings) && {
       adapters: planSnippet('peft', settings),
     }),

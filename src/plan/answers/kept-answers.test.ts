@@ -29,7 +29,7 @@ describe('KeptAnswers', () => {
     const kept = new KeptAnswers(answers());
     mkdirSync(answers(), { recursive: true });
     const path = join(answers(), `${keyOf(1)}.json`);
-    const whole = JSON.stringify({ schema: 1, key: keyOf(1), at: now.toISOString(), answer: 1 });
+    const whole = JSON.stringify({ schema: 2, key: keyOf(1), at: now.toISOString(), answer: 1 });
     fc.assert(
       fc.property(
         fc.oneof(
@@ -42,7 +42,7 @@ describe('KeptAnswers', () => {
         },
       ),
     );
-    for (const other of [{ schema: 2 }, { key: keyOf(2) }, { at: 5 }]) {
+    for (const other of [{ schema: 1 }, { key: keyOf(2) }, { at: 5 }]) {
       writeFileSync(path, JSON.stringify({ ...JSON.parse(whole), ...other }));
       expect(kept.read(keyOf(1))).toBeUndefined();
     }

@@ -13,7 +13,7 @@ export interface KeptAnswer {
 }
 
 /** Raised when an answer has other fields, so that older ones are made again. */
-const schema = 1;
+const schema = 2;
 /** An estimate takes 5 to 30 kB, a plan about 100; what is larger is not one of ours. */
 const largestBytes = MiB;
 /** Some weeks of work; 256 plans are about 25 MB. */

@@ -1,7 +1,12 @@
 import { estimate } from '../../estimate/estimate.js';
 import type { Workload } from '../../estimate/types.js';
 import type { Plan } from '../fit/types.js';
-import { chooseSharding, neededGpus, type Sharding } from '../sharding/choose-sharding.js';
+import {
+  chooseSharding,
+  neededGpus,
+  type Sharding,
+  type ShardingRequest,
+} from '../sharding/choose-sharding.js';
 import { shardingSnippet } from '../snippets/sharding.js';
 import type { AnswerMachine } from './machine.js';
 import type { PreparedPlan } from './plan-request.js';
@@ -32,15 +37,15 @@ export async function planSharding(
     sequence: wishes.sequence,
     image: wishes.image,
     targetSequence: wishes.targetSequence,
-    optimizer: wishes.optimizer ?? 'adamw',
-    precision: 'fp32',
+    optimizer: wishes.optimizer ?? 'adamw-fused',
+    precision: wishes.precision ?? (facts.bfloat16 ? 'amp-bf16' : 'amp-fp16'),
     checkpointing: false,
   };
   const asked = {
     workload,
     parameters: facts.parameters,
     capacityBytes: facts.capacityBytes,
-    mayCheckpoint: wishes.checkpointing ?? facts.transformers,
+    checkpointing: checkpointingOf(wishes.checkpointing, facts.transformers),
   };
   const judge = (one: Workload) =>
     estimate({ source, workload: one, gpu, method: 'trace' }, machine);
@@ -51,6 +56,15 @@ export async function planSharding(
   if (plan.fits && plan.settings.lora === 'none') return undefined;
   const found = await neededGpus(asked, judge);
   return written(found.gpus, true, found.sharding);
+}
+
+/** What a person fixed stays. */
+function checkpointingOf(
+  wish: boolean | undefined,
+  can: boolean,
+): ShardingRequest['checkpointing'] {
+  if (wish !== undefined) return wish ? 'always' : 'never';
+  return can ? 'if-needed' : 'never';
 }
 
 /** What a person fixed otherwise is no question of sharing. */

@@ -28,6 +28,15 @@ const statesPerWeightByte: Readonly<Record<Optimizer, number>> = {
   'sgd-momentum': 1,
 };
 
+/** Bytes that a parameter has as a weight, and as states of the optimizer. */
+export function parameterBytes(
+  precision: Precision,
+  optimizer: Optimizer,
+): { readonly weight: number; readonly states: number } {
+  const weight = weightSize[precision];
+  return { weight, states: weight * statesPerWeightByte[optimizer] };
+}
+
 /**
  * What a configuration takes of one GPU whatever the batch is: weights, gradients and states of the optimizer.
  * Never too much, so what is larger than the budget need not be estimated.

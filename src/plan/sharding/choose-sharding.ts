@@ -1,11 +1,15 @@
 import type { Parallel } from '../../estimate/parallel.js';
-import type { Estimate, Workload } from '../../estimate/types.js';
+import type { Estimate, Optimizer, Precision, Workload } from '../../estimate/types.js';
 import { fitOf } from '../fit/fit.js';
+import { parameterBytes } from '../fit/least-states.js';
 import type { Fit } from '../fit/types.js';
 
 /** One method to share a training out over GPUs, with what a rank then needs. */
 export interface ShardingOption {
   readonly parallel: Parallel;
+  /** `amp-` keeps weights in 32 bits and computes in 16, by autocast or by FSDP's own mixed precision. */
+  readonly precision: Precision;
+  readonly optimizer: Optimizer;
   readonly checkpointing: boolean;
   /** Samples of one rank in one pass. */
   readonly batch: number;
@@ -23,57 +27,60 @@ export interface Sharding {
 }
 
 export interface ShardingRequest {
-  /** What is trained; its batch is that of all ranks together. */
+  /** What is trained; its batch is that of all ranks together, its checkpointing does not count. */
   readonly workload: Workload;
   readonly parameters?: number | undefined;
   readonly capacityBytes: number;
   readonly gpus: number;
-  readonly mayCheckpoint: boolean;
+  readonly checkpointing: 'never' | 'if-needed' | 'always';
 }
 
 type Estimator = (workload: Workload) => Promise<Estimate>;
-type Candidate = Pick<ShardingOption, 'checkpointing' | 'givesUp'> & {
-  readonly parallel: Omit<Parallel, 'gpus'>;
-  readonly precision: Workload['precision'];
-  /** Bytes of a parameter on one rank: weights and states of AdamW in float32. */
-  readonly stateBytes: (gpus: number) => number;
-};
+/** Bytes of one parameter. */
+interface ParameterBytes {
+  readonly weight: number;
+  readonly states: number;
+  readonly gathered: number;
+}
+interface Candidate {
+  readonly parallel: Pick<Parallel, 'way' | 'reshard'>;
+  readonly checkpointing: boolean;
+  /** The least that a parameter takes of one rank. */
+  readonly least: (bytes: ParameterBytes, gpus: number) => number;
+  readonly givesUp: string;
+}
 
-const mixed = { gatherPrecision: 'bf16', reducePrecision: 'fp32' } as const;
-const shared = (gpus: number) => 12 / gpus;
-
-const sharded: Candidate = {
-  parallel: { way: 'fsdp2', ...mixed },
-  precision: 'fp32',
+/** Each keeps its weights, their gradients, and a copy of these to exchange them. */
+const copied: Candidate = {
+  parallel: { way: 'ddp' },
   checkpointing: false,
-  stateBytes: shared,
+  least: ({ weight, states }) => 3 * weight + states,
+  givesUp: 'nothing: every GPU holds the whole model',
+};
+const kept: Candidate = {
+  parallel: { way: 'fsdp2', reshard: false },
+  checkpointing: false,
+  least: ({ weight, states, gathered }, gpus) => (weight + states) / gpus + gathered,
+  givesUp: 'parameters are gathered once a pass',
+};
+const sharded: Candidate = {
+  parallel: { way: 'fsdp2' },
+  checkpointing: false,
+  least: ({ weight, states }, gpus) => (weight + states) / gpus,
   givesUp: 'parameters are gathered twice a pass',
 };
-const recomputed: Candidate = {
-  ...sharded,
-  checkpointing: true,
-  givesUp: 'parameters are gathered twice a pass, and forward is computed twice',
-};
+
+function recomputed(candidate: Candidate): Candidate {
+  const first = candidate === copied ? '' : `${candidate.givesUp}, and `;
+  return { ...candidate, checkpointing: true, givesUp: `${first}forward is computed twice` };
+}
 
 /** The fastest first; the last saves the most. */
-const candidates: readonly Candidate[] = [
-  {
-    parallel: { way: 'ddp' },
-    precision: 'amp-bf16',
-    checkpointing: false,
-    stateBytes: () => 20,
-    givesUp: 'nothing: every GPU holds the whole model',
-  },
-  {
-    parallel: { way: 'fsdp2', ...mixed, reshard: false },
-    precision: 'fp32',
-    checkpointing: false,
-    stateBytes: (gpus) => shared(gpus) + 2,
-    givesUp: 'parameters are gathered once a pass',
-  },
-  sharded,
-  recomputed,
-];
+function candidatesOf(checkpointing: ShardingRequest['checkpointing']): readonly Candidate[] {
+  const fast = [copied, kept, sharded];
+  if (checkpointing === 'always') return fast.map(recomputed);
+  return checkpointing === 'never' ? fast : [...fast, recomputed(sharded)];
+}
 
 /** Counts of GPUs that are tried where none was named. */
 const gpuCounts = [2, 4, 8, 16, 32, 64, 128, 256, 512] as const;
@@ -83,7 +90,7 @@ const maxGpus = 512;
  * The fastest method to share a training out that fits each GPU. Ends at the first that surely fits.
  *
  * @example
- * const { chosen } = await chooseSharding({ workload, capacityBytes, gpus: 8, mayCheckpoint: true }, judge);
+ * const { chosen } = await chooseSharding({ workload, capacityBytes, gpus: 8, checkpointing: 'never' }, judge);
  * chosen?.parallel.way; // 'fsdp2'
  */
 export async function chooseSharding(
@@ -91,8 +98,7 @@ export async function chooseSharding(
   estimate: Estimator,
 ): Promise<Sharding> {
   const tried: ShardingOption[] = [];
-  for (const candidate of candidates) {
-    if (candidate.checkpointing && !request.mayCheckpoint) continue;
+  for (const candidate of candidatesOf(request.checkpointing)) {
     const option = await evaluated(candidate, request, estimate);
     tried.push(option);
     if (option.fit === 'surely') return { chosen: option, tried };
@@ -109,7 +115,7 @@ export async function neededGpus(
   request: Omit<ShardingRequest, 'gpus'>,
   estimate: Estimator,
 ): Promise<{ readonly gpus: number; readonly sharding: Sharding }> {
-  const saving = request.mayCheckpoint ? recomputed : sharded;
+  const saving = request.checkpointing === 'never' ? sharded : recomputed(sharded);
   const on = (gpus: number) => evaluated(saving, { ...request, gpus }, estimate);
   const last = await on(maxGpus);
   if (last.fit !== 'surely') return { gpus: maxGpus, sharding: { tried: [last] } };
@@ -130,11 +136,28 @@ async function evaluated(
   { workload, parameters = 0, capacityBytes, gpus }: ShardingRequest,
   estimate: Estimator,
 ): Promise<ShardingOption> {
-  const { checkpointing, givesUp, precision, stateBytes } = candidate;
-  const parallel: Parallel = { ...candidate.parallel, gpus };
+  const { checkpointing, givesUp } = candidate;
+  const { precision, optimizer } = workload;
+  const inSharding = precisionOf(candidate, precision);
+  const parallel: Parallel = { ...candidate.parallel, ...inSharding.parallel, gpus };
   const batch = Math.max(1, Math.ceil(workload.batch / gpus));
-  const about = { parallel, checkpointing, batch, givesUp };
-  if (parameters * stateBytes(gpus) > capacityBytes) return { ...about, fit: 'no' };
-  const found = await estimate({ ...workload, batch, precision, checkpointing, parallel });
+  const about = { parallel, precision, optimizer, checkpointing, batch, givesUp };
+  const bytes = parameterBytes(precision, optimizer);
+  const gathered = precision === 'fp32' ? bytes.weight : 2;
+  if (parameters * candidate.least({ ...bytes, gathered }, gpus) > capacityBytes) {
+    return { ...about, fit: 'no' };
+  }
+  const traced = { ...workload, batch, precision: inSharding.precision, checkpointing, parallel };
+  const found = await estimate(traced);
   return { ...about, peak: found.peak, fit: fitOf(found, capacityBytes) };
+}
+
+/** FSDP has a mixed precision of its own: what it gathers is in 16 bits, the shards are not. */
+function precisionOf(
+  { parallel: { way } }: Candidate,
+  precision: Precision,
+): { readonly precision: Precision; readonly parallel?: Partial<Parallel> } {
+  if (way === 'ddp' || !precision.startsWith('amp-')) return { precision };
+  const gatherPrecision = precision === 'amp-fp16' ? 'fp16' : 'bf16';
+  return { precision: 'fp32', parallel: { gatherPrecision, reducePrecision: 'fp32' } };
 }

@@ -2,7 +2,7 @@ import type { PlanSettings } from '../fit/types.js';
 import { pythonCall } from './python-text.js';
 import { loadedIn } from './trainer.js';
 
-const lightningPrecisions = {
+export const lightningPrecisions = {
   fp32: '32-true',
   bf16: 'bf16-true',
   fp16: '16-true',
@@ -29,7 +29,7 @@ export function lightningSnippet(settings: PlanSettings): string {
 export function accelerateSnippet(settings: PlanSettings): string {
   const { batch, accumulation, precision } = settings;
   const call = pythonCall('accelerator = Accelerator', [], {
-    mixed_precision: precision.startsWith('amp-') ? precision.slice('amp-'.length) : 'no',
+    mixed_precision: mixedPrecisionOf(precision),
     gradient_accumulation_steps: accumulation,
   });
   return [
@@ -40,6 +40,11 @@ export function accelerateSnippet(settings: PlanSettings): string {
     ...call,
     ...checkpointed(settings),
   ].join('\n');
+}
+
+/** As accelerate names it. */
+export function mixedPrecisionOf(precision: PlanSettings['precision']): string {
+  return precision.startsWith('amp-') ? precision.slice('amp-'.length) : 'no';
 }
 
 function checkpointed({ checkpointing }: PlanSettings): string[] {

@@ -1,7 +1,9 @@
 import type { ShardingOption } from '../sharding/choose-sharding.js';
 import type { Framework } from './formats.js';
+import { lightningPrecisions, mixedPrecisionOf } from './loops.js';
 import { pythonCall } from './python-text.js';
-import { machinesOf, shardingSnippet, startLine } from './sharding.js';
+import { machinesOf, port, shardingSnippet, startLine } from './sharding.js';
+import { loadedIn, optimizerOf } from './trainer.js';
 
 /**
  * The method that shares a training out, as a framework takes it. Undefined for adapters, which are no
@@ -29,11 +31,14 @@ export function shardingFormat(framework: Framework, option: ShardingOption): st
 }
 
 function trainer(option: ShardingOption): string {
-  const { parallel, checkpointing, batch } = option;
+  const { parallel, precision, checkpointing, batch } = option;
   const sharded = parallel.way !== 'ddp';
+  const { name, without } = optimizerOf(option.optimizer);
   const [call = '', ...given] = pythonCall('args = TrainingArguments', ['"out"'], {
     per_device_train_batch_size: batch,
-    bf16: true,
+    bf16: precision === 'amp-bf16' ? true : undefined,
+    fp16: precision === 'amp-fp16' ? true : undefined,
+    optim: name,
     // With FSDP each layer is recomputed after it was gathered once, which only FSDP's own setting does.
     gradient_checkpointing: !sharded && checkpointing ? true : undefined,
     fsdp: sharded ? true : undefined,
@@ -45,6 +50,8 @@ function trainer(option: ShardingOption): string {
   ];
   if (sharded) given.splice(-1, 0, `    fsdp_config={${config.join(', ')}},`);
   return [
+    ...loadedIn(precision),
+    ...without,
     'from transformers import TrainingArguments',
     '',
     ...(sharded ? ['# Before transformers 5: fsdp="full_shard auto_wrap"'] : []),
@@ -55,7 +62,8 @@ function trainer(option: ShardingOption): string {
 }
 
 function accelerateFile(option: ShardingOption): string {
-  const { parallel, checkpointing, batch } = option;
+  const { parallel, precision, optimizer, checkpointing, batch } = option;
+  const machines = machinesOf(parallel.gpus);
   const sharded = parallel.way !== 'ddp';
   const fsdp = [
     'fsdp_config:',
@@ -68,33 +76,47 @@ function accelerateFile(option: ShardingOption): string {
   ];
   return [
     '# accelerate launch --config_file plimsoll.yaml train.py',
-    `# ${batch} samples a GPU in each pass`,
+    `# ${batch} samples a GPU in each pass; optimizer: ${optimizer}`,
+    ...loadedIn(precision),
     'compute_environment: LOCAL_MACHINE',
     `distributed_type: ${sharded ? 'FSDP' : 'MULTI_GPU'}`,
-    'mixed_precision: bf16',
-    `num_machines: ${machinesOf(parallel.gpus)}`,
+    `mixed_precision: '${mixedPrecisionOf(precision)}'`,
+    `num_machines: ${machines}`,
     `num_processes: ${parallel.gpus}`,
-    'machine_rank: 0',
+    ...(machines > 1 ? severalMachines(machines) : ['machine_rank: 0']),
     'main_training_function: main',
     ...(sharded ? fsdp : []),
   ].join('\n');
 }
 
+/** accelerate asks for the address of the first one, and for the number of each. */
+function severalMachines(machines: number): readonly string[] {
+  const others = machines === 2 ? '1 on the other machine' : `1 to ${machines - 1} on the others`;
+  return [
+    `machine_rank: 0  # ${others}`,
+    'main_process_ip: HOST  # the machine with rank 0',
+    `main_process_port: ${port}`,
+    'same_network: true',
+    'rdzv_backend: static',
+  ];
+}
+
 /** Stage 3 shares parameters out as well, as FSDP does; stage 2 keeps them whole on each GPU. */
 function deepspeedFile(option: ShardingOption): object {
-  const { parallel, batch } = option;
+  const { parallel, precision, batch } = option;
   const stage = parallel.way === 'ddp' ? 0 : reshards(option) ? 3 : 2;
   return {
     train_batch_size: batch * parallel.gpus,
     train_micro_batch_size_per_gpu: batch,
     gradient_accumulation_steps: 1,
-    bf16: { enabled: true },
+    ...(precision.endsWith('bf16') && { bf16: { enabled: true } }),
+    ...(precision.endsWith('fp16') && { fp16: { enabled: true } }),
     zero_optimization: { stage },
   };
 }
 
 function lightning(option: ShardingOption): string {
-  const { parallel, checkpointing, batch } = option;
+  const { parallel, precision, optimizer, checkpointing, batch } = option;
   const strategy = parallel.way === 'ddp' ? '"ddp"' : 'strategy';
   const machines = machinesOf(parallel.gpus);
   const name = reshards(option) ? 'FULL_SHARD' : 'SHARD_GRAD_OP';
@@ -111,11 +133,11 @@ function lightning(option: ShardingOption): string {
     'import lightning as L',
     ...made,
     '',
-    `batch_size = ${batch}  # of your DataLoader, for each GPU`,
+    `batch_size = ${batch}  # of your DataLoader, for each GPU; optimizer: ${optimizer}`,
     'trainer = L.Trainer(',
     `    devices=${parallel.gpus / machines},`,
     `    num_nodes=${machines},`,
-    '    precision="bf16-mixed",',
+    `    precision="${lightningPrecisions[precision]}",`,
     `    strategy=${strategy},`,
     ')',
     ...(checkpointing ? ['# and before training: model.gradient_checkpointing_enable()'] : []),

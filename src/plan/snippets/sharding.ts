@@ -1,16 +1,22 @@
+import type { Parallel, PlainPrecision } from '../../estimate/parallel.js';
+import type { Precision } from '../../estimate/types.js';
 import type { ShardingOption } from '../sharding/choose-sharding.js';
+import { loadedIn } from './trainer.js';
 
 /** What to paste for a method that shares a training out: Python, and the line that starts it. */
-export function shardingSnippet({ parallel, checkpointing, batch }: ShardingOption): string {
-  const lines = parallel.way === 'ddp' ? ddpLines : fsdpLines(parallel.reshard !== false);
+export function shardingSnippet(option: ShardingOption): string {
+  const { parallel, precision, optimizer, checkpointing, batch } = option;
+  const lines = parallel.way === 'ddp' ? ddpLines(precision) : fsdpLines(parallel);
   const checkpoints = checkpointing ? ['model.gradient_checkpointing_enable()'] : [];
   const start = startLine(parallel.gpus);
   return [
     `# ${start}`,
+    ...loadedIn(precision),
     ...beginning,
     ...checkpoints,
     ...lines,
-    `# then the optimizer, and ${batch} samples a GPU in each pass`,
+    ...(precision === 'amp-fp16' ? ['# float16 needs a torch.amp.GradScaler("cuda")'] : []),
+    `# then the optimizer (${optimizer}), and ${batch} samples a GPU in each pass`,
   ].join('\n');
 }
 
@@ -29,13 +35,22 @@ export function machinesOf(gpus: number): number {
   return machines;
 }
 
+/** The usual port of a first machine. */
+export const port = 29_500;
+
 /** The line that starts a rank on each GPU. */
 export function startLine(gpus: number): string {
   const nodes = machinesOf(gpus);
   return nodes === 1
     ? `torchrun --nproc-per-node ${gpus} train.py`
-    : `torchrun --nnodes ${nodes} --nproc-per-node ${gpus / nodes} --rdzv-endpoint HOST:29500 train.py  # on each machine; HOST is one of them`;
+    : `torchrun --nnodes ${nodes} --nproc-per-node ${gpus / nodes} --rdzv-backend c10d --rdzv-id plimsoll --rdzv-endpoint HOST:${port} train.py  # on each machine; HOST is one of them`;
 }
+
+const typeNames: Readonly<Record<PlainPrecision, string>> = {
+  fp32: 'torch.float32',
+  bf16: 'torch.bfloat16',
+  fp16: 'torch.float16',
+};
 
 const beginning: readonly string[] = [
   'import os',
@@ -44,23 +59,39 @@ const beginning: readonly string[] = [
   'torch.distributed.init_process_group("nccl")',
 ];
 
-const ddpLines: readonly string[] = [
-  'model = torch.nn.parallel.DistributedDataParallel(model.to("cuda"))',
-  '# forward of each pass:',
-  'with torch.autocast("cuda", dtype=torch.bfloat16):',
-  '    loss = model(**batch).loss',
-];
+function ddpLines(precision: Precision): readonly string[] {
+  const forward = 'loss = model(**batch).loss';
+  const type =
+    precision.startsWith('amp-') && typeNames[precision === 'amp-fp16' ? 'fp16' : 'bf16'];
+  return [
+    'model = torch.nn.parallel.DistributedDataParallel(model.to("cuda"))',
+    ...(type === false
+      ? []
+      : [
+          '# forward of each pass:',
+          `with torch.autocast("cuda", dtype=${type}):`,
+          `    ${forward}`,
+        ]),
+  ];
+}
 
 /** The outermost stack of layers, whatever it is called in the model. */
-function fsdpLines(reshard: boolean): readonly string[] {
-  const more = reshard ? '' : ', reshard_after_forward=False';
+function fsdpLines({ reshard, gatherPrecision, reducePrecision }: Parallel): readonly string[] {
+  const types = [
+    ...(gatherPrecision === undefined ? [] : [`param_dtype=${typeNames[gatherPrecision]}`]),
+    ...(reducePrecision === undefined ? [] : [`reduce_dtype=${typeNames[reducePrecision]}`]),
+  ].join(', ');
+  const more = [
+    ...(types === '' ? [] : [', mp_policy=policy']),
+    ...(reshard === false ? [', reshard_after_forward=False'] : []),
+  ].join('');
   return [
-    'from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard',
-    'policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)',
+    `from torch.distributed.fsdp import ${types === '' ? '' : 'MixedPrecisionPolicy, '}fully_shard`,
+    ...(types === '' ? [] : [`policy = MixedPrecisionPolicy(${types})`]),
     '# the layers of the model; an encoder and a decoder have a list each',
     'layers = next(m for m in model.modules() if isinstance(m, torch.nn.ModuleList))',
     'for layer in layers:',
-    `    fully_shard(layer, mp_policy=policy${more})`,
-    `fully_shard(model, mp_policy=policy${more})`,
+    `    fully_shard(layer${more})`,
+    `fully_shard(model${more})`,
   ];
 }

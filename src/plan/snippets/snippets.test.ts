@@ -144,7 +144,15 @@ describe.runIf(hasLibraries)('lines to paste, run with the libraries', () => {
 });
 
 const shared: ShardingOption = {
-  parallel: { way: 'fsdp2', gpus: 16, reshard: false },
+  parallel: {
+    way: 'fsdp2',
+    gpus: 16,
+    reshard: false,
+    gatherPrecision: 'bf16',
+    reducePrecision: 'fp32',
+  },
+  precision: 'amp-bf16',
+  optimizer: 'adamw-fused',
   checkpointing: true,
   batch: 2,
   fit: 'surely',
@@ -165,12 +173,13 @@ for text in json.load(sys.stdin)["files"]:
         file.flush()
         options = launch_command_parser().parse_args(["--config_file", file.name, "train.py"])
         options, *_ = _validate_launch_command(options)
-        options.main_process_port = 0
-        told.append([options.num_processes, options.num_machines, prepare_multi_gpu_env(options)])
+        variables = prepare_multi_gpu_env(options)
+        first = options.rdzv_endpoint or options.master_addr if options.num_machines > 1 else None
+        told.append([options.num_processes, options.num_machines, first, variables])
 names = ["ACCELERATE_USE_FSDP", "FSDP_VERSION", "FSDP_RESHARD_AFTER_FORWARD",
          "FSDP_ACTIVATION_CHECKPOINTING", "ACCELERATE_MIXED_PRECISION"]
-for processes, machines, variables in told:
-    print(processes, machines, *(variables.get(name) for name in names))
+for processes, machines, first, variables in told:
+    print(processes, machines, first, *(variables.get(name) for name in names))
 `;
 
 describe('what several GPUs share', () => {
@@ -191,10 +200,43 @@ describe('what several GPUs share', () => {
     expect(shardingFormat('accelerate', uneven)).toMatch(/num_machines: 2\nnum_processes: 12/);
   });
 
+  it('says the precision and the optimizer of the plan', () => {
+    const whole = {
+      ...shared,
+      parallel: { way: 'fsdp2', gpus: 4 },
+      precision: 'fp32',
+      optimizer: 'sgd',
+    } as const;
+    const half = { ...copies, precision: 'amp-fp16', optimizer: 'sgd-momentum' } as const;
+    expect(shardingFormat('trainer', whole)).toMatch(/^(?!.*bf16)[^]*optim="sgd",/);
+    expect(shardingFormat('trainer', half)).toMatch(/no name for sgd-momentum[^]*fp16=True,/);
+    expect(shardingFormat('accelerate', whole)).toMatch(
+      /optimizer: sgd\n[^]*mixed_precision: 'no'/,
+    );
+    expect(shardingFormat('accelerate', half)).toContain("mixed_precision: 'fp16'");
+    expect(JSON.parse(shardingFormat('deepspeed', whole) ?? '')).not.toHaveProperty('bf16');
+    expect(JSON.parse(shardingFormat('deepspeed', half) ?? '')).toHaveProperty('fp16');
+    expect(shardingFormat('lightning', whole)).toContain('precision="32-true"');
+    expect(shardingFormat('lightning', half)).toContain('precision="16-mixed"');
+    expect(shardingFormat('torchrun', whole)).toMatch(/fully_shard\(model\)\n.*optimizer \(sgd\)/);
+    expect(shardingFormat('torchrun', half)).toMatch(/dtype=torch\.float16[^]*GradScaler/);
+  });
+
+  it('starts several machines so that they find each other', () => {
+    // Without a backend torchrun takes each machine for the first one.
+    expect(shardingFormat('torchrun', shared)).toMatch(
+      /--nnodes 2 .*--rdzv-backend c10d .*--rdzv-endpoint HOST:29500/,
+    );
+    expect(shardingFormat('accelerate', shared)).toMatch(
+      /machine_rank: 0 {2}# 1 on the other machine\nmain_process_ip: HOST/,
+    );
+    expect(shardingFormat('accelerate', copies)).not.toContain('main_process_ip');
+  });
+
   it.runIf(hasLibraries)(
     'is code for torchrun that shards each layer of a model, whatever it is called',
     () => {
-      const one = { ...shared, parallel: { way: 'fsdp2', gpus: 1 } } as const;
+      const one = { ...shared, parallel: { ...shared.parallel, gpus: 1 } };
       const code = (shardingFormat('torchrun', one) ?? '')
         .replace(/torch\.cuda\.set_device.*\n/, '')
         .replace('"nccl"', '"gloo", store=torch.distributed.HashStore(), rank=0, world_size=1');
@@ -221,8 +263,8 @@ describe('what several GPUs share', () => {
       const program = [launched, args, seen].join('\n');
       const lines = inPython(program, JSON.stringify({ files })).trim().split('\n');
       expect(lines.slice(0, 2)).toEqual([
-        '16 2 true 2 false true bf16',
-        '4 1 None None None None bf16',
+        '16 2 HOST:29500 true 2 false true bf16',
+        '4 1 None None None None None bf16',
       ]);
       expect(lines[2]).toMatch(/^False .*'activation_checkpointing': True/);
     },

@@ -15,7 +15,7 @@ const optimizerNames: Partial<Readonly<Record<Optimizer, string>>> = {
 
 export function trainerSnippet(settings: PlanSettings): string {
   const { batch, accumulation, precision, checkpointing, optimizer } = settings;
-  const name = optimizer === 'none' ? undefined : optimizerNames[optimizer];
+  const { name, without } = optimizerOf(optimizer);
   const isSharded = settings.zero > 0 || settings.offload === 'optimizer';
   const call = pythonCall('args = TrainingArguments', ['"out"'], {
     per_device_train_batch_size: batch,
@@ -31,13 +31,22 @@ export function trainerSnippet(settings: PlanSettings): string {
       ? ['# deepspeed.json: plimsoll plan ... --format deepspeed > deepspeed.json']
       : []),
     ...loadedIn(precision),
-    ...(name === undefined && optimizer !== 'none'
-      ? [`# TrainingArguments has no name for ${optimizer}: give it as optimizers=(..., None).`]
-      : []),
+    ...without,
     'from transformers import TrainingArguments',
     '',
     ...call,
   ].join('\n');
+}
+
+/** What TrainingArguments calls an optimizer, or the line that says how to give it without a name. */
+export function optimizerOf(optimizer: PlanSettings['optimizer']): {
+  readonly name?: string | undefined;
+  readonly without: readonly string[];
+} {
+  const name = optimizer === 'none' ? undefined : optimizerNames[optimizer];
+  if (name !== undefined || optimizer === 'none') return { name, without: [] };
+  const line = `# TrainingArguments has no name for ${optimizer}: give it as optimizers=(..., None).`;
+  return { without: [line] };
 }
 
 /** Weights in 16 bits are a matter of loading, not of the arguments. */

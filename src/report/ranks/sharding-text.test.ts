@@ -11,13 +11,17 @@ const peak = {
 };
 const ddp = {
   parallel: { way: 'ddp', gpus: 8 },
+  precision: 'amp-bf16',
+  optimizer: 'adamw-fused',
   checkpointing: false,
   batch: 2,
   fit: 'no',
   givesUp: 'nothing: every GPU holds the whole model',
 } as const;
 const fsdp = {
-  parallel: { way: 'fsdp2', gpus: 8 },
+  parallel: { way: 'fsdp2', gpus: 8, gatherPrecision: 'bf16', reducePrecision: 'fp32' },
+  precision: 'amp-bf16',
+  optimizer: 'adamw-fused',
   checkpointing: true,
   batch: 2,
   peak,
