@@ -157,8 +157,8 @@ function sharedSnippet({ fits, sharding }: SharedPlan, format: Framework): strin
 }
 
 /** What to paste where the project in this folder is known to train with a framework. */
-function snippetFor(plan: SharedPlan, { folder }: CliIo): PlanSnippet | undefined {
-  const { fits, settings } = plan;
+function snippetFor(answer: SharedPlan, { folder }: CliIo): PlanSnippet | undefined {
+  const { fits, settings } = answer;
   if (!fits || settings.optimizer === 'none') return undefined;
   const found = projectFramework(folder);
   if (found === undefined) return { formats: frameworks };
@@ -167,7 +167,7 @@ function snippetFor(plan: SharedPlan, { folder }: CliIo): PlanSnippet | undefine
   return {
     name: frameworkNames[found.framework],
     file: found.file,
-    text: sharedSnippet(plan, framework) ?? planSnippet(framework, settings),
+    text: sharedSnippet(answer, framework) ?? planSnippet(framework, settings),
     ...(hasAdaptersApart(found.framework, settings) && {
       adapters: planSnippet('peft', settings),
     }),
