@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process';
+import { readKernelFile } from '../../device/kernel-files.js';
 import { readProcess } from '../processes/process-table.js';
 import { shell, waitScript } from './keeper-scripts.js';
 
@@ -41,7 +42,7 @@ export function startCanary(): Canary {
     async heard(signal) {
       const fromMs = performance.now() - newsMs;
       const deadline = performance.now() + newsMs;
-      while (performance.now() < deadline) {
+      while (performance.now() < deadline || isEnding(child.pid)) {
         if (died !== undefined && died.signal === signal && died.atMs >= fromMs) return true;
         await new Promise<void>((resolve) => {
           const wake = () => {
@@ -49,7 +50,7 @@ export function startCanary(): Canary {
             waiting.delete(wake);
             resolve();
           };
-          const timer = setTimeout(wake, Math.max(1, deadline - performance.now()));
+          const timer = setTimeout(wake, Math.max(lookMs, deadline - performance.now()));
           waiting.add(wake);
         });
       }
@@ -68,4 +69,10 @@ export function startCanary(): Canary {
       child.stdin.end();
     },
   };
+}
+
+/** A signal waits for the kernel to get to it, or it has ended and we have not heard of that yet. */
+function isEnding(pid: number | undefined): boolean {
+  const status = pid === undefined ? undefined : readKernelFile(`/proc/${pid}/status`);
+  return /^(State:\s+[ZX]|S(ig|hd)Pnd:\s+0*[1-9a-f])/m.test(status ?? '');
 }
