@@ -1,8 +1,11 @@
 import { statSync } from 'node:fs';
+import { join } from 'node:path';
+import { listPids, readKernelBytes } from '../../device/kernel-files.js';
 import type { Clock } from '../../time/clock.js';
 import type { Known } from '../../units/known.js';
 import type { BoundLog } from '../log/bound-log.js';
 import { readLogPart } from '../log/read-log-part.js';
+import { environmentLimitBytes } from '../processes/process-table.js';
 import { readNumberFile } from '../store/number-file.js';
 import { type EndingOptions, findEnding } from './ending.js';
 import type { LaunchedProcess } from './launch.js';
@@ -24,7 +27,7 @@ export function adoptJob(
     readonly hold: ((path: string) => BoundLog) | undefined;
   },
 ): LaunchedProcess {
-  const { files, clock, onOutput, outputs, hold } = options;
+  const { files, clock, procRoot, onOutput, outputs, hold } = options;
   const show = (output: RawOutput) => async (bytes: Uint8Array) => {
     onOutput(bytes);
     await output.write(bytes).catch(() => {});
@@ -41,12 +44,26 @@ export function adoptJob(
     pid: Promise.resolve(readNumberFile(files.jobPid)),
     keeperPid: readNumberFile(files.keeperPid),
     ended,
-    async drained() {
+    async drained(timeoutMs) {
+      // The last words of a job tell why it ended; its drainers may still be about to write them.
+      const latest = clock.seconds() + timeoutMs / 1000;
+      const paths = names.map(([name]) => files.lateOutput(name));
+      while (isDraining(procRoot, paths) && clock.seconds() < latest) {
+        await clock.waitUntil(clock.seconds() + followSeconds);
+      }
       await Promise.all(followers.map((follower) => follower.end()));
       await Promise.all(held.map((log) => log.release()));
     },
     resize() {},
   };
+}
+
+/** Whether a drainer is there that writes to one of these files: it has its name in its arguments. */
+function isDraining(procRoot: string, paths: readonly string[]): boolean {
+  return listPids(procRoot).some((pid) => {
+    const words = readKernelBytes(join(procRoot, String(pid), 'cmdline'), environmentLimitBytes);
+    return paths.some((path) => words?.includes(`\0${path}\0`));
+  });
 }
 
 /** Reads a file that grows, from its start; what is dropped of it meanwhile is passed over. */
