@@ -25,7 +25,13 @@ _MAKERS = {
     _ATEN.scalar_tensor.default,
 }
 # These hold whatever was there before.
-_UNWRITTEN = {_ATEN.empty.memory_format, _ATEN.empty_like.default, _ATEN.new_empty.default}
+_UNWRITTEN = {
+    _ATEN.empty.memory_format,
+    _ATEN.empty_like.default,
+    _ATEN.new_empty.default,
+    _ATEN.new_empty_strided.default,
+    _ATEN.resize_.default,
+}
 _LARGEST = 4096
 # Places, labels and masks decide more, and cost little: sizes of graphs, lengths, what is chosen.
 _LARGEST_WHOLE = 1 << 18
@@ -76,14 +82,33 @@ def _write(func: Any, args: tuple, kwargs: dict) -> None:
         return
     value = value_of(target)
     _forget_values(target)
-    others = [a for a in (*args[1:], *kwargs.values()) if isinstance(a, torch.Tensor)]
-    if value is None or any(value_of(o) is None and o.device.type == "meta" for o in others):
+    if value is None or func in _UNWRITTEN:
         return
-    real = [value_of(a) if value_of(a) is not None else a for a in args[1:]]
     try:
-        remember(target, func(value.clone(), *real, **kwargs))
-    except (RuntimeError, TypeError, IndexError):
+        real = [_known(a) for a in args[1:]]
+        named = {name: _known(a) for name, a in kwargs.items()}
+        remember(target, func(value.clone(), *real, **named))
+    except (_NotKnown, RuntimeError, TypeError, IndexError):
         return
+
+
+class _NotKnown(Exception):
+    """Something that is written, or the place where, is not known."""
+
+
+def _known(value: Any) -> Any:
+    """What an argument holds; those that say where to write stand in a list."""
+    if isinstance(value, (list, tuple)):
+        return type(value)(_known(one) for one in value)
+    if not isinstance(value, torch.Tensor) or value.device.type != "meta":
+        return value
+    known = value_of(value)
+    if known is None and value.numel() == 0:
+        # Nothing was chosen.
+        known = torch.empty(value.shape, dtype=value.dtype, device="cpu")
+    if known is None:
+        raise _NotKnown
+    return known
 
 
 def _forget_values(tensor: Any) -> None:

@@ -249,6 +249,30 @@ torch.nn.Linear(4, 4).cuda()(torch.ones(1, 4, device="cuda"))
 """
 
 
+COMPLETIONS = """
+import torch
+
+# As texts that were generated are cut after the token that ends them: here none of them ends.
+tokens = torch.multinomial(torch.ones(4, 50, device="cuda"), 40)
+ends = torch.isin(tokens, torch.tensor([2], device="cuda"))
+last = torch.full((4,), 40, device="cuda")
+last[ends.any(dim=1)] = ends.int().argmax(dim=1)[ends.any(dim=1)]
+kept = torch.arange(40, device="cuda").expand(4, -1) <= last.unsqueeze(1)
+texts = [t[k].tolist() for t, k in zip(tokens.cpu(), kept.cpu())]
+assert [len(text) for text in texts] == [40] * 4, texts
+assert all(0 <= token < 50 for text in texts for token in text)
+
+places = torch.arange(6, device="cuda")
+places[torch.tensor([1, 4], device="cuda")] = torch.tensor([7, 9], device="cuda")
+assert places.tolist() == [0, 7, 2, 3, 9, 5]
+places[torch.randn(6, device="cuda").topk(2).indices] = 8
+assert places.tolist() == [0] * 6, "not known where it was written"
+# What was there before is no number of the program's.
+assert torch.arange(6, device="cuda").new_empty_strided((900,), (1,)).tolist() == [0] * 900
+assert torch.arange(6, device="cuda").resize_(900).tolist() == [0] * 900
+"""
+
+
 class PublicPrograms(unittest.TestCase):
     def trace(self, text, **libraries):
         """The events of a program, by their kinds; it leaves no file."""
@@ -339,3 +363,6 @@ class PublicPrograms(unittest.TestCase):
 
     def test_masks_in_host_memory_choose_what_they_mark(self):
         self.trace(MASKS)
+
+    def test_generated_texts_that_do_not_end_are_kept_whole(self):
+        self.trace(COMPLETIONS)
