@@ -16,12 +16,13 @@ import plimsoll
 from plimsoll.batching import batches as module
 
 CRASHES = int(os.environ.get("PLIMSOLL_TEST_CRASHES", "8"))
-# So many that a job is still at work when it is to be killed for the last time.
 SAMPLES = 600 * CRASHES
+# A job that is to be killed stands still after so many, however late that comes: the last one ends its work.
+OWN_SAMPLES = SAMPLES // (CRASHES + 1) - 16
 
 # Each batch is written under the number of its first sample, then confirmed: done twice, it is the same.
 JOB = """
-import json, os, sys, time
+import json, os, signal, sys, time
 sys.path.insert(0, sys.argv[1])
 import plimsoll
 folder, way = sys.argv[2], sys.argv[3]
@@ -31,7 +32,7 @@ looks = lambda: next(shares, 0.6)
 position = os.path.join(folder, 'position') if way == 'file' else None
 batches = plimsoll.batches(data, batch_size=16, position=position, used_share=looks)
 state = os.path.join(folder, 'checkpoint')
-total = 0
+total = own = 0
 if way == 'checkpoint' and os.path.exists(state):
     with open(state) as file:
         saved = json.load(file)
@@ -52,6 +53,9 @@ for batch in batches:
         with open(state + '.part', 'w') as file:
             json.dump({'total': total, 'count': batch.stop, 'batches': batches.state_dict()}, file)
         os.replace(state + '.part', state)
+    own += len(batch)
+    if own >= int(sys.argv[6]):
+        signal.pause()
 """
 
 
@@ -267,6 +271,7 @@ class Killed(unittest.TestCase):
                     way,
                     shares,
                     str(SAMPLES),
+                    str(OWN_SAMPLES if kills < CRASHES else SAMPLES + 1),
                 ]
                 job = subprocess.Popen(command, stdout=subprocess.PIPE)
                 with job.stdout:

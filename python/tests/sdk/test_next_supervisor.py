@@ -28,7 +28,7 @@ STEPS = """
 import sys, time, logging
 import torch, plimsoll
 from plimsoll.bridge import connection
-connection.ANSWER_SECONDS = 600
+connection.ANSWER_SECONDS = connection.GOODBYE_SECONDS = 600
 torch.manual_seed(0)
 torch.set_num_threads(1)
 model = torch.nn.Linear(4, 1)
@@ -178,8 +178,10 @@ class ManyAnswers(Case):
         supervisor.wait_for("hello")
         for number in range(2 * MAX_WAITING):
             supervisor.say({"type": "verdict", "round": number, "ok": True, "microbatch": 4})
-        self.assertIsNotNone(bridge.wait_for(("verdict", 2 * MAX_WAITING - 1), 60))
-        self.assertEqual(bridge.ask_about(FOUND, "forward", 8, 8, 0)["microbatch"], 3)
+        last = ("verdict", 2 * MAX_WAITING - 1)
+        self.assertIsNotNone(bridge.wait_for(last, HANG_SECONDS))
+        with mock.patch.object(connection, "ANSWER_SECONDS", HANG_SECONDS):
+            self.assertEqual(bridge.ask_about(FOUND, "forward", 8, 8, 0)["microbatch"], 3)
 
     def test_each_work_hears_of_its_own_growth(self):
         class Described:
@@ -194,7 +196,7 @@ class ManyAnswers(Case):
         supervisor.wait_for("hello")
         supervisor.say({"type": "grow", "who": "step-1", "microbatch": 8, "why": "room"})
         supervisor.say({"type": "verdict", "round": 1, "ok": True, "microbatch": 4})
-        bridge.wait_for(("verdict", 1), 60)
+        self.assertIsNotNone(bridge.wait_for(("verdict", 1), HANG_SECONDS))
         self.assertEqual([bridge.take_growth("step-0"), bridge.take_growth("step-1")], [None, 8])
 
     def test_works_without_end_cost_no_end_of_memory(self):
@@ -228,7 +230,7 @@ class Functions(Case):
         code = (
             "import plimsoll\n"
             "from plimsoll.bridge import connection\n"
-            "connection.ANSWER_SECONDS = 600\n"
+            "connection.ANSWER_SECONDS = connection.GOODBYE_SECONDS = 600\n"
             "@plimsoll.recovering\n"
             "def work(batch):\n"
             "    if len(batch) > 6: raise MemoryError()\n"

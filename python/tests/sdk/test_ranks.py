@@ -2,22 +2,17 @@
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import tempfile
 import unittest
 
+from free_port import free_port
+
 from sdk import HANG_SECONDS, PACKAGE
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 TRIALS = os.environ.get("PLIMSOLL_TEST_RANK_FAILURES", "12")
-
-
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
 
 
 def run_ranks(script, *arguments, env=None):

@@ -41,6 +41,9 @@ model.load_state_dict(torch.load("best.pt"))
 print("sizes", sizes)
 """
 
+# Of the program alone: the peak that `getrusage` knows begins with that of the process that started it.
+PEAK_KIB = "int(open('/proc/self/status').read().split('VmHWM:')[1].split()[0])"
+
 
 class Programs(unittest.TestCase):
     def setUp(self):
@@ -105,11 +108,11 @@ class Programs(unittest.TestCase):
 
     def test_a_large_model_built_in_host_memory_takes_none(self):
         done, lines = self.trace(
-            "import resource, torch\n"
+            "import torch\n"
             "m = torch.nn.Sequential(*[torch.nn.Linear(8192, 8192) for _ in range(40)])\n"
             "m = m.to(torch.bfloat16).cuda()\n"
             "m(torch.zeros(2, 8192, dtype=torch.bfloat16, device=0))\n"
-            "assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 2 << 20\n"
+            f"assert {PEAK_KIB} < 2 << 20\n"
         )
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         weights = [line[2] for line in lines if line[0] == "a" and line[5] == "w"]
@@ -173,7 +176,7 @@ class Programs(unittest.TestCase):
 
     def test_weights_are_taken_from_headers_and_saved_as_headers(self):
         done, lines = self.trace(
-            "import json, os, resource, torch\n"
+            "import json, os, torch\n"
             "from safetensors import safe_open\n"
             "from safetensors.torch import load_file, save_file\n"
             "size = 2 * 50_000 * 40_000\n"
@@ -192,7 +195,7 @@ class Programs(unittest.TestCase):
             "del weight\n"
             "again = load_file('again.safetensors', device='cuda:0')['again']\n"
             "assert again.shape == (50_000, 40_000) and again.dtype == torch.bfloat16 and again.is_cuda\n"
-            "assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 2 << 20\n"
+            f"assert {PEAK_KIB} < 2 << 20\n"
             "assert 'again.safetensors' in os.listdir('.') and os.stat('again.safetensors').st_size > size\n"
         )
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)

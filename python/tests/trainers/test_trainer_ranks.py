@@ -2,10 +2,11 @@
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import unittest
+
+from free_port import free_port
 
 from trainers import PACKAGE
 
@@ -14,16 +15,13 @@ TRIALS = 12
 
 class Ranks(unittest.TestCase):
     def test_failures_on_one_rank_are_recovered_and_both_agree(self):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
         here = os.path.dirname(os.path.abspath(__file__))
         shared = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join([PACKAGE, os.path.dirname(here)]),
             "WORLD_SIZE": "2",
             "MASTER_ADDR": "127.0.0.1",
-            "MASTER_PORT": str(port),
+            "MASTER_PORT": str(free_port()),
             "ACCELERATE_USE_CPU": "true",
         }
         ranks = [
