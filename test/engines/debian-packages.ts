@@ -23,10 +23,15 @@ export function debianPackages({ folder: name, wanted, proof }: DebianPackages):
   const work = `${folder}.making`;
   rmSync(work, { recursive: true, force: true });
   mkdirSync(join(work, 'packages'), { recursive: true });
-  // A new machine has no lists of packages.
-  if (missingPackages(wanted) === undefined) apt(['update', '-qq'], work);
+  try {
+    // A new machine has no lists of packages; old lists name versions that the mirror has no more.
+    apt(['update'], work);
+  } catch (error) {
+    // Another source of this machine may be the one that fails.
+    if (missingPackages(wanted) === undefined) throw error;
+  }
   const names = [...new Set([...wanted, ...(missingPackages(wanted) ?? [])])];
-  apt(['download', '-qq', ...names], join(work, 'packages'));
+  apt(['download', ...names], join(work, 'packages'));
   for (const file of readdirSync(join(work, 'packages'))) {
     execFileSync('dpkg', ['-x', join(work, 'packages', file), work]);
   }
@@ -49,8 +54,12 @@ function missingPackages(wanted: readonly string[]): readonly string[] | undefin
 }
 
 function apt(words: readonly string[], folder: string): void {
+  const patient = ['-qq', '-o', 'Acquire::Retries=5'];
   try {
-    execFileSync('apt-get', words, { cwd: folder, stdio: ['ignore', 'pipe', 'pipe'] });
+    execFileSync('apt-get', [...patient, ...words], {
+      cwd: folder,
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
     throw new Error(`The packages cannot be had (apt-get ${words.join(' ')}): ${why}`, {

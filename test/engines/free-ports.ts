@@ -1,20 +1,36 @@
+import { readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 
-/** Ports of loopback that were free a moment ago. */
+/** Ray gives the ports below to its workers. */
+const lowest = 20_000;
+const usualFirstEphemeral = 32_768;
+
+/**
+ * Ports that are free on every address, and that nobody is given by chance: the system hands out those of
+ * its ephemeral range, to any program that connects, before the one that was told of them begins to listen.
+ */
 export async function freePorts(count: number): Promise<readonly number[]> {
-  const servers = await Promise.all(
-    Array.from({ length: count }, () => {
-      const server = createServer();
-      return new Promise<typeof server>((resolve) => {
-        server.listen(0, '127.0.0.1', () => resolve(server));
-      });
-    }),
-  );
-  return Promise.all(
-    servers.map((server) => {
-      const address = server.address();
-      const port = typeof address === 'object' ? (address?.port ?? 0) : 0;
-      return new Promise<number>((resolve) => server.close(() => resolve(port)));
-    }),
-  );
+  const found = new Set<number>();
+  const highest = Math.max(lowest + 10_000, firstEphemeral());
+  while (found.size < count) {
+    const port = lowest + Math.floor(Math.random() * (highest - lowest));
+    if (await isFree(port)) found.add(port);
+  }
+  return [...found];
+}
+
+function firstEphemeral(): number {
+  try {
+    return Number.parseInt(readFileSync('/proc/sys/net/ipv4/ip_local_port_range', 'utf8'), 10);
+  } catch {
+    return usualFirstEphemeral;
+  }
+}
+
+function isFree(port: number): Promise<boolean> {
+  const server = createServer();
+  return new Promise((resolve) => {
+    server.once('error', () => resolve(false));
+    server.listen(port, '0.0.0.0', () => server.close(() => resolve(true)));
+  });
 }

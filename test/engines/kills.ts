@@ -17,23 +17,6 @@ export function anyMoment(): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, Math.random() * 2 * jobMs));
 }
 
-/**
- * SIGKILL to the supervisor of the job that has this in its command, some moment after it began; also to
- * the process that started it, where that is asked for.
- */
-export async function killSupervisor(mark: string, alsoParent = false): Promise<void> {
-  const own = () =>
-    seenProcesses().filter(
-      ({ command }) => command.includes(mark) && command.includes('plimsoll.js run'),
-    );
-  while (own().length === 0) await new Promise((resolve) => setTimeout(resolve, 100));
-  await new Promise((resolve) => setTimeout(resolve, Math.random() * jobMs));
-  const supervisors = own();
-  const parents = new Set(supervisors.map(({ parent }) => parent));
-  killAll(alsoParent ? seenProcesses().filter(({ pid }) => parents.has(pid)) : []);
-  killAll(supervisors);
-}
-
 /** Where jobs note what they do. */
 export class KillNotes {
   readonly #folder: string;
@@ -51,6 +34,27 @@ echo begun >> ${notes}
 sleep ${jobMs / 1000}
 echo done >> ${notes}`;
     return ['sh', '-c', script];
+  }
+
+  /**
+   * SIGKILL to the supervisor of this job, some moment after it began; also to the process that started it,
+   * where that is asked for.
+   */
+  async killSupervisor(name: string, alsoParent = false): Promise<void> {
+    const mark = this.mark(name);
+    const own = () =>
+      seenProcesses().filter(
+        ({ command }) => command.includes(mark) && command.includes('plimsoll.js run'),
+      );
+    // Where this process was given no time while the job ran, there is no supervisor to be seen any more.
+    while (own().length === 0 && !this.of(name).includes('done')) {
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+    await new Promise((resolve) => setTimeout(resolve, Math.random() * jobMs));
+    const supervisors = own();
+    const parents = new Set(supervisors.map(({ parent }) => parent));
+    killAll(alsoParent ? seenProcesses().filter(({ pid }) => parents.has(pid)) : []);
+    killAll(supervisors);
   }
 
   /** The part of the command by which its processes are found. */

@@ -62,6 +62,11 @@ export function killAll(processes: readonly SeenProcess[]): void {
   }
 }
 
+/** SIGKILL to those that are found, until there are none: one may start another while it is looked for. */
+export function killUntilNone(find: () => readonly SeenProcess[]): void {
+  for (let left = find(); left.length > 0; left = find()) killAll(left);
+}
+
 /** These and all that they started. */
 export function withChildren(processes: readonly SeenProcess[]): readonly SeenProcess[] {
   const all = seenProcesses();

@@ -9,7 +9,7 @@ import type { JobView } from '../../../src/jobs/daemon/types.js';
 import { isKnown } from '../../../src/units/known.js';
 import { tokenHeaders } from '../../cli/served.js';
 import { root } from '../../support/project-files.js';
-import { killAll, processesWith } from '../processes.js';
+import { killUntilNone, processesWith } from '../processes.js';
 
 /** A server of ours with one simulated GPU, seen as the engines of clusters are. */
 export interface LocalServer {
@@ -93,7 +93,7 @@ export async function serveLocal(): Promise<LocalServer> {
     home,
     close() {
       server.removeAllListeners('exit');
-      killAll(processesWith(`PLIMSOLL_HOME=${home}`));
+      killUntilNone(() => processesWith(`PLIMSOLL_HOME=${home}`));
       rmSync(home, { recursive: true, force: true });
     },
   };

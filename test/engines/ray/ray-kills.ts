@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { anyMoment, KillNotes, killCount, killSupervisor } from '../kills.js';
+import { anyMoment, KillNotes, killCount } from '../kills.js';
 import { onHost, type RayUnderTest } from './ray-stories.js';
 
 /** SIGKILL at random moments to everything that has a part in a job. */
@@ -26,7 +26,7 @@ export function rayKills(under: () => RayUnderTest): void {
       await anyMoment();
       cluster.killJobHead();
       const ours = await submitted(`ours-${round}`);
-      await killSupervisor(notes.mark(ours.name));
+      await notes.killSupervisor(ours.name);
       // What is killed next may be what they run on.
       await ray.untilEnded(api.id, ours.id);
 

@@ -15,7 +15,8 @@ function rayPackages(): string {
   if (existsSync(stamp)) return folder;
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(join(root, 'build/engines'), { recursive: true });
-  const pip = ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check'];
+  const patient = ['--retries', '10', '--timeout', '120'];
+  const pip = ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', ...patient];
   try {
     execFileSync('python3', ['-m', 'venv', folder], { stdio: ['ignore', 'pipe', 'pipe'] });
     execFileSync(join(folder, 'bin/python'), [...pip, `ray[default,train]==${rayVersion}`], {

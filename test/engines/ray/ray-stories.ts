@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import type { ClusterEngine } from '../../../src/engine/cluster.js';
@@ -95,10 +95,11 @@ export function rayStories(under: () => RayUnderTest): void {
   it('submits the job of a node that vanished again, which waits for such a node', async () => {
     const { cluster, ray } = under();
     const notes = join(cluster.folder, 'vanished');
+    writeFileSync(notes, '');
     // Its first start would last for ever.
     const script = `echo \${TEST_NODE##*/} >> ${notes}; [ $(wc -l < ${notes}) -gt 1 ] || sleep 1000000`;
     const { id } = await ray.submit('--memory=100GiB', '--', 'sh', '-c', script);
-    await expect.poll(() => existsSync(notes)).toBe(true);
+    await expect.poll(() => readFileSync(notes, 'utf8')).toBe('n3\n');
     cluster.killNode('n3');
     const [lost] = await ray.until([id], ({ attempts }) => attempts[0]?.clusterId === `${id}.1`);
     expect(lost).toMatchObject({ state: 'waiting', attempts: [{ number: 1 }] });

@@ -14,6 +14,7 @@ import {
 import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { freePorts } from '../free-ports.js';
+import { killAll, killUntilNone, processesWith, seenProcesses } from '../processes.js';
 import { slurmPackages } from './slurm-packages.js';
 
 /** One node of the cluster, as slurm.conf describes it. */
@@ -83,7 +84,7 @@ export async function startCluster(): Promise<TestCluster> {
   const startController = () => daemon('slurmctld', []);
   const startNode = (name: string) =>
     daemon('slurmd', ['-N', name, '-d', join(folder, 'sbin/slurmstepd')]);
-  const kill = (file: string) => killFrom(join(folder, file));
+  const kill = (file: string) => killFrom(folder, file);
 
   execFileSync(
     join(packages, 'usr/sbin/munged'),
@@ -152,33 +153,20 @@ function waitUntilIdle(cluster: TestCluster): void {
   );
 }
 
-/** Ends what has this in its environment; its step daemons first, which would report its end. */
+/**
+ * Ends what has this in its environment, at once: a script whose supervisor is dead starts the next one. Its
+ * step daemons first, which would report its end.
+ */
 function killWith(variable: string): void {
-  const own = processesWith(variable).filter((pid) => Number(pid) !== process.pid);
-  const steps = own.map(parentOf).filter((pid) => isStep(pid));
-  for (const pid of [...steps, ...own]) spawnSync('kill', ['-KILL', pid]);
-}
-
-/** Processes that have this in their environment. */
-function processesWith(variable: string): readonly string[] {
-  return readdirSync('/proc').filter((pid) => {
-    try {
-      return readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0').includes(variable);
-    } catch {
-      return false;
-    }
+  killUntilNone(() => {
+    const own = processesWith(variable);
+    const parents = new Set(own.map(({ parent }) => parent));
+    const steps = seenProcesses().filter(({ pid }) => parents.has(pid) && isStep(pid));
+    return [...steps, ...own];
   });
 }
 
-function parentOf(pid: string): string {
-  try {
-    return /^PPid:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? '';
-  } catch {
-    return '';
-  }
-}
-
-function isStep(pid: string): boolean {
+function isStep(pid: number): boolean {
   try {
     return readFileSync(`/proc/${pid}/comm`, 'utf8').startsWith('slurmstepd');
   } catch {
@@ -186,10 +174,13 @@ function isStep(pid: string): boolean {
   }
 }
 
-function killFrom(pidFile: string): void {
+/** The daemon of this file of its pid. The pid of one that was killed may be another's by now. */
+function killFrom(folder: string, file: string): void {
+  const pidFile = join(folder, file);
   const pid = existsSync(pidFile) ? Number(readFileSync(pidFile, 'utf8')) : 0;
-  if (pid <= 0) return;
-  spawnSync('kill', ['-KILL', String(pid)]);
+  const own = seenProcesses().filter((one) => one.pid === pid && one.command.includes(folder));
+  if (own.length === 0) return;
+  killAll(own);
   for (let tries = 0; tries < 600 && isAlive(pid); tries++) spawnSync('sleep', ['0.1']);
 }
 
@@ -212,7 +203,7 @@ SlurmctldHost=${hostname().split('.')[0]}(127.0.0.1)
 SlurmctldPort=${ports[0]}
 SlurmUser=root
 AuthType=auth/munge
-AuthInfo=socket=${folder}/munge/socket,cred_expire=5
+AuthInfo=socket=${folder}/munge/socket,cred_expire=20
 PluginDir=${plugins}
 StateSaveLocation=${folder}/state
 SlurmdSpoolDir=${folder}/spool-%n

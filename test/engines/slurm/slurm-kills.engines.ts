@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { jobFolders } from '../../../src/engine/slurm/job-folder.js';
 import { root } from '../../support/project-files.js';
 import { type EngineCommands, engineCommands } from '../engine-commands.js';
-import { anyMoment, KillNotes, killCount, killSupervisor } from '../kills.js';
+import { anyMoment, KillNotes, killCount } from '../kills.js';
 import { startCluster, type TestCluster } from './slurm-cluster.js';
 
 let cluster: TestCluster;
@@ -56,7 +56,7 @@ describe('a cluster of Slurm whose processes are killed', () => {
       cluster.restartNode(['n1', 'n2', 'n3'][round % 3] ?? 'n1');
 
       const ours = await submitted(`ours-${round}`);
-      await killSupervisor(notes.mark(ours.name), round % 2 === 1);
+      await notes.killSupervisor(ours.name, round % 2 === 1);
       await slurm.untilEnded(ours.id);
     }
     const ended = await slurm.untilEnded(...names.values());
