@@ -41,6 +41,11 @@ describe('parallelOf', () => {
     expect(codeOf({ gpus: 8, parallel: 'fsdp3' })).toBe('bad-field');
   });
 
+  it('refuses more ranks than a trace pretends, before it is begun', () => {
+    expect(codeOf({ gpus: 2 ** 20, parallel: 'ddp' })).toBe('none');
+    expect(codeOf({ gpus: 2 ** 21, parallel: 'ddp' })).toBe('bad-usage');
+  });
+
   it('refuses what does nothing or does not fit together', () => {
     const wrong: readonly WorkloadRequest[] = [
       { gpus: 8 },

@@ -85,6 +85,9 @@ const fits: readonly (readonly [keyof CheckedParallel, (way: ParallelMethod) => 
   ['tp', (way) => way === 'fsdp2' || way === 'tp'],
 ];
 
+/** The most ranks that a trace pretends (`LARGEST_WORLD` in Python). */
+const maxRanks = 2 ** 20;
+
 /** How a job is spread over GPUs; undefined where it is not. */
 export function parallelOf(
   checked: CheckedParallel & {
@@ -111,6 +114,12 @@ export function parallelOf(
     throw badUsage(
       `${example('parallel', way)} needs at least two GPUs.`,
       `Say how many, such as ${example('gpus', 8)}.`,
+    );
+  }
+  if (gpus > maxRanks) {
+    throw badUsage(
+      `${gpus} GPUs are more than can be traced.`,
+      `${name('gpus')} takes at most ${maxRanks} of them.`,
     );
   }
   if (checked.mode === 'infer') {
