@@ -21,7 +21,17 @@ const foreign = new Map([
   ['sbatch', ['--deadline', '--nice', '--qos']],
   ['srun', ['--gres', '--time']],
   ['systemd-run', ['--scope', '--user']],
-  ['torchrun', ['--nnodes', '--nproc-per-node', '--rdzv-endpoint', '--standalone']],
+  [
+    'torchrun',
+    [
+      '--nnodes',
+      '--nproc-per-node',
+      '--rdzv-backend',
+      '--rdzv-endpoint',
+      '--rdzv-id',
+      '--standalone',
+    ],
+  ],
 ]);
 const foreignOptions = new Set([...foreign.values()].flat());
 
