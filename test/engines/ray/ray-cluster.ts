@@ -13,7 +13,14 @@ import { join } from 'node:path';
 import { rayHttp } from '../../../src/engine/ray/http.js';
 import { readNodes } from '../../../src/engine/ray/nodes.js';
 import { freePorts } from '../free-ports.js';
-import { killAll, processesOf, processesWith, seenProcesses, withChildren } from '../processes.js';
+import {
+  killAll,
+  killUntilNone,
+  processesOf,
+  processesWith,
+  seenProcesses,
+  withChildren,
+} from '../processes.js';
 import { commonWords, patientSettings, type TestNode } from './ray-nodes.js';
 import { type RayPython, rayPython } from './ray-packages.js';
 
@@ -73,7 +80,10 @@ export async function startRay(
     const own = node === head ? headWords : [`--address=${head?.ip}:${gcsPort}`];
     for (let tries = 0; tries < maxTries; tries++) {
       await rayStart(ray, node, [...own, ...(await agentPorts()), ...commonWords(node)]);
-      if (await isAlive(address, node.name, () => rayletOf(folder, node).length > 0)) return;
+      if (await isAlive(address, () => rayletOf(folder, node))) return;
+      // What is left of the try would keep the ports.
+      if (node === head) killUntilNone(() => processesOf(join(folder, 'session_')));
+      else killNode(node);
     }
     throw new Error(`Ray's ${node.name} ended ${maxTries} times`);
   };
@@ -82,9 +92,13 @@ export async function startRay(
     for (const node of nodes) await start(node);
   };
   const stop = () => {
-    for (let left = processesOf(folder); left.length > 0; left = processesOf(folder)) killAll(left);
+    killUntilNone(() => processesOf(folder));
     rmSync(folder, { recursive: true, force: true });
   };
+  const killNode = (node: TestNode) =>
+    killUntilNone(() =>
+      withChildren([...rayletOf(folder, node), ...processesWith(variableOf(folder, node.name))]),
+    );
   const nodeNamed = (name: string) => {
     const found = nodes.find((node) => node.name === name);
     if (found === undefined) throw new Error(`no node ${name}`);
@@ -112,16 +126,10 @@ export async function startRay(
       killAll(found);
       // As an administrator would: the nodes of a head that is gone are of no use.
       for (const { name } of nodes) cluster.killNode(name);
-      killAll(processesOf(join(folder, 'session_')));
+      killUntilNone(() => processesOf(join(folder, 'session_')));
       await startAll();
     },
-    killNode(name) {
-      const own = [
-        ...rayletOf(folder, nodeNamed(name)),
-        ...processesWith(variableOf(folder, name)),
-      ];
-      killAll(withChildren(own));
-    },
+    killNode: (name) => killNode(nodeNamed(name)),
     startNode: (name) => start(nodeNamed(name)),
     stop,
   };
@@ -220,16 +228,20 @@ function tellPorts(folder: string): void {
   }
 }
 
-/** Waits until Ray lists the node; false where its raylet has ended. */
-async function isAlive(address: string, name: string, hasRaylet: () => boolean): Promise<boolean> {
+/** Waits until Ray lists the node of this raylet, not one of that name before it; false where the raylet has ended. */
+async function isAlive(
+  address: string,
+  raylet: () => readonly { command: string }[],
+): Promise<boolean> {
   const endMs = Date.now() + waitMs;
   const http = rayHttp(address, { environment: {} });
   while (Date.now() < endMs) {
-    const isThere = hasRaylet();
+    const running = raylet();
+    const own = new Set(running.map(({ command }) => / --node_id=(\w+)/.exec(command)?.[1]));
     const nodes = await readNodes(http).catch(() => []);
-    if (nodes.some((node) => node.name === name)) return true;
-    if (!isThere) return false;
+    if (nodes.some(({ id }) => own.has(id))) return true;
+    if (running.length === 0) return false;
     await new Promise((resolve) => setTimeout(resolve, 200));
   }
-  throw new Error(`Ray never listed ${name}`);
+  throw new Error('Ray never listed the node');
 }
