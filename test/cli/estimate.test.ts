@@ -11,6 +11,8 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { gpt2TraceFile } from '../../src/estimate/trace/traces-for-tests.js';
+import { readProcess } from '../../src/run/processes/process-table.js';
+import { until } from '../run/running.js';
 import { root } from '../support/project-files.js';
 import { type Running, useCommand } from './command.js';
 
@@ -203,7 +205,9 @@ traced?.('plimsoll estimate, traced in Python', () => {
       onStart: (running) => void interruptOnceStarted(running),
     });
     expect(ended).toMatchObject({ stdout: '', stderr: '', exitCode: 130 });
-    expect(() => process.kill(Number(readFileSync(started, 'utf8')), 0)).toThrow('ESRCH');
+    const pid = Number(readFileSync(started, 'utf8'));
+    // Killed, it is there until the kernel has ended it, and its new parent has fetched its exit code.
+    await until(() => ((readProcess('/proc', pid)?.state ?? 'Z') === 'Z' ? true : undefined));
     expect(readdirSync(temporary)).toEqual([]);
   });
 

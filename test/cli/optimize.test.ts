@@ -61,10 +61,19 @@ describe('plimsoll optimize', () => {
     });
   });
 
-  it('finds the leak of a simulated card, and says that it is simulated', async () => {
-    const { answer } = await json(['--simulate', 'leak', '--watch', '0.3']);
+  it('finds what the allocator of a simulated card holds, and says that it is simulated', async () => {
+    const columns = ['seconds', 'allocated', 'reserved', 'device_used'];
+    const rows = [0, 10_000].map((seconds) => [seconds, 1e9, 3e9, 3.1e9]);
+    const trace = join(command.folder(), 'cache.json');
+    writeFileSync(trace, JSON.stringify({ capacity: 4e9, columns, rows }));
+    const { answer } = await json(['--simulate', trace, '--watch', '0.3']);
     const cache = answer.advice.find(({ code }) => code === 'allocator-cache');
-    expect(cache?.saves).toMatchObject({ kind: 'bytes', source: 'simulated', device: 'gpu:0' });
+    expect(cache?.saves).toMatchObject({
+      kind: 'bytes',
+      bytes: 2e9,
+      source: 'simulated',
+      device: 'gpu:0',
+    });
   });
 
   it('plans a model: settings, what each saves in order, and what to paste', async () => {

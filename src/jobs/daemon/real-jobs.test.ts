@@ -166,7 +166,8 @@ describe('a job on this machine', () => {
     const { need } = await daemon.submit({ ...request, memoryBytes: undefined });
     expect(need).toMatchObject({ basis: 'measured' });
     expect(need.bytes).toBeGreaterThan(memoryBytes);
-    expect(need.why).toMatch(/^Measured in \d+ runs, \d+ of them out of memory/);
+    // An attempt that was over before anybody looked has no peak.
+    expect(need.why).toMatch(/^Measured in \d+ runs?, \d+ of them out of memory/);
   });
 
   it('ends when it is cancelled, with all that it started', async () => {
