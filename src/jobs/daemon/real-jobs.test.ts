@@ -15,6 +15,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { cleanEnvironment, useCommand } from '../../../test/cli/command.js';
 import {
   canLimitByCgroup,
+  endAllWith,
   leftCgroups,
   livingWith,
   runIds,
@@ -60,7 +61,7 @@ beforeEach(async () => {
 afterEach(async () => {
   await daemon.close();
   discovery.close();
-  for (const pid of livingWith(`TEST_MARK=${folder}`)) process.kill(pid, 'SIGKILL');
+  await endAllWith(`TEST_MARK=${folder}`);
   rmSync(folder, { recursive: true, force: true });
 });
 
@@ -86,6 +87,16 @@ function hurried(speed: number): Clock {
     seconds: () => systemClock.seconds() * speed,
     epochMs: () => systemClock.epochMs(),
     waitUntil: (at, signal) => systemClock.waitUntil(at / speed, signal),
+  };
+}
+
+/** Time stands still until it is so; then an hour has passed, and it goes on. */
+function hurriedWhen(isSo: () => boolean): Clock {
+  const begin = systemClock.seconds();
+  return {
+    seconds: () => (isSo() ? systemClock.seconds() + 3600 : begin),
+    epochMs: () => systemClock.epochMs(),
+    waitUntil: (_, signal) => systemClock.waitUntil(systemClock.seconds() + 0.05, signal),
   };
 }
 
@@ -200,16 +211,18 @@ describe('a job on this machine', () => {
 
   it('is killed where it does not end when it is asked to', async () => {
     await daemon.close();
-    daemon = await open({ clock: hurried(3) });
+    let answered = false;
+    daemon = await open({ clock: hurriedWhen(() => answered) });
     const { id } = await daemon.submit({
       command: shell('trap "echo no" TERM; echo ready; while true; do sleep 0.1; done'),
       memoryBytes: 64 * MiB,
     });
     await until(() => (daemon.job(id).log.bytes > 0 ? true : undefined));
     await daemon.cancel(id);
+    await until(async () => ((await logOf(id)).includes('no\n') ? true : undefined));
+    answered = true;
     const job = await ended(id);
     expect(job).toMatchObject({ state: 'cancelled', attempts: [{ exitCode: 137 }] });
-    expect(await logOf(id)).toContain('no\n');
   });
 
   it('outlives its supervisor, and is taken up again without a word lost or said twice', async () => {
