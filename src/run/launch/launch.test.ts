@@ -89,6 +89,14 @@ describe('relaySignals', () => {
     expect(impatient()).toBe(1);
   });
 
+  it('kills once for all signals that came while it was busy', async () => {
+    const { signal, impatient } = relay(true);
+    const flood = Array.from({ length: 100 }, () => signal('SIGTERM'));
+    expect(impatient()).toBe(0);
+    await Promise.all(flood);
+    expect(impatient()).toBe(1);
+  });
+
   it('stops and goes on together with the job', async () => {
     const { signal, sent } = relay(false);
     await signal('SIGTSTP');

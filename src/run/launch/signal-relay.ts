@@ -47,6 +47,16 @@ export function relaySignals(options: {
   const pass = async (signal: NodeJS.Signals) => {
     if (!(await canary.heard(signal))) forward(signal);
   };
+  let isKilling = false;
+  /** Once for all that wait: to look for what to kill may take longer than the next signal takes to come. */
+  const kill = () => {
+    if (isKilling) return;
+    isKilling = true;
+    setImmediate(() => {
+      isKilling = false;
+      options.onImpatient();
+    });
+  };
   const stop = (signal: NodeJS.Signals) => {
     if (nowMs() - askedMs >= sameMs) asked++;
     askedMs = nowMs();
@@ -54,7 +64,7 @@ export function relaySignals(options: {
       stoppedBy = signal;
       options.onStop(signal);
     }
-    if (asked >= patience) options.onImpatient();
+    if (asked >= patience) kill();
     else void pass(signal);
   };
   const suspend = async () => {
