@@ -34,7 +34,7 @@ export function overRanksText(found: OverRanks, columns: number, style: TextStyl
   const head = `What fills one rank (${parallel}) on one ${gpu.name} (estimated, by trace):`;
   const between = betweenNote(overRanks);
   const lines: Span[][] = [
-    [span(cleanText(head), 'bold')],
+    ...wrapText(cleanText(head), columns).map((line) => [span(line, 'bold')]),
     [span(`  ${'GPUs'.padStart(6)} ${'device'.padStart(11)}`, 'dim')],
     ...overRanks.map((point) => pointLine(point, found, { width, most, style })),
     [],

@@ -53,6 +53,14 @@ describe('what fills a rank, over the number of ranks', () => {
     expect(text).not.toContain('\u001b');
   });
 
+  it('says that it is estimated on a narrow terminal, too', () => {
+    const named = { ...found, gpu: { ...found.gpu, name: 'NVIDIA GeForce RTX 4090' } };
+    for (const columns of [60, 80]) {
+      const text = overRanksText(named, columns, plain).replaceAll(/\s+/g, ' ');
+      expect(text).toContain('RTX 4090 (estimated, by trace):');
+    }
+  });
+
   it('says so where nothing fits, and where all do', () => {
     const small = { ...found, gpu: { ...found.gpu, capacityBytes: 2 * GiB } };
     expect(overRanksText(small, 80, plain)).toContain('on any of these counts');
