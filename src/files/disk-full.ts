@@ -1,8 +1,10 @@
-import { rmSync, writeFileSync } from 'node:fs';
+import { rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 /** What a supervisor writes before its program begins: some files of a block each. */
 const roomBytes = 64 * 1024;
+/** What is written to try: little, for others need what is left. */
+const trialBytes = 4096;
 
 /** What the system says; for a write that was cut without an error, too: the next one would have had it. */
 export function diskFull(): Error {
@@ -13,11 +15,13 @@ export function isDiskFull(error: unknown): boolean {
   return error instanceof Error && 'code' in error && /^(ENOSPC|EDQUOT)$/.test(String(error.code));
 }
 
-/** Whether a few small files can be written into a folder: tried, for only the write tells of a quota. */
+/** Whether a few small files can be written into a folder. Only a write tells of a quota. */
 export function hasRoom(folder: string): boolean {
+  const { bavail, bsize } = statfsSync(folder);
+  if (bavail * bsize < roomBytes) return false;
   const trial = join(folder, `room-${process.pid}`);
   try {
-    writeFileSync(trial, Buffer.alloc(roomBytes), { mode: 0o600 });
+    writeFileSync(trial, Buffer.alloc(trialBytes), { mode: 0o600 });
     return true;
   } catch (error) {
     if (isDiskFull(error)) return false;
