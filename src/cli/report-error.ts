@@ -30,7 +30,7 @@ export function reportError(thrown: unknown, debug: boolean): ErrorReport {
   };
 }
 
-/** Errors of the system that can come from anywhere, and are no bugs of ours. */
+/** Errors of the operating system that any command can meet. They are not bugs in plimsoll. */
 function withWords(error: unknown): unknown {
   if (isFolderGone(error)) return folderGone(error);
   if (!(error instanceof Failure) && isDiskFull(error)) return noSpace(error);

@@ -12,6 +12,7 @@ import {
 } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { Failure } from '../failure.js';
+import { isDiskFull } from './disk-full.js';
 
 /** A file that a person asked us to write. */
 export interface OutputFile {
@@ -119,7 +120,7 @@ function reasonOf(error: unknown): string {
 }
 
 function cannotWrite(named: string, reason: string, cause?: unknown): Failure {
-  const full = ['ENOSPC', 'EDQUOT'].includes(codeOf(cause));
+  const full = isDiskFull(cause);
   return new Failure({
     kind: full ? 'missing' : 'input',
     code: full ? 'disk-full' : 'cannot-write',

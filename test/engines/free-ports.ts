@@ -6,8 +6,8 @@ const lowest = 20_000;
 const usualFirstEphemeral = 32_768;
 
 /**
- * Ports that are free on every address, and that nobody is given by chance: the system hands out those of
- * its ephemeral range, to any program that connects, before the one that was told of them begins to listen.
+ * Ports that are free on every address. They lie outside of the ephemeral range: the system gives a port of
+ * that range to any program that connects, so it could be taken before our service listens on it.
  */
 export async function freePorts(count: number): Promise<readonly number[]> {
   const found = new Set<number>();

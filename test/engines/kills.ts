@@ -46,7 +46,7 @@ echo done >> ${notes}`;
       seenProcesses().filter(
         ({ command }) => command.includes(mark) && command.includes('plimsoll.js run'),
       );
-    // Where this process was given no time while the job ran, there is no supervisor to be seen any more.
+    // On a busy machine the job may be over before this looks: then it has no supervisor any more.
     while (own().length === 0 && !this.of(name).includes('done')) {
       await new Promise((resolve) => setTimeout(resolve, 100));
     }

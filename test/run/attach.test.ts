@@ -35,7 +35,7 @@ function attach(argv: readonly string[] = []) {
   return command.run(['run', '--attach', '--json', ...argv], { environment: environment() });
 }
 
-/** Helpers of a supervisor that was killed end by themselves, and nobody waits for them. */
+/** Helpers of a supervisor that was killed end by themselves, some time later. */
 async function nothingLeft(): Promise<void> {
   await until(() => (livingWith(`TEST_MARK=${folder()}`).length === 0 ? true : undefined));
 }
@@ -229,7 +229,7 @@ describe('a limit that a killed run left', () => {
     await ended;
     writeFileSync(gate, '');
     await until(() => textOf(join(home(), 'runs', id, 'attempt-1.exit')));
-    // What the shell had started sees later that nobody reads it; until then the limit is in use.
+    // What the shell had started ends some time later; until then the limit is in use.
     await until(() => (livingWith(`PLIMSOLL_RUN_ID=${id}`).length === 0 ? true : undefined));
     await command.run(['run', '--', 'true'], { environment: environment() });
     expect(leftCgroups([id])).toEqual([]);

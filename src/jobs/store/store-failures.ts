@@ -1,4 +1,5 @@
 import { Failure, type FailureKind } from '../../failure.js';
+import { isDiskFull } from '../../files/disk-full.js';
 
 type Code =
   | 'store-in-use'
@@ -82,7 +83,7 @@ export function failureOf(error: unknown, path: string): unknown {
     return storeFailure(code, path, error);
   }
   if (!('syscall' in error)) return error;
-  return storeFailure(error.code === 'ENOSPC' ? 'disk-full' : 'store-unreachable', path, error);
+  return storeFailure(isDiskFull(error) ? 'disk-full' : 'store-unreachable', path, error);
 }
 
 /** The low byte of its number; the rest is details. */

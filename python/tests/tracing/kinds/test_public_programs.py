@@ -267,7 +267,7 @@ places[torch.tensor([1, 4], device="cuda")] = torch.tensor([7, 9], device="cuda"
 assert places.tolist() == [0, 7, 2, 3, 9, 5]
 places[torch.randn(6, device="cuda").topk(2).indices] = 8
 assert places.tolist() == [0] * 6, "not known where it was written"
-# What was there before is no number of the program's.
+# Memory that was not written yet has no value that the program could use.
 assert torch.arange(6, device="cuda").new_empty_strided((900,), (1,)).tolist() == [0] * 900
 assert torch.arange(6, device="cuda").resize_(900).tolist() == [0] * 900
 """
