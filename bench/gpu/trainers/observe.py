@@ -8,6 +8,7 @@ import ast
 import gc
 import json
 import logging
+import os
 import runpy
 import sys
 import time
@@ -15,6 +16,9 @@ import time
 report, program, *words = sys.argv[1:]
 logging.getLogger("plimsoll").setLevel(logging.INFO)
 sys.argv = [program, *words]
+sys.path[0] = os.path.dirname(
+    os.path.abspath(program)
+)  # as Python does for a program it starts itself
 with open(program, encoding="utf-8") as file:
     tree = ast.parse(file.read())
 tree.body = [node for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom))]
