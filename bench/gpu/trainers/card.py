@@ -127,7 +127,7 @@ def lanes_of(given, folder, parts):
     outside = [os.path.join(HERE, "outside.py"), os.path.join(folder, "nanogpt.json")]
     outside += [starter(parts) or "missing", parts.get("nanogpt", "missing"), *tiny]
     return [
-        measure("vit-prepared", "--repeats", "3", needs=("site",), alone=True),
+        measure("vit-prepared", "--repeats", "4", needs=("site",), alone=True),
         measure("bert", "--repeats", "2", alone=True),
         measure("vit", needs=("site",)),
         measure("sft", needs=("site", "trl")),

@@ -31,7 +31,7 @@ PROGRAMS = {
     "sft": ("trl_sft.py", [], 16, 2, 10),
     "vit": ("lightning_vit.py", [], 128, 2, 10),
     "vit-bf16": ("lightning_vit.py", ["--precision", "bf16-mixed"], 256, 1, 14),
-    "vit-prepared": ("lightning_vit.py", ["--precision", "bf16-mixed", "--prepared"], 256, 1, 30),
+    "vit-prepared": ("lightning_vit.py", ["--precision", "bf16-mixed", "--prepared"], 256, 1, 60),
 }
 UNKNOWN = [name for name in ONLY if name not in PROGRAMS]
 if UNKNOWN:
