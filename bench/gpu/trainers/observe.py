@@ -16,9 +16,8 @@ import time
 report, program, *words = sys.argv[1:]
 logging.getLogger("plimsoll").setLevel(logging.INFO)
 sys.argv = [program, *words]
-sys.path[0] = os.path.dirname(
-    os.path.abspath(program)
-)  # as Python does for a program it starts itself
+# As Python does for a program that it starts itself.
+sys.path[0] = os.path.dirname(os.path.abspath(program))
 with open(program, encoding="utf-8") as file:
     tree = ast.parse(file.read())
 tree.body = [node for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom))]
