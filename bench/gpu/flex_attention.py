@@ -43,16 +43,25 @@ def seen() -> int:
     return len(torch.cuda.memory._snapshot()["device_traces"][0])
 
 
-def measured(shape: tuple[int, ...], dtype: torch.dtype, compiled: bool, kind: str) -> dict[str, Any]:
+def measured(
+    shape: tuple[int, ...], dtype: torch.dtype, compiled: bool, kind: str
+) -> dict[str, Any]:
     samples, heads, key_heads, tokens, features = shape
     call = torch.compile(flex_attention) if compiled else flex_attention
     words: dict[str, Any] = {"enable_gqa": heads != key_heads}
-    result: dict[str, Any] = {"shape": shape, "dtype": str(dtype), "compiled": compiled, "kind": kind}
+    result: dict[str, Any] = {
+        "shape": shape,
+        "dtype": str(dtype),
+        "compiled": compiled,
+        "kind": kind,
+    }
     if kind == "bias":
         words["score_mod"] = bias
 
     def made(count: int) -> torch.Tensor:
-        return torch.randn(samples, count, tokens, features, device="cuda", dtype=dtype, requires_grad=True)
+        return torch.randn(
+            samples, count, tokens, features, device="cuda", dtype=dtype, requires_grad=True
+        )
 
     for turn in range(4):
         query, key, value = made(heads), made(key_heads), made(key_heads)
@@ -60,12 +69,17 @@ def measured(shape: tuple[int, ...], dtype: torch.dtype, compiled: bool, kind: s
         marks = [seen()]
         before = torch.cuda.memory_allocated()
         if kind == "mask":
-            words["block_mask"] = create_block_mask(causal, None, None, tokens, tokens, device="cuda")
+            words["block_mask"] = create_block_mask(
+                causal, None, None, tokens, tokens, device="cuda"
+            )
         after_mask = torch.cuda.memory_allocated()
         marks.append(seen())
         torch.cuda.reset_peak_memory_stats()
         out = call(query, key, value, **words)
-        after_forward, peak_forward = torch.cuda.memory_allocated(), torch.cuda.max_memory_allocated()
+        after_forward, peak_forward = (
+            torch.cuda.memory_allocated(),
+            torch.cuda.max_memory_allocated(),
+        )
         marks.append(seen())
         torch.cuda.reset_peak_memory_stats()
         out.backward(upstream)
@@ -102,7 +116,12 @@ def main() -> None:
                     try:
                         one = measured(shape, dtype, compiled, kind)
                     except Exception as error:
-                        one = {"shape": shape, "dtype": str(dtype), "compiled": compiled, "kind": kind}
+                        one = {
+                            "shape": shape,
+                            "dtype": str(dtype),
+                            "compiled": compiled,
+                            "kind": kind,
+                        }
                         one["error"] = f"{type(error).__name__}: {error}"[:300]
                     results.append(one)
                     print(json.dumps({k: v for k, v in one.items() if k != "events"}), flush=True)

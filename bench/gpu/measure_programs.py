@@ -52,6 +52,7 @@ def measured(path, carried):
         try:
             end = subprocess.run(
                 [sys.executable, "-c", INSIDE, os.path.abspath(path)],
+                check=False,
                 cwd=folder,
                 env=environment,
                 capture_output=True,

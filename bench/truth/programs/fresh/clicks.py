@@ -9,9 +9,17 @@ rows, fields, width, batch = 300_000, 12, 32, 4096
 class Clicks(nn.Module):
     def __init__(self):
         super().__init__()
-        self.bags = nn.ModuleList(nn.EmbeddingBag(rows, width, mode="sum", sparse=True) for _ in range(fields))
+        self.bags = nn.ModuleList(
+            nn.EmbeddingBag(rows, width, mode="sum", sparse=True) for _ in range(fields)
+        )
         self.bottom = nn.Sequential(nn.Linear(13, 256), nn.ReLU(), nn.Linear(256, width), nn.ReLU())
-        self.top = nn.Sequential(nn.Linear(width + (fields + 1) * fields // 2, 512), nn.ReLU(), nn.Linear(512, 256), nn.ReLU(), nn.Linear(256, 1))
+        self.top = nn.Sequential(
+            nn.Linear(width + (fields + 1) * fields // 2, 512),
+            nn.ReLU(),
+            nn.Linear(512, 256),
+            nn.ReLU(),
+            nn.Linear(256, 1),
+        )
 
     def forward(self, dense, ids, offsets):
         x = self.bottom(dense)

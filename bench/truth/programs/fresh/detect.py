@@ -18,12 +18,17 @@ class Scenes(Dataset):
         for _ in range(g.randint(1, 9)):
             x, y = g.uniform(0, width * 0.6), g.uniform(0, height * 0.6)
             boxes.append([x, y, x + g.uniform(20, width * 0.35), y + g.uniform(20, height * 0.35)])
-        target = {"boxes": torch.tensor(boxes), "labels": torch.tensor([g.randint(1, 20) for _ in boxes])}
+        target = {
+            "boxes": torch.tensor(boxes),
+            "labels": torch.tensor([g.randint(1, 20) for _ in boxes]),
+        }
         return torch.rand(3, height, width), target
 
 
 device = torch.device("cuda")
-model = torchvision.models.detection.fasterrcnn_resnet50_fpn(weights=None, weights_backbone=None, num_classes=21)
+model = torchvision.models.detection.fasterrcnn_resnet50_fpn(
+    weights=None, weights_backbone=None, num_classes=21
+)
 model.to(device)
 loader = DataLoader(Scenes(), batch_size=4, shuffle=True, collate_fn=lambda b: tuple(zip(*b)))
 params = [p for p in model.parameters() if p.requires_grad]

@@ -11,7 +11,13 @@ from torch import nn
 class Head(nn.Module):
     def __init__(self, width, out=16384):
         super().__init__()
-        self.mlp = nn.Sequential(nn.Linear(width, 1024), nn.GELU(), nn.Linear(1024, 1024), nn.GELU(), nn.Linear(1024, 256))
+        self.mlp = nn.Sequential(
+            nn.Linear(width, 1024),
+            nn.GELU(),
+            nn.Linear(1024, 1024),
+            nn.GELU(),
+            nn.Linear(1024, 256),
+        )
         self.last = nn.utils.parametrizations.weight_norm(nn.Linear(256, out, bias=False))
 
     def forward(self, x):
@@ -26,7 +32,12 @@ class Crops(nn.Module):
         self.head = Head(2048)
 
     def forward(self, crops):
-        sizes = torch.cumsum(torch.unique_consecutive(torch.tensor([c.shape[-1] for c in crops]), return_counts=True)[1], 0)
+        sizes = torch.cumsum(
+            torch.unique_consecutive(
+                torch.tensor([c.shape[-1] for c in crops]), return_counts=True
+            )[1],
+            0,
+        )
         begin, out = 0, []
         for end in sizes:
             out.append(self.body(torch.cat(crops[begin:end])))
@@ -43,7 +54,9 @@ center = torch.zeros(1, 16384).cuda()
 optimizer = torch.optim.AdamW(student.parameters(), lr=5e-4)
 scaler = torch.amp.GradScaler("cuda")
 for step in range(6):
-    crops = [torch.randn(batch, 3, 224, 224) for _ in range(2)] + [torch.randn(batch, 3, 96, 96) for _ in range(small)]
+    crops = [torch.randn(batch, 3, 224, 224) for _ in range(2)] + [
+        torch.randn(batch, 3, 96, 96) for _ in range(small)
+    ]
     crops = [c.cuda(non_blocking=True) for c in crops]
     with torch.autocast("cuda", torch.float16):
         with torch.no_grad():
@@ -54,7 +67,10 @@ for step in range(6):
         for i, q in enumerate(goal):
             for j, v in enumerate((made / 0.1).chunk(2 + small)):
                 if i != j:
-                    total, terms = total + torch.sum(-q * F.log_softmax(v, -1), -1).mean(), terms + 1
+                    total, terms = (
+                        total + torch.sum(-q * F.log_softmax(v, -1), -1).mean(),
+                        terms + 1,
+                    )
         loss = total / terms
     optimizer.zero_grad()
     scaler.scale(loss).backward()

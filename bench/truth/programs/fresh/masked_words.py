@@ -27,7 +27,16 @@ def collate(rows):
 
 train = DataLoader(texts[:320], batch_size=32, shuffle=True, collate_fn=collate)
 test = DataLoader(texts[320:], batch_size=64, collate_fn=collate)
-model = RobertaForMaskedLM(RobertaConfig(vocab_size=30005, hidden_size=512, num_hidden_layers=8, num_attention_heads=8, intermediate_size=2048, max_position_embeddings=514))
+model = RobertaForMaskedLM(
+    RobertaConfig(
+        vocab_size=30005,
+        hidden_size=512,
+        num_hidden_layers=8,
+        num_attention_heads=8,
+        intermediate_size=2048,
+        max_position_embeddings=514,
+    )
+)
 optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5)
 model, optimizer, train, test = accelerator.prepare(model, optimizer, train, test)
 schedule = get_scheduler("linear", optimizer, num_warmup_steps=1, num_training_steps=10)

@@ -7,7 +7,9 @@ from transformers import MixtralConfig, MixtralForCausalLM, Trainer, TrainingArg
 
 class Random(Dataset):
     def __init__(self, rows, length, words):
-        self.ids = torch.randint(0, words, (rows, length), generator=torch.Generator().manual_seed(0))
+        self.ids = torch.randint(
+            0, words, (rows, length), generator=torch.Generator().manual_seed(0)
+        )
 
     def __len__(self):
         return len(self.ids)
@@ -42,4 +44,6 @@ arguments = TrainingArguments(
     report_to=[],
     prediction_loss_only=True,
 )
-Trainer(model, arguments, train_dataset=Random(64, 512, 32000), eval_dataset=Random(16, 512, 32000)).train()
+Trainer(
+    model, arguments, train_dataset=Random(64, 512, 32000), eval_dataset=Random(16, 512, 32000)
+).train()

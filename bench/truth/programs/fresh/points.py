@@ -18,9 +18,20 @@ class EdgeNet(nn.Module):
         super().__init__()
         self.k = k
         pairs = [(6, 64), (128, 64), (128, 128), (256, 256)]
-        self.convs = nn.ModuleList(nn.Sequential(nn.Conv2d(a, b, 1, bias=False), nn.BatchNorm2d(b), nn.LeakyReLU(0.2)) for a, b in pairs)
-        self.mix = nn.Sequential(nn.Conv1d(512, 1024, 1, bias=False), nn.BatchNorm1d(1024), nn.LeakyReLU(0.2))
-        self.head = nn.Sequential(nn.Linear(2048, 512), nn.BatchNorm1d(512), nn.LeakyReLU(0.2), nn.Dropout(0.5), nn.Linear(512, classes))
+        self.convs = nn.ModuleList(
+            nn.Sequential(nn.Conv2d(a, b, 1, bias=False), nn.BatchNorm2d(b), nn.LeakyReLU(0.2))
+            for a, b in pairs
+        )
+        self.mix = nn.Sequential(
+            nn.Conv1d(512, 1024, 1, bias=False), nn.BatchNorm1d(1024), nn.LeakyReLU(0.2)
+        )
+        self.head = nn.Sequential(
+            nn.Linear(2048, 512),
+            nn.BatchNorm1d(512),
+            nn.LeakyReLU(0.2),
+            nn.Dropout(0.5),
+            nn.Linear(512, classes),
+        )
 
     def forward(self, x):
         out = []
@@ -43,5 +54,7 @@ for epoch in range(2):
         optimizer.step()
     net.eval()
     with torch.no_grad():
-        right = [(net(torch.randn(32, 3, 1024).cuda()).argmax(1) == 0).sum().item() for _ in range(3)]
+        right = [
+            (net(torch.randn(32, 3, 1024).cuda()).argmax(1) == 0).sum().item() for _ in range(3)
+        ]
     print(epoch, loss.item(), sum(right))

@@ -48,7 +48,9 @@ agent = Agent().to(device)
 optimizer = torch.optim.Adam(agent.parameters(), lr=2.5e-4, eps=1e-5)
 env = FrameEnv(envs)
 obs = torch.zeros((length, envs, 4, 84, 84), device=device)
-actions, logs, rewards, dones, values = (torch.zeros((length, envs), device=device) for _ in range(5))
+actions, logs, rewards, dones, values = (
+    torch.zeros((length, envs), device=device) for _ in range(5)
+)
 state, done = torch.Tensor(env.reset()).to(device), torch.zeros(envs, device=device)
 for update in range(4):
     for t in range(length):

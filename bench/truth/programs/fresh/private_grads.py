@@ -6,9 +6,19 @@ from torch.func import functional_call, grad, vmap
 
 device = "cuda"
 model = nn.Sequential(
-    nn.Conv2d(3, 64, 3, 1, 1), nn.GroupNorm(8, 64), nn.ReLU(), nn.Conv2d(64, 128, 3, 2, 1), nn.GroupNorm(8, 128), nn.ReLU(),
-    nn.Conv2d(128, 256, 3, 2, 1), nn.GroupNorm(8, 256), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(256, 10),
-).to(device)  # fmt: skip
+    nn.Conv2d(3, 64, 3, 1, 1),
+    nn.GroupNorm(8, 64),
+    nn.ReLU(),
+    nn.Conv2d(64, 128, 3, 2, 1),
+    nn.GroupNorm(8, 128),
+    nn.ReLU(),
+    nn.Conv2d(128, 256, 3, 2, 1),
+    nn.GroupNorm(8, 256),
+    nn.ReLU(),
+    nn.AdaptiveAvgPool2d(1),
+    nn.Flatten(),
+    nn.Linear(256, 10),
+).to(device)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 
 

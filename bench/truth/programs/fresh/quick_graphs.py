@@ -7,9 +7,17 @@ from torch import nn
 class Next(nn.Module):
     def __init__(self, items=20000, width=256):
         super().__init__()
-        self.items, self.places = nn.Embedding(items, width), nn.Parameter(torch.zeros(1, 100, width))
-        layer = nn.TransformerEncoderLayer(width, 4, 1024, 0.0, "gelu", batch_first=True, norm_first=True)
-        self.core, self.norm = nn.TransformerEncoder(layer, 4, enable_nested_tensor=False), nn.LayerNorm(width)
+        self.items, self.places = (
+            nn.Embedding(items, width),
+            nn.Parameter(torch.zeros(1, 100, width)),
+        )
+        layer = nn.TransformerEncoderLayer(
+            width, 4, 1024, 0.0, "gelu", batch_first=True, norm_first=True
+        )
+        self.core, self.norm = (
+            nn.TransformerEncoder(layer, 4, enable_nested_tensor=False),
+            nn.LayerNorm(width),
+        )
 
     def forward(self, ids):
         mask = nn.Transformer.generate_square_subsequent_mask(ids.shape[1], device=ids.device)

@@ -11,8 +11,15 @@ class Block(nn.Module):
         super().__init__()
         self.heads = heads
         self.norms = nn.ModuleList([nn.RMSNorm(width), nn.RMSNorm(width)])
-        self.qkv, self.out = nn.Linear(width, 3 * width, bias=False), nn.Linear(width, width, bias=False)
-        self.gate, self.up, self.down = nn.Linear(width, 3 * width), nn.Linear(width, 3 * width), nn.Linear(3 * width, width)
+        self.qkv, self.out = (
+            nn.Linear(width, 3 * width, bias=False),
+            nn.Linear(width, width, bias=False),
+        )
+        self.gate, self.up, self.down = (
+            nn.Linear(width, 3 * width),
+            nn.Linear(width, 3 * width),
+            nn.Linear(3 * width, width),
+        )
 
     def forward(self, x):
         b, t, c = x.shape

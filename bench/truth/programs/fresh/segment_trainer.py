@@ -2,7 +2,12 @@
 
 import torch
 from torch.utils.data import Dataset
-from transformers import SegformerConfig, SegformerForSemanticSegmentation, Trainer, TrainingArguments
+from transformers import (
+    SegformerConfig,
+    SegformerForSemanticSegmentation,
+    Trainer,
+    TrainingArguments,
+)
 
 
 class Scenes(Dataset):
@@ -14,7 +19,10 @@ class Scenes(Dataset):
 
     def __getitem__(self, i):
         g = torch.Generator().manual_seed(i)
-        return {"pixel_values": torch.randn(3, 256, 256, generator=g), "labels": torch.randint(0, 60, (256, 256), generator=g)}
+        return {
+            "pixel_values": torch.randn(3, 256, 256, generator=g),
+            "labels": torch.randint(0, 60, (256, 256), generator=g),
+        }
 
 
 model = SegformerForSemanticSegmentation(SegformerConfig(num_labels=60))
@@ -34,8 +42,16 @@ arguments = TrainingArguments(
 
 def measured(result):
     logits, labels = result
-    up = torch.nn.functional.interpolate(torch.from_numpy(logits), size=labels.shape[-2:], mode="bilinear")
+    up = torch.nn.functional.interpolate(
+        torch.from_numpy(logits), size=labels.shape[-2:], mode="bilinear"
+    )
     return {"accuracy": (up.argmax(1) == torch.from_numpy(labels)).float().mean().item()}
 
 
-Trainer(model=model, args=arguments, train_dataset=Scenes(96), eval_dataset=Scenes(64), compute_metrics=measured).train()
+Trainer(
+    model=model,
+    args=arguments,
+    train_dataset=Scenes(96),
+    eval_dataset=Scenes(64),
+    compute_metrics=measured,
+).train()

@@ -13,7 +13,17 @@ class Sharpness(torch.optim.Optimizer):
 
     @torch.no_grad()
     def climb(self):
-        norm = torch.norm(torch.stack([p.grad.norm(p=2) for g in self.param_groups for p in g["params"] if p.grad is not None]), p=2)
+        norm = torch.norm(
+            torch.stack(
+                [
+                    p.grad.norm(p=2)
+                    for g in self.param_groups
+                    for p in g["params"]
+                    if p.grad is not None
+                ]
+            ),
+            p=2,
+        )
         for group in self.param_groups:
             for p in group["params"]:
                 if p.grad is not None:
@@ -34,7 +44,9 @@ class Sharpness(torch.optim.Optimizer):
         raise NotImplementedError
 
 
-model = torchvision.models.wide_resnet50_2(num_classes=100).cuda().to(memory_format=torch.channels_last)
+model = (
+    torchvision.models.wide_resnet50_2(num_classes=100).cuda().to(memory_format=torch.channels_last)
+)
 data = torchvision.datasets.FakeData(400, (3, 192, 192), 100, torchvision.transforms.ToTensor())
 loader = DataLoader(data, batch_size=40, shuffle=True, num_workers=2)
 optimizer = Sharpness(model.parameters(), torch.optim.SGD, lr=0.1, momentum=0.9, weight_decay=1e-4)

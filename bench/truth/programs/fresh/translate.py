@@ -15,7 +15,9 @@ device = torch.device("cuda")
 class Position(nn.Module):
     def __init__(self, width, most=512):
         super().__init__()
-        at = torch.arange(most)[:, None] * torch.exp(torch.arange(0, width, 2) * (-math.log(10000.0) / width))
+        at = torch.arange(most)[:, None] * torch.exp(
+            torch.arange(0, width, 2) * (-math.log(10000.0) / width)
+        )
         table = torch.zeros(most, width)
         table[:, 0::2], table[:, 1::2] = at.sin(), at.cos()
         self.register_buffer("table", table)
@@ -38,7 +40,9 @@ class Translator(nn.Module):
 
     def decode(self, t, memory, mask):
         causal = nn.Transformer.generate_square_subsequent_mask(t.shape[1], device=t.device)
-        x = self.core.decoder(self.position(self.target(t)), memory, tgt_mask=causal, memory_key_padding_mask=mask)
+        x = self.core.decoder(
+            self.position(self.target(t)), memory, tgt_mask=causal, memory_key_padding_mask=mask
+        )
         return self.out(x)
 
     def forward(self, s, t):
@@ -46,7 +50,9 @@ class Translator(nn.Module):
 
 
 def sentence(g):
-    return torch.tensor([BEGIN] + [g.randint(3, WORDS - 1) for _ in range(g.randint(8, 60))] + [END])
+    return torch.tensor(
+        [BEGIN] + [g.randint(3, WORDS - 1) for _ in range(g.randint(8, 60))] + [END]
+    )
 
 
 g = random.Random(0)
@@ -64,7 +70,9 @@ for p in model.parameters():
         nn.init.xavier_uniform_(p)
 criterion = nn.CrossEntropyLoss(ignore_index=PAD, label_smoothing=0.1)
 optimizer = torch.optim.Adam(model.parameters(), lr=1.0, betas=(0.9, 0.98), eps=1e-9)
-schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda i: 512**-0.5 * min((i + 1) ** -0.5, (i + 1) * 400**-1.5))
+schedule = torch.optim.lr_scheduler.LambdaLR(
+    optimizer, lambda i: 512**-0.5 * min((i + 1) ** -0.5, (i + 1) * 400**-1.5)
+)
 for epoch in range(2):
     model.train()
     total = 0

@@ -11,7 +11,9 @@ from trl import DPOConfig, DPOTrainer
 words = {f"w{i}": i + 3 for i in range(8000)} | {"<pad>": 0, "<s>": 1, "</s>": 2}
 inner = Tokenizer(models.WordLevel(words, unk_token="<pad>"))
 inner.pre_tokenizer = pre_tokenizers.Whitespace()
-tokenizer = PreTrainedTokenizerFast(tokenizer_object=inner, pad_token="<pad>", bos_token="<s>", eos_token="</s>")
+tokenizer = PreTrainedTokenizerFast(
+    tokenizer_object=inner, pad_token="<pad>", bos_token="<s>", eos_token="</s>"
+)
 g = random.Random(0)
 
 
@@ -19,8 +21,17 @@ def text(least, most):
     return " ".join(f"w{g.randrange(8000)}" for _ in range(g.randint(least, most)))
 
 
-rows = [{"prompt": text(40, 120), "chosen": text(80, 250), "rejected": text(80, 250)} for _ in range(96)]
-config = LlamaConfig(vocab_size=8003, hidden_size=768, intermediate_size=2048, num_hidden_layers=8, num_attention_heads=12, max_position_embeddings=1024)
+rows = [
+    {"prompt": text(40, 120), "chosen": text(80, 250), "rejected": text(80, 250)} for _ in range(96)
+]
+config = LlamaConfig(
+    vocab_size=8003,
+    hidden_size=768,
+    intermediate_size=2048,
+    num_hidden_layers=8,
+    num_attention_heads=12,
+    max_position_embeddings=1024,
+)
 arguments = DPOConfig(
     output_dir=tempfile.mkdtemp(),
     per_device_train_batch_size=8,
@@ -32,5 +43,11 @@ arguments = DPOConfig(
     save_strategy="no",
     report_to=[],
 )
-trainer = DPOTrainer(LlamaForCausalLM(config), LlamaForCausalLM(config), args=arguments, train_dataset=Dataset.from_list(rows), processing_class=tokenizer)
+trainer = DPOTrainer(
+    LlamaForCausalLM(config),
+    LlamaForCausalLM(config),
+    args=arguments,
+    train_dataset=Dataset.from_list(rows),
+    processing_class=tokenizer,
+)
 trainer.train()

@@ -11,7 +11,9 @@ from trl import GRPOConfig, GRPOTrainer
 words = {f"w{i}": i + 3 for i in range(12000)} | {"<pad>": 0, "<s>": 1, "</s>": 2}
 inner = Tokenizer(models.WordLevel(words, unk_token="<pad>"))
 inner.pre_tokenizer = pre_tokenizers.Whitespace()
-tokenizer = PreTrainedTokenizerFast(tokenizer_object=inner, pad_token="<pad>", bos_token="<s>", eos_token="</s>")
+tokenizer = PreTrainedTokenizerFast(
+    tokenizer_object=inner, pad_token="<pad>", bos_token="<s>", eos_token="</s>"
+)
 tokenizer.padding_side = "left"
 g = random.Random(0)
 rows = [{"prompt": " ".join(f"w{g.randrange(12000)}" for _ in range(64))} for _ in range(64)]
@@ -21,7 +23,17 @@ def reward(completions, **_):
     return [float(len(set(c.split()))) for c in completions]
 
 
-config = Qwen2Config(vocab_size=12003, hidden_size=512, intermediate_size=1536, num_hidden_layers=8, num_attention_heads=8, num_key_value_heads=4, pad_token_id=0, bos_token_id=1, eos_token_id=2)
+config = Qwen2Config(
+    vocab_size=12003,
+    hidden_size=512,
+    intermediate_size=1536,
+    num_hidden_layers=8,
+    num_attention_heads=8,
+    num_key_value_heads=4,
+    pad_token_id=0,
+    bos_token_id=1,
+    eos_token_id=2,
+)
 arguments = GRPOConfig(
     output_dir=tempfile.mkdtemp(),
     per_device_train_batch_size=16,
@@ -33,5 +45,11 @@ arguments = GRPOConfig(
     save_strategy="no",
     report_to=[],
 )
-trainer = GRPOTrainer(Qwen2ForCausalLM(config), reward, args=arguments, train_dataset=Dataset.from_list(rows), processing_class=tokenizer)
+trainer = GRPOTrainer(
+    Qwen2ForCausalLM(config),
+    reward,
+    args=arguments,
+    train_dataset=Dataset.from_list(rows),
+    processing_class=tokenizer,
+)
 trainer.train()

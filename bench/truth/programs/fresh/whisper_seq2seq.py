@@ -3,7 +3,12 @@
 from dataclasses import dataclass
 
 import torch
-from transformers import Seq2SeqTrainer, Seq2SeqTrainingArguments, WhisperConfig, WhisperForConditionalGeneration
+from transformers import (
+    Seq2SeqTrainer,
+    Seq2SeqTrainingArguments,
+    WhisperConfig,
+    WhisperForConditionalGeneration,
+)
 
 
 class Speech(torch.utils.data.Dataset):
@@ -15,7 +20,10 @@ class Speech(torch.utils.data.Dataset):
 
     def __getitem__(self, i):
         g = torch.Generator().manual_seed(i)
-        return {"input_features": torch.randn(80, 3000, generator=g), "labels": torch.randint(5, 50000, (20 + i % 40,), generator=g)}
+        return {
+            "input_features": torch.randn(80, 3000, generator=g),
+            "labels": torch.randint(5, 50000, (20 + i % 40,), generator=g),
+        }
 
 
 @dataclass
@@ -27,10 +35,23 @@ class Collate:
         labels = torch.full((len(rows), longest), -100)
         for i, r in enumerate(rows):
             labels[i, : len(r["labels"])] = r["labels"]
-        return {"input_features": torch.stack([r["input_features"] for r in rows]), "labels": labels}
+        return {
+            "input_features": torch.stack([r["input_features"] for r in rows]),
+            "labels": labels,
+        }
 
 
-config = WhisperConfig(d_model=384, encoder_layers=4, decoder_layers=4, encoder_attention_heads=6, decoder_attention_heads=6, encoder_ffn_dim=1536, decoder_ffn_dim=1536, begin_suppress_tokens=None, suppress_tokens=None)
+config = WhisperConfig(
+    d_model=384,
+    encoder_layers=4,
+    decoder_layers=4,
+    encoder_attention_heads=6,
+    decoder_attention_heads=6,
+    encoder_ffn_dim=1536,
+    decoder_ffn_dim=1536,
+    begin_suppress_tokens=None,
+    suppress_tokens=None,
+)
 model = WhisperForConditionalGeneration(config)
 arguments = Seq2SeqTrainingArguments(
     output_dir="whisper",
@@ -53,6 +74,13 @@ def measure(prediction):
     return {"length": float((prediction.predictions != -100).sum())}
 
 
-trainer = Seq2SeqTrainer(model=model, args=arguments, train_dataset=Speech(160), eval_dataset=Speech(16), data_collator=Collate(config.pad_token_id), compute_metrics=measure)
+trainer = Seq2SeqTrainer(
+    model=model,
+    args=arguments,
+    train_dataset=Speech(160),
+    eval_dataset=Speech(16),
+    data_collator=Collate(config.pad_token_id),
+    compute_metrics=measure,
+)
 trainer.train()
 print(trainer.evaluate())
