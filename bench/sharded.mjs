@@ -4,8 +4,9 @@
 //   npm run build && node bench/sharded.mjs [--only TEXT] [--cases FILE] [--parallel 1] [--json]
 //   node bench/sharded.mjs --large        time and memory of Llama-3-70B on 64 ranks alone
 //   node bench/sharded.mjs --published    figures that others published alone
+//   node bench/sharded.mjs --programs     sharded programs as they are alone
 //
-// All three without an option. Ends with exit code 1 when a target is missed.
+// All four without an option. Ends with exit code 1 when a target is missed.
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
@@ -15,6 +16,7 @@ import { inParallel } from './accuracy/parallel.mjs';
 import { benchPython, Traces } from './accuracy/traces.mjs';
 import { caseOf, dividedBytes } from './sharded/cases.mjs';
 import { isLargeMet, largeLine, largeRow } from './sharded/large.mjs';
+import { areProgramsMet, programLines, programRows } from './sharded/programs.mjs';
 import { publishedLines, publishedRows } from './sharded/published.mjs';
 
 const targets = { reservedMedian: 0.01, reservedP95: 0.05, allocatedMedian: 0.003 };
@@ -27,10 +29,11 @@ const { values } = parseArgs({
     json: { type: 'boolean', default: false },
     large: { type: 'boolean', default: false },
     published: { type: 'boolean', default: false },
+    programs: { type: 'boolean', default: false },
   },
 });
 
-const some = values.large || values.published;
+const some = values.large || values.published || values.programs;
 const chosen = values.only !== '' || values.cases !== file('truth/sharded.json');
 const truth = some ? { results: [] } : JSON.parse(readFileSync(values.cases, 'utf8'));
 const gpu = findGpu('h200');
@@ -50,17 +53,21 @@ const summary = {
 const large = values.large || !(some || chosen) ? largeRow(benchPython()) : undefined;
 const published =
   values.published || !(some || chosen) ? await publishedRows(benchPython(), '') : [];
+const programs = values.programs || !(some || chosen) ? programRows(benchPython()) : [];
 const missed = Object.entries(targets).filter(([name, most]) => !(summary[name] <= most));
 const good =
   (rows.length === 0 || missed.length === 0) &&
   summary.failed === 0 &&
   summary.inside === known.length &&
+  areProgramsMet(programs) &&
   (large === undefined || isLargeMet(large));
 
-if (values.json) console.log(JSON.stringify({ summary, rows, large, published }, undefined, 2));
+if (values.json)
+  console.log(JSON.stringify({ summary, rows, large, published, programs }, undefined, 2));
 else {
   if (rows.length > 0) print();
   if (published.length > 0) console.log(publishedLines(published).join('\n'));
+  if (programs.length > 0) console.log(`\n${programLines(programs).join('\n')}`);
   if (large !== undefined) console.log(`\n${largeLine(large)}`);
 }
 process.exitCode = good ? 0 : 1;

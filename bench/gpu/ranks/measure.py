@@ -1,4 +1,4 @@
-"""What is still to be measured of one rank of many, in one go: about three minutes of an H200.
+"""What one rank of many takes of an H200, in one go of about three minutes: programs, and tied embeddings.
 
     python3 bench/gpu/ranks/measure.py OUTPUT_FOLDER
 
