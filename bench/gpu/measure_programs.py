@@ -4,7 +4,8 @@
 
 Each program of the folder runs as people start it, in an empty folder that is removed afterwards. Packages that
 the machine lacks are taken from --carried. Results are written as they come: peaks of allocated and reserved bytes,
-how long it took, and how it ended. `--only NAME ...` chooses programs.
+how long it took, and how it ended. `--only NAME ...` chooses programs. `--events FOLDER` keeps, gzipped, all that the
+allocator was asked for: [action, bytes, address, the innermost lines of Python as numbers in `lines`].
 """
 
 import argparse
@@ -20,8 +21,21 @@ from concurrent.futures import ThreadPoolExecutor
 PROGRAM_SECONDS = 200
 # Runs inside the program's process: the peaks are told when it ends.
 INSIDE = """
-import json, os, runpy, sys
+import gzip, json, os, runpy, sys
 import torch
+EVENTS = os.environ.get("MEASURE_EVENTS")
+if EVENTS:
+    torch.cuda.memory._record_memory_history(context="alloc", stacks="python", max_entries=600_000)
+def kept():
+    lines, events = {}, []
+    for event in torch.cuda.memory._snapshot()["device_traces"][0]:
+        if event["action"] == "free_requested":
+            continue
+        frames = [f"{f['filename']}:{f['line']}" for f in event.get("frames", [])[:6]]
+        numbers = [lines.setdefault(frame, len(lines)) for frame in frames]
+        events.append([event["action"], event["size"], event["addr"], *numbers])
+    with gzip.open(EVENTS, "wt", encoding="utf-8") as file:
+        json.dump({"lines": list(lines), "events": events}, file)
 def told():
     stats = torch.cuda.memory_stats()
     return {
@@ -39,15 +53,25 @@ try:
 finally:
     if os.getpid() == owner:
         print("PEAKS " + json.dumps(told()), flush=True)
+        if EVENTS:
+            kept()
 """
 
 
-def measured(path, carried):
+def name_of(path):
+    return os.path.splitext(os.path.basename(path))[0]
+
+
+def measured(path, carried, events):
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
     if carried:
         environment["PYTHONPATH"] = os.path.abspath(carried)
     began = time.monotonic()
-    answer = {"name": os.path.splitext(os.path.basename(path))[0]}
+    answer = {"name": name_of(path)}
+    if events:
+        environment["MEASURE_EVENTS"] = os.path.join(
+            os.path.abspath(events), f"{name_of(path)}.json.gz"
+        )
     with tempfile.TemporaryDirectory() as folder:
         try:
             end = subprocess.run(
@@ -75,15 +99,18 @@ def main():
     parser.add_argument("folder")
     parser.add_argument("--output", required=True)
     parser.add_argument("--carried")
+    parser.add_argument("--events")
     parser.add_argument("--parallel", type=int, default=6)
     parser.add_argument("--only", nargs="+", default=[])
     given = parser.parse_args()
     paths = sorted(glob.glob(os.path.join(given.folder, "*.py")))
     if given.only:
-        paths = [p for p in paths if os.path.splitext(os.path.basename(p))[0] in given.only]
+        paths = [path for path in paths if name_of(path) in given.only]
+    if given.events:
+        os.makedirs(given.events, exist_ok=True)
     answers = []
     with ThreadPoolExecutor(given.parallel) as pool:
-        for answer in pool.map(lambda path: measured(path, given.carried), paths):
+        for answer in pool.map(lambda path: measured(path, given.carried, given.events), paths):
             answers.append(answer)
             print(json.dumps(answer)[:400], flush=True)
             with open(given.output, "w", encoding="utf-8") as file:

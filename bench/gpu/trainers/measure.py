@@ -28,7 +28,7 @@ PROGRAMS = {
     "bert-dropout": ("hugging_face.py", ["bert", "--dropout", "0.1"], 64, 1, 14),
     "gpt2": ("hugging_face.py", ["gpt2"], 16, 4, 10),
     "t5": ("hugging_face.py", ["t5"], 128, 2, 10),
-    "sft": ("trl_sft.py", [], 16, 2, 10),
+    "sft": ("trl_sft.py", [], 16, 2, 24),
     "vit": ("lightning_vit.py", [], 128, 2, 10),
     "vit-bf16": ("lightning_vit.py", ["--precision", "bf16-mixed"], 256, 1, 14),
     "vit-prepared": ("lightning_vit.py", ["--precision", "bf16-mixed", "--prepared"], 256, 1, 60),
