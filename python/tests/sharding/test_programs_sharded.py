@@ -2,13 +2,16 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
+import types
 import unittest
+from unittest import mock
 
 from plimsoll.failure import Failure
-from plimsoll.tracing.programs.distributed import uncounted
+from plimsoll.tracing.programs.distributed import other_libraries, uncounted
 from plimsoll.tracing.standins.patches import Patches
 from sharding import PACKAGE
 
@@ -177,6 +180,39 @@ class ShardedPrograms(unittest.TestCase):
         requests, footer = self.trace(BUILD + ACCELERATE + steps, *launcher)
         # accelerate gathers in the type of its mixed precision.
         self.check(requests, footer, "fsdp2", 4 * LAYER // 2 // RANKS, 2 * LAYER)
+
+
+class OtherLibraries(unittest.TestCase):
+    """The libraries are not installed here: a module with their entry stands for each."""
+
+    def test_the_error_names_the_way_that_the_program_asked_for(self):
+        def initialize(args=None, model=None, config=None, config_params=None):
+            """As DeepSpeed's is called."""
+
+        def initialize_model_parallel(tensor_model_parallel_size=1, pipeline_model_parallel_size=1):
+            """As Megatron-LM's is called."""
+
+        deepspeed = types.ModuleType("deepspeed")
+        deepspeed.initialize = initialize
+        state = types.ModuleType("megatron.core.parallel_state")
+        state.initialize_model_parallel = initialize_model_parallel
+        patches = Patches()
+        self.addCleanup(patches.undo)
+        with mock.patch.dict(sys.modules, {"deepspeed": deepspeed, state.__name__: state}):
+            other_libraries.install(patches)
+            for act, way in (
+                (lambda: deepspeed.initialize(config={"zero_optimization": {"stage": 2}}), "zero2"),
+                (lambda: deepspeed.initialize(config_params={"bf16": {"enabled": True}}), "ddp"),
+                (lambda: deepspeed.initialize(config="no-such.json"), None),
+                (lambda: deepspeed.initialize(config={"zero_optimization": {"stage": "x"}}), None),
+                (lambda: state.initialize_model_parallel(4), "tp"),
+                (lambda: state.initialize_model_parallel(4, 2), None),
+            ):
+                with self.assertRaises(Failure) as raised:
+                    act()
+                self.assertEqual(raised.exception.code, "program-sharded")
+                named = re.search(r"--parallel (\w+)", raised.exception.next_step)
+                self.assertEqual(named and named.group(1), way)
 
 
 class Uncounted(unittest.TestCase):

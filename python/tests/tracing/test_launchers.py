@@ -1,6 +1,8 @@
 """What stands behind a launcher, and how many of it."""
 
 import io
+import json
+import re
 import tempfile
 import unittest
 from contextlib import redirect_stderr
@@ -91,6 +93,26 @@ class Launchers(unittest.TestCase):
             with self.assertRaises(Failure) as raised, redirect_stderr(io.StringIO()):
                 launch_of(["-m", *words], Places())
             self.assertEqual(raised.exception.code, code, words)
+
+    def test_a_library_that_is_not_traced_is_refused_with_the_way_to_ask_for_instead(self):
+        megatron = [ACCELERATE, "--use_megatron_lm"]
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+            json.dump({"zero_optimization": {"stage": 1}}, file)
+            file.flush()
+            settings = f"--deepspeed_config_file={file.name}"
+            for words, way in (
+                # accelerate's own where nothing says one.
+                ([ACCELERATE, "--use_deepspeed"], "zero2"),
+                ([ACCELERATE, "--use_deepspeed", "--zero_stage=3"], "zero3"),
+                ([ACCELERATE, "--use_deepspeed", settings], "zero1"),
+                ([*megatron, "--megatron_lm_tp_degree=4"], "tp"),
+                ([*megatron, "--megatron_lm_tp_degree=4", "--megatron_lm_pp_degree=2"], None),
+            ):
+                with self.assertRaises(Failure) as raised, redirect_stderr(io.StringIO()):
+                    launch_of(["-m", *words, "train.py"], Places())
+                self.assertEqual(raised.exception.code, "program-sharded", words)
+                named = re.search(r"--parallel (\w+)", raised.exception.next_step)
+                self.assertEqual(named and named.group(1), way, words)
 
 
 if __name__ == "__main__":

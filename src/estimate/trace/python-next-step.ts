@@ -41,10 +41,6 @@ const nextSteps: ReadonlyMap<string, NextStep> = new Map<string, NextStep>([
   ['script-missing', ({ name }) => `Check the path of ${name('script')}.`],
   // Only the command estimates programs, so its option may be named.
   ['program-ended', () => 'Run it with --verbose to see what it prints.'],
-  [
-    'program-sharded',
-    () => 'Measure it on its GPUs, or ask "plimsoll estimate MODEL --gpus N --parallel zero3".',
-  ],
   // It is a temporary file of ours.
   ['output-unwritable', () => 'Make room for temporary files.'],
 ]);

@@ -135,6 +135,7 @@ describe('answerPlan', () => {
     [{ ...job, memoryBytes: 0 }, '"memoryBytes" cannot be "0".'],
     [{ ...job, memoryBytes: GiB, zero: 4 }, '"zero" cannot be "4".'],
     [{ ...job, memoryBytes: GiB, offload: 'all' }, '"offload" cannot be "all".'],
+    [{ ...job, memoryBytes: GiB, gpus: 2 ** 20 + 1 }, '1048577 GPUs are more than can be traced.'],
     [{ ...job, memoryBytes: GiB, gpus: 3, batch: 4 }, 'A batch of 4 cannot be'],
     [{ type: 'cnn', size: 'small', memoryBytes: GiB }, 'A plan needs more than a type and a size'],
     [{ script: '/a.py', memoryBytes: GiB, batch: 2 }, '"batch" does not reach the script'],

@@ -26,6 +26,19 @@ export const parallelFields = [
 
 type Read = <T>(field: RequestField, reader: FieldReader<T>) => T | undefined;
 
+/** The most ranks that a trace pretends (`LARGEST_WORLD` in Python). */
+const maxRanks = 2 ** 20;
+
+/** How many GPUs share a job. */
+export const readGpus: FieldReader<number> = (value, field, wording) => {
+  const gpus = readCount(value, field, wording);
+  if (gpus <= maxRanks) return gpus;
+  throw badUsage(
+    `${gpus} GPUs are more than can be traced.`,
+    `${wording.name(field)} takes at most ${maxRanks} of them.`,
+  );
+};
+
 /** The same fields with every value checked. */
 export type CheckedParallel = ReturnType<typeof checkParallel>;
 
@@ -85,9 +98,6 @@ const fits: readonly (readonly [keyof CheckedParallel, (way: ParallelMethod) => 
   ['tp', (way) => way === 'fsdp2' || way === 'tp'],
 ];
 
-/** The most ranks that a trace pretends (`LARGEST_WORLD` in Python). */
-const maxRanks = 2 ** 20;
-
 /** How a job is spread over GPUs; undefined where it is not. */
 export function parallelOf(
   checked: CheckedParallel & {
@@ -114,12 +124,6 @@ export function parallelOf(
     throw badUsage(
       `${example('parallel', way)} needs at least two GPUs.`,
       `Say how many, such as ${example('gpus', 8)}.`,
-    );
-  }
-  if (gpus > maxRanks) {
-    throw badUsage(
-      `${gpus} GPUs are more than can be traced.`,
-      `${name('gpus')} takes at most ${maxRanks} of them.`,
     );
   }
   if (checked.mode === 'infer') {

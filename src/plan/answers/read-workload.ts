@@ -20,7 +20,7 @@ import {
   readParameters,
   readText,
 } from './read-field.js';
-import { checkParallel, parallelFields } from './read-parallel.js';
+import { checkParallel, parallelFields, readGpus } from './read-parallel.js';
 import { type NamedSource, sourceOf } from './source-of.js';
 import type { RequestField, RequestWording } from './wording.js';
 import type { PlanAnswerRequest } from './workload-request.js';
@@ -109,7 +109,7 @@ export function checkRequest(
     gpu: read('gpu', readText),
     method: read('method', oneOf(estimateMethods)),
     memoryBytes: read('memoryBytes', readByteCount),
-    gpus: read('gpus', readCount),
+    gpus: read('gpus', readGpus),
     maxBatch: read('maxBatch', readFlag),
     zero: read('zero', oneOf(zeroStages)),
     offload: read('offload', oneOf(offloads)),

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from typing import Any
 
 from ...failure import Failure
-from .distributed.uncounted import sharded_by
+from .distributed.other_libraries import refuse_launcher
 from .places import Places
 
 _TORCH = ("torch.distributed.run", "torch.distributed.launch")
@@ -71,7 +70,7 @@ def accelerate_launch(words: list[str], places: Places) -> Launch:
         # Nothing listens there; any that is free will do.
         options.main_process_port = 0
         several = options.use_fsdp or options.multi_gpu or options.num_processes > 1
-        _refuse_uncounted(options)
+        refuse_launcher(options)
         environment = (
             prepare_multi_gpu_env(options)
             if several
@@ -88,12 +87,6 @@ def accelerate_launch(words: list[str], places: Places) -> Launch:
         nodes=options.num_machines or 1,
         environment={k: v for k, v in environment.items() if os.environ.get(k) != v},
     )
-
-
-def _refuse_uncounted(options: Any) -> None:
-    for name, library in (("use_deepspeed", "DeepSpeed"), ("use_megatron_lm", "Megatron-LM")):
-        if getattr(options, name, False):
-            raise sharded_by(library)
 
 
 def _refused(why: str) -> Failure:

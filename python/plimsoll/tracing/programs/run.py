@@ -39,8 +39,8 @@ from .children import Children
 from .compiling import entry as compiling
 from .compiling import triton_kernels
 from .devices import PretendedDevices
+from .distributed import other_libraries, uncounted
 from .distributed import saving as sharded_saving
-from .distributed import uncounted
 from .distributed import world as ranks
 from .distributed.wrappers import Wrappers
 from .failures import failure_of
@@ -88,6 +88,7 @@ def record(command: list[str], gpu: Gpu, recording: Any, cards: int = 1) -> None
         Wrappers(patches, observer, devices, watch, world).install()
         sharded_saving.install(patches, watch)
         uncounted.install(patches)
+        other_libraries.install(patches)
         stack.enter_context(devices)
         compiling.install(patches, observer, places)
         _run(launch.program, watch)

@@ -43,10 +43,6 @@ _SETTINGS = (
         {"cp_size": "context", "sp_size": "context"},
     ),
 )
-_LIBRARIES = (
-    ("deepspeed", "initialize", "DeepSpeed"),
-    ("megatron.core.parallel_state", "initialize_model_parallel", "Megatron-LM"),
-)
 
 
 def not_counted(way: str) -> Failure:
@@ -66,19 +62,9 @@ def chosen_by_data() -> Failure:
     )
 
 
-def sharded_by(library: str) -> Failure:
-    return Failure(
-        "program-sharded",
-        f"the program spreads its model with {library}, which is not traced",
-        _MEASURE,
-    )
-
-
 def install(patches: Patches) -> None:
     for module, path, way in _BEGINNINGS:
         when_imported(module, _refusing(patches, path, not_counted(way)))
-    for module, path, library in _LIBRARIES:
-        when_imported(module, _refusing(patches, path, sharded_by(library)))
     for module, name, place in _EXCHANGES:
         when_imported(module, _splitting(patches, name, place))
     for module, owner, fields in _SETTINGS:
