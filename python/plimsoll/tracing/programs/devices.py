@@ -23,6 +23,10 @@ _LIKE = {torch.empty_like, torch.zeros_like, torch.ones_like, torch.full_like}
 _SEVERAL = (
     "the program uses several cards in one process; what lies on each of them is counted as on one"
 )
+_NOT_PACKED = (
+    "nn.TransformerEncoder evaluates padded sentences without their padding, by kernels of its own; counted is "
+    "the ordinary way, with the padding"
+)
 
 
 class PretendedDevices(TorchFunctionMode):
@@ -233,6 +237,10 @@ class PretendedDevices(TorchFunctionMode):
                 return torch.empty(0, dtype=args[0].dtype).type().replace("torch.", "torch." + part)
         return func(*args, **kwargs)
 
+    def not_packed(self, func, args, kwargs):
+        self.observer.notes.add(_NOT_PACKED)
+        return False
+
     def finite(self, func, args, kwargs):
         """A loss that is no number would end most programs; here it always is one."""
         result = func(*args, **kwargs)
@@ -272,6 +280,8 @@ def _table(mode: PretendedDevices) -> dict[Any, Callable]:
         _TENSOR.pin_memory: mode.itself,
         _TENSOR.is_pinned: mode.no,
         _TENSOR.share_memory_: mode.itself,
+        # Whether rows are padded at their ends alone is not known: then nothing is packed without padding.
+        torch._nested_tensor_from_mask_left_aligned: mode.not_packed,
         _TENSOR.data_ptr: mode.data_ptr,
         # Of a meta tensor Python formats nothing.
         _TENSOR.__format__: mode.format,

@@ -30,6 +30,7 @@ from . import (
     loaders,
     modules,
     parameters,
+    saved_on_host,
     saving,
     tensor_types,
     weights,
@@ -45,6 +46,7 @@ from .distributed import world as ranks
 from .distributed.wrappers import Wrappers
 from .failures import failure_of
 from .launchers import announce, launch_of
+from .loops import rewritten
 from .observer import ProgramObserver
 from .passes.repeats import Repeats
 from .passes.tokens import Tokens
@@ -55,6 +57,10 @@ from .watch import GENERATING, Finished, Watch
 _BENCHMARK = (
     "cudnn.benchmark tries all kernels of a convolution, some with far more scratch memory than the one "
     "it takes; where it tries fewer than are counted, the peak is far lower"
+)
+_ENDED_EARLY = (
+    "Turns of a loop that were alike were left out, and after them the program ended with {}; what it would have "
+    "done then is not counted."
 )
 
 
@@ -85,6 +91,7 @@ def record(command: list[str], gpu: Gpu, recording: Any, cards: int = 1) -> None
         # PyTorch's own takes no other stream than one of the driver's.
         patches.set(torch.Tensor, "record_stream", lambda t, s: devices.record_stream(t, s))
         _stay_in_backward(patches, devices)
+        saved_on_host.install(patches, devices)
         Wrappers(patches, observer, devices, watch, world).install()
         sharded_saving.install(patches, watch)
         uncounted.install(patches)
@@ -116,6 +123,7 @@ def _install(
     tensor_types.install(patches)
     parameters.install(patches, places)
     loaders.install(patches, watch)
+    rewritten.install(patches, watch)
     graph_order.install(patches)
     saving.install(patches, overlay, watch)
     modules.install(patches, overlay)
@@ -230,9 +238,17 @@ def _run(command: list[str], watch: Watch) -> None:
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        raise failure_of(error, command) from error
+        if not _may_come_of_less(error, watch):
+            raise failure_of(error, command) from error
+        watch.observer.notes.add(_ENDED_EARLY.format(type(error).__name__))
     finally:
         watch.running = False
+
+
+def _may_come_of_less(error: BaseException, watch: Watch) -> bool:
+    """Whether a program failed because it ran fewer turns than it counts on, as with a list of its losses."""
+    known = isinstance(error, Exception) and not isinstance(error, (Failure, NotImplementedError))
+    return known and watch.left_out and watch.steps_seen()
 
 
 @contextmanager

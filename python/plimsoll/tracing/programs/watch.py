@@ -52,6 +52,8 @@ class Watch:
         self._inside: str | None = None
         # Whether a trainer ends its epochs itself after a few batches.
         self.short_epochs = False
+        # Whether turns of a loop were left out, so that the program is not what it was.
+        self.left_out = False
         # Whether the loader at hand is only read, as in an evaluation.
         self._reads = False
         # Whether parts of a step are marked, as DDP needs: what it frees late depends on them.
@@ -156,6 +158,10 @@ class Watch:
 
     def news(self) -> None:
         self._news = self.observer.ops
+
+    def leaves_out(self) -> None:
+        self.left_out = True
+        self.news()
 
     def finish(self) -> None:
         if self.running:

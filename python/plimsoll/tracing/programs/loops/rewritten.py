@@ -1,0 +1,204 @@
+"""The program's own files, with its loops over numbers led past turns that are alike.
+
+In `for step in range(...)`, the range is wrapped; in the loop's body, so are comparisons of the number and what it
+is taken modulo. All else stays as it is written, and so do the numbers of the lines.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import os
+import runpy
+import sys
+import sysconfig
+from importlib.machinery import SourceFileLoader
+from types import CodeType
+from typing import Any
+
+import torch
+
+from ...standins.patches import Patches
+from ..watch import Watch
+from .turns import Turns
+
+_TURNS, _MODULO, _VALUE, _GOAL = (
+    f"__plimsoll_{name}__" for name in ("turns", "modulo", "value", "goal")
+)
+_MOST_SOURCE_BYTES = 4 * 2**20
+_OWN = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+# Python's own folders. The root of a system Python is no library.
+_LIBRARIES = tuple(
+    folder.rstrip(os.sep) + os.sep
+    for folder in (*sysconfig.get_paths().values(), sys.prefix, sys.base_prefix, _OWN)
+    if folder not in ("/", "/usr", "/usr/local")
+)
+# Calls that go through a range as it is.
+_GOES_THROUGH = ("tqdm", "enumerate", "zip", "track")
+
+
+def install(patches: Patches, watch: Watch) -> None:
+    running = _Running(watch)
+    patches.add(builtins, _TURNS, running.turns)
+    patches.add(builtins, _MODULO, running.modulo)
+    patches.add(builtins, _VALUE, running.value)
+    patches.add(builtins, _GOAL, running.goal)
+    of_file: Any = runpy._get_code_from_file  # type: ignore[attr-defined]
+
+    def _get_code_from_file(*args: Any) -> Any:
+        # The file's name alone, or after the module's; the code alone, or with that name.
+        given = of_file(*args)
+        code = given[0] if isinstance(given, tuple) else given
+        code = _rewritten(args[-1], code)
+        return (code, *given[1:]) if isinstance(given, tuple) else code
+
+    patches.set(runpy, "_get_code_from_file", _get_code_from_file)
+    get_code = SourceFileLoader.get_code
+
+    def of_module(self: Any, name: str) -> Any:
+        code = get_code(self, name)
+        return code if code is None else _rewritten(self.get_filename(name), code)
+
+    patches.set(SourceFileLoader, "get_code", of_module)
+
+
+def _rewritten(path: str, code: CodeType) -> CodeType:
+    """The code of a file of the program; the code as it is for all others."""
+    if not path.endswith(".py") or not _is_the_programs(os.path.abspath(path)):
+        return code
+    try:
+        with open(path, "rb") as file:
+            source = file.read(_MOST_SOURCE_BYTES + 1)
+        if len(source) > _MOST_SOURCE_BYTES or b"range" not in source:
+            return code
+        loops = _Loops(path)
+        tree = ast.fix_missing_locations(loops.visit(ast.parse(source, path)))
+        return compile(tree, path, "exec", dont_inherit=True) if loops.found else code
+    except (OSError, ValueError, SyntaxError, RecursionError):
+        return code
+
+
+def _is_the_programs(path: str) -> bool:
+    parts = path.split(os.sep)
+    named = "site-packages" in parts or "dist-packages" in parts
+    return not named and not path.startswith(_LIBRARIES)
+
+
+class _Loops(ast.NodeTransformer):
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self.found = False
+        # Of each loop around: its place and the names that it counts with.
+        self._around: list[tuple[str, set[str]]] = []
+
+    def visit_FunctionDef(self, node: Any) -> Any:
+        # A model's own passes may be compiled, and do not train.
+        if node.name == "forward" or node.decorator_list:
+            return node
+        around, self._around = self._around, []
+        self.generic_visit(node)
+        self._around = around
+        return node
+
+    visit_AsyncFunctionDef = visit_FunctionDef
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> Any:
+        if any("Module" in ast.unparse(base) for base in node.bases):
+            return node
+        return self.generic_visit(node)
+
+    def visit_Lambda(self, node: ast.Lambda) -> Any:
+        return node
+
+    def visit_For(self, node: ast.For) -> Any:
+        loop = f"{self._path}:{node.lineno}"
+        wrapped = _with_turns(node.iter, loop)
+        if wrapped is None:
+            return self.generic_visit(node)
+        self.found, node.iter = True, wrapped
+        names = {n.id for n in ast.walk(node.target) if isinstance(n, ast.Name)}
+        self._around.append((loop, names))
+        node.body = [self.visit(statement) for statement in node.body]
+        self._around.pop()
+        node.orelse = [self.visit(statement) for statement in node.orelse]
+        return node
+
+    def _loop_of(self, node: ast.AST) -> str | None:
+        """The loop whose number this is about."""
+        used = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+        return next((loop for loop, names in reversed(self._around) if names & used), None)
+
+    def visit_BinOp(self, node: ast.BinOp) -> Any:
+        loop = self._loop_of(node.left) if isinstance(node.op, ast.Mod) else None
+        self.generic_visit(node)
+        return node if loop is None else _call(_MODULO, loop, node.left, node.right)
+
+    def visit_Compare(self, node: ast.Compare) -> Any:
+        left, right = node.left, node.comparators[0]
+        loop = self._loop_of(left)
+        ordered = isinstance(node.ops[0], (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE))
+        known = len(node.ops) == 1 and ordered and self._loop_of(right) is None
+        is_modulo = isinstance(left, ast.BinOp) and isinstance(left.op, ast.Mod)
+        self.generic_visit(node)
+        if known and loop is not None:
+            if not is_modulo:
+                node.left = _call(_VALUE, loop, node.left)
+            node.comparators = [_call(_GOAL, loop, node.comparators[0])]
+        return node
+
+
+def _call(function: str, loop: str, *values: ast.expr) -> ast.Call:
+    return ast.Call(ast.Name(function, ast.Load()), [ast.Constant(loop), *values], [])
+
+
+def _with_turns(node: ast.expr, loop: str) -> ast.expr | None:
+    """What a loop goes through, with its range wrapped; None where there is none."""
+    if not isinstance(node, ast.Call):
+        return None
+    name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+    if name == "range" and isinstance(node.func, ast.Name):
+        return _call(_TURNS, loop, node)
+    if name in _GOES_THROUGH:
+        for at, given in enumerate(node.args):
+            wrapped = _with_turns(given, loop)
+            if wrapped is not None:
+                node.args[at] = wrapped
+                return node
+    return None
+
+
+class _Running:
+    """What the wrapped places of a program call."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+        # By the place of a loop: the one that runs, and the value that it looked at last.
+        self._loops: dict[str, Turns] = {}
+        self._looked: dict[str, tuple[Any, int]] = {}
+
+    def turns(self, loop: str, numbers: Any) -> Any:
+        if type(numbers) is not range or torch.compiler.is_compiling():
+            return numbers
+        self._loops[loop] = Turns(numbers, self._watch)
+        return self._loops[loop]
+
+    def modulo(self, loop: str, value: Any, modulo: Any) -> Any:
+        result = value % modulo
+        if type(value) is int and type(modulo) is int and modulo > 0:
+            self._looked[loop] = (value, modulo)
+            self._see(loop, value, 0, modulo)
+        return result
+
+    def value(self, loop: str, value: Any) -> Any:
+        self._looked[loop] = (value, 0)
+        return value
+
+    def goal(self, loop: str, goal: Any) -> Any:
+        value, modulo = self._looked.get(loop, (None, 0))
+        self._see(loop, value, goal, modulo)
+        return goal
+
+    def _see(self, loop: str, value: Any, goal: Any, modulo: int) -> None:
+        turns = self._loops.get(loop)
+        if turns is not None and type(value) is int and type(goal) is int:
+            turns.looked(value, goal, modulo)

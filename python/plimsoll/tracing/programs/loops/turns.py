@@ -1,0 +1,159 @@
+"""Which turns of a loop over numbers are run.
+
+`for step in range(10_000)` trains for hours; what a program does after it would never be seen. Once two
+turns in a row asked for the same, the next ones are left out, up to those that may differ: where the
+program compares the number, or takes it modulo another; a few in between; and the last. Loops that are
+cheap are run as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ..watch import Watch
+
+# Turns that are run before any is left out: the optimizer's state is there after the first, and what the
+# allocator holds settles with the next ones.
+_LEAST_TURNS = 6
+# A loop whose other turns take fewer ops than this is run as a whole.
+_CHEAP_OPS = 12_000
+# Each condition of the program is met so many times.
+_MEETINGS = 2
+# Values that do not go with the number make a new one each turn.
+_MOST_CONDITIONS = 24
+# Turns in between, where one takes fewer ops than this.
+_BETWEEN = 4
+_CHEAP_TURN_OPS = 2_000
+# What the turns that are left out would hold on to in all: more than this, and all are run.
+_MOST_GROWTH_BYTES = 2 * 2**20
+
+
+class Condition:
+    """A place in a loop's body that looks at its number: held against another, or taken modulo another."""
+
+    def __init__(self, offset: int, goal: int, modulo: int) -> None:
+        # The value that is looked at is the number and this.
+        self._goal = goal - offset
+        self._modulo = modulo
+        self._met = 0
+
+    def ran(self, number: int) -> None:
+        apart = number - self._goal
+        self._met += apart % self._modulo == 0 if self._modulo else abs(apart) <= 1
+
+    def next_after(self, number: int) -> int | None:
+        """The next number that meets it, or is beside the one that does."""
+        if self._modulo:
+            ahead = (self._goal - number - 1) % self._modulo
+            return number + 1 + ahead if self._met < _MEETINGS else None
+        return max(self._goal - 1, number + 1) if number <= self._goal else None
+
+
+class Turns:
+    """A range in a `for` of the program."""
+
+    def __init__(self, numbers: range, watch: Watch) -> None:
+        self._numbers = numbers
+        self._watch = watch
+        self._conditions: dict[tuple[int, int, int], Condition] = {}
+        self._number = 0
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._numbers, name)
+
+    def __iter__(self) -> Iterator[int]:
+        numbers, done, last = self._numbers, 0, None
+        between = self._in_between()
+        at = 0
+        while at < len(numbers):
+            self._number = numbers[at]
+            begin = _Begin(self._watch)
+            yield self._number
+            done += 1
+            for condition in self._conditions.values():
+                condition.ran(self._number)
+            turn = begin.turn(self._watch)
+            left = len(numbers) - at - 1
+            if done >= _LEAST_TURNS and _goes_on_alike(last, turn, left):
+                at = self._next_of_interest(at, between, turn)
+                self._watch.leaves_out()
+            else:
+                at += 1
+            last = turn
+
+    def looked(self, value: int, goal: int, modulo: int) -> None:
+        """The body looked at a value that goes with the number."""
+        key = (value - self._number, goal, modulo)
+        if len(self._conditions) < _MOST_CONDITIONS and key not in self._conditions:
+            self._conditions[key] = Condition(*key)
+
+    def _in_between(self) -> list[int]:
+        most = len(self._numbers) - 1
+        return [most * part // (_BETWEEN + 1) for part in range(1, _BETWEEN + 1)]
+
+    def _next_of_interest(self, at: int, between: list[int], turn: Turn) -> int:
+        numbers = self._numbers
+        last = len(numbers) - 1
+        places = [last] if at < last else [last + 1]
+        if turn.ops < _CHEAP_TURN_OPS:
+            places += [place for place in between if place > at]
+        for condition in self._conditions.values():
+            number = condition.next_after(self._number)
+            if number is not None and numbers.step == 1:
+                places.append(number - numbers.start)
+        return min(place for place in places if place > at)
+
+
+class Turn:
+    def __init__(self, trains: bool, ops: int, grown: int, asked: int) -> None:
+        self.trains = trains
+        self.ops = ops
+        self.grown = grown
+        self.asked = asked
+
+
+class _Begin:
+    def __init__(self, watch: Watch) -> None:
+        ledger = watch.observer.ledger
+        self._event = len(ledger.events)
+        self._live = ledger.live_bytes
+        self._ops = watch.observer.ops
+        self._steps = watch.optimizer_steps
+
+    def turn(self, watch: Watch) -> Turn:
+        ledger = watch.observer.ledger
+        trains = watch.optimizer_steps > self._steps
+        asked = _asked(ledger.events, self._event) if trains else 0
+        return Turn(trains, watch.observer.ops - self._ops, ledger.live_bytes - self._live, asked)
+
+
+def _asked(events: list, begin: int) -> int:
+    """One number for all that a turn asked for and gave back, in order."""
+    own: dict[int, int] = {}
+    found: list[Any] = []
+    for event in events[begin:]:
+        kind = event[0]
+        if kind == "a":
+            own[event[1]] = len(own)
+            found.append(event[2])
+        elif kind == "f":
+            found.append((own.get(event[1], -1),))
+        elif kind == "o":
+            found.append((event[1], event[2]))
+    return hash(tuple(found))
+
+
+def _goes_on_alike(last: Turn | None, turn: Turn, left: int) -> bool:
+    return (
+        last is not None
+        and turn.trains
+        and last.trains
+        and turn.asked == last.asked
+        and turn.grown >= 0
+        and turn.grown * left <= _MOST_GROWTH_BYTES
+        and turn.ops * left > _CHEAP_OPS
+    )
