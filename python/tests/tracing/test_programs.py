@@ -335,6 +335,41 @@ print("through")
         # The weight, a bucket that is made twice, and a gradient in each of three steps.
         self.assertEqual([line[2] for line in lines if line[0] == "a"].count(4 << 20), 6)
 
+    def test_activations_that_wait_on_the_host_are_not_counted(self):
+        done, lines = self.trace(
+            "import torch\n"
+            "layers = [torch.nn.Linear(1024, 1024).cuda() for _ in range(8)]\n"
+            "def run():\n"
+            "    x = torch.randn(1024, 1024, device='cuda')\n"
+            "    for layer in layers:\n"
+            "        x = torch.tanh(layer(x))\n"
+            "    x.sum().backward()\n"
+            "torch.cuda.reset_peak_memory_stats()\n"
+            "with torch.autograd.graph.save_on_cpu(pin_memory=True):\n"
+            "    run()\n"
+            "assert all(layer.weight.grad.is_cuda for layer in layers)\n"
+            "print('HOST', torch.cuda.max_memory_allocated() >> 20)\n"
+            "run()\n"
+            "print('GPU', torch.cuda.max_memory_allocated() >> 20)\n"
+        )
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        host, gpu = (int(done.stderr.split(name)[1].split()[0]) for name in ("HOST ", "GPU "))
+        # The results of eight layers, of 4 MiB each.
+        self.assertGreater(gpu - host, 20)
+
+    def test_sentences_with_padding_are_evaluated_by_an_encoder(self):
+        done, _ = self.trace(
+            "import torch\n"
+            "layer = torch.nn.TransformerEncoderLayer(64, 4, 128, batch_first=True)\n"
+            "encoder = torch.nn.TransformerEncoder(layer, 2).cuda().eval()\n"
+            "ids = torch.randint(0, 3, (4, 16), device='cuda')\n"
+            "with torch.no_grad():\n"
+            "    x = torch.randn(4, 16, 64, device='cuda')\n"
+            "    assert encoder(x, src_key_padding_mask=ids == 0).shape == (4, 16, 64)\n"
+        )
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("nn.TransformerEncoder", " ".join(self.footer["notes"]))
+
     def test_a_program_that_only_starts_others_names_them(self):
         done, _ = self.trace(
             "import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'print(1)'])\n"

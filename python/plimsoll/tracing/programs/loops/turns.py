@@ -16,7 +16,7 @@ from ..watch import Watch
 # Turns that are run before any is left out: the optimizer's state is there after the first, and what the
 # allocator holds settles with the next ones.
 _LEAST_TURNS = 6
-# A loop whose other turns take fewer ops than this is run as a whole.
+# A loop that takes fewer ops than this is run as a whole.
 _CHEAP_OPS = 12_000
 # Each condition of the program is met so many times.
 _MEETINGS = 2
@@ -25,7 +25,7 @@ _MOST_CONDITIONS = 24
 # Turns in between, where one takes fewer ops than this.
 _BETWEEN = 4
 _CHEAP_TURN_OPS = 2_000
-# What the turns that are left out would hold on to in all: more than this, and all are run.
+# A loop that holds on to more than this in all is run as a whole.
 _MOST_GROWTH_BYTES = 2 * 2**20
 
 
@@ -77,8 +77,7 @@ class Turns:
             for condition in self._conditions.values():
                 condition.ran(self._number)
             turn = begin.turn(self._watch)
-            left = len(numbers) - at - 1
-            if done >= _LEAST_TURNS and _goes_on_alike(last, turn, left):
+            if done >= _LEAST_TURNS and _goes_on_alike(last, turn, len(numbers)):
                 at = self._next_of_interest(at, between, turn)
                 self._watch.leaves_out()
             else:
@@ -147,13 +146,13 @@ def _asked(events: list, begin: int) -> int:
     return hash(tuple(found))
 
 
-def _goes_on_alike(last: Turn | None, turn: Turn, left: int) -> bool:
+def _goes_on_alike(last: Turn | None, turn: Turn, turns: int) -> bool:
     return (
         last is not None
         and turn.trains
         and last.trains
         and turn.asked == last.asked
         and turn.grown >= 0
-        and turn.grown * left <= _MOST_GROWTH_BYTES
-        and turn.ops * left > _CHEAP_OPS
+        and turn.grown * turns <= _MOST_GROWTH_BYTES
+        and turn.ops * turns > _CHEAP_OPS
     )

@@ -1,0 +1,162 @@
+"""Loops over numbers in programs: which turns are run, and what comes after them."""
+
+import ast
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from tracing import PACKAGE
+
+from plimsoll.tracing.programs.loops.turns import Turns
+
+TRAINING = """
+import torch
+from torch import nn
+
+model = nn.Sequential(*[nn.Linear(64, 64) for _ in range(20)]).cuda()
+optimizer = torch.optim.Adam(model.parameters())
+
+
+def train(step, kept):
+    optimizer.zero_grad()
+    loss = model(torch.randn(32, 64, device="cuda")).sum()
+    loss.backward()
+    optimizer.step()
+    ran.append(step)
+
+
+ran, kept = [], []
+for step in BEGIN:
+    train(step, kept)
+    if (step + 1) % 500 == 0:
+        torch.zeros(64 << 20, dtype=torch.uint8, device="cuda")
+    if step == 1234:
+        torch.zeros(128 << 20, dtype=torch.uint8, device="cuda")
+END
+print("RAN", ran)
+torch.zeros(256 << 20, dtype=torch.uint8, device="cuda")
+"""
+
+
+class Ledger:
+    def __init__(self):
+        self.events, self.live_bytes = [], 0
+
+
+class Watch:
+    """A loop's surroundings: each turn asks for the same, unless told otherwise."""
+
+    def __init__(self):
+        self.observer = self
+        self.ledger = Ledger()
+        self.ops = self.optimizer_steps = self.jumps = 0
+
+    def leaves_out(self):
+        self.jumps += 1
+
+    def train(self, size=1000, ops=100, grown=0):
+        self.ledger.events.extend([["a", len(self.ledger.events), size], ["f", -1]])
+        self.ledger.live_bytes += grown
+        self.ops += ops
+        self.optimizer_steps += 1
+
+
+class WhichTurns(unittest.TestCase):
+    def ran(self, numbers, turn, condition=None):
+        watch, numbers_run = Watch(), []
+        turns = Turns(numbers, watch)
+        for number in turns:
+            numbers_run.append(number)
+            if condition is not None:
+                turns.looked(*condition(number))
+            turn(watch, number)
+        self.watch = watch
+        return numbers_run
+
+    def test_the_first_some_between_and_the_last(self):
+        ran = self.ran(range(10_000), lambda watch, _: watch.train())
+        self.assertEqual(ran[:6], [0, 1, 2, 3, 4, 5])
+        self.assertEqual(ran[6:], [1999, 3999, 5999, 7999, 9999])
+
+    def test_where_the_program_looks_at_the_number(self):
+        ran = self.ran(
+            range(10_000), lambda watch, _: watch.train(), lambda number: (number + 1, 0, 700)
+        )
+        self.assertIn(699, ran)
+        self.assertIn(1399, ran)
+        ran = self.ran(
+            range(10_000), lambda watch, _: watch.train(), lambda number: (number, 4321, 0)
+        )
+        self.assertTrue({4320, 4321, 4322} <= set(ran))
+
+    def test_turns_that_differ_are_all_run(self):
+        ran = self.ran(range(300), lambda watch, n: watch.train(1000 + n))
+        self.assertEqual(ran, list(range(300)))
+
+    def test_a_turn_that_differs_is_followed_by_others_until_they_are_alike(self):
+        ran = self.ran(
+            range(10_000), lambda watch, n: watch.train(5000 + n % 3 if 3998 < n < 4100 else 1000)
+        )
+        self.assertTrue(set(range(3999, 4100)) <= set(ran))
+
+    def test_a_cheap_loop_and_one_that_does_not_train_are_run_as_a_whole(self):
+        self.assertEqual(len(self.ran(range(50), lambda watch, _: watch.train())), 50)
+        self.assertEqual(len(self.ran(range(5000), lambda watch, _: None)), 5000)
+
+    def test_memory_that_grows_is_not_left_out(self):
+        ran = self.ran(range(500), lambda watch, _: watch.train(grown=1 << 20))
+        self.assertEqual(len(ran), 500)
+        # A loss that is kept of each turn is little in all.
+        ran = self.ran(range(500), lambda watch, _: watch.train(grown=512))
+        self.assertLess(len(ran), 30)
+
+
+class Loops(unittest.TestCase):
+    def trace(self, text):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        with open(os.path.join(folder.name, "train.py"), "w", encoding="utf-8") as file:
+            file.write(text)
+        output = os.path.join(folder.name, "trace.jsonl")
+        command = [sys.executable, "-W", "ignore", "-m", "plimsoll.trace", "--output", output]
+        done = subprocess.run(
+            [*command, "--program", "train.py"],
+            cwd=folder.name,
+            env={**os.environ, "PYTHONPATH": PACKAGE, "PLIMSOLL_DEBUG": ""},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        with open(output, encoding="utf-8") as file:
+            _, *events, self.footer = map(json.loads, file)
+        sizes = {event[2] >> 20 for event in events if event[0] == "a"}
+        printed = [line for line in done.stderr.splitlines() if line.startswith("RAN ")]
+        return ast.literal_eval(printed[0][4:]) if printed else None, sizes
+
+    def test_what_a_long_loop_does_seldom_and_what_follows_it_are_counted(self):
+        for begin in ("range(100_000)", "zip(range(100_000), iter(int, 1))"):
+            text = TRAINING.replace("BEGIN", begin).replace("END", "")
+            if "zip" in begin:
+                text = text.replace("for step in", "for step, _ in")
+            ran, sizes = self.trace(text)
+            self.assertLess(len(ran), 60)
+            self.assertEqual(ran[-1], 99_999)
+            self.assertTrue({499, 1234} <= set(ran), ran)
+            self.assertTrue({64, 128, 256} <= sizes, sizes)
+
+    def test_a_program_that_counts_on_all_turns_ends_with_what_was_seen(self):
+        ran, sizes = self.trace(
+            TRAINING.replace("BEGIN", "range(100_000)").replace("END", "print(ran[50_000])")
+        )
+        self.assertIsNone(ran)
+        self.assertIn(128, sizes)
+        self.assertNotIn(256, sizes)
+        self.assertIn("IndexError", " ".join(self.footer["notes"]))
+
+
+if __name__ == "__main__":
+    unittest.main()
