@@ -336,7 +336,7 @@ print("through")
         self.assertEqual([line[2] for line in lines if line[0] == "a"].count(4 << 20), 6)
 
     def test_activations_that_wait_on_the_host_are_not_counted(self):
-        done, lines = self.trace(
+        done, _ = self.trace(
             "import torch\n"
             "layers = [torch.nn.Linear(1024, 1024).cuda() for _ in range(8)]\n"
             "def run():\n"
