@@ -6,6 +6,12 @@ import { budget, plan } from '../../src/report/plan-for-tests.js';
 import { renderPlanHtml } from '../../src/report/plan-html.js';
 import { renderProfileHtml } from '../../src/report/profile-html.js';
 import { buildProfileReport } from '../../src/report/profile-report.js';
+import {
+  overRanks,
+  overRanksPage,
+  rankPoint,
+} from '../../src/report/ranks/over-ranks-for-tests.js';
+import { renderOverRanksHtml } from '../../src/report/ranks/over-ranks-html.js';
 import { runReport } from '../../src/report/run-for-tests.js';
 import { renderRunHtml } from '../../src/report/run-html.js';
 import { renderSnapshotHtml } from '../../src/report/snapshot-html.js';
@@ -19,6 +25,12 @@ import { hasChromium, useChromium } from './chromium.js';
 
 const version = '1.2.3';
 const phone = { width: 390, height: 844 };
+
+/** As many counts as `--gpus 2..512` has. */
+function manyRanks() {
+  const counts = Array.from({ length: 9 }, (_, index) => 2 ** (index + 1));
+  return overRanksPage({ ...overRanks, overRanks: counts.map((count) => rankPoint(count, 8)) });
+}
 
 const pages = {
   profile: () =>
@@ -58,6 +70,7 @@ const pages = {
       gpu: { name: 'NVIDIA H200' },
       version,
     }),
+  'over ranks': () => renderOverRanksHtml(manyRanks()),
   snapshot: async () =>
     renderSnapshotHtml(analyseSnapshot(await readSnapshot(recordedPath('oom'))), {
       name: 'oom.pickle',
@@ -91,5 +104,23 @@ describe.runIf(hasChromium('the pages of reports on a phone'))('reports on a pho
     const found = await axeViolations(page);
     await page.close();
     expect(found).toEqual([]);
+  });
+
+  it('over ranks has a name beside each figure, and columns whose names can be read', async () => {
+    const page = await browser().newPage({ viewport: { width: 500, height: 900 } });
+    await page.setContent(renderOverRanksHtml(manyRanks()));
+    const seen = await page.evaluate(`({
+      unnamed: [...document.querySelectorAll('tbody th, tbody td')].filter(
+        (cell) => getComputedStyle(cell, '::before').content !== JSON.stringify(cell.dataset.label),
+      ).length,
+      columns: [...document.querySelectorAll('svg.ranks text.label')]
+        .filter((one) => one.getBoundingClientRect().height >= 11 && /^\\d+$/.test(one.textContent))
+        .map((one) => one.textContent),
+    })`);
+    await page.close();
+    expect(seen).toEqual({
+      unnamed: 0,
+      columns: ['2', '4', '8', '16', '32', '64', '128', '256', '512'],
+    });
   });
 });

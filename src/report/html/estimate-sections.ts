@@ -16,7 +16,7 @@ import { html, type Markup, unbroken } from './markup.js';
 const maxModules = 12;
 
 /** Columns of words stand to the left, figures to the right. */
-const wordColumns = new Set(['Interval', 'What it is', 'Option', 'Note', 'Basis', 'Fit']);
+const wordColumns = new Set(['Interval', 'What it is', 'Option', 'Note', 'Basis']);
 
 /** The four answers, with what each means. */
 export function answerTable(estimate: Estimate, gpu: EstimateGpu): Markup {
@@ -43,7 +43,7 @@ export function phaseTable({ phases = [] }: Estimate): Markup[] {
       html`<tr><th scope="row">${phase}</th><td class="number">${unbroken(formatBytes(reservedBytes))}</td><td class="number">${unbroken(formatBytes(allocatedBytes))}</td><td class="name">${makesPeak ? 'makes the peak' : ''}</td></tr>`,
   );
   return [
-    html`<section aria-labelledby="phases"><h2 id="phases">By phase</h2>${table(['Phase', 'Reserved', 'Allocated', 'Note'], rows)}</section>`,
+    html`<section aria-labelledby="phases"><h2 id="phases">By phase</h2>${table(['Phase', 'Reserved', 'Allocated', 'Note', 'Basis'], rows)}</section>`,
   ];
 }
 
@@ -93,7 +93,7 @@ function meter(part: number): Markup {
   return html`<span class="meter" aria-hidden="true"><i style="width: ${(part * 100).toFixed(1)}%"></i></span>`;
 }
 
-export function table(heads: readonly string[], rows: readonly Markup[]): Markup {
+function table(heads: readonly string[], rows: readonly Markup[]): Markup {
   const cells = heads.map((head, index) =>
     index === 0 || wordColumns.has(head)
       ? html`<th scope="col">${head}</th>`

@@ -4,7 +4,6 @@ import type { Part, Workload } from '../../estimate/types.js';
 import { fitOf } from '../../plan/fit/fit.js';
 import { formatBytes } from '../../units/bytes.js';
 import { emblem } from '../html/emblem.js';
-import { table } from '../html/estimate-sections.js';
 import { estimateStyle } from '../html/estimate-style.js';
 import { html, type Markup, unbroken } from '../html/markup.js';
 import { pageHead } from '../html/page-head.js';
@@ -62,6 +61,7 @@ ${pointTable(overRanks, names, gpu.capacityBytes)}</section>
 `.text;
 }
 
+/** On a narrow screen each figure stands beside its name. */
 function pointTable(
   points: readonly RankPoint[],
   names: readonly Part[],
@@ -69,11 +69,18 @@ function pointTable(
 ): Markup {
   const rows = points.map((point) => {
     const { ranks, traced, peak, breakdown } = point;
-    const bytesOf = (part: Part) => breakdown.find((one) => one.part === part)?.bytes ?? 0;
     const fit = fitOf(point, capacityBytes);
-    return html`<tr><th scope="row">${ranks.count}</th><td class="number"><b>${unbroken(formatBytes(peak.deviceBytes))}</b></td><td class="number">${unbroken(formatBytes(peak.leastCapacityBytes))}</td>${names.map(
-      (part) => html`<td class="number">${unbroken(formatBytes(bytesOf(part)))}</td>`,
-    )}<td class="${fit}">${fitWords[fit]}</td><td class="name">${traced ? 'traced' : 'between'}</td></tr>`;
+    const bytesOf = (part: Part) => breakdown.find((one) => one.part === part)?.bytes ?? 0;
+    return html`<tr><th scope="row" data-label="GPUs">${ranks.count}</th>${figure('Device', peak.deviceBytes)}${figure('Least capacity', peak.leastCapacityBytes)}${names.map(
+      (part) => figure(part, bytesOf(part)),
+    )}<td class="${fit}" data-label="Fit">${fitWords[fit]}</td><td data-label="Basis">${traced ? 'traced' : 'between'}</td></tr>`;
   });
-  return table(['GPUs', 'Device', 'Least capacity', ...names, 'Fit', 'Basis'], rows);
+  const heads = ['Device', 'Least capacity', ...names].map(
+    (name) => html`<th scope="col" class="number">${name}</th>`,
+  );
+  return html`<div class="scroll"><table class="stacked"><thead><tr><th scope="col">GPUs</th>${heads}<th scope="col">Fit</th><th scope="col">Basis</th></tr></thead><tbody>${rows}</tbody></table></div>`;
+}
+
+function figure(name: string, bytes: number): Markup {
+  return html`<td class="number" data-label="${name}">${unbroken(formatBytes(bytes))}</td>`;
 }

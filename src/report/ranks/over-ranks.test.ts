@@ -1,38 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import type { RankPoint } from '../../estimate/over-ranks.js';
-import { ranksOf } from '../../estimate/parallel.js';
 import { GiB } from '../../units/bytes.js';
-import { estimatePage } from '../estimate-for-tests.js';
+import { overRanks, overRanksPage, rankPoint } from './over-ranks-for-tests.js';
 import { renderOverRanksHtml } from './over-ranks-html.js';
 import { overRanksText } from './over-ranks-text.js';
-import type { OverRanks } from './over-ranks-words.js';
 
-function point(count: number, weights: number, traced = true): RankPoint {
-  const whole = (weights + 8) * GiB;
-  return {
-    ranks: ranksOf({ way: 'fsdp2', gpus: count }),
-    traced,
-    peak: {
-      allocatedBytes: whole,
-      reservedBytes: whole,
-      deviceBytes: whole,
-      leastCapacityBytes: whole,
-    },
-    interval: { lowBytes: whole, highBytes: whole, confidence: 0.95 },
-    breakdown: [
-      { part: 'weights', bytes: weights * GiB },
-      { part: 'gathered', bytes: 8 * GiB },
-    ],
-  };
-}
-
-const context = { bytes: GiB, lowBytes: GiB, highBytes: GiB, provenance: 'measured' } as const;
-const found: OverRanks = {
-  parallel: 'fsdp2',
-  gpu: { name: 'A card', capacityBytes: 24 * GiB, context },
-  overRanks: [point(2, 32), point(4, 16, false), point(8, 8)],
-  notes: ['It rests on \u001b[31mthis.'],
-};
+const found = overRanks;
 const plain = { colour: false, unicode: false };
 
 describe('what fills a rank, over the number of ranks', () => {
@@ -69,15 +41,21 @@ describe('what fills a rank, over the number of ranks', () => {
   });
 
   it('is a page with a column for each count, and loads nothing', () => {
-    const page = renderOverRanksHtml({ found, ...ofModel(), version: '1.2.3' });
-    expect(page.match(/<rect class="part-weights"/g)?.length).toBe(3);
+    const page = renderOverRanksHtml(overRanksPage(found));
+    // Wide and narrow.
+    expect(page.match(/<rect class="part-weights"/g)?.length).toBe(6);
     expect(page).toContain('from 4 GPUs on');
-    expect(page).toContain('<td class="name">between</td>');
+    expect(page).toContain('<td data-label="Basis">between</td>');
     expect(page).not.toMatch(/<script|src=|\/secret\//);
   });
-});
 
-function ofModel() {
-  if (!('source' in estimatePage)) throw new Error('the page is of a model');
-  return { source: estimatePage.source, workload: estimatePage.workload };
-}
+  it('names only as many columns as there is room for', () => {
+    const counts = Array.from({ length: 20 }, (_, index) => 2 ** (index + 1));
+    const many = { ...found, overRanks: counts.map((count) => rankPoint(count, 8)) };
+    const page = renderOverRanksHtml(overRanksPage(many));
+    const [narrow = ''] = /<svg class="chart ranks narrow".*?<\/svg>/s.exec(page) ?? [];
+    const named = narrow.match(/>\d+<\/text>/g) ?? [];
+    expect(named.length).toBeGreaterThan(4);
+    expect(named.length).toBeLessThan(10);
+  });
+});
