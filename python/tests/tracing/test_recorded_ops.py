@@ -161,3 +161,64 @@ class LayerNorm(unittest.TestCase):
             result.backward(grad)
             blocks = [2097152, 2097152, 256, 1048576, 4, 256, 1048576, 4]
             self.assertEqual(sizes.sizes(), [16 * 16384 * 64 * 4, 256, 256, *blocks])
+
+
+class Clouds(unittest.TestCase):
+    """Clouds of points: distances of all pairs, the nearest of them, and what these point to."""
+
+    def test_distances_are_one_product_of_wider_points(self):
+        whole, column = 16 * 1024 * 64 * 4, 16 * 1024 * 4
+        with watched() as observer:
+            points = empty(16, 1024, 64)
+            sizes = Asked(observer)
+            torch.cdist(points, points)
+            lengths = [whole, column, column]
+            wide = whole + 2 * column
+            self.assertEqual(sizes.sizes(), [*lengths * 2, whole, wide, wide, 16 * 1024 * 1024 * 4])
+
+    def test_the_first_distances_open_cublas(self):
+        with watched(libraries_open=False) as observer:
+            points = empty(16, 1024, 3)
+            sizes = Asked(observer)
+            torch.cdist(points, points)
+            self.assertEqual(sizes.sizes()[-1], 32 << 20)
+
+    def test_the_least_of_many_rows_are_found_by_their_digits(self):
+        rows = 16 * 1024
+        with watched() as observer:
+            distances = empty(16, 1024, 1024)
+            sizes = Asked(observer)
+            distances.topk(20, largest=False)
+            results = [rows * 20 * 4, rows * 20 * 8]
+            counts = [rows * 512, rows * 1024, rows * 4, rows * 4, 1279, 1279]
+            self.assertEqual(sizes.sizes(), [*results, rows * 4, rows * 8, rows * 8, *counts])
+
+    def test_the_largest_of_short_rows_take_no_more_than_their_place(self):
+        with watched() as observer:
+            scores = empty(64, 1000)
+            sizes = Asked(observer)
+            scores.topk(5)
+            self.assertEqual(sizes.sizes(), [64 * 5 * 4, 64 * 5 * 8])
+
+    def test_indices_that_lie_differently_are_laid_out_in_full(self):
+        with watched() as observer:
+            points, near = empty(16, 1024, 64), empty(16, 1024, 20, dtype=torch.int64)
+            clouds = torch.arange(16, device="meta")[:, None, None]
+            sizes = Asked(observer)
+            points[clouds, near]
+            self.assertEqual(sizes.sizes(), [16 * 1024 * 20 * 8, 16 * 1024 * 20 * 64 * 4])
+            points[near, near]
+            self.assertEqual(len(sizes.sizes()), 1)
+
+    def test_the_gradient_adds_up_its_places_in_the_first_of_them(self):
+        count = 16 * 1024 * 20
+        with watched() as observer:
+            points = empty(16, 1024, 64, grad=True)
+            clouds = torch.arange(16, device="meta")[:, None, None]
+            picked = points[clouds, empty(16, 1024, 20, dtype=torch.int64)]
+            grad = torch.empty_like(picked)
+            sizes = Asked(observer)
+            picked.backward(grad)
+            self.assertEqual(
+                sizes.sizes(), [16 * 1024 * 64 * 4, *[count * 8] * 4, *[count * 8] * 3, 5321215]
+            )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import torch
 
-from ..small_values import marked
 from .registry import Launch, rule
 from .sorting import scan_scratch
 
@@ -40,21 +39,6 @@ def log_softmax_backward(launch: Launch) -> None:
     launch.place_all()
     grad = launch.args[0]
     launch.scratch(0 if grad.is_contiguous() else grad.numel() * grad.element_size())
-
-
-@rule("aten.index.Tensor")
-def chosen(launch: Launch) -> None:
-    """A mask is turned into the places it marks first."""
-    masks = [i for i in launch.args[1] if i is not None and i.dtype in (torch.bool, torch.uint8)]
-    places = []
-    for mask in masks:
-        count = launch.take(4)
-        launch.scratch(1)
-        places.append(launch.take(marked(mask) * mask.dim() * 8))
-        launch.scratch(1023)
-        launch.give(count)
-    launch.place_all()
-    launch.give(*places)
 
 
 @rule("aten.pow.Scalar")

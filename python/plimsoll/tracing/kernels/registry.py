@@ -16,6 +16,8 @@ _FAMILIES = (
     "convolution",
     "ctc",
     "detection",
+    "distances",
+    "indexing",
     "losses",
     "norms",
     "pointwise",

@@ -1,9 +1,8 @@
-"""Sorts and what is built on them: gradients of embeddings and of indexing."""
+"""Sorts, what is built on them, and the largest values of rows."""
 
 from __future__ import annotations
 
-import torch
-
+from ..gpu import Gpu
 from .registry import Launch, rule
 
 _INDEX = 8
@@ -16,6 +15,13 @@ _SCAN_TILE = 896
 # Up to this many tokens an embedding's gradient is summed without sorting.
 _UNSORTED_TOKENS = 3072
 _ROWS_PER_PARTIAL = 10
+# From so many values in a row on, by the number of rows, several blocks look for its largest.
+_LONG_ROWS = ((20, 20000), (40, 10000), (80, 8000), (199, 5000), (799, 3000), (4000, 800))
+_LONG_AMONG_MANY = 400
+# Threads of a block, blocks at once on a multiprocessor, and how many values a thread takes.
+_THREADS, _AT_ONCE = 256, 6
+_FEWEST_VALUES, _MOST_VALUES = 4, 64
+_SCAN_BY_KEY_TILE = 2048
 
 
 def _ceil(a: int, b: int) -> int:
@@ -69,40 +75,41 @@ def embedding_backward(launch: Launch) -> None:
     launch.give(*reversed(held))
 
 
-def _few_rows(gpu, segments: int, partials: int, width: int) -> bool:
+def _few_rows(gpu: Gpu, segments: int, partials: int, width: int) -> bool:
     """Whether the rows are so few that they are summed with atomic adds."""
     warped = _ceil(width, 32) * 32
     grid = _ceil(segments * warped, min(warped, 1024))
     return grid < gpu.multiprocessors * 4 and partials > grid * 4
 
 
-@rule("aten.index_put", "aten.index_put_", "aten._index_put_impl_")
-def index_put(launch: Launch) -> None:
-    """Adding to places that may repeat sorts them first; plain writing does not."""
+@rule("aten.topk")
+def largest_values(launch: Launch) -> None:
+    """By digits, from the highest: how often each occurs is counted in each block, and summed for each row."""
     launch.place_all()
-    target, indices, values = launch.args[:3]
-    indices = [i for i in indices if i is not None]
-    if not launch.argument(3, "accumulate", False) or not indices or indices[0].dtype == torch.bool:
-        return
-    shape = torch.broadcast_shapes(*(i.shape for i in indices))
-    count = shape.numel()
-    linear = 0
-    for _ in indices:
-        wrapped = launch.take(count * _INDEX)
-        scaled = launch.take(count * _INDEX)
-        launch.give(wrapped)
-        if linear:
-            total = launch.take(count * _INDEX)
-            launch.give(scaled, linear)
-            scaled = total
-        linear = scaled
-    held = [linear]
-    if not values.is_contiguous():
-        held.append(launch.take(values.numel() * values.element_size()))
-    rows = 1
-    for position, index in enumerate(launch.args[1]):
-        if index is not None:
-            rows *= target.shape[position]
-    held += [launch.take(count * _INDEX), launch.take(count * _INDEX)]
-    launch.scratch(count * _INDEX, sort_scratch(count, bits=max(1, (rows - 1).bit_length())))
-    launch.give(*reversed(held))
+    source = launch.args[0]
+    row = source.shape[launch.argument(2, "dim", -1)] if source.dim() else 1
+    rows = source.numel() // max(1, row)
+    copies = []
+    if not source.is_contiguous():
+        copies.append(launch.take(source.numel() * source.element_size()))
+    if rows and row >= _long_row(rows):
+        blocks = rows * _ceil(row, _THREADS * _values_of_a_thread(launch.gpu, rows * row))
+        digits = 8 if source.element_size() == 8 else 4
+        counts = [blocks * _DIGITS * 2, rows * _DIGITS * 4, blocks * 4, blocks * 4]
+        held = [
+            launch.take(size)
+            for size in (rows * source.element_size(), 2 * rows * 4, 2 * rows * digits, *counts)
+        ]
+        for _ in range(2):
+            launch.scratch(scan_scratch(blocks, _SCAN_BY_KEY_TILE))
+        launch.give(*reversed(held))
+    launch.give(*copies)
+
+
+def _long_row(rows: int) -> int:
+    return next((length for most, length in _LONG_ROWS if rows <= most), _LONG_AMONG_MANY)
+
+
+def _values_of_a_thread(gpu: Gpu, values: int) -> int:
+    at_once = gpu.multiprocessors * _AT_ONCE * _THREADS
+    return max(_FEWEST_VALUES, min(_ceil(values, at_once), _MOST_VALUES))
