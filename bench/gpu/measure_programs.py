@@ -36,7 +36,7 @@ def kept():
         events.append([event["action"], event["size"], event["addr"], *numbers])
     with gzip.open(EVENTS, "wt", encoding="utf-8") as file:
         json.dump({"lines": list(lines), "events": events}, file)
-def told():
+def reported():
     stats = torch.cuda.memory_stats()
     return {
         "allocatedBytes": stats["allocated_bytes.all.peak"],
@@ -52,7 +52,7 @@ try:
     runpy.run_path(path, run_name="__main__")
 finally:
     if os.getpid() == owner:
-        print("PEAKS " + json.dumps(told()), flush=True)
+        print("PEAKS " + json.dumps(reported()), flush=True)
         if EVENTS:
             kept()
 """

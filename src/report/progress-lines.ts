@@ -28,15 +28,37 @@ export interface Figure {
   readonly words: (value: number) => string;
 }
 
-export const figures: readonly Figure[] = [
+const stepRate = 'Steps a second';
+
+const figures: readonly Figure[] = [
   { name: 'Samples a second', value: (point) => point.samplesPerSecond, words: String },
+  { name: stepRate, value: (point) => point.stepsPerSecond ?? 'unknown', words: String },
   { name: 'Peak memory', value: (point) => point.peakBytes, words: formatBytes },
   { name: 'Loss', value: (point) => point.loss, words: (loss) => loss.toPrecision(4) },
 ];
 
+/** What is drawn of these: steps a second only where not all of them tell of samples. */
+export function shownFigures(series: readonly (readonly ProgressPoint[])[]): readonly Figure[] {
+  const tellsSamples = series.every(
+    (points) => points.length === 0 || points.some(({ samplesPerSecond: rate }) => isKnown(rate)),
+  );
+  return tellsSamples ? figures.filter(({ name }) => name !== stepRate) : figures;
+}
+
 /** What a chart says of its last value: an attempt that goes on has no end. */
 export function lastWords({ name, last }: ProgressLine, goesOn: boolean): string {
   return `${name}, ${goesOn ? 'now' : 'at the end'} ${last}`;
+}
+
+/** How far an attempt came, for a line of text; undefined where it told nothing. */
+export function reachedWords(progress: readonly ProgressPoint[] = []): string | undefined {
+  const last = progress.at(-1);
+  if (last === undefined) return undefined;
+  const said = shownFigures([progress]).flatMap(({ name, value, words }) => {
+    const found = value(last);
+    return isKnown(found) ? [`${name.toLowerCase()} ${words(found)}`] : [];
+  });
+  return [`step ${last.step}`, ...said].join(', ');
 }
 
 /** Throughput, memory and loss over the steps of an attempt, with its recoveries; undefined where it told too little. */
@@ -45,26 +67,27 @@ export function progressLines(
   goesOn = false,
 ): ProgressLines | undefined {
   if (progress === undefined || progress.length < 2) return undefined;
-  const from = progress[0]?.atSeconds ?? 0;
-  const to = Math.max(progress.at(-1)?.atSeconds ?? 0, from + 1e-3);
+  const last = progress.at(-1)?.atSeconds ?? 0;
+  // A recovery comes before the step that it saved is told, one of an evaluation after the last step.
+  const times = [progress[0]?.atSeconds ?? 0, last, ...rungs.map(({ atSeconds }) => atSeconds)];
+  const from = Math.min(...times);
+  const to = Math.max(...times, from + 1e-3);
   const x = (seconds: number) => round(((seconds - from) / (to - from)) * chartSize.width);
-  const lines = figures.flatMap(({ name, value, words }) => {
+  const lines = shownFigures([progress]).flatMap(({ name, value, words }) => {
     const points = progress.flatMap((point) => {
       const found = value(point);
       return isKnown(found) ? [{ x: x(point.atSeconds), value: found }] : [];
     });
-    const last = points.at(-1);
-    return last === undefined || points.length < 2
+    const end = points.at(-1);
+    return end === undefined || points.length < 2
       ? []
-      : [{ name, last: words(last.value), path: pathOf(points) }];
+      : [{ name, last: words(end.value), path: pathOf(points) }];
   });
   if (lines.length === 0) return undefined;
   return {
-    summary: `${progress.at(-1)?.step ?? 0} steps in ${formatSeconds(to)}${goesOn ? ' so far' : ''}, measured; each recovery is a line across.`,
+    summary: `${progress.at(-1)?.step ?? 0} steps in ${formatSeconds(last)}${goesOn ? ' so far' : ''}, measured; each recovery is a line across.`,
     lines,
-    marks: rungs
-      .filter(({ atSeconds }) => atSeconds >= from && atSeconds <= to)
-      .map(({ rung, why, atSeconds }) => ({ x: x(atSeconds), rung, why })),
+    marks: rungs.map(({ rung, why, atSeconds }) => ({ x: x(atSeconds), rung, why })),
   };
 }
 

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { GiB } from '../units/bytes.js';
+import { progressLines, reachedWords } from './progress-lines.js';
 import { runReport } from './run-for-tests.js';
 import { renderRunHtml } from './run-html.js';
 import { runSummary } from './text/run-text.js';
@@ -67,6 +68,30 @@ describe('the page of a run', () => {
     expect(page).not.toContain('Over its steps');
   });
 
+  it('marks recoveries before the first step that was told, and after the last', () => {
+    const progress = [10, 20].map((atSeconds) => ({
+      atSeconds,
+      step: atSeconds,
+      stepsPerSecond: 1,
+      samplesPerSecond: 'unknown' as const,
+      loss: 'unknown' as const,
+      microbatch: 'unknown' as const,
+      peakBytes: GiB,
+    }));
+    const rungs = [5, 15, 25].map((atSeconds) => ({
+      rung: 'smaller-microbatch' as const,
+      why: '',
+      atSeconds,
+    }));
+    const found = progressLines({ progress, rungs });
+    expect(found?.marks.map(({ x }) => x)).toEqual([0, 480, 960]);
+    expect(found?.lines.map(({ name }) => name)).toEqual(['Steps a second', 'Peak memory']);
+    expect(found?.lines[1]?.path).toBe('240,4 720,4');
+    expect(found?.summary).toContain('20 steps in 20 s');
+    expect(reachedWords(progress)).toBe('step 20, steps a second 1, peak memory 1.0 GiB');
+    expect(reachedWords()).toBeUndefined();
+  });
+
   it('runs and loads nothing, whatever stands in the data', () => {
     expect(page).not.toContain('<script');
     expect(page).not.toContain('<b>full');
@@ -82,5 +107,12 @@ describe('runSummary', () => {
       'succeeded after 2 attempts (out of memory 1 x); at the end batch 16 x 2, checkpointing, bf16, on gpu:0.',
     );
     expect(runSummary({ ...runReport, outcome: 'failed' })).toContain('a note');
+    const [first] = runReport.attempts;
+    if (first === undefined) throw new Error('the report has attempts');
+    const point = { atSeconds: 9, step: 7, samplesPerSecond: 16, loss: 0.25, microbatch: 4 };
+    const progress = [{ ...point, peakBytes: 6 * GiB }];
+    expect(runSummary({ ...runReport, attempts: [{ ...first, progress }] })).toContain(
+      'Last told (measured): step 7, samples a second 16, peak memory 6.0 GiB, loss 0.2500.',
+    );
   });
 });

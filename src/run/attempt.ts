@@ -21,7 +21,7 @@ import { type Membership, membersOf } from './processes/members.js';
 import { HolderBook, sumBytes } from './processes/memory-holders.js';
 import { readCommandLine } from './processes/process-facts.js';
 import { ageSeconds } from './processes/process-table.js';
-import { ProgressBook } from './progress.js';
+import { ProgressBook, statedBatch } from './progress.js';
 import { concludeOutOfMemory, wasShort } from './recognise/conclude.js';
 import { createScanner } from './recognise/scanner.js';
 import type { RunContext } from './run-context.js';
@@ -97,6 +97,7 @@ export async function beginAttempt(start: AttemptStart, context: RunContext): Pr
   const curve = new MemoryCurve();
   const rungs: ClimbedRung[] = [...start.rungs];
   const progress = new ProgressBook();
+  const batch = statedBatch(start.settings, start.command);
   let reported: OutOfMemory | undefined;
   const coordinator = new Coordinator(clock, {
     limitBytes: () => start.memoryBytes ?? 'unknown',
@@ -114,7 +115,7 @@ export async function beginAttempt(start: AttemptStart, context: RunContext): Pr
       reported = undefined;
     },
     onProgress(step) {
-      progress.add(clock.seconds() - beganAt, step);
+      progress.add(clock.seconds() - beganAt, { ...batch, ...step });
       start.onProgress(progress.points);
     },
   });

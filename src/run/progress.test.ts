@@ -1,7 +1,8 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { readMessage } from './bridge/read-message.js';
-import { ProgressBook } from './progress.js';
+import { ProgressBook, statedBatch } from './progress.js';
+import type { RunSettings } from './types.js';
 
 const step = { type: 'step', who: 'trainer-0', microbatch: 4, batch: 16, peakBytes: 1 } as const;
 
@@ -15,6 +16,35 @@ describe('progress', () => {
       { step: 1, samplesPerSecond: 'unknown', loss: 'unknown' },
       { step: 5, samplesPerSecond: 32, loss: 0.5, atSeconds: 3 },
     ]);
+  });
+
+  it('tells steps a second of a loop whose batch nobody knows, and samples where it was told one', () => {
+    const loop = { who: 'loop-7', peakBytes: 1, loss: 0.5 } as const;
+    const settings: RunSettings = {
+      batch_size: 'unknown',
+      accumulation: 1,
+      checkpointing: false,
+      precision: 'fp32',
+      offload: false,
+      device: 'host',
+    };
+    const rates = (batch: ReturnType<typeof statedBatch>) => {
+      const book = new ProgressBook();
+      for (const [at, number] of [
+        [1, 1],
+        [3, 5],
+      ] as const) {
+        book.add(at, { ...batch, ...loop, number });
+      }
+      const { stepsPerSecond, samplesPerSecond, microbatch } = book.points[1] ?? {};
+      return [stepsPerSecond, samplesPerSecond, microbatch];
+    };
+    const train = (...words: string[]) => ['python', 'train.py', ...words];
+    expect(rates(statedBatch(settings, train()))).toEqual([2, 'unknown', 'unknown']);
+    const stated = { ...settings, batch_size: 4, accumulation: 8 };
+    expect(rates(statedBatch(stated, train('-b', '9')))).toEqual([2, 64, 4]);
+    const own = train('--batch_size=12', '--gradient_accumulation_steps=5');
+    expect(rates(statedBatch(settings, own))).toEqual([2, 120, 12]);
   });
 
   it('tells no rate of messages that a busy machine read all at once', () => {
@@ -55,6 +85,14 @@ describe('progress', () => {
 
   it('takes a loss that is a number, and no other', () => {
     const messageWith = (loss: unknown) => readMessage({ ...step, number: 1, loss });
+    expect(readMessage({ type: 'loop', who: 'loop-7', number: 3, loss: 0.25 })).toEqual({
+      type: 'loop',
+      who: 'loop-7',
+      number: 3,
+      peakBytes: 'unknown',
+      loss: 0.25,
+    });
+    expect(readMessage({ type: 'loop', number: -1 })).toBeUndefined();
     expect(messageWith(0.25)).toMatchObject({ loss: 0.25 });
     for (const wrong of [undefined, null, 'nan', Number.NaN, Number.POSITIVE_INFINITY, {}]) {
       expect(messageWith(wrong)).toMatchObject({ loss: 'unknown' });

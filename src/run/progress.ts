@@ -1,6 +1,6 @@
 import { isKnown, type Known } from '../units/known.js';
-import type { StepMessage } from './bridge/messages.js';
-import type { ProgressPoint } from './types.js';
+import { knownFlags } from './adapt/known-flags.js';
+import type { ProgressPoint, RunSettings } from './types.js';
 
 /** Enough for a chart; a longer run keeps every second point, again and again. */
 const maxPoints = 240;
@@ -11,7 +11,18 @@ const maxPoints = 240;
  */
 const rateSeconds = 1;
 
+/** A step that went well, as a program told it. */
 interface Reached {
+  readonly who: string;
+  readonly number: number;
+  readonly microbatch: Known<number>;
+  /** Samples of one step. */
+  readonly batch: Known<number>;
+  readonly peakBytes: Known<number>;
+  readonly loss: Known<number>;
+}
+
+interface Reading {
   readonly atSeconds: number;
   readonly step: number;
 }
@@ -21,7 +32,7 @@ export class ProgressBook {
   #who: string | undefined;
   #points: ProgressPoint[] = [];
   /** What the next rate is counted from, oldest first: one from before the last second, and all since. */
-  #recent: Reached[] = [];
+  #recent: Reading[] = [];
   /** Seconds between points; doubled when there are too many. */
   #gap = 0;
 
@@ -29,19 +40,22 @@ export class ProgressBook {
     return this.#points;
   }
 
-  add(atSeconds: number, message: StepMessage): void {
-    this.#who ??= message.who;
-    if (message.who !== this.#who) return;
-    const { number: step, batch, microbatch, peakBytes, loss } = message;
+  add(atSeconds: number, reached: Reached): void {
+    this.#who ??= reached.who;
+    if (reached.who !== this.#who) return;
+    const { number: step, batch, microbatch, peakBytes, loss } = reached;
     const last = this.#recent.at(-1);
     if (last !== undefined && atSeconds - last.atSeconds < this.#gap) return;
     const stepsPerSecond = this.#rate(atSeconds, step);
-    const samplesPerSecond = isKnown(stepsPerSecond)
-      ? Math.round(stepsPerSecond * batch * 100) / 100
-      : 'unknown';
+    const samplesPerSecond =
+      isKnown(stepsPerSecond) && isKnown(batch)
+        ? Math.round(stepsPerSecond * batch * 100) / 100
+        : 'unknown';
     this.#points.push({
       atSeconds: Math.round(atSeconds * 1000) / 1000,
       step,
+      // Four digits, also of a step that takes minutes.
+      stepsPerSecond: isKnown(stepsPerSecond) ? Number(stepsPerSecond.toPrecision(4)) : 'unknown',
       samplesPerSecond,
       loss,
       microbatch,
@@ -64,4 +78,15 @@ export class ProgressBook {
     const seconds = from === undefined ? 0 : atSeconds - from.atSeconds;
     return from === undefined || seconds < rateSeconds ? 'unknown' : (step - from.step) / seconds;
   }
+}
+
+/** The batch of a loop that does not tell it: what it was told to take, by us or by its own options. */
+export function statedBatch(
+  { batch_size: size, accumulation }: RunSettings,
+  command: readonly string[],
+): Pick<Reached, 'microbatch' | 'batch'> {
+  if (isKnown(size)) return { microbatch: size, batch: size * accumulation };
+  const flags = knownFlags(command);
+  if (flags === undefined) return { microbatch: 'unknown', batch: 'unknown' };
+  return { microbatch: flags.batch, batch: flags.batch * flags.accumulation };
 }

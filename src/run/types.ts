@@ -124,10 +124,13 @@ export interface ProgressPoint {
   /** Counted from the start of the attempt. */
   readonly atSeconds: number;
   readonly step: number;
+  /** Left out in what was kept before it was counted. */
+  readonly stepsPerSecond?: Known<number>;
+  /** Of a loop that does not tell its batch: by the batch that it was told to take. */
   readonly samplesPerSecond: Known<number>;
   /** Of the last step that was made; what trainers report. */
   readonly loss: Known<number>;
-  readonly microbatch: number;
+  readonly microbatch: Known<number>;
   readonly peakBytes: Known<number>;
 }
 

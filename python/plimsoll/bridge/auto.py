@@ -31,6 +31,7 @@ def start(_: object = None) -> None:
     if bridge is None:
         return
     phases_seen.install()
+    phases_seen.tell_steps(bridge)
     Reporter(bridge).start()
 
 
@@ -43,6 +44,7 @@ def _begin_in_child() -> None:
     try:
         bridge = connection.current()
         if bridge is not None:
+            phases_seen.tell_steps(bridge)
             Reporter(bridge).start()
     except Exception as error:
         log.debug("plimsoll: a forked process does not report: %s", error)

@@ -14,7 +14,7 @@ from collections import OrderedDict, deque
 from typing import Any
 
 from .line import Line
-from .messages import ANSWER_SECONDS, MAX_WAITING, climbed, forecast, hello, oom, step
+from .messages import ANSWER_SECONDS, MAX_WAITING, climbed, forecast, hello, loop, oom, step
 
 log = logging.getLogger("plimsoll")
 
@@ -61,6 +61,11 @@ class Bridge:
     @property
     def hooks(self) -> list[str]:
         return list(self._hooks)
+
+    @property
+    def has_works(self) -> bool:
+        """Whether a step or a function of the SDK, or a trainer's, was made in this process."""
+        return bool(self._works)
 
     def works(self) -> list[dict[str, Any]]:
         """Where each step and function of this process stands."""
@@ -142,6 +147,11 @@ class Bridge:
         if self.step_is_due(now, who):
             self._last_step[who] = now
             self.send(step(number, microbatch, batch, peak, who, loss))
+
+    def report_loop(self, number: int, peak: int, who: str, loss: float | None) -> None:
+        """A step of a loop that has no sizes of ours."""
+        self._last_step[who] = time.monotonic()
+        self.send(loop(number, peak, who, loss))
 
     def report_rung(self, rung: str, why: str) -> None:
         """A rung that was climbed without asking; kept for the next supervisor where there is none."""

@@ -66,8 +66,16 @@ def step(
     number: int, microbatch: int, batch: int, peak: int, who: str, loss: float | None = None
 ) -> dict[str, Any]:
     sizes = {"microbatch": microbatch, "batch": batch, "peakBytes": peak}
-    fields = {} if loss is None or not math.isfinite(loss) else {"loss": loss}
-    return {"type": "step", "who": who, "number": number, **sizes, **fields}
+    return {"type": "step", "who": who, "number": number, **sizes, **_known(loss)}
+
+
+def loop(number: int, peak: int, who: str, loss: float | None) -> dict[str, Any]:
+    """A step of a loop of the program's own: what a batch of it holds is not known here."""
+    return {"type": "loop", "who": who, "number": number, "peakBytes": peak, **_known(loss)}
+
+
+def _known(loss: float | None) -> dict[str, float]:
+    return {} if loss is None or not math.isfinite(loss) else {"loss": loss}
 
 
 def forecast(ident: str, ahead: Any, batch: int, who: str) -> dict[str, Any]:

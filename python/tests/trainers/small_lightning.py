@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import importlib
 import logging
 import os
+import tempfile
 import warnings
 from unittest import mock
 
@@ -132,6 +135,13 @@ def seeded(dropout, seed, faults=None):
     return module_class()(dropout, faults)
 
 
+@functools.cache
+def folder_for_tests():
+    folder = tempfile.TemporaryDirectory()
+    atexit.register(folder.cleanup)
+    return folder.name
+
+
 class Watched:
     """Trains with recovering steps; keeps the sizes of the parts that counted in each step."""
 
@@ -146,6 +156,8 @@ class Watched:
             enable_checkpointing=False,
             enable_progress_bar=False,
             enable_model_summary=False,
+            # BatchSizeFinder leaves a file there where it fails.
+            default_root_dir=folder_for_tests(),
             **settings,
         )
 

@@ -8,6 +8,7 @@ import { formatBytes } from '../../units/bytes.js';
 import { formatSeconds } from '../../units/durations.js';
 import { isKnown } from '../../units/known.js';
 import { shellWords } from '../../units/shell-words.js';
+import { reachedWords } from '../progress-lines.js';
 import { percentOf, percentWords, utcWords } from '../words.js';
 import { expectedWords, type JobsTableOptions, jobTime, statePaint } from './jobs-table.js';
 import { paintLine, type Span, span } from './spans.js';
@@ -52,6 +53,7 @@ export function jobText(job: JobView, options: JobsTableOptions): string {
     ),
     ...job.attempts.flatMap((attempt) => [
       ...labelled(`attempt ${attempt.number}`, attemptWords(attempt)),
+      ...labelled('', reachedWords(attempt.progress) ?? ''),
       ...attempt.rungs.flatMap(({ rung, why }) => labelled('', `${rung}: ${why}`)),
     ]),
     ...(job.currentAttempt === null ? [] : currentAttemptLines(job.currentAttempt, labelled)),
@@ -61,11 +63,12 @@ export function jobText(job: JobView, options: JobsTableOptions): string {
 }
 
 function currentAttemptLines(
-  { number, settings, rungs }: NonNullable<JobView['currentAttempt']>,
+  { number, settings, rungs, progress }: NonNullable<JobView['currentAttempt']>,
   labelled: (label: string, text: string) => Span[][],
 ): Span[][] {
   return [
     ...labelled(`attempt ${number}`, `${settingsWords(settings)}, goes on`),
+    ...labelled('', reachedWords(progress) ?? ''),
     ...rungs.flatMap(({ rung, why }) => labelled('', `${rung}: ${why}`)),
   ];
 }

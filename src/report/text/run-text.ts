@@ -1,5 +1,6 @@
 import type { RunReport } from '../../run/types.js';
 import { settingsWords } from '../../run/words.js';
+import { reachedWords } from '../progress-lines.js';
 import { count } from '../words.js';
 
 /** A run in one sentence; undefined where nothing happened that a person need know. */
@@ -12,5 +13,7 @@ export function runSummary(report: RunReport): string | undefined {
   const how = `${outcome} after ${count(attempts.length, 'attempt')}`;
   const times = ranOut === 0 ? 'recovered within the program' : `out of memory ${ranOut} x`;
   const why = outcome === 'failed' ? ` ${notes.at(-1) ?? ''}` : '';
-  return `${how} (${times}); at the end ${settingsWords(last.settings)}.${why}`;
+  const reached = reachedWords(last.progress);
+  const steps = reached === undefined ? '' : ` Last told (measured): ${reached}.`;
+  return `${how} (${times}); at the end ${settingsWords(last.settings)}.${steps}${why}`;
 }

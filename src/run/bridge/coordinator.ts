@@ -88,6 +88,10 @@ export class Coordinator {
         if (grown !== undefined) party.broadcast({ type: 'grow', who: message.who, ...grown });
         break;
       }
+      case 'loop':
+        party.sawPeak(message.peakBytes);
+        this.#events.onProgress?.(message);
+        break;
       case 'saved':
         this.#hasSaved = true;
         break;

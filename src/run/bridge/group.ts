@@ -5,7 +5,13 @@ import { keepBelow } from '../../batches/sizes/keep-below.js';
 import { isKnown, type Known } from '../../units/known.js';
 import { decideStep, type Hook, type StepDecision } from '../ladder/in-process.js';
 import type { ClimbedRung, OutOfMemory, Rung } from '../types.js';
-import type { ForecastMessage, OutOfMemoryMessage, StepMessage, WorkState } from './messages.js';
+import type {
+  ForecastMessage,
+  LoopMessage,
+  OutOfMemoryMessage,
+  StepMessage,
+  WorkState,
+} from './messages.js';
 
 /** Sizes that were tried are few; a program that tries more has its oldest forgotten. */
 const maxSizes = 64;
@@ -20,7 +26,7 @@ export interface GroupEvents {
   /** A step went well: whatever was raised before, the program survived it. */
   readonly onStep?: () => void;
   /** The same, once for all ranks of a program. */
-  readonly onProgress?: (step: StepMessage) => void;
+  readonly onProgress?: (step: StepMessage | LoopMessage) => void;
 }
 
 /** The memory that a work has, as its processes last told. */

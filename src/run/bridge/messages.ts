@@ -92,6 +92,15 @@ export interface StepMessage {
   readonly loss: Known<number>;
 }
 
+/** A step of a loop that knows nothing of us; what it holds of a batch is not seen. */
+export interface LoopMessage {
+  readonly type: 'loop';
+  readonly who: string;
+  readonly number: number;
+  readonly peakBytes: Known<number>;
+  readonly loss: Known<number>;
+}
+
 /** The program wrote a checkpoint that it goes on from when it is started again. */
 export interface SavedMessage {
   readonly type: 'saved';
@@ -119,6 +128,7 @@ export type FromSdk =
   | OutOfMemoryMessage
   | ForecastMessage
   | StepMessage
+  | LoopMessage
   | SavedMessage
   | BarrierMessage
   | ClimbedMessage

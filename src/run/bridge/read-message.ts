@@ -3,7 +3,7 @@ import type { Known } from '../../units/known.js';
 import { type Hook, hooks } from '../ladder/in-process.js';
 import { type ClimbedRung, rungs } from '../types.js';
 import { type BufferFigures, bufferFields } from './buffer-figures.js';
-import type { ForecastMessage, FromSdk, WorkState } from './messages.js';
+import type { ForecastMessage, FromSdk, LoopMessage, WorkState } from './messages.js';
 
 /** The version of this language; a newer SDK says so in its hello, and is still understood. */
 const bridgeVersion = 1;
@@ -82,10 +82,11 @@ export function readMessage(document: unknown): FromSdk | undefined {
       const [number, microbatch] = [count('number'), count('microbatch')];
       if (number === undefined || microbatch === undefined || microbatch < 1) return undefined;
       const batch = Math.max(microbatch, count('batch') ?? 0);
-      const [who, peakBytes] = [read.who(), bytes('peakBytes')];
-      const value = get('loss');
-      const loss = typeof value === 'number' && Number.isFinite(value) ? value : 'unknown';
-      return { type: 'step', who, number, microbatch, batch, peakBytes, loss };
+      return { type: 'step', number, microbatch, batch, ...readReached(read) };
+    }
+    case 'loop': {
+      const number = count('number');
+      return number === undefined ? undefined : { type: 'loop', number, ...readReached(read) };
     }
     case 'saved':
       return { type: 'saved', steps: count('steps') ?? 0 };
@@ -106,6 +107,13 @@ export function readMessage(document: unknown): FromSdk | undefined {
     default:
       return undefined;
   }
+}
+
+/** What every step tells. */
+function readReached({ get, who, bytes }: Reader): Pick<LoopMessage, 'who' | 'peakBytes' | 'loss'> {
+  const value = get('loss');
+  const loss = typeof value === 'number' && Number.isFinite(value) ? value : 'unknown';
+  return { who: who(), peakBytes: bytes('peakBytes'), loss };
 }
 
 const rungNames: readonly ClimbedRung['rung'][] = [...rungs, 'grow-back'];

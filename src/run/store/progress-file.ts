@@ -44,8 +44,8 @@ export function readProgressFile(path: string): readonly ProgressPoint[] {
 function isPoint(value: unknown): value is ProgressPoint {
   const point: Readonly<Record<string, unknown>> = { ...Object(value) };
   return (
-    ['atSeconds', 'step', 'microbatch'].every((key) => Number.isFinite(point[key])) &&
-    ['samplesPerSecond', 'loss', 'peakBytes'].every(
+    ['atSeconds', 'step'].every((key) => Number.isFinite(point[key])) &&
+    ['samplesPerSecond', 'loss', 'peakBytes', 'microbatch'].every(
       (key) => point[key] === 'unknown' || Number.isFinite(point[key]),
     )
   );

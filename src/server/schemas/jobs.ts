@@ -116,9 +116,10 @@ const progressSchema = z
     z.object({
       atSeconds: z.number(),
       step: z.number(),
+      stepsPerSecond: known(z.number()).optional(),
       samplesPerSecond: known(z.number()),
       loss: known(z.number()),
-      microbatch: z.number(),
+      microbatch: known(z.number()),
       peakBytes: known(bytes),
     }),
   )

@@ -1,4 +1,4 @@
-import { figures } from '../../../src/report/progress-lines.js';
+import { shownFigures } from '../../../src/report/progress-lines.js';
 import { formatBytes } from '../../../src/units/bytes.js';
 import { formatSeconds } from '../../../src/units/durations.js';
 import { isKnown } from '../../../src/units/known.js';
@@ -26,7 +26,8 @@ export interface ComparedChart {
 export function stepCharts(
   jobs: readonly (Pick<Attempt, 'progress'> | undefined)[],
 ): readonly ComparedChart[] {
-  return figures.flatMap(({ name, value, words }) => {
+  const shown = shownFigures(jobs.map((job) => job?.progress ?? []));
+  return shown.flatMap(({ name, value, words }) => {
     const series = jobs.map((job) =>
       (job?.progress ?? []).flatMap((point) => {
         const y = value(point);
