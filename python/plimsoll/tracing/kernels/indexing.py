@@ -17,9 +17,9 @@ _INDEX = 8
 def index(launch: Launch) -> None:
     """A mask is turned into the places it marks first."""
     places = [_places(launch, i) for i in launch.args[1] if i is not None and _is_mask(i)]
-    copies = _expanded_copies(launch, launch.args[1])
+    widened, copies = _alike(launch, launch.args[1])
     launch.place_all()
-    launch.give(*reversed(copies), *places)
+    launch.give(*reversed(copies), *widened, *places)
 
 
 def _is_mask(index: Any) -> bool:
@@ -44,7 +44,8 @@ def index_put(launch: Launch) -> None:
     if not indices or indices[0].dtype == torch.bool:
         return
     if not launch.argument(3, "accumulate", False):
-        launch.give(*reversed(_expanded_copies(launch, indices)))
+        widened, copies = _alike(launch, indices)
+        launch.give(*copies, *widened)
         return
     count = _broadcast(indices).numel()
     linear = 0
@@ -73,13 +74,24 @@ def _broadcast(indices: list[Any]) -> torch.Size:
     return torch.broadcast_shapes(*(i.shape for i in indices))
 
 
-def _expanded_copies(launch: Launch, indices: list[Any]) -> list[int]:
-    """Several indices are read with one step: where they lie differently, all are laid out in full."""
+def _alike(launch: Launch, indices: list[Any]) -> tuple[list[int], list[int]]:
+    """Several indices are read in one type and with one step; what was asked for to make them so.
+
+    Shorter ones beside those of 8 bytes are widened. Where they lie differently then, all are laid out in full.
+    """
     indices = [i for i in indices if i is not None]
     if len(indices) < 2 or any(map(_is_mask, indices)):
-        return []
+        return [], []
     shape = _broadcast(indices)
-    expanded = [i.expand(shape) for i in indices]
+    mixed = len({i.dtype for i in indices}) > 1
+    widened, expanded = [], []
+    for one in indices:
+        if mixed and one.dtype != torch.int64:
+            widened.append(launch.take(shape.numel() * _INDEX))
+            expanded.append(torch.empty(shape, dtype=torch.int64, device="meta"))
+        else:
+            expanded.append(one.expand(shape))
     if all(i.stride() == expanded[0].stride() for i in expanded):
-        return []
-    return [launch.take(i.numel() * i.element_size()) for i in expanded if not i.is_contiguous()]
+        return widened, []
+    spread = [i for i in expanded if not i.is_contiguous()]
+    return widened, [launch.take(i.numel() * i.element_size()) for i in spread]

@@ -41,6 +41,15 @@ def log_softmax_backward(launch: Launch) -> None:
     launch.scratch(0 if grad.is_contiguous() else grad.numel() * grad.element_size())
 
 
+@rule("aten.where.self")
+def chosen_by_condition(launch: Launch) -> None:
+    """A number of the host is brought over for it."""
+    numbers = [a for a in launch.args[1:3] if a.device.type == "cpu"]
+    taken = [launch.take(number.element_size()) for number in numbers]
+    launch.place_all()
+    launch.give(*taken)
+
+
 @rule("aten.pow.Scalar")
 def power_of_number(launch: Launch) -> None:
     """The base becomes a tensor of its own."""

@@ -207,3 +207,19 @@ def norms(launch: Launch) -> None:
     launch.place_all()
     dims = launch.argument(2, "dim")
     reduce_over(launch, launch.args[0], dims, _accumulator_size(launch.outputs[0].dtype))
+
+
+@rule("aten.logsumexp")
+def logarithm_of_sums(launch: Launch) -> None:
+    """The largest value of each row, a look for those that are not finite, then all values less the largest."""
+    tensor, dims = launch.args[:2]
+    result = launch.outputs[0]
+    size = result.element_size()
+    largest = launch.take(result.numel() * size)
+    reduce_over(launch, tensor, dims, size)
+    launch.scratch(result.numel() * size, result.numel())
+    values = torch.empty(tensor.shape, dtype=result.dtype, device="meta")
+    powers = launch.take(values.numel() * size)
+    launch.place_all()
+    reduce_over(launch, values, dims, _accumulator_size(result.dtype))
+    launch.give(powers, largest)

@@ -17,6 +17,7 @@ _FAMILIES = (
     "ctc",
     "detection",
     "distances",
+    "flex_attention",
     "indexing",
     "losses",
     "norms",

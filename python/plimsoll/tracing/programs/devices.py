@@ -186,7 +186,20 @@ class PretendedDevices(TorchFunctionMode):
 
     def tensor(self, func, args, kwargs):
         listed = bool(args) and type(args[0]) in (list, tuple)
-        return self._made(func, (self._numbers(args[0]), *args[1:]) if listed else args, kwargs)
+        made = self._made(func, (self._numbers(args[0]), *args[1:]) if listed else args, kwargs)
+        return self._counted(made)
+
+    def new_tensor(self, func, args, kwargs):
+        return self._counted(self._made(func, args, kwargs))
+
+    def _counted(self, tensor):
+        """PyTorch puts numbers into memory, and copies them, where no mode sees it."""
+        plain = type(tensor) is _TENSOR and not torch._C._functorch.is_functorch_wrapped_tensor(
+            tensor
+        )
+        if plain and self.observer.recording and self._place(tensor) == GPU:
+            self.observer.adopt(tensor.untyped_storage(), "aten.tensor")
+        return tensor
 
     def _numbers(self, value):
         """Tensors on the GPU that stand in a list are read, one by one."""
@@ -273,6 +286,7 @@ def _table(mode: PretendedDevices) -> dict[Any, Callable]:
         # Modules, and parameters with ways of their own, read from it where they are to go.
         torch._C._nn._parse_to: mode.parse_to,
         _MAKE: mode.tensor,
+        _TENSOR.new_tensor: mode.new_tensor,
         _TENSOR.new: sparse.new,
         torch.ctc_loss: mode.ctc_loss,
         torch.nn.functional.ctc_loss: mode.ctc_loss,

@@ -9,6 +9,7 @@ import torch
 
 from ...standins.patches import Patches
 from ..places import Places
+from . import flex_attention
 from .calls import Calls, NotCaptured
 
 LEFT_OUT = "torch.compile was left out: kernels that it fuses keep less, so that the peak may be up to 60 % lower"
@@ -22,7 +23,7 @@ def install(patches: Patches, observer: Any, places: Places) -> None:
         observer.compiled = True
 
     def compiled(model: Any = None, **settings: Any) -> Any:
-        if settings.get("disable") or settings.get("backend") == "eager":
+        if settings.get("disable") or _is_eager(settings.get("backend")):
             return model if model is not None else (lambda function: function)
         if model is None:
             return functools.partial(compiled, **settings)
@@ -31,7 +32,7 @@ def install(patches: Patches, observer: Any, places: Places) -> None:
 
         def wrap(function: Callable) -> Callable:
             calls = Calls(function, observer, places) if known else None
-            return _wrapped(function, calls, left_out)
+            return _wrapped(function, calls, left_out, observer)
 
         if isinstance(model, torch.nn.Module):
             from torch._dynamo.eval_frame import OptimizedModule
@@ -42,21 +43,35 @@ def install(patches: Patches, observer: Any, places: Places) -> None:
     def compile_module(self: Any, *_: Any, **settings: Any) -> None:
         self._compiled_call_impl = compiled(self._call_impl, **settings)
 
+    flex_attention.install(patches, observer)
     patches.set(torch, "compile", compiled)
     patches.set(torch.nn.Module, "compile", compile_module)
 
 
-def _wrapped(function: Callable, calls: Calls | None, left_out: Callable[[], None]) -> Callable:
+def _is_eager(backend: Any) -> bool:
+    """By its name, or as the function of PyTorch that has it."""
+    return getattr(backend, "__name__", backend) == "eager"
+
+
+def _wrapped(
+    function: Callable, calls: Calls | None, left_out: Callable[[], None], observer: Any
+) -> Callable:
     # Libraries compile functions that a program may never call.
     @functools.wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
-        if calls is not None and not calls.capturing:
-            try:
-                return calls.run(args, kwargs)
-            except NotCaptured:
-                pass
-        if calls is None or not calls.capturing:
-            left_out()
-        return function(*args, **kwargs)
+        observer.in_compiled += 1
+        try:
+            if getattr(function, "__module__", "") == flex_attention.MODULE:
+                return function(*args, **kwargs)
+            if calls is not None and not calls.capturing:
+                try:
+                    return calls.run(args, kwargs)
+                except NotCaptured:
+                    pass
+            if calls is None or not calls.capturing:
+                left_out()
+            return function(*args, **kwargs)
+        finally:
+            observer.in_compiled -= 1
 
     return called
