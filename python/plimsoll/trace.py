@@ -62,9 +62,10 @@ def run(options: Namespace, alone: bool = False) -> int:
             status=MISSING_PACKAGE,
         ) from error
     _require(torch.__version__)
+    from .tracing.crashes import crashes_beside
     from .tracing.record import record
 
-    with _own_output(options.program is not None):
+    with _own_output(options.program is not None), crashes_beside(options.output):
         recording = record(options)
     header = {
         "plimsoll": "trace",

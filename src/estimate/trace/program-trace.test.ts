@@ -83,6 +83,16 @@ describe('programTrace', () => {
     expect(existsSync(readFileSync(join(folder, 'where'), 'utf8').trim())).toBe(false);
   });
 
+  it('says where a program was that crashed', async () => {
+    const stack =
+      'Current thread 0x1 (most recent call first):\\n  File "train.py", line 7 in step\\n';
+    const script = `printf '${stack}' > "$output.crash"; kill -ABRT $$`;
+    await expect(run(script)).rejects.toMatchObject({
+      code: 'trace-crashed',
+      fact: `"${join(folder, 'python3')}" crashed by SIGABRT at train.py:7 and left no trace.`,
+    });
+  });
+
   it('is interrupted with everything it started', async () => {
     const stop = new AbortController();
     const trace = run('echo started > begun; sleep 1000', { signal: stop.signal });

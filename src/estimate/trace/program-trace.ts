@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import type { Gpu } from '../cards/gpu-table.js';
 import type { Wording } from '../wording.js';
+import { crashOf } from './crash-file.js';
 import { copyFolder } from './folder-copy.js';
 import { programCommand } from './program-command.js';
 import { pythonFailure } from './python-failure.js';
@@ -62,7 +63,8 @@ export async function programTrace(
         environment: { ...options.environment, TMPDIR: scratch, TEMP: scratch, TMP: scratch },
       },
     );
-    const failure = pythonFailure(interpreter, end, await place.has(output), options.wording);
+    const crash = await crashOf(place, output, end);
+    const failure = pythonFailure(interpreter, crash, await place.has(output), options.wording);
     if (failure !== undefined) throw failure;
     return await readTrace(place.read(output));
   } finally {

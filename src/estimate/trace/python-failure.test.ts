@@ -80,4 +80,12 @@ describe('pythonFailure', () => {
     const failure = pythonFailure('python3', ended(1, '', 'Traceback:\nKeyError: 3\n'), false);
     expect(failure?.fact).toBe('"python3" ended with exit code 1 and left no trace: KeyError: 3');
   });
+
+  it('says by which signal it crashed, and where', () => {
+    const end = { ...ended(null, '', 'terminate called\n'), signal: 'SIGABRT' as const };
+    const failure = pythonFailure('python3', { ...end, crashedAt: 'train.py:7' }, false);
+    expect(failure?.fact).toBe(
+      '"python3" crashed by SIGABRT at train.py:7 and left no trace: terminate called',
+    );
+  });
 });

@@ -1,6 +1,7 @@
 import { Failure } from '../../failure.js';
 import { capitalized } from '../../units/sentence.js';
 import { callWording, type Wording } from '../wording.js';
+import { signalOf, signalWords } from './crash-report.js';
 import { pythonNextStep } from './python-next-step.js';
 
 /** How a Python process came to its end. */
@@ -12,6 +13,8 @@ export type PythonEnd =
       readonly signal: NodeJS.Signals | null;
       readonly stdout: string;
       readonly stderr: string;
+      /** The line of the program that ran when it crashed, where that is known. */
+      readonly crashedAt?: string | undefined;
     };
 
 /** A person reads it in one line. */
@@ -84,12 +87,19 @@ function crashed(program: string, end: Extract<PythonEnd, { stderr: string }>): 
       next: 'Install plimsoll again.',
     });
   }
-  const how = end.signal === null ? `with exit code ${end.code}` : `by ${end.signal}, from outside`;
+  const signal = signalOf(end);
+  const { how, next } =
+    signal === undefined
+      ? {
+          how: `ended with exit code ${end.code} and`,
+          next: 'Run the model in Python directly to see the error.',
+        }
+      : signalWords(signal, end.crashedAt);
   return new Failure({
     kind: 'job',
     code: 'trace-crashed',
-    fact: `"${program}" ended ${how} and left no trace${last === '' ? '.' : `: ${last}`}`,
-    next: 'Run the model in Python directly to see the error.',
+    fact: `"${program}" ${how} left no trace${last === '' ? '.' : `: ${last}`}`,
+    next,
   });
 }
 

@@ -1,4 +1,3 @@
-import { createReadStream, existsSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -6,9 +5,11 @@ import type { Gpu } from '../cards/gpu-table.js';
 import type { Parallel } from '../parallel.js';
 import type { Workload } from '../types.js';
 import type { Wording } from '../wording.js';
+import { crashOf } from './crash-file.js';
 import { type PythonEnd, pythonFailure } from './python-failure.js';
 import { defaultTimeoutSeconds, interrupted, pythonEnvironment, runPython } from './run-python.js';
 import { readTrace, type Trace } from './trace-file.js';
+import { ownFiles } from './trace-place.js';
 import { tracedGpu } from './traced-estimate.js';
 import { type TraceRunner, WarmTracer } from './warm-tracer.js';
 
@@ -67,9 +68,10 @@ export async function pythonTrace(
     const end =
       (await warmEnd(source, args.slice(2), scratch, options)) ??
       (await runPython(program, args, { ...options, environment }));
-    const failure = pythonFailure(program, end, existsSync(output), options.wording);
+    const crash = await crashOf(ownFiles, output, end);
+    const failure = pythonFailure(program, crash, await ownFiles.has(output), options.wording);
     if (failure !== undefined) throw failure;
-    return await readTrace(createReadStream(output, 'utf8'));
+    return await readTrace(ownFiles.read(output));
   } finally {
     // What was killed with it may still hold on to a file for a moment.
     await rm(scratch, { recursive: true, force: true, maxRetries: 5 });

@@ -34,7 +34,8 @@ export interface RunPythonOptions {
 export const defaultTimeoutSeconds = 600;
 /** The error is one line; of what else it prints the end is enough. */
 const keptCharacters = 16_384;
-const pythonFolder = join(packageFolder, 'python');
+/** Where our own package lies. */
+export const pythonFolder = join(packageFolder, 'python');
 
 /**
  * Runs Python to its end, and gives back what it said last. `PYTHONPATH` holds our own package, too.

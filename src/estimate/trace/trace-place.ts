@@ -15,13 +15,18 @@ export interface TracePlace {
   close(): Promise<void>;
 }
 
-/** A folder of the account that this process runs as. */
+/** Files of the account that this process runs as. */
+export const ownFiles: Pick<TracePlace, 'has' | 'read'> = {
+  has: (file) => Promise.resolve(existsSync(file)),
+  read: (file) => createReadStream(file, 'utf8'),
+};
+
+/** A folder of that account. */
 export async function ownPlace(): Promise<TracePlace> {
   const folder = await mkdtemp(join(tmpdir(), 'plimsoll-trace-'));
   return {
     folder,
-    has: (file) => Promise.resolve(existsSync(file)),
-    read: (file) => createReadStream(file, 'utf8'),
+    ...ownFiles,
     close: () => rm(folder, { recursive: true, force: true, maxRetries: 5 }),
   };
 }
