@@ -26,15 +26,37 @@ export interface Figure {
   readonly name: string;
   readonly value: (point: ProgressPoint) => Known<number>;
   readonly words: (value: number) => string;
+  /** In a sentence. */
+  readonly said: (words: string) => string;
 }
 
 const stepRate = 'Steps a second';
 
 const figures: readonly Figure[] = [
-  { name: 'Samples a second', value: (point) => point.samplesPerSecond, words: String },
-  { name: stepRate, value: (point) => point.stepsPerSecond ?? 'unknown', words: String },
-  { name: 'Peak memory', value: (point) => point.peakBytes, words: formatBytes },
-  { name: 'Loss', value: (point) => point.loss, words: (loss) => loss.toPrecision(4) },
+  {
+    name: 'Samples a second',
+    value: (point) => point.samplesPerSecond,
+    words: String,
+    said: (rate) => `${rate} samples a second`,
+  },
+  {
+    name: stepRate,
+    value: (point) => point.stepsPerSecond ?? 'unknown',
+    words: String,
+    said: (rate) => `${rate} steps a second`,
+  },
+  {
+    name: 'Peak memory',
+    value: (point) => point.peakBytes,
+    words: formatBytes,
+    said: (bytes) => `peak ${bytes}`,
+  },
+  {
+    name: 'Loss',
+    value: (point) => point.loss,
+    words: (loss) => loss.toPrecision(4),
+    said: (loss) => `loss ${loss}`,
+  },
 ];
 
 /** What is drawn of these: steps a second only where not all of them tell of samples. */
@@ -54,11 +76,11 @@ export function lastWords({ name, last }: ProgressLine, goesOn: boolean): string
 export function reachedWords(progress: readonly ProgressPoint[] = []): string | undefined {
   const last = progress.at(-1);
   if (last === undefined) return undefined;
-  const said = shownFigures([progress]).flatMap(({ name, value, words }) => {
+  const reached = shownFigures([progress]).flatMap(({ value, words, said }) => {
     const found = value(last);
-    return isKnown(found) ? [`${name.toLowerCase()} ${words(found)}`] : [];
+    return isKnown(found) ? [said(words(found))] : [];
   });
-  return [`step ${last.step}`, ...said].join(', ');
+  return [`step ${last.step}`, ...reached].join(', ');
 }
 
 /** Throughput, memory and loss over the steps of an attempt, with its recoveries; undefined where it told too little. */
@@ -87,8 +109,13 @@ export function progressLines(
   return {
     summary: `${progress.at(-1)?.step ?? 0} steps in ${formatSeconds(last)}${goesOn ? ' so far' : ''}, measured; each recovery is a line across.`,
     lines,
-    marks: rungs.map(({ rung, why, atSeconds }) => ({ x: x(atSeconds), rung, why })),
+    marks: rungs.map(({ rung, why, atSeconds }) => ({ x: inside(x(atSeconds)), rung, why })),
   };
+}
+
+/** A line at the very edge is half outside of the drawing. */
+function inside(x: number): number {
+  return Math.min(chartSize.width - 1, Math.max(1, x));
 }
 
 /** From 0, or lower where a value is: heights can be compared. */

@@ -84,11 +84,11 @@ describe('the page of a run', () => {
       atSeconds,
     }));
     const found = progressLines({ progress, rungs });
-    expect(found?.marks.map(({ x }) => x)).toEqual([0, 480, 960]);
+    expect(found?.marks.map(({ x }) => x)).toEqual([1, 480, 959]);
     expect(found?.lines.map(({ name }) => name)).toEqual(['Steps a second', 'Peak memory']);
     expect(found?.lines[1]?.path).toBe('240,4 720,4');
     expect(found?.summary).toContain('20 steps in 20 s');
-    expect(reachedWords(progress)).toBe('step 20, steps a second 1, peak memory 1.0 GiB');
+    expect(reachedWords(progress)).toBe('step 20, 1 steps a second, peak 1.0 GiB');
     expect(reachedWords()).toBeUndefined();
   });
 
@@ -112,7 +112,7 @@ describe('runSummary', () => {
     const point = { atSeconds: 9, step: 7, samplesPerSecond: 16, loss: 0.25, microbatch: 4 };
     const progress = [{ ...point, peakBytes: 6 * GiB }];
     expect(runSummary({ ...runReport, attempts: [{ ...first, progress }] })).toContain(
-      'Last told (measured): step 7, samples a second 16, peak memory 6.0 GiB, loss 0.2500.',
+      'Last report (measured): step 7, 16 samples a second, peak 6.0 GiB, loss 0.2500.',
     );
   });
 });

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..recovery.function import RecoveringFunction
 from ..recovery.parts.shares import sample_weights
+from . import status
 from .counting import samples_of
 from .generation import padded
 from .handled import handled_by
@@ -30,6 +31,7 @@ def recovering_prediction(trainer: Any) -> Any:
     def prediction_step(model: Any, inputs: Any, *more: Any, **named: Any) -> Any:
         if samples_of(inputs) is None or handled_by() is not None:
             return real(model, inputs, *more, **named)
+        status.follow_evaluation(function.calls().fitting)
         return function(inputs, model, more, named)[1]
 
     return prediction_step

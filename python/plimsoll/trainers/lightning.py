@@ -12,7 +12,7 @@ from typing import Any
 from ..recovery.function import RecoveringFunction
 from ..recovery.parts.joining import join
 from ..recovery.parts.split import Splitter
-from . import clipping, weighing
+from . import clipping, status, weighing
 from .counting import samples_of
 from .handled import handled_by
 from .lightning_logs import Logged, LoggedPart
@@ -102,6 +102,7 @@ def _evaluation(real: Any) -> Any:
     def step(self: Any, batch: Any, *more: Any, **named: Any) -> Any:
         if samples_of(batch) is None or handled_by() is not None:
             return real(self, batch, *more, **named)
+        status.follow_evaluation(function.calls().fitting)
         return function(batch, self, more, named)
 
     step.__dict__["_plimsoll"] = True

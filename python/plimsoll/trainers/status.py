@@ -22,7 +22,8 @@ LOOK_SECONDS = 0.5
 # Of trainings that are over, too: a notebook is looked at afterwards.
 TRAININGS_KEPT = 4
 
-_happened: deque[deque[dict[str, Any]]] = deque(maxlen=TRAININGS_KEPT)
+# What it is called that was recovered, and its events.
+_happened: deque[tuple[str, deque[dict[str, Any]]]] = deque(maxlen=TRAININGS_KEPT)
 
 
 class Outlook:
@@ -50,7 +51,18 @@ def follow(fitting: Any) -> None:
     """Its events and its forecast are shown from now on."""
     global _outlook
     _outlook = Outlook()
-    _happened.append(fitting.decider.events)
+    _happened.append(("step", fitting.decider.events))
+
+
+def follow_evaluation(fitting: Any) -> None:
+    """Its events are shown from now on; the forecast stays that of the training."""
+    happened = fitting.decider.events
+    if any(events is happened for _, events in _happened):
+        return
+    # Each evaluation is followed by itself: those without an event must not take the place of a training's.
+    for quiet in [one for one in _happened if one[0] != "step" and not one[1]]:
+        _happened.remove(quiet)
+    _happened.append(("evaluation, batch", happened))
 
 
 def look(gauge: Any) -> None:
@@ -58,9 +70,9 @@ def look(gauge: Any) -> None:
     _outlook.look(gauge)
 
 
-def events() -> list[dict[str, Any]]:
-    """What happened in the last trainings of this process."""
-    return [event for training in list(_happened) for event in list(training)]
+def events() -> list[tuple[str, dict[str, Any]]]:
+    """What happened in the last trainings of this process, each with the name of what was recovered."""
+    return [(name, event) for name, happened in list(_happened) for event in list(happened)]
 
 
 def html(title: str) -> str:
@@ -75,7 +87,7 @@ def html(title: str) -> str:
         f'<div style="height:100%;width:{share * 100:.1f}%;background:{colour}"></div>'
         f'<div title="load line" style="position:absolute;{line}"></div></div>'
     )
-    rows = [f"<li>{escape(_words(event))}</li>" for event in events()[-EVENTS_SHOWN:]]
+    rows = [f"<li>{escape(_words(*event))}</li>" for event in events()[-EVENTS_SHOWN:]]
     happened = f"<ul>{''.join(rows)}</ul>" if rows else "<p>No step ran out of memory.</p>"
     peak = _gib(figures["peakAllocatedBytes"])
     return (
@@ -95,9 +107,10 @@ def _forecast_words() -> str:
     return f"Forecast (estimated): risk {found['risk']}. {found['reason']}{when}"
 
 
-def _words(event: dict[str, Any]) -> str:
+def _words(name: str, event: dict[str, Any]) -> str:
     before, after = event.get("from"), event.get("to")
-    return f"step {event['step'] + 1}: {event['rung']}, {before} to {after} samples: {event['why']}"
+    changed = "" if before is None or before == after else f", {before} to {after} samples"
+    return f"{name} {event['step'] + 1}: {event['rung']}{changed}: {event['why']}"
 
 
 def _gib(count: int) -> str:

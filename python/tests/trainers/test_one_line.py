@@ -1,13 +1,14 @@
 """The one line for programs that do not run under `plimsoll run`."""
 
 import unittest
+from collections import deque
 from unittest import mock
 
 import torch
 from accelerate import Accelerator
 
 from sdk.injection import batch_of, build
-from trainers.small_trainer import Faults, losses, loud, made, quiet
+from trainers.small_trainer import Faults, Samples, losses, loud, made, quiet
 
 import plimsoll
 from plimsoll.trainers import status
@@ -38,6 +39,20 @@ class OneLine(unittest.TestCase):
         self.assertIn("smaller-microbatch, 6 to 3 samples", page)
         with self.assertRaises(torch.OutOfMemoryError):
             made("gpt2", 0.0, {}, faults=Faults("forward", [1])).train()
+
+    def test_a_notebook_shows_the_recoveries_of_evaluations_beside_those_of_the_training(self):
+        with mock.patch.object(status, "_happened", deque(maxlen=status.TRAININGS_KEPT)):
+            callback = plimsoll.TrainerCallback()
+            faults = Faults("forward", [1])
+            trainer = made("gpt2", 0.0, {}, faults=faults, callbacks=[callback])
+            trainer.train()
+            faults.at = {faults.calls + 1}
+            for _ in range(2 * status.TRAININGS_KEPT):
+                trainer.evaluate(Samples("gpt2", 8))
+            page = callback._repr_html_()
+        self.assertEqual(faults.raised, 2)
+        self.assertIn("<li>step 1: smaller-microbatch, 6 to 3 samples", page)
+        self.assertIn("<li>evaluation, batch 1: smaller-microbatch, 8 to 4 samples", page)
 
     def test_the_forecast_says_when_memory_will_be_full(self):
         clock, held = [0.0], [1.0]

@@ -14,6 +14,6 @@ export function runSummary(report: RunReport): string | undefined {
   const times = ranOut === 0 ? 'recovered within the program' : `out of memory ${ranOut} x`;
   const why = outcome === 'failed' ? ` ${notes.at(-1) ?? ''}` : '';
   const reached = reachedWords(last.progress);
-  const steps = reached === undefined ? '' : ` Last told (measured): ${reached}.`;
+  const steps = reached === undefined ? '' : ` Last report (measured): ${reached}.`;
   return `${how} (${times}); at the end ${settingsWords(last.settings)}.${steps}${why}`;
 }
