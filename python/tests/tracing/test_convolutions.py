@@ -119,6 +119,18 @@ class LeftOut(unittest.TestCase):
         write_steps(again, steps_of(events, {}, {}), {})
         self.assertEqual(again.events, events)
 
+    def test_many_small_images_of_middling_channels_take_fouriers_transforms(self):
+        frames = problem(512, 64, 9, 64, 3)
+        size, other, chance = cudnn.workspaces(frames, "grad_weight")
+        self.assertEqual((size, other, chance), (157417472, 21447391, 0.04))
+        for one in (
+            problem(32, 64, 9, 64, 3),
+            problem(16, 128, 64, 64, 3, pad=1),
+            problem(512, 64, 9, 64, 3, dtype=torch.bfloat16),
+        ):
+            transformed = fourier.workspace(one, "grad_weight")
+            self.assertNotEqual(cudnn.workspace(one, "grad_weight"), transformed)
+
     def test_strided_and_dilated_ones_never_do(self):
         shape = problem(4, 256, 14, 256, 3, stride=2, pad=1)
         self.assertIsNone(self.taken(shape, "grad_weight"))

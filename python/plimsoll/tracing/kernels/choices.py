@@ -1,4 +1,4 @@
-"""Kernels that cuDNN leaves out of its ranking where it has no device: matrix products and Winograd's.
+"""Kernels that cuDNN leaves out of its ranking where it has no device: matrix products and transforms.
 
 When it takes them was measured on an H200 and fitted; what they ask for is exact.
 """
@@ -10,6 +10,7 @@ from functools import lru_cache
 from math import prod
 from typing import Any
 
+from . import fourier
 from .fitted_choices import FORESTS
 
 # Rows and columns of the tiles that most kernels work on, and the knobs that say which tile and cluster it is.
@@ -21,6 +22,13 @@ _MEASURED_PIXELS = 224 * 224
 # In half precision other kernels want channels in such multiples, and would copy all images into them:
 # of the measured ones with at least so many pixels none does, up to 384 x 384.
 _ALIGNED, _COPIED_PIXELS = 8, 48 * 48
+# Many small images of middling channels, for which the ranking has pairs of these tiles: the weight's gradient
+# goes by Fourier transform. All eleven such layers did, one of them first seen in a whole run; of the 1,135
+# other layers with filters of 3 x 3 in float32 one did.
+_TRANSFORMED_TILE, _TRANSFORMED_CLUSTER = 7, 2
+_TRANSFORMED_IMAGES, _TRANSFORMED_PIXELS = 32, 35 * 35
+_TRANSFORMED_INPUTS, _TRANSFORMED_OUTPUTS = range(64, 154), range(44, 65)
+_TRANSFORMED_CHANCE = 0.96
 # Winograd's transforms turn 4 x 4 results of a 3 x 3 filter into 6 x 6 values in float32.
 _RESULTS, _VALUES = 4, 36
 
@@ -139,6 +147,8 @@ def left_out(problem: Any, which: str, choice: Any | None) -> tuple[int, float] 
             return None
         kind, size = which, product(problem, which)
     elif could_be_winograd(problem, which):
+        if _is_transformed(problem, choice):
+            return fourier.workspace(problem, which), _TRANSFORMED_CHANCE
         kind, size = "winograd", winograd(problem)
     else:
         return None
@@ -151,6 +161,21 @@ def _is_unaligned(problem: Any) -> bool:
         problem.dtype.itemsize == 2
         and problem.w[0] % _ALIGNED != 0
         and prod(problem.y[2:]) >= _COPIED_PIXELS
+    )
+
+
+def _is_transformed(problem: Any, choice: Any | None) -> bool:
+    """Where Fourier's transforms win the gradient of a 3 x 3 filter."""
+    if choice is None or problem.dtype.itemsize != 4:
+        return False
+    knobs = choice.knobs
+    return (
+        knobs.get(_TILE) == _TRANSFORMED_TILE
+        and knobs.get(_CLUSTER_M, 0) * knobs.get(_CLUSTER_N, 0) == _TRANSFORMED_CLUSTER
+        and problem.y[0] >= _TRANSFORMED_IMAGES
+        and prod(problem.y[2:]) <= _TRANSFORMED_PIXELS
+        and problem.w[1] in _TRANSFORMED_INPUTS
+        and problem.w[0] in _TRANSFORMED_OUTPUTS
     )
 
 

@@ -1,4 +1,4 @@
-"""Convolutions by Fourier transform: only `cudnn.benchmark` tries them, and only in float32.
+"""Convolutions by Fourier transform, only in float32. `cudnn.benchmark` tries them; without it few layers take one.
 
 Without a device cuDNN leaves them out of its list. What they ask for is exact for all 2,104 of stride one
 that an H200 listed, and some percent too low for gradients of inputs of stride two. Which convolutions it

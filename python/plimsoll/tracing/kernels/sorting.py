@@ -22,7 +22,7 @@ _LONG_ROWS = ((20, 20000), (40, 10000), (80, 8000), (199, 5000), (799, 3000), (4
 _LONG_AMONG_MANY = 400
 # Threads of a block, blocks at once on a multiprocessor, and how many values a thread takes.
 _THREADS, _AT_ONCE = 256, 6
-_FEWEST_VALUES, _MOST_VALUES = 4, 64
+_MIN_VALUES, _MAX_VALUES = 4, 64
 _SCAN_BY_KEY_TILE = 2048
 
 
@@ -125,4 +125,4 @@ def _long_row(rows: int) -> int:
 
 def _values_of_a_thread(gpu: Gpu, values: int) -> int:
     at_once = gpu.multiprocessors * _AT_ONCE * _THREADS
-    return max(_FEWEST_VALUES, min(_ceil(values, at_once), _MOST_VALUES))
+    return max(_MIN_VALUES, min(_ceil(values, at_once), _MAX_VALUES))
