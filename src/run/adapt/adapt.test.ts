@@ -229,6 +229,13 @@ describe('what to type', () => {
     );
   });
 
+  it('names the accumulation that a trainer has, also where a file does not set it', () => {
+    const files = [config('a.yaml', 'per_device_train_batch_size: 8\n')];
+    expect(whatToType({ ...ending, command: train('a.yaml'), files })?.words).toContain(
+      'set line 1 to per_device_train_batch_size: 4, and add gradient_accumulation_steps: 2.',
+    );
+  });
+
   it('is something else to turn on where the batch is one', () => {
     expect(whatToType({ ...ending, command: train('-b', '1') })?.words).toContain(
       'as small as it can be (-b 1)',

@@ -6,6 +6,7 @@ import { splitBatch } from '../ladder/split-batch.js';
 import { fillCommand } from '../placeholders.js';
 import type { Attempt } from '../types.js';
 import { knownFlags } from './known-flags.js';
+import { accumulationOf, plainName } from './setting-names.js';
 import type { YamlSettings } from './yaml-settings.js';
 
 /** The end of a run that ran out of memory, and what its command tells of its batch. */
@@ -74,11 +75,19 @@ function byFiles({ command, files, attempt, ...known }: Ending): Advice | undefi
   if (fits === undefined) return oneSample(`${batch.key}: ${batch.value}`, attempt);
   const second =
     accumulation === undefined
-      ? `accumulate ${fits.accumulation} of them, by the setting that the program has for it`
+      ? addedWords(batch.key, fits.accumulation)
       : `line ${accumulation.line} to ${accumulation.key}: ${fits.accumulation}`;
   const tryNext = adapted(command, known.options);
   const change = `In ${file}, set line ${batch.line} to ${batch.key}: ${fits.microbatch}, and ${second}.`;
   return { words: `${fits.words} ${change} Or let it be done, in a copy: ${tryNext}`, tryNext };
+}
+
+/** What a file that sets no accumulation needs beside a smaller batch. */
+function addedWords(batchKey: string, accumulation: number): string {
+  const name = accumulationOf[plainName(batchKey)];
+  return name === undefined
+    ? `accumulate ${accumulation} of them, by the setting that the program has for it`
+    : `add ${name}: ${accumulation}`;
 }
 
 interface Fits {

@@ -10,7 +10,7 @@ describe('why there is no next attempt', () => {
 
   it('is a batch of one, with the settings that the command does not take yet', () => {
     expect(nothingLeft(['train', '{batch_size}', '{checkpointing}', '{device}'], 4)).toBe(
-      'Nothing left to try: the batch cannot be smaller, and the command has no {precision}, {offload}. Add those that the program supports.',
+      'Nothing left to try: one sample at a time does not fit, and the command has no {precision}, {offload}. Turn on gradient checkpointing or bf16 in the program, or use a shorter sequence. Or add those that the program has an option for, such as: plimsoll run --batch-size 4 -- train {batch_size} {checkpointing} {device} --precision {precision}',
     );
   });
 

@@ -84,5 +84,10 @@ describe('the end of a run that failed for memory', () => {
     expect(nextCommand({ ...failed, tryNext })).toBe(tryNext);
     const bare = { ...failed, attempts: [{ ...first, snapshot: null }] };
     expect(nextCommand(bare)).toBe('plimsoll estimate -- python train.py --batch-size 8');
+    const command = ['python', 'train.py', '--batch-size', '{batch_size}'];
+    const last = { ...first, snapshot: null, command: ['python', 'train.py', '--batch-size', '1'] };
+    expect(nextCommand({ ...failed, command, attempts: [last] })).toBe(
+      'plimsoll estimate -- python train.py --batch-size 1',
+    );
   });
 });

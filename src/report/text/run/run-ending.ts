@@ -1,3 +1,4 @@
+import { placeholdersOf } from '../../../run/placeholders.js';
 import type { Attempt, RunReport } from '../../../run/types.js';
 import { outOfMemoryWords } from '../../../run/words.js';
 import { formatBytes } from '../../../units/bytes.js';
@@ -109,5 +110,7 @@ export function nextCommand({ command, tryNext, attempts }: RunReport): string {
   if (tryNext !== undefined) return tryNext;
   const snapshot = attempts.at(-1)?.snapshot?.file;
   if (snapshot?.endsWith('.pickle') === true) return `plimsoll snapshot ${shellWords([snapshot])}`;
-  return `plimsoll estimate -- ${shellWords(command)}`;
+  // An estimate is of one size: that of the last attempt.
+  const isFilled = placeholdersOf(command).size === 0;
+  return `plimsoll estimate -- ${shellWords(isFilled ? command : (attempts.at(-1)?.command ?? command))}`;
 }
