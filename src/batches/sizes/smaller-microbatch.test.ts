@@ -20,3 +20,21 @@ it('says what a size needed only where that was read', () => {
     '256 needed at least 6.0 GiB of 3.0 GiB',
   );
 });
+
+it('does not add what was asked for to a peak of an earlier time', () => {
+  const failed = {
+    microbatch: 256,
+    limitBytes: 4 * GiB,
+    peakBytes: 4 * GiB,
+    heldBytes: GiB,
+    askedBytes: 3.5 * GiB,
+    baseBytes: 'unknown',
+    earlier: [],
+  } as const;
+  expect(smallerMicrobatch(failed)).toEqual({
+    most: 128,
+    why: '256 needed at least 4.5 GiB of 4.0 GiB',
+  });
+  // 7.5 GiB would have been too much for 128.
+  expect(smallerMicrobatch({ ...failed, heldBytes: 'unknown' })?.most).toBe(122);
+});

@@ -6,9 +6,11 @@ import { fitMemory, fittingBatch, type Observation } from './fit.js';
 /** All that is known of a size that ran out of memory. */
 export interface FailedSize {
   readonly microbatch: number;
-  /** What the memory was when it failed, and what was asked on top. */
+  /** The most that was held until it failed, and what was asked for when it did. */
   readonly peakBytes: Known<number>;
   readonly askedBytes: Known<number>;
+  /** What was held when it failed; the peak is taken where nobody tells. */
+  readonly heldBytes?: Known<number>;
   readonly limitBytes: Known<number>;
   /** What is held before the first sample: weights, optimizer. */
   readonly baseBytes: Known<number>;
@@ -75,6 +77,8 @@ export function smallerMicrobatch(failed: FailedSize): SmallerSize | undefined {
 
 function neededAtLeast(failed: FailedSize, limitBytes: number): number {
   const asked = isKnown(failed.askedBytes) ? failed.askedBytes : 0;
-  const held = isKnown(failed.peakBytes) ? failed.peakBytes : limitBytes;
-  return Math.max(limitBytes, held + asked, asked);
+  const peak = isKnown(failed.peakBytes) ? failed.peakBytes : limitBytes;
+  const { heldBytes = 'unknown' } = failed;
+  const held = isKnown(heldBytes) ? heldBytes : peak;
+  return Math.max(limitBytes, peak, held + asked);
 }

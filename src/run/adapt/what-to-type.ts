@@ -2,6 +2,7 @@ import { smallerMicrobatch } from '../../batches/sizes/smaller-microbatch.js';
 import { formatBytes } from '../../units/bytes.js';
 import { isKnown, type Known } from '../../units/known.js';
 import { shellWords } from '../../units/shell-words.js';
+import { heldAtFailure } from '../ladder/fragmented.js';
 import { splitBatch } from '../ladder/split-batch.js';
 import { fillCommand } from '../placeholders.js';
 import type { Attempt } from '../types.js';
@@ -105,6 +106,7 @@ function fitting(
   const smaller = smallerMicrobatch({
     microbatch: batch,
     peakBytes: attempt.peakBytes,
+    heldBytes: attempt.outOfMemory === null ? 'unknown' : heldAtFailure(attempt.outOfMemory),
     askedBytes: attempt.outOfMemory?.askedBytes ?? 'unknown',
     limitBytes,
     baseBytes,

@@ -3,7 +3,7 @@ import { smallerMicrobatch } from '../../batches/sizes/smaller-microbatch.js';
 import { isKnown, type Known } from '../../units/known.js';
 import type { Placeholder } from '../placeholders.js';
 import type { Attempt, ClimbedRung, OutOfMemory, Rung, RunSettings } from '../types.js';
-import { fragmented } from './fragmented.js';
+import { fragmented, heldAtFailure } from './fragmented.js';
 import { splitBatch } from './split-batch.js';
 
 /** What the ladder knows when an attempt ran out of memory. */
@@ -74,6 +74,7 @@ function stepSmaller(input: RecoveryInput): Omit<NextAttempt, 'rung'> | undefine
   const smaller = smallerMicrobatch({
     microbatch: settings.batch_size,
     peakBytes: input.peakBytes,
+    heldBytes: heldAtFailure(input.outOfMemory),
     askedBytes: input.outOfMemory.askedBytes,
     limitBytes: input.limitBytes,
     baseBytes: input.baseBytes,
