@@ -18,6 +18,7 @@ const transformers = [
   'trainers.test_window_failures',
 ];
 const lightning = ['trainers.test_lightning'];
+const lastLightning = '2.6.6';
 /** What is installed on top of .venv, and what is run there; `package` is the name it is imported by. */
 const environments = [
   { name: 'transformers450', pins: ['transformers==4.50.3'], modules: transformers },
@@ -25,14 +26,20 @@ const environments = [
   { name: 'pinned', pins: [], modules: [...transformers, 'trainers.test_one_line'] },
   { name: 'trl', pins: ['trl==1.16.0'], modules: ['trainers.test_trl', 'trainers.test_recipes'] },
   { name: 'deepspeed', pins: ['deepspeed==0.19.8'], modules: ['sharding.test_deepspeed'] },
-  ...['2.4.0', '2.6.6'].flatMap((version) => {
+  ...['2.4.0', lastLightning].flatMap((version) => {
     const pins = [`lightning==${version}`, `pytorch-lightning==${version}`];
     const name = `lightning${version.slice(0, 3).replace('.', '')}`;
     return ['lightning.pytorch', 'pytorch_lightning'].map((imported) => ({
       name,
       pins,
       imported,
-      modules: lightning,
+      // Its recipe is of the newest one.
+      modules: [
+        ...lightning,
+        ...(version === lastLightning && imported.startsWith('lightning')
+          ? ['trainers.test_recipes']
+          : []),
+      ],
     }));
   }),
 ];

@@ -81,6 +81,35 @@ describe('a program that speaks to its supervisor', () => {
     expect(found.attempts[0]?.rungs.at(-1)?.rung).toBe('restart-from-checkpoint');
   });
 
+  it('is a loop of its own that is told its attempt: started again after steps that went well', async () => {
+    writeFileSync(
+      join(command.folder(), 'loops.mjs'),
+      `import { createConnection } from 'node:net';
+       const [attempt, steps] = process.argv.slice(2).map(Number);
+       if (attempt > 1) process.exit(0);
+       const line = createConnection(process.env.PLIMSOLL_BRIDGE);
+       line.write('{"type":"hello","rank":0,"world":1,"hooks":[]}\\n');
+       for (let number = 1; number <= steps; number++) {
+         line.write(JSON.stringify({ type: 'loop', who: 'loop-1', number, loss: 1 / number }) + '\\n');
+       }
+       line.write('{"type":"oom","id":1,"kind":"cuda","message":"full","microbatch":1,"batch":1}\\n');
+       // What was said before it is heard by then.
+       line.once('data', () => process.exit(1));`,
+    );
+    const attemptsAfter = async (steps: string) => {
+      const argv = ['--', process.execPath, 'loops.mjs', '{attempt}', steps];
+      return (await report(argv)).report.attempts;
+    };
+    const [first, second, ...more] = await attemptsAfter('2');
+    expect(first?.progress).toMatchObject([
+      { step: 1, loss: 1 },
+      { step: 2, loss: 0.5 },
+    ]);
+    expect(first?.rungs.at(-1)?.rung).toBe('restart-from-checkpoint');
+    expect([second?.exitCode, more.length]).toEqual([0, 0]);
+    expect(await attemptsAfter('0')).toHaveLength(1);
+  });
+
   it('has the snapshot that it left explained', async () => {
     copyFileSync(
       new URL('../../bench/truth/snapshots/oom.pickle.xz', import.meta.url),

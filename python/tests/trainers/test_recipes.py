@@ -45,7 +45,7 @@ class Recipes(unittest.TestCase):
                         capture_output=True,
                         text=True,
                         check=False,
-                        timeout=600,
+                        timeout=3600,  # It ends one that hangs, also on a machine that is busy with others.
                     )
                 self.assertEqual(done.returncode, 0, done.stderr[-2000:])
                 ran += 1

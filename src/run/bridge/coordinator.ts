@@ -89,6 +89,8 @@ export class Coordinator {
         break;
       }
       case 'loop':
+        this.#steps++;
+        this.#events.onStep?.();
         party.sawPeak(message.peakBytes);
         this.#events.onProgress?.(message);
         break;
