@@ -131,6 +131,21 @@ class LeftOut(unittest.TestCase):
             transformed = fourier.workspace(one, "grad_weight")
             self.assertNotEqual(cudnn.workspace(one, "grad_weight"), transformed)
 
+    def test_pixels_in_one_run_are_one_product_in_float32(self):
+        # Layers of a wide ResNet with 40 images: inputs, pixels of a side, outputs, the weight's gradient.
+        for inputs, side, outputs, parts in (
+            (128, 48, 256, 8651008),
+            (64, 48, 256, 8651008),
+            (256, 48, 256, 17301760),
+            (256, 24, 512, 17301760),
+            (512, 24, 512, 16777472),
+            (1024, 12, 512, 16777472),
+            (2048, 6, 1024, 400),
+        ):
+            layer = problem(40, inputs, side, outputs, 1, layout=torch.channels_last)
+            self.assertEqual(cudnn.workspace(layer, "forward"), 400)
+            self.assertEqual(cudnn.workspace(layer, "grad_weight"), parts)
+
     def test_strided_and_dilated_ones_never_do(self):
         shape = problem(4, 256, 14, 256, 3, stride=2, pad=1)
         self.assertIsNone(self.taken(shape, "grad_weight"))

@@ -81,6 +81,35 @@ class PixelByPixel(unittest.TestCase):
             result.backward(grad)
             self.assertIn(2359296, sizes.sizes())
 
+    def test_a_batch_norm_in_float32_keeps_sums_of_blocks(self):
+        # Layers of a wide ResNet with 40 images: channels, pixels of a side, and both scratches.
+        for channels, side, forward, backward in (
+            (64, 96, 2973236, 1967140),
+            (128, 48, 1487160, 984104),
+            (256, 24, 744128, 492592),
+            (512, 12, 372624, 246848),
+            (1024, 6, 191024, 124000),
+            (2048, 6, 380976, 246944),
+        ):
+            with watched() as observer:
+                x = empty(40, channels, side, side).to(memory_format=torch.channels_last)
+                norm = torch.nn.BatchNorm2d(channels, device="meta")
+                sizes = Asked(observer)
+                result = norm(x.requires_grad_())
+                whole, each = x.numel() * 4, channels * 4
+                self.assertEqual([n for n in sizes.sizes() if n != 8], [whole, each, each, forward])
+                grad = torch.empty_like(result)
+                sizes = Asked(observer)
+                result.backward(grad)
+                self.assertEqual(sizes.sizes(), [whole, each, each, backward])
+
+    def test_a_batch_norm_channel_by_channel_keeps_none(self):
+        with watched() as observer:
+            x, norm = empty(40, 64, 24, 24), torch.nn.BatchNorm2d(64, device="meta")
+            sizes = Asked(observer)
+            norm(x)
+            self.assertEqual([n for n in sizes.sizes() if n != 8], [x.numel() * 4, 256, 256])
+
 
 class Lines(unittest.TestCase):
     def test_a_line_out_of_order_is_copied_first_and_kept_longest(self):

@@ -29,18 +29,45 @@ _TRANSFORMED_TILE, _TRANSFORMED_CLUSTER = 7, 2
 _TRANSFORMED_IMAGES, _TRANSFORMED_PIXELS = 32, 35 * 35
 _TRANSFORMED_INPUTS, _TRANSFORMED_OUTPUTS = range(64, 154), range(44, 65)
 _TRANSFORMED_CHANCE = 0.96
+# Products over pixels in one run, in float32, as an H200 ran the 33 such layers of a wide ResNet: none copied
+# its images, as the ranking says. Parts of the weight's gradient follow for 27 of them to a kilobyte; with other
+# numbers of images it may be the ranked kernel.
+PARTS_CHANCE = 0.9
+_PRODUCT_HEADER, _PRODUCT_PARTS_HEADER = 400, 256
+_PRODUCT_TILES, _PRODUCT_SMALL_TILE = ((1 << 16, 1 << 15), (1 << 14, 1 << 14)), 1 << 13
+_PRODUCT_ROWS, _MULTIPROCESSORS = 690, 132
 # Winograd's transforms turn 4 x 4 results of a 3 x 3 filter into 6 x 6 values in float32.
 _RESULTS, _VALUES = 4, 36
 
 
 def is_product(problem: Any) -> bool:
+    return not problem.channels_last and _is_pointwise(problem)
+
+
+def is_product_by_pixels(problem: Any) -> bool:
+    """Pixels lie in one run, each with its channels: the layer is one product over all images."""
+    return problem.channels_last and problem.dtype.itemsize == 4 and _is_pointwise(problem)
+
+
+def _is_pointwise(problem: Any) -> bool:
     return (
-        not problem.channels_last
-        and problem.groups == 1
+        problem.groups == 1
         and all(k == 1 for k in problem.w[2:])
         and all(s == 1 for s in problem.stride)
         and not any(problem.padding)
     )
+
+
+def product_by_pixels(problem: Any, which: str) -> int:
+    """The weight's gradient is summed in as many parts as fill the card, each with a copy of its own."""
+    if which != "grad_weight":
+        return _PRODUCT_HEADER
+    weights = problem.w[0] * problem.w[1]
+    tile = next((area for least, area in _PRODUCT_TILES if weights >= least), _PRODUCT_SMALL_TILE)
+    parts = min(
+        _MULTIPROCESSORS * tile // weights, prod((problem.y[0], *problem.y[2:])) // _PRODUCT_ROWS
+    )
+    return parts * weights * 4 + _PRODUCT_PARTS_HEADER if parts > 2 else _PRODUCT_HEADER
 
 
 def could_be_winograd(problem: Any, which: str) -> bool:

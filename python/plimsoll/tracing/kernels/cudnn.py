@@ -98,6 +98,11 @@ def _workspaces(problem: Any, which: str, gpu: Gpu) -> Workspace:
     if gpu.capability != _HOPPER:
         return Workspace(choice.workspace)
     ranked = _ranked(problem, which, choice, gpu)
+    if choices.is_product_by_pixels(problem) and not lists_all():
+        size = choices.product_by_pixels(problem, which)
+        if which != "grad_weight":
+            return Workspace(size)
+        return Workspace(size, ranked.bytes, round(1 - choices.PARTS_CHANCE, 2))
     left_out = None if lists_all() else choices.left_out(problem, which, choice)
     if left_out is None:
         return ranked

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from math import prod
+from typing import Any
 
 import torch
 
+from .convolution import channels_last
 from .reductions import reduce_over
 from .registry import Launch, rule
 
@@ -13,6 +15,8 @@ from .registry import Launch, rule
 _MANY_ROWS = 64 * 1024
 _ROWS_IN_BLOCK = 32
 _WARP = 32
+# cuDNN's batch norm over pixels in one run: rows of a block, and a head that all have.
+_BATCH_ROWS, _BATCH_HEAD = 96, 1056
 
 
 def _copies(launch: Launch, *tensors) -> list:
@@ -73,3 +77,36 @@ def group_norm_backward(launch: Launch) -> None:
     whole, grouped = images * channels * 4, images * groups * 4
     launch.scratch(whole, whole, grouped, grouped, whole)
     launch.give(*reversed(copies))
+
+
+@rule("aten.native_batch_norm", "aten._native_batch_norm_legit")
+def batch_norm(launch: Launch) -> None:
+    """Mean, spread and count of each block; what they take is exact for nine layers that an H200 ran."""
+    launch.place_all()
+    source = launch.args[0]
+    if _pixel_by_pixel_in_cudnn(source, launch.argument(5, "training")):
+        blocks, channels = _blocks(source), source.shape[1]
+        rows = 2 * blocks + -(-blocks // 2) * 2
+        launch.scratch(channels * 129 * rows // 32 + 16 + _BATCH_HEAD + channels // 16)
+
+
+@rule("aten.native_batch_norm_backward")
+def batch_norm_backward(launch: Launch) -> None:
+    launch.place_all()
+    source = launch.args[1]
+    if _pixel_by_pixel_in_cudnn(source, launch.argument(7, "train")):
+        channels = source.shape[1]
+        launch.scratch(_blocks(source) * channels * 8 + _BATCH_HEAD + channels // 16)
+
+
+def _pixel_by_pixel_in_cudnn(source: Any, training: Any) -> bool:
+    return (
+        bool(training)
+        and source.dtype == torch.float32
+        and torch.backends.cudnn.enabled
+        and channels_last(source)
+    )
+
+
+def _blocks(source: Any) -> int:
+    return -(-source.numel() // source.shape[1] // _BATCH_ROWS)
