@@ -76,6 +76,8 @@ class Probe:
             fitting.decider.note_smaller(size, fits, why, fitting.work.steps)
             fitting.decider.report_rung("smaller-microbatch", f"{why}, {fits} do.")
             fitting.sizer.set(fits)
+        # What follows is measured without these parts: the largest of them may be above the size that was chosen.
+        fitting.gauge.reset_peak()
 
     def _states_to_come(self) -> int:
         optimizer = self._training.optimizer

@@ -102,6 +102,16 @@ class Probing(unittest.TestCase):
             self.assertEqual(max(self.one_step(batch)), 10)
         self.assertEqual(self.step.fitting.sizer.size, 10)
 
+    def test_a_size_below_the_parts_that_were_measured_keeps_its_own_peak(self):
+        global EACH
+        before, EACH = EACH, 35
+        self.addCleanup(globals().__setitem__, "EACH", before)
+        batch = batch_of(1, 64)
+        self.assertEqual(self.one_step(batch)[:4], [2, 2, 4, 2])
+        # 170 and two samples stay below 270. Four, whose peak was 230 without states, would not.
+        for _ in range(3):
+            self.assertEqual(max(self.one_step(batch)), 2)
+
     def test_even_two_samples_that_do_not_fit_end_it(self):
         def full(samples):
             if samples > 1:
