@@ -34,7 +34,7 @@ _UNWRITTEN = {
 }
 _LARGEST = 4096
 # Places, labels and masks decide more, and cost little: sizes of graphs, lengths, what is chosen.
-_LARGEST_WHOLE = 1 << 18
+_LARGEST_WHOLE = 1 << 21
 # Tensors with known values, by the storage they share.
 _holders: dict[int, list[Any]] = {}
 _VALUE = "_plimsoll_value"

@@ -52,7 +52,7 @@ class Watch:
     def __init__(self):
         self.observer = self
         self.ledger = Ledger()
-        self.ops = self.optimizer_steps = self.jumps = 0
+        self.ops = self.optimizer_steps = self.backwards = self.jumps = 0
 
     def leaves_out(self):
         self.jumps += 1
@@ -105,6 +105,10 @@ class WhichTurns(unittest.TestCase):
     def test_a_cheap_loop_and_one_that_does_not_train_are_run_as_a_whole(self):
         self.assertEqual(len(self.ran(range(50), lambda watch, _: watch.train())), 50)
         self.assertEqual(len(self.ran(range(5000), lambda watch, _: None)), 5000)
+
+    def test_long_turns_are_run_less_often(self):
+        ran = self.ran(range(300), lambda watch, _: watch.train(ops=5000))
+        self.assertEqual(ran, [0, 1, 2, 299])
 
     def test_memory_that_grows_is_not_left_out(self):
         ran = self.ran(range(500), lambda watch, _: watch.train(grown=1 << 20))

@@ -21,6 +21,8 @@ _FIRST_STEPS = 2
 _LEAST_STEPS = 4
 # A program that shows nothing new for so many ops is taken to go on like that. Some 100 ops take 10 ms.
 _OPS_WITHOUT_NEWS = 40_000
+# A peak that is higher by so much is new: another stage of a training, with all layers or larger images.
+_NEW_PEAK = 1.01
 # In all: about half a minute.
 _MAX_OPS = 220_000
 
@@ -48,6 +50,7 @@ class Watch:
         self._counted: set[int] = set()
         self._count = self._bytes = 0
         self._news = 0
+        self._peak = 0
         self._seen: dict[str, int] = {}
         self._inside: str | None = None
         # Whether a trainer ends its epochs itself after a few batches.
@@ -119,6 +122,7 @@ class Watch:
 
     def optimizer_made(self, optimizer: Any) -> None:
         self.steps_of[id(optimizer)] = 0
+        self.news()
         # Held, so that no other takes its number.
         self._optimizers[id(optimizer)] = optimizer
         for group in optimizer.param_groups:
@@ -150,7 +154,9 @@ class Watch:
     # When it is enough.
     def ticked(self) -> None:
         """After each op: ends a program that goes on and on."""
-        ops = self.observer.ops
+        ops, peak = self.observer.ops, self.observer.ledger.peak_bytes
+        if peak > self._peak * _NEW_PEAK:
+            self._peak, self._news = peak, ops
         if ops > _MAX_OPS or (
             ops - self._news > _OPS_WITHOUT_NEWS and self.optimizer_steps >= _LEAST_STEPS
         ):

@@ -13,9 +13,10 @@ from typing import Any
 
 from ..watch import Watch
 
-# Turns that are run before any is left out: the optimizer's state is there after the first, and what the
-# allocator holds settles with the next ones.
-_LEAST_TURNS = 6
+# Turns that are run before any is left out, by the ops of one. The optimizer's state is there after the first; what
+# the allocator holds settles with the next ones, so that more are run where they are cheap.
+_LEAST_TURNS = ((1_000, 6), (4_000, 4))
+_LEAST_OF_LONG_TURNS = 3
 # A loop that takes fewer ops than this is run as a whole.
 _CHEAP_OPS = 12_000
 # Each condition of the program is met so many times.
@@ -77,7 +78,7 @@ class Turns:
             for condition in self._conditions.values():
                 condition.ran(self._number)
             turn = begin.turn(self._watch)
-            if done >= _LEAST_TURNS and _goes_on_alike(last, turn, len(numbers)):
+            if done >= _least_turns(turn.ops) and _goes_on_alike(last, turn, len(numbers)):
                 at = self._next_of_interest(at, between, turn)
                 self._watch.leaves_out()
             else:
@@ -121,11 +122,12 @@ class _Begin:
         self._event = len(ledger.events)
         self._live = ledger.live_bytes
         self._ops = watch.observer.ops
-        self._steps = watch.optimizer_steps
+        self._trained = watch.optimizer_steps + watch.backwards
 
     def turn(self, watch: Watch) -> Turn:
         ledger = watch.observer.ledger
-        trains = watch.optimizer_steps > self._steps
+        # Backward passes alone: parts of a batch whose gradients are added up.
+        trains = watch.optimizer_steps + watch.backwards > self._trained
         asked = _asked(ledger.events, self._event) if trains else 0
         return Turn(trains, watch.observer.ops - self._ops, ledger.live_bytes - self._live, asked)
 
@@ -144,6 +146,10 @@ def _asked(events: list, begin: int) -> int:
         elif kind == "o":
             found.append((event[1], event[2]))
     return hash(tuple(found))
+
+
+def _least_turns(ops: int) -> int:
+    return next((turns for most, turns in _LEAST_TURNS if ops < most), _LEAST_OF_LONG_TURNS)
 
 
 def _goes_on_alike(last: Turn | None, turn: Turn, turns: int) -> bool:
