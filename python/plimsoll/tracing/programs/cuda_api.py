@@ -224,6 +224,10 @@ def install(patches: Patches, gpu: Gpu, places: Places, ledger: Any) -> None:
         _replace(patches, module, table)
     _replace(patches, torch.accelerator, accelerator_table(table))
     _replace(patches, torch.backends.cudnn, {"is_available": _constant(True)})
+    # For each seed PyTorch writes down where it was set, for cards of other makers that are not there.
+    for name in ("xpu", "mtia"):
+        if hasattr(torch, name):
+            _replace(patches, getattr(torch, name), {"manual_seed_all": _nothing})
     _default_device(patches, places)
     _generators(patches)
 
