@@ -193,8 +193,11 @@ describe('what to type', () => {
   it('is the command with what would fit, and the one that does it by itself', () => {
     const command = train('--batch_size=12', '--gradient_accumulation_steps=5');
     expect(whatToType({ ...ending, command })?.words).toBe(
-      'By estimate 6 x 10 fit: 12 needed more than the 8.0 GiB there are. Type: python train.py --batch_size=6 --gradient_accumulation_steps=10. Or let it be done: plimsoll run --adapt -- python train.py --batch_size=12 --gradient_accumulation_steps=5',
+      '6 x 10 may fit (estimated): 12 needed more than the 8.0 GiB there are. Type: python train.py --batch_size=6 --gradient_accumulation_steps=10. Or let it be done: plimsoll run --adapt -- python train.py --batch_size=12 --gradient_accumulation_steps=5. What fits, by a trace of the program: plimsoll plan --memory 8GiB --batch 60 -- python train.py --batch_size={batch_size} --gradient_accumulation_steps={accumulation}',
     );
+    const settings = { ...attempt.settings, device: 'host' };
+    const onHost = whatToType({ ...ending, command, attempt: { ...attempt, settings } });
+    expect(onHost?.words).not.toContain('trace');
   });
 
   it('says that the batch shrinks where the command has no accumulation, and what held the memory', () => {

@@ -19,7 +19,7 @@ export function keptOptions({
 }
 
 /** To the byte, as a person would type it. */
-function typedSize(bytes: number): string {
+export function typedSize(bytes: number): string {
   if (bytes % GiB === 0) return `${bytes / GiB}GiB`;
   return bytes % MiB === 0 ? `${bytes / MiB}MiB` : String(bytes);
 }

@@ -6,7 +6,8 @@ import { heldAtFailure } from '../ladder/fragmented.js';
 import { splitBatch } from '../ladder/split-batch.js';
 import { fillCommand } from '../placeholders.js';
 import type { Attempt } from '../types.js';
-import { knownFlags } from './known-flags.js';
+import { typedSize } from './kept-options.js';
+import { type KnownFlags, knownFlags } from './known-flags.js';
 import { accumulationOf, plainName } from './setting-names.js';
 import type { YamlSettings } from './yaml-settings.js';
 
@@ -34,7 +35,7 @@ export interface Advice {
  *
  * @example
  * whatToType(ending)?.words;
- * // 'By estimate 4 x 2 fit (8 needed at least 8.0 GiB of 8.0 GiB). Type: python train.py --batch-size 4 ...'
+ * // '4 x 2 may fit (estimated): 8 needed at least 9.0 GiB of 8.0 GiB. Type: python train.py --batch-size 4 ...'
  */
 export function whatToType(ending: Ending): Advice | undefined {
   const held = ending.attempt.snapshot?.findings[0];
@@ -60,7 +61,22 @@ function byFlags({ command, attempt, ...known }: Ending): Advice | undefined {
     ? ''
     : ` (the effective batch is then ${fits.microbatch}, unless the program accumulates ${fits.accumulation} of them)`;
   const tryNext = adapted(command, known.options);
-  return { words: `${fits.words} Type: ${typed}${alone}. Or let it be done: ${tryNext}`, tryNext };
+  const done = `Or let it be done: ${tryNext}`;
+  return {
+    words: `${fits.words} Type: ${typed}${alone}. ${done}${traced(flags, attempt, known)}`,
+    tryNext,
+  };
+}
+
+/** One failure tells the least that a size needs; a trace tells what it needs. It is of programs on a GPU. */
+function traced(
+  { command, batch, accumulation }: KnownFlags,
+  { settings }: Attempt,
+  { limitBytes }: Pick<Ending, 'limitBytes'>,
+): string {
+  if (settings.device === 'host' || !isKnown(limitBytes)) return '';
+  const sizes = ['--memory', typedSize(limitBytes), '--batch', String(batch * accumulation)];
+  return `. What fits, by a trace of the program: plimsoll ${shellWords(['plan', ...sizes, '--', ...command])}`;
 }
 
 /** All is kept that was typed, and --adapt is added. */
@@ -117,7 +133,7 @@ function fitting(
   return {
     microbatch: split.microbatch,
     accumulation: split.accumulation,
-    words: `By estimate ${split.microbatch} x ${split.accumulation} fit: ${smaller.why}.`,
+    words: `${split.microbatch} x ${split.accumulation} may fit (estimated): ${smaller.why}.`,
   };
 }
 
