@@ -85,6 +85,7 @@ def run(options: Namespace, alone: bool = False) -> int:
         "skipsLayers": recording.skips_layers,
         "compiled": recording.compiled,
         "fused": recording.fused,
+        "graphs": recording.graphs,
         "ragged": recording.ragged,
         "benchmark": recording.benchmark,
     }

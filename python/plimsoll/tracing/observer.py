@@ -175,6 +175,11 @@ class Observer(TorchDispatchMode):
         self._live[key] = (ident, weakref.ref(storage, died))
         return ident
 
+    def allocation_of(self, tensor) -> int:
+        """The allocation that a tensor lies in; 0 where it has none."""
+        entry = self._live.get(tensor.untyped_storage()._cdata)
+        return 0 if entry is None else entry[0]
+
     def resized(self, storage, size: int) -> None:
         """A storage got another size: that is a new allocation, or none."""
         entry = self._live.get(storage._cdata)

@@ -42,6 +42,8 @@ class Recording:
     # Whether a program asked for torch.compile, which the trace left out, or followed.
     compiled: bool = False
     fused: bool = False
+    # Whether it asked for CUDA graphs, which the trace left out.
+    graphs: bool = False
     # Whether its batches differ in shape.
     ragged: bool = False
     # Whether cuDNN tries its kernels in turn.

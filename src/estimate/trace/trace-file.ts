@@ -35,6 +35,8 @@ export interface Trace {
   readonly compiled: boolean;
   /** The program asked for torch.compile, and the trace ran the kernels that PyTorch's compiler makes. */
   readonly fused: boolean;
+  /** The program asked for CUDA graphs, which the trace left out. */
+  readonly graphs: boolean;
   /** The program's batches differ in shape: what the allocator holds depends on their order. */
   readonly ragged: boolean;
   /** The program has cuDNN try its kernels, with the scratch memory of each. */
@@ -124,6 +126,7 @@ class TraceReader {
       skipsLayers,
       compiled,
       fused,
+      graphs,
       ragged,
       benchmark,
       parallel,
@@ -144,6 +147,7 @@ class TraceReader {
       program: this.#program,
       compiled: compiled === true,
       fused: fused === true,
+      graphs: graphs === true,
       ragged: ragged === true,
       benchmark: benchmark === true,
       ...(parallel !== undefined && { parallel: this.#parallel(asObject(parallel) ?? {}) }),

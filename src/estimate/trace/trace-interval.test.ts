@@ -83,6 +83,13 @@ describe('tracedInterval', () => {
     const fused = tracedInterval(await traceWith(0, ',"fused":true'), peaks, true);
     expect(fused.lowBytes).toBeCloseTo(0.91 * 10 * GiB, -1);
     expect(fused.highBytes).toBeCloseTo(1.13 * 10 * GiB, -1);
+    const graphs = tracedInterval(
+      await traceWith(0, ',"compiled":true,"graphs":true'),
+      peaks,
+      true,
+    );
+    expect(graphs.lowBytes).toBe(compiled.lowBytes);
+    expect(graphs.highBytes).toBeCloseTo(1.41 * 10 * GiB, -1);
     const ragged = tracedInterval(await traceWith(0, ',"ragged":true'), peaks, true);
     expect(ragged.lowBytes).toBe(8 * GiB);
     expect(ragged.highBytes).toBeCloseTo(3.01 * 10 * GiB, -1);

@@ -30,7 +30,7 @@ _TRANSFORMED_IMAGES, _TRANSFORMED_PIXELS = 32, 35 * 35
 _TRANSFORMED_INPUTS, _TRANSFORMED_OUTPUTS = range(64, 154), range(44, 65)
 _TRANSFORMED_CHANCE = 0.96
 # Products over pixels in one run, in float32, as an H200 ran the 33 such layers of a wide ResNet: none copied
-# its images, as the ranking says. Parts of the weight's gradient follow for 27 of them to a kilobyte; with other
+# its images, as the ranking says. Parts of the weight's gradient follow for 30 of them to a kilobyte; with other
 # numbers of images it may be the ranked kernel.
 PARTS_CHANCE = 0.9
 _PRODUCT_HEADER, _PRODUCT_PARTS_HEADER = 400, 256

@@ -29,7 +29,7 @@ class ProgramObserver(Observer):
         self.ops = 0
         self._host_ops = 0
         # What makes the answer less sure than usual.
-        self.compiled = self.fused = self.ragged = False
+        self.compiled = self.fused = self.graphs = self.ragged = False
         # Above zero inside of a function that the program compiles.
         self.in_compiled = 0
         # Rows of sequences that were packed: batches of one shape may hold different numbers of them.

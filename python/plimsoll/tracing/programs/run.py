@@ -108,7 +108,7 @@ def record(command: list[str], gpu: Gpu, recording: Any, cards: int = 1) -> None
             observer.notes.add(_BENCHMARK)
     recording.notes = sorted(observer.notes)
     recording.compiled, recording.fused = observer.compiled, observer.fused
-    recording.ragged = observer.ragged
+    recording.graphs, recording.ragged = observer.graphs, observer.ragged
     recording.parameters, recording.parameter_bytes = watch.parameters()
 
 

@@ -10,6 +10,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ..places import GPU, Places
+from .graphs import GRAPHS
 
 _PLAIN = (int, float, bool, str, bytes, type(None), torch.dtype, torch.device)
 FOLLOWED = (
@@ -28,8 +29,10 @@ class Calls:
     # Whether any function is being captured: what it calls belongs to its graph.
     capturing = False
 
-    def __init__(self, function: Callable, observer: Any, places: Places):
+    def __init__(self, function: Callable, observer: Any, places: Places, graphs: bool):
         self.function = function
+        # Whether its graphs become CUDA graphs.
+        self.graphs = graphs
         self.observer = observer
         self.places = places
         self._graphs: dict[Any, Any] = {}
@@ -58,6 +61,8 @@ class Calls:
             graph = capture(self, leaves, spec, modules)
             self.observer.fused = True
             self.observer.notes.add(FOLLOWED)
+            if self.graphs:
+                self.observer.notes.add(GRAPHS)
             return graph
         except Exception as error:
             # Shown with --verbose.

@@ -48,7 +48,7 @@ class _Flat(torch.nn.Module):
 def capture(calls: Any, leaves: list, spec: Any, modules: list) -> Any:
     flat = _Flat(calls, leaves, spec, modules)
     tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-    lowering = Lowering(calls.observer)
+    lowering = Lowering(calls.observer, calls.graphs)
     with pretended_card(calls.observer.gpu), _compiling():
         run = aot_autograd(
             fw_compiler=lowering.forward,

@@ -11,28 +11,36 @@ from ...standins.patches import Patches
 from ..places import Places
 from . import flex_attention
 from .calls import Calls, NotCaptured
+from .graphs import GRAPHS_LEFT_OUT
 
 LEFT_OUT = "torch.compile was left out: kernels that it fuses keep less, so that the peak may be up to 60 % lower"
-# Without CUDA graphs, which keep memory of their own, and without kernels that are tried in turn.
-_PLAIN_MODES = (None, "default")
+# Without kernels that are tried in turn.
+_PLAIN_MODES = (None, "default", "reduce-overhead")
+_WITH_GRAPHS = ("reduce-overhead", "max-autotune")
+_GRAPHS_OPTION = "triton.cudagraphs"
 
 
 def install(patches: Patches, observer: Any, places: Places) -> None:
-    def left_out() -> None:
+    def left_out(graphs: bool) -> None:
         observer.notes.add(LEFT_OUT)
         observer.compiled = True
+        if graphs:
+            observer.notes.add(GRAPHS_LEFT_OUT)
+            observer.graphs = True
 
     def compiled(model: Any = None, **settings: Any) -> Any:
         if settings.get("disable") or _is_eager(settings.get("backend")):
             return model if model is not None else (lambda function: function)
         if model is None:
             return functools.partial(compiled, **settings)
-        plain = settings.get("backend", "inductor") == "inductor" and not settings.get("options")
-        known = plain and settings.get("mode") in _PLAIN_MODES
+        mode, options = settings.get("mode"), settings.get("options") or {}
+        plain = settings.get("backend", "inductor") == "inductor" and not options
+        known = plain and mode in _PLAIN_MODES
+        graphs = mode in _WITH_GRAPHS or bool(options.get(_GRAPHS_OPTION))
 
         def wrap(function: Callable) -> Callable:
-            calls = Calls(function, observer, places) if known else None
-            return _wrapped(function, calls, left_out, observer)
+            calls = Calls(function, observer, places, graphs) if known else None
+            return _wrapped(function, calls, functools.partial(left_out, graphs), observer)
 
         if isinstance(model, torch.nn.Module):
             from torch._dynamo.eval_frame import OptimizedModule

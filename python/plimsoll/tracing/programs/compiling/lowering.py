@@ -20,14 +20,16 @@ from torch.utils import _pytree as pytree
 
 from ...gpu import Gpu
 from .execution import executable
+from .graphs import in_graphs
 from .triton_kernels import Driver
 
 _CARD = torch.device("cuda", 0)
 
 
 class Lowering:
-    def __init__(self, observer: Any):
+    def __init__(self, observer: Any, graphs: bool):
         self.observer = observer
+        self._graphs = graphs
         # PyTorch would try a backward graph again that could not be lowered.
         self.failure: Exception | None = None
         self._mode = fakes.FakeTensorMode(allow_non_fake_inputs=True)
@@ -71,7 +73,8 @@ class Lowering:
         constants = {
             name: self._held.get(id(value), value) for name, value in lowered.constants.items()
         }
-        return executable(code.value, constants, self.observer)
+        run = executable(code.value, constants, self.observer)
+        return in_graphs(run, self.observer) if self._graphs else run
 
     def _move(self, graph: Any) -> None:
         """Names the card wherever a graph that was captured on meta names meta."""
