@@ -13,6 +13,7 @@ _RULES: dict[str, Callable] = {}
 _FAMILIES = (
     "attention",
     "blas",
+    "choosing",
     "convolution",
     "ctc",
     "detection",

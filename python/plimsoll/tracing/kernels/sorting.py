@@ -9,7 +9,10 @@ _INDEX = 8
 # CUB rounds every part of its scratch up to this, and adds one less for alignment.
 _CUB = 256
 _DIGITS = 256
-_SORT_TILE = 4608
+# Threads of a tile, and values of four bytes that each takes, by the size of the keys: without values beside
+# them, with small ones, and with those of eight bytes.
+_SORT_THREADS = 384
+_SORT_ITEMS = {4: (18, 17, 29), 8: (30, 30, 24)}
 _UNIQUE_TILE = 4608
 _SCAN_TILE = 896
 # Up to this many tokens an embedding's gradient is summed without sorting.
@@ -37,9 +40,19 @@ def _round(size: int) -> int:
 def sort_scratch(count: int, key: int = _INDEX, value: int = _INDEX, bits: int = 64) -> int:
     """CUB's radix sort: digit counts, one row per tile, and second copies where it takes several passes."""
     passes = max(1, _ceil(bits, 8))
-    counts = passes * _DIGITS * 8 + _ceil(count, _SORT_TILE) * _DIGITS * 4
+    counts = passes * _DIGITS * 8 + _ceil(count, _sort_tile(key, value)) * _DIGITS * 4
     copies = _round(count * key) + _round(count * value) if passes > 1 else 0
     return copies + counts + _CUB + _CUB - 1
+
+
+def _sort_tile(key: int, value: int) -> int:
+    items = _SORT_ITEMS[8 if key == 8 else 4][0 if value == 0 else 1 + (value >= 8)]
+    return _SORT_THREADS * (items * 4 // max(4, key, value))
+
+
+def sort_rows_scratch(count: int, key: int, value: int = _INDEX) -> int:
+    """CUB's sort of many rows at once: second copies of all."""
+    return _round(count * key) + _round(count * value) + _CUB - 1
 
 
 def scan_scratch(count: int, tile: int = _SCAN_TILE) -> int:
