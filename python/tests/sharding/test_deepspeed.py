@@ -16,7 +16,7 @@ ROOT = os.path.dirname(PACKAGE)
 PRINTED = """
 import { shardingFormat } from './dist/plan/snippets/sharding-formats.js';
 const settings = { precision: 'amp-bf16', optimizer: 'adamw-fused', checkpointing: false, batch: 2 };
-const option = (parallel) => ({ parallel, ...settings, fit: 'surely', givesUp: '' });
+const option = (parallel) => ({ parallel, ...settings, fit: 'surely', accumulation: 1, givesUp: '' });
 const ways = [{ way: 'ddp', gpus: 1 }, { way: 'fsdp2', gpus: 1, reshard: false }, { way: 'fsdp2', gpus: 1 }];
 console.log(JSON.stringify(ways.map((one) => JSON.parse(shardingFormat('deepspeed', option(one))))));
 """

@@ -12,9 +12,9 @@ import type { AnswerMachine } from '../../plan/answers/machine.js';
 import { loadingOf } from '../../plan/answers/plan-loading.js';
 import type { PreparedPlan } from '../../plan/answers/plan-request.js';
 import { offloads, type ZeroStage, zeroStages } from '../../plan/fit/types.js';
-import { type Framework, frameworkNames, frameworks } from '../../plan/snippets/formats.js';
+import { frameworkNames, frameworks } from '../../plan/snippets/formats.js';
+import { planLines } from '../../plan/snippets/plan-lines.js';
 import { hasAdaptersApart, planSnippet } from '../../plan/snippets/plan-snippet.js';
-import { shardingFormat } from '../../plan/snippets/sharding-formats.js';
 import { renderPlanHtml } from '../../report/plan-html.js';
 import { shardingText } from '../../report/ranks/sharding-text.js';
 import { type PlanSnippet, planText } from '../../report/text/plan-text.js';
@@ -133,9 +133,10 @@ async function plan(
   if (format === 'json') {
     printJson(io, planDocument(found, prepared, { loading: shown.loading, savedTo }));
   } else if (isFramework(format)) {
-    const shared = sharedSnippet(found, format);
-    io.stdout.write(`${shared ?? planSnippet(format, found.settings, shown.loading)}\n`);
-    if (shared === undefined && hasAdaptersApart(format, found.settings)) {
+    const { text, isShared, beside } = planLines(format, found, shown.loading);
+    io.stdout.write(`${text}\n`);
+    if (beside !== undefined) io.stderr.write(`plimsoll: ${beside}\n`);
+    if (!isShared && hasAdaptersApart(format, found.settings)) {
       io.stderr.write(
         `plimsoll: The plan trains adapters of rank ${found.settings.lora}: --format peft has their lines.\n`,
       );
@@ -150,12 +151,6 @@ async function plan(
   return planExitCode(found, maxBatch);
 }
 
-/** What several GPUs share is written down where they were asked for, or where one is not enough. */
-function sharedSnippet({ fits, sharding }: SharedPlan, format: Framework): string | undefined {
-  const { chosen, needed = false } = sharding ?? {};
-  return chosen === undefined || (needed && fits) ? undefined : shardingFormat(format, chosen);
-}
-
 /** What to paste where the project in this folder is known to train with a framework. */
 function snippetFor(answer: SharedPlan, { folder }: CliIo): PlanSnippet | undefined {
   const { fits, settings } = answer;
@@ -163,11 +158,12 @@ function snippetFor(answer: SharedPlan, { folder }: CliIo): PlanSnippet | undefi
   const found = projectFramework(folder);
   if (found === undefined) return { formats: frameworks };
   const unadapted = found.framework === 'peft' && settings.lora === 'none';
-  const framework = unadapted ? 'accelerate' : found.framework;
+  const lines = planLines(unadapted ? 'accelerate' : found.framework, answer);
   return {
     name: frameworkNames[found.framework],
     file: found.file,
-    text: sharedSnippet(answer, framework) ?? planSnippet(framework, settings),
+    text: lines.text,
+    ...(lines.beside !== undefined && { beside: lines.beside }),
     ...(hasAdaptersApart(found.framework, settings) && {
       adapters: planSnippet('peft', settings),
     }),

@@ -1,14 +1,23 @@
 import { Failure } from '../../failure.js';
+import { configurationsToTry } from '../fit/configurations.js';
 import { planMaxBatch } from '../fit/plan-max-batch.js';
-import { planSettings } from '../fit/plan-settings.js';
+import { assumedBatch, batchOfOneGpu, planSettings } from '../fit/plan-settings.js';
 import type { ChangeableSetting, Plan } from '../fit/types.js';
 import type { FromPretrainedArguments } from '../quantization/bits-and-bytes.js';
+import { planOfSharding } from '../sharding/sharded-plan.js';
 import { findSource } from './find-source.js';
 import { type AnswerMachine, chosenGpu } from './machine.js';
 import { planEstimators } from './plan-estimators.js';
 import { loadingOf } from './plan-loading.js';
 import { type PlanBudget, type PreparedPlan, planRequest } from './plan-request.js';
-import { type PlanSharding, planSharding } from './plan-sharding.js';
+import {
+  isShared,
+  isShownBySharing,
+  neededSharding,
+  type PlanSharding,
+  sharedTraining,
+  written,
+} from './plan-sharding.js';
 import { checkRequest, readWorkload } from './read-workload.js';
 import type { RequestWording } from './wording.js';
 import type { PlanAnswerRequest, WorkloadRequest } from './workload-request.js';
@@ -112,15 +121,46 @@ export async function makeSharedPlan(
   prepared: PreparedPlan,
   machine: AnswerMachine,
 ): Promise<SharedPlan> {
+  if (isShared(prepared)) return planOfSeveral(prepared, machine);
   const plan = await makePlan(prepared, machine);
+  const sharding = await unlessRefused(neededSharding(plan, prepared, machine));
+  if (typeof sharding === 'string') return { ...plan, notes: [...plan.notes, sharding] };
+  return sharding === undefined ? plan : { ...plan, sharding };
+}
+
+/**
+ * Where GPUs were named the traces decide: what they show is the plan, and arithmetic is asked only for
+ * what they do not cover, which gives up more.
+ */
+async function planOfSeveral(prepared: PreparedPlan, machine: AnswerMachine): Promise<SharedPlan> {
+  const { wishes, facts } = prepared.request;
+  batchOfOneGpu(wishes, facts, machine.wording);
+  const traced = await unlessRefused(sharedTraining(prepared, machine));
+  if (typeof traced === 'string') {
+    const plan = await makePlan(prepared, machine);
+    return { ...plan, notes: [...plan.notes, traced] };
+  }
+  const sharding = written(facts.gpus, false, traced);
+  const isShown = isShownBySharing(prepared);
+  const isMore = configurationsToTry(wishes, facts, machine.wording).some((one) => !isShown(one));
+  const shown = planOfSharding(traced, facts);
+  if (shown && (shown.fits || !isMore)) {
+    const assumed = wishes.batch === undefined ? [assumedBatch('train', machine.wording)] : [];
+    return { ...shown, notes: [...assumed, ...prepared.notes], sharding };
+  }
+  const request = isMore ? { ...prepared.request, facts: { ...facts, isShown } } : prepared.request;
+  const plan = await makePlan({ ...prepared, request }, machine);
+  const note = `Traced, the whole training fits ${facts.gpus} such GPUs in none of the ways below. This plan gives up more, and how it is shared out is arithmetic.`;
+  return { ...plan, notes: [...(isMore ? [note] : []), ...plan.notes], sharding };
+}
+
+/** In words where there is no Python, or the model cannot be traced: the plan by arithmetic stands. */
+async function unlessRefused<T>(made: Promise<T>): Promise<T | string> {
   try {
-    const sharding = await planSharding(plan, prepared, machine);
-    return sharding === undefined ? plan : { ...plan, sharding };
+    return await made;
   } catch (error) {
-    // No Python, or a model that cannot be traced: the plan by arithmetic stands.
     if (!(error instanceof Failure) || error.kind === 'interrupted') throw error;
-    const note = `How several GPUs would share this training is not worked out: ${error.fact}`;
-    return { ...plan, notes: [...plan.notes, note] };
+    return `How several GPUs would share this training is not worked out: ${error.fact}`;
   }
 }
 

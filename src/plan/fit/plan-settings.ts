@@ -43,7 +43,7 @@ export async function planSettings(
     wishes,
     facts,
     wording,
-  );
+  ).filter((one) => facts.isShown?.(one) !== true);
   const configurations = inOrder(possible, perGpu, { mode, facts, unit: 1 });
   const [plain] = configurations;
   if (plain === undefined) throw new Error('there is always a configuration to run');
@@ -163,7 +163,8 @@ async function grow(
   return larger === undefined ? chosen : { configuration, batch, accumulation: 1, needs: larger };
 }
 
-function batchOfOneGpu(
+/** What one GPU takes before each step; all of them take as much. */
+export function batchOfOneGpu(
   { batch, mode }: PlanWishes,
   { gpus }: PlanFacts,
   { name }: PlanWording,
@@ -184,7 +185,7 @@ function leastBatch(wishes: PlanWishes, perGpu: number) {
   return { batch, accumulation: perGpu / batch };
 }
 
-function assumedBatch(mode: PlanWishes['mode'], { name }: PlanWording): string {
+export function assumedBatch(mode: PlanWishes['mode'], { name }: PlanWording): string {
   return `No ${name('batch')} was given: settings were chosen for ${defaultBatch[mode]}, and the batch then took what room there is.`;
 }
 

@@ -99,6 +99,8 @@ export interface PlanFacts {
   readonly bfloat16: boolean;
   /** transformers builds it: checkpointing, adapters and quantization can be switched on. */
   readonly transformers: boolean;
+  /** What was estimated better elsewhere, and does not fit: it is not estimated again. */
+  readonly isShown?: ((configuration: Configuration) => boolean) | undefined;
 }
 
 /** What a program can be told when it is started; `accumulation` comes with a smaller batch. */

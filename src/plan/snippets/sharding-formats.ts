@@ -1,8 +1,8 @@
-import type { ShardingOption } from '../sharding/choose-sharding.js';
+import type { ShardingOption } from '../sharding/sharding-option.js';
 import type { Framework } from './formats.js';
 import { lightningPrecisions, mixedPrecisionOf } from './loops.js';
 import { pythonCall } from './python-text.js';
-import { machinesOf, port, shardingSnippet, startLine } from './sharding.js';
+import { machinesOf, passWords, port, shardingSnippet, startLine } from './sharding.js';
 import { loadedIn, optimizerOf } from './trainer.js';
 
 /**
@@ -31,11 +31,12 @@ export function shardingFormat(framework: Framework, option: ShardingOption): st
 }
 
 function trainer(option: ShardingOption): string {
-  const { parallel, precision, checkpointing, batch } = option;
+  const { parallel, precision, checkpointing, batch, accumulation } = option;
   const sharded = parallel.way !== 'ddp';
   const { name, without } = optimizerOf(option.optimizer);
   const [call = '', ...given] = pythonCall('args = TrainingArguments', ['"out"'], {
     per_device_train_batch_size: batch,
+    gradient_accumulation_steps: accumulation > 1 ? accumulation : undefined,
     bf16: precision === 'amp-bf16' ? true : undefined,
     fp16: precision === 'amp-fp16' ? true : undefined,
     optim: name,
@@ -62,7 +63,7 @@ function trainer(option: ShardingOption): string {
 }
 
 function accelerateFile(option: ShardingOption): string {
-  const { parallel, precision, optimizer, checkpointing, batch } = option;
+  const { parallel, precision, optimizer, checkpointing, accumulation } = option;
   const machines = machinesOf(parallel.gpus);
   const sharded = parallel.way !== 'ddp';
   const fsdp = [
@@ -76,7 +77,10 @@ function accelerateFile(option: ShardingOption): string {
   ];
   return [
     '# accelerate launch --config_file plimsoll.yaml train.py',
-    `# ${batch} samples a GPU in each pass; optimizer: ${optimizer}`,
+    `# ${passWords(option)}; optimizer: ${optimizer}`,
+    ...(accumulation > 1
+      ? [`# in the program: Accelerator(gradient_accumulation_steps=${accumulation})`]
+      : []),
     ...loadedIn(precision),
     'compute_environment: LOCAL_MACHINE',
     `distributed_type: ${sharded ? 'FSDP' : 'MULTI_GPU'}`,
@@ -103,12 +107,12 @@ function severalMachines(machines: number): readonly string[] {
 
 /** Stage 3 shares parameters out as well, as FSDP does; stage 2 keeps them whole on each GPU. */
 function deepspeedFile(option: ShardingOption): object {
-  const { parallel, precision, batch } = option;
+  const { parallel, precision, batch, accumulation } = option;
   const stage = parallel.way === 'ddp' ? 0 : reshards(option) ? 3 : 2;
   return {
-    train_batch_size: batch * parallel.gpus,
+    train_batch_size: batch * accumulation * parallel.gpus,
     train_micro_batch_size_per_gpu: batch,
-    gradient_accumulation_steps: 1,
+    gradient_accumulation_steps: accumulation,
     ...(precision.endsWith('bf16') && { bf16: { enabled: true } }),
     ...(precision.endsWith('fp16') && { fp16: { enabled: true } }),
     zero_optimization: { stage },
@@ -116,7 +120,7 @@ function deepspeedFile(option: ShardingOption): object {
 }
 
 function lightning(option: ShardingOption): string {
-  const { parallel, precision, optimizer, checkpointing, batch } = option;
+  const { parallel, precision, optimizer, checkpointing, batch, accumulation } = option;
   const strategy = parallel.way === 'ddp' ? '"ddp"' : 'strategy';
   const machines = machinesOf(parallel.gpus);
   const name = reshards(option) ? 'FULL_SHARD' : 'SHARD_GRAD_OP';
@@ -139,6 +143,7 @@ function lightning(option: ShardingOption): string {
     `    num_nodes=${machines},`,
     `    precision="${lightningPrecisions[precision]}",`,
     `    strategy=${strategy},`,
+    ...(accumulation > 1 ? [`    accumulate_grad_batches=${accumulation},`] : []),
     ')',
     ...(checkpointing ? ['# and before training: model.gradient_checkpointing_enable()'] : []),
   ].join('\n');

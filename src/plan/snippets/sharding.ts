@@ -1,11 +1,11 @@
 import type { Parallel, PlainPrecision } from '../../estimate/parallel.js';
 import type { Precision } from '../../estimate/types.js';
-import type { ShardingOption } from '../sharding/choose-sharding.js';
+import type { ShardingOption } from '../sharding/sharding-option.js';
 import { loadedIn } from './trainer.js';
 
 /** What to paste for a method that shares a training out: Python, and the line that starts it. */
 export function shardingSnippet(option: ShardingOption): string {
-  const { parallel, precision, optimizer, checkpointing, batch } = option;
+  const { parallel, precision, optimizer, checkpointing } = option;
   const lines = parallel.way === 'ddp' ? ddpLines(precision) : fsdpLines(parallel);
   const checkpoints = checkpointing ? ['model.gradient_checkpointing_enable()'] : [];
   const start = startLine(parallel.gpus);
@@ -16,8 +16,16 @@ export function shardingSnippet(option: ShardingOption): string {
     ...checkpoints,
     ...lines,
     ...(precision === 'amp-fp16' ? ['# float16 needs a torch.amp.GradScaler("cuda")'] : []),
-    `# then the optimizer (${optimizer}), and ${batch} samples a GPU in each pass`,
+    `# then the optimizer (${optimizer}), and ${passWords(option)}`,
   ].join('\n');
+}
+
+/** How much each GPU takes, and how often before a step. */
+export function passWords({ batch, accumulation }: ShardingOption): string {
+  const pass = `${batch} ${batch === 1 ? 'sample' : 'samples'} a GPU in each pass`;
+  return accumulation === 1
+    ? pass
+    : `${pass}, ${accumulation} passes before each step (loss / ${accumulation})`;
 }
 
 /** GPUs of a machine, as most have them. */

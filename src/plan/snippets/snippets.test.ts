@@ -5,8 +5,9 @@ import { canTrace, tracingPython } from '../../../test/support/tracing-python.js
 import { optimizers, precisions } from '../../estimate/types.js';
 import { type PlanSettings, zeroStages } from '../fit/types.js';
 import { bitsAndBytesArguments } from '../quantization/bits-and-bytes.js';
-import type { ShardingOption } from '../sharding/choose-sharding.js';
+import type { ShardingOption } from '../sharding/sharding-option.js';
 import { frameworks } from './formats.js';
+import { planLines } from './plan-lines.js';
 import { hasAdaptersApart, planSnippet } from './plan-snippet.js';
 import { recogniseFramework } from './recognise.js';
 import { shardingFormat } from './sharding-formats.js';
@@ -155,6 +156,7 @@ const shared: ShardingOption = {
   optimizer: 'adamw-fused',
   checkpointing: true,
   batch: 2,
+  accumulation: 1,
   fit: 'surely',
   givesUp: 'parameters are gathered once a pass',
 };
@@ -188,6 +190,36 @@ describe('what several GPUs share', () => {
     const files = stages.map((one) => JSON.parse(shardingFormat('deepspeed', one) ?? ''));
     expect(files.map((file) => file.zero_optimization.stage)).toEqual([3, 2, 0]);
     expect(files[0]).toMatchObject({ train_batch_size: 32, train_micro_batch_size_per_gpu: 2 });
+  });
+
+  it('has as many passes before a step as keep the effective batch', () => {
+    const passes = { ...shared, accumulation: 3 };
+    expect(JSON.parse(shardingFormat('deepspeed', passes) ?? '')).toMatchObject({
+      train_batch_size: 96,
+      train_micro_batch_size_per_gpu: 2,
+      gradient_accumulation_steps: 3,
+    });
+    expect(shardingFormat('trainer', passes)).toContain('gradient_accumulation_steps=3,');
+    expect(shardingFormat('accelerate', passes)).toContain('gradient_accumulation_steps=3)');
+    expect(shardingFormat('lightning', passes)).toContain('accumulate_grad_batches=3,');
+    expect(shardingFormat('torchrun', passes)).toContain('3 passes before each step');
+  });
+
+  it('says beside the file of DeepSpeed where checkpointing is switched on', () => {
+    const plan = { fits: true, settings, sharding: { needed: false, chosen: shared } };
+    expect(planLines('deepspeed', plan).beside).toContain('gradient_checkpointing=True');
+    expect(planLines('trainer', plan)).not.toHaveProperty('beside');
+    const kept = { ...shared, checkpointing: false };
+    const without = { ...plan, sharding: { needed: false, chosen: kept } };
+    expect(planLines('deepspeed', without)).not.toHaveProperty('beside');
+    const alone = { fits: true, settings: { ...settings, checkpointing: true } };
+    expect(planLines('deepspeed', alone).beside).toContain('gradient_checkpointing_enable()');
+  });
+
+  it('is written where GPUs were asked for, or where one is not enough', () => {
+    const of = (fits: boolean, needed: boolean) =>
+      planLines('torchrun', { fits, settings, sharding: { needed, chosen: shared } }).isShared;
+    expect([of(true, false), of(true, true), of(false, true)]).toEqual([true, false, true]);
   });
 
   it('is code for torchrun and Lightning, and nothing for adapters', () => {

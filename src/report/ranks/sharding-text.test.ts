@@ -15,6 +15,7 @@ const ddp = {
   optimizer: 'adamw-fused',
   checkpointing: false,
   batch: 2,
+  accumulation: 1,
   fit: 'no',
   givesUp: 'nothing: every GPU holds the whole model',
 } as const;
@@ -24,6 +25,7 @@ const fsdp = {
   optimizer: 'adamw-fused',
   checkpointing: true,
   batch: 2,
+  accumulation: 1,
   peak,
   fit: 'surely',
   givesUp: 'parameters are gathered twice a pass',
@@ -52,6 +54,15 @@ describe('shardingText', () => {
     expect(shardingText({ gpus: 2, needed: false, tried: [ddp] })).toContain(
       'Nothing of this fits',
     );
+  });
+
+  it('says how many passes there are before a step, and what changes', () => {
+    const passes = { ...fsdp, accumulation: 4 };
+    const changes = 'A batch of 60 cannot be split evenly.';
+    const text = shardingText({ gpus: 8, needed: true, changes, chosen: passes, tried: [passes] });
+    expect(text).toContain('gathered twice a pass, 4 passes of 2 a step');
+    expect(text).toContain('Take fsdp2 --checkpointing, with 4 passes of 2 on each GPU in a step.');
+    expect(text).toContain(changes);
   });
 
   it('starts several machines, and keeps parameters gathered where that was chosen', () => {

@@ -34,6 +34,8 @@ export type PlanSnippet =
       readonly text: string;
       /** How the adapters are made, where the plan has some. */
       readonly adapters?: string;
+      /** What the lines cannot say, and where to say it. */
+      readonly beside?: string;
     }
   | { readonly formats: readonly string[] };
 
@@ -83,13 +85,14 @@ function snippetLines(snippet: PlanSnippet | undefined): string[] {
   if ('formats' in snippet) {
     return ['', `Ready to paste: add --format ${snippet.formats.join(', ')}.`];
   }
-  const { name, file, text, adapters } = snippet;
+  const { name, file, text, adapters, beside } = snippet;
   return [
     '',
     cleanText(`For ${name}, which ${file} uses:`),
     '',
     ...(adapters === undefined ? [] : [adapters, '']),
     text,
+    ...(beside === undefined ? [] : ['', beside]),
   ];
 }
 

@@ -5,13 +5,14 @@ import {
   frameworkNames,
   frameworks,
 } from '../../../../src/plan/snippets/formats.js';
-import { planSnippet } from '../../../../src/plan/snippets/plan-snippet.js';
+import { planLines } from '../../../../src/plan/snippets/plan-lines.js';
 import type { PlanDocument } from '../../api/types.js';
 import { ChoiceField } from '../../parts/field.js';
 
-/** The settings as lines to paste, for the framework that is chosen. */
+/** The plan as lines to paste, for the framework that is chosen. */
 export function PlanLines({ plan }: { plan: PlanDocument }) {
   const [chosen, setChosen] = useState<Framework>('trainer');
+  const { text, beside } = linesFor(chosen, plan);
   return (
     <>
       <h3>Ready to paste</h3>
@@ -24,17 +25,18 @@ export function PlanLines({ plan }: { plan: PlanDocument }) {
           choices={frameworks.map((one) => [one, frameworkNames[one]] as const)}
         />
       </div>
-      <pre class="paste">{linesFor(chosen, plan)}</pre>
+      <pre class="paste">{text}</pre>
+      {beside !== undefined && <p>{beside}</p>}
     </>
   );
 }
 
 /** What a framework cannot do is said in its place. */
-function linesFor(framework: Framework, { settings, loading }: PlanDocument): string {
+function linesFor(framework: Framework, plan: PlanDocument): { text: string; beside?: string } {
   try {
-    return planSnippet(framework, settings, loading);
+    return planLines(framework, plan, plan.loading);
   } catch (error) {
-    if (error instanceof Failure) return error.fact;
+    if (error instanceof Failure) return { text: error.fact };
     throw error;
   }
 }
