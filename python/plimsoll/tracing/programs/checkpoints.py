@@ -1,7 +1,8 @@
-"""Files that `torch.load` reads: those of this trace, and those that a real GPU wrote.
+"""Files of `torch.save` and `torch.load`: those of this trace, and those that a real GPU wrote.
 
-Large files are mapped rather than read: of weights that go to the GPU only names, types and shapes are
-looked at.
+A file says of each storage where it was: on the GPU, in host memory with values, or there without any. It
+is restored once, however many tensors lie in it. Files are mapped rather than read: of weights that go to
+the GPU only names, types and shapes are looked at.
 """
 
 from __future__ import annotations
@@ -11,64 +12,117 @@ import zipfile
 from typing import Any
 
 import torch
+from torch.storage import TypedStorage
 
 from ..standins.patches import Patches
-from .places import GPU, HOST, Places
+from .places import GPU, HOST, META, Places
 from .saving import Overlay
 
+# What PyTorch calls the places; the last is its `cpu` for storages that have no memory here.
+_TAGS = {GPU: "cuda:0", META: "meta", HOST: "cpu:0"}
+_WITH_VALUES = "cpu"
 # From this size on reading takes longer than mapping.
 _LARGE = 16 << 20
+# Up to this size values go with a tensor to the GPU: counters, which decide what a program does next.
+_SMALL = 64
 
 
 def install(patches: Patches, overlay: Overlay, places: Places) -> None:
-    load = torch.load
+    load, tag = torch.load, torch.serialization.location_tag
+
+    def location_tag(storage: Any) -> Any:
+        untyped = getattr(storage, "_untyped_storage", storage)
+        if untyped.device.type != "meta":
+            return tag(storage)
+        return _TAGS[places.of_storage(untyped)]
 
     def torch_load(f: Any, map_location: Any = None, *args: Any, **kwargs: Any) -> Any:
-        if overlay.holds(f):
-            on_host = map_location is not None and "cpu" in str(map_location)
-            # Meta tensors have no other place to go to.
-            with places.naming(HOST if on_host else GPU):
-                return load(overlay.readable(f), None, *args, **kwargs)
-        written_on: set[str] = set()
-
-        def to_host(storage: Any, location: str) -> Any:
-            written_on.add(location.partition(":")[0])
-            return storage
-
-        if _is_large(f) and not args:
+        own = overlay.holds(f)
+        f = _path_of(overlay.readable(f))
+        zipped = _is_zip(f)
+        if zipped and not args and _is_path(f) and (own or os.path.getsize(f) >= _LARGE):
             kwargs.setdefault("mmap", True)
-        loaded = load(f, to_host, *args, **kwargs)
-        wanted = written_on if map_location is None else _names(map_location)
-        return _moved(loaded) if "cuda" in wanted else loaded
+        placing = _Placing(map_location, places, own, zipped)
+        read = Patches()
+        # PyTorch knows a storage again, for the next tensor that lies in it, if it has an address.
+        read.set(TypedStorage, "_data_ptr", _address)
+        try:
+            loaded = load(f, placing, *args, **kwargs)
+        finally:
+            read.undo()
+        return _moved(loaded) if placing.left else loaded
 
     patches.set(torch, "load", torch_load)
+    patches.set(torch.serialization, "location_tag", location_tag)
 
 
-def _names(map_location: Any) -> set[str]:
-    """The kinds of devices that tensors are mapped to."""
-    if isinstance(map_location, dict):
-        return {str(device).partition(":")[0] for device in map_location.values()}
-    if callable(map_location):
-        # Nearly always the storage itself, as it was read.
-        return {"cpu"}
-    return {str(torch.device(map_location)).partition(":")[0]}
+def _address(storage: Any) -> int:
+    untyped = storage._untyped_storage
+    return untyped._cdata if untyped.device.type == "meta" else untyped.data_ptr()
 
 
-def _is_large(f: Any) -> bool:
-    if not isinstance(f, (str, os.PathLike)):
-        return False
+class _Placing:
+    """Says where each storage of a file goes, as `map_location` does."""
+
+    def __init__(self, wanted: Any, places: Places, own: bool, zipped: bool):
+        self._wanted, self._places, self._own, self._zipped = wanted, places, own, zipped
+        # Whether any was read that belongs on the GPU, where it is moved afterwards.
+        self.left = False
+
+    def __call__(self, storage: Any, location: str) -> Any:
+        place = self._place(location)
+        size = storage.nbytes()
+        others = not self._own and location != _TAGS[HOST]
+        known = others or location == _WITH_VALUES
+        # Files of the older kind are read into what is given here.
+        if not self._zipped or (known and (place == HOST or size <= _SMALL)):
+            self.left = self.left or place == GPU
+            return storage
+        bare = torch.UntypedStorage(size, device="meta")
+        if place != GPU:
+            self._places.remember(bare, place)
+        return bare
+
+    def _place(self, location: str) -> str:
+        wanted = self._wanted
+        if callable(wanted):
+            # Nearly always the storage itself, as it was read.
+            return HOST
+        if isinstance(wanted, dict):
+            wanted = wanted.get(location)
+        kind = str(torch.device(location if wanted is None else wanted)).partition(":")[0]
+        return {"cuda": GPU, "meta": META}.get(kind, HOST)
+
+
+def _is_path(f: Any) -> bool:
+    return isinstance(f, (str, os.PathLike))
+
+
+def _path_of(f: Any) -> Any:
+    """The path of a file that a program has opened and not yet read from: paths can be mapped."""
+    name = getattr(f, "name", None)
+    if not isinstance(name, str) or not hasattr(f, "tell") or not os.path.isfile(name):
+        return f
+    return name if f.tell() == 0 else f
+
+
+def _is_zip(f: Any) -> bool:
     try:
-        return os.path.getsize(f) >= _LARGE and zipfile.is_zipfile(f)
-    except OSError:
+        return zipfile.is_zipfile(f) if _is_path(f) else torch.serialization._is_zipfile(f)
+    except (OSError, AttributeError):
         return False
 
 
 def _moved(value: Any) -> Any:
-    """The same value with its tensors on the GPU; containers stay the objects they are."""
+    """The same value with what is left of its tensors on the GPU; containers stay the objects they are."""
     if isinstance(value, torch.Tensor):
         return value.cuda()
     if isinstance(value, torch.nn.Module):
         return value.cuda()
+    if isinstance(value, TypedStorage):
+        # `pickle` writes one by one.
+        bare = torch.UntypedStorage(value._untyped_storage.nbytes(), device="meta")
+        return TypedStorage(wrap_storage=bare, dtype=value.dtype, _internal=True)
     if isinstance(value, dict):
         for key in value:
             value[key] = _moved(value[key])

@@ -9,6 +9,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import _disable_current_modes
 
 from .. import sparse
+from ..standins.copies import deep_copy
 from . import values
 from .places import GPU, HOST, META, Places, device_named, is_cuda, is_named
 from .tensor_types import dtype_on_gpu, dtype_on_host
@@ -217,6 +218,29 @@ class PretendedDevices(TorchFunctionMode):
         ]
         return func(*args[:2], *lengths, *args[4:], **kwargs)
 
+    def deepcopy(self, func, args, kwargs):
+        tensor, memo = args
+        plain = type(tensor) is _TENSOR and tensor.layout == torch.strided and tensor.is_leaf
+        place = self._place(tensor)
+        if not plain or place == "cpu":
+            return func(*args, **kwargs)
+
+        def bytes_like(_: Any, size: int) -> Any:
+            with self.places.naming(place):
+                return torch.empty(size, dtype=torch.uint8, device="meta")
+
+        return deep_copy(tensor, memo, bytes_like)
+
+    def reduce(self, func, args, kwargs):
+        """Of a tensor with attributes PyTorch asks for the device where no mode answers."""
+        tensor, protocol = args
+        if type(tensor) is not _TENSOR or self._place(tensor) == "cpu":
+            return func(*args, **kwargs)
+        with self:
+            rebuild, rest = tensor._reduce_ex_internal(protocol)
+        state = torch._utils._get_obj_state(tensor)
+        return torch._tensor._rebuild_from_type_v2, (rebuild, type(tensor), rest, state)
+
     def record_stream(self, tensor: Any, stream: Any) -> None:
         if self.on_record_stream is not None:
             self.on_record_stream(tensor, stream)
@@ -297,6 +321,9 @@ def _table(mode: PretendedDevices) -> dict[Any, Callable]:
         # Whether rows are padded at their ends alone is not known: then nothing is packed without padding.
         torch._nested_tensor_from_mask_left_aligned: mode.not_packed,
         _TENSOR.data_ptr: mode.data_ptr,
+        # Tensors that share memory share it in copies and files, too.
+        _TENSOR.__deepcopy__: mode.deepcopy,
+        _TENSOR.__reduce_ex__: mode.reduce,
         # Of a meta tensor Python formats nothing.
         _TENSOR.__format__: mode.format,
     }

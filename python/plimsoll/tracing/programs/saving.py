@@ -11,7 +11,7 @@ import io
 import os
 import shutil
 import stat
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import Any
 
 import torch
@@ -94,6 +94,7 @@ class Overlay:
         self._listings(patches)
         for name in ("remove", "unlink", "rmdir"):
             self._removals(patches, name)
+        self._removals_of_trees(patches)
         for name in ("rename", "replace", "link"):
             self._moves(patches, name)
         self._symbolic_links(patches)
@@ -133,6 +134,24 @@ class Overlay:
                 remove(target, *args, **kwargs)
 
         patches.set(os, name, removed)
+
+    def _removals_of_trees(self, patches: Patches) -> None:
+        """It looks at a folder through Python, and opens it without: those would be two folders here."""
+        remove, remove_tree = os.rmdir, shutil.rmtree
+
+        def rmtree(path: Any, *args: Any, **kwargs: Any) -> None:
+            if kwargs.get("dir_fd") is not None or not self.holds(path):
+                remove_tree(path, *args, **kwargs)
+                return
+            remove_tree(self.path(path), *args, **kwargs)
+            whole = os.path.abspath(os.fsdecode(path))
+            # Of what really lies there only folders that the program made.
+            for made in reversed(self._made):
+                if os.path.join(made, "").startswith(os.path.join(whole, "")):
+                    with suppress(OSError):
+                        remove(made)
+
+        patches.set(shutil, "rmtree", rmtree)
 
     def _moves(self, patches: Patches, name: str) -> None:
         move = getattr(os, name)

@@ -68,6 +68,14 @@ os.symlink("last.pt", "newest.pt")
 shutil.copy2("last.pt", "best.pt")
 for name in ("last.pt", "linked.pt", "newest.pt", "best.pt"):
     assert torch.load(name) == {"a": 1}, name
+for step in range(4):
+    folder = f"out/checkpoint-{step}"
+    os.makedirs(folder + "/parts", exist_ok=True)
+    torch.save({"a": torch.zeros(8, device="cuda")}, folder + "/parts/a.pt")
+    if step > 1:
+        shutil.rmtree(f"out/checkpoint-{step - 2}")
+assert sorted(os.listdir("out")) == ["checkpoint-2", "checkpoint-3"], os.listdir("out")
+assert not os.path.exists("out/checkpoint-0") and os.path.isdir("out/checkpoint-3")
 torch.nn.Linear(4, 4).cuda()(torch.ones(1, 4, device="cuda"))
 """
 
