@@ -11,7 +11,7 @@ import torch
 from orders import PACKAGE
 from plimsoll.tracing.programs import graph_order
 from plimsoll.tracing.programs.draws import Draws
-from plimsoll.tracing.programs.ragged import Ragged, tensors
+from plimsoll.tracing.programs.loops.ragged import Ragged, tensors
 from plimsoll.tracing.standins.patches import Patches
 
 # Prints the rows of each batch, in the order in which they come.

@@ -27,7 +27,6 @@ from . import (
     graph_order,
     libraries,
     lightning,
-    loaders,
     modules,
     parameters,
     saved_on_host,
@@ -46,7 +45,7 @@ from .distributed import world as ranks
 from .distributed.wrappers import Wrappers
 from .failures import failure_of
 from .launchers import announce, launch_of
-from .loops import rewritten
+from .loops import loaders, rewritten
 from .observer import ProgramObserver
 from .passes.repeats import Repeats
 from .passes.tokens import Tokens

@@ -1,1 +1,1 @@
-"""Loops over numbers that train: turns that are alike are left out, so that what follows a loop is seen."""
+"""Loops of a program, over loaders and over numbers: shortened, so that all that follows them is seen."""

@@ -25,7 +25,7 @@ from .turns import Turns
 _TURNS, _MODULO, _VALUE, _GOAL = (
     f"__plimsoll_{name}__" for name in ("turns", "modulo", "value", "goal")
 )
-_MOST_SOURCE_BYTES = 4 * 2**20
+_MAX_SOURCE_BYTES = 4 * 2**20
 _OWN = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 # Python's own folders. The root of a system Python is no library.
 _LIBRARIES = tuple(
@@ -68,8 +68,8 @@ def _rewritten(path: str, code: CodeType) -> CodeType:
         return code
     try:
         with open(path, "rb") as file:
-            source = file.read(_MOST_SOURCE_BYTES + 1)
-        if len(source) > _MOST_SOURCE_BYTES or b"range" not in source:
+            source = file.read(_MAX_SOURCE_BYTES + 1)
+        if len(source) > _MAX_SOURCE_BYTES or b"range" not in source:
             return code
         loops = _Loops(path)
         tree = ast.fix_missing_locations(loops.visit(ast.parse(source, path)))

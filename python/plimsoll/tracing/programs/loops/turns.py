@@ -22,12 +22,12 @@ _CHEAP_OPS = 12_000
 # Each condition of the program is met so many times.
 _MEETINGS = 2
 # Values that do not go with the number make a new one each turn.
-_MOST_CONDITIONS = 24
+_MAX_CONDITIONS = 24
 # Turns in between, where one takes fewer ops than this.
 _BETWEEN = 4
 _CHEAP_TURN_OPS = 2_000
 # A loop that holds on to more than this in all is run as a whole.
-_MOST_GROWTH_BYTES = 2 * 2**20
+_MAX_GROWTH_BYTES = 2 * 2**20
 
 
 class Condition:
@@ -88,7 +88,7 @@ class Turns:
     def looked(self, value: int, goal: int, modulo: int) -> None:
         """The body looked at a value that goes with the number."""
         key = (value - self._number, goal, modulo)
-        if len(self._conditions) < _MOST_CONDITIONS and key not in self._conditions:
+        if len(self._conditions) < _MAX_CONDITIONS and key not in self._conditions:
             self._conditions[key] = Condition(*key)
 
     def _in_between(self) -> list[int]:
@@ -159,6 +159,6 @@ def _goes_on_alike(last: Turn | None, turn: Turn, turns: int) -> bool:
         and last.trains
         and turn.asked == last.asked
         and turn.grown >= 0
-        and turn.grown * turns <= _MOST_GROWTH_BYTES
+        and turn.grown * turns <= _MAX_GROWTH_BYTES
         and turn.ops * turns > _CHEAP_OPS
     )

@@ -16,9 +16,9 @@ import torch
 from torch.utils import data
 from torch.utils.data.dataloader import _DatasetKind
 
-from ..standins.patches import Patches
+from ...standins.patches import Patches
+from ..watch import Watch
 from . import ragged
-from .watch import Watch
 
 # In training: the optimizer's state is there after the first step; the third is as all others. What the
 # allocator holds may settle later, so that more are run where they are cheap: in so many ops altogether.
