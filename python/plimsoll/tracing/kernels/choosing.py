@@ -1,11 +1,11 @@
-"""Values that are put into order or chosen: sort, topk, and the drawing of samples."""
+"""Values that are put into order, and samples that are drawn."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from .registry import Launch, rule
-from .sorting import scan_scratch, sort_rows_scratch, sort_scratch
+from .sorting import sort_rows_scratch, sort_scratch
 
 _INDEX = 8
 # Rows of up to so many values are sorted where they lie.
@@ -14,21 +14,6 @@ _SORTED_IN_PLACE = 4096
 _SORTED_TOGETHER = 128
 _SORTED_ALONE = 1_000_000
 _LARGEST_SORT = 2**31 - 1
-# From so many values a row on, several blocks of threads share a row: by the number of rows.
-_SHARED_ROWS = (
-    (20, 20_000),
-    (40, 10_000),
-    (80, 8_000),
-    (199, 5_000),
-    (799, 3_000),
-    (4_000, 800),
-)
-_SHARED_OTHERWISE = 400
-_THREADS = 256
-_DIGITS = 256
-# Blocks that a multiprocessor runs at once: its registers divided by those of a block.
-_BLOCKS_AT_ONCE = 65_536 // (40 * _THREADS)
-_MIN_ITEMS, _MAX_ITEMS = 4, 64
 
 
 @rule("aten.sort")
@@ -68,36 +53,6 @@ def _sort_rows(launch: Launch, rows: int, length: int, size: int) -> None:
         launch.give(*reversed(places))
     else:
         launch.scratch(count * _INDEX, sort_rows_scratch(count, size))
-
-
-@rule("aten.topk")
-def topk(launch: Launch) -> None:
-    launch.place_all()
-    source, dim = launch.args[0], launch.argument(2, "dim", -1)
-    if source.dim() == 0 or source.numel() == 0:
-        return
-    size, length = source.element_size(), source.shape[dim]
-    rows = source.numel() // length
-    copy = 0 if source.is_contiguous() else launch.take(source.numel() * size)
-    if length >= _shared_from(rows):
-        blocks = rows * _blocks_of_row(launch.gpu, rows, length)
-        sizes = (size, 8, 8, blocks // rows * _DIGITS * 2, _DIGITS * 4)
-        held = [launch.take(rows * of_row) for of_row in sizes]
-        held += [launch.take(blocks * 4), launch.take(blocks * 4)]
-        launch.scratch(scan_scratch(blocks))
-        launch.scratch(scan_scratch(blocks))
-        launch.give(*reversed(held))
-    launch.give(copy)
-
-
-def _shared_from(rows: int) -> int:
-    return next((least for most, least in _SHARED_ROWS if rows <= most), _SHARED_OTHERWISE)
-
-
-def _blocks_of_row(gpu: Any, rows: int, length: int) -> int:
-    at_once = gpu.multiprocessors * _BLOCKS_AT_ONCE * _THREADS
-    items = max(_MIN_ITEMS, min(-(-rows * length // at_once), _MAX_ITEMS))
-    return -(-length // (items * _THREADS))
 
 
 @rule("aten.multinomial")

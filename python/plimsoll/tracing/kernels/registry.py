@@ -34,6 +34,8 @@ def rule(*names: str) -> Callable[[Callable], Callable]:
 
     def register(function: Callable) -> Callable:
         for name in names:
+            if name in _RULES:
+                raise ValueError(f"{name} has a rule already: {_RULES[name].__module__}")
             _RULES[name] = function
         return function
 

@@ -1,4 +1,4 @@
-"""Sorts, what is built on them, and the largest values of rows."""
+"""The memory of sorts, what is built on them, and the largest values of rows."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ _SCAN_TILE = 896
 # Up to this many tokens an embedding's gradient is summed without sorting.
 _UNSORTED_TOKENS = 3072
 _ROWS_PER_PARTIAL = 10
-# Rows up to this length are sorted at once, each by one block.
-_SORTED_AT_ONCE = 1024
 # From so many values in a row on, by the number of rows, several blocks look for its largest.
 _LONG_ROWS = ((20, 20000), (40, 10000), (80, 8000), (199, 5000), (799, 3000), (4000, 800))
 _LONG_AMONG_MANY = 400
@@ -95,17 +93,6 @@ def _few_rows(gpu: Gpu, segments: int, partials: int, width: int) -> bool:
     warped = _ceil(width, 32) * 32
     grid = _ceil(segments * warped, min(warped, 1024))
     return grid < gpu.multiprocessors * 4 and partials > grid * 4
-
-
-@rule("aten.sort")
-def sort(launch: Launch) -> None:
-    """The places in a row are counted once, then written to all rows."""
-    launch.place_all()
-    given = launch.args[0]
-    dim = launch.argument(2 if "stable" in str(launch.func) else 1, "dim", -1)
-    length = given.shape[dim] if given.dim() else 0
-    if length <= _SORTED_AT_ONCE:
-        launch.scratch(length * _INDEX)
 
 
 @rule("aten.topk")

@@ -6,6 +6,8 @@ import torch
 
 from tracing.watching import Asked, watched
 
+from plimsoll.tracing.kernels.registry import rule, rule_for
+
 # Scores of 16 and of 48 texts, each over 60,000 words.
 SORTED = {
     16: [3840000, 7680000, 7680000, 7680000, 3840000, 11711999, 173567],
@@ -67,6 +69,13 @@ class Choosing(unittest.TestCase):
             asked = Asked(observer)
             torch.multinomial(chances, 1)
             self.assertEqual(asked.sizes(), [128, 3840000])
+
+
+class Rules(unittest.TestCase):
+    def test_no_op_has_two(self):
+        self.assertIsNotNone(rule_for("aten.sort.default"))
+        with self.assertRaisesRegex(ValueError, "aten.sort has a rule already: .*choosing"):
+            rule("aten.sort")(lambda launch: None)
 
 
 def _live(observer):
