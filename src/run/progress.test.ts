@@ -18,7 +18,7 @@ describe('progress', () => {
     ]);
   });
 
-  it('tells steps a second of a loop whose batch nobody knows, and samples where it was told one', () => {
+  it('gives steps a second where the batch of a loop is unknown, and samples a second where it is known', () => {
     const loop = { who: 'loop-7', peakBytes: 1, loss: 0.5 } as const;
     const settings: RunSettings = {
       batch_size: 'unknown',

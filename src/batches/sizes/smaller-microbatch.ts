@@ -9,7 +9,7 @@ export interface FailedSize {
   /** The most that was held until it failed, and what was asked for when it did. */
   readonly peakBytes: Known<number>;
   readonly askedBytes: Known<number>;
-  /** What was held when it failed; the peak is taken where nobody tells. */
+  /** What was held when it failed; where that is unknown, the peak is taken. */
   readonly heldBytes?: Known<number>;
   readonly limitBytes: Known<number>;
   /** What is held before the first sample: weights, optimizer. */

@@ -91,7 +91,7 @@ describe('chooseSharding', () => {
     expect(none.estimate?.peak).toEqual(none.tried.at(-1)?.peak);
   });
 
-  it('lets a batch that nobody asked for take what room there is', async () => {
+  it('takes the largest batch that fits where none was asked for', async () => {
     const { chosen, tried, estimate } = await chooseSharding(
       { ...request, grows: true },
       estimatorOf(1e9, []),

@@ -1,4 +1,4 @@
-"""Rows and columns: five folds, a model made anew for each, early stopping, all of the data on the GPU."""
+"""A table of numbers: five folds, a new model for each, early stopping, all of the data on the GPU."""
 
 import torch
 from torch import nn

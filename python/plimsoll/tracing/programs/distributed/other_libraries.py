@@ -14,7 +14,7 @@ from ...standins.patches import Patches
 _OF_STAGE = {0: "ddp", 1: "zero1", 2: "zero2", 3: "zero3"}
 # accelerate's own, where neither an option nor a file says one.
 _STAGE_OF_ACCELERATE = 2
-# A setting has some kilobytes; what is larger is no such file.
+# A file of settings has some kilobytes; a larger one is not read.
 _LARGEST_SETTINGS = 2**20
 
 

@@ -27,7 +27,7 @@ _TURNS, _MODULO, _VALUE, _GOAL = (
 )
 _MAX_SOURCE_BYTES = 4 * 2**20
 _OWN = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-# Python's own folders. The root of a system Python is no library.
+# Folders of Python and its packages. Programs may lie below the root of a system Python, so it is not one of them.
 _LIBRARIES = tuple(
     folder.rstrip(os.sep) + os.sep
     for folder in (*sysconfig.get_paths().values(), sys.prefix, sys.base_prefix, _OWN)
