@@ -15,6 +15,8 @@ const strongSwings = 2;
 const stallFactor = 1.5;
 /** A new floor is one that rose at this share of the usual rate at least. */
 const leastPace = 0.2;
+/** A load from a disk or a network is uneven: what its seconds add differs by this share of their mean. */
+const unevenShare = 0.25;
 /** The first seconds of a growth are often steeper: what work needs comes with them. */
 const beginSeconds = 2;
 
@@ -77,4 +79,15 @@ export function keepsNewRate(track: Track, growth: TrackGrowth): boolean {
     .secondsBetween(growth.fromSeconds + beginSeconds, Infinity)
     .map(({ min, minSeconds }) => ({ seconds: minSeconds, bytes: min }));
   return slowedOnce(points);
+}
+
+/** Whether what each second adds differs much from second to second, as where files are read. */
+export function isUneven(track: Track, growth: TrackGrowth): boolean {
+  const floors = track
+    .secondsBetween(growth.fromSeconds + beginSeconds, Infinity)
+    .map(({ min }) => min);
+  const added = floors.slice(1).map((floor, i) => floor - (floors[i] ?? floor));
+  const mean = added.reduce((sum, one) => sum + one, 0) / added.length;
+  const differences = added.reduce((sum, one) => sum + Math.abs(one - mean), 0) / added.length;
+  return differences > unevenShare * mean;
 }

@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { createLeakDetector } from './leak.js';
-import { GiB, wanderingNoise } from './series-for-tests.js';
+import { GiB, randomFrom, wanderingNoise } from './series-for-tests.js';
 
 const limit = 24 * GiB;
 
@@ -56,6 +56,28 @@ describe('createLeakDetector', () => {
     const load = (seconds: number) => (t: number) => (1 + 12 * Math.min(1, t / seconds)) * GiB;
     expect(ever(load(25), 120)).toBe(false);
     expect(ever(load(60), 60)).toBe(true);
+  });
+
+  it('waits longer for a load that frees nothing and is uneven, where live memory is known', () => {
+    const random = randomFrom(7);
+    const rates = Array.from({ length: 50 }, () => 0.1 + 0.8 * random());
+    /** The sum of the rates of the seconds so far, and of the part of this one. */
+    const loaded = (t: number) =>
+      rates.reduce((sum, rate, second) => sum + rate * Math.min(1, Math.max(0, t - second)), 1);
+    const leakAfter = (seconds: number, at: (t: number) => number) => {
+      const detector = createLeakDetector({ live: true });
+      for (let i = 0; i < seconds * 10; i++) {
+        detector.add(i / 10, Math.round(at(i / 10) * GiB), 64 * GiB);
+      }
+      return detector.leak().found;
+    };
+    expect(leakAfter(40, loaded)).toBe('unknown');
+    const thenWorks = (t: number) =>
+      loaded(Math.min(t, 35)) - 0.1 * ((Math.max(0, t - 35) * 7) % 1);
+    expect(leakAfter(38, thenWorks)).not.toBe(true);
+    // The same with work beside it that takes and frees, and a straight growth, are leaks.
+    expect(leakAfter(40, (t) => loaded(t) + 0.1 * ((t * 7) % 1))).toBe(true);
+    expect(leakAfter(40, (t) => 1 + 0.5 * t)).toBe(true);
   });
 
   it('claims none for lows that rise with the work, where peaks do not', () => {

@@ -1,7 +1,13 @@
 import type { Leak } from '../types.js';
 import type { Cells } from './cells.js';
 import { leakFound, leakNone, leakUnknown } from './leak-answer.js';
-import { followsWork, hasStalled, keepsNewRate, lastRiseSeconds } from './leak-evidence.js';
+import {
+  followsWork,
+  hasStalled,
+  isUneven,
+  keepsNewRate,
+  lastRiseSeconds,
+} from './leak-evidence.js';
 import { NewHeights, Rises } from './rises.js';
 import { spanOf, Track, type TrackGrowth } from './track.js';
 import { Troughs } from './troughs.js';
@@ -15,6 +21,8 @@ const settleSeconds = 25;
 /** ... and a little more where it began with the first readings, as starts do ... */
 const startSettleSeconds = 27;
 const startSeconds = 5;
+/** ... and much more where nothing was freed, or only lately, and the rate is uneven: files are read ... */
+const loadSettleSeconds = 60;
 /** ... unless live memory took this share of all there is: it did not settle below the limit ... */
 const nearlyFullShare = 0.9;
 /** ... or steady work was seen before a strong growth: then nothing starts any more. */
@@ -70,6 +78,8 @@ export function createLeakDetector({
   let concludedSeconds = Number.NEGATIVE_INFINITY;
   let suspectedSeconds = Number.NaN;
   let lastSuspectedSeconds = Number.NaN;
+  /** When memory in use first fell: work frees what it took, loading does not. */
+  let firstFallSeconds = Number.POSITIVE_INFINITY;
   /** Steady work was seen before the growth that is suspected. */
   let strong = false;
   let found: TrackGrowth | undefined;
@@ -138,7 +148,10 @@ export function createLeakDetector({
   function settledAfter(growth: TrackGrowth): number {
     if (live && latest.bytes >= nearlyFullShare * latest.limitBytes) return knownSeconds;
     const withStart = growth.fromSeconds - firstSeconds < startSeconds;
-    return withStart ? startSettleSeconds : settleSeconds;
+    if (!withStart) return settleSeconds;
+    const works = latest.seconds - firstFallSeconds >= leastSeconds;
+    const loads = live && !works && isUneven(floor, growth);
+    return loads ? loadSettleSeconds : startSettleSeconds;
   }
 
   function isOver(leak: TrackGrowth, growth: TrackGrowth | undefined): boolean {
@@ -154,6 +167,7 @@ export function createLeakDetector({
   return {
     add(seconds, bytes, limitBytes) {
       if (Number.isNaN(firstSeconds)) firstSeconds = seconds;
+      if (bytes < latest.bytes) firstFallSeconds = Math.min(firstFallSeconds, seconds);
       latest = { seconds, bytes, limitBytes };
       floor.add(seconds, bytes, limitBytes);
       troughs.add(seconds, bytes);
