@@ -124,6 +124,8 @@ def lanes_of(given, folder, parts):
         words = [os.path.join(HERE, "measure.py"), out, PACKAGE, *tiny, *carried, *more]
         return Lane(name, [*words, "--only", name], **how)
 
+    seeds = [os.path.join(HERE, "dropout_seeds.py")]
+    seeds += [os.path.join(folder, "bert-dropout-seeds.json"), PACKAGE, *tiny]
     outside = [os.path.join(HERE, "outside.py"), os.path.join(folder, "nanogpt.json")]
     outside += [starter(parts) or "missing", parts.get("nanogpt", "missing"), *tiny]
     return [
@@ -133,6 +135,7 @@ def lanes_of(given, folder, parts):
         measure("sft", needs=("site", "trl")),
         measure("bert-fp16"),
         measure("bert-dropout"),
+        Lane("bert-dropout-seeds", seeds),
         Lane("nanogpt", [*outside, "--only", "nanogpt"], needs=("command", "nanogpt")),
     ]
 

@@ -3,7 +3,7 @@
 Usage: overhead.py OUTPUT.json PYTHON_FOLDER [--tiny]
 Blocks of steps alternate. Each block with the guard is compared with the blocks before and after it, and each block
 without it in the same way: what those differ by is the noise of the machine. Under `plimsoll run` with
-PLIMSOLL_TRAINERS=0 the steps tell the supervisor as well.
+PLIMSOLL_TRAINERS=0 the steps tell the supervisor as well. overhead_loops.py does the same for loops.
 """
 
 import json
@@ -16,6 +16,7 @@ OUTPUT, FOLDER = sys.argv[1:3]
 sys.path.insert(0, FOLDER)
 TINY = "--tiny" in sys.argv
 import torch
+from blocks import compared, quartiles, sentence
 from transformers import (
     BertConfig,
     BertForSequenceClassification,
@@ -106,17 +107,6 @@ class Alternating(TrainerCallback):
         self.last = time.perf_counter()
 
 
-def beside_neighbours(values, distance):
-    """Each value over the mean of those `distance` before and after it."""
-    inner = range(distance, len(values) - distance)
-    return [2 * values[i] / (values[i - distance] + values[i + distance]) for i in inner]
-
-
-def quartiles(values):
-    low, middle, high = statistics.quantiles(values, n=4)
-    return {"low": low, "median": middle, "high": high}
-
-
 def measure(name):
     batch, length, small, blocks, steps = SIZES[name]
     turns = Alternating(steps)
@@ -134,24 +124,13 @@ def measure(name):
     data = Texts(batch, length)
     turns.trainer = Trainer(model, arguments, train_dataset=data, callbacks=[turns])
     turns.trainer.train()
-    means = [statistics.fmean(block) for block in turns.blocks if block]
-    middles = [statistics.median(block) for block in turns.blocks if block]
     found = {
-        "withoutMilliseconds": 1000 * statistics.median(means[::2]),
-        "withMilliseconds": 1000 * statistics.median(means[1::2]),
-        "ratio": quartiles(beside_neighbours(means, 1)[::2]),
-        "noise": quartiles(beside_neighbours(means[::2], 1)),
-        "ratioOfMedians": quartiles(beside_neighbours(middles, 1)[::2]),
-        "noiseOfMedians": quartiles(beside_neighbours(middles[::2], 1)),
+        **compared(turns.blocks),
         "ownMilliseconds": quartiles([1000 * one for one in turns.own]),
         "ownMeanMilliseconds": 1000 * statistics.fmean(turns.own),
-        "blockMilliseconds": [1000 * one for one in means],
     }
-    ratio, noise = found["ratioOfMedians"], found["noiseOfMedians"]
     print(
-        f"{name}: {found['withoutMilliseconds']:.2f} ms without, {found['withMilliseconds']:.2f} ms with; "
-        f"ratio {ratio['median']:.4f} ({ratio['low']:.4f} to {ratio['high']:.4f}), of without to without "
-        f"{noise['median']:.4f} ({noise['low']:.4f} to {noise['high']:.4f}); of it ours on the processor "
+        f"{sentence(name, found)}; of it ours on the processor "
         f"{found['ownMilliseconds']['median']:.3f} ms, mean {found['ownMeanMilliseconds']:.3f} ms",
         flush=True,
     )

@@ -1,7 +1,8 @@
 """A program that knows nothing of Plimsoll: the Trainer of transformers on random texts.
 
 Usage: hugging_face.py bert|gpt2|t5 --batch N --accumulation N --steps N
-       [--precision fp32|fp16|bf16] [--dropout P] [--seed N] [--tiny] [--auto-find]
+       [--precision fp32|fp16|bf16] [--dropout P] [--seed N] [--lost N] [--tiny] [--auto-find]
+With --lost each batch is trained without its last N samples.
 """
 
 import argparse
@@ -21,6 +22,7 @@ from transformers import (
     T5ForConditionalGeneration,
     Trainer,
     TrainingArguments,
+    default_data_collator,
 )
 
 parser = argparse.ArgumentParser()
@@ -31,6 +33,7 @@ parser.add_argument("--steps", type=int, default=12)
 parser.add_argument("--precision", choices=["fp32", "fp16", "bf16"], default="fp32")
 parser.add_argument("--dropout", type=float, default=0.0)
 parser.add_argument("--seed", type=int, default=0)
+parser.add_argument("--lost", type=int, default=0)
 parser.add_argument("--tiny", action="store_true")
 parser.add_argument("--auto-find", action="store_true")
 given = parser.parse_args()
@@ -78,6 +81,10 @@ class Texts(torch.utils.data.Dataset):
         return {"input_ids": ids, "labels": labels}
 
 
+def batch_of(texts):
+    return default_data_collator(texts[: len(texts) - given.lost])
+
+
 torch.manual_seed(0)
 model = build()
 torch.manual_seed(given.seed)
@@ -102,7 +109,9 @@ arguments = TrainingArguments(
     disable_tqdm=True,
     dataloader_num_workers=0,
 )
-trainer = Trainer(model, arguments, train_dataset=Texts(), callbacks=[times])
+trainer = Trainer(
+    model, arguments, train_dataset=Texts(), data_collator=batch_of, callbacks=[times]
+)
 began = time.perf_counter()
 done = trainer.train()
 answer = {
