@@ -10,7 +10,7 @@ from .accumulation import STORAGE_REFERENCES
 from .data_sizes import BY_DATA
 from .kernels import ctc, detection, losses, recurrent
 from .kernels.convolution import channels_last
-from .small_values import marked
+from .small_values import is_counted, marked, readable, remember
 from .standins.imports import when_imported
 
 _ATEN = torch.ops.aten
@@ -100,7 +100,11 @@ def _masked_select(func, args, kwargs):
 
 
 def _nonzero(func, args, kwargs):
-    return torch.empty(marked(args[0]), args[0].dim(), dtype=torch.int64, device="meta")
+    places = torch.empty(marked(args[0]), args[0].dim(), dtype=torch.int64, device="meta")
+    if not is_counted(args[0]) and readable(places):
+        # All were taken, so all are known.
+        remember(places, torch.ones(args[0].shape, dtype=torch.bool, device="cpu").nonzero())
+    return places
 
 
 def _masked_fill(func, args, kwargs):

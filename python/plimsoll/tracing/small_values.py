@@ -24,6 +24,15 @@ _MAKERS = {
     _ATEN.ones.default,
     _ATEN.scalar_tensor.default,
 }
+# These take only the shape, or nothing but the device, of what they are given.
+_LIKES = {
+    _ATEN.ones_like.default,
+    _ATEN.zeros_like.default,
+    _ATEN.full_like.default,
+    _ATEN.new_ones.default,
+    _ATEN.new_zeros.default,
+    _ATEN.new_full.default,
+}
 # These hold whatever was there before.
 _UNWRITTEN = {
     _ATEN.empty.memory_format,
@@ -58,21 +67,39 @@ def follow(func: Any, args: tuple, kwargs: dict, result: Any) -> None:
     if func._schema.is_mutable:
         _write(func, args, kwargs)
         return
-    if not isinstance(result, torch.Tensor) or not readable(result) or func in _UNWRITTEN:
+    results = result if isinstance(result, (tuple, list)) else (result,)
+    if func in _UNWRITTEN or not any(map(_may_be_known, results)):
         return
-    tensors = [a for a in args if isinstance(a, torch.Tensor)]
-    if func not in _MAKERS and (
-        not tensors or any(value_of(t) is None and t.device.type == "meta" for t in tensors)
-    ):
+    if func in _LIKES:
+        args = (_of_shape(args[0]), *args[1:])
+    elif func not in _MAKERS and not any(_holds_tensor(a) for a in args):
         return
-    if any(isinstance(a, (list, tuple)) and any(map(torch.is_tensor, a)) for a in args):
-        return
-    real = [value_of(a) if value_of(a) is not None else a for a in args]
-    named = {k: (torch.device("cpu") if k == "device" else v) for k, v in kwargs.items()}
     try:
-        remember(result, func(*real, **named))
-    except (RuntimeError, TypeError):
+        real = [_known(a) for a in args]
+        named = {
+            k: (torch.device("cpu") if k == "device" else _known(v)) for k, v in kwargs.items()
+        }
+        made = func(*real, **named)
+    except (_NotKnown, RuntimeError, TypeError, IndexError):
         return
+    for one, value in zip(results, made if isinstance(made, (tuple, list)) else (made,)):
+        if _may_be_known(one) and value.shape == one.shape:
+            remember(one, value)
+
+
+def _may_be_known(result: Any) -> bool:
+    return isinstance(result, torch.Tensor) and readable(result)
+
+
+def _holds_tensor(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return any(map(torch.is_tensor, value))
+    return torch.is_tensor(value)
+
+
+def _of_shape(tensor: Any) -> Any:
+    """On the host, without memory for each value."""
+    return torch.zeros((), dtype=tensor.dtype, device="cpu").expand(tensor.shape)
 
 
 def _write(func: Any, args: tuple, kwargs: dict) -> None:
@@ -81,15 +108,33 @@ def _write(func: Any, args: tuple, kwargs: dict) -> None:
     if not isinstance(target, torch.Tensor) or target.device.type != "meta":
         return
     value = value_of(target)
+    sharing = _sharing(target)
     _forget_values(target)
     if value is None or func in _UNWRITTEN:
         return
     try:
         real = [_known(a) for a in args[1:]]
         named = {name: _known(a) for name, a in kwargs.items()}
-        remember(target, func(value.clone(), *real, **named))
+        if not _mirrors(value, sharing):
+            value, sharing = value.clone(), [(target, value)]
+        func(value, *real, **named)
     except (_NotKnown, RuntimeError, TypeError, IndexError):
         return
+    for tensor, held in sharing:
+        remember(tensor, value if tensor is target else held)
+
+
+def _sharing(target: Any) -> list[tuple[Any, Any]]:
+    """The tensors of one storage whose values are known, with these."""
+    holders = (holder() for holder in _holders.get(target.untyped_storage()._cdata, ()))
+    unique = {id(tensor): tensor for tensor in holders if value_of(tensor) is not None}
+    return [(tensor, value_of(tensor)) for tensor in unique.values()]
+
+
+def _mirrors(value: Any, sharing: list[tuple[Any, Any]]) -> bool:
+    """Whether the values share their memory as the tensors do, so that what is written to one is in all."""
+    place = value.untyped_storage().data_ptr()
+    return all(held.untyped_storage().data_ptr() == place for _, held in sharing)
 
 
 class _NotKnown(Exception):

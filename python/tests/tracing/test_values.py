@@ -7,6 +7,7 @@ import torch
 from tracing import watching
 
 from plimsoll.tracing import ledger as kinds
+from plimsoll.tracing import small_values
 
 
 class Values(unittest.TestCase):
@@ -53,3 +54,22 @@ class Values(unittest.TestCase):
             before = len(observer.ledger.events)
             tokens[:, 0] = 7
             self.assertEqual(len(observer.ledger.events), before)
+
+    def test_values_are_followed_through_lists_parts_and_writes_into_parts(self):
+        with watching.watched() as observer, torch.device("meta"):
+            observer.category = kinds.WEIGHT
+            mask = torch.cat([torch.arange(4), torch.arange(4).new_ones(2)])
+            self.assertEqual(mask.tolist(), [0, 1, 2, 3, 1, 1])
+            first, second = torch.stack([mask, torch.zeros_like(mask)]).unbind()
+            self.assertEqual((first.tolist(), second.sum().item()), ([0, 1, 2, 3, 1, 1], 0))
+            mask[:2] = 7
+            self.assertEqual(mask.tolist(), [7, 7, 2, 3, 1, 1])
+            self.assertEqual(first.tolist(), [0, 1, 2, 3, 1, 1])
+            mask[1:].add_(torch.randint(0, 9, (5,)))
+            self.assertIsNone(small_values.value_of(mask))
+
+    def test_places_of_all_are_known_where_all_were_taken(self):
+        with watching.watched() as observer:
+            observer.follows_values = True
+            chosen = torch.where(torch.randn(3, device="meta") > 0)[0]
+            self.assertEqual(chosen.tolist(), [0, 1, 2])

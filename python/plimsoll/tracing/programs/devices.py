@@ -202,6 +202,20 @@ class PretendedDevices(TorchFunctionMode):
             self.observer.adopt(tensor.untyped_storage(), "aten.tensor")
         return tensor
 
+    def as_tensor(self, func, args, kwargs):
+        """Numbers of the program are made in host memory, where they are known."""
+        data, device = args[0] if args else kwargs.get("data"), kwargs.get("device")
+        if isinstance(data, torch.Tensor) or device is None or not is_cuda(device):
+            return self.tensor(func, args, kwargs)
+        self._notice(device)
+        return self._to_gpu(self.tensor(func, args, {**kwargs, "device": "cpu"}), {})
+
+    def item(self, func, args, kwargs):
+        tensor, index = args
+        if values.names_places(index) and self._place(tensor) == GPU:
+            index = values.with_tensors(index, lambda places: self._to_gpu(_MAKE(places), {}))
+        return func(tensor, index)
+
     def _numbers(self, value):
         """Tensors on the GPU that stand in a list are read, one by one."""
         if type(value) in (list, tuple):
@@ -311,7 +325,9 @@ def _table(mode: PretendedDevices) -> dict[Any, Callable]:
         torch._C._nn._parse_to: mode.parse_to,
         _MAKE: mode.tensor,
         _TENSOR.new_tensor: mode.new_tensor,
+        torch.as_tensor: mode.as_tensor,
         _TENSOR.new: sparse.new,
+        _TENSOR.__getitem__: mode.item,
         torch.ctc_loss: mode.ctc_loss,
         torch.nn.functional.ctc_loss: mode.ctc_loss,
         # Pages of the host are not counted.

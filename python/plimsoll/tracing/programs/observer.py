@@ -6,16 +6,16 @@ from typing import Any, Callable
 
 import torch
 
-from .. import host_values, small_values, sparse
+from .. import host_values, sparse
 from ..observer import Observer
 from . import values
 from .draws import DRAWS, Draws
+from .passes.texts import Texts
 from .places import GPU, HOST, META, Places
 
 _PACK = torch.ops.aten._pack_padded_sequence.default
 # So many ops in host memory count as one on the clock of the trace.
 _HOST_OPS = 20
-_AMONG = {torch.ops.aten.isin.Tensor_Tensor, torch.ops.aten.isin.Tensor_Scalar}
 
 
 class ProgramObserver(Observer):
@@ -36,6 +36,7 @@ class ProgramObserver(Observer):
         self.packed: set[int] = set()
         self.on_op: Callable[[], None] | None = None
         self._draws = Draws()
+        self.texts = Texts()
         # Whether what is copied to the host is what was there before, as when ranks agree on something.
         self.agreed = False
 
@@ -57,9 +58,7 @@ class ProgramObserver(Observer):
         result = super().__torch_dispatch__(func, types, args, kwargs)
         if func is _PACK:
             self.packed.add(len(result[0]))
-        if func in _AMONG and small_values.readable(result):
-            # A token that was chosen is none of those that end a text.
-            small_values.remember(result, torch.zeros(result.shape, dtype=torch.bool))
+        self.texts.follow(func, args, result)
         return result
 
     def _count(self, args, kwargs) -> None:

@@ -1,0 +1,66 @@
+"""Texts that a program generates: the tokens it may read, the masks, and the requests of sampling."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from tracing import PACKAGE
+
+SAMPLED = """
+import torch
+from transformers import Qwen2Config, Qwen2ForCausalLM
+
+config = Qwen2Config(
+    vocab_size=999, hidden_size=32, intermediate_size=64, num_hidden_layers=1,
+    num_attention_heads=4, num_key_value_heads=2, pad_token_id=0, bos_token_id=1, eos_token_id=2,
+)
+model = Qwen2ForCausalLM(config).cuda().eval()
+prompts = torch.randint(3, 999, (4, 8))
+padded = prompts.clone()
+padded[0, :3] = 0
+for ids in (prompts, padded):
+    text = model.generate(
+        ids.cuda(), attention_mask=(ids != 0).long().cuda(), do_sample=True, top_p=0.9, max_new_tokens=7
+    )
+    assert text.shape == (4, 15)
+    assert not (text[:, 8:] == 2).any() and (text[:, 8:] != 0).all()
+    assert torch.equal(text[:, :8].cpu(), ids)
+    assert len(set(text[0, 8:].tolist())) == 7
+    words = [row[row != 0].tolist() for row in text]
+    assert [len(row) for row in words] == [15 - int((row == 0).sum()) for row in ids]
+places = torch.as_tensor([[5, 6], [7, 8]], device="cuda")
+assert places[[1, 0]].tolist() == [[7, 8], [5, 6]]
+assert places[:, [1]].tolist() == [[6], [8]]
+"""
+
+
+class GeneratedTexts(unittest.TestCase):
+    def test_a_text_runs_to_its_last_length_and_its_tokens_can_be_read(self):
+        with tempfile.TemporaryDirectory() as folder:
+            program = os.path.join(folder, "sample.py")
+            with open(program, "w", encoding="utf-8") as file:
+                file.write(SAMPLED)
+            output = os.path.join(folder, "trace.jsonl")
+            command = [sys.executable, "-W", "ignore", "-m", "plimsoll.trace", "--output", output]
+            done = subprocess.run(
+                [*command, "--program", program],
+                env={**os.environ, "PYTHONPATH": PACKAGE, "PLIMSOLL_DEBUG": ""},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            with open(output, encoding="utf-8") as file:
+                rows = [json.loads(line) for line in file]
+        names = {row[1]: row[2] for row in rows if isinstance(row, list) and row[0] == "s"}
+        asked = [names[row[3]] for row in rows if isinstance(row, list) and row[0] == "a"]
+        # Sorted for each token of both texts; a mask is only made where a prompt is shorter.
+        self.assertEqual(asked.count("aten.sort.default"), 2 * 7 * 3)
+        self.assertEqual(asked.count("aten.multinomial.default"), 2 * 7 * 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
