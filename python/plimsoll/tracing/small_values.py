@@ -79,7 +79,7 @@ def follow(func: Any, args: tuple, kwargs: dict, result: Any) -> None:
         named = {
             k: (torch.device("cpu") if k == "device" else _known(v)) for k, v in kwargs.items()
         }
-        made = func(*real, **named)
+        made = _run(func, real, named)
     except (_NotKnown, RuntimeError, TypeError, IndexError):
         return
     for one, value in zip(results, made if isinstance(made, (tuple, list)) else (made,)):
@@ -104,9 +104,12 @@ def _of_shape(tensor: Any) -> Any:
 
 def _write(func: Any, args: tuple, kwargs: dict) -> None:
     """A tensor that is written to holds something else from then on, and so do its views."""
-    target = args[0] if args else None
-    if not isinstance(target, torch.Tensor) or target.device.type != "meta":
+    written = [t for t in _written(func, args, kwargs) if t.device.type == "meta"]
+    if len(written) != 1 or written[0] is not args[0]:
+        for target in written:
+            _forget_values(target)
         return
+    target = args[0]
     value = value_of(target)
     sharing = _sharing(target)
     _forget_values(target)
@@ -117,11 +120,20 @@ def _write(func: Any, args: tuple, kwargs: dict) -> None:
         named = {name: _known(a) for name, a in kwargs.items()}
         if not _mirrors(value, sharing):
             value, sharing = value.clone(), [(target, value)]
-        func(value, *real, **named)
+        _run(func, [value, *real], named)
     except (_NotKnown, RuntimeError, TypeError, IndexError):
         return
     for tensor, held in sharing:
         remember(tensor, value if tensor is target else held)
+
+
+def _written(func: Any, args: tuple, kwargs: dict) -> list[Any]:
+    found: list[Any] = []
+    for place, argument in enumerate(func._schema.arguments):
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            value = args[place] if place < len(args) else kwargs.get(argument.name)
+            found.extend(value if isinstance(value, (list, tuple)) else (value,))
+    return [one for one in found if isinstance(one, torch.Tensor)]
 
 
 def _sharing(target: Any) -> list[tuple[Any, Any]]:
@@ -135,6 +147,14 @@ def _mirrors(value: Any, sharing: list[tuple[Any, Any]]) -> bool:
     """Whether the values share their memory as the tensors do, so that what is written to one is in all."""
     place = value.untyped_storage().data_ptr()
     return all(held.untyped_storage().data_ptr() == place for _, held in sharing)
+
+
+def _run(func: Any, args: list, kwargs: dict) -> Any:
+    if torch.Tag.nondeterministic_seeded not in func.tags:
+        return func(*args, **kwargs)
+    # The card draws with a generator of its own: the host's, which shuffles, stays where it is.
+    with torch.random.fork_rng(devices=()):
+        return func(*args, **kwargs)
 
 
 class _NotKnown(Exception):

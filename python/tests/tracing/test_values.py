@@ -68,6 +68,25 @@ class Values(unittest.TestCase):
             mask[1:].add_(torch.randint(0, 9, (5,)))
             self.assertIsNone(small_values.value_of(mask))
 
+    def test_what_an_op_writes_elsewhere_than_into_its_first_argument_is_not_known(self):
+        with watching.watched() as observer, torch.device("meta"):
+            observer.category = kinds.WEIGHT
+            first, second = torch.arange(4), torch.zeros(4, dtype=torch.int64)
+            torch.add(first, first, out=second)
+            self.assertEqual(small_values.value_of(first).tolist(), [0, 1, 2, 3])
+            self.assertIsNone(small_values.value_of(second))
+            counts = [torch.zeros(2), torch.zeros(2)]
+            torch._foreach_add_(counts, 1)
+            self.assertEqual([small_values.value_of(one) for one in counts], [None, None])
+
+    def test_what_the_card_draws_leaves_the_generator_of_the_host_alone(self):
+        with watching.watched() as observer:
+            observer.follows_values = True
+            before = torch.get_rng_state()
+            kept = torch.full((8,), 0.5, device="meta").bernoulli_()
+            torch.rand_like(kept)
+            self.assertTrue(torch.equal(torch.get_rng_state(), before))
+
     def test_places_of_all_are_known_where_all_were_taken(self):
         with watching.watched() as observer:
             observer.follows_values = True

@@ -118,7 +118,7 @@ def _generation(patches: Patches, watch: Watch, module: Any) -> None:
     generate = module.GenerationMixin.generate
 
     def generating(self: Any, *args: Any, **kwargs: Any) -> Any:
-        with watch.within(GENERATING), watch.observer.texts.generated():
+        with watch.within(GENERATING), watch.observer.texts.generated_by(self):
             return generate(self, *args, **kwargs)
 
     patches.set(module.GenerationMixin, "generate", generating)

@@ -16,6 +16,8 @@ import torch
 from ..sparse import stored
 
 GPU, HOST, META = "gpu", "host", "meta"
+# Of a tensor that has memory, which is the host's.
+REAL = "real"
 
 
 class Places:
@@ -35,6 +37,13 @@ class Places:
         # A sharded tensor is where its part is.
         tensor = getattr(tensor, "_local_tensor", tensor)
         return self.of_storage(stored(tensor).untyped_storage())
+
+    def where(self, tensor: Any) -> str:
+        """The place of any tensor."""
+        with torch._C.DisableTorchFunction():
+            if tensor.device.type != "meta":
+                return REAL
+        return self.of(tensor)
 
     def of_storage(self, storage: Any) -> str:
         entry = self._elsewhere.get(storage._cdata)

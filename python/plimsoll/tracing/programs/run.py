@@ -38,7 +38,7 @@ from . import (
 from .children import Children
 from .compiling import entry as compiling
 from .compiling import triton_kernels
-from .devices import PretendedDevices
+from .devices.pretended import PretendedDevices
 from .distributed import other_libraries, uncounted
 from .distributed import saving as sharded_saving
 from .distributed import world as ranks
@@ -186,11 +186,8 @@ def _watch_moves(patches: Patches, devices: PretendedDevices) -> None:
     apply = torch.nn.Module._apply
 
     def _apply(self: Any, *args: Any, **kwargs: Any) -> Any:
-        devices.moving_modules += 1
-        try:
+        with devices.moves.of_module():
             return apply(self, *args, **kwargs)
-        finally:
-            devices.moving_modules -= 1
 
     patches.set(torch.nn.Module, "_apply", _apply)
 

@@ -11,7 +11,7 @@ import torch
 from torch.overrides import _get_current_function_mode_stack
 
 from ..standins.patches import Patches
-from .devices import PretendedDevices
+from .devices.pretended import PretendedDevices
 
 
 def install(patches: Patches, devices: PretendedDevices) -> None:

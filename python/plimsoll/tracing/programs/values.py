@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -66,20 +65,6 @@ def copy_known_value(source: Any, moved: Any) -> Any:
         if known is not None:
             small_values.remember(moved, known.to(moved.dtype).clone())
     return moved
-
-
-def names_places(index: Any) -> bool:
-    """Whether an index has places in a list: PyTorch would make a meta tensor of them, without values."""
-    if isinstance(index, tuple):
-        return any(map(names_places, index))
-    return type(index) is list and bool(index) and all(type(one) in (int, bool) for one in index)
-
-
-def with_tensors(index: Any, make: Callable[[list], Any]) -> Any:
-    """An index with tensors in place of such lists."""
-    if isinstance(index, tuple):
-        return tuple(with_tensors(part, make) for part in index)
-    return make(index) if names_places(index) else index
 
 
 def plausible(tensor: Any, observer: Any, dtype: Any = None) -> Any:

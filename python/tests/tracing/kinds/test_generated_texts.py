@@ -6,8 +6,14 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from types import SimpleNamespace
+
+import torch
 
 from tracing import PACKAGE
+
+from plimsoll.tracing import small_values
+from plimsoll.tracing.programs.passes.texts import Texts
 
 SAMPLED = """
 import torch
@@ -34,6 +40,8 @@ for ids in (prompts, padded):
 places = torch.as_tensor([[5, 6], [7, 8]], device="cuda")
 assert places[[1, 0]].tolist() == [[7, 8], [5, 6]]
 assert places[:, [1]].tolist() == [[6], [8]]
+with torch.device("cuda"):
+    assert places[[True, False]].tolist() == [[5, 6]]
 """
 
 
@@ -60,6 +68,33 @@ class GeneratedTexts(unittest.TestCase):
         # Sorted for each token of both texts; a mask is only made where a prompt is shorter.
         self.assertEqual(asked.count("aten.sort.default"), 2 * 7 * 3)
         self.assertEqual(asked.count("aten.multinomial.default"), 2 * 7 * 2)
+
+    def test_only_words_are_chosen_and_experts_stay_unknown(self):
+        model = SimpleNamespace(config=SimpleNamespace(vocab_size=999))
+        texts = Texts()
+
+        def chosen(scored):
+            scores = torch.empty(4, scored, device="meta")
+            best = scores.argmax(-1)
+            texts.follow(torch.ops.aten.argmax.default, (scores, -1), best)
+            return small_values.value_of(best)
+
+        self.assertIsNone(chosen(999))
+        with texts.generated_by(model):
+            self.assertIsNone(chosen(64))
+            words = chosen(999).tolist()
+        self.assertEqual(len(set(words)), 4)
+        self.assertTrue(all(333 <= word < 666 for word in words), words)
+        self.assertIsNone(chosen(999))
+
+    def test_what_is_known_to_be_among_others_stays_known(self):
+        among = torch.ops.aten.isin.Tensor_Tensor
+        found = torch.empty(3, dtype=torch.bool, device="meta")
+        Texts().follow(among, (), found)
+        self.assertEqual(small_values.value_of(found).tolist(), [False, False, False])
+        small_values.remember(found, torch.tensor([True, False, True]))
+        Texts().follow(among, (), found)
+        self.assertEqual(small_values.value_of(found).tolist(), [True, False, True])
 
 
 if __name__ == "__main__":

@@ -158,10 +158,7 @@ class Wrappers:
         original: Callable = getattr(owner, name)
 
         def run(*args: Any, **kwargs: Any) -> Any:
-            self._devices.moving_modules += 1
-            try:
+            with self._devices.moves.of_module():
                 return original(*args, **kwargs)
-            finally:
-                self._devices.moving_modules -= 1
 
         self._patches.set(owner, name, run)

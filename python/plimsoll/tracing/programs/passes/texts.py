@@ -19,37 +19,49 @@ _CHOOSE = {_ATEN.argmax.default, _ATEN.multinomial.default}
 _AMONG = {_ATEN.isin.Tensor_Tensor, _ATEN.isin.Tensor_Scalar}
 # Not all alike: programs count the different words of a text.
 _STEP, _NEXT_STEP = 7919, 104729
-_LEAST_WORDS = 16
 
 
 class Texts:
     def __init__(self) -> None:
-        self._generating = False
+        # The words of the model that generates; None while none does.
+        self._words: int | None = None
         self._chosen = 0
 
     @contextmanager
-    def generated(self) -> Iterator[None]:
-        """Within a call of generate()."""
-        before, self._generating = self._generating, True
+    def generated_by(self, model: Any) -> Iterator[None]:
+        """Within its call of generate()."""
+        before, self._words = self._words, _words_of(model)
         try:
             yield
         finally:
-            self._generating = before
+            self._words = before
 
     def follow(self, func: Any, args: tuple, result: Any) -> None:
-        if func in _CHOOSE and self._generating:
-            self._choose(args[0], result)
+        if func in _CHOOSE and self._words is not None:
+            self._choose(args[0], result, self._words)
         elif func in _AMONG and small_values.readable(result):
-            # A token that was chosen is none of those that end a text.
-            none = torch.zeros(result.shape, dtype=torch.bool, device="cpu")
-            small_values.remember(result, none)
+            self._among(result)
 
-    def _choose(self, scores: Any, result: Any) -> None:
-        words = scores.shape[-1] if scores.dim() else 0
-        one_of_a_row = result.numel() == scores.numel() // max(words, 1)
-        if words < _LEAST_WORDS or not one_of_a_row or not small_values.readable(result):
+    def _among(self, result: Any) -> None:
+        """A token that was chosen is none of those that end a text."""
+        if self._words is None and small_values.value_of(result) is not None:
             return
+        small_values.remember(result, torch.zeros(result.shape, dtype=torch.bool, device="cpu"))
+
+    def _choose(self, scores: Any, result: Any, words: int) -> None:
+        """Of scores for all words: of others, such as those of experts, nothing is known."""
         third = words // 3
+        of_words = third > 0 and scores.dim() > 0 and scores.shape[-1] == words
+        one_of_a_row = of_words and result.numel() == scores.numel() // words
+        if not one_of_a_row or not small_values.readable(result):
+            return
         self._chosen += 1
         spread = torch.arange(result.numel(), device="cpu") * _STEP + self._chosen * _NEXT_STEP
         small_values.remember(result, (third + spread % third).reshape(result.shape))
+
+
+def _words_of(model: Any) -> int:
+    config = model.config
+    if hasattr(config, "get_text_config"):
+        config = config.get_text_config(decoder=True)
+    return getattr(config, "vocab_size", None) or 0

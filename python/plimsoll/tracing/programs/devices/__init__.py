@@ -1,0 +1,1 @@
+"""Tensors and devices as a program with a GPU sees them, while all of it lies on `meta`."""

@@ -1,0 +1,99 @@
+"""Calls that make tensors on a named device, or out of the numbers of a program."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from .. import values
+from ..places import GPU, HOST, META, is_cuda, is_named
+from .moves import Moves
+
+# PyTorch's own: it is replaced while a trace runs.
+MAKE = torch.tensor
+# What is made like a tensor of the host that has no memory gets none either.
+_LIKE = {torch.empty_like, torch.zeros_like, torch.ones_like, torch.full_like}
+
+
+class Making:
+    def __init__(self, moves: Moves):
+        self._moves = moves
+        self._places = moves.places
+        self._observer = moves.observer
+
+    def made(self, func, args, kwargs):
+        # Pages of the host are not counted, and cannot be pinned without a driver.
+        if kwargs.get("pin_memory"):
+            kwargs = {**kwargs, "pin_memory": False}
+        device = kwargs.get("device")
+        if device is None:
+            return func(*args, **kwargs)
+        return self._on_device(func, args, kwargs, device)
+
+    def _on_device(self, func, args, kwargs, device):
+        if is_cuda(device):
+            self._moves.notice(device)
+            with self._places.naming(GPU):
+                return func(*args, **{**kwargs, "device": "meta"})
+        if is_named(device, "meta") and self._places.named is None:
+            with self._places.naming(META):
+                return func(*args, **kwargs)
+        on_host = func in _LIKE and args and is_named(device, "cpu")
+        if on_host and self._places.where(args[0]) == HOST:
+            with self._places.naming(HOST):
+                return func(*args, **{**kwargs, "device": "meta"})
+        return func(*args, **kwargs)
+
+    def tensor(self, func, args, kwargs):
+        listed = bool(args) and type(args[0]) in (list, tuple)
+        made = self.made(func, (self._numbers(args[0]), *args[1:]) if listed else args, kwargs)
+        return self._counted(made)
+
+    def new_tensor(self, func, args, kwargs):
+        return self._counted(self.made(func, args, kwargs))
+
+    def as_tensor(self, func, args, kwargs):
+        """Numbers of the program are made in host memory, where they are known."""
+        data, device = args[0] if args else kwargs.get("data"), kwargs.get("device")
+        if isinstance(data, torch.Tensor) or device is None or not is_cuda(device):
+            return self.tensor(func, args, kwargs)
+        self._moves.notice(device)
+        return self._moves.to_gpu(self.tensor(func, args, {**kwargs, "device": "cpu"}), {})
+
+    def _counted(self, tensor):
+        """PyTorch puts numbers into memory, and copies them, where no mode sees it."""
+        wrapped = torch._C._functorch.is_functorch_wrapped_tensor
+        plain = type(tensor) is torch.Tensor and not wrapped(tensor)
+        if plain and self._observer.recording and self._places.where(tensor) == GPU:
+            self._observer.adopt(tensor.untyped_storage(), "aten.tensor")
+        return tensor
+
+    def _numbers(self, value):
+        """Tensors on the GPU that stand in a list are read, one by one."""
+        if type(value) in (list, tuple):
+            return [self._numbers(one) for one in value]
+        if isinstance(value, torch.Tensor) and self._places.where(value) == GPU:
+            return values.plausible(value, self._observer).tolist()
+        return value
+
+    def item(self, func, args, kwargs):
+        """Places in a list come from host memory: PyTorch would make a meta tensor of them, without values."""
+        tensor, index = args
+        if _names_places(index) and self._places.where(tensor) == GPU:
+            index = self._with_tensors(index)
+        return func(tensor, index)
+
+    def _with_tensors(self, index: Any) -> Any:
+        if isinstance(index, tuple):
+            return tuple(map(self._with_tensors, index))
+        if not _names_places(index):
+            return index
+        return self._moves.to_gpu(MAKE(index, device="cpu"), {})
+
+
+def _names_places(index: Any) -> bool:
+    """Whether an index has places in a list."""
+    if isinstance(index, tuple):
+        return any(map(_names_places, index))
+    return type(index) is list and bool(index) and all(type(one) in (int, bool) for one in index)

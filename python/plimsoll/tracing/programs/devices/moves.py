@@ -1,0 +1,139 @@
+"""Ways of a tensor between host and GPU. Between two meta tensors PyTorch would copy nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+
+from .. import values
+from ..places import GPU, HOST, META, REAL, Places, device_named, is_cuda, is_named
+from ..tensor_types import dtype_on_gpu, dtype_on_host
+
+_TENSOR = torch.Tensor
+# Copies to the host with more values than this get no memory: they stay on meta, as the host's.
+_MAX_VALUES = 1 << 20
+_SEVERAL = (
+    "the program uses several cards in one process; what lies on each of them is counted as on one"
+)
+
+
+class Moves:
+    def __init__(self, places: Places, observer: Any):
+        self.places = places
+        self.observer = observer
+        self._modules = 0
+
+    @contextmanager
+    def of_module(self) -> Iterator[None]:
+        """While a module moves: a parameter, its gradient and buffers stay of one kind."""
+        self._modules += 1
+        try:
+            yield
+        finally:
+            self._modules -= 1
+
+    def notice(self, device: Any) -> None:
+        """Counts what goes to another card with the first one's, and says so."""
+        number = device if isinstance(device, int) else torch.device(device).index
+        if number and number != self.places.current:
+            self.observer.notes.add(_SEVERAL)
+
+    def to(self, func, args, kwargs):
+        tensor = args[0]
+        device, named = device_named(args, kwargs)
+        if isinstance(device, torch.Tensor):
+            place = self.places.where(device)
+            named.setdefault("dtype", device.dtype)
+            device = {GPU: "cuda", HOST: "cpu", META: "meta"}.get(place, device.device)
+        if device is None:
+            return func(*args, **kwargs)
+        if is_cuda(device):
+            self.notice(device)
+            return self.to_gpu(tensor, named)
+        if is_named(device, "cpu"):
+            return self.to_host(tensor, named)
+        if not is_named(device, "meta"):
+            return func(tensor, device, **named)
+        on_meta = self.places.where(tensor) in (GPU, HOST)
+        with self.places.naming(META):
+            return torch.empty_like(tensor, **named) if on_meta else func(tensor, device, **named)
+
+    def type_as(self, func, args, kwargs):
+        other = args[1] if len(args) > 1 else kwargs["other"]
+        return self.to(_TENSOR.to, (args[0], other), {})
+
+    def cuda(self, func, args, kwargs):
+        return self.to_gpu(args[0], {})
+
+    def cpu(self, func, args, kwargs):
+        return self.to_host(args[0], {})
+
+    def to_gpu(self, tensor, named):
+        place = self.places.where(tensor)
+        if place == GPU:
+            return tensor.to(**named) if named else tensor
+        if place == META:
+            raise NotImplementedError("Cannot copy out of meta tensor; no data!")
+        with self.places.naming(GPU):
+            if place == HOST:
+                return values.copy_known_value(tensor, _copied(tensor, named))
+            return values.copy_known_value(tensor, tensor.to("meta", **named))
+
+    def to_host(self, tensor, named):
+        place = self.places.where(tensor)
+        if place == REAL:
+            return tensor.to("cpu", **named)
+        if place == HOST:
+            return tensor.to(**named) if named else tensor
+        keeps = self._modules or isinstance(tensor, torch.nn.Parameter)
+        if tensor.numel() <= _MAX_VALUES and not keeps:
+            return tensor.to("cpu", **named)
+        with self.places.naming(HOST):
+            return values.copy_known_value(tensor, _copied(tensor, named))
+
+    def set_data(self, func, args, kwargs):
+        """Real values of the host and tensors without memory are of two kinds, which PyTorch keeps apart."""
+        tensor, value = args
+        with torch._C.DisableTorchFunction():
+            if tensor.device.type == value.device.type:
+                return func(*args, **kwargs)
+            # Seen by no one: what is followed cannot be swapped.
+            with _disable_current_modes():
+                torch.utils.swap_tensors(tensor, value.detach())
+        return None
+
+    def numpy(self, func, args, kwargs):
+        place = self.places.where(args[0])
+        if place == HOST:
+            return values.plausible(args[0], self.observer).numpy()
+        if place == GPU:
+            raise TypeError(
+                "can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to copy the "
+                "tensor to host memory first."
+            )
+        return func(*args, **kwargs)
+
+    def type(self, func, args, kwargs):
+        wanted = args[1] if len(args) > 1 else kwargs.get("dtype")
+        if (dtype := dtype_on_gpu(wanted)) is not None:
+            return self.to_gpu(args[0], {"dtype": dtype})
+        if (dtype := dtype_on_host(wanted)) is not None:
+            return self.to_host(args[0], {"dtype": dtype})
+        place = self.places.where(args[0])
+        if wanted is None and place in (GPU, HOST):
+            part = "cuda." if place == GPU else ""
+            with torch._C.DisableTorchFunction():
+                return torch.empty(0, dtype=args[0].dtype).type().replace("torch.", "torch." + part)
+        return func(*args, **kwargs)
+
+
+def _copied(tensor: Any, named: dict[str, Any]) -> Any:
+    """In one copy, whatever else changes with it."""
+    if named.get("dtype", tensor.dtype) == tensor.dtype:
+        layout = named.get("memory_format", torch.preserve_format)
+        return tensor.clone(memory_format=layout)
+    return tensor.to(**named)

@@ -1,0 +1,180 @@
+"""Takes every call of a program that names a device, or asks a tensor of it, and answers as with a GPU."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from ... import sparse
+from ...standins.copies import deep_copy
+from ..places import GPU, HOST, META, REAL, Places
+from .making import MAKE, Making
+from .moves import Moves
+
+_TENSOR = torch.Tensor
+_NOT_PACKED = (
+    "nn.TransformerEncoder evaluates padded sentences without their padding, by kernels of its own; counted is "
+    "the ordinary way, with the padding"
+)
+
+
+class PretendedDevices(TorchFunctionMode):
+    def __init__(self, places: Places, observer: Any):
+        super().__init__()
+        self.places = places
+        self.observer = observer
+        self.moves = Moves(places, observer)
+        self._making = Making(self.moves)
+        # What happens where a program says that a stream uses a tensor; nothing without streams.
+        self.on_record_stream: Callable[[Any, Any], None] | None = None
+        self._special = _table(self)
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        special = self._special.get(func)
+        if special is not None:
+            return special(func, args, kwargs)
+        return self._making.made(func, args, kwargs)
+
+    # What tensors say of themselves.
+    def device(self, func, args, kwargs):
+        real = func(*args, **kwargs)
+        if real.type != "meta":
+            return real
+        return self.places.device_of(args[0])
+
+    def is_cuda(self, func, args, kwargs):
+        return self.places.where(args[0]) == GPU
+
+    def is_cpu(self, func, args, kwargs):
+        return func(*args, **kwargs) or self.places.where(args[0]) == HOST
+
+    def is_meta(self, func, args, kwargs):
+        return self.places.where(args[0]) == META
+
+    def get_device(self, func, args, kwargs):
+        return self.places.current if self.places.where(args[0]) == GPU else -1
+
+    def itself(self, func, args, kwargs):
+        return args[0]
+
+    def parse_to(self, func, args, kwargs):
+        device, *rest = func(*args, **kwargs)
+        given = args[0] if args else kwargs.get("tensor")
+        like = isinstance(given, torch.Tensor) and self.places.where(given) != REAL
+        return (self.places.device_of(given) if like else device, *rest)
+
+    def ctc_loss(self, func, args, kwargs):
+        """PyTorch reads the lengths on the host; while a mode watches, it would compute with them."""
+        lengths = [
+            a.tolist() if isinstance(a, torch.Tensor) and self.places.where(a) == REAL else a
+            for a in args[2:4]
+        ]
+        return func(*args[:2], *lengths, *args[4:], **kwargs)
+
+    def deepcopy(self, func, args, kwargs):
+        tensor, memo = args
+        plain = type(tensor) is _TENSOR and tensor.layout == torch.strided and tensor.is_leaf
+        place = self.places.where(tensor)
+        if not plain or place == REAL:
+            return func(*args, **kwargs)
+
+        def bytes_like(_: Any, size: int) -> Any:
+            with self.places.naming(place):
+                return torch.empty(size, dtype=torch.uint8, device="meta")
+
+        return deep_copy(tensor, memo, bytes_like)
+
+    def reduce(self, func, args, kwargs):
+        """Of a tensor with attributes PyTorch asks for the device where no mode answers."""
+        tensor, protocol = args
+        if type(tensor) is not _TENSOR or self.places.where(tensor) == REAL:
+            return func(*args, **kwargs)
+        with self:
+            rebuild, rest = tensor._reduce_ex_internal(protocol)
+        state = torch._utils._get_obj_state(tensor)
+        return torch._tensor._rebuild_from_type_v2, (rebuild, type(tensor), rest, state)
+
+    def record_stream(self, tensor: Any, stream: Any) -> None:
+        if self.on_record_stream is not None:
+            self.on_record_stream(tensor, stream)
+
+    def data_ptr(self, func, args, kwargs):
+        """One number for each place in memory, by which libraries tell tensors apart."""
+        tensor = args[0]
+        with torch._C.DisableTorchFunction():
+            if tensor.device.type != "meta":
+                return func(*args, **kwargs)
+            storage = getattr(tensor, "_local_tensor", tensor).untyped_storage()
+            return storage._cdata + tensor.storage_offset() * tensor.element_size()
+
+    def no(self, func, args, kwargs):
+        return False
+
+    def format(self, func, args, kwargs):
+        tensor, specification = args
+        value = tensor.item() if tensor.dim() == 0 else str(tensor)
+        return format(value, specification)
+
+    def not_packed(self, func, args, kwargs):
+        self.observer.notes.add(_NOT_PACKED)
+        return False
+
+    def finite(self, func, args, kwargs):
+        """A loss that is no number would end most programs; here it always is one."""
+        result = func(*args, **kwargs)
+        self.observer.scalars.assume(result, True)
+        return result
+
+    def not_finite(self, func, args, kwargs):
+        result = func(*args, **kwargs)
+        self.observer.scalars.assume(result, False)
+        return result
+
+
+def _table(mode: PretendedDevices) -> dict[Any, Callable]:
+    moves, making = mode.moves, mode._making
+    table = {
+        # A program, and the libraries it uses, choose their ways by these.
+        _TENSOR.device.__get__: mode.device,
+        _TENSOR.is_cuda.__get__: mode.is_cuda,
+        _TENSOR.is_cpu.__get__: mode.is_cpu,
+        _TENSOR.is_meta.__get__: mode.is_meta,
+        _TENSOR.get_device: mode.get_device,
+        # FSDP moves buffers so.
+        _TENSOR.data.__set__: moves.set_data,
+        # Between two meta tensors PyTorch would copy nothing.
+        _TENSOR.to: moves.to,
+        _TENSOR.cuda: moves.cuda,
+        _TENSOR.cpu: moves.cpu,
+        _TENSOR.type: moves.type,
+        _TENSOR.type_as: moves.type_as,
+        _TENSOR.numpy: moves.numpy,
+        # Modules, and parameters with ways of their own, read from it where they are to go.
+        torch._C._nn._parse_to: mode.parse_to,
+        MAKE: making.tensor,
+        _TENSOR.new_tensor: making.new_tensor,
+        torch.as_tensor: making.as_tensor,
+        _TENSOR.new: sparse.new,
+        _TENSOR.__getitem__: making.item,
+        torch.ctc_loss: mode.ctc_loss,
+        torch.nn.functional.ctc_loss: mode.ctc_loss,
+        # Pages of the host are not counted.
+        _TENSOR.pin_memory: mode.itself,
+        _TENSOR.is_pinned: mode.no,
+        _TENSOR.share_memory_: mode.itself,
+        # Whether rows are padded at their ends alone is not known: then nothing is packed without padding.
+        torch._nested_tensor_from_mask_left_aligned: mode.not_packed,
+        _TENSOR.data_ptr: mode.data_ptr,
+        # Tensors that share memory share it in copies and files, too.
+        _TENSOR.__deepcopy__: mode.deepcopy,
+        _TENSOR.__reduce_ex__: mode.reduce,
+        # Of a meta tensor Python formats nothing.
+        _TENSOR.__format__: mode.format,
+    }
+    table[torch.isfinite] = table[_TENSOR.isfinite] = mode.finite
+    for name in ("isnan", "isinf", "isposinf", "isneginf"):
+        table[getattr(torch, name)] = table[getattr(_TENSOR, name)] = mode.not_finite
+    return table
