@@ -261,8 +261,10 @@ COMPLETIONS = """
 import torch
 
 # As texts that were generated are cut after the token that ends them: here none of them ends.
-tokens = torch.multinomial(torch.ones(4, 50, device="cuda"), 40)
+tokens = torch.multinomial(torch.rand(4, 50, device="cuda"), 40)
 ends = torch.isin(tokens, torch.tensor([2], device="cuda"))
+labels = torch.tensor([2, 3], device="cuda")
+assert torch.isin(labels, torch.tensor([2], device="cuda")).tolist() == [True, False]
 last = torch.full((4,), 40, device="cuda")
 last[ends.any(dim=1)] = ends.int().argmax(dim=1)[ends.any(dim=1)]
 kept = torch.arange(40, device="cuda").expand(4, -1) <= last.unsqueeze(1)
