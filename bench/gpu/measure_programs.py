@@ -2,10 +2,11 @@
 
     python3 bench/gpu/measure_programs.py bench/truth/programs/fresh --output FILE [--carried FOLDER] [--parallel N]
 
-Each program of the folder runs as people start it, in an empty folder that is removed afterwards. Packages that
-the machine lacks are taken from --carried. Results are written as they come: peaks of allocated and reserved bytes,
-how long it took, and how it ended. `--only NAME ...` chooses programs. `--events FOLDER` keeps, gzipped, all that the
-allocator was asked for: [action, bytes, address, the innermost lines of Python as numbers in `lines`].
+Each program of the folder runs as people start it, in an empty folder that is removed afterwards; a folder with a
+`__main__.py` runs as `python -m` would run it. Packages that the machine lacks are taken from --carried. Results are
+written as they come: peaks of allocated and reserved bytes, how long it took, and how it ended. `--only NAME ...`
+chooses programs. `--events FOLDER` keeps, gzipped, all that the allocator was asked for: [action, bytes, address, the
+innermost lines of Python as numbers in `lines`].
 """
 
 import argparse
@@ -49,7 +50,10 @@ sys.argv = sys.argv[1:]
 sys.path[0] = os.path.dirname(path)
 owner = os.getpid()
 try:
-    runpy.run_path(path, run_name="__main__")
+    if os.path.isdir(path):
+        runpy.run_module(os.path.basename(path), run_name="__main__", alter_sys=True)
+    else:
+        runpy.run_path(path, run_name="__main__")
 finally:
     if os.getpid() == owner:
         print("PEAKS " + json.dumps(reported()), flush=True)
@@ -103,7 +107,9 @@ def main():
     parser.add_argument("--parallel", type=int, default=6)
     parser.add_argument("--only", nargs="+", default=[])
     given = parser.parse_args()
+    packages = glob.glob(os.path.join(given.folder, "*", "__main__.py"))
     paths = sorted(glob.glob(os.path.join(given.folder, "*.py")))
+    paths += sorted(os.path.dirname(path) for path in packages)
     if given.only:
         paths = [path for path in paths if name_of(path) in given.only]
     if given.events:

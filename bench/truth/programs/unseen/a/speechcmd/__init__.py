@@ -1,0 +1,1 @@
+"""A keyword spotter: `python -m speechcmd --help`."""
