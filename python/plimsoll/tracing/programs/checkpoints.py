@@ -15,8 +15,8 @@ import torch
 from torch.storage import TypedStorage
 
 from ..standins.patches import Patches
+from .files.overlay import Overlay
 from .places import GPU, HOST, META, Places
-from .saving import Overlay
 
 # What PyTorch calls the places; the last is its `cpu` for storages that have no memory here.
 _TAGS = {GPU: "cuda:0", META: "meta", HOST: "cpu:0"}

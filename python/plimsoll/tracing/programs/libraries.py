@@ -8,7 +8,7 @@ from typing import Any, Callable
 from .. import small_values
 from ..standins.imports import when_imported
 from ..standins.patches import Patches
-from .saving import Overlay
+from .files.overlay import Overlay
 from .watch import GENERATING, SAVING, Watch
 from .weights import write_header
 

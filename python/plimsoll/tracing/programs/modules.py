@@ -11,7 +11,7 @@ from importlib.machinery import PathFinder
 from typing import Any
 
 from ..standins.patches import Patches
-from .saving import Overlay
+from .files.overlay import Overlay
 
 
 def install(patches: Patches, overlay: Overlay) -> None:

@@ -44,6 +44,8 @@ from .distributed import saving as sharded_saving
 from .distributed import world as ranks
 from .distributed.wrappers import Wrappers
 from .failures import failure_of
+from .files import calls
+from .files.overlay import Overlay
 from .launchers import announce, launch_of
 from .loops import loaders, rewritten
 from .observer import ProgramObserver
@@ -71,7 +73,7 @@ def record(command: list[str], gpu: Gpu, recording: Any, cards: int = 1) -> None
     with ExitStack() as stack:
         # Its folder goes last, when files are files again.
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="plimsoll-program-"))
-        overlay = saving.Overlay(folder)
+        overlay = Overlay(folder)
         stack.callback(overlay.clean)
         patches = Patches()
         stack.callback(patches.undo)
@@ -116,7 +118,7 @@ def _install(
     observer: ProgramObserver,
     places: Places,
     watch: Watch,
-    overlay: saving.Overlay,
+    overlay: Overlay,
 ) -> None:
     cuda_api.install(patches, observer.gpu, places, observer.ledger)
     tensor_types.install(patches)
@@ -124,6 +126,7 @@ def _install(
     loaders.install(patches, watch)
     rewritten.install(patches, watch)
     graph_order.install(patches)
+    calls.install(patches, overlay)
     saving.install(patches, overlay, watch)
     modules.install(patches, overlay)
     checkpoints.install(patches, overlay, places)

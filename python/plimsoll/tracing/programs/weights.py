@@ -15,8 +15,8 @@ import torch
 from ...failure import Failure
 from ..standins.imports import when_imported
 from ..standins.patches import Patches
+from .files.overlay import Overlay
 from .places import GPU, HOST, Places, is_cuda
-from .saving import Overlay
 from .watch import SAVING, Watch
 
 # The largest header that safetensors itself accepts.

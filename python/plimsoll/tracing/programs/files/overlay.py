@@ -1,0 +1,168 @@
+"""What a program writes goes to a folder of the trace's own, which ends with it.
+
+Files are written there under the same path, and found there again when the program reads them. What it
+removes stays, but not for the program. Folders that it makes are made in both places.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from collections.abc import Callable
+from typing import Any
+
+from .folders import MadeFolders, is_of_traces
+
+# Those of this machine: a program's own may ask about files that lie elsewhere.
+_STAT, _LSTAT, _SCANDIR = os.stat, os.lstat, os.scandir
+
+
+class Overlay:
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._made = MadeFolders()
+        # What really lies there, but was removed by the program.
+        self._removed: set[str] = set()
+        # Folders whose files are written where they are.
+        self._left_alone = [folder]
+        # Whether anything was written at all; until then nothing needs to be looked up.
+        self._used = False
+
+    def leave_alone(self, folder: Any) -> None:
+        """For caches that libraries read by other means than Python's `open`."""
+        self._left_alone.append(os.path.join(_whole(folder), ""))
+
+    def leaves_alone(self, path: Any) -> bool:
+        if not is_path(path):
+            return False
+        whole = os.path.join(_whole(path), "")
+        return any(whole.startswith(folder) for folder in self._left_alone)
+
+    def path(self, name: Any) -> str:
+        return os.path.join(self._folder, _whole(name).lstrip("/").replace(":", "_"))
+
+    def original(self, path: str) -> str | None:
+        """The path under which a program wrote what lies in the trace's own folder; None for others."""
+        inside = os.path.join(self._folder, "")
+        return os.path.join("/", path[len(inside) :]) if path.startswith(inside) else None
+
+    def holds(self, name: Any) -> bool:
+        return self._used and is_path(name) and _exists(self.path(name))
+
+    def readable(self, name: Any) -> Any:
+        """Where the program finds it; of what is not there for the program, a path where nothing is."""
+        if not is_path(name) or self.leaves_alone(name):
+            return name
+        return self.path(name) if self.holds(name) or self._hides(_whole(name)) else name
+
+    def writable(self, name: Any, keep: bool = False) -> Any:
+        """Where a file is written instead; what is no plain file (a terminal, a null device) stays."""
+        if not is_path(name) or _is_special(name) or self.leaves_alone(name):
+            return name
+        target = self._room(name)
+        if keep and not _exists(target) and _exists(self.readable(name)):
+            shutil.copyfile(name, target)
+        return target
+
+    def listed(self, path: Any) -> list[Any]:
+        """Entries of a folder, as `os.scandir` gives them."""
+        if not is_path(path) or self.leaves_alone(path):
+            return _entries(path)
+        whole, where = _whole(path), self.readable(path)
+        if where is path:
+            return self._seen(path, whole)
+        written = _entries(where)
+        if self._is_removed(whole) or not _exists(path):
+            return written
+        real = self._seen(path, whole)
+        known = {os.fsdecode(entry.name) for entry in real}
+        return [*real, *(entry for entry in written if entry.name not in known)]
+
+    def _seen(self, path: Any, whole: str) -> list[Any]:
+        def hidden(entry: Any) -> bool:
+            if not self._removed and not entry.is_dir():
+                return False
+            inside = os.path.join(whole, os.fsdecode(entry.name))
+            return self._hides(inside) if entry.is_dir() else inside in self._removed
+
+        return [entry for entry in _entries(path) if not hidden(entry)]
+
+    def make(self, folder: Any, mode: int) -> None:
+        whole = _whole(folder)
+        self._made.make(whole, mode)
+        os.mkdir(self._room(whole), mode)
+
+    def exists(self, path: Any) -> bool:
+        return _exists(self.readable(path))
+
+    def remove(self, path: Any) -> None:
+        """What really lies there is gone for the program alone, but for folders that it made."""
+        whole = _whole(path)
+        self._made.remove(whole)
+        if _exists(whole):
+            self._removed.add(whole)
+
+    def move_folder(self, source: Any, target: Any, move: Callable[[str, str], None]) -> None:
+        for folder, _, names in os.walk(source):
+            for name in names:
+                # What really lies there goes along as a copy.
+                self.writable(os.path.join(folder, name), keep=True)
+        held = self._room(source)
+        os.makedirs(held, exist_ok=True)
+        move(held, self._room(target))
+        self._made.make(_whole(target))
+        self.remove(source)
+
+    def clean(self) -> None:
+        self._made.remove()
+
+    def _room(self, name: Any) -> str:
+        """Its path in the trace's own folder, with the folders around it."""
+        self._used = True
+        target = self.path(name)
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        return target
+
+    def _hides(self, whole: str) -> bool:
+        """What lies there is not there for the program: it removed it, or another trace made it."""
+        return self._is_removed(whole) or (is_of_traces(whole) and not self.holds(whole))
+
+    def _is_removed(self, whole: str) -> bool:
+        if not self._removed:
+            return False
+        while whole not in self._removed:
+            around = os.path.dirname(whole)
+            if around == whole:
+                return False
+            whole = around
+        return True
+
+
+def is_path(name: Any) -> bool:
+    return isinstance(name, (str, bytes, os.PathLike))
+
+
+def _whole(name: Any) -> str:
+    return os.path.abspath(os.fsdecode(name))
+
+
+def _entries(path: Any) -> list[Any]:
+    with _SCANDIR(path) as entries:
+        return list(entries)
+
+
+def _exists(name: Any) -> bool:
+    """Also a link that leads nowhere."""
+    try:
+        _LSTAT(name)
+    except OSError:
+        return False
+    return True
+
+
+def _is_special(name: Any) -> bool:
+    try:
+        return not stat.S_ISREG(_STAT(name).st_mode)
+    except OSError:
+        return False

@@ -1,0 +1,160 @@
+"""Files and folders of a program that is traced: for the program they change, in truth they stay."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+
+from tracing import PACKAGE
+
+AWAY = """
+import os, shutil, torch
+
+# As people clear what the last run left.
+assert os.listdir("out") == ["old"] and os.path.isfile("out/old/model.pt")
+shutil.rmtree("out")
+assert not os.path.exists("out") and "out" not in os.listdir()
+try:
+    open("out/old/model.pt")
+except FileNotFoundError:
+    pass
+else:
+    raise AssertionError("removed")
+os.makedirs("out/new")
+assert os.listdir("out") == ["new"] and not os.path.exists("out/old")
+open("out/new/log.txt", "w").write("1")
+shutil.rmtree("out/new")
+assert os.listdir("out") == []
+os.rmdir("out")
+for path in ("out", "no such folder"):
+    try:
+        shutil.rmtree(path)
+    except FileNotFoundError:
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        raise AssertionError(path)
+
+for path in ("kept", "no such file"):
+    try:
+        os.remove(path)
+    except OSError:
+        pass
+    else:
+        raise AssertionError(path)
+os.remove("notes.txt")
+os.unlink("nowhere")
+assert not os.path.lexists("nowhere")
+assert not os.path.exists("notes.txt")
+open("notes.txt", "a").write("new")
+assert open("notes.txt").read() == "new"
+os.rename("kept", "moved")
+assert not os.path.exists("kept") and open("moved/sub/a.txt").read() == "a"
+os.replace("moved/sub/a.txt", "moved/b.txt")
+assert sorted(os.listdir("moved")) == ["b.txt", "sub"] and os.listdir("moved/sub") == []
+try:
+    os.rmdir("moved")
+except OSError:
+    pass
+else:
+    raise AssertionError("not empty")
+torch.nn.Linear(4, 4).cuda()(torch.ones(1, 4, device="cuda"))
+"""
+
+# Each waits for the other where it matters: a pipe is no file of the program's.
+FIRST = """
+import os, torch
+os.makedirs("out/first")
+open("out/first/model.pt", "w").write("1")
+open("second may begin", "w").write("1")
+assert open("first may end").read() == "1"
+assert os.listdir("out") == ["first"] and os.listdir("out/first") == ["model.pt"]
+torch.nn.Linear(4, 4).cuda()(torch.ones(1, 4, device="cuda"))
+"""
+SECOND = """
+import os, torch
+assert open("second may begin").read() == "1"
+assert not os.path.exists("out") and "out" not in os.listdir()
+os.makedirs("out/second")
+assert os.listdir("out") == ["second"] and [e.name for e in os.scandir("out")] == ["second"]
+open("first may end", "w").write("1")
+assert open("first has ended").read() == "1"
+assert os.listdir("out") == ["second"] and os.listdir("out/second") == []
+open("out/second/model.pt", "w").write("2")
+os.makedirs("out/second/deeper")
+assert sorted(os.listdir("out/second")) == ["deeper", "model.pt"]
+torch.nn.Linear(4, 4).cuda()(torch.ones(1, 4, device="cuda"))
+"""
+
+
+class Files(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def put(self, path, text):
+        whole = os.path.join(self.folder, path)
+        os.makedirs(os.path.dirname(whole), exist_ok=True)
+        with open(whole, "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def start(self, program):
+        command = [sys.executable, "-W", "ignore", "-m", "plimsoll.trace", "--output", os.devnull]
+        return subprocess.Popen(
+            [*command, "--program", program],
+            cwd=self.folder,
+            env={**os.environ, "PYTHONPATH": PACKAGE, "PLIMSOLL_DEBUG": ""},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def ends_well(self, process):
+        output, _ = process.communicate()
+        self.assertEqual(process.returncode, 0, output)
+
+    def lying(self):
+        return {
+            os.path.relpath(os.path.join(folder, name), self.folder)
+            for folder, folders, names in os.walk(self.folder)
+            for name in [*folders, *names]
+        }
+
+    def test_what_a_program_removes_or_moves_is_gone_for_the_program_alone(self):
+        files = {"out/old/model.pt": "m", "notes.txt": "n", "kept/sub/a.txt": "a", "train.py": AWAY}
+        for path, text in files.items():
+            self.put(path, text)
+        os.symlink("no such file", os.path.join(self.folder, "nowhere"))
+        before = self.lying()
+        self.ends_well(self.start("train.py"))
+        self.assertEqual(self.lying(), before)
+        for path, text in files.items():
+            with open(os.path.join(self.folder, path), encoding="utf-8") as file:
+                self.assertEqual(file.read(), text)
+
+    def test_two_traces_at_once_in_one_folder_do_not_see_each_other(self):
+        try:
+            os.setxattr(self.folder, "user.plimsoll.test", b"")
+        except (AttributeError, OSError):
+            self.skipTest("this file system keeps no marks on folders")
+        self.put("first.py", FIRST)
+        self.put("second.py", SECOND)
+        for name in ("second may begin", "first may end", "first has ended"):
+            os.mkfifo(os.path.join(self.folder, name))
+        before = self.lying()
+        first, second = self.start("first.py"), self.start("second.py")
+        self.addCleanup(first.kill)
+        self.addCleanup(second.kill)
+        # One that fails would leave the other waiting.
+        threading.Thread(target=lambda: second.wait() and first.kill(), daemon=True).start()
+        self.ends_well(first)
+        with open(os.path.join(self.folder, "first has ended"), "w", encoding="utf-8") as file:
+            file.write("1")
+        self.ends_well(second)
+        self.assertEqual(self.lying(), before)
+
+
+if __name__ == "__main__":
+    unittest.main()
