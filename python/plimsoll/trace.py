@@ -88,6 +88,7 @@ def run(options: Namespace, alone: bool = False) -> int:
         "graphs": recording.graphs,
         "ragged": recording.ragged,
         "benchmark": recording.benchmark,
+        "maybeLessBytes": recording.ledger.loose_at_peak,
     }
     if recording.parallel is not None:
         parallel = recording.parallel

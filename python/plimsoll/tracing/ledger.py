@@ -33,6 +33,10 @@ class Ledger:
         # Blocks that are live, and the most there were: what a program is told that asks.
         self.live_bytes = 0
         self.peak_bytes = 0
+        # What may be less of them in a real run, and what may be less of the peak.
+        self._loose: set[int] = set()
+        self._loose_bytes = 0
+        self.loose_at_peak = 0
         # Which stream asks, where there are several; each has memory of its own in the allocator.
         self.stream_now: Callable[[], int] | None = None
         # Blocks that other streams work on, how many of them were freed, and how many of those are done.
@@ -66,7 +70,7 @@ class Ledger:
         Both may be 0. Requests with the same choice are decided alike.
         """
         self.events.append(["o", size, other, chance, choice])
-        self.peak_bytes = max(self.peak_bytes, self.live_bytes + _rounded(size))
+        self._rise(self.live_bytes + _rounded(size))
 
     def _add(self, event: list) -> int:
         _, ident, size = event[:3]
@@ -76,8 +80,25 @@ class Ledger:
         self.allocations[ident] = event
         self.events.append(event)
         self.live_bytes += _rounded(size)
-        self.peak_bytes = max(self.peak_bytes, self.live_bytes)
+        self._rise(self.live_bytes)
         return ident
+
+    def _rise(self, size: int) -> None:
+        if size > self.peak_bytes:
+            self.peak_bytes, self.loose_at_peak = size, self._loose_bytes
+
+    def may_be_less(self, ident: int) -> None:
+        """A real run may ask for less here, or for nothing."""
+        if not ident or ident in self._loose:
+            return
+        self._loose.add(ident)
+        self._loose_bytes += _rounded(self.allocations[ident][2])
+        if self.live_bytes == self.peak_bytes:
+            self.loose_at_peak = self._loose_bytes
+
+    def peak_may_be_less(self, since: int) -> None:
+        """All that the peak rose by since it was so high."""
+        self.loose_at_peak = max(self.loose_at_peak, self.peak_bytes - since)
 
     def free(self, ident: int) -> None:
         if ident and not self._closed:
@@ -85,7 +106,11 @@ class Ledger:
             if ident in self._used:
                 self._used.remove(ident)
                 self._given += 1
-            self.live_bytes -= _rounded(self.allocations[ident][2])
+            size = _rounded(self.allocations[ident][2])
+            self.live_bytes -= size
+            if ident in self._loose:
+                self._loose.remove(ident)
+                self._loose_bytes -= size
 
     def use(self, ident: int, stream: int) -> None:
         """Another stream works on it (`record_stream`): once freed, it is kept until that work is done."""

@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from . import host_values, small_values, sparse
 from . import ledger as kinds
 from .accumulation import accumulates_in_place
-from .data_sizes import BY_DATA
+from .chosen import NOTE, Chosen, by_unknown_data
 from .kernels.registry import Launch, rule_for
 from .ledger import Ledger
 from .meta_results import MetaResults
@@ -25,13 +25,6 @@ from .scalars import Scalars
 _DETACH = torch.ops.aten.detach.default
 _COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd
 _ADD = torch.ops.aten.add.Tensor
-_INDEX = torch.ops.aten.index.Tensor
-# What the data choose, and which argument says so.
-_CHOSEN_BY_DATA = {
-    torch.ops.aten.nonzero.default: 0,
-    torch.ops.aten.masked_select.default: 1,
-    **dict.fromkeys(BY_DATA, 0),
-}
 
 
 class Observer(TorchDispatchMode):
@@ -63,6 +56,7 @@ class Observer(TorchDispatchMode):
         self.tried: set[tuple] = set()
         # Numbers of the convolutions whose kernel is not sure.
         self.choices: dict[tuple, int] = {}
+        self.chosen = Chosen(ledger)
         self._live: dict[int, Any] = {}
         self._rules: dict[Any, Callable | None] = {}
         self._composite: dict[Any, bool] = {}
@@ -92,8 +86,8 @@ class Observer(TorchDispatchMode):
             host = self.host_copy(func, args, kwargs)
             if host is not None:
                 return host
-        if _is_chosen_by_data(func, args):
-            self.notes.add("where the data choose which values are taken, all were taken")
+        if by_unknown_data(func, args):
+            self.notes.add(NOTE)
         if func is _ADD and accumulates_in_place(args, kwargs):
             return torch.ops.aten.add_.Tensor(args[0], args[1])
         rule = self._rule(func)
@@ -148,10 +142,12 @@ class Observer(TorchDispatchMode):
                     fresh[index] = storage
         if not fresh and rule is None:
             return
+        new = [outputs[index] for index in fresh]
         launch = Launch(self, func, args, kwargs, outputs, fresh)
         if rule is not None:
             rule(launch)
         launch.place_all()
+        self.chosen.follow(func, args, [(one, self.allocation_of(one)) for one in new])
 
     def adopt(self, storage, op: str, category: str | None = None) -> int:
         """Records a storage as one allocation that is freed when the last tensor lets go of it."""
@@ -168,6 +164,7 @@ class Observer(TorchDispatchMode):
         def died(_reference, key=key):
             self.scalars.forget(key)
             small_values.forget(key)
+            self.chosen.forget(key)
             entry = self._live.pop(key, None)
             if entry is not None:
                 self.ledger.free(entry[0])
@@ -177,7 +174,7 @@ class Observer(TorchDispatchMode):
 
     def allocation_of(self, tensor) -> int:
         """The allocation that a tensor lies in; 0 where it has none."""
-        entry = self._live.get(tensor.untyped_storage()._cdata)
+        entry = self._live.get(sparse.stored(tensor).untyped_storage()._cdata)
         return 0 if entry is None else entry[0]
 
     def resized(self, storage, size: int) -> None:
@@ -221,14 +218,3 @@ def _flat(results: Any) -> list[Any]:
         else:
             flat.append(result)
     return flat
-
-
-def _is_chosen_by_data(func, args) -> bool:
-    if func in _CHOSEN_BY_DATA:
-        return not small_values.is_counted(args[_CHOSEN_BY_DATA[func]])
-    if func is not _INDEX:
-        return False
-    masks = [
-        i for i in args[1] if isinstance(i, torch.Tensor) and i.dtype in (torch.bool, torch.uint8)
-    ]
-    return not all(map(small_values.is_counted, masks))

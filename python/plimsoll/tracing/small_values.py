@@ -220,10 +220,10 @@ def count_marked(mask: Any, values: Any) -> None:
 
 
 def is_counted(mask: Any) -> bool:
-    return hasattr(mask, _MARKED) or value_of(mask) is not None
+    return mask.device.type == "cpu" or hasattr(mask, _MARKED) or value_of(mask) is not None
 
 
 def marked(mask: Any) -> int:
     """How many places a mask marks: as it was made, or all of them where only the data would tell."""
-    value = value_of(mask)
+    value = mask if mask.device.type == "cpu" else value_of(mask)
     return getattr(mask, _MARKED, mask.numel()) if value is None else int(value.count_nonzero())

@@ -8,6 +8,7 @@ from tracing import watching
 
 from plimsoll.tracing import ledger as kinds
 from plimsoll.tracing import small_values
+from plimsoll.tracing.chosen import NOTE
 
 
 class Values(unittest.TestCase):
@@ -86,6 +87,33 @@ class Values(unittest.TestCase):
             kept = torch.full((8,), 0.5, device="meta").bernoulli_()
             torch.rand_like(kept)
             self.assertTrue(torch.equal(torch.get_rng_state(), before))
+
+    def test_what_unknown_data_choose_may_be_less_and_what_is_made_of_it(self):
+        with watching.watched() as observer:
+            observer.category = kinds.ACTIVATION
+            rows, weight = (torch.empty(64, n, device="meta") for n in (64, 128))
+            mask = torch.randn(64, device="meta") > 0
+            chosen = rows[mask]
+            made = chosen @ weight
+            loose = observer.ledger.loose_at_peak
+            self.assertEqual(loose, (chosen.numel() + made.numel()) * 4)
+            self.assertIn(NOTE, observer.notes)
+            del made
+            # Not of those rows, and lower than the peak.
+            (chosen.sum() + rows.sum()).mean()
+            self.assertEqual(observer.ledger.loose_at_peak, loose)
+            # A higher peak in which nothing of it lies.
+            del chosen
+            higher = torch.empty(1 << 20, device="meta")
+            self.assertEqual((higher.numel(), observer.ledger.loose_at_peak), (1 << 20, 0))
+
+    def test_what_a_mask_of_the_host_chooses_is_known(self):
+        with watching.watched() as observer:
+            observer.category = kinds.ACTIVATION
+            rows = torch.empty(4, 64, device="meta")
+            self.assertEqual(rows[torch.tensor([True, False, True, False])].shape, (2, 64))
+            self.assertEqual(len(torch.ones(3).nonzero()), 3)
+            self.assertEqual((observer.ledger.loose_at_peak, observer.notes), (0, set()))
 
     def test_places_of_all_are_known_where_all_were_taken(self):
         with watching.watched() as observer:

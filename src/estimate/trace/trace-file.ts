@@ -41,6 +41,8 @@ export interface Trace {
   readonly ragged: boolean;
   /** The program has cuDNN try its kernels, with the scratch memory of each. */
   readonly benchmark: boolean;
+  /** Of the most that is allocated, what only the data decide: how much is chosen, how long texts become. */
+  readonly maybeLessBytes: number;
   /** How the program spreads its model over processes, where a wrapper of PyTorch's does it. */
   readonly parallel?: Parallel | undefined;
 }
@@ -129,6 +131,7 @@ class TraceReader {
       graphs,
       ragged,
       benchmark,
+      maybeLessBytes = 0,
       parallel,
     } = footer;
     if (!Array.isArray(notes)) this.#refuse('"notes" is not a list');
@@ -150,6 +153,7 @@ class TraceReader {
       graphs: graphs === true,
       ragged: ragged === true,
       benchmark: benchmark === true,
+      maybeLessBytes: this.#count(maybeLessBytes),
       ...(parallel !== undefined && { parallel: this.#parallel(asObject(parallel) ?? {}) }),
     };
   }

@@ -98,6 +98,15 @@ describe('tracedInterval', () => {
     expect(tried.highBytes).toBeCloseTo(1.26 * 10 * GiB, -1);
   });
 
+  it('reaches lower by what only the data decide', async () => {
+    const chosen = await traceWith(0, `,"maybeLessBytes":${3 * GiB}`);
+    const { lowBytes, highBytes } = tracedInterval(chosen, peaks, true);
+    expect(lowBytes).toBeCloseTo(9.9 * GiB - 3 * GiB, -1);
+    expect(highBytes).toBe(tracedInterval(plain, peaks, true).highBytes);
+    const near = { ...peaks, allocatedBytes: 9.98 * GiB };
+    expect(tracedInterval(chosen, near, true).lowBytes).toBeCloseTo(6.98 * GiB, -1);
+  });
+
   it('never goes below what is allocated, and is a segment wide at least', () => {
     const small = { reservedBytes: 60 * MiB, allocatedBytes: 50 * MiB, otherRuns: [] };
     expect(tracedInterval(plain, small, true)).toMatchObject({

@@ -86,10 +86,17 @@ export function tracedInterval(
           (trace.ragged ? raggedShare[side] : 0) +
           (trace.benchmark ? benchmarkShare[side] : 0)),
     );
-  const lowBytes = Math.min(reservedBytes, ...otherRuns) - missed(share.low) - chosen('low');
+  const lowBytes =
+    Math.min(reservedBytes, ...otherRuns) -
+    missed(share.low) -
+    chosen('low') -
+    trace.maybeLessBytes;
   const highBytes = Math.max(reservedBytes, ...otherRuns) + missed(share.high) + chosen('high');
   return {
-    lowBytes: Math.max(mayAllocateLess(trace) ? 0 : allocatedBytes, lowBytes),
+    lowBytes: Math.max(
+      mayAllocateLess(trace) ? 0 : Math.max(0, allocatedBytes - trace.maybeLessBytes),
+      lowBytes,
+    ),
     highBytes: Math.max(reservedBytes, Math.min(roomBytes, highBytes)),
     confidence,
   };

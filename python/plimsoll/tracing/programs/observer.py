@@ -36,7 +36,7 @@ class ProgramObserver(Observer):
         self.packed: set[int] = set()
         self.on_op: Callable[[], None] | None = None
         self._draws = Draws()
-        self.texts = Texts()
+        self.texts = Texts(self)
         # Whether what is copied to the host is what was there before, as when ranks agree on something.
         self.agreed = False
 

@@ -13,7 +13,7 @@ import torch
 from tracing import PACKAGE
 
 from plimsoll.tracing import small_values
-from plimsoll.tracing.programs.passes.texts import Texts
+from plimsoll.tracing.programs.passes.texts import NOTE, Texts
 
 SAMPLED = """
 import torch
@@ -63,6 +63,8 @@ class GeneratedTexts(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
             with open(output, encoding="utf-8") as file:
                 rows = [json.loads(line) for line in file]
+        self.assertIn(NOTE, rows[-1]["notes"])
+        self.assertGreater(rows[-1]["maybeLessBytes"], 0)
         names = {row[1]: row[2] for row in rows if isinstance(row, list) and row[0] == "s"}
         asked = [names[row[3]] for row in rows if isinstance(row, list) and row[0] == "a"]
         # Sorted for each token of both texts; a mask is only made where a prompt is shorter.
@@ -71,7 +73,7 @@ class GeneratedTexts(unittest.TestCase):
 
     def test_only_words_are_chosen_and_experts_stay_unknown(self):
         model = SimpleNamespace(config=SimpleNamespace(vocab_size=999))
-        texts = Texts()
+        texts = Texts(None)
 
         def chosen(scored):
             scores = torch.empty(4, scored, device="meta")
@@ -90,10 +92,10 @@ class GeneratedTexts(unittest.TestCase):
     def test_what_is_known_to_be_among_others_stays_known(self):
         among = torch.ops.aten.isin.Tensor_Tensor
         found = torch.empty(3, dtype=torch.bool, device="meta")
-        Texts().follow(among, (), found)
+        Texts(None).follow(among, (), found)
         self.assertEqual(small_values.value_of(found).tolist(), [False, False, False])
         small_values.remember(found, torch.tensor([True, False, True]))
-        Texts().follow(among, (), found)
+        Texts(None).follow(among, (), found)
         self.assertEqual(small_values.value_of(found).tolist(), [True, False, True])
 
 

@@ -17,24 +17,34 @@ from ... import small_values
 _ATEN = torch.ops.aten
 _CHOOSE = {_ATEN.argmax.default, _ATEN.multinomial.default}
 _AMONG = {_ATEN.isin.Tensor_Tensor, _ATEN.isin.Tensor_Scalar}
+NOTE = (
+    "generated texts may end early: counted are the longest. The interval allows for it while they are generated, "
+    "not for what is made of them later"
+)
 # Not all alike: programs count the different words of a text.
 _STEP, _NEXT_STEP = 7919, 104729
 
 
 class Texts:
-    def __init__(self) -> None:
+    def __init__(self, observer: Any) -> None:
+        self._observer = observer
         # The words of the model that generates; None while none does.
         self._words: int | None = None
         self._chosen = 0
+        # The highest peak until the first token of a text that may end.
+        self._peak: int | None = None
 
     @contextmanager
     def generated_by(self, model: Any) -> Iterator[None]:
         """Within its call of generate()."""
-        before, self._words = self._words, _words_of(model)
+        before = self._words, self._peak
+        self._words, self._peak = _words_of(model), None
         try:
             yield
         finally:
-            self._words = before
+            if self._peak is not None:
+                self._observer.ledger.peak_may_be_less(self._peak)
+            self._words, self._peak = before
 
     def follow(self, func: Any, args: tuple, result: Any) -> None:
         if func in _CHOOSE and self._words is not None:
@@ -46,6 +56,9 @@ class Texts:
         """A token that was chosen is none of those that end a text."""
         if self._words is None and small_values.value_of(result) is not None:
             return
+        if self._words is not None and self._peak is None:
+            self._peak = self._observer.ledger.peak_bytes
+            self._observer.notes.add(NOTE)
         small_values.remember(result, torch.zeros(result.shape, dtype=torch.bool, device="cpu"))
 
     def _choose(self, scores: Any, result: Any, words: int) -> None:
