@@ -19,6 +19,7 @@ from torch.utils.data.dataloader import _DatasetKind
 from ...standins.patches import Patches
 from ..watch import Watch
 from . import ragged
+from .repeated import Repeated
 
 # In training: the optimizer's state is there after the first step; the third is as all others. What the
 # allocator holds may settle later, so that more are run where they are cheap: in so many ops altogether.
@@ -37,11 +38,11 @@ _MAX_INDICES = 200_000
 
 def install(patches: Patches, watch: Watch) -> None:
     passes: dict = {}
-    shared = ragged.Ragged()
+    shared, repeated = ragged.Ragged(), Repeated()
 
     def __iter__(self: Any) -> Iterator[Any]:
         passes[id(self)] = passes.get(id(self), 0) + 1
-        return Passage(self, watch, passes[id(self)], shared)
+        return Passage(self, watch, passes[id(self)], shared, repeated)
 
     patches.set(data.DataLoader, "__iter__", __iter__)
 
@@ -49,11 +50,12 @@ def install(patches: Patches, watch: Watch) -> None:
 class Passage:
     """One time through a loader."""
 
-    def __init__(self, loader: Any, watch: Watch, number: int, shared: ragged.Ragged):
+    def __init__(self, loader: Any, watch: Watch, number: int, shared: Any, repeated: Any):
         self._loader = loader
         self._watch = watch
         self._number = number
-        self._shared = shared
+        self._shared: ragged.Ragged = shared
+        self._repeated: Repeated = repeated
         # Many programs make a new loader for each epoch.
         self._source = (id(loader.dataset), loader.batch_size)
         # A loader draws a seed for its workers before it draws an order.
@@ -99,7 +101,7 @@ class Passage:
         batch = self._next()
         self._given += 1
         if not self._over:
-            self._shapes.add(tuple(tuple(t.shape) for _, t in ragged.tensors(batch)))
+            self._shapes.add(ragged.shapes(batch))
         # The second batch without a backward pass: this loader is read, not trained on.
         self._watch.batch_given(self._given > 1 and self._reads())
         return batch
@@ -109,11 +111,11 @@ class Passage:
             return self._next_larger()
         if self._enough():
             if not self._is_ragged() or not self._shared.looks():
-                return self._fetcher.fetch(self._last())
+                return self._fetch(self._last())
             self._chooses = True
             return self._next_larger()
         self._recent = next(self._indices)
-        batch = self._fetcher.fetch(self._recent)
+        batch = self._fetch(self._recent)
         self._shared.is_larger(batch, self._source)
         return batch
 
@@ -132,7 +134,12 @@ class Passage:
             batch = self._shared.fetch(self._fetcher, index)
             if self._shared.is_larger(batch, self._source):
                 return batch
-        return self._fetcher.fetch(self._last())
+        return self._fetch(self._last())
+
+    def _fetch(self, index: Any) -> Any:
+        if self._loader._dataset_kind == _DatasetKind.Iterable or self._is_ragged():
+            return self._fetcher.fetch(index)
+        return self._repeated.fetch(self._source, index, self._fetcher.fetch)
 
     def _reads(self) -> bool:
         return self._watch.backwards == self._backwards

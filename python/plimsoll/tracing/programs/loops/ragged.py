@@ -84,6 +84,10 @@ def tensors(batch: Any, name: str = "") -> Iterator[tuple[str, Any]]:
         yield from tensors(batch.to_dict(), name)
 
 
+def shapes(batch: Any) -> tuple:
+    return tuple(tuple(tensor.shape) for _, tensor in tensors(batch))
+
+
 def _sizes(batch: Any) -> Iterator[tuple[str, int]]:
     held = list(tensors(batch))
     yield "all", sum(tensor.numel() for _, tensor in held)
