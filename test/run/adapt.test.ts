@@ -61,6 +61,61 @@ for _ in range(2):
 print("trained with", given.batch_size, "x", given.grad_accum)
 `;
 
+/**
+ * A loop on a simulated card: what it holds is a quarter of the limit and an eighth a sample, so that
+ * six samples fit, and five under the load line. Like nanoGPT it fails in an evaluation.
+ */
+const onCard = `
+import os, sys
+import torch
+from plimsoll.trainers import after_failure
+
+LIMIT = int(os.environ["PLIMSOLL_MEMORY_BYTES"])
+batch = int(sys.argv[sys.argv.index("--batch-size") + 1])
+
+
+class Card:
+    peak = 0
+
+    def capacity_bytes(self):
+        return LIMIT
+
+    def used_share(self):
+        return 0.5
+
+    def reset_peak(self):
+        self.peak = 0
+
+    def peak_bytes(self):
+        return self.peak
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 3)
+
+    def forward(self, x, y):
+        needed = LIMIT // 4 + len(x) * LIMIT // 8
+        card.peak = max(card.peak, needed)
+        if needed > LIMIT:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 1.00 MiB.")
+        logits = self.layer(x)
+        return logits, torch.nn.functional.cross_entropy(logits, y)
+
+
+card, model = Card(), Model()
+after_failure.gauge_of = lambda: card
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+x, y = torch.ones(batch, 4), torch.zeros(batch, dtype=torch.long)
+with torch.no_grad():
+    model.eval()(x, y)
+for _ in range(2):
+    model.train()(x, y)[1].backward()
+    optimizer.step()
+print("trained with", batch)
+`;
+
 function expectRecovered(report: RunReport, whole: number) {
   expect(report.outcome).toBe('succeeded');
   expect(report.attempts.length).toBeGreaterThan(1);
@@ -109,6 +164,21 @@ describe('run --adapt, at a real limit', () => {
     const { size, accumulation } = expectRecovered(report, torchBatch);
     expect(printed).toContain(`trained with ${size} x ${accumulation}`);
   });
+
+  it.runIf(hasTorch)(
+    'comes to the right batch at once where the failed loop can tell',
+    async () => {
+      write('card.py', onCard);
+      const words = [tracingPython, 'card.py', '--batch-size', '32', '--grad-accum', '1'];
+      const { report, printed } = await adapted(torchMemory, words);
+      expect(report.attempts.map(({ settings }) => settings.batch_size)).toEqual([32, 4]);
+      expect(report.attempts[0]?.rungs[0]?.why).toMatch(
+        /^32 did not fit; measured after it failed: .* a sample, so 5 fit under .*; now 4 x 8/,
+      );
+      expect(printed).toContain('torch.OutOfMemoryError: CUDA out of memory');
+      expect(printed).toContain('trained with 4');
+    },
+  );
 
   it('says what it looked for where nothing tells the batch', async () => {
     write('other.yaml', 'size: 4\n');

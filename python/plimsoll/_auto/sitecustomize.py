@@ -35,7 +35,11 @@ _BRIDGE = ("plimsoll.bridge.auto", "start")
 # What is done once a module was imported: (module of ours, its function) of each.
 _AFTER = {"torch": [_BRIDGE]}
 _TRAINERS = {
-    "torch": [_BRIDGE, ("plimsoll.trainers.loops", "install")],
+    "torch": [
+        _BRIDGE,
+        ("plimsoll.trainers.loops", "install"),
+        ("plimsoll.trainers.after_failure", "install"),
+    ],
     "transformers.modeling_utils": [("plimsoll.optimizing.in_loops", "install")],
     "transformers.trainer": [("plimsoll.trainers.hugging_face", "install")],
     "transformers.generation.utils": [("plimsoll.trainers.generation", "install")],

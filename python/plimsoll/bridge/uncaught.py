@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 import traceback
-from typing import Any
+from typing import Any, Callable
 
 from ..memory.gauge import HostGauge, gauge_of
 from ..memory.out_of_memory import recognise
@@ -21,6 +21,9 @@ log = logging.getLogger("plimsoll")
 # Kept by the allocator when PLIMSOLL_SNAPSHOT=1: some tens of megabytes of host memory.
 HISTORY_ENTRIES = 100_000
 TENSORS_LISTED = 20
+
+# Called with an out-of-memory error that ends the program, once it was printed. They do not raise.
+after_printed: list[Callable[[BaseException], None]] = []
 
 
 def install() -> None:
@@ -34,6 +37,7 @@ def _wrap(owner: Any, name: str) -> None:
     real = getattr(owner, name)
 
     def hook(*arguments: Any) -> None:
+        found = None
         error = arguments[1] if len(arguments) == 3 else getattr(arguments[0], "exc_value", None)
         try:
             # The frames of the error still hold what they held: memory is as full as when it ran out.
@@ -44,6 +48,10 @@ def _wrap(owner: Any, name: str) -> None:
         except Exception as trouble:
             log.debug("plimsoll: no snapshot: %s", trouble)
         real(*arguments)
+        # A thread that fails does not end the program.
+        if found is not None and owner is sys and isinstance(error, BaseException):
+            for act in after_printed:
+                act(error)
 
     setattr(owner, name, hook)
 

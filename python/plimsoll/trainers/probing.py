@@ -80,8 +80,11 @@ class Probe:
         fitting.gauge.reset_peak()
 
     def _states_to_come(self) -> int:
-        optimizer = self._training.optimizer
-        if getattr(optimizer, "state", None):
-            return 0
-        trained = [p for p in self._training.gradients.parameters if p.requires_grad]
-        return MOMENTS * sum(p.numel() * p.element_size() for p in trained)
+        return states_to_come(self._training.optimizer, self._training.gradients.parameters)
+
+
+def states_to_come(optimizer: Any, parameters: list[Any]) -> int:
+    """What an optimizer's first step will make, in bytes; 0 where it was made."""
+    if getattr(optimizer, "state", None):
+        return 0
+    return MOMENTS * sum(p.numel() * p.element_size() for p in parameters if p.requires_grad)

@@ -1,6 +1,7 @@
 import type { Clock } from '../../time/clock.js';
 import { isKnown, type Known } from '../../units/known.js';
 import type { StepDecision } from '../ladder/in-process.js';
+import type { MeasuredSize } from '../ladder/measured-after.js';
 import type { AttemptBuffers } from '../types.js';
 import { type BufferFigures, sumBuffers } from './buffer-figures.js';
 import type { GroupEvents } from './group.js';
@@ -26,6 +27,7 @@ export class Coordinator {
   #pastPeakBytes = 0;
   #snapshot: string | null = null;
   #hasSaved = false;
+  #measured: readonly MeasuredSize[] = [];
   /** Also of processes that have left. */
   readonly #buffers = new Map<Peer, BufferFigures>();
 
@@ -66,6 +68,11 @@ export class Coordinator {
     return this.#hasSaved;
   }
 
+  /** What a process whose out-of-memory was not caught measured of smaller sizes before it ended. */
+  get measured(): readonly MeasuredSize[] {
+    return this.#measured;
+  }
+
   take(peer: Peer, message: FromSdk): void {
     if (message.type === 'hello') {
       this.#join(peer, message);
@@ -104,6 +111,9 @@ export class Coordinator {
       }
       case 'oom':
         this.#outOfMemory(peer, party, message);
+        break;
+      case 'measured':
+        this.#measured = message.sizes;
         break;
       case 'barrier': {
         const verdict = party.rounds.verdictOf(message.round);

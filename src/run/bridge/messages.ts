@@ -1,6 +1,7 @@
 import type { StepReading } from '../../batches/sizes/keep-below.js';
 import type { Known } from '../../units/known.js';
 import type { Hook } from '../ladder/in-process.js';
+import type { MeasuredSize } from '../ladder/measured-after.js';
 import type { ClimbedRung } from '../types.js';
 import type { BufferFigures } from './buffer-figures.js';
 
@@ -30,7 +31,7 @@ export interface WorkState {
   readonly microbatch: number;
   readonly batch: number;
   /** Sizes that fitted, and their peaks. */
-  readonly sizes: readonly { readonly microbatch: number; readonly peakBytes: number }[];
+  readonly sizes: readonly MeasuredSize[];
   readonly smallestFailed: Known<number>;
 }
 
@@ -66,6 +67,12 @@ export interface OutOfMemoryMessage {
   readonly hooks: readonly Hook[] | undefined;
   /** It was not caught: there is nothing to decide any more. */
   readonly uncaught: boolean;
+}
+
+/** After an out-of-memory that was not caught: what steps of a few samples take, the process still there. */
+export interface MeasuredMessage {
+  readonly type: 'measured';
+  readonly sizes: readonly MeasuredSize[];
 }
 
 /** A step that is still to come, and that will pass the load line by what the program measured. */
@@ -126,6 +133,7 @@ export type FromSdk =
   | Hello
   | Figures
   | OutOfMemoryMessage
+  | MeasuredMessage
   | ForecastMessage
   | StepMessage
   | LoopMessage

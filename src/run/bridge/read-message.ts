@@ -76,6 +76,8 @@ export function readMessage(document: unknown): FromSdk | undefined {
         uncaught: get('uncaught') === true,
       };
     }
+    case 'measured':
+      return { type: 'measured', sizes: readSizes(read) };
     case 'forecast':
       return readForecast(read);
     case 'step': {

@@ -1,9 +1,10 @@
 import type { Observation } from '../../batches/sizes/fit.js';
-import { smallerMicrobatch } from '../../batches/sizes/smaller-microbatch.js';
+import { type SmallerSize, smallerMicrobatch } from '../../batches/sizes/smaller-microbatch.js';
 import { isKnown, type Known } from '../../units/known.js';
 import type { Placeholder } from '../placeholders.js';
 import type { Attempt, ClimbedRung, OutOfMemory, Rung, RunSettings } from '../types.js';
 import { fragmented, heldAtFailure } from './fragmented.js';
+import { fitsByMeasure, type MeasuredSize } from './measured-after.js';
 import { splitBatch } from './split-batch.js';
 
 /** What the ladder knows when an attempt ran out of memory. */
@@ -14,6 +15,8 @@ export interface RecoveryInput {
   readonly limitBytes: Known<number>;
   readonly baseBytes: Known<number>;
   readonly earlier: readonly Attempt[];
+  /** What the process measured of smaller sizes after it had failed, before it ended. */
+  readonly measured: readonly MeasuredSize[];
   /** What the program can be told when it is started anew. */
   readonly declared: ReadonlySet<Placeholder>;
   /** The batch that the person asked for, before anything was changed. */
@@ -71,15 +74,7 @@ function withSegments(input: RecoveryInput, next: Omit<NextAttempt, 'rung'>) {
 function stepSmaller(input: RecoveryInput): Omit<NextAttempt, 'rung'> | undefined {
   const { settings, batch } = input;
   if (!isKnown(batch) || !isKnown(settings.batch_size)) return undefined;
-  const smaller = smallerMicrobatch({
-    microbatch: settings.batch_size,
-    peakBytes: input.peakBytes,
-    heldBytes: heldAtFailure(input.outOfMemory),
-    askedBytes: input.outOfMemory.askedBytes,
-    limitBytes: input.limitBytes,
-    baseBytes: input.baseBytes,
-    earlier: comparable(input),
-  });
+  const smaller = smallerSize(input, settings.batch_size);
   if (smaller === undefined) return undefined;
   const { microbatch, accumulation, effective } = splitBatch(batch, smaller.most);
   const same =
@@ -93,6 +88,23 @@ function stepSmaller(input: RecoveryInput): Omit<NextAttempt, 'rung'> | undefine
     why: `${smaller.why}; now ${microbatch} x ${accumulation}: ${batchWords}.`,
     settings: { ...settings, batch_size: microbatch, accumulation },
   };
+}
+
+/** By what the failed process measured; once that has failed, too, at most by half. */
+function smallerSize(input: RecoveryInput, microbatch: number): SmallerSize | undefined {
+  const earlier = comparable(input);
+  const byMeasure = fitsByMeasure(microbatch, input.measured, input.limitBytes);
+  const isFirst = !earlier.some(({ isAtLeast }) => isAtLeast);
+  if (byMeasure !== undefined && (isFirst || byMeasure.most * 2 <= microbatch)) return byMeasure;
+  return smallerMicrobatch({
+    microbatch,
+    peakBytes: input.peakBytes,
+    heldBytes: heldAtFailure(input.outOfMemory),
+    askedBytes: input.outOfMemory.askedBytes,
+    limitBytes: input.limitBytes,
+    baseBytes: input.baseBytes,
+    earlier,
+  });
 }
 
 function stepCheckpointing({ settings, declared }: RecoveryInput) {

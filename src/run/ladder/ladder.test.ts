@@ -31,6 +31,7 @@ const input: RecoveryInput = {
   limitBytes: 8 * GiB,
   baseBytes: 'unknown',
   earlier: [],
+  measured: [],
   declared: new Set<Placeholder>(placeholders),
   batch: 32,
   savedProgress: false,

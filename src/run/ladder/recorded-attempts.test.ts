@@ -2,6 +2,7 @@ import { expect, it } from 'vitest';
 import { GiB, MiB } from '../../units/bytes.js';
 import type { Attempt, OutOfMemory, RunSettings } from '../types.js';
 import { climb } from './climb.js';
+import { fitsByMeasure } from './measured-after.js';
 
 /**
  * nanoGPT on an H200, limited to a third of what its batch of 12 takes: each attempt that ran out of
@@ -26,6 +27,20 @@ const recorded = [
     unused: '621.72 MiB',
   },
 ] as const;
+
+/** What two samples took when they ran, and what one took the day before, to a tenth of a GiB. */
+const measured = [
+  { microbatch: 1, peakBytes: 3.2 * GiB },
+  { microbatch: 2, peakBytes: 4_678_746_112 },
+];
+
+it('needs one restart where the failed process measured a few samples before it ended', () => {
+  const [first] = recorded;
+  expect(fitsByMeasure(first.batch, measured, limitBytes)).toEqual({
+    most: 2,
+    why: '12 did not fit; measured after it failed: 2.0 GiB and 1.2 GiB a sample, so 2 fit under 4.5 GiB',
+  });
+});
 
 it('comes to the largest batch that fits, by what each recorded attempt tells', () => {
   const earlier: Attempt[] = [];
@@ -53,6 +68,7 @@ it('comes to the largest batch that fits, by what each recorded attempt tells', 
       limitBytes,
       baseBytes: 'unknown',
       earlier: [...earlier],
+      measured: [],
       declared: new Set(['batch_size', 'accumulation']),
       batch: 48,
       savedProgress: false,
