@@ -4,6 +4,7 @@ import { changesOf } from '../plan/environment/job-environment.js';
 import { isKnown, type Known } from '../units/known.js';
 import { tellsAccumulation } from './adapt/adapted-config.js';
 import { configuredBatches } from './adapt/configured-batches.js';
+import { hydraFlags } from './adapt/hydra/hydra-flags.js';
 import { keptOptions } from './adapt/kept-options.js';
 import { whatToType } from './adapt/what-to-type.js';
 import type { EndedAttempt, LiveAttempt } from './attempt.js';
@@ -176,10 +177,11 @@ export async function superviseRun(options: SuperviseOptions): Promise<RunReport
     const { command } = plan;
     const limitBytes = plan.memoryBytes ?? attempt.outOfMemory?.totalBytes ?? 'unknown';
     const files = configuredBatches(command, plan.folder);
+    const hydra = hydraFlags(command, plan.folder);
     const kept = keptOptions(plan);
     const advice = isKnown(batch)
       ? undefined
-      : whatToType({ command, attempt, limitBytes, baseBytes, files, options: kept });
+      : whatToType({ command, attempt, limitBytes, baseBytes, files, hydra, options: kept });
     tryNext = advice?.tryNext;
     return advice?.words ?? nothingLeft(command, batch, kept);
   }

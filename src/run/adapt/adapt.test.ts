@@ -200,6 +200,20 @@ describe('what to type', () => {
     expect(onHost?.words).not.toContain('trace');
   });
 
+  it('is the override of a program that is configured by Hydra', () => {
+    const command = train('--config-name', 'large');
+    const hydra = {
+      command: [...command, 'trainer.batch_size={batch_size}', 'trainer.accumulate={accumulation}'],
+      batchFlag: 'trainer.batch_size',
+      batch: 8,
+      accumulation: 1,
+    };
+    expect(whatToType({ ...ending, command, hydra })?.words).toContain(
+      'Type: python train.py --config-name large trainer.batch_size=4 trainer.accumulate=2. Or let it be done: plimsoll run --adapt -- python train.py --config-name large.',
+    );
+    expect(adaptable(command, [], hydra)).toMatchObject({ command: hydra.command, batchSize: 8 });
+  });
+
   it('says that the batch shrinks where the command has no accumulation, and what held the memory', () => {
     const snapshot = { file: 'x', findings: ['Activations of layer 3 hold 5.0 GiB.'] };
     const said = whatToType({

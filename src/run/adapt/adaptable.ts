@@ -1,7 +1,7 @@
 import { Failure } from '../../failure.js';
 import { placeholdersOf } from '../placeholders.js';
 import type { AdaptedConfig } from './adapted-config.js';
-import { knownFlags } from './known-flags.js';
+import { type KnownFlags, knownFlags } from './known-flags.js';
 
 /** A command that can be started with another batch, and the batch that it begins with. */
 export interface Adaptable {
@@ -13,8 +13,9 @@ export interface Adaptable {
 }
 
 /**
- * The command of `run --adapt`: its own options become placeholders. Where it has none, the first of
- * the YAML files that it names is changed.
+ * The command of `run --adapt`: its own options become placeholders, and the settings of Hydra, where
+ * it is configured by that, overrides. Where it has neither, the first of the YAML files that it names is
+ * changed.
  *
  * @example
  * adaptable(['python', 'train.py', '--batch-size', '8']).batchSize; // 8
@@ -22,6 +23,7 @@ export interface Adaptable {
 export function adaptable(
   command: readonly string[],
   files: readonly AdaptedConfig[] = [],
+  hydra?: KnownFlags,
 ): Adaptable {
   const [placeholder] = placeholdersOf(command);
   if (placeholder !== undefined) {
@@ -32,7 +34,7 @@ export function adaptable(
       next: 'Leave --adapt out, and say the batch to begin with: --batch-size 32.',
     });
   }
-  const flags = knownFlags(command);
+  const flags = hydra ?? knownFlags(command);
   const [config] = files;
   if (flags === undefined && config !== undefined) {
     const { batch, accumulation } = config;
@@ -42,7 +44,7 @@ export function adaptable(
     throw new Failure({
       kind: 'input',
       code: 'nothing-to-adapt',
-      fact: 'No option of the command, and no line of a YAML file that it names, was recognised as its batch size.',
+      fact: 'No option of the command, and no line of a YAML file that it names or that configures it by Hydra, was recognised as its batch size.',
       next: 'Write {batch_size} where the command takes it, such as: plimsoll run --batch-size 32 -- python train.py --size {batch_size}',
     });
   }

@@ -19,6 +19,8 @@ export interface Ending {
   readonly baseBytes: Known<number>;
   /** Of the YAML files that the command names, those that set a batch. */
   readonly files: readonly (YamlSettings & { readonly file: string })[];
+  /** Of a program that is configured by Hydra. */
+  readonly hydra?: KnownFlags | undefined;
   /** Of `plimsoll run`, as they were given: the next one has them, too. */
   readonly options: readonly string[];
 }
@@ -46,8 +48,8 @@ export function whatToType(ending: Ending): Advice | undefined {
     : { ...advice, words: `${advice.words} What held the memory: ${held}` };
 }
 
-function byFlags({ command, attempt, ...known }: Ending): Advice | undefined {
-  const flags = knownFlags(command);
+function byFlags({ command, attempt, hydra, ...known }: Ending): Advice | undefined {
+  const flags = hydra ?? knownFlags(command);
   if (flags === undefined) return undefined;
   const fits = fitting(flags.batch, flags.accumulation, attempt, known);
   if (fits === undefined) return oneSample(`${flags.batchFlag} ${flags.batch}`, attempt);
