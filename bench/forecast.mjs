@@ -1,11 +1,11 @@
 // How the forecast does on what a real GPU did, beside least squares over 15 s with a horizon of
 // 30 s, which is what Prometheus' predict_linear does, in the same run.
 //
-//   npm run bench:forecast [-- --json] [-- --chart docs/forecast.svg] [-- --growth used|aside|fresh]
+//   npm run bench:forecast [-- --json] [-- --chart docs/forecast.svg] [-- --growth used|aside|fresh|newest]
 //
 // `--growth` takes the series of truth/growth-traces instead: those with the numbers 0 and 1 are
 // `used`, those with 2 and 3 were kept aside while the forecast was made, those with 4 and 5 are
-// `fresh`: recorded after it was last changed.
+// `fresh`, and those with 6 and 7 `newest`: both were recorded after it was last changed.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { gunzipSync } from 'node:zlib';
@@ -26,7 +26,9 @@ const { values } = parseArgs({
     growth: { type: 'string' },
   },
 });
-const half = { used: /-[01]\./, aside: /-[23]\./, fresh: /-[45]\./ }[values.growth];
+const half = { used: /-[01]\./, aside: /-[23]\./, fresh: /-[45]\./, newest: /-[67]\./ }[
+  values.growth
+];
 const folder = new URL(half ? 'truth/growth-traces/' : 'truth/traces/', import.meta.url);
 const traces = readdirSync(folder)
   .filter((file) => !half || half.test(file))
@@ -96,9 +98,9 @@ if (values.json) {
     );
     console.log(`${name.padEnd(26)}${ended.padEnd(11)}${leads[0]}  ${leads[1]}    ${leads[2]}`);
   }
-  console.log(`\n${'method'.padEnd(30)}caught  false alarms  median error of the expected time`);
+  console.log(`\n${'method'.padEnd(30)}caught    false alarms  median error of the expected time`);
   for (const { method, announced, caught, survivors, falseAlarms, medianError } of results) {
-    const share = `${caught} of ${announced}`.padEnd(8);
+    const share = `${caught} of ${announced}`.padEnd(10);
     console.log(
       `${method.padEnd(30)}${share}${`${falseAlarms} of ${survivors}`.padEnd(14)}${percent(medianError)}`,
     );
