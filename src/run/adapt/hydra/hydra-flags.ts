@@ -52,11 +52,11 @@ function withOverrides(
   const batch = own?.batch ?? found.get(batchPath ?? '');
   if (flag === undefined || batch === undefined) return undefined;
   const words = [...(own?.command ?? [...command, `${flag}={batch_size}`])];
-  const isTold = words.some((word) => word.includes('{accumulation}'));
-  const accumulationPath = isTold ? undefined : first(paths, accumulationNames);
+  const hasAccumulation = words.some((word) => word.includes('{accumulation}'));
+  const accumulationPath = hasAccumulation ? undefined : first(paths, accumulationNames);
   const other = accumulationOf[plainName(flag)];
   if (accumulationPath !== undefined) words.push(`${accumulationPath}={accumulation}`);
-  else if (!isTold && other !== undefined && !flag.startsWith('-')) {
+  else if (!hasAccumulation && other !== undefined && !flag.startsWith('-')) {
     // It is added where the configuration does not have it.
     words.push(`++${[...flag.split('.').slice(0, -1), other].join('.')}={accumulation}`);
   }
