@@ -1,8 +1,8 @@
 """Loops that cannot be split from outside, unchanged, under `plimsoll run --adapt`, limited to a third of their need.
 
-Usage: outside.py OUTPUT.json PLIMSOLL_STARTER NANOGPT_FOLDER [--tiny] [--only accelerate|nanogpt]
+Usage: outside.py OUTPUT.json PLIMSOLL_STARTER NANOGPT_FOLDER [--tiny] [--iterations N] [--only accelerate|nanogpt]
 Each program runs without a limit, with it, and by hand with the settings that the limited one ended with. nanoGPT's
-data are random numbers.
+data are random numbers; with a limit it makes N iterations (11): a restart costs the same in a long run.
 """
 
 import json
@@ -18,7 +18,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 OUTPUT, STARTER, NANOGPT = sys.argv[1:4]
 TINY = "--tiny" in sys.argv
 ONLY = sys.argv[sys.argv.index("--only") + 1 :] if "--only" in sys.argv else []
-LONGEST_SECONDS = 120
+ITERATIONS = sys.argv[sys.argv.index("--iterations") + 1] if "--iterations" in sys.argv else "11"
+LONGEST_SECONDS = 300
 FOLDER = tempfile.mkdtemp()
 ITERATION = re.compile(r"^iter \d+: loss ([\d.]+), time ([\d.]+)ms", re.MULTILINE)
 results = []
@@ -33,13 +34,13 @@ def random_data():
             file.write(bytes(b % 190 if i % 2 else b for i, b in enumerate(os.urandom(2**20))))
 
 
-def nanogpt(batch, accumulation):
+def nanogpt(batch, accumulation, iterations=ITERATIONS):
     words = ["--dataset=random", "--compile=False", "--eval_iters=1", "--log_interval=1"]
     if TINY:
         words += ["--device=cpu", "--block_size=16", "--n_layer=2", "--n_head=2", "--n_embd=16"]
     out = f"--out_dir={os.path.join(FOLDER, 'out')}"
     sizes = [f"--batch_size={batch}", f"--gradient_accumulation_steps={accumulation}"]
-    return [sys.executable, "train.py", *words, out, "--max_iters=11", *sizes]
+    return [sys.executable, "train.py", *words, out, f"--max_iters={iterations}", *sizes]
 
 
 def accelerate(batch, accumulation, *more):
@@ -111,7 +112,7 @@ def measure_accelerate():
 
 def measure_nanogpt():
     random_data()
-    whole = run("nanogpt", "unlimited", nanogpt(12, 4), folder=NANOGPT)
+    whole = run("nanogpt", "unlimited", nanogpt(12, 4, "11"), folder=NANOGPT)
     limit = third(whole)
     limited = run("nanogpt", "limited", nanogpt(12, 4), limit=limit, folder=NANOGPT, adapt=True)
     ended = limited["attempts"][-1]["settings"]
