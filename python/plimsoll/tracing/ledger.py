@@ -19,6 +19,16 @@ GATHERED, REDUCE, BUCKET = "p", "r", "u"
 _SMALLEST = 512
 
 
+def _line(event: list) -> str | None:
+    """The JSON of the two kinds of which there are hundreds of thousands: numbers and one letter."""
+    if event[0] == "f":
+        return f'["f",{event[1]}]'
+    if event[0] == "a" and len(event) == 6:
+        _, ident, size, op, module, category = event
+        return f'["a",{ident},{size},{op},{module},"{category}"]'
+    return None
+
+
 def _rounded(size: int) -> int:
     return -(-size // _SMALLEST) * _SMALLEST
 
@@ -158,7 +168,7 @@ class Ledger:
         out.writelines(dump(["s", index, text]) + "\n" for text, index in self._strings.items())
         chunk: list[str] = []
         for event in self.events:
-            chunk.append(dump(event))
+            chunk.append(_line(event) or dump(event))
             if len(chunk) == 4096:
                 out.write("\n".join(chunk) + "\n")
                 chunk.clear()

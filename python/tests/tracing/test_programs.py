@@ -215,6 +215,27 @@ class Programs(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertEqual(self.footer["notes"], [])
 
+    def test_many_rows_picked_in_host_memory_take_none_and_come_to_the_gpu_as_they_are(self):
+        text = """
+import torch
+rows, names = torch.zeros(50, 1 << 18), torch.arange(50)
+places, taken = torch.arange(40).repeat(10), PEAK_KIB
+for picked in (rows[places], rows.index_select(0, places)):
+    assert str(picked.device) == "cpu" and picked.cuda().is_cuda
+few, mask = rows[places[:3]], rows[:, 0] == 0
+assert few.numpy().sum() == 0 and rows[mask].shape == rows.shape and names[places].tolist() == [*range(40)] * 10
+assert PEAK_KIB - taken < 200 << 10
+rows[:, 0].sort(), rows[:, 0].topk(5), rows[0].nonzero()
+before = torch.get_num_threads()
+torch.set_num_threads(before + 1)
+assert torch.get_num_threads() == before
+"""
+        done, events = self.trace(text.replace("PEAK_KIB", PEAK_KIB))
+        self.assertEqual(0, done.returncode, done.stderr + done.stdout)
+        sizes = [event[2] for event in events if event[0] == "a"]
+        self.assertEqual([400 << 20, 400 << 20], sizes)
+        self.assertEqual([], self.footer["notes"])
+
     def test_types_of_older_programs_make_tensors_on_the_gpu(self):
         program = """
 import numpy, torch

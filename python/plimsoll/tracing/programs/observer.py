@@ -16,6 +16,11 @@ from .places import GPU, HOST, META, Places
 _PACK = torch.ops.aten._pack_padded_sequence.default
 # So many ops in host memory count as one on the clock of the trace.
 _HOST_OPS = 20
+# Rows that are picked out of a data set in host memory, for a batch. Where they hold more numbers than this, their
+# values are left out: they decide nothing, and copying them would take most of the time of a trace.
+_INDEX = torch.ops.aten.index.Tensor
+_PICKS = {_INDEX, torch.ops.aten.index_select.default}
+_MAX_PICKED = 1 << 22
 
 
 class ProgramObserver(Observer):
@@ -53,6 +58,8 @@ class ProgramObserver(Observer):
         copies = func in host_values.COPIES
         if not copies and self.places.any_elsewhere() and _mixes(self.places, args, kwargs):
             args, kwargs = self._all_on_meta(args, kwargs)
+        if func in _PICKS and _picks_many(func, args):
+            args, kwargs = self._all_on_meta(args, kwargs)
         if func in DRAWS and args[0].device.type == "meta" and self.places.of(args[0]) == HOST:
             self._draws.follow(func, args, kwargs)
         result = super().__torch_dispatch__(func, types, args, kwargs)
@@ -82,16 +89,24 @@ class ProgramObserver(Observer):
         return args[0].copy_(values.plausible(source, self).expand(args[0].shape))
 
     def _record(self, func, rule, args, kwargs, result) -> None:
+        outputs = result if isinstance(result, (tuple, list)) else (result,)
+        if next(_meta_tensors((*args, *outputs), kwargs), None) is None:
+            # What is computed in host memory works in host memory.
+            return
         place = self._place(args, kwargs)
         if place == GPU:
             super()._record(func, rule, args, kwargs, result)
             return
-        for output in result if isinstance(result, (tuple, list)) else (result,):
+        for output in outputs:
             if isinstance(output, torch.Tensor) and output.device.type == "meta":
-                storage = sparse.stored(output).untyped_storage()
-                if storage._cdata not in self._live:
-                    self.ignore(storage)
-                    self.places.remember(storage, place)
+                self._elsewhere(output, place)
+
+    def _elsewhere(self, tensor, place: str) -> None:
+        """A tensor that takes nothing of the GPU."""
+        storage = sparse.stored(tensor).untyped_storage()
+        if storage._cdata not in self._live:
+            self.ignore(storage)
+            self.places.remember(storage, place)
 
     def resized(self, storage, size: int) -> None:
         if self.places.of_storage(storage) == GPU:
@@ -115,8 +130,10 @@ class ProgramObserver(Observer):
                 return type(value)(moved(v) for v in value)
             if not isinstance(value, torch.Tensor) or value.device.type != "cpu" or not value.dim():
                 return value
-            with self.places.naming(HOST):
-                return values.copy_known_value(value, value.to("meta"))
+            on_meta = value.to("meta")
+            # Made inside of the mode, where nothing is seen.
+            self._elsewhere(on_meta, HOST)
+            return values.copy_known_value(value, on_meta)
 
         return moved(tuple(args)), {name: moved(value) for name, value in kwargs.items()}
 
@@ -128,6 +145,17 @@ def _mixes(places: Places, args, kwargs) -> bool:
         real = real or (kind == "cpu" and tensor.dim() > 0)
         host = host or (kind == "meta" and places.of(tensor) == HOST)
     return real and host
+
+
+def _picks_many(func, args) -> bool:
+    """Whether an op picks many numbers of the host's, by their places."""
+    source = args[0]
+    if source.device.type != "cpu" or not source.is_floating_point() or source.requires_grad:
+        return False
+    along, by = (0, args[1]) if func is _INDEX else (args[1], [args[2]])
+    if len(by) != 1 or source.dim() == 0 or by[0].dtype not in (torch.int64, torch.int32):
+        return False
+    return by[0].numel() * (source.numel() // max(1, source.shape[along])) > _MAX_PICKED
 
 
 def _tensors(args, kwargs):

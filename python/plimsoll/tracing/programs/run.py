@@ -77,6 +77,7 @@ def record(command: list[str], gpu: Gpu, recording: Any, cards: int = 1) -> None
         stack.callback(overlay.clean)
         patches = Patches()
         stack.callback(patches.undo)
+        _one_thread(patches, stack)
         stack.enter_context(cuda_like(observer, names, builds_on_gpu=False))
         watch = Watch(observer, names)
         _install(patches, observer, places, watch, overlay)
@@ -138,6 +139,15 @@ def _install(
     passes = (Tokens(observer, places), Repeats(observer, places, watch))
     _watch_calls(patches, watch, *passes)
     observer.on_op = watch.ticked
+
+
+def _one_thread(patches: Patches, stack: ExitStack) -> None:
+    """Samples are computed by one thread, as in a loader's worker: others would mostly wait for each other."""
+    threads = torch.get_num_threads()
+    stack.callback(torch.set_num_threads, threads)
+    torch.set_num_threads(1)
+    patches.set(torch, "get_num_threads", lambda: threads)
+    patches.set(torch, "set_num_threads", lambda _: None)
 
 
 def _watch_calls(patches: Patches, watch: Watch, tokens: Tokens, repeats: Repeats) -> None:
