@@ -91,15 +91,22 @@ function groundHash() {
 }
 
 function keptOrMeasured(program) {
-  const text = readFileSync(join(values.programs, program.folder, program.argv[0]), 'utf8');
   const hash = createHash('sha256')
-    .update(JSON.stringify([ground, program, text]))
+    .update(JSON.stringify([ground, program, textOf(program)]))
     .digest('hex');
   const file = join(kept, `${program.name}-${hash.slice(0, 16)}.json`);
   if (existsSync(file)) return JSON.parse(readFileSync(file, 'utf8'));
   const row = measure(program);
   if (row.failure === undefined) writeFileSync(file, JSON.stringify(row));
   return row;
+}
+
+/** A program's own code: one file, or those of the package that follows `-m`. */
+function textOf({ folder, argv: [first, second] }) {
+  const place = join(values.programs, folder);
+  if (first !== '-m') return readFileSync(join(place, first), 'utf8');
+  const files = readdirSync(join(place, second)).filter((file) => file.endsWith('.py'));
+  return files.toSorted(byName).map((file) => readFileSync(join(place, second, file), 'utf8'));
 }
 
 function measure({ name, folder, argv, allocatedBytes, reservedBytes }) {
