@@ -5,6 +5,7 @@ import json
 import pathlib
 import subprocess
 import sys
+import tempfile
 
 import numpy as np
 import torch
@@ -35,16 +36,7 @@ def f1(logits, truth):
     return 2 * hits / max(guess.sum().item() + truth.sum().item(), 1)
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--folder", default="tiles")
-    parser.add_argument("--tiles", type=int, default=400)
-    parser.add_argument("--size", type=int, default=128)
-    parser.add_argument("--batch", type=int, default=40)
-    parser.add_argument("--epochs", type=int, default=3)
-    parser.add_argument("--patience", type=int, default=2)
-    args = parser.parse_args()
-    folder = pathlib.Path(args.folder)
+def train(args, folder):
     if not (folder / "meta.json").exists():
         command = [
             sys.executable,
@@ -61,7 +53,7 @@ def main():
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     data = Tiles(folder)
     cut = int(len(data) * 0.8)
-    train = DataLoader(Subset(data, range(cut)), args.batch, shuffle=True, num_workers=2)
+    train_loader = DataLoader(Subset(data, range(cut)), args.batch, shuffle=True, num_workers=2)
     val = DataLoader(Subset(data, range(cut, len(data))), args.batch * 2)
     model = convnext_tiny(weights=None, num_classes=meta["crops"])
     first = model.features[0][0]
@@ -73,7 +65,7 @@ def main():
     best, waited = float("inf"), 0
     for epoch in range(args.epochs):
         model.train()
-        for x, y in train:
+        for x, y in train_loader:
             x, y = x.to(device), y.to(device)
             optimizer.zero_grad()
             with torch.autocast(device.type, dtype=torch.bfloat16):
@@ -101,6 +93,24 @@ def main():
             if waited >= args.patience:
                 break
     model.load_state_dict(torch.load(folder / "best.pt", map_location=device))
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument(
+        "--folder", help="where the tiles lie, or are written (default: a temporary folder)"
+    )
+    parser.add_argument("--tiles", type=int, default=400)
+    parser.add_argument("--size", type=int, default=128)
+    parser.add_argument("--batch", type=int, default=40)
+    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--patience", type=int, default=2)
+    args = parser.parse_args()
+    if args.folder:
+        train(args, pathlib.Path(args.folder))
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            train(args, pathlib.Path(folder))
 
 
 if __name__ == "__main__":
