@@ -18,6 +18,24 @@ describe('progress', () => {
     ]);
   });
 
+  it('shows training where a program also evaluates or generates, whichever comes first', () => {
+    const book = new ProgressBook();
+    const call = { ...step, who: 'generate-0', loss: 'unknown', training: false } as const;
+    book.add(1, { ...call, number: 1 });
+    book.add(2, { ...call, number: 2 });
+    expect(book.points.map((point) => point.step)).toEqual([1, 2]);
+    book.add(3, { ...step, number: 1, loss: 0.5, training: true });
+    book.add(4, { ...call, number: 3 });
+    book.add(5, { ...step, number: 7, loss: 0.4, training: true });
+    expect(book.points.map((point) => [point.atSeconds, point.step])).toEqual([
+      [3, 1],
+      [5, 7],
+    ]);
+    const document = { type: 'step', who: 'a', number: 1, microbatch: 1 };
+    expect(readMessage(document)).toMatchObject({ training: true });
+    expect(readMessage({ ...document, training: false })).toMatchObject({ training: false });
+  });
+
   it('gives steps a second where the batch of a loop is unknown, and samples a second where it is known', () => {
     const loop = { who: 'loop-7', peakBytes: 1, loss: 0.5 } as const;
     const settings: RunSettings = {

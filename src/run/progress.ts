@@ -20,6 +20,8 @@ interface Reached {
   readonly batch: Known<number>;
   readonly peakBytes: Known<number>;
   readonly loss: Known<number>;
+  /** Calls of a function are none: generation, evaluation. */
+  readonly training?: boolean;
 }
 
 interface Reading {
@@ -27,9 +29,13 @@ interface Reading {
   readonly step: number;
 }
 
-/** Keeps the steps of the first work that tells of some, within bounds, however long a run is. */
+/**
+ * Keeps the steps of the first work that trains and tells of some, within bounds, however long a run is;
+ * until one trains, the calls of the first that tells.
+ */
 export class ProgressBook {
   #who: string | undefined;
+  #isTraining = false;
   #points: ProgressPoint[] = [];
   /** What the next rate is counted from, oldest first: one from before the last second, and all since. */
   #recent: Reading[] = [];
@@ -41,6 +47,9 @@ export class ProgressBook {
   }
 
   add(atSeconds: number, reached: Reached): void {
+    const isTraining = reached.training !== false;
+    if (isTraining && !this.#isTraining) this.#begin(reached.who);
+    this.#isTraining ||= isTraining;
     this.#who ??= reached.who;
     if (reached.who !== this.#who) return;
     const { number: step, batch, microbatch, peakBytes, loss } = reached;
@@ -65,6 +74,13 @@ export class ProgressBook {
     this.#points = this.#points.filter((_, index) => index % 2 === 0);
     const first = this.#points[0]?.atSeconds ?? 0;
     this.#gap = (atSeconds - first) / (maxPoints / 2);
+  }
+
+  #begin(who: string): void {
+    this.#who = who;
+    this.#points = [];
+    this.#recent = [];
+    this.#gap = 0;
   }
 
   #rate(atSeconds: number, step: number): Known<number> {

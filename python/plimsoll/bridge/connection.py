@@ -63,9 +63,10 @@ class Bridge:
         return list(self._hooks)
 
     @property
-    def has_works(self) -> bool:
-        """Whether a step or a function of the SDK, or a trainer's, was made in this process."""
-        return bool(self._works)
+    def has_training(self) -> bool:
+        """Whether a training step of the SDK, or of a trainer, was made in this process."""
+        living = [known() for known in list(self._works.values())]
+        return any(work is not None and work.is_training for work in living)
 
     def works(self) -> list[dict[str, Any]]:
         """Where each step and function of this process stands."""
@@ -142,11 +143,12 @@ class Bridge:
         peak: int,
         who: str = "",
         loss: float | None = None,
+        is_training: bool = True,
     ) -> None:
         now = time.monotonic()
         if self.step_is_due(now, who):
             self._last_step[who] = now
-            self.send(step(number, microbatch, batch, peak, who, loss))
+            self.send(step(number, microbatch, batch, peak, who, loss, is_training))
 
     def report_loop(self, number: int, peak: int, who: str, loss: float | None) -> None:
         """A step of a loop that has no sizes of ours."""

@@ -64,7 +64,7 @@ class LoopSteps:
         self._number += 1
         loss, self._loss = self._loss, None
         is_due = self._bridge.step_is_due(time.monotonic(), self._who)
-        if not is_due or _is_capturing() or (self._bridge.has_works and not self._has_told):
+        if not is_due or _is_capturing() or (self._bridge.has_training and not self._has_told):
             return
         self._has_told = True
         is_sure = self._is_only and not any(name in sys.modules for name in OTHER_SCALERS)

@@ -63,9 +63,15 @@ def oom(
 
 
 def step(
-    number: int, microbatch: int, batch: int, peak: int, who: str, loss: float | None = None
+    number: int,
+    microbatch: int,
+    batch: int,
+    peak: int,
+    who: str,
+    loss: float | None = None,
+    is_training: bool = True,
 ) -> dict[str, Any]:
-    sizes = {"microbatch": microbatch, "batch": batch, "peakBytes": peak}
+    sizes = {"microbatch": microbatch, "batch": batch, "peakBytes": peak, "training": is_training}
     return {"type": "step", "who": who, "number": number, **sizes, **_known(loss)}
 
 

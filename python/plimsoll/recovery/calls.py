@@ -47,6 +47,7 @@ class Calls:
         self.fitting = Fitting(
             who, gauge, microbatch, grow_after, may_differ=True, patience=PATIENCE_SECONDS
         )
+        self.fitting.work.is_training = False
         if bridge is not None:
             self.fitting.work.declare(["microbatch"], bridge.rank, bridge.world)
 

@@ -24,10 +24,25 @@ print(float(loss))
 """
 
 
+GENERATING = """
+import torch
+from transformers import GPT2Config, GPT2LMHeadModel
+small = {"vocab_size": 20, "n_embd": 8, "n_layer": 1, "n_head": 2, "bos_token_id": 0, "eos_token_id": 0}
+model = GPT2LMHeadModel(GPT2Config(**small))
+ids = torch.ones(2, 3, dtype=torch.long)
+model.generate(ids, attention_mask=ids, max_new_tokens=2, do_sample=False)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loss = model(input_ids=ids, labels=ids).loss
+loss.backward()
+optimizer.step()
+print(float(loss))
+"""
+
+
 class Line:
     """A bridge to a supervisor who wants to hear of each step."""
 
-    has_works = False
+    has_training = False
 
     def __init__(self):
         self.told = []
@@ -90,7 +105,7 @@ class Loops(unittest.TestCase):
         self.assertEqual(self.line.told, [(1, self.first), (2, None)])
 
     def test_a_loop_is_silent_where_a_trainer_or_the_sdk_tells_of_its_steps(self):
-        self.line.has_works = True
+        self.line.has_training = True
         self.loss().backward()
         self.optimizer.step()
         self.assertEqual(self.line.told, [])
@@ -98,11 +113,22 @@ class Loops(unittest.TestCase):
 
 class Programs(unittest.TestCase):
     def test_a_plain_loop_tells_its_step_its_loss_and_its_peak(self):
+        told, loss, _ = self.heard_from(PROGRAM)
+        self.assertEqual([(one["number"], one["loss"]) for one in told], [(1, loss)])
+        self.assertGreater(told[0]["peakBytes"], 2**20)
+
+    def test_a_plain_loop_that_generates_first_tells_its_steps_as_well(self):
+        told, loss, calls = self.heard_from(GENERATING)
+        self.assertEqual([(one["number"], one["loss"]) for one in told], [(1, loss)])
+        self.assertEqual([one["training"] for one in calls], [False])
+
+    def heard_from(self, program):
+        """(steps of its loop, what it printed, steps of works) of a program under a supervisor."""
         supervisor = Supervisor()
         self.addCleanup(supervisor.close)
         environment = {**os.environ, "PYTHONPATH": AUTO, "PLIMSOLL_BRIDGE": supervisor.path}
         done = subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", PROGRAM],
+            [sys.executable, "-W", "ignore", "-c", program],
             env=environment,
             capture_output=True,
             text=True,
@@ -111,6 +137,4 @@ class Programs(unittest.TestCase):
         )
         self.assertEqual(done.returncode, 0, done.stderr)
         supervisor.wait_for_end()
-        told = supervisor.of("loop")
-        self.assertEqual([(one["number"], one["loss"]) for one in told], [(1, float(done.stdout))])
-        self.assertGreater(told[0]["peakBytes"], 2**20)
+        return supervisor.of("loop"), float(done.stdout), supervisor.of("step")

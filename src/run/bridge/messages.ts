@@ -97,6 +97,8 @@ export interface StepMessage {
   readonly batch: number;
   readonly peakBytes: Known<number>;
   readonly loss: Known<number>;
+  /** Not so for calls of a function: generation, evaluation. */
+  readonly training: boolean;
 }
 
 /** A step of a loop that knows nothing of us; what it holds of a batch is not seen. */

@@ -84,7 +84,8 @@ export function readMessage(document: unknown): FromSdk | undefined {
       const [number, microbatch] = [count('number'), count('microbatch')];
       if (number === undefined || microbatch === undefined || microbatch < 1) return undefined;
       const batch = Math.max(microbatch, count('batch') ?? 0);
-      return { type: 'step', number, microbatch, batch, ...readReached(read) };
+      const training = get('training') !== false;
+      return { type: 'step', number, microbatch, batch, training, ...readReached(read) };
     }
     case 'loop': {
       const number = count('number');

@@ -12,6 +12,8 @@ class Work:
     def __init__(self, who: str, sizer: Sizer, gauge: Any) -> None:
         self.who = who
         self.bridge = connection.current()
+        # A function's calls are no steps of training: where both are, the report shows training.
+        self.is_training = True
         self.steps = 0
         self._batch = 0
         self._sizer = sizer
@@ -56,7 +58,8 @@ class Work:
         if peak is not None and self.bridge is not None:
             size = self._sizer.size or run.count
             loss = float(sum(self.losses)) if self.losses else None
-            self.bridge.report_step(self.steps, size, run.count, peak, self.who, loss)
+            told = (self.steps, size, run.count, peak, self.who, loss, self.is_training)
+            self.bridge.report_step(*told)
 
     def growth(self) -> int | None:
         """A larger size that the supervisor wants, once."""
