@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import torch
 
 _ATEN = torch.ops.aten
-_SAME = {
+SAME = {
     _ATEN.view.default,
     _ATEN._unsafe_view.default,
     _ATEN.expand.default,
@@ -73,7 +73,7 @@ class Scalars:
         _ATEN.logical_not.default,
         _ATEN.bitwise_not.default,
         _ATEN.scalar_tensor.default,
-    } | (_SAME - {_ATEN.detach.default})
+    } | (SAME - {_ATEN.detach.default})
 
     def __init__(self) -> None:
         self._values: dict[int, Any] = {}
@@ -110,7 +110,7 @@ class Scalars:
             return True
         if func is _ATEN.any.default and known is UNKNOWN:
             return False
-        if known is UNKNOWN or func in _SAME:
+        if known is UNKNOWN or func in SAME:
             return known
         if func is _ATEN.sum.default:
             return known * args[0].numel()

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from .. import small_values
-from ..scalars import UNKNOWN, Scalars
+from ..scalars import SAME, UNKNOWN, Scalars
 
 _ATEN = torch.ops.aten
 # Places in a list: only the first is sure to exist.
@@ -20,6 +20,25 @@ _PLACES = {
     _ATEN.randint.default,
     _ATEN.randint.low,
 }
+# A value is one among many: a token is hardly ever the one that ends a text.
+_IS_ONE = {
+    _ATEN.eq.Scalar: False,
+    _ATEN.ne.Scalar: True,
+}
+_NOT = {_ATEN.logical_not.default, _ATEN.bitwise_not.default}
+_EITHER = {
+    _ATEN.bitwise_or.Tensor,
+    _ATEN.bitwise_or_.Tensor,
+    _ATEN.logical_or.default,
+    _ATEN.logical_or_.default,
+}
+_BOTH = {
+    _ATEN.bitwise_and.Tensor,
+    _ATEN.bitwise_and_.Tensor,
+    _ATEN.logical_and.default,
+    _ATEN.logical_and_.default,
+}
+_OF_ALL = {_ATEN.all.default, _ATEN.any.default, _ATEN.all.dim, _ATEN.any.dim}
 # Distributions ask this of their parameters.
 _HOLDS = {_ATEN._is_all_true.default}
 _START, _FACTOR = 2.0, 0.999
@@ -34,6 +53,8 @@ class PlausibleScalars(Scalars):
     def __init__(self) -> None:
         super().__init__()
         self._loss = _START
+        # Tensors of booleans that are not known: what most of them are.
+        self._usual: dict[int, bool] = {}
 
     def notice(self, func, args, result) -> None:
         super().notice(func, args, result)
@@ -41,6 +62,41 @@ class PlausibleScalars(Scalars):
             self.assume(result, 0)
         elif func in _HOLDS:
             self.assume(result, True)
+        elif isinstance(result, torch.Tensor) and result.device.type == "meta":
+            self._notice_usual(func, args, result)
+
+    def _notice_usual(self, func, args, result) -> None:
+        usual = self._usually(func, args)
+        key = result.untyped_storage()._cdata
+        if usual is not None:
+            self._usual[key] = usual
+            if func in _OF_ALL:
+                self.assume(result, usual)
+        elif func._schema.is_mutable:
+            self._usual.pop(key, None)
+
+    def _usually(self, func, args) -> bool | None:
+        if func in _IS_ONE:
+            return _IS_ONE[func] if self.known(args[0]) is UNKNOWN else None
+        if not self._usual:
+            return None
+        if func in _EITHER or func in _BOTH:
+            found = [self._usual_of(one) for one in args[:2]]
+            known = [one for one in found if one is not None]
+            return (any(known) if func in _EITHER else all(known)) if known else None
+        if func in _NOT:
+            usual = self._usual_of(args[0])
+            return None if usual is None else not usual
+        return self._usual_of(args[0]) if func in SAME or func in _OF_ALL else None
+
+    def _usual_of(self, tensor: Any) -> bool | None:
+        if not isinstance(tensor, torch.Tensor) or tensor.device.type != "meta":
+            return None
+        return self._usual.get(tensor.untyped_storage()._cdata)
+
+    def forget(self, storage_key: int) -> None:
+        super().forget(storage_key)
+        self._usual.pop(storage_key, None)
 
     def assume(self, tensor: Any, value: Any) -> None:
         """Says what all of a tensor is taken for."""
@@ -49,7 +105,7 @@ class PlausibleScalars(Scalars):
 
     def guess(self, tensor: Any) -> Any:
         if tensor.dtype == torch.bool:
-            return False
+            return bool(self._usual_of(tensor))
         if not tensor.dtype.is_floating_point:
             return 1
         self._loss *= _FACTOR

@@ -43,14 +43,58 @@ assert places[:, [1]].tolist() == [[6], [8]]
 with torch.device("cuda"):
     assert places[[True, False]].tolist() == [[5, 6]]
 """
+# As people write it by hand: each of these ends the loop once all texts have ended.
+BY_HAND = """
+import torch
+
+head = torch.nn.Linear(32, 999).cuda()
+state = torch.zeros(4, 32, device="cuda")
+
+
+def sample():
+    best, places = head(state).topk(50)
+    return places.gather(-1, torch.multinomial(best.softmax(-1), 1)).squeeze(1)
+
+
+def turns(over):
+    for turn in range(1, 9):
+        if over(sample()):
+            break
+    return turn
+
+
+done = torch.zeros(4, dtype=torch.bool, device="cuda")
+going = torch.ones(4, dtype=torch.bool, device="cuda")
+
+
+def all_done(tokens):
+    global done
+    done |= tokens == 2
+    return done.all()
+
+
+def none_goes_on(tokens):
+    global going
+    going = going & (tokens != 2)
+    return not going.any()
+
+
+assert turns(lambda tokens: (tokens == 2).all()) == 8
+assert turns(all_done) == 8 and turns(none_goes_on) == 8
+assert turns(lambda tokens: not (tokens != 2).any(dim=0)) == 8
+assert turns(lambda tokens: tokens[0] == 2) == 8
+# What must hold of all values holds, and what is known stays known.
+assert (head(state) < 9).all() and not torch.isnan(state).any()
+assert (torch.full((3,), 2, device="cuda") == 2).all()
+"""
 
 
 class GeneratedTexts(unittest.TestCase):
-    def test_a_text_runs_to_its_last_length_and_its_tokens_can_be_read(self):
+    def trace(self, text):
         with tempfile.TemporaryDirectory() as folder:
             program = os.path.join(folder, "sample.py")
             with open(program, "w", encoding="utf-8") as file:
-                file.write(SAMPLED)
+                file.write(text)
             output = os.path.join(folder, "trace.jsonl")
             command = [sys.executable, "-W", "ignore", "-m", "plimsoll.trace", "--output", output]
             done = subprocess.run(
@@ -62,7 +106,13 @@ class GeneratedTexts(unittest.TestCase):
             )
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
             with open(output, encoding="utf-8") as file:
-                rows = [json.loads(line) for line in file]
+                return [json.loads(line) for line in file]
+
+    def test_texts_that_are_sampled_by_hand_do_not_end_at_once(self):
+        self.trace(BY_HAND)
+
+    def test_a_text_runs_to_its_last_length_and_its_tokens_can_be_read(self):
+        rows = self.trace(SAMPLED)
         self.assertIn(NOTE, rows[-1]["notes"])
         self.assertGreater(rows[-1]["maybeLessBytes"], 0)
         names = {row[1]: row[2] for row in rows if isinstance(row, list) and row[0] == "s"}
