@@ -91,12 +91,13 @@ class Observer(TorchDispatchMode):
         if func is _ADD and accumulates_in_place(args, kwargs):
             return torch.ops.aten.add_.Tensor(args[0], args[1])
         rule = self._rule(func)
-        if rule is None and self._is_composite(func):
-            # In inference mode, or on tensors from it, an op arrives whole that autograd takes apart.
-            stand_in = self.stand_ins.get(func)
+        # In inference mode, or on tensors from it, an op arrives whole that autograd takes apart.
+        stand_in = self.stand_ins.get(func) if rule is None else None
+        if stand_in is not None and args[0].device.type == "meta":
             with self:
-                if stand_in is not None and args[0].device.type == "meta":
-                    return stand_in(*args, **kwargs)
+                return stand_in(*args, **kwargs)
+        if rule is None and self._is_composite(func):
+            with self:
                 return func._op_dk(_COMPOSITE, *args, **kwargs)
         result = self._results.run(func, args, kwargs)
         if func is not _DETACH and self.recording:

@@ -38,6 +38,7 @@ from . import (
 from .children import Children
 from .compiling import entry as compiling
 from .compiling import triton_kernels
+from .devices import pretended
 from .devices.pretended import PretendedDevices
 from .distributed import other_libraries, uncounted
 from .distributed import saving as sharded_saving
@@ -90,8 +91,7 @@ def record(command: list[str], gpu: Gpu, recording: Any, cards: int = 1) -> None
         stack.enter_context(observer)
         devices = PretendedDevices(places, observer)
         _watch_moves(patches, devices)
-        # PyTorch's own takes no other stream than one of the driver's.
-        patches.set(torch.Tensor, "record_stream", lambda t, s: devices.record_stream(t, s))
+        pretended.install(patches, devices)
         _stay_in_backward(patches, devices)
         saved_on_host.install(patches, devices)
         Wrappers(patches, observer, devices, watch, world).install()

@@ -17,7 +17,7 @@ import torch.utils._foreach_utils
 import torch.utils.checkpoint
 
 from .. import small_values
-from . import recurrent
+from . import encoder_layer, recurrent
 from .attention import attention
 from .autocast import Autocast
 from .dropout import dropout
@@ -35,6 +35,8 @@ _OPS = {
     "rms_norm": rms_norm,
     "softmax.int": softmax,
     "log_softmax.int": log_softmax,
+    "_native_multi_head_attention": encoder_layer.attention,
+    "_transformer_encoder_layer_fwd": encoder_layer.encoder_layer,
 }
 
 

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, Callable
 
 import torch
-from torch.overrides import TorchFunctionMode
+from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 
 from ... import sparse
 from ...standins.copies import deep_copy
+from ...standins.patches import Patches
 from ..places import GPU, HOST, META, REAL, Places
 from .making import MAKE, Making
 from .moves import Moves
 
 _TENSOR = torch.Tensor
 _NOT_PACKED = (
-    "nn.TransformerEncoder evaluates padded sentences without their padding, by kernels of its own; counted is "
-    "the ordinary way, with the padding"
+    "nn.TransformerEncoder evaluates padded sentences without their padding; counted is the same with their "
+    "padding"
 )
+# Modules that run ops of their own in evaluation, unless a mode would have to see each step.
+_QUICK = ("torch.nn.modules.activation", "torch.nn.modules.transformer")
 
 
 class PretendedDevices(TorchFunctionMode):
@@ -29,6 +33,8 @@ class PretendedDevices(TorchFunctionMode):
         self._making = Making(self.moves)
         # What happens where a program says that a stream uses a tensor; nothing without streams.
         self.on_record_stream: Callable[[Any, Any], None] | None = None
+        # Whether a real run would have packed sentences before the layers of an encoder see them.
+        self._without_padding = False
         self._special = _table(self)
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
@@ -120,7 +126,12 @@ class PretendedDevices(TorchFunctionMode):
 
     def not_packed(self, func, args, kwargs):
         self.observer.notes.add(_NOT_PACKED)
+        self._without_padding = True
         return False
+
+    def encoder_layer(self, func, args, kwargs):
+        """Sentences without padding need no mask."""
+        return func(*(args[:-2] if self._without_padding else args), **kwargs)
 
     def finite(self, func, args, kwargs):
         """A loss that is no number would end most programs; here it always is one."""
@@ -167,6 +178,7 @@ def _table(mode: PretendedDevices) -> dict[Any, Callable]:
         _TENSOR.share_memory_: mode.itself,
         # Whether rows are padded at their ends alone is not known: then nothing is packed without padding.
         torch._nested_tensor_from_mask_left_aligned: mode.not_packed,
+        torch._transformer_encoder_layer_fwd: mode.encoder_layer,
         _TENSOR.data_ptr: mode.data_ptr,
         # Tensors that share memory share it in copies and files, too.
         _TENSOR.__deepcopy__: mode.deepcopy,
@@ -178,3 +190,25 @@ def _table(mode: PretendedDevices) -> dict[Any, Callable]:
     for name in ("isnan", "isinf", "isposinf", "isneginf"):
         table[getattr(torch, name)] = table[getattr(_TENSOR, name)] = mode.not_finite
     return table
+
+
+def install(patches: Patches, devices: PretendedDevices) -> None:
+    # PyTorch's own takes no other stream than one of the driver's.
+    patches.set(torch.Tensor, "record_stream", lambda t, s: devices.record_stream(t, s))
+    asked = torch.overrides.has_torch_function
+
+    def has_torch_function(tensors: Any) -> bool:
+        """Without this mode, which a real run does not have."""
+        module = sys._getframe(1).f_globals.get("__name__")
+        others = [mode for mode in _get_current_function_mode_stack() if mode is not devices]
+        if module not in _QUICK or others:
+            return asked(tensors)
+        return any(map(_has_own_functions, tensors))
+
+    patches.set(torch.overrides, "has_torch_function", has_torch_function)
+
+
+def _has_own_functions(value: Any) -> bool:
+    if not isinstance(value, torch.Tensor) or type(value) is _TENSOR:
+        return False
+    return type(value).__torch_function__ is not torch._C._disabled_torch_function_impl
