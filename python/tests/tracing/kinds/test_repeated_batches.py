@@ -1,12 +1,53 @@
-"""A data set that is slow to read: batches that are all alike are not read again and again."""
+"""Batches that are all alike, and such that are not: which are read, and what the trace says of them."""
 
+import json
+import os
+import subprocess
+import sys
+import tempfile
 import unittest
 
 import torch
 
-from tracing import PACKAGE  # noqa: F401
+from tracing import PACKAGE
 
 from plimsoll.tracing.programs.loops.repeated import Repeated
+
+PROGRAM = """
+import torch
+from torch.utils.data import DataLoader
+
+model = torch.nn.Linear(4, 4).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+rows = [torch.zeros({length}, 4) for i in range(15)]
+for batch in DataLoader(rows, batch_size=2):
+    model(batch.cuda()).sum().backward()
+    optimizer.step()
+"""
+
+
+class BatchesOfAProgram(unittest.TestCase):
+    def is_ragged(self, length):
+        with tempfile.TemporaryDirectory() as folder:
+            program = os.path.join(folder, "train.py")
+            with open(program, "w", encoding="utf-8") as file:
+                file.write(PROGRAM.format(length=length))
+            output = os.path.join(folder, "trace.jsonl")
+            command = [sys.executable, "-W", "ignore", "-m", "plimsoll.trace", "--output", output]
+            done = subprocess.run(
+                [*command, "--program", program],
+                env={**os.environ, "PYTHONPATH": PACKAGE, "PLIMSOLL_DEBUG": ""},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            with open(output, encoding="utf-8") as file:
+                return json.loads(list(file)[-1])["ragged"]
+
+    def test_two_lengths_make_batches_differ_and_a_short_last_one_does_not(self):
+        self.assertFalse(self.is_ragged("8"))
+        self.assertTrue(self.is_ragged("8 if i < 4 else 16"))
 
 
 class RepeatedBatches(unittest.TestCase):

@@ -75,7 +75,8 @@ class Passage:
         self._mark = self._ops
         self._given = 0
         self._recent: Any = None
-        self._shapes: set[tuple] = set()
+        # Of batches with so many samples.
+        self._shapes: dict[Any, set[tuple]] = {}
         self._over = False
         # Whether only batches are run that are larger than all before.
         self._chooses = False
@@ -101,7 +102,8 @@ class Passage:
         batch = self._next()
         self._given += 1
         if not self._over:
-            self._shapes.add(ragged.shapes(batch))
+            samples = len(self._recent) if isinstance(self._recent, list) else None
+            self._shapes.setdefault(samples, set()).add(ragged.shapes(batch))
         # The second batch without a backward pass: this loader is read, not trained on.
         self._watch.batch_given(self._given > 1 and self._reads())
         return batch
@@ -168,7 +170,9 @@ class Passage:
         return max(steps) >= wanted and min(steps) >= min(wanted, 2)
 
     def _is_ragged(self) -> bool:
-        if len(self._shapes) > 2:
+        # How many samples the last batch of a stream has is not known before.
+        usual = 2 if self._loader._dataset_kind == _DatasetKind.Iterable else 1
+        if any(len(shapes) > usual for shapes in self._shapes.values()):
             self._shared.sources.add(self._source)
         return self._source in self._shared.sources or len(self._watch.observer.packed) > 2
 
