@@ -10,6 +10,7 @@ import unittest
 
 from tracing import PACKAGE
 
+from plimsoll.tracing.programs.loops.counters import Counter
 from plimsoll.tracing.programs.loops.turns import Turns
 
 TRAINING = """
@@ -118,6 +119,52 @@ class WhichTurns(unittest.TestCase):
         self.assertLess(len(ran), 30)
 
 
+class WhichCounts(unittest.TestCase):
+    def ran(self, ends, turn, conditions=(), limit=1000):
+        """The numbers that `while True: ...; number += 1; if number >= ends: break` comes to."""
+        watch, numbers_run = Watch(), []
+        counter = Counter(0, watch)
+        while len(numbers_run) < limit:
+            number = counter.number
+            numbers_run.append(number)
+            for goal, modulo in conditions:
+                counter.looked(number, goal, modulo)
+            turn(watch, number)
+            number = counter.counted()
+            if ends is not None:
+                counter.looked(number, ends, 0)
+                if number >= ends:
+                    break
+        self.watch = watch
+        return numbers_run
+
+    def test_up_to_where_it_ends_by_way_of_what_it_does_seldom(self):
+        ran = self.ran(10_000, lambda watch, _: watch.train(), [(0, 700), (4321, 0)])
+        self.assertTrue({0, 1, 2, 3, 4, 5, 700, 4320, 4321, 4322, 9999} <= set(ran), ran)
+        self.assertLess(len(ran), 25)
+        self.assertGreater(self.watch.jumps, 4)
+
+    def test_what_would_come_after_the_end_is_not_run(self):
+        ran = self.ran(1000, lambda watch, _: watch.train(), [(0, 5000)])
+        self.assertEqual(ran[-1], 999)
+
+    def test_without_an_end_what_it_does_seldom_is_met_twice_and_then_all_are_run(self):
+        ran = self.ran(None, lambda watch, _: watch.train(), [(0, 500)])
+        self.assertEqual([number for number in ran if number % 500 == 0][:3], [0, 500, 1000])
+        self.assertEqual(ran[-1] - ran[-100], 99)
+
+    def test_turns_that_differ_that_grow_that_do_not_train_or_are_few_are_all_run(self):
+        turns = {
+            "differ": lambda watch, number: watch.train(1000 + number),
+            "grow": lambda watch, _: watch.train(grown=1 << 20),
+            "do not train": lambda watch, _: None,
+        }
+        for name, turn in turns.items():
+            with self.subTest(name):
+                self.assertEqual(self.ran(300, turn, [(0, 100)]), list(range(300)))
+        self.assertEqual(len(self.ran(50, lambda watch, _: watch.train())), 50)
+
+
 class Loops(unittest.TestCase):
     def trace(self, text):
         folder = tempfile.TemporaryDirectory()
@@ -151,6 +198,30 @@ class Loops(unittest.TestCase):
             self.assertEqual(ran[-1], 99_999)
             self.assertTrue({499, 1234} <= set(ran), ran)
             self.assertTrue({64, 128, 256} <= sizes, sizes)
+
+    def test_a_while_with_a_number_of_its_own_comes_to_its_end(self):
+        ends = {
+            "while True:": ("step", "if step > 99_999: break"),
+            "while step < 1e5:": ("step", ""),
+            "while state.step < last:": ("state.step", ""),
+            "while True:\n  for _ in [0, 0, 0]:": (
+                "step",
+                "if step >= last: break\n  if step >= last: break",
+            ),
+        }
+        for begin, (name, end) in ends.items():
+            with self.subTest(begin):
+                lines = TRAINING.partition("for step in BEGIN:\n")
+                body = lines[2].partition("END")[0].replace("step", name)
+                before = lines[0] + "class state: step = 0\nstep, last, turns = 0, 100_000, 0\n"
+                after = (
+                    f"    {name} += 1\n    turns += 1\n    {end}\n" + lines[2].partition("END")[2]
+                )
+                ran, sizes = self.trace(before + begin + "\n" + body + after)
+                self.assertLess(len(ran), 60)
+                self.assertEqual(ran[-1], 99_999)
+                self.assertTrue({499, 1234} <= set(ran), ran)
+                self.assertTrue({64, 128, 256} <= sizes, sizes)
 
     def test_a_program_that_counts_on_all_turns_ends_with_what_was_seen(self):
         ran, sizes = self.trace(

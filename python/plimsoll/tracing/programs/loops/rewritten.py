@@ -1,17 +1,21 @@
 """The program's own files, with its loops over numbers led past turns that are alike.
 
-In `for step in range(...)`, the range is wrapped; in the loop's body, so are comparisons of the number and what it
-is taken modulo. All else stays as it is written, and so do the numbers of the lines.
+In `for step in range(...)`, the range is wrapped; in the body of a `while`, `step += 1` is. In both, so are
+comparisons of the number and what it is taken modulo. All else stays as it is written, and so do the numbers of the
+lines.
 """
 
 from __future__ import annotations
 
 import ast
 import builtins
+import copy
+import operator
 import os
 import runpy
 import sys
 import sysconfig
+from collections.abc import Iterator
 from importlib.machinery import SourceFileLoader
 from types import CodeType
 from typing import Any
@@ -20,10 +24,11 @@ import torch
 
 from ...standins.patches import Patches
 from ..watch import Watch
+from .counters import Counter
 from .turns import Turns
 
-_TURNS, _MODULO, _VALUE, _GOAL = (
-    f"__plimsoll_{name}__" for name in ("turns", "modulo", "value", "goal")
+_TURNS, _COUNTED, _MODULO, _VALUE, _GOAL = (
+    f"__plimsoll_{name}__" for name in ("turns", "counted", "modulo", "value", "goal")
 )
 _MAX_SOURCE_BYTES = 4 * 2**20
 _OWN = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
@@ -40,6 +45,7 @@ _GOES_THROUGH = ("tqdm", "enumerate", "zip", "track")
 def install(patches: Patches, watch: Watch) -> None:
     running = _Running(watch)
     patches.add(builtins, _TURNS, running.turns)
+    patches.add(builtins, _COUNTED, running.counted)
     patches.add(builtins, _MODULO, running.modulo)
     patches.add(builtins, _VALUE, running.value)
     patches.add(builtins, _GOAL, running.goal)
@@ -69,7 +75,7 @@ def _rewritten(path: str, code: CodeType) -> CodeType:
     try:
         with open(path, "rb") as file:
             source = file.read(_MAX_SOURCE_BYTES + 1)
-        if len(source) > _MAX_SOURCE_BYTES or b"range" not in source:
+        if len(source) > _MAX_SOURCE_BYTES or not (b"range" in source or b"while" in source):
             return code
         loops = _Loops(path)
         tree = ast.fix_missing_locations(loops.visit(ast.parse(source, path)))
@@ -90,14 +96,17 @@ class _Loops(ast.NodeTransformer):
         self.found = False
         # Of each loop around: its place and the names that it counts with.
         self._around: list[tuple[str, set[str]]] = []
+        # What the `while` around counts up, and its place for each.
+        self._counters: dict[str, str] = {}
 
     def visit_FunctionDef(self, node: Any) -> Any:
         # A model's own passes may be compiled, and do not train.
         if node.name == "forward" or node.decorator_list:
             return node
-        around, self._around = self._around, []
+        kept = self._around, self._counters
+        self._around, self._counters = [], {}
         self.generic_visit(node)
-        self._around = around
+        self._around, self._counters = kept
         return node
 
     visit_AsyncFunctionDef = visit_FunctionDef
@@ -118,14 +127,40 @@ class _Loops(ast.NodeTransformer):
         self.found, node.iter = True, wrapped
         names = {n.id for n in ast.walk(node.target) if isinstance(n, ast.Name)}
         self._around.append((loop, names))
+        # Its turns are left out already.
+        counters, self._counters = self._counters, {}
         node.body = [self.visit(statement) for statement in node.body]
+        self._counters = counters
         self._around.pop()
         node.orelse = [self.visit(statement) for statement in node.orelse]
         return node
 
+    def visit_While(self, node: ast.While) -> Any:
+        names = set(_counted_in(node.body))
+        counters, around = self._counters, len(self._around)
+        self._counters = {name: f"{self._path}:{node.lineno}:{name}" for name in names}
+        self._around += [(loop, {name}) for name, loop in self._counters.items()]
+        self.found = self.found or bool(names)
+        self.generic_visit(node)
+        self._counters = counters
+        del self._around[around:]
+        return node
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> Any:
+        self.generic_visit(node)
+        name = _counted(node)
+        if name not in self._counters:
+            return node
+        value = ast.parse(name, mode="eval").body
+        counted = _call(_COUNTED, self._counters[name], value)
+        return ast.copy_location(ast.Assign([node.target], counted), node)
+
     def _loop_of(self, node: ast.AST) -> str | None:
         """The loop whose number this is about."""
-        used = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+        if not self._around:
+            return None
+        named = (n for n in ast.walk(node) if isinstance(n, (ast.Name, ast.Attribute)))
+        used = {ast.unparse(n) for n in named}
         return next((loop for loop, names in reversed(self._around) if names & used), None)
 
     def visit_BinOp(self, node: ast.BinOp) -> Any:
@@ -151,6 +186,32 @@ def _call(function: str, loop: str, *values: ast.expr) -> ast.Call:
     return ast.Call(ast.Name(function, ast.Load()), [ast.Constant(loop), *values], [])
 
 
+def _counted(node: ast.AST) -> str:
+    """What a statement counts up by one; nothing for others."""
+    if not isinstance(node, ast.AugAssign) or not isinstance(node.op, ast.Add):
+        return ""
+    by_one = isinstance(node.value, ast.Constant) and node.value.value == 1
+    plain = isinstance(node.target, ast.Name) or (
+        isinstance(node.target, ast.Attribute) and isinstance(node.target.value, ast.Name)
+    )
+    return ast.unparse(node.target) if by_one and plain else ""
+
+
+def _counted_in(body: list[Any]) -> Iterator[str]:
+    """All that a loop counts up, except inside of functions and of other loops whose turns are left out."""
+    for node in body:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.While)):
+            continue
+        if isinstance(node, ast.For) and _with_turns(copy.deepcopy(node.iter), "") is not None:
+            continue
+        if name := _counted(node):
+            yield name
+        for part in ("body", "orelse", "finalbody"):
+            yield from _counted_in(getattr(node, part, []))
+        for handler in getattr(node, "handlers", []):
+            yield from _counted_in(handler.body)
+
+
 def _with_turns(node: ast.expr, loop: str) -> ast.expr | None:
     """What a loop goes through, with its range wrapped; None where there is none."""
     if not isinstance(node, ast.Call):
@@ -173,7 +234,7 @@ class _Running:
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
         # By the place of a loop: the one that runs, and the value that it looked at last.
-        self._loops: dict[str, Turns] = {}
+        self._loops: dict[str, Turns | Counter] = {}
         self._looked: dict[str, tuple[Any, int]] = {}
 
     def turns(self, loop: str, numbers: Any) -> Any:
@@ -181,6 +242,17 @@ class _Running:
             return numbers
         self._loops[loop] = Turns(numbers, self._watch)
         return self._loops[loop]
+
+    def counted(self, loop: str, value: Any) -> Any:
+        """One more, or as many more as there are turns that are alike."""
+        if type(value) is not int or torch.compiler.is_compiling():
+            return operator.iadd(value, 1)
+        counter = self._loops.get(loop)
+        if not isinstance(counter, Counter) or counter.number != value:
+            # It begins, or begins again.
+            self._loops[loop] = Counter(value + 1, self._watch)
+            return value + 1
+        return counter.counted()
 
     def modulo(self, loop: str, value: Any, modulo: Any) -> Any:
         result = value % modulo
@@ -200,5 +272,7 @@ class _Running:
 
     def _see(self, loop: str, value: Any, goal: Any, modulo: int) -> None:
         turns = self._loops.get(loop)
+        if isinstance(goal, float) and goal.is_integer():
+            goal = int(goal)
         if turns is not None and type(value) is int and type(goal) is int:
             turns.looked(value, goal, modulo)

@@ -35,20 +35,45 @@ class Condition:
 
     def __init__(self, offset: int, goal: int, modulo: int) -> None:
         # The value that is looked at is the number and this.
-        self._goal = goal - offset
-        self._modulo = modulo
+        self.goal = goal - offset
+        self.modulo = modulo
         self._met = 0
 
     def ran(self, number: int) -> None:
-        apart = number - self._goal
-        self._met += apart % self._modulo == 0 if self._modulo else abs(apart) <= 1
+        apart = number - self.goal
+        self._met += apart % self.modulo == 0 if self.modulo else abs(apart) <= 1
 
     def next_after(self, number: int) -> int | None:
         """The next number that meets it, or is beside the one that does."""
-        if self._modulo:
-            ahead = (self._goal - number - 1) % self._modulo
+        if self.modulo:
+            ahead = (self.goal - number - 1) % self.modulo
             return number + 1 + ahead if self._met < _MEETINGS else None
-        return max(self._goal - 1, number + 1) if number <= self._goal else None
+        return max(self.goal - 1, number + 1) if number <= self.goal else None
+
+
+class Conditions:
+    """All of a loop."""
+
+    def __init__(self) -> None:
+        self._all: dict[tuple[int, int, int], Condition] = {}
+
+    def looked(self, number: int, value: int, goal: int, modulo: int) -> None:
+        """The body looked at a value that goes with the number."""
+        key = (value - number, goal, modulo)
+        if len(self._all) < _MAX_CONDITIONS and key not in self._all:
+            self._all[key] = Condition(*key)
+
+    def ran(self, number: int) -> None:
+        for condition in self._all.values():
+            condition.ran(number)
+
+    def next_after(self, number: int) -> list[int]:
+        found = (condition.next_after(number) for condition in self._all.values())
+        return [place for place in found if place is not None]
+
+    def last(self) -> int:
+        """The largest number that any is held against: where a loop ends that says so nowhere else."""
+        return max((c.goal for c in self._all.values() if not c.modulo), default=0)
 
 
 class Turns:
@@ -57,7 +82,7 @@ class Turns:
     def __init__(self, numbers: range, watch: Watch) -> None:
         self._numbers = numbers
         self._watch = watch
-        self._conditions: dict[tuple[int, int, int], Condition] = {}
+        self._conditions = Conditions()
         self._number = 0
 
     def __len__(self) -> int:
@@ -68,44 +93,39 @@ class Turns:
 
     def __iter__(self) -> Iterator[int]:
         numbers, done, last = self._numbers, 0, None
-        between = self._in_between()
         at = 0
         while at < len(numbers):
             self._number = numbers[at]
-            begin = _Begin(self._watch)
+            begin = Begin(self._watch)
             yield self._number
             done += 1
-            for condition in self._conditions.values():
-                condition.ran(self._number)
+            self._conditions.ran(self._number)
             turn = begin.turn(self._watch)
-            if done >= _least_turns(turn.ops) and _goes_on_alike(last, turn, len(numbers)):
-                at = self._next_of_interest(at, between, turn)
+            if goes_on_alike(done, last, turn, len(numbers)):
+                at = self._next_of_interest(at, turn)
                 self._watch.leaves_out()
             else:
                 at += 1
             last = turn
 
     def looked(self, value: int, goal: int, modulo: int) -> None:
-        """The body looked at a value that goes with the number."""
-        key = (value - self._number, goal, modulo)
-        if len(self._conditions) < _MAX_CONDITIONS and key not in self._conditions:
-            self._conditions[key] = Condition(*key)
+        self._conditions.looked(self._number, value, goal, modulo)
 
-    def _in_between(self) -> list[int]:
-        most = len(self._numbers) - 1
-        return [most * part // (_BETWEEN + 1) for part in range(1, _BETWEEN + 1)]
-
-    def _next_of_interest(self, at: int, between: list[int], turn: Turn) -> int:
+    def _next_of_interest(self, at: int, turn: Turn) -> int:
         numbers = self._numbers
         last = len(numbers) - 1
         places = [last] if at < last else [last + 1]
-        if turn.ops < _CHEAP_TURN_OPS:
-            places += [place for place in between if place > at]
-        for condition in self._conditions.values():
-            number = condition.next_after(self._number)
-            if number is not None and numbers.step == 1:
-                places.append(number - numbers.start)
+        places += between(last, turn)
+        if numbers.step == 1:
+            places += [n - numbers.start for n in self._conditions.next_after(self._number)]
         return min(place for place in places if place > at)
+
+
+def between(last: int, turn: Turn) -> list[int]:
+    """A few turns up to the last one, where they cost little."""
+    if turn.ops >= _CHEAP_TURN_OPS:
+        return []
+    return [last * part // (_BETWEEN + 1) for part in range(1, _BETWEEN + 1)]
 
 
 class Turn:
@@ -116,7 +136,7 @@ class Turn:
         self.asked = asked
 
 
-class _Begin:
+class Begin:
     def __init__(self, watch: Watch) -> None:
         ledger = watch.observer.ledger
         self._event = len(ledger.events)
@@ -152,9 +172,11 @@ def _least_turns(ops: int) -> int:
     return next((turns for most, turns in _LEAST_TURNS if ops < most), _LEAST_OF_LONG_TURNS)
 
 
-def _goes_on_alike(last: Turn | None, turn: Turn, turns: int) -> bool:
+def goes_on_alike(done: int, last: Turn | None, turn: Turn, turns: int) -> bool:
+    """Whether, after so many turns, the next ones of so many in all would ask for the same."""
     return (
-        last is not None
+        done >= _least_turns(turn.ops)
+        and last is not None
         and turn.trains
         and last.trains
         and turn.asked == last.asked
