@@ -127,6 +127,9 @@ class Programs(unittest.TestCase):
             "assert torch.cuda.memory_allocated() == 4 << 20\n"
             "del x\n"
             "assert torch.cuda.memory_allocated() == 0 < torch.cuda.max_memory_allocated()\n"
+            "assert torch.cuda.memory_reserved() == torch.cuda.max_memory_reserved() == 20 << 20\n"
+            "torch.cuda.empty_cache(); torch.cuda.reset_peak_memory_stats()\n"
+            "assert torch.cuda.memory_reserved() == torch.cuda.max_memory_allocated() == 0\n"
             "free, total = torch.cuda.mem_get_info(); assert 0 < free <= total\n",
             *("-m", "job", "--fast"),
             name="job.py",

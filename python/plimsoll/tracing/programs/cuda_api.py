@@ -14,6 +14,7 @@ import torch.cuda.amp.common
 
 from ..gpu import Gpu
 from ..standins.patches import Patches
+from . import reserved
 from .places import Places
 
 
@@ -107,24 +108,6 @@ def cuda_table(gpu: Gpu, places: Places, ledger: Any) -> dict[str, Any]:
         index = device if isinstance(device, int) else torch.device(device).index
         places.current = index or 0
 
-    def free_and_total(*_: Any) -> Any:
-        return max(0, gpu.memory - ledger.live_bytes), gpu.memory
-
-    allocated = lambda *_, **__: ledger.live_bytes  # noqa: E731 - one of a table
-    highest = lambda *_, **__: ledger.peak_bytes  # noqa: E731 - one of a table
-
-    def statistics(*_: Any, **__: Any) -> dict[str, int]:
-        return {
-            "allocated_bytes.all.current": ledger.live_bytes,
-            "allocated_bytes.all.peak": ledger.peak_bytes,
-            "reserved_bytes.all.current": ledger.live_bytes,
-            "reserved_bytes.all.peak": ledger.peak_bytes,
-            "active_bytes.all.current": ledger.live_bytes,
-            "active_bytes.all.peak": ledger.peak_bytes,
-            "num_alloc_retries": 0,
-            "num_ooms": 0,
-        }
-
     return {
         # The card.
         "is_available": _constant(True),
@@ -146,15 +129,7 @@ def cuda_table(gpu: Gpu, places: Places, ledger: Any) -> dict[str, Any]:
         "_lazy_call": _nothing,
         "_is_in_bad_fork": _constant(False),
         # Memory: from the record of this trace, since programs branch on it.
-        "memory_allocated": allocated,
-        "memory_reserved": lambda *_, **__: ledger.live_bytes,
-        "max_memory_allocated": highest,
-        "max_memory_reserved": highest,
-        "mem_get_info": free_and_total,
-        "memory_stats": statistics,
-        "memory_summary": _constant(""),
-        "reset_peak_memory_stats": _nothing,
-        "reset_max_memory_allocated": _nothing,
+        **reserved.table(ledger, gpu.memory),
         "reset_accumulated_memory_stats": _nothing,
         "set_per_process_memory_fraction": _nothing,
         "empty_cache": ledger.empty_cache,
@@ -209,7 +184,7 @@ def accelerator_table(cuda: dict[str, Any]) -> dict[str, Any]:
         "max_memory_allocated": cuda["max_memory_allocated"],
         "memory_reserved": cuda["memory_reserved"],
         "max_memory_reserved": cuda["max_memory_reserved"],
-        "reset_peak_memory_stats": _nothing,
+        "reset_peak_memory_stats": cuda["reset_peak_memory_stats"],
         "reset_accumulated_memory_stats": _nothing,
         "get_memory_info": cuda["mem_get_info"],
         "get_device_capability": cuda["get_device_capability"],

@@ -1,0 +1,172 @@
+"""What the caching allocator would hold now: asked by programs, which print it or choose a batch by it.
+
+The requests of the trace go through PyTorch's rules as far as they came when somebody asks. Streams have memory of
+their own; that a block waits for the work of another stream is left out.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import defaultdict
+from typing import Any
+
+_STEP = 512
+_MIB = 2**20
+# Requests up to here share segments of two MiB; those below ten MiB, segments of twenty.
+_LARGEST_SMALL = _MIB
+_SMALL_SEGMENT = _SEGMENT_STEP = 2 * _MIB
+_SHARED_SEGMENT = 20 * _MIB
+_SMALLEST_OWN = 10 * _MIB
+
+
+class _Block:
+    """A part of a segment, between two others."""
+
+    __slots__ = ("address", "after", "before", "is_free", "pool", "size")
+
+    def __init__(self, pool: list, address: int, size: int) -> None:
+        self.pool = pool
+        self.address = address
+        self.size = size
+        self.before: _Block | None = None
+        self.after: _Block | None = None
+        self.is_free = False
+
+
+class Reserved:
+    def __init__(self, events: list, capacity: int) -> None:
+        self._events = events
+        self._capacity = capacity
+        self._seen = 0
+        self._live: dict[int, _Block] = {}
+        # Free blocks by stream and kind: their size, their address, and themselves.
+        self._pools: defaultdict[tuple[int, bool], list] = defaultdict(list)
+        self._address = 0
+        self._allocated = self._reserved = self._peak_allocated = self._peak_reserved = 0
+
+    def now(self) -> int:
+        self._catch_up()
+        return self._reserved
+
+    def allocated(self) -> int:
+        self._catch_up()
+        return self._allocated
+
+    def peak(self) -> int:
+        self._catch_up()
+        return self._peak_reserved
+
+    def peak_allocated(self) -> int:
+        self._catch_up()
+        return self._peak_allocated
+
+    def reset_peaks(self) -> None:
+        self._catch_up()
+        self._peak_allocated, self._peak_reserved = self._allocated, self._reserved
+
+    def _catch_up(self) -> None:
+        events = self._events
+        for at in range(self._seen, len(events)):
+            event = events[at]
+            kind = event[0]
+            if kind == "a":
+                self._live[event[1]] = self._take(event[2], event[6] if len(event) > 6 else 0)
+            elif kind == "f":
+                self._give(self._live.pop(event[1]))
+            elif kind == "o" and event[1] > 0:
+                self._give(self._take(event[1], 0))
+            elif kind == "c":
+                self._release()
+        self._seen = len(events)
+
+    def _take(self, asked: int, stream: int) -> _Block:
+        size = -(-asked // _STEP) * _STEP
+        small = size <= _LARGEST_SMALL
+        pool = self._pools[stream, small]
+        place = bisect_left(pool, (size,))
+        block = pool.pop(place)[2] if place < len(pool) else self._segment(pool, size)
+        block.is_free = False
+        rest = block.size - size
+        if rest >= _STEP if small else rest > _LARGEST_SMALL:
+            self._split(block, size)
+        self._allocated += block.size
+        self._peak_allocated = max(self._peak_allocated, self._allocated)
+        return block
+
+    def _segment(self, pool: list, size: int) -> _Block:
+        whole = -(-size // _SEGMENT_STEP) * _SEGMENT_STEP
+        if size < _SMALLEST_OWN:
+            whole = _SMALL_SEGMENT if size <= _LARGEST_SMALL else _SHARED_SEGMENT
+        if self._reserved + whole > self._capacity:
+            self._release()
+        block = _Block(pool, self._address, whole)
+        self._address += whole
+        self._reserved += whole
+        self._peak_reserved = max(self._peak_reserved, self._reserved)
+        return block
+
+    def _split(self, block: _Block, size: int) -> None:
+        rest = _Block(block.pool, block.address + size, block.size - size)
+        rest.before, rest.after = block, block.after
+        if rest.after is not None:
+            rest.after.before = rest
+        block.after, block.size = rest, size
+        self._keep(rest)
+
+    def _give(self, block: _Block) -> None:
+        self._allocated -= block.size
+        for other in (block.before, block.after):
+            if other is not None and other.is_free:
+                block.pool.pop(bisect_left(block.pool, (other.size, other.address)))
+                block = self._joined(*sorted((block, other), key=lambda one: one.address))
+        self._keep(block)
+
+    def _joined(self, first: _Block, second: _Block) -> _Block:
+        first.size += second.size
+        first.after = second.after
+        if first.after is not None:
+            first.after.before = first
+        return first
+
+    def _keep(self, block: _Block) -> None:
+        block.is_free = True
+        insort(block.pool, (block.size, block.address, block))
+
+    def _release(self) -> None:
+        """Gives back all segments that are wholly free."""
+        for pool in self._pools.values():
+            whole = [one for one in pool if one[2].before is None and one[2].after is None]
+            self._reserved -= sum(size for size, _, _ in whole)
+            pool[:] = [one for one in pool if one[2].before is not None or one[2].after is not None]
+
+
+def table(ledger: Any, capacity: int) -> dict[str, Any]:
+    """The functions of `torch.cuda` that tell of memory, by name."""
+    reserved = Reserved(ledger.events, capacity)
+
+    def free_and_total(*_: Any) -> Any:
+        return max(0, capacity - reserved.now()), capacity
+
+    def statistics(*_: Any, **__: Any) -> dict[str, int]:
+        return {
+            "allocated_bytes.all.current": reserved.allocated(),
+            "allocated_bytes.all.peak": reserved.peak_allocated(),
+            "reserved_bytes.all.current": reserved.now(),
+            "reserved_bytes.all.peak": reserved.peak(),
+            "active_bytes.all.current": reserved.allocated(),
+            "active_bytes.all.peak": reserved.peak_allocated(),
+            "num_alloc_retries": 0,
+            "num_ooms": 0,
+        }
+
+    return {
+        "memory_allocated": lambda *_, **__: reserved.allocated(),
+        "memory_reserved": lambda *_, **__: reserved.now(),
+        "max_memory_allocated": lambda *_, **__: reserved.peak_allocated(),
+        "max_memory_reserved": lambda *_, **__: reserved.peak(),
+        "mem_get_info": free_and_total,
+        "memory_stats": statistics,
+        "memory_summary": lambda *_, **__: "",
+        "reset_peak_memory_stats": lambda *_, **__: reserved.reset_peaks(),
+        "reset_max_memory_allocated": lambda *_, **__: reserved.reset_peaks(),
+    }
