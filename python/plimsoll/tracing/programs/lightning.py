@@ -32,7 +32,12 @@ def _shorten(patches: Patches, watch: Watch, trainer: Any) -> None:
     def __init__(self: Any, *args: Any, **settings: Any) -> None:
         if not settings.get("fast_dev_run") and not settings.get("overfit_batches"):
             watch.short_epochs = True
-            settings.update(_limits(settings))
+            limits = _limits(settings)
+            for kind, limit in (("train", "train"), ("read", "val")):
+                name = f"limit_{limit}_batches"
+                whole = settings.get(name) in (None, 1.0)
+                watch.epoch_ends[kind] = limits[name] if whole else 0
+            settings.update(limits)
         make(self, *args, **settings)
 
     patches.set(trainer, "__init__", __init__)

@@ -55,6 +55,8 @@ class Watch:
         self._inside: str | None = None
         # Whether a trainer ends its epochs itself after a few batches.
         self.short_epochs = False
+        # After so many it trains on, and reads; 0 where its real epochs do not reach the end of a loader.
+        self.epoch_ends = {"train": 0, "read": 0}
         # Whether turns of a loop were left out, so that the program is not what it was.
         self.left_out = False
         # Whether the loader at hand is only read, as in an evaluation.

@@ -214,7 +214,7 @@ TRAINER = {
     "trainer/trainer.py": """
 class Trainer:
     def __init__(self, *, max_epochs: int = 10, limit_train_batches: float = 1.0, **others) -> None:
-        self.max_epochs = max_epochs
+        self.max_epochs, self.limit = max_epochs, limit_train_batches
 """,
 }
 OPTIONS = """
@@ -224,6 +224,32 @@ options = inspect.signature(Trainer.__init__).parameters
 assert options["max_epochs"].default == 10 and "limit_train_batches" in options, options
 assert Trainer(max_epochs=100).max_epochs == 3
 torch.nn.Linear(4, 4).cuda()(torch.ones(1, 4, device="cuda"))
+"""
+
+# It ends its epochs itself, by the number of batches that it was given.
+EPOCHS = """
+import torch
+from pytorch_lightning.trainer.trainer import Trainer
+from torch.utils.data import DataLoader
+
+model = torch.nn.Linear(4, 4).cuda()
+loader = DataLoader(torch.zeros(62, 4), batch_size=6)
+
+
+def fit(trainer):
+    seen = []
+    for epoch in range(2):
+        for number, batch in enumerate(loader):
+            if number == trainer.limit:
+                break
+            model(batch.cuda()).sum().backward()
+            seen.append(len(batch))
+    return seen
+
+
+assert fit(Trainer(max_epochs=2)) == [6, 6, 6, 6, 6, 2]
+# These epochs would not reach the last batch.
+assert fit(Trainer(limit_train_batches=5)) == [6] * 6
 """
 
 # As much of the library as decides where it converts data sets to.
@@ -357,6 +383,9 @@ class PublicPrograms(unittest.TestCase):
 
     def test_a_trainer_keeps_the_signature_that_options_are_made_from(self):
         self.trace(OPTIONS, pytorch_lightning=TRAINER)
+
+    def test_epochs_that_a_trainer_ends_have_their_short_last_batch(self):
+        self.trace(EPOCHS, pytorch_lightning=TRAINER)
 
     def test_numbers_of_a_tensor_that_is_made_on_the_gpu_are_known(self):
         self.trace(SHAPES)

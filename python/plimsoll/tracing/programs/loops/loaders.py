@@ -111,6 +111,8 @@ class Passage:
     def _next(self) -> Any:
         if self._chooses:
             return self._next_larger()
+        if self._ends_epoch():
+            return self._fetch(self._last())
         if self._enough():
             if not self._is_ragged() or not self._shared.looks():
                 return self._fetch(self._last())
@@ -169,6 +171,20 @@ class Passage:
         wanted = settled if self._number < 3 else 1
         return max(steps) >= wanted and min(steps) >= min(wanted, 2)
 
+    def _ends_epoch(self) -> bool:
+        """Whether a trainer that ends its epochs itself is at the end of one: the last batch is a short one."""
+        end = self._watch.epoch_ends["read" if self._reads() else "train"]
+        seen_whole = self._number > 1 and self._given > 0
+        return seen_whole and self._given == end - 1 and self._short() > 0
+
+    def _short(self) -> int:
+        """How many samples the last batch has, where they are fewer than those of the others."""
+        sampler = self._loader._index_sampler
+        if type(sampler) is not data.BatchSampler or sampler.drop_last:
+            return 0
+        whole = isinstance(self._recent, list)
+        return len(sampler.sampler) % sampler.batch_size if whole else 0
+
     def _is_ragged(self) -> bool:
         # How many samples the last batch of a stream has is not known before.
         usual = 2 if self._loader._dataset_kind == _DatasetKind.Iterable else 1
@@ -183,10 +199,9 @@ class Passage:
             raise StopIteration
         sampler = loader._index_sampler
         if type(sampler) is data.BatchSampler:
-            left = len(sampler.sampler) % sampler.batch_size
-            if sampler.drop_last or left == 0 or not isinstance(self._recent, list):
+            if self._short() == 0:
                 raise StopIteration
-            return self._recent[:left]
+            return self._recent[: self._short()]
         rest = deque(islice(self._indices, _MAX_INDICES), maxlen=1)
         if not rest:
             raise StopIteration
