@@ -400,9 +400,30 @@ print("through")
         )
         error = json.loads(done.stdout.splitlines()[-1])["error"]
         self.assertEqual((done.returncode, error["code"]), (2, "program-starts-others"))
+        # Also where it fails because the other one did.
+        done, _ = self.trace(
+            "import subprocess, sys\nsubprocess.run([sys.executable, '-c', '1 / 0'], check=True)\n"
+        )
+        error = json.loads(done.stdout.splitlines()[-1])["error"]
+        self.assertEqual((done.returncode, error["code"]), (2, "program-starts-others"))
         done, _ = self.trace("print('no GPU')\n")
         error = json.loads(done.stdout.splitlines()[-1])["error"]
         self.assertEqual((done.returncode, error["code"]), (2, "program-without-gpu"))
+
+    def test_what_it_starts_may_use_so_many_seconds_of_a_processor(self):
+        done, _ = self.trace(
+            """
+import os, resource, subprocess, sys, torch
+asked = "import resource; print(resource.getrlimit(resource.RLIMIT_CPU)[0])"
+own = resource.getrlimit(resource.RLIMIT_CPU)
+given = int(subprocess.check_output([sys.executable, "-c", asked]))
+assert 120 <= given < 600, given
+assert resource.getrlimit(resource.RLIMIT_CPU) == own
+assert os.system("exit 3") == 3 << 8
+torch.nn.Linear(4, 4).cuda()(torch.ones(1, 4, device="cuda"))
+"""
+        )
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def test_sequences_of_different_lengths_are_packed_and_count_by_their_rows(self):
         done, lines = self.trace(

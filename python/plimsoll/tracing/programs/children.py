@@ -1,59 +1,99 @@
-"""Other Python programs that a program starts: they run as they are, and are not traced."""
+"""Other Python programs that a program starts: they run as they are, and are not traced.
+
+One that trains would run here for hours, without a GPU: each gets so many seconds of a processor.
+"""
 
 from __future__ import annotations
 
 import os
+import resource
 import shlex
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from ...failure import Failure
 from ..standins.patches import Patches
 
 _LAUNCHERS = ("python", "torchrun", "accelerate", "deepspeed")
+# Enough to prepare data.
+_SECONDS = 120
 
 
 class Children:
     def __init__(self) -> None:
         self.started: list[str] = []
+        self._processes: list[Any] = []
 
     def install(self, patches: Patches) -> None:
         start = subprocess.Popen.__init__
 
         def __init__(process: Any, args: Any, *rest: Any, **options: Any) -> None:
-            self._learn(args)
-            start(process, args, *rest, **options)
+            command = _python_command(args)
+            if command is None:
+                start(process, args, *rest, **options)
+                return
+            self.started.append(command)
+            self._processes.append(process)
+            with _seconds_of_a_processor():
+                start(process, args, *rest, **options)
 
         patches.set(subprocess.Popen, "__init__", __init__)
-        run = os.system
 
         def system(command: Any) -> int:
-            self._learn(command)
-            return run(command)
+            code = subprocess.call(command, shell=True)
+            return -code if code < 0 else code << 8
 
         patches.set(os, "system", system)
-
-    def _learn(self, args: Any) -> None:
-        text = args if isinstance(args, str) else ""
-        try:
-            words = shlex.split(text) if text else [os.fsdecode(word) for word in args]
-        except (TypeError, ValueError):
-            return
-        if words and os.path.basename(words[0]).startswith(_LAUNCHERS):
-            self.started.append(shlex.join(words)[:200])
 
     def check(self, uses_gpu: bool) -> None:
         """A program that put nothing on the GPU has no answer."""
         if uses_gpu:
             return
         if self.started:
-            raise Failure(
-                "program-starts-others",
-                f"the program used no GPU itself; it started: {self.started[-1]}",
-                "estimate that command instead",
-            )
+            raise self._failure()
         raise Failure(
             "program-without-gpu",
             "the program ended and put nothing on the GPU",
             "check its arguments: it may choose the CPU, or end before it trains",
         )
+
+    def explain(self, failure: Failure, uses_gpu: bool) -> Failure:
+        """What to say of a program that failed: perhaps only because another did that it had started."""
+        failed = any(getattr(process, "returncode", None) for process in self._processes)
+        return self._failure() if failed and not uses_gpu else failure
+
+    def _failure(self) -> Failure:
+        return Failure(
+            "program-starts-others",
+            f"the program used no GPU itself; it started: {self.started[-1]}",
+            "estimate that command instead",
+        )
+
+
+def _python_command(args: Any) -> str | None:
+    try:
+        words = shlex.split(args) if isinstance(args, str) else [os.fsdecode(word) for word in args]
+    except (TypeError, ValueError):
+        return None
+    if words and os.path.basename(words[0]).startswith(_LAUNCHERS):
+        return shlex.join(words)[:200]
+    return None
+
+
+@contextmanager
+def _seconds_of_a_processor() -> Iterator[None]:
+    """A limit that is passed on to what is started meanwhile; here it is not reached."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    limit = int(used.ru_utime + used.ru_stime) + _SECONDS
+    lower = soft == resource.RLIM_INFINITY or limit < soft
+    with suppress(ValueError, OSError):
+        if lower:
+            resource.setrlimit(resource.RLIMIT_CPU, (limit, hard))
+    try:
+        yield
+    finally:
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_CPU, (soft, hard))

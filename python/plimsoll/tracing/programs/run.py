@@ -100,7 +100,10 @@ def record(command: list[str], gpu: Gpu, recording: Any, cards: int = 1) -> None
         other_libraries.install(patches)
         stack.enter_context(devices)
         compiling.install(patches, observer, places)
-        _run(launch.program, watch)
+        try:
+            _run(launch.program, watch)
+        except Failure as failure:
+            raise children.explain(failure, uses_gpu=watch.steps_seen()) from failure
         recording.ledger.close()
         world.close()
         recording.parallel = world.parallel
