@@ -33,10 +33,21 @@ describe('sizes that were measured after a failure', () => {
           }
           expect(found.most).toBeLessThan(failed);
           expect(peak(found.most + 1)).toBeGreaterThan(0.9 * limit * GiB - 1);
-          if (found.most > 1) expect(peak(found.most)).toBeLessThanOrEqual(0.9 * limit * GiB + 1);
+          // Of the sizes that were made, one may come closer to the limit.
+          const line = found.most === 2 || found.most === 4 ? 0.95 : 0.9;
+          if (found.most > 1) expect(peak(found.most)).toBeLessThanOrEqual(line * limit * GiB + 1);
         },
       ),
     );
+  });
+
+  it('take a size that was made up to a twentieth below the limit', () => {
+    const made = [
+      { microbatch: 1, peakBytes: 3.2 * GiB },
+      { microbatch: 2, peakBytes: 4.51 * GiB },
+    ];
+    expect(fitsByMeasure(12, made, 4.97 * GiB)?.most).toBe(2);
+    expect(fitsByMeasure(12, made, 4.7 * GiB)?.most).toBe(1);
   });
 
   it('tell nothing where they are too few, do not grow, or where no limit is known', () => {

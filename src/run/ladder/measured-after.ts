@@ -10,10 +10,13 @@ export interface MeasuredSize {
   readonly peakBytes: number;
 }
 
+/** A size whose step was made needs less room to spare than one that a line foretells. */
+const madeLine = 0.95;
+
 /**
  * How large a batch may be, by steps of a few samples that the failed process made before it ended: by
  * the line through its two largest, since the peak of the smallest may be a temporary tensor that all
- * sizes have. Undefined where they tell nothing, or say that the batch that failed fits: then they are
+ * sizes have; or one of these sizes itself, where it leaves a twentieth of the limit. Undefined where they tell nothing, or say that the batch that failed fits: then they are
  * refuted.
  *
  * @example
@@ -34,8 +37,14 @@ export function fitsByMeasure(
     })),
   );
   if (line?.from !== 'two sizes') return undefined;
-  const budget = limitBytes * defaultLoadLine;
-  const fits = fittingBatch(line, budget);
+  const made = largest.findLast(
+    ({ microbatch, peakBytes }) => microbatch < failed && peakBytes <= limitBytes * madeLine,
+  );
+  const foretold = fittingBatch(line, limitBytes * defaultLoadLine);
+  const [fits, budget] =
+    made !== undefined && made.microbatch > foretold
+      ? [made.microbatch, limitBytes * madeLine]
+      : [foretold, limitBytes * defaultLoadLine];
   if (fits >= failed) return undefined;
   const most = Math.max(1, fits);
   const found = fits < 1 ? 'not even one fits' : `${fits} fit`;
