@@ -4,8 +4,8 @@ import { changesOf } from '../plan/environment/job-environment.js';
 import { isKnown, type Known } from '../units/known.js';
 import { tellsAccumulation } from './adapt/adapted-config.js';
 import { configuredBatches } from './adapt/configured-batches.js';
-import { hydraFlags } from './adapt/hydra/hydra-flags.js';
 import { keptOptions } from './adapt/kept-options.js';
+import { otherFlags } from './adapt/other-flags.js';
 import { whatToType } from './adapt/what-to-type.js';
 import type { EndedAttempt, LiveAttempt } from './attempt.js';
 import { climb, climbed, type NextAttempt, wasRestarted } from './ladder/climb.js';
@@ -177,11 +177,11 @@ export async function superviseRun(options: SuperviseOptions): Promise<RunReport
     const { command } = plan;
     const limitBytes = plan.memoryBytes ?? attempt.outOfMemory?.totalBytes ?? 'unknown';
     const files = configuredBatches(command, plan.folder);
-    const hydra = hydraFlags(command, plan.folder);
+    const other = otherFlags(command, plan.folder);
     const kept = keptOptions(plan);
     const advice = isKnown(batch)
       ? undefined
-      : whatToType({ command, attempt, limitBytes, baseBytes, files, hydra, options: kept });
+      : whatToType({ command, attempt, limitBytes, baseBytes, files, other, options: kept });
     tryNext = advice?.tryNext;
     return advice?.words ?? nothingLeft(command, batch, kept);
   }

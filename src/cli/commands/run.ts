@@ -17,7 +17,7 @@ import { runEnding } from '../../report/text/run/run-ending.js';
 import { runSummary } from '../../report/text/run-text.js';
 import { adaptable } from '../../run/adapt/adaptable.js';
 import { configuredBatches } from '../../run/adapt/configured-batches.js';
-import { hydraFlags } from '../../run/adapt/hydra/hydra-flags.js';
+import { otherFlags } from '../../run/adapt/other-flags.js';
 import { type NewRunOptions, newRun, runDefaults } from '../../run/new-run.js';
 import { openContext } from '../../run/open-context.js';
 import { fillCommand, settingsVariables } from '../../run/placeholders.js';
@@ -253,7 +253,7 @@ function batchOf(
 ): Pick<NewRunOptions, 'command' | 'batchSize' | 'accumulation' | 'config'> {
   const { batchSize, accumulation } = given;
   return given.adapt === true && batchSize === undefined
-    ? adaptable(words, configuredBatches(words, folder), hydraFlags(words, folder))
+    ? adaptable(words, configuredBatches(words, folder), otherFlags(words, folder))
     : { command: words, batchSize, accumulation };
 }
 

@@ -134,9 +134,7 @@ describe('options of usual programs', () => {
 
   it('are needed for --adapt', () => {
     expect(adaptable(train('-b', '8'))).toMatchObject({ batchSize: 8, accumulation: 1 });
-    expect(() => adaptable(train())).toThrow(
-      'No option of the command, and no line of a YAML file',
-    );
+    expect(() => adaptable(train())).toThrow('No option of the command or of its script');
     expect(() => adaptable(train('--size', '{batch_size}'))).toThrow('has nothing to change');
   });
 });
@@ -208,10 +206,13 @@ describe('what to type', () => {
       batch: 8,
       accumulation: 1,
     };
-    expect(whatToType({ ...ending, command, hydra })?.words).toContain(
+    expect(whatToType({ ...ending, command, other: { hydra } })?.words).toContain(
       'Type: python train.py --config-name large trainer.batch_size=4 trainer.accumulate=2. Or let it be done: plimsoll run --adapt -- python train.py --config-name large.',
     );
-    expect(adaptable(command, [], hydra)).toMatchObject({ command: hydra.command, batchSize: 8 });
+    expect(adaptable(command, [], { hydra })).toMatchObject({
+      command: hydra.command,
+      batchSize: 8,
+    });
   });
 
   it('says that the batch shrinks where the command has no accumulation, and what held the memory', () => {

@@ -1,7 +1,7 @@
 import { Failure } from '../../failure.js';
 import { placeholdersOf } from '../placeholders.js';
 import type { AdaptedConfig } from './adapted-config.js';
-import { type KnownFlags, knownFlags } from './known-flags.js';
+import { flagsOf, type OtherFlags } from './other-flags.js';
 
 /** A command that can be started with another batch, and the batch that it begins with. */
 export interface Adaptable {
@@ -13,9 +13,9 @@ export interface Adaptable {
 }
 
 /**
- * The command of `run --adapt`: its own options become placeholders, and the settings of Hydra, where
- * it is configured by that, overrides. Where it has neither, the first of the YAML files that it names is
- * changed.
+ * The command of `run --adapt`: its own options become placeholders, and so do settings that it has
+ * from Hydra. Where it has neither, the first of the YAML files that it names is changed; where there is
+ * none, the options that its script declares stand behind it.
  *
  * @example
  * adaptable(['python', 'train.py', '--batch-size', '8']).batchSize; // 8
@@ -23,7 +23,7 @@ export interface Adaptable {
 export function adaptable(
   command: readonly string[],
   files: readonly AdaptedConfig[] = [],
-  hydra?: KnownFlags,
+  { hydra, script }: OtherFlags = {},
 ): Adaptable {
   const [placeholder] = placeholdersOf(command);
   if (placeholder !== undefined) {
@@ -34,8 +34,8 @@ export function adaptable(
       next: 'Leave --adapt out, and say the batch to begin with: --batch-size 32.',
     });
   }
-  const flags = hydra ?? knownFlags(command);
   const [config] = files;
+  const flags = flagsOf(command, config !== undefined, { hydra, script });
   if (flags === undefined && config !== undefined) {
     const { batch, accumulation } = config;
     return { command, batchSize: batch.value, accumulation: accumulation?.value ?? 1, config };
@@ -44,7 +44,7 @@ export function adaptable(
     throw new Failure({
       kind: 'input',
       code: 'nothing-to-adapt',
-      fact: 'No option of the command, and no line of a YAML file that it names or that configures it by Hydra, was recognised as its batch size.',
+      fact: 'No option of the command or of its script, and no line of a YAML file that it names or that configures it by Hydra, was recognised as its batch size.',
       next: 'Write {batch_size} where the command takes it, such as: plimsoll run --batch-size 32 -- python train.py --size {batch_size}',
     });
   }

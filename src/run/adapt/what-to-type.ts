@@ -7,7 +7,8 @@ import { splitBatch } from '../ladder/split-batch.js';
 import { fillCommand } from '../placeholders.js';
 import type { Attempt } from '../types.js';
 import { typedSize } from './kept-options.js';
-import { type KnownFlags, knownFlags } from './known-flags.js';
+import type { KnownFlags } from './known-flags.js';
+import { flagsOf, type OtherFlags } from './other-flags.js';
 import { accumulationOf, plainName } from './setting-names.js';
 import type { YamlSettings } from './yaml-settings.js';
 
@@ -19,8 +20,8 @@ export interface Ending {
   readonly baseBytes: Known<number>;
   /** Of the YAML files that the command names, those that set a batch. */
   readonly files: readonly (YamlSettings & { readonly file: string })[];
-  /** Of a program that is configured by Hydra. */
-  readonly hydra?: KnownFlags | undefined;
+  /** Settings that it has from elsewhere. */
+  readonly other?: OtherFlags;
   /** Of `plimsoll run`, as they were given: the next one has them, too. */
   readonly options: readonly string[];
 }
@@ -48,8 +49,8 @@ export function whatToType(ending: Ending): Advice | undefined {
     : { ...advice, words: `${advice.words} What held the memory: ${held}` };
 }
 
-function byFlags({ command, attempt, hydra, ...known }: Ending): Advice | undefined {
-  const flags = hydra ?? knownFlags(command);
+function byFlags({ command, attempt, other, ...known }: Ending): Advice | undefined {
+  const flags = flagsOf(command, known.files.length > 0, other ?? {});
   if (flags === undefined) return undefined;
   const fits = fitting(flags.batch, flags.accumulation, attempt, known);
   if (fits === undefined) return oneSample(`${flags.batchFlag} ${flags.batch}`, attempt);

@@ -1,12 +1,10 @@
 import { dirname, isAbsolute, join, resolve } from 'node:path';
-import { readOwnFile } from '../../../files/own-file.js';
-import { MiB } from '../../../units/bytes.js';
+import { addedFlags, type OpenSetting } from '../added-flags.js';
 import { type KnownFlags, knownFlags } from '../known-flags.js';
+import { readText, scriptOf } from '../script.js';
 import { accumulationNames, accumulationOf, batchNames, plainName } from '../setting-names.js';
 import { compose } from './compose.js';
 
-/** Scripts and configurations are some kilobytes; a larger file is data. */
-const maxBytes = MiB;
 /** Where programs keep their configuration, if neither the command nor the script says so. */
 const usualFolders = ['conf', 'config', 'configs', '.'];
 /** Settings of other passes than training. */
@@ -22,14 +20,13 @@ const otherPasses =
  * // ['python', 'train.py', '--config-name', 'large', 'trainer.batch_size={batch_size}']
  */
 export function hydraFlags(command: readonly string[], folder: string): KnownFlags | undefined {
-  const script = scriptOf(command);
-  const text = script === undefined ? undefined : read(resolve(folder, script));
+  const script = scriptOf(command, folder);
   // Any other program would take an override for an argument that it does not know.
-  if (script === undefined || text === undefined || !/\bhydra\b/.test(text)) return undefined;
-  const stated = statedIn(text);
+  if (script === undefined || !/\bhydra\b/.test(script.text)) return undefined;
+  const stated = statedIn(script.text);
   const name = optionOf(command, ['--config-name', '-cn']) ?? stated.name;
   if (name === undefined) return undefined;
-  const beside = dirname(resolve(folder, script));
+  const beside = dirname(script.path);
   const path = optionOf(command, ['--config-path', '-cp']) ?? stated.path;
   const more = optionOf(command, ['--config-dir', '-cd']);
   const folders = [
@@ -45,27 +42,24 @@ function withOverrides(
   command: readonly string[],
   found: ReadonlyMap<string, number>,
 ): KnownFlags | undefined {
-  const own = knownFlags(command);
   const paths = [...found.keys()].filter((path) => !otherPasses.test(path));
-  const batchPath = own === undefined ? first(paths, batchNames) : undefined;
-  const flag = own?.batchFlag ?? batchPath;
-  const batch = own?.batch ?? found.get(batchPath ?? '');
-  if (flag === undefined || batch === undefined) return undefined;
-  const words = [...(own?.command ?? [...command, `${flag}={batch_size}`])];
-  const hasAccumulation = words.some((word) => word.includes('{accumulation}'));
-  const accumulationPath = hasAccumulation ? undefined : first(paths, accumulationNames);
-  const other = accumulationOf[plainName(flag)];
-  if (accumulationPath !== undefined) words.push(`${accumulationPath}={accumulation}`);
-  else if (!hasAccumulation && other !== undefined && !flag.startsWith('-')) {
-    // It is added where the configuration does not have it.
-    words.push(`++${[...flag.split('.').slice(0, -1), other].join('.')}={accumulation}`);
-  }
-  return {
-    command: words,
-    batchFlag: flag,
-    batch,
-    accumulation: found.get(accumulationPath ?? '') ?? own?.accumulation ?? 1,
+  const setting = (path: string | undefined, placeholder: string): OpenSetting | undefined => {
+    const value = found.get(path ?? '');
+    if (path === undefined || value === undefined) return undefined;
+    return { flag: path, words: [`${path}=${placeholder}`], value };
   };
+  const batch = setting(first(paths, batchNames), '{batch_size}');
+  const accumulation = setting(first(paths, accumulationNames), '{accumulation}');
+  const flag = knownFlags(command)?.batchFlag ?? batch?.flag ?? '';
+  return addedFlags(command, batch, accumulation ?? missing(flag));
+}
+
+/** The accumulation that a trainer has beside its batch: added where the configuration does not have it. */
+function missing(batchFlag: string): OpenSetting | undefined {
+  const name = accumulationOf[plainName(batchFlag)];
+  if (name === undefined || batchFlag.startsWith('-')) return undefined;
+  const flag = [...batchFlag.split('.').slice(0, -1), name].join('.');
+  return { flag, words: [`++${flag}={accumulation}`], value: 1 };
 }
 
 /** Of the first name that is there, one of training before any other. */
@@ -76,14 +70,6 @@ function first(paths: readonly string[], names: readonly string[]): string | und
     if (best !== undefined) return best;
   }
   return undefined;
-}
-
-/** The program that Python runs: `train.py`, or the file of `-m package.train`. */
-function scriptOf(command: readonly string[]): string | undefined {
-  const at = command.findIndex((word, index) => index > 0 && word.endsWith('.py'));
-  const flag = command.indexOf('-m');
-  const module = flag === -1 || (at !== -1 && at < flag) ? undefined : command[flag + 1];
-  return module === undefined ? command[at] : `${module.replaceAll('.', '/')}.py`;
 }
 
 /** What `@hydra.main(...)` of a script says in plain words. */
@@ -121,12 +107,8 @@ function choicesOf(
 function readBelow(folders: readonly string[], name: string): string | undefined {
   if (isAbsolute(name) || name.split('/').includes('..')) return undefined;
   for (const folder of folders) {
-    const text = read(join(folder, `${name}.yaml`));
+    const text = readText(join(folder, `${name}.yaml`));
     if (text !== undefined) return text;
   }
   return undefined;
-}
-
-function read(path: string): string | undefined {
-  return readOwnFile(path, maxBytes);
 }
