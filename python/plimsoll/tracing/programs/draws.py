@@ -30,6 +30,9 @@ class Draws:
     def __init__(self) -> None:
         self._left = _MAX_VALUES
 
+    def all_followed(self) -> bool:
+        return self._left > 0
+
     def follow(self, func: Any, args: tuple, kwargs: dict) -> None:
         """For an op that fills a tensor of the host's that has no memory."""
         tensor = args[0]

@@ -23,6 +23,12 @@ _PICKS = {_INDEX, torch.ops.aten.index_select.default}
 _MAX_PICKED = 1 << 22
 
 
+ORDER_NOTE = (
+    "batches differ in shape, so that what the allocator holds depends on their order; "
+    "more of it than of usual programs is a guess"
+)
+
+
 class ProgramObserver(Observer):
     follows_values = True
 
@@ -35,6 +41,8 @@ class ProgramObserver(Observer):
         self._host_ops = 0
         # What makes the answer less sure than usual.
         self.compiled = self.fused = self.graphs = self.ragged = False
+        # Whether any batches differ in shape; ragged: so that the order of a real run had to be guessed.
+        self.differ = False
         # Above zero inside of a function that the program compiles.
         self.in_compiled = 0
         # Rows of sequences that were packed: batches of one shape may hold different numbers of them.
@@ -67,6 +75,16 @@ class ProgramObserver(Observer):
             self.packed.add(len(result[0]))
         self.texts.follow(func, args, result)
         return result
+
+    def follows_draws(self) -> bool:
+        """Whether the host's generator is where it would be in a real run."""
+        return self._draws.all_followed()
+
+    def guess_order(self) -> None:
+        """Batches differ, and their order, or which of them are run, is not that of a real run."""
+        if self.differ:
+            self.ragged = True
+            self.notes.add(ORDER_NOTE)
 
     def _count(self, args, kwargs) -> None:
         """What a program does in host memory to make a batch shows nothing of the GPU; many count as one."""

@@ -239,7 +239,8 @@ def _run(command: list[str], watch: Watch) -> None:
             else:
                 runpy.run_path(command[0], run_name="__main__")
     except Finished:
-        pass
+        # What was left out may be batches of other shapes.
+        watch.observer.guess_order()
     except SystemExit as end:
         if end.code not in (None, 0) and not watch.steps_seen():
             raise Failure(

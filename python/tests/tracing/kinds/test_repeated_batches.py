@@ -15,23 +15,25 @@ from plimsoll.tracing.programs.loops.repeated import Repeated
 
 PROGRAM = """
 import torch
+from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader
 
+{seed}
 model = torch.nn.Linear(4, 4).cuda()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-rows = [torch.zeros({length}, 4) for i in range(15)]
-for batch in DataLoader(rows, batch_size=2):
+rows = [torch.zeros({length}, 4) for i in range({rows})]
+for batch in DataLoader(rows, batch_size=2, shuffle={shuffle}, collate_fn=pad_sequence):
     model(batch.cuda()).sum().backward()
     optimizer.step()
 """
 
 
 class BatchesOfAProgram(unittest.TestCase):
-    def is_ragged(self, length):
+    def is_ragged(self, length, seed="", shuffle=True, rows=15):
         with tempfile.TemporaryDirectory() as folder:
             program = os.path.join(folder, "train.py")
             with open(program, "w", encoding="utf-8") as file:
-                file.write(PROGRAM.format(length=length))
+                file.write(PROGRAM.format(length=length, seed=seed, shuffle=shuffle, rows=rows))
             output = os.path.join(folder, "trace.jsonl")
             command = [sys.executable, "-W", "ignore", "-m", "plimsoll.trace", "--output", output]
             done = subprocess.run(
@@ -45,9 +47,17 @@ class BatchesOfAProgram(unittest.TestCase):
             with open(output, encoding="utf-8") as file:
                 return json.loads(list(file)[-1])["ragged"]
 
-    def test_two_lengths_make_batches_differ_and_a_short_last_one_does_not(self):
+    def test_a_short_last_batch_is_usual_and_other_lengths_are_not(self):
         self.assertFalse(self.is_ragged("8"))
-        self.assertTrue(self.is_ragged("8 if i < 4 else 16"))
+        self.assertTrue(self.is_ragged("8 + i"))
+        # Where their order is that of a real run, nothing is guessed.
+        self.assertFalse(self.is_ragged("8 + i", shuffle=False))
+        self.assertFalse(self.is_ragged("8 + i", seed="torch.manual_seed(3)"))
+        self.assertTrue(self.is_ragged("8 + i", seed="torch.manual_seed(3); torch.seed()"))
+
+    def test_two_lengths_of_as_many_samples_differ_where_not_all_are_run(self):
+        # Which would take too long.
+        self.assertTrue(self.is_ragged("8 if i < 4 else 16", shuffle=False, rows=60000))
 
 
 class RepeatedBatches(unittest.TestCase):

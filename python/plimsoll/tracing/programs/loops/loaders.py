@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from contextlib import nullcontext
 from itertools import islice
 from typing import Any
 
@@ -18,7 +19,7 @@ from torch.utils.data.dataloader import _DatasetKind
 
 from ...standins.patches import Patches
 from ..watch import Watch
-from . import ragged
+from . import order, ragged
 from .repeated import Repeated
 
 # In training: the optimizer's state is there after the first step; the third is as all others. What the
@@ -56,6 +57,7 @@ class Passage:
         self._number = number
         self._shared: ragged.Ragged = shared
         self._repeated: Repeated = repeated
+        self._order_is_known = order.is_known(loader, watch.observer.follows_draws())
         # Many programs make a new loader for each epoch.
         self._source = (id(loader.dataset), loader.batch_size)
         # A loader draws a seed for its workers before it draws an order.
@@ -92,8 +94,9 @@ class Passage:
             raise StopIteration
         observer = self._watch.observer
         if self._is_ragged():
-            observer.ragged = True
-            observer.notes.add(ragged.NOTE)
+            observer.differ = True
+            if not self._order_is_known or self._watch.short_epochs:
+                observer.guess_order()
             self._shared.spent(observer.ops - self._mark, self._reads(), self._chooses)
             if self._shared.runs_all(self._reads()) or self._shared.looks():
                 # What the next batch leaves may be new, however long that takes.
@@ -114,6 +117,10 @@ class Passage:
         if self._ends_epoch():
             return self._fetch(self._last())
         if self._enough():
+            if self._is_ragged():
+                observer = self._watch.observer
+                observer.differ = True
+                observer.guess_order()
             if not self._is_ragged() or not self._shared.looks():
                 return self._fetch(self._last())
             self._chooses = True
@@ -135,12 +142,17 @@ class Passage:
                     raise
                 return batch
             self._recent = index
-            batch = self._shared.fetch(self._fetcher, index)
+            with order.as_a_worker() if self._loader.num_workers else nullcontext():
+                batch = self._shared.fetch(self._fetcher, index)
             if self._shared.is_larger(batch, self._source):
                 return batch
         return self._fetch(self._last())
 
     def _fetch(self, index: Any) -> Any:
+        with order.as_a_worker() if self._loader.num_workers else nullcontext():
+            return self._fetched(index)
+
+    def _fetched(self, index: Any) -> Any:
         if self._loader._dataset_kind == _DatasetKind.Iterable or self._is_ragged():
             return self._fetcher.fetch(index)
         return self._repeated.fetch(self._source, index, self._fetcher.fetch)
@@ -188,7 +200,10 @@ class Passage:
     def _is_ragged(self) -> bool:
         # How many samples the last batch of a stream has is not known before.
         usual = 2 if self._loader._dataset_kind == _DatasetKind.Iterable else 1
-        if any(len(shapes) > usual for shapes in self._shapes.values()):
+        of_a_number = max((len(shapes) for shapes in self._shapes.values()), default=0)
+        # One shape of many samples, and that of the last.
+        of_all = len(set().union(*self._shapes.values()))
+        if of_a_number > usual or of_all > 2:
             self._shared.sources.add(self._source)
         return self._source in self._shared.sources or len(self._watch.observer.packed) > 2
 

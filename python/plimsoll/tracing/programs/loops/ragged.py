@@ -13,10 +13,6 @@ from typing import Any
 
 import torch
 
-NOTE = (
-    "batches differ in shape, so that what the allocator holds depends on their order; "
-    "more of it than of usual programs is a guess"
-)
 # Ops of a program in which all batches are run: of those it trains on, and of those it reads.
 _TRAINING_OPS = 60_000
 _READING_OPS = 20_000
