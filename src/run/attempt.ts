@@ -4,7 +4,6 @@ import { runIdVariable } from './attempt-environment.js';
 import { Coordinator } from './bridge/coordinator.js';
 import { listenForSdk } from './bridge/unix-socket.js';
 import { describeAttempt } from './describe-attempt.js';
-import type { MeasuredSize } from './ladder/measured-after.js';
 import { LastLines } from './last-lines.js';
 import type { LaunchedProcess } from './launch/launch.js';
 import {
@@ -82,8 +81,6 @@ export interface LiveAttempt {
 export interface EndedAttempt {
   readonly attempt: Attempt;
   readonly baseBytes: Known<number>;
-  /** What it measured of smaller batches after it had run out of memory. */
-  readonly measured: readonly MeasuredSize[];
   /** Whether it told of steps that went well. */
   readonly madeProgress: boolean;
   /** Whether it wrote checkpoints, and so goes on by itself when it is started again. */
@@ -212,11 +209,11 @@ export async function beginAttempt(start: AttemptStart, context: RunContext): Pr
         holders: holders.holders,
         lastLines: printed.lines,
         buffers: coordinator.buffers,
+        measured: coordinator.measured,
         // By what passed: the date may have been set meanwhile.
         endedMs: Date.parse(start.startedAt) + (clock.seconds() - beganAt) * 1000,
       }),
       baseBytes: coordinator.baseBytes,
-      measured: coordinator.measured,
       madeProgress: coordinator.steps > 0 || coordinator.hasSaved,
       savesItself: coordinator.hasSaved,
       leftBehind,

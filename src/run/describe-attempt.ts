@@ -4,6 +4,7 @@ import type {
   AttemptBuffers,
   ClimbedRung,
   EnforcedLimit,
+  MeasuredSize,
   MemoryHolders,
   MemoryPoint,
   OutOfMemory,
@@ -32,6 +33,7 @@ export function describeAttempt(
     readonly holders: MemoryHolders | undefined;
     readonly lastLines: readonly string[];
     readonly buffers: AttemptBuffers | undefined;
+    readonly measured: readonly MeasuredSize[];
     readonly endedMs: number;
   },
 ): Attempt {
@@ -53,6 +55,7 @@ export function describeAttempt(
       memory: end.memory,
       ...(end.holders !== undefined && { holders: end.holders }),
       lastLines: end.lastLines,
+      ...(end.measured.length > 0 && { measuredSizes: end.measured }),
     }),
     ...(end.progress.length === 0 ? {} : { progress: end.progress }),
     ...(end.buffers === undefined ? {} : { buffers: end.buffers }),

@@ -148,7 +148,7 @@ export async function superviseRun(options: SuperviseOptions): Promise<RunReport
   }
 
   function nextAfter(ended: EndedAttempt): NextAttempt | undefined {
-    const { attempt, baseBytes, madeProgress, measured } = ended;
+    const { attempt, baseBytes, madeProgress } = ended;
     if (attempt.outOfMemory === null) return undefined;
     // A restart from a checkpoint follows progress: it is no repetition, and has a bound of its own.
     const tried = 1 + attempts.filter((one) => !wasRestarted(one)).length;
@@ -163,7 +163,7 @@ export async function superviseRun(options: SuperviseOptions): Promise<RunReport
       limitBytes: plan.memoryBytes ?? attempt.outOfMemory.totalBytes,
       baseBytes,
       earlier: attempts,
-      measured,
+      measured: attempt.measuredSizes ?? [],
       declared: declaredBy(plan, ended),
       batch: effectiveBatch(plan),
       savedProgress: madeProgress,

@@ -47,6 +47,12 @@ export interface OutOfMemory {
   readonly message: string;
 }
 
+/** What a training step of so many samples takes at most, measured in a program that had run out of memory. */
+export interface MeasuredSize {
+  readonly microbatch: number;
+  readonly peakBytes: number;
+}
+
 /** How a peak was measured; where nothing could, `unknown`. */
 export type PeakSource = 'sdk' | 'nvml' | 'cgroup' | 'process' | 'unknown';
 
@@ -73,6 +79,8 @@ export interface Attempt {
   readonly holders?: MemoryHolders;
   /** Of the same: the end of what it printed. */
   readonly lastLines?: readonly string[];
+  /** Of the same, where the process could tell before it ended: what smaller batches take. */
+  readonly measuredSizes?: readonly MeasuredSize[];
   /** Of a program that tells of its steps: some of them, from its start to its end. */
   readonly progress?: readonly ProgressPoint[];
   /** Of a program with buffer stores of the SDK: all of them together, as last reported. */

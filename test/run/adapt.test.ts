@@ -172,6 +172,8 @@ describe('run --adapt, at a real limit', () => {
       const words = [tracingPython, 'card.py', '--batch-size', '32', '--grad-accum', '1'];
       const { report, printed } = await adapted(torchMemory, words);
       expect(report.attempts.map(({ settings }) => settings.batch_size)).toEqual([32, 4]);
+      const sizes = report.attempts[0]?.measuredSizes?.map(({ microbatch }) => microbatch);
+      expect(sizes).toEqual([1, 2, 4]);
       expect(report.attempts[0]?.rungs[0]?.why).toMatch(
         /^32 did not fit; measured after it failed: .* a sample, so 5 fit under .*; now 4 x 8/,
       );

@@ -19,7 +19,6 @@ from ..bridge import connection, uncaught
 from ..failure import Failure
 from ..memory.clean_up import drop_dead_frames, give_back_caches
 from ..memory.gauge import HostGauge, gauge_of
-from ..memory.load_line import LOAD_LINE
 from ..memory.out_of_memory import recognise
 from ..recovery.parts.split import batch_length, take
 from .probing import states_to_come
@@ -148,14 +147,14 @@ def _parameters(optimizer: Any) -> list[Any]:
 
 def _sizes(call: Call, batch: int, gauge: Any) -> list[dict[str, int]]:
     states = sum(states_to_come(one, _parameters(one)) for one in optimizers())
-    budget = LOAD_LINE * gauge.capacity_bytes()
+    capacity = gauge.capacity_bytes()
     call.model.train()
     found: list[dict[str, int]] = []
     try:
         # The first makes the gradients, and what libraries keep for themselves.
         _step(call, 1, batch)
         size, expected = 1, 0
-        while size < batch and expected <= budget:
+        while size < batch and expected <= capacity:
             gauge.reset_peak()
             _step(call, size, batch)
             found.append({"microbatch": size, "peakBytes": gauge.peak_bytes() + states})

@@ -13,7 +13,7 @@ from plimsoll.trainers import after_failure
 from plimsoll.trainers.after_failure import loss_of, measure
 
 BATCH, ALWAYS, EACH, LIMIT = 64, 20_000, 3_000, 100_000
-# 16 samples take 68,000; 32 would take 116,000, which is beyond the load line.
+# 16 samples take 68,000; 32 would take 116,000, which is more than there is.
 SIZES = (1, 2, 4, 8, 16)
 
 

@@ -1,8 +1,7 @@
 import type { Clock } from '../../time/clock.js';
 import { isKnown, type Known } from '../../units/known.js';
 import type { StepDecision } from '../ladder/in-process.js';
-import type { MeasuredSize } from '../ladder/measured-after.js';
-import type { AttemptBuffers } from '../types.js';
+import type { AttemptBuffers, MeasuredSize } from '../types.js';
 import { type BufferFigures, sumBuffers } from './buffer-figures.js';
 import type { GroupEvents } from './group.js';
 import type { FromSdk, Hello, OutOfMemoryMessage, ToSdk } from './messages.js';

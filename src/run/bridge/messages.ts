@@ -1,8 +1,7 @@
 import type { StepReading } from '../../batches/sizes/keep-below.js';
 import type { Known } from '../../units/known.js';
 import type { Hook } from '../ladder/in-process.js';
-import type { MeasuredSize } from '../ladder/measured-after.js';
-import type { ClimbedRung } from '../types.js';
+import type { ClimbedRung, MeasuredSize } from '../types.js';
 import type { BufferFigures } from './buffer-figures.js';
 
 export interface Hello {

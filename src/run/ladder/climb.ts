@@ -2,9 +2,16 @@ import type { Observation } from '../../batches/sizes/fit.js';
 import { type SmallerSize, smallerMicrobatch } from '../../batches/sizes/smaller-microbatch.js';
 import { isKnown, type Known } from '../../units/known.js';
 import type { Placeholder } from '../placeholders.js';
-import type { Attempt, ClimbedRung, OutOfMemory, Rung, RunSettings } from '../types.js';
+import type {
+  Attempt,
+  ClimbedRung,
+  MeasuredSize,
+  OutOfMemory,
+  Rung,
+  RunSettings,
+} from '../types.js';
 import { fragmented, heldAtFailure } from './fragmented.js';
-import { fitsByMeasure, type MeasuredSize } from './measured-after.js';
+import { fitsByMeasure } from './measured-after.js';
 import { splitBatch } from './split-batch.js';
 
 /** What the ladder knows when an attempt ran out of memory. */

@@ -3,12 +3,7 @@ import type { SmallerSize } from '../../batches/sizes/smaller-microbatch.js';
 import { defaultLoadLine } from '../../device/load-line.js';
 import { formatBytes } from '../../units/bytes.js';
 import { isKnown, type Known } from '../../units/known.js';
-
-/** What a training step of so many samples takes at most, measured in a program that had run out of memory. */
-export interface MeasuredSize {
-  readonly microbatch: number;
-  readonly peakBytes: number;
-}
+import type { MeasuredSize } from '../types.js';
 
 /** A size whose step was made needs less room to spare than one that a line foretells. */
 const madeLine = 0.95;
@@ -16,8 +11,8 @@ const madeLine = 0.95;
 /**
  * How large a batch may be, by steps of a few samples that the failed process made before it ended: by
  * the line through its two largest, since the peak of the smallest may be a temporary tensor that all
- * sizes have; or one of these sizes itself, where it leaves a twentieth of the limit. Undefined where they tell nothing, or say that the batch that failed fits: then they are
- * refuted.
+ * sizes have; or one of these sizes itself, where it leaves a twentieth of the limit. Undefined where
+ * they tell nothing, or say that the batch that failed fits: then they are refuted.
  *
  * @example
  * fitsByMeasure(12, [{ microbatch: 1, peakBytes: 3 * GiB }, { microbatch: 2, peakBytes: 4 * GiB }], 5 * GiB)?.most; // 2
