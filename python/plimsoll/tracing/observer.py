@@ -93,7 +93,7 @@ class Observer(TorchDispatchMode):
         rule = self._rule(func)
         # In inference mode, or on tensors from it, an op arrives whole that autograd takes apart.
         stand_in = self.stand_ins.get(func) if rule is None else None
-        if stand_in is not None and args[0].device.type == "meta":
+        if stand_in is not None and any(map(_is_on_meta, args)):
             with self:
                 return stand_in(*args, **kwargs)
         if rule is None and self._is_composite(func):
@@ -209,6 +209,10 @@ class Observer(TorchDispatchMode):
             tensor = torch._C._functorch.get_unwrapped(tensor)
         entry = self._live.get(sparse.stored(tensor).untyped_storage()._cdata)
         return entry[0] if entry else 0
+
+
+def _is_on_meta(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.device.type == "meta"
 
 
 def _flat(results: Any) -> list[Any]:

@@ -59,6 +59,36 @@ class Recurrent(unittest.TestCase):
                     self.assertLess(abs(mine - theirs), 0.04 * theirs + 1)
         self.assertGreater(exact, 0.6 * len(ROWS))
 
+    def test_a_cell_keeps_its_gates_and_a_workspace_until_backward(self):
+        # As recorded on an H200, in a program with such a cell.
+        gates, state, keeps, sums = 56401920, 18800640, 94003200, [3072, 112852992, 24]
+        with watched() as observer, torch.device("meta"):
+            cell = torch.nn.GRUCell(256, 256)
+            x, h = (torch.empty(18360, 256, requires_grad=True) for _ in range(2))
+            sizes = Asked(observer)
+            out = cell(x, h)
+            self.assertEqual(sizes.sizes(), [gates, gates, keeps, state])
+            grad = torch.empty_like(out)
+            sizes.sizes()
+            out.backward(grad)
+            self.assertEqual(sizes.sizes()[:9], [gates, gates, state, *sums, *sums])
+
+    def test_a_cell_of_an_lstm_and_one_in_inference_mode(self):
+        # What the kernel asks for is known from its code; not recorded.
+        with watched() as observer, torch.device("meta"):
+            cell = torch.nn.LSTMCell(8, 16, bias=False)
+            x, h, c = (torch.empty(32, n, requires_grad=True) for n in (8, 16, 16))
+            sizes = Asked(observer)
+            _, state = cell(x, (h, c))
+            self.assertEqual(sizes.sizes(), [8192, 8192, 8192, 2048, 2048])
+            state.sum().backward()
+            self.assertEqual((c.grad.shape, x.grad.shape), (c.shape, x.shape))
+            gru = torch.nn.GRUCell(8, 16)
+            sizes.sizes()
+            with torch.inference_mode():
+                self.assertEqual(gru(torch.empty(32, 8)).shape, (32, 16))
+            self.assertIn(32 * 16 * 5 * 4, sizes.sizes())
+
     def test_the_first_that_drops_anything_leaves_random_state_for_all(self):
         # As recorded on an H200: a number of 8 bytes, then the state, which stays.
         with watched() as observer, torch.device("meta"):

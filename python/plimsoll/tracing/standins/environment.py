@@ -17,7 +17,7 @@ import torch.utils._foreach_utils
 import torch.utils.checkpoint
 
 from .. import small_values
-from . import encoder_layer, recurrent
+from . import encoder_layer, recurrent, recurrent_cells
 from .attention import attention
 from .autocast import Autocast
 from .dropout import dropout
@@ -27,6 +27,7 @@ from .patches import Patches
 from .rms_norm import rms_norm
 from .softmax import log_softmax, softmax
 
+_ATEN = torch.ops.aten
 # Ops that CUDA runs in other steps than the meta device.
 _OPS = {
     "scaled_dot_product_attention": attention,
@@ -35,8 +36,17 @@ _OPS = {
     "rms_norm": rms_norm,
     "softmax.int": softmax,
     "log_softmax.int": log_softmax,
+    "gru_cell": recurrent_cells.gru_cell,
+    "lstm_cell": recurrent_cells.lstm_cell,
     "_native_multi_head_attention": encoder_layer.attention,
     "_transformer_encoder_layer_fwd": encoder_layer.encoder_layer,
+}
+# Kernels that only CUDA has, or that ask for memory in another order there; autograd knows them.
+_KERNELS = {
+    _ATEN._thnn_fused_gru_cell.default: recurrent_cells.fused_gru,
+    _ATEN._thnn_fused_gru_cell_backward.default: recurrent_cells.fused_gru_backward,
+    _ATEN._thnn_fused_lstm_cell.default: recurrent_cells.fused_lstm,
+    _ATEN._thnn_fused_lstm_cell_backward_impl.default: recurrent_cells.fused_lstm_backward,
 }
 
 
@@ -56,6 +66,7 @@ def cuda_like(observer: Any, names: Any, builds_on_gpu: bool = True) -> Iterator
             packet, _, overload = name.partition(".")
             op = getattr(getattr(torch.ops.aten, packet), overload or "default")
             observer.stand_ins[op] = function
+        observer.stand_ins.update(_KERNELS)
         recurrent.flatten_weights(patches)
         _autocast_state(patches, autocast)
         _optimizers(patches)
