@@ -131,6 +131,32 @@ class LeftOut(unittest.TestCase):
             transformed = fourier.workspace(one, "grad_weight")
             self.assertNotEqual(cudnn.workspace(one, "grad_weight"), transformed)
 
+    def test_gradients_of_few_inputs_over_many_pixels_take_fouriers_transforms(self):
+        # As an H200 ran them; the last in float16.
+        for sizes, dtype, measured in (
+            ((128, 16, 55, 64, 3, 1, 1), torch.float32, 93585408),
+            ((16, 24, 128, 96, 3, 1, 1), torch.float32, 26738688),
+            ((256, 16, 32, 96, 3, 1, 1), torch.float16, 256245760),
+        ):
+            layer = problem(*sizes, dtype=dtype)
+            self.assertEqual(cudnn.workspace(layer, "grad_input"), measured)
+        for sizes, dtype in (
+            ((32, 16, 55, 64, 3, 1, 1), torch.float32),
+            ((64, 32, 96, 128, 3, 1, 1), torch.float32),
+            ((256, 16, 32, 96, 3, 1, 1), torch.bfloat16),
+        ):
+            self.assertIsNone(self.taken(problem(*sizes, dtype=dtype), "grad_input"))
+
+    def test_over_volumes_the_weights_gradient_of_odd_channels_copies(self):
+        # The last layer of a U-Net in bfloat16, as an H200 ran it.
+        x, w, y = (
+            torch.empty(shape, dtype=torch.bfloat16, device="meta")
+            for shape in ((2, 24, 96, 96, 96), (2, 24, 1, 1, 1), (2, 2, 96, 96, 96))
+        )
+        layer = Problem(x, w, y, [1, 1, 1], [0, 0, 0], [1, 1, 1], False, 1)
+        for which, measured in (("forward", 1), ("grad_input", 1), ("grad_weight", 360948)):
+            self.assertEqual(max(1, blocks(cudnn.workspace(layer, which))), measured)
+
     def test_pixels_in_one_run_are_one_product_in_float32(self):
         # Layers of a wide ResNet with 40 images: inputs, pixels of a side, outputs, the weight's gradient.
         for inputs, side, outputs, parts in (

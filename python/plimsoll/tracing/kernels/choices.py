@@ -10,6 +10,8 @@ from functools import lru_cache
 from math import prod
 from typing import Any
 
+import torch
+
 from . import fourier
 from .fitted_choices import FORESTS
 
@@ -20,8 +22,9 @@ _TILE, _CLUSTER_M, _CLUSTER_N = 2, 27, 28
 # follows cuDNN's ranking: for those of 384 x 384 pixels it copies, as ranked.
 _MEASURED_PIXELS = 224 * 224
 # In half precision other kernels want channels in such multiples, and would copy all images into them:
-# of the measured ones with at least so many pixels none does, up to 384 x 384.
-_ALIGNED, _COPIED_PIXELS = 8, 48 * 48
+# of the measured ones with at least so many pixels none does, up to 384 x 384. Of larger ones one was measured
+# (volumes of 96 x 96 x 96 in a U-Net): only the weight's gradient copies, as ranked.
+_ALIGNED, _COPIED_PIXELS, _NOT_COPIED_PIXELS = 8, 48 * 48, 384 * 384
 # Many small images of middling channels, for which the ranking has pairs of these tiles: the weight's gradient
 # goes by Fourier transform. All eleven such layers did, one of them first seen in a whole run; of the 1,135
 # other layers with filters of 3 x 3 in float32 one did.
@@ -29,6 +32,11 @@ _TRANSFORMED_TILE, _TRANSFORMED_CLUSTER = 7, 2
 _TRANSFORMED_IMAGES, _TRANSFORMED_PIXELS = 32, 35 * 35
 _TRANSFORMED_INPUTS, _TRANSFORMED_OUTPUTS = range(64, 154), range(44, 65)
 _TRANSFORMED_CHANCE = 0.96
+# Gradients of inputs with few channels, by filters of 3 x 3 to many channels, over at least so many pixels, go by
+# Fourier transform in float32 and float16: all three such layers did (16 to 64, 24 to 96, and 16 to 96 channels,
+# the last in a program); of the 502 others in float32 none.
+_FEW_INPUTS, _TIMES_OUTPUTS, _MANY_PIXELS = range(16, 25), 4, 1 << 18
+_FEW_INPUTS_CHANCE = 0.9
 # Products over pixels in one run, in float32, as an H200 ran the 33 such layers of a wide ResNet: none copied
 # its images, as the ranking says. Parts of the weight's gradient follow for 30 of them to a kilobyte; with other
 # numbers of images it may be the ranked kernel.
@@ -169,10 +177,13 @@ def left_out(problem: Any, which: str, choice: Any | None) -> tuple[int, float] 
     """The workspace of such a kernel, and how likely cuDNN takes it; None where there is none."""
     if is_product(problem):
         if _is_unaligned(problem):
-            return product(problem, which), 1
+            large = prod(problem.y[2:]) > _NOT_COPIED_PIXELS
+            return None if large and which == "grad_weight" else (product(problem, which), 1)
         if which == "grad_weight" and prod(problem.y[2:]) > _MEASURED_PIXELS:
             return None
         kind, size = which, product(problem, which)
+    elif which == "grad_input" and _has_few_inputs(problem):
+        return fourier.of_input_gradient(problem), _FEW_INPUTS_CHANCE
     elif could_be_winograd(problem, which):
         if _is_transformed(problem, choice):
             return fourier.workspace(problem, which), _TRANSFORMED_CHANCE
@@ -203,6 +214,21 @@ def _is_transformed(problem: Any, choice: Any | None) -> bool:
         and prod(problem.y[2:]) <= _TRANSFORMED_PIXELS
         and problem.w[1] in _TRANSFORMED_INPUTS
         and problem.w[0] in _TRANSFORMED_OUTPUTS
+    )
+
+
+def _has_few_inputs(problem: Any) -> bool:
+    outputs, inputs = problem.w[:2]
+    return (
+        problem.dtype in (torch.float32, torch.float16)
+        and not problem.channels_last
+        and not problem.transposed
+        and list(problem.w[2:]) == [3, 3]
+        and all(n == 1 for n in problem.stride)
+        and inputs in _FEW_INPUTS
+        and outputs >= _TIMES_OUTPUTS * inputs
+        and problem.y[0] * prod(problem.y[2:]) >= _MANY_PIXELS
+        and fourier.of_input_gradient(problem) > 0
     )
 
 

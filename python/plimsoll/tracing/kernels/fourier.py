@@ -1,4 +1,4 @@
-"""Convolutions by Fourier transform, only in float32. `cudnn.benchmark` tries them; without it few layers take one.
+"""Convolutions by Fourier transform, mostly in float32. `cudnn.benchmark` tries them; without it few layers take one.
 
 Without a device cuDNN leaves them out of its list. What they ask for is exact for all 2,104 of stride one
 that an H200 listed, and some percent too low for gradients of inputs of stride two. Which convolutions it
@@ -22,13 +22,12 @@ _COMPLEX = 8
 
 
 def workspace(problem: Any, which: str) -> int:
-    """Bytes of such a kernel, 0 where there is none."""
-    if not _could_be(problem):
+    """Bytes of such a kernel in float32, 0 where there is none."""
+    if problem.dtype.itemsize != 4 or not _could_be(problem):
         return 0
-    images, inputs, outputs = problem.y[0], problem.w[1], problem.w[0]
-    of_inputs, of_weights, of_outputs = images * inputs, inputs * outputs, images * outputs
     if which == "grad_input":
-        return _tiled(problem, of_inputs, of_weights, of_outputs)
+        return of_input_gradient(problem)
+    of_inputs, of_weights, of_outputs = _planes(problem)
     side = 1 << (max(_padded(problem)) - 1).bit_length()
     if any(n != 1 for n in problem.stride) or side > _LARGEST:
         return 0
@@ -40,10 +39,20 @@ def workspace(problem: Any, which: str) -> int:
     return 2 * plane * max(of_inputs + of_outputs, of_weights) + 4 * copies
 
 
+def of_input_gradient(problem: Any) -> int:
+    """Bytes of such a kernel for the gradient of an input; in float16, too, it works in float32."""
+    return _tiled(problem, *_planes(problem)) if _could_be(problem) else 0
+
+
+def _planes(problem: Any) -> tuple[int, int, int]:
+    """How many images there are of inputs, of weights and of outputs, each of one channel."""
+    images, inputs, outputs = problem.y[0], problem.w[1], problem.w[0]
+    return images * inputs, inputs * outputs, images * outputs
+
+
 def _could_be(problem: Any) -> bool:
     return (
-        problem.dtype.itemsize == 4
-        and len(problem.x) == 4
+        len(problem.x) == 4
         and problem.groups == 1
         and not problem.channels_last
         and all(n == 1 for n in problem.dilation)
