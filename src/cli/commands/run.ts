@@ -64,7 +64,7 @@ export const runCommand: CommandModule = {
     command
       .argument('[command...]', 'the program and its arguments, after --')
       .passThroughOptions()
-      .option('--batch, --batch-size <n>', 'initial batch size', countArgument('--batch'))
+      .option('--batch, --batch-size <n>', 'initial batch size', countArgument('--batch-size'))
       .option(
         '--accumulation <n>',
         'initial accumulation steps',
@@ -129,7 +129,8 @@ its command has: first a smaller batch with more accumulation. The exit code is 
 
 With --adapt, and without placeholders, usual options of the command are changed: --batch-size 8,
 --per_device_train_batch_size=8, -b 8, trainer.batch_size=8, --gradient_accumulation_steps 4; or the
-same settings in a YAML file that the command names, in a copy of it.
+same settings in a YAML file that the command names, in a copy of it, or in the configuration of Hydra;
+or options that the script declares, with their defaults.
 
 Examples:
   plimsoll run -- python train.py

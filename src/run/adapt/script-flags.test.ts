@@ -48,6 +48,27 @@ describe('options that a script declares', () => {
     expect(scriptFlags(command, folder)).toMatchObject({ batch: 16, accumulation: 1 });
   });
 
+  it('are the names that nanoGPT sets, and its configurations after it', () => {
+    const command = written(
+      "gradient_accumulation_steps = 5 * 8 # for larger batches\nbatch_size = 12\nexec(open('configurator.py').read())\n",
+    );
+    const words = ['--batch_size={batch_size}', '--gradient_accumulation_steps={accumulation}'];
+    expect(scriptFlags(command, folder)).toMatchObject({
+      command: [...command, ...words],
+      batch: 12,
+      accumulation: 40,
+    });
+    writeFileSync(join(folder, 'small.py'), 'gradient_accumulation_steps = 1\nbatch_size = 64\n');
+    expect(scriptFlags([...command, 'small.py'], folder)).toMatchObject({
+      batch: 64,
+      accumulation: 1,
+    });
+    expect(scriptFlags([...command, 'small.py', '--batch_size=8'], folder)).toMatchObject({
+      command: [...command, 'small.py', ...words],
+      batch: 8,
+    });
+  });
+
   it.each([
     ['p.add_argument("--batch-size", type=int, required=True)\n'],
     ['p.add_argument("--batch-size", default=BATCH)\n'],
