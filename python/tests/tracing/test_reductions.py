@@ -2,6 +2,10 @@
 
 import unittest
 
+import torch
+
+from tracing.watching import Asked, watched
+
 from plimsoll.tracing.gpu import H200
 from plimsoll.tracing.kernels.reductions import Shape, buffer_sizes
 
@@ -27,3 +31,34 @@ class Reductions(unittest.TestCase):
     def test_dimensions_that_lie_in_one_run_are_one(self):
         shape = Shape((4, 8, 16), (128, 16, 1), (True, True, False))
         self.assertEqual((shape.sizes, shape.reduce_dims), ([32, 16], 1))
+
+    def test_spreads_keep_four_numbers_of_each_part(self):
+        # Of an autoencoder's 2048 samples: the result, the buffer, its semaphores.
+        for spread in (torch.std, torch.var):
+            with self.subTest(spread=spread.__name__), watched() as observer:
+                samples = torch.empty(2048, 4096, device="meta")
+                asked = Asked(observer)
+                spread(samples, 0)
+                self.assertEqual(asked.sizes(), [16384, 268435456, 128])
+
+    def test_all_that_reduce_go_through_a_buffer(self):
+        part = 268435456 // 16
+        for reduced, kept, results in (
+            (lambda x: x.amax(0), 4, [16384]),
+            (lambda x: x.argmin(0), 16, [32768]),
+            (lambda x: x.max(0), 16, [16384, 32768]),
+            (lambda x: torch.std_mean(x, 0), 16, [16384, 16384]),
+        ):
+            with watched() as observer:
+                samples = torch.empty(2048, 4096, device="meta")
+                asked = Asked(observer)
+                reduced(samples)
+                self.assertEqual(asked.sizes(), [*results, kept * part, 128])
+
+    def test_a_reduction_of_everything_is_one_of_all_dimensions(self):
+        for reduced in (torch.var, torch.max, torch.argmax, torch.any):
+            with self.subTest(reduced=reduced.__name__), watched() as observer:
+                samples = torch.empty(2048, 4096, device="meta")
+                asked = Asked(observer)
+                reduced(samples)
+                self.assertEqual(len(asked.sizes()), 3)

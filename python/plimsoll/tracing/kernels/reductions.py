@@ -1,4 +1,4 @@
-"""Sums, means and norms: one kernel that may reduce through a buffer in global memory.
+"""Sums, means, norms, spreads and largest values: one kernel that may reduce through a buffer in global memory.
 
 Follows the launch configuration of PyTorch's `Reduce.cuh`.
 """
@@ -153,10 +153,8 @@ def reduce_over(launch: Launch, tensor, dims, accumulator: int, input_vector: in
     sizes, parts = list(tensor.shape), [list(tensor.shape)]
     if tensor.numel() * tensor.element_size() > _INT32_BYTES:
         parts = _halved(sizes, tensor.stride(), tensor.element_size())
-    # Half precision cannot collect the parts of a split sum in its output.
-    collects = (
-        len(parts) > 1 and tensor.element_size() == 2 and launch.outputs[0].element_size() == 2
-    )
+    # The parts of a split reduction are collected in its output, where what is kept of each fits in.
+    collects = len(parts) > 1 and accumulator > launch.outputs[0].element_size()
     whole = launch.take(launch.outputs[0].numel() * accumulator) if collects else 0
     for part in parts:
         shape = Shape(part, tensor.stride(), reduced)
@@ -207,6 +205,37 @@ def norms(launch: Launch) -> None:
     launch.place_all()
     dims = launch.argument(2, "dim")
     reduce_over(launch, launch.args[0], dims, _accumulator_size(launch.outputs[0].dtype))
+
+
+@rule("aten.std", "aten.var", "aten.std_mean", "aten.var_mean")
+def spreads(launch: Launch) -> None:
+    """Mean, squares and two counts are kept at once, and two values read at once instead of four."""
+    launch.place_all()
+    tensor = launch.args[0]
+    # `var(unbiased)` has its correction where `var(dim)` has its dimensions.
+    dims = launch.argument(1, "dim") if "correction" in str(launch.func) else None
+    kept = 32 if tensor.element_size() == 8 else 16
+    reduce_over(launch, tensor, dims, kept, input_vector=2)
+
+
+@rule("aten.amax", "aten.amin", "aten.max.default", "aten.min.default")
+def largest(launch: Launch) -> None:
+    launch.place_all()
+    tensor = launch.args[0]
+    reduce_over(launch, tensor, launch.argument(1, "dim"), tensor.element_size())
+
+
+@rule("aten.argmax", "aten.argmin", "aten.max.dim", "aten.min.dim")
+def places_of_largest(launch: Launch) -> None:
+    """A value and its place are kept together."""
+    launch.place_all()
+    reduce_over(launch, launch.args[0], launch.argument(1, "dim"), 16)
+
+
+@rule("aten.any", "aten.all")
+def truths(launch: Launch) -> None:
+    launch.place_all()
+    reduce_over(launch, launch.args[0], launch.argument(1, "dim"), 1)
 
 
 @rule("aten.logsumexp")
