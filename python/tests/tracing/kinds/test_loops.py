@@ -144,6 +144,11 @@ class WhichCounts(unittest.TestCase):
         self.assertLess(len(ran), 25)
         self.assertGreater(self.watch.jumps, 4)
 
+    def test_turns_in_between_are_beside_what_it_does_seldom(self):
+        ran = self.ran(5000, lambda watch, _: watch.train(), [(0, 250)])
+        self.assertEqual([number for number in ran if number % 250 == 0], [0, 250])
+        self.assertTrue({1001, 2001, 3001, 4001} <= set(ran), ran)
+
     def test_what_would_come_after_the_end_is_not_run(self):
         ran = self.ran(1000, lambda watch, _: watch.train(), [(0, 5000)])
         self.assertEqual(ran[-1], 999)

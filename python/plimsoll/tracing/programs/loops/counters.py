@@ -8,7 +8,7 @@ these is taken as the last.
 from __future__ import annotations
 
 from ..watch import Watch
-from .turns import Begin, Conditions, Turn, between, goes_on_alike
+from .turns import Begin, Conditions, Turn, goes_on_alike
 
 
 class Counter:
@@ -41,7 +41,8 @@ class Counter:
         places = self._conditions.next_after(self.number)
         if last > self.number:
             # A loop that ends there does not come to what would be later.
-            places = [p for p in (*places, *between(last, turn)) if self.number < p <= last + 1]
+            places += self._conditions.between(last, turn)
+            places = [place for place in places if self.number < place <= last + 1]
         if not places:
             return after
         turns = max(last, *places) - self.number

@@ -71,6 +71,16 @@ class Conditions:
         found = (condition.next_after(number) for condition in self._all.values())
         return [place for place in found if place is not None]
 
+    def between(self, last: int, turn: Turn) -> list[int]:
+        """A few numbers up to the last one, where turns cost little, at which the program does nothing seldom."""
+        if turn.ops >= _CHEAP_TURN_OPS:
+            return []
+        return [self._beside(last * part // (_BETWEEN + 1)) for part in range(1, _BETWEEN + 1)]
+
+    def _beside(self, number: int) -> int:
+        met = any(c.modulo > 1 and (number - c.goal) % c.modulo == 0 for c in self._all.values())
+        return number + 1 if met else number
+
     def last(self) -> int:
         """The largest number that any is held against: where a loop ends that says so nowhere else."""
         return max((c.goal for c in self._all.values() if not c.modulo), default=0)
@@ -115,17 +125,10 @@ class Turns:
         numbers = self._numbers
         last = len(numbers) - 1
         places = [last] if at < last else [last + 1]
-        places += between(last, turn)
+        places += self._conditions.between(last, turn)
         if numbers.step == 1:
             places += [n - numbers.start for n in self._conditions.next_after(self._number)]
         return min(place for place in places if place > at)
-
-
-def between(last: int, turn: Turn) -> list[int]:
-    """A few turns up to the last one, where they cost little."""
-    if turn.ops >= _CHEAP_TURN_OPS:
-        return []
-    return [last * part // (_BETWEEN + 1) for part in range(1, _BETWEEN + 1)]
 
 
 class Turn:
