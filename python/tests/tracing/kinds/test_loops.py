@@ -124,6 +124,7 @@ class WhichCounts(unittest.TestCase):
         """The numbers that `while True: ...; number += 1; if number >= ends: break` comes to."""
         watch, numbers_run = Watch(), []
         counter = Counter(0, watch)
+        numbers_run.append(0)
         while len(numbers_run) < limit:
             number = counter.number
             numbers_run.append(number)

@@ -12,11 +12,13 @@ from .turns import Begin, Conditions, Turn, goes_on_alike
 
 
 class Counter:
-    def __init__(self, number: int, watch: Watch) -> None:
+    def __init__(self, first: int, watch: Watch) -> None:
+        """At the end of the first turn, of which nothing is known."""
         # What the program has now.
-        self.number = number
+        self.number = first + 1
         self._watch = watch
         self._conditions = Conditions()
+        self._conditions.ran(first)
         self._begin = Begin(watch)
         self._done = 0
         self._turn: Turn | None = None

@@ -250,7 +250,7 @@ class _Running:
         counter = self._loops.get(loop)
         if not isinstance(counter, Counter) or counter.number != value:
             # It begins, or begins again.
-            self._loops[loop] = Counter(value + 1, self._watch)
+            self._loops[loop] = Counter(value, self._watch)
             return value + 1
         return counter.counted()
 

@@ -23,6 +23,8 @@ _CHEAP_OPS = 12_000
 _MEETINGS = 2
 # Values that do not go with the number make a new one each turn.
 _MAX_CONDITIONS = 24
+# So many of the first turns are remembered.
+_FIRST = 8
 # Turns in between, where one takes fewer ops than this.
 _BETWEEN = 4
 _CHEAP_TURN_OPS = 2_000
@@ -56,14 +58,20 @@ class Conditions:
 
     def __init__(self) -> None:
         self._all: dict[tuple[int, int, int], Condition] = {}
+        # Turns that were run before a condition was known count for it, too.
+        self._first: list[int] = []
 
     def looked(self, number: int, value: int, goal: int, modulo: int) -> None:
         """The body looked at a value that goes with the number."""
         key = (value - number, goal, modulo)
         if len(self._all) < _MAX_CONDITIONS and key not in self._all:
             self._all[key] = Condition(*key)
+            for earlier in self._first:
+                self._all[key].ran(earlier)
 
     def ran(self, number: int) -> None:
+        if len(self._first) < _FIRST:
+            self._first.append(number)
         for condition in self._all.values():
             condition.ran(number)
 
