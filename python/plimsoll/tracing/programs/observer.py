@@ -21,6 +21,7 @@ _HOST_OPS = 20
 _INDEX = torch.ops.aten.index.Tensor
 _PICKS = {_INDEX, torch.ops.aten.index_select.default}
 _MAX_PICKED = 1 << 22
+_REAL = (torch.Tensor, torch.nn.Parameter)
 
 
 ORDER_NOTE = (
@@ -56,6 +57,10 @@ class ProgramObserver(Observer):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         # From here on tensors say where they are.
         with torch._C.DisableTorchFunction():
+            if _in_host_memory(args, kwargs) and func not in _PICKS:
+                # As it is: programs make their samples of thousands of small ops.
+                self._count_host()
+                return func(*args, **kwargs or {})
             return self._dispatch(func, types, args, kwargs)
 
     def _dispatch(self, func, types, args, kwargs):
@@ -87,11 +92,18 @@ class ProgramObserver(Observer):
             self.notes.add(ORDER_NOTE)
 
     def _count(self, args, kwargs) -> None:
-        """What a program does in host memory to make a batch shows nothing of the GPU; many count as one."""
         if next(_meta_tensors(args, kwargs), None) is None:
-            self._host_ops += 1
-            if self._host_ops % _HOST_OPS:
-                return
+            self._count_host()
+        else:
+            self._tick()
+
+    def _count_host(self) -> None:
+        """What a program does in host memory to make a batch shows nothing of the GPU; many count as one."""
+        self._host_ops += 1
+        if self._host_ops % _HOST_OPS == 0:
+            self._tick()
+
+    def _tick(self) -> None:
         self.ops += 1
         if self.on_op is not None:
             self.on_op()
@@ -154,6 +166,20 @@ class ProgramObserver(Observer):
             return values.copy_known_value(value, on_meta)
 
         return moved(tuple(args)), {name: moved(value) for name, value in kwargs.items()}
+
+
+def _in_host_memory(args, kwargs) -> bool:
+    """Whether an op is about real values alone."""
+    found = False
+    for value in (*args, *kwargs.values()) if kwargs else args:
+        for one in value if isinstance(value, (list, tuple)) else (value,):
+            if isinstance(one, torch.Tensor):
+                if type(one) not in _REAL or not one.is_cpu:
+                    return False
+                found = True
+            elif isinstance(one, torch.device) and one.type != "cpu":
+                return False
+    return found
 
 
 def _mixes(places: Places, args, kwargs) -> bool:
