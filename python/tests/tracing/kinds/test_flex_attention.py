@@ -130,6 +130,36 @@ def traced(text, *arguments):
         return events, footer
 
 
+WHOLE = """
+import torch
+from torch import nn
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+class Layer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner, self.outer = nn.Linear(64, 192), nn.Linear(64, 64)
+
+    def forward(self, x, mask):
+        query, key, value = self.inner(x).view(2, 640, 3, 4, 16).permute(2, 0, 3, 1, 4)
+        return self.outer(flex_attention(query, key, value, block_mask=mask).transpose(1, 2).reshape(2, 640, 64))
+
+model, make = torch.compile(Layer().cuda()), torch.compile(create_block_mask)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for texts in (torch.arange(640) // 200, torch.arange(640) // 300):
+    texts = texts.cuda()
+    def same(b, h, q, k):
+        return (texts[q] == texts[k]) & (q >= k)
+    begin = torch.empty(7777, dtype=torch.int8, device="cuda")
+    mask = make(same, None, None, 640, 640, device="cuda")
+    end = torch.empty(7778, dtype=torch.int8, device="cuda")
+    assert mask.kv_indices.shape == (1, 1, 5, 5) and mask.kv_indices.is_cuda and mask.mask_mod is not None
+    loss = model(torch.randn(2, 640, 64, device="cuda"), mask).sum()
+    loss.backward()
+    optimizer.step()
+"""
+
+
 def rows_of(events):
     """What lies between the marks, as the card's rows say it."""
     rows, numbers, part = [], {}, None
@@ -157,6 +187,18 @@ class FlexAttention(unittest.TestCase):
             with self.subTest(**{k: v for k, v in row.items() if k not in PARTS}):
                 self.assertEqual(mine, {part: row[part] for part in PARTS})
         self.assertEqual(footer["notes"], [])
+
+    def test_a_mask_is_made_and_given_to_a_model_where_both_are_compiled(self):
+        events, footer = traced(WHOLE)
+        self.assertEqual([note[:26] for note in footer["notes"]], ["torch.compile was followed"])
+        asked = [event[2] for event in events if event[0] == "a"]
+        begins, ends = ([i for i, size in enumerate(asked) if size == mark] for mark in MARKS[:2])
+        self.assertEqual([len(begins), len(ends)], [2, 2])
+        # The whole mask is nowhere: its blocks are made as it is computed. At first kernels are tried.
+        self.assertLess(begins[1] + 1, ends[1])
+        self.assertLess(max(asked[begins[1] + 1 : ends[1]]), 640 * 640)
+        # And neither are all scores.
+        self.assertNotIn(2 * 4 * 640 * 640 * 4, asked)
 
     def test_a_model_with_a_learned_bias_trains_with_it_compiled_and_not(self):
         peaks = {}

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import gc
+from types import FunctionType
 from typing import Any, Callable
 
 import torch
-from torch.utils import _pytree as pytree
 
 from ..places import GPU, Places
 from .graphs import GRAPHS
+from .parts import Parts, form_of
 
 _PLAIN = (int, float, bool, str, bytes, type(None), torch.dtype, torch.device)
 FOLLOWED = (
@@ -38,18 +39,19 @@ class Calls:
         self._graphs: dict[Any, Any] = {}
 
     def run(self, args: tuple, kwargs: dict) -> Any:
-        leaves, spec = pytree.tree_flatten((args, kwargs))
+        parts = Parts((args, kwargs))
+        leaves = parts.leaves
         modules = modules_of(self.function, leaves)
         with torch._C.DisableTorchFunction():
-            key = (str(spec), *map(self._form, leaves), *_state(modules))
+            key = (*parts.form(), *map(self._form, leaves), *_state(modules))
         if key not in self._graphs:
-            self._graphs[key] = self._captured(leaves, spec, modules)
+            self._graphs[key] = self._captured(parts, modules)
         graph = self._graphs[key]
         if graph is None:
             raise NotCaptured
         return graph(leaves)
 
-    def _captured(self, leaves: list, spec: Any, modules: list) -> Any:
+    def _captured(self, parts: Parts, modules: list) -> Any:
         if len(self._graphs) >= _MAX_FORMS or any(map(_is_recurrent, modules)):
             return None
         Calls.capturing = True
@@ -58,7 +60,7 @@ class Calls:
         try:
             from .capture import capture
 
-            graph = capture(self, leaves, spec, modules)
+            graph = capture(self, parts, modules)
             self.observer.fused = True
             self.observer.notes.add(FOLLOWED)
             if self.graphs:
@@ -79,6 +81,8 @@ class Calls:
             return leaf.shape, leaf.stride(), leaf.dtype, leaf.requires_grad, leaf.device.type
         if isinstance(leaf, torch.nn.Module):
             return id(leaf)
+        if isinstance(leaf, FunctionType):
+            return form_of(leaf)
         if not isinstance(leaf, _PLAIN):
             raise NotCaptured
         return type(leaf), leaf

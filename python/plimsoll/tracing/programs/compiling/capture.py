@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from unittest import mock
 
 import torch
 import torch._functorch.config
@@ -13,19 +14,24 @@ from torch._dispatch.python import no_python_dispatcher
 from torch._dynamo.backends.common import aot_autograd
 from torch._inductor.decomposition import select_decomp_table
 from torch._subclasses import FakeTensorMode
-from torch.utils import _pytree as pytree
+from torch._subclasses.functional_tensor import FunctionalTensorMode
 from torch.utils._python_dispatch import _disable_current_modes
 
 from .lowering import Lowering, pretended_card
+from .parts import Parts
+
+# Stands where a result is a tensor.
+_TENSOR = object()
 
 
 class _Flat(torch.nn.Module):
     """The function as a module of tensors only, which holds the modules whose parameters it uses."""
 
-    def __init__(self, calls: Any, leaves: list, spec: Any, modules: list):
+    def __init__(self, calls: Any, given: Parts, modules: list):
         super().__init__()
         self.parts = torch.nn.ModuleList(modules)
-        self._calls, self._spec = calls, spec
+        self._calls, self._given = calls, given
+        leaves = given.leaves
         self._leaves = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
         self._places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
         self.result: Any = None
@@ -34,20 +40,20 @@ class _Flat(torch.nn.Module):
         leaves = list(self._leaves)
         for place, tensor in zip(self._places, tensors):
             leaves[place] = tensor
-        args, kwargs = pytree.tree_unflatten(leaves, self._spec)
+        args, kwargs = self._given.joined(leaves)
         # The function's own code names devices; the compiler's must not meet the pretended ones.
         # PyTorch's dispatcher in Python would take some ops whole on meta, and lose their gradients.
         with torch._C._EnableTorchFunction(), no_python_dispatcher():
             result = self._calls.function(*args, **kwargs)
-        results, spec = pytree.tree_flatten(result)
-        kept = [None if isinstance(one, torch.Tensor) else one for one in results]
-        self.result = kept, spec
-        return tuple(one for one in results if isinstance(one, torch.Tensor))
+        results = Parts(result)
+        kept = [_TENSOR if isinstance(one, torch.Tensor) else one for one in results.leaves]
+        self.result = kept, results
+        return tuple(one for one in results.leaves if isinstance(one, torch.Tensor))
 
 
-def capture(calls: Any, leaves: list, spec: Any, modules: list) -> Any:
-    flat = _Flat(calls, leaves, spec, modules)
-    tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+def capture(calls: Any, given: Parts, modules: list) -> Any:
+    flat = _Flat(calls, given, modules)
+    tensors = [leaf for leaf in given.leaves if isinstance(leaf, torch.Tensor)]
     lowering = Lowering(calls.observer, calls.graphs)
     with pretended_card(calls.observer.gpu), _compiling():
         run = aot_autograd(
@@ -60,15 +66,24 @@ def capture(calls: Any, leaves: list, spec: Any, modules: list) -> Any:
         )(flat, tensors)
     if lowering.failure is not None:
         raise lowering.failure
-    kept, result_spec = flat.result
+    kept, parts = flat.result
 
     def call(leaves: list) -> Any:
         given = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
         results = iter(run(*given))
-        joined = [next(results) if one is None else one for one in kept]
-        return pytree.tree_unflatten(joined, result_spec)
+        return parts.joined([next(results) if one is _TENSOR else one for one in kept])
 
     return call
+
+
+def _unpretended(dispatch: Any) -> Any:
+    """What PyTorch makes out of an op is made where tensors are: `vmap` calls it past the pretended devices."""
+
+    def __torch_dispatch__(*args: Any, **kwargs: Any) -> Any:
+        with torch._C.DisableTorchFunction():
+            return dispatch(*args, **kwargs)
+
+    return __torch_dispatch__
 
 
 @contextmanager
@@ -80,6 +95,11 @@ def _compiling() -> Iterator[None]:
         _disable_current_modes(),
         torch._C.DisableTorchFunction(),
         inductor.V.set_fake_mode(mode),
+        mock.patch.object(
+            FunctionalTensorMode,
+            "__torch_dispatch__",
+            _unpretended(FunctionalTensorMode.__torch_dispatch__),
+        ),
         torch._guards.tracing(context),
         config.patch(
             fake_tensor_allow_meta=True,

@@ -69,14 +69,15 @@ def _wrapped(
     def called(*args: Any, **kwargs: Any) -> Any:
         observer.in_compiled += 1
         try:
-            if getattr(function, "__module__", "") == flex_attention.MODULE:
+            if flex_attention.is_it(function):
                 return function(*args, **kwargs)
-            if calls is not None and not calls.capturing:
-                try:
-                    return calls.run(args, kwargs)
-                except NotCaptured:
-                    pass
-            if calls is None or not calls.capturing:
+            # What is called while another is captured belongs to its graph.
+            if not Calls.capturing:
+                if calls is not None:
+                    try:
+                        return calls.run(args, kwargs)
+                    except NotCaptured:
+                        pass
                 left_out()
             return function(*args, **kwargs)
         finally:

@@ -23,6 +23,10 @@ _AUTOCAST = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastPrivateUse1)
 _SMALL = torch.int32
 
 
+def is_it(function: Any) -> bool:
+    return getattr(function, "__module__", "") == MODULE and function.__name__ == "flex_attention"
+
+
 def install(patches: Patches, observer: Any) -> None:
     when_imported(MODULE, lambda module: _Attention(module, observer).install(patches))
 
