@@ -172,6 +172,26 @@ class LeftOut(unittest.TestCase):
             self.assertEqual(cudnn.workspace(layer, "forward"), 400)
             self.assertEqual(cudnn.workspace(layer, "grad_weight"), parts)
 
+    def test_small_images_whose_few_channels_become_many_do_so_backward(self):
+        # As recorded on an H200, in a network for images of 32 x 32.
+        size, chance = choices.left_out(problem(150, 16, 32, 96, 3, pad=1), "grad_input", None)
+        self.assertEqual(size, 152911872)
+        self.assertGreater(chance, 0.5)
+        for other in (
+            problem(32, 16, 55, 64, 3, pad=1),
+            problem(96, 24, 112, 24, 3, pad=1),
+            problem(64, 32, 96, 128, 3, pad=1),
+        ):
+            self.assertIsNone(choices.left_out(other, "grad_input", None))
+
+    def test_the_weights_gradient_over_clips_is_as_ranked_but_not_surely(self):
+        x = torch.empty(13, 40, 16, 56, 56, dtype=torch.bfloat16, device="meta")
+        weight = torch.empty(40, 40, 1, 1, 1, dtype=torch.bfloat16, device="meta")
+        clips = Problem(x, weight, x, [1] * 3, [0] * 3, [1] * 3, False, 1)
+        size, chance = choices.left_out(clips, "grad_weight", None)
+        self.assertEqual(size, 13 * 40 * 40 * 4)
+        self.assertTrue(0 < chance < 0.5)
+
     def test_strided_and_dilated_ones_never_do(self):
         shape = problem(4, 256, 14, 256, 3, stride=2, pad=1)
         self.assertIsNone(self.taken(shape, "grad_weight"))

@@ -133,6 +133,11 @@ class Vision(unittest.TestCase):
         }.items():
             self.assertEqual(full_name(name, self.known), wanted)
 
+    def test_a_name_that_there_is_counts_as_it_is_written(self):
+        known = ["regnet_y_16gf", "regnet_y_1_6gf"]
+        for name in known:
+            self.assertEqual(full_name(name, known), name)
+
     def test_near_names_are_suggested(self):
         with self.assertRaises(Failure) as caught:
             full_name("resnet51", self.known)

@@ -192,6 +192,23 @@ class LayerNorm(unittest.TestCase):
             self.assertEqual(sizes.sizes(), [16 * 16384 * 64 * 4, 256, 256, *blocks])
 
 
+class Bags(unittest.TestCase):
+    def test_their_gradient_is_sorted_and_summed_as_that_of_a_long_text(self):
+        with watched() as observer:
+            table = torch.nn.EmbeddingBag(60000, 64, mode="sum", device="meta")
+            chosen = torch.empty(20000, 4, dtype=torch.int64, device="meta")
+            sizes = Asked(observer)
+            out = table(chosen)
+            self.assertEqual(sizes.sizes(), [160000, 160000, 640000, 5120000])
+            # As one of many that were stacked, it lies between others.
+            grad = empty(20000, 21, 64)[:, 3]
+            sizes.sizes()
+            out.backward(grad)
+            asked = [640000, 640000, 640000, 1315327, 15360000, 640000, 8, 640000, 1535]
+            asked += [480000, 480000, 2303, 8, 544000, 17408000]
+            self.assertEqual(sizes.sizes(), [5120000, *asked])
+
+
 class Clouds(unittest.TestCase):
     """Clouds of points: distances of all pairs, the nearest of them, and what these point to."""
 

@@ -69,6 +69,13 @@ class Named(Scripts):
                 self.assertEqual((status, line["error"]["code"]), (2, code))
                 self.assertIn("job.py", line["error"]["where"])
 
+    def test_in_inference_the_model_gets_what_it_takes_and_no_labels(self):
+        pair = "    return dict(model=%s, batch=(torch.randn(8, 4), torch.ones(8, 64)))\n"
+        for model in ("model", "torch.nn.Bilinear(4, 64, 4)"):
+            path = self.script(MODEL + pair % model)
+            status, lines = run("--script", path, "--mode", "infer", "--steps", "1")
+            self.assertEqual(status, 0, lines)
+
     def test_cuda_is_as_before_afterwards(self):
         before = (torch.cuda.is_available, torch.cuda.synchronize)
         with on_meta():

@@ -18,6 +18,8 @@ _SCAN_TILE = 896
 # Up to this many tokens an embedding's gradient is summed without sorting.
 _UNSORTED_TOKENS = 3072
 _ROWS_PER_PARTIAL = 10
+# Bags are summed, averaged, or give their largest value.
+_LARGEST_OF_BAG = 2
 # From so many values in a row on, by the number of rows, several blocks look for its largest.
 _LONG_ROWS = ((20, 20000), (40, 10000), (80, 8000), (199, 5000), (799, 3000), (4000, 800))
 _LONG_AMONG_MANY = 400
@@ -67,9 +69,36 @@ def embedding_backward(launch: Launch) -> None:
     ]
     if count <= _UNSORTED_TOKENS:
         launch.place_all()
-        launch.give(*reversed(held))
+    else:
+        _summed_by_row(launch, count, vocabulary)
+    launch.give(*reversed(held))
+
+
+@rule("aten._embedding_bag")
+def bags(launch: Launch) -> None:
+    """How many each bag has, then the bag of each index, then the result."""
+    for index in (2, 1, 0):
+        launch.place(index)
+    if launch.argument(4, "mode", 0) != _LARGEST_OF_BAG:
+        # Which index gave the largest value is kept for that alone.
+        launch.skip(3)
+
+
+@rule("aten._embedding_bag_backward")
+def bags_backward(launch: Launch) -> None:
+    grad, indices, vocabulary, mode, sparse = (launch.args[place] for place in (0, 1, 6, 8, 9))
+    if sparse or mode == _LARGEST_OF_BAG:
+        launch.place_all()
         return
-    held += [launch.take(count * _INDEX), launch.take(count * _INDEX)]
+    copy = 0 if grad.is_contiguous() else launch.take(grad.numel() * grad.element_size())
+    _summed_by_row(launch, indices.numel(), vocabulary)
+    launch.give(copy)
+
+
+def _summed_by_row(launch: Launch, count: int, vocabulary: int) -> None:
+    """Indices are sorted, and what belongs to one row of the table is summed in parts."""
+    grad = launch.args[0]
+    held = [launch.take(count * _INDEX), launch.take(count * _INDEX)]
     launch.scratch(count * _INDEX, sort_scratch(count))
     launch.place_all()
     held += [launch.take(count * _INDEX), launch.take(_INDEX)]

@@ -170,7 +170,20 @@ def _shape(value: Any) -> str:
 def _call(model: Any, batch: Any) -> Any:
     if isinstance(batch, dict):
         return model(**batch)
-    return model(*batch) if isinstance(batch, (tuple, list)) else model(batch)
+    if not isinstance(batch, (tuple, list)):
+        return model(batch)
+    return model(*batch[: _positions(model)])
+
+
+def _positions(model: Any) -> int | None:
+    """How many values the model takes in their order; labels after them are for the loss alone."""
+    try:
+        parameters = inspect.signature(model.forward).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        return None
+    return sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
 
 
 def _run(action: Callable[[], Any], path: str, gpu: Gpu) -> Any:

@@ -53,6 +53,9 @@ def load(name: str, settings: Settings) -> Workload:
 
 def full_name(name: str, known: list[str]) -> str:
     """torchvision's own name, however its parts are joined."""
+    # Where two names differ by an underscore alone (regnet_y_16gf, regnet_y_1_6gf), it counts.
+    if name in known:
+        return name
     by_letters = {_letters(one): one for one in known}
     found = by_letters.get(_letters(name)) or _SHORT.get(_letters(name))
     if found is None:
