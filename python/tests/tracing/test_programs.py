@@ -515,6 +515,23 @@ torch.nn.Linear(4, 4).cuda()(torch.ones(1, 4, device="cuda"))
         # Three activations and their gradients become what goes in and what comes out.
         self.assertLess(kept["compiled"], kept["plain"])
 
+    def test_a_compiled_model_is_followed_in_inference_mode(self):
+        done, lines = self.trace(
+            "import torch\n"
+            "from torch import nn\n"
+            "m = nn.Sequential(nn.Linear(256, 1024), nn.GELU(), nn.Tanh(), nn.Linear(1024, 8)).cuda().eval()\n"
+            "run = torch.compile(m)\n"
+            "with torch.inference_mode():\n"
+            "    for rows in (4096, 4096, 2048):\n"
+            "        assert run(torch.zeros(rows, 256).cuda()).is_inference()\n"
+        )
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertTrue(self.footer["fused"], done.stderr)
+        self.assertFalse(self.footer["compiled"])
+        # The fused kernel writes into what the product before it made.
+        wide = [line for line in lines if line[0] == "a" and line[2] == 4096 * 1024 * 4]
+        self.assertEqual(len(wide), 2)
+
     def test_a_compiled_function_that_values_decide_is_not_taken_as_eager_in_silence(self):
         done, _ = self.trace(
             "import torch\n"

@@ -91,7 +91,11 @@ def _compiling() -> Iterator[None]:
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     context = torch._guards.TracingContext(mode)
     config = torch._functorch.config
+    gradients = torch.is_grad_enabled()
     with (
+        # In inference mode, ops that consist of others would arrive whole. Its end would switch gradients on.
+        torch.inference_mode(False),
+        torch.set_grad_enabled(gradients),
         _disable_current_modes(),
         torch._C.DisableTorchFunction(),
         inductor.V.set_fake_mode(mode),
