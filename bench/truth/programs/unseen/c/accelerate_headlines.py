@@ -1,4 +1,4 @@
-"""Headlines for news: BART with accelerate in fp16, padded to the longest of a batch, judged by beams after each epoch."""
+"""Headlines for news: BART with accelerate in fp16, padded to the longest of a batch, judged by beams."""
 
 import argparse
 import random
@@ -21,9 +21,7 @@ def news(count, vocab, longest, seed):
     rng = random.Random(seed)
     rows = []
     for _ in range(count):
-        body = [
-            rng.randrange(3, vocab) for _ in range(rng.randint(longest // 3, longest))
-        ]
+        body = [rng.randrange(3, vocab) for _ in range(rng.randint(longest // 3, longest))]
         rows.append(
             {
                 "body": [BOS, *body, EOS],
@@ -76,9 +74,7 @@ def main():
     train = DataLoader(
         news(a.count, a.vocab, a.longest, 1), a.batch, shuffle=True, collate_fn=collate
     )
-    held = DataLoader(
-        news(a.count // 8, a.vocab, a.longest, 2), 2 * a.batch, collate_fn=collate
-    )
+    held = DataLoader(news(a.count // 8, a.vocab, a.longest, 2), 2 * a.batch, collate_fn=collate)
     schedule = get_linear_schedule_with_warmup(optimizer, 10, a.epochs * len(train))
     model, optimizer, train, held, schedule = accelerator.prepare(
         model, optimizer, train, held, schedule
@@ -109,10 +105,7 @@ def main():
                 )
             text = accelerator.pad_across_processes(text, dim=1, pad_index=PAD)
             text, truth = accelerator.gather_for_metrics((text, batch["labels"]))
-            scores += [
-                overlap(g, t)
-                for g, t in zip(text.tolist(), truth.tolist(), strict=True)
-            ]
+            scores += [overlap(g, t) for g, t in zip(text.tolist(), truth.tolist(), strict=True)]
         accelerator.print(f"epoch {epoch}: overlap {sum(scores) / len(scores):.3f}")
         accelerator.save_state(f"state-{epoch}")
     accelerator.wait_for_everyone()

@@ -13,9 +13,7 @@ from torch.optim import Optimizer
 
 
 class Adan(Optimizer):
-    def __init__(
-        self, params, lr=1e-3, betas=(0.98, 0.92, 0.99), eps=1e-8, weight_decay=0.02
-    ):
+    def __init__(self, params, lr=1e-3, betas=(0.98, 0.92, 0.99), eps=1e-8, weight_decay=0.02):
         super().__init__(
             params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
         )
@@ -40,13 +38,10 @@ class Adan(Optimizer):
                 both = p.grad + b2 * change
                 s["n"].mul_(b3).addcmul_(both, both, value=1 - b3)
                 s["last"].copy_(p.grad)
-                size = group["lr"] / (
-                    (s["n"] / (1 - b3 ** s["step"])).sqrt() + group["eps"]
-                )
+                size = group["lr"] / ((s["n"] / (1 - b3 ** s["step"])).sqrt() + group["eps"])
                 p.addcmul_(
                     size,
-                    s["m"] / (1 - b1 ** s["step"])
-                    + b2 * s["v"] / (1 - b2 ** s["step"]),
+                    s["m"] / (1 - b1 ** s["step"]) + b2 * s["v"] / (1 - b2 ** s["step"]),
                     value=-1,
                 )
                 p.div_(1 + group["lr"] * group["weight_decay"])
@@ -70,18 +65,13 @@ class Layer(nn.Module):
             nn.Linear(s.width, 3 * s.width, bias=False),
             nn.Linear(s.width, s.width, bias=False),
         )
-        self.gate, self.up = (
-            nn.Linear(s.width, 8 * s.width // 3, bias=False) for _ in range(2)
-        )
+        self.gate, self.up = (nn.Linear(s.width, 8 * s.width // 3, bias=False) for _ in range(2))
         self.down = nn.Linear(8 * s.width // 3, s.width, bias=False)
 
     def forward(self, x):
         b, t, d = x.shape
         q, k, v = (
-            self.qkv(self.n1(x))
-            .view(b, t, 3, self.heads, -1)
-            .permute(2, 0, 3, 1, 4)
-            .unbind(0)
+            self.qkv(self.n1(x)).view(b, t, 3, self.heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
         )
         y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.o(y.transpose(1, 2).reshape(b, t, d))
@@ -133,9 +123,7 @@ def main():
     torch.manual_seed(12)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     text = (torch.randn(400_000).cumsum(0) * 40).long().abs() % a.vocab
-    model = Reader(Shape(a.vocab, a.width, a.layers, a.heads, max(a.lengths))).to(
-        device
-    )
+    model = Reader(Shape(a.vocab, a.width, a.layers, a.heads, max(a.lengths))).to(device)
     optimizer = Adan(model.parameters(), lr=8e-4)
     total, done = a.steps * len(a.lengths), 0
     for length in a.lengths:
@@ -144,9 +132,7 @@ def main():
             for group in optimizer.param_groups:
                 group["lr"] = 8e-4 * 0.5 * (1 + math.cos(math.pi * done / total))
             start = torch.randint(0, len(text) - length - 1, (rows,))
-            block = torch.stack([text[i : i + length + 1] for i in start.tolist()]).to(
-                device
-            )
+            block = torch.stack([text[i : i + length + 1] for i in start.tolist()]).to(device)
             with torch.autocast(device.type, dtype=torch.bfloat16):
                 logits = model(block[:, :-1])
                 loss = F.cross_entropy(logits.flatten(0, 1), block[:, 1:].flatten())
@@ -158,9 +144,7 @@ def main():
         model.eval()
         written = model.write(block[:4, :16], a.write)
         model.train()
-        print(
-            f"{length} words x {rows}: loss {loss.item():.3f}, wrote {written[0, -5:].tolist()}"
-        )
+        print(f"{length} words x {rows}: loss {loss.item():.3f}, wrote {written[0, -5:].tolist()}")
         torch.save(
             {"model": model.state_dict(), "optimizer": optimizer.state_dict()},
             "reader.pt",

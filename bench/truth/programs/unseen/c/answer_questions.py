@@ -1,4 +1,4 @@
-"""A chat service in small: a Llama of 1 billion parameters answers prompts padded on the left, greedy, then with beams."""
+"""A small chat service: a Llama of 1 billion parameters answers, padded on the left, greedy, then with beams."""
 
 import argparse
 import random
@@ -81,9 +81,7 @@ def main():
         ids, mask = batch_of_prompts(rng, a.prompts, a.longest // 8, a.longest, a.vocab)
         text, speed = service.answer(ids, mask, greedy)
         print(f"greedy {round_}: {tuple(text.shape)} {speed:.0f} words/s")
-    ids, mask = batch_of_prompts(
-        rng, a.beam_prompts, a.longest // 2, a.longest, a.vocab
-    )
+    ids, mask = batch_of_prompts(rng, a.beam_prompts, a.longest // 2, a.longest, a.vocab)
     text, speed = service.answer(ids, mask, beams)
     print(f"beams: {tuple(text.shape)} {speed:.0f} words/s")
 

@@ -1,4 +1,4 @@
-"""Age, gender and 40 attributes of a face at once: learned weights of the tasks, accumulation by hand, two optimizers."""
+"""Age, gender and 40 attributes of a face: learned weights of the tasks, accumulation by hand, two optimizers."""
 
 import argparse
 
@@ -32,9 +32,7 @@ class Heads(nn.Module):
         super().__init__()
         net = mobilenet_v3_large(weights=None)
         self.features, self.pool = net.features, net.avgpool
-        self.shared = nn.Sequential(
-            nn.Linear(960, 512), nn.Hardswish(), nn.Dropout(0.2)
-        )
+        self.shared = nn.Sequential(nn.Linear(960, 512), nn.Hardswish(), nn.Dropout(0.2))
         self.tasks = nn.ModuleDict(
             {
                 "age": nn.Linear(512, 1),
@@ -42,9 +40,7 @@ class Heads(nn.Module):
                 "attributes": nn.Linear(512, 40),
             }
         )
-        self.log_variance = nn.ParameterDict(
-            {k: nn.Parameter(torch.zeros(())) for k in self.tasks}
-        )
+        self.log_variance = nn.ParameterDict({k: nn.Parameter(torch.zeros(())) for k in self.tasks})
 
     def forward(self, x):
         z = self.shared(self.pool(self.features(x)).flatten(1))
@@ -59,8 +55,7 @@ class Heads(nn.Module):
             ),
         }
         total = sum(
-            torch.exp(-self.log_variance[k]) * v + self.log_variance[k]
-            for k, v in each.items()
+            torch.exp(-self.log_variance[k]) * v + self.log_variance[k] for k, v in each.items()
         )
         return total, each
 
@@ -100,12 +95,8 @@ def main():
     a = p.parse_args()
     torch.manual_seed(21)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    train = DataLoader(
-        Faces(a.count, a.size), a.micro, shuffle=True, num_workers=a.workers
-    )
-    val = DataLoader(
-        Faces(a.count // 4, a.size, 10**6), a.eval_batch, num_workers=a.workers
-    )
+    train = DataLoader(Faces(a.count, a.size), a.micro, shuffle=True, num_workers=a.workers)
+    val = DataLoader(Faces(a.count // 4, a.size, 10**6), a.eval_batch, num_workers=a.workers)
     model = Heads().to(device)
     backbone = torch.optim.SGD(model.features.parameters(), lr=0.01, momentum=0.9)
     rest = [p for n, p in model.named_parameters() if not n.startswith("features.")]

@@ -31,14 +31,10 @@ class GATLayer(nn.Module):
 
     def forward(self, x, source, target, count):
         h = self.w(x).view(-1, self.heads, self.o)
-        score = (h * self.a_from).sum(-1)[source] + (h[:count] * self.a_to).sum(-1)[
-            target
-        ]
+        score = (h * self.a_from).sum(-1)[source] + (h[:count] * self.a_to).sum(-1)[target]
         score = F.leaky_relu(score, 0.2)
         top = score.new_full((count, self.heads), -1e9)
-        top = top.scatter_reduce(
-            0, target[:, None].expand_as(score), score.detach(), "amax"
-        )
+        top = top.scatter_reduce(0, target[:, None].expand_as(score), score.detach(), "amax")
         weight = (score - top[target]).exp()
         total = torch.zeros_like(top).index_add(0, target, weight)
         weight = weight / (total[target] + 1e-9)
@@ -57,9 +53,7 @@ class GAT(nn.Module):
         self.out = nn.Linear(hidden * heads, classes)
 
     def forward(self, x, hops):
-        for k, (layer, (source, target, count)) in enumerate(
-            zip(self.layers, hops, strict=True)
-        ):
+        for k, (layer, (source, target, count)) in enumerate(zip(self.layers, hops, strict=True)):
             x = layer(F.dropout(x, 0.2, self.training), source, target, count)
             x = F.elu(self.norm(x) if k == 0 else x)
         return self.out(x)
@@ -98,9 +92,7 @@ def main():
     torch.manual_seed(6)
     g = torch.Generator().manual_seed(6)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    x, y, source, target, pointer = make_graph(
-        a.nodes, a.degree, a.features, a.classes, 6
-    )
+    x, y, source, target, pointer = make_graph(a.nodes, a.degree, a.features, a.classes, 6)
     model = GAT(a.features, a.hidden, a.heads, a.classes).to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     train = torch.randperm(a.nodes, generator=g)[: a.nodes // 2]
@@ -111,18 +103,14 @@ def main():
         for seeds in order.split(a.batch)[: a.batches]:
             nodes, hops = sample(seeds, source, pointer, (10, 10), g)
             hops = [(s.to(device), t.to(device), n) for s, t, n in hops]
-            loss = F.cross_entropy(
-                model(x[nodes].to(device), hops), y[seeds].to(device)
-            )
+            loss = F.cross_entropy(model(x[nodes].to(device), hops), y[seeds].to(device))
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
         model.eval()
         with torch.no_grad():
             guess = model(x.to(device), whole).argmax(1).cpu()
-        print(
-            f"epoch {epoch}: loss {loss.item():.3f}, right {(guess == y).float().mean():.3f}"
-        )
+        print(f"epoch {epoch}: loss {loss.item():.3f}, right {(guess == y).float().mean():.3f}")
     torch.save(model.state_dict(), "gat.pt")
 
 

@@ -13,9 +13,7 @@ LETTERS = "_abcdefghijklmnopqrstuvwxyz' "
 class Utterances(Dataset):
     def __init__(self, n, seed, longest, mels=80):
         g = torch.Generator().manual_seed(seed)
-        self.lengths = torch.randint(
-            longest // 4, longest + 1, (n,), generator=g
-        ).tolist()
+        self.lengths = torch.randint(longest // 4, longest + 1, (n,), generator=g).tolist()
         self.seed, self.mels = seed, mels
 
     def __len__(self):
@@ -61,9 +59,7 @@ class Listener(nn.Module):
             bidirectional=True,
             dropout=0.1,
         )
-        self.head = nn.Sequential(
-            nn.LayerNorm(2 * width), nn.Linear(2 * width, len(LETTERS))
-        )
+        self.head = nn.Sequential(nn.LayerNorm(2 * width), nn.Linear(2 * width, len(LETTERS)))
 
     def forward(self, x, lengths):
         y = self.front(x[:, None]).permute(0, 2, 1, 3).flatten(2)
@@ -86,9 +82,7 @@ def greedy(logs, lengths):
     out = []
     for path, n in zip(logs.argmax(-1).cpu().tolist(), lengths.tolist(), strict=True):
         path = path[:n]
-        out.append(
-            [c for k, c in enumerate(path) if c and (k == 0 or path[k - 1] != c)]
-        )
+        out.append([c for k, c in enumerate(path) if c and (k == 0 or path[k - 1] != c)])
     return out
 
 
@@ -111,9 +105,7 @@ def main():
         collate_fn=collate,
         num_workers=a.workers,
     )
-    dev = DataLoader(
-        Utterances(a.count // 8, 2, a.longest), a.batch, collate_fn=collate
-    )
+    dev = DataLoader(Utterances(a.count // 8, 2, a.longest), a.batch, collate_fn=collate)
     model = Listener(80, a.width, a.layers).to(device)
     ctc = nn.CTCLoss(zero_infinity=True)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
@@ -141,9 +133,7 @@ def main():
                 for guess, truth in zip(greedy(logs, frames), truths, strict=True):
                     wrong += distance(guess[:200], truth.tolist())
                     letters += len(truth)
-        print(
-            f"epoch {epoch}: loss {total / len(train):.3f}, letter errors {wrong / letters:.3f}"
-        )
+        print(f"epoch {epoch}: loss {total / len(train):.3f}, letter errors {wrong / letters:.3f}")
     torch.save(model.state_dict(), "listener.pt")
 
 

@@ -48,9 +48,7 @@ def generator(width, blocks):
             nn.InstanceNorm2d(c // 2),
             nn.ReLU(True),
         ]
-    return nn.Sequential(
-        *layers, nn.ReflectionPad2d(3), nn.Conv2d(width, 3, 7), nn.Tanh()
-    )
+    return nn.Sequential(*layers, nn.ReflectionPad2d(3), nn.Conv2d(width, 3, 7), nn.Tanh())
 
 
 def critic(width):
@@ -139,16 +137,12 @@ def main():
             (judge_a, real_a, fake_a, pool_a),
             (judge_b, real_b, fake_b, pool_b),
         ):
-            loss = 0.5 * (
-                lsgan(judge(real), True) + lsgan(judge(pool.query(fake)), False)
-            )
+            loss = 0.5 * (lsgan(judge(real), True) + lsgan(judge(pool.query(fake)), False))
             loss.backward()
             loss_d += loss.item()
         opt_d.step()
         if step % 20 == 0:
-            print(
-                f"step {step} G {loss_g.item():.3f} D {loss_d:.3f} cycle {cycle.item():.3f}"
-            )
+            print(f"step {step} G {loss_g.item():.3f} D {loss_d:.3f} cycle {cycle.item():.3f}")
     to_b.eval()
     with torch.no_grad():
         shown = to_b(season("spring", 4 * a.batch, a.size, g).to(device)).cpu()

@@ -1,4 +1,4 @@
-"""Diffusion on pixels: a U-Net with attention, averaged weights, fp16 with a scaler, pictures drawn with DDIM after it."""
+"""Diffusion on pixels: a U-Net with attention, averaged weights, fp16 with a scaler, then DDIM draws pictures."""
 
 import argparse
 import copy
@@ -10,9 +10,7 @@ from torch import nn
 
 
 def time_embedding(t, dim):
-    f = torch.exp(
-        -math.log(10000) * torch.arange(dim // 2, device=t.device) / (dim // 2)
-    )
+    f = torch.exp(-math.log(10000) * torch.arange(dim // 2, device=t.device) / (dim // 2))
     angle = t[:, None].float() * f
     return torch.cat([angle.sin(), angle.cos()], -1)
 
@@ -20,14 +18,10 @@ def time_embedding(t, dim):
 class ResBlock(nn.Module):
     def __init__(self, i, o, time):
         super().__init__()
-        self.a = nn.Sequential(
-            nn.GroupNorm(8, i), nn.SiLU(), nn.Conv2d(i, o, 3, padding=1)
-        )
+        self.a = nn.Sequential(nn.GroupNorm(8, i), nn.SiLU(), nn.Conv2d(i, o, 3, padding=1))
         self.t = nn.Linear(time, 2 * o)
         self.norm = nn.GroupNorm(8, o)
-        self.b = nn.Sequential(
-            nn.SiLU(), nn.Dropout(0.1), nn.Conv2d(o, o, 3, padding=1)
-        )
+        self.b = nn.Sequential(nn.SiLU(), nn.Dropout(0.1), nn.Conv2d(o, o, 3, padding=1))
         self.skip = nn.Conv2d(i, o, 1) if i != o else nn.Identity()
 
     def forward(self, x, t):
@@ -53,39 +47,29 @@ class UNet(nn.Module):
         super().__init__()
         time = 4 * width
         self.width = width
-        self.time = nn.Sequential(
-            nn.Linear(width, time), nn.SiLU(), nn.Linear(time, time)
-        )
+        self.time = nn.Sequential(nn.Linear(width, time), nn.SiLU(), nn.Linear(time, time))
         self.first = nn.Conv2d(3, width, 3, padding=1)
         self.down, self.up, kept, c = nn.ModuleList(), nn.ModuleList(), [width], width
         for level, f in enumerate(factors):
             for _ in range(2):
                 attention = SelfAttention(f * width) if level >= 2 else nn.Identity()
-                self.down.append(
-                    nn.ModuleList([ResBlock(c, f * width, time), attention])
-                )
+                self.down.append(nn.ModuleList([ResBlock(c, f * width, time), attention]))
                 c = f * width
                 kept.append(c)
             if level + 1 < len(factors):
                 self.down.append(nn.Conv2d(c, c, 3, 2, 1))
                 kept.append(c)
-        self.middle = nn.ModuleList(
-            [ResBlock(c, c, time), SelfAttention(c), ResBlock(c, c, time)]
-        )
+        self.middle = nn.ModuleList([ResBlock(c, c, time), SelfAttention(c), ResBlock(c, c, time)])
         for level, f in reversed(list(enumerate(factors))):
             for _ in range(3):
                 attention = SelfAttention(f * width) if level >= 2 else nn.Identity()
                 self.up.append(
-                    nn.ModuleList(
-                        [ResBlock(c + kept.pop(), f * width, time), attention]
-                    )
+                    nn.ModuleList([ResBlock(c + kept.pop(), f * width, time), attention])
                 )
                 c = f * width
             if level:
                 self.up.append(nn.Conv2d(c, c, 3, padding=1))
-        self.last = nn.Sequential(
-            nn.GroupNorm(8, c), nn.SiLU(), nn.Conv2d(c, 3, 3, padding=1)
-        )
+        self.last = nn.Sequential(nn.GroupNorm(8, c), nn.SiLU(), nn.Conv2d(c, 3, 3, padding=1))
 
     def forward(self, x, t):
         t = self.time(time_embedding(t, self.width))

@@ -1,4 +1,4 @@
-"""Progressive resizing: a RegNet sees 96, then 144, then 208 pixels, in channels_last and bf16, with smaller batches."""
+"""Progressive resizing: a RegNet sees 96, 144 and 208 pixels, in channels_last and bf16, with smaller batches."""
 
 import argparse
 
@@ -19,9 +19,7 @@ def make_data(count, size, classes, seed):
 
 def prepare(x, size, device, train):
     x = x.to(device, non_blocking=True).float().div_(127.5).sub_(1)
-    x = F.interpolate(
-        x, size=(size, size), mode="bilinear", antialias=True, align_corners=False
-    )
+    x = F.interpolate(x, size=(size, size), mode="bilinear", antialias=True, align_corners=False)
     if train and torch.rand(()) < 0.5:
         x = x.flip(-1)
     return x.contiguous(memory_format=torch.channels_last)
@@ -57,19 +55,13 @@ def main():
     test = make_data(a.count // 4, a.stored, a.classes, 1)
     model = regnet_y_1_6gf(weights=None, num_classes=a.classes)
     model = model.to(device, memory_format=torch.channels_last)
-    optimizer = torch.optim.SGD(
-        model.parameters(), lr=0.1, momentum=0.9, weight_decay=5e-5
-    )
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=5e-5)
     criterion = nn.CrossEntropyLoss(label_smoothing=0.1)
     for stage in a.stages:
         size, batch, epochs = map(int, stage.split(":"))
-        loader = DataLoader(
-            train, batch, shuffle=True, pin_memory=device.type == "cuda"
-        )
+        loader = DataLoader(train, batch, shuffle=True, pin_memory=device.type == "cuda")
         check = DataLoader(test, batch * 2)
-        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(
-            optimizer, epochs * len(loader)
-        )
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs * len(loader))
         for epoch in range(epochs):
             model.train()
             total = torch.zeros((), device=device)

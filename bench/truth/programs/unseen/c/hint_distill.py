@@ -57,22 +57,15 @@ def main():
         pin_memory=device.type == "cuda",
         persistent_workers=a.workers > 0,
     )
-    teacher = (
-        resnet101(weights=None, num_classes=a.classes)
-        .to(device)
-        .eval()
-        .requires_grad_(False)
-    )
+    teacher = resnet101(weights=None, num_classes=a.classes).to(device).eval().requires_grad_(False)
     student = resnet18(weights=None, num_classes=a.classes).to(device)
     names = {"layer2": (128, 512), "layer3": (256, 1024), "layer4": (512, 2048)}
     seen, shown = Taps(student, names), Taps(teacher, names)
-    match = nn.ModuleDict(
-        {n: nn.Conv2d(i, o, 1, bias=False) for n, (i, o) in names.items()}
-    ).to(device)
-    parameters = [*student.parameters(), *match.parameters()]
-    optimizer = torch.optim.RMSprop(
-        parameters, lr=1e-3, momentum=0.9, weight_decay=1e-5
+    match = nn.ModuleDict({n: nn.Conv2d(i, o, 1, bias=False) for n, (i, o) in names.items()}).to(
+        device
     )
+    parameters = [*student.parameters(), *match.parameters()]
+    optimizer = torch.optim.RMSprop(parameters, lr=1e-3, momentum=0.9, weight_decay=1e-5)
     schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)
     t = a.temperature
     for epoch in range(a.epochs):
@@ -84,9 +77,7 @@ def main():
                 with torch.no_grad():
                     soft = teacher(x)
                 logits = student(x)
-                hints = sum(
-                    F.mse_loss(match[n](seen.maps[n]), shown.maps[n]) for n in names
-                )
+                hints = sum(F.mse_loss(match[n](seen.maps[n]), shown.maps[n]) for n in names)
             kd = F.kl_div(
                 F.log_softmax(logits.float() / t, 1),
                 F.softmax(soft.float() / t, 1),

@@ -69,12 +69,8 @@ class UNet(nn.Module):
     def __init__(self, width, levels):
         super().__init__()
         sizes = [width * 2**k for k in range(levels)]
-        self.down = nn.ModuleList(
-            double(i, o) for i, o in zip([1, *sizes], sizes, strict=False)
-        )
-        self.up = nn.ModuleList(
-            nn.ConvTranspose2d(2 * c, c, 2, 2) for c in reversed(sizes[:-1])
-        )
+        self.down = nn.ModuleList(double(i, o) for i, o in zip([1, *sizes], sizes, strict=False))
+        self.up = nn.ModuleList(nn.ConvTranspose2d(2 * c, c, 2, 2) for c in reversed(sizes[:-1]))
         self.merge = nn.ModuleList(double(2 * c, c) for c in reversed(sizes[:-1]))
         self.out = nn.Conv2d(width, 1, 1)
 
@@ -99,9 +95,7 @@ class Segmenter(L.LightningModule):
         x, y = batch
         logits = self.net(x)
         p = logits.sigmoid()
-        dice = 1 - (2 * (p * y).sum((1, 2, 3)) + 1) / (
-            p.sum((1, 2, 3)) + y.sum((1, 2, 3)) + 1
-        )
+        dice = 1 - (2 * (p * y).sum((1, 2, 3)) + 1) / (p.sum((1, 2, 3)) + y.sum((1, 2, 3)) + 1)
         return F.binary_cross_entropy_with_logits(logits, y) + dice.mean(), dice.mean()
 
     def training_step(self, batch, _):
@@ -140,9 +134,7 @@ def main():
     a = p.parse_args()
     L.seed_everything(9)
     gpu = torch.cuda.is_available()
-    best = ModelCheckpoint(
-        "checkpoints", monitor="val_loss", save_top_k=1, save_last=True
-    )
+    best = ModelCheckpoint("checkpoints", monitor="val_loss", save_top_k=1, save_last=True)
     trainer = L.Trainer(
         accelerator="gpu" if gpu else "cpu",
         devices=1,

@@ -14,10 +14,7 @@ def reviews(count, vocab, longest, stars, seed):
     out = []
     for _ in range(count):
         star = rng.randrange(stars)
-        words = [
-            rng.randrange(10 + 50 * star, vocab)
-            for _ in range(rng.randint(20, longest))
-        ]
+        words = [rng.randrange(10 + 50 * star, vocab) for _ in range(rng.randint(20, longest))]
         out.append((words, star))
     return out
 
@@ -95,9 +92,7 @@ def main():
     test = DataLoader(
         reviews(a.count // 4, a.vocab, a.longest, 5, 2), 4 * a.batch, collate_fn=collate
     )
-    optimizer = torch.optim.AdamW(
-        [q for q in model.parameters() if q.requires_grad], lr=2e-4
-    )
+    optimizer = torch.optim.AdamW([q for q in model.parameters() if q.requires_grad], lr=2e-4)
     for epoch in range(a.epochs):
         model.train()
         for step, (ids, mask, star) in enumerate(train):
@@ -116,9 +111,7 @@ def main():
         right = 0
         with torch.no_grad():
             for ids, mask, star in test:
-                logits = model(
-                    input_ids=ids.to(device), attention_mask=mask.to(device)
-                ).logits
+                logits = model(input_ids=ids.to(device), attention_mask=mask.to(device)).logits
                 right += (logits.argmax(-1).cpu() == star).sum().item()
         print(f"epoch {epoch}: right {right / len(test.dataset):.3f}")
     model.save_pretrained("adapter")

@@ -33,11 +33,7 @@ class Attention(nn.Module):
 
     def forward(self, x):
         b, n, d = x.shape
-        q, k, v = (
-            self.qkv(x)
-            .reshape(b, n, 3, self.heads, d // self.heads)
-            .permute(2, 0, 3, 1, 4)
-        )
+        q, k, v = self.qkv(x).reshape(b, n, 3, self.heads, d // self.heads).permute(2, 0, 3, 1, 4)
         y = F.scaled_dot_product_attention(q, k, v)
         return self.proj(y.transpose(1, 2).reshape(b, n, d))
 
@@ -47,9 +43,7 @@ class Block(nn.Module):
         super().__init__()
         self.n1, self.n2 = nn.LayerNorm(dim), nn.LayerNorm(dim)
         self.attention = Attention(dim, max(1, dim // 64))
-        self.mlp = nn.Sequential(
-            nn.Linear(dim, 4 * dim), nn.GELU(), nn.Linear(4 * dim, dim)
-        )
+        self.mlp = nn.Sequential(nn.Linear(dim, 4 * dim), nn.GELU(), nn.Linear(4 * dim, dim))
 
     def forward(self, x):
         x = x + self.attention(self.n1(x))
@@ -63,24 +57,18 @@ class MAE(nn.Module):
         self.places = (a.image // a.patch) ** 2
         self.embed = nn.Conv2d(3, a.dim, a.patch, stride=a.patch)
         self.pos = nn.Parameter(torch.randn(1, self.places, a.dim) * 0.02)
-        self.encoder = nn.Sequential(
-            *[Block(a.dim) for _ in range(a.depth)], nn.LayerNorm(a.dim)
-        )
+        self.encoder = nn.Sequential(*[Block(a.dim) for _ in range(a.depth)], nn.LayerNorm(a.dim))
         self.bridge = nn.Linear(a.dim, a.decoder_dim)
         self.hidden = nn.Parameter(torch.zeros(1, 1, a.decoder_dim))
         self.pos2 = nn.Parameter(torch.randn(1, self.places, a.decoder_dim) * 0.02)
-        self.decoder = nn.Sequential(
-            *[Block(a.decoder_dim) for _ in range(a.decoder_depth)]
-        )
+        self.decoder = nn.Sequential(*[Block(a.decoder_dim) for _ in range(a.decoder_depth)])
         self.paint = nn.Linear(a.decoder_dim, a.patch**2 * 3)
 
     def patches(self, x):
         b, c, h, w = x.shape
         p = self.patch
         return (
-            x.view(b, c, h // p, p, w // p, p)
-            .permute(0, 2, 4, 3, 5, 1)
-            .reshape(b, -1, p * p * c)
+            x.view(b, c, h // p, p, w // p, p).permute(0, 2, 4, 3, 5, 1).reshape(b, -1, p * p * c)
         )
 
     def shuffle(self, x):
@@ -98,9 +86,7 @@ class MAE(nn.Module):
         kept, mask, back = self.shuffle(tokens)
         z = self.bridge(self.encoder(kept))
         blank = self.hidden.expand(z.size(0), self.places - z.size(1), -1).to(z.dtype)
-        z = torch.cat([z, blank], 1).gather(
-            1, back[..., None].expand(-1, -1, z.size(2))
-        )
+        z = torch.cat([z, blank], 1).gather(1, back[..., None].expand(-1, -1, z.size(2)))
         painted = self.paint(self.decoder(z + self.pos2))
         target = self.patches(x)
         mean, var = target.mean(-1, keepdim=True), target.var(-1, keepdim=True)
@@ -112,14 +98,8 @@ class MAE(nn.Module):
 def pictures(count, size, device, generator):
     t = torch.linspace(0, 6.28, size)
     f = torch.rand(count, 3, 2, generator=generator) * 8 + 1
-    waves = (
-        torch.sin(f[..., :1] * t)[..., None] * torch.cos(f[..., 1:] * t)[..., None, :]
-    )
-    return (
-        waves.pin_memory().to(device, non_blocking=True)
-        if device.type == "cuda"
-        else waves
-    )
+    waves = torch.sin(f[..., :1] * t)[..., None] * torch.cos(f[..., 1:] * t)[..., None, :]
+    return waves.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else waves
 
 
 def main():
@@ -139,9 +119,7 @@ def main():
     def rate(step):
         if step < a.warmup:
             return (step + 1) / a.warmup
-        return 0.5 * (
-            1 + math.cos(math.pi * (step - a.warmup) / max(1, a.steps - a.warmup))
-        )
+        return 0.5 * (1 + math.cos(math.pi * (step - a.warmup) / max(1, a.steps - a.warmup)))
 
     scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
     for step in range(a.steps):

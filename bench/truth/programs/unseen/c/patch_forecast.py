@@ -123,9 +123,7 @@ def main():
     val = DataLoader(Windows(table[cut - c.context :], c), c.eval_batch)
     model = PatchForecaster(c).to(device)
     average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(0.99))
-    optimizer = torch.optim.NAdam(
-        model.parameters(), lr=c.lr, decoupled_weight_decay=True
-    )
+    optimizer = torch.optim.NAdam(model.parameters(), lr=c.lr, decoupled_weight_decay=True)
     best, kept = float("inf"), None
     for epoch in range(c.epochs):
         model.train()

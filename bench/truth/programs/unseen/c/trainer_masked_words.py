@@ -1,4 +1,4 @@
-"""RoBERTa from scratch on made-up text: Trainer in bf16, accumulation, evaluation with larger batches, best model kept."""
+"""RoBERTa on made-up text: Trainer in bf16, accumulation, evaluation with larger batches, best model kept."""
 
 import argparse
 import random

@@ -39,9 +39,7 @@ class Sums(IterableDataset):
         g = torch.Generator().manual_seed(self.seed)
         while True:
             a = torch.randint(3, self.vocab // 2, (self.width // 3 + 1, 2), generator=g)
-            ids = torch.cat([a, a.sum(1, keepdim=True) % self.vocab], 1).flatten()[
-                : self.width
-            ]
+            ids = torch.cat([a, a.sum(1, keepdim=True) % self.vocab], 1).flatten()[: self.width]
             yield {"input_ids": ids, "labels": ids.clone()}
 
 

@@ -1,9 +1,9 @@
 """nn.Transformer that rewrites sentences: label smoothing, the schedule of the paper, greedy decoding word by word."""
 
+import argparse
 import math
 import random
 from dataclasses import dataclass, fields
-import argparse
 
 import torch
 from torch import nn
@@ -63,18 +63,14 @@ class Rewriter(nn.Module):
             self.embed(target),
             tgt_mask=causal,
             src_key_padding_mask=source == PAD,
-            tgt_key_padding_mask=(target == PAD)
-            .float()
-            .masked_fill(target == PAD, -torch.inf),
+            tgt_key_padding_mask=(target == PAD).float().masked_fill(target == PAD, -torch.inf),
             memory_key_padding_mask=source == PAD,
         )
         return self.out(y)
 
     @torch.no_grad()
     def greedy(self, source, most):
-        memory = self.body.encoder(
-            self.embed(source), src_key_padding_mask=source == PAD
-        )
+        memory = self.body.encoder(self.embed(source), src_key_padding_mask=source == PAD)
         text = torch.full((source.size(0), 1), BOS, device=source.device)
         done = torch.zeros(source.size(0), dtype=torch.bool, device=source.device)
         for _ in range(most):
@@ -100,8 +96,7 @@ def corpus(s, rng):
     pairs = []
     for _ in range(s.pairs):
         words = [
-            rng.randrange(3, s.vocab)
-            for _ in range(rng.randint(s.longest // 6, s.longest - 1))
+            rng.randrange(3, s.vocab) for _ in range(rng.randint(s.longest // 6, s.longest - 1))
         ]
         pairs.append((words, words[::-1]))
     return pairs
@@ -130,9 +125,7 @@ def main():
     held = pairs[: max(2, s.pairs // 20)]
     model = Rewriter(s).to(device)
     criterion = nn.CrossEntropyLoss(ignore_index=PAD, label_smoothing=0.1)
-    optimizer = torch.optim.Adam(
-        model.parameters(), lr=1.0, betas=(0.9, 0.98), eps=1e-9
-    )
+    optimizer = torch.optim.Adam(model.parameters(), lr=1.0, betas=(0.9, 0.98), eps=1e-9)
     noam = torch.optim.lr_scheduler.LambdaLR(
         optimizer,
         lambda n: s.dim**-0.5 * min((n + 1) ** -0.5, (n + 1) * s.warmup**-1.5),
@@ -152,9 +145,7 @@ def main():
         model.eval()
         source = padded([a for a, _ in held[: s.batch]]).to(device)
         text = model.greedy(source, s.decode)
-        print(
-            f"epoch {epoch} loss {sum(losses) / len(losses):.3f}, decoded {tuple(text.shape)}"
-        )
+        print(f"epoch {epoch} loss {sum(losses) / len(losses):.3f}, decoded {tuple(text.shape)}")
     torch.save(model.state_dict(), "rewriter.pt")
 
 

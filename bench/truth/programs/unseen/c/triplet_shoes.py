@@ -75,9 +75,7 @@ def recall(model, data, batch, device):
     model.eval()
     vectors, labels = [], []
     for x, y in DataLoader(data, batch, num_workers=2):
-        with torch.autocast(
-            device.type, dtype=torch.float16, enabled=device.type == "cuda"
-        ):
+        with torch.autocast(device.type, dtype=torch.float16, enabled=device.type == "cuda"):
             vectors.append(model(x.to(device)).float())
         labels.append(y.to(device))
     z, y = torch.cat(vectors), torch.cat(labels)
@@ -117,9 +115,7 @@ def main():
         model.train()
         for step, (x, y) in enumerate(loader):
             x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)
-            with torch.autocast(
-                device.type, dtype=torch.float16, enabled=device.type == "cuda"
-            ):
+            with torch.autocast(device.type, dtype=torch.float16, enabled=device.type == "cuda"):
                 z = model(x)
             loss, solved = batch_hard(z.float(), y, 0.3)
             optimizer.zero_grad()
@@ -129,9 +125,7 @@ def main():
             scaler.step(optimizer)
             scaler.update()
             if step % 10 == 0:
-                print(
-                    f"{epoch}:{step} loss {loss.item():.3f} solved {solved.item():.2f}"
-                )
+                print(f"{epoch}:{step} loss {loss.item():.3f} solved {solved.item():.2f}")
         first, four = recall(model, data, a.gallery_batch, device)
         print(
             f"epoch {epoch} recall@1 {first:.3f} recall@4 {four:.3f} scale {scaler.get_scale():.0f}"

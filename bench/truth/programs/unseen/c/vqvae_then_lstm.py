@@ -17,11 +17,7 @@ class Quantizer(nn.Module):
 
     def forward(self, z):
         flat = z.permute(0, 2, 3, 1).reshape(-1, z.size(1))
-        far = (
-            flat.pow(2).sum(1, keepdim=True)
-            - 2 * flat @ self.book.t()
-            + self.book.pow(2).sum(1)
-        )
+        far = flat.pow(2).sum(1, keepdim=True) - 2 * flat @ self.book.t() + self.book.pow(2).sum(1)
         index = far.argmin(1)
         if self.training:
             with torch.no_grad():
@@ -147,11 +143,7 @@ def main():
     print(f"prior {loss.item():.3f}")
     side = a.size // 8
     words = prior.sample(a.draw, side * side, device)
-    codes = (
-        F.embedding(words, vae.quantize.book)
-        .view(a.draw, side, side, -1)
-        .permute(0, 3, 1, 2)
-    )
+    codes = F.embedding(words, vae.quantize.book).view(a.draw, side, side, -1).permute(0, 3, 1, 2)
     with torch.no_grad():
         drawn = vae.decode(codes).clamp(0, 1).cpu()
     torch.save(
