@@ -15,8 +15,10 @@ from .workspace import Workspace
 
 _HOPPER = 90
 
-# Without a device cuDNN leaves its own kernels for these out, which sum the weight's gradient in parts.
-_DEPTHWISE_PARTS = 128
+# Without a device cuDNN leaves its own kernels for these out, which sum the weight's gradient in parts: so many
+# of each image, with the channels filled up.
+_DEPTHWISE_PARTS = 8
+_DEPTHWISE_CHANNELS = 32
 
 _cache: dict[tuple, Workspace] = {}
 
@@ -115,7 +117,8 @@ def _workspaces(problem: Any, which: str, gpu: Gpu) -> Workspace:
 def _ranked(problem: Any, which: str, choice: Choice, gpu: Gpu) -> Workspace:
     """What the kernel takes that cuDNN ranks first without a device."""
     if which == "grad_weight" and _apart(problem):
-        return Workspace(_DEPTHWISE_PARTS * prod(problem.w) * 4)
+        channels = -(-problem.w[0] // _DEPTHWISE_CHANNELS) * _DEPTHWISE_CHANNELS
+        return Workspace(_DEPTHWISE_PARTS * problem.x[0] * channels * prod(problem.w[2:]) * 4)
     if which == "grad_weight" and _in_fours(problem):
         return Workspace(0)
     return _on_device(problem, which, choice, gpu)
