@@ -7,11 +7,15 @@ import tempfile
 import unittest
 
 import torch
+from torch.nn.utils.rnn import pad_sequence
+from torch.utils.data import DataLoader
 
 from orders import PACKAGE
 from plimsoll.tracing.programs import graph_order
 from plimsoll.tracing.programs.draws import Draws
+from plimsoll.tracing.programs.loops.loaders import Passage
 from plimsoll.tracing.programs.loops.ragged import Ragged, tensors
+from plimsoll.tracing.programs.loops.repeated import Repeated
 from plimsoll.tracing.standins.patches import Patches
 
 # Prints the rows of each batch, in the order in which they come.
@@ -92,6 +96,59 @@ class Draw(unittest.TestCase):
         self.assertEqual(after[0], after[1])
 
 
+class Watched:
+    """A program that trains on whatever it is given, with so many ops each time."""
+
+    def __init__(self):
+        self.ops = self.calls = self.backwards = 0
+        self.observer, self.packed, self.steps_of = self, set(), {}
+        self.short_epochs, self.epoch_ends = False, {"train": 0, "read": 0}
+        self.differ = self.guessed = False
+
+    def follows_draws(self):
+        return True
+
+    def guess_order(self):
+        self.guessed = True
+
+    def news(self):
+        pass
+
+    def batch_given(self, reads):
+        pass
+
+    def trains_on(self, loader, ops):
+        """How many batches it was given."""
+        given = 0
+        for given, _ in enumerate(Passage(loader, self, 1, Ragged(), Repeated()), 1):
+            self.ops += ops
+            self.calls += 1
+            self.backwards += 1
+        return given
+
+
+class Epochs(unittest.TestCase):
+    def setUp(self):
+        lines = [torch.zeros(3 + 7 * i % 31) for i in range(40)]
+        self.loader = DataLoader(lines, 2, collate_fn=pad_sequence)
+
+    def test_nothing_is_guessed_where_the_last_batch_was_run(self):
+        watched = Watched()
+        self.assertEqual(watched.trains_on(self.loader, 3_200), 20)
+        self.assertTrue(watched.differ)
+        self.assertFalse(watched.guessed)
+
+    def test_an_epoch_that_can_be_ended_is_run_to_its_end(self):
+        watched = Watched()
+        self.assertEqual(watched.trains_on(self.loader, 5_000), 20)
+        self.assertFalse(watched.guessed)
+
+    def test_a_longer_one_is_guessed(self):
+        watched = Watched()
+        self.assertLess(watched.trains_on(self.loader, 9_000), 20)
+        self.assertTrue(watched.guessed)
+
+
 class Larger(unittest.TestCase):
     def test_a_batch_is_larger_where_any_of_it_is_larger_than_ever_before(self):
         ragged, source = Ragged(), (1, 2)
@@ -117,10 +174,15 @@ class Larger(unittest.TestCase):
     def test_all_are_run_until_their_ops_are_used_up(self):
         ragged = Ragged()
         self.assertTrue(ragged.runs_all(False))
-        ragged.spent(10_000_000, False, False)
+        ragged.spent(60_000, False, False)
         self.assertEqual(
             [ragged.runs_all(False), ragged.runs_all(True), ragged.looks()], [False, True, True]
         )
+        # The larger ones, and all that are left of an epoch, share what comes after that.
+        ragged.spent(20_000, False, True)
+        self.assertEqual([ragged.has_ops(30_000), ragged.has_ops(30_001)], [True, False])
+        ragged.spent(10_000, False, False)
+        self.assertEqual([ragged.has_ops(20_000), ragged.has_ops(20_001)], [True, False])
         ragged.spent(10_000_000, False, True)
         self.assertFalse(ragged.looks())
 

@@ -171,7 +171,9 @@ class Passage:
             return False
         reads = self._reads()
         if self._is_ragged():
-            return not self._shared.runs_all(reads)
+            left = self._batches_left()
+            ended = left is not None and left <= 0
+            return not (ended or self._shared.runs_all(reads) or self._can_end(left))
         ops = watch.observer.ops - self._ops
         if reads:
             settled = _SETTLED_READ if ops < _CHEAP_READ_OPS else _READ
@@ -182,6 +184,19 @@ class Passage:
         settled = _SETTLED_STEPS if ops < _CHEAP_OPS else _STEPS
         wanted = settled if self._number < 3 else 1
         return max(steps) >= wanted and min(steps) >= min(wanted, 2)
+
+    def _batches_left(self) -> int | None:
+        try:
+            return len(self._loader) - self._given
+        except TypeError:
+            return None
+
+    def _can_end(self, left: int | None) -> bool:
+        """Whether all that are left can be run instead of the larger ones, judged by those that were."""
+        if left is None:
+            return False
+        each = (self._watch.observer.ops - self._ops) / self._given
+        return self._shared.has_ops(each * left)
 
     def _ends_epoch(self) -> bool:
         """Whether a trainer that ends its epochs itself is at the end of one: the last batch is a short one."""

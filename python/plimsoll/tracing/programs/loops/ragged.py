@@ -1,8 +1,9 @@
 """Batches of different sizes: which of them to run, so that what the allocator will hold is found.
 
 A batch that is larger than all before it asks for blocks that no block fits, and leaves the smaller ones
-unused: a tagger of sentences came to hold 3.6 times what it used. All batches are run while that is cheap.
-After that they are only looked at, in their order, and those are run that are larger than all before.
+unused: a tagger of sentences came to hold 3.6 times what it used. All batches are run while that is cheap,
+and the rest of them where that takes no more. After that they are only looked at, in their order, and those are
+run that are larger than all before.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ import torch
 # Ops of a program in which all batches are run: of those it trains on, and of those it reads.
 _TRAINING_OPS = 60_000
 _READING_OPS = 20_000
-# Then, the ops that the larger ones may take, and what looking for them may: samples, and seconds of the
-# processor, which only end what would take too long.
-_LARGER_OPS = 40_000
+# Then, the ops that the larger ones may take, or all where these are enough, and what looking for them may:
+# samples, and seconds of the processor, which only end what would take too long.
+_LARGER_OPS = 50_000
 _SAMPLES = 20_000
 _SECONDS = 6.0
 
@@ -46,7 +47,12 @@ class Ragged:
 
     def looks(self) -> bool:
         """Whether larger batches are still looked for."""
-        return self._larger < _LARGER_OPS and self._samples < _SAMPLES and self._seconds < _SECONDS
+        return self.has_ops(1) and self._samples < _SAMPLES and self._seconds < _SECONDS
+
+    def has_ops(self, ops: float) -> bool:
+        """Whether so many may still be spent after those in which all are run."""
+        more = max(0, self._training - _TRAINING_OPS) + max(0, self._reading - _READING_OPS)
+        return self._larger + more + ops <= _LARGER_OPS
 
     def is_larger(self, batch: Any, source: tuple) -> bool:
         """Whether it is larger, in anything, than all of its data set that were asked about."""
