@@ -120,7 +120,8 @@ class Watched:
     def trains_on(self, loader, ops):
         """How many batches it was given."""
         given = 0
-        for given, _ in enumerate(Passage(loader, self, 1, Ragged(), Repeated()), 1):
+        for _ in Passage(loader, self, 1, Ragged(), Repeated()):
+            given += 1
             self.ops += ops
             self.calls += 1
             self.backwards += 1

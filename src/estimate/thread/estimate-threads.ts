@@ -166,7 +166,7 @@ function tooLong(seconds: number): Failure {
     kind: 'input',
     code: 'estimate-timeout',
     fact: `The estimate took longer than ${seconds} s and was ended.`,
-    next: 'Check the sizes and the layers in the config.',
+    next: 'Check the sizes and the number of layers; if the machine is busy, try again when it is not.',
   });
 }
 
