@@ -1,6 +1,6 @@
 """After an out-of-memory that ends a program: its model's call once more with a few samples, and what a step takes.
 
-A loop of a program's own cannot be split from outside, so that it is started anew with a smaller batch. The failure
+A program's own loop cannot be split from outside, so it is started again with a smaller batch. The failure
 tells only the least that its batch needs; by halves it would fail again. What is done here changes nothing that
 anybody sees any more: the error was printed, nothing of the program runs after it but what it registered for its end.
 """
@@ -119,7 +119,7 @@ def outermost_call(trace: Any) -> Call | None:
 def _is_whole_step(call: Call, batch: int) -> bool:
     """Whether a call and its backward are all of a step: the batch is whole, and so is what is trained."""
     model = call.model
-    # A compiler would begin anew for each size.
+    # It would be compiled again for each size.
     if hasattr(model, "_orig_mod") or model._compiled_call_impl is not None:
         return False
     if len({p.device for p in model.parameters()}) != 1:

@@ -12,7 +12,7 @@ class Work:
     def __init__(self, who: str, sizer: Sizer, gauge: Any) -> None:
         self.who = who
         self.bridge = connection.current()
-        # A function's calls are no steps of training: where both are, the report shows training.
+        # False for a function: its calls are not training steps, and the report prefers these.
         self.is_training = True
         self.steps = 0
         self._batch = 0

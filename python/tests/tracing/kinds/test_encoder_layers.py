@@ -1,13 +1,8 @@
 """`nn.TransformerEncoderLayer` and `nn.MultiheadAttention`, which run ops of their own in evaluation."""
 
-import json
-import os
-import subprocess
-import sys
-import tempfile
 import unittest
 
-from tracing import PACKAGE
+from tracing.kinds.traced_program import rows_of
 
 # Scores of 2 sentences, 4 heads and 48 words are of no other size.
 PROGRAM = """
@@ -32,22 +27,7 @@ SCORES = 2 * 4 * 48 * 48 * 4
 class EncoderLayers(unittest.TestCase):
     def scores(self, *lines, first=True):
         """How often all scores were asked for."""
-        with tempfile.TemporaryDirectory() as folder:
-            program = os.path.join(folder, "encode.py")
-            with open(program, "w", encoding="utf-8") as file:
-                file.write(PROGRAM.format(first=first, lines="\n".join(lines)))
-            output = os.path.join(folder, "trace.jsonl")
-            command = [sys.executable, "-W", "ignore", "-m", "plimsoll.trace", "--output", output]
-            done = subprocess.run(
-                [*command, "--program", program],
-                env={**os.environ, "PYTHONPATH": PACKAGE, "PLIMSOLL_DEBUG": ""},
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-            with open(output, encoding="utf-8") as file:
-                rows = [json.loads(line) for line in file]
+        rows = rows_of(self, PROGRAM.format(first=first, lines="\n".join(lines)))
         return [row[2] for row in rows if isinstance(row, list) and row[0] == "a"].count(SCORES)
 
     def test_a_mask_has_all_scores_made_and_masked_in_evaluation_alone(self):

@@ -62,7 +62,7 @@ else:
 torch.nn.Linear(4, 4).cuda()(torch.ones(1, 4, device="cuda"))
 """
 
-# Each waits for the other where it matters: a pipe is no file of the program's.
+# Each waits for the other through named pipes, which the trace leaves as they are.
 FIRST = """
 import os, torch
 os.makedirs("out/first")

@@ -1,16 +1,11 @@
 """Texts that a program generates: the tokens it may read, the masks, and the requests of sampling."""
 
-import json
-import os
-import subprocess
-import sys
-import tempfile
 import unittest
 from types import SimpleNamespace
 
 import torch
 
-from tracing import PACKAGE
+from tracing.kinds.traced_program import rows_of
 
 from plimsoll.tracing import small_values
 from plimsoll.tracing.programs.passes.texts import NOTE, Texts
@@ -90,29 +85,11 @@ assert (torch.full((3,), 2, device="cuda") == 2).all()
 
 
 class GeneratedTexts(unittest.TestCase):
-    def trace(self, text):
-        with tempfile.TemporaryDirectory() as folder:
-            program = os.path.join(folder, "sample.py")
-            with open(program, "w", encoding="utf-8") as file:
-                file.write(text)
-            output = os.path.join(folder, "trace.jsonl")
-            command = [sys.executable, "-W", "ignore", "-m", "plimsoll.trace", "--output", output]
-            done = subprocess.run(
-                [*command, "--program", program],
-                env={**os.environ, "PYTHONPATH": PACKAGE, "PLIMSOLL_DEBUG": ""},
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-            with open(output, encoding="utf-8") as file:
-                return [json.loads(line) for line in file]
-
     def test_texts_that_are_sampled_by_hand_do_not_end_at_once(self):
-        self.trace(BY_HAND)
+        rows_of(self, BY_HAND)
 
     def test_a_text_runs_to_its_last_length_and_its_tokens_can_be_read(self):
-        rows = self.trace(SAMPLED)
+        rows = rows_of(self, SAMPLED)
         self.assertIn(NOTE, rows[-1]["notes"])
         self.assertGreater(rows[-1]["maybeLessBytes"], 0)
         names = {row[1]: row[2] for row in rows if isinstance(row, list) and row[0] == "s"}

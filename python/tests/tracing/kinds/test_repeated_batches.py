@@ -1,15 +1,10 @@
 """Batches that are all alike, and such that are not: which are read, and what the trace says of them."""
 
-import json
-import os
-import subprocess
-import sys
-import tempfile
 import unittest
 
 import torch
 
-from tracing import PACKAGE
+from tracing.kinds.traced_program import rows_of
 
 from plimsoll.tracing.programs.loops.repeated import Repeated
 
@@ -30,22 +25,8 @@ for batch in DataLoader(rows, batch_size=2, shuffle={shuffle}, collate_fn=pad_se
 
 class BatchesOfAProgram(unittest.TestCase):
     def is_ragged(self, length, seed="", shuffle=True, rows=15):
-        with tempfile.TemporaryDirectory() as folder:
-            program = os.path.join(folder, "train.py")
-            with open(program, "w", encoding="utf-8") as file:
-                file.write(PROGRAM.format(length=length, seed=seed, shuffle=shuffle, rows=rows))
-            output = os.path.join(folder, "trace.jsonl")
-            command = [sys.executable, "-W", "ignore", "-m", "plimsoll.trace", "--output", output]
-            done = subprocess.run(
-                [*command, "--program", program],
-                env={**os.environ, "PYTHONPATH": PACKAGE, "PLIMSOLL_DEBUG": ""},
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-            with open(output, encoding="utf-8") as file:
-                return json.loads(list(file)[-1])["ragged"]
+        text = PROGRAM.format(length=length, seed=seed, shuffle=shuffle, rows=rows)
+        return rows_of(self, text)[-1]["ragged"]
 
     def test_a_short_last_batch_is_usual_and_other_lengths_are_not(self):
         self.assertFalse(self.is_ragged("8"))

@@ -10,7 +10,7 @@ interface Part {
   readonly group: string;
   readonly choice: string;
   readonly package: readonly string[];
-  /** `override`: what a list above shall choose; `file`: it is no choice. */
+  /** `choice`: one of a group; `override`: replaces an earlier choice; `file`: a config named directly. */
   readonly kind: 'choice' | 'override' | 'file';
 }
 

@@ -2,7 +2,7 @@ import { wholeNumber } from '../setting-names.js';
 
 /** A configuration in a file, as far as Hydra's rules are followed here. */
 export interface YamlTree {
-  /** In the order of the file; `undefined` where a key is set to something that is no whole number. */
+  /** In the order of the file; `undefined` where the value is not a whole number. */
   readonly leaves: readonly {
     readonly path: readonly string[];
     readonly value: number | undefined;

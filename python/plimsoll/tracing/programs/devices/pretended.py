@@ -134,7 +134,7 @@ class PretendedDevices(TorchFunctionMode):
         return func(*(args[:-2] if self._without_padding else args), **kwargs)
 
     def finite(self, func, args, kwargs):
-        """A loss that is no number would end most programs; here it always is one."""
+        """A loss of NaN would end most programs; here it is always finite."""
         result = func(*args, **kwargs)
         self.observer.scalars.assume(result, True)
         return result

@@ -57,7 +57,7 @@ class Overlay:
         return self.path(name) if self.holds(name) or self._hides(_whole(name)) else name
 
     def writable(self, name: Any, keep: bool = False) -> Any:
-        """Where a file is written instead; what is no plain file (a terminal, a null device) stays."""
+        """Where a file is written instead; a terminal or a null device is used as it is."""
         if not is_path(name) or _is_special(name) or self.leaves_alone(name):
             return name
         target = self._room(name)
