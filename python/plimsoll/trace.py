@@ -88,6 +88,8 @@ def run(options: Namespace, alone: bool = False) -> int:
         "graphs": recording.graphs,
         "ragged": recording.ragged,
         "benchmark": recording.benchmark,
+        "ended": recording.ended,
+        "maybeMoreBytes": recording.more_bytes,
         "maybeLessBytes": recording.ledger.loose_at_peak,
     }
     if recording.parallel is not None:

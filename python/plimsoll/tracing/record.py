@@ -46,6 +46,9 @@ class Recording:
     graphs: bool = False
     # Whether its batches differ in shape.
     ragged: bool = False
+    # Whether it was ended before its own end, and what turns that were left out may have held on to.
+    ended: bool = False
+    more_bytes: int = 0
     # Whether cuDNN tries its kernels in turn.
     benchmark: bool = False
     # How a program spreads its model over processes, where one of PyTorch's wrappers does it.

@@ -43,6 +43,10 @@ export interface Trace {
   readonly benchmark: boolean;
   /** Of the most that is allocated, what only the data decide: how much is chosen, how long texts become. */
   readonly maybeLessBytes: number;
+  /** What turns of loops that were left out may have held on to. */
+  readonly maybeMoreBytes: number;
+  /** The program was ended before its own end: what it does later was not seen. */
+  readonly ended: boolean;
   /** How the program spreads its model over processes, where a wrapper of PyTorch's does it. */
   readonly parallel?: Parallel | undefined;
 }
@@ -132,6 +136,8 @@ class TraceReader {
       ragged,
       benchmark,
       maybeLessBytes = 0,
+      maybeMoreBytes = 0,
+      ended,
       parallel,
     } = footer;
     if (!Array.isArray(notes)) this.#refuse('"notes" is not a list');
@@ -154,6 +160,8 @@ class TraceReader {
       ragged: ragged === true,
       benchmark: benchmark === true,
       maybeLessBytes: this.#count(maybeLessBytes),
+      maybeMoreBytes: this.#count(maybeMoreBytes),
+      ended: ended === true,
       ...(parallel !== undefined && { parallel: this.#parallel(asObject(parallel) ?? {}) }),
     };
   }

@@ -98,6 +98,16 @@ describe('tracedInterval', () => {
     expect(tried.highBytes).toBeCloseTo(1.26 * 10 * GiB, -1);
   });
 
+  it('reaches up for a program that was ended, and for what turns that were left out may hold, up to twice the peak', async () => {
+    const high = async (footer: string) =>
+      tracedInterval(await traceWith(0, footer), peaks, true).highBytes / GiB;
+    expect(await high(',"ended":true')).toBeCloseTo(20.1, 6);
+    expect(await high(`,"maybeMoreBytes":${GiB}`)).toBeCloseTo(11.1, 6);
+    expect(await high(`,"maybeMoreBytes":${500 * GiB}`)).toBeCloseTo(30.1, 6);
+    const { lowBytes } = tracedInterval(await traceWith(0, ',"ended":true'), peaks, true);
+    expect(lowBytes).toBe(tracedInterval(plain, peaks, true).lowBytes);
+  });
+
   it('reaches lower by what only the data decide', async () => {
     const chosen = await traceWith(0, `,"maybeLessBytes":${3 * GiB}`);
     const { lowBytes, highBytes } = tracedInterval(chosen, peaks, true);

@@ -60,6 +60,10 @@ _BENCHMARK = (
     "cudnn.benchmark tries all kernels of a convolution, some with far more scratch memory than the one "
     "it takes; where it tries fewer than are counted, the peak is far lower"
 )
+_WAS_ENDED = (
+    "The program was ended after many operations that showed nothing new: what it does later is not counted, and the "
+    "interval reaches up for it."
+)
 _ENDED_EARLY = (
     "Turns of a loop that were alike were left out, and after them the program ended with {}; what it would have "
     "done then is not counted."
@@ -114,6 +118,7 @@ def record(command: list[str], gpu: Gpu, recording: Any, cards: int = 1) -> None
     recording.notes = sorted(observer.notes)
     recording.compiled, recording.fused = observer.compiled, observer.fused
     recording.graphs, recording.ragged = observer.graphs, observer.ragged
+    recording.ended, recording.more_bytes = watch.ended, watch.more_bytes
     recording.parameters, recording.parameter_bytes = watch.parameters()
 
 
@@ -239,6 +244,7 @@ def _run(command: list[str], watch: Watch) -> None:
             else:
                 runpy.run_path(command[0], run_name="__main__")
     except Finished:
+        watch.observer.notes.add(_WAS_ENDED)
         # What was left out may be batches of other shapes.
         watch.observer.guess_order()
     except SystemExit as end:

@@ -59,6 +59,10 @@ class Watch:
         self.epoch_ends = {"train": 0, "read": 0}
         # Whether turns of a loop were left out, so that the program is not what it was.
         self.left_out = False
+        # What turns that were left out may have held on to.
+        self.more_bytes = 0
+        # Whether it was ended, so that all that would have followed is unknown.
+        self.ended = False
         # Whether the loader at hand is only read, as in an evaluation.
         self._reads = False
         # Whether parts of a step are marked, as DDP needs: what it frees late depends on them.
@@ -159,10 +163,16 @@ class Watch:
         ops, peak = self.observer.ops, self.observer.ledger.peak_bytes
         if peak > self._peak * _NEW_PEAK:
             self._peak, self._news = peak, ops
-        if ops > _MAX_OPS or (
-            ops - self._news > _OPS_WITHOUT_NEWS and self.optimizer_steps >= _LEAST_STEPS
-        ):
+        if ops > _MAX_OPS or self._shows_nothing_new(ops):
             self.finish()
+
+    def would_end(self, ops: int) -> bool:
+        """Whether a turn of so many ops would end the program, or leave nothing for what follows its loop."""
+        ops += self.observer.ops
+        return ops > _MAX_OPS - _OPS_WITHOUT_NEWS or self._shows_nothing_new(ops)
+
+    def _shows_nothing_new(self, ops: int) -> bool:
+        return ops - self._news > _OPS_WITHOUT_NEWS and self.optimizer_steps >= _LEAST_STEPS
 
     def news(self) -> None:
         self._news = self.observer.ops
@@ -173,7 +183,7 @@ class Watch:
 
     def finish(self) -> None:
         if self.running:
-            self.running = False
+            self.running, self.ended = False, True
             self.observer.on_op = None
             raise Finished()
 

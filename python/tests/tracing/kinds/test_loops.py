@@ -7,10 +7,12 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import weakref
 
 from tracing import PACKAGE
 
 from plimsoll.tracing.programs.loops.counters import Counter
+from plimsoll.tracing.programs.loops.patience import Items, Patience, Running
 from plimsoll.tracing.programs.loops.turns import Turns
 
 TRAINING = """
@@ -42,6 +44,17 @@ torch.zeros(256 << 20, dtype=torch.uint8, device="cuda")
 """
 
 
+# No turn is like the one before, and some hold on to more.
+UNLIKE = (
+    TRAINING.replace("torch.randn(32, 64", "torch.randn(32 + step % 7, 64")
+    .replace(
+        "    ran.append(step)", "    ran.append(step)\n    kept.append(loss) if step < 40 else None"
+    )
+    .replace("BEGIN", "range(100_000)")
+    .replace("END", "")
+)
+
+
 class Ledger:
     def __init__(self):
         self.events, self.live_bytes = [], 0
@@ -53,10 +66,16 @@ class Watch:
     def __init__(self):
         self.observer = self
         self.ledger = Ledger()
-        self.ops = self.optimizer_steps = self.backwards = self.jumps = 0
+        self.ops = self.optimizer_steps = self.backwards = self.jumps = self.more_bytes = 0
+        self.notes = set()
+        # The program would be ended after so many.
+        self.max_ops = 10**9
 
     def leaves_out(self):
         self.jumps += 1
+
+    def would_end(self, ops):
+        return self.ops + ops > self.max_ops
 
     def train(self, size=1000, ops=100, grown=0):
         self.ledger.events.extend([["a", len(self.ledger.events), size], ["f", -1]])
@@ -66,9 +85,10 @@ class Watch:
 
 
 class WhichTurns(unittest.TestCase):
-    def ran(self, numbers, turn, condition=None):
+    def ran(self, numbers, turn, condition=None, max_ops=10**9):
         watch, numbers_run = Watch(), []
-        turns = Turns(numbers, watch)
+        watch.max_ops = max_ops
+        turns = Turns(numbers, watch, Patience("train.py:1", watch))
         for number in turns:
             numbers_run.append(number)
             if condition is not None:
@@ -118,12 +138,66 @@ class WhichTurns(unittest.TestCase):
         ran = self.ran(range(500), lambda watch, _: watch.train(grown=512))
         self.assertLess(len(ran), 30)
 
+    def test_turns_that_differ_are_left_out_where_the_program_would_be_ended(self):
+        ran = self.ran(
+            range(10_000),
+            lambda watch, n: watch.train(1000 + n, grown=1 << 20),
+            lambda number: (number + 1, 0, 700),
+            max_ops=25_000,
+        )
+        # With a margin of a quarter of a turn.
+        self.assertEqual(ran[:250], [*range(249), 699])
+        self.assertEqual(ran[-1], 9999)
+        self.assertLess(len(ran), 260)
+        self.assertEqual(self.watch.more_bytes, (10_000 - 249) << 20)
+        self.assertIn("249", "".join(self.watch.notes))
+
+    def test_a_short_loop_in_the_step_at_which_the_program_would_be_ended_is_run(self):
+        ran = self.ran(range(100), lambda watch, n: watch.train(1000 + n), max_ops=5000)
+        self.assertEqual(len(ran), 100)
+
+
+class OtherLoops(unittest.TestCase):
+    def turns(self, watch, given, before=None, ops=100):
+        running = Running("train.py:1", watch, before)
+        count = 0
+        for _ in Items(given, running):
+            count += 1
+            watch.ops += ops
+        return count, running
+
+    def test_they_end_where_the_program_would_be_ended_and_sooner_the_next_time(self):
+        watch = Watch()
+        self.assertEqual(self.turns(watch, [0] * 1000)[0], 1000)
+        watch.max_ops = watch.ops + 30_000
+        count, running = self.turns(watch, iter(int, 1))
+        self.assertEqual(count, 299)
+        watch.max_ops = watch.ops + 30_000
+        self.assertEqual(self.turns(watch, iter(int, 1), running)[0], 3)
+        self.assertEqual(watch.jumps, 2)
+
+    def test_those_that_ask_nothing_of_the_gpu_are_run_as_they_are(self):
+        watch = Watch()
+        watch.max_ops = 0
+        self.assertEqual(self.turns(watch, range(100_000), ops=0)[0], 100_000)
+
+    def test_no_item_is_held_while_the_body_runs(self):
+        class Item:
+            pass
+
+        watch = Watch()
+        for item in Items((Item() for _ in range(3)), Running("train.py:1", watch, None)):
+            gone = weakref.ref(item)
+            del item
+            self.assertIsNone(gone())
+
 
 class WhichCounts(unittest.TestCase):
-    def ran(self, ends, turn, conditions=(), limit=1000):
+    def ran(self, ends, turn, conditions=(), limit=1000, max_ops=10**9):
         """The numbers that `while True: ...; number += 1; if number >= ends: break` comes to."""
         watch, numbers_run = Watch(), []
-        counter = Counter(0, watch)
+        watch.max_ops = max_ops
+        counter = Counter(0, watch, Patience("train.py:1", watch))
         numbers_run.append(0)
         while len(numbers_run) < limit:
             number = counter.number
@@ -169,6 +243,12 @@ class WhichCounts(unittest.TestCase):
             with self.subTest(name):
                 self.assertEqual(self.ran(300, turn, [(0, 100)]), list(range(300)))
         self.assertEqual(len(self.ran(50, lambda watch, _: watch.train())), 50)
+
+    def test_turns_that_differ_are_left_out_where_the_program_would_be_ended(self):
+        ran = self.ran(10_000, lambda watch, n: watch.train(1000 + n), [(0, 700)], max_ops=25_000)
+        self.assertEqual(ran[-1], 9999)
+        self.assertIn(700, ran)
+        self.assertLess(len(ran), 260)
 
 
 class Loops(unittest.TestCase):
@@ -228,6 +308,39 @@ class Loops(unittest.TestCase):
                 self.assertEqual(ran[-1], 99_999)
                 self.assertTrue({499, 1234} <= set(ran), ran)
                 self.assertTrue({64, 128, 256} <= sizes, sizes)
+
+    def test_what_follows_a_long_loop_whose_turns_differ_is_counted(self):
+        loops = {
+            "numbers": UNLIKE,
+            "a list": UNLIKE.replace("in range(100_000)", "in list(range(100_000))"),
+            "a condition": UNLIKE.replace(
+                "for step in range(100_000):",
+                "import itertools\ncount = itertools.count()\nwhile (step := next(count)) >= 0:",
+            ),
+        }
+        for name, text in loops.items():
+            with self.subTest(name):
+                ran, sizes = self.trace(text)
+                self.assertLess(len(ran), 1000)
+                self.assertEqual(ran[-1] == 99_999, name == "numbers")
+                self.assertEqual(128 in sizes, name == "numbers")
+                self.assertIn(256, sizes)
+                self.assertFalse(self.footer["ended"])
+                before = text.partition("while (" if name == "a condition" else "for step in")[0]
+                place = f"train.py:{before.count(chr(10)) + 1}"
+                self.assertIn(place, " ".join(self.footer["notes"]))
+
+    def test_a_program_that_is_ended_says_so(self):
+        ran, sizes = self.trace(
+            UNLIKE.replace(
+                "for step in range(100_000):",
+                "for _ in [0]: [train(step, kept) for step in range(100_000)]\nfor step in []:",
+            )
+        )
+        self.assertIsNone(ran)
+        self.assertNotIn(256, sizes)
+        self.assertTrue(self.footer["ended"])
+        self.assertIn("was ended", " ".join(self.footer["notes"]))
 
     def test_a_program_that_counts_on_all_turns_ends_with_what_was_seen(self):
         ran, sizes = self.trace(

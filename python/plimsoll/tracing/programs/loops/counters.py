@@ -8,15 +8,17 @@ these is taken as the last.
 from __future__ import annotations
 
 from ..watch import Watch
+from .patience import Patience
 from .turns import Begin, Conditions, Turn, goes_on_alike
 
 
 class Counter:
-    def __init__(self, first: int, watch: Watch) -> None:
+    def __init__(self, first: int, watch: Watch, patience: Patience) -> None:
         """At the end of the first turn, of which nothing is known."""
         # What the program has now.
         self.number = first + 1
         self._watch = watch
+        self.patience = patience
         self._conditions = Conditions()
         self._conditions.ran(first)
         self._begin = Begin(watch)
@@ -49,4 +51,5 @@ class Counter:
             return after
         turns = max(last, *places) - self.number
         alike = goes_on_alike(self._done, self._turn, turn, turns)
+        alike = alike or self.patience.turn_ends(turn.ops, turns)
         return min(places) if alike else after

@@ -1,8 +1,9 @@
 """The program's own files, with its loops over numbers led past turns that are alike.
 
 In `for step in range(...)`, the range is wrapped; in the body of a `while`, `step += 1` is. In both, so are
-comparisons of the number and what it is taken modulo. All else stays as it is written, and so do the numbers of the
-lines.
+comparisons of the number and what it is taken modulo. What any other `for` goes through, and the condition of a
+`while`, are wrapped so that the loop can be ended early. All else stays as it is written, and so do the numbers of
+the lines.
 """
 
 from __future__ import annotations
@@ -25,10 +26,12 @@ import torch
 from ...standins.patches import Patches
 from ..watch import Watch
 from .counters import Counter
+from .patience import Items, Patience, Running
 from .turns import Turns
 
-_TURNS, _COUNTED, _MODULO, _VALUE, _GOAL = (
-    f"__plimsoll_{name}__" for name in ("turns", "counted", "modulo", "value", "goal")
+_TURNS, _ITEMS, _BEGINS, _GOES_ON, _COUNTED, _MODULO, _VALUE, _GOAL = (
+    f"__plimsoll_{name}__"
+    for name in ("turns", "items", "begins", "goes_on", "counted", "modulo", "value", "goal")
 )
 _MAX_SOURCE_BYTES = 4 * 2**20
 _OWN = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
@@ -45,6 +48,9 @@ _GOES_THROUGH = ("tqdm", "enumerate", "zip", "track")
 def install(patches: Patches, watch: Watch) -> None:
     running = _Running(watch)
     patches.add(builtins, _TURNS, running.turns)
+    patches.add(builtins, _ITEMS, running.items)
+    patches.add(builtins, _BEGINS, running.begins)
+    patches.add(builtins, _GOES_ON, running.goes_on)
     patches.add(builtins, _COUNTED, running.counted)
     patches.add(builtins, _MODULO, running.modulo)
     patches.add(builtins, _VALUE, running.value)
@@ -75,7 +81,7 @@ def _rewritten(path: str, code: CodeType) -> CodeType:
     try:
         with open(path, "rb") as file:
             source = file.read(_MAX_SOURCE_BYTES + 1)
-        if len(source) > _MAX_SOURCE_BYTES or not (b"range" in source or b"while" in source):
+        if len(source) > _MAX_SOURCE_BYTES or not (b"for" in source or b"while" in source):
             return code
         loops = _Loops(path)
         tree = ast.fix_missing_locations(loops.visit(ast.parse(source, path)))
@@ -122,29 +128,43 @@ class _Loops(ast.NodeTransformer):
     def visit_For(self, node: ast.For) -> Any:
         loop = f"{self._path}:{node.lineno}"
         wrapped = _with_turns(node.iter, loop)
+        self.found = True
         if wrapped is None:
-            return self.generic_visit(node)
-        self.found, node.iter = True, wrapped
+            node.iter = _call(_ITEMS, loop, self.visit(node.iter))
+            node.body = self._visit_all(node.body)
+            node.orelse = self._visit_all(node.orelse)
+            return node
+        node.iter = wrapped
         names = {n.id for n in ast.walk(node.target) if isinstance(n, ast.Name)}
         self._around.append((loop, names))
         # Its turns are left out already.
         counters, self._counters = self._counters, {}
-        node.body = [self.visit(statement) for statement in node.body]
+        node.body = self._visit_all(node.body)
         self._counters = counters
         self._around.pop()
-        node.orelse = [self.visit(statement) for statement in node.orelse]
+        node.orelse = self._visit_all(node.orelse)
         return node
+
+    def _visit_all(self, statements: list[ast.stmt]) -> list[ast.stmt]:
+        found: list[ast.stmt] = []
+        for statement in statements:
+            visited = self.visit(statement)
+            found += visited if isinstance(visited, list) else [visited]
+        return found
 
     def visit_While(self, node: ast.While) -> Any:
         names = set(_counted_in(node.body))
         counters, around = self._counters, len(self._around)
         self._counters = {name: f"{self._path}:{node.lineno}:{name}" for name in names}
         self._around += [(loop, {name}) for name, loop in self._counters.items()]
-        self.found = self.found or bool(names)
+        self.found = True
         self.generic_visit(node)
         self._counters = counters
         del self._around[around:]
-        return node
+        loop = f"{self._path}:{node.lineno}"
+        node.test = ast.BoolOp(ast.And(), [node.test, _call(_GOES_ON, loop)])
+        begins = ast.copy_location(ast.Expr(_call(_BEGINS, loop)), node)
+        return [begins, node]
 
     def visit_AugAssign(self, node: ast.AugAssign) -> Any:
         self.generic_visit(node)
@@ -235,13 +255,36 @@ class _Running:
         self._watch = watch
         # By the place of a loop: the one that runs, and the value that it looked at last.
         self._loops: dict[str, Turns | Counter] = {}
+        self._others: dict[str, Running] = {}
         self._looked: dict[str, tuple[Any, int]] = {}
 
     def turns(self, loop: str, numbers: Any) -> Any:
         if type(numbers) is not range or torch.compiler.is_compiling():
             return numbers
-        self._loops[loop] = Turns(numbers, self._watch)
+        self._loops[loop] = Turns(numbers, self._watch, self._patience(loop))
         return self._loops[loop]
+
+    def _patience(self, loop: str) -> Patience:
+        before = self._loops.get(loop)
+        return Patience(loop, self._watch, before.patience if before else None)
+
+    def items(self, loop: str, given: Any) -> Any:
+        if torch.compiler.is_compiling():
+            return given
+        return Items(given, self._begun(loop))
+
+    def begins(self, loop: str) -> None:
+        """Before a `while`."""
+        if not torch.compiler.is_compiling():
+            self._begun(loop)
+
+    def _begun(self, loop: str) -> Running:
+        self._others[loop] = Running(loop, self._watch, self._others.get(loop))
+        return self._others[loop]
+
+    def goes_on(self, loop: str) -> bool:
+        """Where the condition of a `while` holds."""
+        return torch.compiler.is_compiling() or self._others[loop].goes_on()
 
     def counted(self, loop: str, value: Any) -> Any:
         """One more, or as many more as there are turns that are alike."""
@@ -250,7 +293,7 @@ class _Running:
         counter = self._loops.get(loop)
         if not isinstance(counter, Counter) or counter.number != value:
             # It begins, or begins again.
-            self._loops[loop] = Counter(value, self._watch)
+            self._loops[loop] = Counter(value, self._watch, self._patience(loop))
             return value + 1
         return counter.counted()
 

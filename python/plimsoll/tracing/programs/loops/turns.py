@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..watch import Watch
+from .patience import Patience
 
 # Turns that are run before any is left out, by the ops of one. The optimizer's state is there after the first; what
 # the allocator holds settles with the next ones, so that more are run where they are cheap.
@@ -97,9 +98,10 @@ class Conditions:
 class Turns:
     """A range in a `for` of the program."""
 
-    def __init__(self, numbers: range, watch: Watch) -> None:
+    def __init__(self, numbers: range, watch: Watch, patience: Patience) -> None:
         self._numbers = numbers
         self._watch = watch
+        self.patience = patience
         self._conditions = Conditions()
         self._number = 0
 
@@ -122,6 +124,8 @@ class Turns:
             if goes_on_alike(done, last, turn, len(numbers)):
                 at = self._next_of_interest(at, turn)
                 self._watch.leaves_out()
+            elif self.patience.turn_ends(turn.ops, len(numbers) - at - 1):
+                at = self._next_of_interest(at, turn)
             else:
                 at += 1
             last = turn

@@ -1,0 +1,102 @@
+"""Loops whose turns differ, or hold on to more each time: they are led to their end before the program is ended.
+
+None of their turns is left out for being like another. A program that shows nothing new for long is ended, though,
+and then what follows such a loop would never be seen: a last evaluation, often with a larger batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ..watch import Watch
+
+# Only a loop that took so many ops itself: not one inside of the step at which the program would be ended.
+_LEAST_OPS = 20_000
+# The next turn may take so much more than the last one.
+_MARGIN = 1.25
+# A loop that took too long once is run for so many turns the next time.
+_LEAST_TURNS = 3
+
+_NOTE = (
+    "The turns of a loop ({}) differ, or hold on to more each time; after {:,} of them the next ones were left out, "
+    "so that what follows is counted."
+)
+
+
+class Patience:
+    """Of one time that a loop is run."""
+
+    def __init__(self, loop: str, watch: Watch, before: Patience | None = None) -> None:
+        self._loop = loop
+        self._watch = watch
+        self._start = watch.observer.ops
+        self._turns = 0
+        self.over: bool = False
+        self._known = before is not None and before.over
+        # What is held after half of the turns, or more.
+        self._half = (0, 0)
+
+    def turn_ends(self, taken: int, left: int | None = None) -> bool:
+        """After a turn of so many ops: whether the next ones are left out; left: how many, where that is known."""
+        self._turns += 1
+        if self.over:
+            return True
+        self.over = self._ends(taken)
+        if self.over:
+            self._watch.leaves_out()
+            self._watch.observer.notes.add(_NOTE.format(self._loop, self._turns))
+            self._watch.more_bytes += self._grown() * (self._turns if left is None else left)
+        elif self._turns & (self._turns - 1) == 0:
+            self._half = (self._turns, self._watch.observer.ledger.live_bytes)
+        return self.over
+
+    def _ends(self, taken: int) -> bool:
+        if taken <= 0:
+            return False
+        if self._known and self._turns >= _LEAST_TURNS:
+            return True
+        long = self._watch.observer.ops - self._start >= _LEAST_OPS
+        return long and self._watch.would_end(int(taken * _MARGIN))
+
+    def _grown(self) -> int:
+        """What a turn of late held on to."""
+        turns, held = self._half
+        grown = self._watch.observer.ledger.live_bytes - held
+        return max(0, grown) // max(1, self._turns - turns)
+
+
+class Running:
+    """A loop of the program that counts nothing: it goes on, or ends early."""
+
+    def __init__(self, loop: str, watch: Watch, before: Running | None) -> None:
+        self._watch = watch
+        self._ops = watch.observer.ops
+        self._began = False
+        self.patience: Patience = Patience(loop, watch, before.patience if before else None)
+
+    def goes_on(self, left: int | None = None) -> bool:
+        """Before each turn."""
+        ops = self._watch.observer.ops
+        taken, self._ops = ops - self._ops, ops
+        began, self._began = self._began, True
+        return not (began and self.patience.turn_ends(taken, left))
+
+
+class Items:
+    """What a `for` of the program goes through, if it is no range. It holds no item while the body runs."""
+
+    def __init__(self, given: Any, running: Running) -> None:
+        self._items = iter(given)
+        self._running = running
+        self._left = len(given) if isinstance(given, (list, tuple)) else None
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        if not self._running.goes_on(self._left):
+            raise StopIteration
+        if self._left is not None:
+            self._left -= 1
+        return next(self._items)
