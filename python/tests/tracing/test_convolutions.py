@@ -379,6 +379,25 @@ class SplitSums(unittest.TestCase):
         long = line(8, 512, 299, 512, 2, 2)
         self.assertEqual(blocks(long.workspace("forward", H200)), blocks(14680399))
 
+    def test_long_sums_have_as_many_parts_as_keep_enough_steps(self):
+        # As an H200 sums the weights' gradients of SEW: 36, 18 and 4 parts, and all 33 that fit.
+        for shape, measured in (
+            (line(9, 128, 8499, 128, 3, 2), 66017911),
+            (line(9, 128, 4249, 256, 3, 2), 46625935),
+            (line(9, 256, 2124, 256, 3, 2), 33285583),
+            (line(9, 64, 16999, 128, 3, 2), 82753535),
+        ):
+            self.assertEqual(shape.workspace("grad_weight", H200), measured)
+
+    def test_parts_that_would_not_make_the_longest_shorter_are_left_out(self):
+        # As an H200 sums 1,568 steps: 92 parts of 17 or 18 steps would fit, 88 of at most 18 do as well.
+        shape = problem(32, 32, 112, 64, 1, stride=2, dtype=torch.bfloat16)
+        knobs: ClassVar[dict] = {2: 7, 13: 1, 25: 0, 27: 1, 28: 1}
+        joins = 44 + 22 + 11 + 6 + 3 + 2 + 1
+        self.assertEqual(
+            scratch_of(shape, "grad_weight", knobs, 132), 159 + joins * 4 + 88 * 64 * 128 * 4
+        )
+
     def test_a_number_of_parts_that_is_nearly_as_fast_may_be_taken(self):
         # Of VGG-16 with batch norm: four or five parts.
         shape = problem(12, 128, 96, 128, 3, pad=1).workspaces("forward", H200)
