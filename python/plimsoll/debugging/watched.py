@@ -46,7 +46,10 @@ class WatchedDevice:
         forecast = self.forecast()
         # That a line was passed is measured; the forecast may expect less, or be unknown yet.
         if RISKS.index(severity) > _rank(forecast["risk"]):
-            forecast = {**forecast, "risk": severity, "confidence": 1.0}
+            line = CRITICAL_SHARE if severity == "critical" else self._threshold
+            why = f"{percent:.1f} % of the memory is used; the line is at {100 * line:g} %."
+            passed = {"risk": severity, "confidence": 1.0, "reason": why, "source": "measured"}
+            forecast = {**forecast, **passed}
         return {"device": self.gauge.device, "usedPercent": percent, **forecast}
 
     @property

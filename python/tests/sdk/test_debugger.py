@@ -177,6 +177,18 @@ class Warnings(Quiet):
         self.assertEqual(device["statistics"]["samplesCount"], 45)
         self.assertAlmostEqual(device["statistics"]["maxUtilization"], 89.0)
 
+    def test_a_line_that_was_passed_is_the_reason_and_measured(self):
+        gauge, warned = FakeGauge("cuda:0"), []
+        debug = self.debugger(gauge, on_warning=warned.append)
+        self.feed(debug, gauge, [0.9, 0.96])
+        self.assertEqual(
+            [(one["risk"], one["source"], one["reason"]) for one in warned],
+            [
+                ("high", "measured", "90.0 % of the memory is used; the line is at 85 %."),
+                ("critical", "measured", "96.0 % of the memory is used; the line is at 95 %."),
+            ],
+        )
+
     def test_a_value_at_the_line_does_not_warn_at_each_sample(self):
         gauge, warned = FakeGauge("cuda:0"), []
         debug = self.debugger(gauge, on_warning=warned.append)
