@@ -101,7 +101,9 @@ describe('a job, from submit to its end', () => {
       const argv = ['submit', ...more, '--memory', '9000GiB', '--', 'true'];
       const { exitCode, stdout, stderr } = await home.run(argv);
       expect(exitCode).toBe(1);
-      expect(`${stdout}${stderr}`).toMatch(/job \d \(true\) was refused: It needs 9000\.0 GiB/i);
+      const said = `${stdout}${stderr}`;
+      expect(said).toMatch(/^(plimsoll: )?job \d \(true\) was refused: It needs 9000\.0 GiB/i);
+      expect(said.trim().split('\n')).toHaveLength(1);
     }
   });
 

@@ -2,6 +2,7 @@ import type { Command } from 'commander';
 import { gpuSharings } from '../../engine/kubernetes/pod-request.js';
 import { supervisions } from '../../engine/kubernetes/supervised-command.js';
 import { Failure } from '../../failure.js';
+import { hasEnded } from '../../jobs/types.js';
 import { jobEndWords, jobStandsWords, submittedWords } from '../../report/text/job-words.js';
 import { systemClock } from '../../time/clock.js';
 import { capitalized } from '../../units/sentence.js';
@@ -156,7 +157,8 @@ async function submit(
       else io.stdout.write(`${capitalized(said)}\n`);
       return jobExitCode(job.state);
     }
-    io.stderr.write(`plimsoll: ${said}\n`);
+    // One that ended at once is told about below.
+    if (given.json || !hasEnded(job.state)) io.stderr.write(`plimsoll: ${said}\n`);
     const ended = await watchJob(job, {
       client,
       stop,
