@@ -17,7 +17,7 @@ import { median } from './statistics.mjs';
 const leadSeconds = 5;
 /** They run out of memory all at once, without a sign. */
 const sudden = new Set(['batch-doubling', 'fragmenting']);
-const targets = { caught: 'all', falseAlarms: 0, medianError: 0.15 };
+const targets = { caught: 'all', falseAlarms: 0, medianError: 0.1 };
 
 const { values } = parseArgs({
   options: {
@@ -107,7 +107,7 @@ if (values.json) {
   }
   const ratio = results[1].medianError / results[0].medianError;
   console.log(`\nerror of least squares on allocated over ours: ${ratio.toFixed(1)}`);
-  console.log('targets: all caught 5 s ahead, no false alarm, median error at most 15 %');
+  console.log('targets: all caught 5 s ahead, no false alarm, median error at most 10 %');
 }
 const [own] = results;
 const reached =

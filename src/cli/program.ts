@@ -157,11 +157,12 @@ Examples:
   plimsoll serve
   plimsoll submit --memory 6GiB --follow -- python train.py
 
-Exit codes: 0 yes or done; 1 no ("plan": nothing fits, "leak" and "snapshot": a leak was found,
-"oom": memory is about to run out, "submit": refused, "env --check": a setting is bad,
-"optimize": the training does not fit, "doctor": something needed does not work); 2 bad usage
-or input; 3 something is missing on this machine; 4 the job failed; 130 interrupted; 70 a bug in
-plimsoll. "estimate" answers how much and exits with 0, also where that does not fit.`;
+Exit codes: 0 yes or done; 1 no ("plan": nothing fits, "pack": jobs were not started, "leak" and
+"snapshot": a leak was found, "oom": memory is about to run out, "submit": refused, "env --check": a
+setting is bad, "optimize": the training does not fit, "doctor": something needed does not work);
+2 bad usage or input; 3 something is missing on this machine; 4 the job failed; 5 "plan": it should
+fit, but may lack memory; 130 interrupted; 70 a bug in plimsoll. "estimate" answers how much and
+exits with 0, also where that does not fit.`;
 
 /** Parses the arguments, runs the command, and answers its exit code. */
 export async function runProgram(

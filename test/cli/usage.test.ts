@@ -1,7 +1,8 @@
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { root } from '../support/project-files.js';
 import { cleanEnvironment, useCommand } from './command.js';
 import { openPty } from './pty.js';
 
@@ -32,6 +33,20 @@ describe('help and version', () => {
     const all = (await command.run(['--help'])).stdout.replaceAll(/\s+/g, ' ');
     expect(all).toContain('1 no ("plan": nothing fits,');
     expect(all).toContain('"estimate" answers how much and exits with 0');
+  });
+
+  it('tells the same exit codes as docs/commands.md, and of 1 the same commands', async () => {
+    const all = (await command.run(['--help'])).stdout.replaceAll(/\s+/g, ' ');
+    const told = all.slice(all.indexOf('Exit codes:'), all.indexOf('"estimate" answers'));
+    const docs = readFileSync(join(root, 'docs/commands.md'), 'utf8');
+    const rows = [...docs.matchAll(/^\| (\d+) \| (.*) \|$/gm)];
+    const codes = [...told.matchAll(/(?:: |; )(\d+) /g)].map(([, code]) => code);
+    expect(codes.toSorted()).toEqual(rows.map(([, code]) => code).toSorted());
+    const [, , meaning = ''] = rows.find(([, code]) => code === '1') ?? [];
+    const named = told.slice(told.indexOf('1 no ('), told.indexOf('2 bad usage'));
+    const documented = [...meaning.matchAll(/`([^`]+)`/g)].map(([, name]) => name);
+    const inHelp = [...named.matchAll(/"([^"]+)"/g)].map(([, name]) => name);
+    expect(inHelp.toSorted()).toEqual(documented.toSorted());
   });
 
   it('fits a terminal of 80 columns, but for commands to copy', async () => {
