@@ -41,12 +41,12 @@ describe('help and version', () => {
     const docs = readFileSync(join(root, 'docs/commands.md'), 'utf8');
     const rows = [...docs.matchAll(/^\| (\d+) \| (.*) \|$/gm)];
     const codes = [...told.matchAll(/(?:: |; )(\d+) /g)].map(([, code]) => code);
-    expect(codes.toSorted()).toEqual(rows.map(([, code]) => code).toSorted());
+    expect(new Set(codes)).toEqual(new Set(rows.map(([, code]) => code)));
     const [, , meaning = ''] = rows.find(([, code]) => code === '1') ?? [];
     const named = told.slice(told.indexOf('1 no ('), told.indexOf('2 bad usage'));
     const documented = [...meaning.matchAll(/`([^`]+)`/g)].map(([, name]) => name);
     const inHelp = [...named.matchAll(/"([^"]+)"/g)].map(([, name]) => name);
-    expect(inHelp.toSorted()).toEqual(documented.toSorted());
+    expect(new Set(inHelp)).toEqual(new Set(documented));
   });
 
   it('fits a terminal of 80 columns, but for commands to copy', async () => {
