@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from .failure import MISSING_PACKAGE, Failure
 from .progress import report_progress
 from .tracing.options import parse
+from .tracing.programs.start import require_program
 
 VERSION = 1
 # The first with every kernel that a trace puts in CUDA's place.
@@ -34,6 +35,8 @@ def main(argv: list[str] | None = None, alone: bool = False) -> int:
 
             return serve(main)
         options = parse(arguments)
+        if options.program is not None:
+            require_program(options.program)
         if not alone:
             return run(options)
         from .tracing.imports.fewer import fewer_imports

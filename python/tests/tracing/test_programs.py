@@ -157,6 +157,32 @@ class Programs(unittest.TestCase):
         error = json.loads(done.stdout.splitlines()[-1])["error"]
         self.assertEqual((done.returncode, error["code"]), (2, "program-missing"))
 
+    def test_a_missing_file_is_named_before_a_missing_torch(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "there.py"), "w", encoding="utf-8") as file:
+                file.write("print(1)\n")
+            codes = []
+            for name in ("missing.py", "there.py"):
+                # Without the folders of packages, torch among them.
+                done = subprocess.run(
+                    [sys.executable, "-S", "-m", "plimsoll.trace", "--program", name],
+                    env={**os.environ, "PYTHONPATH": PACKAGE, "PLIMSOLL_DEBUG": ""},
+                    cwd=folder,
+                    capture_output=True,
+                    text=True,
+                    check=False,
+                )
+                codes.append(json.loads(done.stdout.splitlines()[-1])["error"]["code"])
+        self.assertEqual(codes, ["program-missing", "torch-missing"])
+
+    def test_a_folder_with_a_main_file_is_a_program(self):
+        os.mkdir(os.path.join(self.folder, "job"))
+        with open(os.path.join(self.folder, "job", "beside.py"), "w", encoding="utf-8") as file:
+            file.write("size = 1 << 20\n")
+        text = "import torch, beside\ntorch.zeros(beside.size, device='cuda')\n"
+        done, _ = self.trace(text, "job", name="job/__main__.py")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
     def test_what_is_saved_takes_no_memory_and_can_be_loaded(self):
         done, _ = self.trace(
             "import io, resource, torch\n"

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import gc
-import os
 import runpy
-import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from typing import Any
 
 import torch
@@ -53,6 +49,7 @@ from .observer import ProgramObserver
 from .passes.repeats import Repeats
 from .passes.tokens import Tokens
 from .places import Places
+from .start import as_main
 from .terminal import as_in_a_terminal
 from .watch import GENERATING, Finished, Watch
 
@@ -238,7 +235,7 @@ def _stay_in_backward(patches: Patches, devices: PretendedDevices) -> None:
 
 def _run(command: list[str], watch: Watch) -> None:
     try:
-        with _as_main(command), as_in_a_terminal():
+        with as_main(command), as_in_a_terminal():
             if command[0] == "-m":
                 runpy.run_module(command[1], run_name="__main__", alter_sys=True)
             else:
@@ -268,28 +265,3 @@ def _may_come_of_less(error: BaseException, watch: Watch) -> bool:
     """Whether a program failed because it ran fewer turns than it counts on, as with a list of its losses."""
     known = isinstance(error, Exception) and not isinstance(error, (Failure, NotImplementedError))
     return known and watch.left_out and watch.steps_seen()
-
-
-@contextmanager
-def _as_main(command: list[str]) -> Iterator[None]:
-    """The program's own arguments, and its folder first on the path, as Python would start it."""
-    arguments, path, main = sys.argv, list(sys.path), sys.modules.get("__main__")
-    if command[0] == "-m":
-        sys.argv = [command[1], *command[2:]]
-        sys.path.insert(0, os.getcwd())
-    else:
-        if not os.path.isfile(command[0]):
-            raise Failure(
-                "program-missing",
-                f"there is no file {command[0]}",
-                "check the path of the program",
-            )
-        sys.argv = list(command)
-        sys.path.insert(0, os.path.dirname(os.path.abspath(command[0])))
-    try:
-        yield
-    finally:
-        sys.argv, sys.path[:] = arguments, path
-        if main is not None:
-            sys.modules["__main__"] = main
-        gc.collect()

@@ -330,6 +330,22 @@ class Loops(unittest.TestCase):
                 place = f"train.py:{before.count(chr(10)) + 1}"
                 self.assertIn(place, " ".join(self.footer["notes"]))
 
+    def test_a_loop_that_only_the_clock_ends_is_followed_by_the_rest(self):
+        before, _, after = TRAINING.partition("for step in BEGIN:\n")
+        ends = {
+            "while time.time() < end:": "",
+            "while True:": "    if time.time() > end: break\n",
+        }
+        for begin, end in ends.items():
+            with self.subTest(begin):
+                ran, sizes = self.trace(
+                    f"{before}import time\nend = time.time() + 7200\n{begin}\n    train(0, kept)\n{end}"
+                    + after.partition("END")[2]
+                )
+                self.assertLess(len(ran), 1000)
+                self.assertIn(256, sizes)
+                self.assertIn("were left out", " ".join(self.footer["notes"]))
+
     def test_a_program_that_is_ended_says_so(self):
         ran, sizes = self.trace(
             UNLIKE.replace(
