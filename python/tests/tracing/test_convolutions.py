@@ -113,6 +113,38 @@ class LeftOut(unittest.TestCase):
         self.assertEqual(len(written), 2)
         self.assertEqual(written[0], written[1])
 
+    def gradients(self, grad, x, outputs):
+        """What the gradients of a 3 x 3 layer ask for and give back, in order; w: scratch memory."""
+        weight = torch.empty(outputs, x.shape[1], 3, 3, dtype=x.dtype, device="meta")
+        with watched() as observer:
+            results = torch.ops.aten.convolution_backward(
+                grad, x, weight, None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1, [1, 1, 0]
+            )
+            self.assertEqual(len(results), 3)
+            names = {x.numel(): "x", grad.numel(): "y", weight.numel(): "w"}
+            asked, order = {}, []
+            for event in observer.ledger.events:
+                if event[0] == "a":
+                    asked[event[1]] = names.get(event[2] / x.element_size(), "scratch")
+                order.append(asked[event[1]] if event[0] == "a" else "-" + asked[event[1]])
+        return [name for name in order if "scratch" not in name]
+
+    def test_a_part_of_a_larger_gradient_is_copied_for_each_of_its_kernels(self):
+        # As an H200 ran a DenseNet in float16, whose layers are put together by torch.cat.
+        x = torch.empty(128, 96, 24, 24, dtype=torch.float16, device="meta")
+        part = torch.empty(128, 288, 24, 24, dtype=torch.float16, device="meta")[:, -24:]
+        self.assertEqual(self.gradients(part, x, 24), ["x", "y", "-y", "y", "w", "-y"])
+        by_pixels = x.to(memory_format=torch.channels_last)
+        part = torch.empty(128, 24, 24, 288, dtype=torch.float16, device="meta")[..., -24:]
+        # The weight is copied for the first of them, too.
+        order = ["x", "w", "y", "-y", "-w", "y", "w", "-y"]
+        self.assertEqual(self.gradients(part.permute(0, 3, 1, 2), by_pixels, 24), order)
+        # One that lies the other way is brought into the layout once; one without gaps not at all.
+        whole = torch.empty(128, 24, 24, 24, dtype=torch.float16, device="meta")
+        other = whole.to(memory_format=torch.channels_last)
+        self.assertEqual(self.gradients(other, x, 24), ["y", "x", "w", "-y"])
+        self.assertEqual(self.gradients(whole, x, 24), ["x", "w"])
+
     def test_a_pass_that_is_written_down_from_another_has_it_too(self):
         events = [["a", 1, 512, 0, 0, "x"], ["o", 0, 4 << 20, 0.2, 3], ["f", 1]]
         again = Ledger()

@@ -112,15 +112,21 @@ def convolution_backward(launch: Launch) -> None:
     problem = Problem(source, weight, grad, stride, padding, dilation, transposed, groups)
     # A line is brought into one run before all else, and stays so to the end.
     line = _copies(launch, problem, source) if source.dim() == 3 else []
-    copies = _copies(launch, problem, grad, *([] if source.dim() == 3 else [source]))
+    # A part of a larger gradient, such as that of torch.cat, is copied by each kernel for itself.
+    parts = [grad] if _lies_in_layout(problem, grad) else []
+    whole = [] if parts else [grad]
+    copies = _copies(launch, problem, *whole, *([] if source.dim() == 3 else [source]))
     if problem.depthwise:
         launch.place(1)
     if wanted[0]:
         launch.place(0)
-        _with_weight(launch, problem, weight, "forward" if transposed else "grad_input")
+        which = "forward" if transposed else "grad_input"
+        _with_weight(launch, problem, weight, which, *parts)
     if wanted[1]:
+        read = _copies(launch, problem, *parts)
         launch.place(1)
         _run(launch, problem, "grad_weight")
+        launch.give(*read)
     launch.give(*reversed(copies))
     if wanted[2]:
         launch.place(2)
@@ -129,11 +135,34 @@ def convolution_backward(launch: Launch) -> None:
     launch.give(*line)
 
 
-def _with_weight(launch: Launch, problem: Problem, weight: Any, which: str) -> None:
+def _with_weight(launch: Launch, problem: Problem, weight: Any, which: str, *parts: Any) -> None:
     """The weight is brought to the common layout only when the memory for the result is there."""
-    copies = _copies(launch, problem, weight)
+    copies = _copies(launch, problem, weight, *parts)
     _run(launch, problem, which)
-    launch.give(*copies)
+    launch.give(*reversed(copies))
+
+
+def _lies_in_layout(problem: Problem, grad: Any) -> bool:
+    """Whether cuDNN is given a gradient as it is: its strides go with the layout, gaps in it or not."""
+    if problem.transposed or problem.depthwise:
+        return False
+    shape, strides = grad.shape, grad.stride()
+    if grad.dim() == 3:
+        shape = (*shape[:2], 1, shape[2])
+        strides = (*strides[:2], shape[3] * strides[2], strides[2])
+    return problem.channels_last == _go_by_pixels(shape, strides)
+
+
+def _go_by_pixels(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether channels lie next to each other, then the pixels of a row, and so on; gaps may be between them."""
+    if strides[1] == 0:
+        return False
+    least = 0
+    for dim in (1, *range(len(shape) - 1, 1, -1), 0):
+        if strides[dim] < least or (dim == 0 and least == strides[1]):
+            return False
+        least = strides[dim] * shape[dim]
+    return True
 
 
 def _run(launch: Launch, problem: Problem, which: str) -> None:
