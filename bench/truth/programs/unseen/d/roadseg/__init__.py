@@ -1,0 +1,1 @@
+"""Roads in satellite pictures, started with `python -m roadseg`."""
