@@ -3,6 +3,7 @@ import { Failure } from '../../failure.js';
 import type { EstimateTask, EstimateWork, ReadTask } from '../estimate-work.js';
 import type { ReadSource } from '../model-source.js';
 import type { Estimate } from '../types.js';
+import { onWorkLimit, processSeconds, type WorkLimit } from '../work-limit.js';
 import { readAnswer, type ThreadAnswer } from './messages.js';
 import { onAbort } from './on-abort.js';
 
@@ -11,6 +12,7 @@ export interface EstimateThreadsOptions {
   readonly program: URL;
   /** How many threads there are at most; each keeps one core busy. */
   readonly most: number;
+  /** Of a processor; ten times as much by the clock. */
   readonly timeoutSeconds?: number;
   readonly heapMebibytes?: number;
 }
@@ -23,6 +25,8 @@ export interface EstimateThreads {
 
 /** A model of 2,000 layers, the most there may be, takes 10 to 30 s; what takes longer hangs. */
 const usualTimeoutSeconds = 180;
+/** On a busy machine, work of 20 s took nine minutes. */
+const clockTimes = 10;
 /** A model of 2,000 layers takes up to 300 MiB. */
 const usualHeapMebibytes = 1024;
 
@@ -78,7 +82,8 @@ export function estimateThreads(options: EstimateThreadsOptions): EstimateThread
   }
 
   function run({ task, signal, resolve, reject }: Job, worker: Worker): void {
-    const timer = setTimeout(() => end(tooLong(timeoutSeconds)), timeoutSeconds * 1000);
+    const limit = { seconds: timeoutSeconds, clockSeconds: timeoutSeconds * clockTimes };
+    const stopLimit = onWorkLimit(limit, processSeconds, () => end(tooLong(limit)));
     const onAnswer = (answer: ThreadAnswer) => {
       over();
       worker.unref();
@@ -93,7 +98,7 @@ export function estimateThreads(options: EstimateThreadsOptions): EstimateThread
     const onError = (error: Error) => end(outOfHeap(error) ? tooMuch(heapMebibytes) : error);
     const onExit = () => end(new Error('The thread of an estimate ended.'));
     const over = () => {
-      clearTimeout(timer);
+      stopLimit();
       for (const forget of stops) forget();
       worker.off('message', onAnswer).off('error', onError).off('exit', onExit);
     };
@@ -161,11 +166,11 @@ function interrupted(): Failure {
   });
 }
 
-function tooLong(seconds: number): Failure {
+function tooLong({ seconds, clockSeconds }: WorkLimit): Failure {
   return new Failure({
     kind: 'input',
     code: 'estimate-timeout',
-    fact: `The estimate took longer than ${seconds} s and was ended.`,
+    fact: `The estimate took more than ${seconds} s of a processor, or ${clockSeconds} s by the clock, and was ended.`,
     next: 'Check the sizes and the number of layers; if the machine is busy, try again when it is not.',
   });
 }

@@ -35,6 +35,7 @@ def install(patches: Patches, watch: Watch, overlay: Overlay) -> None:
         when_imported(module, _only_headers(patches, watch, overlay, owner, name, file))
     when_imported("transformers.generation.utils", lambda m: _generation(patches, watch, m))
     when_imported("transformers.trainer_callback", lambda m: _flow(patches, m))
+    when_imported("wandb", lambda m: _weights_and_biases(patches, m))
     when_imported("pyarrow", lambda m: _arrow(patches, overlay, m))
     when_imported("tokenizers", lambda m: _tokenizers(patches, overlay, m))
     when_imported("datasets.builder", lambda m: _data_sets(patches, overlay, m))
@@ -58,6 +59,16 @@ def _only_headers(
         patches.set(getattr(module, owner), name, saved)
 
     return install_into
+
+
+def _weights_and_biases(patches: Patches, module: Any) -> None:
+    """Where a program says how it runs, its variable counts for nothing; a process of its own writes its files."""
+    init = module.init
+
+    def started(*args: Any, **kwargs: Any) -> Any:
+        return init(*args, **{**kwargs, "mode": "disabled"})
+
+    patches.set(module, "init", started)
 
 
 def _data_sets(patches: Patches, overlay: Overlay, module: Any) -> None:

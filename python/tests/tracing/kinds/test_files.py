@@ -9,6 +9,22 @@ import unittest
 
 from tracing import PACKAGE
 
+TRACKER = """
+import os, subprocess
+
+def init(project, mode=None):
+    if (mode or os.environ["WANDB_MODE"]) != "disabled":
+        subprocess.run(["mkdir", "wandb"], check=True)
+"""
+
+TRACKED = """
+import torch, wandb
+
+wandb.init("digits")
+wandb.init(project="digits", mode="offline")
+torch.zeros(1 << 20, device="cuda")
+"""
+
 AWAY = """
 import os, shutil, torch
 
@@ -133,6 +149,14 @@ class Files(unittest.TestCase):
         for path, text in files.items():
             with open(os.path.join(self.folder, path), encoding="utf-8") as file:
                 self.assertEqual(file.read(), text)
+
+    def test_a_tracker_is_off_whatever_the_program_says(self):
+        # As wandb: what the call says comes before the variable, and a process of its own writes.
+        self.put("wandb.py", TRACKER)
+        self.put("train.py", TRACKED)
+        before = self.lying()
+        self.ends_well(self.start("train.py"))
+        self.assertEqual(self.lying(), before)
 
     def test_two_traces_at_once_in_one_folder_do_not_see_each_other(self):
         try:
