@@ -22,7 +22,7 @@ def scan(launch: Launch) -> None:
     count = source.numel()
     sizes = [count * result.element_size()] if source.dtype != result.dtype else []
     if source.dim() == 0 or count == source.shape[launch.argument(1, "dim")]:
-        sizes.append(scan_scratch(count))
+        sizes.append(scan_scratch(count, value=result.element_size()))
     launch.scratch(*sizes)
 
 

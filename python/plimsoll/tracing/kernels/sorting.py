@@ -55,9 +55,9 @@ def sort_rows_scratch(count: int, key: int, value: int = _INDEX) -> int:
     return _round(count * key) + _round(count * value) + _CUB - 1
 
 
-def scan_scratch(count: int, tile: int = _SCAN_TILE) -> int:
-    """CUB's scan and unique: sixteen bytes of state per tile, and for a warp more."""
-    return _round((32 + _ceil(count, tile)) * 16) + _CUB + _CUB - 1
+def scan_scratch(count: int, tile: int = _SCAN_TILE, value: int = _INDEX) -> int:
+    """CUB's scan and unique: a value and a state as large for each tile, and for a warp more."""
+    return _round((32 + _ceil(count, tile)) * 2 * value) + _CUB + _CUB - 1
 
 
 @rule("aten.embedding_dense_backward")

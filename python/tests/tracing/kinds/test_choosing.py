@@ -70,6 +70,15 @@ class Choosing(unittest.TestCase):
             torch.multinomial(chances, 1)
             self.assertEqual(asked.sizes(), [128, 3840000])
 
+    def test_a_running_sum_keeps_a_value_and_a_state_for_each_tile(self):
+        """Tokens of 28 experts, counted in 32 bits, as a mixture of experts has them."""
+        for dtype, sizes in ((torch.int32, [112, 1023]), (torch.int64, [224, 1279])):
+            with self.subTest(dtype=dtype), watched() as observer:
+                counts = torch.empty(28, dtype=dtype, device="meta")
+                asked = Asked(observer)
+                torch.cumsum(counts, 0, dtype=dtype)
+                self.assertEqual(asked.sizes(), sizes)
+
 
 class Rules(unittest.TestCase):
     def test_no_op_has_two(self):
