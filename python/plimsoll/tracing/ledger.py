@@ -147,6 +147,11 @@ class Ledger:
     def mark(self, phase: str) -> None:
         self.events.append(["m", phase])
 
+    def launch(self, kind: str) -> None:
+        """The first kernel of a kind runs (`launches`)."""
+        if not self._closed:
+            self.events.append(["k", kind])
+
     def empty_cache(self) -> None:
         self.events.append(["c"])
 

@@ -18,6 +18,7 @@ from . import ledger as kinds
 from .accumulation import accumulates_in_place
 from .chosen import NOTE, Chosen, by_unknown_data
 from .kernels.registry import Launch, rule_for
+from .launches import Launches
 from .ledger import Ledger
 from .meta_results import MetaResults
 from .scalars import Scalars
@@ -57,6 +58,7 @@ class Observer(TorchDispatchMode):
         # Numbers of the convolutions whose kernel is not sure.
         self.choices: dict[tuple, int] = {}
         self.chosen = Chosen(ledger)
+        self._launches = Launches(ledger)
         self._live: dict[int, Any] = {}
         self._rules: dict[Any, Callable | None] = {}
         self._composite: dict[Any, bool] = {}
@@ -134,6 +136,7 @@ class Observer(TorchDispatchMode):
             return known
 
     def _record(self, func, rule, args, kwargs, result) -> None:
+        self._launches.notice(func, args)
         fresh = {}
         outputs = _flat(result) if isinstance(result, (tuple, list)) else (result,)
         for index, output in enumerate(outputs):

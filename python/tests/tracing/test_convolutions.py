@@ -154,7 +154,12 @@ class LeftOut(unittest.TestCase):
     def test_many_small_images_of_middling_channels_take_fouriers_transforms(self):
         frames = problem(512, 64, 9, 64, 3)
         size, other, chance = cudnn.workspaces(frames, "grad_weight")
-        self.assertEqual((size, other, chance), (157417472, 21447391, 0.04))
+        self.assertEqual((size, other), (157417472, 21447391))
+        self.assertLess(chance, 0.1)
+        # In a flow over images of 12 x 12, whose 192 channels become 24.
+        self.assertEqual(
+            cudnn.workspace(problem(130, 192, 12, 24, 3, pad=1), "grad_weight"), 66493440
+        )
         for one in (
             problem(32, 64, 9, 64, 3),
             problem(16, 128, 64, 64, 3, pad=1),
@@ -206,15 +211,17 @@ class LeftOut(unittest.TestCase):
 
     def test_small_images_whose_few_channels_become_many_do_so_backward(self):
         # As recorded on an H200, in a network for images of 32 x 32.
-        size, chance = choices.left_out(problem(150, 16, 32, 96, 3, pad=1), "grad_input", None)
+        layer = problem(150, 16, 32, 96, 3, pad=1)
+        size, _, chance = cudnn.workspaces(layer, "grad_input")
         self.assertEqual(size, 152911872)
-        self.assertGreater(chance, 0.5)
+        self.assertLess(chance, 0.5)
         for other in (
             problem(32, 16, 55, 64, 3, pad=1),
             problem(96, 24, 112, 24, 3, pad=1),
             problem(64, 32, 96, 128, 3, pad=1),
         ):
-            self.assertIsNone(choices.left_out(other, "grad_input", None))
+            transformed = fourier.workspace(other, "grad_input")
+            self.assertNotEqual(cudnn.workspace(other, "grad_input"), transformed)
 
     def test_the_weights_gradient_over_clips_is_as_ranked_but_not_surely(self):
         x = torch.empty(13, 40, 16, 56, 56, dtype=torch.bfloat16, device="meta")

@@ -6,6 +6,8 @@ export interface AddressSpace {
   /** The address of a new range of `bytes`. */
   take(bytes: number): number;
   give(address: number, bytes: number): void;
+  /** The first kernel of the process runs, where it was a fresh one until now. */
+  runFirstKernel(): void;
 }
 
 export function addressSpaceFor(order: AddressOrder): AddressSpace {
@@ -30,4 +32,6 @@ class StraightAddresses implements AddressSpace {
   }
 
   give(): void {}
+
+  runFirstKernel(): void {}
 }

@@ -168,6 +168,11 @@ export class CachingAllocator {
     this.#addresses.take(bytes);
   }
 
+  /** The first kernel runs: the driver moves what was there, where addresses are those of a fresh process. */
+  runFirstKernel(): void {
+    this.#addresses.runFirstKernel();
+  }
+
   resetPeaks(): void {
     this.peakAllocatedBytes = this.allocatedBytes;
     this.memory.peakReservedBytes = this.memory.reservedBytes;

@@ -29,6 +29,26 @@ describe('DriverAddresses', () => {
     expect(placesOf('after-kernels', asked)).toEqual([414, 0, ...thirteen, 490, ...falling]);
   });
 
+  it('moves what it has when the first kernel runs, and keeps the segments of before', () => {
+    // Qwen3-MoE on an H200: its first weights are laid out, then those of norms are filled with ones.
+    const addresses = new DriverAddresses('fresh');
+    const take = (sizes: readonly number[]) => sizes.map((size) => addresses.take(size * MiB) / MiB);
+    expect(take([2, 274, 20])).toEqual([414, -288, 488]);
+    addresses.runFirstKernel();
+    expect(take([86, 44, 2, 86, 44, 20, 2])).toEqual([0, 86, -294, 130, 216, 260, -292]);
+    expect(take([86, 44, 86, 44, 20, 2])).toEqual([280, 366, -896, -960, -916, -810]);
+    expect(take([86, 44, 2, 86, 44, 20])).toEqual([-1056, -1120, -1076, -1216, -1280, -1236]);
+  });
+
+  it('is as after kernels where a small segment was all there was', () => {
+    const sizes = [148, 20, 2, 300, 20, 6, 40];
+    const addresses = new DriverAddresses('fresh');
+    expect(addresses.take(2 * MiB) / MiB).toBe(414);
+    addresses.runFirstKernel();
+    const places = sizes.map((size) => addresses.take(size * MiB) / MiB);
+    expect([414, ...places]).toEqual(placesOf('after-kernels', [2, ...sizes]));
+  });
+
   it('uses the newest region first, wherever it lies', () => {
     // 88 goes into the gap that 102 and 26 left, above 150; its region is the newest.
     const steps = [94, 172, 102, 26, 30, 150, -102, -26, 88, 4];

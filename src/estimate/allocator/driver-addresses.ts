@@ -25,9 +25,10 @@ export type DriverHistory = 'fresh' | 'after-kernels';
  * - a region that is empty again is given back.
  *
  * In a fresh process 512 MiB are there, with 2 MiB free at the 414th and 24 MiB from the 488th on.
- * Those last ones count as an older region: they are used after all other holes. Once kernels ran,
- * the first 414 MiB are free, 2 MiB more are taken at the 488th, and a new region of 512 MiB lies
- * below, with 6 MiB left: it seems that the driver moved something that had to grow.
+ * Those last ones count as an older region: they are used after all other holes. When the first kernel
+ * runs, 2 MiB more are taken, a new region of 512 MiB is made, with 6 MiB left at its end, and the first
+ * 414 MiB are free: it seems that the driver moved something that had to grow. Segments from before, as of
+ * a model that is only built by then, lie between the two.
  */
 export class DriverAddresses {
   /** By age; their size is that of their largest hole. */
@@ -37,6 +38,8 @@ export class DriverAddresses {
   /** The region of each range that is in use, by where it starts. */
   readonly #taken = new Map<number, AddressRegion>();
   #lowest: AddressRegion | undefined;
+  /** The one that was there first. */
+  readonly #main: AddressRegion;
   #made = 0;
   /** The small segment that was there before kernels ran is the first to be asked for. */
   #firstSmall: AddressRegion | undefined;
@@ -44,6 +47,7 @@ export class DriverAddresses {
   constructor(history: DriverHistory) {
     const tail = this.#addBelow(480 * MiB, 32 * MiB, true);
     const main = this.#addBelow(0, 480 * MiB, true);
+    this.#main = main;
     if (history === 'fresh') {
       this.#addHole(tail, 488 * MiB, 24 * MiB);
       this.#addHole(main, 414 * MiB, 2 * MiB);
@@ -74,6 +78,16 @@ export class DriverAddresses {
     this.#taken.delete(address);
     this.#addHole(region, address, roundUp(bytes, segmentStep));
     if (region.isEmpty) this.#remove(region);
+  }
+
+  /** The first kernel runs in a process that was fresh until now. */
+  runFirstKernel(): void {
+    this.take(smallSegment);
+    const moved = this.#makeRegion(512 * MiB);
+    const region = this.#taken.get(moved);
+    this.#taken.delete(moved);
+    if (region !== undefined) this.#addHole(region, moved + 506 * MiB, 6 * MiB);
+    this.#addHole(this.#main, 0, 414 * MiB);
   }
 
   #note(start: number, region: AddressRegion): number {

@@ -4,7 +4,8 @@ import { roundupIntervals, sharedSegment, smallestOwnSegment } from './sizes.js'
 
 /**
  * Where the driver puts a new segment. It matters because best fit breaks ties by the lowest address.
- * - `driver`: as seen on Linux, driver 13.0, in jobs that run kernels (see `DriverAddresses`).
+ * - `driver`: as seen on Linux, driver 13.0, in jobs that run kernels (see `DriverAddresses`); where a stream
+ *   says when its first kernel runs, as in a fresh process until then.
  * - `fresh-driver`: the same, as long as no kernel has run.
  * - `falling`: each new segment below all earlier ones.
  * - `rising`: each new segment above all earlier ones; also what a PyTorch does that breaks ties by

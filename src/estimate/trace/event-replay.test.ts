@@ -109,6 +109,21 @@ describe('replay', () => {
     });
   });
 
+  it('has the addresses of a fresh process until the first kernel runs', () => {
+    const places = (settings = {}) => {
+      const builder = new EventStreamBuilder();
+      builder.alloc(1);
+      builder.alloc(274 * MiB);
+      builder.firstKernel();
+      builder.alloc(86 * MiB);
+      const { allocator } = replay(builder.finish(), settings);
+      return allocator.segments().map(({ bytes }) => bytes / MiB);
+    };
+    // The weights from before the first kernel lie below what comes after it.
+    expect(places()).toEqual([274, 86, 2]);
+    expect(places({ addresses: 'falling' })).toEqual([86, 274, 2]);
+  });
+
   it('stops at the request that does not fit', () => {
     const builder = new EventStreamBuilder();
     builder.alloc(10 * MiB);

@@ -1,7 +1,7 @@
 import { Failure } from '../../failure.js';
 import type { OutOfMemory } from '../allocator/answers.js';
 import { type CachingAllocator, createAllocator } from '../allocator/caching-allocator.js';
-import type { AllocatorSettings } from '../allocator/settings.js';
+import { type AllocatorSettings, defaultSettings } from '../allocator/settings.js';
 import { type EventStream, eventKind } from './event-stream.js';
 
 export interface ReplayResult {
@@ -33,8 +33,13 @@ export function replay(
   settings: Partial<AllocatorSettings> = {},
   onMark?: (name: string, allocator: CachingAllocator) => void,
 ): ReplayResult {
-  const allocator = createAllocator(settings);
   const { kind, slot, bytes, length, spare, streams, marks } = stream;
+  const { addresses = defaultSettings.addresses } = settings;
+  const startsFresh = addresses === 'driver' && kind.includes(eventKind.firstKernel);
+  const allocator = createAllocator({
+    ...settings,
+    addresses: startsFresh ? 'fresh-driver' : addresses,
+  });
   const live = new Int32Array(stream.slots).fill(empty);
   let peakAllocatedAt = -1;
   let peakReservedAt = -1;
@@ -76,6 +81,8 @@ export function replay(
       allocator.emptyCache();
     } else if (what === eventKind.takeAddresses) {
       allocator.takeAddresses(bytes[at] ?? 0);
+    } else if (what === eventKind.firstKernel) {
+      if (startsFresh) allocator.runFirstKernel();
     } else if (what === eventKind.use) {
       allocator.use(live[slot[at] ?? 0] ?? empty);
     } else if (what === eventKind.wait) {

@@ -14,6 +14,8 @@ export const eventKind = {
   wait: 6,
   /** Nothing: the place of a request that is made only where a kernel is chosen that needs it. */
   none: 7,
+  /** The first kernel of the process runs. A stream without it begins after that. */
+  firstKernel: 8,
 } as const;
 
 /**
@@ -129,6 +131,11 @@ export class EventStreamBuilder {
   /** The driver or a library takes address space for itself. */
   takeAddresses(bytes: number): void {
     this.#add(eventKind.takeAddresses, 0, bytes);
+  }
+
+  /** The first kernel of the process runs; what was asked for before it came to a fresh process. */
+  firstKernel(): void {
+    this.#add(eventKind.firstKernel, 0, 0);
   }
 
   mark(name: string): void {

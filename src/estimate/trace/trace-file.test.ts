@@ -1,6 +1,7 @@
 import { assert, asyncProperty, integer, json, nat, oneof, record, string } from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Failure } from '../../failure.js';
+import { MiB } from '../../units/bytes.js';
 import { replay } from './event-replay.js';
 import { eventKind } from './event-stream.js';
 import { readTrace, traceCategories } from './trace-file.js';
@@ -75,6 +76,20 @@ describe('readTrace', () => {
     },
   );
 
+  it('takes addresses where kernels of a kind first run, and of cuDNN once', async () => {
+    const conv = ['["s",1,"aten.convolution.default"]', '["a",2,600,1,0,"x"]'];
+    const kinds = ['kernel', 'checking', 'lines'].map((kind) => `["k","${kind}"]`);
+    const { stream } = await whole(...kinds, ...conv);
+    const { alloc, firstKernel, takeAddresses } = eventKind;
+    expect([...stream.kind.subarray(2)]).toEqual([
+      firstKernel,
+      takeAddresses,
+      takeAddresses,
+      alloc,
+    ]);
+    expect([...stream.bytes.subarray(3, 5)]).toEqual([10 * MiB, 6 * MiB]);
+  });
+
   it.each([
     ['nothing', [], 'Line 1 .*ends before its end'],
     ['an event before the header', ['["c"]'], 'Line 1 .*header must come first'],
@@ -85,6 +100,7 @@ describe('readTrace', () => {
     ['an error', [header, '{"error":{}}'], 'Line 2 .*not an event'],
     ['a line that is not JSON', [header, '["c"'], 'Line 2 .*not JSON'],
     ['an unknown kind', [header, '["z"]'], 'Line 2 .*unknown kind'],
+    ['an unknown kernel', [header, '["k","x"]'], 'Line 2 .*kernel is unknown'],
     ['a free of nothing', [header, '["f",3]'], '3 is not allocated'],
     ['strings out of order', [header, '["s",1,"x"]'], 'in their order'],
     ['a missing string', [header, '["a",1,8,0,0,"w"]'], 'string that was not given'],

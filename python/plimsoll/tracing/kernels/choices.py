@@ -25,16 +25,8 @@ _MEASURED_PIXELS = 224 * 224
 # of the measured ones with at least so many pixels none does, up to 384 x 384. Of larger ones one was measured
 # (volumes of 96 x 96 x 96 in a U-Net): only the weight's gradient copies, as ranked.
 _ALIGNED, _COPIED_PIXELS, _NOT_COPIED_PIXELS = 8, 48 * 48, 384 * 384
-# Many small images of middling channels, for which the ranking has pairs of these tiles: the weight's gradient
-# goes by Fourier transform. All eleven such layers did, one of them first seen in a whole run; of the 1,135
-# other layers with filters of 3 x 3 in float32 one did.
-_TRANSFORMED_TILE, _TRANSFORMED_CLUSTER = 7, 2
-_TRANSFORMED_IMAGES, _TRANSFORMED_PIXELS = 32, 35 * 35
-_TRANSFORMED_INPUTS, _TRANSFORMED_OUTPUTS = range(64, 154), range(44, 65)
-_TRANSFORMED_CHANCE = 0.96
 # Gradients of inputs with few channels, by filters of 3 x 3 to many channels, over at least so many pixels, go by
-# Fourier transform in float32 and float16: all four such layers did (16 to 64, 24 to 96, and twice 16 to 96
-# channels, these in whole runs; the fewest pixels were 153,600); of the 502 others in float32 none.
+# Fourier transform in float16 as in float32 (`transforms.likely`), as a whole run showed.
 _FEW_INPUTS, _TIMES_OUTPUTS, _MANY_PIXELS = range(16, 25), 4, 150_000
 _FEW_INPUTS_CHANCE = 0.9
 # Of 1 x 1 x 1 convolutions over clips one was measured, with 40 channels: forward and the input's gradient are
@@ -190,8 +182,6 @@ def left_out(problem: Any, which: str, choice: Any | None) -> tuple[int, float] 
     elif which == "grad_input" and _has_few_inputs(problem):
         return fourier.of_input_gradient(problem), _FEW_INPUTS_CHANCE
     elif could_be_winograd(problem, which):
-        if _is_transformed(problem, choice):
-            return fourier.workspace(problem, which), _TRANSFORMED_CHANCE
         kind, size = "winograd", winograd(problem)
     else:
         return None
@@ -207,25 +197,10 @@ def _is_unaligned(problem: Any) -> bool:
     )
 
 
-def _is_transformed(problem: Any, choice: Any | None) -> bool:
-    """Where Fourier's transforms win the gradient of a 3 x 3 filter."""
-    if choice is None or problem.dtype.itemsize != 4:
-        return False
-    knobs = choice.knobs
-    return (
-        knobs.get(_TILE) == _TRANSFORMED_TILE
-        and knobs.get(_CLUSTER_M, 0) * knobs.get(_CLUSTER_N, 0) == _TRANSFORMED_CLUSTER
-        and problem.y[0] >= _TRANSFORMED_IMAGES
-        and prod(problem.y[2:]) <= _TRANSFORMED_PIXELS
-        and problem.w[1] in _TRANSFORMED_INPUTS
-        and problem.w[0] in _TRANSFORMED_OUTPUTS
-    )
-
-
 def _has_few_inputs(problem: Any) -> bool:
     outputs, inputs = problem.w[:2]
     return (
-        problem.dtype in (torch.float32, torch.float16)
+        problem.dtype == torch.float16
         and not problem.channels_last
         and not problem.transposed
         and list(problem.w[2:]) == [3, 3]

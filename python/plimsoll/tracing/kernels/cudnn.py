@@ -11,6 +11,7 @@ from ..gpu import H200, Gpu, cudnn_properties
 from . import choices, cudnn_before_hopper, fourier
 from .cudnn_library import Choice, Cudnn
 from .split_k import workspace_on_device
+from .transforms import likely
 from .workspace import Workspace
 
 _HOPPER = 90
@@ -19,6 +20,10 @@ _HOPPER = 90
 # of each image, with the channels filled up.
 _DEPTHWISE_PARTS = 8
 _DEPTHWISE_CHANNELS = 32
+
+# Below this chance a Fourier transform is not counted on: few of those layers take one, and of the 1,644 in known
+# networks none.
+_UNLIKELY = 0.25
 
 _cache: dict[tuple, Workspace] = {}
 
@@ -105,13 +110,22 @@ def _workspaces(problem: Any, which: str, gpu: Gpu) -> Workspace:
         if which != "grad_weight":
             return Workspace(size)
         return Workspace(size, ranked.bytes, round(1 - choices.PARTS_CHANCE, 2))
-    left_out = None if lists_all() else choices.left_out(problem, which, choice)
+    left_out = None if lists_all() else _left_out(problem, which, choice)
     if left_out is None:
         return ranked
     size, chance = left_out
     if chance > 0.5:
         return Workspace(size, ranked.bytes, round(1 - chance, 2))
     return ranked if ranked.chance > chance else Workspace(ranked.bytes, size, round(chance, 2))
+
+
+def _left_out(problem: Any, which: str, choice: Choice) -> tuple[int, float] | None:
+    """The likeliest of the kernels that cuDNN leaves out of its ranking without a device."""
+    transform = likely.transform(problem, which, choice)
+    other = choices.left_out(problem, which, choice)
+    if transform[1] < _UNLIKELY or (other is not None and other[1] > transform[1]):
+        return other
+    return transform
 
 
 def _ranked(problem: Any, which: str, choice: Choice, gpu: Gpu) -> Workspace:

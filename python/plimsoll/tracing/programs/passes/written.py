@@ -32,7 +32,8 @@ def steps_of(events: list, held: dict[int, Any], kept: dict[int, Any]) -> list[t
                 return None
         elif event[0] == "o":
             steps.append(tuple(event))
-        else:
+        elif event[0] != "k":
+            # What a kernel brings along at its first run it does not bring again.
             return None
     left = set(open_now) - set(kept)
     return None if left else steps

@@ -1,0 +1,1 @@
+"""Which convolutions cuDNN runs by Fourier transform."""

@@ -1,0 +1,98 @@
+"""When kernels of some kinds first run in a process: the driver then takes address space for itself.
+
+Seen in 160 recorded runs on an H200 and, op by op, in eight jobs there: nothing happens while a model is only
+laid out; the first kernel that is no draw of random numbers moves what the driver had; the first that reads by
+index or reduces, and checks what it reads, brings a heap along; the first convolution brings cuDNN.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .ledger import Ledger
+
+KERNEL, CHECKING, IMAGES, LINES = "kernel", "checking", "images", "lines"
+
+_LAID_OUT = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}
+# From the host they are no kernels, and on the device they often are none.
+_COPIES = {"copy_", "_to_copy", "clone", "lift_fresh", "lift_fresh_copy", "set_", "resize_"}
+_DRAWS = {
+    "normal_",
+    "uniform_",
+    "random_",
+    "bernoulli_",
+    "exponential_",
+    "log_normal_",
+    "rand",
+    "rand_like",
+    "randn",
+    "randn_like",
+    "randint",
+    "randint_like",
+    "randperm",
+}
+_CHECKING = {
+    "all",
+    "amax",
+    "amin",
+    "any",
+    "argmax",
+    "argmin",
+    "cumsum",
+    "embedding",
+    "gather",
+    "index",
+    "index_add",
+    "index_put_",
+    "index_select",
+    "linalg_vector_norm",
+    "max",
+    "mean",
+    "min",
+    "nll_loss_forward",
+    "norm",
+    "scatter",
+    "scatter_",
+    "scatter_add",
+    "scatter_add_",
+    "sort",
+    "std",
+    "sum",
+    "topk",
+    "var",
+    "var_mean",
+    "_embedding_bag",
+}
+# A number to the power of a tensor.
+_POWER = "Scalar"
+_LINE_DIMS = 3
+
+
+class Launches:
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._awaited = {KERNEL, CHECKING, "convolution"}
+
+    def notice(self, func: Any, args: Any) -> None:
+        if not self._awaited:
+            return
+        name = func._schema.name.partition("::")[2]
+        if name in _LAID_OUT or name in _COPIES or name in _DRAWS or _is_view(func):
+            return
+        self._first(KERNEL)
+        if name in _CHECKING or (name == "pow" and func._overloadname == _POWER):
+            self._first(CHECKING)
+        if name == "convolution" and "convolution" in self._awaited:
+            self._awaited.remove("convolution")
+            self._ledger.launch(LINES if args[0].dim() == _LINE_DIMS else IMAGES)
+
+    def _first(self, kind: str) -> None:
+        if kind in self._awaited:
+            self._awaited.remove(kind)
+            self._ledger.launch(kind)
+
+
+def _is_view(func: Any) -> bool:
+    returns = func._schema.returns
+    alias = returns[0].alias_info if returns else None
+    return alias is not None and not alias.is_write

@@ -1,0 +1,59 @@
+"""Convolutions by Fourier transform, as an H200 ranked layers that the fit has not seen."""
+
+import unittest
+
+import torch
+
+from plimsoll.tracing.kernels import cudnn
+from plimsoll.tracing.kernels.convolution import Problem
+from plimsoll.tracing.kernels.transforms import likely
+
+# Images, inputs, pixels of a side, outputs, filter.
+GRADIENTS_OF_WEIGHTS = (
+    (40, 128, 32, 64, 3),
+    (80, 128, 32, 64, 3),
+    (256, 128, 18, 64, 3),
+    (96, 99, 14, 44, 3),
+    (32, 153, 24, 53, 3),
+    (96, 72, 20, 72, 3),
+    (40, 133, 24, 48, 3),
+    (256, 80, 32, 56, 3),
+    (64, 64, 16, 64, 3),
+)
+GRADIENTS_OF_INPUTS = ((128, 16, 55, 64, 3), (24, 48, 25, 64, 5))
+# Layers of ResNets and of a network for small images, which take other kernels.
+OTHERS = ((4, 256, 14, 256, 3), (4, 64, 56, 64, 3), (32, 512, 7, 512, 3), (32, 64, 9, 64, 3))
+
+
+def chance_of(images, inputs, side, outputs, width, which, dtype=torch.float32):
+    x, y = (
+        torch.empty(images, n, side, side, dtype=dtype, device="meta") for n in (inputs, outputs)
+    )
+    weight = torch.empty(outputs, inputs, width, width, dtype=dtype, device="meta")
+    layer = Problem(x, weight, y, [1, 1], [width // 2] * 2, [1, 1], False, 1)
+    return likely.transform(layer, which, cudnn.library().choose(layer, which))[1]
+
+
+class Transforms(unittest.TestCase):
+    def test_are_likely_where_they_were_ranked_first(self):
+        for which, layers in (
+            ("grad_weight", GRADIENTS_OF_WEIGHTS),
+            ("grad_input", GRADIENTS_OF_INPUTS),
+        ):
+            for layer in layers:
+                with self.subTest(which=which, layer=layer):
+                    self.assertGreater(chance_of(*layer, which), 0.5)
+
+    def test_are_unlikely_elsewhere(self):
+        for layer in OTHERS:
+            for which in ("grad_input", "grad_weight"):
+                with self.subTest(which=which, layer=layer):
+                    self.assertLess(chance_of(*layer, which), 0.25)
+
+    def test_are_known_for_float32_alone(self):
+        chance = chance_of(*GRADIENTS_OF_WEIGHTS[0], "grad_weight", torch.bfloat16)
+        self.assertEqual(chance, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
