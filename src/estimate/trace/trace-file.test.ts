@@ -85,9 +85,10 @@ describe('readTrace', () => {
       firstKernel,
       takeAddresses,
       takeAddresses,
+      takeAddresses,
       alloc,
     ]);
-    expect([...stream.bytes.subarray(3, 5)]).toEqual([10 * MiB, 6 * MiB]);
+    expect([...stream.bytes.subarray(3, 6)]).toEqual([10 * MiB, 4 * MiB, 6 * MiB]);
   });
 
   it.each([

@@ -66,13 +66,13 @@ const workspace = traceCategories.indexOf('k');
 /**
  * What the driver and libraries take of the address space when kernels of a kind first run, as gaps between the
  * segments of recorded runs on an H200 show: a heap for kernels that check what they read (10 MiB in 60 of 60),
- * cuDNN for images (12 MiB in 50 of 57, 8 or 14 in the others) and for lines (6 MiB in 7 of 9). Until the first
- * kernel of all runs, a process is a fresh one.
+ * cuDNN for images (12 MiB in 50 of 57, 8 or 14 in the others) and for lines (4 MiB, and 6 in 7 of 9). Until the
+ * first kernel of all runs, a process is a fresh one.
  */
 const launchAddresses = new Map([
-  ['checking', 10 * MiB],
-  ['images', 12 * MiB],
-  ['lines', 6 * MiB],
+  ['checking', [10 * MiB]],
+  ['images', [12 * MiB]],
+  ['lines', [4 * MiB, 6 * MiB]],
 ]);
 /** The same for cuBLAS, just before its workspace: 64 MiB, and 2 elsewhere. */
 const blasAddresses = [2 * MiB, 64 * MiB];
@@ -240,7 +240,7 @@ class TraceReader {
     if (kind === 'kernel') return this.#builder.firstKernel();
     const taken = launchAddresses.get(kind) ?? this.#refuse('its kind of kernel is unknown');
     if (kind !== 'checking') this.#hasCudnn = true;
-    this.#builder.takeAddresses(taken);
+    for (const bytes of taken) this.#builder.takeAddresses(bytes);
   }
 
   #alloc(event: readonly unknown[]): void {
