@@ -32,7 +32,8 @@ describe('DriverAddresses', () => {
   it('moves what it has when the first kernel runs, and keeps the segments of before', () => {
     // Qwen3-MoE on an H200: its first weights are laid out, then those of norms are filled with ones.
     const addresses = new DriverAddresses('fresh');
-    const take = (sizes: readonly number[]) => sizes.map((size) => addresses.take(size * MiB) / MiB);
+    const take = (sizes: readonly number[]) =>
+      sizes.map((size) => addresses.take(size * MiB) / MiB);
     expect(take([2, 274, 20])).toEqual([414, -288, 488]);
     addresses.runFirstKernel();
     expect(take([86, 44, 2, 86, 44, 20, 2])).toEqual([0, 86, -294, 130, 216, 260, -292]);
