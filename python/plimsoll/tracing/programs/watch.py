@@ -25,6 +25,8 @@ _OPS_WITHOUT_NEWS = 40_000
 _NEW_PEAK = 1.01
 # In all: about half a minute.
 _MAX_OPS = 220_000
+# The next turn of a loop may take so much more than the last one.
+_MARGIN = 1.25
 
 
 class Finished(BaseException):
@@ -166,10 +168,16 @@ class Watch:
         if ops > _MAX_OPS or self._shows_nothing_new(ops):
             self.finish()
 
-    def would_end(self, ops: int) -> bool:
-        """Whether a turn of so many ops would end the program, or leave nothing for what follows its loop."""
-        ops += self.observer.ops
-        return ops > _MAX_OPS - _OPS_WITHOUT_NEWS or self._shows_nothing_new(ops)
+    def would_end(self, taken: int) -> bool:
+        """After a turn of so many ops: whether the next would end the program, or leave nothing for what follows.
+
+        A turn that showed something new may be followed by one that does, such as one with larger images.
+        """
+        ops = self.observer.ops
+        later = ops + int(taken * _MARGIN)
+        if later > _MAX_OPS - _OPS_WITHOUT_NEWS:
+            return True
+        return ops - self._news >= taken and self._shows_nothing_new(later)
 
     def _shows_nothing_new(self, ops: int) -> bool:
         return ops - self._news > _OPS_WITHOUT_NEWS and self.optimizer_steps >= _LEAST_STEPS

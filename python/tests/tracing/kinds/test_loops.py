@@ -8,12 +8,14 @@ import sys
 import tempfile
 import unittest
 import weakref
+from types import SimpleNamespace
 
 from tracing import PACKAGE
 
 from plimsoll.tracing.programs.loops.counters import Counter
 from plimsoll.tracing.programs.loops.patience import Items, Patience, Running
 from plimsoll.tracing.programs.loops.turns import Turns
+from plimsoll.tracing.programs.watch import Watch as RealWatch
 
 TRAINING = """
 import torch
@@ -74,8 +76,8 @@ class Watch:
     def leaves_out(self):
         self.jumps += 1
 
-    def would_end(self, ops):
-        return self.ops + ops > self.max_ops
+    def would_end(self, taken):
+        return self.ops + taken > self.max_ops
 
     def train(self, size=1000, ops=100, grown=0):
         self.ledger.events.extend([["a", len(self.ledger.events), size], ["f", -1]])
@@ -145,16 +147,36 @@ class WhichTurns(unittest.TestCase):
             lambda number: (number + 1, 0, 700),
             max_ops=25_000,
         )
-        # With a margin of a quarter of a turn.
-        self.assertEqual(ran[:250], [*range(249), 699])
+        self.assertEqual(ran[:251], [*range(250), 699])
         self.assertEqual(ran[-1], 9999)
         self.assertLess(len(ran), 260)
-        self.assertEqual(self.watch.more_bytes, (10_000 - 249) << 20)
-        self.assertIn("249", "".join(self.watch.notes))
+        self.assertEqual(self.watch.more_bytes, (10_000 - 250) << 20)
+        self.assertIn("250", "".join(self.watch.notes))
 
     def test_a_short_loop_in_the_step_at_which_the_program_would_be_ended_is_run(self):
         ran = self.ran(range(100), lambda watch, n: watch.train(1000 + n), max_ops=5000)
         self.assertEqual(len(ran), 100)
+
+
+class WhenItEnds(unittest.TestCase):
+    def watch(self, ops, news, steps=4):
+        observer = SimpleNamespace(ledger=Ledger(), ops=0, notes=set(), category="")
+        observer.ledger.mark = lambda _: None
+        watch = RealWatch(observer, None)
+        observer.ops = news
+        watch.news()
+        observer.ops, watch.optimizer_steps = ops, steps
+        return watch
+
+    def test_a_turn_without_news_is_followed_by_one_that_would_end_the_program(self):
+        self.assertTrue(self.watch(70_000, 32_000).would_end(2_000))
+        self.assertFalse(self.watch(60_000, 32_000).would_end(2_000))
+        # It may be before the first steps, or prepare something.
+        self.assertFalse(self.watch(70_000, 32_000, steps=0).would_end(2_000))
+
+    def test_a_turn_with_news_is_followed_by_another_while_there_is_room(self):
+        self.assertFalse(self.watch(70_000, 52_000).would_end(30_000))
+        self.assertTrue(self.watch(160_000, 159_000).would_end(30_000))
 
 
 class OtherLoops(unittest.TestCase):
@@ -171,10 +193,18 @@ class OtherLoops(unittest.TestCase):
         self.assertEqual(self.turns(watch, [0] * 1000)[0], 1000)
         watch.max_ops = watch.ops + 30_000
         count, running = self.turns(watch, iter(int, 1))
-        self.assertEqual(count, 299)
+        self.assertEqual(count, 300)
         watch.max_ops = watch.ops + 30_000
         self.assertEqual(self.turns(watch, iter(int, 1), running)[0], 3)
         self.assertEqual(watch.jumps, 2)
+
+    def test_the_last_of_a_list_is_run(self):
+        watch, ran = Watch(), []
+        watch.max_ops = 25_000
+        for item in Items([*range(1000)], Running("train.py:1", watch, None)):
+            ran.append(item)
+            watch.ops += 100
+        self.assertEqual(ran, [*range(250), 999])
 
     def test_those_that_ask_nothing_of_the_gpu_are_run_as_they_are(self):
         watch = Watch()
@@ -322,7 +352,7 @@ class Loops(unittest.TestCase):
             with self.subTest(name):
                 ran, sizes = self.trace(text)
                 self.assertLess(len(ran), 1000)
-                self.assertEqual(ran[-1] == 99_999, name == "numbers")
+                self.assertEqual(ran[-1] == 99_999, name != "a condition")
                 self.assertEqual(128 in sizes, name == "numbers")
                 self.assertIn(256, sizes)
                 self.assertFalse(self.footer["ended"])

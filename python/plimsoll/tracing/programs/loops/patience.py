@@ -13,8 +13,6 @@ from ..watch import Watch
 
 # Only a loop that took so many ops itself: not one inside of the step at which the program would be ended.
 _LEAST_OPS = 20_000
-# The next turn may take so much more than the last one.
-_MARGIN = 1.25
 # A loop that took too long once is run for so many turns the next time.
 _LEAST_TURNS = 3
 
@@ -57,7 +55,7 @@ class Patience:
         if self._known and self._turns >= _LEAST_TURNS:
             return True
         long = self._watch.observer.ops - self._start >= _LEAST_OPS
-        return long and self._watch.would_end(int(taken * _MARGIN))
+        return long and self._watch.would_end(taken)
 
     def _grown(self) -> int:
         """What a turn of late held on to."""
@@ -89,14 +87,22 @@ class Items:
     def __init__(self, given: Any, running: Running) -> None:
         self._items = iter(given)
         self._running = running
-        self._left = len(given) if isinstance(given, (list, tuple)) else None
+        self._listed = given if isinstance(given, (list, tuple)) else ()
+        self._done = 0
 
     def __iter__(self) -> Iterator[Any]:
         return self
 
     def __next__(self) -> Any:
-        if not self._running.goes_on(self._left):
-            raise StopIteration
-        if self._left is not None:
-            self._left -= 1
+        left = len(self._listed) - self._done if self._listed else None
+        if not self._running.goes_on(left):
+            return self._last()
+        self._done += 1
         return next(self._items)
+
+    def _last(self) -> Any:
+        """The last of a list, once: of stages it is often the largest."""
+        if self._done >= len(self._listed):
+            raise StopIteration
+        self._done = len(self._listed)
+        return self._listed[-1]
