@@ -53,6 +53,15 @@ describe('tracedInterval', () => {
     expect(highBytes).toBeCloseTo(1.22 * 10 * GiB, -1);
   });
 
+  it('reaches below what is allocated where convolutions of another card may have other workspaces', () => {
+    const near = { ...peaks, allocatedBytes: 9.8 * GiB };
+    const low = (convolutions: number, sameCard: boolean) =>
+      tracedInterval({ ...plain, convolutions }, near, sameCard).lowBytes;
+    expect(low(20, false)).toBeCloseTo(0.9 * 10 * GiB, -1);
+    expect(low(20, true)).toBeCloseTo(0.99 * 10 * GiB, -1);
+    expect(low(4, false)).toBe(9.8 * GiB);
+  });
+
   it('does not reach beyond what the card has, nor below the estimate', () => {
     const high = (roomBytes: number) =>
       tracedInterval({ ...plain, convolutions: 20 }, { ...peaks, roomBytes }, false).highBytes;

@@ -79,9 +79,11 @@ export function tracedInterval(
   { reservedBytes, allocatedBytes, otherRuns, roomBytes = Infinity }: ReplayedPeaks,
   sameCard: boolean,
 ): Estimate['interval'] {
+  // Their workspaces are live memory, too: what is allocated there is no more certain than what is reserved.
+  const otherKernels = !sameCard && convolutionsDecide(trace);
   const share = sameCard
     ? missedShare.sameCard[scratchDecides(trace) ? 'scratch' : 'plain']
-    : missedShare.otherCard[convolutionsDecide(trace) ? 'convolutions' : 'plain'];
+    : missedShare.otherCard[otherKernels ? 'convolutions' : 'plain'];
   const missed = (part: number) => Math.max(missedBytes, Math.round(reservedBytes * part));
   const chosen = (side: 'low' | 'high') =>
     Math.round(
@@ -104,7 +106,9 @@ export function tracedInterval(
     Math.max(reservedBytes, ...otherRuns) + missed(share.high) + chosen('high') + grown;
   return {
     lowBytes: Math.max(
-      mayAllocateLess(trace) ? 0 : Math.max(0, allocatedBytes - trace.maybeLessBytes),
+      otherKernels || mayAllocateLess(trace)
+        ? 0
+        : Math.max(0, allocatedBytes - trace.maybeLessBytes),
       lowBytes,
     ),
     highBytes: Math.max(reservedBytes, Math.min(roomBytes, highBytes)),
