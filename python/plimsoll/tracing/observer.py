@@ -25,6 +25,7 @@ from .scalars import Scalars
 
 _DETACH = torch.ops.aten.detach.default
 _COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd
+_RAND = torch.ops.aten.rand.default
 _ADD = torch.ops.aten.add.Tensor
 
 
@@ -35,6 +36,9 @@ class Observer(TorchDispatchMode):
     passes_on: tuple[type, ...] = ()
     # The one of this trace, once there is one.
     autocast: Any = None
+    layer_draws: Any = None
+    # Whether a real run leaves out layers at random, so that no two take the same.
+    skips_layers = False
     # Where there are several streams: enters the one on which autograd adds up two gradients.
     summing: Callable[[], AbstractContextManager[None]] | None = None
 
@@ -77,10 +81,9 @@ class Observer(TorchDispatchMode):
             with self:
                 return taken_apart(*args, **kwargs)
         following = self.follows_values or self.category == kinds.WEIGHT
-        if following:
-            value = small_values.read(func, args, kwargs)
-            if value is not None:
-                return value
+        value = self._known(func, args, kwargs, following)
+        if value is not None:
+            return value
         if func in self.scalars.answers:
             known = small_values.value_of(args[0]) if following else None
             return self.scalars.answer(func, args) if known is None else known.item()
@@ -109,6 +112,12 @@ class Observer(TorchDispatchMode):
         if following:
             small_values.follow(func, args, kwargs, result)
         return result
+
+    def _known(self, func, args, kwargs, following: bool) -> Any | None:
+        """A value that is known without running the op, or decided here."""
+        if func is _RAND and not args[0] and self.layer_draws is not None:
+            return self.layer_draws.draw()
+        return small_values.read(func, args, kwargs) if following else None
 
     def host_copy(self, func, args, kwargs) -> Any:
         """What the host gets to see where an op copies from the device to it; else None."""

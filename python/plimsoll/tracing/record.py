@@ -76,6 +76,7 @@ def record(options: Namespace) -> Recording:
     except Exception as error:
         raise _failure_of(error) from error
     recording.notes = sorted(observer.notes)
+    recording.skips_layers = observer.skips_layers
     return recording
 
 
@@ -123,7 +124,6 @@ def _run(
         shard.spread(workload, settings.parallel, observer, patches)
     model = workload.model
     observer.notes.update(workload.notes)
-    recording.skips_layers = workload.skips_layers
     names.learn(model)
     observer.ledger.mark("built")
     gc.collect()

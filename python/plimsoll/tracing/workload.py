@@ -33,8 +33,6 @@ class Workload:
     optimizer: Callable[[Any], Any] | None = None
     # What a person should know about how the model was chosen and built.
     notes: list[str] = field(default_factory=list)
-    # Whether a real run leaves out layers at random, so that no two take the same.
-    skips_layers: bool = False
 
 
 @dataclass(frozen=True)

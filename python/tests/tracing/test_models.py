@@ -103,13 +103,6 @@ class Builds(unittest.TestCase):
             batch = batch_for(model, settings(batch=3))
             self.assertEqual(model(**batch).loss.numel(), 1)
 
-    def test_layers_left_out_at_random_are_all_run_and_told(self):
-        more = {"ffn_dim": 64, "word_embed_proj_dim": 32, "layerdrop": 0.5}
-        with watching.watched():
-            model, notes = built("OPTForCausalLM", "opt", more)
-        self.assertEqual(model.config.layerdrop, 0.0)
-        self.assertTrue(any("layerdrop" in note for note in notes))
-
     def test_transcripts_are_learned_too(self):
         small = {"conv_dim": [32] * 7, "num_feat_extract_layers": 7, "num_conv_pos_embeddings": 16}
         with watching.watched():

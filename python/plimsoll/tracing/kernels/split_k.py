@@ -33,7 +33,7 @@ _WITHOUT_DEVICE = 18
 _COUNTER, _COUNTER_AND_LOCKS, _LOCKS = 131, 163, 159
 # Without whole waves before, a sum that is long enough for more than so many parts gets as many as fit at once, each of
 # more steps than these, by the size of a value; then only as many as the longest of them calls for.
-_MANY_PARTS, _STEPS_OF_MANY, _MOST_PARTS = 8, {2: 16, 4: 32}, 128
+_MANY_PARTS, _STEPS_OF_MANY, _MAX_PARTS = 8, {2: 16, 4: 32}, 128
 # Fewer parts are added up in a tree. What its levels cost, in steps of the sum, decides on how many there are. All of
 # these are fitted to what 2,000 convolutions took on an H200: of the sums without whole waves before, 98 in 100 follow
 # to the byte. Of 327 lines that were measured afterwards, 313 did in float32 and 320 in bfloat16.
@@ -127,7 +127,7 @@ def split_scratch(
 
 def _many_parts(steps: int, size: int, most: int) -> int:
     """How many parts a long sum has, where there are many; else 0."""
-    room = min(most, _MOST_PARTS, steps // (_STEPS_OF_MANY[size] + 1))
+    room = min(most, _MAX_PARTS, steps // (_STEPS_OF_MANY[size] + 1))
     return _ceil(steps, _ceil(steps, room)) if room > _MANY_PARTS else 0
 
 

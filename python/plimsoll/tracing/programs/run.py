@@ -115,6 +115,7 @@ def record(command: list[str], gpu: Gpu, recording: Any, cards: int = 1) -> None
     recording.notes = sorted(observer.notes)
     recording.compiled, recording.fused = observer.compiled, observer.fused
     recording.graphs, recording.ragged = observer.graphs, observer.ragged
+    recording.skips_layers = observer.skips_layers
     recording.ended, recording.more_bytes = watch.ended, watch.more_bytes
     recording.parameters, recording.parameter_bytes = watch.parameters()
 

@@ -15,10 +15,6 @@ from ..workload import Settings, Workload
 from . import model_class
 from .batches import batch_for, is_text_alone, target_notes, text_config
 
-_ALL_LAYERS = (
-    "layers that the model leaves out at random (layerdrop) were all run; real runs may take less"
-)
-_LAYERDROP = ("layerdrop", "encoder_layerdrop", "decoder_layerdrop")
 # A config is a page of text; the largest known (with 21k class names) is under 2 MB.
 _LARGEST_CONFIG = 16 << 20
 
@@ -36,7 +32,6 @@ def load(path: str, settings: Settings) -> Workload:
         lambda: batch_for(model, settings),
         _forward(settings),
         notes=notes,
-        skips_layers=_ALL_LAYERS in notes,
     )
 
 
@@ -93,8 +88,6 @@ def build(values: dict[str, Any], settings: Settings) -> tuple[Any, list[str]]:
         ):
             # Without one the class takes a single sample; a training program sets one.
             text.pad_token_id = 0
-        if settings.training and _keep_layers(config):
-            notes.append(_ALL_LAYERS)
         with default_dtype(settings.dtype), torch.device("meta"):
             # A config may name a type of its own; what counts here is the precision asked for.
             precision = {dtype_keyword(transformers.__version__): settings.dtype}
@@ -114,14 +107,6 @@ def dtype_keyword(version: str) -> str:
     """What `_from_config` calls the type of the weights: renamed in transformers 4.56."""
     numbers = tuple(int(part) for part in version.split(".")[:2])
     return "dtype" if numbers >= (4, 56) else "torch_dtype"
-
-
-def _keep_layers(config: Any) -> bool:
-    """A model that skips layers at random needs the most when it skips none; a trace must not be luck."""
-    names = [name for name in _LAYERDROP if getattr(config, name, 0)]
-    for name in names:
-        setattr(config, name, 0.0)
-    return bool(names)
 
 
 def _transformers() -> Any:

@@ -22,6 +22,7 @@ from .attention import attention
 from .autocast import Autocast
 from .dropout import dropout
 from .imports import when_imported
+from .layerdrop import LayerDraws
 from .linear import linear
 from .patches import Patches
 from .rms_norm import rms_norm
@@ -58,6 +59,7 @@ def cuda_like(observer: Any, names: Any, builds_on_gpu: bool = True) -> Iterator
     """
     patches = Patches()
     autocast = observer.autocast = Autocast()
+    observer.layer_draws = LayerDraws(observer, by_program=not builds_on_gpu)
     library = torch.library.Library("aten", "IMPL")
     try:
         for name, function in {**_OPS, **recurrent.layers(observer.gpu)}.items():
