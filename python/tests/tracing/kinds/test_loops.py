@@ -376,6 +376,19 @@ class Loops(unittest.TestCase):
                 self.assertIn(256, sizes)
                 self.assertIn("were left out", " ".join(self.footer["notes"]))
 
+    def test_a_generator_goes_on_as_long_as_it_is_asked(self):
+        numbers = (
+            "\ndef numbers():\n    while True:\n        yield from range(50)\ngiven = numbers()\n"
+        )
+        text = UNLIKE.replace(
+            "for step in range(100_000):", "for turn in range(100_000):\n    step = next(given)"
+        )
+        text = text.replace("ran, kept = [], []", "ran, kept = [], []" + numbers)
+        ran, sizes = self.trace(text)
+        self.assertGreater(len(ran), 100)
+        self.assertIn(256, sizes)
+        self.assertEqual(len(self.footer["notes"]), 1, self.footer["notes"])
+
     def test_a_program_that_is_ended_says_so(self):
         ran, sizes = self.trace(
             UNLIKE.replace(

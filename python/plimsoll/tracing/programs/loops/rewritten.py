@@ -104,15 +104,17 @@ class _Loops(ast.NodeTransformer):
         self._around: list[tuple[str, set[str]]] = []
         # What the `while` around counts up, and its place for each.
         self._counters: dict[str, str] = {}
+        # Whether the function around is a generator. Who goes through it may count on all that it has.
+        self._yields = False
 
     def visit_FunctionDef(self, node: Any) -> Any:
         # A model's own passes may be compiled, and do not train.
         if node.name == "forward" or node.decorator_list:
             return node
-        kept = self._around, self._counters
-        self._around, self._counters = [], {}
+        kept = self._around, self._counters, self._yields
+        self._around, self._counters, self._yields = [], {}, _is_generator(node)
         self.generic_visit(node)
-        self._around, self._counters = kept
+        self._around, self._counters, self._yields = kept
         return node
 
     visit_AsyncFunctionDef = visit_FunctionDef
@@ -127,10 +129,12 @@ class _Loops(ast.NodeTransformer):
 
     def visit_For(self, node: ast.For) -> Any:
         loop = f"{self._path}:{node.lineno}"
-        wrapped = _with_turns(node.iter, loop)
+        wrapped = _with_turns(node.iter, loop, self._yields)
         self.found = True
         if wrapped is None:
-            node.iter = _call(_ITEMS, loop, self.visit(node.iter))
+            node.iter = self.visit(node.iter)
+            if not self._yields:
+                node.iter = _call(_ITEMS, loop, node.iter)
             node.body = self._visit_all(node.body)
             node.orelse = self._visit_all(node.orelse)
             return node
@@ -161,6 +165,8 @@ class _Loops(ast.NodeTransformer):
         self.generic_visit(node)
         self._counters = counters
         del self._around[around:]
+        if self._yields:
+            return node
         loop = f"{self._path}:{node.lineno}"
         node.test = ast.BoolOp(ast.And(), [node.test, _call(_GOES_ON, loop)])
         begins = ast.copy_location(ast.Expr(_call(_BEGINS, loop)), node)
@@ -206,6 +212,19 @@ def _call(function: str, loop: str, *values: ast.expr) -> ast.Call:
     return ast.Call(ast.Name(function, ast.Load()), [ast.Constant(loop), *values], [])
 
 
+def _is_generator(function: Any) -> bool:
+    """Whether it yields, except inside of functions of its own."""
+    inner = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+    nodes = list(function.body)
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, (ast.Yield, ast.YieldFrom)):
+            return True
+        if not isinstance(node, inner):
+            nodes.extend(ast.iter_child_nodes(node))
+    return False
+
+
 def _counted(node: ast.AST) -> str:
     """What a statement counts up by one; nothing for others."""
     if not isinstance(node, ast.AugAssign) or not isinstance(node.op, ast.Add):
@@ -232,16 +251,16 @@ def _counted_in(body: list[Any]) -> Iterator[str]:
             yield from _counted_in(handler.body)
 
 
-def _with_turns(node: ast.expr, loop: str) -> ast.expr | None:
+def _with_turns(node: ast.expr, loop: str, yields: bool = False) -> ast.expr | None:
     """What a loop goes through, with its range wrapped; None where there is none."""
     if not isinstance(node, ast.Call):
         return None
     name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
     if name == "range" and isinstance(node.func, ast.Name):
-        return _call(_TURNS, loop, node)
+        return _call(_TURNS, loop, node, ast.Constant(yields))
     if name in _GOES_THROUGH:
         for at, given in enumerate(node.args):
-            wrapped = _with_turns(given, loop)
+            wrapped = _with_turns(given, loop, yields)
             if wrapped is not None:
                 node.args[at] = wrapped
                 return node
@@ -258,10 +277,11 @@ class _Running:
         self._others: dict[str, Running] = {}
         self._looked: dict[str, tuple[Any, int]] = {}
 
-    def turns(self, loop: str, numbers: Any) -> Any:
+    def turns(self, loop: str, numbers: Any, yields: bool) -> Any:
         if type(numbers) is not range or torch.compiler.is_compiling():
             return numbers
-        self._loops[loop] = Turns(numbers, self._watch, self._patience(loop))
+        patience = None if yields else self._patience(loop)
+        self._loops[loop] = Turns(numbers, self._watch, patience)
         return self._loops[loop]
 
     def _patience(self, loop: str) -> Patience:

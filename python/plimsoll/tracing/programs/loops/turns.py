@@ -98,7 +98,7 @@ class Conditions:
 class Turns:
     """A range in a `for` of the program."""
 
-    def __init__(self, numbers: range, watch: Watch, patience: Patience) -> None:
+    def __init__(self, numbers: range, watch: Watch, patience: Patience | None) -> None:
         self._numbers = numbers
         self._watch = watch
         self.patience = patience
@@ -124,7 +124,7 @@ class Turns:
             if goes_on_alike(done, last, turn, len(numbers)):
                 at = self._next_of_interest(at, turn)
                 self._watch.leaves_out()
-            elif self.patience.turn_ends(turn.ops, len(numbers) - at - 1):
+            elif self.patience and self.patience.turn_ends(turn.ops, len(numbers) - at - 1):
                 at = self._next_of_interest(at, turn)
             else:
                 at += 1
