@@ -17,7 +17,7 @@ import torch.utils._foreach_utils
 import torch.utils.checkpoint
 
 from .. import small_values
-from . import encoder_layer, recurrent, recurrent_cells
+from . import encoder_layer, recurrent, recurrent_cells, short_gradients
 from .attention import attention
 from .autocast import Autocast
 from .dropout import dropout
@@ -37,6 +37,10 @@ _OPS = {
     "rms_norm": rms_norm,
     "softmax.int": softmax,
     "log_softmax.int": log_softmax,
+    "binary_cross_entropy_with_logits": short_gradients.loss_of_logits,
+    "prod": short_gradients.product,
+    "prod.dim_int": short_gradients.product_along,
+    "cumprod": short_gradients.running_product,
     "gru_cell": recurrent_cells.gru_cell,
     "lstm_cell": recurrent_cells.lstm_cell,
     "_native_multi_head_attention": encoder_layer.attention,
