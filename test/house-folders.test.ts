@@ -16,6 +16,10 @@ const longFiles = new Map([
     'python/plimsoll/tracing/kernels/fitted_choices.py',
     'data: trees that bench/accuracy/fit_choices.py fits to what was measured',
   ],
+  [
+    'python/plimsoll/tracing/kernels/transforms/fitted.py',
+    'data: trees that bench/accuracy/fit_transforms.py fits to what was ranked',
+  ],
 ]);
 
 const source = /^(src|web\/src|web\/snapshot|python)\/.*\.(tsx?|py|css)$/;

@@ -2,9 +2,10 @@
 
     .venv/bin/python bench/accuracy/fit_choices.py > python/plimsoll/tracing/kernels/fitted_choices.py
 
-With a device cuDNN ranks these kernels too; without one it leaves them out. From what it ranked
-first on an H200, some decision trees are grown for each kind; their average is how likely it is taken.
-Each comment in the result is a threefold check in which no two folds share a pair of channel counts.
+With a device cuDNN ranks these kernels too; without one it leaves them out. From what it ranked first on an
+H200, decision trees are grown for each kind, one after the other, each of what those before it got wrong;
+their sum is how likely the kernel is taken. Each comment in the result is a threefold check in which no two
+folds share a pair of channel counts.
 """
 
 import json
@@ -12,7 +13,7 @@ import lzma
 import os
 import sys
 import textwrap
-from math import log2
+from math import log, log2
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "python"))
@@ -32,12 +33,19 @@ MEASURED = (
     "truth/convolutions.json.xz",
     "results/convolutions-more.json.xz",
     "results/ranked-convolutions.json.xz",
+    "results/probed-convolutions.json.xz",
 )
-TREES = 8
-MAX_LEAVES = 150
-FEWEST_IN_LEAF = 2
-# Of all features, so many are looked at for a question: trees that differ make a better average.
-FEATURES_FOR_A_QUESTION = 12
+TREES = 120
+LEAVES = 24
+FEWEST_IN_LEAF = 3
+# Of what a tree says so much counts: many small steps are surer than few large ones.
+STEP = 0.14
+# As if each leaf had one layer more, of which nothing is known.
+UNKNOWN = 1.0
+# A tree sees so many of the layers, and a question so many of the features: trees that differ make a better sum.
+SHARE_OF_LAYERS, SHARE_OF_FEATURES = 0.7, 0.4
+# Thresholds that are tried for a feature.
+BINS = 200
 # Layers with the same pair of channel counts are in one fold.
 FOLDS = 3
 
@@ -64,17 +72,19 @@ def samples():
     found = {}
     for problem, measured in measured_rows():
         for which, engine in zip(KINDS, measured[3:]):
-            if engine is None or problem.transposed:
+            product = choices.is_product(problem)
+            known = product or choices.could_be_winograd(problem, which)
+            if engine is None or problem.transposed or not known:
                 continue
             choice = cudnn.library().choose(problem, which)
             values = choices.features(problem, choice)
             size = problem.dtype.itemsize
             other = choice.workspace if choice else 0
-            if choices.is_product(problem):
+            if product:
                 stake = abs(other - choices.product(problem, which))
                 row = (values, engine == PRODUCTS[which], weight(stake))
                 found.setdefault((which, size), []).append(row)
-            elif choices.could_be_winograd(problem, which):
+            else:
                 row = (values, engine == WINOGRAD, weight(abs(other - choices.winograd(problem))))
                 found.setdefault(("winograd", size), []).append(row)
     return found
@@ -87,56 +97,79 @@ def weight(stake):
 
 def columns(rows):
     values, taken, weights = zip(*rows)
-    return np.array(values, float), np.array(taken, float), np.array(weights, float)
+    weights = np.array(weights, float)
+    return np.array(values, float), np.array(taken, float), weights / weights.mean()
 
 
-def best_split(values, taken, weights, features):
-    """The question that leaves the purest halves: gain, feature, and the values beside the threshold."""
-    best = (1e-9, None, None, None)
-    if len(taken) < 2 * FEWEST_IN_LEAF or taken.min() == taken.max():
-        return best
-    whole, all_taken = weights.sum(), (weights * taken).sum()
-    before = all_taken * (whole - all_taken) / whole
-    for feature in features:
-        order = np.argsort(values[:, feature], kind="stable")
-        ordered = values[order, feature]
-        below = np.cumsum(weights[order])[:-1]
-        taken_below = np.cumsum((weights * taken)[order])[:-1]
-        above, taken_above = whole - below, all_taken - taken_below
-        gain = before - taken_below * (below - taken_below) / below
-        gain -= taken_above * (above - taken_above) / above
-        at = np.arange(1, len(taken))
-        few = (at < FEWEST_IN_LEAF) | (len(taken) - at < FEWEST_IN_LEAF)
-        gain[few | (ordered[1:] == ordered[:-1])] = 0
-        where = int(gain.argmax())
-        if gain[where] > best[0]:
-            best = (gain[where], feature, ordered[where], ordered[where + 1])
-    return best
+class Bins:
+    """Values of each feature as the number of the threshold that they do not pass."""
+
+    def __init__(self, values):
+        self.limits = [self._limits(np.unique(column), column) for column in values.T]
+        places = [np.searchsorted(limits, column) for limits, column in zip(self.limits, values.T)]
+        self.places = np.minimum(np.array(places).T, BINS - 1)
+
+    @staticmethod
+    def _limits(distinct, column):
+        if len(distinct) <= BINS:
+            return distinct
+        return np.unique(np.quantile(column, np.linspace(0, 1, BINS), method="nearest"))
+
+    def threshold(self, feature, place):
+        limits = self.limits[feature]
+        return shortest_between(limits[place], limits[min(place + 1, len(limits) - 1)])
 
 
-def grow(values, taken, weights, random):
-    """Splits the leaf that gains most until there are enough leaves."""
+def best_split(places, slopes, bends, features):
+    """The question that gains most: gain, feature, and the last place below the threshold."""
+    at = places[:, features] + np.arange(len(features)) * BINS
+    size = len(features) * BINS
+
+    def below(amounts):
+        each = np.repeat(amounts, len(features))
+        counted = np.bincount(at.ravel(), each, size)
+        return counted.reshape(-1, BINS).cumsum(axis=1)
+
+    slope, bend, count = below(slopes), below(bends), below(np.ones(len(slopes)))
+    all_slope, all_bend = slopes.sum(), bends.sum()
+    gain = slope**2 / (bend + UNKNOWN) + (all_slope - slope) ** 2 / (all_bend - bend + UNKNOWN)
+    gain -= all_slope**2 / (all_bend + UNKNOWN)
+    gain[(count < FEWEST_IN_LEAF) | (len(slopes) - count < FEWEST_IN_LEAF)] = 0
+    where, place = np.unravel_index(gain.argmax(), gain.shape)
+    return gain[where, place], int(features[where]), int(place)
+
+
+def grow(places, slopes, bends, random):
+    """Splits the leaf that gains most until there are enough leaves: (feature, place, low, high), or a number."""
+    count = round(SHARE_OF_FEATURES * places.shape[1])
 
     def leaf(rows):
-        features = random.choice(values.shape[1], FEATURES_FOR_A_QUESTION, replace=False)
+        features = random.choice(places.shape[1], count, replace=False)
+        if len(rows) < 2 * FEWEST_IN_LEAF:
+            return {"rows": rows, "split": (0, 0, 0)}
         return {
             "rows": rows,
-            "split": best_split(values[rows], taken[rows], weights[rows], features),
+            "split": best_split(places[rows], slopes[rows], bends[rows], features),
         }
 
-    root = leaf(np.arange(len(taken)))
+    root = leaf(np.arange(len(slopes)))
     leaves = [root]
-    while len(leaves) < MAX_LEAVES:
+    while len(leaves) < LEAVES:
         widest = max(leaves, key=lambda one: one["split"][0])
-        _, feature, low, high = widest["split"]
-        if feature is None:
+        gain, feature, place = widest["split"]
+        if gain < 1e-6:
             break
-        threshold = shortest_between(low, high)
-        is_low = values[widest["rows"], feature] <= threshold
-        widest["question"] = (feature, threshold)
+        is_low = places[widest["rows"], feature] <= place
         widest["halves"] = [leaf(widest["rows"][half]) for half in (is_low, ~is_low)]
         leaves = [one for one in leaves if one is not widest] + widest["halves"]
-    return literal(root, taken, weights)
+
+    def answer(node):
+        if "halves" in node:
+            return (*node["split"][1:], *map(answer, node["halves"]))
+        rows = node["rows"]
+        return -STEP * slopes[rows].sum() / (bends[rows].sum() + UNKNOWN)
+
+    return answer(root)
 
 
 def shortest_between(low, high):
@@ -148,26 +181,48 @@ def shortest_between(low, high):
     return low
 
 
-def literal(node, taken, weights):
+def literal(tree, bins):
     """A tree in one line: a question is feature<threshold, then come the answers up to it and above it."""
-    if "question" in node:
-        feature, threshold = node["question"]
-        halves = " ".join(literal(half, taken, weights) for half in node["halves"])
-        return f"{feature}<{threshold:.17g} {halves}"
-    rows = node["rows"]
-    # One layer of average weight is added, half for each answer: a leaf of few layers is never sure.
-    more = weights[rows].mean() / 2
-    share = ((weights * taken)[rows].sum() + more) / (weights[rows].sum() + 2 * more)
-    return str(round(100 * share))
+    if isinstance(tree, tuple):
+        feature, place, low, high = tree
+        return f"{feature}<{bins.threshold(feature, place):.17g} {literal(low, bins)} {literal(high, bins)}"
+    return str(round(100 * tree))
+
+
+def answers(tree, places):
+    """What a tree says of each layer."""
+    found = np.zeros(len(places))
+    rest = [(tree, np.arange(len(places)))]
+    while rest:
+        node, rows = rest.pop()
+        if isinstance(node, tuple):
+            feature, place, low, high = node
+            is_low = places[rows, feature] <= place
+            rest += [(low, rows[is_low]), (high, rows[~is_low])]
+        else:
+            found[rows] = node
+    return found
 
 
 def forest(values, taken, weights):
-    """Each tree sees a draw of the layers; their average says how likely the kernel is."""
+    """Each tree sees a draw of the layers, and what the trees before it say of them."""
     random = np.random.default_rng(1)
-    trees = []
+    bins = Bins(values)
+    share = np.average(taken, weights=weights)
+    share = min(max(share, 0.001), 0.999)
+    first = log(share / (1 - share))
+    odds = np.full(len(taken), first)
+    trees = [literal(first, bins)]
     for _ in range(TREES):
-        drawn = random.integers(0, len(taken), len(taken))
-        trees.append(grow(values[drawn], taken[drawn], weights[drawn], random))
+        likely = 1 / (1 + np.exp(-odds))
+        slopes, bends = (
+            (likely - taken) * weights,
+            np.maximum(likely * (1 - likely), 1e-4) * weights,
+        )
+        drawn = np.flatnonzero(random.random(len(taken)) < SHARE_OF_LAYERS)
+        tree = grow(bins.places[drawn], slopes[drawn], bends[drawn], random)
+        odds += answers(tree, bins.places)
+        trees.append(literal(tree, bins))
     return trees
 
 
@@ -198,9 +253,11 @@ def main():
     )
     print()
     print(
-        "A paragraph is a tree: feature<threshold, then what follows up to it, then what follows above it;"
+        "A paragraph is a tree: feature<threshold, then what follows up to it, then what follows above it."
     )
-    print("a number alone is how likely the kernel is, in percent.")
+    print(
+        "The numbers that the trees end in add up to the logarithm of the odds of the kernel, times 100."
+    )
     print('"""')
     print()
     print("FORESTS = {")

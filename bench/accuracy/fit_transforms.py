@@ -21,7 +21,6 @@ from plimsoll.tracing.kernels.transforms.likely import features
 
 MEASURED = os.path.join(fit_choices.ROOT, "bench", "results", "transforms.json.xz")
 TRANSFORMS = {"forward": 3, "grad_input": 50, "grad_weight": 18}
-fit_choices.TREES, fit_choices.MAX_LEAVES = 6, 90
 
 
 def problem_of(images, inputs, outputs, side, width):

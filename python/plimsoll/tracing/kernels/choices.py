@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from math import prod
+from math import exp, prod
 from typing import Any
 
 import torch
@@ -151,14 +151,14 @@ def parsed(text: str) -> tuple:
 def _tree(words: Iterator[str]) -> Any:
     word = next(words)
     if "<" not in word:
-        return int(word) / 100
+        return int(word)
     feature, threshold = word.split("<")
     return int(feature), float(threshold), _tree(words), _tree(words)
 
 
 def chance(trees: tuple, values: Sequence[float]) -> float:
-    """How likely it is that the kernel is taken: the average of the trees."""
-    return sum(_leaf(tree, values) for tree in trees) / len(trees)
+    """How likely it is that the kernel is taken: the trees add up to 100 times the logarithm of its odds."""
+    return 1 / (1 + exp(-sum(_leaf(tree, values) for tree in trees) / 100))
 
 
 def _leaf(tree: Any, values: Sequence[float]) -> float:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from math import prod
 from typing import Any, Callable
 
+import torch
+
 from .workspace import Workspace
 
 _TILE, _TILE_K, _WITHOUT_SPLIT, _CLUSTER_M, _CLUSTER_N = 2, 13, 25, 27, 28
@@ -24,6 +26,9 @@ _TILES = {
     7: (64, 128),
     8: (64, 192),
     9: (64, 256),
+    16: (256, 32),
+    18: (64, 192),
+    20: (256, 96),
 }
 # How many clusters of each size run at once on 132 multiprocessors.
 _CLUSTERS = {1: 132, 2: 66, 3: 39, 4: 30, 5: 22, 6: 17, 7: 15, 8: 15, 16: 7}
@@ -31,24 +36,30 @@ _CLUSTERS = {1: 132, 2: 66, 3: 39, 4: 30, 5: 22, 6: 17, 7: 15, 8: 15, 16: 7}
 _WITHOUT_DEVICE = 18
 # Kernels that stay for more than two waves take tiles off a counter.
 _COUNTER, _COUNTER_AND_LOCKS, _LOCKS = 131, 163, 159
-# Without whole waves before, a sum that is long enough for more than so many parts gets as many as fit at once, each of
-# more steps than these, by the size of a value; then only as many as the longest of them calls for.
+# A step of the sum takes so many bytes of the channels; in half precision some kernels take half as many.
+_STEP, _SHORT_STEP = 128, 64
+# A sum that is long enough for more than so many parts gets as many as fit at once, each of more steps than these, by
+# the size of a value; then only as many as the longest of them calls for. After whole waves only gradients of weights
+# in float32 with small tiles do.
 _MANY_PARTS, _STEPS_OF_MANY, _MAX_PARTS = 8, {2: 16, 4: 32}, 128
-# Fewer parts are added up in a tree. What its levels cost, in steps of the sum, decides on how many there are. All of
-# these are fitted to what 2,000 convolutions took on an H200: of the sums without whole waves before, 98 in 100 follow
-# to the byte. Of 327 lines that were measured afterwards, 313 did in float32 and 320 in bfloat16.
-_TINY_TILE, _SMALL_TILE, _LARGE_TILE = 64 * 64, 128 * 64, 256 * 128
-# In half precision each level costs the same; the weight's gradient more, the most with small tiles.
-_LEVEL_OF_IMAGES = 49
-_LEVEL_OF_WEIGHTS = ((_SMALL_TILE + 1, 55), (_TINY_TILE + 1, 70), (0, 105))
-# In float32: the first, the second, each of the others. Of more than a few small tiles the first costs more.
-_LEVELS, _LEVELS_OF_LARGE_TILES, _FEW_TILES = (13, 13, 15.8), (10.5, 10.5, 13), 4
-_FIRST_OF_TINY_TILES, _FIRST_OF_SMALL_TILES, _FIRST_OF_SMALL_WEIGHTS = 24, 17, 20
-# Beside whole waves, in float32, the cost is that of a root of their number; tiny tiles of images cost by level.
-_COST_BESIDE_WAVES, _COST_OF_WEIGHTS_BESIDE_WAVES, _ROOT = 36, 44, 0.3
-_LEVEL_BESIDE_WAVES = {2: 26, 4: 9.5}
+_STEPS_AFTER_WAVES, _SMALL_TILE = 6, 2
+# Fewer parts are added up in a tree. What its levels cost, in steps of the sum, decides on how many there are: the
+# first, and each of the others, by the area of a tile in blocks of 64 x 64, alone or after whole waves. All of these
+# are fitted to what cuDNN takes on an H200: of 2,981 sums without waves all but 12 follow, of 5,342 others 95 in 100.
+_BLOCK = 64 * 64
+_LEVELS = {
+    False: ((8, 11, 11), (4, 13, 13), (2, 16, 16), (1, 24, 24)),
+    True: ((2, 6, 5), (1, 9.5, 9.5)),
+}
+_LEVELS_OF_SMALL_WEIGHTS = (20, 15.8)
+_LEVELS_OF_BFLOAT16 = {
+    False: ((8, 44, 44), (4, 49, 49), (2, 70, 70), (1, 105, 105)),
+    True: ((8, 24, 24), (4, 26, 26), (2, 30, 30), (1, 40, 40)),
+}
+# After whole waves large tiles, and the weight's gradient, cost by a root of the number of parts: so much in all.
+_LARGE_TILE, _COST_OF_LARGE_TILES, _COST_OF_WEIGHTS, _ROOT = 6, 32.2, 48, 0.3
 # How often the next best number of parts was taken instead, by how much slower it seems.
-_NEXT_IS_TAKEN = ((0.03, 0.15), (0.2, 0.06))
+_NEXT_IS_TAKEN = ((0.02, 0.25), (0.12, 0.06))
 
 
 def _ceil(a: int, b: int) -> int:
@@ -92,11 +103,11 @@ def split_scratch(
         in_tile = min(rows // _power_of_two(outputs), columns // _power_of_two(inputs))
     elif which == "forward":
         tiles_m, tiles_n = _ceil(problem.y[0] * prod(problem.y[2:]), rows), _ceil(outputs, columns)
-        depth = inputs * filters
+        depth = inputs
         in_tile = columns // _power_of_two(outputs)
     else:
         tiles_m, tiles_n = _ceil(problem.x[0] * prod(problem.x[2:]), rows), _ceil(inputs, columns)
-        depth = outputs * filters
+        depth = outputs
         in_tile = columns // _power_of_two(inputs)
     # Small groups share a tile, each with its channels filled up to a power of two.
     packs = _ceil(problem.groups, max(1, in_tile))
@@ -115,56 +126,57 @@ def split_scratch(
         locks = (_COUNTER_AND_LOCKS if stays else _LOCKS) + shared * _joins(parts) * 4
         return locks + shared * parts * rows * columns * 4
 
-    steps, most = depth * size / 128, at_once // last
-    many = 0 if waves else _many_parts(int(steps), size, most)
+    step = _SHORT_STEP if size == 2 and knobs.get(_TILE_K) == 0 else _STEP
+    steps = _ceil(depth * size, step) * (1 if which == "grad_weight" else filters)
+    most = at_once // last
+    blocks = rows * columns // _BLOCK
+    least = _STEPS_OF_MANY[size]
+    if waves:
+        long = which == "grad_weight" and size == 4 and blocks == _SMALL_TILE
+        least = _STEPS_AFTER_WAVES if long else steps
+    many = _many_parts(steps * step // _STEP, least, most)
     if many:
         return [(steps / many, scratch(many))]
-    cost = _cost(which, size, waves > 0, last, rows * columns)
+    cost = _cost(which, problem.dtype, waves > 0, blocks)
     # Of equal ones the smaller.
-    ways = sorted((steps / parts + cost(parts), parts) for parts in range(1, most + 1))
+    ways = sorted(
+        (_ceil(steps, parts) * step / _STEP + cost(parts), parts) for parts in range(1, most + 1)
+    )
     return [(time, scratch(parts)) for time, parts in ways[:2]]
 
 
-def _many_parts(steps: int, size: int, most: int) -> int:
-    """How many parts a long sum has, where there are many; else 0."""
-    room = min(most, _MAX_PARTS, steps // (_STEPS_OF_MANY[size] + 1))
+def _many_parts(steps: int, least: int, most: int) -> int:
+    """How many parts of more than the least steps a long sum has, where there are many; else 0."""
+    room = min(most, _MAX_PARTS, steps // (least + 1))
     return _ceil(steps, _ceil(steps, room)) if room > _MANY_PARTS else 0
 
 
-def _cost(which: str, size: int, after_waves: bool, last: int, tile: int) -> Callable[[int], float]:
-    """What it costs to add up so many parts of the last tiles."""
+def _cost(which: str, dtype: torch.dtype, after_waves: bool, blocks: int) -> Callable[[int], float]:
+    """What it costs to add up so many parts."""
+    # Steps of float16 have twice as many channels as those of float32: the same cost is half as many of them.
+    share = 0.5 if dtype == torch.float16 else 1
     weights = which == "grad_weight"
-    if (size, after_waves) == (4, True) and (weights or tile > _TINY_TILE):
-        limit = _COST_OF_WEIGHTS_BESIDE_WAVES if weights else _COST_BESIDE_WAVES
-        return lambda parts: limit * (1 - parts**-_ROOT)
-    first, second, others = _levels(weights, size, after_waves, last, tile)
+    by_root = blocks >= _LARGE_TILE or (weights and blocks > 1)
+    if after_waves and by_root and dtype != torch.bfloat16:
+        limit = _COST_OF_WEIGHTS if weights else _COST_OF_LARGE_TILES
+        return lambda parts: share * limit * (1 - parts**-_ROOT)
+    first, others = _levels(weights, dtype, after_waves, blocks)
 
     def by_level(parts: int) -> float:
         level = (parts - 1).bit_length()
-        return first * (level > 0) + second * (level > 1) + others * max(0, level - 2)
+        return share * (first * (level > 0) + others * max(0, level - 1))
 
     return by_level
 
 
 def _levels(
-    weights: bool, size: int, after_waves: bool, last: int, tile: int
-) -> tuple[float, float, float]:
-    """What the levels of the tree cost: the first, the second, each of the others."""
-    if after_waves:
-        return (_LEVEL_BESIDE_WAVES[size],) * 3
-    if size == 2:
-        level = _LEVEL_OF_IMAGES
-        if weights:
-            level = next(cost for least, cost in _LEVEL_OF_WEIGHTS if tile >= least)
-        return (level,) * 3
-    if tile >= _LARGE_TILE:
-        return _LEVELS_OF_LARGE_TILES
-    first, second, others = _LEVELS
-    if tile <= _SMALL_TILE and last > _FEW_TILES:
-        first = _FIRST_OF_SMALL_WEIGHTS if weights else _FIRST_OF_SMALL_TILES
-        if tile <= _TINY_TILE:
-            first = _FIRST_OF_TINY_TILES
-    return first, second, others
+    weights: bool, dtype: torch.dtype, after_waves: bool, blocks: int
+) -> tuple[float, float]:
+    """What the first level of the tree costs, and each of the others."""
+    if dtype != torch.bfloat16 and weights and not after_waves and blocks == _SMALL_TILE:
+        return _LEVELS_OF_SMALL_WEIGHTS
+    known = _LEVELS_OF_BFLOAT16 if dtype == torch.bfloat16 else _LEVELS
+    return next((first, others) for least, first, others in known[after_waves] if blocks >= least)
 
 
 def _joins(parts: int) -> int:
