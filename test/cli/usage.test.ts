@@ -37,13 +37,13 @@ describe('help and version', () => {
 
   it('tells the same exit codes as docs/commands.md, and of 1 the same commands', async () => {
     const all = (await command.run(['--help'])).stdout.replaceAll(/\s+/g, ' ');
-    const told = all.slice(all.indexOf('Exit codes:'), all.indexOf('"estimate" answers'));
+    const listed = all.slice(all.indexOf('Exit codes:'), all.indexOf('"estimate" answers'));
     const docs = readFileSync(join(root, 'docs/commands.md'), 'utf8');
     const rows = [...docs.matchAll(/^\| (\d+) \| (.*) \|$/gm)];
-    const codes = [...told.matchAll(/(?:: |; )(\d+) /g)].map(([, code]) => code);
+    const codes = [...listed.matchAll(/(?:: |; )(\d+) /g)].map(([, code]) => code);
     expect(new Set(codes)).toEqual(new Set(rows.map(([, code]) => code)));
     const [, , meaning = ''] = rows.find(([, code]) => code === '1') ?? [];
-    const named = told.slice(told.indexOf('1 no ('), told.indexOf('2 bad usage'));
+    const named = listed.slice(listed.indexOf('1 no ('), listed.indexOf('2 bad usage'));
     const documented = [...meaning.matchAll(/`([^`]+)`/g)].map(([, name]) => name);
     const inHelp = [...named.matchAll(/"([^"]+)"/g)].map(([, name]) => name);
     expect(new Set(inHelp)).toEqual(new Set(documented));

@@ -102,6 +102,10 @@ describe('tracedInterval', () => {
     const ragged = tracedInterval(await traceWith(0, ',"ragged":true'), peaks, true);
     expect(ragged.lowBytes).toBe(8 * GiB);
     expect(ragged.highBytes).toBeCloseTo(3.01 * 10 * GiB, -1);
+    const replayed = { ...peaks, otherOrders: [9 * GiB, 12 * GiB] };
+    const reordered = tracedInterval(await traceWith(0, ',"ragged":true'), replayed, true);
+    expect(reordered.highBytes).toBeCloseTo(12 * GiB + 0.26 * 10 * GiB, -1);
+    expect(reordered.lowBytes).toBeGreaterThanOrEqual(ragged.lowBytes);
     const tried = tracedInterval(await traceWith(0, ',"benchmark":true'), peaks, true);
     expect(tried.lowBytes).toBeCloseTo(0.33 * 10 * GiB, -1);
     expect(tried.highBytes).toBeCloseTo(1.26 * 10 * GiB, -1);

@@ -8,6 +8,7 @@ import { type EventStream, eventKind } from './event-stream.js';
 import { otherRanks, rankNotes } from './other-ranks.js';
 import { phasePeaks } from './phase-peaks.js';
 import { cublasWorkspace } from './recorded-events.js';
+import { shuffledStreams } from './shuffled-batches.js';
 import { type Trace, traceCategories } from './trace-file.js';
 import { tracedInterval } from './trace-interval.js';
 import { liveParts } from './trace-parts.js';
@@ -44,6 +45,9 @@ export async function tracedEstimate(
       ...(trains(stream) ? [replayOn(gpu, keepingCache(stream)).peakReservedBytes] : []),
       ...(parallel === undefined ? [] : otherRanks({ ...trace, stream }, gpu, parallel)),
     ],
+    otherOrders: trace.ragged
+      ? Array.from(shuffledStreams(stream), (one) => replayOn(gpu, one).peakReservedBytes)
+      : [],
     // A job that runs there holds no more than there is.
     ...(peakReservedBytes <= roomOn(gpu) ? { roomBytes: roomOn(gpu) } : {}),
   };

@@ -61,7 +61,7 @@ function withOthers(
 }
 
 /** Numbers from 0 up to 1 that look random and are always the same (mulberry32). */
-function randomNumbers(seed: number): () => number {
+export function randomNumbers(seed: number): () => number {
   let state = seed;
   return () => {
     state = (state + 0x6d2b79f5) | 0;

@@ -26,11 +26,20 @@ for batch in DataLoader(rows, batch_size=2, shuffle={shuffle}, collate_fn=pad_se
 class BatchesOfAProgram(unittest.TestCase):
     def is_ragged(self, length, seed="", shuffle=True, rows=15):
         text = PROGRAM.format(length=length, seed=seed, shuffle=shuffle, rows=rows)
-        return rows_of(self, text)[-1]["ragged"]
+        self.rows = rows_of(self, text)
+        return self.rows[-1]["ragged"]
+
+    def marked(self):
+        marks = (row[1] for row in self.rows[1:-1] if row[0] == "m")
+        return [mark for mark in marks if mark.startswith("batch:")]
 
     def test_a_short_last_batch_is_usual_and_other_lengths_are_not(self):
         self.assertFalse(self.is_ragged("8"))
+        self.assertEqual(self.marked(), [])
         self.assertTrue(self.is_ragged("8 + i"))
+        # Where they may change places.
+        self.assertGreater(len(self.marked()), 3)
+        self.assertEqual(len(set(self.marked())), 1)
         # Where their order is that of a real run, nothing is guessed.
         self.assertFalse(self.is_ragged("8 + i", shuffle=False))
         self.assertFalse(self.is_ragged("8 + i", seed="torch.manual_seed(3)"))

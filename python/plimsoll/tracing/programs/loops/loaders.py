@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from contextlib import nullcontext
-from itertools import islice
+from itertools import count, islice
 from typing import Any
 
 import torch
@@ -40,10 +40,11 @@ _MAX_INDICES = 200_000
 def install(patches: Patches, watch: Watch) -> None:
     passes: dict = {}
     shared, repeated = ragged.Ragged(), Repeated()
+    numbers = count()
 
     def __iter__(self: Any) -> Iterator[Any]:
         passes[id(self)] = passes.get(id(self), 0) + 1
-        return Passage(self, watch, passes[id(self)], shared, repeated)
+        return Passage(self, watch, passes[id(self)], shared, repeated, next(numbers))
 
     patches.set(data.DataLoader, "__iter__", __iter__)
 
@@ -51,10 +52,13 @@ def install(patches: Patches, watch: Watch) -> None:
 class Passage:
     """One time through a loader."""
 
-    def __init__(self, loader: Any, watch: Watch, number: int, shared: Any, repeated: Any):
+    def __init__(
+        self, loader: Any, watch: Watch, number: int, shared: Any, repeated: Any, of_all: int
+    ):
         self._loader = loader
         self._watch = watch
         self._number = number
+        self._pass = of_all
         self._shared: ragged.Ragged = shared
         self._repeated: Repeated = repeated
         self._order_is_known = order.is_known(loader, watch.observer.follows_draws())
@@ -101,6 +105,8 @@ class Passage:
             if self._shared.runs_all(self._reads()) or self._shared.looks():
                 # What the next batch leaves may be new, however long that takes.
                 self._watch.news()
+            # Up to the next mark: what may come earlier or later in a real run.
+            observer.ledger.mark(f"batch:{self._pass}")
         self._mark = observer.ops
         batch = self._next()
         self._given += 1

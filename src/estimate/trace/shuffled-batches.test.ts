@@ -1,0 +1,111 @@
+import { describe, expect, it } from 'vitest';
+import { MiB } from '../../units/bytes.js';
+import { replay } from './event-replay.js';
+import { type EventStream, EventStreamBuilder, eventKind } from './event-stream.js';
+import { shuffledStreams } from './shuffled-batches.js';
+
+/** A training whose batches ask for so much, each of which leaves its loss to the next one. */
+function training(sizes: readonly number[], passes = 1): EventStream {
+  const builder = new EventStreamBuilder();
+  builder.alloc(5 * MiB);
+  for (let pass = 0; pass < passes; pass += 1) {
+    let loss: number | undefined;
+    for (const size of sizes) {
+      builder.mark(`batch:${pass}`);
+      const batch = builder.alloc(size * MiB);
+      const activations = builder.alloc(2 * size * MiB);
+      const next = builder.alloc(512);
+      if (loss !== undefined) builder.free(loss);
+      loss = next;
+      builder.free(activations);
+      builder.free(batch);
+    }
+    const evaluated = builder.alloc(3 * MiB);
+    builder.free(evaluated);
+    if (loss !== undefined) builder.free(loss);
+  }
+  return builder.finish();
+}
+
+const asked = (stream: EventStream) =>
+  Array.from(stream.bytes).filter((_, at) => stream.kind[at] === eventKind.alloc);
+const growing = [30, 5, 6, 7, 8, 9, 10, 11, 12, 13, 4];
+
+describe('shuffledStreams', () => {
+  it('asks for the same in other orders, and frees each once', () => {
+    const stream = training(growing, 2);
+    const orders = new Set<string>();
+    for (const one of shuffledStreams(stream)) {
+      orders.add(asked(one).join());
+      const inOrder = (sizes: number[]) => sizes.toSorted((a, b) => a - b);
+      expect(inOrder(asked(one))).toEqual(inOrder(asked(stream)));
+      const { allocator, outOfMemory } = replay(one);
+      expect(outOfMemory).toBeUndefined();
+      // The weights alone are left.
+      expect(allocator.allocatedBytes).toBe(5 * MiB);
+    }
+    expect(orders.size).toBeGreaterThan(5);
+  });
+
+  it('leaves the first batch and the last where they are', () => {
+    const stream = training(growing);
+    for (const one of shuffledStreams(stream)) {
+      expect(asked(one).slice(0, 4)).toEqual(asked(stream).slice(0, 4));
+      expect(asked(one).slice(-4)).toEqual(asked(stream).slice(-4));
+    }
+  });
+
+  it('finds what an allocator holds where larger batches come later', () => {
+    const falling = training([30, 29, 28, 25, 22, 19, 16, 13, 10, 7, 4]);
+    const peaks = Array.from(shuffledStreams(falling), (one) => replay(one).peakReservedBytes);
+    expect(Math.max(...peaks)).toBeGreaterThanOrEqual(replay(falling).peakReservedBytes);
+    expect(new Set(peaks).size).toBeGreaterThan(0);
+    const rising = training(growing.toSorted((a, b) => a - b));
+    const others = Array.from(shuffledStreams(rising), (one) => replay(one).peakReservedBytes);
+    // Each batch that is larger than all before it leaves what these had unused.
+    expect(Math.min(...others)).toBeLessThan(replay(rising).peakReservedBytes);
+  });
+
+  it('keeps batches together whose gradients are added up', () => {
+    const builder = new EventStreamBuilder();
+    for (let step = 0; step < 8; step += 1) {
+      builder.mark('batch:0');
+      const gradients = Array.from({ length: 20 }, () => builder.alloc((step + 1) * MiB));
+      builder.mark('batch:0');
+      builder.alloc(512);
+      for (const gradient of gradients) builder.free(gradient);
+    }
+    const orders = [...shuffledStreams(builder.finish())];
+    expect(orders.length).toBeGreaterThan(5);
+    for (const one of orders) {
+      const sizes = asked(one);
+      expect(sizes.filter((_, at) => at % 21 === 20)).toEqual(Array.from({ length: 8 }, () => 512));
+      // Those of one step at a time.
+      expect(replay(one).peakAllocatedBytes).toBe(20 * 8 * MiB + 8 * 512);
+    }
+  });
+
+  it('follows loaders that fetch a batch ahead', () => {
+    const builder = new EventStreamBuilder();
+    const batches: number[] = [];
+    for (const size of growing) {
+      builder.mark('batch:0');
+      batches.push(builder.alloc(size * MiB));
+      const used = batches.at(-3);
+      if (used !== undefined) builder.free(used);
+    }
+    const orders = [...shuffledStreams(builder.finish())];
+    expect(orders.length).toBeGreaterThan(5);
+    // Two of them are live at any time, and for a moment three.
+    for (const one of orders) expect(replay(one).peakAllocatedBytes).toBeLessThanOrEqual(55 * MiB);
+  });
+
+  it('is nothing without marks, with few batches, or where streams wait for one another', () => {
+    const streams = training(growing);
+    const waits = new EventStreamBuilder();
+    waits.use(waits.alloc(MiB));
+    for (const stream of [training([1, 2, 3, 4, 5]), { ...streams, marks: [] }, waits.finish()]) {
+      expect([...shuffledStreams(stream)]).toEqual([]);
+    }
+  });
+});
