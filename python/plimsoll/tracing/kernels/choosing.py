@@ -55,6 +55,17 @@ def _sort_rows(launch: Launch, rows: int, length: int, size: int) -> None:
         launch.scratch(count * _INDEX, sort_rows_scratch(count, size))
 
 
+@rule("aten._unique2")
+def unique(launch: Launch) -> None:
+    """All values are put into order first."""
+    source = launch.args[0]
+    count, size = source.numel(), source.element_size()
+    ordered = launch.take(count * size)
+    launch.scratch(sort_scratch(count, key=size, value=0, bits=8 * size))
+    launch.place_all()
+    launch.give(ordered)
+
+
 @rule("aten.multinomial")
 def multinomial(launch: Launch) -> None:
     """One sample, or several that differ, are the largest of the chances divided by random numbers."""

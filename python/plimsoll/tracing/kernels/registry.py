@@ -21,6 +21,7 @@ _FAMILIES = (
     "flex_attention",
     "indexing",
     "losses",
+    "matrices.factors",
     "norms",
     "pointwise",
     "recurrent",

@@ -126,4 +126,8 @@ class _RunningProduct(torch.autograd.Function):
         scaled = result * grad
         zeros = source == 0
         zeros.any()
-        return scaled.flip(ctx.dim).cumsum(ctx.dim).flip(ctx.dim).div(source), None
+        turned = scaled.flip(ctx.dim)
+        summed = turned.cumsum(ctx.dim)
+        back = summed.flip(ctx.dim)
+        del turned, summed
+        return back.div(source), None

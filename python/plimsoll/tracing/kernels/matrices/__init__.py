@@ -1,0 +1,1 @@
+"""Linear algebra: factors of matrices, and what is made of them."""
