@@ -40,19 +40,19 @@ def block(size):
     return -(-size // 512) * 512
 
 
-def most_at_once(ledger, since):
-    held = most = 0
+def peak_of(ledger, since):
+    held = peak = 0
     for event in ledger.events[since:]:
         if event[0] == "a":
             held += block(event[2])
         elif event[0] == "f":
             held -= block(ledger.allocations[event[1]][2])
-        most = max(most, held)
-    return most
+        peak = max(peak, held)
+    return peak
 
 
 class Matrices(unittest.TestCase):
-    def test_the_most_at_once_is_within_a_fiftieth_of_an_h200s(self):
+    def test_the_peak_of_is_within_a_fiftieth_of_an_h200s(self):
         for name, run in RUN.items():
             for shape, (forward, backward) in zip(SHAPES, MEASURED[name]):
                 with self.subTest(name=name, shape=shape), watched() as observer:
@@ -60,11 +60,11 @@ class Matrices(unittest.TestCase):
                     source = torch.empty(shape, device="meta", requires_grad=True)
                     begin = len(ledger.events)
                     result = run(source)
-                    self.near(most_at_once(ledger, begin), forward)
+                    self.near(peak_of(ledger, begin), forward)
                     grad = torch.empty_like(result)
                     begin = len(ledger.events)
                     result.backward(grad)
-                    self.near(most_at_once(ledger, begin), backward)
+                    self.near(peak_of(ledger, begin), backward)
 
     def near(self, size, measured):
         if measured is not None:
