@@ -500,6 +500,19 @@ class SplitSums(unittest.TestCase):
             163 + 6 * joins * 4 + 6 * 18 * 256 * 128 * 4,
         )
 
+    def test_most_lines_are_summed_as_an_h200_sums_them(self):
+        path = os.path.join(os.path.dirname(TRUTH), "results", "line-convolutions.json.xz")
+        with lzma.open(path) as file:
+            measured = json.load(file)
+        answers = []
+        for number, dtype, *asked in measured["rows"]:
+            x, w, (stride,) = measured["problems"][number][:3]
+            if dtype == "fp32" and w[2] > 1:
+                shape = line(*x, w[0], w[2], stride)
+                answers.append(shape.workspace("grad_weight", H200) == asked[2])
+        self.assertEqual(len(answers), 327)
+        self.assertGreater(sum(answers) / len(answers), 0.95)
+
     def test_parts_that_would_not_make_the_longest_shorter_are_left_out(self):
         # As an H200 sums 1,568 steps: 92 parts of 17 or 18 steps would fit, 88 of at most 18 do as well.
         shape = problem(32, 32, 112, 64, 1, stride=2, dtype=torch.bfloat16)
