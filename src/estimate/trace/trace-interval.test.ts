@@ -5,7 +5,7 @@ import { tracedInterval } from './trace-interval.js';
 import { pieces } from './traces-for-tests.js';
 
 /** A thousand requests, so many of them scratch memory that is given back. */
-const traceWith = (scratch: number, footer = '') =>
+const traceWith = (scratch: number, footer = '', largest = 4096) =>
   readTrace(
     pieces(
       [
@@ -16,6 +16,8 @@ const traceWith = (scratch: number, footer = '') =>
           const asked = `["a",${at + 1},4096,0,0,"${isScratch ? 'k' : 'x'}"]`;
           return isScratch ? `${asked}\n["f",${at + 1}]` : asked;
         }),
+        '["m","ready"]',
+        `["a",1999,${largest},0,0,"x"]`,
         '["a",2000,33554432,0,0,"k"]',
         `{"end":true,"parameters":1,"parameterBytes":4,"notes":[]${footer}}`,
       ].join('\n'),
@@ -83,6 +85,15 @@ describe('tracedInterval', () => {
     expect(lowBytes).toBeCloseTo(0.91 * 10 * GiB, -1);
     expect(highBytes).toBeCloseTo(1.03 * 10 * GiB, -1);
     expect(tracedInterval(plain, near, true).lowBytes).toBeGreaterThanOrEqual(9.8 * GiB);
+  });
+
+  it('holds one more of the largest block where steps leave out different layers', async () => {
+    const block = 2 ** 30;
+    const footer = ',"skipsLayers":true';
+    const { highBytes } = tracedInterval(await traceWith(0, footer, block), peaks, true);
+    expect(highBytes).toBeCloseTo(1.01 * 10 * GiB + block, -1);
+    const same = tracedInterval(await traceWith(0, '', block), peaks, true);
+    expect(same.highBytes).toBeCloseTo(1.01 * 10 * GiB, -1);
   });
 
   it('reaches far lower for a model that is compiled and for kernels that are tried, and far higher for ragged batches', async () => {
