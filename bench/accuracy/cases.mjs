@@ -2,6 +2,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { withoutPythonNumbers } from '../../dist/model/config/python-json.js';
 
 const here = fileURLToPath(new URL('.', import.meta.url));
 const truth = fileURLToPath(new URL('../truth/', import.meta.url));
@@ -73,7 +74,9 @@ function workloadOf(measured) {
 }
 
 function familyOf(source) {
-  if (source.kind === 'config') return JSON.parse(readFileSync(source.path, 'utf8')).model_type;
+  if (source.kind === 'config') {
+    return JSON.parse(withoutPythonNumbers(readFileSync(source.path, 'utf8'))).model_type;
+  }
   const name = source.kind === 'script' ? basename(source.path) : source.name;
   return /^[a-z]+/.exec(name)[0];
 }

@@ -6,6 +6,7 @@ import type { ModelDescription } from '../types.js';
 import { badConfig, type ConfigValues, isRecord } from './config-fields.js';
 import { describeConfig } from './describe-config.js';
 import { checkJsonStructure } from './json-structure.js';
+import { withoutPythonNumbers } from './python-json.js';
 
 export const configName = 'config.json';
 
@@ -35,7 +36,7 @@ export function readConfigValues(source: ByteSource, place: string): ConfigValue
   checkJsonStructure(text, (what) => badConfig(place, what));
   let parsed: unknown;
   try {
-    parsed = JSON.parse(text);
+    parsed = JSON.parse(withoutPythonNumbers(text));
   } catch (error) {
     // It quotes the text, whatever that is.
     const why = error instanceof Error ? error.message.replaceAll(/\p{Cc}+/gu, ' ') : 'unknown';
