@@ -28,7 +28,7 @@ DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 KINDS = ("forward", "grad_input", "grad_weight")
 # cuDNN's numbers for the kernels that are left out without a device.
 PRODUCTS = {"forward": 58, "grad_input": 63, "grad_weight": 62}
-WINOGRAD = 17
+WINOGRAD = {"grad_weight": 17, "grad_input": 7}
 MEASURED = (
     "truth/convolutions.json.xz",
     "results/convolutions-more.json.xz",
@@ -85,8 +85,10 @@ def samples():
                 row = (values, engine == PRODUCTS[which], weight(stake))
                 found.setdefault((which, size), []).append(row)
             else:
-                row = (values, engine == WINOGRAD, weight(abs(other - choices.winograd(problem))))
-                found.setdefault(("winograd", size), []).append(row)
+                kind = "winograd" if which == "grad_weight" else "winograd_input"
+                stake = abs(other - choices.winograd(problem, which))
+                row = (values, engine == WINOGRAD[which], weight(stake))
+                found.setdefault((kind, size), []).append(row)
     return found
 
 

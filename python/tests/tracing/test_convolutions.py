@@ -104,6 +104,26 @@ class LeftOut(unittest.TestCase):
             with self.subTest(shape=shape.w, which=which):
                 self.assertEqual(shape.workspace(which, H200), measured)
 
+    def test_gradients_of_inputs_by_winograds_transforms_in_half_precision(self):
+        # As ranked on an H200: 32 channels over large images, and few images of 112.
+        half, bf16 = torch.float16, torch.bfloat16
+        self.assertEqual(
+            self.taken(problem(6, 32, 128, 32, 3, dtype=bf16), "grad_input"), 151142400
+        )
+        self.assertEqual(
+            self.taken(problem(6, 32, 128, 32, 3, dtype=half), "grad_input"), 151142400
+        )
+        few = problem(3, 112, 14, 112, 3, pad=1, dtype=bf16)
+        self.assertEqual(self.taken(few, "grad_input"), 144 * (16 * 16 * 224 + 112 * 112))
+        for shape in (
+            problem(36, 32, 31, 32, 3, pad=1, dtype=bf16),
+            problem(42, 112, 14, 112, 3, pad=1, dtype=bf16),
+            problem(6, 64, 56, 64, 3, pad=1, dtype=bf16),
+        ):
+            self.assertIsNone(self.taken(shape, "grad_input"))
+        # In float32 they are no candidates.
+        self.assertIsNone(self.taken(problem(6, 32, 128, 32, 3), "grad_input"))
+
     def test_trees_add_up_to_the_odds(self):
         trees = choices.parsed("100\n\n0<5 -50 30")
         self.assertAlmostEqual(choices.chance(trees, (4,)), 1 / (1 + exp(-0.5)))
@@ -119,7 +139,8 @@ class LeftOut(unittest.TestCase):
             for which, engine in zip(products, (forward, grad_input, grad_weight)):
                 if engine is None:
                     continue
-                left_out = products[which] if choices.is_product(layer) else 17
+                winograd = 7 if which == "grad_input" else 17
+                left_out = products[which] if choices.is_product(layer) else winograd
                 likely = self.taken(layer, which) is not None
                 asked += 1
                 right += likely == (engine == left_out)

@@ -39,8 +39,9 @@ PARTS_CHANCE = 0.9
 _PRODUCT_HEADER, _PRODUCT_PARTS_HEADER = 400, 256
 _PRODUCT_TILES, _PRODUCT_SMALL_TILE = ((1 << 16, 1 << 15), (1 << 14, 1 << 14)), 1 << 13
 _PRODUCT_ROWS, _MULTIPROCESSORS = 690, 132
-# Winograd's transforms turn 4 x 4 results of a 3 x 3 filter into 6 x 6 values in float32.
-_RESULTS, _VALUES = 4, 36
+# Winograd's transforms turn 4 x 4 results of a 3 x 3 filter into 6 x 6 values in float32; the gradient of the input
+# fills images up to a multiple.
+_RESULTS, _VALUES, _FILLED_IMAGES = 4, 36, 16
 
 
 def is_product(problem: Any) -> bool:
@@ -74,8 +75,9 @@ def product_by_pixels(problem: Any, which: str) -> int:
 
 
 def could_be_winograd(problem: Any, which: str) -> bool:
+    """Gradients of 3 x 3 filters; those of inputs in half precision alone, as in float32 none was ranked first."""
     return (
-        which == "grad_weight"
+        (which == "grad_weight" or (which == "grad_input" and problem.dtype.itemsize == 2))
         and not problem.channels_last
         and not problem.transposed
         and problem.groups == 1
@@ -182,7 +184,8 @@ def left_out(problem: Any, which: str, choice: Any | None) -> tuple[int, float] 
     elif which == "grad_input" and _has_few_inputs(problem):
         return fourier.of_input_gradient(problem), _FEW_INPUTS_CHANCE
     elif could_be_winograd(problem, which):
-        kind, size = "winograd", winograd(problem)
+        kind = "winograd" if which == "grad_weight" else "winograd_input"
+        size = winograd(problem, which)
     else:
         return None
     trees = FORESTS.get((kind, problem.dtype.itemsize))
@@ -217,7 +220,9 @@ def product(problem: Any, which: str) -> int:
     return problem.x[0] * prod(problem.w) * 4 if which == "grad_weight" else 0
 
 
-def winograd(problem: Any) -> int:
-    tiles = problem.y[0] * prod(-(-n // _RESULTS) for n in problem.y[2:])
+def winograd(problem: Any, which: str) -> int:
+    made = problem.y if which == "grad_weight" else problem.x
+    images = made[0] if which == "grad_weight" else -(-made[0] // _FILLED_IMAGES) * _FILLED_IMAGES
+    tiles = images * prod(-(-n // _RESULTS) for n in made[2:])
     outputs, inputs = problem.w[:2]
     return _VALUES * 4 * (tiles * (outputs + inputs) + outputs * inputs)
