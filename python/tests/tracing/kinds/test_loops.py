@@ -9,11 +9,13 @@ import tempfile
 import unittest
 import weakref
 from types import SimpleNamespace
+from unittest import mock
 
 from tracing import PACKAGE
 
 from plimsoll.tracing.programs.loops.counters import Counter
 from plimsoll.tracing.programs.loops.patience import Items, Patience, Running
+from plimsoll.tracing.programs.loops.rewritten import _is_the_programs
 from plimsoll.tracing.programs.loops.turns import Turns
 from plimsoll.tracing.programs.watch import Watch as RealWatch
 
@@ -279,6 +281,20 @@ class WhichCounts(unittest.TestCase):
         self.assertEqual(ran[-1], 9999)
         self.assertIn(700, ran)
         self.assertLess(len(ran), 260)
+
+
+class OwnFiles(unittest.TestCase):
+    def test_packages_in_a_folder_of_any_name_are_not_the_programs(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("carried/tools-1.0.dist-info", "carried/tools", "program/parts"):
+                os.makedirs(os.path.join(folder, name))
+            path = [os.path.join(folder, name) for name in ("program", "carried")]
+            with mock.patch.object(sys, "path", ["", *path]):
+                own = [
+                    _is_the_programs(os.path.join(folder, name))
+                    for name in ("program/train.py", "program/parts/a.py", "carried/tools/a.py")
+                ]
+        self.assertEqual(own, [True, True, False])
 
 
 class Loops(unittest.TestCase):

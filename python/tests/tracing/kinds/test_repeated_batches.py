@@ -63,12 +63,26 @@ class RepeatedBatches(unittest.TestCase):
         for index in ([1, 2], [3, 4], [5, 6], [7, 8]):
             batch = repeated.fetch("train", index, self.fetch)
             batch["images"] += 1
-        self.assertEqual(self.asked, [[1, 2], [3, 4]])
+        self.assertEqual(self.asked, [[1, 2], [3, 4], [3]])
         self.assertEqual(batch["labels"].tolist(), [3, 4])
         self.assertEqual(batch["images"].tolist(), [[1, 1], [1, 1]])
         # The last of an epoch is shorter, and another data set is another.
         self.assertEqual(len(repeated.fetch("train", [9], self.fetch)["labels"]), 1)
         self.assertEqual(repeated.fetch("other", [7, 8], self.fetch)["labels"].tolist(), [7, 8])
+
+    def test_a_data_set_that_is_made_anew_is_read_for_one_sample(self):
+        repeated, kind = Repeated(seconds=0), ("images", 600)
+        for index in ([1, 2], [3, 4]):
+            repeated.fetch("first epoch", index, self.fetch, kind)
+        self.asked.clear()
+        for index in ([5, 6], [7, 8]):
+            again = repeated.fetch("second epoch", index, self.fetch, kind)
+            self.assertEqual(again["labels"].tolist(), [3, 4])
+        self.assertEqual(self.asked, [[5]])
+        # Larger images, and another number of samples, are read.
+        large = repeated.fetch("large", [5, 6], lambda index: torch.zeros(len(index), 9), kind)
+        self.assertEqual(large.shape, (2, 9))
+        self.assertEqual(len(repeated.fetch("rest", [9], self.fetch, kind)["labels"]), 1)
 
     def test_batches_of_different_shapes_and_quick_ones_are_all_read(self):
         ragged = Repeated(seconds=0)

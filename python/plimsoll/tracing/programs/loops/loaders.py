@@ -161,7 +161,12 @@ class Passage:
     def _fetched(self, index: Any) -> Any:
         if self._loader._dataset_kind == _DatasetKind.Iterable or self._is_ragged():
             return self._fetcher.fetch(index)
-        return self._repeated.fetch(self._source, index, self._fetcher.fetch)
+        samples = self._loader.dataset
+        try:
+            kind = (type(samples), len(samples))
+        except (TypeError, NotImplementedError):
+            kind = None
+        return self._repeated.fetch(self._source, index, self._fetcher.fetch, kind)
 
     def _reads(self) -> bool:
         return self._watch.backwards == self._backwards

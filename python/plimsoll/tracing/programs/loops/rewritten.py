@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import builtins
 import copy
+import functools
 import operator
 import os
 import runpy
@@ -93,7 +94,21 @@ def _rewritten(path: str, code: CodeType) -> CodeType:
 def _is_the_programs(path: str) -> bool:
     parts = path.split(os.sep)
     named = "site-packages" in parts or "dist-packages" in parts
-    return not named and not path.startswith(_LIBRARIES)
+    return not (named or path.startswith(_LIBRARIES) or _is_installed(path))
+
+
+def _is_installed(path: str) -> bool:
+    """Whether it lies where packages were installed, in a folder of any name (`pip install --target`)."""
+    folders = (os.path.abspath(folder) + os.sep for folder in sys.path if folder)
+    return any(path.startswith(folder) and _holds_packages(folder) for folder in folders)
+
+
+@functools.cache
+def _holds_packages(folder: str) -> bool:
+    try:
+        return any(name.endswith(".dist-info") for name in os.listdir(folder))
+    except OSError:
+        return False
 
 
 class _Loops(ast.NodeTransformer):
