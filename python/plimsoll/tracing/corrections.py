@@ -126,7 +126,31 @@ def _product_of_other_type(func, args, kwargs):
     return result if result.shape == shape else result.resize_(shape)
 
 
+def _like(place: int) -> Callable:
+    """For ops without a meta kernel whose result has the shape of one argument, without holes."""
+
+    def correct(func, args, kwargs):
+        return torch.empty(args[place].shape, dtype=args[place].dtype, device="meta")
+
+    return correct
+
+
+# Samples of distributions, with their gradients, and what else PyTorch has no meta kernel for.
+_LIKE = {
+    _ATEN._standard_gamma.default: 0,
+    _ATEN._standard_gamma_grad.default: 0,
+    _ATEN._sample_dirichlet.default: 0,
+    _ATEN._dirichlet_grad.default: 0,
+    _ATEN.binomial.default: 0,
+    _ATEN._logcumsumexp.default: 0,
+    _ATEN.multi_margin_loss_backward.default: 1,
+    _ATEN.multilabel_margin_loss_backward.default: 1,
+}
 CORRECTIONS: dict[Any, Callable] = {
+    **{op: _like(place) for op, place in _LIKE.items()},
+    # They write what they find into the tensors that they are given.
+    _ATEN._cummax_helper.default: lambda f, a, k: None,
+    _ATEN._cummin_helper.default: lambda f, a, k: None,
     _ATEN.native_layer_norm.default: lambda f, a, k: f(_contiguous(a[0]), *a[1:], **k),
     _ATEN.native_layer_norm_backward.default: _layer_norm_backward,
     _ATEN._log_softmax_backward_data.default: lambda f, a, k: f(_contiguous(a[0]), *a[1:], **k),

@@ -62,8 +62,8 @@ _WAS_ENDED = (
     "interval reaches up for it."
 )
 _ENDED_EARLY = (
-    "Turns of a loop that were alike were left out, and after them the program ended with {}; what it would have "
-    "done then is not counted."
+    "Turns of a loop, or batches, that were alike were left out, and after them the program ended with {}; what it "
+    "would have done then is not counted."
 )
 
 
@@ -263,6 +263,6 @@ def _run(command: list[str], watch: Watch) -> None:
 
 
 def _may_come_of_less(error: BaseException, watch: Watch) -> bool:
-    """Whether a program failed because it ran fewer turns than it counts on, as with a list of its losses."""
+    """Whether a program failed because it got fewer turns or batches than it counts on: a list of its losses, say."""
     known = isinstance(error, Exception) and not isinstance(error, (Failure, NotImplementedError))
     return known and watch.left_out and watch.steps_seen()

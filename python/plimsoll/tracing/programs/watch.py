@@ -59,7 +59,7 @@ class Watch:
         self.short_epochs = False
         # After so many it trains on, and reads; 0 where its real epochs do not reach the end of a loader.
         self.epoch_ends = {"train": 0, "read": 0}
-        # Whether turns of a loop were left out, so that the program is not what it was.
+        # Whether turns of a loop, or batches, were left out, so that the program is not what it was.
         self.left_out = False
         # What turns that were left out may have held on to.
         self.more_bytes = 0

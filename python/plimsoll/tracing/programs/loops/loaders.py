@@ -31,6 +31,9 @@ _CHEAP_OPS = 12_000
 _READ = 2
 _SETTLED_READ = 3
 _CHEAP_READ_OPS = 3_000
+# Programs compare all that an evaluation gave with their labels, so that short ones are run to their end:
+# in so many ops altogether.
+_WHOLE_READ_OPS = 12_000
 # An optimizer that steps once in many batches is waited for so long.
 _MAX_BATCHES = 64
 # Looking for the last batch of a sampler of the program's own.
@@ -40,27 +43,49 @@ _MAX_INDICES = 200_000
 def install(patches: Patches, watch: Watch) -> None:
     passes: dict = {}
     shared, repeated = ragged.Ragged(), Repeated()
+    whole_reads = _Allowance(_WHOLE_READ_OPS)
     numbers = count()
 
     def __iter__(self: Any) -> Iterator[Any]:
         passes[id(self)] = passes.get(id(self), 0) + 1
-        return Passage(self, watch, passes[id(self)], shared, repeated, next(numbers))
+        return Passage(self, watch, passes[id(self)], shared, repeated, whole_reads, next(numbers))
 
     patches.set(data.DataLoader, "__iter__", __iter__)
+
+
+class _Allowance:
+    """Ops that all passages together may take."""
+
+    def __init__(self, ops: int) -> None:
+        self._ops: float = ops
+
+    def take(self, ops: float) -> bool:
+        if ops > self._ops:
+            return False
+        self._ops -= ops
+        return True
 
 
 class Passage:
     """One time through a loader."""
 
     def __init__(
-        self, loader: Any, watch: Watch, number: int, shared: Any, repeated: Any, of_all: int
+        self,
+        loader: Any,
+        watch: Watch,
+        number: int,
+        shared: ragged.Ragged,
+        repeated: Repeated,
+        whole_reads: _Allowance,
+        of_all: int,
     ):
         self._loader = loader
         self._watch = watch
         self._number = number
         self._pass = of_all
-        self._shared: ragged.Ragged = shared
-        self._repeated: Repeated = repeated
+        self._shared = shared
+        self._repeated = repeated
+        self._whole_reads = whole_reads
         self._order_is_known = order.is_known(loader, watch.observer.follows_draws())
         # Many programs make a new loader for each epoch.
         self._source = (id(loader.dataset), loader.batch_size)
@@ -86,6 +111,8 @@ class Passage:
         self._over = False
         # Whether only batches are run that are larger than all before.
         self._chooses = False
+        # Whether it is read to its end.
+        self._is_whole = False
 
     def __iter__(self) -> Passage:
         return self
@@ -188,13 +215,20 @@ class Passage:
         ops = watch.observer.ops - self._ops
         if reads:
             settled = _SETTLED_READ if ops < _CHEAP_READ_OPS else _READ
-            return self._given >= (settled if self._number < 3 else 1)
+            return self._given >= (settled if self._number < 3 else 1) and not self._reads_all(ops)
         steps = [watch.steps_of[key] - self._steps.get(key, 0) for key in watch.steps_of]
         # Loops without an optimizer of PyTorch's count by their backward passes.
         steps = steps or [watch.backwards - self._backwards]
         settled = _SETTLED_STEPS if ops < _CHEAP_OPS else _STEPS
         wanted = settled if self._number < 3 else 1
         return max(steps) >= wanted and min(steps) >= min(wanted, 2)
+
+    def _reads_all(self, ops: int) -> bool:
+        left = self._batches_left()
+        if not self._is_whole and left is not None and left > 0:
+            rest = left * ops / self._given
+            self._is_whole = rest < _CHEAP_READ_OPS and self._whole_reads.take(rest)
+        return self._is_whole
 
     def _batches_left(self) -> int | None:
         try:
@@ -236,11 +270,14 @@ class Passage:
     def _last(self) -> Any:
         self._over = True
         loader = self._loader
+        left = self._batches_left()
+        if left is None or left > 1:
+            self._watch.left_out = True
         if loader._dataset_kind == _DatasetKind.Iterable:
             raise StopIteration
         sampler = loader._index_sampler
         if type(sampler) is data.BatchSampler:
-            if self._short() == 0:
+            if self._short() == 0 or self._given >= len(sampler):
                 raise StopIteration
             return self._recent[: self._short()]
         rest = deque(islice(self._indices, _MAX_INDICES), maxlen=1)
