@@ -99,10 +99,10 @@ class Observer(TorchDispatchMode):
         # In inference mode, or on tensors from it, an op arrives whole that autograd takes apart.
         stand_in = self.stand_ins.get(func) if rule is None else None
         if stand_in is not None and any(map(_is_on_meta, args)):
-            with self:
+            with self, self._autocast_resumed():
                 return stand_in(*args, **kwargs)
         if rule is None and self._is_composite(func):
-            with self:
+            with self, self._autocast_resumed():
                 return func._op_dk(_COMPOSITE, *args, **kwargs)
         result = self._results.run(func, args, kwargs)
         if func is not _DETACH and self.recording:
@@ -132,6 +132,9 @@ class Observer(TorchDispatchMode):
         except KeyError:
             rule = self._rules[func] = rule_for(str(func))
             return rule
+
+    def _autocast_resumed(self) -> AbstractContextManager[None]:
+        return nullcontext() if self.autocast is None else self.autocast.resumed()
 
     def _is_composite(self, func) -> bool:
         try:

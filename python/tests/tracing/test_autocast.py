@@ -55,6 +55,21 @@ class Autocast(unittest.TestCase):
             self.assertEqual(torch.nn.functional.layer_norm(low, (8,)).dtype, torch.float32)
             self.assertEqual(torch.cat([low, low.float()]).dtype, torch.float32)
 
+    def test_in_inference_mode_what_a_composite_op_calls_is_cast_too(self):
+        functions = torch.nn.functional
+        for without in (torch.no_grad, torch.inference_mode):
+            with watched(), without(), torch.autocast("cuda", dtype=torch.bfloat16):
+                low = torch.empty(2, 8, 16, 16, dtype=torch.bfloat16, device="meta")
+                labels = torch.empty(2, 16, 16, dtype=torch.int64, device="meta")
+                doubled = functions.interpolate(low, scale_factor=2)
+                self.assertEqual(doubled.dtype, torch.float32)
+                smooth = functions.interpolate(low, size=(40, 40), mode="bilinear")
+                self.assertEqual(smooth.dtype, torch.float32)
+                self.assertEqual(functions.cross_entropy(low, labels).dtype, torch.float32)
+                # An op with a rule of its own is cast once: what it calls is left alone.
+                product = functions.linear(low.float(), low.new_empty(4, 16).float())
+                self.assertEqual(product.dtype, torch.bfloat16)
+
     def test_a_region_for_meta_tensors_is_one_for_cuda(self):
         with watched():
             linear, x = layer()

@@ -7,6 +7,8 @@ a backend that is not in use here, which is switched on and off with CUDA's own 
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -60,6 +62,8 @@ class Autocast:
 
     def __init__(self) -> None:
         self._cache: dict[int, Any] = {}
+        # Rules that are under way: what they call is not cast again.
+        self._rules_running = 0
         self._fallback = torch.library.Library("_", "IMPL")
         self._fallback.fallback(torch.library.fallthrough_kernel, _KEY.name)
         self._library = torch.library.Library("aten", "IMPL")
@@ -72,7 +76,7 @@ class Autocast:
             for name in names:
                 if _overload(name) is not None:
                     self._library.impl(
-                        name, _excluded(functools.partial(cast, _overload(name))), _KEY.name
+                        name, self._uncast(functools.partial(cast, _overload(name))), _KEY.name
                     )
 
     def close(self) -> None:
@@ -83,6 +87,18 @@ class Autocast:
     def refresh(self) -> None:
         """Follows CUDA's autocast state; called whenever that may have changed."""
         self._switch(torch.is_autocast_enabled("cuda"))
+
+    @contextmanager
+    def resumed(self) -> Iterator[None]:
+        """Casts what a composite op calls while the dispatcher has left autocast behind, as CUDA does."""
+        if self._rules_running or not torch._C._dispatch_tls_is_dispatch_key_included(_KEY):
+            yield
+            return
+        _exclude(False)
+        try:
+            yield
+        finally:
+            _exclude(True)
 
     def clear(self) -> None:
         self._cache.clear()
@@ -98,6 +114,19 @@ class Autocast:
     def _switch(on: bool) -> None:
         torch._C._dispatch_tls_set_dispatch_key_excluded(_KEY, not on)
         torch._C._dispatch_tls_set_dispatch_key_included(_KEY, on)
+
+    def _uncast(self, function):
+        """Runs a rule with autocast off, so that what it calls is not cast again."""
+
+        def kernel(*args, **kwargs):
+            self._rules_running += 1
+            try:
+                with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(_KEY)):
+                    return function(*args, **kwargs)
+            finally:
+                self._rules_running -= 1
+
+        return kernel
 
     def _cast(self, value, dtype):
         if isinstance(value, torch.Tensor):
@@ -155,14 +184,10 @@ def _overload(name: str):
     return getattr(packet, overload or "default", None) if packet is not None else None
 
 
-def _excluded(function):
-    """Runs a rule with autocast off, so that what it calls is not cast again."""
-
-    def kernel(*args, **kwargs):
-        with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(_KEY)):
-            return function(*args, **kwargs)
-
-    return kernel
+def _exclude(excluded: bool) -> None:
+    """CUDA's key as well: whether that is excluded is what tells a function if autocast is on."""
+    for key in (_KEY, torch._C.DispatchKey.AutocastCUDA):
+        torch._C._dispatch_tls_set_dispatch_key_excluded(key, excluded)
 
 
 def _low(value) -> bool:
