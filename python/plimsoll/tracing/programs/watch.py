@@ -45,7 +45,6 @@ class Watch:
         self.running = True
         # Steps of each optimizer that exists.
         self.steps_of: dict[int, int] = {}
-        self._optimizers: dict[int, Any] = {}
         # By number: to ask whether two tensors are equal would be an op.
         self._trained: set[int] = set()
         self._known: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -131,8 +130,8 @@ class Watch:
     def optimizer_made(self, optimizer: Any) -> None:
         self.steps_of[id(optimizer)] = 0
         self.news()
-        # Held, so that no other takes its number.
-        self._optimizers[id(optimizer)] = optimizer
+        # Not held: a program may train one model after another, each gone when the next is made.
+        weakref.finalize(optimizer, self.steps_of.pop, id(optimizer), None)
         for group in optimizer.param_groups:
             self._trained.update(map(id, group["params"]))
 
@@ -150,7 +149,7 @@ class Watch:
         self._mark("end")
         steps = self.steps_of.get(id(optimizer), 0)
         self.steps_of[id(optimizer)] = steps + 1
-        self.optimizer_steps = max(self.steps_of.values())
+        self.optimizer_steps = max(self.optimizer_steps, steps + 1)
         if steps == 0:
             for tensor in state_tensors(getattr(optimizer, "state", {})):
                 self._label(tensor, kinds.OPTIMIZER)

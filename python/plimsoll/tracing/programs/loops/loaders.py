@@ -43,7 +43,7 @@ _MAX_INDICES = 200_000
 def install(patches: Patches, watch: Watch) -> None:
     passes: dict = {}
     shared, repeated = ragged.Ragged(), Repeated()
-    whole_reads = _Allowance(_WHOLE_READ_OPS)
+    whole_reads = Allowance(_WHOLE_READ_OPS)
     numbers = count()
 
     def __iter__(self: Any) -> Iterator[Any]:
@@ -53,7 +53,7 @@ def install(patches: Patches, watch: Watch) -> None:
     patches.set(data.DataLoader, "__iter__", __iter__)
 
 
-class _Allowance:
+class Allowance:
     """Ops that all passages together may take."""
 
     def __init__(self, ops: int) -> None:
@@ -76,7 +76,7 @@ class Passage:
         number: int,
         shared: ragged.Ragged,
         repeated: Repeated,
-        whole_reads: _Allowance,
+        whole_reads: Allowance,
         of_all: int,
     ):
         self._loader = loader

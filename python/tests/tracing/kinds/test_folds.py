@@ -1,4 +1,4 @@
-"""Evaluations that compare all they were given with their labels, and samples of distributions."""
+"""Folds: one model after another, each compared with all labels; and samples of distributions."""
 
 import unittest
 
@@ -40,6 +40,23 @@ loss = loss + nn.MultiLabelMarginLoss()(rates, torch.randint(0, 32, (64, 32), de
 loss.backward()
 torch.empty(3 << 20, dtype=torch.uint8, device="cuda")
 """
+_FOLDS = """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+def fold():
+    model = nn.Linear(512, 512).cuda()
+    optimizer = torch.optim.Adam(model.parameters())
+    schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+    for (x,) in DataLoader(TensorDataset(torch.rand(400, 512)), 4):
+        model(x.cuda()).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+for _ in range({folds}):
+    fold()
+"""
 _LAST = 3 << 20
 
 
@@ -49,6 +66,27 @@ def _sizes(rows):
 
 def _notes(rows):
     return " ".join(note for row in rows if isinstance(row, dict) for note in row.get("notes", []))
+
+
+def _live(rows):
+    """The most bytes that were alive at once."""
+    sizes, live, peak = {}, 0, 0
+    for row in rows:
+        if isinstance(row, list) and row[0] == "a":
+            sizes[row[1]] = row[2]
+            live += row[2]
+            peak = max(peak, live)
+        elif isinstance(row, list) and row[0] == "f":
+            live -= sizes.pop(row[1])
+    return peak
+
+
+class Folds(unittest.TestCase):
+    def test_models_that_are_gone_take_nothing_and_no_batches_are_waited_for(self):
+        one, three = (rows_of(self, _FOLDS.format(folds=folds)) for folds in (1, 3))
+        self.assertEqual(_live(three), _live(one))
+        # A fold has a few steps of its 100, not as many as an optimizer that is gone is waited for.
+        self.assertLess(len(_sizes(three)), 4 * len(_sizes(one)))
 
 
 class Evaluations(unittest.TestCase):
