@@ -1,5 +1,6 @@
 """Ops as recordings of whole runs on an H200 show them, where a run of one op alone had not."""
 
+import itertools
 import unittest
 
 import torch
@@ -29,6 +30,43 @@ class Losses(unittest.TestCase):
             sizes = Asked(observer)
             F.mse_loss(made, given, reduction="none")
             self.assertEqual(sizes.sizes(), [64 * 32 * 4])
+
+
+class Copies(unittest.TestCase):
+    def test_a_softmax_over_channels_copies_what_lies_channels_last(self):
+        # Losses of pictures: the logits of a SegFormer, 8 of 64 classes at 512 x 512.
+        for function in (F.softmax, F.log_softmax):
+            for layout, copies in ((torch.channels_last, 1), (torch.contiguous_format, 0)):
+                with self.subTest(function=function.__name__, layout=layout), watched() as observer:
+                    logits = empty(8, 64, 512, 512, memory_format=layout)
+                    sizes = Asked(observer)
+                    function(logits, 1)
+                    self.assertEqual(sizes.sizes(), [512 << 20] * (1 + copies))
+
+    def test_a_slice_of_a_gradient_is_copied_to_be_scaled_down_unless_its_size_stays(self):
+        layouts = (torch.channels_last, torch.contiguous_format)
+        for mode, layout in itertools.product(("nearest", "bilinear"), layouts):
+            for side, copies in ((64, 1), (128, 0)):
+                with self.subTest(mode=mode, layout=layout, side=side), watched() as observer:
+                    below = empty(8, 64, side, side, memory_format=layout).requires_grad_()
+                    beside = empty(8, 64, 128, 128, memory_format=layout)
+                    joined = torch.cat([F.interpolate(below, (128, 128), mode=mode), beside], 1)
+                    grad = torch.empty_like(joined)
+                    sizes = Asked(observer)
+                    joined.backward(grad)
+                    expected = [8 * 64 * side * side * 4] + [32 << 20] * copies
+                    self.assertEqual(sizes.sizes(), expected)
+
+    def test_a_slice_of_a_volumes_gradient_is_copied_too(self):
+        for mode in ("nearest", "trilinear"):
+            with self.subTest(mode=mode), watched() as observer:
+                below, beside = empty(2, 16, 8, 8, 8, grad=True), empty(2, 16, 16, 16, 16)
+                doubled = F.interpolate(below, scale_factor=2, mode=mode)
+                joined = torch.cat([doubled, beside], 1)
+                grad = torch.empty_like(joined)
+                sizes = Asked(observer)
+                joined.backward(grad)
+                self.assertEqual(sizes.sizes(), [2 * 16 * 8**3 * 4, 2 * 16 * 16**3 * 4])
 
 
 class Casts(unittest.TestCase):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from torch._prims_common import suggest_memory_format
 
 from .registry import Launch, rule
 from .sorting import scan_scratch
@@ -26,6 +27,37 @@ def scan(launch: Launch) -> None:
     launch.scratch(*sizes)
 
 
+@rule("aten._softmax", "aten._log_softmax")
+def softmax(launch: Launch) -> None:
+    """An input that does not lie in one run is copied once the memory for the result is there."""
+    launch.place_all()
+    _copied(launch, launch.args[0], torch.contiguous_format)
+
+
+@rule(
+    "aten.upsample_nearest2d_backward",
+    "aten._upsample_nearest_exact2d_backward",
+    "aten.upsample_bilinear2d_backward",
+    "aten.upsample_nearest3d_backward",
+    "aten._upsample_nearest_exact3d_backward",
+    "aten.upsample_trilinear3d_backward",
+)
+def upsample_backward(launch: Launch) -> None:
+    """Half of the gradient of two tensors put beside each other, say, is copied into one run first."""
+    launch.place_all()
+    grad = launch.args[0]
+    if grad.dim() == 5:
+        # Volumes are brought into the usual order, whatever theirs.
+        _copied(launch, grad, torch.contiguous_format)
+    elif grad.shape != launch.outputs[0].shape:
+        _copied(launch, grad, suggest_memory_format(grad))
+
+
+def _copied(launch: Launch, tensor: torch.Tensor, layout: torch.memory_format) -> None:
+    if not tensor.is_contiguous(memory_format=layout):
+        launch.scratch(tensor.numel() * tensor.element_size())
+
+
 @rule("aten._softmax_backward_data")
 def softmax_backward(launch: Launch) -> None:
     launch.place_all()
@@ -37,8 +69,7 @@ def softmax_backward(launch: Launch) -> None:
 def log_softmax_backward(launch: Launch) -> None:
     """A gradient that does not lie in one run is copied once the memory for the result is there."""
     launch.place_all()
-    grad = launch.args[0]
-    launch.scratch(0 if grad.is_contiguous() else grad.numel() * grad.element_size())
+    _copied(launch, launch.args[0], torch.contiguous_format)
 
 
 @rule("aten.where.self")
