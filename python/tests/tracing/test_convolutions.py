@@ -104,6 +104,26 @@ class LeftOut(unittest.TestCase):
             with self.subTest(shape=shape.w, which=which):
                 self.assertEqual(shape.workspace(which, H200), measured)
 
+    def test_in_float16_products_are_taken_as_in_bfloat16(self):
+        # float16's ranking names tiles that no layer of the fit had. As an H200 ran a detector and a program in
+        # fp16, and ranked the fourth: products, without copies of all images (660 MiB in the first).
+        for shape in (
+            (110, 576, 64, 192),
+            (128, 288, 24, 144),
+            (244, 288, 24, 144),
+            (106, 624, 56, 192),
+        ):
+            with self.subTest(shape=shape):
+                layer = problem(*shape, 1, dtype=torch.float16)
+                alike = problem(*shape, 1, dtype=torch.bfloat16)
+                tiles = [cudnn.library().choose(one, "forward").knobs[2] for one in (layer, alike)]
+                self.assertNotEqual(*tiles)
+                self.assertEqual(layer.workspace("forward", H200), 0)
+                self.assertEqual(
+                    layer.workspaces("forward", H200).chance,
+                    alike.workspaces("forward", H200).chance,
+                )
+
     def test_gradients_of_inputs_by_winograds_transforms_in_half_precision(self):
         # As ranked on an H200: 32 channels over large images, and few images of 112.
         half, bf16 = torch.float16, torch.bfloat16

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+from copy import copy
 from functools import lru_cache
 from math import inf, prod
 from typing import Any
+
+import torch
 
 from ..gpu import H200, Gpu, cudnn_properties
 from . import choices, cudnn_before_hopper, fourier
@@ -110,7 +113,7 @@ def _workspaces(problem: Any, which: str, gpu: Gpu) -> Workspace:
         if which != "grad_weight":
             return Workspace(size)
         return Workspace(size, ranked.bytes, round(1 - choices.PARTS_CHANCE, 2))
-    left_out = None if lists_all() else _left_out(problem, which, choice)
+    left_out = None if lists_all() else _left_out(problem, which, choice, gpu)
     if left_out is None:
         return ranked
     size, chance = left_out
@@ -119,13 +122,27 @@ def _workspaces(problem: Any, which: str, gpu: Gpu) -> Workspace:
     return ranked if ranked.chance > chance else Workspace(ranked.bytes, size, round(chance, 2))
 
 
-def _left_out(problem: Any, which: str, choice: Choice) -> tuple[int, float] | None:
+def _left_out(problem: Any, which: str, choice: Choice, gpu: Gpu) -> tuple[int, float] | None:
     """The likeliest of the kernels that cuDNN leaves out of its ranking without a device."""
     transform = likely.transform(problem, which, choice)
-    other = choices.left_out(problem, which, choice)
+    other = choices.left_out(problem, which, _as_fitted(problem, which, choice, gpu))
     if transform[1] < _UNLIKELY or (other is not None and other[1] > transform[1]):
         return other
     return transform
+
+
+def _as_fitted(problem: Any, which: str, choice: Choice | None, gpu: Gpu) -> Choice | None:
+    """What bfloat16 ranks first, for a layer in float16: the choices were fitted to that.
+
+    Products and transforms are taken alike in both, but float16's ranking has tiles that no fit has seen.
+    """
+    known = library(gpu)
+    asked = choices.is_product(problem) or choices.could_be_winograd(problem, which)
+    if problem.dtype != torch.float16 or known is None or not asked:
+        return choice
+    twin = copy(problem)
+    twin.dtype = torch.bfloat16
+    return known.choose(twin, which)
 
 
 def _ranked(problem: Any, which: str, choice: Choice, gpu: Gpu) -> Workspace:
