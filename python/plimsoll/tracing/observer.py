@@ -30,8 +30,6 @@ _ADD = torch.ops.aten.add.Tensor
 
 
 class Observer(TorchDispatchMode):
-    # Whether small values are followed through all of a run, or only while the model is built.
-    follows_values = False
     # Tensors that are taken apart before memory is asked for (DTensor): their parts come here.
     passes_on: tuple[type, ...] = ()
     # The one of this trace, once there is one.
@@ -80,12 +78,11 @@ class Observer(TorchDispatchMode):
                 return func(*args, **kwargs)
             with self:
                 return taken_apart(*args, **kwargs)
-        following = self.follows_values or self.category == kinds.WEIGHT
-        value = self._known(func, args, kwargs, following)
+        value = self._known(func, args, kwargs)
         if value is not None:
             return value
         if func in self.scalars.answers:
-            known = small_values.value_of(args[0]) if following else None
+            known = small_values.value_of(args[0])
             return self.scalars.answer(func, args) if known is None else known.item()
         if func in host_values.COPIES:
             host = self.host_copy(func, args, kwargs)
@@ -109,15 +106,14 @@ class Observer(TorchDispatchMode):
             with self.summing() if func is _ADD and self.summing else nullcontext():
                 self._record(func, rule, args, kwargs, result)
         self.scalars.notice(func, args, result)
-        if following:
-            small_values.follow(func, args, kwargs, result)
+        small_values.follow(func, args, kwargs, result)
         return result
 
-    def _known(self, func, args, kwargs, following: bool) -> Any | None:
+    def _known(self, func, args, kwargs) -> Any | None:
         """A value that is known without running the op, or decided here."""
         if func is _RAND and not args[0] and self.layer_draws is not None:
             return self.layer_draws.draw()
-        return small_values.read(func, args, kwargs) if following else None
+        return small_values.read(func, args, kwargs)
 
     def host_copy(self, func, args, kwargs) -> Any:
         """What the host gets to see where an op copies from the device to it; else None."""

@@ -53,6 +53,8 @@ _FILLS = {
     _ATEN.zeros_like.default: 0,
     _ATEN.new_zeros.default: 0,
 }
+# Distributions ask this of their parameters and samples.
+_VALID = _ATEN._is_all_true.default
 _FULLS = {_ATEN.full.default, _ATEN.full_like.default, _ATEN.new_full.default}
 UNKNOWN = object()
 
@@ -73,6 +75,7 @@ class Scalars:
         _ATEN.logical_not.default,
         _ATEN.bitwise_not.default,
         _ATEN.scalar_tensor.default,
+        _VALID,
     } | (SAME - {_ATEN.detach.default})
 
     def __init__(self) -> None:
@@ -102,6 +105,8 @@ class Scalars:
             return args[-1] if isinstance(args[-1], (int, float, bool)) else UNKNOWN
         if func is _ATEN.scalar_tensor.default:
             return args[0]
+        if func is _VALID:
+            return True
         if func is _ATEN.cat.default:
             parts = [self.known(part) for part in args[0]]
             return parts[0] if all(part == parts[0] for part in parts) else UNKNOWN

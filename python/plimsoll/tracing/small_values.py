@@ -1,8 +1,9 @@
-"""Real values beside small meta tensors while a model is being built.
+"""Real values beside small meta tensors.
 
-Some constructors compute a list of numbers with tensors on the current device (widths of stages,
-dropout rates) and read it back. A meta tensor has nothing to read, so such small tensors are
-computed on the CPU as well, from the ops that make values out of nothing.
+Some models compute numbers with tensors on the current device (widths of stages, dropout rates,
+relative positions) and read them back, often to give a tensor its size. A meta tensor has nothing
+to read, so such small tensors are computed on the CPU as well, from the ops that make values out
+of nothing.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ _UNWRITTEN = {
     _ATEN.new_empty_strided.default,
     _ATEN.resize_.default,
 }
+# What other ranks sent is not known.
+_COLLECTIVES = "_c10d_functional"
 _LARGEST = 4096
 # Places, labels and masks decide more, and cost little: sizes of graphs, lengths, what is chosen.
 _LARGEST_WHOLE = 1 << 21
@@ -68,7 +71,9 @@ def follow(func: Any, args: tuple, kwargs: dict, result: Any) -> None:
         _write(func, args, kwargs)
         return
     results = result if isinstance(result, (tuple, list)) else (result,)
-    if func in _UNWRITTEN or not any(map(_may_be_known, results)):
+    if func in _UNWRITTEN or func.namespace == _COLLECTIVES:
+        return
+    if not any(map(_may_be_known, results)):
         return
     if func in _LIKES:
         args = (_of_shape(args[0]), *args[1:])

@@ -10,7 +10,7 @@ from tracing.test_quantized import settings
 
 from plimsoll.failure import Failure
 from plimsoll.tracing.sources import hugging_face, model_class
-from plimsoll.tracing.sources.batches import batch_for
+from plimsoll.tracing.sources.batches import batch_for, target_notes
 from plimsoll.tracing.sources.vision import full_name
 
 SMALL = {
@@ -113,6 +113,18 @@ class Builds(unittest.TestCase):
             loss = hugging_face._forward(settings())(model, batch_for(model, settings(seq=16000)))
             loss.backward()
             self.assertIsNotNone(model.lm_head.weight.grad)
+
+    def test_a_decoder_beside_an_encoder_of_sound_gets_the_transcript(self):
+        layers = {f"{part}_num_hidden_layers": 1 for part in ("encoder", "decoder")}
+        with watching.watched():
+            model, _ = built("MoonshineForConditionalGeneration", "moonshine", layers)
+            for asked, tokens in ((0, 16), (5, 5)):
+                wanted = settings(batch=3, seq=16000, target_seq=asked)
+                batch = batch_for(model, wanted)
+                self.assertEqual(batch["labels"].shape, (3, tokens))
+                self.assertEqual(hugging_face._forward(wanted)(model, batch).numel(), 1)
+                notes = target_notes(model, wanted)
+                self.assertEqual([("samples" in note) for note in notes], [] if asked else [True])
 
 
 class Vision(unittest.TestCase):

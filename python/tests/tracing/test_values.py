@@ -18,7 +18,7 @@ class Values(unittest.TestCase):
             self.assertTrue(bool(mask.sum() == mask.numel()))
             self.assertFalse(bool((~mask[:, 4:]).any()))
             mask[0, 0] = False
-            self.assertEqual(mask.sum().item(), 0)
+            self.assertEqual(mask.sum().item(), 31)
 
     def test_the_plain_case_is_assumed_of_the_unknown(self):
         with watching.watched():
@@ -32,6 +32,33 @@ class Values(unittest.TestCase):
             observer.category = kinds.WEIGHT
             self.assertEqual((torch.arange(4) * 2 + 1).tolist(), [1, 3, 5, 7])
             self.assertEqual(torch.diff(torch.tensor([1, 4, 9])).int().tolist(), [3, 5])
+
+    def test_a_size_that_a_step_computes_with_tensors_is_the_one_of_a_real_run(self):
+        with watching.watched():
+            places = torch.arange(8, device="meta").to(torch.float32)
+            pooled = torch.cat([places.new_tensor([-1]), places[1:-1:2]])
+            farthest = pooled[0] - places[0] + 2 * pooled.shape[0]
+            made = torch.arange(farthest, pooled[0] - places[-1] - 1, -1, device="meta")
+            self.assertEqual(made.tolist(), list(range(7, -9, -1)))
+            self.assertEqual(torch.as_tensor([3, 4], device="meta").tolist(), [3, 4])
+
+    def test_parameters_and_samples_of_distributions_are_taken_as_valid(self):
+        unknown = torch.empty(4, 3, device="meta")
+        zero, one = torch.zeros((), device="meta"), torch.ones((), device="meta")
+        of = torch.distributions
+        with watching.watched():
+            for made in (
+                lambda: of.Gumbel(zero + unknown.sum(), one + unknown.sum()),
+                lambda: of.Gumbel(zero, one),
+                lambda: of.Uniform(unknown, unknown),
+                lambda: of.Bernoulli(unknown),
+                lambda: of.Categorical(unknown),
+                lambda: of.MultivariateNormal(unknown, unknown[:3].T @ unknown[:3]),
+            ):
+                distribution = made()
+                with self.subTest(type(distribution).__name__):
+                    sample = distribution.sample((5,))
+                    self.assertEqual(distribution.log_prob(sample).device.type, "meta")
 
     def test_what_goes_to_the_host_is_zeros_and_told(self):
         with watching.watched() as observer:
@@ -81,8 +108,7 @@ class Values(unittest.TestCase):
             self.assertEqual([small_values.value_of(one) for one in counts], [None, None])
 
     def test_what_the_card_draws_leaves_the_generator_of_the_host_alone(self):
-        with watching.watched() as observer:
-            observer.follows_values = True
+        with watching.watched():
             before = torch.get_rng_state()
             kept = torch.full((8,), 0.5, device="meta").bernoulli_()
             torch.rand_like(kept)
@@ -116,7 +142,6 @@ class Values(unittest.TestCase):
             self.assertEqual((observer.ledger.loose_at_peak, observer.notes), (0, set()))
 
     def test_places_of_all_are_known_where_all_were_taken(self):
-        with watching.watched() as observer:
-            observer.follows_values = True
+        with watching.watched():
             chosen = torch.where(torch.randn(3, device="meta") > 0)[0]
             self.assertEqual(chosen.tolist(), [0, 1, 2])

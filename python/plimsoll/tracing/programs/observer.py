@@ -1,4 +1,4 @@
-"""The observer of a program: it tells host from GPU, follows values throughout, and counts ops."""
+"""The observer of a program: it tells host from GPU, and counts ops."""
 
 from __future__ import annotations
 
@@ -31,8 +31,6 @@ ORDER_NOTE = (
 
 
 class ProgramObserver(Observer):
-    follows_values = True
-
     def __init__(self, ledger: Any, gpu: Any, current_module: Callable[[], str], places: Places):
         super().__init__(ledger, gpu, current_module)
         self.scalars = values.PlausibleScalars()

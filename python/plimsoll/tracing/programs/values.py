@@ -39,8 +39,6 @@ _BOTH = {
     _ATEN.logical_and_.default,
 }
 _OF_ALL = {_ATEN.all.default, _ATEN.any.default, _ATEN.all.dim, _ATEN.any.dim}
-# Distributions ask this of their parameters.
-_HOLDS = {_ATEN._is_all_true.default}
 _START, _FACTOR = 2.0, 0.999
 
 
@@ -60,8 +58,6 @@ class PlausibleScalars(Scalars):
         super().notice(func, args, result)
         if func in _PLACES:
             self.assume(result, 0)
-        elif func in _HOLDS:
-            self.assume(result, True)
         elif isinstance(result, torch.Tensor) and result.device.type == "meta":
             self._notice_usual(func, args, result)
 

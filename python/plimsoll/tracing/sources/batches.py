@@ -50,8 +50,7 @@ def is_text_alone(model: Any, settings: Settings) -> bool:
 def target_notes(model: Any, settings: Settings) -> list[str]:
     """How long the labels are taken to be; a length that no labels have is refused."""
     takes = inspect.signature(model.forward).parameters
-    has_target = getattr(model.config, "is_encoder_decoder", False) and "labels" in takes
-    if not has_target or _classifies(model):
+    if not _has_target(model, takes):
         if not settings.target_seq:
             return []
         raise Failure(
@@ -59,8 +58,13 @@ def target_notes(model: Any, settings: Settings) -> list[str]:
             f"{type(model).__name__} has no decoder beside an encoder, so its labels have no length of their own",
             "leave --target-seq out",
         )
-    if settings.target_seq or _inputs(model, takes) is not _tokens:
+    inputs = _inputs(model, takes)
+    if settings.target_seq or inputs not in (_tokens, _waves):
         return []
+    if inputs is _waves:
+        return [
+            f"labels are taken to be one token for {_SAMPLES_PER_LABEL} samples, unless a length is given"
+        ]
     tokens = half(settings)
     return [
         f"labels are taken to be half as long as the input, {tokens} tokens, unless a length is given"
@@ -89,11 +93,7 @@ def _tokens(model: Any, takes: Any, settings: Settings) -> Batch:
         batch["pixel_values"] = _pixels(config, settings)
     if "bbox" in takes:
         batch["bbox"] = torch.zeros(settings.batch, ids.shape[-1], 4, dtype=torch.long)
-    if (
-        getattr(config, "is_encoder_decoder", False)
-        and "labels" in takes
-        and not _classifies(model)
-    ):
+    if _has_target(model, takes):
         batch["labels"] = _target(config, settings, settings.target_seq or half(settings))
         if not hasattr(model, "prepare_decoder_input_ids_from_labels"):
             batch["decoder_input_ids"] = batch["labels"]
@@ -127,11 +127,7 @@ def _spectra(model: Any, takes: Any, settings: Settings) -> Batch:
             next((w for w in widths if isinstance(w, int)), _USUAL_WIDTH),
         )
     batch = {"input_features": torch.randn(settings.batch, *shape, dtype=settings.dtype)}
-    if (
-        getattr(config, "is_encoder_decoder", False)
-        and "labels" in takes
-        and not _classifies(model)
-    ):
+    if _has_target(model, takes):
         batch["labels"] = _target(config, settings, settings.target_seq or settings.seq or 1)
     return batch
 
@@ -155,7 +151,15 @@ def _waves(model: Any, takes: Any, settings: Settings) -> Batch:
         shape: tuple[int, ...] = (settings.batch, config.max_length, config.num_mel_bins)
     else:
         shape = (settings.batch, settings.seq or _USUAL_SAMPLES)
-    return {"input_values": torch.randn(shape, dtype=settings.dtype)}
+    batch = {"input_values": torch.randn(shape, dtype=settings.dtype)}
+    if _has_target(model, takes):
+        length = settings.target_seq or _transcript(shape[1])
+        batch["labels"] = _target(config, settings, length)
+    return batch
+
+
+def _transcript(samples: int) -> int:
+    return max(1, samples // _SAMPLES_PER_LABEL)
 
 
 def _labels(model: Any, takes: Any, settings: Settings, batch: Batch) -> Batch:
@@ -171,7 +175,7 @@ def _labels(model: Any, takes: Any, settings: Settings, batch: Batch) -> Batch:
         return {"labels": _classes(config, settings)}
     if name.endswith("CTC"):
         samples = next(iter(batch.values())).shape[1]
-        return {"labels": _target(config, settings, max(1, samples // _SAMPLES_PER_LABEL))}
+        return {"labels": _target(config, settings, _transcript(samples))}
     if name.endswith(("SemanticSegmentation", "ForInstanceSegmentation")):
         shape = (settings.batch, *batch["pixel_values"].shape[2:])
         return {"labels": torch.randint(0, max(1, config.num_labels), shape)}
@@ -201,6 +205,12 @@ _CLASSIFIERS = (
 
 def _classifies(model: Any) -> bool:
     return type(model).__name__.endswith(_CLASSIFIERS)
+
+
+def _has_target(model: Any, takes: Any) -> bool:
+    """Whether a decoder beside an encoder learns a text of its own."""
+    with_decoder = getattr(model.config, "is_encoder_decoder", False) and "labels" in takes
+    return with_decoder and not _classifies(model)
 
 
 def _classes(config: Any, settings: Settings) -> Any:

@@ -82,11 +82,9 @@ def build(values: dict[str, Any], settings: Settings) -> tuple[Any, list[str]]:
     try:
         wanted, why = model_class.choose(transformers, config, values)
         text = text_config(config)
-        if (
-            wanted.__name__.endswith("SequenceClassification")
-            and getattr(text, "pad_token_id", None) is None
-        ):
-            # Without one the class takes a single sample; a training program sets one.
+        pads = wanted.__name__.endswith("SequenceClassification") or config.is_encoder_decoder
+        if pads and getattr(text, "pad_token_id", None) is None:
+            # Without one the class takes a single sample, or no labels; a training program sets one.
             text.pad_token_id = 0
         with default_dtype(settings.dtype), torch.device("meta"):
             # A config may name a type of its own; what counts here is the precision asked for.

@@ -204,28 +204,39 @@ def _module_calls(patches: Patches, names: Any) -> None:
 
 
 def _literals(patches: Patches) -> None:
-    """`torch.tensor([...])` forgets its numbers on meta; they are kept for code that reads them back."""
+    """Numbers written in Python are forgotten on meta; they are kept for code that reads them back."""
     make = torch.tensor
-    # The list of functions that obey `with torch.device` is made once; it must hold the original.
+    # The list of functions that obey `with torch.device` is made once; it must hold the originals.
     torch.utils._device._device_constructors()
 
-    def tensor(data, *args, **kwargs):
-        result = make(data, *args, **kwargs)
+    def keep(result, data):
         # A program is told another device.
         with torch._C.DisableTorchFunction():
             known = result.device.type == "meta" and not isinstance(data, torch.Tensor)
             readable = known and small_values.readable(result)
         if readable or (known and result.dtype == torch.bool):
-            values = make(data, *args, **{**kwargs, "device": "cpu", "requires_grad": False})
+            values = make(data, dtype=result.dtype, device="cpu")
             if readable:
                 small_values.remember(result, values)
             if result.dtype == torch.bool:
                 small_values.count_marked(result, values)
         return result
 
-    patches.set(torch, "tensor", tensor)
-    # Functions that a model compiles meanwhile (TorchScript) must still find the built-in one.
-    torch.jit._builtins._register_builtin(tensor, "aten::tensor")
+    def keeping(original):
+        return lambda data, *args, **kwargs: keep(original(data, *args, **kwargs), data)
+
+    for name in ("tensor", "as_tensor"):
+        original = getattr(torch, name)
+        kept = keeping(original)
+        patches.set(torch, name, kept)
+        # Functions that a model compiles meanwhile (TorchScript) must still find the built-in one.
+        torch.jit._builtins._register_builtin(kept, f"aten::{name}")
+    new_tensor = torch.Tensor.new_tensor
+
+    def kept_new_tensor(self, data, *args, **kwargs):
+        return keep(new_tensor(self, data, *args, **kwargs), data)
+
+    patches.set(torch.Tensor, "new_tensor", kept_new_tensor)
 
 
 def _choices(patches: Patches) -> None:
