@@ -92,7 +92,7 @@ def run(options: Namespace, alone: bool = False) -> int:
         "ragged": recording.ragged,
         "benchmark": recording.benchmark,
         "ended": recording.ended,
-        "maybeMoreBytes": recording.more_bytes,
+        "maybeMoreBytes": recording.more_bytes + recording.ledger.larger_at_most,
         "maybeLessBytes": recording.ledger.loose_at_peak,
     }
     if recording.parallel is not None:

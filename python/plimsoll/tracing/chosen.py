@@ -1,7 +1,7 @@
-"""What the data choose, where they are not known: all was taken, so a real run may take less.
+"""What the data choose, where they are not known: all was taken, or an even share of it (`even_choices`).
 
 The rows that were chosen are followed through the ops that work on them: what lies in such rows when the most
-is allocated is what a real run may not need.
+is allocated is what a real run may not need, or need more of.
 """
 
 from __future__ import annotations
@@ -12,9 +12,14 @@ import torch
 
 from . import small_values
 from .data_sizes import BY_DATA
+from .even_choices import EvenChoices
 from .ledger import Ledger
 
 NOTE = "where the data choose which values are taken, all were taken; the interval begins where none are"
+EVEN_NOTE = (
+    "where the data choose one of several, as the experts of a mixture, rows are spread evenly over them; "
+    "the interval begins where none are taken and reaches up for more"
+)
 _INDEX = torch.ops.aten.index.Tensor
 # Which argument says what is chosen.
 _CHOSEN_BY = {
@@ -29,18 +34,36 @@ _DIMENSIONS = 2
 class Chosen:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        # How many rows a storage has of which it is not known whether they are chosen.
-        self._rows: dict[int, int] = {}
+        self.even = EvenChoices()
+        # How many rows a storage has that the data chose, and how many times as many all would be.
+        self._rows: dict[int, tuple[int, float]] = {}
 
     def forget(self, storage_key: int) -> None:
         self._rows.pop(storage_key, None)
+        self.even.forget(storage_key)
+
+    def expect(self, func: Any, args: tuple) -> str | None:
+        """Before an op: how much it is likely to choose, and what a person should know of it."""
+        if not by_unknown_data(func, args):
+            return None
+        if func in BY_DATA:
+            return NOTE
+        masks = [one for one in _choosing(func, args) if not small_values.is_counted(one)]
+        # Beside other places, a mask has all of its places taken.
+        alone = func is not _INDEX or sum(one is not None for one in args[1]) == 1
+        share = self.even.share_of(masks[0]) if alone else None
+        for mask in masks:
+            count = mask.numel() if share is None else max(1, round(mask.numel() * share))
+            small_values.expect_marked(mask, min(count, mask.numel()))
+        return NOTE if share is None else EVEN_NOTE
 
     def follow(self, func: Any, args: tuple, fresh: list[tuple[Any, int]]) -> None:
         """For the results of an op that are new, each with its allocation."""
         if by_unknown_data(func, args):
-            rows = {_rows_of(func, args)}
+            rows = dict([_rows_of(func, args)])
         elif self._rows:
-            rows = {self._rows.get(t.untyped_storage()._cdata, 0) for t in _tensors(args)}
+            found = (self._rows.get(t.untyped_storage()._cdata) for t in _tensors(args))
+            rows = dict(one for one in found if one is not None)
         else:
             return
         for result, ident in fresh:
@@ -48,8 +71,8 @@ class Chosen:
                 continue
             count = next((n for n in result.shape[:_DIMENSIONS] if n and n in rows), 0)
             if count:
-                self._rows[result.untyped_storage()._cdata] = count
-                self._ledger.may_be_less(ident)
+                self._rows[result.untyped_storage()._cdata] = (count, rows[count])
+                self._ledger.may_be_less(ident, rows[count])
 
 
 def by_unknown_data(func: Any, args: tuple) -> bool:
@@ -58,10 +81,17 @@ def by_unknown_data(func: Any, args: tuple) -> bool:
     return func is _INDEX and not all(map(small_values.is_counted, _masks(args)))
 
 
-def _rows_of(func: Any, args: tuple) -> int:
-    if func is _INDEX:
-        return max(small_values.marked(mask) for mask in _masks(args))
-    return args[_CHOSEN_BY[func]].numel()
+def _rows_of(func: Any, args: tuple) -> tuple[int, float]:
+    """How many are taken, and how many times as many all would be."""
+    if func in BY_DATA:
+        return args[0].numel(), 1
+    mask = max(_choosing(func, args), key=small_values.marked)
+    count = small_values.marked(mask)
+    return count, 1 if small_values.is_counted(mask) else mask.numel() / max(1, count)
+
+
+def _choosing(func: Any, args: tuple) -> list[Any]:
+    return _masks(args) if func is _INDEX else [args[_CHOSEN_BY[func]]]
 
 
 def _masks(args: tuple) -> list[Any]:

@@ -81,7 +81,7 @@ def _grouped_product(func, args, kwargs):
 
 
 def _index(func, args, kwargs):
-    """A mask whose values are known chooses as many as it marks; of others the most is taken."""
+    """A mask whose values are known chooses as many as it marks; of others what is likely, or the most."""
     source, indices = args[0], list(args[1])
     masks = [i for i in indices if i is not None and i.dtype == torch.bool]
     if len(masks) != 1 or len([i for i in indices if i is not None]) != 1:
@@ -101,7 +101,7 @@ def _masked_select(func, args, kwargs):
 
 def _nonzero(func, args, kwargs):
     places = torch.empty(marked(args[0]), args[0].dim(), dtype=torch.int64, device="meta")
-    if not is_counted(args[0]) and readable(places):
+    if len(places) == args[0].numel() and not is_counted(args[0]) and readable(places):
         # All were taken, so all are known.
         remember(places, torch.ones(args[0].shape, dtype=torch.bool, device="cpu").nonzero())
     return places

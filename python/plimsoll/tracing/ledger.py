@@ -47,6 +47,10 @@ class Ledger:
         self._loose: set[int] = set()
         self._loose_bytes = 0
         self.loose_at_peak = 0
+        # What they may be larger by, and the most that would then be live.
+        self._larger: dict[int, int] = {}
+        self._larger_bytes = 0
+        self._most_bytes = 0
         # Which stream asks, where there are several; each has memory of its own in the allocator.
         self.stream_now: Callable[[], int] | None = None
         # Blocks that other streams work on, how many of them were freed, and how many of those are done.
@@ -96,13 +100,24 @@ class Ledger:
     def _rise(self, size: int) -> None:
         if size > self.peak_bytes:
             self.peak_bytes, self.loose_at_peak = size, self._loose_bytes
+        self._most_bytes = max(self._most_bytes, size + self._larger_bytes)
 
-    def may_be_less(self, ident: int) -> None:
-        """A real run may ask for less here, or for nothing."""
+    @property
+    def larger_at_most(self) -> int:
+        """What the peak rises by where all is taken of which a part was."""
+        return max(0, self._most_bytes - self.peak_bytes)
+
+    def may_be_less(self, ident: int, times: float = 1) -> None:
+        """A real run may ask for less here, or for nothing, or for so many times as much."""
         if not ident or ident in self._loose:
             return
         self._loose.add(ident)
-        self._loose_bytes += _rounded(self.allocations[ident][2])
+        size = _rounded(self.allocations[ident][2])
+        self._loose_bytes += size
+        if times > 1:
+            self._larger[ident] = int(size * (times - 1))
+            self._larger_bytes += self._larger[ident]
+            self._rise(self.live_bytes)
         if self.live_bytes == self.peak_bytes:
             self.loose_at_peak = self._loose_bytes
 
@@ -121,6 +136,7 @@ class Ledger:
             if ident in self._loose:
                 self._loose.remove(ident)
                 self._loose_bytes -= size
+                self._larger_bytes -= self._larger.pop(ident, 0)
 
     def use(self, ident: int, stream: int) -> None:
         """Another stream works on it (`record_stream`): once freed, it is kept until that work is done."""

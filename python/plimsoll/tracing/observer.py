@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from . import host_values, small_values, sparse
 from . import ledger as kinds
 from .accumulation import accumulates_in_place
-from .chosen import NOTE, Chosen, by_unknown_data
+from .chosen import Chosen
 from .kernels.registry import Launch, rule_for
 from .launches import Launches
 from .ledger import Ledger
@@ -88,8 +88,9 @@ class Observer(TorchDispatchMode):
             host = self.host_copy(func, args, kwargs)
             if host is not None:
                 return host
-        if by_unknown_data(func, args):
-            self.notes.add(NOTE)
+        note = self.chosen.expect(func, args)
+        if note is not None:
+            self.notes.add(note)
         if func is _ADD and accumulates_in_place(args, kwargs):
             return torch.ops.aten.add_.Tensor(args[0], args[1])
         rule = self._rule(func)
@@ -105,6 +106,7 @@ class Observer(TorchDispatchMode):
         if func is not _DETACH and self.recording:
             with self.summing() if func is _ADD and self.summing else nullcontext():
                 self._record(func, rule, args, kwargs, result)
+            self.chosen.even.notice(func, args, kwargs, result, self.scalars)
         self.scalars.notice(func, args, result)
         small_values.follow(func, args, kwargs, result)
         return result

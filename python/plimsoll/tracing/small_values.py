@@ -51,6 +51,7 @@ _LARGEST_WHOLE = 1 << 21
 _holders: dict[int, list[Any]] = {}
 _VALUE = "_plimsoll_value"
 _MARKED = "_plimsoll_marked"
+_LIKELY = "_plimsoll_likely"
 
 
 def value_of(tensor: Any) -> Any:
@@ -228,7 +229,14 @@ def is_counted(mask: Any) -> bool:
     return mask.device.type == "cpu" or hasattr(mask, _MARKED) or value_of(mask) is not None
 
 
+def expect_marked(mask: Any, count: int) -> None:
+    """Says how many places are likely marked by a mask that is not counted."""
+    setattr(mask, _LIKELY, count)
+
+
 def marked(mask: Any) -> int:
-    """How many places a mask marks: as it was made, or all of them where only the data would tell."""
+    """How many places a mask marks: as it was made, else as is likely, or all where only the data would tell."""
     value = mask if mask.device.type == "cpu" else value_of(mask)
-    return getattr(mask, _MARKED, mask.numel()) if value is None else int(value.count_nonzero())
+    if value is not None:
+        return int(value.count_nonzero())
+    return getattr(mask, _MARKED, getattr(mask, _LIKELY, mask.numel()))

@@ -43,7 +43,7 @@ export interface Trace {
   readonly benchmark: boolean;
   /** Of the most that is allocated, what only the data decide: how much is chosen, how long texts become. */
   readonly maybeLessBytes: number;
-  /** What turns of loops that were left out may have held on to. */
+  /** What turns of loops that were left out may have held on to, and what data may choose beyond an even share. */
   readonly maybeMoreBytes: number;
   /** The program was ended before its own end: what it does later was not seen. */
   readonly ended: boolean;

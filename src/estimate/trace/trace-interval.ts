@@ -50,7 +50,10 @@ const reorderedShare = { low: 0.15, high: 0.25 };
  * took twice what the trace had seen, another's last evaluation 19 % more.
  */
 const endedShare = { low: 0, high: 1 };
-/** What turns may hold on to that were left out, at most: a pool that a program fills is full at some time. */
+/**
+ * What turns may hold on to that were left out, at most: a pool that a program fills is full at some time. So much for
+ * rows that data choose, too: those that one expert gets, others do not.
+ */
 const maxGrowthShare = 2;
 /**
  * What kernels that are only tried may take less or more: eleven programs on an H200 held 0.5 % less to 4 % more.

@@ -1,0 +1,157 @@
+"""How many rows a choice among several gets, where only the data know: an even share.
+
+A router sends each token to some of its experts, a draw takes one of several classes. Which ones is not
+known on the meta device, but among how many is: places from `topk` or `argmax`, drawn numbers, buckets.
+They are followed, by their storages, to the masks that are made of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from .scalars import SAME, Scalars
+
+_ATEN = torch.ops.aten
+
+
+def _along(args: tuple, kwargs: dict, at: int, default: Any) -> range:
+    """Places along one dimension of the first argument; of all of it where none is named."""
+    dim = args[at] if len(args) > at else kwargs.get("dim", default)
+    size = args[0].numel() if dim is None else args[0].shape[dim] if args[0].dim() else 1
+    return range(size)
+
+
+# Which of the results are places, and among how many.
+_PLACES: dict[Any, tuple[int, Callable[[tuple, dict], range]]] = {
+    _ATEN.topk.default: (1, lambda a, k: _along(a, k, 2, -1)),
+    _ATEN.sort.default: (1, lambda a, k: _along(a, k, 1, -1)),
+    _ATEN.sort.stable: (1, lambda a, k: _along(a[:1], k, 1, -1)),
+    _ATEN.max.dim: (1, lambda a, k: _along(a, k, 1, None)),
+    _ATEN.min.dim: (1, lambda a, k: _along(a, k, 1, None)),
+    _ATEN.argmax.default: (0, lambda a, k: _along(a, k, 1, None)),
+    _ATEN.argmin.default: (0, lambda a, k: _along(a, k, 1, None)),
+    _ATEN.multinomial.default: (0, lambda a, k: _along(a[:1], {}, 1, -1)),
+    _ATEN.randint.default: (0, lambda a, k: range(a[0])),
+    _ATEN.randint.low: (0, lambda a, k: range(a[0], a[1])),
+    _ATEN.randint_like.default: (0, lambda a, k: range(a[1])),
+    _ATEN.randint_like.low_dtype: (0, lambda a, k: range(a[1], a[2])),
+    _ATEN.bucketize.Tensor: (0, lambda a, k: range(a[1].numel() + 1)),
+    _ATEN.arange.default: (0, lambda a, k: range(int(a[0]))),
+}
+_COMPARE = {_ATEN.eq.Scalar, _ATEN.ne.Scalar, _ATEN.eq.Tensor, _ATEN.ne.Tensor}
+_COPIES = SAME | {_ATEN.contiguous.default, _ATEN.repeat.default}
+_NOT = {_ATEN.logical_not.default, _ATEN.bitwise_not.default}
+_BOTH = {_ATEN.bitwise_and.Tensor, _ATEN.logical_and.default, _ATEN.mul.Tensor}
+_EITHER = {_ATEN.bitwise_or.Tensor, _ATEN.logical_or.default}
+# One of several is not zero.
+_OVER = {_ATEN.any.dim, _ATEN.any.dims, _ATEN.sum.dim_IntList, _ATEN.amax.default}
+_SCATTERED = {
+    _ATEN.scatter.value,
+    _ATEN.scatter_.value,
+    _ATEN.scatter.src,
+    _ATEN.scatter_.src,
+}
+_NOT_ZERO = {_ATEN.gt.Scalar, _ATEN.ne.Scalar}
+
+
+class EvenChoices:
+    def __init__(self) -> None:
+        # Storages whose values are spread over some whole numbers, and these.
+        self._among: dict[int, range] = {}
+        # Storages of which a part is not zero, and how large a part.
+        self._shares: dict[int, float] = {}
+
+    def share_of(self, mask: Any) -> float | None:
+        """The part of a mask that is set if choices are even; None where nothing is known of it."""
+        return self._shares.get(_key(mask)) if _is_meta(mask) else None
+
+    def forget(self, storage_key: int) -> None:
+        self._among.pop(storage_key, None)
+        self._shares.pop(storage_key, None)
+
+    def notice(self, func: Any, args: tuple, kwargs: dict, result: Any, scalars: Scalars) -> None:
+        """For each op that was run; `scalars` knows what a tensor was filled with before."""
+        if func in _PLACES:
+            at, among = _PLACES[func]
+            results = result if isinstance(result, (tuple, list)) else (result,)
+            if _is_meta(results[at]):
+                self._spread(results[at], among(args, kwargs))
+        elif (self._among or self._shares) and args:
+            share = self._share(func, args, scalars)
+            if func._schema.is_mutable:
+                for written in (args[0], result):
+                    if isinstance(written, torch.Tensor):
+                        self.forget(_key(written))
+            if not _is_meta(result):
+                return
+            if share is not None and 0 < share <= 1:
+                self._shares[_key(result)] = share
+            elif func in _COPIES and _key(args[0]) in self._among:
+                self._among[_key(result)] = self._among[_key(args[0])]
+
+    def _spread(self, places: Any, among: range) -> None:
+        self.forget(_key(places))
+        if len(among) > 1:
+            self._among[_key(places)] = among
+
+    def _share(self, func: Any, args: tuple, scalars: Scalars) -> float | None:
+        if func in _COMPARE:
+            found = self._equal(args[0], args[1])
+            if found is not None:
+                return found if func in (_ATEN.eq.Scalar, _ATEN.eq.Tensor) else 1 - found
+        if func in _SCATTERED:
+            return self._scattered(args, scalars)
+        share = self._shares.get(_key(args[0])) if _is_meta(args[0]) else None
+        if func in _BOTH:
+            parts = [one for one in (share, self.share_of(args[1])) if one is not None]
+            return None if not parts else parts[0] * parts[-1] if len(parts) == 2 else parts[0]
+        if share is None:
+            return None
+        if func in _COPIES or (func in _NOT_ZERO and args[1] == 0):
+            return share
+        if func in _NOT or (func is _ATEN.eq.Scalar and args[1] == 0):
+            return 1 - share
+        if func in _EITHER:
+            other = self.share_of(args[1])
+            return None if other is None else min(1.0, share + other)
+        return min(1.0, share * _count(args)) if func in _OVER else None
+
+    def _equal(self, values: Any, other: Any) -> float | None:
+        """Of how many values one number is met by, or another spread that is no wider."""
+        among = self._among.get(_key(values)) if _is_meta(values) else None
+        if isinstance(other, torch.Tensor):
+            others = self._among.get(_key(other)) if _is_meta(other) else None
+            return None if among is None or others is None else 1 / max(len(among), len(others))
+        return None if among is None else 1 / len(among) if other in among else 0.0
+
+    def _scattered(self, args: tuple, scalars: Scalars) -> float | None:
+        """Values at chosen places among zeros."""
+        into, _dim, places, value = args[:4]
+        if not _is_meta(into) or scalars.known(into) != 0 or _key(places) not in self._among:
+            return None
+        nothing = isinstance(value, (int, float)) and value == 0
+        return None if nothing else places.numel() / max(1, into.numel())
+
+
+def _count(args: tuple) -> int:
+    """How many values come together in one."""
+    dims = args[1] if len(args) > 1 and args[1] is not None else range(args[0].dim())
+    count = 1
+    for dim in (dims,) if isinstance(dims, int) else dims or range(args[0].dim()):
+        count *= args[0].shape[dim]
+    return count
+
+
+def _key(tensor: Any) -> int:
+    return tensor.untyped_storage()._cdata
+
+
+def _is_meta(value: Any) -> bool:
+    return (
+        type(value) is torch.Tensor
+        and value.device.type == "meta"
+        and value.layout is torch.strided
+    )
