@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from . import host_values, small_values, sparse
 from . import ledger as kinds
 from .accumulation import accumulates_in_place
-from .chosen import Chosen
+from .choices.chosen import Chosen
 from .kernels.registry import Launch, rule_for
 from .launches import Launches
 from .ledger import Ledger

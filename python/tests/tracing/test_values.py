@@ -8,7 +8,7 @@ from tracing import watching
 
 from plimsoll.tracing import ledger as kinds
 from plimsoll.tracing import small_values
-from plimsoll.tracing.chosen import NOTE
+from plimsoll.tracing.choices.chosen import NOTE
 
 
 class Values(unittest.TestCase):

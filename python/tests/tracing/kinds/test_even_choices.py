@@ -9,7 +9,7 @@ from tracing import watching
 from tracing.kinds.traced_program import rows_of
 
 from plimsoll.tracing import ledger as kinds
-from plimsoll.tracing.chosen import EVEN_NOTE, NOTE
+from plimsoll.tracing.choices.chosen import EVEN_NOTE, NOTE
 
 ROWS, EXPERTS, WIDTH, INNER = 4096, 8, 64, 256
 # Each of 4,096 tokens goes to two of eight experts, which keep what backward needs.

@@ -10,10 +10,10 @@ from typing import Any
 
 import torch
 
-from . import small_values
-from .data_sizes import BY_DATA
+from .. import small_values
+from ..data_sizes import BY_DATA
+from ..ledger import Ledger
 from .even_choices import EvenChoices
-from .ledger import Ledger
 
 NOTE = "where the data choose which values are taken, all were taken; the interval begins where none are"
 EVEN_NOTE = (

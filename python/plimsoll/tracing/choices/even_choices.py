@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from .scalars import SAME, Scalars
+from ..scalars import SAME, Scalars
 
 _ATEN = torch.ops.aten
 

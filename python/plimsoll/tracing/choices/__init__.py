@@ -1,0 +1,1 @@
+"""What the data choose, where they are not known."""
