@@ -214,6 +214,9 @@ class Observer(TorchDispatchMode):
         """Leaves a storage out of the record: on CUDA it would not be the device's."""
         self.bind(storage, 0)
 
+    def is_on_host(self, tensor: torch.Tensor) -> bool:
+        return tensor.device.type == "cpu"
+
     def ident_of(self, tensor) -> int:
         """The allocation a tensor lives in, or 0 when it is not one of the device's."""
         tensor = getattr(tensor, "_local_tensor", tensor)

@@ -68,6 +68,29 @@ class Copies(unittest.TestCase):
                 joined.backward(grad)
                 self.assertEqual(sizes.sizes(), [2 * 16 * 8**3 * 4, 2 * 16 * 16**3 * 4])
 
+    def test_a_batch_from_the_host_is_put_in_order_on_the_device(self):
+        # 16 pictures of 512 x 512, which a loader gave: what lies otherwise comes over as one run first.
+        batch, size = torch.empty(16, 3, 512, 512), 48 << 20
+        ordered = batch.to(memory_format=torch.channels_last)
+        for waits in (True, False):
+            with self.subTest(waits=waits), watched() as observer:
+                sizes = Asked(observer)
+                options = {"device": "meta", "non_blocking": not waits}
+                batch.to(**options)
+                self.assertEqual(sizes.sizes(), [size])
+                ordered.to(**options)
+                self.assertEqual(sizes.sizes(), [size])
+                batch.to(memory_format=torch.channels_last, **options)
+                self.assertEqual(sizes.sizes(), [size, size])
+
+    def test_another_type_is_made_on_the_device_where_nobody_waits(self):
+        batch = torch.empty(16, 3, 512, 512)
+        for waits, asked in ((True, [24 << 20]), (False, [24 << 20, 48 << 20])):
+            with self.subTest(waits=waits), watched() as observer:
+                sizes = Asked(observer)
+                batch.to("meta", torch.float16, non_blocking=not waits)
+                self.assertEqual(sizes.sizes(), asked)
+
 
 class Casts(unittest.TestCase):
     def test_joining_two_types_makes_no_copy_under_autocast(self):

@@ -58,6 +58,26 @@ def _copied(launch: Launch, tensor: torch.Tensor, layout: torch.memory_format) -
         launch.scratch(tensor.numel() * tensor.element_size())
 
 
+@rule("aten._to_copy")
+def brought_over(launch: Launch) -> None:
+    """From host memory in another order: it comes as one run first, which is then put in order.
+
+    Without waiting, another type is made on the device as well.
+    """
+    launch.place_all()
+    source, result = launch.args[0], launch.outputs[0]
+    if not launch.observer.is_on_host(source) or result.device.type == "cpu":
+        return
+    same_type = source.dtype == result.dtype
+    if same_type and source.stride() == result.stride():
+        return
+    waits = not launch.kwargs.get("non_blocking")
+    if not result.is_contiguous():
+        launch.scratch(source.numel() * (result if waits else source).element_size())
+    elif not waits and not same_type:
+        launch.scratch(source.numel() * source.element_size())
+
+
 @rule("aten._softmax_backward_data")
 def softmax_backward(launch: Launch) -> None:
     launch.place_all()

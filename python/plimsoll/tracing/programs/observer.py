@@ -11,7 +11,7 @@ from ..observer import Observer
 from . import values
 from .draws import DRAWS, Draws
 from .passes.texts import Texts
-from .places import GPU, HOST, META, Places
+from .places import GPU, HOST, META, REAL, Places
 
 _PACK = torch.ops.aten._pack_padded_sequence.default
 # So many ops in host memory count as one on the clock of the trace.
@@ -105,6 +105,9 @@ class ProgramObserver(Observer):
         self.ops += 1
         if self.on_op is not None:
             self.on_op()
+
+    def is_on_host(self, tensor: torch.Tensor) -> bool:
+        return self.places.where(tensor) in (HOST, REAL)
 
     def host_copy(self, func, args, kwargs) -> Any:
         source = args[0] if func is host_values.TO_COPY else args[1]
