@@ -136,9 +136,11 @@ def _as_fitted(problem: Any, which: str, choice: Choice | None, gpu: Gpu) -> Cho
 
     Products and transforms are taken alike in both, but float16's ranking has tiles that no fit has seen.
     """
+    fitted = choices.is_product(problem) or choices.could_be_winograd(problem, which)
+    if problem.dtype != torch.float16 or not fitted:
+        return choice
     known = library(gpu)
-    asked = choices.is_product(problem) or choices.could_be_winograd(problem, which)
-    if problem.dtype != torch.float16 or known is None or not asked:
+    if known is None:
         return choice
     twin = copy(problem)
     twin.dtype = torch.bfloat16
