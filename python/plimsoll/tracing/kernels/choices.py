@@ -25,6 +25,13 @@ _MEASURED_PIXELS = 224 * 224
 # of the measured ones with at least so many pixels none does, up to 384 x 384. Of larger ones one was measured
 # (volumes of 96 x 96 x 96 in a U-Net): only the weight's gradient copies, as ranked.
 _ALIGNED, _COPIED_PIXELS, _NOT_COPIED_PIXELS = 8, 48 * 48, 384 * 384
+# Many small images of middling channels in layers that do not keep the size of their images, for which the ranking
+# has pairs of these tiles: the weight's gradient goes by Fourier transform. All such layers that were measured did.
+# For those that keep the size, see `transforms.likely`.
+_TRANSFORMED_TILE, _TRANSFORMED_CLUSTER = 7, 2
+_TRANSFORMED_IMAGES, _TRANSFORMED_PIXELS = 32, 35 * 35
+_TRANSFORMED_INPUTS, _TRANSFORMED_OUTPUTS = range(64, 154), range(44, 65)
+_TRANSFORMED_CHANCE = 0.96
 # Gradients of inputs with few channels, by filters of 3 x 3 to many channels, over at least so many pixels, go by
 # Fourier transform in float16 as in float32 (`transforms.likely`), as a whole run showed.
 _FEW_INPUTS, _TIMES_OUTPUTS, _MANY_PIXELS = range(16, 25), 4, 150_000
@@ -184,6 +191,8 @@ def left_out(problem: Any, which: str, choice: Any | None) -> tuple[int, float] 
     elif which == "grad_input" and _has_few_inputs(problem):
         return fourier.of_input_gradient(problem), _FEW_INPUTS_CHANCE
     elif could_be_winograd(problem, which):
+        if which == "grad_weight" and _is_transformed(problem, choice):
+            return fourier.workspace(problem, which), _TRANSFORMED_CHANCE
         kind = "winograd" if which == "grad_weight" else "winograd_input"
         size = winograd(problem, which)
     else:
@@ -197,6 +206,26 @@ def _is_unaligned(problem: Any) -> bool:
         problem.dtype.itemsize == 2
         and problem.w[0] % _ALIGNED != 0
         and prod(problem.y[2:]) >= _COPIED_PIXELS
+    )
+
+
+def keeps_size(problem: Any) -> bool:
+    """Whether images come out as large as they went in."""
+    return all(2 * p + 1 == n for p, n in zip(problem.padding, problem.w[2:]))
+
+
+def _is_transformed(problem: Any, choice: Any | None) -> bool:
+    """Where Fourier's transforms win the gradient of a 3 x 3 filter."""
+    if choice is None or problem.dtype.itemsize != 4 or keeps_size(problem):
+        return False
+    knobs = choice.knobs
+    return (
+        knobs.get(_TILE) == _TRANSFORMED_TILE
+        and knobs.get(_CLUSTER_M, 0) * knobs.get(_CLUSTER_N, 0) == _TRANSFORMED_CLUSTER
+        and problem.y[0] >= _TRANSFORMED_IMAGES
+        and prod(problem.y[2:]) <= _TRANSFORMED_PIXELS
+        and problem.w[1] in _TRANSFORMED_INPUTS
+        and problem.w[0] in _TRANSFORMED_OUTPUTS
     )
 
 

@@ -40,6 +40,6 @@ def _is_asked_about(problem: Any, which: str) -> bool:
         and not problem.channels_last
         and list(problem.w[2:]) in (_FILTERS_OF_RESULTS if which == "forward" else _FILTERS)
         and all(n == 1 for n in (*problem.stride, *problem.dilation))
-        # Layers that keep the size of their images; none other was asked about.
-        and all(2 * p + 1 == n for p, n in zip(problem.padding, problem.w[2:]))
+        # None other was asked about.
+        and choices.keeps_size(problem)
     )
