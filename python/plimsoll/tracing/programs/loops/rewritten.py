@@ -98,7 +98,7 @@ def _is_the_programs(path: str) -> bool:
 
 
 def _is_installed(path: str) -> bool:
-    """Whether it lies where packages were installed, in a folder of any name (`pip install --target`)."""
+    """Whether it lies where packages were installed, in a folder of any name, as pip can be told."""
     folders = (os.path.abspath(folder) + os.sep for folder in sys.path if folder)
     return any(path.startswith(folder) and _holds_packages(folder) for folder in folders)
 
