@@ -1,8 +1,8 @@
 """When kernels of some kinds first run in a process: the driver then takes address space for itself.
 
 Seen in 160 recorded runs on an H200 and, op by op, in eight jobs there: nothing happens while a model is only
-laid out; the first kernel that is no draw of random numbers moves what the driver had; the first that reads by
-index or reduces, and checks what it reads, brings a heap along; the first convolution brings cuDNN.
+laid out; the first kernel, other than those that draw random numbers, moves what the driver had; the first
+that reads by index or reduces, and checks what it reads, brings a heap along; the first convolution brings cuDNN.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .ledger import Ledger
 KERNEL, CHECKING, IMAGES, LINES = "kernel", "checking", "images", "lines"
 
 _LAID_OUT = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}
-# From the host they are no kernels, and on the device they often are none.
+# Copies from the host run no kernel, and copies on the device often run none.
 _COPIES = {"copy_", "_to_copy", "clone", "lift_fresh", "lift_fresh_copy", "set_", "resize_"}
 _DRAWS = {
     "normal_",

@@ -141,7 +141,7 @@ class LeftOut(unittest.TestCase):
             problem(6, 64, 56, 64, 3, pad=1, dtype=bf16),
         ):
             self.assertIsNone(self.taken(shape, "grad_input"))
-        # In float32 they are no candidates.
+        # In float32 none of them is taken.
         self.assertIsNone(self.taken(problem(6, 32, 128, 32, 3), "grad_input"))
 
     def test_trees_add_up_to_the_odds(self):
@@ -234,8 +234,7 @@ class LeftOut(unittest.TestCase):
     def test_many_small_images_of_middling_channels_take_fouriers_transforms(self):
         frames = problem(512, 64, 9, 64, 3)
         size, other, chance = cudnn.workspaces(frames, "grad_weight")
-        self.assertEqual((size, other), (157417472, 21447391))
-        self.assertLess(chance, 0.1)
+        self.assertEqual((size, other, chance), (157417472, 21447391, 0.04))
         # In a flow over images of 12 x 12, whose 192 channels become 24.
         self.assertEqual(
             cudnn.workspace(problem(130, 192, 12, 24, 3, pad=1), "grad_weight"), 66493440

@@ -120,7 +120,7 @@ class EvenChoices:
         return min(1.0, share * _count(args)) if func in _OVER else None
 
     def _equal(self, values: Any, other: Any) -> float | None:
-        """Of how many values one number is met by, or another spread that is no wider."""
+        """The share of values that equal a number, or those of another tensor."""
         among = self._among.get(_key(values)) if _is_meta(values) else None
         if isinstance(other, torch.Tensor):
             others = self._among.get(_key(other)) if _is_meta(other) else None

@@ -19,7 +19,7 @@ _ALL = (
 )
 _DRAWN = "the program leaves out layers at random (layerdrop): with another seed it reserves less or more"
 _MODELS = "transformers.models."
-# Between the model's line and the one that is told of its draw lie modes that PyTorch asks first.
+# How many frames up the model's own line is looked for: PyTorch's modes lie in between.
 _FRAMES = 12
 
 

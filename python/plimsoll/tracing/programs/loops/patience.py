@@ -82,7 +82,7 @@ class Running:
 
 
 class Items:
-    """What a `for` of the program goes through, if it is no range. It holds no item while the body runs."""
+    """What a `for` of the program goes through, other than a range. It holds no item while the body runs."""
 
     def __init__(self, given: Any, running: Running) -> None:
         self._items = iter(given)

@@ -30,7 +30,7 @@ class Repeated:
         self._of_kind: dict[Any, Any] = {}
 
     def fetch(self, source: Any, index: Any, fetch: Callable[[Any], Any], kind: Any = None) -> Any:
-        """kind: what data sets share that a program makes anew for each epoch."""
+        """kind: the same for data sets that a program creates again in each epoch."""
         if not isinstance(index, list):
             return fetch(index)
         kind = source if kind is None else kind
