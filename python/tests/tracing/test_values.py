@@ -27,6 +27,13 @@ class Values(unittest.TestCase):
             self.assertFalse(bool((unknown == 1).any()))
             self.assertEqual(unknown.max().item(), 0)
 
+    def test_a_number_that_is_written_into_a_name_is_the_one_of_a_real_run(self):
+        with watching.watched():
+            hit = torch.ones(3, dtype=torch.int64, device="meta").gt(0).nonzero()
+            self.assertEqual(
+                [f"expert_{one[0]}" for one in hit], ["expert_0", "expert_1", "expert_2"]
+            )
+
     def test_constructors_can_read_small_tensors_back(self):
         with watching.watched() as observer, torch.device("meta"):
             observer.category = kinds.WEIGHT

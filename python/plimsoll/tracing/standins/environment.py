@@ -238,6 +238,12 @@ def _literals(patches: Patches) -> None:
 
     patches.set(torch.Tensor, "new_tensor", kept_new_tensor)
 
+    def __format__(self, specification):
+        """Python formats no meta tensor; a model may write its number into a name."""
+        return format(self.item() if self.dim() == 0 else str(self), specification)
+
+    patches.set(torch.Tensor, "__format__", __format__)
+
 
 def _choices(patches: Patches) -> None:
     """How many values are not zero depends on the data; the most there can be are taken."""

@@ -119,11 +119,6 @@ class PretendedDevices(TorchFunctionMode):
     def no(self, func, args, kwargs):
         return False
 
-    def format(self, func, args, kwargs):
-        tensor, specification = args
-        value = tensor.item() if tensor.dim() == 0 else str(tensor)
-        return format(value, specification)
-
     def not_packed(self, func, args, kwargs):
         self.observer.notes.add(_NOT_PACKED)
         self._without_padding = True
@@ -183,8 +178,6 @@ def _table(mode: PretendedDevices) -> dict[Any, Callable]:
         # Tensors that share memory share it in copies and files, too.
         _TENSOR.__deepcopy__: mode.deepcopy,
         _TENSOR.__reduce_ex__: mode.reduce,
-        # Of a meta tensor Python formats nothing.
-        _TENSOR.__format__: mode.format,
     }
     table[torch.isfinite] = table[_TENSOR.isfinite] = mode.finite
     for name in ("isnan", "isinf", "isposinf", "isneginf"):
