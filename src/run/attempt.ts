@@ -4,6 +4,7 @@ import { runIdVariable } from './attempt-environment.js';
 import { Coordinator } from './bridge/coordinator.js';
 import { listenForSdk } from './bridge/unix-socket.js';
 import { describeAttempt } from './describe-attempt.js';
+import { climbed, notBefore } from './ladder/climb.js';
 import { LastLines } from './last-lines.js';
 import type { LaunchedProcess } from './launch/launch.js';
 import {
@@ -102,11 +103,11 @@ export async function beginAttempt(start: AttemptStart, context: RunContext): Pr
   const coordinator = new Coordinator(clock, {
     limitBytes: () => start.memoryBytes ?? 'unknown',
     onRung(rung, why, secondsAgo) {
-      const at = Math.max(0, clock.seconds() - secondsAgo - beganAt);
-      const atSeconds = Math.round(at * 1000) / 1000;
+      const at = clock.seconds() - secondsAgo - beganAt;
+      const told = climbed({ rung, why }, notBefore(at, start.rungs));
       if (rungs.length >= maxRungs) return;
-      rungs.push({ rung, why, atSeconds });
-      start.onRung({ rung, why, atSeconds });
+      rungs.push(told);
+      start.onRung(told);
     },
     onOutOfMemory(outOfMemory) {
       reported = outOfMemory;

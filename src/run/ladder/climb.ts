@@ -180,7 +180,18 @@ function comparable({ earlier, settings }: RecoveryInput): readonly Observation[
   });
 }
 
+/**
+ * Seconds into the attempt, after all that an earlier supervisor wrote: its seconds began before the
+ * job's first process, those of the next begin with it.
+ */
+export function notBefore(atSeconds: number, earlier: readonly ClimbedRung[]): number {
+  return Math.max(0, atSeconds, earlier.at(-1)?.atSeconds ?? 0);
+}
+
 /** As it stands in the report. */
-export function climbed({ rung, why }: NextAttempt, atSeconds: number): ClimbedRung {
+export function climbed(
+  { rung, why }: Pick<ClimbedRung, 'rung' | 'why'>,
+  atSeconds: number,
+): ClimbedRung {
   return { rung, why, atSeconds: Math.round(atSeconds * 1000) / 1000 };
 }

@@ -5,7 +5,7 @@ import { smallerMicrobatch } from '../../batches/sizes/smaller-microbatch.js';
 import { GiB, MiB } from '../../units/bytes.js';
 import { type Placeholder, placeholders } from '../placeholders.js';
 import type { Attempt, OutOfMemory, RunSettings } from '../types.js';
-import { climb, type RecoveryInput } from './climb.js';
+import { climb, notBefore, type RecoveryInput } from './climb.js';
 import { decideStep, hooks, type StepFailure } from './in-process.js';
 import { splitBatch } from './split-batch.js';
 
@@ -281,5 +281,18 @@ describe('decideStep', () => {
       'lower-precision',
     );
     expect(decideStep({ ...one, hooks: new Set(['microbatch'] as const) }).action).toBe('raise');
+  });
+});
+
+describe('the time of a rung that the next supervisor is told of', () => {
+  const earlier = [{ rung: 'give-back-cache', why: '', atSeconds: 1.16 }] as const;
+
+  it('is not before what the supervisor before it wrote', () => {
+    expect(notBefore(1.045, earlier)).toBe(1.16);
+    expect(notBefore(2.5, earlier)).toBe(2.5);
+  });
+
+  it('is not before the start of the attempt', () => {
+    expect(notBefore(-0.01, [])).toBe(0);
   });
 });
