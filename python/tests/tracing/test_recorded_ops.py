@@ -219,6 +219,23 @@ class Transcripts(unittest.TestCase):
             softmax = [probabilities, probabilities]
             self.assertEqual(sizes.sizes(), [32, 32, 32, table, probabilities, *blanks, *softmax])
 
+    def test_lengths_may_lie_on_either_device_and_the_longest_of_them_counts(self):
+        table = 4 * 249 * (2 * 60 + 1) * 4
+        for device in ("cpu", "meta"):
+            for named in (False, True):
+                with self.subTest(device=device, named=named), watched() as observer:
+                    probs = F.log_softmax(empty(249, 4, 32, grad=True), dim=-1)
+                    steps = torch.full((4,), 249, dtype=torch.long, device=device)
+                    lengths = torch.tensor([60, 20, 30, 40], device=device)
+                    texts = empty(4, 80, dtype=torch.long)
+                    sizes = Asked(observer)
+                    if named:
+                        loss = F.ctc_loss(probs, texts, input_lengths=steps, target_lengths=lengths)
+                    else:
+                        loss = F.ctc_loss(probs, texts, steps, lengths, zero_infinity=True)
+                    self.assertEqual(sizes.sizes()[3], table)
+                    loss.backward()
+
 
 class Masks(unittest.TestCase):
     def test_a_mask_from_the_host_chooses_what_it_marks(self):

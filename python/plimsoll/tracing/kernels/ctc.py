@@ -14,12 +14,18 @@ _MUCH = 450
 
 
 def forward(args: tuple) -> tuple[Any, Any]:
-    """What `_ctc_loss` returns, which has no meta kernel; lengths are data, so the longest is taken."""
+    """What `_ctc_loss` returns, which has no meta kernel; of lengths that are data, the longest is taken."""
     steps, batch = args[0].shape[:2]
-    targets = args[1]
-    longest = targets.shape[1] if targets.dim() > 1 else -(-targets.shape[0] // max(1, batch))
+    lengths = args[3]
+    given = isinstance(lengths, (list, tuple)) and len(lengths) > 0
+    places = 2 * (max(lengths) if given else longest(args[1], batch)) + 1
     losses = torch.empty(batch, dtype=args[0].dtype, device="meta")
-    return losses, torch.empty(batch, steps, 2 * longest + 1, dtype=args[0].dtype, device="meta")
+    return losses, torch.empty(batch, steps, places, dtype=args[0].dtype, device="meta")
+
+
+def longest(targets: Any, batch: int) -> int:
+    """The length of a text, as far as the shape of all of them tells it."""
+    return targets.shape[1] if targets.dim() > 1 else -(-targets.shape[0] // max(1, batch))
 
 
 def backward(args: tuple) -> Any:

@@ -20,6 +20,7 @@ from .. import small_values
 from . import encoder_layer, recurrent, recurrent_cells, short_gradients
 from .attention import attention
 from .autocast import Autocast
+from .ctc import ctc_loss
 from .dropout import dropout
 from .imports import when_imported
 from .layerdrop import LayerDraws
@@ -38,6 +39,7 @@ _OPS = {
     "softmax.int": softmax,
     "log_softmax.int": log_softmax,
     "binary_cross_entropy_with_logits": short_gradients.loss_of_logits,
+    "ctc_loss.Tensor": ctc_loss,
     "prod": short_gradients.product,
     "prod.dim_int": short_gradients.product_along,
     "cumprod": short_gradients.running_product,

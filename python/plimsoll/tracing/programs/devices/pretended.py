@@ -72,14 +72,6 @@ class PretendedDevices(TorchFunctionMode):
         like = isinstance(given, torch.Tensor) and self.places.where(given) != REAL
         return (self.places.device_of(given) if like else device, *rest)
 
-    def ctc_loss(self, func, args, kwargs):
-        """PyTorch reads the lengths on the host; while a mode watches, it would compute with them."""
-        lengths = [
-            a.tolist() if isinstance(a, torch.Tensor) and self.places.where(a) == REAL else a
-            for a in args[2:4]
-        ]
-        return func(*args[:2], *lengths, *args[4:], **kwargs)
-
     def deepcopy(self, func, args, kwargs):
         tensor, memo = args
         plain = type(tensor) is _TENSOR and tensor.layout == torch.strided and tensor.is_leaf
@@ -165,8 +157,6 @@ def _table(mode: PretendedDevices) -> dict[Any, Callable]:
         torch.as_tensor: making.as_tensor,
         _TENSOR.new: sparse.new,
         _TENSOR.__getitem__: making.item,
-        torch.ctc_loss: mode.ctc_loss,
-        torch.nn.functional.ctc_loss: mode.ctc_loss,
         # Pages of the host are not counted.
         _TENSOR.pin_memory: mode.itself,
         _TENSOR.is_pinned: mode.no,
