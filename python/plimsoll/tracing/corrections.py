@@ -10,6 +10,7 @@ from .accumulation import STORAGE_REFERENCES
 from .data_sizes import BY_DATA
 from .kernels import ctc, detection, losses, recurrent
 from .kernels.convolution import channels_last
+from .kernels.matrices import least_squares
 from .small_values import is_counted, marked, readable, remember
 from .standins.imports import when_imported
 
@@ -163,6 +164,7 @@ CORRECTIONS: dict[Any, Callable] = {
     _ATEN._ctc_loss.Tensor: lambda f, a, k: ctc.forward(a),
     _ATEN._ctc_loss_backward.default: lambda f, a, k: ctc.backward(a),
     _ATEN._ctc_loss_backward.Tensor: lambda f, a, k: ctc.backward(a),
+    _ATEN.linalg_lstsq.default: lambda f, a, k: least_squares.forward(a),
     _ATEN.mse_loss.default: losses.forward,
     _ATEN.smooth_l1_loss.default: losses.forward,
     _ATEN.convolution.default: _convolution,

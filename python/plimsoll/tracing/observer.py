@@ -17,6 +17,7 @@ from . import host_values, small_values, sparse
 from . import ledger as kinds
 from .accumulation import accumulates_in_place
 from .choices.chosen import Chosen
+from .choices.waiting import Waiting
 from .kernels.registry import Launch, rule_for
 from .launches import Launches
 from .ledger import Ledger
@@ -61,6 +62,7 @@ class Observer(TorchDispatchMode):
         self.choices: dict[tuple, int] = {}
         self.chosen = Chosen(ledger)
         self._launches = Launches(ledger)
+        self._waiting = Waiting()
         self._live: dict[int, Any] = {}
         self._rules: dict[Any, Callable | None] = {}
         self._composite: dict[Any, bool] = {}
@@ -82,8 +84,7 @@ class Observer(TorchDispatchMode):
         if value is not None:
             return value
         if func in self.scalars.answers:
-            known = small_values.value_of(args[0])
-            return self.scalars.answer(func, args) if known is None else known.item()
+            return self._answer(func, args)
         if func in host_values.COPIES:
             host = self.host_copy(func, args, kwargs)
             if host is not None:
@@ -110,6 +111,12 @@ class Observer(TorchDispatchMode):
         self.scalars.notice(func, args, result)
         small_values.follow(func, args, kwargs, result)
         return result
+
+    def _answer(self, func, args) -> Any:
+        known = small_values.value_of(args[0])
+        value = self.scalars.answer(func, args) if known is None else known.item()
+        asked = isinstance(value, bool) and _is_on_meta(args[0])
+        return self._waiting.ends(value, known is not None) if asked else value
 
     def _known(self, func, args, kwargs) -> Any | None:
         """A value that is known without running the op, or decided here."""

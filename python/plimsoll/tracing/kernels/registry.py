@@ -22,6 +22,7 @@ _FAMILIES = (
     "indexing",
     "losses",
     "matrices.factors",
+    "matrices.least_squares",
     "norms",
     "pointwise",
     "recurrent",

@@ -66,6 +66,21 @@ class Matrices(unittest.TestCase):
                     result.backward(grad)
                     self.near(peak_of(ledger, begin), backward)
 
+    def test_least_squares_have_the_shapes_of_the_driver_that_cuda_has(self):
+        for left, right in (
+            ((8, 64, 32), (8, 64, 4)),
+            ((6, 6), (6, 2)),
+            ((20, 5), (20,)),
+            ((5, 3, 9), (5, 3)),
+        ):
+            with self.subTest(left=left, right=right), watched():
+                matrix = torch.empty(left, device="meta", requires_grad=True)
+                found = torch.linalg.lstsq(matrix, torch.empty(right, device="meta"))
+                real = torch.linalg.lstsq(torch.rand(left), torch.rand(right), driver="gels")
+                self.assertEqual([one.shape for one in found], [one.shape for one in real])
+                found.solution.sum().backward()
+                self.assertEqual(matrix.grad.shape, left)
+
     def near(self, size, measured):
         if measured is not None:
             self.assertLess(abs(size - measured), measured / 50)

@@ -66,7 +66,10 @@ def _solve(launch: Launch, matrix: Any, result: Any) -> None:
 @rule("aten.linalg_qr")
 def orthogonal(launch: Launch) -> None:
     launch.place_all()
-    source = launch.args[0]
+    orthogonal_scratch(launch, launch.args[0])
+
+
+def orthogonal_scratch(launch: Launch, source: Any) -> None:
     rows, size = max(source.shape[-2:]), source.element_size()
     scales = launch.take(_count(source) * _rows(source) * size)
     if source.shape[-2] > _QR_ROWS or _count(source) < max(2, source.shape[-2] // _FEW_OF_MANY):
