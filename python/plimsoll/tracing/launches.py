@@ -7,9 +7,11 @@ that reads by index or reduces, and checks what it reads, brings a heap along; t
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from .ledger import Ledger
+from .op_facts import is_view
 
 KERNEL, CHECKING, IMAGES, LINES = "kernel", "checking", "images", "lines"
 
@@ -76,8 +78,8 @@ class Launches:
     def notice(self, func: Any, args: Any) -> None:
         if not self._awaited:
             return
-        name = func._schema.name.partition("::")[2]
-        if name in _LAID_OUT or name in _COPIES or name in _DRAWS or _is_view(func):
+        name = _kernel_of(func)
+        if name is None:
             return
         self._first(KERNEL)
         if name in _CHECKING or (name == "pow" and func._overloadname == _POWER):
@@ -92,7 +94,10 @@ class Launches:
             self._ledger.launch(kind)
 
 
-def _is_view(func: Any) -> bool:
-    returns = func._schema.returns
-    alias = returns[0].alias_info if returns else None
-    return alias is not None and not alias.is_write
+@cache
+def _kernel_of(func: Any) -> str | None:
+    """The op's name, without its overload; None where it runs no kernel that counts."""
+    name = func._schema.name.partition("::")[2]
+    if name in _LAID_OUT or name in _COPIES or name in _DRAWS or is_view(func):
+        return None
+    return name

@@ -16,6 +16,7 @@ import torch
 from .corrections import CORRECTIONS, DEPENDS_ON_ARGUMENTS
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
+_META = torch.device("meta")
 _NUMBERS = (int, float, bool, str, type(None))
 _NAMED = (torch.dtype, torch.device, torch.layout, torch.memory_format)
 # Ops whose result depends on values, or which change the form of what they are given.
@@ -42,7 +43,7 @@ class MetaResults:
         if not self._may_keep(func):
             return _ask(func, args, kwargs)
         try:
-            key = (func, torch.get_default_dtype(), _form(args), _form(tuple(kwargs.items())))
+            key = (func, torch.get_default_dtype(), *_forms(args, kwargs))
             maker = self._makers[key]
         except (_Unsure, TypeError):
             return _ask(func, args, kwargs)
@@ -62,7 +63,7 @@ class MetaResults:
 def _ask(func: Any, args: tuple, kwargs: dict) -> Any:
     correct = CORRECTIONS.get(func)
     # In host memory there are values, which decide as they do in a real run.
-    if correct is None or not any(t.device.type == "meta" for t in _tensors(args)):
+    if correct is None or not any(t.is_meta for t in _tensors(args)):
         return func(*args, **kwargs)
     return correct(func, args, kwargs)
 
@@ -82,17 +83,22 @@ def _is_keepable(func: Any) -> bool:
     return not views and not outs
 
 
+def _forms(args: tuple, kwargs: dict) -> tuple:
+    return tuple(map(_form, args)), tuple(map(_form, kwargs.items())) if kwargs else ()
+
+
 def _form(value: Any) -> Any:
     """What a meta kernel can see of an argument, as a key."""
     if isinstance(value, torch.Tensor):
+        dtype = value.dtype
         if (
             type(value) not in _PLAIN
-            or value.device.type != "meta"
+            or not value.is_meta
             or value.layout is not torch.strided
-            or value.dtype.is_complex
+            or dtype.is_complex
         ):
             raise _Unsure
-        return value.shape, value.stride(), value.dtype
+        return value.shape, value.stride(), dtype
     if isinstance(value, _NUMBERS):
         # 1, 1.0 and True are equal, and give results of different types.
         return type(value), value
@@ -106,7 +112,7 @@ def _form(value: Any) -> Any:
 def _maker(key: Any, args: tuple, kwargs: dict, result: Any) -> Callable | None:
     """How to make this result again from such arguments; None where that is not sure."""
     given = list(_tensors((args, tuple(kwargs.values()))))
-    if (_form(args), _form(tuple(kwargs.items()))) != key[2:]:
+    if _forms(args, kwargs) != key[2:]:
         return None
     storages = {tensor.untyped_storage()._cdata for tensor in given}
     single = not isinstance(result, (tuple, list))
@@ -140,7 +146,7 @@ def _part(one: Any, args: tuple, storages: set[int]) -> Callable | None:
     shape, stride, dtype = one.shape, one.stride(), one.dtype
 
     def fresh(_args: Any) -> Any:
-        return torch.empty_strided(shape, stride, dtype=dtype, device="meta")
+        return torch.empty_strided(shape, stride, dtype=dtype, device=_META)
 
     same = fresh(args).untyped_storage().nbytes() == storage.nbytes()
     return fresh if same and one.storage_offset() == 0 and not dtype.is_complex else None

@@ -22,6 +22,7 @@ from .kernels.registry import Launch, rule_for
 from .launches import Launches
 from .ledger import Ledger
 from .meta_results import MetaResults
+from .op_facts import name_of
 from .scalars import Scalars
 
 _DETACH = torch.ops.aten.detach.default
@@ -70,6 +71,11 @@ class Observer(TorchDispatchMode):
         self.stand_ins: dict[Any, Callable] = {}
         self._results = MetaResults()
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """PyTorch's compiler never runs while ops are observed: what keeps it out would cost a tenth of each op."""
+        return False
+
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         if self.passes_on and any(issubclass(kind, self.passes_on) for kind in types):
@@ -105,7 +111,10 @@ class Observer(TorchDispatchMode):
                 return func._op_dk(_COMPOSITE, *args, **kwargs)
         result = self._results.run(func, args, kwargs)
         if func is not _DETACH and self.recording:
-            with self.summing() if func is _ADD and self.summing else nullcontext():
+            if func is _ADD and self.summing is not None:
+                with self.summing():
+                    self._record(func, rule, args, kwargs, result)
+            else:
                 self._record(func, rule, args, kwargs, result)
             self.chosen.even.notice(func, args, kwargs, result, self.scalars)
         self.scalars.notice(func, args, result)
@@ -135,7 +144,7 @@ class Observer(TorchDispatchMode):
         try:
             return self._rules[func]
         except KeyError:
-            rule = self._rules[func] = rule_for(str(func))
+            rule = self._rules[func] = rule_for(name_of(func))
             return rule
 
     def _autocast_resumed(self) -> AbstractContextManager[None]:
@@ -157,7 +166,7 @@ class Observer(TorchDispatchMode):
         fresh = {}
         outputs = _flat(result) if isinstance(result, (tuple, list)) else (result,)
         for index, output in enumerate(outputs):
-            if isinstance(output, torch.Tensor) and output.device.type == "meta":
+            if isinstance(output, torch.Tensor) and output.is_meta:
                 storage = sparse.stored(output).untyped_storage()
                 if storage._cdata not in self._live:
                     fresh[index] = storage
@@ -168,7 +177,7 @@ class Observer(TorchDispatchMode):
         if rule is not None:
             rule(launch)
         launch.place_all()
-        self.chosen.follow(func, args, [(one, self.allocation_of(one)) for one in new])
+        self.chosen.follow(func, args, new, self.allocation_of)
 
     def adopt(self, storage, op: str, category: str | None = None) -> int:
         """Records a storage as one allocation that is freed when the last tensor lets go of it."""
@@ -235,7 +244,7 @@ class Observer(TorchDispatchMode):
 
 
 def _is_on_meta(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and value.device.type == "meta"
+    return isinstance(value, torch.Tensor) and value.is_meta
 
 
 def _flat(results: Any) -> list[Any]:

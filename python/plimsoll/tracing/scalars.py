@@ -11,6 +11,8 @@ from typing import Any, ClassVar
 
 import torch
 
+from .op_facts import is_mutable
+
 _ATEN = torch.ops.aten
 SAME = {
     _ATEN.view.default,
@@ -84,12 +86,10 @@ class Scalars:
     def notice(self, func, args, result) -> None:
         if func in self._makers:
             # Those of the host have values of their own, and their end is not seen.
-            value = self._value(func, args) if result.device.type == "meta" else UNKNOWN
+            value = self._value(func, args) if result.is_meta else UNKNOWN
             if value is not UNKNOWN:
                 self._values[result.untyped_storage()._cdata] = value
-        elif (
-            self._values and func._schema.is_mutable and args and isinstance(args[0], torch.Tensor)
-        ):
+        elif self._values and is_mutable(func) and args and isinstance(args[0], torch.Tensor):
             self._values.pop(args[0].untyped_storage()._cdata, None)
 
     def forget(self, storage_key: int) -> None:

@@ -14,7 +14,10 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
+from .op_facts import is_mutable, written_places
+
 _ATEN = torch.ops.aten
+_TO_COPY = _ATEN._to_copy.default
 _MAKERS = {
     _ATEN.arange.default,
     _ATEN.arange.start,
@@ -60,7 +63,7 @@ def value_of(tensor: Any) -> Any:
 
 def read(func: Any, args: tuple, kwargs: dict) -> Any:
     """The real tensor, where an op copies a known one to the host; else None."""
-    if func is not _ATEN._to_copy.default or str(kwargs.get("device")) != "cpu":
+    if func is not _TO_COPY or str(kwargs.get("device")) != "cpu":
         return None
     value = value_of(args[0])
     return None if value is None else func(value, **kwargs)
@@ -68,13 +71,13 @@ def read(func: Any, args: tuple, kwargs: dict) -> Any:
 
 def follow(func: Any, args: tuple, kwargs: dict, result: Any) -> None:
     """Computes what a small result would hold, if everything it is made of is known."""
-    if func._schema.is_mutable:
+    if is_mutable(func):
         _write(func, args, kwargs)
         return
     results = result if isinstance(result, (tuple, list)) else (result,)
-    if func in _UNWRITTEN or func.namespace == _COLLECTIVES:
-        return
     if not any(map(_may_be_known, results)):
+        return
+    if func in _UNWRITTEN or func.namespace == _COLLECTIVES:
         return
     if func in _LIKES:
         args = (_of_shape(args[0]), *args[1:])
@@ -110,7 +113,7 @@ def _of_shape(tensor: Any) -> Any:
 
 def _write(func: Any, args: tuple, kwargs: dict) -> None:
     """A tensor that is written to holds something else from then on, and so do its views."""
-    written = [t for t in _written(func, args, kwargs) if t.device.type == "meta"]
+    written = [t for t in _written(func, args, kwargs) if t.is_meta]
     if len(written) != 1 or written[0] is not args[0]:
         for target in written:
             _forget_values(target)
@@ -135,10 +138,9 @@ def _write(func: Any, args: tuple, kwargs: dict) -> None:
 
 def _written(func: Any, args: tuple, kwargs: dict) -> list[Any]:
     found: list[Any] = []
-    for place, argument in enumerate(func._schema.arguments):
-        if argument.alias_info is not None and argument.alias_info.is_write:
-            value = args[place] if place < len(args) else kwargs.get(argument.name)
-            found.extend(value if isinstance(value, (list, tuple)) else (value,))
+    for place, name in written_places(func):
+        value = args[place] if place < len(args) else kwargs.get(name)
+        found.extend(value if isinstance(value, (list, tuple)) else (value,))
     return [one for one in found if isinstance(one, torch.Tensor)]
 
 
@@ -171,7 +173,7 @@ def _known(value: Any) -> Any:
     """What an argument holds; those that say where to write stand in a list."""
     if isinstance(value, (list, tuple)):
         return type(value)(_known(one) for one in value)
-    if not isinstance(value, torch.Tensor) or value.device.type != "meta":
+    if not isinstance(value, torch.Tensor) or not value.is_meta:
         return value
     known = value_of(value)
     if known is None and value.numel() == 0:
@@ -205,9 +207,9 @@ def may_be_written(tensor: Any) -> None:
 
 
 def readable(tensor: Any) -> bool:
-    most = _LARGEST if tensor.dtype.is_floating_point else _LARGEST_WHOLE
-    dense = tensor.layout is torch.strided
-    return dense and tensor.device.type == "meta" and tensor.numel() <= most
+    if not tensor.is_meta or tensor.layout is not torch.strided:
+        return False
+    return tensor.numel() <= (_LARGEST if tensor.dtype.is_floating_point else _LARGEST_WHOLE)
 
 
 def remember(tensor: Any, value: Any) -> None:

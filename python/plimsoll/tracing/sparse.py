@@ -57,14 +57,18 @@ def is_sparse(tensor: Any) -> bool:
 
 
 def concerns(func: Any, args: tuple) -> bool:
-    return func in _MAKERS or any(map(is_sparse, args))
+    for one in args:
+        if isinstance(one, torch.Tensor) and one.layout is not torch.strided:
+            return True
+    return func in _MAKERS
 
 
 def stored(tensor: Any) -> Any:
     """The dense part of a tensor that says where it is."""
-    if not is_sparse(tensor) or tensor.layout is torch.jagged:
+    layout = tensor.layout
+    if layout is torch.strided or layout is torch.jagged:
         return tensor
-    return tensor._values() if tensor.layout is torch.sparse_coo else tensor.values()
+    return tensor._values() if layout is torch.sparse_coo else tensor.values()
 
 
 def stand_in(func: Any, args: tuple, kwargs: dict) -> Callable | None:

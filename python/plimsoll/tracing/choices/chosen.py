@@ -6,6 +6,7 @@ is allocated is what a real run may not need, or need more of.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -57,8 +58,10 @@ class Chosen:
             small_values.expect_marked(mask, min(count, mask.numel()))
         return NOTE if share is None else EVEN_NOTE
 
-    def follow(self, func: Any, args: tuple, fresh: list[tuple[Any, int]]) -> None:
-        """For the results of an op that are new, each with its allocation."""
+    def follow(
+        self, func: Any, args: tuple, fresh: list[Any], allocation_of: Callable[[Any], int]
+    ) -> None:
+        """For the results of an op that are new."""
         if by_unknown_data(func, args):
             rows = dict([_rows_of(func, args)])
         elif self._rows:
@@ -66,13 +69,13 @@ class Chosen:
             rows = dict(one for one in found if one is not None)
         else:
             return
-        for result, ident in fresh:
+        for result in fresh:
             if not _is_plain(result):
                 continue
             count = next((n for n in result.shape[:_DIMENSIONS] if n and n in rows), 0)
             if count:
                 self._rows[result.untyped_storage()._cdata] = (count, rows[count])
-                self._ledger.may_be_less(ident, rows[count])
+                self._ledger.may_be_less(allocation_of(result), rows[count])
 
 
 def by_unknown_data(func: Any, args: tuple) -> bool:

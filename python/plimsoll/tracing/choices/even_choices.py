@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from ..op_facts import is_mutable
 from ..scalars import SAME, Scalars
 
 _ATEN = torch.ops.aten
@@ -81,7 +82,7 @@ class EvenChoices:
                 self._spread(results[at], among(args, kwargs))
         elif (self._among or self._shares) and args:
             share = self._share(func, args, scalars)
-            if func._schema.is_mutable:
+            if is_mutable(func):
                 for written in (args[0], result):
                     if isinstance(written, torch.Tensor):
                         self.forget(_key(written))
@@ -150,8 +151,4 @@ def _key(tensor: Any) -> int:
 
 
 def _is_meta(value: Any) -> bool:
-    return (
-        type(value) is torch.Tensor
-        and value.device.type == "meta"
-        and value.layout is torch.strided
-    )
+    return type(value) is torch.Tensor and value.is_meta and value.layout is torch.strided

@@ -8,6 +8,7 @@ from typing import Any, Callable
 import torch
 
 from .. import ledger as kinds
+from ..op_facts import name_of
 
 _RULES: dict[str, Callable] = {}
 _FAMILIES = (
@@ -66,7 +67,7 @@ class Launch:
         self.kwargs = kwargs
         self.outputs = outputs
         self._fresh = fresh
-        self._name = str(func)
+        self._name = name_of(func)
 
     def argument(self, index: int, name: str, default: Any = None) -> Any:
         return self.args[index] if index < len(self.args) else self.kwargs.get(name, default)
@@ -84,7 +85,7 @@ class Launch:
             self.observer.ignore(storage)
 
     def place_all(self) -> None:
-        for index in sorted(self._fresh):
+        for index in sorted(self._fresh) if len(self._fresh) > 1 else tuple(self._fresh):
             self.place(index)
 
     def take(self, size: int, category: str = kinds.TEMPORARY) -> int:

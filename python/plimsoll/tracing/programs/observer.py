@@ -65,13 +65,13 @@ class ProgramObserver(Observer):
         if self.passes_on and any(issubclass(kind, self.passes_on) for kind in types):
             return NotImplemented
         kwargs = kwargs or {}
-        self._count(args, kwargs)
-        copies = func in host_values.COPIES
-        if not copies and self.places.any_elsewhere() and _mixes(self.places, args, kwargs):
+        given = _tensors(args, kwargs)
+        self._count(given)
+        if _mixes(self.places, given) and func not in host_values.COPIES:
             args, kwargs = self._all_on_meta(args, kwargs)
         if func in _PICKS and _picks_many(func, args):
             args, kwargs = self._all_on_meta(args, kwargs)
-        if func in DRAWS and args[0].device.type == "meta" and self.places.of(args[0]) == HOST:
+        if func in DRAWS and args[0].is_meta and self.places.of(args[0]) == HOST:
             self._draws.follow(func, args, kwargs)
         result = super().__torch_dispatch__(func, types, args, kwargs)
         if func is _PACK:
@@ -89,11 +89,11 @@ class ProgramObserver(Observer):
             self.ragged = True
             self.notes.add(ORDER_NOTE)
 
-    def _count(self, args, kwargs) -> None:
-        if next(_meta_tensors(args, kwargs), None) is None:
-            self._count_host()
-        else:
+    def _count(self, given: list[torch.Tensor]) -> None:
+        if any(one.is_meta for one in given):
             self._tick()
+        else:
+            self._count_host()
 
     def _count_host(self) -> None:
         """What a program does in host memory to make a batch shows nothing of the GPU; many count as one."""
@@ -121,15 +121,16 @@ class ProgramObserver(Observer):
 
     def _record(self, func, rule, args, kwargs, result) -> None:
         outputs = result if isinstance(result, (tuple, list)) else (result,)
-        if next(_meta_tensors((*args, *outputs), kwargs), None) is None:
+        given = [one for one in _tensors(args, kwargs) if one.is_meta]
+        if not given and not any(one.is_meta for one in _tensors(outputs, {})):
             # What is computed in host memory works in host memory.
             return
-        place = self._place(args, kwargs)
+        place = self._place(given)
         if place == GPU:
             super()._record(func, rule, args, kwargs, result)
             return
         for output in outputs:
-            if isinstance(output, torch.Tensor) and output.device.type == "meta":
+            if isinstance(output, torch.Tensor) and output.is_meta:
                 self._elsewhere(output, place)
 
     def _elsewhere(self, tensor, place: str) -> None:
@@ -143,15 +144,19 @@ class ProgramObserver(Observer):
         if self.places.of_storage(storage) == GPU:
             super().resized(storage, size)
 
-    def _place(self, args, kwargs) -> str:
+    def _place(self, given: list[torch.Tensor]) -> str:
+        """Where an op works, from the tensors without memory that it is given."""
         if self.places.named is not None:
             return self.places.named
         if not self.places.any_elsewhere():
             return GPU
-        found = {self.places.of(t) for t in _meta_tensors(args, kwargs)}
-        if not found or GPU in found:
-            return GPU
-        return HOST if HOST in found else META
+        place = META
+        for one in given:
+            found = self.places.of(one)
+            if found == GPU:
+                return GPU
+            place = HOST if found == HOST else place
+        return place if given else GPU
 
     def _all_on_meta(self, args, kwargs):
         """The model is on meta before it is moved; what it meets in host memory then follows it."""
@@ -183,13 +188,11 @@ def _in_host_memory(args, kwargs) -> bool:
     return found
 
 
-def _mixes(places: Places, args, kwargs) -> bool:
-    real = host = False
-    for tensor in _tensors(args, kwargs):
-        kind = tensor.device.type
-        real = real or (kind == "cpu" and tensor.dim() > 0)
-        host = host or (kind == "meta" and places.of(tensor) == HOST)
-    return real and host
+def _mixes(places: Places, given: list[torch.Tensor]) -> bool:
+    """Whether an op meets both real values and what stands for memory of the host's."""
+    if not any(one.is_cpu and one.dim() > 0 for one in given):
+        return False
+    return any(one.is_meta and places.of(one) == HOST for one in given)
 
 
 def _picks_many(func, args) -> bool:
@@ -203,15 +206,11 @@ def _picks_many(func, args) -> bool:
     return by[0].numel() * (source.numel() // max(1, source.shape[along])) > _MAX_PICKED
 
 
-def _tensors(args, kwargs):
-    for value in (*args, *kwargs.values()):
+def _tensors(args, kwargs) -> list[torch.Tensor]:
+    found = []
+    for value in (*args, *kwargs.values()) if kwargs else args:
         if isinstance(value, torch.Tensor):
-            yield value
+            found.append(value)
         elif isinstance(value, (list, tuple)):
-            for one in value:
-                if isinstance(one, torch.Tensor):
-                    yield one
-
-
-def _meta_tensors(args, kwargs):
-    return (t for t in _tensors(args, kwargs) if t.device.type == "meta")
+            found.extend(one for one in value if isinstance(one, torch.Tensor))
+    return found

@@ -18,6 +18,8 @@ from ..sparse import stored
 GPU, HOST, META = "gpu", "host", "meta"
 # Of a tensor that has memory, which is the host's.
 REAL = "real"
+# Without parts of their own.
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
 class Places:
@@ -34,14 +36,15 @@ class Places:
         """The place of a meta tensor."""
         if not self._elsewhere:
             return GPU
-        # A sharded tensor is where its part is.
-        tensor = getattr(tensor, "_local_tensor", tensor)
+        if type(tensor) not in _PLAIN:
+            # A sharded tensor is where its part is.
+            tensor = getattr(tensor, "_local_tensor", tensor)
         return self.of_storage(stored(tensor).untyped_storage())
 
     def where(self, tensor: Any) -> str:
         """The place of any tensor."""
         with torch._C.DisableTorchFunction():
-            if tensor.device.type != "meta":
+            if not tensor.is_meta:
                 return REAL
         return self.of(tensor)
 

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from .. import small_values
+from ..op_facts import is_mutable
 from ..scalars import SAME, UNKNOWN, Scalars
 
 _ATEN = torch.ops.aten
@@ -58,18 +59,17 @@ class PlausibleScalars(Scalars):
         super().notice(func, args, result)
         if func in _PLACES:
             self.assume(result, 0)
-        elif isinstance(result, torch.Tensor) and result.device.type == "meta":
+        elif isinstance(result, torch.Tensor) and result.is_meta:
             self._notice_usual(func, args, result)
 
     def _notice_usual(self, func, args, result) -> None:
         usual = self._usually(func, args)
-        key = result.untyped_storage()._cdata
         if usual is not None:
-            self._usual[key] = usual
+            self._usual[result.untyped_storage()._cdata] = usual
             if func in _OF_ALL:
                 self.assume(result, usual)
-        elif func._schema.is_mutable:
-            self._usual.pop(key, None)
+        elif self._usual and is_mutable(func):
+            self._usual.pop(result.untyped_storage()._cdata, None)
 
     def _usually(self, func, args) -> bool | None:
         if func in _IS_ONE:
@@ -86,7 +86,7 @@ class PlausibleScalars(Scalars):
         return self._usual_of(args[0]) if func in SAME or func in _OF_ALL else None
 
     def _usual_of(self, tensor: Any) -> bool | None:
-        if not isinstance(tensor, torch.Tensor) or tensor.device.type != "meta":
+        if not isinstance(tensor, torch.Tensor) or not tensor.is_meta:
             return None
         return self._usual.get(tensor.untyped_storage()._cdata)
 

@@ -38,11 +38,11 @@ class PretendedDevices(TorchFunctionMode):
         self._special = _table(self)
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
-        kwargs = kwargs or {}
         special = self._special.get(func)
         if special is not None:
-            return special(func, args, kwargs)
-        return self._making.made(func, args, kwargs)
+            return special(func, args, kwargs or {})
+        # What names nothing names no device.
+        return self._making.made(func, args, kwargs) if kwargs else func(*args)
 
     # What tensors say of themselves.
     def device(self, func, args, kwargs):

@@ -1,0 +1,34 @@
+"""Facts about ops that PyTorch is slow to tell, asked once for each op: a trace runs hundreds of thousands."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+
+@cache
+def name_of(func: Any) -> str:
+    """As rules and records name it: `aten.add.Tensor`."""
+    return str(func)
+
+
+@cache
+def is_mutable(func: Any) -> bool:
+    return func._schema.is_mutable
+
+
+@cache
+def is_view(func: Any) -> bool:
+    returns = func._schema.returns
+    alias = returns[0].alias_info if returns else None
+    return alias is not None and not alias.is_write
+
+
+@cache
+def written_places(func: Any) -> tuple[tuple[int, str], ...]:
+    """The arguments that it writes to: their places, and their names."""
+    return tuple(
+        (place, argument.name)
+        for place, argument in enumerate(func._schema.arguments)
+        if argument.alias_info is not None and argument.alias_info.is_write
+    )
