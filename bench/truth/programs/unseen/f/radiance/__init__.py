@@ -1,0 +1,1 @@
+"""A radiance field learned from pictures of one scene: `python -m radiance`."""

@@ -1,0 +1,1 @@
+"""Who speaks: embeddings of voices. Run as `python -m speakers`."""
