@@ -103,7 +103,8 @@ class PoseTrainer:
             if score < self.best:
                 self.best, self.best_state = score, copy.deepcopy(self.model.state_dict())
             log.info("epoch %d: %.3f, best %.3f", epoch, score, self.best)
-        self.model.load_state_dict(self.best_state)
+        if self.best_state is not None:
+            self.model.load_state_dict(self.best_state)
 
     @torch.no_grad()
     def validate(self, loader):
