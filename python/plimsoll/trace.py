@@ -80,7 +80,7 @@ def run(options: Namespace, alone: bool = False) -> int:
     }
     footer = {
         "end": True,
-        "allocations": len(recording.ledger.allocations),
+        "allocations": recording.ledger.count,
         "parameters": recording.parameters,
         "parameterBytes": recording.parameter_bytes,
         "seconds": round(time.monotonic() - started, 3),

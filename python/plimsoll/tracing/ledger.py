@@ -1,7 +1,8 @@
 """The record of a run: allocations, frees and marks, in order, written as JSON lines.
 
 Events are kept in memory until the end because what an allocation was for (a weight, a
-gradient, optimizer state) is only known after the step that used it.
+gradient, optimizer state) is only known after the step that used it. They are tuples of numbers and
+words: there are hundreds of thousands, and Python's garbage collector goes through lists again and again.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ GATHERED, REDUCE, BUCKET = "p", "r", "u"
 _SMALLEST = 512
 
 
-def _line(event: list) -> str | None:
+def _line(event: tuple) -> str | None:
     """The JSON of the two kinds of which there are hundreds of thousands: numbers and one letter."""
     if event[0] == "f":
         return f'["f",{event[1]}]'
@@ -30,13 +31,14 @@ def _line(event: list) -> str | None:
 
 
 def _rounded(size: int) -> int:
-    return -(-size // _SMALLEST) * _SMALLEST
+    return (size + _SMALLEST - 1) // _SMALLEST * _SMALLEST
 
 
 class Ledger:
     def __init__(self) -> None:
-        self.events: list[list] = []
-        self.allocations: dict[int, list] = {}
+        self.events: list[tuple] = []
+        # Where among the events each was asked for.
+        self._asked_at: dict[int, int] = {}
         self._strings: dict[str, int] = {"": 0}
         self._next = 1
         self._closed = False
@@ -70,29 +72,27 @@ class Ledger:
             return 0
         ident = self._next
         self._next += 1
-        return self._add(["a", ident, size, self.intern(op), self.intern(module), category])
+        return self._add(ident, size, self.intern(op), self.intern(module), category)
 
     def allocate_again(self, size: int, op: int, module: int, category: str) -> int:
         """A request like an earlier one, whose names are known by their numbers."""
         ident = self._next
         self._next += 1
-        return self._add(["a", ident, size, op, module, category])
+        return self._add(ident, size, op, module, category)
 
     def unsure_scratch(self, size: int, other: int, chance: float, choice: int) -> None:
         """Scratch memory of a kernel, given back at once; with this chance another runs, which asks for `other`.
 
         Both may be 0. Requests with the same choice are decided alike.
         """
-        self.events.append(["o", size, other, chance, choice])
+        self.events.append(("o", size, other, chance, choice))
         self._rise(self.live_bytes + _rounded(size))
 
-    def _add(self, event: list) -> int:
-        _, ident, size = event[:3]
+    def _add(self, ident: int, size: int, op: int, module: int, category: str) -> int:
         stream = 0 if self.stream_now is None else self.stream_now()
-        if stream:
-            event.append(stream)
-        self.allocations[ident] = event
-        self.events.append(event)
+        event = ("a", ident, size, op, module, category)
+        self._asked_at[ident] = len(self.events)
+        self.events.append((*event, stream) if stream else event)
         self.live_bytes += _rounded(size)
         self._rise(self.live_bytes)
         return ident
@@ -101,6 +101,19 @@ class Ledger:
         if size > self.peak_bytes:
             self.peak_bytes, self.loose_at_peak = size, self._loose_bytes
         self._most_bytes = max(self._most_bytes, size + self._larger_bytes)
+
+    @property
+    def count(self) -> int:
+        """How many allocations there were."""
+        return len(self._asked_at)
+
+    def asked(self, ident: int) -> tuple | None:
+        """The event that asked for an allocation."""
+        at = self._asked_at.get(ident)
+        return None if at is None else self.events[at]
+
+    def _size_of(self, ident: int) -> int:
+        return _rounded(self.events[self._asked_at[ident]][2])
 
     @property
     def larger_at_most(self) -> int:
@@ -112,7 +125,7 @@ class Ledger:
         if not ident or ident in self._loose:
             return
         self._loose.add(ident)
-        size = _rounded(self.allocations[ident][2])
+        size = self._size_of(ident)
         self._loose_bytes += size
         if times > 1:
             self._larger[ident] = int(size * (times - 1))
@@ -127,11 +140,11 @@ class Ledger:
 
     def free(self, ident: int) -> None:
         if ident and not self._closed:
-            self.events.append(["f", ident])
+            self.events.append(("f", ident))
             if ident in self._used:
                 self._used.remove(ident)
                 self._given += 1
-            size = _rounded(self.allocations[ident][2])
+            size = self._size_of(ident)
             self.live_bytes -= size
             if ident in self._loose:
                 self._loose.remove(ident)
@@ -140,11 +153,11 @@ class Ledger:
 
     def use(self, ident: int, stream: int) -> None:
         """Another stream works on it (`record_stream`): once freed, it is kept until that work is done."""
-        event = self.allocations.get(ident)
+        event = self.asked(ident)
         own = 0 if event is None or len(event) == 6 else event[6]
         if event is not None and own != stream and not self._closed:
             self._used.add(ident)
-            self.events.append(["r", ident])
+            self.events.append(("r", ident))
 
     def place(self) -> int:
         """How many frees wait, or waited, for other streams: what an event of a stream marks."""
@@ -154,22 +167,22 @@ class Ledger:
         """The host waits until the streams have done all that was asked of them before a place."""
         if place > self._waited and not self._closed:
             self._waited = place
-            self.events.append(["w", place])
+            self.events.append(("w", place))
 
     def names(self, part: str) -> bool:
         """Whether an op or a module with this in its name asked for anything."""
         return any(part in text for text in self._strings)
 
     def mark(self, phase: str) -> None:
-        self.events.append(["m", phase])
+        self.events.append(("m", phase))
 
     def launch(self, kind: str) -> None:
         """The first kernel of a kind runs (`launches`)."""
         if not self._closed:
-            self.events.append(["k", kind])
+            self.events.append(("k", kind))
 
     def empty_cache(self) -> None:
-        self.events.append(["c"])
+        self.events.append(("c",))
 
     def close(self) -> None:
         """Ends the record: what is given up while the process winds down is no part of the run."""
@@ -177,11 +190,10 @@ class Ledger:
 
     def label(self, ident: int, category: str, module: str = "") -> None:
         """Says afterwards what an allocation was for, and whose it is where that is known."""
-        event = self.allocations.get(ident)
+        event = self.asked(ident)
         if event is not None:
-            event[5] = category
-            if module:
-                event[4] = self.intern(module)
+            whose = self.intern(module) if module else event[4]
+            self.events[self._asked_at[ident]] = (*event[:4], whose, category, *event[6:])
 
     def write(self, out: TextIO, header: dict, footer: dict) -> None:
         dump = json.JSONEncoder(separators=(",", ":")).encode

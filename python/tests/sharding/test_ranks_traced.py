@@ -147,7 +147,7 @@ class Sharding(unittest.TestCase):
 
     def test_ddp_has_one_bucket_first_and_smaller_ones_then(self):
         recording = traced("--parallel", "ddp", "--gpus", "4")
-        marks = [i for i, e in enumerate(recording.ledger.events) if e == ["m", "ready"]]
+        marks = [i for i, e in enumerate(recording.ledger.events) if e == ("m", "ready")]
         bucket = [e for e in recording.ledger.events[: marks[0]] if e[0] == "a" and e[5] == "u"]
         self.assertEqual([e[2] for e in bucket], [4 * recording.parameters])
 

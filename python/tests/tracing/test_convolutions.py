@@ -226,7 +226,7 @@ class LeftOut(unittest.TestCase):
         self.assertEqual(self.gradients(whole, x, 24), ["x", "w"])
 
     def test_a_pass_that_is_written_down_from_another_has_it_too(self):
-        events = [["a", 1, 512, 0, 0, "x"], ["o", 0, 4 << 20, 0.2, 3], ["f", 1]]
+        events = [("a", 1, 512, 0, 0, "x"), ("o", 0, 4 << 20, 0.2, 3), ("f", 1)]
         again = Ledger()
         write_steps(again, steps_of(events, {}, {}), {})
         self.assertEqual(again.events, events)
@@ -357,7 +357,7 @@ class Measured(unittest.TestCase):
             sizes = asked.sizes()
         # Tried once; then what is cached was given back.
         self.assertEqual(sizes.count(38684944), 1)
-        self.assertEqual([e for e in observer.ledger.events if e[0] == "c"], [["c"]])
+        self.assertEqual([e for e in observer.ledger.events if e[0] == "c"], [("c",)])
 
     def test_transforms_are_tried_in_float32(self):
         """Workspaces as an H200 gives them for kernels by Fourier transform, of which it tries the largest."""

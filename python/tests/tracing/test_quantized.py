@@ -116,7 +116,7 @@ class Models(unittest.TestCase):
         live = most = 0
         sizes = {}
         for event in self.trace(mode="infer", quantization="int8").ledger.events:
-            if event[:2] == ["m", "ready"]:
+            if event[:2] == ("m", "ready"):
                 break
             if event[0] == "a":
                 sizes[event[1]] = event[2]

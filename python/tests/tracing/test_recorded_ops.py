@@ -188,8 +188,8 @@ class Lines(unittest.TestCase):
             self.assertEqual([event[2] for event in asked[:3]], [whole, short, whole])
             bias = next(event for event in asked if event[2] == 512 * 4)
             # The gradient's copy is gone before the bias' gradient is asked for, the source's is not.
-            self.assertLess(events.index(["f", asked[1][1]]), events.index(bias))
-            self.assertGreater(events.index(["f", asked[0][1]]), events.index(bias))
+            self.assertLess(events.index(("f", asked[1][1])), events.index(bias))
+            self.assertGreater(events.index(("f", asked[0][1])), events.index(bias))
 
 
 class Transcripts(unittest.TestCase):

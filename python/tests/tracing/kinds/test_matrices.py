@@ -46,7 +46,7 @@ def peak_of(ledger, since):
         if event[0] == "a":
             held += block(event[2])
         elif event[0] == "f":
-            held -= block(ledger.allocations[event[1]][2])
+            held -= block(ledger.asked(event[1])[2])
         peak = max(peak, held)
     return peak
 

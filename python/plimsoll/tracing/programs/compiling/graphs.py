@@ -50,11 +50,11 @@ def in_graphs(run: Callable[[list], Any], observer: Any) -> Callable[[list], Any
 
 def _copies(ledger: Ledger, allocations: set[int]) -> list[int]:
     """A recording reads the same places each time: what lies elsewhere at each call is copied into the pool."""
-    events = [ledger.allocations.get(ident) for ident in sorted(allocations)]
+    events = [ledger.asked(ident) for ident in sorted(allocations)]
     return [
         ledger.allocate(event[2], "cuda graph input", "", WORKSPACE)
         for event in events
-        if event is not None and event[6:] != [_POOL]
+        if event is not None and event[6:] != (_POOL,)
     ]
 
 
