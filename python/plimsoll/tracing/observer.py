@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from . import host_values, small_values, sparse
 from . import ledger as kinds
 from .accumulation import accumulates_in_place
-from .choices.chosen import Chosen
+from .choices.chosen import CHOOSING, Chosen
 from .choices.waiting import Waiting
 from .kernels.registry import Launch, rule_for
 from .launches import Launches
@@ -29,6 +29,8 @@ _DETACH = torch.ops.aten.detach.default
 _COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd
 _RAND = torch.ops.aten.rand.default
 _ADD = torch.ops.aten.add.Tensor
+# Ops that read values, or copy them to the host, or whose result is as large as values say.
+_BY_VALUES = {*Scalars.answers, *host_values.COPIES, *CHOOSING}
 
 
 class Observer(TorchDispatchMode):
@@ -89,15 +91,6 @@ class Observer(TorchDispatchMode):
         value = self._known(func, args, kwargs)
         if value is not None:
             return value
-        if func in self.scalars.answers:
-            return self._answer(func, args)
-        if func in host_values.COPIES:
-            host = self.host_copy(func, args, kwargs)
-            if host is not None:
-                return host
-        note = self.chosen.expect(func, args)
-        if note is not None:
-            self.notes.add(note)
         if func is _ADD and accumulates_in_place(args, kwargs):
             return torch.ops.aten.add_.Tensor(args[0], args[1])
         rule = self._rule(func)
@@ -131,7 +124,17 @@ class Observer(TorchDispatchMode):
         """A value that is known without running the op, or decided here."""
         if func is _RAND and not args[0] and self.layer_draws is not None:
             return self.layer_draws.draw()
-        return small_values.read(func, args, kwargs)
+        if func not in _BY_VALUES:
+            return None
+        if func in self.scalars.answers:
+            return self._answer(func, args)
+        if func in host_values.COPIES:
+            value = small_values.read(func, args, kwargs)
+            return self.host_copy(func, args, kwargs) if value is None else value
+        note = self.chosen.expect(func, args)
+        if note is not None:
+            self.notes.add(note)
+        return None
 
     def host_copy(self, func, args, kwargs) -> Any:
         """What the host gets to see where an op copies from the device to it; else None."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+import torch
+
 
 @cache
 def name_of(func: Any) -> str:
@@ -15,6 +17,11 @@ def name_of(func: Any) -> str:
 @cache
 def is_mutable(func: Any) -> bool:
     return func._schema.is_mutable
+
+
+@cache
+def draws_numbers(func: Any) -> bool:
+    return torch.Tag.nondeterministic_seeded in func.tags
 
 
 @cache

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
-from .op_facts import is_mutable, written_places
+from .op_facts import draws_numbers, is_mutable, written_places
 
 _ATEN = torch.ops.aten
 _TO_COPY = _ATEN._to_copy.default
@@ -158,7 +158,7 @@ def _mirrors(value: Any, sharing: list[tuple[Any, Any]]) -> bool:
 
 
 def _run(func: Any, args: list, kwargs: dict) -> Any:
-    if torch.Tag.nondeterministic_seeded not in func.tags:
+    if not draws_numbers(func):
         return func(*args, **kwargs)
     # The card draws with a generator of its own: the host's, which shuffles, stays where it is.
     with torch.random.fork_rng(devices=()):

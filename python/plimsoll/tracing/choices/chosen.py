@@ -28,6 +28,8 @@ _CHOSEN_BY = {
     torch.ops.aten.masked_select.default: 1,
     **dict.fromkeys(BY_DATA, 0),
 }
+# All that choose by what a tensor holds.
+CHOOSING = {_INDEX, *_CHOSEN_BY}
 # Rows stand first, or behind the samples of a batch.
 _DIMENSIONS = 2
 
@@ -79,6 +81,8 @@ class Chosen:
 
 
 def by_unknown_data(func: Any, args: tuple) -> bool:
+    if func not in CHOOSING:
+        return False
     if func in _CHOSEN_BY:
         return not small_values.is_counted(args[_CHOSEN_BY[func]])
     return func is _INDEX and not all(map(small_values.is_counted, _masks(args)))

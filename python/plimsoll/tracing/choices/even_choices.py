@@ -56,6 +56,17 @@ _SCATTERED = {
     _ATEN.scatter_.src,
 }
 _NOT_ZERO = {_ATEN.gt.Scalar, _ATEN.ne.Scalar}
+# All that says something of a result.
+_TELLING = {
+    *_COMPARE,
+    *_COPIES,
+    *_NOT,
+    *_BOTH,
+    *_EITHER,
+    *_OVER,
+    *_SCATTERED,
+    *_NOT_ZERO,
+}
 
 
 class EvenChoices:
@@ -80,7 +91,7 @@ class EvenChoices:
             results = result if isinstance(result, (tuple, list)) else (result,)
             if _is_meta(results[at]):
                 self._spread(results[at], among(args, kwargs))
-        elif (self._among or self._shares) and args:
+        elif (self._among or self._shares) and args and (func in _TELLING or is_mutable(func)):
             share = self._share(func, args, scalars)
             if is_mutable(func):
                 for written in (args[0], result):

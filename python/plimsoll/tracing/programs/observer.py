@@ -10,7 +10,7 @@ from .. import host_values, sparse
 from ..observer import Observer
 from . import values
 from .draws import DRAWS, Draws
-from .passes.texts import Texts
+from .passes.texts import TEXT_OPS, Texts
 from .places import GPU, HOST, META, REAL, Places
 
 _PACK = torch.ops.aten._pack_padded_sequence.default
@@ -22,6 +22,8 @@ _INDEX = torch.ops.aten.index.Tensor
 _PICKS = {_INDEX, torch.ops.aten.index_select.default}
 _MAX_PICKED = 1 << 22
 _REAL = (torch.Tensor, torch.nn.Parameter)
+# All that a program's observer has more to do for than other observers have.
+_FOLLOWED = {*_PICKS, *DRAWS, _PACK, *TEXT_OPS}
 
 
 ORDER_NOTE = (
@@ -69,6 +71,8 @@ class ProgramObserver(Observer):
         self._count(given)
         if _mixes(self.places, given) and func not in host_values.COPIES:
             args, kwargs = self._all_on_meta(args, kwargs)
+        if func not in _FOLLOWED:
+            return super().__torch_dispatch__(func, types, args, kwargs)
         if func in _PICKS and _picks_many(func, args):
             args, kwargs = self._all_on_meta(args, kwargs)
         if func in DRAWS and args[0].is_meta and self.places.of(args[0]) == HOST:

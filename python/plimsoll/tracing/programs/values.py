@@ -40,6 +40,7 @@ _BOTH = {
     _ATEN.logical_and_.default,
 }
 _OF_ALL = {_ATEN.all.default, _ATEN.any.default, _ATEN.all.dim, _ATEN.any.dim}
+_KEEP_USUAL = {*_EITHER, *_BOTH, *_NOT, *SAME, *_OF_ALL}
 _START, _FACTOR = 2.0, 0.999
 
 
@@ -74,7 +75,7 @@ class PlausibleScalars(Scalars):
     def _usually(self, func, args) -> bool | None:
         if func in _IS_ONE:
             return _IS_ONE[func] if self.known(args[0]) is UNKNOWN else None
-        if not self._usual:
+        if not self._usual or func not in _KEEP_USUAL:
             return None
         if func in _EITHER or func in _BOTH:
             found = [self._usual_of(one) for one in args[:2]]

@@ -15,6 +15,7 @@ import torch
 
 _ATEN = torch.ops.aten
 _KEY = torch._C.DispatchKey.AutocastPrivateUse1
+_KEYS = torch._C.DispatchKeySet(_KEY)
 
 
 def _names(text: str) -> list[str]:
@@ -121,7 +122,7 @@ class Autocast:
         def kernel(*args, **kwargs):
             self._rules_running += 1
             try:
-                with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(_KEY)):
+                with torch._C._ExcludeDispatchKeyGuard(_KEYS):
                     return function(*args, **kwargs)
             finally:
                 self._rules_running -= 1
@@ -132,7 +133,7 @@ class Autocast:
         if isinstance(value, torch.Tensor):
             if not (value.is_floating_point() and value.dtype not in (torch.float64, dtype)):
                 return value
-            if value.device.type == "cpu":
+            if value.is_cpu:
                 return value
             cacheable = (
                 value.requires_grad
@@ -155,7 +156,7 @@ class Autocast:
 
     def _call(self, op, dtype, args, kwargs):
         """Casts the arguments from the last to the first, as the C++ call evaluates them."""
-        named = {k: self._cast(v, dtype) for k, v in reversed(list(kwargs.items()))}
+        named = {k: self._cast(v, dtype) for k, v in reversed(kwargs.items())}
         placed = [self._cast(a, dtype) for a in reversed(args)]
         return op(*reversed(placed), **named)
 
@@ -191,9 +192,7 @@ def _exclude(excluded: bool) -> None:
 
 
 def _low(value) -> bool:
-    return (
-        isinstance(value, torch.Tensor) and value.is_floating_point() and value.device.type != "cpu"
-    )
+    return isinstance(value, torch.Tensor) and value.is_floating_point() and not value.is_cpu
 
 
 def _names_dtype(op, args) -> bool:

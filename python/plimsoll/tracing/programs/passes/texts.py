@@ -17,6 +17,8 @@ from ... import small_values
 _ATEN = torch.ops.aten
 _CHOOSE = {_ATEN.argmax.default, _ATEN.multinomial.default}
 _AMONG = {_ATEN.isin.Tensor_Tensor, _ATEN.isin.Tensor_Scalar}
+# What texts are followed through.
+TEXT_OPS = _CHOOSE | _AMONG
 NOTE = (
     "generated texts may end early: counted are the longest. The interval allows for it while they are generated, "
     "not for what is made of them later"
