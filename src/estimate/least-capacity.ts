@@ -28,6 +28,12 @@ export interface LeastCapacity {
   readonly replays: number;
 }
 
+interface SearchOptions {
+  readonly safeOnly?: boolean;
+  /** What is granted at most when nothing caps it, where a replay has shown it already. */
+  readonly uncappedBytes?: number;
+}
+
 /** The recorded jobs need 2 to 460. */
 const maxReplays = 2000;
 
@@ -43,12 +49,10 @@ const maxReplays = 2000;
 export async function leastCapacity(
   stream: EventStream,
   settings: Partial<Omit<AllocatorSettings, 'allowedBytes' | 'deviceBytes'>> = {},
-  { safeOnly = false }: { readonly safeOnly?: boolean } = {},
+  { safeOnly = false, uncappedBytes = uncappedOf(stream, settings) }: SearchOptions = {},
 ): Promise<LeastCapacity> {
   const threshold = settings.garbageCollectionThreshold ?? 0;
   const collects = threshold > 0;
-  const uncapped = replay(stream, { ...settings, garbageCollectionThreshold: 0 });
-  const uncappedBytes = uncapped.allocator.memory.maxGrantedBytes;
   // Live blocks lie in segments, so no cap below their sum can work.
   const floor = largestLiveSum(stream);
   // With so much, nothing is ever refused, and no garbage collected.
@@ -72,6 +76,11 @@ export async function leastCapacity(
     cap = lowest - stepBytes;
   }
   return { safeBytes, luckyBytes, uncappedBytes, stepBytes, complete: cap < floor, replays };
+}
+
+function uncappedOf(stream: EventStream, settings: Partial<AllocatorSettings>): number {
+  const { allocator } = replay(stream, { ...settings, garbageCollectionThreshold: 0 });
+  return allocator.memory.maxGrantedBytes;
 }
 
 /** The most that was asked for and not yet freed at one time, without what the job can do without. */

@@ -25,6 +25,8 @@ export function roomOn({ capacityBytes, context }: Gpu): number {
 export interface LimitedReplay extends ReplayResult {
   /** Whether the card's memory kept the allocator from holding more. */
   readonly limited: boolean;
+  /** The most that was granted without a limit. */
+  readonly uncappedBytes: number;
 }
 
 /**
@@ -41,12 +43,12 @@ export function replayOn(
   settings: Partial<AllocatorSettings> = {},
 ): LimitedReplay {
   const unlimited = replay(stream, settings);
-  const room = roomOn(gpu);
-  if (unlimited.allocator.memory.maxGrantedBytes <= room) return { ...unlimited, limited: false };
+  const uncappedBytes = unlimited.allocator.memory.maxGrantedBytes;
+  if (uncappedBytes <= roomOn(gpu)) return { ...unlimited, limited: false, uncappedBytes };
   const limited = replay(stream, { ...settings, ...limitOf(gpu) });
   return limited.outOfMemory === undefined
-    ? { ...limited, limited: true }
-    : { ...unlimited, limited: false };
+    ? { ...limited, limited: true, uncappedBytes }
+    : { ...unlimited, limited: false, uncappedBytes };
 }
 
 /** The allocator's settings on a card that nothing else runs on. */

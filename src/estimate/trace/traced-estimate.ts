@@ -30,7 +30,8 @@ export async function tracedEstimate(
   parallel: Parallel | undefined = trace.parallel,
 ): Promise<Estimate> {
   const stream = withWorkspaceOf(trace, gpu);
-  const { peakAllocatedBytes, peakReservedBytes, peakAllocatedAt, limited } = replayOn(gpu, stream);
+  const { peakAllocatedBytes, peakReservedBytes, peakAllocatedAt, limited, uncappedBytes } =
+    replayOn(gpu, stream);
   const peaks = {
     reservedBytes: peakReservedBytes,
     allocatedBytes: peakAllocatedBytes,
@@ -42,7 +43,9 @@ export async function tracedEstimate(
         ),
       ),
       // Who only runs a model has loaded it: nothing is left of a building.
-      ...(trains(stream) ? [replayOn(gpu, keepingCache(stream)).peakReservedBytes] : []),
+      ...(trains(stream) && emptiesCache(stream)
+        ? [replayOn(gpu, keepingCache(stream)).peakReservedBytes]
+        : []),
       ...(parallel === undefined ? [] : otherRanks({ ...trace, stream }, gpu, parallel)),
     ],
     otherOrders: trace.ragged
@@ -52,7 +55,7 @@ export async function tracedEstimate(
     ...(peakReservedBytes <= roomOn(gpu) ? { roomBytes: roomOn(gpu) } : {}),
   };
   const live = liveParts({ ...trace, stream }, peakAllocatedAt);
-  const { safeBytes } = await leastCapacity(stream, {}, { safeOnly: true });
+  const { safeBytes } = await leastCapacity(stream, {}, { safeOnly: true, uncappedBytes });
   return assembleEstimate({
     method: 'trace',
     gpu,
@@ -82,6 +85,10 @@ export async function tracedEstimate(
 
 function trains({ marks }: EventStream): boolean {
   return marks.some(({ name }) => name.endsWith(':backward'));
+}
+
+function emptiesCache({ kind }: EventStream): boolean {
+  return kind.includes(eventKind.emptyCache);
 }
 
 /**
