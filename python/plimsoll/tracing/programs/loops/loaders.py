@@ -20,6 +20,7 @@ from torch.utils.data.dataloader import _DatasetKind
 from ...standins.patches import Patches
 from ..watch import Watch
 from . import order, ragged
+from .growing import Growing
 from .repeated import Repeated
 
 # In training: the optimizer's state is there after the first step; the third is as all others. What the
@@ -43,12 +44,13 @@ _MAX_INDICES = 200_000
 def install(patches: Patches, watch: Watch) -> None:
     passes: dict = {}
     shared, repeated = ragged.Ragged(), Repeated()
-    whole_reads = Allowance(_WHOLE_READ_OPS)
+    whole_reads, growing = Allowance(_WHOLE_READ_OPS), Growing(watch)
     numbers = count()
 
     def __iter__(self: Any) -> Iterator[Any]:
         passes[id(self)] = passes.get(id(self), 0) + 1
-        return Passage(self, watch, passes[id(self)], shared, repeated, whole_reads, next(numbers))
+        number = passes[id(self)]
+        return Passage(self, watch, number, shared, repeated, whole_reads, growing, next(numbers))
 
     patches.set(data.DataLoader, "__iter__", __iter__)
 
@@ -77,6 +79,7 @@ class Passage:
         shared: ragged.Ragged,
         repeated: Repeated,
         whole_reads: Allowance,
+        growing: Growing,
         of_all: int,
     ):
         self._loader = loader
@@ -86,6 +89,9 @@ class Passage:
         self._shared = shared
         self._repeated = repeated
         self._whole_reads = whole_reads
+        self._growing = growing
+        # Live bytes before each batch.
+        self._held: list[int] = []
         self._order_is_known = order.is_known(loader, watch.observer.follows_draws())
         # Many programs make a new loader for each epoch.
         self._source = (id(loader.dataset), loader.batch_size)
@@ -135,6 +141,7 @@ class Passage:
             # Up to the next mark: what may come earlier or later in a real run.
             observer.ledger.mark(f"batch:{self._pass}")
         self._mark = observer.ops
+        self._held.append(observer.ledger.live_bytes)
         batch = self._next()
         self._given += 1
         if not self._over:
@@ -199,6 +206,16 @@ class Passage:
         return self._watch.backwards == self._backwards
 
     def _enough(self) -> bool:
+        if self._is_whole:
+            return False
+        if not self._saw_enough():
+            return False
+        left = self._batches_left()
+        each = (self._watch.observer.ops - self._ops) / max(1, self._given)
+        self._is_whole = self._growing.runs_rest(self._source, self._held, left, each * (left or 0))
+        return not self._is_whole
+
+    def _saw_enough(self) -> bool:
         watch = self._watch
         if self._given >= _MAX_BATCHES:
             return True
