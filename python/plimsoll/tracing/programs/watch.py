@@ -60,6 +60,8 @@ class Watch:
         self.epoch_ends = {"train": 0, "read": 0}
         # Whether turns of a loop, or batches, were left out, so that the program is not what it was.
         self.left_out = False
+        # The loop of the program that asks a loader for its next batch.
+        self.batch_loop: Any = None
         # What turns that were left out may have held on to.
         self.more_bytes = 0
         # Whether it was ended, so that all that would have followed is unknown.

@@ -13,6 +13,7 @@ from unittest import mock
 
 from tracing import PACKAGE
 
+from plimsoll.tracing.programs.loops.batch_loops import BatchLoop
 from plimsoll.tracing.programs.loops.counters import Counter
 from plimsoll.tracing.programs.loops.patience import Items, Patience, Running
 from plimsoll.tracing.programs.loops.rewritten import _is_the_programs
@@ -71,7 +72,7 @@ class Watch:
         self.observer = self
         self.ledger = Ledger()
         self.ops = self.optimizer_steps = self.backwards = self.jumps = self.more_bytes = 0
-        self.notes = set()
+        self.notes, self.batch_loop = set(), None
         # The program would be ended after so many.
         self.max_ops = 10**9
 
@@ -185,7 +186,7 @@ class OtherLoops(unittest.TestCase):
     def turns(self, watch, given, before=None, ops=100):
         running = Running("train.py:1", watch, before)
         count = 0
-        for _ in Items(given, running):
+        for _ in Items(given, running, BatchLoop(watch)):
             count += 1
             watch.ops += ops
         return count, running
@@ -203,7 +204,8 @@ class OtherLoops(unittest.TestCase):
     def test_the_last_of_a_list_is_run(self):
         watch, ran = Watch(), []
         watch.max_ops = 25_000
-        for item in Items([*range(1000)], Running("train.py:1", watch, None)):
+        running = Running("train.py:1", watch, None)
+        for item in Items([*range(1000)], running, BatchLoop(watch)):
             ran.append(item)
             watch.ops += 100
         self.assertEqual(ran, [*range(250), 999])
@@ -218,7 +220,8 @@ class OtherLoops(unittest.TestCase):
             pass
 
         watch = Watch()
-        for item in Items((Item() for _ in range(3)), Running("train.py:1", watch, None)):
+        running = Running("train.py:1", watch, None)
+        for item in Items((Item() for _ in range(3)), running, BatchLoop(watch)):
             gone = weakref.ref(item)
             del item
             self.assertIsNone(gone())

@@ -8,8 +8,9 @@ these is taken as the last.
 from __future__ import annotations
 
 from ..watch import Watch
+from .conditions import Conditions
 from .patience import Patience
-from .turns import Begin, Conditions, Turn, goes_on_alike
+from .turns import Begin, Turn, goes_on_alike
 
 
 class Counter:
@@ -45,7 +46,7 @@ class Counter:
         places = self._conditions.next_after(self.number)
         if last > self.number:
             # A loop that ends there does not come to what would be later.
-            places += self._conditions.between(last, turn)
+            places += self._conditions.between(last, turn.ops)
             places = [place for place in places if self.number < place <= last + 1]
         if not places:
             return after

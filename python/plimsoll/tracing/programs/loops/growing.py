@@ -18,9 +18,22 @@ _LEAST_BYTES = 2 * 2**20
 _COPIES = 2
 
 _NOTE = (
-    "Each batch of a loader holds on to {:.1f} MiB; after {:,} of them {:,} were left out, so that the interval reaches "
-    "up by what they would hold."
+    "Each batch of a loader holds on to {:.1f} MiB; after {:,} of them {:,} were left out, "
+    "so that the interval reaches up by what they would hold."
 )
+
+
+class Allowance:
+    """Ops that all passages together may take."""
+
+    def __init__(self, ops: int) -> None:
+        self._ops: float = ops
+
+    def take(self, ops: float) -> bool:
+        if ops > self._ops:
+            return False
+        self._ops -= ops
+        return True
 
 
 class Growing:
@@ -28,7 +41,7 @@ class Growing:
 
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
-        self._ops = float(_OPS)
+        self._ops = Allowance(_OPS)
         # By data set: what a batch left behind when the loader was last gone through.
         self._known: dict[Any, int] = {}
 
@@ -39,8 +52,7 @@ class Growing:
             return False
         is_new = source not in self._known
         self._known[source] = grown
-        if ops <= self._ops:
-            self._ops -= ops
+        if self._ops.take(ops):
             return True
         if is_new:
             self._watch.more_bytes += _COPIES * grown * left

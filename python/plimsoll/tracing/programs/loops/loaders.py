@@ -20,7 +20,7 @@ from torch.utils.data.dataloader import _DatasetKind
 from ...standins.patches import Patches
 from ..watch import Watch
 from . import order, ragged
-from .growing import Growing
+from .growing import Allowance, Growing
 from .repeated import Repeated
 
 # In training: the optimizer's state is there after the first step; the third is as all others. What the
@@ -53,19 +53,6 @@ def install(patches: Patches, watch: Watch) -> None:
         return Passage(self, watch, number, shared, repeated, whole_reads, growing, next(numbers))
 
     patches.set(data.DataLoader, "__iter__", __iter__)
-
-
-class Allowance:
-    """Ops that all passages together may take."""
-
-    def __init__(self, ops: int) -> None:
-        self._ops: float = ops
-
-    def take(self, ops: float) -> bool:
-        if ops > self._ops:
-            return False
-        self._ops -= ops
-        return True
 
 
 class Passage:
@@ -111,6 +98,8 @@ class Passage:
         self._ops = watch.observer.ops
         self._mark = self._ops
         self._given = 0
+        # Batches that the loop of the program was led past.
+        self._skipped = 0
         self._recent: Any = None
         # Of batches with so many samples.
         self._shapes: dict[Any, set[tuple]] = {}
@@ -156,7 +145,7 @@ class Passage:
             return self._next_larger()
         if self._ends_epoch():
             return self._fetch(self._last())
-        if self._enough():
+        if self._enough() and not self._is_led():
             if self._is_ragged():
                 observer = self._watch.observer
                 observer.differ = True
@@ -169,6 +158,19 @@ class Passage:
         batch = self._fetch(self._recent)
         self._shared.is_larger(batch, self._source)
         return batch
+
+    def _is_led(self) -> bool:
+        """Whether the loop that asks comes to something else before the end, and is now led to it."""
+        loop, left = self._watch.batch_loop, self._batches_left()
+        if loop is None or not left or left < 0 or self._is_ragged():
+            return False
+        skipped = loop.leads(left)
+        if skipped is None:
+            loop.leaves_out(left - (self._short() > 0))
+            return False
+        next(islice(self._indices, skipped, skipped), None)
+        self._skipped += skipped
+        return True
 
     def _next_larger(self) -> Any:
         """The next batch that is larger than all before it; at the end, the last one."""
@@ -206,9 +208,7 @@ class Passage:
         return self._watch.backwards == self._backwards
 
     def _enough(self) -> bool:
-        if self._is_whole:
-            return False
-        if not self._saw_enough():
+        if self._is_whole or not self._saw_enough():
             return False
         left = self._batches_left()
         each = (self._watch.observer.ops - self._ops) / max(1, self._given)
@@ -249,7 +249,7 @@ class Passage:
 
     def _batches_left(self) -> int | None:
         try:
-            return len(self._loader) - self._given
+            return len(self._loader) - self._given - self._skipped
         except TypeError:
             return None
 
@@ -294,7 +294,7 @@ class Passage:
             raise StopIteration
         sampler = loader._index_sampler
         if type(sampler) is data.BatchSampler:
-            if self._short() == 0 or self._given >= len(sampler):
+            if self._short() == 0 or self._given + self._skipped >= len(sampler):
                 raise StopIteration
             return self._recent[: self._short()]
         rest = deque(islice(self._indices, _MAX_INDICES), maxlen=1)

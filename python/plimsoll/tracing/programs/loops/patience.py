@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..watch import Watch
+from .batch_loops import BatchLoop
 
 # Only a loop that took so many ops itself: not one inside of the step at which the program would be ended.
 _LEAST_OPS = 20_000
@@ -84,9 +85,10 @@ class Running:
 class Items:
     """What a `for` of the program goes through, other than a range. It holds no item while the body runs."""
 
-    def __init__(self, given: Any, running: Running) -> None:
+    def __init__(self, given: Any, running: Running, loop: BatchLoop) -> None:
         self._items = iter(given)
         self._running = running
+        self._loop = loop
         self._listed = given if isinstance(given, (list, tuple)) else ()
         self._done = 0
 
@@ -98,7 +100,8 @@ class Items:
         if not self._running.goes_on(left):
             return self._last()
         self._done += 1
-        return next(self._items)
+        with self._loop.asking():
+            return next(self._items)
 
     def _last(self) -> Any:
         """The last of a list, once: of stages it is often the largest."""

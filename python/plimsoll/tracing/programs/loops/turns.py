@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..watch import Watch
+from .conditions import Conditions
 from .patience import Patience
 
 # Turns that are run before any is left out, by the ops of one. The optimizer's state is there after the first; what
@@ -20,79 +21,8 @@ _LEAST_TURNS = ((1_000, 6), (4_000, 4))
 _LEAST_OF_LONG_TURNS = 3
 # A loop that takes fewer ops than this is run as a whole.
 _CHEAP_OPS = 12_000
-# Each condition of the program is met so many times.
-_MEETINGS = 2
-# Values that do not go with the number make a new one each turn.
-_MAX_CONDITIONS = 24
-# So many of the first turns are remembered.
-_FIRST = 8
-# Turns in between, where one takes fewer ops than this.
-_BETWEEN = 4
-_CHEAP_TURN_OPS = 2_000
 # A loop that holds on to more than this in all is run as a whole.
 _MAX_GROWTH_BYTES = 2 * 2**20
-
-
-class Condition:
-    """A place in a loop's body that looks at its number: held against another, or taken modulo another."""
-
-    def __init__(self, offset: int, goal: int, modulo: int) -> None:
-        # The value that is looked at is the number and this.
-        self.goal = goal - offset
-        self.modulo = modulo
-        self._met = 0
-
-    def ran(self, number: int) -> None:
-        apart = number - self.goal
-        self._met += apart % self.modulo == 0 if self.modulo else abs(apart) <= 1
-
-    def next_after(self, number: int) -> int | None:
-        """The next number that meets it, or is beside the one that does."""
-        if self.modulo:
-            ahead = (self.goal - number - 1) % self.modulo
-            return number + 1 + ahead if self._met < _MEETINGS else None
-        return max(self.goal - 1, number + 1) if number <= self.goal else None
-
-
-class Conditions:
-    """All of a loop."""
-
-    def __init__(self) -> None:
-        self._all: dict[tuple[int, int, int], Condition] = {}
-        # Turns that were run before a condition was known count for it, too.
-        self._first: list[int] = []
-
-    def looked(self, number: int, value: int, goal: int, modulo: int) -> None:
-        """The body looked at a value that goes with the number."""
-        key = (value - number, goal, modulo)
-        if len(self._all) < _MAX_CONDITIONS and key not in self._all:
-            self._all[key] = Condition(*key)
-            for earlier in self._first:
-                self._all[key].ran(earlier)
-
-    def ran(self, number: int) -> None:
-        if len(self._first) < _FIRST:
-            self._first.append(number)
-        for condition in self._all.values():
-            condition.ran(number)
-
-    def next_after(self, number: int) -> list[int]:
-        found = (condition.next_after(number) for condition in self._all.values())
-        return [place for place in found if place is not None]
-
-    def between(self, last: int, turn: Turn) -> list[int]:
-        """A few numbers up to the last one, where turns cost little, at which the program does nothing seldom."""
-        if turn.ops >= _CHEAP_TURN_OPS:
-            return []
-        return [self._beside(last * part // (_BETWEEN + 1)) for part in range(1, _BETWEEN + 1)]
-
-    def _beside(self, number: int) -> int:
-        met = any(c.modulo > 1 and (number - c.goal) % c.modulo == 0 for c in self._all.values())
-        return number + 1 if met else number
-
-    def last(self) -> int:
-        """The largest number that any is held against: where a loop ends that says so nowhere else."""
-        return max((c.goal for c in self._all.values() if not c.modulo), default=0)
 
 
 class Turns:
@@ -137,7 +67,7 @@ class Turns:
         numbers = self._numbers
         last = len(numbers) - 1
         places = [last] if at < last else [last + 1]
-        places += self._conditions.between(last, turn)
+        places += self._conditions.between(last, turn.ops)
         if numbers.step == 1:
             places += [n - numbers.start for n in self._conditions.next_after(self._number)]
         return min(place for place in places if place > at)

@@ -1,0 +1,152 @@
+"""Loops of the program over the batches of a loader, with what they count.
+
+A loader leaves out batches that are alike. What a program does seldom, `if step % 500 == 0: evaluate()`, would
+be left out with them: the first batches do not come to it. So the numbers that such a loop counts, and what the
+program holds them against, are known here: before a loader ends, the batches are run at which the program may do
+something else, with the numbers of a real run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ..watch import Watch
+from .conditions import Conditions
+
+# A number is held against one goal so many times, with the turns beside it.
+_MEETINGS_OF_A_GOAL = 6
+
+
+class Number:
+    """One number that a loop counts: of its batches, of its steps."""
+
+    def __init__(self) -> None:
+        # At the beginning of the turn; unknown before the first.
+        self.value: int | None = None
+        self._ahead = 0
+        # The turn and the value when it began, or began again.
+        self._first = (0, 0)
+        self._turn = 0
+        self._conditions = Conditions()
+        self._ran: int | None = None
+
+    def begins_turn(self, turn: int, value: int) -> int:
+        """At the beginning of a turn: the number as it would be in a real run."""
+        if self.value is None or value < self.value:
+            self._ahead, self._first = 0, (turn, value)
+        value, self._ahead = value + self._ahead, 0
+        self.value, self._turn = value, turn
+        return value
+
+    def ends_turn(self) -> None:
+        if self.value is not None and self.value != self._ran:
+            self._conditions.ran(self.value)
+            self._ran = self.value
+
+    def looked(self, value: int, goal: int, modulo: int) -> None:
+        if self.value is not None:
+            self._conditions.looked(self.value, value, goal, modulo)
+
+    def period(self) -> int:
+        """The turns in which it goes up by one; 0 where it does not go up evenly."""
+        if self.value is None:
+            return 0
+        turns, counted = self._turn - self._first[0], self.value - self._first[1]
+        period = round(turns / counted) if counted > 0 else 0
+        return period if period and abs(turns - counted * period) < period else 0
+
+    def turns_ahead(self) -> list[int]:
+        """How many turns lie between this one and those at which the program may do something else."""
+        period = self.period()
+        if not period or self.value is None:
+            return []
+        places = self._conditions.next_after(self.value, _MEETINGS_OF_A_GOAL)
+        return [(place - self.value - 1) * period for place in places]
+
+    def leads(self, turns: int) -> None:
+        if period := self.period():
+            self._ahead += turns // period
+
+
+class BatchLoop:
+    """A `for` of the program, each time that it is run."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+        self.numbers: dict[str, Number] = {}
+        self._turn = 0
+        self._ops = watch.observer.ops
+        # Turns that are run in any case.
+        self._runs = 0
+        self._decided = False
+
+    def number(self, name: str) -> Number:
+        return self.numbers.setdefault(name, Number())
+
+    @contextmanager
+    def asking(self) -> Iterator[None]:
+        """While the loop asks for its next item."""
+        for number in self.numbers.values():
+            number.ends_turn()
+        self._turn += 1
+        self._decided = False
+        around = self._watch.batch_loop
+        self._watch.batch_loop = self
+        try:
+            yield
+        finally:
+            self._watch.batch_loop = around
+            self._ops = self._watch.observer.ops
+
+    def begins_turn(self, name: str, value: int) -> int:
+        return self.number(name).begins_turn(self._turn, value)
+
+    def leads(self, left: int) -> int | None:
+        """Of so many batches that are left: how many are left out before the next; None for all of them."""
+        if self._decided:
+            # By another loader that the loop goes through as well.
+            return 0
+        self._decided = True
+        if self._runs > 0:
+            self._runs -= 1
+            return 0
+        if self._watch.would_end(self._watch.observer.ops - self._ops):
+            return None
+        ahead = [n for number in self.numbers.values() for n in number.turns_ahead()]
+        places = [turns for turns in ahead if 0 <= turns < left]
+        if not places:
+            return None
+        # Numbers that go up once in several turns do so in the same of them.
+        period = max(number.period() for number in self.numbers.values())
+        skipped = min(places) // period * period
+        self._runs = 2 * period - 1 if period > 1 else 0
+        if skipped:
+            self.leaves_out(skipped)
+            self._watch.leaves_out()
+        return skipped
+
+    def leaves_out(self, turns: int) -> None:
+        self._turn += turns
+        for number in self.numbers.values():
+            number.leads(turns)
+
+
+class Numbered:
+    """`enumerate` over batches. It holds no item while the body runs."""
+
+    def __init__(self, given: Any, start: int, name: str, loop: BatchLoop) -> None:
+        self._items = iter(given)
+        self._next = start
+        self._name = name
+        self._loop = loop
+
+    def __iter__(self) -> Numbered:
+        return self
+
+    def __next__(self) -> tuple[int, Any]:
+        item = next(self._items)
+        number = self._loop.begins_turn(self._name, self._next)
+        self._next = number + 1
+        return number, item
