@@ -2,6 +2,7 @@ import type { Gpu } from './cards/gpu-table.js';
 import type { EstimateMachine } from './estimate.js';
 import { inThisThread } from './estimate-work.js';
 import { programTrace } from './trace/program-trace.js';
+import type { Trace } from './trace/trace-file.js';
 import type { TracePlace } from './trace/trace-place.js';
 import type { Estimate } from './types.js';
 
@@ -19,6 +20,8 @@ export interface ProgramMachine extends EstimateMachine {
   /** Gets what the program prints, as it comes. */
   readonly onOutput?: ((text: string) => void) | undefined;
   readonly timeoutSeconds?: number | undefined;
+  /** Gets what the program asked for, before it is replayed. */
+  readonly onTrace?: ((trace: Trace) => void) | undefined;
   /** Left out, the program runs as who we are. */
   readonly openPlace?: (() => Promise<TracePlace>) | undefined;
 }
@@ -38,5 +41,6 @@ export async function estimateProgram(
 ): Promise<Estimate> {
   const { work = inThisThread, signal } = machine;
   const trace = await programTrace(command, { ...machine, gpu, cards, inCopy });
+  machine.onTrace?.(trace);
   return work({ kind: 'trace', trace, gpu }, signal);
 }

@@ -1,8 +1,13 @@
 import type { Gpu } from '../../estimate/cards/gpu-table.js';
 import { estimateProgram } from '../../estimate/program-estimate.js';
+import { digestOf } from '../../estimate/trace/stream-digest.js';
 import type { AnswerMachine } from '../../plan/answers/machine.js';
 import type { PlanBudget } from '../../plan/answers/plan-request.js';
-import { type ProgramPlan, planProgram } from '../../plan/programs/plan-program.js';
+import {
+  type ProgramPlan,
+  planProgram,
+  type TracedProgram,
+} from '../../plan/programs/plan-program.js';
 import { runDefaults } from '../../run/new-run.js';
 import { fillCommand, settingsVariables } from '../../run/placeholders.js';
 import type { CliIo } from '../io.js';
@@ -32,12 +37,13 @@ export function tracedProgramPlan(
   const commandFor = (batch: number, accumulation: number) =>
     fillCommand(command, settingsFor(batch, accumulation), 1, true);
   let traces = 0;
-  const trace = (batch: number, accumulation: number) => {
+  const trace = async (batch: number, accumulation: number): Promise<TracedProgram> => {
     traces += 1;
     const what = `Trace ${traces}, batch ${batch}${accumulation > 1 ? ` x ${accumulation}` : ''}`;
     const variables = settingsVariables(settingsFor(batch, accumulation), 1, true);
     progress.show(what);
-    return estimateProgram(
+    let requests = '';
+    const estimate = await estimateProgram(
       { command: commandFor(batch, accumulation), gpu },
       {
         ...machine,
@@ -45,8 +51,12 @@ export function tracedProgramPlan(
         signal,
         onProgress: verbose ? undefined : (text, share) => progress.show(`${what}: ${text}`, share),
         onOutput: verbose ? (text) => io.stderr.write(text) : undefined,
+        onTrace: ({ stream }) => {
+          requests = digestOf(stream);
+        },
       },
     );
+    return { estimate, requests };
   };
   return planProgram({ effectiveBatch, budget, commandFor, trace });
 }

@@ -61,6 +61,21 @@ describe('batchByTraces', () => {
     expect(tried.length).toBeLessThanOrEqual(6);
   });
 
+  it('ends at the first batch that the program runs as a smaller one, and answers the smaller', async () => {
+    const { tried, bytesOf } = program((batch) => 100 + Math.min(batch, 50));
+    const alike = (one: number, other: number) => Math.min(one, 50) === Math.min(other, 50);
+    const found = await batchByTraces({ bytesOf, alike, budgetBytes: 1000, choices });
+    expect(found.sameAs).toBe(tried.at(-1));
+    expect(found.batch).toBe(tried.at(-2));
+    expect(tried.filter((batch) => batch > 50)).toEqual([found.batch, found.sameAs]);
+  });
+
+  it('goes on where states hide a small batch: its peak is the same, what it asks for is not', async () => {
+    const { bytesOf } = program((batch) => Math.max(500, 3 * batch));
+    const found = await batchByTraces({ bytesOf, alike: () => false, budgetBytes: 1000, choices });
+    expect(found).toEqual({ batch: stepBelow(1000 / 3), flat: false });
+  });
+
   it('takes a batch with which the program fails for one that is too large', async () => {
     const { bytesOf } = program((batch) => (batch > 40 ? undefined : batch));
     const found = await batchByTraces({ bytesOf, budgetBytes: 1000, choices });

@@ -17,6 +17,8 @@ export interface BatchChoices {
 export interface TraceSearch {
   /** The bytes that surely are enough; undefined where the program itself fails with such a batch. */
   readonly bytesOf: (batch: number) => Promise<number | undefined>;
+  /** Whether the program asked for the very same with two batches that were traced. */
+  readonly alike?: ((one: number, other: number) => boolean) | undefined;
   readonly budgetBytes: number;
   readonly choices: BatchChoices;
 }
@@ -31,6 +33,8 @@ export interface FoundBatch {
   readonly batch: number;
   /** Larger batches took no more memory. */
   readonly flat: boolean;
+  /** A larger batch with which the program asked for the very same: there is nothing more to batch. */
+  readonly sameAs?: number;
 }
 
 /**
@@ -42,7 +46,7 @@ export interface FoundBatch {
  * // { batch: 29, flat: false }
  */
 export async function batchByTraces(search: TraceSearch): Promise<FoundBatch> {
-  const { bytesOf, budgetBytes, choices } = search;
+  const { bytesOf, budgetBytes, choices, alike } = search;
   const tried: Tried[] = [];
   let [fits, fails, flat] = [0, Number.POSITIVE_INFINITY, 0];
   let batch = choices.first;
@@ -50,6 +54,10 @@ export async function batchByTraces(search: TraceSearch): Promise<FoundBatch> {
     const bytes = await bytesOf(batch);
     if (bytes !== undefined && bytes <= budgetBytes) fits = Math.max(fits, batch);
     else fails = Math.min(fails, batch);
+    const same = tried.find((one) => one.batch < batch && alike?.(one.batch, batch));
+    if (same !== undefined && fits === batch) {
+      return { batch: same.batch, flat: false, sameAs: batch };
+    }
     if (bytes !== undefined) {
       flat = tried.some((one) => one.batch < batch && one.bytes >= bytes) ? flat + 1 : 0;
       tried.push({ batch, bytes });

@@ -39,7 +39,13 @@ export interface ProgramWishes {
   /** The command with its places filled. */
   readonly commandFor: (batch: number, accumulation: number) => readonly string[];
   /** Traces the program with such a batch. */
-  readonly trace: (batch: number, accumulation: number) => Promise<Estimate>;
+  readonly trace: (batch: number, accumulation: number) => Promise<TracedProgram>;
+}
+
+export interface TracedProgram {
+  readonly estimate: Estimate;
+  /** The same for two traces that ask for the very same, in the same order. */
+  readonly requests: string;
 }
 
 /**
@@ -54,13 +60,13 @@ export async function planProgram(wishes: ProgramWishes): Promise<ProgramPlan> {
   const { effectiveBatch, budget, trace } = wishes;
   const accumulationOf = (batch: number) =>
     effectiveBatch === undefined ? 1 : effectiveBatch / batch;
-  const tried = new Map<number, Estimate>();
+  const tried = new Map<number, TracedProgram>();
   const failed: string[] = [];
   const bytesOf = async (batch: number) => {
     try {
-      const estimate = await trace(batch, accumulationOf(batch));
-      tried.set(batch, estimate);
-      return sureBytes(estimate);
+      const traced = await trace(batch, accumulationOf(batch));
+      tried.set(batch, traced);
+      return sureBytes(traced.estimate);
     } catch (error) {
       // A larger batch than its data, or than its own limit: what ran before stands.
       if (tried.size === 0 || !isOfProgram(error)) throw error;
@@ -69,16 +75,17 @@ export async function planProgram(wishes: ProgramWishes): Promise<ProgramPlan> {
     }
   };
   const choices = effectiveBatch === undefined ? anyBatch : partsOf(effectiveBatch);
-  const { batch, flat } = await batchByTraces({
+  const { batch, flat, sameAs } = await batchByTraces({
     bytesOf,
+    alike: (one, other) => tried.get(one)?.requests === tried.get(other)?.requests,
     budgetBytes: budget.capacityBytes,
     choices,
   });
   const options = [...tried]
     .toSorted(([one], [other]) => one - other)
-    .map(([size, estimate]) => optionOf(size, accumulationOf(size), estimate, budget));
+    .map(([size, { estimate }]) => optionOf(size, accumulationOf(size), estimate, budget));
   const found = options.find(({ settings }) => settings.batch === batch) ?? options[0];
-  const estimate = found && tried.get(found.settings.batch);
+  const estimate = found && tried.get(found.settings.batch)?.estimate;
   if (found === undefined || estimate === undefined) throw new Error('nothing was traced');
   const { settings, fits, surely } = found;
   return {
@@ -89,7 +96,11 @@ export async function planProgram(wishes: ProgramWishes): Promise<ProgramPlan> {
     surely,
     command: wishes.commandFor(settings.batch, settings.accumulation),
     budget,
-    notes: [...failed, ...(flat ? [flatNote(settings.batch)] : [])],
+    notes: [
+      ...failed,
+      ...(flat ? [flatNote(settings.batch)] : []),
+      ...(sameAs === undefined ? [] : [sameNote(settings.batch, sameAs)]),
+    ],
   };
 }
 
@@ -147,4 +158,8 @@ export function programSettings<Batch extends number | 'unknown'>(
 
 function flatNote(batch: number): string {
   return `Batches above this one took no more memory. The program may have fewer samples than that, or not use the batch that it is told; ${batch} is the largest that was traced.`;
+}
+
+function sameNote(batch: number, larger: number): string {
+  return `With batch ${larger} the program asks for the very same as with ${batch}: it has no more samples than that, or does not use the batch that it is told. Larger ones were not tried.`;
 }
