@@ -136,6 +136,28 @@ def _like(place: int) -> Callable:
     return correct
 
 
+def _quantized(func, args, kwargs):
+    """Values as they would be after quantization, and which of them lay in its range."""
+    shape = args[0].shape
+    return (
+        torch.empty(shape, dtype=args[0].dtype, device="meta"),
+        torch.empty(shape, dtype=torch.bool, device="meta"),
+    )
+
+
+def _jagged(func, args, kwargs):
+    """Rows of different lengths, out of their padding: as many as were given, else the most there can be."""
+    dense = args[0]
+    total = args[2] if len(args) > 2 else kwargs.get("total_L")
+    rows = dense.shape[0] * dense.shape[1] if total is None else total
+    return torch.empty(rows, *dense.shape[2:], dtype=dense.dtype, device="meta")
+
+
+def _not_followed(func, args, kwargs):
+    """PyTorch has no such tensors without memory; those of layout jagged it has."""
+    raise NotImplementedError(f"{func.name()} (with layout=torch.jagged it can be followed)")
+
+
 # Samples of distributions, with their gradients, and what else PyTorch has no meta kernel for.
 _LIKE = {
     _ATEN._standard_gamma.default: 0,
@@ -164,6 +186,12 @@ CORRECTIONS: dict[Any, Callable] = {
     _ATEN._ctc_loss.Tensor: lambda f, a, k: ctc.forward(a),
     _ATEN._ctc_loss_backward.default: lambda f, a, k: ctc.backward(a),
     _ATEN._ctc_loss_backward.Tensor: lambda f, a, k: ctc.backward(a),
+    _ATEN.fake_quantize_per_tensor_affine_cachemask.default: _quantized,
+    _ATEN.fake_quantize_per_channel_affine_cachemask.default: _quantized,
+    _ATEN._fake_quantize_per_tensor_affine_cachemask_tensor_qparams.default: _quantized,
+    _ATEN._fused_moving_avg_obs_fq_helper.default: _quantized,
+    _ATEN._padded_dense_to_jagged_forward.default: _jagged,
+    _ATEN._nested_tensor_from_tensor_list.default: _not_followed,
     _ATEN.linalg_lstsq.default: lambda f, a, k: least_squares.forward(a),
     _ATEN.mse_loss.default: losses.forward,
     _ATEN.smooth_l1_loss.default: losses.forward,

@@ -27,6 +27,8 @@ from .scalars import Scalars
 
 _DETACH = torch.ops.aten.detach.default
 _COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd
+_EQUAL = torch.ops.aten.equal.default
+_ITEM = torch.ops.aten._local_scalar_dense.default
 _RAND = torch.ops.aten.rand.default
 _ADD = torch.ops.aten.add.Tensor
 # Ops that read values, or copy them to the host, or whose result is as large as values say.
@@ -82,6 +84,8 @@ class Observer(TorchDispatchMode):
         kwargs = kwargs or {}
         if self.passes_on and any(issubclass(kind, self.passes_on) for kind in types):
             return NotImplemented
+        if types and any(map(sparse.is_jagged, args)):
+            return NotImplemented
         if sparse.concerns(func, args):
             taken_apart = sparse.stand_in(func, args, kwargs)
             if taken_apart is None:
@@ -115,10 +119,23 @@ class Observer(TorchDispatchMode):
         return result
 
     def _answer(self, func, args) -> Any:
+        if func is _EQUAL:
+            return self._are_equal(*args)
         known = small_values.value_of(args[0])
         value = self.scalars.answer(func, args) if known is None else known.item()
         asked = isinstance(value, bool) and _is_on_meta(args[0])
         return self._waiting.ends(value, known is not None) if asked else value
+
+    def _are_equal(self, first: Any, second: Any) -> bool:
+        """What is not known is taken to be equal; a single boolean is what it would be if it were asked."""
+        if first.shape != second.shape:
+            return False
+        values = [small_values.value_of(t) if _is_on_meta(t) else t for t in (first, second)]
+        if not any(value is None for value in values):
+            return torch.equal(*values)
+        if first.dim() == 0 and first.dtype == second.dtype == torch.bool:
+            return self._answer(_ITEM, (first,)) == self._answer(_ITEM, (second,))
+        return True
 
     def _known(self, func, args, kwargs) -> Any | None:
         """A value that is known without running the op, or decided here."""

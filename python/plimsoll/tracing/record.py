@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from ..failure import Failure
+from ..failure import MISSING_PACKAGE, Failure
 from ..progress import report_progress
 from . import adapters, optimizers, quantized
 from . import ledger as kinds
@@ -185,5 +185,13 @@ def _failure_of(error: Exception) -> Failure:
             f"the model uses {op}, which cannot be followed without a GPU",
             "take --method formula, or measure it on a GPU",
             where,
+        )
+    if isinstance(error, ImportError):
+        return Failure(
+            "package-missing",
+            f"the model needs a package that this Python lacks: {fact.partition(': ')[2]}",
+            "install it with pip, or name another Python",
+            where,
+            status=MISSING_PACKAGE,
         )
     return Failure("model-failed", fact, "check that batch, seq and image suit the model", where)

@@ -55,6 +55,8 @@ _FILLS = {
     _ATEN.zeros_like.default: 0,
     _ATEN.new_zeros.default: 0,
 }
+# Models look for values that would end a training; here there are none.
+_BROKEN = {_ATEN.isnan.default, _ATEN.isinf.default}
 # Distributions ask this of their parameters and samples.
 _VALID = _ATEN._is_all_true.default
 _FULLS = {_ATEN.full.default, _ATEN.full_like.default, _ATEN.new_full.default}
@@ -78,6 +80,7 @@ class Scalars:
         _ATEN.bitwise_not.default,
         _ATEN.scalar_tensor.default,
         _VALID,
+        *_BROKEN,
     } | (SAME - {_ATEN.detach.default})
 
     def __init__(self) -> None:
@@ -107,6 +110,8 @@ class Scalars:
             return args[0]
         if func is _VALID:
             return True
+        if func in _BROKEN:
+            return False
         if func is _ATEN.cat.default:
             parts = [self.known(part) for part in args[0]]
             return parts[0] if all(part == parts[0] for part in parts) else UNKNOWN
@@ -126,8 +131,6 @@ class Scalars:
         return not known if args[0].dtype == torch.bool else ~known
 
     def answer(self, func, args) -> Any:
-        if func is _ATEN.equal.default:
-            return True
         tensor = args[0]
         if tensor.device.type != "meta":
             return func(*args)

@@ -53,7 +53,13 @@ _SMALL_SORT = 4096
 
 
 def is_sparse(tensor: Any) -> bool:
-    return isinstance(tensor, torch.Tensor) and tensor.layout is not torch.strided
+    """Rows of different lengths (jagged) lie in one dense tensor; they are taken apart by themselves."""
+    dense = (torch.strided, torch.jagged)
+    return isinstance(tensor, torch.Tensor) and tensor.layout not in dense
+
+
+def is_jagged(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.layout is torch.jagged
 
 
 def concerns(func: Any, args: tuple) -> bool:
@@ -278,6 +284,45 @@ def _to_dense(tensor: Any, dtype: Any = None, *_: Any, **__: Any) -> Any:
     return torch.zeros(tensor.shape, dtype=dtype or stored(tensor).dtype, device="meta")
 
 
+def _sum_along(tensor: Any, dim: Any, dtype: Any = None, **_: Any) -> Any:
+    """Over all places it is a dense sum; else the places that are left are kept, equal ones apart."""
+    indices, values = _parts(tensor)
+    gone = {one % tensor.dim() for one in ([dim] if isinstance(dim, int) else dim)}
+    places = tensor.sparse_dim()
+    inside = [one - places + 1 for one in gone if one >= places]
+    values = values.sum(inside, dtype=dtype) if inside else values
+    left = [one for one in range(places) if one not in gone]
+    if not left:
+        return values.sum(0)
+    return _ATEN._sparse_coo_tensor_with_dims_and_tensors(
+        len(left),
+        values.dim() - 1,
+        [size for one, size in enumerate(tensor.shape) if one not in gone],
+        torch.empty(len(left), indices.shape[1], dtype=indices.dtype, device="meta"),
+        values.clone(),
+        dtype=values.dtype,
+        layout=torch.sparse_coo,
+        device="meta",
+        is_coalesced=False,
+    )
+
+
+def _sum_along_backward(_grad: Any, tensor: Any, _dim: Any) -> Any:
+    indices, values = _parts(tensor)
+    return _coo(tensor, indices.clone(), torch.empty_like(values))
+
+
+def _softmax(tensor: Any, *_: Any, **__: Any) -> Any:
+    """Along one dimension, over the values that are there."""
+    indices, values = _parts(tensor if tensor.is_coalesced() else _coalesce(tensor))
+    return _coo(tensor, indices.clone(), torch.empty_like(values), coalesced=True)
+
+
+def _softmax_backward(_grad: Any, result: Any, *_: Any) -> Any:
+    indices, values = _parts(result)
+    return _coo(result, indices.clone(), torch.empty_like(values))
+
+
 _TABLE: dict[Any, Callable] = {
     _ATEN._to_copy.default: _to_copy,
     _ATEN.clone.default: _clone,
@@ -296,6 +341,17 @@ _TABLE: dict[Any, Callable] = {
     _ATEN.mul.Scalar: _by_value(torch.mul),
     _ATEN.div.Tensor: _by_value(torch.div),
     _ATEN.neg.default: _by_value(torch.neg),
+    _ATEN.abs.default: _by_value(torch.abs),
+    _ATEN.sqrt.default: _by_value(torch.sqrt),
+    _ATEN.relu.default: _by_value(torch.relu),
+    _ATEN.tanh.default: _by_value(torch.tanh),
+    _ATEN.pow.Tensor_Scalar: _by_value(torch.pow),
+    _ATEN._sparse_sum.dim: _sum_along,
+    _ATEN._sparse_sum_backward.default: _sum_along_backward,
+    _ATEN._sparse_softmax.default: _softmax,
+    _ATEN._sparse_log_softmax.default: _softmax,
+    _ATEN._sparse_softmax_backward_data.default: _softmax_backward,
+    _ATEN._sparse_log_softmax_backward_data.default: _softmax_backward,
     _ATEN._to_dense.default: _to_dense,
     _ATEN.sum.default: lambda tensor, **_: stored(tensor).sum(),
 }

@@ -152,3 +152,41 @@ class Values(unittest.TestCase):
         with watching.watched():
             chosen = torch.where(torch.randn(3, device="meta") > 0)[0]
             self.assertEqual(chosen.tolist(), [0, 1, 2])
+
+    def test_tensors_are_equal_where_nothing_says_that_they_are_not(self):
+        with watching.watched():
+            unknown = torch.empty(4, device="meta")
+            known = torch.arange(4, device="meta")
+            self.assertTrue(torch.equal(unknown, unknown + 1))
+            self.assertFalse(torch.equal(unknown, torch.empty(5, device="meta")))
+            self.assertTrue(torch.equal(known, torch.tensor([0, 1, 2, 3], device="meta")))
+            self.assertFalse(torch.equal(known, known + 1))
+
+    def test_sound_is_made_of_its_spectrum_again(self):
+        with watching.watched():
+            window = torch.hann_window(400, device="meta")
+            sound = torch.empty(4, 16000, device="meta")
+            spectrum = torch.stft(sound, 400, 160, window=window, return_complex=True)
+            again = torch.istft(spectrum, 400, 160, window=window)
+            self.assertEqual((spectrum.shape, again.shape), ((4, 201, 101), (4, 16000)))
+
+    def test_no_value_is_broken(self):
+        with watching.watched():
+            values = torch.empty(4, device="meta")
+            self.assertTrue((values.isnan().sum() == 0).item())
+            self.assertFalse(values.isinf().any())
+
+    def test_values_are_quantized_for_a_training_that_knows_of_it(self):
+        from torch.ao.quantization import get_default_qat_qconfig
+
+        with watching.watched():
+            layer = torch.nn.Linear(8, 4, device="meta")
+            config = get_default_qat_qconfig("fbgemm")
+            rows = config.activation().to("meta")(torch.empty(3, 8, device="meta"))
+            layer(rows * config.weight().to("meta")(layer.weight).sum()).sum().backward()
+            self.assertEqual(layer.weight.grad.shape, (4, 8))
+            values = torch.empty(3, 4, device="meta", requires_grad=True)
+            scales = torch.ones(4, device="meta"), torch.zeros(4, dtype=torch.int32, device="meta")
+            each = torch.fake_quantize_per_channel_affine(values, *scales, 1, -128, 127)
+            torch.fake_quantize_per_tensor_affine(each, 0.1, 0, -128, 127).sum().backward()
+            self.assertEqual(values.grad.shape, values.shape)

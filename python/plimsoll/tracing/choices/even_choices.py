@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from .. import small_values
 from ..op_facts import is_mutable
 from ..scalars import SAME, Scalars
 
@@ -55,6 +56,7 @@ _SCATTERED = {
     _ATEN.scatter.src,
     _ATEN.scatter_.src,
 }
+_SUM, _BINCOUNT = _ATEN.sum.dim_IntList, _ATEN.bincount.default
 _NOT_ZERO = {_ATEN.gt.Scalar, _ATEN.ne.Scalar}
 # All that says something of a result.
 _TELLING = {
@@ -66,6 +68,7 @@ _TELLING = {
     *_OVER,
     *_SCATTERED,
     *_NOT_ZERO,
+    _BINCOUNT,
 }
 
 
@@ -92,6 +95,7 @@ class EvenChoices:
             if _is_meta(results[at]):
                 self._spread(results[at], among(args, kwargs))
         elif (self._among or self._shares) and args and (func in _TELLING or is_mutable(func)):
+            self._count(func, args, result)
             share = self._share(func, args, scalars)
             if is_mutable(func):
                 for written in (args[0], result):
@@ -103,6 +107,23 @@ class EvenChoices:
                 self._shares[_key(result)] = share
             elif func in _COPIES and _key(args[0]) in self._among:
                 self._among[_key(result)] = self._among[_key(args[0])]
+
+    def _count(self, func: Any, args: tuple, result: Any) -> None:
+        """How many were chosen of each, by which programs cut tensors into parts."""
+        if func not in (_SUM, _BINCOUNT) or not _is_meta(result) or result.is_floating_point():
+            return
+        key = _key(args[0])
+        if func is _SUM and key in self._shares:
+            total = round(self._shares[key] * args[0].numel())
+        elif func is _BINCOUNT and key in self._among:
+            total = args[0].numel()
+        else:
+            return
+        if small_values.readable(result) and small_values.value_of(result) is None:
+            least, more = divmod(total, max(1, result.numel()))
+            counts = torch.full((result.numel(),), least, dtype=result.dtype, device="cpu")
+            counts[:more] += 1
+            small_values.remember(result, counts.view(result.shape))
 
     def _spread(self, places: Any, among: range) -> None:
         self.forget(_key(places))

@@ -13,7 +13,8 @@ import torch
 from ...failure import MISSING_PACKAGE, Failure
 from ..workload import Settings, Workload
 from . import model_class
-from .batches import batch_for, is_text_alone, target_notes, text_config
+from .batches import batch_for, is_text_alone, target_notes
+from .shapes import text_config
 
 # A config is a page of text; the largest known (with 21k class names) is under 2 MB.
 _LARGEST_CONFIG = 16 << 20
@@ -73,6 +74,8 @@ def build(values: dict[str, Any], settings: Settings) -> tuple[Any, list[str]]:
         notes.append("the config's own quantization was left out; a preset has to be asked for")
     try:
         config = transformers.AutoConfig.for_model(**values)
+    except ImportError as error:
+        raise package_missing(error) from error
     except Exception as error:
         raise Failure(
             "config-refused",
@@ -86,10 +89,21 @@ def build(values: dict[str, Any], settings: Settings) -> tuple[Any, list[str]]:
         if pads and getattr(text, "pad_token_id", None) is None:
             # Without one the class takes a single sample, or no labels; a training program sets one.
             text.pad_token_id = 0
+        if config.is_encoder_decoder and getattr(config, "decoder_start_token_id", None) is None:
+            # Newer transformers keep it beside the config.
+            config.decoder_start_token_id = text.pad_token_id
         with default_dtype(settings.dtype), torch.device("meta"):
             # A config may name a type of its own; what counts here is the precision asked for.
             precision = {dtype_keyword(transformers.__version__): settings.dtype}
             model = wanted._from_config(config, **precision)
+    except ImportError as error:
+        raise package_missing(error) from error
+    except model_class.NoClass as error:
+        raise Failure(
+            "model-incomplete",
+            f"transformers {transformers.__version__} has no model that takes {kind} by itself ({error})",
+            "if it is a part of a model, name the config of the whole; else name a class in the config's architectures",
+        ) from error
     except Exception as error:
         raise Failure(
             "model-refused",
@@ -99,6 +113,16 @@ def build(values: dict[str, Any], settings: Settings) -> tuple[Any, list[str]]:
     _bring(model)
     _prepare(model, settings)
     return model, [*notes, *why]
+
+
+def package_missing(error: ImportError) -> Failure:
+    """Some models need more than transformers itself: timm, scipy, natten."""
+    return Failure(
+        "package-missing",
+        f"the model needs a package that this Python lacks: {first_line(error)}",
+        "install it with pip, or name another Python",
+        status=MISSING_PACKAGE,
+    )
 
 
 def dtype_keyword(version: str) -> str:

@@ -18,8 +18,30 @@ _ORDER = (
     "AutoModelForAudioClassification",
     "AutoModelForSemanticSegmentation",
     "AutoModelForObjectDetection",
+    "AutoModelForUniversalSegmentation",
+    "AutoModelForInstanceSegmentation",
+    "AutoModelForVideoClassification",
+    "AutoModelForDepthEstimation",
+    "AutoModelForTimeSeriesPrediction",
+    "AutoModelForTokenClassification",
+    "AutoModelForSequenceClassification",
+    "AutoModelForQuestionAnswering",
+    "AutoModelForVisualQuestionAnswering",
+    "AutoModelForMaskedImageModeling",
+    "AutoModelForPreTraining",
     "AutoModel",
+    # Those that have no plain model.
+    "AutoModelForImageToImage",
+    "AutoModelForKeypointDetection",
+    "AutoModelForKeypointMatching",
+    "AutoModelForTableRecognition",
+    "AutoModelForTextToWaveform",
 )
+_PLAIN = "Model"
+
+
+class NoClass(LookupError):
+    """No model is made from this kind of config alone."""
 
 
 def choose(transformers: Any, config: Any, values: dict[str, Any]) -> tuple[Any, list[str]]:
@@ -43,5 +65,11 @@ def _usual(transformers: Any, config: Any) -> Any:
         found = auto._model_mapping[type(config)]
         found = found[0] if isinstance(found, (tuple, list)) else found
         if found is not None and hasattr(found, "_from_config"):
-            return found
-    raise LookupError(f"no model of transformers takes a {type(config).__name__}")
+            return _with_head(transformers, found)
+    raise NoClass(type(config).__name__)
+
+
+def _with_head(transformers: Any, found: Any) -> Any:
+    """Series of numbers have no table for their heads."""
+    stem = found.__name__.removesuffix(_PLAIN)
+    return getattr(transformers, f"{stem}ForPrediction", found)

@@ -105,6 +105,16 @@ class Shares(unittest.TestCase):
         (out + spread).sum().backward()
         self.assertEqual(rows.grad.shape, rows.shape)
 
+    def test_counts_of_what_was_chosen_cut_rows_into_even_parts(self):
+        places = self.scores.topk(2, dim=-1).indices
+        marked = torch.zeros_like(self.scores).scatter(1, places, 1)
+        for counts in (marked.long().sum(0), torch.bincount(places.flatten(), minlength=EXPERTS)):
+            sizes = counts.tolist()
+            self.assertEqual(sum(sizes), places.numel())
+            self.assertLessEqual(max(sizes) - min(sizes), 1)
+            parts = self.rows.repeat(2, 1).split(sizes)
+            self.assertEqual([len(part) for part in parts], sizes)
+
     def test_what_was_written_over_is_not_known(self):
         chosen = self.scores.argmax(-1)
         chosen[:4] = -1

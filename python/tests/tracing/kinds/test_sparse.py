@@ -100,9 +100,39 @@ class Products(unittest.TestCase):
     def test_what_is_not_known_is_named(self):
         with (
             watched(),
-            self.assertRaisesRegex(NotImplementedError, "aten::_sparse_softmax of sparse tensors"),
+            self.assertRaisesRegex(NotImplementedError, "aten::sin of sparse tensors"),
         ):
-            torch.sparse.softmax(graph().to("meta"), 1)
+            torch.sin(graph().to("meta"))
+
+    def test_sums_and_softmax_have_the_shapes_of_real_ones_forward_and_backward(self):
+        for run in (
+            lambda matrix: torch.sparse.sum(matrix, dim=1).to_dense(),
+            lambda matrix: torch.sparse.sum(matrix, dim=(0, 1)),
+            lambda matrix: torch.sparse.softmax(matrix, 1).to_dense(),
+            lambda matrix: torch.sparse.log_softmax(matrix, 1).to_dense(),
+        ):
+            with watched():
+                values = torch.empty(EDGES, device="meta", requires_grad=True)
+                places = torch.randint(0, NODES, (2, EDGES), device="meta")
+                result = run(torch.sparse_coo_tensor(places, values, (NODES, NODES)).coalesce())
+                self.assertEqual(result.shape, run(graph()).shape)
+                result.sum().backward()
+                self.assertEqual(values.grad.shape, values.shape)
+
+    def test_rows_of_different_lengths_lie_in_one_tensor(self):
+        with watched() as observer:
+            rows = [torch.empty(count, WIDTH, device="meta") for count in (5, 9, 3)]
+            layer = torch.nn.Linear(WIDTH, 4, device="meta")
+            jagged = torch.nested.nested_tensor(rows, layout=torch.jagged)
+            asked = Asked(observer)
+            result = layer(jagged)
+            self.assertIn(17 * 4 * 4, asked.sizes())
+            padded = torch.nested.to_padded_tensor(result, 0.0)
+            self.assertEqual(padded.shape, (3, 9, 4))
+            padded.sum().backward()
+            self.assertEqual(layer.weight.grad.shape, (4, WIDTH))
+            with self.assertRaisesRegex(NotImplementedError, "layout=torch.jagged"):
+                torch.nested.nested_tensor(rows)
 
     def test_sparse_tensors_of_the_host_are_computed(self):
         with watched() as observer:
