@@ -104,10 +104,10 @@ export async function beginAttempt(start: AttemptStart, context: RunContext): Pr
     limitBytes: () => start.memoryBytes ?? 'unknown',
     onRung(rung, why, secondsAgo) {
       const at = clock.seconds() - secondsAgo - beganAt;
-      const told = climbed({ rung, why }, notBefore(at, start.rungs));
+      const step = climbed({ rung, why }, notBefore(at, start.rungs));
       if (rungs.length >= maxRungs) return;
-      rungs.push(told);
-      start.onRung(told);
+      rungs.push(step);
+      start.onRung(step);
     },
     onOutOfMemory(outOfMemory) {
       reported = outOfMemory;
