@@ -8,6 +8,7 @@ import { pythonImportGraph, pythonImports } from './support/python-imports.js';
 const layers = [
   'plimsoll/failure.py',
   'plimsoll/arguments.py',
+  'plimsoll/living.py',
   'plimsoll/progress.py',
   'plimsoll/settings/',
   'plimsoll/asking/',

@@ -7,24 +7,27 @@ from typing import Any
 
 import torch
 
+from ..living import Living
+
 
 class ModuleNames:
     def __init__(self) -> None:
-        self._names: dict[int, str] = {}
+        self._names: Living[str] = Living()
         self._stack: list[str] = [""]
         self._starts: list[int] = []
         self._owners: list[str] = []
 
     def learn(self, model: Any) -> None:
-        self._names = {id(module): name for name, module in model.named_modules()}
+        self._names = Living()
+        self.learn_more(model)
 
     def learn_more(self, model: Any) -> None:
         """For programs with several models: the first name of a module stays."""
         for name, module in model.named_modules():
-            self._names.setdefault(id(module), name)
+            self._names.add(module, name)
 
     def enter(self, module: Any) -> None:
-        self._stack.append(self._names.get(id(module), self._stack[-1]))
+        self._stack.append(self._names.of(module, self._stack[-1]))
         self._note()
 
     def leave(self) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from ...living import Living
 from ...progress import report_progress
 from .. import ledger as kinds
 from ..loop import state_tensors
@@ -45,10 +46,11 @@ class Watch:
         self.running = True
         # Steps of each optimizer that exists.
         self.steps_of: dict[int, int] = {}
-        # By number: to ask whether two tensors are equal would be an op.
-        self._trained: set[int] = set()
+        # To ask whether two tensors are equal would be an op.
+        self._trained: Living[None] = Living()
+        self._trains = False
         self._known: weakref.WeakSet[Any] = weakref.WeakSet()
-        self._counted: set[int] = set()
+        self._counted: Living[None] = Living()
         self._count = self._bytes = 0
         self._news = 0
         self._peak = 0
@@ -108,7 +110,7 @@ class Watch:
         self.learn(module)
         if self._inside is not None:
             return
-        if torch.is_grad_enabled() and (module.training or not self._trained):
+        if torch.is_grad_enabled() and (module.training or not self._trains):
             self.enter(self.step_phase())
             self.observer.category = kinds.ACTIVATION
         elif not module.training and (self._reads or not self.steps_of or self._is_trained(module)):
@@ -135,7 +137,9 @@ class Watch:
         # Not held: a program may train one model after another, each gone when the next is made.
         weakref.finalize(optimizer, self.steps_of.pop, id(optimizer), None)
         for group in optimizer.param_groups:
-            self._trained.update(map(id, group["params"]))
+            for parameter in group["params"]:
+                self._trained.add(parameter, None)
+                self._trains = True
 
     def optimizer_begins(self, optimizer: Any) -> None:
         if self._inside is None:
@@ -211,15 +215,15 @@ class Watch:
         self.names.learn_more(module)
         for parameter in module.parameters():
             # A flat one of FSDP holds a part of others, which were counted.
-            if id(parameter) not in self._counted and not getattr(parameter, "_is_flat_param", 0):
-                self._counted.add(id(parameter))
+            if parameter not in self._counted and not getattr(parameter, "_is_flat_param", 0):
+                self._counted.add(parameter, None)
                 self._count += parameter.numel()
                 self._bytes += parameter.numel() * parameter.element_size()
         for name, tensor in (*module.named_parameters(), *module.named_buffers()):
             self._label(tensor, kinds.WEIGHT, name)
 
     def _is_trained(self, module: Any) -> bool:
-        return any(id(p) in self._trained for p in module.parameters())
+        return any(p in self._trained for p in module.parameters())
 
     def _label(self, tensor: Any, category: str, name: str = "") -> None:
         with torch._C.DisableTorchFunction():
