@@ -91,6 +91,7 @@ def run(options: Namespace, alone: bool = False) -> int:
         "graphs": recording.graphs,
         "ragged": recording.ragged,
         "benchmark": recording.benchmark,
+        "guessesTrials": recording.guesses_trials,
         "ended": recording.ended,
         "maybeMoreBytes": recording.more_bytes + recording.ledger.larger_at_most,
         "maybeLessBytes": recording.ledger.loose_at_peak,

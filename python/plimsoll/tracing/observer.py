@@ -63,6 +63,8 @@ class Observer(TorchDispatchMode):
         self.workspaces: dict[Any, int] = {}
         # Convolutions for which `cudnn.benchmark` has chosen a kernel.
         self.tried: set[tuple] = set()
+        # Whether one was counted that cuDNN may not try.
+        self.guesses_trials = False
         # Numbers of the convolutions whose kernel is not sure.
         self.choices: dict[tuple, int] = {}
         self.chosen = Chosen(ledger)

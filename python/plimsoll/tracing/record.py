@@ -49,8 +49,9 @@ class Recording:
     # Whether it was ended before its own end, and what turns that were left out may have held on to.
     ended: bool = False
     more_bytes: int = 0
-    # Whether cuDNN tries its kernels in turn.
+    # Whether cuDNN tries its kernels in turn, and one was counted that it may not try.
     benchmark: bool = False
+    guesses_trials: bool = False
     # How a program spreads its model over processes, where one of PyTorch's wrappers does it.
     parallel: Parallel | None = None
 

@@ -41,6 +41,8 @@ export interface Trace {
   readonly ragged: boolean;
   /** The program has cuDNN try its kernels, with the scratch memory of each. */
   readonly benchmark: boolean;
+  /** Of these kernels, one was counted that cuDNN may not try: without a card it does not list all. */
+  readonly guessesTrials: boolean;
   /** Of the most that is allocated, what only the data decide: how much is chosen, how long texts become. */
   readonly maybeLessBytes: number;
   /** What turns of loops that were left out may have held on to, and what data may choose beyond an even share. */
@@ -145,6 +147,7 @@ class TraceReader {
       graphs,
       ragged,
       benchmark,
+      guessesTrials,
       maybeLessBytes = 0,
       maybeMoreBytes = 0,
       ended,
@@ -169,6 +172,7 @@ class TraceReader {
       graphs: graphs === true,
       ragged: ragged === true,
       benchmark: benchmark === true,
+      guessesTrials: guessesTrials === true,
       maybeLessBytes: this.#count(maybeLessBytes),
       maybeMoreBytes: this.#count(maybeMoreBytes),
       ended: ended === true,

@@ -118,7 +118,11 @@ describe('tracedInterval', () => {
     expect(reordered.highBytes).toBeCloseTo(12 * GiB + 0.26 * 10 * GiB, -1);
     expect(reordered.lowBytes).toBeGreaterThanOrEqual(ragged.lowBytes);
     const tried = tracedInterval(await traceWith(0, ',"benchmark":true'), peaks, true);
-    expect(tried.lowBytes).toBeCloseTo(0.33 * 10 * GiB, -1);
+    expect(tried.lowBytes).toBeCloseTo(0.96 * 10 * GiB, -1);
+    const guesses = await traceWith(0, ',"benchmark":true,"guessesTrials":true');
+    const guessed = tracedInterval(guesses, peaks, true);
+    expect(guessed.lowBytes).toBeCloseTo(0.33 * 10 * GiB, -1);
+    expect(guessed.highBytes).toBe(tried.highBytes);
     expect(tried.highBytes).toBeCloseTo(1.26 * 10 * GiB, -1);
   });
 

@@ -187,7 +187,9 @@ def _try_all(launch: Launch, problem: Problem, which: str) -> None:
     launch.observer.tried.add(key)
     ledger = launch.observer.ledger
     room = launch.gpu.memory - ledger.live_bytes
-    launch.scratch(cudnn.trial(problem, which, launch.gpu, room), category=WORKSPACE)
+    tried = cudnn.trial(problem, which, launch.gpu, room)
+    launch.observer.guesses_trials |= tried.bytes > tried.sure
+    launch.scratch(tried.bytes, category=WORKSPACE)
     ledger.empty_cache()
 
 

@@ -6,7 +6,7 @@ import ctypes
 from copy import copy
 from functools import lru_cache
 from math import inf, prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -65,20 +65,28 @@ def workspaces(problem: Any, which: str, gpu: Gpu = H200) -> Workspace:
     return _cache[key]
 
 
-def trial(problem: Any, which: str, gpu: Gpu = H200, room: float = inf) -> int:
-    """Bytes while `cudnn.benchmark` tries all kernels that fit into the room: one buffer for the largest."""
-    sizes = [workspace(problem, which, gpu)]
+class Trial(NamedTuple):
+    """Bytes of the largest kernel that `cudnn.benchmark` tries, and of the largest that is sure to be tried."""
+
+    bytes: int
+    sure: int
+
+
+def trial(problem: Any, which: str, gpu: Gpu = H200, room: float = inf) -> Trial:
+    """While all kernels are tried that fit into the room: one buffer for the largest."""
+    sizes = [0, workspace(problem, which, gpu)]
     known = library(gpu)
+    transform = 0
     if not lists_all():
-        transform = fourier.workspace(problem, which)
-        if transform > 0 and not (known is not None and known.cuts(problem, which)):
-            sizes.append(transform)
+        if not (known is not None and known.cuts(problem, which)):
+            transform = fourier.workspace(problem, which)
         if choices.is_product(problem):
             sizes.append(choices.product(problem, which))
     if known is not None and problem.dtype.itemsize <= 4:
         tried = known.tried(problem, which)
         sizes += [_on_device(problem, which, one, gpu).bytes for one in tried]
-    return max(size for size in (0, *sizes) if size <= room)
+    sure = max(size for size in sizes if size == 0 or size <= room)
+    return Trial(transform if sure < transform <= room else sure, sure)
 
 
 def problem_key(problem: Any, which: str, gpu: Gpu) -> tuple:

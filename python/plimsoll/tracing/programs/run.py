@@ -55,8 +55,9 @@ from .watch import GENERATING, Finished, Watch
 
 _BENCHMARK = (
     "cudnn.benchmark tries all kernels of a convolution, some with far more scratch memory than the one "
-    "it takes; where it tries fewer than are counted, the peak is far lower"
+    "it takes"
 )
+_GUESSES_TRIALS = "; where it tries fewer than are counted, the peak is far lower"
 _WAS_ENDED = (
     "The program was ended after many operations that showed nothing new: what it does later is not counted, and the "
     "interval reaches up for it."
@@ -110,8 +111,9 @@ def record(command: list[str], gpu: Gpu, recording: Any, cards: int = 1) -> None
         recording.parallel = world.parallel
         children.check(uses_gpu=watch.steps_seen())
         if torch.backends.cudnn.benchmark and observer.ledger.names("convolution"):
-            recording.benchmark = True
-            observer.notes.add(_BENCHMARK)
+            recording.benchmark, guesses = True, observer.guesses_trials
+            recording.guesses_trials = guesses
+            observer.notes.add(_BENCHMARK + (_GUESSES_TRIALS if guesses else ""))
     recording.notes = sorted(observer.notes)
     recording.compiled, recording.fused = observer.compiled, observer.fused
     recording.graphs, recording.ragged = observer.graphs, observer.ragged
