@@ -59,6 +59,19 @@ class Recurrent(unittest.TestCase):
                     self.assertLess(abs(mine - theirs), 0.04 * theirs + 1)
         self.assertGreater(exact, 0.6 * len(ROWS))
 
+    def test_where_only_the_last_states_are_used_the_gradient_of_the_output_is_zeros(self):
+        # As recorded on an H200, in a translator whose decoder begins with the states of its encoder.
+        with watched() as observer, torch.device("meta"):
+            encoder = torch.nn.LSTM(512, 1024, 2, dropout=0.5)
+            x = torch.empty(28, 128, 512, requires_grad=True)
+            _, states = encoder(x)
+            grads = [torch.empty_like(state) for state in states]
+            sizes = Asked(observer)
+            torch.autograd.backward(states, grads)
+            output, state, workspace = 14680064, 1048576, 181404928
+            expected = [output, 7340032, state, state, workspace, 58785792, workspace]
+            self.assertEqual(sizes.sizes()[: len(expected)], expected)
+
     def test_a_cell_keeps_its_gates_and_a_workspace_until_backward(self):
         # As recorded on an H200, in a program with such a cell.
         gates, state, keeps, sums = 56401920, 18800640, 94003200, [3072, 112852992, 24]

@@ -228,14 +228,17 @@ def packing(launch: Launch) -> None:
 def recurrent_backward(launch: Launch) -> None:
     """One pass for the input's gradient and one for the weights', each with its own workspace."""
     args = launch.args
-    cell, grad, grad_states, batch_first = args[5], args[7], args[8:10], args[14]
+    cell, output, grad, grad_states, batch_first = args[5], args[6], args[7], args[8:10], args[14]
     layer = Layer((*args[:6], *args[10:19]))
     state = args[4].numel() * layer.size
-    # Gradients of the last states that were not asked for are zeros.
+    # Gradients that no later op gives are zeros: of the output where only the last states are used, and of these.
     wanted = grad_states if cell is not None else grad_states[:1]
-    held = [launch.take(state) for given in wanted if given is None]
+    whole = output.numel() * output.element_size()
+    held = [launch.take(whole)] if grad is None else []
+    held += [launch.take(state) for given in wanted if given is None]
     copy = _steps_first(launch, layer.source, batch_first)
-    passed = _steps_first(launch, grad, batch_first)
+    zeros_lie_otherwise = grad is None and batch_first
+    passed = launch.take(whole) if zeros_lie_otherwise else _steps_first(launch, grad, batch_first)
     launch.place(0)
     launch.place(1)
     launch.place(2)
