@@ -7,11 +7,12 @@ from typing import Any, Callable
 import torch
 
 from .accumulation import STORAGE_REFERENCES
+from .choices.chosen import NMS
 from .data_sizes import BY_DATA
 from .kernels import ctc, detection, losses, recurrent
 from .kernels.convolution import channels_last
 from .kernels.matrices import least_squares
-from .small_values import is_counted, marked, readable, remember
+from .small_values import is_counted, likely_value_of, marked, readable, remember
 from .standins.imports import when_imported
 
 _ATEN = torch.ops.aten
@@ -102,7 +103,8 @@ def _masked_select(func, args, kwargs):
 
 def _nonzero(func, args, kwargs):
     places = torch.empty(marked(args[0]), args[0].dim(), dtype=torch.int64, device="meta")
-    if len(places) == args[0].numel() and not is_counted(args[0]) and readable(places):
+    unknown = not is_counted(args[0]) and likely_value_of(args[0]) is None
+    if len(places) == args[0].numel() and unknown and readable(places):
         # All were taken, so all are known.
         remember(places, torch.ones(args[0].shape, dtype=torch.bool, device="cpu").nonzero())
     return places
@@ -229,6 +231,7 @@ for _product in (_ATEN.addmm, _ATEN.baddbmm):
 def _of_torchvision(_module: Any) -> None:
     if hasattr(torch.ops.torchvision, "nms"):
         CORRECTIONS[torch.ops.torchvision.nms.default] = detection.kept_boxes
+        NMS.add(torch.ops.torchvision.nms.default)
 
 
 when_imported("torchvision._meta_registrations", _of_torchvision)

@@ -1,6 +1,6 @@
 """Ops whose result is as large as the values say, and which have no meta kernel for it.
 
-Where the values are known, the op is asked about them on the host, and its answer is kept as known. Else
+Where the values are known, or likely, the op is asked about them on the host, and its answer is kept. Else
 the most that there can be is taken.
 """
 
@@ -63,20 +63,23 @@ def _repeated(repeats: Any, output_size: int | None = None) -> Any:
 
 def _from_values(most: Callable) -> Callable:
     def correct(func: Any, args: tuple, kwargs: dict) -> Any:
-        known = small_values.value_of(args[0])
+        known = small_values.likely_value_of(args[0])
         others = (*args[1:], *kwargs.values())
         if known is None or any(isinstance(other, torch.Tensor) for other in others):
             return most(*args, **kwargs)
         found = func(known, *args[1:], **kwargs)
-        return tuple(map(_like, found)) if isinstance(found, tuple) else _like(found)
+        sure = small_values.value_of(args[0]) is not None
+        if isinstance(found, tuple):
+            return tuple(_like(one, sure) for one in found)
+        return _like(found, sure)
 
     return correct
 
 
-def _like(real: Any) -> Any:
+def _like(real: Any, sure: bool) -> Any:
     like = _empty(real.shape, real.dtype)
     if small_values.readable(like):
-        small_values.remember(like, real)
+        small_values.remember(like, real, sure)
     return like
 
 

@@ -16,7 +16,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from . import host_values, small_values, sparse
 from . import ledger as kinds
 from .accumulation import accumulates_in_place
-from .choices.chosen import CHOOSING, Chosen
+from .choices import likely_values
+from .choices.chosen import CHOOSING, NMS, Chosen
 from .choices.waiting import Waiting
 from .kernels.registry import Launch, rule_for
 from .launches import Launches
@@ -118,6 +119,7 @@ class Observer(TorchDispatchMode):
             self.chosen.even.notice(func, args, kwargs, result, self.scalars)
         self.scalars.notice(func, args, result)
         small_values.follow(func, args, kwargs, result)
+        likely_values.follow(func, args, kwargs, result)
         return result
 
     def _answer(self, func, args) -> Any:
@@ -143,7 +145,7 @@ class Observer(TorchDispatchMode):
         """A value that is known without running the op, or decided here."""
         if func is _RAND and not args[0] and self.layer_draws is not None:
             return self.layer_draws.draw()
-        if func not in _BY_VALUES:
+        if func not in _BY_VALUES and func not in NMS:
             return None
         if func in self.scalars.answers:
             return self._answer(func, args)

@@ -3,12 +3,14 @@
 Some models compute numbers with tensors on the current device (widths of stages, dropout rates,
 relative positions) and read them back, often to give a tensor its size. A meta tensor has nothing
 to read, so such small tensors are computed on the CPU as well, from the ops that make values out
-of nothing.
+of nothing. Values that follow from likely ones (`choices.likely_values`) are followed in the same
+way and marked as unsure: they say how many rows the data choose, and nothing else.
 """
 
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -45,19 +47,30 @@ _UNWRITTEN = {
     _ATEN.new_empty_strided.default,
     _ATEN.resize_.default,
 }
+# These leave nothing of it.
+_FILLS = {_ATEN.fill_.Scalar, _ATEN.zero_.default}
 # What other ranks sent is not known.
 _COLLECTIVES = "_c10d_functional"
 _LARGEST = 4096
 # Places, labels and masks decide more, and cost little: sizes of graphs, lengths, what is chosen.
 _LARGEST_WHOLE = 1 << 21
+# What is computed of known values, as anchors and how they overlap with boxes; coordinates stand by four at most.
+_LARGEST_COMPUTED, _LARGEST_COORDINATES, _COORDINATES = 1 << 23, 1 << 24, 4
 # Tensors with known values, by the storage they share.
 _holders: dict[int, list[Any]] = {}
 _VALUE = "_plimsoll_value"
+_UNSURE = "_plimsoll_unsure"
 _MARKED = "_plimsoll_marked"
 _LIKELY = "_plimsoll_likely"
 
 
 def value_of(tensor: Any) -> Any:
+    """What a tensor holds, where that is sure."""
+    value = likely_value_of(tensor)
+    return None if value is None or getattr(tensor, _UNSURE, False) else value
+
+
+def likely_value_of(tensor: Any) -> Any:
     return getattr(tensor, _VALUE, None) if isinstance(tensor, torch.Tensor) else None
 
 
@@ -75,7 +88,7 @@ def follow(func: Any, args: tuple, kwargs: dict, result: Any) -> None:
         _write(func, args, kwargs)
         return
     results = result if isinstance(result, (tuple, list)) else (result,)
-    if not any(map(_may_be_known, results)):
+    if not any(_may_be_known(one, args) for one in results):
         return
     if func in _UNWRITTEN or func.namespace == _COLLECTIVES:
         return
@@ -83,21 +96,43 @@ def follow(func: Any, args: tuple, kwargs: dict, result: Any) -> None:
         args = (_of_shape(args[0]), *args[1:])
     elif func not in _MAKERS and not any(_holds_tensor(a) for a in args):
         return
+    reading = _Reading()
     try:
-        real = [_known(a) for a in args]
+        real = [reading.of(a) for a in args]
         named = {
-            k: (torch.device("cpu") if k == "device" else _known(v)) for k, v in kwargs.items()
+            k: (torch.device("cpu") if k == "device" else reading.of(v)) for k, v in kwargs.items()
         }
-        made = _run(func, real, named)
+        made = run(func, real, named)
     except (_NotKnown, RuntimeError, TypeError, IndexError):
         return
     for one, value in zip(results, made if isinstance(made, (tuple, list)) else (made,)):
-        if _may_be_known(one) and value.shape == one.shape:
-            remember(one, value)
+        if _may_be_known(one, args) and value.shape == one.shape:
+            remember(one, value, reading.sure)
 
 
-def _may_be_known(result: Any) -> bool:
-    return isinstance(result, torch.Tensor) and readable(result)
+def _may_be_known(result: Any, args: tuple) -> bool:
+    if not isinstance(result, torch.Tensor) or not result.is_meta:
+        return False
+    return readable(result) or (
+        may_be_computed(result) and any(likely_value_of(one) is not None for one in _flat(args))
+    )
+
+
+def may_be_computed(result: Any) -> bool:
+    """Whether values may be followed into a result, by its size."""
+    if not result.dtype.is_floating_point and result.dtype != torch.bool:
+        return readable(result)
+    dense = result.layout is torch.strided and result.is_meta
+    columns = result.dim() > 1 and result.shape[-1] <= _COORDINATES
+    return dense and result.numel() <= (_LARGEST_COORDINATES if columns else _LARGEST_COMPUTED)
+
+
+def _flat(args: tuple) -> Iterator[Any]:
+    for one in args:
+        if isinstance(one, (list, tuple)):
+            yield from one
+        else:
+            yield one
 
 
 def _holds_tensor(value: Any) -> bool:
@@ -119,21 +154,25 @@ def _write(func: Any, args: tuple, kwargs: dict) -> None:
             _forget_values(target)
         return
     target = args[0]
-    value = value_of(target)
+    value = likely_value_of(target)
+    reading = _Reading(sure=value_of(target) is not None)
     sharing = _sharing(target)
     _forget_values(target)
+    if value is None and func in _FILLS and target.numel() <= _LARGEST and readable(target):
+        value = torch.empty(target.shape, dtype=target.dtype, device="cpu")
+        sharing, reading.sure = [(target, value)], True
     if value is None or func in _UNWRITTEN:
         return
     try:
-        real = [_known(a) for a in args[1:]]
-        named = {name: _known(a) for name, a in kwargs.items()}
+        real = [reading.of(a) for a in args[1:]]
+        named = {name: reading.of(a) for name, a in kwargs.items()}
         if not _mirrors(value, sharing):
             value, sharing = value.clone(), [(target, value)]
-        _run(func, [value, *real], named)
+        run(func, [value, *real], named)
     except (_NotKnown, RuntimeError, TypeError, IndexError):
         return
     for tensor, held in sharing:
-        remember(tensor, value if tensor is target else held)
+        remember(tensor, value if tensor is target else held, reading.sure)
 
 
 def _written(func: Any, args: tuple, kwargs: dict) -> list[Any]:
@@ -147,8 +186,8 @@ def _written(func: Any, args: tuple, kwargs: dict) -> list[Any]:
 def _sharing(target: Any) -> list[tuple[Any, Any]]:
     """The tensors of one storage whose values are known, with these."""
     holders = (holder() for holder in _holders.get(target.untyped_storage()._cdata, ()))
-    unique = {id(tensor): tensor for tensor in holders if value_of(tensor) is not None}
-    return [(tensor, value_of(tensor)) for tensor in unique.values()]
+    unique = {id(tensor): tensor for tensor in holders if likely_value_of(tensor) is not None}
+    return [(tensor, likely_value_of(tensor)) for tensor in unique.values()]
 
 
 def _mirrors(value: Any, sharing: list[tuple[Any, Any]]) -> bool:
@@ -157,7 +196,7 @@ def _mirrors(value: Any, sharing: list[tuple[Any, Any]]) -> bool:
     return all(held.untyped_storage().data_ptr() == place for _, held in sharing)
 
 
-def _run(func: Any, args: list, kwargs: dict) -> Any:
+def run(func: Any, args: list, kwargs: dict) -> Any:
     if not draws_numbers(func):
         return func(*args, **kwargs)
     # The card draws with a generator of its own: the host's, which shuffles, stays where it is.
@@ -169,19 +208,26 @@ class _NotKnown(Exception):
     """Something that is written, or the place where, is not known."""
 
 
-def _known(value: Any) -> Any:
-    """What an argument holds; those that say where to write stand in a list."""
-    if isinstance(value, (list, tuple)):
-        return type(value)(_known(one) for one in value)
-    if not isinstance(value, torch.Tensor) or not value.is_meta:
-        return value
-    known = value_of(value)
-    if known is None and value.numel() == 0:
-        # Nothing was chosen.
-        known = torch.empty(value.shape, dtype=value.dtype, device="cpu")
-    if known is None:
-        raise _NotKnown
-    return known
+class _Reading:
+    """What arguments hold, and whether all of it is sure."""
+
+    def __init__(self, sure: bool = True) -> None:
+        self.sure = sure
+
+    def of(self, value: Any) -> Any:
+        """Arguments that say where to write stand in a list."""
+        if isinstance(value, (list, tuple)):
+            return type(value)(self.of(one) for one in value)
+        if not isinstance(value, torch.Tensor) or not value.is_meta:
+            return value
+        known = likely_value_of(value)
+        if known is None and value.numel() == 0:
+            # Nothing was chosen.
+            return torch.empty(value.shape, dtype=value.dtype, device="cpu")
+        if known is None:
+            raise _NotKnown
+        self.sure = self.sure and not getattr(value, _UNSURE, False)
+        return known
 
 
 def _forget_values(tensor: Any) -> None:
@@ -212,9 +258,11 @@ def readable(tensor: Any) -> bool:
     return tensor.numel() <= (_LARGEST if tensor.dtype.is_floating_point else _LARGEST_WHOLE)
 
 
-def remember(tensor: Any, value: Any) -> None:
+def remember(tensor: Any, value: Any, sure: bool = True) -> None:
     """Ties a meta tensor to what it was made from."""
     setattr(tensor, _VALUE, value)
+    if not sure or hasattr(tensor, _UNSURE):
+        setattr(tensor, _UNSURE, not sure)
     _holders.setdefault(tensor.untyped_storage()._cdata, []).append(weakref.ref(tensor))
 
 

@@ -1,4 +1,5 @@
-"""What the data choose, where they are not known: all was taken, or an even share of it (`even_choices`).
+"""What the data choose, where they are not known: all was taken, an even share of it (`even_choices`), or what
+follows from likely values (`likely_values`).
 
 The rows that were chosen are followed through the ops that work on them: what lies in such rows when the most
 is allocated is what a real run may not need, or need more of.
@@ -21,6 +22,10 @@ EVEN_NOTE = (
     "where the data choose one of several, as the experts of a mixture, rows are spread evenly over them; "
     "the interval begins where none are taken and reaches up for more"
 )
+LIKELY_NOTE = (
+    "where a detector chooses boxes, as many were taken as one takes that was just initialised; "
+    "the interval begins where none are taken and reaches up for more"
+)
 _INDEX = torch.ops.aten.index.Tensor
 # Which argument says what is chosen.
 _CHOSEN_BY = {
@@ -30,6 +35,10 @@ _CHOSEN_BY = {
 }
 # All that choose by what a tensor holds.
 CHOOSING = {_INDEX, *_CHOSEN_BY}
+_CAT = torch.ops.aten.cat.default
+_PUT = torch.ops.aten.index_put_.default
+# What drops boxes that overlap with better ones, once there is such an op.
+NMS: set[Any] = set()
 # Rows stand first, or behind the samples of a batch.
 _DIMENSIONS = 2
 
@@ -40,6 +49,8 @@ class Chosen:
         self.even = EvenChoices()
         # How many rows a storage has that the data chose, and how many times as many all would be.
         self._rows: dict[int, tuple[int, float]] = {}
+        # Samples of a fixed size that are drawn of chosen rows, and how many of them may be of the rarer kind.
+        self.samples: dict[int, int] = {}
 
     def forget(self, storage_key: int) -> None:
         self._rows.pop(storage_key, None)
@@ -49,29 +60,37 @@ class Chosen:
         """Before an op: how much it is likely to choose, and what a person should know of it."""
         if not by_unknown_data(func, args):
             return None
-        if func in BY_DATA:
-            return NOTE
+        if func in BY_DATA or func in NMS:
+            return NOTE if small_values.likely_value_of(args[0]) is None else LIKELY_NOTE
         masks = [one for one in _choosing(func, args) if not small_values.is_counted(one)]
         # Beside other places, a mask has all of its places taken.
         alone = func is not _INDEX or sum(one is not None for one in args[1]) == 1
         share = self.even.share_of(masks[0]) if alone else None
-        for mask in masks:
-            count = mask.numel() if share is None else max(1, round(mask.numel() * share))
-            small_values.expect_marked(mask, min(count, mask.numel()))
-        return NOTE if share is None else EVEN_NOTE
+        likely = [small_values.likely_value_of(mask) for mask in masks]
+        for mask, value in zip(masks, likely):
+            if share is not None:
+                count = min(max(1, round(mask.numel() * share)), mask.numel())
+            else:
+                count = mask.numel() if value is None else int(value.count_nonzero())
+            small_values.expect_marked(mask, count)
+        if share is not None:
+            return EVEN_NOTE
+        return NOTE if any(value is None for value in likely) else LIKELY_NOTE
 
-    def follow(
-        self, func: Any, args: tuple, fresh: list[Any], allocation_of: Callable[[Any], int]
-    ) -> None:
+    def follow(self, func: Any, args: tuple, results: list[Any], allocation_of: Callable) -> None:
         """For the results of an op that are new."""
         if by_unknown_data(func, args):
-            rows = dict([_rows_of(func, args)])
+            rows = dict([self._rows_of(func, args, results)])
         elif self._rows:
-            found = (self._rows.get(t.untyped_storage()._cdata) for t in _tensors(args))
-            rows = dict(one for one in found if one is not None)
+            rows = dict(one for one in map(self._known_rows, _tensors(args)) if one is not None)
+            if rows and func is _CAT:
+                rows.update(self._one_behind_another(args))
+            elif func is _PUT and any(self._known_rows(one) for one in _tensors(tuple(args[1]))):
+                # Rows that were handled in groups come back together, in zeros of their number.
+                rows, results = dict(self._rows.values()), [args[0]]
         else:
             return
-        for result in fresh:
+        for result in results:
             if not _is_plain(result):
                 continue
             count = next((n for n in result.shape[:_DIMENSIONS] if n and n in rows), 0)
@@ -79,22 +98,42 @@ class Chosen:
                 self._rows[result.untyped_storage()._cdata] = (count, rows[count])
                 self._ledger.may_be_less(allocation_of(result), rows[count])
 
+    def _known_rows(self, tensor: Any) -> tuple[int, float] | None:
+        return self._rows.get(tensor.untyped_storage()._cdata)
+
+    def _one_behind_another(self, args: tuple) -> dict[int, float]:
+        """Chosen rows of several samples in one tensor: their number, and how many times as many all would be."""
+        parts = _tensors((args[0],))
+        if (len(args) > 1 and args[1] != 0) or not all(part.dim() for part in parts):
+            return {}
+        total = sum(part.shape[0] for part in parts)
+        most = sum(part.shape[0] * (self._known_rows(part) or (0, 1))[1] for part in parts)
+        return {total: most / total} if total else {}
+
+    def _rows_of(self, func: Any, args: tuple, results: list[Any]) -> tuple[int, float]:
+        """How many are taken, and how many times as many all would be."""
+        if func in BY_DATA:
+            return args[0].numel(), 1
+        if func in NMS:
+            count = len(results[0]) if results else 0
+            return count, len(args[0]) / max(1, count)
+        mask = max(_choosing(func, args), key=small_values.marked)
+        count, most = small_values.marked(mask), mask.numel()
+        if count in self.samples:
+            most = count
+        elif most in self.samples:
+            most = max(count, self.samples[most])
+        return count, 1 if small_values.is_counted(mask) else most / max(1, count)
+
 
 def by_unknown_data(func: Any, args: tuple) -> bool:
+    if func in NMS:
+        return any(small_values.value_of(one) is None for one in args[:2])
     if func not in CHOOSING:
         return False
     if func in _CHOSEN_BY:
         return not small_values.is_counted(args[_CHOSEN_BY[func]])
     return func is _INDEX and not all(map(small_values.is_counted, _masks(args)))
-
-
-def _rows_of(func: Any, args: tuple) -> tuple[int, float]:
-    """How many are taken, and how many times as many all would be."""
-    if func in BY_DATA:
-        return args[0].numel(), 1
-    mask = max(_choosing(func, args), key=small_values.marked)
-    count = small_values.marked(mask)
-    return count, 1 if small_values.is_counted(mask) else mask.numel() / max(1, count)
 
 
 def _choosing(func: Any, args: tuple) -> list[Any]:

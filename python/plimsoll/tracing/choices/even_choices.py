@@ -58,6 +58,8 @@ _SCATTERED = {
 }
 _SUM, _BINCOUNT = _ATEN.sum.dim_IntList, _ATEN.bincount.default
 _NOT_ZERO = {_ATEN.gt.Scalar, _ATEN.ne.Scalar}
+_ABOVE = {_ATEN.gt.Scalar, _ATEN.ge.Scalar}
+_SOFTMAX = _ATEN._softmax.default
 # All that says something of a result.
 _TELLING = {
     *_COMPARE,
@@ -68,6 +70,7 @@ _TELLING = {
     *_OVER,
     *_SCATTERED,
     *_NOT_ZERO,
+    *_ABOVE,
     _BINCOUNT,
 }
 
@@ -78,14 +81,20 @@ class EvenChoices:
         self._among: dict[int, range] = {}
         # Storages of which a part is not zero, and how large a part.
         self._shares: dict[int, float] = {}
+        # Storages of chances, and among how many.
+        self._chances: dict[int, int] = {}
 
     def share_of(self, mask: Any) -> float | None:
         """The part of a mask that is set if choices are even; None where nothing is known of it."""
         return self._shares.get(_key(mask)) if _is_meta(mask) else None
 
+    def _any(self) -> bool:
+        return bool(self._among or self._shares or self._chances)
+
     def forget(self, storage_key: int) -> None:
         self._among.pop(storage_key, None)
         self._shares.pop(storage_key, None)
+        self._chances.pop(storage_key, None)
 
     def notice(self, func: Any, args: tuple, kwargs: dict, result: Any, scalars: Scalars) -> None:
         """For each op that was run; `scalars` knows what a tensor was filled with before."""
@@ -94,7 +103,10 @@ class EvenChoices:
             results = result if isinstance(result, (tuple, list)) else (result,)
             if _is_meta(results[at]):
                 self._spread(results[at], among(args, kwargs))
-        elif (self._among or self._shares) and args and (func in _TELLING or is_mutable(func)):
+        elif func is _SOFTMAX and _is_meta(result) and result.dim() == 2:
+            # That of attention has more dimensions, and chooses nothing.
+            self._chances[_key(result)] = result.shape[args[1]]
+        elif args and self._any() and (func in _TELLING or is_mutable(func)):
             self._count(func, args, result)
             share = self._share(func, args, scalars)
             if is_mutable(func):
@@ -105,8 +117,11 @@ class EvenChoices:
                 return
             if share is not None and 0 < share <= 1:
                 self._shares[_key(result)] = share
-            elif func in _COPIES and _key(args[0]) in self._among:
-                self._among[_key(result)] = self._among[_key(args[0])]
+            elif func in _COPIES:
+                if _key(args[0]) in self._among:
+                    self._among[_key(result)] = self._among[_key(args[0])]
+                if _key(args[0]) in self._chances:
+                    self._chances[_key(result)] = self._chances[_key(args[0])]
 
     def _count(self, func: Any, args: tuple, result: Any) -> None:
         """How many were chosen of each, by which programs cut tensors into parts."""
@@ -137,6 +152,10 @@ class EvenChoices:
                 return found if func in (_ATEN.eq.Scalar, _ATEN.eq.Tensor) else 1 - found
         if func in _SCATTERED:
             return self._scattered(args, scalars)
+        if func in _ABOVE and _is_meta(args[0]) and _key(args[0]) in self._chances:
+            # Chances of one row come to one: a limit above the mean is passed by about one of them.
+            among = self._chances[_key(args[0])]
+            return 1 / among if isinstance(args[1], (int, float)) and args[1] * among >= 1 else None
         share = self._shares.get(_key(args[0])) if _is_meta(args[0]) else None
         if func in _BOTH:
             parts = [one for one in (share, self.share_of(args[1])) if one is not None]

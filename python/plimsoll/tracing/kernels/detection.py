@@ -6,6 +6,8 @@ from typing import Any
 
 import torch
 
+from .. import small_values
+from ..choices import likely_values
 from .registry import Launch, rule
 from .sorting import sort_scratch
 
@@ -15,8 +17,13 @@ _BLOCK = 64
 
 
 def kept_boxes(func: Any, args: tuple, kwargs: dict) -> Any:
-    """How many boxes overlap no better one depends on their values; the most there can be are kept."""
-    return torch.empty(args[0].shape[0], dtype=torch.int64, device="meta")
+    """How many boxes overlap no better one depends on their values; the most there can be where none are likely."""
+    likely = likely_values.kept_boxes(func, *args)
+    count = args[0].shape[0] if likely is None else len(likely)
+    places = torch.empty(count, dtype=torch.int64, device="meta")
+    if likely is not None:
+        small_values.remember(places, likely, sure=False)
+    return places
 
 
 @rule("torchvision.nms")

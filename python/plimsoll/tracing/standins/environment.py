@@ -17,7 +17,7 @@ import torch.utils._foreach_utils
 import torch.utils.checkpoint
 
 from .. import small_values
-from . import encoder_layer, recurrent, recurrent_cells, short_gradients
+from . import box_samplers, encoder_layer, recurrent, recurrent_cells, short_gradients
 from .attention import attention
 from .autocast import Autocast
 from .ctc import ctc_loss
@@ -82,6 +82,7 @@ def cuda_like(observer: Any, names: Any, builds_on_gpu: bool = True) -> Iterator
         when_imported("transformers.utils.generic", lambda m: _transformers_autocast(patches, m))
         if builds_on_gpu:
             when_imported("transformers.modeling_utils", lambda m: _transformers_device(patches, m))
+        box_samplers.install(patches, observer)
         _item_assignment(patches, observer)
         _module_calls(patches, names)
         _literals(patches)

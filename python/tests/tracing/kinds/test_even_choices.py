@@ -71,6 +71,13 @@ class Shares(unittest.TestCase):
                 self.assertEqual(len((chosen != 3).nonzero()), 70)
         self.assertEqual(self.observer.notes, {EVEN_NOTE})
 
+    def test_a_limit_above_the_mean_is_passed_by_one_chance_of_a_row(self):
+        chances = self.scores.softmax(-1)
+        self.assertEqual(len(torch.where(chances[:, 1:].reshape(-1) > 0.2)[0]), 70)
+        self.assertEqual(self.observer.notes, {EVEN_NOTE})
+        # All may pass one below.
+        self.assertEqual(len(torch.where(chances.reshape(-1) > 0.05)[0]), 640)
+
     def test_masks_of_two_chosen_experts_however_they_are_made(self):
         gates, chosen = self.scores.topk(2)
         zeros = torch.zeros_like(self.scores)

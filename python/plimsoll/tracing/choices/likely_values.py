@@ -1,0 +1,191 @@
+"""Values that are likely where a model would compute them, for what the data choose afterwards.
+
+A detector moves its anchors by what it has learned, sorts them by scores, drops those that overlap and holds
+the rest against the boxes of a sample. Anchors and boxes are known. What the model adds is not: a model that was
+just initialised moves them by about nothing, and its scores are in no order. With that for an answer the program
+chooses about as many rows as in a real run.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from .. import small_values
+from ..scalars import SAME
+
+_ATEN = torch.ops.aten
+# Fewer choices are classes, experts or tokens of a beam: `even_choices`.
+_FEW_PLACES = 256
+_MAX_PLACES = 1 << 21
+# Coordinates stand by one, two or four.
+_COORDINATES = 4
+# What a model computes, before anything is made of it.
+_NOTHING = 0.0
+_TYPICAL = "_plimsoll_typical"
+
+
+def follow(func: Any, args: tuple, kwargs: dict, result: Any) -> None:
+    """For an op that was run, where the values of its result do not follow from known ones."""
+    likely = _LIKELY.get(func)
+    if likely is not None:
+        likely(func, args, kwargs, result)
+
+
+@functools.lru_cache(maxsize=64)
+def shuffled(count: int) -> Any:
+    """The same order each time: steps repeat. The program's own random numbers stay as they are."""
+    return torch.randperm(count, generator=torch.Generator().manual_seed(count), device="cpu")
+
+
+def kept_boxes(nms: Any, boxes: Any, scores: Any, limit: float) -> Any:
+    """The places of the boxes that overlap no better one, or None where nothing is known of them."""
+    around = small_values.likely_value_of(boxes)
+    if around is None:
+        return None
+    known = small_values.likely_value_of(scores)
+    order = shuffled(len(around)).to(around.dtype) if known is None else known.to(around.dtype)
+    return _kept(nms, around, order, limit)
+
+
+_kept_before: dict[tuple, Any] = {}
+_MAX_KEPT = 64
+
+
+def _kept(nms: Any, boxes: Any, order: Any, limit: float) -> Any:
+    """Comparing thousands of boxes takes long, and steps repeat."""
+    key = (hash(boxes.numpy().tobytes()), hash(order.numpy().tobytes()), len(boxes), limit)
+    if key not in _kept_before:
+        if len(_kept_before) >= _MAX_KEPT:
+            _kept_before.pop(next(iter(_kept_before)))
+        _kept_before[key] = nms(boxes, order, limit)
+    return _kept_before[key]
+
+
+def _permutation(func: Any, args: tuple, kwargs: dict, result: Any) -> None:
+    if _is_unknown(result) and result.numel() <= _MAX_PLACES:
+        small_values.remember(result, shuffled(result.numel()).to(result.dtype), sure=False)
+
+
+def _places(at: int) -> Callable:
+    """In any order: the first ones are the largest."""
+
+    def places(func: Any, args: tuple, kwargs: dict, result: Any) -> None:
+        places, source = result[1], args[0]
+        if not _is_unknown(places) or not source.dim() or places.numel() > _MAX_PLACES:
+            return
+        dim = kwargs.get("dim", args[at] if len(args) > at else -1) % source.dim()
+        count, taken = source.shape[dim], places.shape[dim]
+        if taken < count < _FEW_PLACES:
+            return
+        order = shuffled(count)[:taken]
+        behind = [1] * (source.dim() - dim - 1)
+        value = order.reshape(-1, *behind).expand(places.shape)
+        small_values.remember(places, value, sure=False)
+
+    return places
+
+
+def _typical(func: Any, args: tuple, kwargs: dict, result: Any) -> None:
+    """What is made of the model's result alone, as a width out of its logarithm: one number for all."""
+    source = args[0]
+    if result.requires_grad or not _is_unknown(result) or not _is_computed(source):
+        return
+    before = torch.tensor(getattr(source, _TYPICAL, _NOTHING), device="cpu")
+    made = func(before, *args[1:], **kwargs).item()
+    if made != _NOTHING:
+        setattr(result, _TYPICAL, made)
+
+
+def _chances(func: Any, args: tuple, kwargs: dict, result: Any) -> None:
+    """Of the classes of each row; those of attention have more dimensions."""
+    if result.dim() == 2 and result.numel() and not result.requires_grad:
+        setattr(result, _TYPICAL, 1 / result.shape[args[1]])
+
+
+def _same(func: Any, args: tuple, kwargs: dict, result: Any) -> None:
+    typical = getattr(args[0], _TYPICAL, None)
+    if typical is not None:
+        for one in result if isinstance(result, (tuple, list)) else (result,):
+            setattr(one, _TYPICAL, typical)
+
+
+def _passes(func: Any, args: tuple, kwargs: dict, result: Any) -> None:
+    """A limit that typical scores pass keeps all. How many pass a higher one is not known."""
+    typical = getattr(args[0], _TYPICAL, None)
+    if typical is None or not isinstance(args[1], (int, float)) or not _is_unknown(result):
+        return
+    passes = bool(func(torch.tensor(typical, device="cpu"), args[1]))
+    if passes and small_values.may_be_computed(result):
+        value = torch.ones((), dtype=torch.bool, device="cpu").expand(result.shape)
+        small_values.remember(result, value, sure=False)
+
+
+def _blend(func: Any, args: tuple, kwargs: dict, result: Any) -> None:
+    """A known value beside one that the model makes, as an anchor that is moved."""
+    first, second = args[:2]
+    if not isinstance(second, torch.Tensor):
+        _typical(func, args, kwargs, result)
+        return
+    if result.requires_grad or not _is_unknown(result):
+        return
+    known = [small_values.likely_value_of(one) for one in (first, second)]
+    missing = [one for one, value in zip((first, second), known) if value is None]
+    if (
+        len(missing) != 1
+        or not _is_computed(missing[0])
+        or not small_values.may_be_computed(result)
+    ):
+        return
+    if func in _DIVIDES and missing[0] is second:
+        return
+    value = known[1] if known[0] is None else known[0]
+    spread = result.shape[-1] <= _COORDINATES < value.numel() if result.dim() else False
+    if value.numel() != result.numel() and not spread:
+        return
+    typical = getattr(missing[0], _TYPICAL, _NOTHING)
+    number = torch.tensor(typical, dtype=missing[0].dtype, device="cpu")
+    made = number.expand(missing[0].shape)
+    both = [made if one is None else one for one in known]
+    small_values.remember(result, small_values.run(func, [*both, *args[2:]], kwargs), sure=False)
+
+
+def _is_computed(value: Any) -> bool:
+    if not isinstance(value, torch.Tensor) or not value.is_meta:
+        return False
+    return value.dtype.is_floating_point and not value.requires_grad
+
+
+def _is_unknown(value: Any) -> bool:
+    if not isinstance(value, torch.Tensor) or not value.is_meta:
+        return False
+    return value.layout is torch.strided and small_values.likely_value_of(value) is None
+
+
+_PARTS = {_ATEN.split.Tensor, _ATEN.split_with_sizes.default, _ATEN.unbind.int}
+_DIVIDES = {_ATEN.div.Tensor}
+_SINGLE = (
+    _ATEN.exp.default,
+    _ATEN.sigmoid.default,
+    _ATEN.relu.default,
+    _ATEN.clamp.default,
+    _ATEN.clamp_min.default,
+    _ATEN.clamp_max.default,
+    _ATEN.pow.Tensor_Scalar,
+    _ATEN.neg.default,
+)
+_LIKELY: dict[Any, Callable] = {
+    **dict.fromkeys(SAME | _PARTS, _same),
+    _ATEN.randperm.default: _permutation,
+    _ATEN._softmax.default: _chances,
+    _ATEN.topk.default: _places(2),
+    _ATEN.sort.default: _places(1),
+    _ATEN.sort.stable: _places(2),
+    **dict.fromkeys(_SINGLE, _typical),
+    **dict.fromkeys((_ATEN.add.Tensor, _ATEN.sub.Tensor, _ATEN.mul.Tensor), _blend),
+    **dict.fromkeys(_DIVIDES, _blend),
+    **dict.fromkeys((_ATEN.gt.Scalar, _ATEN.ge.Scalar), _passes),
+}

@@ -1,0 +1,178 @@
+"""How many boxes a detector chooses: exactly, where anchors and boxes decide; else as one that was just initialised."""
+
+import unittest
+
+import torch
+from torchvision.models.detection._utils import BalancedPositiveNegativeSampler, BoxCoder, Matcher
+from torchvision.ops import batched_nms, box_iou, clip_boxes_to_image, remove_small_boxes
+
+from tracing import watching
+from tracing.kinds.traced_program import rows_of
+
+from plimsoll.tracing import small_values
+from plimsoll.tracing.choices.chosen import LIKELY_NOTE, NOTE
+
+SIZE, STRIDE, ANCHOR = 256, 8, 48
+BOXES = [[10.0, 20.0, 70.0, 64.0], [120.0, 100.0, 160.0, 150.0]]
+# Two pictures with three boxes each; the head of the masks sees the rows that hold something.
+PROGRAM = """
+import torch
+from torch import nn
+from torchvision.models.detection import MaskRCNN
+from torchvision.models.detection.anchor_utils import AnchorGenerator
+from torchvision.ops import MultiScaleRoIAlign
+
+backbone = nn.Sequential(nn.Conv2d(3, 8, 16, stride=16))
+backbone.out_channels = 8
+model = MaskRCNN(
+    backbone,
+    num_classes=3,
+    min_size=256,
+    max_size=256,
+    rpn_anchor_generator=AnchorGenerator(((32, 64, 128),), ((0.5, 1.0, 2.0),)),
+    box_roi_pool=MultiScaleRoIAlign(["0"], 7, 2),
+    mask_roi_pool=MultiScaleRoIAlign(["0"], 14, 2),
+).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(3):
+    boxes = torch.tensor([[8.0, 8, 72, 72], [90, 30, 200, 140], [20, 150, 90, 250]])
+    images = [torch.rand(3, 256, 256).cuda() for _ in range(2)]
+    targets = [
+        {
+            "boxes": boxes.cuda(),
+            "labels": torch.tensor([1, 2, 1]).cuda(),
+            "masks": torch.ones(3, 256, 256, dtype=torch.uint8).cuda(),
+        }
+        for _ in range(2)
+    ]
+    loss = sum(model(images, targets).values())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+model.eval()
+with torch.no_grad():
+    model([torch.rand(3, 256, 256).cuda()])
+"""
+# What the first convolution of that head asks for one row, and what a picture has of them: its boxes, at least,
+# and a quarter of the sample of 512, at most.
+MASK_ROW, LEAST, MOST = 256 * 14 * 14 * 4, 3, 128
+
+
+def anchors_on(device):
+    """One square around each place of a grid, as anchor generators make them."""
+    stride = torch.empty((), dtype=torch.int64, device=device).fill_(STRIDE)
+    along = torch.arange(0, SIZE // STRIDE, dtype=torch.int32, device=device) * stride
+    y, x = torch.meshgrid(along, along, indexing="ij")
+    shifts = torch.stack((x.reshape(-1), y.reshape(-1)) * 2, dim=1)
+    around = torch.tensor([-1, -1, 1, 1], dtype=torch.float32).to(device) * (ANCHOR / 2)
+    return (shifts.view(-1, 1, 4) + around.view(1, -1, 4)).reshape(-1, 4)
+
+
+def matched_on(device, proposals):
+    boxes = torch.tensor(BOXES, device=device)
+    return Matcher(0.5, 0.3, allow_low_quality_matches=True)(box_iou(boxes, proposals))
+
+
+class Rows(unittest.TestCase):
+    def setUp(self):
+        watch = watching.watched()
+        self.observer = watch.__enter__()
+        self.addCleanup(watch.__exit__, None, None, None)
+
+    def test_anchors_that_overlap_with_boxes_are_those_of_a_real_run(self):
+        real = matched_on("cpu", anchors_on("cpu"))
+        traced = matched_on("meta", anchors_on("meta"))
+        self.assertGreater(int((real >= 0).sum()), len(BOXES))
+        for kind in (-2, -1, 0, 1):
+            with self.subTest(kind):
+                found = torch.where(traced == kind)[0]
+                self.assertEqual(
+                    small_values.value_of(found).tolist(), torch.where(real == kind)[0].tolist()
+                )
+        self.assertEqual(self.observer.notes, set())
+
+    def test_anchors_that_a_model_moves_stay_about_where_they_are(self):
+        coder = BoxCoder((10.0, 10.0, 5.0, 5.0))
+        real = coder.decode(torch.zeros(len(anchors_on("cpu")), 4), [anchors_on("cpu")])
+        real = clip_boxes_to_image(real[:, 0], (SIZE, SIZE))
+        learned = torch.empty(len(real), 4, device="meta", requires_grad=True) * 2
+        moved = coder.decode(learned.detach(), [anchors_on("meta")])
+        moved = clip_boxes_to_image(moved[:, 0], (SIZE, SIZE))
+        torch.testing.assert_close(small_values.likely_value_of(moved), real)
+        # What the model adds is not known for sure.
+        self.assertIsNone(small_values.value_of(moved))
+        kept = remove_small_boxes(moved, 40)
+        self.assertEqual(len(kept), len(remove_small_boxes(real, 40)))
+        positive = torch.where(matched_on("meta", moved) >= 0)[0]
+        self.assertEqual(len(positive), int((matched_on("cpu", real) >= 0).sum()))
+        self.assertEqual(self.observer.notes, {LIKELY_NOTE})
+
+    def test_the_best_boxes_are_any_and_those_that_overlap_are_dropped(self):
+        scores = torch.empty(1, len(anchors_on("cpu")), device="meta")
+        best = scores.topk(500, dim=1).indices[0]
+        boxes = anchors_on("meta")[best]
+        groups = torch.zeros(500, dtype=torch.int64, device="meta")
+        kept = batched_nms(boxes, scores[0, best], groups, 0.4)
+        places = small_values.likely_value_of(best)
+        self.assertEqual(len(places.unique()), 500)
+        real = anchors_on("cpu")[places]
+        left = small_values.likely_value_of(kept)
+        self.assertLess(len(kept), 500)
+        overlap = box_iou(real[left], real[left]).fill_diagonal_(0)
+        self.assertLessEqual(float(overlap.max()), 0.4)
+        # In any order: the best of 500 are spread over the picture.
+        self.assertGreater(float(real[left][:20, 1].max() - real[left][:20, 1].min()), SIZE / 2)
+
+    def test_a_sample_is_as_large_as_asked_for(self):
+        learned = torch.empty(1024, 4, device="meta", requires_grad=True) * 2
+        moved = BoxCoder((1.0,) * 4).decode(learned.detach(), [anchors_on("meta")])[:, 0]
+        labels = (matched_on("meta", moved) >= 0).float()
+        positive, negative = BalancedPositiveNegativeSampler(256, 0.25)([labels])
+        rows = torch.where(positive[0] | negative[0])[0]
+        self.assertEqual(len(rows), 256)
+        chosen = torch.where(labels[rows] > 0)[0]
+        self.assertGreater(len(chosen), 0)
+        self.assertLess(len(chosen), 64)
+        self.assertEqual(self.observer.chosen.samples, {256: 64})
+
+    def test_hard_negatives_are_as_many_as_the_positives_allow(self):
+        loss = torch.empty(2, 1024, device="meta")
+        positives = torch.tensor([[5], [9]], device="meta")
+        order = loss.sort(1, descending=True)[1]
+        hard = order.sort(1)[1] < positives * 3
+        self.assertEqual(loss[hard].shape, (42,))
+
+    def test_without_known_coordinates_all_are_taken(self):
+        boxes = torch.empty(100, 4, device="meta")
+        self.assertEqual(len(batched_nms(boxes, boxes[:, 0], boxes[:, 0].long(), 0.5)), 100)
+        self.assertEqual(len(torch.where(boxes[:, 0] > 0.5)[0]), 100)
+        self.assertIn(NOTE, self.observer.notes)
+
+    def test_values_beside_layers_are_not_followed(self):
+        """They would cost much and say nothing: places of words beside what layers computed."""
+        states = torch.empty(4, 64, 32, device="meta")
+        places = torch.arange(64 * 32, device="meta").reshape(1, 64, 32).float()
+        self.assertIsNone(small_values.likely_value_of(states + places))
+        trained = torch.empty(64, 32, device="meta", requires_grad=True) + places[0]
+        self.assertIsNone(small_values.likely_value_of(trained))
+
+
+class Program(unittest.TestCase):
+    def test_masks_are_learned_from_the_few_rows_that_hold_something(self):
+        rows = rows_of(self, PROGRAM)
+        sizes = [row[2] for row in rows if isinstance(row, list) and row[0] == "a"]
+        heads = {size // MASK_ROW for size in sizes if size % MASK_ROW == 0 and size > MASK_ROW}
+        trained = [count for count in heads if count < 2 * MOST]
+        self.assertTrue(any(2 * LEAST <= count < MOST for count in trained), heads)
+        self.assertNotIn(2 * 512, heads)
+        end = rows[-1]
+        self.assertIn(LIKELY_NOTE, end["notes"])
+        self.assertNotIn(NOTE, end["notes"])
+        # A model that has learned finds a quarter of the sample.
+        self.assertGreater(end["maybeMoreBytes"], 2 * MOST * MASK_ROW)
+        self.assertLess(end["maybeMoreBytes"], 2 * 512 * 10 * MASK_ROW)
+        self.assertGreater(end["maybeLessBytes"], 2 * LEAST * MASK_ROW)
+
+
+if __name__ == "__main__":
+    unittest.main()
