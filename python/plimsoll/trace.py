@@ -76,7 +76,11 @@ def run(options: Namespace, alone: bool = False) -> int:
         "torch": torch.__version__,
         "transformers": getattr(sys.modules.get("transformers"), "__version__", None),
         "python": platform.python_version(),
-        "workload": {name: value for name, value in vars(options).items() if name != "output"},
+        "workload": {
+            name: value
+            for name, value in vars(options).items()
+            if name not in ("output", "scratch")
+        },
     }
     footer = {
         "end": True,

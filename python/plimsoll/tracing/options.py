@@ -102,6 +102,9 @@ def parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--cards", type=_count, default=1, help="that a program sees")
     parser.add_argument("--steps", type=_count, default=3)
     parser.add_argument("--output", default="-", help="a file, or - for standard output")
+    parser.add_argument(
+        "--scratch", help="a folder for a program's temporary files, which ends with the trace"
+    )
     source.add_argument(
         "--program",
         nargs=argparse.REMAINDER,

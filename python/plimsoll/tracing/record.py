@@ -63,7 +63,7 @@ def record(options: Namespace) -> Recording:
         from .programs import run
 
         recording = Recording(Ledger())
-        run.record(options.program, settings.gpu, recording, options.cards)
+        run.record(options.program, settings.gpu, recording, options.cards, options.scratch)
         return recording
     names = ModuleNames()
     observer = Observer(Ledger(), settings.gpu, names.current)

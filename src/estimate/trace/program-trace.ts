@@ -52,6 +52,8 @@ export async function programTrace(
         ...(options.cards === undefined ? [] : [`--cards=${options.cards}`]),
         '--output',
         output,
+        '--scratch',
+        scratch,
         '--program',
         ...program,
       ],

@@ -68,15 +68,18 @@ _ENDED_EARLY = (
 )
 
 
-def record(command: list[str], gpu: Gpu, recording: Any, cards: int = 1) -> None:
-    """Fills the recording with what `train.py --epochs 3`, or `-m package`, does."""
+def record(
+    command: list[str], gpu: Gpu, recording: Any, cards: int = 1, scratch: str | None = None
+) -> None:
+    """Fills the recording with what `train.py --epochs 3`, or `-m package`, does. Whatever lies in `scratch` is
+    removed after it."""
     names = ModuleNames()
     places = Places(cards)
     observer = ProgramObserver(recording.ledger, gpu, names.current, places)
     with ExitStack() as stack:
         # Its folder goes last, when files are files again.
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="plimsoll-program-"))
-        overlay = Overlay(folder)
+        overlay = Overlay(folder, scratch)
         stack.callback(overlay.clean)
         patches = Patches()
         stack.callback(patches.undo)

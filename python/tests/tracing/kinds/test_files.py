@@ -78,6 +78,32 @@ else:
 torch.nn.Linear(4, 4).cuda()(torch.ones(1, 4, device="cuda"))
 """
 
+WRITTEN = """
+import os, runpy, shutil, sys, tempfile, torch
+
+with open("generated.py", "w") as file:
+    file.write("SIZE = 4")
+import generated
+copied = os.path.join(tempfile.mkdtemp(), "copied")
+shutil.copytree("package", copied)
+sys.path.insert(0, copied)
+from parts import layers
+assert layers.WIDTH == 8
+ended = runpy.run_path(os.path.join(copied, "run.py"), run_name="__main__")
+assert ended["name"] == "__main__"
+torch.nn.Linear(generated.SIZE, layers.WIDTH).cuda()(torch.ones(1, 4, device="cuda"))
+"""
+
+TEMPORARY = """
+import subprocess, sys, tempfile, torch
+
+with tempfile.NamedTemporaryFile("w", suffix=".txt", delete=False) as file:
+    file.write("read by another process")
+read = [sys.executable, "-S", "-c", "import sys; print(open(sys.argv[1]).read())", file.name]
+assert subprocess.run(read, capture_output=True, text=True).stdout == "read by another process\\n"
+torch.zeros(1 << 20, device="cuda")
+"""
+
 # Each waits for the other through named pipes, which the trace leaves as they are.
 FIRST = """
 import os, torch
@@ -116,12 +142,13 @@ class Files(unittest.TestCase):
         with open(whole, "w", encoding="utf-8") as file:
             file.write(text)
 
-    def start(self, program):
+    def start(self, program, scratch=None):
         command = [sys.executable, "-W", "ignore", "-m", "plimsoll.trace", "--output", os.devnull]
+        temporary = {} if scratch is None else {"TMPDIR": scratch}
         return subprocess.Popen(
-            [*command, "--program", program],
+            [*command, *(["--scratch", scratch] if scratch else []), "--program", program],
             cwd=self.folder,
-            env={**os.environ, "PYTHONPATH": PACKAGE, "PLIMSOLL_DEBUG": ""},
+            env={**os.environ, **temporary, "PYTHONPATH": PACKAGE, "PLIMSOLL_DEBUG": ""},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -149,6 +176,19 @@ class Files(unittest.TestCase):
         for path, text in files.items():
             with open(os.path.join(self.folder, path), encoding="utf-8") as file:
                 self.assertEqual(file.read(), text)
+
+    def test_modules_that_a_program_writes_or_copies_can_be_imported(self):
+        self.put("package/parts/layers.py", "WIDTH = 8")
+        self.put("package/run.py", "name = __name__")
+        self.put("train.py", WRITTEN)
+        before = self.lying()
+        self.ends_well(self.start("train.py"))
+        self.assertEqual(self.lying(), before)
+
+    def test_temporary_files_lie_where_other_processes_find_them(self):
+        self.put("train.py", TEMPORARY)
+        with tempfile.TemporaryDirectory() as scratch:
+            self.ends_well(self.start("train.py", scratch))
 
     def test_a_tracker_is_off_whatever_the_program_says(self):
         # As wandb: what the call says comes before the variable, and a process of its own writes.

@@ -19,13 +19,15 @@ _STAT, _LSTAT, _SCANDIR = os.stat, os.lstat, os.scandir
 
 
 class Overlay:
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, scratch: str | None = None) -> None:
         self._folder = folder
         self._made = MadeFolders()
         # What really lies there, but was removed by the program.
         self._removed: set[str] = set()
         # Folders whose files are written where they are.
         self._left_alone = [folder]
+        if scratch is not None:
+            self.leave_alone(scratch)
         # Whether anything was written at all; until then nothing needs to be looked up.
         self._used = False
 
