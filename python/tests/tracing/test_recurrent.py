@@ -72,6 +72,16 @@ class Recurrent(unittest.TestCase):
             expected = [output, 7340032, state, state, workspace, 58785792, workspace]
             self.assertEqual(sizes.sizes()[: len(expected)], expected)
 
+    def test_a_single_step_in_training_takes_what_backward_needs(self):
+        # As recorded on an H200, in the decoder of a translator.
+        for batch, workspace in {128: 89654528, 114: 88106144}.items():
+            with watched() as observer, torch.device("meta"):
+                decoder = torch.nn.LSTM(512, 1024, 2, dropout=0.5)
+                x = torch.empty(1, batch, 512)
+                sizes = Asked(observer)
+                decoder(x)
+                self.assertIn(workspace, sizes.sizes())
+
     def test_a_cell_keeps_its_gates_and_a_workspace_until_backward(self):
         # As recorded on an H200, in a program with such a cell.
         gates, state, keeps, sums = 56401920, 18800640, 94003200, [3072, 112852992, 24]

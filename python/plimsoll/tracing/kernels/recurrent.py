@@ -13,8 +13,9 @@ MIB = 1 << 20
 # Gates of a cell, and values kept per hidden unit and step, by cuDNN's mode.
 _GATES = {0: 1, 1: 1, 2: 4, 3: 3}
 _KEPT = {0: 1, 1: 1, 2: 5, 3: 6}
-# States of a layer at the seams between steps, per hidden unit: in one direction, and in both.
+# States of a layer at the seams between steps, per hidden unit: in one direction, in its backward, and in both.
 _STATES = {0: 3, 1: 3, 2: 10, 3: 5}
+_BACKWARD_STATES = {0: 5, 1: 5, 2: 11, 3: 5}
 _STATES_OF_BOTH = {0: 10, 1: 10, 2: 24, 3: 14}
 # The same of packed sequences.
 _PACKED_STATES = {0: 1, 1: 1, 2: 6, 3: 3}
@@ -114,7 +115,7 @@ class Layer:
             states = _STATES[self.mode] * self.layers
             backward = (2 + 2 * wide + max(1, wide)) * steps
             backward += steps if self.layers == 1 else min(steps, _PIECE)
-            backward += max(states, 5 * self.layers) - states
+            backward += _BACKWARD_STATES[self.mode] * self.layers - states
         else:
             forward = (2 * gates + 6 + wide) * steps
             states = _STATES_OF_BOTH[self.mode] * self.layers
