@@ -115,18 +115,22 @@ class Reserved:
 
     def _give(self, block: _Block) -> None:
         self._allocated -= block.size
-        for other in (block.before, block.after):
-            if other is not None and other.is_free:
-                block.pool.pop(bisect_left(block.pool, (other.size, other.address)))
-                block = self._joined(*sorted((block, other), key=lambda one: one.address))
+        before, after = block.before, block.after
+        if after is not None and after.is_free:
+            self._join(block, after, after)
+        if before is not None and before.is_free:
+            self._join(before, block, before)
+            block = before
         self._keep(block)
 
-    def _joined(self, first: _Block, second: _Block) -> _Block:
+    def _join(self, first: _Block, second: _Block, free: _Block) -> None:
+        """Two neighbours become one; the one that was free is so no longer by itself."""
+        pool = free.pool
+        pool.pop(bisect_left(pool, (free.size, free.address)))
         first.size += second.size
         first.after = second.after
         if first.after is not None:
             first.after.before = first
-        return first
 
     def _keep(self, block: _Block) -> None:
         block.is_free = True
