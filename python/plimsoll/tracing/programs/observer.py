@@ -35,7 +35,7 @@ ORDER_NOTE = (
 class ProgramObserver(Observer):
     def __init__(self, ledger: Any, gpu: Any, current_module: Callable[[], str], places: Places):
         super().__init__(ledger, gpu, current_module)
-        self.scalars = values.PlausibleScalars()
+        self.scalars = values.PlausibleScalars(self.chosen.even.share_of)
         self.places = places
         # The clock of a trace: the same on every machine.
         self.ops = 0

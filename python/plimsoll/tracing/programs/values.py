@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -9,9 +10,10 @@ import torch
 from .. import small_values
 from ..op_facts import is_mutable
 from ..scalars import SAME, UNKNOWN, Scalars
+from .loops.branches import some_are_taken
 
 _ATEN = torch.ops.aten
-# Places in a list: only the first is sure to exist.
+# Places in a list: the first is sure to exist.
 _PLACES = {
     _ATEN.argmax.default,
     _ATEN.argmin.default,
@@ -21,6 +23,10 @@ _PLACES = {
     _ATEN.randint.default,
     _ATEN.randint.low,
 }
+# Of many words, the first ones often have a meaning of their own, such as the end of a text: one in the middle is
+# taken where so many are known to be there.
+_AMONG = {_ATEN.argmax.default, _ATEN.argmin.default, _ATEN.multinomial.default}
+_MANY = 32
 # A value is one among many: a token is hardly ever the one that ends a text.
 _IS_ONE = {
     _ATEN.eq.Scalar: False,
@@ -41,6 +47,16 @@ _BOTH = {
 }
 _OF_ALL = {_ATEN.all.default, _ATEN.any.default, _ATEN.all.dim, _ATEN.any.dim}
 _KEEP_USUAL = {*_EITHER, *_BOTH, *_NOT, *SAME, *_OF_ALL}
+# What a mask comes to of which a part is set: how many, whether any, whether all.
+_COUNTS = {
+    _ATEN.sum.default: lambda expected, size: round(expected),
+    _ATEN.any.default: lambda expected, size: expected >= 1,
+    _ATEN.all.default: lambda expected, size: expected >= size,
+}
+# A count is held against these to ask whether there are any.
+_MORE_THAN = {_ATEN.gt.Scalar: (0,), _ATEN.ge.Scalar: (1,), _ATEN.ne.Scalar: (0,)}
+_ASKS = {_ATEN.any.default, _ATEN.sum.default, *_MORE_THAN}
+_READS = {_ATEN._local_scalar_dense.default, _ATEN.is_nonzero.default}
 _START, _FACTOR = 2.0, 0.999
 
 
@@ -50,31 +66,52 @@ class PlausibleScalars(Scalars):
     Zero would end programs: a count that is divided by, a loss that is as low as it gets.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, share_of: Callable[[Any], float | None] = lambda _mask: None) -> None:
+        """share_of: the part of a mask that is set, where that is known."""
         super().__init__()
+        self._share_of = share_of
         self._loss = _START
+        # Storages of places, of which one was taken: they are not all that one.
+        self._places: set[int] = set()
+        # Storages that say whether any of a mask are set, or how many, of which nothing is known.
+        self._some: set[int] = set()
         # Tensors of booleans that are not known: what most of them are.
         self._usual: dict[int, bool] = {}
 
     def notice(self, func, args, result) -> None:
         super().notice(func, args, result)
         if func in _PLACES:
-            self.assume(result, 0)
+            self.assume(result, _place(func, args))
+            self._places.add(_key(result))
+        elif func in _COUNTS and (share := self._share_of(args[0])) is not None:
+            size = args[0].numel()
+            self.assume(result, _COUNTS[func](size * share, size))
         elif isinstance(result, torch.Tensor) and result.is_meta:
             self._notice_usual(func, args, result)
 
     def _notice_usual(self, func, args, result) -> None:
+        if func in _ASKS and self._asks_for_some(func, args):
+            self._some.add(_key(result))
         usual = self._usually(func, args)
+        if self._places:
+            self._notice_place(func, args, result, usual)
         if usual is not None:
-            self._usual[result.untyped_storage()._cdata] = usual
+            self._usual[_key(result)] = usual
             if func in _OF_ALL:
                 self.assume(result, usual)
         elif self._usual and is_mutable(func):
-            self._usual.pop(result.untyped_storage()._cdata, None)
+            self._usual.pop(_key(result), None)
+
+    def _notice_place(self, func, args, result, usual: bool | None) -> None:
+        if func in SAME and self._is_place(args[0]):
+            self._places.add(_key(result))
+        elif func in _IS_ONE and usual is not None:
+            self._values.pop(_key(result), None)
 
     def _usually(self, func, args) -> bool | None:
         if func in _IS_ONE:
-            return _IS_ONE[func] if self.known(args[0]) is UNKNOWN else None
+            unknown = self.known(args[0]) is UNKNOWN or self._is_place(args[0])
+            return _IS_ONE[func] if unknown else None
         if not self._usual or func not in _KEEP_USUAL:
             return None
         if func in _EITHER or func in _BOTH:
@@ -86,6 +123,24 @@ class PlausibleScalars(Scalars):
             return None if usual is None else not usual
         return self._usual_of(args[0]) if func in SAME or func in _OF_ALL else None
 
+    def _asks_for_some(self, func, args) -> bool:
+        """Whether any of a mask are set of which nothing is known."""
+        if func is _ATEN.sum.default and args[0].dtype != torch.bool:
+            return False
+        if func in _MORE_THAN:
+            return _key(args[0]) in self._some and args[1] in _MORE_THAN[func]
+        return self.known(args[0]) is UNKNOWN
+
+    def answer(self, func, args) -> Any:
+        # Where a program goes on only if there are some, it is taken to.
+        asks = self._some and func in _READS and args[0].dtype == torch.bool
+        if asks and _key(args[0]) in self._some:
+            return some_are_taken()
+        return super().answer(func, args)
+
+    def _is_place(self, tensor: Any) -> bool:
+        return bool(self._places) and _key(tensor) in self._places
+
     def _usual_of(self, tensor: Any) -> bool | None:
         if not isinstance(tensor, torch.Tensor) or not tensor.is_meta:
             return None
@@ -94,6 +149,8 @@ class PlausibleScalars(Scalars):
     def forget(self, storage_key: int) -> None:
         super().forget(storage_key)
         self._usual.pop(storage_key, None)
+        self._places.discard(storage_key)
+        self._some.discard(storage_key)
 
     def assume(self, tensor: Any, value: Any) -> None:
         """Says what all of a tensor is taken for."""
@@ -107,6 +164,20 @@ class PlausibleScalars(Scalars):
             return 1
         self._loss *= _FACTOR
         return self._loss
+
+
+def _key(tensor: Any) -> int:
+    return tensor.untyped_storage()._cdata
+
+
+def _place(func: Any, args: tuple) -> int:
+    """One of the places that an op may find."""
+    if func not in _AMONG:
+        return 0
+    dim = -1 if func is _ATEN.multinomial.default else args[1] if len(args) > 1 else None
+    shape = args[0].shape
+    many = args[0].numel() if dim is None else shape[dim] if shape else 1
+    return many // 2 if many > _MANY else 0
 
 
 def copy_known_value(source: Any, moved: Any) -> Any:

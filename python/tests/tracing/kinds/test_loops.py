@@ -16,7 +16,7 @@ from tracing import PACKAGE
 from plimsoll.tracing.programs.loops.batch_loops import BatchLoop
 from plimsoll.tracing.programs.loops.counters import Counter
 from plimsoll.tracing.programs.loops.patience import Items, Patience, Running
-from plimsoll.tracing.programs.loops.rewritten import _is_the_programs
+from plimsoll.tracing.programs.loops.rewritten import is_the_programs
 from plimsoll.tracing.programs.loops.turns import Turns
 from plimsoll.tracing.programs.watch import Watch as RealWatch
 
@@ -294,7 +294,7 @@ class OwnFiles(unittest.TestCase):
             path = [os.path.join(folder, name) for name in ("program", "carried")]
             with mock.patch.object(sys, "path", ["", *path]):
                 own = [
-                    _is_the_programs(os.path.join(folder, name))
+                    is_the_programs(os.path.join(folder, name))
                     for name in ("program/train.py", "program/parts/a.py", "carried/tools/a.py")
                 ]
         self.assertEqual(own, [True, True, False])

@@ -74,7 +74,7 @@ def install(patches: Patches, watch: Watch) -> None:
 
 def _rewritten(path: str, code: CodeType) -> CodeType:
     """The code of a file of the program; the code as it is for all others."""
-    if not path.endswith(".py") or not _is_the_programs(os.path.abspath(path)):
+    if not path.endswith(".py") or not is_the_programs(os.path.abspath(path)):
         return code
     try:
         with open(path, "rb") as file:
@@ -88,7 +88,7 @@ def _rewritten(path: str, code: CodeType) -> CodeType:
         return code
 
 
-def _is_the_programs(path: str) -> bool:
+def is_the_programs(path: str) -> bool:
     parts = path.split(os.sep)
     named = "site-packages" in parts or "dist-packages" in parts
     return not (named or path.startswith(_LIBRARIES) or _is_installed(path))

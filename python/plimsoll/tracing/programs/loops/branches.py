@@ -1,0 +1,68 @@
+"""Which way a program goes at a condition that only its data decide.
+
+`if mask.any(): loss = loss + part(x[mask])` is about rows that are taken, and the most is counted: the program goes
+the way that works on them. `if (x < 0).any(): raise ...` is about what should not be. Which of both it is can be read
+in the program.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import sys
+from typing import Any
+
+from .rewritten import is_the_programs
+
+_MAX_SOURCE_BYTES = 4 * 2**20
+_BRANCHES = (ast.If, ast.IfExp, ast.Assert)
+_LEAVES = (ast.Raise, ast.Break, ast.Continue)
+_ENDS = ("exit", "quit", "abort")
+
+
+def some_are_taken() -> bool:
+    """Whether some of a mask are set, at the line of the program that asks now."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and not is_the_programs(frame.f_code.co_filename):
+        frame = frame.f_back
+    if frame is None:
+        return False
+    branch = _branches(frame.f_code.co_filename).get(frame.f_lineno)
+    return branch is not None and _works(branch)
+
+
+@functools.cache
+def _branches(path: str) -> dict[int, Any]:
+    """The conditions of a file, by the lines on which they are asked; the innermost of several."""
+    try:
+        with open(path, "rb") as file:
+            tree = ast.parse(file.read(_MAX_SOURCE_BYTES), path)
+    except (OSError, ValueError, SyntaxError, RecursionError):
+        return {}
+    found: dict[int, Any] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, _BRANCHES):
+            last = node.test.end_lineno or node.test.lineno
+            found.update(dict.fromkeys(range(node.test.lineno, last + 1), node))
+    return found
+
+
+def _works(branch: Any) -> bool:
+    """Whether the program goes on with what is chosen if there is any."""
+    negated = isinstance(branch.test, ast.UnaryOp) and isinstance(branch.test.op, ast.Not)
+    if isinstance(branch, ast.Assert):
+        return not negated
+    if negated:
+        return True
+    if isinstance(branch, ast.IfExp):
+        return not isinstance(branch.body, ast.Constant)
+    return not any(map(_is_left, branch.body))
+
+
+def _is_left(statement: ast.stmt) -> bool:
+    """Whether the program goes no further here, or has nothing to go on with."""
+    if isinstance(statement, ast.Return):
+        return statement.value is None or isinstance(statement.value, ast.Constant)
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+        return ast.unparse(statement.value.func).rpartition(".")[2] in _ENDS
+    return isinstance(statement, _LEAVES)
