@@ -129,13 +129,13 @@ class PlausibleScalars(Scalars):
             return False
         if func in _MORE_THAN:
             return _key(args[0]) in self._some and args[1] in _MORE_THAN[func]
-        return self.known(args[0]) is UNKNOWN
+        return self.known(args[0]) is UNKNOWN and not self._usual_of(args[0])
 
     def answer(self, func, args) -> Any:
         # Where a program goes on only if there are some, it is taken to.
         asks = self._some and func in _READS and args[0].dtype == torch.bool
-        if asks and _key(args[0]) in self._some:
-            return some_are_taken()
+        if asks and _key(args[0]) in self._some and (taken := some_are_taken()) is not None:
+            return taken
         return super().answer(func, args)
 
     def _is_place(self, tensor: Any) -> bool:

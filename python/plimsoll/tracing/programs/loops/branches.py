@@ -20,15 +20,15 @@ _LEAVES = (ast.Raise, ast.Break, ast.Continue)
 _ENDS = ("exit", "quit", "abort")
 
 
-def some_are_taken() -> bool:
-    """Whether some of a mask are set, at the line of the program that asks now."""
+def some_are_taken() -> bool | None:
+    """Whether some of a mask are set, at the line of the program that asks now; None where it is no condition."""
     frame: Any = sys._getframe(1)
     while frame is not None and not is_the_programs(frame.f_code.co_filename):
         frame = frame.f_back
     if frame is None:
-        return False
+        return None
     branch = _branches(frame.f_code.co_filename).get(frame.f_lineno)
-    return branch is not None and _works(branch)
+    return None if branch is None else _works(branch)
 
 
 @functools.cache

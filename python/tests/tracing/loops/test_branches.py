@@ -58,6 +58,16 @@ torch.cat(tokens, 1)
 """
 
 
+JOINED = """
+import torch
+
+model = torch.nn.Linear(8, 1024).cuda()
+rows = torch.randn(4096, 8, device="cuda")
+sure = torch.randn(100, 8, device="cuda")
+out = model(torch.cat([sure, rows[rows.mean(1) > 0]]))
+"""
+
+
 class WhereDataDecide(unittest.TestCase):
     def sizes_of(self, op, text):
         rows = rows_of(self, text)
@@ -75,6 +85,10 @@ class WhereDataDecide(unittest.TestCase):
     def test_the_way_that_works_on_chosen_rows_is_gone(self):
         whole = 4096 * 1024 * 4
         self.assertEqual(self.sizes_of("aten.addmm.default", ROWS).count(whole), 2)
+
+    def test_chosen_rows_that_are_joined_with_others_may_be_fewer(self):
+        footer = rows_of(self, JOINED)[-1]
+        self.assertGreaterEqual(footer["maybeLessBytes"], (4096 + 100) * 1024 * 4)
 
     def test_a_text_does_not_end_with_the_first_word(self):
         for words in (8, 300):
@@ -111,8 +125,8 @@ class SomeAreTaken(unittest.TestCase):
         self.assertEqual(self.goes("went.append(went.copy() if some() else 0)"), [[]])
         self.assertEqual(self.goes("went.append(0 if some() else went.copy())"), [[]])
 
-    def test_elsewhere_nothing_is_taken(self):
-        self.assertEqual(self.goes("went.append(some())"), [False])
+    def test_elsewhere_nothing_is_known(self):
+        self.assertEqual(self.goes("went.append(some())"), [None])
 
 
 if __name__ == "__main__":

@@ -1,0 +1,1 @@
+"""Loops of programs, their batches and their conditions."""
