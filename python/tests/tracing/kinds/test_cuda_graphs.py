@@ -18,15 +18,42 @@ run = torch.compile(model, mode=sys.argv[1])
 for _ in range(3):
     torch.relu(run(torch.zeros(2048, 256).cuda())).sum().backward()
 """
+RECORDED = """
+import torch
+from torch import nn
+
+model = nn.Linear(256, 512).cuda()
+optimizer = torch.optim.AdamW(model.parameters(), capturable=True)
+given = torch.zeros(2048, 256, device="cuda")
+
+def step():
+    optimizer.zero_grad(set_to_none=True)
+    model(given).sum().backward()
+    optimizer.step()
+
+aside = torch.cuda.Stream()
+with torch.cuda.stream(aside):
+    step()
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph, pool=torch.cuda.graph_pool_handle()):
+    step()
+for _ in range(100):
+    given.copy_(torch.zeros(2048, 256))
+    graph.replay()
+step()
+graph.reset()
+run = torch.cuda.make_graphed_callables(model, (given,))
+run(given).sum().backward()
+"""
 INPUT, RESULT, WORKSPACE = 2048 * 256 * 4, 2048 * 512 * 4, 32 << 20
 POOL = 255
 
 
 class CudaGraphs(unittest.TestCase):
-    def trace(self, mode):
+    def trace(self, mode, program=TRAINING):
         with tempfile.TemporaryDirectory() as folder:
             with open(os.path.join(folder, "train.py"), "w", encoding="utf-8") as file:
-                file.write(TRAINING)
+                file.write(program)
             output = os.path.join(folder, "trace.jsonl")
             command = [sys.executable, "-W", "ignore", "-m", "plimsoll.trace", "--output", output]
             done = subprocess.run(
@@ -41,6 +68,13 @@ class CudaGraphs(unittest.TestCase):
             with open(output, encoding="utf-8") as file:
                 _, *events, footer = map(json.loads, file)
         return events, footer
+
+    def test_steps_that_a_program_records_lie_in_the_pool_and_are_run_once(self):
+        events, footer = self.trace("", RECORDED)
+        self.assertTrue(any("that the program records" in note for note in footer["notes"]))
+        self.assertTrue(any("make_graphed_callables" in note for note in footer["notes"]))
+        results = [event for event in events if event[0] == "a" and event[2] == RESULT]
+        self.assertEqual([event[6:] for event in results], [[], [POOL], [], []])
 
     def test_what_compiled_code_asks_for_lies_in_the_pool_and_all_else_does_not(self):
         events, footer = self.trace("reduce-overhead")

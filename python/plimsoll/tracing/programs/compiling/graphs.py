@@ -31,7 +31,7 @@ def in_graphs(run: Callable[[list], Any], observer: Any) -> Callable[[list], Any
 
     def call(inputs: list) -> Any:
         copies: list[int] = []
-        with _own_pool(ledger), _own_workspaces(observer):
+        with own_pool(ledger), _own_workspaces(observer):
             if len(given) < _RECORDED:
                 tensors = [one for one in inputs if isinstance(one, torch.Tensor)]
                 given.append({observer.allocation_of(one) for one in tensors})
@@ -75,7 +75,7 @@ def _give_back_workspaces(observer: Any) -> None:
 
 
 @contextmanager
-def _own_pool(ledger: Ledger) -> Iterator[None]:
+def own_pool(ledger: Ledger) -> Iterator[None]:
     before = ledger.stream_now
     ledger.stream_now = lambda: _POOL
     try:
