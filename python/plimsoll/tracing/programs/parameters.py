@@ -8,10 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch.nn.parameter import UninitializedTensorMixin
 
 from ..standins.patches import Patches
 from . import values
 from .places import HOST, Places
+
+_SENT_TO = "_plimsoll_sent_to"
 
 
 def install(patches: Patches, places: Places) -> None:
@@ -25,6 +28,30 @@ def install(patches: Patches, places: Places) -> None:
         return make(cls, data, requires_grad, *args, **kwargs)
 
     patches.set(torch.nn.Parameter, "__new__", __new__)
+    _lazy(patches, places)
+
+
+def _lazy(patches: Patches, places: Places) -> None:
+    """Those without a shape yet get one where they were sent before."""
+
+    def materialize(self: Any, shape: Any, device: Any = None, dtype: Any = None) -> None:
+        kind, learns = self.cls_to_become, self.requires_grad
+        device = device or self.__dict__.pop(_SENT_TO, None) or self.data.device
+        made = torch.empty(shape, device=device, dtype=dtype or self.data.dtype)
+        # Tensors with and without memory are swapped, and with them what they are.
+        self.data = on_meta(made, places) if kind is torch.nn.Parameter else made
+        self.__class__ = kind
+        self.requires_grad_(learns)
+
+    patches.set(UninitializedTensorMixin, "materialize", materialize)
+
+
+def send_lazy(tensor: Any, device: str) -> bool:
+    """Whether a tensor has no shape yet: then it is only told where it will be."""
+    if not isinstance(tensor, UninitializedTensorMixin):
+        return False
+    setattr(tensor, _SENT_TO, device)
+    return True
 
 
 def on_meta(data: Any, places: Places) -> Any:

@@ -32,7 +32,6 @@ from . import (
     wrappers,
 )
 from .children import Children
-from .compiling import captured_graphs
 from .compiling import entry as compiling
 from .compiling import triton_kernels
 from .devices import pretended
@@ -106,7 +105,6 @@ def record(
         other_libraries.install(patches)
         stack.enter_context(devices)
         compiling.install(patches, observer, places)
-        captured_graphs.install(patches, observer)
         try:
             _run(launch.program, watch)
         except Failure as failure:

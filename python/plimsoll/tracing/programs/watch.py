@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch.nn.parameter import is_lazy
 
 from ...living import Living
 from ...progress import report_progress
@@ -211,8 +212,11 @@ class Watch:
         """Counts the parameters of a model, and remembers their names."""
         if module in self._known:
             return
-        self._known.add(module)
         self.names.learn_more(module)
+        if any(map(is_lazy, module.parameters())):
+            # They get their shapes in the first call, and are counted at the next.
+            return
+        self._known.add(module)
         for parameter in module.parameters():
             # A flat one of FSDP holds a part of others, which were counted.
             if parameter not in self._counted and not getattr(parameter, "_is_flat_param", 0):

@@ -17,7 +17,10 @@ _NOTE = (
     "CUDA graphs that the program records were followed: they keep a pool of memory of their own, which the rest of "
     "the program cannot use"
 )
-_CALLABLES = "make_graphed_callables was left out: its graphs keep a pool of memory of their own, so that the peak may be higher"
+_CALLABLES = (
+    "make_graphed_callables was left out: its graphs keep a pool of memory of their own, "
+    "so that the peak may be higher"
+)
 
 
 def install(patches: Patches, observer: Any) -> None:

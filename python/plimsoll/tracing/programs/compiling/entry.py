@@ -9,7 +9,7 @@ import torch
 
 from ...standins.patches import Patches
 from ..places import Places
-from . import flex_attention
+from . import captured_graphs, flex_attention
 from .calls import Calls, NotCaptured
 from .graphs import GRAPHS_LEFT_OUT
 
@@ -21,6 +21,8 @@ _GRAPHS_OPTION = "triton.cudagraphs"
 
 
 def install(patches: Patches, observer: Any, places: Places) -> None:
+    captured_graphs.install(patches, observer)
+
     def left_out(graphs: bool) -> None:
         observer.notes.add(LEFT_OUT)
         observer.compiled = True

@@ -10,6 +10,7 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from .. import values
+from ..parameters import send_lazy
 from ..places import GPU, HOST, META, REAL, Places, device_named, is_cuda, is_named
 from ..tensor_types import dtype_on_gpu, dtype_on_host
 
@@ -73,6 +74,8 @@ class Moves:
         return self.to_host(args[0], {})
 
     def to_gpu(self, tensor, named):
+        if send_lazy(tensor, "cuda"):
+            return tensor
         place = self.places.where(tensor)
         if place == GPU:
             return tensor.to(**named) if named else tensor
@@ -84,6 +87,8 @@ class Moves:
             return values.copy_known_value(tensor, tensor.to("meta", **named))
 
     def to_host(self, tensor, named):
+        if send_lazy(tensor, "cpu"):
+            return tensor
         place = self.places.where(tensor)
         if place == REAL:
             return tensor.to("cpu", **named)
