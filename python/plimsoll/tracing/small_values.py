@@ -56,6 +56,7 @@ _LARGEST = 4096
 _LARGEST_WHOLE = 1 << 21
 # What is computed of known values, as anchors and how they overlap with boxes; coordinates stand by four at most.
 _LARGEST_COMPUTED, _LARGEST_COORDINATES, _COORDINATES = 1 << 23, 1 << 24, 4
+_LARGEST_COPIED = 1 << 18
 # Tensors with known values, by the storage they share.
 _holders: dict[int, list[Any]] = {}
 _VALUE = "_plimsoll_value"
@@ -118,21 +119,27 @@ def _may_be_known(result: Any, args: tuple) -> bool:
     )
 
 
+def may_be_copied(tensor: Any) -> bool:
+    """Whether what is copied from the host is kept: small tensors, and coordinates that were computed there."""
+    known = _holds_coordinates(tensor) and tensor.numel() <= _LARGEST_COPIED
+    return readable(tensor) or (known and may_be_computed(tensor))
+
+
 def may_be_computed(result: Any) -> bool:
     """Whether values may be followed into a result, by its size."""
     if not result.dtype.is_floating_point and result.dtype != torch.bool:
         return readable(result)
-    dense = result.layout is torch.strided and result.is_meta
-    columns = result.dim() > 1 and result.shape[-1] <= _COORDINATES
-    return dense and result.numel() <= (_LARGEST_COORDINATES if columns else _LARGEST_COMPUTED)
+    most = _LARGEST_COORDINATES if _holds_coordinates(result) else _LARGEST_COMPUTED
+    return result.layout is torch.strided and result.is_meta and result.numel() <= most
+
+
+def _holds_coordinates(tensor: Any) -> bool:
+    return tensor.dim() > 1 and tensor.shape[-1] <= _COORDINATES
 
 
 def _flat(args: tuple) -> Iterator[Any]:
     for one in args:
-        if isinstance(one, (list, tuple)):
-            yield from one
-        else:
-            yield one
+        yield from one if isinstance(one, (list, tuple)) else (one,)
 
 
 def _holds_tensor(value: Any) -> bool:

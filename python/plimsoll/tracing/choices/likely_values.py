@@ -44,7 +44,7 @@ def shuffled(count: int) -> Any:
 def kept_boxes(nms: Any, boxes: Any, scores: Any, limit: float) -> Any:
     """The places of the boxes that overlap no better one, or None where nothing is known of them."""
     around = small_values.likely_value_of(boxes)
-    if around is None:
+    if around is None or not len(around):
         return None
     known = small_values.likely_value_of(scores)
     order = shuffled(len(around)).to(around.dtype) if known is None else known.to(around.dtype)
@@ -61,8 +61,18 @@ def _kept(nms: Any, boxes: Any, order: Any, limit: float) -> Any:
     if key not in _kept_before:
         if len(_kept_before) >= _MAX_KEPT:
             _kept_before.pop(next(iter(_kept_before)))
-        _kept_before[key] = nms(boxes, order, limit)
+        _kept_before[key] = _kept_of_groups(nms, boxes, order, limit)
     return _kept_before[key]
+
+
+def _kept_of_groups(nms: Any, boxes: Any, order: Any, limit: float) -> Any:
+    """Boxes of other classes or levels are moved far apart, so that they need not be compared."""
+    from_left = boxes[:, 0].argsort()
+    reached = boxes[from_left, 2].cummax(0).values
+    gaps = (boxes[from_left[1:], 0] > reached[:-1]).nonzero().flatten() + 1
+    groups = from_left.tensor_split(gaps)
+    kept = torch.cat([group[nms(boxes[group], order[group], limit)] for group in groups])
+    return kept[order[kept].argsort(descending=True)]
 
 
 def _permutation(func: Any, args: tuple, kwargs: dict, result: Any) -> None:

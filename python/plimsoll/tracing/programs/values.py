@@ -182,7 +182,7 @@ def _place(func: Any, args: tuple) -> int:
 
 def copy_known_value(source: Any, moved: Any) -> Any:
     """A copy of a small tensor holds what the tensor held."""
-    if small_values.readable(moved) and small_values.value_of(moved) is None:
+    if small_values.may_be_copied(moved) and small_values.value_of(moved) is None:
         with torch._C.DisableTorchFunction():
             on_host = source.device.type == "cpu"
         known = source.detach() if on_host else small_values.value_of(source)

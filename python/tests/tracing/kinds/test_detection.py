@@ -3,6 +3,7 @@
 import unittest
 
 import torch
+import torchvision
 from torchvision.models.detection._utils import BalancedPositiveNegativeSampler, BoxCoder, Matcher
 from torchvision.ops import batched_nms, box_iou, clip_boxes_to_image, remove_small_boxes
 
@@ -10,7 +11,9 @@ from tracing import watching
 from tracing.kinds.traced_program import rows_of
 
 from plimsoll.tracing import small_values
+from plimsoll.tracing.choices import likely_values
 from plimsoll.tracing.choices.chosen import LIKELY_NOTE, NOTE
+from plimsoll.tracing.programs import values
 
 SIZE, STRIDE, ANCHOR = 256, 8, 48
 BOXES = [[10.0, 20.0, 70.0, 64.0], [120.0, 100.0, 160.0, 150.0]]
@@ -71,6 +74,12 @@ def anchors_on(device):
 def matched_on(device, proposals):
     boxes = torch.tensor(BOXES, device=device)
     return Matcher(0.5, 0.3, allow_low_quality_matches=True)(box_iou(boxes, proposals))
+
+
+def _known(host):
+    on_meta = torch.empty(host.shape, device="meta")
+    small_values.remember(on_meta, host)
+    return on_meta
 
 
 class Rows(unittest.TestCase):
@@ -141,6 +150,25 @@ class Rows(unittest.TestCase):
         order = loss.sort(1, descending=True)[1]
         hard = order.sort(1)[1] < positives * 3
         self.assertEqual(loss[hard].shape, (42,))
+
+    def test_boxes_that_were_computed_on_the_host_are_known_and_pictures_are_not(self):
+        host = torch.rand(8732, 4)
+        moved = values.copy_known_value(host, torch.empty(8732, 4, device="meta"))
+        self.assertTrue(torch.equal(small_values.value_of(moved), host))
+        picture = values.copy_known_value(
+            torch.rand(3, 64, 64), torch.empty(3, 64, 64, device="meta")
+        )
+        self.assertIsNone(small_values.value_of(picture))
+
+    def test_boxes_that_lie_apart_are_compared_in_groups(self):
+        corner = torch.rand(600, 2, generator=torch.Generator().manual_seed(1)) * 100
+        level = torch.arange(600) % 4
+        boxes = torch.cat([corner, corner + 30], 1) + (level * 131)[:, None]
+        order = likely_values.shuffled(600).float()
+        apart = likely_values.kept_boxes(torchvision.ops.nms, *map(_known, (boxes, order)), 0.3)
+        self.assertEqual(apart.tolist(), torchvision.ops.nms(boxes, order, 0.3).tolist())
+        nothing = torch.empty(0, 4, device="meta")
+        self.assertEqual(len(torchvision.ops.nms(nothing, nothing[:, 0], 0.3)), 0)
 
     def test_without_known_coordinates_all_are_taken(self):
         boxes = torch.empty(100, 4, device="meta")
