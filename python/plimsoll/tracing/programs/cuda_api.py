@@ -204,7 +204,7 @@ def install(patches: Patches, gpu: Gpu, places: Places, ledger: Any) -> None:
         if hasattr(torch, name):
             _replace(patches, getattr(torch, name), {"manual_seed_all": _nothing})
     _default_device(patches, places)
-    _generators(patches)
+    _generators(patches, places)
 
 
 def _replace(patches: Patches, module: Any, table: dict[str, Any]) -> None:
@@ -242,15 +242,24 @@ def _default_device(patches: Patches, places: Places) -> None:
     patches.set(torch, "get_default_device", get_default_device)
 
 
-def _generators(patches: Patches) -> None:
+def _generators(patches: Patches, places: Places) -> None:
     make = torch.Generator
 
     class Generator(torch.Generator):
-        """Draws on the GPU need none here; one of the host takes its place."""
+        """Draws on the GPU need none here; one of the host takes its place, and says that it is on the GPU."""
 
         def __new__(cls, device: Any = "cpu") -> Any:
-            kind = torch.device("cuda" if isinstance(device, int) else device).type
-            return make.__new__(cls, "cpu" if kind == "cuda" else device)
+            named = (
+                torch.device("cuda", device) if isinstance(device, int) else torch.device(device)
+            )
+            drawn = make.__new__(cls, "cpu" if named.type == "cuda" else device)
+            drawn.named = named
+            return drawn
+
+        @property
+        def device(self) -> Any:
+            on_gpu = self.named.type == "cuda" and self.named.index is None
+            return torch.device("cuda", places.current) if on_gpu else self.named
 
     patches.set(torch, "Generator", Generator)
     patches.set(torch.cuda, "default_generators", (torch.default_generator,))

@@ -9,6 +9,7 @@ from .. import small_values
 from ..standins.imports import when_imported
 from ..standins.patches import Patches
 from .files.overlay import Overlay
+from .loops import trainer_steps
 from .watch import GENERATING, SAVING, Watch
 from .weights import write_header
 
@@ -19,8 +20,6 @@ _VARIABLES = {
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "TQDM_DISABLE": "1",
 }
-# Evaluation and saving of a Trainer that would come after thousands of steps come after so many.
-_STEPS_BEFORE = 3
 # What writes weights without torch.save looks for their bytes. Module, class, function, and the file.
 _WRITERS = (
     ("transformers.modeling_utils", "PreTrainedModel", "save_pretrained", "model.safetensors"),
@@ -34,7 +33,7 @@ def install(patches: Patches, watch: Watch, overlay: Overlay) -> None:
     for module, owner, name, file in _WRITERS:
         when_imported(module, _only_headers(patches, watch, overlay, owner, name, file))
     when_imported("transformers.generation.utils", lambda m: _generation(patches, watch, m))
-    when_imported("transformers.trainer_callback", lambda m: _flow(patches, m))
+    when_imported("transformers.trainer", lambda m: trainer_steps.install(patches, watch, m))
     when_imported("wandb", lambda m: _weights_and_biases(patches, m))
     when_imported("pyarrow", lambda m: _arrow(patches, overlay, m))
     when_imported("tokenizers", lambda m: _tokenizers(patches, overlay, m))
@@ -145,16 +144,3 @@ def _generation(patches: Patches, watch: Watch, module: Any) -> None:
 def _goes_on(improves: Any, finished: Any, hits_limit: Any, early_stopping: Any) -> bool:
     known = small_values.value_of(hits_limit)
     return known is None or not bool(known.all())
-
-
-def _flow(patches: Patches, module: Any) -> None:
-    on_step_end = module.DefaultFlowCallback.on_step_end
-
-    def sooner(self: Any, args: Any, state: Any, control: Any, **kwargs: Any) -> Any:
-        control = on_step_end(self, args, state, control, **kwargs)
-        if state.global_step == _STEPS_BEFORE:
-            control.should_evaluate |= args.eval_strategy == "steps"
-            control.should_save |= args.save_strategy == "steps"
-        return control
-
-    patches.set(module.DefaultFlowCallback, "on_step_end", sooner)

@@ -4,8 +4,19 @@ import unittest
 
 import torch
 
+from tracing.kinds.traced_program import rows_of
+
 from plimsoll.tracing.programs.draws import Draws
 
+# As programs write that make their batches on the GPU.
+ON_GPU = """
+import torch
+for made_by in (torch.Generator("cuda"), torch.Generator(device=torch.device("cuda:0")).manual_seed(3)):
+    assert made_by.device == torch.device("cuda:0"), made_by.device
+    assert torch.rand(3, generator=made_by, device=made_by.device).is_cuda
+assert torch.Generator().device == torch.device("cpu")
+assert not torch.rand(3, generator=torch.Generator("cpu")).is_cuda
+"""
 _ATEN = torch.ops.aten
 _SIZES = (1, 15, 16, 17, 623, 624, 1000, 5000)
 
@@ -37,6 +48,9 @@ class Drawn(unittest.TestCase):
         meta = torch.empty(40, 30, device="meta").t()
         followed = after(Draws().follow, _ATEN.normal_.default, (meta,), {})
         self.assertEqual(followed, real)
+
+    def test_a_generator_says_that_it_is_on_the_gpu(self):
+        rows_of(self, ON_GPU)
 
 
 if __name__ == "__main__":

@@ -49,6 +49,9 @@ class Number:
         if self.value is not None:
             self._conditions.looked(self.value, value, goal, modulo)
 
+    def is_held_against(self) -> bool:
+        return bool(self._conditions)
+
     def period(self) -> int:
         """The turns in which it goes up by one; 0 where it does not go up evenly."""
         if self.value is None:

@@ -44,6 +44,9 @@ class Conditions:
         # Turns that were run before a condition was known count for it, too.
         self._first: list[int] = []
 
+    def __bool__(self) -> bool:
+        return bool(self._all)
+
     def looked(self, number: int, value: int, goal: int, modulo: int) -> None:
         """The body looked at a value that goes with the number."""
         key = (value - number, goal, modulo)
