@@ -3,7 +3,6 @@ import type { AddressOrder } from './allocator/settings.js';
 import { replayOn } from './cards/card-limit.js';
 import type { Gpu } from './cards/gpu-table.js';
 import { communicationBytes, type Parallel, ranksOf } from './parallel.js';
-import { startsFresh } from './trace/event-replay.js';
 import type { EventStream } from './trace/event-stream.js';
 import { type Estimate, type Part, type PartBytes, parts } from './types.js';
 
@@ -69,12 +68,9 @@ function breakdownOf({
 /** Where segments may lie beside where the driver was seen to put them. */
 const otherOrders: readonly AddressOrder[] = ['fresh-driver', 'falling', 'rising'];
 
-/** What the same events reserve where segments lie otherwise. A program's process is a fresh one in any case. */
+/** What the same events reserve where segments lie otherwise. */
 export function otherReservedPeaks(gpu: Gpu, stream: EventStream): readonly number[] {
-  const orders = startsFresh(stream)
-    ? otherOrders.filter((order) => order !== 'fresh-driver')
-    : otherOrders;
-  return orders.map((addresses) => replayOn(gpu, stream, { addresses }).peakReservedBytes);
+  return otherOrders.map((addresses) => replayOn(gpu, stream, { addresses }).peakReservedBytes);
 }
 
 export function contextNote({ name, context }: Gpu): string {

@@ -35,10 +35,10 @@ export function replay(
 ): ReplayResult {
   const { kind, slot, bytes, length, spare, streams, marks } = stream;
   const { addresses = defaultSettings.addresses } = settings;
-  const isFresh = addresses === 'driver' && startsFresh(stream);
+  const startsFresh = addresses === 'driver' && kind.includes(eventKind.firstKernel);
   const allocator = createAllocator({
     ...settings,
-    addresses: isFresh ? 'fresh-driver' : addresses,
+    addresses: startsFresh ? 'fresh-driver' : addresses,
   });
   const live = new Int32Array(stream.slots).fill(empty);
   let peakAllocatedAt = -1;
@@ -82,7 +82,7 @@ export function replay(
     } else if (what === eventKind.takeAddresses) {
       allocator.takeAddresses(bytes[at] ?? 0);
     } else if (what === eventKind.firstKernel) {
-      if (isFresh) allocator.runFirstKernel();
+      if (startsFresh) allocator.runFirstKernel();
     } else if (what === eventKind.use) {
       allocator.use(live[slot[at] ?? 0] ?? empty);
     } else if (what === eventKind.wait) {
@@ -104,11 +104,6 @@ export function replay(
     ...(outOfMemory === undefined ? {} : { outOfMemory }),
     allocator,
   };
-}
-
-/** Whether the process is a fresh one when the stream begins, as a program's is. */
-export function startsFresh({ kind }: EventStream): boolean {
-  return kind.includes(eventKind.firstKernel);
 }
 
 function refuseFree(at: number): never {
