@@ -1,8 +1,12 @@
 import type { BlockTable } from './block-table.js';
 import { FreeChunk } from './free-chunk.js';
 
-/** The place of a block: the number of its chunk times this, and its place there. */
-const placeStep = 2 ** 16;
+/**
+ * The place of a block: the number of its chunk, and in the lower bits its place there. Chunks are cut in halves when
+ * they have 1024 entries, so that a stream has too few events for more chunks than the upper bits can count.
+ */
+const placeBits = 16;
+const inChunk = (1 << placeBits) - 1;
 /** Nothing is large enough. */
 export const nowhere = -1;
 
@@ -28,7 +32,7 @@ export class FreeSet {
   }
 
   blockAt(place: number): number {
-    return this.#chunkOf(place).ids[place % placeStep] ?? 0;
+    return this.#chunkOf(place).ids[place & inChunk] ?? 0;
   }
 
   /** The place of the smallest block with at least `size` bytes (the lowest address among equals). */
@@ -36,7 +40,7 @@ export class FreeSet {
     const number = this.#chunkFor(size, Number.NEGATIVE_INFINITY);
     const chunk = this.#chunks[number];
     const at = chunk?.placeFor(size, Number.NEGATIVE_INFINITY) ?? 0;
-    return at < (chunk?.length ?? 0) ? number * placeStep + at : nowhere;
+    return at < (chunk?.length ?? 0) ? (number << placeBits) + at : nowhere;
   }
 
   /** The place of a block that is in the set. */
@@ -44,14 +48,14 @@ export class FreeSet {
     const size = this.#blocks.size[block] ?? 0;
     const address = this.#blocks.address[block] ?? 0;
     const number = this.#chunkFor(size, address);
-    return number * placeStep + (this.#chunks[number]?.placeFor(size, address) ?? 0);
+    return (number << placeBits) + (this.#chunks[number]?.placeFor(size, address) ?? 0);
   }
 
   /** The next place in the order, or `nowhere`. */
   after(place: number): number {
-    if ((place % placeStep) + 1 < this.#chunkOf(place).length) return place + 1;
-    const next = Math.floor(place / placeStep) + 1;
-    return next < this.#chunks.length ? next * placeStep : nowhere;
+    if ((place & inChunk) + 1 < this.#chunkOf(place).length) return place + 1;
+    const next = (place >>> placeBits) + 1;
+    return next < this.#chunks.length ? next << placeBits : nowhere;
   }
 
   insert(block: number): void {
@@ -64,18 +68,18 @@ export class FreeSet {
 
   removeAt(place: number): void {
     const chunk = this.#chunkOf(place);
-    chunk.removeAt(place % placeStep);
+    chunk.removeAt(place & inChunk);
     if (chunk.length === 0 && this.#chunks.length > 1) {
-      this.#chunks.splice(Math.floor(place / placeStep), 1);
+      this.#chunks.splice(place >>> placeBits, 1);
     }
   }
 
   /** The entry at `place` becomes `block`, whose size and address are already the new ones. */
   slide(place: number, block: number): void {
-    const from = Math.floor(place / placeStep);
+    const from = place >>> placeBits;
     const size = this.#blocks.size[block] ?? 0;
     if (this.#chunkFor(size, this.#blocks.address[block] ?? 0) === from) {
-      this.#chunkOf(place).slide(place % placeStep, block);
+      this.#chunkOf(place).slide(place & inChunk, block);
       return;
     }
     this.removeAt(place);
@@ -98,7 +102,7 @@ export class FreeSet {
   }
 
   #chunkOf(place: number): FreeChunk {
-    const chunk = this.#chunks[Math.floor(place / placeStep)];
+    const chunk = this.#chunks[place >>> placeBits];
     if (chunk === undefined) throw new RangeError(`There is no free block at ${place}.`);
     return chunk;
   }
