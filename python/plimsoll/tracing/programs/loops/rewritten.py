@@ -117,6 +117,8 @@ class _Running:
         self._loops: dict[str, Turns | Counter | Number] = {}
         self._others: dict[str, Running] = {}
         self._batch_loops: dict[str, BatchLoop] = {}
+        # By the place of a number that a loop counts: the loop, and its name.
+        self._led: dict[str, tuple[BatchLoop, str]] = {}
         self._looked: dict[str, tuple[Any, int]] = {}
 
     def turns(self, loop: str, numbers: Any, yields: bool) -> Any:
@@ -154,10 +156,12 @@ class _Running:
         """At the beginning of a turn: a number that it counts, past the turns that were left out."""
         if type(value) is not int or torch.compiler.is_compiling():
             return value
-        loop, _, name = place.rpartition(":")
-        batches = self._batch_loop(loop)
-        self._loops[place] = batches.number(name)
-        return batches.begins_turn(name, value)
+        known = self._led.get(place)
+        if known is None:
+            loop, _, name = place.rpartition(":")
+            known = self._led[place] = (self._batch_loop(loop), name)
+            self._loops[place] = known[0].number(name)
+        return known[0].begins_turn(known[1], value)
 
     def begins(self, loop: str) -> None:
         """Before a `while`."""
