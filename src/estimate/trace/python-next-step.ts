@@ -27,6 +27,11 @@ const nextSteps: ReadonlyMap<string, NextStep> = new Map<string, NextStep>([
     ({ name }) =>
       `Name a class with a head in the config's architectures, or write a ${name('script')}.`,
   ],
+  [
+    'inputs-unknown',
+    ({ name }) =>
+      `If it is a part of a model, name the config of the whole. Else write a workload() for ${name('script')}.`,
+  ],
   ['no-tensor-plan', ({ example }) => `Take ${example('parallel', 'fsdp2')}.`],
   [
     'no-tensor-style',
