@@ -4,11 +4,23 @@ import unittest
 
 import torch
 
+from tracing.kinds.traced_program import rows_of
 from tracing.watching import Asked, watched
 
 from plimsoll.tracing.kernels.sorting import sort_scratch
 
 EDGES, NODES, WIDTH = 300, 50, 8
+JAGGED = """
+import torch
+
+layer = torch.nn.Linear(64, 32).cuda()
+rows = [torch.randn(count, 64, device="cuda") for count in (5, 9, 3)]
+result = layer(torch.nested.nested_tensor(rows, layout=torch.jagged))
+padded = torch.nested.to_padded_tensor(result, 0.0)
+assert result.is_cuda and padded.shape == (3, 9, 32)
+padded.sum().backward()
+assert layer.weight.grad.shape == (32, 64)
+"""
 
 
 def graph():
@@ -133,6 +145,10 @@ class Products(unittest.TestCase):
             self.assertEqual(layer.weight.grad.shape, (4, WIDTH))
             with self.assertRaisesRegex(NotImplementedError, "layout=torch.jagged"):
                 torch.nested.nested_tensor(rows)
+
+    def test_a_program_trains_on_rows_of_different_lengths(self):
+        asked = [row[2] for row in rows_of(self, JAGGED) if isinstance(row, list) and row[0] == "a"]
+        self.assertIn(17 * 32 * 4, asked)
 
     def test_sparse_tensors_of_the_host_are_computed(self):
         with watched() as observer:

@@ -189,9 +189,25 @@ def install(patches: Patches, devices: PretendedDevices) -> None:
         return any(map(_has_own_functions, tensors))
 
     patches.set(torch.overrides, "has_torch_function", has_torch_function)
+    _jagged(patches)
 
 
 def _has_own_functions(value: Any) -> bool:
     if not isinstance(value, torch.Tensor) or type(value) is _TENSOR:
         return False
     return type(value).__torch_function__ is not torch._C._disabled_torch_function_impl
+
+
+def _jagged(patches: Patches) -> None:
+    """Rows of different lengths in one tensor are made for the device that the tensor says it is on."""
+    make = torch.Tensor._make_wrapper_subclass
+
+    def _make_wrapper_subclass(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        if torch.jagged in args:
+            args = tuple(
+                torch.device("meta") if isinstance(a, torch.device) and a.type == "cuda" else a
+                for a in args
+            )
+        return make(cls, *args, **kwargs)
+
+    patches.set(torch.Tensor, "_make_wrapper_subclass", staticmethod(_make_wrapper_subclass))
