@@ -12,7 +12,7 @@ import torch
 import torch.accelerator
 import torch.cuda.amp.common
 
-from ..gpu import Gpu
+from ..gpu import Gpu, cudnn_properties
 from ..standins.patches import Patches
 from . import reserved
 from .places import Places
@@ -81,9 +81,15 @@ class Properties:
         self.total_memory = gpu.memory
         self.multi_processor_count = gpu.multiprocessors
         self.max_threads_per_multi_processor = gpu.threads_per_multiprocessor
-        self.warp_size = 32
-        # Of all cards since Volta.
-        self.regs_per_multiprocessor = 65536
+        facts = cudnn_properties(gpu)
+        self.warp_size = facts["warpSize"]
+        self.max_threads_per_block = facts["maxThreadsPerBlock"]
+        self.regs_per_multiprocessor = facts["maxRegistersPerSM"]
+        self.shared_memory_per_block = facts["maxSharedMemoryPerBlock"]
+        self.shared_memory_per_block_optin = facts["maxSharedMemoryPerBlockOptin"]
+        self.L2_cache_size = facts["l2CacheSize"]
+        self.clock_rate, self.memory_clock_rate = facts["smClockRateKHz"], facts["memClockRateKHz"]
+        self.pci_bus_id = self.pci_device_id = self.pci_domain_id = 0
         self.is_integrated = self.is_multi_gpu_board = False
         self.gcnArchName = ""
 

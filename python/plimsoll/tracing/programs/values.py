@@ -10,7 +10,7 @@ import torch
 from .. import small_values
 from ..op_facts import is_mutable
 from ..scalars import SAME, UNKNOWN, Scalars
-from .loops.branches import some_are_taken
+from .loops.branches import holds, some_are_taken
 
 _ATEN = torch.ops.aten
 # Places in a list: the first is sure to exist.
@@ -136,7 +136,14 @@ class PlausibleScalars(Scalars):
         asks = self._some and func in _READS and args[0].dtype == torch.bool
         if asks and _key(args[0]) in self._some and (taken := some_are_taken()) is not None:
             return taken
+        if func in _READS and self._is_unknown(args[0]) and (expected := holds()) is not None:
+            return expected
         return super().answer(func, args)
+
+    def _is_unknown(self, tensor: Any) -> bool:
+        """Whether nothing at all is known of a condition."""
+        is_condition = tensor.dtype == torch.bool and tensor.is_meta
+        return is_condition and self.known(tensor) is UNKNOWN and self._usual_of(tensor) is None
 
     def _is_place(self, tensor: Any) -> bool:
         return bool(self._places) and _key(tensor) in self._places

@@ -108,6 +108,31 @@ model = torch.nn.Linear(layers.WIDTH, layers.DEPTH).cuda()
 model(torch.ones(1, 4, device="cuda")).sum().backward()
 """
 
+TABLES = """
+import numpy, torch
+from torch import nn
+
+table = nn.EmbeddingBag(1000, 64, mode="sum", sparse=True)
+table.weight.data = torch.tensor(numpy.ones((1000, 64), dtype=numpy.float32), requires_grad=True)
+assert isinstance(table.weight, nn.Parameter) and not table.weight.is_cuda
+table.cuda()
+assert isinstance(table.weight, nn.Parameter) and table.weight.is_cuda and table.weight.requires_grad
+table.weight.data = torch.zeros(1000, 64)
+assert isinstance(table.weight, nn.Parameter) and not table.weight.is_cuda
+other = torch.ones(3)
+other.data = torch.ones(4, device="cuda")
+assert other.is_cuda and other.shape == (4,)
+"""
+
+CARD = """
+import torch
+
+card = torch.cuda.get_device_properties(0)
+assert card.L2_cache_size >= 1 << 20 and card.max_threads_per_block == 1024
+assert card.shared_memory_per_block_optin >= card.shared_memory_per_block == 48 << 10
+torch.zeros(card.warp_size, device="cuda")
+"""
+
 KERNELS = """
 import torch, triton
 import triton.language as tl
@@ -380,6 +405,12 @@ class PublicPrograms(unittest.TestCase):
         # Once for each configuration, at the first call.
         self.assertEqual(sizes.count(256 << 20), 2)
         self.assertEqual([line[1] for line in lines if line[0] == "m"][-1], "phase:steady steps")
+
+    def test_weights_that_are_set_from_host_memory_stay_parameters(self):
+        self.trace(TABLES)
+
+    def test_a_card_tells_its_caches(self):
+        self.trace(CARD)
 
     def test_a_trainer_keeps_the_signature_that_options_are_made_from(self):
         self.trace(OPTIONS, pytorch_lightning=TRAINER)

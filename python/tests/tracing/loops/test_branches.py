@@ -96,6 +96,26 @@ class WhereDataDecide(unittest.TestCase):
             self.assertEqual(joined, [4 * 50 * 8])
 
 
+CHECKED = """
+import torch
+
+classes = torch.randint(0, 5, (2_500_000,)).cuda()
+assert classes.min() >= 0 and classes.max() < 5, "classes"
+assert not classes.max() > 5
+if not classes.max() < 5:
+    raise ValueError("classes")
+if classes.max() >= 5:
+    raise ValueError("classes")
+parts = torch.rand(10, device="cuda")
+assert parts.sum() > 0 and not torch.isnan(parts).any()
+"""
+
+
+class Checked(unittest.TestCase):
+    def test_what_a_program_expects_of_its_data_holds(self):
+        rows_of(self, CHECKED)
+
+
 class SomeAreTaken(unittest.TestCase):
     def goes(self, text):
         with tempfile.TemporaryDirectory() as folder:

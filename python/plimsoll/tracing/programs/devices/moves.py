@@ -106,6 +106,10 @@ class Moves:
         with torch._C.DisableTorchFunction():
             if tensor.device.type == value.device.type:
                 return func(*args, **kwargs)
+            if isinstance(tensor, torch.nn.Parameter) and tensor.is_meta:
+                with self.places.naming(HOST):
+                    held = values.copy_known_value(value, value.detach().to("meta"))
+                return func(tensor, held, **kwargs)
             # Seen by no one: what is followed cannot be swapped.
             with _disable_current_modes():
                 torch.utils.swap_tensors(tensor, value.detach())

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import _io
 import builtins
 import errno
-import importlib
 import io
 import os
 import shutil
@@ -32,7 +30,6 @@ def install(patches: Patches, overlay: Overlay) -> None:
     for name in ("rename", "replace"):
         _move(patches, overlay, name)
     _links(patches, overlay)
-    _imports(patches, overlay)
 
 
 def _opening(patches: Patches, overlay: Overlay) -> None:
@@ -47,6 +44,9 @@ def _opening(patches: Patches, overlay: Overlay) -> None:
 
     patches.set(builtins, "open", opened)
     patches.set(io, "open", opened)
+    open_code = io.open_code
+    # What is run by its path.
+    patches.set(io, "open_code", lambda path: open_code(overlay.readable(path)))
 
 
 def _question(patches: Patches, overlay: Overlay, module: Any, name: str) -> None:
@@ -156,20 +156,6 @@ def _links(patches: Patches, overlay: Overlay) -> None:
 
     patches.set(os, "link", linked)
     patches.set(os, "symlink", linked_by_name)
-
-
-def _imports(patches: Patches, overlay: Overlay) -> None:
-    """Modules that the program wrote or copied: Python's import asks without `os` and `open`."""
-    open_code = io.open_code
-
-    def opened(path: str) -> Any:
-        return open_code(overlay.readable(path))
-
-    patches.set(_io, "open_code", opened)
-    patches.set(io, "open_code", opened)
-    system = importlib.import_module(os.name)
-    _question(patches, overlay, system, "stat")
-    patches.set(system, "listdir", os.listdir)
 
 
 class _Entries(list):

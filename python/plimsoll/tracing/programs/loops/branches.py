@@ -22,13 +22,29 @@ _ENDS = ("exit", "quit", "abort")
 
 def some_are_taken() -> bool | None:
     """Whether some of a mask are set, at the line of the program that asks now; None where it is no condition."""
-    frame: Any = sys._getframe(1)
+    branch = _asking_branch(sys._getframe(1))
+    return None if branch is None else _works(branch)
+
+
+def holds() -> bool | None:
+    """What a condition is for the program to go on, where it fails otherwise; None where it does not."""
+    branch = _asking_branch(sys._getframe(1))
+    if isinstance(branch, ast.Assert):
+        return not _is_negated(branch)
+    if isinstance(branch, ast.If) and any(isinstance(one, ast.Raise) for one in branch.body):
+        return _is_negated(branch)
+    return None
+
+
+def _asking_branch(frame: Any) -> Any:
+    """The condition at the innermost line of the program that runs now."""
     while frame is not None and not is_the_programs(frame.f_code.co_filename):
         frame = frame.f_back
-    if frame is None:
-        return None
-    branch = _branches(frame.f_code.co_filename).get(frame.f_lineno)
-    return None if branch is None else _works(branch)
+    return None if frame is None else _branches(frame.f_code.co_filename).get(frame.f_lineno)
+
+
+def _is_negated(branch: Any) -> bool:
+    return isinstance(branch.test, ast.UnaryOp) and isinstance(branch.test.op, ast.Not)
 
 
 @functools.cache
@@ -49,7 +65,7 @@ def _branches(path: str) -> dict[int, Any]:
 
 def _works(branch: Any) -> bool:
     """Whether the program goes on with what is chosen if there is any."""
-    negated = isinstance(branch.test, ast.UnaryOp) and isinstance(branch.test.op, ast.Not)
+    negated = _is_negated(branch)
     if isinstance(branch, ast.Assert):
         return not negated
     if negated:
