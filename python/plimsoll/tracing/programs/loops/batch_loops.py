@@ -8,8 +8,6 @@ something else, with the numbers of a real run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from ..watch import Watch
@@ -84,24 +82,27 @@ class BatchLoop:
         # Turns that are run in any case.
         self._runs = 0
         self._decided = False
+        # The loops that asked when this one began to.
+        self._around: list[Any] = []
 
     def number(self, name: str) -> Number:
         return self.numbers.setdefault(name, Number())
 
-    @contextmanager
-    def asking(self) -> Iterator[None]:
-        """While the loop asks for its next item."""
+    def asking(self) -> BatchLoop:
+        """While the loop asks for its next item: `with loop.asking(): ...`. Loops may have millions of them."""
+        return self
+
+    def __enter__(self) -> None:
         for number in self.numbers.values():
             number.ends_turn()
         self._turn += 1
         self._decided = False
-        around = self._watch.batch_loop
+        self._around.append(self._watch.batch_loop)
         self._watch.batch_loop = self
-        try:
-            yield
-        finally:
-            self._watch.batch_loop = around
-            self._ops = self._watch.observer.ops
+
+    def __exit__(self, *_: object) -> None:
+        self._watch.batch_loop = self._around.pop()
+        self._ops = self._watch.observer.ops
 
     def begins_turn(self, name: str, value: int) -> int:
         return self.number(name).begins_turn(self._turn, value)
