@@ -6,6 +6,7 @@ import sys
 from typing import Any, Callable
 
 import torch
+from torch.nested._internal import nested_tensor
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 
 from ... import sparse
@@ -199,15 +200,12 @@ def _has_own_functions(value: Any) -> bool:
 
 
 def _jagged(patches: Patches) -> None:
-    """Rows of different lengths in one tensor are made for the device that the tensor says it is on."""
-    make = torch.Tensor._make_wrapper_subclass
+    """Rows of different lengths in one tensor are made for the device that the rows are on in truth."""
+    kind = nested_tensor.NestedTensor
+    make = kind.__new__
 
-    def _make_wrapper_subclass(cls: Any, *args: Any, **kwargs: Any) -> Any:
-        if torch.jagged in args:
-            args = tuple(
-                torch.device("meta") if isinstance(a, torch.device) and a.type == "cuda" else a
-                for a in args
-            )
-        return make(cls, *args, **kwargs)
+    def __new__(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        with torch._C.DisableTorchFunction():
+            return make(cls, *args, **kwargs)
 
-    patches.set(torch.Tensor, "_make_wrapper_subclass", staticmethod(_make_wrapper_subclass))
+    patches.set(kind, "__new__", __new__)
