@@ -4,7 +4,7 @@ Some models compute numbers with tensors on the current device (widths of stages
 relative positions) and read them back, often to give a tensor its size. A meta tensor has nothing
 to read, so such small tensors are computed on the CPU as well, from the ops that make values out
 of nothing. Values that follow from likely ones (`choices.likely_values`) are followed in the same
-way and marked as unsure: they say how many rows the data choose, and nothing else.
+way and marked as unsure: they say how many rows the data choose and how large a box is, and nothing else.
 """
 
 from __future__ import annotations

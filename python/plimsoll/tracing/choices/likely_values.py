@@ -35,6 +35,19 @@ def follow(func: Any, args: tuple, kwargs: dict, result: Any) -> None:
         likely(func, args, kwargs, result)
 
 
+def size_of(tensor: Any) -> float | int | None:
+    """One of many likely values, where a program reads it, as the width of a box that it found.
+
+    A value that stands alone is a loss or a score: those fall from one reading to the next.
+    """
+    value = small_values.likely_value_of(tensor)
+    if value is None or value.dtype == torch.bool or not value.isfinite().all():
+        return None
+    one_of_many = tensor.untyped_storage().nbytes() > tensor.element_size()
+    # Zero is what a program divides by.
+    return value.item() or None if one_of_many else None
+
+
 @functools.lru_cache(maxsize=64)
 def shuffled(count: int) -> Any:
     """The same order each time: steps repeat. The program's own random numbers stay as they are."""

@@ -13,6 +13,8 @@ from typing import Any
 
 import torch
 
+from .imports import when_imported
+
 _ATEN = torch.ops.aten
 _KEY = torch._C.DispatchKey.AutocastPrivateUse1
 _KEYS = torch._C.DispatchKeySet(_KEY)
@@ -56,6 +58,9 @@ PROMOTE = _names(
     addcdiv addcmul atan2 bilinear cross dot vdot grid_sampler index_put tensordot scatter_add
     """
 )
+# Those of torchvision compute in float32; what is computed comes back in the type of the first input, places as they are.
+DETECTION = _names("roi_align roi_pool ps_roi_align ps_roi_pool deform_conv2d nms")
+_PLACES = "nms"
 
 
 class Autocast:
@@ -79,9 +84,26 @@ class Autocast:
                     self._library.impl(
                         name, self._uncast(functools.partial(cast, _overload(name))), _KEY.name
                     )
+        self._of_torchvision: Any = None
+        self._closed = False
+        when_imported("torchvision._meta_registrations", self._follow_torchvision)
+
+    def _follow_torchvision(self, _module: Any) -> None:
+        if self._closed:
+            return
+        self._of_torchvision = torch.library.Library("torchvision", "IMPL")
+        for name in DETECTION:
+            packet = getattr(torch.ops.torchvision, name, None)
+            if packet is not None:
+                cast = self._float if name == _PLACES else self._float_and_back
+                kernel = self._uncast(functools.partial(cast, packet.default))
+                self._of_torchvision.impl(name, kernel, _KEY.name)
 
     def close(self) -> None:
         self._switch(False)
+        self._closed = True
+        if self._of_torchvision is not None:
+            self._of_torchvision._destroy()
         self._library._destroy()
         self._fallback._destroy()
 
@@ -165,6 +187,12 @@ class Autocast:
 
     def _float(self, op, *args, **kwargs):
         return self._call(op, torch.float32, args, kwargs)
+
+    def _float_and_back(self, op, *args, **kwargs):
+        made = self._call(op, torch.float32, args, kwargs)
+        if isinstance(made, torch.Tensor):
+            return made.to(args[0].dtype)
+        return tuple(one.to(args[0].dtype) for one in made)
 
     def _float_output(self, op, *args, **kwargs):
         if _low(args[0]) and kwargs.get("dtype") is None and not _names_dtype(op, args):

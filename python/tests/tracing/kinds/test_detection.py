@@ -5,7 +5,18 @@ import unittest
 import torch
 import torchvision
 from torchvision.models.detection._utils import BalancedPositiveNegativeSampler, BoxCoder, Matcher
-from torchvision.ops import batched_nms, box_iou, clip_boxes_to_image, remove_small_boxes
+from torchvision.ops import (
+    batched_nms,
+    box_iou,
+    clip_boxes_to_image,
+    deform_conv2d,
+    nms,
+    ps_roi_align,
+    ps_roi_pool,
+    remove_small_boxes,
+    roi_align,
+    roi_pool,
+)
 
 from tracing import watching
 from tracing.kinds.traced_program import rows_of
@@ -115,6 +126,37 @@ class Rows(unittest.TestCase):
         positive = torch.where(matched_on("meta", moved) >= 0)[0]
         self.assertEqual(len(positive), int((matched_on("cpu", real) >= 0).sum()))
         self.assertEqual(self.observer.notes, {LIKELY_NOTE})
+
+    def test_the_size_of_a_found_box_can_be_read_a_score_of_all_is_no_size(self):
+        """Programs make tensors as large as a box is wide, one for each box."""
+        learned = torch.empty(1024, 4, device="meta", requires_grad=True) * 2
+        moved = BoxCoder((1.0,) * 4).decode(learned.detach(), [anchors_on("meta")])[:, 0]
+        widths = (moved[:, 2] - moved[:, 0]).clamp(min=1).ceil()
+        self.assertEqual({int(widths[i].item()) for i in range(0, 1024, 64)}, {ANCHOR})
+        self.assertIsNotNone(small_values.likely_value_of(widths.mean()))
+        self.assertIsNone(likely_values.size_of(widths.mean()))
+        # What is divided by is not zero.
+        self.assertIsNone(likely_values.size_of((widths - ANCHOR)[0]))
+
+    def test_under_autocast_boxes_are_cut_out_in_float32(self):
+        wanted = {roi_align: 1, roi_pool: 2, ps_roi_align: 2, ps_roi_pool: 2}
+        features = torch.empty(2, 32, 16, 16, dtype=torch.float16, device="meta")
+        rois = torch.empty(8, 5, device="meta")
+        asked = watching.Asked(self.observer)
+        with torch.autocast("cuda", dtype=torch.float16):
+            for cut, results in wanted.items():
+                with self.subTest(cut.__name__):
+                    self.assertEqual(cut(features, rois, 4).dtype, torch.float16)
+                    sizes = asked.sizes()
+                    # All is cast, and what was made is cast back, as torchvision does on CUDA.
+                    self.assertEqual(sizes[0], features.numel() * 4)
+                    made = sizes[1 : 1 + results]
+                    self.assertEqual(sizes[1 + results :], [size // 2 for size in made])
+            kept = nms(rois[:, :4].half(), rois[:, 4].half(), 0.5)
+            self.assertEqual(kept.dtype, torch.int64)
+            weight = torch.empty(8, 32, 3, 3, device="meta")
+            offset = torch.empty(2, 18, 14, 14, device="meta")
+            self.assertEqual(deform_conv2d(features, offset, weight).dtype, torch.float16)
 
     def test_the_best_boxes_are_any_and_those_that_overlap_are_dropped(self):
         scores = torch.empty(1, len(anchors_on("cpu")), device="meta")
