@@ -58,7 +58,7 @@ PROMOTE = _names(
     addcdiv addcmul atan2 bilinear cross dot vdot grid_sampler index_put tensordot scatter_add
     """
 )
-# Those of torchvision compute in float32; what is computed comes back in the type of the first input, places as they are.
+# Those of torchvision compute in float32; what they compute comes back in the type of the first input.
 DETECTION = _names("roi_align roi_pool ps_roi_align ps_roi_pool deform_conv2d nms")
 _PLACES = "nms"
 
