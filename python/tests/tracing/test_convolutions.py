@@ -470,6 +470,22 @@ class SplitSums(unittest.TestCase):
         again = grouped(16, 64, 56, 4)
         self.assertEqual(scratch_of(again, "grad_weight", {**knobs, 28: 5}, 22), scratch)
 
+    def test_groups_do_not_share_a_tile_forward_and_wide_tiles_have_many_parts(self):
+        # As recorded on an H200, in a GAN that makes the weights of each picture: a group is one of them.
+        for sizes, asked in {
+            (32, 256, 256, 8): 87556751,
+            (32, 256, 256, 16): 100139663,
+            (32, 256, 128, 32): 148898355,
+            (64, 256, 256, 8): 166724211,
+            (64, 256, 128, 32): 285212819,
+        }.items():
+            pictures, inputs, outputs, side = sizes
+            x = torch.empty(1, pictures * inputs, side, side, device="meta")
+            weight = torch.empty(pictures * outputs, inputs, 3, 3, device="meta")
+            y = torch.empty(1, pictures * outputs, side, side, device="meta")
+            shape = Problem(x, weight, y, [1, 1], [1, 1], [1, 1], False, pictures)
+            self.assertEqual(blocks(shape.workspace("forward", H200)), blocks(asked))
+
     def test_short_sums_of_groups_are_not_split(self):
         shape = grouped(16, 104, 28, 13)
         knobs: ClassVar[dict] = {2: 5, 13: 1, 25: 0, 27: 1, 28: 5}

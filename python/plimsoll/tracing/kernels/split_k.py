@@ -56,8 +56,10 @@ _LEVELS_OF_BFLOAT16 = {
     False: ((8, 44, 44), (4, 49, 49), (2, 70, 70), (1, 105, 105)),
     True: ((8, 24, 24), (4, 26, 26), (2, 30, 30), (1, 40, 40)),
 }
-# After whole waves large tiles, and the weight's gradient, cost by a root of the number of parts: so much in all.
-_LARGE_TILE, _COST_OF_LARGE_TILES, _COST_OF_WEIGHTS, _ROOT = 6, 32.2, 48, 0.3
+# After whole waves large tiles, wide ones, and the weight's gradient, cost by a root of the number of parts: so much
+# in all, and that root.
+_LARGE_TILE, _WIDE_TILE = 6, 256
+_COST_OF_LARGE_TILES, _COST_OF_WEIGHTS = (32, 0.32), (48, 0.3)
 # How often the next best number of parts was taken instead, by how much slower it seems.
 _NEXT_IS_TAKEN = ((0.02, 0.25), (0.12, 0.06))
 
@@ -97,20 +99,19 @@ def split_scratch(
     cluster = wide * high
     filters = prod(problem.w[2:])
     outputs, inputs = problem.w[0] // problem.groups, problem.w[1]
+    packs = problem.groups
     if which == "grad_weight":
         tiles_m, tiles_n = _ceil(outputs, rows), filters * _ceil(inputs, columns)
         depth = problem.y[0] * prod(problem.y[2:])
+        # Small groups share a tile, each with its channels filled up to a power of two.
         in_tile = min(rows // _power_of_two(outputs), columns // _power_of_two(inputs))
+        packs = _ceil(problem.groups, max(1, in_tile))
     elif which == "forward":
         tiles_m, tiles_n = _ceil(problem.y[0] * prod(problem.y[2:]), rows), _ceil(outputs, columns)
         depth = inputs
-        in_tile = columns // _power_of_two(outputs)
     else:
         tiles_m, tiles_n = _ceil(problem.x[0] * prod(problem.x[2:]), rows), _ceil(inputs, columns)
         depth = outputs
-        in_tile = columns // _power_of_two(inputs)
-    # Small groups share a tile, each with its channels filled up to a power of two.
-    packs = _ceil(problem.groups, max(1, in_tile))
     tiles = _ceil(tiles_m, wide) * _ceil(tiles_n, high) * packs
     waves, last = divmod(tiles, at_once)
     stays = tiles > 2 * at_once
@@ -137,7 +138,8 @@ def split_scratch(
     many = _many_parts(steps * step // _STEP, least, most)
     if many:
         return [(steps / many, scratch(many))]
-    cost = _cost(which, problem.dtype, waves > 0, blocks)
+    is_large = blocks >= _LARGE_TILE or columns >= _WIDE_TILE
+    cost = _cost(which, problem.dtype, waves > 0, blocks, is_large)
     # Of equal ones the smaller.
     ways = sorted(
         (_ceil(steps, parts) * step / _STEP + cost(parts), parts) for parts in range(1, most + 1)
@@ -151,15 +153,17 @@ def _many_parts(steps: int, least: int, most: int) -> int:
     return _ceil(steps, _ceil(steps, room)) if room > _MANY_PARTS else 0
 
 
-def _cost(which: str, dtype: torch.dtype, after_waves: bool, blocks: int) -> Callable[[int], float]:
+def _cost(
+    which: str, dtype: torch.dtype, after_waves: bool, blocks: int, is_large: bool
+) -> Callable[[int], float]:
     """What it costs to add up so many parts."""
     # Steps of float16 have twice as many channels as those of float32: the same cost is half as many of them.
     share = 0.5 if dtype == torch.float16 else 1
     weights = which == "grad_weight"
-    by_root = blocks >= _LARGE_TILE or (weights and blocks > 1)
+    by_root = is_large or (weights and blocks > 1)
     if after_waves and by_root and dtype != torch.bfloat16:
-        limit = _COST_OF_WEIGHTS if weights else _COST_OF_LARGE_TILES
-        return lambda parts: share * limit * (1 - parts**-_ROOT)
+        limit, root = _COST_OF_WEIGHTS if weights else _COST_OF_LARGE_TILES
+        return lambda parts: share * limit * (1 - parts**-root)
     first, others = _levels(weights, dtype, after_waves, blocks)
 
     def by_level(parts: int) -> float:
