@@ -134,7 +134,9 @@ def _tokens(model: Any, takes: Any, settings: Settings) -> Batch:
     if _gets_images(model, takes, settings):
         batch["pixel_values"] = pixels(config, settings)
     if "bbox" in takes:
-        batch["bbox"] = torch.zeros(settings.batch, ids.shape[-1], 4, dtype=torch.long)
+        # Places on a page of a thousand parts each way; of UDOP, shares of the page.
+        kind = settings.dtype if config.model_type == "udop" else torch.long
+        batch["bbox"] = torch.zeros(settings.batch, ids.shape[-1], 4, dtype=kind)
     if _has_target(model, takes):
         batch["labels"] = tokens(config, settings, settings.target_seq or half(settings))
         if not hasattr(model, "prepare_decoder_input_ids_from_labels"):
