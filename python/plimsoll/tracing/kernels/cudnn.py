@@ -12,7 +12,7 @@ import torch
 
 from ..gpu import H200, Gpu, cudnn_properties
 from . import choices, cudnn_before_hopper, fourier
-from .cudnn_library import Choice, Cudnn
+from .cudnn_library import Choice, Cudnn, is_deterministic
 from .split_k import workspace_on_device
 from .transforms import likely
 from .workspace import Workspace
@@ -80,7 +80,8 @@ def trial(problem: Any, which: str, gpu: Gpu = H200, room: float = inf) -> Trial
     if not lists_all():
         if not (known is not None and known.cuts(problem, which)):
             transform = fourier.workspace(problem, which)
-        if choices.is_product(problem):
+        # With deterministic kernels alone, the card tried no product that sums the weight's gradient.
+        if choices.is_product(problem) and not (is_deterministic() and which == "grad_weight"):
             sizes.append(choices.product(problem, which))
     if known is not None and problem.dtype.itemsize <= 4:
         tried = known.tried(problem, which)
@@ -94,6 +95,7 @@ def problem_key(problem: Any, which: str, gpu: Gpu) -> tuple:
     return (
         gpu,
         which,
+        is_deterministic(),
         *map(
             tuple,
             (problem.x, problem.w, problem.y, problem.stride, problem.padding, problem.dilation),

@@ -43,7 +43,8 @@ class _Of(IntEnum):
 
 _OPERATIONS = {"forward": (10, 700), "grad_input": (12, 706), "grad_weight": (11, 712)}
 _DTYPES = {torch.float32: 0, torch.float16: 2, torch.bfloat16: 9}
-_DOWN_CONVERTS = 1
+# What cuDNN notes about a kernel's numbers.
+_DOWN_CONVERTS, _NONDETERMINISTIC = 1, 4
 _ALIGNMENT = 32
 # PyTorch tries the ranked kernels in turn; the first that can be built is nearly always the first.
 _TRIES = 8
@@ -52,6 +53,11 @@ _ALL = 128
 # Ways to rank: by a quick look at the shape, by a closer one, which PyTorch never asks for, and what always works,
 # which it takes where the first finds none.
 _QUICK, _CLOSER, _FALLBACK = 0, 1, 2
+
+
+def is_deterministic() -> bool:
+    """Whether the program wants the same numbers each time: then PyTorch leaves out kernels that cannot give them."""
+    return torch.backends.cudnn.deterministic or torch.are_deterministic_algorithms_enabled()
 
 
 class Choice(NamedTuple):
@@ -139,6 +145,8 @@ class Cudnn:
         engine = self._descriptors(config, 300, _Is.ENGINE, 1)[0]
         notes = self._numbers(engine, 1303, _Of.NOTE, ctypes.c_int, 32)
         if problem.dtype == torch.float32 and _DOWN_CONVERTS in notes:
+            return None
+        if is_deterministic() and _NONDETERMINISTIC in notes:
             return None
         plan = self._create(_Is.PLAN)
         self._link(plan, 407, self._device)
