@@ -103,8 +103,10 @@ class Launch:
         self.give(*reversed(taken))
 
     def workspace(self, name: str, size: int) -> None:
-        """Asks once for what a library handle keeps; autograd's thread has a handle of its own."""
-        key = (name, torch._C._current_graph_task_id() != -1)
+        """Asks once a stream for what a library handle keeps; autograd's thread has a handle of its own."""
+        ledger = self.observer.ledger
+        stream = 0 if ledger.stream_now is None else ledger.stream_now()
+        key = (name, torch._C._current_graph_task_id() != -1, stream)
         if key not in self.observer.workspaces:
             self.observer.workspaces[key] = self.take(size, kinds.WORKSPACE)
 

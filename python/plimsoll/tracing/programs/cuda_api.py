@@ -18,51 +18,8 @@ from . import reserved
 from .places import Places
 
 
-class Stream:
-    """Work is done in the program's order, so a stream has nothing to wait for."""
-
-    def __init__(self, device: Any = None, priority: int = 0, **_: Any) -> None:
-        self.device = torch.device("cuda", 0)
-        self.cuda_stream = self.stream_id = 0
-        self.priority = priority
-
-    def __enter__(self) -> Stream:
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        return None
-
-    def _nothing(self, *_: Any, **__: Any) -> None:
-        return None
-
-    def record_event(self, event: Any = None) -> Any:
-        return event or Event()
-
-    def query(self) -> bool:
-        return True
-
-    synchronize = wait_stream = wait_event = _nothing
-
-
-class Event:
-    def __init__(self, *_: Any, **__: Any) -> None:
-        pass
-
-    def _nothing(self, *_: Any, **__: Any) -> None:
-        return None
-
-    def query(self) -> bool:
-        return True
-
-    def elapsed_time(self, _: Any) -> float:
-        # Milliseconds; programs divide by it.
-        return 1.0
-
-    record = wait = synchronize = _nothing
-
-
 class Within:
-    """A context that changes nothing: which stream, which device."""
+    """A context that changes nothing: which device."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
         pass
@@ -107,7 +64,7 @@ def _seed_state(*_: Any, **__: Any) -> Any:
     return torch.zeros(16, dtype=torch.uint8, device="cpu")
 
 
-def cuda_table(gpu: Gpu, places: Places, ledger: Any) -> dict[str, Any]:
+def cuda_table(gpu: Gpu, places: Places, ledger: Any, streams: dict[str, Any]) -> dict[str, Any]:
     properties = Properties(gpu)
 
     def choose(device: Any) -> None:
@@ -146,14 +103,7 @@ def cuda_table(gpu: Gpu, places: Places, ledger: Any) -> dict[str, Any]:
         "_dump_snapshot": _nothing,
         "memory_snapshot": lambda *_, **__: [],
         # Order of work: that of the program.
-        "synchronize": _nothing,
-        "current_stream": lambda device=None: Stream(),
-        "default_stream": lambda device=None: Stream(),
-        "set_stream": _nothing,
-        "Stream": Stream,
-        "Event": Event,
-        "stream": Within,
-        "StreamContext": Within,
+        **streams,
         "device": Within,
         "device_of": Within,
         "_DeviceGuard": Within,
@@ -182,8 +132,8 @@ def accelerator_table(cuda: dict[str, Any]) -> dict[str, Any]:
         "set_device_idx": cuda["set_device"],
         "device_index": Within,
         "current_stream": cuda["current_stream"],
-        "set_stream": _nothing,
-        "synchronize": _nothing,
+        "set_stream": cuda["set_stream"],
+        "synchronize": cuda["synchronize"],
         "empty_cache": cuda["empty_cache"],
         "memory_stats": cuda["memory_stats"],
         "memory_allocated": cuda["memory_allocated"],
@@ -197,8 +147,10 @@ def accelerator_table(cuda: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def install(patches: Patches, gpu: Gpu, places: Places, ledger: Any) -> None:
-    table = cuda_table(gpu, places, ledger)
+def install(
+    patches: Patches, gpu: Gpu, places: Places, ledger: Any, streams: dict[str, Any]
+) -> None:
+    table = cuda_table(gpu, places, ledger, streams)
     _replace(patches, torch.cuda, table)
     # The same functions under the names by which PyTorch's own modules call them.
     for module in (torch.cuda.memory, torch.cuda.random, torch.cuda.graphs):

@@ -15,6 +15,7 @@ from torch.overrides import _get_current_function_mode_stack
 from ...failure import Failure
 from ..gpu import Gpu
 from ..module_names import ModuleNames
+from ..sharding.streams import DeviceHandle
 from ..standins.environment import cuda_like
 from ..standins.patches import Patches
 from . import (
@@ -34,7 +35,7 @@ from . import (
 from .children import Children
 from .compiling import entry as compiling
 from .compiling import triton_kernels
-from .devices import pretended
+from .devices import pretended, streams
 from .devices.pretended import PretendedDevices
 from .distributed import other_libraries, uncounted
 from .distributed import saving as sharded_saving
@@ -86,7 +87,7 @@ def record(
         _one_thread(patches, stack)
         stack.enter_context(cuda_like(observer, names, builds_on_gpu=False))
         watch = Watch(observer, names)
-        _install(patches, observer, places, watch, overlay)
+        handle = _install(patches, observer, places, watch, overlay)
         children = Children()
         children.install(patches)
         launch = launch_of(command, places)
@@ -99,7 +100,7 @@ def record(
         pretended.install(patches, devices)
         _stay_in_backward(patches, devices)
         saved_on_host.install(patches, devices)
-        Wrappers(patches, observer, devices, watch, world).install()
+        Wrappers(patches, observer, devices, watch, world, handle).install()
         sharded_saving.install(patches, watch)
         uncounted.install(patches)
         other_libraries.install(patches)
@@ -131,8 +132,10 @@ def _install(
     places: Places,
     watch: Watch,
     overlay: Overlay,
-) -> None:
-    cuda_api.install(patches, observer.gpu, places, observer.ledger)
+) -> DeviceHandle:
+    """What a program calls; answers with the streams that it works on."""
+    handle = streams.first_of(observer, places.cards)
+    cuda_api.install(patches, observer.gpu, places, observer.ledger, streams.table(handle))
     tensor_types.install(patches)
     parameters.install(patches, places)
     loaders.install(patches, watch)
@@ -150,6 +153,7 @@ def _install(
     passes = (Tokens(observer, places), Repeats(observer, places, watch))
     _watch_calls(patches, watch, *passes)
     observer.on_op = watch.ticked
+    return handle
 
 
 def _one_thread(patches: Patches, stack: ExitStack) -> None:

@@ -6,13 +6,16 @@ No time passes in a trace. Work on a stream counts as done once the host has wai
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 
 from ..ledger import Ledger
+
+# Of each priority (c10/cuda/CUDAStream.cpp).
+_STREAMS = 32
 
 
 class RankEvent:
@@ -45,7 +48,9 @@ class RankEvent:
 class RankStream:
     def __init__(self, ledger: Ledger, number: int) -> None:
         self.ledger = ledger
-        self.number = number
+        self.number = self.cuda_stream = self.stream_id = number
+        self.device = torch.device("cuda", 0)
+        self.priority = 0
 
     def wait_stream(self, other: Any) -> None:
         pass
@@ -89,24 +94,46 @@ class NodeStreams:
 class DeviceHandle:
     """What `torch.cuda` is to code that works on several streams."""
 
-    def __init__(self, ledger: Ledger, ranks_of_a_node: int) -> None:
-        self._ledger = ledger
+    def __init__(
+        self,
+        ledger: Ledger,
+        ranks_of_a_node: int,
+        when_several: Callable[[], None] | None = None,
+    ) -> None:
+        self.ledger = ledger
         self._ranks = ranks_of_a_node
-        self._streams = [RankStream(ledger, 0)]
+        self._when_several = when_several
+        self._apart = False
+        self.first = RankStream(ledger, 0)
+        self._streams = {0: self.first}
+        # How many were made of each priority.
+        self._made = {False: 0, True: 0}
         # Those that were entered and not left.
         self._entered: list[RankStream] = []
         self.nodes = NodeStreams()
-        ledger.stream_now = lambda: self.current_stream().number
 
-    def count(self) -> int:
-        return len(self._streams)
+    def tell_apart(self) -> None:
+        """From now on, each allocation is asked for by the stream on which it is."""
+        if self._apart:
+            return
+        self._apart = True
+        self.ledger.stream_now = lambda: self.current_stream().number
+        if self._when_several is not None:
+            self._when_several()
+
+    def next_number(self, priority: int = 0) -> int:
+        """PyTorch has so many streams of each priority, and hands them out in turn."""
+        high = priority < 0
+        turn = self._made[high] % _STREAMS
+        self._made[high] += 1
+        return 1 + turn + (_STREAMS if high else 0)
 
     def add(self, stream: RankStream) -> RankStream:
-        self._streams.append(stream)
+        self._streams[stream.number] = stream
         return stream
 
-    def Stream(self, *_: Any, **__: Any) -> RankStream:
-        return self.add(RankStream(self._ledger, self.count()))
+    def Stream(self, device: Any = None, priority: int = 0, **_: Any) -> RankStream:
+        return self.add(RankStream(self.ledger, self.next_number(priority)))
 
     def Event(self, *_: Any, **__: Any) -> RankEvent:
         handle = self
@@ -121,20 +148,35 @@ class DeviceHandle:
         if self._entered:
             return self._entered[-1]
         if torch._C._current_graph_task_id() == -1:
-            return self._streams[0]
+            return self.first
         return self._streams[self.nodes.of(torch._C._current_autograd_node())]
 
     @contextmanager
     def stream(self, stream: RankStream | None) -> Iterator[None]:
-        # One that was made before streams were told apart is the first.
-        known = stream if isinstance(stream, RankStream) else self._streams[0]
-        self._entered.append(self.current_stream() if stream is None else known)
-        self.nodes.switched(self._entered[-1].number)
+        before = self.enter(stream)
         try:
             yield
         finally:
-            self._entered.pop()
-            self.nodes.switched(self.current_stream().number)
+            self.leave(before)
+
+    def enter(self, stream: RankStream | None) -> list[RankStream]:
+        """Answers what was entered before, to go back to."""
+        before = list(self._entered)
+        # A stream of another library is the first.
+        known = stream if isinstance(stream, RankStream) else self.first
+        self._entered.append(self.current_stream() if stream is None else known)
+        self.nodes.switched(self._entered[-1].number)
+        return before
+
+    def leave(self, before: list[RankStream]) -> None:
+        self._entered[:] = before
+        self.nodes.switched(self.current_stream().number)
+
+    def set_stream(self, stream: RankStream) -> None:
+        """Work goes there from now on, whichever was entered before."""
+        known = stream if isinstance(stream, RankStream) else self.first
+        self._entered[:] = [known] if known.number else []
+        self.nodes.switched(known.number)
 
     @contextmanager
     def summing(self) -> Iterator[None]:
@@ -169,4 +211,4 @@ class DeviceHandle:
         return True
 
     def synchronize(self, *_: Any) -> None:
-        self._ledger.wait(self._ledger.place())
+        self.ledger.wait(self.ledger.place())

@@ -33,6 +33,7 @@ def world(observer: Any, parallel: Parallel) -> Iterator[Patches]:
 
     patches = Patches()
     handle = DeviceHandle(observer.ledger, parallel.gpus // parallel.nodes)
+    handle.tell_apart()
     distributed.init_process_group(
         backend="fake", store=FakeStore(), rank=0, world_size=parallel.gpus
     )

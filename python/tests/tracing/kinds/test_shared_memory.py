@@ -24,12 +24,17 @@ def one(a, b):
 
 def check(name, first, second, where, size=256_000):
     assert one(first, second), (name, where)
+    assert first.untyped_storage().data_ptr() == second.untyped_storage().data_ptr(), (name, where)
     assert first.device.type == second.device.type == where, (name, where, first.device)
     assert first.untyped_storage().nbytes() == size, (name, where)
 
 # Attributes of a tensor are written in a way of their own.
 for where in ("cuda", "cpu") if torch.cuda.is_available() else ("cpu",):
     model = Model().to(where)
+    other = Model().to(where)
+    # By these libraries tell which weights share memory.
+    assert model.head.weight.untyped_storage().data_ptr() != other.head.weight.untyped_storage().data_ptr(), where
+    assert model.head.weight.untyped_storage().data_ptr() == model.head.weight.data_ptr(), where
     for name, copied in (("deepcopy", copy.deepcopy(model)), ("pickle", pickle.loads(pickle.dumps(model)))):
         check(name, copied.words.weight, copied.head.weight, where)
     torch.save(model, "model.pt")

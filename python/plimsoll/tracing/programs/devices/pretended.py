@@ -179,6 +179,7 @@ def _table(mode: PretendedDevices) -> dict[Any, Callable]:
 def install(patches: Patches, devices: PretendedDevices) -> None:
     # PyTorch's own takes no other stream than one of the driver's.
     patches.set(torch.Tensor, "record_stream", lambda t, s: devices.record_stream(t, s))
+    patches.set(torch.UntypedStorage, "data_ptr", _address_of(torch.UntypedStorage.data_ptr))
     asked = torch.overrides.has_torch_function
 
     def has_torch_function(tensors: Any) -> bool:
@@ -191,6 +192,16 @@ def install(patches: Patches, devices: PretendedDevices) -> None:
 
     patches.set(torch.overrides, "has_torch_function", has_torch_function)
     _jagged(patches)
+
+
+def _address_of(own: Callable[[Any], int]) -> Callable[[Any], int]:
+    def data_ptr(storage: Any) -> int:
+        """Libraries tell by it which weights share memory, and save those once."""
+        if storage.device.type != "meta":
+            return own(storage)
+        return storage._cdata if storage.nbytes() else 0
+
+    return data_ptr
 
 
 def _has_own_functions(value: Any) -> bool:

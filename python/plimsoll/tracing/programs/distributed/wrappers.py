@@ -11,7 +11,7 @@ from typing import Any, Callable
 import torch
 
 from ...sharding import ddp, fsdp1, fsdp2
-from ...sharding.streams import DeviceHandle, RankEvent, RankStream
+from ...sharding.streams import DeviceHandle
 from ...sharding.world import unseen_meshes, watch_sizes
 from ...standins.imports import when_imported
 from ...standins.patches import Patches
@@ -20,14 +20,20 @@ from .world import World
 
 class Wrappers:
     def __init__(
-        self, patches: Patches, observer: Any, devices: Any, watch: Any, world: World
+        self,
+        patches: Patches,
+        observer: Any,
+        devices: Any,
+        watch: Any,
+        world: World,
+        streams: DeviceHandle,
     ) -> None:
         self._patches = patches
         self._observer = observer
         self._devices = devices
         self._watch = watch
         self._world = world
-        self._handle: DeviceHandle | None = None
+        self._streams = streams
 
     def install(self) -> None:
         patches = self._patches
@@ -40,28 +46,10 @@ class Wrappers:
         when_imported("torch.distributed.tensor.parallel", self._tensor_parallel)
 
     def _tell_streams_apart(self) -> None:
-        if self._handle is not None:
+        if self._devices.on_record_stream is not None:
             return
-        observer, patches = self._observer, self._patches
-        handle = self._handle = DeviceHandle(observer.ledger, self._devices.places.cards)
-        observer.summing = handle.summing
-        watch_sizes(patches, observer)
-
-        class Stream(RankStream):
-            def __init__(self, *_: Any, **__: Any) -> None:
-                super().__init__(observer.ledger, handle.count())
-                handle.add(self)
-
-        class Event(RankEvent):
-            def record(self, stream: Any = None) -> RankEvent:
-                return super().record(stream or handle.current_stream())
-
-        table = {"Stream": Stream, "Event": Event}
-        for name in ("stream", "current_stream", "synchronize"):
-            table[name] = getattr(handle, name)
-        for name, answer in table.items():
-            patches.set(torch.cuda, name, answer)
-        patches.set(torch.cuda, "StreamContext", handle.stream)
+        watch_sizes(self._patches, self._observer)
+        self._streams.tell_apart()
         self._devices.on_record_stream = self._record_stream
 
     def _record_stream(self, tensor: Any, stream: Any) -> None:
