@@ -108,6 +108,7 @@ class DeviceHandle:
         self._streams = {0: self.first}
         # How many were made of each priority.
         self._made = {False: 0, True: 0}
+        self._numbers: dict[tuple[bool, int], int] = {}
         # Those that were entered and not left.
         self._entered: list[RankStream] = []
         self.nodes = NodeStreams()
@@ -126,7 +127,7 @@ class DeviceHandle:
         high = priority < 0
         turn = self._made[high] % _STREAMS
         self._made[high] += 1
-        return 1 + turn + (_STREAMS if high else 0)
+        return self._numbers.setdefault((high, turn), len(self._numbers) + 1)
 
     def add(self, stream: RankStream) -> RankStream:
         self._streams[stream.number] = stream

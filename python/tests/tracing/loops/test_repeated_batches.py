@@ -23,6 +23,23 @@ for batch in DataLoader(rows, batch_size=2, shuffle={shuffle}, collate_fn=pad_se
 """
 
 
+OF_A_CLASS = """
+import torch
+from torch.utils.data import DataLoader
+
+class Batch:
+    def __init__(self, rows):
+        self.rows, self.count = torch.cat(rows), len(rows)
+        self.itself = self
+
+torch.manual_seed(3)
+model = torch.nn.Linear(4, 4).cuda()
+rows = [torch.zeros(8 + i, 4) for i in range(40)]
+for batch in DataLoader(rows, batch_size=2, shuffle=True, collate_fn=Batch):
+    model(batch.rows.cuda()).sum().backward()
+"""
+
+
 class BatchesOfAProgram(unittest.TestCase):
     def is_ragged(self, length, seed="", shuffle=True, rows=15):
         text = PROGRAM.format(length=length, seed=seed, shuffle=shuffle, rows=rows)
@@ -48,6 +65,11 @@ class BatchesOfAProgram(unittest.TestCase):
     def test_two_lengths_of_as_many_samples_differ_where_not_all_are_run(self):
         # Which would take too long.
         self.assertTrue(self.is_ragged("8 if i < 4 else 16", shuffle=False, rows=60000))
+
+    def test_batches_of_a_class_of_the_program_s_own_are_told_apart(self):
+        self.rows = rows_of(self, OF_A_CLASS)
+        # All 20 are run; the first two showed that they differ.
+        self.assertEqual(len(self.marked()), 19)
 
 
 class RepeatedBatches(unittest.TestCase):

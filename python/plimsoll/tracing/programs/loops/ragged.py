@@ -84,6 +84,24 @@ def tensors(batch: Any, name: str = "") -> Iterator[tuple[str, Any]]:
     elif hasattr(batch, "to_dict"):
         # A batch of graphs.
         yield from tensors(batch.to_dict(), name)
+    elif hasattr(batch, "__dict__") and not isinstance(batch, type) and not callable(batch):
+        # A class of the program's own. What it holds may refer back to it.
+        for key, value in vars(batch).items():
+            yield from _plain_tensors(value, f"{name}.{key}")
+
+
+def _plain_tensors(value: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """Tensors, and those that lie side by side in a container."""
+    if isinstance(value, torch.Tensor):
+        yield name, value
+        return
+    if isinstance(value, Mapping):
+        held = list(value.items())
+    else:
+        held = list(enumerate(value)) if isinstance(value, (list, tuple)) else []
+    for place, one in held:
+        if isinstance(one, torch.Tensor):
+            yield f"{name}.{place}", one
 
 
 def shapes(batch: Any) -> tuple:
