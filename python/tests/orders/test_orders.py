@@ -14,7 +14,8 @@ from orders import PACKAGE
 from plimsoll.tracing.ledger import Ledger
 from plimsoll.tracing.programs import graph_order
 from plimsoll.tracing.programs.draws import Draws
-from plimsoll.tracing.programs.loops.loaders import Allowance, Passage
+from plimsoll.tracing.programs.loops.growing import Allowance, Growing
+from plimsoll.tracing.programs.loops.loaders import Passage
 from plimsoll.tracing.programs.loops.ragged import Ragged, tensors
 from plimsoll.tracing.programs.loops.repeated import Repeated
 from plimsoll.tracing.standins.patches import Patches
@@ -106,6 +107,7 @@ class Watched:
         self.short_epochs, self.epoch_ends = False, {"train": 0, "read": 0}
         self.differ = self.guessed = self.left_out = False
         self.ledger = Ledger()
+        self.batch_loop = None
 
     def follows_draws(self):
         return True
@@ -122,7 +124,7 @@ class Watched:
     def trains_on(self, loader, ops):
         """How many batches it was given."""
         given = 0
-        for _ in Passage(loader, self, 1, Ragged(), Repeated(), Allowance(0), 0):
+        for _ in Passage(loader, self, 1, Ragged(), Repeated(), Allowance(0), Growing(self), 0):
             given += 1
             self.ops += ops
             self.calls += 1

@@ -11,6 +11,9 @@ from plimsoll.tracing.module_names import ModuleNames
 from plimsoll.tracing.observer import Observer
 from plimsoll.tracing.standins.environment import cuda_like
 
+# All is asked for on the first one.
+_STREAM = 0
+
 
 @contextmanager
 def watched(libraries_open=True, gpu=H200):
@@ -20,7 +23,7 @@ def watched(libraries_open=True, gpu=H200):
     if libraries_open:
         for backward in (False, True):
             for library in ("cublas", "cublaslt"):
-                observer.workspaces[(library, backward)] = 0
+                observer.workspaces[(library, backward, _STREAM)] = 0
     with cuda_like(observer, names), observer:
         observer.category = kinds.ACTIVATION
         yield observer
