@@ -1,6 +1,8 @@
 """A trace puts back everything it replaced in PyTorch."""
 
+import gc
 import unittest
+import weakref
 
 import torch
 import torch.nn.functional as F
@@ -36,6 +38,12 @@ class NothingChanged(unittest.TestCase):
         x = torch.empty(4, 4, device="meta", requires_grad=True)
         self.assertIn("Mul", F.dropout(x, 0.5, True).grad_fn.name())
         self.assertEqual((x @ x).dtype, torch.float32)
+
+    def test_no_function_takes_the_number_of_one_that_torchscript_was_told_of(self):
+        with watched():
+            known = [weakref.ref(torch.tensor), weakref.ref(torch.as_tensor)]
+        gc.collect()
+        self.assertNotIn(None, [function() for function in known])
 
     def test_it_is_put_back_after_an_error_too(self):
         call = torch.nn.Module.__call__

@@ -57,6 +57,10 @@ _KERNELS = {
 }
 
 
+# TorchScript knows functions by their number in memory, for good: another function must not get it.
+_REGISTERED: list[Any] = []
+
+
 @contextmanager
 def cuda_like(observer: Any, names: Any, builds_on_gpu: bool = True) -> Iterator[None]:
     """While entered, ops and settings on the meta device take CUDA's ways; undone on leaving.
@@ -234,6 +238,7 @@ def _literals(patches: Patches) -> None:
         patches.set(torch, name, kept)
         # Functions that a model compiles meanwhile (TorchScript) must still find the built-in one.
         torch.jit._builtins._register_builtin(kept, f"aten::{name}")
+        _REGISTERED.append(kept)
     new_tensor = torch.Tensor.new_tensor
 
     def kept_new_tensor(self, data, *args, **kwargs):
