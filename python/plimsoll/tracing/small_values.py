@@ -107,7 +107,7 @@ def follow(func: Any, args: tuple, kwargs: dict, result: Any) -> None:
     except (_NotKnown, RuntimeError, TypeError, IndexError):
         return
     for one, value in zip(results, made if isinstance(made, (tuple, list)) else (made,)):
-        # A gradient that nobody asked for is none on the host.
+        # On the host, a gradient that is not needed is None.
         if value is not None and _may_be_known(one, args) and value.shape == one.shape:
             remember(one, value, reading.sure)
 

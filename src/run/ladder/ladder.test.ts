@@ -284,7 +284,7 @@ describe('decideStep', () => {
   });
 });
 
-describe('the time of a rung that the next supervisor is told of', () => {
+describe('the time of a rung that was climbed without a supervisor', () => {
   const earlier = [{ rung: 'give-back-cache', why: '', atSeconds: 1.16 }] as const;
 
   it('is not before what the supervisor before it wrote', () => {

@@ -33,7 +33,7 @@ def series(model: Any, takes: Any, settings: Settings) -> dict[str, Any]:
 
 
 def _channels(config: Any) -> tuple[int, ...]:
-    """Several series side by side; of one there is no dimension, where the model has none."""
+    """The dimension for several series; models that take a single one have no such dimension."""
     if hasattr(config, "num_input_channels"):
         return (config.num_input_channels,)
     return () if getattr(config, "input_size", 1) == 1 else (config.input_size,)

@@ -21,7 +21,7 @@ _ENDS = ("exit", "quit", "abort")
 
 
 def some_are_taken() -> bool | None:
-    """Whether some of a mask are set, at the line of the program that asks now; None where it is no condition."""
+    """The answer to `mask.any()` at the line that runs now; None if that line is not a condition."""
     branch = _asking_branch(sys._getframe(1))
     return None if branch is None else _works(branch)
 
