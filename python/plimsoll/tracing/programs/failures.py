@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import traceback
 
 import torch
@@ -53,6 +54,19 @@ def failure_of(error: BaseException, command: list[str]) -> Failure:
         "if it runs without plimsoll: " + _MEASURE,
         where,
     )
+
+
+def print_as_python_does(error: BaseException) -> None:
+    """The traceback of the program on its own stderr, without the lines of the tracer: `--verbose` shows it."""
+    told = traceback.TracebackException.from_exception(error)
+    parts: list[traceback.TracebackException | None] = [told]
+    while parts:
+        part = parts.pop()
+        if part is not None:
+            shown = [f for f in part.stack if not f.filename.startswith((_OWN, "<frozen runpy"))]
+            part.stack = traceback.StackSummary.from_list(shown)
+            parts += [part.__cause__, part.__context__]
+    print("".join(told.format()), end="", file=sys.stderr, flush=True)
 
 
 def _where(error: BaseException) -> str:

@@ -50,7 +50,7 @@ def _only_headers(
             folder = rest[0] if rest else kwargs["save_directory"]
             with watch.within(SAVING):
                 os.makedirs(folder, exist_ok=True)
-                for config in _configs(model):
+                for config in _configs(model, whole=owner == "PreTrainedModel"):
                     config.save_pretrained(folder)
                 state = kwargs.get("state_dict") or _state(model, module)
                 write_header(overlay.writable(os.path.join(folder, file)), state)
@@ -113,9 +113,16 @@ def _tokenizers(patches: Patches, overlay: Overlay, module: Any) -> None:
     )
 
 
-def _configs(model: Any) -> list[Any]:
+def _configs(model: Any, whole: bool) -> list[Any]:
     adapters = getattr(model, "peft_config", None)
-    configs = adapters.values() if isinstance(adapters, dict) else [getattr(model, "config", None)]
+    configs = (
+        [*adapters.values()] if isinstance(adapters, dict) else [getattr(model, "config", None)]
+    )
+    if whole and not isinstance(adapters, dict):
+        # Readers of the folder choose a class by its name, and how to generate by a file of its own.
+        model.config.dtype = str(model.dtype).removeprefix("torch.")
+        model.config.architectures = [type(model).__name__.removeprefix("FSDP")]
+        configs.append(model.generation_config if model.can_generate() else None)
     return [config for config in configs if hasattr(config, "save_pretrained")]
 
 

@@ -41,7 +41,7 @@ from .distributed import other_libraries, uncounted
 from .distributed import saving as sharded_saving
 from .distributed import world as ranks
 from .distributed.wrappers import Wrappers
-from .failures import failure_of
+from .failures import failure_of, print_as_python_does
 from .files import calls
 from .files.overlay import Overlay
 from .launchers import announce, launch_of
@@ -265,6 +265,7 @@ def _run(command: list[str], watch: Watch) -> None:
         raise
     except BaseException as error:
         if not _may_come_of_less(error, watch):
+            print_as_python_does(error)
             raise failure_of(error, command) from error
         watch.observer.notes.add(_ENDED_EARLY.format(type(error).__name__))
     finally:

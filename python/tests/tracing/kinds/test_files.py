@@ -6,6 +6,7 @@ import sys
 import tempfile
 import threading
 import unittest
+from importlib.util import find_spec
 
 from tracing import PACKAGE
 
@@ -129,6 +130,19 @@ assert sorted(os.listdir("out/second")) == ["deeper", "model.pt"]
 torch.nn.Linear(4, 4).cuda()(torch.ones(1, 4, device="cuda"))
 """
 
+SAVED = """
+import torch, transformers
+
+config = transformers.GPT2Config(vocab_size=64, n_positions=32, n_embd=32, n_layer=1, n_head=2)
+transformers.GPT2LMHeadModel(config).bfloat16().save_pretrained("base")
+# As trl does: the class by the name in the folder.
+read = transformers.AutoConfig.from_pretrained("base")
+model = getattr(transformers, read.architectures[0]).from_pretrained("base").cuda()
+assert read.dtype == torch.bfloat16 and model.dtype == torch.bfloat16, read
+transformers.GenerationConfig.from_pretrained("base")
+model(torch.ones(2, 8, dtype=torch.long, device="cuda")).logits.sum().backward()
+"""
+
 
 class Files(unittest.TestCase):
     def setUp(self):
@@ -181,6 +195,13 @@ class Files(unittest.TestCase):
         self.put("package/parts/layers.py", "WIDTH = 8")
         self.put("package/run.py", "name = __name__")
         self.put("train.py", WRITTEN)
+        before = self.lying()
+        self.ends_well(self.start("train.py"))
+        self.assertEqual(self.lying(), before)
+
+    @unittest.skipUnless(find_spec("transformers"), "needs transformers")
+    def test_a_saved_model_says_its_class_and_how_it_generates(self):
+        self.put("train.py", SAVED)
         before = self.lying()
         self.ends_well(self.start("train.py"))
         self.assertEqual(self.lying(), before)
