@@ -225,6 +225,22 @@ class LeftOut(unittest.TestCase):
         self.assertEqual(self.gradients(other, x, 24), ["y", "x", "w", "-y"])
         self.assertEqual(self.gradients(whole, x, 24), ["x", "w"])
 
+    def test_images_one_pixel_wide_that_were_turned_round_are_copied_channel_by_channel(self):
+        # As an H200 ran the last layers of PointNet++: the weight's gradient is a product for each set of points.
+        turned = torch.empty(24, 1, 128, 512, device="meta").permute(0, 3, 2, 1)
+        self.assertTrue(turned.is_contiguous(memory_format=torch.channels_last))
+        grad = torch.empty(24, 1024, 128, 1, device="meta")
+        self.assertEqual(self.gradients(grad, turned, 1024), ["x", "x", "w", "-x"])
+        weight = torch.empty(1024, 512, 1, 1, device="meta")
+        layer = Problem(turned, weight, grad, [1, 1], [0, 0], [1, 1], False, 1)
+        self.assertFalse(layer.channels_last)
+        self.assertEqual(layer.workspace("grad_weight", H200), 24 * 512 * 1024 * 4)
+        # A weight that lies by pixels says so, although it has one.
+        layer = Problem(
+            grad, weight.to(memory_format=torch.channels_last), grad, *[[1, 1]] * 3, False, 1
+        )
+        self.assertTrue(layer.channels_last)
+
     def test_a_pass_that_is_written_down_from_another_has_it_too(self):
         events = [("a", 1, 512, 0, 0, "x"), ("o", 0, 4 << 20, 0.2, 3), ("f", 1)]
         again = Ledger()

@@ -80,12 +80,11 @@ def _spread(values: Sequence[int], spatial: int, filler: int) -> list[int]:
 
 
 def channels_last(tensor: Any) -> bool:
-    """Whether a tensor lies pixel by pixel, and could not as well be read channel by channel."""
-    return (
-        tensor.dim() == 4
-        and tensor.is_contiguous(memory_format=torch.channels_last)
-        and not tensor.is_contiguous()
-    )
+    """Whether PyTorch takes a tensor to lie pixel by pixel, as `suggest_memory_format` does.
+
+    An image one pixel wide that was turned round may lie so as well, yet its strides do not say it: it is copied.
+    """
+    return tensor.dim() == 4 and _go_by_pixels(tensor.shape, tensor.stride())
 
 
 @rule("aten.convolution", "aten._convolution")

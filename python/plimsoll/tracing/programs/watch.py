@@ -174,14 +174,18 @@ class Watch:
         if ops > _MAX_OPS or self._shows_nothing_new(ops):
             self.finish()
 
-    def would_end(self, taken: int) -> bool:
+    def would_end(self, taken: int, trains: bool = True) -> bool:
         """After a turn of so many ops: whether the next would end the program, or leave nothing for what follows.
 
         A turn that showed something new may be followed by one that does, such as one with larger images.
         """
         ops = self.observer.ops
         later = ops + int(taken * _MARGIN)
-        if later > _MAX_OPS - _OPS_WITHOUT_NEWS:
+        most = _MAX_OPS - _OPS_WITHOUT_NEWS
+        if not trains and 0 < self.optimizer_steps < _LEAST_STEPS:
+            # Samples that are drawn after the first step: half of it is for the steps that follow.
+            most //= 2
+        if later > most:
             return True
         return ops - self._news >= taken and self._shows_nothing_new(later)
 

@@ -13,6 +13,7 @@ from unittest import mock
 
 from tracing import PACKAGE
 
+from plimsoll.tracing.programs.loops import syntax
 from plimsoll.tracing.programs.loops.batch_loops import BatchLoop
 from plimsoll.tracing.programs.loops.counters import Counter
 from plimsoll.tracing.programs.loops.patience import Items, Patience, Running
@@ -60,6 +61,40 @@ UNLIKE = (
 )
 
 
+# Its texts grow, and one of them takes more ops than a whole trace.
+GENERATES = """
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(*[nn.Linear(8, 8) for _ in range(60)])
+
+    def generate(self, x):
+        for _ in range(100_000):
+            x = torch.cat((x, self(x)[:1]))
+        return x
+
+    def forward(self, x):
+        return self.layers(x)
+
+
+model = Model().cuda()
+optimizer = torch.optim.Adam(model.parameters())
+for step in range(25):
+    model(torch.ones(4, 8, device="cuda")).sum().backward()
+    optimizer.step()
+    if step == 0:
+        with torch.no_grad():
+            model.generate(torch.ones(1, 8, device="cuda"))
+    if step == 20:
+        torch.zeros(64 << 20, dtype=torch.uint8, device="cuda")
+torch.zeros(256 << 20, dtype=torch.uint8, device="cuda")
+"""
+
+
 class Ledger:
     def __init__(self):
         self.events, self.live_bytes = [], 0
@@ -79,7 +114,7 @@ class Watch:
     def leaves_out(self):
         self.jumps += 1
 
-    def would_end(self, taken):
+    def would_end(self, taken, trains):
         return self.ops + taken > self.max_ops
 
     def train(self, size=1000, ops=100, grown=0):
@@ -156,6 +191,14 @@ class WhichTurns(unittest.TestCase):
         self.assertEqual(self.watch.more_bytes, (10_000 - 250) << 20)
         self.assertIn("250", "".join(self.watch.notes))
 
+    def test_a_first_turn_may_take_far_more_than_the_next_ones(self):
+        ran = self.ran(
+            range(100),
+            lambda watch, n: watch.train(1000 + n, ops=100 if n else 30_000),
+            max_ops=45_000,
+        )
+        self.assertEqual(len(ran), 100)
+
     def test_a_short_loop_in_the_step_at_which_the_program_would_be_ended_is_run(self):
         ran = self.ran(range(100), lambda watch, n: watch.train(1000 + n), max_ops=5000)
         self.assertEqual(len(ran), 100)
@@ -172,14 +215,20 @@ class WhenItEnds(unittest.TestCase):
         return watch
 
     def test_a_turn_without_news_is_followed_by_one_that_would_end_the_program(self):
-        self.assertTrue(self.watch(70_000, 32_000).would_end(2_000))
-        self.assertFalse(self.watch(60_000, 32_000).would_end(2_000))
+        self.assertTrue(self.watch(70_000, 32_000).would_end(2_000, True))
+        self.assertFalse(self.watch(60_000, 32_000).would_end(2_000, True))
         # It may be before the first steps, or prepare something.
-        self.assertFalse(self.watch(70_000, 32_000, steps=0).would_end(2_000))
+        self.assertFalse(self.watch(70_000, 32_000, steps=0).would_end(2_000, True))
 
     def test_a_turn_with_news_is_followed_by_another_while_there_is_room(self):
-        self.assertFalse(self.watch(70_000, 52_000).would_end(30_000))
-        self.assertTrue(self.watch(160_000, 159_000).would_end(30_000))
+        self.assertFalse(self.watch(70_000, 52_000).would_end(30_000, True))
+        self.assertTrue(self.watch(160_000, 159_000).would_end(30_000, True))
+
+    def test_samples_drawn_between_the_first_steps_leave_half_for_these(self):
+        self.assertFalse(self.watch(80_000, 0, steps=1).would_end(2_000, False))
+        self.assertTrue(self.watch(89_000, 0, steps=1).would_end(2_000, False))
+        self.assertFalse(self.watch(89_000, 0, steps=1).would_end(2_000, True))
+        self.assertFalse(self.watch(89_000, 0, steps=0).would_end(2_000, False))
 
 
 class OtherLoops(unittest.TestCase):
@@ -300,6 +349,20 @@ class OwnFiles(unittest.TestCase):
         self.assertEqual(own, [True, True, False])
 
 
+class WhichOfAModel(unittest.TestCase):
+    def wraps(self, function):
+        text = "class Model(nn.Module):\n    " + function + "\n        for _ in range(9): pass"
+        return syntax.TURNS in ast.unparse(syntax.Loops("train.py").visit(ast.parse(text)))
+
+    def test_loops_that_generate_and_none_of_its_passes(self):
+        self.assertTrue(self.wraps("def generate(self):"))
+        self.assertTrue(self.wraps("def p_sample_loop(self):"))
+        self.assertTrue(self.wraps("@torch.no_grad()\n    def write(self):"))
+        self.assertFalse(self.wraps("def forward(self):"))
+        self.assertFalse(self.wraps("def attend(self):"))
+        self.assertFalse(self.wraps("@torch.compile\n    def generate(self):"))
+
+
 class Loops(unittest.TestCase):
     def trace(self, text):
         folder = tempfile.TemporaryDirectory()
@@ -394,6 +457,13 @@ class Loops(unittest.TestCase):
                 self.assertLess(len(ran), 1000)
                 self.assertIn(256, sizes)
                 self.assertIn("were left out", " ".join(self.footer["notes"]))
+
+    def test_a_model_that_generates_by_itself_is_followed_by_the_rest(self):
+        _, sizes = self.trace(GENERATES)
+        self.assertFalse(self.footer["ended"])
+        self.assertIn("train.py:12", " ".join(self.footer["notes"]))
+        # All of the steps after it, and what comes last.
+        self.assertTrue({64, 256} <= sizes, sizes)
 
     def test_a_generator_goes_on_as_long_as_it_is_asked(self):
         numbers = (

@@ -30,6 +30,7 @@ class Patience:
         self._loop = loop
         self._watch = watch
         self._start = watch.observer.ops
+        self._backwards = watch.backwards
         self._turns = 0
         self.over: bool = False
         self._known = before is not None and before.over
@@ -56,7 +57,9 @@ class Patience:
         if self._known and self._turns >= _LEAST_TURNS:
             return True
         long = self._watch.observer.ops - self._start >= _LEAST_OPS
-        return long and self._watch.would_end(taken)
+        # What the first turn does may not come again, such as samples that are drawn at step 0.
+        next_turn = taken if self._turns > 1 else 0
+        return long and self._watch.would_end(next_turn, self._watch.backwards > self._backwards)
 
     def _grown(self) -> int:
         """What a turn of late held on to."""

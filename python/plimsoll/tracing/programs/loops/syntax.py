@@ -15,6 +15,9 @@ TURNS, ITEMS, NUMBERED, LED, BEGINS, GOES_ON, COUNTED, MODULO, VALUE, GOAL = (
 _GOES_THROUGH = ("tqdm", "enumerate", "zip", "track")
 # In the names of decorators.
 _COMPILERS = ("compile", "jit", "script", "kernel", "triton", "custom_op", "tune")
+_WITHOUT_GRADIENTS = ("no_grad", "inference_mode")
+# Of a model's own methods, those that run it again and again: for one token, or one step of a diffusion, after another.
+_GENERATES = ("generate", "sample")
 
 
 class Loops(ast.NodeTransformer):
@@ -42,6 +45,8 @@ class Loops(ast.NodeTransformer):
 
     def visit_ClassDef(self, node: ast.ClassDef) -> Any:
         if any("Module" in ast.unparse(base) for base in node.bases):
+            # The others may be parts of its passes.
+            node.body = [self.visit(n) if _generates(n) else n for n in node.body]
             return node
         return self.generic_visit(node)
 
@@ -147,6 +152,14 @@ def _compiles(decorator: ast.expr) -> bool:
     """Whether it may read the function's code, as `torch.compile` and `triton.jit` do."""
     text = ast.unparse(decorator).lower()
     return any(word in text for word in _COMPILERS)
+
+
+def _generates(node: ast.AST) -> bool:
+    if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return False
+    decorators = [ast.unparse(decorator) for decorator in node.decorator_list]
+    without = any(word in text for text in decorators for word in _WITHOUT_GRADIENTS)
+    return without or any(word in node.name for word in _GENERATES)
 
 
 def _is_generator(function: Any) -> bool:

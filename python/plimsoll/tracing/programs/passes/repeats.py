@@ -77,7 +77,7 @@ class Repeats:
         for leaf in leaves:
             if type(leaf) in (torch.Tensor, torch.nn.Parameter):
                 with torch._C.DisableTorchFunction():
-                    parts.append((leaf.shape, leaf.stride(), leaf.dtype, leaf.device.type))
+                    parts.append((leaf.shape, _layout(leaf), leaf.dtype, leaf.device.type))
             elif type(leaf) in _PLAIN:
                 parts.append((type(leaf), leaf))
             else:
@@ -137,6 +137,22 @@ class Repeats:
                 whole = storages[slot].view(dtype)
                 leaves.append(whole.as_strided(shape, strides, offset))
         return trees.tree_unflatten(leaves, last.tree)
+
+
+def _layout(tensor: Any) -> tuple:
+    """All that kernels go by: the order of its dimensions, and which of them run on without a gap.
+
+    The last 256 tokens of a text that grows lie further and further apart, row by row, but are read alike.
+    """
+    dims = [
+        (step, -size, dim) for dim, (step, size) in enumerate(zip(tensor.stride(), tensor.shape))
+    ]
+    layout, end = [], 1
+    for step, size, dim in sorted(dims):
+        if size != -1:
+            layout.append((dim, step == end, step == 0))
+            end = step * -size
+    return tuple(layout)
 
 
 class _unseen:
