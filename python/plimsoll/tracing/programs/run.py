@@ -37,6 +37,7 @@ from .compiling import entry as compiling
 from .compiling import triton_kernels
 from .devices import pretended, streams
 from .devices.pretended import PretendedDevices
+from .devices.threads import Threads
 from .distributed import other_libraries, uncounted
 from .distributed import saving as sharded_saving
 from .distributed import world as ranks
@@ -107,7 +108,7 @@ def record(
         stack.enter_context(devices)
         compiling.install(patches, observer, places)
         try:
-            _run(launch.program, watch)
+            _run(launch.program, watch, Threads(patches, observer, devices, watch))
         except Failure as failure:
             raise children.explain(failure, uses_gpu=watch.steps_seen()) from failure
         recording.ledger.close()
@@ -243,9 +244,9 @@ def _stay_in_backward(patches: Patches, devices: PretendedDevices) -> None:
     patches.set(checkpoint, "_allowed_determinism_checks_to_fns", {**known, "default": alike})
 
 
-def _run(command: list[str], watch: Watch) -> None:
+def _run(command: list[str], watch: Watch, threads: Threads) -> None:
     try:
-        with as_main(command), as_in_a_terminal():
+        with threads.as_one_program(), as_main(command), as_in_a_terminal():
             if command[0] == "-m":
                 runpy.run_module(command[1], run_name="__main__", alter_sys=True)
             else:

@@ -38,6 +38,27 @@ assert places[:, [1]].tolist() == [[6], [8]]
 with torch.device("cuda"):
     assert places[[True, False]].tolist() == [[5, 6]]
 """
+BEAMS = """
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+config = LlamaConfig(
+    vocab_size=999, hidden_size=32, intermediate_size=64, num_hidden_layers=1,
+    num_attention_heads=4, num_key_value_heads=2, pad_token_id=0, bos_token_id=1, eos_token_id=2,
+)
+model = LlamaForCausalLM(config).cuda().eval()
+prompts = torch.randint(3, 999, (2, 8))
+for sampled in (False, True):
+    made = model.generate(
+        prompts.cuda(), num_beams=3, num_return_sequences=2, max_new_tokens=7, do_sample=sampled,
+        return_dict_in_generate=True, output_scores=True,
+    )
+    assert made.sequences.shape == (4, 15) and made.beam_indices.shape == (4, 7)
+    assert torch.equal(made.sequences[::2, :8].cpu(), prompts)
+    assert not (made.sequences[:, 8:] < 3).any()
+    first, second = made.sequences_scores[:2].tolist()
+    assert 0 > first >= second
+"""
 # As people write it by hand: each of these ends the loop once all texts have ended.
 BY_HAND = """
 import torch
@@ -97,6 +118,9 @@ class GeneratedTexts(unittest.TestCase):
         # Sorted for each token of both texts; a mask is only made where a prompt is shorter.
         self.assertEqual(asked.count("aten.sort.default"), 2 * 7 * 3)
         self.assertEqual(asked.count("aten.multinomial.default"), 2 * 7 * 2)
+
+    def test_beams_go_on_to_their_last_length_and_keep_the_prompt(self):
+        rows_of(self, BEAMS)
 
     def test_only_words_are_chosen_and_experts_stay_unknown(self):
         model = SimpleNamespace(config=SimpleNamespace(vocab_size=999))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from typing import Any, Callable
 
 import torch
@@ -37,13 +38,16 @@ class PretendedDevices(TorchFunctionMode):
         # Whether a real run would have packed sentences before the layers of an encoder see them.
         self._without_padding = False
         self._special = _table(self)
+        # Two threads take turns, call by call.
+        self._turn = threading.RLock()
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         special = self._special.get(func)
-        if special is not None:
-            return special(func, args, kwargs or {})
-        # What names nothing names no device.
-        return self._making.made(func, args, kwargs) if kwargs else func(*args)
+        with self._turn:
+            if special is not None:
+                return special(func, args, kwargs or {})
+            # What names nothing names no device.
+            return self._making.made(func, args, kwargs) if kwargs else func(*args)
 
     # What tensors say of themselves.
     def device(self, func, args, kwargs):

@@ -16,9 +16,11 @@ from ... import small_values
 
 _ATEN = torch.ops.aten
 _CHOOSE = {_ATEN.argmax.default, _ATEN.multinomial.default}
+# How beams choose: the best continuations of all of them, or the scores of those that were drawn.
+_BEST, _GATHER = _ATEN.topk.default, _ATEN.gather.default
 _AMONG = {_ATEN.isin.Tensor_Tensor, _ATEN.isin.Tensor_Scalar}
 # What texts are followed through.
-TEXT_OPS = _CHOOSE | _AMONG
+TEXT_OPS = _CHOOSE | _AMONG | {_BEST, _GATHER}
 NOTE = (
     "generated texts may end early: counted are the longest. The interval allows for it while they are generated, "
     "not for what is made of them later"
@@ -49,8 +51,9 @@ class Texts:
             self._words, self._peak = before
 
     def follow(self, func: Any, args: tuple, result: Any) -> None:
-        if func in _CHOOSE and self._words is not None:
-            self._choose(args[0], result, self._words)
+        if func in (_BEST, _GATHER) or func in _CHOOSE:
+            if self._words:
+                self._follow_scores(func, args[0], result, self._words)
         elif func in _AMONG and small_values.readable(result):
             self._among(result)
 
@@ -63,6 +66,29 @@ class Texts:
             self._observer.notes.add(NOTE)
         small_values.remember(result, torch.zeros(result.shape, dtype=torch.bool, device="cpu"))
 
+    def _follow_scores(self, func: Any, scores: Any, result: Any, words: int) -> None:
+        beams = _beams(scores, words)
+        if func in _CHOOSE and not beams:
+            self._choose(scores, result, words)
+        elif beams:
+            best, places = result if func is _BEST else (result, result)
+            if func is not _GATHER and small_values.readable(places):
+                small_values.remember(places, self._continued(places, words, beams))
+            if func not in _CHOOSE and small_values.readable(best):
+                small_values.remember(best, self._scores(best))
+
+    def _continued(self, places: Any, words: int, beams: int) -> Any:
+        """Each beam goes on with a word of its own."""
+        self._chosen += 1
+        number = torch.arange(places.numel(), device="cpu")
+        word = words // 3 + (number * _STEP + self._chosen * _NEXT_STEP) % (words // 3)
+        return (number % places.shape[-1] % beams * words + word).reshape(places.shape)
+
+    def _scores(self, best: Any) -> Any:
+        """The best first, and lower for each word of a text."""
+        place = torch.arange(best.numel(), device="cpu") % best.shape[-1]
+        return (-self._chosen - place / best.shape[-1]).to(best.dtype).reshape(best.shape)
+
     def _choose(self, scores: Any, result: Any, words: int) -> None:
         """Of scores for all words: of others, such as those of experts, nothing is known."""
         third = words // 3
@@ -73,6 +99,12 @@ class Texts:
         self._chosen += 1
         spread = torch.arange(result.numel(), device="cpu") * _STEP + self._chosen * _NEXT_STEP
         small_values.remember(result, (third + spread % third).reshape(result.shape))
+
+
+def _beams(scores: Any, words: int) -> int:
+    """How many beams have their scores for all words in one row; 0 where scores are of another kind."""
+    of_beams = words > 2 and scores.dim() == 2 and scores.shape[1] > words
+    return scores.shape[1] // words if of_beams and scores.shape[1] % words == 0 else 0
 
 
 def _words_of(model: Any) -> int:
