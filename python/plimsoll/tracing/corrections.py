@@ -129,6 +129,11 @@ def _product_of_other_type(func, args, kwargs):
     return result if result.shape == shape else result.resize_(shape)
 
 
+def _without_generator(func, args, kwargs):
+    """Nothing is drawn, and formulas of Python take no generator."""
+    return func(*args, **{**kwargs, "generator": None})
+
+
 def _like(place: int) -> Callable:
     """For ops without a meta kernel whose result has the shape of one argument, without holes."""
 
@@ -174,6 +179,8 @@ _LIKE = {
 CORRECTIONS: dict[Any, Callable] = {
     **{op: _like(place) for op, place in _LIKE.items()},
     # They write what they find into the tensors that they are given.
+    _ATEN._fused_sgd_.default: lambda f, a, k: None,
+    _ATEN._fused_sgd_.tensor_lr: lambda f, a, k: None,
     _ATEN._cummax_helper.default: lambda f, a, k: None,
     _ATEN._cummin_helper.default: lambda f, a, k: None,
     _ATEN.native_layer_norm.default: lambda f, a, k: f(_contiguous(a[0]), *a[1:], **k),
@@ -195,6 +202,7 @@ CORRECTIONS: dict[Any, Callable] = {
     _ATEN._padded_dense_to_jagged_forward.default: _jagged,
     _ATEN._nested_tensor_from_tensor_list.default: _not_followed,
     _ATEN.linalg_lstsq.default: lambda f, a, k: least_squares.forward(a),
+    _ATEN.geqrf.default: lambda f, a, k: least_squares.reflections(a),
     _ATEN.mse_loss.default: losses.forward,
     _ATEN.smooth_l1_loss.default: losses.forward,
     _ATEN.convolution.default: _convolution,
@@ -209,6 +217,9 @@ CORRECTIONS: dict[Any, Callable] = {
     _ATEN.allclose.default: lambda f, a, k: True,
     **BY_DATA,
 }
+for _drawn in ("cauchy", "exponential", "geometric", "log_normal"):
+    for _op in (_drawn, _drawn + "_"):
+        CORRECTIONS[getattr(_ATEN, _op).default] = _without_generator
 # Those whose result follows from the forms of the arguments, and from nothing else.
 DEPENDS_ON_ARGUMENTS = {
     _ATEN.native_layer_norm.default,

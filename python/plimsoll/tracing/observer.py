@@ -182,7 +182,9 @@ class Observer(TorchDispatchMode):
             # Not `decompose`, which prefers formulas of Python that copy where CUDA does not.
             # Some ops have formulas beside kernels of their own, which are what runs.
             has = torch._C._dispatch_has_kernel_for_dispatch_key
-            known = has(func.name(), _COMPOSITE) and not has(func.name(), "CPU")
+            # Those of the language itself (`prim`) are in no table of kernels.
+            listed = func.namespace != "prim"
+            known = listed and has(func.name(), _COMPOSITE) and not has(func.name(), "CPU")
             self._composite[func] = known
             return known
 

@@ -23,7 +23,8 @@ EVEN_NOTE = (
     "the interval begins where none are taken and reaches up for more"
 )
 LIKELY_NOTE = (
-    "where a detector chooses boxes, as many were taken as one takes that was just initialised; "
+    "where values decide what is chosen, as many were taken as is likely: boxes as a detector takes that was just "
+    "initialised, rows by numbers that were drawn; "
     "the interval begins where none are taken and reaches up for more"
 )
 _INDEX = torch.ops.aten.index.Tensor

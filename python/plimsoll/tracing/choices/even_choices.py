@@ -15,6 +15,7 @@ import torch
 from .. import small_values
 from ..op_facts import is_mutable
 from ..scalars import SAME, Scalars
+from .likely_values import RANGES
 
 _ATEN = torch.ops.aten
 
@@ -36,10 +37,7 @@ _PLACES: dict[Any, tuple[int, Callable[[tuple, dict], range]]] = {
     _ATEN.argmax.default: (0, lambda a, k: _along(a, k, 1, None)),
     _ATEN.argmin.default: (0, lambda a, k: _along(a, k, 1, None)),
     _ATEN.multinomial.default: (0, lambda a, k: _along(a[:1], {}, 1, -1)),
-    _ATEN.randint.default: (0, lambda a, k: range(a[0])),
-    _ATEN.randint.low: (0, lambda a, k: range(a[0], a[1])),
-    _ATEN.randint_like.default: (0, lambda a, k: range(a[1])),
-    _ATEN.randint_like.low_dtype: (0, lambda a, k: range(a[1], a[2])),
+    **{op: (0, lambda a, k, among=among: among(a)) for op, among in RANGES.items()},
     _ATEN.bucketize.Tensor: (0, lambda a, k: range(a[1].numel() + 1)),
     _ATEN.arange.default: (0, lambda a, k: range(int(a[0]))),
 }

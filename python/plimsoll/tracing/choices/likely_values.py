@@ -26,6 +26,13 @@ _COORDINATES = 4
 # What a model computes, before anything is made of it.
 _NOTHING = 0.0
 _TYPICAL = "_plimsoll_typical"
+# Draws of whole numbers, and among which.
+RANGES: dict[Any, Callable[[tuple], range]] = {
+    _ATEN.randint.default: lambda a: range(a[0]),
+    _ATEN.randint.low: lambda a: range(a[0], a[1]),
+    _ATEN.randint_like.default: lambda a: range(a[1]),
+    _ATEN.randint_like.low_dtype: lambda a: range(a[1], a[2]),
+}
 
 
 def follow(func: Any, args: tuple, kwargs: dict, result: Any) -> None:
@@ -91,6 +98,22 @@ def _kept_of_groups(nms: Any, boxes: Any, order: Any, limit: float) -> Any:
 def _permutation(func: Any, args: tuple, kwargs: dict, result: Any) -> None:
     if _is_unknown(result) and result.numel() <= _MAX_PLACES:
         small_values.remember(result, shuffled(result.numel()).to(result.dtype), sure=False)
+
+
+def _drawn(func: Any, args: tuple, kwargs: dict, result: Any) -> None:
+    """Whole numbers out of a range, by which a program sorts its rows into groups."""
+    if not _is_unknown(result) or result.numel() > _MAX_PLACES:
+        return
+    among = RANGES[func](args)
+    small_values.remember(
+        result, _numbers(among, result.numel()).to(result.dtype).view(result.shape), sure=False
+    )
+
+
+@functools.lru_cache(maxsize=64)
+def _numbers(among: range, count: int) -> Any:
+    chance = torch.Generator().manual_seed(count)
+    return torch.randint(among.start, among.stop, (count,), generator=chance, device="cpu")
 
 
 def _places(at: int) -> Callable:
@@ -203,6 +226,7 @@ _SINGLE = (
 _LIKELY: dict[Any, Callable] = {
     **dict.fromkeys(SAME | _PARTS, _same),
     _ATEN.randperm.default: _permutation,
+    **dict.fromkeys(RANGES, _drawn),
     _ATEN._softmax.default: _chances,
     _ATEN.topk.default: _places(2),
     _ATEN.sort.default: _places(1),

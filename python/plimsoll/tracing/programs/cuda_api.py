@@ -14,15 +14,16 @@ import torch.cuda.amp.common
 
 from ..gpu import Gpu, cudnn_properties
 from ..standins.patches import Patches
-from . import reserved
-from .places import Places
+from . import driver_calls, reserved
+from .places import Places, is_cuda
 
 
 class Within:
     """A context that changes nothing: which device."""
 
-    def __init__(self, *_: Any, **__: Any) -> None:
-        pass
+    def __init__(self, device: Any = None, *_: Any, **__: Any) -> None:
+        self.idx = device if isinstance(device, int) else getattr(device, "index", None) or 0
+        self.prev_idx = 0
 
     def __enter__(self) -> None:
         return None
@@ -49,6 +50,13 @@ class Properties:
         self.pci_bus_id = self.pci_device_id = self.pci_domain_id = 0
         self.is_integrated = self.is_multi_gpu_board = False
         self.gcnArchName = ""
+        self.uuid = "00000000-0000-0000-0000-000000000000"
+
+    def __repr__(self) -> str:
+        return (
+            f"_CudaDeviceProperties(name='{self.name}', major={self.major}, minor={self.minor}, "
+            f"total_memory={self.total_memory // 2**20}MB, multi_processor_count={self.multi_processor_count})"
+        )
 
 
 def _nothing(*_: Any, **__: Any) -> None:
@@ -71,6 +79,11 @@ def cuda_table(gpu: Gpu, places: Places, ledger: Any, streams: dict[str, Any]) -
         index = device if isinstance(device, int) else torch.device(device).index
         places.current = index or 0
 
+    fraction = {"set": 1.0}
+
+    def set_fraction(share: float, device: Any = None) -> None:
+        fraction["set"] = share
+
     return {
         # The card.
         "is_available": _constant(True),
@@ -86,7 +99,11 @@ def cuda_table(gpu: Gpu, places: Places, ledger: Any, streams: dict[str, Any]) -
         "is_bf16_supported": _constant(gpu.capability >= 80),
         "is_tf32_supported": _constant(gpu.capability >= 80),
         "utilization": _constant(0),
+        "memory_usage": _constant(0),
         "temperature": _constant(40),
+        # Milliwatts and MHz.
+        "power_draw": _constant(100_000),
+        "clock_rate": _constant(properties.clock_rate // 1000),
         "init": _nothing,
         "_lazy_init": _nothing,
         "_lazy_call": _nothing,
@@ -94,7 +111,8 @@ def cuda_table(gpu: Gpu, places: Places, ledger: Any, streams: dict[str, Any]) -
         # Memory: from the record of this trace, since programs branch on it.
         **reserved.table(ledger, gpu.memory),
         "reset_accumulated_memory_stats": _nothing,
-        "set_per_process_memory_fraction": _nothing,
+        "set_per_process_memory_fraction": set_fraction,
+        "get_per_process_memory_fraction": lambda device=None: fraction["set"],
         "empty_cache": ledger.empty_cache,
         "ipc_collect": _nothing,
         # A program that records its allocations finds none here.
@@ -148,14 +166,23 @@ def accelerator_table(cuda: dict[str, Any]) -> dict[str, Any]:
 
 
 def install(
-    patches: Patches, gpu: Gpu, places: Places, ledger: Any, streams: dict[str, Any]
+    patches: Patches,
+    gpu: Gpu,
+    places: Places,
+    ledger: Any,
+    streams: dict[str, Any],
+    note: Callable[[str], Any],
 ) -> None:
     table = cuda_table(gpu, places, ledger, streams)
     _replace(patches, torch.cuda, table)
     # The same functions under the names by which PyTorch's own modules call them.
     for module in (torch.cuda.memory, torch.cuda.random, torch.cuda.graphs):
         _replace(patches, module, table)
-    _replace(patches, torch.accelerator, accelerator_table(table))
+    for module in (torch.accelerator, getattr(torch.accelerator, "memory", None)):
+        if module is not None:
+            _replace(patches, module, accelerator_table(table))
+    driver_calls.install(patches, table["mem_get_info"], note)
+    _devices_of_any_kind(patches, streams)
     _replace(patches, torch.backends.cudnn, {"is_available": _constant(True)})
     # For each seed PyTorch writes down where it was set, for cards of other makers that are not there.
     for name in ("xpu", "mtia"):
@@ -176,6 +203,23 @@ def _own(answer: Any) -> Any:
     if isinstance(answer, type):
         return answer
     return lambda *args, **kwargs: answer(*args, **kwargs)
+
+
+def _devices_of_any_kind(patches: Patches, streams: dict[str, Any]) -> None:
+    """`torch.Stream` and `torch.Event`: those of the GPU, unless another device is named."""
+    for name in ("Stream", "Event"):
+        patches.set(torch, name, _of_any_device(getattr(torch, name), streams[name]))
+
+
+def _of_any_device(own: type, of_gpu: Any) -> type:
+    class OfAnyDevice(of_gpu):
+        def __new__(cls, device: Any = None, *args: Any, **kwargs: Any) -> Any:
+            if device is None or is_cuda(device):
+                return super().__new__(cls)
+            return own(device, *args, **kwargs)
+
+    OfAnyDevice.__name__ = own.__name__
+    return OfAnyDevice
 
 
 def _default_device(patches: Patches, places: Places) -> None:

@@ -60,6 +60,12 @@ class Reserved:
         self._catch_up()
         return self._peak_allocated
 
+    def counts(self) -> tuple[int, int]:
+        """How many blocks are in use, and how many segments hold them and the free ones."""
+        self._catch_up()
+        free = (one[2] for pool in self._pools.values() for one in pool)
+        return len(self._live), sum(b.before is None for b in (*self._live.values(), *free))
+
     def reset_peaks(self) -> None:
         self._catch_up()
         self._peak_allocated, self._peak_reserved = self._allocated, self._reserved
@@ -144,6 +150,65 @@ class Reserved:
             pool[:] = [one for one in pool if one[2].before is not None or one[2].after is not None]
 
 
+# Numbers that PyTorch keeps of each kind of request, all, small and large ones.
+_KINDS = (
+    "allocation",
+    "segment",
+    "active",
+    "inactive_split",
+    "allocated_bytes",
+    "reserved_bytes",
+    "active_bytes",
+    "inactive_split_bytes",
+    "requested_bytes",
+)
+_PLAIN = (
+    "num_alloc_retries",
+    "num_ooms",
+    "num_sync_all_streams",
+    "num_device_alloc",
+    "num_device_free",
+    "max_split_size",
+)
+_OVERSIZE = ("oversize_allocations", "oversize_segments")
+
+
+def _statistics(reserved: Reserved) -> dict[str, int]:
+    """All names that PyTorch has. Which blocks are small, and what was ever freed, is not told apart."""
+    parts = ("current", "peak", "allocated", "freed")
+    found = {
+        f"{k}.{p}.{x}": 0
+        for k in _KINDS
+        for p in ("all", "small_pool", "large_pool")
+        for x in parts
+    }
+    found.update({f"{kind}.{part}": 0 for kind in _OVERSIZE for part in parts})
+    found.update(dict.fromkeys(_PLAIN, 0))
+    blocks, segments = reserved.counts()
+    for kind, now, peak in (
+        ("allocation", blocks, blocks),
+        ("active", blocks, blocks),
+        ("segment", segments, segments),
+        ("allocated_bytes", reserved.allocated(), reserved.peak_allocated()),
+        ("active_bytes", reserved.allocated(), reserved.peak_allocated()),
+        ("requested_bytes", reserved.allocated(), reserved.peak_allocated()),
+        ("reserved_bytes", reserved.now(), reserved.peak()),
+    ):
+        found[f"{kind}.all.current"], found[f"{kind}.all.peak"] = now, peak
+    return found
+
+
+def _nested(flat: dict[str, int]) -> dict[str, Any]:
+    whole: dict[str, Any] = {}
+    for name, value in flat.items():
+        *path, last = name.split(".")
+        place = whole
+        for part in path:
+            place = place.setdefault(part, {})
+        place[last] = value
+    return whole
+
+
 def table(ledger: Any, capacity: int) -> dict[str, Any]:
     """The functions of `torch.cuda` that tell of memory, by name."""
     reserved = Reserved(ledger.events, capacity)
@@ -152,16 +217,10 @@ def table(ledger: Any, capacity: int) -> dict[str, Any]:
         return max(0, capacity - reserved.now()), capacity
 
     def statistics(*_: Any, **__: Any) -> dict[str, int]:
-        return {
-            "allocated_bytes.all.current": reserved.allocated(),
-            "allocated_bytes.all.peak": reserved.peak_allocated(),
-            "reserved_bytes.all.current": reserved.now(),
-            "reserved_bytes.all.peak": reserved.peak(),
-            "active_bytes.all.current": reserved.allocated(),
-            "active_bytes.all.peak": reserved.peak_allocated(),
-            "num_alloc_retries": 0,
-            "num_ooms": 0,
-        }
+        return _statistics(reserved)
+
+    def nested(*_: Any, **__: Any) -> dict[str, Any]:
+        return _nested(_statistics(reserved))
 
     return {
         "memory_allocated": lambda *_, **__: reserved.allocated(),
@@ -170,7 +229,9 @@ def table(ledger: Any, capacity: int) -> dict[str, Any]:
         "max_memory_reserved": lambda *_, **__: reserved.peak(),
         "mem_get_info": free_and_total,
         "memory_stats": statistics,
-        "memory_summary": lambda *_, **__: "",
+        "memory_stats_as_nested_dict": nested,
+        "device_memory_used": lambda *_, **__: reserved.now(),
         "reset_peak_memory_stats": lambda *_, **__: reserved.reset_peaks(),
         "reset_max_memory_allocated": lambda *_, **__: reserved.reset_peaks(),
+        "reset_max_memory_cached": lambda *_, **__: reserved.reset_peaks(),
     }

@@ -136,7 +136,8 @@ def _install(
 ) -> DeviceHandle:
     """What a program calls; answers with the streams that it works on."""
     handle = streams.first_of(observer, places.cards)
-    cuda_api.install(patches, observer.gpu, places, observer.ledger, streams.table(handle))
+    table = streams.table(handle)
+    cuda_api.install(patches, observer.gpu, places, observer.ledger, table, observer.notes.add)
     tensor_types.install(patches)
     parameters.install(patches, places)
     loaders.install(patches, watch)

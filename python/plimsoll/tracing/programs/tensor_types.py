@@ -69,13 +69,18 @@ def install(patches: Patches) -> None:
         contents = {"dtype": dtype, "is_cuda": True, "__module__": _MODULE}
         patches.set(torch.cuda, name, CudaTensorType(name, (), contents))
     set_default = torch.set_default_tensor_type
+    on_gpu = {"now": False}
 
     def set_default_tensor_type(kind: Any) -> None:
         dtype = dtype_on_gpu(kind)
         if dtype is None:
+            if on_gpu["now"]:
+                torch.set_default_device("cpu")
+            on_gpu["now"] = False
             set_default(kind)
             return
         torch.set_default_dtype(dtype)
         torch.set_default_device("cuda")
+        on_gpu["now"] = True
 
     patches.set(torch, "set_default_tensor_type", set_default_tensor_type)

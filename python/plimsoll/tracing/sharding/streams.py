@@ -24,6 +24,7 @@ class RankEvent:
     def __init__(self, *_: Any, **__: Any) -> None:
         self._ledger: Ledger | None = None
         self._place = 0
+        self.device = torch.device("cuda", 0)
 
     def record(self, stream: Any = None) -> RankEvent:
         if isinstance(stream, RankStream):
@@ -51,6 +52,12 @@ class RankStream:
         self.number = self.cuda_stream = self.stream_id = number
         self.device = torch.device("cuda", 0)
         self.priority = 0
+
+    def __eq__(self, other: Any) -> bool:
+        return isinstance(other, RankStream) and other.number == self.number
+
+    def __hash__(self) -> int:
+        return hash(self.number)
 
     def wait_stream(self, other: Any) -> None:
         pass
@@ -133,6 +140,9 @@ class DeviceHandle:
         self._streams[stream.number] = stream
         return stream
 
+    def knows(self, number: int) -> bool:
+        return number in self._streams
+
     def Stream(self, device: Any = None, priority: int = 0, **_: Any) -> RankStream:
         return self.add(RankStream(self.ledger, self.next_number(priority)))
 
@@ -211,5 +221,5 @@ class DeviceHandle:
     def is_initialized(self) -> bool:
         return True
 
-    def synchronize(self, *_: Any) -> None:
+    def synchronize(self, *_: Any, **__: Any) -> None:
         self.ledger.wait(self.ledger.place())

@@ -1,4 +1,5 @@
-"""Least squares: what `linalg_lstsq` returns, which has no meta kernel, and what it takes, which was not measured.
+"""Least squares and reflections: what `linalg_lstsq` and `geqrf` return, which have no meta kernel, and what they
+take, which was not measured.
 
 CUDA has one driver, by QR; it tells neither the rank nor the singular values.
 """
@@ -33,6 +34,14 @@ def forward(args: tuple) -> tuple[Any, Any, Any, Any]:
     )
 
 
+def reflections(args: tuple) -> tuple[Any, Any]:
+    """The factors in one matrix that lies column by column, and a scale for each reflection."""
+    matrix = args[0]
+    *batch, rows, columns = matrix.shape
+    held = _empty((*batch, columns, rows), matrix)
+    return held.mT, _empty((*batch, min(rows, columns)), matrix)
+
+
 def _empty(shape: tuple[int, ...], like: Any) -> Any:
     return torch.empty(shape, dtype=like.dtype, device="meta")
 
@@ -45,3 +54,9 @@ def least_squares(launch: Launch) -> None:
     copy = launch.take(matrix.numel() * matrix.element_size())
     orthogonal_scratch(launch, matrix)
     launch.give(copy)
+
+
+@rule("aten.geqrf")
+def in_reflections(launch: Launch) -> None:
+    launch.place_all()
+    orthogonal_scratch(launch, launch.args[0])

@@ -119,6 +119,8 @@ class Moves:
         place = self.places.where(args[0])
         if place == HOST:
             return values.plausible(args[0], self.observer).numpy()
+        if place == GPU and (kwargs.get("force") or args[1:2] == (True,)):
+            return self.numpy(func, (self.to_host(args[0].detach(), {}),), {})
         if place == GPU:
             raise TypeError(
                 "can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to copy the "

@@ -25,6 +25,17 @@ def table(handle: DeviceHandle) -> dict[str, Any]:
         def __exit__(self, *error: Any) -> None:
             self._within.__exit__(*error)
 
+        @staticmethod
+        def priority_range() -> tuple[int, int]:
+            # The lowest and the highest of a card of today.
+            return 0, -5
+
+    class ExternalStream(RankStream):
+        """One that another library made: its number is that of a stream here, or of none."""
+
+        def __init__(self, stream_ptr: int = 0, *_: Any, **__: Any) -> None:
+            super().__init__(handle.ledger, stream_ptr if handle.knows(stream_ptr) else 0)
+
     class Event(RankEvent):
         def record(self, stream: Any = None) -> RankEvent:
             return super().record(stream or handle.current_stream())
@@ -45,6 +56,7 @@ def table(handle: DeviceHandle) -> dict[str, Any]:
 
     return {
         "Stream": Stream,
+        "ExternalStream": ExternalStream,
         "Event": Event,
         "StreamContext": StreamContext,
         "stream": lambda stream: StreamContext(stream),
