@@ -20,7 +20,6 @@ from ..standins.environment import cuda_like
 from ..standins.patches import Patches
 from . import (
     checkpoints,
-    cuda_api,
     graph_order,
     libraries,
     lightning,
@@ -28,6 +27,7 @@ from . import (
     parameters,
     saved_on_host,
     saving,
+    scripting,
     tensor_types,
     weights,
     wrappers,
@@ -35,7 +35,7 @@ from . import (
 from .children import Children
 from .compiling import entry as compiling
 from .compiling import triton_kernels
-from .devices import pretended, streams
+from .devices import cuda_api, pretended, streams
 from .devices.pretended import PretendedDevices
 from .devices.threads import Threads
 from .distributed import other_libraries, uncounted
@@ -145,6 +145,7 @@ def _install(
     graph_order.install(patches)
     calls.install(patches, overlay)
     saving.install(patches, overlay, watch)
+    scripting.install(patches, overlay, watch)
     modules.install(patches, overlay)
     checkpoints.install(patches, overlay, places)
     wrappers.install(patches)

@@ -27,10 +27,38 @@ assert reflected.stride() == (24, 1, 6)
 masked_tensor(rows, rows > 0).sum()
 """
 
+SCRIPTED = """
+import torch
+from torch import nn
+
+def built():
+    return nn.Sequential(nn.Linear(1000, 100), nn.ReLU(), nn.Linear(100, 10)).cuda()
+
+pictures = torch.randn(8, 1000, device="cuda")
+scripted = torch.jit.script(built())
+scripted.save("scripted.pt")
+traced = torch.jit.trace(built().eval(), pictures)
+traced.save("traced.pt")
+torch.jit.save(torch.jit.freeze(torch.jit.script(built().eval())), "frozen.pt")
+for path in ("scripted.pt", "traced.pt", "frozen.pt"):
+    loaded = torch.jit.load(path, map_location="cuda")
+    loaded(pictures).sum().backward()
+    assert loaded.eval() is loaded and len(list(loaded.parameters())) == 4
+doubled = torch.jit.trace(lambda x: x * 2, (pictures,))
+assert doubled(pictures).shape == pictures.shape
+torch.onnx.export(traced, (pictures,), "model.onnx", input_names=["pictures"])
+"""
+
 
 class Idioms(unittest.TestCase):
     def test_rows_in_groups_by_drawn_numbers_and_weights_that_stay_orthogonal(self):
         rows_of(self, GROUPS)
+
+    def test_modules_as_torchscript_are_saved_and_loaded_with_their_weights(self):
+        rows = rows_of(self, SCRIPTED)
+        asked = [row for row in rows if isinstance(row, list) and row[0] == "a"]
+        # Three models, each of them once more from its file, and the gradients of these.
+        self.assertEqual(9, sum(row[2] == 400_000 for row in asked))
 
 
 if __name__ == "__main__":

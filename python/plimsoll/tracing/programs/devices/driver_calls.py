@@ -12,7 +12,7 @@ import torch.backends.cuda
 import torch.cuda.nvtx
 import torch.cuda.profiler
 
-from ..standins.patches import Patches
+from ...standins.patches import Patches
 
 _SUCCESS = 0
 _OWN_POOL = "the program takes memory from a pool of its own (torch.cuda.MemPool); it is counted with all others"

@@ -12,10 +12,11 @@ import torch
 import torch.accelerator
 import torch.cuda.amp.common
 
-from ..gpu import Gpu, cudnn_properties
-from ..standins.patches import Patches
-from . import driver_calls, reserved
-from .places import Places, is_cuda
+from ...gpu import Gpu, cudnn_properties
+from ...standins.patches import Patches
+from .. import reserved
+from ..places import Places, is_cuda
+from . import driver_calls
 
 
 class Within:
