@@ -27,6 +27,10 @@ def _along(args: tuple, kwargs: dict, at: int, default: Any) -> range:
     return range(size)
 
 
+def _drawn_among(among: Callable[[tuple], range]) -> Callable[[tuple, dict], range]:
+    return lambda args, kwargs: among(args)
+
+
 # Which of the results are places, and among how many.
 _PLACES: dict[Any, tuple[int, Callable[[tuple, dict], range]]] = {
     _ATEN.topk.default: (1, lambda a, k: _along(a, k, 2, -1)),
@@ -37,7 +41,7 @@ _PLACES: dict[Any, tuple[int, Callable[[tuple, dict], range]]] = {
     _ATEN.argmax.default: (0, lambda a, k: _along(a, k, 1, None)),
     _ATEN.argmin.default: (0, lambda a, k: _along(a, k, 1, None)),
     _ATEN.multinomial.default: (0, lambda a, k: _along(a[:1], {}, 1, -1)),
-    **{op: (0, lambda a, k, among=among: among(a)) for op, among in RANGES.items()},
+    **{op: (0, _drawn_among(among)) for op, among in RANGES.items()},
     _ATEN.bucketize.Tensor: (0, lambda a, k: range(a[1].numel() + 1)),
     _ATEN.arange.default: (0, lambda a, k: range(int(a[0]))),
 }

@@ -97,8 +97,8 @@ def _exported(files: _Files) -> Any:
         inputs = args if isinstance(args, tuple) else (args,)
         named = dict(settings.get("kwargs") or {})
         if inputs and isinstance(inputs[-1], dict):
-            *inputs, last = inputs
-            named.update(last)
+            named.update(inputs[-1])
+            inputs = inputs[:-1]
         with torch.no_grad():
             model(*inputs, **named)
         if f is not None:
