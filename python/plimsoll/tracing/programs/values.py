@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from .. import small_values
+from ..choices import shares
 from ..op_facts import is_mutable
 from ..scalars import SAME, UNKNOWN, Scalars
 from .loops.branches import holds, some_are_taken
@@ -80,6 +81,7 @@ class PlausibleScalars(Scalars):
 
     def notice(self, func, args, result) -> None:
         super().notice(func, args, result)
+        shares.follow(func, args, result)
         if func in _PLACES:
             self.assume(result, _place(func, args))
             self._places.add(_key(result))
@@ -155,6 +157,7 @@ class PlausibleScalars(Scalars):
 
     def forget(self, storage_key: int) -> None:
         super().forget(storage_key)
+        shares.forget(storage_key)
         self._usual.pop(storage_key, None)
         self._places.discard(storage_key)
         self._some.discard(storage_key)
@@ -170,7 +173,8 @@ class PlausibleScalars(Scalars):
         if not tensor.dtype.is_floating_point:
             return 1
         self._loss *= _FACTOR
-        return self._loss
+        share = shares.plausible(tensor, self._loss / _START)
+        return self._loss if share is None else share
 
 
 def _key(tensor: Any) -> int:
@@ -188,13 +192,19 @@ def _place(func: Any, args: tuple) -> int:
 
 
 def copy_known_value(source: Any, moved: Any) -> Any:
-    """A copy of a small tensor holds what the tensor held."""
-    if small_values.may_be_copied(moved) and small_values.value_of(moved) is None:
-        with torch._C.DisableTorchFunction():
-            on_host = source.device.type == "cpu"
-        known = source.detach() if on_host else small_values.value_of(source)
-        if known is not None:
-            small_values.remember(moved, known.to(moved.dtype).clone())
+    """A copy of a small tensor holds what the tensor held; of a larger one it is known whether all lies in 0 to 1."""
+    kept = small_values.may_be_copied(moved)
+    if kept and small_values.value_of(moved) is not None:
+        return moved
+    with torch._C.DisableTorchFunction():
+        on_host = source.device.type == "cpu"
+        if not kept:
+            if on_host:
+                shares.look_at(source.detach(), moved)
+            return moved
+    known = source.detach() if on_host else small_values.value_of(source)
+    if known is not None:
+        small_values.remember(moved, known.to(moved.dtype).clone())
     return moved
 
 
