@@ -62,7 +62,7 @@ def look_at(source: Any, moved: Any) -> None:
     """For what is copied from the host."""
     if source.dtype.is_floating_point and 0 < source.numel() <= _MOST_LOOKED_AT:
         least, most = source.aminmax()
-        if 0 <= least and most <= 1:
+        if least >= 0 and most <= 1:
             _put(moved, False)
 
 
