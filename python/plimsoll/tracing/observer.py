@@ -253,6 +253,12 @@ class Observer(TorchDispatchMode):
         self._live[key] = (0, reference)
         return ident
 
+    def give_back_workspaces(self) -> None:
+        """Those that cuBLAS keeps between its calls; the next call asks for one again."""
+        for ident in self.workspaces.values():
+            self.ledger.free(ident)
+        self.workspaces.clear()
+
     def ignore(self, storage) -> None:
         """Leaves a storage out of the record: on CUDA it would not be the device's."""
         self.bind(storage, 0)

@@ -52,8 +52,9 @@ _FILLS = {_ATEN.fill_.Scalar, _ATEN.zero_.default}
 # What other ranks sent is not known.
 _COLLECTIVES = "_c10d_functional"
 _LARGEST = 4096
-# Places, labels and masks decide more, and cost little: sizes of graphs, lengths, what is chosen.
-_LARGEST_WHOLE = 1 << 21
+# Places, labels and masks decide more, and cost little: sizes of graphs, lengths, what is chosen. Masks of sound have a
+# place for each of 16,000 samples a second.
+_LARGEST_WHOLE = 1 << 23
 # What is computed of known values, as anchors and how they overlap with boxes; coordinates stand by four at most.
 _LARGEST_COMPUTED, _LARGEST_COORDINATES, _COORDINATES = 1 << 23, 1 << 24, 4
 _LARGEST_COPIED = 1 << 18

@@ -585,6 +585,29 @@ class SplitSums(unittest.TestCase):
             163 + 6 * joins * 4 + 6 * 18 * 256 * 128 * 4,
         )
 
+    def test_products_over_lines_are_those_of_an_h200_in_float32(self):
+        path = os.path.join(os.path.dirname(TRUTH), "results", "line-convolutions.json.xz")
+        with lzma.open(path) as file:
+            measured = json.load(file)
+        kinds = ("forward", "grad_input", "grad_weight")
+        layers = 0
+        for number, dtype, *asked in measured["rows"]:
+            _, w, (stride,) = measured["problems"][number][:3]
+            if dtype == "fp32" and w[2] == stride == 1:
+                layer = measured_problem(measured["problems"][number], torch.float32)
+                layers += 1
+                for which, size in zip(kinds, asked):
+                    self.assertAlmostEqual(layer.workspace(which, H200), size, delta=1 << 20)
+        self.assertEqual(layers, 63)
+
+    def test_the_gradient_of_a_weight_over_many_points_is_a_product(self):
+        # As PointNet++ was recorded on an H200; for square images of as many pixels all are copied.
+        points = [[24, 64, 32, 512], [64, 64, 1, 1], [1, 1], [0, 0], [1, 1], 0, [0, 0], 1]
+        layer = measured_problem(points, torch.float32)
+        self.assertEqual(layer.workspace("grad_weight", H200), 24 * 64 * 64 * 4)
+        square = problem(24, 64, 128, 64, 1)
+        self.assertGreater(square.workspace("grad_weight", H200), 100 << 20)
+
     def test_most_lines_are_summed_as_an_h200_sums_them(self):
         path = os.path.join(os.path.dirname(TRUTH), "results", "line-convolutions.json.xz")
         with lzma.open(path) as file:

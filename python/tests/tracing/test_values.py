@@ -20,6 +20,15 @@ class Values(unittest.TestCase):
             mask[0, 0] = False
             self.assertEqual(mask.sum().item(), 31)
 
+    def test_lengths_follow_from_a_mask_with_a_place_for_each_sample_of_sound(self):
+        with watching.watched():
+            # Twelve clips of twelve seconds.
+            mask = torch.ones(12, 192_000, dtype=torch.int64, device="meta")
+            mask[3, 100_000:] = 0
+            lengths = mask.cumsum(-1)[:, -1]
+            self.assertEqual(lengths[2:5].tolist(), [192_000, 100_000, 192_000])
+            self.assertFalse(bool((lengths == 192_000).all()))
+
     def test_the_plain_case_is_assumed_of_the_unknown(self):
         with watching.watched():
             unknown = torch.randint(0, 9, (4, 4), device="meta")

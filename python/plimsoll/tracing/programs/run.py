@@ -136,8 +136,7 @@ def _install(
 ) -> DeviceHandle:
     """What a program calls; answers with the streams that it works on."""
     handle = streams.first_of(observer, places.cards)
-    table = streams.table(handle)
-    cuda_api.install(patches, observer.gpu, places, observer.ledger, table, observer.notes.add)
+    cuda_api.install(patches, observer, places, streams.table(handle))
     tensor_types.install(patches)
     parameters.install(patches, places)
     loaders.install(patches, watch)

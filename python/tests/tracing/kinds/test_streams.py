@@ -65,6 +65,16 @@ with torch.cuda.stream(torch.cuda.Stream()):
     a @ a
 """
 
+# As Lightning does after fit().
+CLEARED = (
+    PRODUCTS
+    + """
+torch._C._cuda_clearCublasWorkspaces()
+torch.empty(7_000_000, dtype=torch.uint8, device="cuda")
+a @ a
+"""
+)
+
 
 def streams(rows, size):
     """The stream of each allocation of this size."""
@@ -85,6 +95,13 @@ class Streams(unittest.TestCase):
         rows = rows_of(self, PRODUCTS)
         kept = [row for row in rows if isinstance(row, list) and row[0] == "a" and row[5] == "k"]
         self.assertEqual([row[6] if len(row) > 6 else 0 for row in kept], [0, 1])
+
+    def test_workspaces_that_are_given_back_are_asked_for_again_where_they_are_needed(self):
+        rows = [row for row in rows_of(self, CLEARED) if isinstance(row, list)]
+        kept = [row[1] for row in rows if row[0] == "a" and row[5] == "k"]
+        self.assertEqual(len(kept), 3)
+        marker = next(at for at, row in enumerate(rows) if row[0] == "a" and row[2] == 7_000_000)
+        self.assertLess(set(kept[:2]), {row[1] for row in rows[:marker] if row[0] == "f"})
 
 
 if __name__ == "__main__":

@@ -360,6 +360,7 @@ class WhichOfAModel(unittest.TestCase):
         self.assertTrue(self.wraps("@torch.no_grad()\n    def write(self):"))
         self.assertFalse(self.wraps("def forward(self):"))
         self.assertFalse(self.wraps("def attend(self):"))
+        self.assertFalse(self.wraps("def downsample(self):"))
         self.assertFalse(self.wraps("@torch.compile\n    def generate(self):"))
 
 

@@ -61,17 +61,11 @@ def _copies(ledger: Ledger, allocations: set[int]) -> list[int]:
 @contextmanager
 def _own_workspaces(observer: Any) -> Iterator[None]:
     """Before and after, libraries give back the workspaces that they keep elsewhere."""
-    _give_back_workspaces(observer)
+    observer.give_back_workspaces()
     try:
         yield
     finally:
-        _give_back_workspaces(observer)
-
-
-def _give_back_workspaces(observer: Any) -> None:
-    for ident in observer.workspaces.values():
-        observer.ledger.free(ident)
-    observer.workspaces.clear()
+        observer.give_back_workspaces()
 
 
 @contextmanager

@@ -18,6 +18,8 @@ from .. import reserved
 from ..places import Places, is_cuda
 from . import driver_calls
 
+_CLEAR_WORKSPACES = "_cuda_clearCublasWorkspaces"
+
 
 class Within:
     """A context that changes nothing: which device."""
@@ -166,15 +168,8 @@ def accelerator_table(cuda: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def install(
-    patches: Patches,
-    gpu: Gpu,
-    places: Places,
-    ledger: Any,
-    streams: dict[str, Any],
-    note: Callable[[str], Any],
-) -> None:
-    table = cuda_table(gpu, places, ledger, streams)
+def install(patches: Patches, observer: Any, places: Places, streams: dict[str, Any]) -> None:
+    table = cuda_table(observer.gpu, places, observer.ledger, streams)
     _replace(patches, torch.cuda, table)
     # The same functions under the names by which PyTorch's own modules call them.
     for module in (torch.cuda.memory, torch.cuda.random, torch.cuda.graphs):
@@ -182,9 +177,12 @@ def install(
     for module in (torch.accelerator, getattr(torch.accelerator, "memory", None)):
         if module is not None:
             _replace(patches, module, accelerator_table(table))
-    driver_calls.install(patches, table["mem_get_info"], note)
+    driver_calls.install(patches, table["mem_get_info"], observer.notes.add)
     _devices_of_any_kind(patches, streams)
     _replace(patches, torch.backends.cudnn, {"is_available": _constant(True)})
+    # As Lightning does at the end of each fit and test; PyTorch for the host alone does not have it.
+    put = patches.set if hasattr(torch._C, _CLEAR_WORKSPACES) else patches.add
+    put(torch._C, _CLEAR_WORKSPACES, _own(observer.give_back_workspaces))
     # For each seed PyTorch writes down where it was set, for cards of other makers that are not there.
     for name in ("xpu", "mtia"):
         if hasattr(torch, name):

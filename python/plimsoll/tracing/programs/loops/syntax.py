@@ -17,7 +17,7 @@ _GOES_THROUGH = ("tqdm", "enumerate", "zip", "track")
 _COMPILERS = ("compile", "jit", "script", "kernel", "triton", "custom_op", "tune")
 _WITHOUT_GRADIENTS = ("no_grad", "inference_mode")
 # Of a model's own methods, those that run it again and again: for one token, or one step of a diffusion, after another.
-_GENERATES = ("generate", "sample")
+_GENERATES = {"generate", "sample"}
 
 
 class Loops(ast.NodeTransformer):
@@ -159,7 +159,7 @@ def _generates(node: ast.AST) -> bool:
         return False
     decorators = [ast.unparse(decorator) for decorator in node.decorator_list]
     without = any(word in text for text in decorators for word in _WITHOUT_GRADIENTS)
-    return without or any(word in node.name for word in _GENERATES)
+    return without or not _GENERATES.isdisjoint(node.name.split("_"))
 
 
 def _is_generator(function: Any) -> bool:
