@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -208,19 +209,21 @@ def copy_known_value(source: Any, moved: Any) -> Any:
     return moved
 
 
-def plausible(tensor: Any, observer: Any, dtype: Any = None) -> Any:
-    """A real tensor in host memory in place of one that has no values."""
+def plausible(tensor: Any, observer: Any, dtype: Any = None, shape: Any = None) -> Any:
+    """A real tensor in host memory in place of one that has no values, or of a part of it with this shape."""
     dtype = dtype or tensor.dtype
     known = small_values.value_of(tensor)
     if known is not None:
         return known.to(dtype).clone()
+    shape = tensor.shape if shape is None else shape
     value = observer.scalars.known(tensor)
     if value is UNKNOWN:
         if not dtype.is_floating_point:
             # Zero is the one place that every list has; as a label it is the first.
-            return torch.zeros(tensor.shape, dtype=dtype, device="cpu")
+            return torch.zeros(shape, dtype=dtype, device="cpu")
         value = observer.scalars.guess(tensor)
         # Not all alike: a spread of nothing would be divided by.
-        spread = torch.linspace(0.9, 1.1, max(tensor.numel(), 1), device="cpu")
-        return (spread[: tensor.numel()] * value).to(dtype).reshape(tensor.shape)
-    return torch.full(tensor.shape, value, dtype=dtype, device="cpu")
+        count = math.prod(shape)
+        spread = torch.linspace(0.9, 1.1, max(count, 1), device="cpu")
+        return (spread[:count] * value).to(dtype).reshape(shape)
+    return torch.full(shape, value, dtype=dtype, device="cpu")

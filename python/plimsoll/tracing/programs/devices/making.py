@@ -46,9 +46,17 @@ class Making:
         return func(*args, **kwargs)
 
     def tensor(self, func, args, kwargs):
+        if args and (held := self._moves.arrays.tensor_of(args[0])) is not None:
+            return self._like_array(held, kwargs.get("dtype"), kwargs.get("device"))
         listed = bool(args) and type(args[0]) in (list, tuple)
         made = self.made(func, (self._numbers(args[0]), *args[1:]) if listed else args, kwargs)
         return self._counted(made)
+
+    def _like_array(self, held, dtype, device):
+        named = {} if dtype is None else {"dtype": dtype}
+        if device is not None and is_cuda(device):
+            return self._moves.to_gpu(held, named)
+        return held.to(**named)
 
     def new_tensor(self, func, args, kwargs):
         return self._counted(self.made(func, args, kwargs))

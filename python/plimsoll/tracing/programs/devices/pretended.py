@@ -196,6 +196,13 @@ def install(patches: Patches, devices: PretendedDevices) -> None:
 
     patches.set(torch.overrides, "has_torch_function", has_torch_function)
     _jagged(patches)
+    made_of = torch.from_numpy
+
+    def from_numpy(array: Any) -> Any:
+        held = devices.moves.arrays.tensor_of(array)
+        return made_of(array) if held is None else held
+
+    patches.set(torch, "from_numpy", from_numpy)
 
 
 def _address_of(own: Callable[[Any], int]) -> Callable[[Any], int]:
