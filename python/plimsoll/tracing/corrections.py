@@ -12,7 +12,7 @@ from .data_sizes import BY_DATA
 from .kernels import ctc, detection, losses, recurrent
 from .kernels.convolution import channels_last
 from .kernels.matrices import least_squares
-from .small_values import is_counted, likely_value_of, marked, readable, remember
+from .small_values import is_counted, is_likely, marked, readable, remember
 from .standins.imports import when_imported
 
 _ATEN = torch.ops.aten
@@ -103,7 +103,7 @@ def _masked_select(func, args, kwargs):
 
 def _nonzero(func, args, kwargs):
     places = torch.empty(marked(args[0]), args[0].dim(), dtype=torch.int64, device="meta")
-    unknown = not is_counted(args[0]) and likely_value_of(args[0]) is None
+    unknown = not is_counted(args[0]) and not is_likely(args[0])
     if len(places) == args[0].numel() and unknown and readable(places):
         # All were taken, so all are known.
         remember(places, torch.ones(args[0].shape, dtype=torch.bool, device="cpu").nonzero())

@@ -68,7 +68,7 @@ def _from_values(most: Callable) -> Callable:
         if known is None or any(isinstance(other, torch.Tensor) for other in others):
             return most(*args, **kwargs)
         found = func(known, *args[1:], **kwargs)
-        sure = small_values.value_of(args[0]) is not None
+        sure = small_values.is_known(args[0])
         if isinstance(found, tuple):
             return tuple(_like(one, sure) for one in found)
         return _like(found, sure)

@@ -93,8 +93,9 @@ class Ledger:
         event = ("a", ident, size, op, module, category)
         self._asked_at[ident] = len(self.events)
         self.events.append((*event, stream) if stream else event)
-        self.live_bytes += _rounded(size)
-        self._rise(self.live_bytes)
+        live = self.live_bytes = self.live_bytes + _rounded(size)
+        if live > self.peak_bytes or live + self._larger_bytes > self._most_bytes:
+            self._rise(live)
         return ident
 
     def _rise(self, size: int) -> None:

@@ -35,7 +35,8 @@ class MetaResults:
     """Runs ops on the meta device; the same question is put to a kernel once."""
 
     def __init__(self) -> None:
-        self._keepable: dict[Any, bool] = {}
+        # By the `id` of an op, which is held so that no other gets it.
+        self._keepable: dict[int, tuple[bool, Any]] = {}
         # A function that makes the result out of the arguments; None where it must be asked for.
         self._makers: dict[Any, Callable | None] = {}
 
@@ -43,7 +44,7 @@ class MetaResults:
         if not self._may_keep(func):
             return _ask(func, args, kwargs)
         try:
-            key = (func, torch.get_default_dtype(), *_forms(args, kwargs))
+            key = (id(func), torch.get_default_dtype(), *_forms(args, kwargs))
             maker = self._makers[key]
         except (_Unsure, TypeError):
             return _ask(func, args, kwargs)
@@ -54,10 +55,10 @@ class MetaResults:
         return _ask(func, args, kwargs) if maker is None else maker(args)
 
     def _may_keep(self, func: Any) -> bool:
-        known = self._keepable.get(func)
+        known = self._keepable.get(id(func))
         if known is None:
-            known = self._keepable[func] = _is_keepable(func)
-        return known
+            known = self._keepable[id(func)] = (_is_keepable(func), func)
+        return known[0]
 
 
 def _ask(func: Any, args: tuple, kwargs: dict) -> Any:

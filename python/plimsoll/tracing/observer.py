@@ -18,16 +18,17 @@ from . import ledger as kinds
 from .accumulation import accumulates_in_place
 from .choices import likely_values
 from .choices.chosen import CHOOSING, NMS, Chosen
+from .choices.even_choices import EvenChoices
 from .choices.waiting import Waiting
 from .kernels.registry import Launch, rule_for
+from .known.ways import way_of
 from .launches import Launches
 from .ledger import Ledger
 from .meta_results import MetaResults
-from .op_facts import name_of
+from .op_facts import COMPOSITE, is_composite, name_of
 from .scalars import Scalars
 
 _DETACH = torch.ops.aten.detach.default
-_COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd
 _EQUAL = torch.ops.aten.equal.default
 _ITEM = torch.ops.aten._local_scalar_dense.default
 _RAND = torch.ops.aten.rand.default
@@ -72,8 +73,8 @@ class Observer(TorchDispatchMode):
         self._launches = Launches(ledger)
         self._waiting = Waiting()
         self._live: dict[int, Any] = {}
-        self._rules: dict[Any, Callable | None] = {}
-        self._composite: dict[Any, bool] = {}
+        # By the op's `id`.
+        self._ops: dict[int, _Op] = {}
         # Functions that run an op as CUDA does, where no autograd calls them.
         self.stand_ins: dict[Any, Callable] = {}
         self._results = MetaResults()
@@ -87,28 +88,24 @@ class Observer(TorchDispatchMode):
         kwargs = kwargs or {}
         if self.passes_on and any(issubclass(kind, self.passes_on) for kind in types):
             return NotImplemented
-        if types and any(map(sparse.is_jagged, args)):
-            return NotImplemented
-        if sparse.concerns(func, args):
-            taken_apart = sparse.stand_in(func, args, kwargs)
-            if taken_apart is None:
-                return func(*args, **kwargs)
-            with self:
-                return taken_apart(*args, **kwargs)
-        value = self._known(func, args, kwargs)
-        if value is not None:
-            return value
+        op = None if sparse.concerns(args) else self._ops.get(id(func)) or self._learn(func)
+        if op is None or op.makes_sparse:
+            return self._taken_apart(func, types, args, kwargs)
+        if op.may_be_known:
+            value = self._known(func, args, kwargs)
+            if value is not None:
+                return value
         if func is _ADD and accumulates_in_place(args, kwargs):
             return torch.ops.aten.add_.Tensor(args[0], args[1])
-        rule = self._rule(func)
+        rule = op.rule
         # In inference mode, or on tensors from it, an op arrives whole that autograd takes apart.
         stand_in = self.stand_ins.get(func) if rule is None else None
         if stand_in is not None and any(map(_is_on_meta, args)):
             with self, self._autocast_resumed():
                 return stand_in(*args, **kwargs)
-        if rule is None and self._is_composite(func):
+        if op.is_composite:
             with self, self._autocast_resumed():
-                return func._op_dk(_COMPOSITE, *args, **kwargs)
+                return func._op_dk(COMPOSITE, *args, **kwargs)
         result = self._results.run(func, args, kwargs)
         if func is not _DETACH and self.recording:
             if func is _ADD and self.summing is not None:
@@ -116,11 +113,24 @@ class Observer(TorchDispatchMode):
                     self._record(func, rule, args, kwargs, result)
             else:
                 self._record(func, rule, args, kwargs, result)
-            self.chosen.even.notice(func, args, kwargs, result, self.scalars)
-        self.scalars.notice(func, args, result)
-        small_values.follow(func, args, kwargs, result)
-        likely_values.follow(func, args, kwargs, result)
+            if op.is_noticed:
+                self.chosen.even.notice(func, args, kwargs, result, self.scalars)
+        if op.is_noticed:
+            self.scalars.notice(func, args, result)
+        small_values.follow(func, args, kwargs, result, op.way)
+        if op.likely is not None:
+            op.likely(func, args, kwargs, result)
         return result
+
+    def _taken_apart(self, func, types, args, kwargs):
+        """Of sparse tensors, and of rows of different lengths."""
+        if types and any(map(sparse.is_jagged, args)):
+            return NotImplemented
+        stand_in = sparse.stand_in(func, args, kwargs)
+        if stand_in is None:
+            return func(*args, **kwargs)
+        with self:
+            return stand_in(*args, **kwargs)
 
     def _answer(self, func, args) -> Any:
         if func is _EQUAL:
@@ -144,10 +154,9 @@ class Observer(TorchDispatchMode):
 
     def _known(self, func, args, kwargs) -> Any | None:
         """A value that is known without running the op, or decided here."""
-        if func is _RAND and not args[0] and self.layer_draws is not None:
-            return self.layer_draws.draw()
-        if func not in _BY_VALUES and func not in NMS:
-            return None
+        if func is _RAND:
+            drawn = not args[0] and self.layer_draws is not None
+            return self.layer_draws.draw() if drawn else None
         if func in self.scalars.answers:
             return self._answer(func, args)
         if func in host_values.COPIES:
@@ -165,28 +174,13 @@ class Observer(TorchDispatchMode):
             self.notes.add("values that the model reads back from the GPU were taken as zero")
         return host
 
-    def _rule(self, func) -> Callable | None:
-        try:
-            return self._rules[func]
-        except KeyError:
-            rule = self._rules[func] = rule_for(name_of(func))
-            return rule
+    def _learn(self, func) -> _Op:
+        """What is to be done for an op, found out once: asking a set for an op runs Python code of PyTorch's."""
+        op = self._ops[id(func)] = _Op(func, self.scalars)
+        return op
 
     def _autocast_resumed(self) -> AbstractContextManager[None]:
         return nullcontext() if self.autocast is None else self.autocast.resumed()
-
-    def _is_composite(self, func) -> bool:
-        try:
-            return self._composite[func]
-        except KeyError:
-            # Not `decompose`, which prefers formulas of Python that copy where CUDA does not.
-            # Some ops have formulas beside kernels of their own, which are what runs.
-            has = torch._C._dispatch_has_kernel_for_dispatch_key
-            # Those of the language itself (`prim`) are in no table of kernels.
-            listed = func.namespace != "prim"
-            known = listed and has(func.name(), _COMPOSITE) and not has(func.name(), "CPU")
-            self._composite[func] = known
-            return known
 
     def _record(self, func, rule, args, kwargs, result) -> None:
         self._launches.notice(func, args)
@@ -274,6 +268,21 @@ class Observer(TorchDispatchMode):
             tensor = torch._C._functorch.get_unwrapped(tensor)
         entry = self._live.get(sparse.stored(tensor).untyped_storage()._cdata)
         return entry[0] if entry else 0
+
+
+class _Op:
+    """What is to be done for an op."""
+
+    def __init__(self, func: Any, scalars: Scalars) -> None:
+        # Held, so that no other gets its `id`.
+        self.func = func
+        self.makes_sparse = sparse.makes(func)
+        self.may_be_known = func in _BY_VALUES or func in NMS or func is _RAND
+        self.rule = rule_for(name_of(func))
+        self.is_composite = self.rule is None and is_composite(func)
+        self.is_noticed = EvenChoices.concerns(func) or scalars.concerns(func)
+        self.way = way_of(func)
+        self.likely = likely_values.RULES.get(func)
 
 
 def _is_on_meta(value: Any) -> bool:

@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd
+
 
 @cache
 def name_of(func: Any) -> str:
@@ -39,3 +41,13 @@ def written_places(func: Any) -> tuple[tuple[int, str], ...]:
         for place, argument in enumerate(func._schema.arguments)
         if argument.alias_info is not None and argument.alias_info.is_write
     )
+
+
+def is_composite(func: Any) -> bool:
+    """Whether it is run as a formula of other ops."""
+    # Not `decompose`, which prefers formulas of Python that copy where CUDA does not.
+    # Some ops have formulas beside kernels of their own, which are what runs.
+    has = torch._C._dispatch_has_kernel_for_dispatch_key
+    # Those of the language itself (`prim`) are in no table of kernels.
+    listed = func.namespace != "prim"
+    return listed and has(func.name(), COMPOSITE) and not has(func.name(), "CPU")

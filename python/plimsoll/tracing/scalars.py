@@ -86,6 +86,10 @@ class Scalars:
     def __init__(self) -> None:
         self._values: dict[int, Any] = {}
 
+    def concerns(self, func: Any) -> bool:
+        """Whether `notice` has something to do for an op."""
+        return func in self._makers or is_mutable(func)
+
     def notice(self, func, args, result) -> None:
         if func in self._makers:
             # Those of the host have values of their own, and their end is not seen.

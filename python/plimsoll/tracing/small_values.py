@@ -16,47 +16,22 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
-from .op_facts import draws_numbers, is_mutable, written_places
+from .known.computing import compute, run
+from .known.later import Later, NotComputed, before_writing, now
+from .known.layout import holds_coordinates, strides_of
+from .known.ways import COMPUTES, LEAVES, LIKE, UNWRITTEN, WRITES
+from .op_facts import written_places
 
 _ATEN = torch.ops.aten
 _TO_COPY = _ATEN._to_copy.default
-_MAKERS = {
-    _ATEN.arange.default,
-    _ATEN.arange.start,
-    _ATEN.arange.start_step,
-    _ATEN.linspace.default,
-    _ATEN.full.default,
-    _ATEN.zeros.default,
-    _ATEN.ones.default,
-    _ATEN.scalar_tensor.default,
-}
-# These take only the shape, or nothing but the device, of what they are given.
-_LIKES = {
-    _ATEN.ones_like.default,
-    _ATEN.zeros_like.default,
-    _ATEN.full_like.default,
-    _ATEN.new_ones.default,
-    _ATEN.new_zeros.default,
-    _ATEN.new_full.default,
-}
-# These hold whatever was there before.
-_UNWRITTEN = {
-    _ATEN.empty.memory_format,
-    _ATEN.empty_like.default,
-    _ATEN.new_empty.default,
-    _ATEN.new_empty_strided.default,
-    _ATEN.resize_.default,
-}
 # These leave nothing of it.
 _FILLS = {_ATEN.fill_.Scalar, _ATEN.zero_.default}
-# What other ranks sent is not known.
-_COLLECTIVES = "_c10d_functional"
 _LARGEST = 4096
 # Places, labels and masks decide more, and cost little: sizes of graphs, lengths, what is chosen. Masks of sound have a
 # place for each of 16,000 samples a second.
 _LARGEST_WHOLE = 1 << 23
-# What is computed of known values, as anchors and how they overlap with boxes; coordinates stand by four at most.
-_LARGEST_COMPUTED, _LARGEST_COORDINATES, _COORDINATES = 1 << 23, 1 << 24, 4
+# What is computed of known values, as anchors and how they overlap with boxes.
+_LARGEST_COMPUTED, _LARGEST_COORDINATES = 1 << 23, 1 << 24
 _LARGEST_COPIED = 1 << 18
 # Tensors with known values, by the storage they share.
 _holders: dict[int, list[Any]] = {}
@@ -68,11 +43,31 @@ _LIKELY = "_plimsoll_likely"
 
 def value_of(tensor: Any) -> Any:
     """What a tensor holds, where that is sure."""
-    value = likely_value_of(tensor)
-    return None if value is None or getattr(tensor, _UNSURE, False) else value
+    return likely_value_of(tensor) if is_known(tensor) else None
 
 
 def likely_value_of(tensor: Any) -> Any:
+    value = held_by(tensor)
+    if isinstance(value, Later):
+        value = value.now()
+        if value is None:
+            delattr(tensor, _VALUE)
+        else:
+            setattr(tensor, _VALUE, value)
+    return value
+
+
+def is_known(tensor: Any) -> bool:
+    """Whether what a tensor holds is sure. It may have to be computed first."""
+    return is_likely(tensor) and not getattr(tensor, _UNSURE, False)
+
+
+def is_likely(tensor: Any) -> bool:
+    return held_by(tensor) is not None
+
+
+def held_by(tensor: Any) -> Any:
+    """What a tensor holds, or what computes it later."""
     return getattr(tensor, _VALUE, None) if isinstance(tensor, torch.Tensor) else None
 
 
@@ -84,30 +79,28 @@ def read(func: Any, args: tuple, kwargs: dict) -> Any:
     return None if value is None else func(value, **kwargs)
 
 
-def follow(func: Any, args: tuple, kwargs: dict, result: Any) -> None:
-    """Computes what a small result would hold, if everything it is made of is known."""
-    if is_mutable(func):
+def follow(func: Any, args: tuple, kwargs: dict, result: Any, way: str) -> None:
+    """Computes what a small result would hold, if everything it is made of is known. `way`: of the op."""
+    if way == WRITES:
         _write(func, args, kwargs)
+        return
+    if way == LEAVES or (way == COMPUTES and _lacks_values(args)):
         return
     results = result if isinstance(result, (tuple, list)) else (result,)
     if not any(_may_be_known(one, args) for one in results):
         return
-    if func in _UNWRITTEN or func.namespace == _COLLECTIVES:
-        return
-    if func in _LIKES:
+    if way == LIKE:
         args = (_of_shape(args[0]), *args[1:])
-    elif func not in _MAKERS and not any(_holds_tensor(a) for a in args):
-        return
     reading = _Reading()
     try:
-        real = [reading.of(a) for a in args]
+        given = [reading.of(a) for a in args]
         named = {
             k: (torch.device("cpu") if k == "device" else reading.of(v)) for k, v in kwargs.items()
         }
-        made = run(func, real, named)
-    except (_NotKnown, RuntimeError, TypeError, IndexError):
+        made = compute(func, given, named, results, strides_of(func, args))
+    except (NotComputed, _NotKnown, RuntimeError, TypeError, IndexError):
         return
-    for one, value in zip(results, made if isinstance(made, (tuple, list)) else (made,)):
+    for one, value in zip(results, made):
         # On the host, a gradient that is not needed is None.
         if value is not None and _may_be_known(one, args) and value.shape == one.shape:
             remember(one, value, reading.sure)
@@ -116,14 +109,12 @@ def follow(func: Any, args: tuple, kwargs: dict, result: Any) -> None:
 def _may_be_known(result: Any, args: tuple) -> bool:
     if not isinstance(result, torch.Tensor) or not result.is_meta:
         return False
-    return readable(result) or (
-        may_be_computed(result) and any(likely_value_of(one) is not None for one in _flat(args))
-    )
+    return readable(result) or (may_be_computed(result) and any(map(is_likely, _flat(args))))
 
 
 def may_be_copied(tensor: Any) -> bool:
     """Whether what is copied from the host is kept: small tensors, and coordinates that were computed there."""
-    known = _holds_coordinates(tensor) and tensor.numel() <= _LARGEST_COPIED
+    known = holds_coordinates(tensor) and tensor.numel() <= _LARGEST_COPIED
     return readable(tensor) or (known and may_be_computed(tensor))
 
 
@@ -131,12 +122,8 @@ def may_be_computed(result: Any) -> bool:
     """Whether values may be followed into a result, by its size."""
     if not result.dtype.is_floating_point and result.dtype != torch.bool:
         return readable(result)
-    most = _LARGEST_COORDINATES if _holds_coordinates(result) else _LARGEST_COMPUTED
+    most = _LARGEST_COORDINATES if holds_coordinates(result) else _LARGEST_COMPUTED
     return result.layout is torch.strided and result.is_meta and result.numel() <= most
-
-
-def _holds_coordinates(tensor: Any) -> bool:
-    return tensor.dim() > 1 and tensor.shape[-1] <= _COORDINATES
 
 
 def _flat(args: tuple) -> Iterator[Any]:
@@ -144,10 +131,16 @@ def _flat(args: tuple) -> Iterator[Any]:
         yield from one if isinstance(one, (list, tuple)) else (one,)
 
 
-def _holds_tensor(value: Any) -> bool:
-    if isinstance(value, (list, tuple)):
-        return any(map(torch.is_tensor, value))
-    return torch.is_tensor(value)
+def _lacks_values(args: tuple) -> bool:
+    """Whether there is nothing to compute a result of: for most ops of a model."""
+    none = True
+    for value in args:
+        for one in value if isinstance(value, (list, tuple)) else (value,):
+            if isinstance(one, torch.Tensor):
+                none = False
+                if one.is_meta and getattr(one, _VALUE, None) is None and one.numel():
+                    return True
+    return none
 
 
 def _of_shape(tensor: Any) -> Any:
@@ -164,21 +157,22 @@ def _write(func: Any, args: tuple, kwargs: dict) -> None:
         return
     target = args[0]
     value = likely_value_of(target)
-    reading = _Reading(sure=value_of(target) is not None)
+    reading = _Reading(sure=is_known(target))
     sharing = _sharing(target)
     _forget_values(target)
     if value is None and func in _FILLS and target.numel() <= _LARGEST and readable(target):
         value = torch.empty(target.shape, dtype=target.dtype, device="cpu")
         sharing, reading.sure = [(target, value)], True
-    if value is None or func in _UNWRITTEN:
+    if value is None or func in UNWRITTEN:
         return
     try:
-        real = [reading.of(a) for a in args[1:]]
-        named = {name: reading.of(a) for name, a in kwargs.items()}
+        real = now([reading.of(a) for a in args[1:]])
+        named = now({name: reading.of(a) for name, a in kwargs.items()})
+        before_writing(value)
         if not _mirrors(value, sharing):
             value, sharing = value.clone(), [(target, value)]
         run(func, [value, *real], named)
-    except (_NotKnown, RuntimeError, TypeError, IndexError):
+    except (NotComputed, _NotKnown, RuntimeError, TypeError, IndexError):
         return
     for tensor, held in sharing:
         remember(tensor, value if tensor is target else held, reading.sure)
@@ -205,14 +199,6 @@ def _mirrors(value: Any, sharing: list[tuple[Any, Any]]) -> bool:
     return all(held.untyped_storage().data_ptr() == place for _, held in sharing)
 
 
-def run(func: Any, args: list, kwargs: dict) -> Any:
-    if not draws_numbers(func):
-        return func(*args, **kwargs)
-    # The card draws with a generator of its own: the host's, which shuffles, stays where it is.
-    with torch.random.fork_rng(devices=()):
-        return func(*args, **kwargs)
-
-
 class _NotKnown(Exception):
     """Something that is written, or the place where, is not known."""
 
@@ -229,7 +215,7 @@ class _Reading:
             return type(value)(self.of(one) for one in value)
         if not isinstance(value, torch.Tensor) or not value.is_meta:
             return value
-        known = likely_value_of(value)
+        known = getattr(value, _VALUE, None)
         if known is None and value.numel() == 0:
             # Nothing was chosen.
             return torch.empty(value.shape, dtype=value.dtype, device="cpu")
@@ -285,7 +271,7 @@ def count_marked(mask: Any, values: Any) -> None:
 
 
 def is_counted(mask: Any) -> bool:
-    return mask.device.type == "cpu" or hasattr(mask, _MARKED) or value_of(mask) is not None
+    return mask.device.type == "cpu" or hasattr(mask, _MARKED) or is_known(mask)
 
 
 def expect_marked(mask: Any, count: int) -> None:

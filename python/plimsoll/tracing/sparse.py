@@ -62,10 +62,12 @@ def is_jagged(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.layout is torch.jagged
 
 
-def concerns(func: Any, args: tuple) -> bool:
-    for one in args:
-        if isinstance(one, torch.Tensor) and one.layout is not torch.strided:
-            return True
+def concerns(args: tuple) -> bool:
+    layouts = [one.layout for one in args if isinstance(one, torch.Tensor)]
+    return layouts.count(torch.strided) < len(layouts)
+
+
+def makes(func: Any) -> bool:
     return func in _MAKERS
 
 

@@ -62,7 +62,7 @@ class Chosen:
         if not by_unknown_data(func, args):
             return None
         if func in BY_DATA or func in NMS:
-            return NOTE if small_values.likely_value_of(args[0]) is None else LIKELY_NOTE
+            return LIKELY_NOTE if small_values.is_likely(args[0]) else NOTE
         masks = [one for one in _choosing(func, args) if not small_values.is_counted(one)]
         # Beside other places, a mask has all of its places taken.
         alone = func is not _INDEX or sum(one is not None for one in args[1]) == 1
@@ -129,7 +129,7 @@ class Chosen:
 
 def by_unknown_data(func: Any, args: tuple) -> bool:
     if func in NMS:
-        return any(small_values.value_of(one) is None for one in args[:2])
+        return not all(map(small_values.is_known, args[:2]))
     if func not in CHOOSING:
         return False
     if func in _CHOSEN_BY:

@@ -98,8 +98,14 @@ class EvenChoices:
         self._shares.pop(storage_key, None)
         self._chances.pop(storage_key, None)
 
+    @staticmethod
+    def concerns(func: Any) -> bool:
+        """Whether an op says something of its result."""
+        told = func in _PLACES or func in _TELLING or func is _SOFTMAX
+        return told or is_mutable(func)
+
     def notice(self, func: Any, args: tuple, kwargs: dict, result: Any, scalars: Scalars) -> None:
-        """For each op that was run; `scalars` knows what a tensor was filled with before."""
+        """For each op that was run and says something; `scalars` knows what a tensor was filled with before."""
         if func in _PLACES:
             at, among = _PLACES[func]
             results = result if isinstance(result, (tuple, list)) else (result,)
@@ -136,7 +142,7 @@ class EvenChoices:
             total = args[0].numel()
         else:
             return
-        if small_values.readable(result) and small_values.value_of(result) is None:
+        if small_values.readable(result) and not small_values.is_known(result):
             least, more = divmod(total, max(1, result.numel()))
             counts = torch.full((result.numel(),), least, dtype=result.dtype, device="cpu")
             counts[:more] += 1

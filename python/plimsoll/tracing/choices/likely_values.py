@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from .. import small_values
+from ..known.computing import compute
 from ..scalars import SAME
 
 _ATEN = torch.ops.aten
@@ -33,13 +34,6 @@ RANGES: dict[Any, Callable[[tuple], range]] = {
     _ATEN.randint_like.default: lambda a: range(a[1]),
     _ATEN.randint_like.low_dtype: lambda a: range(a[1], a[2]),
 }
-
-
-def follow(func: Any, args: tuple, kwargs: dict, result: Any) -> None:
-    """For an op that was run, where the values of its result do not follow from known ones."""
-    likely = _LIKELY.get(func)
-    if likely is not None:
-        likely(func, args, kwargs, result)
 
 
 def size_of(tensor: Any) -> float | int | None:
@@ -178,8 +172,8 @@ def _blend(func: Any, args: tuple, kwargs: dict, result: Any) -> None:
         return
     if result.requires_grad or not _is_unknown(result):
         return
-    known = [small_values.likely_value_of(one) for one in (first, second)]
-    missing = [one for one, value in zip((first, second), known) if value is None]
+    held = [small_values.held_by(one) for one in (first, second)]
+    missing = [one for one, value in zip((first, second), held) if value is None]
     if (
         len(missing) != 1
         or not _is_computed(missing[0])
@@ -188,15 +182,16 @@ def _blend(func: Any, args: tuple, kwargs: dict, result: Any) -> None:
         return
     if func in _DIVIDES and missing[0] is second:
         return
-    value = known[1] if known[0] is None else known[0]
-    spread = result.shape[-1] <= _COORDINATES < value.numel() if result.dim() else False
-    if value.numel() != result.numel() and not spread:
+    known = second if missing[0] is first else first
+    spread = result.shape[-1] <= _COORDINATES < known.numel() if result.dim() else False
+    if known.numel() != result.numel() and not spread:
         return
     typical = getattr(missing[0], _TYPICAL, _NOTHING)
     number = torch.tensor(typical, dtype=missing[0].dtype, device="cpu")
     made = number.expand(missing[0].shape)
-    both = [made if one is None else one for one in known]
-    small_values.remember(result, small_values.run(func, [*both, *args[2:]], kwargs), sure=False)
+    both = [made if one is None else one for one in held]
+    (value,) = compute(func, [*both, *args[2:]], kwargs, (result,))
+    small_values.remember(result, value, sure=False)
 
 
 def _is_computed(value: Any) -> bool:
@@ -208,7 +203,7 @@ def _is_computed(value: Any) -> bool:
 def _is_unknown(value: Any) -> bool:
     if not isinstance(value, torch.Tensor) or not value.is_meta:
         return False
-    return value.layout is torch.strided and small_values.likely_value_of(value) is None
+    return value.layout is torch.strided and not small_values.is_likely(value)
 
 
 _PARTS = {_ATEN.split.Tensor, _ATEN.split_with_sizes.default, _ATEN.unbind.int}
@@ -223,7 +218,8 @@ _SINGLE = (
     _ATEN.pow.Tensor_Scalar,
     _ATEN.neg.default,
 )
-_LIKELY: dict[Any, Callable] = {
+# For ops that were run, where the values of their results do not follow from known ones.
+RULES: dict[Any, Callable] = {
     **dict.fromkeys(SAME | _PARTS, _same),
     _ATEN.randperm.default: _permutation,
     **dict.fromkeys(RANGES, _drawn),

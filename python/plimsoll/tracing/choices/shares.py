@@ -40,9 +40,14 @@ _KEEP_FIRST = {
 }
 _FROM_ONE = _ATEN.rsub.Scalar
 # Beyond this, looking through what comes from the host would cost more than it tells.
-_MOST_LOOKED_AT = 1 << 21
+_MAX_LOOKED_AT = 1 << 21
 # By storage: whether the number rises while a training goes well, as the part of the right answers does.
 _rises: dict[int, bool] = {}
+
+
+def concerns(func: Any) -> bool:
+    """Whether `follow` has something to do for an op."""
+    return func in _MAKE or func in _KEEP or func in _KEEP_FIRST or func is _FROM_ONE
 
 
 def follow(func: Any, args: tuple, result: Any) -> None:
@@ -60,7 +65,7 @@ def follow(func: Any, args: tuple, result: Any) -> None:
 
 def look_at(source: Any, moved: Any) -> None:
     """For what is copied from the host."""
-    if source.dtype.is_floating_point and 0 < source.numel() <= _MOST_LOOKED_AT:
+    if source.dtype.is_floating_point and 0 < source.numel() <= _MAX_LOOKED_AT:
         least, most = source.aminmax()
         if least >= 0 and most <= 1:
             _put(moved, False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any, Callable
 
 import torch
@@ -21,6 +22,7 @@ _HOST_OPS = 20
 _INDEX = torch.ops.aten.index.Tensor
 _PICKS = {_INDEX, torch.ops.aten.index_select.default}
 _MAX_PICKED = 1 << 22
+_ON_META = attrgetter("is_meta")
 _REAL = (torch.Tensor, torch.nn.Parameter)
 # All that a program's observer has more to do for than other observers have.
 _FOLLOWED = {*_PICKS, *DRAWS, _PACK, *TEXT_OPS}
@@ -40,6 +42,8 @@ class ProgramObserver(Observer):
         # The clock of a trace: the same on every machine.
         self.ops = 0
         self._host_ops = 0
+        # Whether more is to be done for an op than other observers do, by its `id`; with the op, which is held.
+        self._followed: dict[int, tuple[bool, Any]] = {}
         # What makes the answer less sure than usual.
         self.compiled = self.fused = self.graphs = self.ragged = False
         # Whether any batches differ in shape; ragged: so that the order of a real run had to be guessed.
@@ -57,21 +61,27 @@ class ProgramObserver(Observer):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         # From here on tensors say where they are.
         with torch._C.DisableTorchFunction():
-            if _in_host_memory(args, kwargs) and func not in _PICKS:
+            given, in_host_memory = _survey(args, kwargs)
+            if in_host_memory and func not in _PICKS:
                 # As it is: programs make their samples of thousands of small ops.
                 self._count_host()
                 return func(*args, **kwargs or {})
-            return self._dispatch(func, types, args, kwargs)
+            return self._dispatch(func, types, args, kwargs, given)
 
-    def _dispatch(self, func, types, args, kwargs):
+    def _dispatch(self, func, types, args, kwargs, given):
         if self.passes_on and any(issubclass(kind, self.passes_on) for kind in types):
             return NotImplemented
         kwargs = kwargs or {}
-        given = _tensors(args, kwargs)
-        self._count(given)
+        if _any_on_meta(given):
+            self._tick()
+        else:
+            self._count_host()
         if _mixes(self.places, given) and func not in host_values.COPIES:
             args, kwargs = self._all_on_meta(args, kwargs)
-        if func not in _FOLLOWED:
+        followed = self._followed.get(id(func))
+        if followed is None:
+            followed = self._followed[id(func)] = (func in _FOLLOWED, func)
+        if not followed[0]:
             return super().__torch_dispatch__(func, types, args, kwargs)
         if func in _PICKS and _picks_many(func, args):
             args, kwargs = self._all_on_meta(args, kwargs)
@@ -92,12 +102,6 @@ class ProgramObserver(Observer):
         if self.differ:
             self.ragged = True
             self.notes.add(ORDER_NOTE)
-
-    def _count(self, given: list[torch.Tensor]) -> None:
-        if any(one.is_meta for one in given):
-            self._tick()
-        else:
-            self._count_host()
 
     def _count_host(self) -> None:
         """What a program does in host memory to make a batch shows nothing of the GPU; many count as one."""
@@ -126,7 +130,7 @@ class ProgramObserver(Observer):
     def _record(self, func, rule, args, kwargs, result) -> None:
         outputs = result if isinstance(result, (tuple, list)) else (result,)
         given = [one for one in _tensors(args, kwargs) if one.is_meta]
-        if not given and not any(one.is_meta for one in _tensors(outputs, {})):
+        if not given and not _any_on_meta(_tensors(outputs, {})):
             # What is computed in host memory works in host memory.
             return
         place = self._place(given)
@@ -178,23 +182,30 @@ class ProgramObserver(Observer):
         return moved(tuple(args)), {name: moved(value) for name, value in kwargs.items()}
 
 
-def _in_host_memory(args, kwargs) -> bool:
-    """Whether an op is about real values alone."""
-    found = False
+def _survey(args, kwargs) -> tuple[list[torch.Tensor], bool]:
+    """The tensors that an op is given, and whether it is about real values alone."""
+    found: list[torch.Tensor] = []
+    real = True
     for value in (*args, *kwargs.values()) if kwargs else args:
         for one in value if isinstance(value, (list, tuple)) else (value,):
             if isinstance(one, torch.Tensor):
-                if type(one) not in _REAL or not one.is_cpu:
-                    return False
-                found = True
-            elif isinstance(one, torch.device) and one.type != "cpu":
-                return False
-    return found
+                found.append(one)
+                real = real and one.is_cpu and type(one) in _REAL
+            elif real and isinstance(one, torch.device):
+                real = one.type == "cpu"
+    return found, real and bool(found)
+
+
+def _any_on_meta(given: list[torch.Tensor]) -> bool:
+    return any(map(_ON_META, given))
 
 
 def _mixes(places: Places, given: list[torch.Tensor]) -> bool:
     """Whether an op meets both real values and what stands for memory of the host's."""
-    if not any(one.is_cpu and one.dim() > 0 for one in given):
+    for one in given:
+        if one.is_cpu and one.dim() > 0:
+            break
+    else:
         return False
     return any(one.is_meta and places.of(one) == HOST for one in given)
 

@@ -80,6 +80,10 @@ class PlausibleScalars(Scalars):
         # Tensors of booleans that are not known: what most of them are.
         self._usual: dict[int, bool] = {}
 
+    def concerns(self, func: Any) -> bool:
+        told = (_PLACES, _COUNTS, _ASKS, _IS_ONE, _KEEP_USUAL, SAME)
+        return super().concerns(func) or shares.concerns(func) or any(func in ops for ops in told)
+
     def notice(self, func, args, result) -> None:
         super().notice(func, args, result)
         shares.follow(func, args, result)
@@ -195,7 +199,7 @@ def _place(func: Any, args: tuple) -> int:
 def copy_known_value(source: Any, moved: Any) -> Any:
     """A copy of a small tensor holds what the tensor held; of a larger one it is known whether all lies in 0 to 1."""
     kept = small_values.may_be_copied(moved)
-    if kept and small_values.value_of(moved) is not None:
+    if kept and small_values.is_known(moved):
         return moved
     with torch._C.DisableTorchFunction():
         on_host = source.device.type == "cpu"

@@ -31,7 +31,7 @@ class Arrays:
         """The array of a tensor of the host's that has no memory."""
         shape = tuple(tensor.shape)
         first = _repeats(shape)
-        if math.prod(shape[:first]) == 1 or small_values.value_of(tensor) is not None:
+        if math.prod(shape[:first]) == 1 or small_values.is_known(tensor):
             return values.plausible(tensor, self._observer).numpy()
         held = values.plausible(tensor, self._observer, shape=shape[first:]).numpy()
         from numpy.lib.stride_tricks import as_strided

@@ -59,7 +59,7 @@ class Texts:
 
     def _among(self, result: Any) -> None:
         """A token that was chosen is none of those that end a text."""
-        if self._words is None and small_values.value_of(result) is not None:
+        if self._words is None and small_values.is_known(result):
             return
         if self._words is not None and self._peak is None:
             self._peak = self._observer.ledger.peak_bytes

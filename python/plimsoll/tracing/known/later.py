@@ -1,0 +1,133 @@
+"""Large values that are computed when somebody asks for them: most are never read.
+
+A detector computes what each of a million anchors should become, for its loss alone. Of all that is known of
+these, only what chooses rows is read.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+
+# Fewer values than this are computed at once.
+_MANY = 1 << 16
+# So many that wait for one another are enough.
+_MAX_DEPTH = 48
+# Those that were not computed yet, in the order in which they were asked for.
+_pending: dict[int, weakref.ref[Computation]] = {}
+
+
+class Computation:
+    """An op on known values, some of which may wait to be computed themselves."""
+
+    def __init__(self, run: Callable[[list, dict], list[Any]], args: list, kwargs: dict) -> None:
+        self._run = run
+        self._args = args
+        self._kwargs = kwargs
+        self._given = list(_leaves((args, kwargs)))
+        self._made: list[Any] | None = None
+        self._is_done = False
+        self.depth = 1 + max((o.depth for o in self._given if isinstance(o, Later)), default=0)
+        key = id(self)
+        _pending[key] = weakref.ref(self, lambda _: _pending.pop(key, None))
+
+    def made(self) -> Any:
+        """What it comes to, as a list of results; None where it cannot be computed."""
+        if not self._is_done:
+            self._is_done = True
+            _pending.pop(id(self), None)
+            try:
+                with torch._C.DisableTorchFunction(), _disable_current_modes(), torch.no_grad():
+                    self._made = self._run(now(self._args), now(self._kwargs))
+            except (NotComputed, RuntimeError, TypeError, IndexError):
+                self._made = None
+            del self._run, self._args, self._kwargs, self._given
+        return self._made
+
+    def reads(self, address: int) -> bool:
+        """Whether it is still to read values that lie in this memory."""
+        values = (one.done() if isinstance(one, Later) else one for one in self._given)
+        return any(isinstance(o, torch.Tensor) and _address(o) == address for o in values)
+
+    def done(self, index: int) -> Any:
+        return self._made[index] if self._made is not None else None
+
+
+class NotComputed(Exception):
+    """A value that was to be computed cannot be."""
+
+
+class Later:
+    """One of the results of a computation."""
+
+    depth: int
+
+    def __init__(self, computation: Computation, index: int, shape: Any) -> None:
+        self._computation = computation
+        self._index = index
+        self.shape = shape
+        self.depth = computation.depth
+
+    def done(self) -> Any:
+        """The value, where it was computed."""
+        return self._computation.done(self._index)
+
+    def now(self) -> Any:
+        """The value; None where there is none after all."""
+        made = self._computation.made()
+        value = None if made is None else made[self._index]
+        return value if value is not None and value.shape == self.shape else None
+
+
+def now(value: Any) -> Any:
+    """With the values that were waited for."""
+    if isinstance(value, dict):
+        return {name: now(one) for name, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(now(one) for one in value)
+    if not isinstance(value, Later):
+        return value
+    known = value.now()
+    if known is None:
+        raise NotComputed
+    return known
+
+
+def may_wait(results: Any, args: list, kwargs: dict) -> bool:
+    """Whether an op takes so long that it is better not run for nothing."""
+    given = list(_leaves((args, kwargs)))
+    waiting = [one for one in given if isinstance(one, Later)]
+    if any(one.depth >= _MAX_DEPTH for one in waiting):
+        return False
+    sizes = [one.numel() for one in (*given, *results) if isinstance(one, torch.Tensor)]
+    return bool(waiting) or max(sizes, default=0) > _MANY
+
+
+def before_writing(value: torch.Tensor) -> None:
+    """Computes all that waits for what lies in the memory of these values, which are about to change.
+
+    One that waits for another was asked for after it.
+    """
+    address = _address(value)
+    for reference in list(_pending.values()):
+        computation = reference()
+        if computation is not None and computation.reads(address):
+            computation.made()
+
+
+def _address(value: torch.Tensor) -> int:
+    return value.untyped_storage().data_ptr()
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict):
+        value = value.values()
+    elif not isinstance(value, (list, tuple)):
+        yield value
+        return
+    for one in value:
+        yield from _leaves(one)

@@ -1,0 +1,95 @@
+"""Many known values: they are computed when they are read, and are what they would have been at once."""
+
+import unittest
+from unittest import mock
+
+import torch
+
+from tracing import watching
+
+from plimsoll.tracing import small_values
+from plimsoll.tracing.known import computing
+
+MANY = 100_000
+
+
+class Later(unittest.TestCase):
+    def computed(self):
+        """The ops that are run on values from now on."""
+        ops = []
+        run = computing.run
+
+        def seen(func, args, kwargs):
+            ops.append(func.name())
+            return run(func, args, kwargs)
+
+        patched = mock.patch.object(computing, "run", seen)
+        patched.start()
+        self.addCleanup(patched.stop)
+        return ops
+
+    def test_what_nobody_reads_is_not_computed(self):
+        ops = self.computed()
+        with watching.watched():
+            twice = torch.arange(MANY, device="meta") * 2
+            self.assertTrue(small_values.is_known(twice))
+            self.assertEqual(ops, [])
+            self.assertEqual(twice[-1].item(), 2 * (MANY - 1))
+            self.assertEqual(ops.count("aten::mul.Tensor"), 1)
+            self.assertEqual(twice[5].item(), 10)
+            self.assertEqual(ops.count("aten::mul.Tensor"), 1)
+
+    def test_values_are_those_of_the_time_they_were_asked_for(self):
+        with watching.watched():
+            places = torch.arange(MANY, device="meta")
+            view = places.view(10, -1)
+            before = places + 1
+            twice = view * 2
+            places.mul_(0)
+            self.assertEqual(before[7].item(), 8)
+            self.assertEqual(twice[0, 7].item(), 14)
+            self.assertEqual(places[7].item(), 0)
+            self.assertEqual(view[0, 7].item(), 0)
+
+    def test_what_waits_for_a_value_that_is_computed_and_then_written_keeps_the_old_one(self):
+        with watching.watched():
+            first = torch.arange(MANY, device="meta") + 1
+            second = first * 3
+            self.assertEqual(first[1].item(), 2)
+            first.fill_(0)
+            self.assertEqual(second[1].item(), 6)
+            self.assertEqual(first[1].item(), 0)
+
+    def test_long_chains_are_computed_on_the_way(self):
+        with watching.watched():
+            value = torch.zeros(MANY, dtype=torch.int64, device="meta")
+            for _ in range(300):
+                value = value + 1
+            self.assertEqual(value[3].item(), 300)
+
+    def test_several_results_of_one_op(self):
+        with watching.watched():
+            rows = torch.arange(2 * MANY, device="meta").view(2, -1)
+            most, places = rows.max(dim=0)
+            self.assertEqual((most[3].item(), places[3].item()), (MANY + 3, 1))
+            one, other = rows.unbind(0)
+            self.assertEqual((one[2].item(), other[2].item()), (2, MANY + 2))
+
+    def test_boxes_hold_the_same_however_they_lie_in_memory(self):
+        def corners(boxes, more):
+            grown = torch.cat([boxes, boxes + more])
+            width = grown[:, 2:] - grown[:, :2]
+            moved = torch.stack([grown[:, 0], width[:, 1]], 1).reshape(-1, 4)
+            return moved.view(2, -1).sum(1), grown.t().reshape(-1)[5], moved.flatten()[-3:]
+
+        def start(device):
+            return torch.arange(8 * MANY, device=device).view(-1, 4).remainder(1000).float()
+
+        expected = [one.tolist() for one in corners(start("cpu"), 0.5)]
+        with watching.watched():
+            found = corners(start("meta"), 0.5)
+            self.assertEqual([small_values.value_of(one).tolist() for one in found], expected)
+
+
+if __name__ == "__main__":
+    unittest.main()
