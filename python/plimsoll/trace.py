@@ -94,6 +94,7 @@ def run(options: Namespace, alone: bool = False) -> int:
         "fused": recording.fused,
         "graphs": recording.graphs,
         "ragged": recording.ragged,
+        "drawn": recording.drawn,
         "benchmark": recording.benchmark,
         "guessesTrials": recording.guesses_trials,
         "ended": recording.ended,

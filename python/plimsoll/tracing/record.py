@@ -44,8 +44,9 @@ class Recording:
     fused: bool = False
     # Whether it asked for CUDA graphs, which the trace left out.
     graphs: bool = False
-    # Whether its batches differ in shape.
+    # Whether its batches differ in shape, and each run has them in another order.
     ragged: bool = False
+    drawn: bool = False
     # Whether it was ended before its own end, and what turns that were left out may have held on to.
     ended: bool = False
     more_bytes: int = 0

@@ -3,14 +3,17 @@ import { randomNumbers } from './unsure-kernels.js';
 
 /** Orders that are tried. Each is replayed, which takes up to a second. */
 const orders = 10;
-/** With fewer there is no other order to speak of. */
-const leastParts = 3;
-/** The last part frees what the one before it left, which stays where it is. */
-const fixedAtTheEnd = 2;
+/** With fewer there is no other order. */
+const leastParts = 2;
 /** Loaders that fetch a batch ahead, as those of accelerate, leave it to the next part but one. */
 const furthest = 2;
 /** A loss, outputs and the like, which some batches leave and others do not. */
 const fewBlocks = 8;
+/**
+ * Of the most that is live in a pass: what a batch may hold on to for longer and still change places, such as losses
+ * for a report, or its own tensors after the last one.
+ */
+const fewShare = 1 / 32;
 const batchMark = /^batch:(\d+)$/;
 
 /** Consecutive events that may change places with others of the same pass through a loader. */
@@ -23,10 +26,18 @@ interface Part {
   readonly takes: readonly number[][];
 }
 
+/** One time through a loader: parts that may change places, and those that stay at its end. */
+interface Pass {
+  readonly parts: readonly Part[];
+  readonly fixed: readonly Part[];
+  /** Frees of what is held longer than `furthest`, by event: such slots are freed after the last batch. */
+  readonly late: ReadonlyMap<number, number>;
+}
+
 /**
  * The same job with its batches in other orders, where a trace has marked them: what an allocator holds
- * depends on which sizes come first. The first batch and the last two of each pass stay where they are. Gives
- * nothing where batches cannot change places. The same trace always gets the same orders.
+ * depends on which sizes come first. What follows the last batch of a pass stays where it is. Gives nothing where
+ * batches cannot change places, or all ask for the same. The same trace always gets the same orders.
  *
  * @example
  * Array.from(shuffledStreams(trace.stream), (one) => replay(one).peakReservedBytes);
@@ -35,10 +46,10 @@ export function* shuffledStreams(stream: EventStream): Generator<EventStream> {
   // What waits for other streams depends on how many were freed before.
   if (stream.kind.includes(eventKind.use) || stream.kind.includes(eventKind.wait)) return;
   const passes = passesOf(stream).flatMap((starts, at, all) => {
-    const parts = partsOf(stream, starts, all[at + 1]?.[0] ?? stream.length);
-    return parts === undefined ? [] : [parts];
+    const pass = passOf(stream, starts, all[at + 1]?.[0] ?? stream.length);
+    return pass === undefined ? [] : [pass];
   });
-  if (passes.length === 0) return;
+  if (!passes.some(({ parts }) => differ(stream, parts))) return;
   const random = randomNumbers(passes.length);
   for (let order = 0; order < orders; order += 1) yield inAnotherOrder(stream, passes, random);
 }
@@ -58,35 +69,75 @@ function passesOf({ marks }: EventStream): number[][] {
   });
 }
 
-/** The first batches of a pass and its parts of as few batches as can be; `end` is where the next pass begins. */
-function partsOf(
-  stream: EventStream,
-  starts: readonly number[],
-  end: number,
-): readonly Part[] | undefined {
+/** The parts of a pass, of as few batches as can be; `end` is where the next pass begins. */
+function passOf(stream: EventStream, starts: readonly number[], end: number): Pass | undefined {
   const { allocatedIn, freedAt } = lives(stream, starts);
   const begins = [starts[0] ?? 0, ...beginsOf(starts, allocatedIn, freedAt)];
-  if (begins.length - 1 - fixedAtTheEnd < leastParts) return undefined;
   const parts = begins.map((from, at) => ({
     from,
     to: begins[at + 1] ?? end,
     left: Array.from({ length: furthest }, (): number[] => []),
     takes: Array.from({ length: furthest }, (): number[] => []),
   }));
+  const { sizes, few } = sizesIn(stream, parts[0]?.from ?? end, end);
+  const late = new Map<number, number>();
+  const held = parts.map(() => 0);
+  let lateBytes = 0;
   const slots = Array.from(allocatedIn.keys(), (slot) => ({ slot, freed: freedAt[slot] ?? end }));
   for (const { slot, freed } of slots.toSorted((a, b) => a.freed - b.freed)) {
     const batch = allocatedIn[slot] ?? -1;
-    if (batch < 0 || freed >= end) continue;
+    if (batch < 0) continue;
+    const size = sizes[slot] ?? 0;
     const from = batchOf(begins, starts[batch] ?? 0);
+    if (freed >= end) {
+      held[from] = (held[from] ?? 0) + size;
+      continue;
+    }
     const to = batchOf(begins, freed);
     if (to === from) continue;
     // What is kept until the end does not depend on what follows.
-    if (to - from > furthest && to === begins.length - 1) continue;
-    if (to - from > furthest) return undefined;
-    parts[from]?.left[to - from - 1]?.push(slot);
-    parts[to]?.takes[to - from - 1]?.push(freed);
+    if (to - from > furthest && to === parts.length - 1) continue;
+    if (to - from > furthest) {
+      late.set(freed, slot);
+      lateBytes += size;
+    } else {
+      parts[from]?.left[to - from - 1]?.push(slot);
+      parts[to]?.takes[to - from - 1]?.push(freed);
+    }
   }
-  return parts;
+  // The last batches keep what others leave to the next: in another place they would keep it as well.
+  const keeps = held
+    .slice(1, -1)
+    .findIndex((bytes, at) => bytes > few && at + 3 + furthest > held.length);
+  const moves = keeps < 0 ? parts.length - 1 : keeps + 1;
+  if (moves < leastParts || lateBytes > few) return undefined;
+  return { parts: parts.slice(0, moves), fixed: parts.slice(moves), late };
+}
+
+/** By slot: its bytes, of those that are asked for here; and what few are of the most that is live of them. */
+function sizesIn({ kind, slot, bytes, slots }: EventStream, begin: number, end: number) {
+  const sizes = new Float64Array(slots);
+  let live = 0;
+  let most = 0;
+  for (let at = begin; at < end; at += 1) {
+    const one = slot[at] ?? 0;
+    if (kind[at] === eventKind.alloc) {
+      sizes[one] = bytes[at] ?? 0;
+      live += bytes[at] ?? 0;
+      most = Math.max(most, live);
+    } else if (kind[at] === eventKind.free) live -= sizes[one] ?? 0;
+  }
+  return { sizes, few: most * fewShare };
+}
+
+/** Whether parts ask for more or less than others. */
+function differ({ kind, bytes }: EventStream, parts: readonly Part[]): boolean {
+  const asked = parts.map(({ from, to }) => {
+    let sum = 0;
+    for (let at = from; at < to; at += 1) if (kind[at] === eventKind.alloc) sum += bytes[at] ?? 0;
+    return sum;
+  });
+  return new Set(asked).size > 1;
 }
 
 /** Where other batches may follow: no more is left than usual. In between, gradients of several are added up. */
@@ -134,7 +185,7 @@ function batchOf(starts: readonly number[], at: number): number {
 
 function inAnotherOrder(
   stream: EventStream,
-  passes: readonly (readonly Part[])[],
+  passes: readonly Pass[],
   random: () => number,
 ): EventStream {
   const from: number[] = [];
@@ -148,34 +199,33 @@ function inAnotherOrder(
     other.set(from.length, slot);
     from.push(-1);
   };
-  /** The events of a part; it frees what those before it now have left. */
-  const append = ({ takes, ...part }: Part, to: number, leftBy: (distance: number) => number[]) => {
-    const frees = new Map<number, readonly number[]>();
-    for (const [which, events] of takes.entries()) {
-      const slots = leftBy(which + 1);
-      if (events.length === 0) slots.forEach(free);
-      for (const [at, event] of events.entries()) {
-        frees.set(event, slots.slice(at, at === events.length - 1 ? slots.length : at + 1));
+  for (const { parts, fixed, late } of passes) {
+    /** The events of a part; it frees what those before it now have left. */
+    const append = (part: Part, to: number, leftBy: (distance: number) => readonly number[]) => {
+      const frees = new Map<number, readonly number[]>();
+      for (const [which, events] of part.takes.entries()) {
+        const slots = leftBy(which + 1);
+        if (events.length === 0) slots.forEach(free);
+        for (const [at, event] of events.entries()) {
+          frees.set(event, slots.slice(at, at === events.length - 1 ? slots.length : at + 1));
+        }
       }
-    }
-    for (let at = part.from; at < to; at += 1) {
-      const slots = frees.get(at);
-      if (slots === undefined) from.push(at);
-      else slots.forEach(free);
-    }
-  };
-  for (const parts of passes) {
-    const [first, ...rest] = parts;
-    if (first === undefined) continue;
-    copy(done, first.to);
-    const fixed = rest.splice(-fixedAtTheEnd);
-    const order = [first, ...shuffled(rest, random), ...fixed];
+      for (let at = part.from; at < to; at += 1) {
+        const slots = frees.get(at);
+        if (slots !== undefined) slots.forEach(free);
+        else if (!late.has(at)) from.push(at);
+      }
+    };
+    copy(done, parts[0]?.from ?? done);
+    const order = [...shuffled(parts, random), ...fixed];
+    const last = order.at(-1);
     for (const [at, part] of order.entries()) {
-      if (at === 0) continue;
-      done =
-        part === parts.at(-1)
-          ? Math.max(part.from, ...part.takes.flat().map((e) => e + 1))
-          : part.to;
+      if (part === last) {
+        // What nothing is left for that would free it.
+        const [, ...beyond] = order[at - 1]?.left ?? [];
+        [...late.values(), ...beyond.flat()].forEach(free);
+      }
+      done = part === last ? Math.max(part.from, ...part.takes.flat().map((e) => e + 1)) : part.to;
       append(part, done, (distance) => order[at - distance]?.left[distance - 1] ?? []);
     }
   }

@@ -39,6 +39,8 @@ export interface Trace {
   readonly graphs: boolean;
   /** The program's batches differ in shape: what the allocator holds depends on their order. */
   readonly ragged: boolean;
+  /** Each run of the program draws another order of its batches. */
+  readonly drawn: boolean;
   /** The program has cuDNN try its kernels, with the scratch memory of each. */
   readonly benchmark: boolean;
   /** Of these kernels, one was counted that cuDNN may not try: without a card it does not list all. */
@@ -146,6 +148,7 @@ class TraceReader {
       fused,
       graphs,
       ragged,
+      drawn,
       benchmark,
       guessesTrials,
       maybeLessBytes = 0,
@@ -171,6 +174,7 @@ class TraceReader {
       fused: fused === true,
       graphs: graphs === true,
       ragged: ragged === true,
+      drawn: drawn === true,
       benchmark: benchmark === true,
       guessesTrials: guessesTrials === true,
       maybeLessBytes: this.#count(maybeLessBytes),

@@ -38,6 +38,19 @@ describe('tracedInterval', () => {
     }
   });
 
+  it('is wider for a program as it is, and reaches below what it seems to allocate', () => {
+    const program = { ...plain, program: true };
+    const { lowBytes, highBytes } = tracedInterval(program, peaks, true);
+    expect(lowBytes).toBeCloseTo(0.975 * 10 * GiB, -1);
+    expect(highBytes).toBeCloseTo(1.051 * 10 * GiB, -1);
+    const near = { ...peaks, allocatedBytes: 9.98 * GiB };
+    expect(tracedInterval(program, near, true).lowBytes).toBeCloseTo(0.975 * 10 * GiB, -1);
+    expect(tracedInterval({ ...program, convolutions: 20 }, peaks, false).highBytes).toBeCloseTo(
+      1.22 * 10 * GiB,
+      -1,
+    );
+  });
+
   it('is wider where many have, and wider still for a card that was not traced', async () => {
     const many = tracedInterval(await traceWith(20), peaks, true);
     const elsewhere = tracedInterval(plain, peaks, false);
@@ -56,12 +69,12 @@ describe('tracedInterval', () => {
   });
 
   it('reaches below what is allocated where convolutions of another card may have other workspaces', () => {
-    const near = { ...peaks, allocatedBytes: 9.8 * GiB };
+    const near = { ...peaks, allocatedBytes: Math.round(9.8 * GiB) };
     const low = (convolutions: number, sameCard: boolean) =>
       tracedInterval({ ...plain, convolutions }, near, sameCard).lowBytes;
     expect(low(20, false)).toBeCloseTo(0.9 * 10 * GiB, -1);
     expect(low(20, true)).toBeCloseTo(0.99 * 10 * GiB, -1);
-    expect(low(4, false)).toBe(9.8 * GiB);
+    expect(low(4, false)).toBe(near.allocatedBytes);
   });
 
   it('does not reach beyond what the card has, nor below the estimate', () => {
@@ -110,13 +123,20 @@ describe('tracedInterval', () => {
     );
     expect(graphs.lowBytes).toBe(compiled.lowBytes);
     expect(graphs.highBytes).toBeCloseTo(1.41 * 10 * GiB, -1);
-    const ragged = tracedInterval(await traceWith(0, ',"ragged":true'), peaks, true);
-    expect(ragged.lowBytes).toBe(8 * GiB);
-    expect(ragged.highBytes).toBeCloseTo(3.01 * 10 * GiB, -1);
+    const ragged = await traceWith(0, ',"ragged":true,"drawn":true');
+    const alone = tracedInterval(ragged, peaks, true);
+    expect(alone.lowBytes).toBe(8 * GiB);
+    expect(alone.highBytes).toBeCloseTo(3.01 * 10 * GiB, -1);
     const replayed = { ...peaks, otherOrders: [9 * GiB, 12 * GiB] };
-    const reordered = tracedInterval(await traceWith(0, ',"ragged":true'), replayed, true);
+    const reordered = tracedInterval(ragged, replayed, true);
     expect(reordered.highBytes).toBeCloseTo(12 * GiB + 0.26 * 10 * GiB, -1);
-    expect(reordered.lowBytes).toBeGreaterThanOrEqual(ragged.lowBytes);
+    expect(reordered.lowBytes).toBeGreaterThanOrEqual(alone.lowBytes);
+    const seeded = await traceWith(0, ',"ragged":true');
+    expect(tracedInterval(seeded, peaks, true).highBytes).toBeCloseTo(1.41 * 10 * GiB, -1);
+    expect(tracedInterval(seeded, replayed, true).highBytes).toBeCloseTo(
+      12 * GiB + 0.11 * 10 * GiB,
+      -1,
+    );
     const tried = tracedInterval(await traceWith(0, ',"benchmark":true'), peaks, true);
     expect(tried.lowBytes).toBeCloseTo(0.96 * 10 * GiB, -1);
     const guesses = await traceWith(0, ',"benchmark":true,"guessesTrials":true');
@@ -126,10 +146,10 @@ describe('tracedInterval', () => {
     expect(tried.highBytes).toBeCloseTo(1.26 * 10 * GiB, -1);
   });
 
-  it('reaches up for a program that was ended, and for what turns that were left out may hold, up to twice the peak', async () => {
+  it('reaches up for a program that was ended, and for what turns that were left out may hold, up to twice what is reserved', async () => {
     const high = async (footer: string) =>
       tracedInterval(await traceWith(0, footer), peaks, true).highBytes / GiB;
-    expect(await high(',"ended":true')).toBeCloseTo(20.1, 6);
+    expect(await high(',"ended":true')).toBeCloseTo(13.6, 6);
     expect(await high(`,"maybeMoreBytes":${GiB}`)).toBeCloseTo(11.1, 6);
     expect(await high(`,"maybeMoreBytes":${500 * GiB}`)).toBeCloseTo(30.1, 6);
     const { lowBytes } = tracedInterval(await traceWith(0, ',"ended":true'), peaks, true);

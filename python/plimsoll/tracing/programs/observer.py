@@ -45,8 +45,9 @@ class ProgramObserver(Observer):
         # Whether more is to be done for an op than other observers do, by its `id`; with the op, which is held.
         self._followed: dict[int, tuple[bool, Any]] = {}
         # What makes the answer less sure than usual.
-        self.compiled = self.fused = self.graphs = self.ragged = False
-        # Whether any batches differ in shape; ragged: so that the order of a real run had to be guessed.
+        self.compiled = self.fused = self.graphs = self.ragged = self.drawn = False
+        # Whether any batches differ in shape; ragged: so that the order of a real run had to be guessed, or not all
+        # were run; drawn: each real run has an order of its own.
         self.differ = False
         # Above zero inside of a function that the program compiles.
         self.in_compiled = 0
@@ -97,10 +98,11 @@ class ProgramObserver(Observer):
         """Whether the host's generator is where it would be in a real run."""
         return self._draws.all_followed()
 
-    def guess_order(self) -> None:
+    def guess_order(self, drawn: bool = False) -> None:
         """Batches differ, and their order, or which of them are run, is not that of a real run."""
         if self.differ:
             self.ragged = True
+            self.drawn = self.drawn or drawn
             self.notes.add(ORDER_NOTE)
 
     def _count_host(self) -> None:

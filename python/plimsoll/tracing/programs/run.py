@@ -46,7 +46,7 @@ from .failures import failure_of, print_as_python_does
 from .files import calls
 from .files.overlay import Overlay
 from .launchers import announce, launch_of
-from .loops import loaders, rewritten
+from .loops import loaders, order, rewritten
 from .observer import ProgramObserver
 from .passes.repeats import Repeats
 from .passes.tokens import Tokens
@@ -107,6 +107,7 @@ def record(
         other_libraries.install(patches)
         stack.enter_context(devices)
         compiling.install(patches, observer, places)
+        order.draw_the_same_again()
         try:
             _run(launch.program, watch, Threads(patches, observer, devices, watch))
         except Failure as failure:
@@ -121,7 +122,8 @@ def record(
             observer.notes.add(_BENCHMARK + (_GUESSES_TRIALS if guesses else ""))
     recording.notes = sorted(observer.notes)
     recording.compiled, recording.fused = observer.compiled, observer.fused
-    recording.graphs, recording.ragged = observer.graphs, observer.ragged
+    recording.graphs = observer.graphs
+    recording.ragged, recording.drawn = observer.ragged, observer.drawn
     recording.skips_layers = observer.skips_layers
     recording.ended, recording.more_bytes = watch.ended, watch.more_bytes
     recording.parameters, recording.parameter_bytes = watch.parameters()

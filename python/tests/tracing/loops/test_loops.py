@@ -199,6 +199,14 @@ class WhichTurns(unittest.TestCase):
         )
         self.assertEqual(len(ran), 100)
 
+    def test_what_was_there_before_a_loop_was_not_held_on_to_by_its_first_turn(self):
+        watch = Watch()
+        watch.ledger.live_bytes, watch.max_ops = 5 << 30, 25_000
+        for _ in Turns(range(2), watch, Patience("train.py:1", watch)):
+            watch.train(ops=30_000, grown=1 << 20)
+        self.assertEqual(watch.jumps, 1)
+        self.assertEqual(watch.more_bytes, 1 << 20)
+
     def test_a_short_loop_in_the_step_at_which_the_program_would_be_ended_is_run(self):
         ran = self.ran(range(100), lambda watch, n: watch.train(1000 + n), max_ops=5000)
         self.assertEqual(len(ran), 100)

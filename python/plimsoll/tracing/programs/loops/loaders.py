@@ -116,19 +116,19 @@ class Passage:
         return len(self._loader)
 
     def __next__(self) -> Any:
+        observer = self._watch.observer
+        # Up to the next mark: what may come earlier or later in a real run, where batches differ.
+        observer.ledger.mark(f"batch:{self._pass}")
         if self._over:
             raise StopIteration
-        observer = self._watch.observer
         if self._is_ragged():
             observer.differ = True
             if not self._order_is_known or self._watch.short_epochs:
-                observer.guess_order()
+                observer.guess_order(drawn=not self._order_is_known)
             self._shared.spent(observer.ops - self._mark, self._reads(), self._chooses)
             if self._shared.runs_all(self._reads()) or self._shared.looks():
                 # What the next batch leaves may be new, however long that takes.
                 self._watch.news()
-            # Up to the next mark: what may come earlier or later in a real run.
-            observer.ledger.mark(f"batch:{self._pass}")
         self._mark = observer.ops
         self._held.append(observer.ledger.live_bytes)
         batch = self._next()

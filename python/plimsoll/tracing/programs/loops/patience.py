@@ -34,8 +34,8 @@ class Patience:
         self._turns = 0
         self.over: bool = False
         self._known = before is not None and before.over
-        # What is held after half of the turns, or more.
-        self._half = (0, 0)
+        # What is held after half of the turns, or more; before the first one, what was there before the loop.
+        self._half = (0, watch.observer.ledger.live_bytes)
 
     def turn_ends(self, taken: int, left: int | None = None) -> bool:
         """After a turn of so many ops: whether the next ones are left out; left: how many, where that is known."""
