@@ -45,6 +45,8 @@ class Ledger:
         # Blocks that are live, and the most there were: what a program is told that asks.
         self.live_bytes = 0
         self.peak_bytes = 0
+        # All that was asked for so far, also what was given back.
+        self.asked_bytes = 0
         # What may be less of them in a real run, and what may be less of the peak.
         self._loose: set[int] = set()
         self._loose_bytes = 0
@@ -93,6 +95,7 @@ class Ledger:
         event = ("a", ident, size, op, module, category)
         self._asked_at[ident] = len(self.events)
         self.events.append((*event, stream) if stream else event)
+        self.asked_bytes += size
         live = self.live_bytes = self.live_bytes + _rounded(size)
         if live > self.peak_bytes or live + self._larger_bytes > self._most_bytes:
             self._rise(live)

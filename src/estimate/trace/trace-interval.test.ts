@@ -126,7 +126,7 @@ describe('tracedInterval', () => {
     const ragged = await traceWith(0, ',"ragged":true,"drawn":true');
     const alone = tracedInterval(ragged, peaks, true);
     expect(alone.lowBytes).toBe(8 * GiB);
-    expect(alone.highBytes).toBeCloseTo(3.01 * 10 * GiB, -1);
+    expect(alone.highBytes).toBeCloseTo(1.61 * 10 * GiB, -1);
     const replayed = { ...peaks, otherOrders: [9 * GiB, 12 * GiB] };
     const reordered = tracedInterval(ragged, replayed, true);
     expect(reordered.highBytes).toBeCloseTo(12 * GiB + 0.26 * 10 * GiB, -1);

@@ -15,7 +15,8 @@ from .watch import Watch
 # Both names of the package.
 _TRAINERS = ("lightning.pytorch.trainer.trainer", "pytorch_lightning.trainer.trainer")
 _STEPS = 3
-_READ = 2
+# What each batch leaves behind shows before the third.
+_READ = 3
 _EPOCHS = 3
 
 

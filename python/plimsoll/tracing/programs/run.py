@@ -107,7 +107,6 @@ def record(
         other_libraries.install(patches)
         stack.enter_context(devices)
         compiling.install(patches, observer, places)
-        order.draw_the_same_again()
         try:
             _run(launch.program, watch, Threads(patches, observer, devices, watch))
         except Failure as failure:
@@ -122,9 +121,8 @@ def record(
             observer.notes.add(_BENCHMARK + (_GUESSES_TRIALS if guesses else ""))
     recording.notes = sorted(observer.notes)
     recording.compiled, recording.fused = observer.compiled, observer.fused
-    recording.graphs = observer.graphs
     recording.ragged, recording.drawn = observer.ragged, observer.drawn
-    recording.skips_layers = observer.skips_layers
+    recording.graphs, recording.skips_layers = observer.graphs, observer.skips_layers
     recording.ended, recording.more_bytes = watch.ended, watch.more_bytes
     recording.parameters, recording.parameter_bytes = watch.parameters()
 
@@ -192,9 +190,11 @@ def _watch_calls(patches: Patches, watch: Watch, tokens: Tokens, repeats: Repeat
     def backward(*args: Any, **kwargs: Any) -> Any:
         watch.backward_begins()
         depth, watch.depth = watch.depth, 1
+        asked = watch.observer.ledger.asked_bytes
         try:
             return back(*args, **kwargs)
         finally:
+            watch.step_sizes.went_backward(watch.observer.ledger.asked_bytes - asked)
             watch.depth = depth
             watch.names.forget()
 
@@ -248,6 +248,7 @@ def _stay_in_backward(patches: Patches, devices: PretendedDevices) -> None:
 
 
 def _run(command: list[str], watch: Watch, threads: Threads) -> None:
+    order.draw_the_same_again()
     try:
         with threads.as_one_program(), as_main(command), as_in_a_terminal():
             if command[0] == "-m":
@@ -274,6 +275,18 @@ def _run(command: list[str], watch: Watch, threads: Threads) -> None:
         watch.observer.notes.add(_ENDED_EARLY.format(type(error).__name__))
     finally:
         watch.running = False
+    _judge_steps(watch)
+
+
+def _judge_steps(watch: Watch) -> None:
+    """Batches of different shapes that come from no loader: loaders tell of theirs."""
+    observer = watch.observer
+    if observer.differ or not watch.step_sizes.differ():
+        return
+    observer.differ = True
+    drawn = not order.is_seeded()
+    if drawn or watch.left_turns_out or watch.ended:
+        observer.guess_order(drawn)
 
 
 def _may_come_of_less(error: BaseException, watch: Watch) -> bool:

@@ -14,6 +14,7 @@ from ...living import Living
 from ...progress import report_progress
 from .. import ledger as kinds
 from ..loop import state_tensors
+from .step_sizes import StepSizes
 
 BUILDING, FIRST, STEADY = "building", "first steps", "steady steps"
 EVALUATION, SAVING, GENERATING = "evaluation", "saving", "generating"
@@ -63,6 +64,8 @@ class Watch:
         self.epoch_ends = {"train": 0, "read": 0}
         # Whether turns of a loop, or batches, were left out, so that the program is not what it was.
         self.left_out = False
+        self.left_turns_out = False
+        self.step_sizes = StepSizes()
         # The loop of the program that asks a loader for its next batch.
         self.batch_loop: Any = None
         # What turns that were left out may have held on to.
@@ -154,6 +157,7 @@ class Watch:
 
     def optimizer_ends(self, optimizer: Any) -> None:
         self._mark("end")
+        self.step_sizes.stepped(id(optimizer))
         steps = self.steps_of.get(id(optimizer), 0)
         self.steps_of[id(optimizer)] = steps + 1
         self.optimizer_steps = max(self.optimizer_steps, steps + 1)
@@ -196,7 +200,7 @@ class Watch:
         self._news = self.observer.ops
 
     def leaves_out(self) -> None:
-        self.left_out = True
+        self.left_out = self.left_turns_out = True
         self.news()
 
     def finish(self) -> None:

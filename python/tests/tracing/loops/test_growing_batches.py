@@ -54,6 +54,11 @@ class GrowthOfALoader(unittest.TestCase):
         self.assertEqual(growth_of([0, 9, 12, 14]), 2)
         self.assertEqual(growth_of([0, 9, 12, 11]), 0)
 
+    def test_a_trainer_that_ends_its_epochs_early_leaves_out_what_would_be_held(self):
+        self.growing.left_out("data", [0, 2 << 20, 3 << 20], 100)
+        self.growing.left_out("data", [0, 2 << 20, 3 << 20], 100)
+        self.assertEqual(self.watch.more_bytes, 2 * 100 << 20)
+
     def test_an_epoch_of_many_ops_makes_the_interval_higher_once(self):
         held = [0, 2 << 20, 3 << 20]
         self.assertFalse(self.growing.runs_rest("data", held, 100, 1_000_000))

@@ -45,6 +45,10 @@ class Growing:
         # By data set: what a batch left behind when the loader was last gone through.
         self._known: dict[Any, int] = {}
 
+    def left_out(self, source: Any, held: list[int], left: int | None) -> None:
+        """The batches that are left are not run, by a trainer that ends its epochs early."""
+        self.runs_rest(source, held, left, ops=float("inf"))
+
     def runs_rest(self, source: Any, held: list[int], left: int | None, ops: float) -> bool:
         """Whether all batches are run that are left, for so many ops; held: live bytes before each batch so far."""
         grown = growth_of(held) or self._known.get(source, 0)

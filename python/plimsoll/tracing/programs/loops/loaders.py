@@ -131,6 +131,8 @@ class Passage:
                 self._watch.news()
         self._mark = observer.ops
         self._held.append(observer.ledger.live_bytes)
+        if self._watch.short_epochs and self._epoch_end() > 0:
+            self._growing.left_out(self._source, self._held, self._batches_left())
         batch = self._next()
         self._given += 1
         if not self._over:
@@ -262,9 +264,12 @@ class Passage:
 
     def _ends_epoch(self) -> bool:
         """Whether a trainer that ends its epochs itself is at the end of one: the last batch is a short one."""
-        end = self._watch.epoch_ends["read" if self._reads() else "train"]
+        end = self._epoch_end()
         seen_whole = self._number > 1 and self._given > 0
         return seen_whole and self._given == end - 1 and self._short() > 0
+
+    def _epoch_end(self) -> int:
+        return self._watch.epoch_ends["read" if self._reads() else "train"]
 
     def _short(self) -> int:
         """How many samples the last batch has, where they are fewer than those of the others."""

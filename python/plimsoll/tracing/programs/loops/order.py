@@ -39,6 +39,11 @@ def _is_seeded(generator: Any) -> bool:
     return generator is not None and generator.initial_seed() < _CHOSEN
 
 
+def is_seeded() -> bool:
+    """Whether the program has set a seed."""
+    return _is_seeded(torch.default_generator)
+
+
 @contextmanager
 def as_a_worker() -> Iterator[None]:
     """What workers of a loader draw does not move the generators of the program."""

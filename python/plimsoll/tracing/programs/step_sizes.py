@@ -1,0 +1,37 @@
+"""Whether the steps of a training differ in size, where no loader tells: batches from a generator, drawn sizes.
+
+What the backward passes of a step ask for follows the shapes of its batch. It is the same for all steps of an
+optimizer, or one of a few where a program does something seldom, such as a penalty in every 16th step.
+"""
+
+from __future__ import annotations
+
+# Sizes of one optimizer's steps, of which some rise and some fall: data that only grow, or a few kinds of steps, are
+# no batches of different shapes.
+_LEAST_SIZES = 4
+_LEAST_CHANGES = 2
+
+
+class StepSizes:
+    def __init__(self) -> None:
+        self._asked = 0
+        # By optimizer.
+        self._of: dict[int, list[int]] = {}
+
+    def went_backward(self, asked: int) -> None:
+        """A backward pass asked for so many bytes."""
+        self._asked += asked
+
+    def stepped(self, optimizer: int) -> None:
+        self._of.setdefault(optimizer, []).append(self._asked)
+        self._asked = 0
+
+    def differ(self) -> bool:
+        return any(_is_ragged(sizes) for sizes in self._of.values())
+
+
+def _is_ragged(sizes: list[int]) -> bool:
+    pairs = list(zip(sizes, sizes[1:]))
+    rises = sum(later > earlier for earlier, later in pairs)
+    falls = sum(later < earlier for earlier, later in pairs)
+    return len(set(sizes)) >= _LEAST_SIZES and min(rises, falls) >= _LEAST_CHANGES

@@ -1,0 +1,80 @@
+"""Batches of different shapes that come from no loader: the interval says so where they are guessed."""
+
+import unittest
+
+from tracing.kinds.traced_program import rows_of
+
+from plimsoll.tracing.programs.step_sizes import StepSizes
+
+PROGRAM = """
+import random
+import torch
+
+{seed}
+model = torch.nn.Linear(16, 64).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def batches():
+    for number in range({batches}):
+        yield torch.zeros({rows}, 16)
+
+
+for batch in batches():
+    model(batch.cuda()).relu().sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+SEED = "random.seed(1); torch.manual_seed(1)"
+
+
+class SizesOfSteps(unittest.TestCase):
+    def differ(self, *sizes):
+        steps = StepSizes()
+        for size in sizes:
+            steps.went_backward(size)
+            steps.stepped(1)
+        return steps.differ()
+
+    def test_sizes_that_rise_and_fall(self):
+        self.assertTrue(self.differ(5, 7, 6, 9, 8))
+
+    def test_one_size_a_few_kinds_of_steps_and_growth_are_not_meant(self):
+        self.assertFalse(self.differ(*[5] * 20))
+        self.assertFalse(self.differ(5, 5, 9, 5, 5, 9, 5, 5, 3, 5))
+        self.assertFalse(self.differ(1, 2, 3, 4, 5, 6, 7, 8))
+
+    def test_optimizers_that_take_turns_are_told_apart(self):
+        steps = StepSizes()
+        for step in range(20):
+            for optimizer in (1, 2):
+                # Several passes before one step.
+                for part in range(2):
+                    steps.went_backward(optimizer * 100 + part)
+                steps.stepped(optimizer)
+            if step % 4 == 0:
+                steps.went_backward(7)
+        self.assertFalse(steps.differ())
+
+
+class BatchesOfAGenerator(unittest.TestCase):
+    def footer(self, rows, seed=SEED, batches=60):
+        return rows_of(self, PROGRAM.format(rows=rows, seed=seed, batches=batches))[-1]
+
+    def test_all_were_run_in_the_order_of_a_real_run(self):
+        self.assertFalse(self.footer("random.randint(8, 900)")["ragged"])
+
+    def test_each_run_draws_others(self):
+        footer = self.footer("random.randint(8, 900)", seed="")
+        self.assertTrue(footer["ragged"])
+        self.assertTrue(footer["drawn"])
+        self.assertFalse(self.footer("64", seed="")["ragged"])
+
+    def test_not_all_are_run(self):
+        footer = self.footer("random.randint(8, 900)", batches=30_000)
+        self.assertTrue(footer["ragged"])
+        self.assertFalse(footer["drawn"])
+
+
+if __name__ == "__main__":
+    unittest.main()
