@@ -406,6 +406,20 @@ class Measured(unittest.TestCase):
         half = problem(256, 496, 8, 592, 3, pad=1, dtype=torch.bfloat16)
         self.assertEqual(fourier.workspace(half, "forward"), 0)
 
+    def test_that_a_transform_is_tried_is_unsure_for_all_filters_of_a_size_alike(self):
+        with watched() as observer, torch.backends.cudnn.flags(benchmark=True):
+            x = torch.empty(256, 496, 8, 8, device="meta")
+            for outputs in (592, 600):
+                weight = torch.empty(outputs, 496, 3, 3, device="meta")
+                torch.ops.aten.convolution(
+                    x, weight, None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1
+                )
+        tried = [event for event in observer.ledger.events if event[0] == "o" and event[3] == 0.24]
+        self.assertEqual(tried[0][1], 979651584)
+        self.assertLess(tried[0][2], 979651584)
+        self.assertEqual([choice for *_, choice in tried], [tried[0][4]] * 2)
+        self.assertTrue(observer.guesses_trials)
+
     def test_transforms_are_not_tried_where_the_list_is_cut_short(self):
         """Measured on an H200: a GAN with 64 images held 2.8 GB, with 128 and 256 images 1.2 and 1.8 GB."""
         for images, tried in {64: True, 128: False, 256: False}.items():

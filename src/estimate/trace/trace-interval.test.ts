@@ -141,7 +141,7 @@ describe('tracedInterval', () => {
     expect(tried.lowBytes).toBeCloseTo(0.96 * 10 * GiB, -1);
     const guesses = await traceWith(0, ',"benchmark":true,"guessesTrials":true');
     const guessed = tracedInterval(guesses, peaks, true);
-    expect(guessed.lowBytes).toBeCloseTo(0.33 * 10 * GiB, -1);
+    expect(guessed.lowBytes).toBeCloseTo(0.89 * 10 * GiB, -1);
     expect(guessed.highBytes).toBe(tried.highBytes);
     expect(tried.highBytes).toBeCloseTo(1.26 * 10 * GiB, -1);
   });

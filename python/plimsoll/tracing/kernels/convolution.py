@@ -9,7 +9,7 @@ import torch
 
 from ..gpu import Gpu
 from ..ledger import WORKSPACE
-from . import cudnn
+from . import cudnn, fourier
 from .reductions import reduce_over
 from .registry import Launch, rule
 from .workspace import Workspace
@@ -187,8 +187,14 @@ def _try_all(launch: Launch, problem: Problem, which: str) -> None:
     ledger = launch.observer.ledger
     room = launch.gpu.memory - ledger.live_bytes
     tried = cudnn.trial(problem, which, launch.gpu, room)
-    launch.observer.guesses_trials |= tried.bytes > tried.sure
-    launch.scratch(tried.bytes, category=WORKSPACE)
+    if tried.bytes - tried.sure < _MATTERS:
+        launch.scratch(tried.bytes, category=WORKSPACE)
+    else:
+        launch.observer.guesses_trials = True
+        # What keeps one layer from being tried with a transform may keep others with filters of this size.
+        choices = launch.observer.choices
+        choice = choices.setdefault(("tried", which, tuple(problem.w[2:])), len(choices))
+        ledger.unsure_scratch(tried.bytes, tried.sure, fourier.UNTRIED[which], choice)
     ledger.empty_cache()
 
 

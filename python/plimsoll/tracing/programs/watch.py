@@ -14,7 +14,7 @@ from ...living import Living
 from ...progress import report_progress
 from .. import ledger as kinds
 from ..loop import state_tensors
-from .step_sizes import StepSizes
+from .loops.step_sizes import StepSizes
 
 BUILDING, FIRST, STEADY = "building", "first steps", "steady steps"
 EVALUATION, SAVING, GENERATING = "evaluation", "saving", "generating"
