@@ -47,7 +47,7 @@ const graphsShare = { low: 0, high: 0.3 };
 /**
  * What batches of different shapes may leave unused, beyond the orders in which those of a trace were replayed, or
  * without these. Where a program sets a seed, the trace has the order of a real run, and leaves out smaller batches:
- * 15 such programs on an H200 held 0.4 % less to 0.7 % more, one 7 %. Where each run draws another order, its batches
+ * of 14 such programs on an H200 13 held 0.4 % less to 0.7 % more, one 7 %. Where each run draws another order, its batches
  * are others, too: a translator held 3.5 and 3.7 GiB in two runs; a detector held 15.2 GiB, its traces 13.4, 13.7 and
  * 17.8; a graph network 1.7 GiB, its traces 1.9 to 2.4; another one 3.1 GiB, its traces 3.1 or 4.4.
  */
