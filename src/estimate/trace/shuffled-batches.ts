@@ -236,7 +236,8 @@ function inAnotherOrder(
     kind: Uint8Array.from(from, (at) => (at < 0 ? eventKind.free : (stream.kind[at] ?? 0))),
     slot: Int32Array.from(from, (at, now) => other.get(now) ?? stream.slot[at] ?? 0),
     bytes: Float64Array.from(from, (at) => (at < 0 ? 0 : (stream.bytes[at] ?? 0))),
-    marks: [],
+    // Parts are as long as those that they take the place of, or nearly.
+    marks: stream.marks.map(({ at, name }) => ({ at: Math.min(at, from.length), name })),
   };
 }
 

@@ -143,7 +143,7 @@ describe('tracedInterval', () => {
     const guessed = tracedInterval(guesses, peaks, true);
     expect(guessed.lowBytes).toBeCloseTo(0.89 * 10 * GiB, -1);
     expect(guessed.highBytes).toBe(tried.highBytes);
-    expect(tried.highBytes).toBeCloseTo(1.26 * 10 * GiB, -1);
+    expect(tried.highBytes).toBeCloseTo(1.13 * 10 * GiB, -1);
   });
 
   it('reaches up for a program that was ended, and for what turns that were left out may hold, up to twice what is reserved', async () => {

@@ -12,18 +12,19 @@ const estimate = await tracedEstimate(trace, h200);
 const { peak, interval, breakdown, notes } = estimate;
 const part = (name: string) => breakdown.find((one) => one.part === name)?.bytes ?? 0;
 
-/** What an op allocates, in one line of a trace. */
-const small = (...events: readonly string[]) =>
+/** What an op allocates, in one line of a trace; with more at its end. */
+const withFooter = (footer: string, ...events: readonly string[]) =>
   readTrace(
     pieces(
       [
         '{"plimsoll":"trace","version":1,"torch":"2.11.0"}',
         '["s",0,""]',
         ...events,
-        '{"end":true,"parameters":1,"parameterBytes":4,"notes":["Routing is bounded."]}',
+        `{"end":true,"parameters":1,"parameterBytes":4,"notes":["Routing is bounded."]${footer}}`,
       ].join('\n'),
     ),
   );
+const small = (...events: readonly string[]) => withFooter('', ...events);
 
 describe('tracedEstimate', () => {
   it('answers the peaks of the replay, and adds the context of the card', () => {
@@ -50,6 +51,24 @@ describe('tracedEstimate', () => {
       expect(interval.highBytes).toBeGreaterThan(peakReservedBytes);
     }
     expect(interval.lowBytes).toBeGreaterThanOrEqual(peak.allocatedBytes);
+  });
+
+  it('answers for the usual order of batches where each run draws another', async () => {
+    // Each batch is larger than all before it, and fits into nothing that they left.
+    let id = 0;
+    const batch = (mib: number) => {
+      id += 1;
+      return [`["m","batch:0"]`, `["a",${id},${mib * MiB},0,0,"x"]`, `["f",${id}]`];
+    };
+    const rising = [...[10, 14, 18, 22, 26, 30, 34].flatMap(batch), '["m","batch:0"]'];
+    const answers = await Promise.all(
+      ['true', 'false'].map(async (drawn) =>
+        tracedEstimate(await withFooter(`,"ragged":true,"drawn":${drawn}`, ...rising), h200),
+      ),
+    );
+    const [drawn, known] = answers.map(({ peak: { reservedBytes } }) => reservedBytes);
+    expect(drawn).toBeLessThan(known ?? 0);
+    expect(answers[0]?.interval.highBytes).toBeGreaterThan(known ?? 0);
   });
 
   it('counts in that a program may not empty the cache after it built its model', async () => {

@@ -29,7 +29,9 @@ export async function tracedEstimate(
   gpu: Gpu,
   parallel: Parallel | undefined = trace.parallel,
 ): Promise<Estimate> {
-  const stream = withWorkspaceOf(trace, gpu);
+  const traced = withWorkspaceOf(trace, gpu);
+  const orders = trace.ragged ? ordersOf(traced, gpu) : [];
+  const stream = trace.drawn ? usualOrder(orders, traced) : traced;
   const { peakAllocatedBytes, peakReservedBytes, peakAllocatedAt, limited, uncappedBytes } =
     replayOn(gpu, stream);
   const peaks = {
@@ -38,7 +40,7 @@ export async function tracedEstimate(
     otherRuns: [
       ...otherReservedPeaks(gpu, stream),
       ...likelyPeaks(
-        Array.from(drawnStreams(stream, trace.unsure), (one) =>
+        Array.from(drawnStreams(traced, trace.unsure), (one) =>
           one === stream ? peakReservedBytes : replayOn(gpu, one).peakReservedBytes,
         ),
       ),
@@ -46,11 +48,9 @@ export async function tracedEstimate(
       ...(trains(stream) && emptiesCache(stream)
         ? [replayOn(gpu, keepingCache(stream)).peakReservedBytes]
         : []),
-      ...(parallel === undefined ? [] : otherRanks({ ...trace, stream }, gpu, parallel)),
+      ...(parallel === undefined ? [] : otherRanks({ ...trace, stream: traced }, gpu, parallel)),
     ],
-    otherOrders: trace.ragged
-      ? Array.from(shuffledStreams(stream), (one) => replayOn(gpu, one).peakReservedBytes)
-      : [],
+    otherOrders: orders.map(({ reservedBytes }) => reservedBytes),
     // A job that runs there holds no more than there is.
     ...(peakReservedBytes <= roomOn(gpu) ? { roomBytes: roomOn(gpu) } : {}),
   };
@@ -81,6 +81,26 @@ export async function tracedEstimate(
       ...trace.notes,
     ],
   });
+}
+
+interface Order {
+  readonly stream: EventStream;
+  readonly reservedBytes: number;
+}
+
+/** The batches of a job in other orders and, where there are any, in its own. */
+function ordersOf(traced: EventStream, gpu: Gpu): Order[] {
+  const others = [...shuffledStreams(traced)];
+  return (others.length > 0 ? [traced, ...others] : []).map((stream) => ({
+    stream,
+    reservedBytes: replayOn(gpu, stream).peakReservedBytes,
+  }));
+}
+
+/** Where each run draws another order, that of a trace is one of many: half of them hold more, half less. */
+function usualOrder(orders: readonly Order[], traced: EventStream): EventStream {
+  const rising = orders.toSorted((a, b) => a.reservedBytes - b.reservedBytes);
+  return rising[Math.floor(rising.length / 2)]?.stream ?? traced;
 }
 
 function trains({ marks }: EventStream): boolean {
