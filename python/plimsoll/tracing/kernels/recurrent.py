@@ -24,8 +24,14 @@ _PACKED_STATES_OF_BOTH = {0: 6, 1: 6, 2: 16, 3: 10}
 _STEPS = 256
 # Backward works through a stack of layers in pieces of about so many steps.
 _PIECE = 64
-# Other kernels run where a state is this small, but not in bfloat16.
-_SMALL_STATE = 128
+# PyTorch chooses kernels for small states up to these sizes, in forward and in backward.
+_SMALL_STATE = {0: 384, 1: 384, 2: 192, 3: 192}
+_SMALL_STATE_BACKWARD = {0: 256, 1: 256, 2: 128, 3: 128}
+# What these ask for: states of a layer, then rows of a step in backward and its states; in one direction, and in both.
+_SMALL_STATES = {0: 4, 1: 4, 2: 8, 3: 4}
+_SMALL_STATES_OF_BOTH = {0: 10, 1: 10, 2: 18, 3: 10}
+_SMALL_BACKWARD = {0: (13, 6), 1: (13, 6), 2: (17, 6), 3: (18, 6)}
+_SMALL_BACKWARD_OF_BOTH = {0: (15, 14), 1: (15, 14), 2: (21, 18), 3: (20, 14)}
 
 
 class Layer:
@@ -41,7 +47,7 @@ class Layer:
             _,
             self.mode,
             self.hidden,
-            _,
+            self.projected,
             self.layers,
             batch_first,
             self.dropout,
@@ -83,18 +89,18 @@ class Layer:
             size += between * places * self.directions // 8
         return size
 
-    def workspace(self) -> int:
+    def workspace(self, backward: bool = False) -> int:
         """Bytes while it runs.
 
-        Forward's are exact, and in training, where it is asked once for both, what backward needs
-        is met within a few percent of the sizes measured on an H200.
+        Forward's are exact. In training they are asked for both passes, but each pass chooses its own
+        kernels; what backward needs is met within a few percent of the sizes measured on an H200.
         """
         matrices = sum(w.numel() for w in self.weights if w.dim() > 1) * self.size
         if self.packed:
             units = self._packed_units()
             rows = int(units * self.batch * self.hidden * self.size)
             return matrices + 8 * MIB * self.layers * self.directions + rows
-        units = self._small_units() if self._is_small else self._units()
+        units = self._small_units() if self._is_small(backward) else self._units()
         return (
             matrices
             + 8 * MIB * self.layers * self.directions
@@ -103,9 +109,11 @@ class Layer:
             + _ceil(8 * self.batch, 32) * 32
         )
 
-    @property
-    def _is_small(self) -> bool:
-        return self.hidden <= _SMALL_STATE and self.source.dtype != torch.bfloat16
+    def _is_small(self, backward: bool) -> bool:
+        """cuDNN runs bfloat16 in its usual kernels all the same."""
+        most = (_SMALL_STATE_BACKWARD if backward else _SMALL_STATE)[self.mode]
+        usual = self.projected > 0 or self.source.dtype in (torch.bfloat16, torch.float64)
+        return self.hidden <= most and not usual
 
     def _units(self) -> float:
         """In rows of one value per sample and hidden unit of one direction."""
@@ -137,12 +145,16 @@ class Layer:
         return (gates + drops) * self.steps + _PACKED_STATES[self.mode] * self.layers
 
     def _small_units(self) -> float:
-        steps, gates, wide = self.steps, _GATES[self.mode], self.inputs / self.hidden
+        gates, wide = _GATES[self.mode], self.inputs / self.hidden
         one = self.directions == 1
-        forward = (5 * gates + 1 if one else 7 * gates + 3) + wide
-        if self.train:
-            forward = max(forward, (13 if gates == 1 else 17) * (1 if one else 2.6) + 3 * wide)
-        return forward * steps + (6 if one else 10) * self.layers
+        states = (_SMALL_STATES if one else _SMALL_STATES_OF_BOTH)[self.mode]
+        rows = (5 * gates + 1 if one else 6 * gates + 6) + wide
+        forward = rows * self.steps + states * self.layers
+        if not self.train:
+            return forward
+        rows, states = (_SMALL_BACKWARD if one else _SMALL_BACKWARD_OF_BOTH)[self.mode]
+        rows += 3 * wide * self.directions
+        return max(forward, rows * self.steps + states * self.layers)
 
 
 def _ceil(a: int, b: int) -> int:
@@ -243,10 +255,10 @@ def recurrent_backward(launch: Launch) -> None:
     launch.place(0)
     launch.place(1)
     launch.place(2)
-    launch.give(launch.take(layer.workspace(), WORKSPACE), passed, copy)
+    launch.give(launch.take(layer.workspace(backward=True), WORKSPACE), passed, copy)
     copy = _steps_first(launch, layer.source, batch_first)
     launch.place(3)
-    launch.give(launch.take(layer.workspace(), WORKSPACE), copy, *reversed(held))
+    launch.give(launch.take(layer.workspace(backward=True), WORKSPACE), copy, *reversed(held))
 
 
 def _steps_first(launch: Launch, tensor: Any, batch_first: bool) -> int:
