@@ -40,6 +40,7 @@ _KEEP_FIRST = {
 }
 _FROM_ONE = _ATEN.rsub.Scalar
 # Beyond this, looking through what comes from the host would cost more than it tells.
+_LOOKED_AT = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 _MAX_LOOKED_AT = 1 << 21
 # By storage: whether the number rises while a training goes well, as the part of the right answers does.
 _rises: dict[int, bool] = {}
@@ -65,7 +66,8 @@ def follow(func: Any, args: tuple, result: Any) -> None:
 
 def look_at(source: Any, moved: Any) -> None:
     """For what is copied from the host."""
-    if source.dtype.is_floating_point and 0 < source.numel() <= _MAX_LOOKED_AT:
+    plain = source.layout is torch.strided and source.dtype in _LOOKED_AT
+    if plain and 0 < source.numel() <= _MAX_LOOKED_AT:
         least, most = source.aminmax()
         if least >= 0 and most <= 1:
             _put(moved, False)

@@ -21,6 +21,10 @@ for step in range(4):
     sure = outputs.softmax(1).max(1).values.mean()
     for share in (hits, 1 - hits, clicks.mean(), sure, outputs.sigmoid().mean(), outputs.sigmoid()[0, 0]):
         assert math.log(share.item()) < 0 and math.log(1 - share.item()) < 0, share.item()
+# Numbers that are not laid out plainly are not looked at.
+links = torch.sparse_coo_tensor(torch.zeros(2, 9000, dtype=torch.long), torch.rand(9000), (40, 40)).cuda()
+torch.sparse.mm(links, torch.ones(40, 8, device="cuda"))
+torch.rand(9000).to(torch.float8_e4m3fn).cuda()
 # Written to, it is any number again, and so is what was never between 0 and 1.
 clicks.mul_(100)
 assert clicks.mean().item() > 1 and outputs.mean().item() > 1
