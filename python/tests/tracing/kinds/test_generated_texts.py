@@ -104,6 +104,23 @@ assert (head(state) < 9).all() and not torch.isnan(state).any()
 assert (torch.full((3,), 2, device="cuda") == 2).all()
 """
 
+LONG = """
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+from plimsoll.tracing.programs.passes import tokens
+
+tokens._RUN_FIRST = TOKENS
+config = LlamaConfig(
+    vocab_size=999, hidden_size=64, intermediate_size=64, num_hidden_layers=2, max_position_embeddings=1024,
+    num_attention_heads=4, num_key_value_heads=2, pad_token_id=0, bos_token_id=1, eos_token_id=2,
+)
+model = LlamaForCausalLM(config).cuda().eval()
+runs = []
+model.model.embed_tokens.register_forward_hook(lambda *_: runs.append(1))
+model.generate(torch.randint(3, 999, (2, 8)).cuda(), max_new_tokens=300, do_sample=False)
+torch.empty(len(runs), 7, 11, 13, device="cuda")
+"""
+
 
 class GeneratedTexts(unittest.TestCase):
     def test_texts_that_are_sampled_by_hand_do_not_end_at_once(self):
@@ -121,6 +138,17 @@ class GeneratedTexts(unittest.TestCase):
 
     def test_beams_go_on_to_their_last_length_and_keep_the_prompt(self):
         rows_of(self, BEAMS)
+
+    def test_tokens_that_are_not_run_ask_for_what_they_would_ask_for(self):
+        def asked(first):
+            rows = rows_of(self, LONG.replace("TOKENS", str(first)))
+            sizes = [row[2] for row in rows if isinstance(row, list) and row[0] == "a"]
+            return sizes[:-1], sizes[-1] // (7 * 11 * 13 * 4)
+
+        all_sizes, all_runs = asked(1000)
+        sizes, runs = asked(4)
+        self.assertEqual((all_runs, runs), (300, 9))
+        self.assertEqual(sizes, all_sizes)
 
     def test_only_words_are_chosen_and_experts_stay_unknown(self):
         model = SimpleNamespace(config=SimpleNamespace(vocab_size=999))

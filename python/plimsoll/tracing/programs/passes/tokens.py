@@ -2,7 +2,7 @@
 
 One token is like the next but for the cache, which is one position longer. So a token's requests are
 taken from the last two that were run, each with the size that it has by then. Every so often a token
-is run again.
+is run again: less often once one has asked for just what was expected of it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from .written import bound, ident_of, steps_of, write_steps
 # What the first tokens leave behind is gone by then.
 _RUN_FIRST = 4
 _RUN_EVERY = 32
+_RUN_AT_LEAST_EVERY = 128
 # What an encoder made before the first token is handed on with each of them.
 _HANDED_ON = "encoder_last_hidden_state"
 
@@ -43,6 +44,7 @@ class Tokens:
         self._places = places
         self._model: Any = None
         self._number = 0
+        self._every = self._next_run = _RUN_EVERY
         self._before: _Token | None = None
         self._last: _Token | None = None
         self._outputs: Any = None
@@ -57,12 +59,20 @@ class Tokens:
         if module is not self._model:
             self._forget(module)
         self._number += 1
-        if self._known() and self._number % _RUN_EVERY:
+        if not self._known():
+            return self._run(module, forward, kwargs, layers)
+        if self._number < self._next_run:
             return self._written(cache, layers)
-        return self._run(module, forward, kwargs, layers)
+        expected = self._steps_now()
+        outputs = self._run(module, forward, kwargs, layers)
+        as_expected = self._last is not None and self._last.steps == expected
+        self._every = min(2 * self._every, _RUN_AT_LEAST_EVERY) if as_expected else _RUN_EVERY
+        self._next_run = (self._number // self._every + 1) * self._every
+        return outputs
 
     def _forget(self, model: Any) -> None:
         self._model, self._number = model, 0
+        self._every = self._next_run = _RUN_EVERY
         self._before = self._last = self._outputs = None
 
     def _known(self) -> bool:
