@@ -34,6 +34,8 @@ _IS_ONE = {
     _ATEN.eq.Scalar: False,
     _ATEN.ne.Scalar: True,
 }
+# A mask in numbers may have so many; fewer are looked at first.
+_LARGEST_MASK, _FIRST = 1 << 22, 256
 _NOT = {_ATEN.logical_not.default, _ATEN.bitwise_not.default}
 _EITHER = {
     _ATEN.bitwise_or.Tensor,
@@ -197,12 +199,13 @@ def _place(func: Any, args: tuple) -> int:
 
 
 def copy_known_value(source: Any, moved: Any) -> Any:
-    """A copy of a small tensor holds what the tensor held; of a larger one it is known whether all lies in 0 to 1."""
+    """A copy of a small tensor, or of a mask, holds what it held; of others it is known whether all lies in 0 to 1."""
     kept = small_values.may_be_copied(moved)
     if kept and small_values.is_known(moved):
         return moved
     with torch._C.DisableTorchFunction():
         on_host = source.device.type == "cpu"
+        kept = kept or (on_host and _is_mask(source.detach(), moved))
         if not kept:
             if on_host:
                 shares.look_at(source.detach(), moved)
@@ -211,6 +214,17 @@ def copy_known_value(source: Any, moved: Any) -> Any:
     if known is not None:
         small_values.remember(moved, known.to(moved.dtype).clone())
     return moved
+
+
+def _is_mask(source: Any, moved: Any) -> bool:
+    """Whether numbers are zeros and ones, such as which samples of a batch belong together: rows are chosen by them."""
+    dense = source.dtype.is_floating_point and source.numel() > 0 and source.is_contiguous()
+    if not dense or source.numel() > _LARGEST_MASK or not small_values.may_be_computed(moved):
+        return False
+    values = source.view(-1)
+    # Nearly all others are told by the first ones; weights may be all zeros, or all ones.
+    known = all(bool(((one == 0) | (one == 1)).all()) for one in (values[:_FIRST], values))
+    return known and bool(values.any()) and not bool(values.all())
 
 
 def plausible(tensor: Any, observer: Any, dtype: Any = None, shape: Any = None) -> Any:

@@ -242,6 +242,24 @@ class Trainer:
         self.max_epochs, self.limit = max_epochs, limit_train_batches
 """,
 }
+# Which views of a batch are of one picture, as numbers: all but the diagonal, then one of each row and the others.
+PAIRS = """
+import torch
+n = 512
+labels = torch.cat([torch.arange(n) for _ in range(2)])
+labels = (labels.unsqueeze(0) == labels.unsqueeze(1)).float().to("cuda")
+features = torch.randn(2 * n, 64, device="cuda", requires_grad=True)
+similar = features @ features.T
+mask = torch.eye(2 * n, dtype=torch.bool).to("cuda")
+labels = labels[~mask].view(2 * n, -1)
+similar = similar[~mask].view(2 * n, -1)
+positives = similar[labels.bool()].view(2 * n, -1)
+negatives = similar[~labels.bool()].view(2 * n, -1)
+assert positives.shape == (2 * n, 1), positives.shape
+assert negatives.shape == (2 * n, 2 * n - 2), negatives.shape
+torch.cat([positives, negatives], 1).sum().backward()
+"""
+
 OPTIONS = """
 import inspect, torch
 from pytorch_lightning.trainer.trainer import Trainer
@@ -433,6 +451,9 @@ class PublicPrograms(unittest.TestCase):
 
     def test_masks_in_host_memory_choose_what_they_mark(self):
         self.trace(MASKS)
+
+    def test_masks_in_numbers_choose_what_they_mark(self):
+        self.trace(PAIRS)
 
     def test_generated_texts_that_do_not_end_are_kept_whole(self):
         self.trace(COMPLETIONS)

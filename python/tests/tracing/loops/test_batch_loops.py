@@ -2,6 +2,7 @@
 
 import ast
 import unittest
+import weakref
 from types import SimpleNamespace
 
 from tracing.kinds.traced_program import rows_of
@@ -107,6 +108,30 @@ class TurnsOfALoop(unittest.TestCase):
             done.append(value)
             look(number, value)
         return done
+
+    def test_an_item_is_held_until_the_next_is_there_as_by_python(self):
+        class Batch:
+            pass
+
+        def held_when_made(numbered):
+            made, found = [], []
+
+            def batches():
+                for _ in range(4):
+                    found.append(sum(one() is not None for one in made))
+                    batch = Batch()
+                    made.append(weakref.ref(batch))
+                    yield (batch,)
+                    del batch
+
+            for _, (batch,) in numbered(batches()):
+                del batch
+            return [*found, sum(one() is not None for one in made)]
+
+        expected = held_when_made(enumerate)
+        self.assertEqual(expected, [0, 1, 1, 1, 0])
+        found = held_when_made(lambda given: Numbered(given, 0, "i", self.loop))
+        self.assertEqual(found, expected)
 
     def test_a_modulus_is_met_twice(self):
         done = self.ran(1000, lambda number, i: number.looked(i + 1, 0, 100))

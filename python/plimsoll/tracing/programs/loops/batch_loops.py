@@ -138,19 +138,20 @@ class BatchLoop:
 
 
 class Numbered:
-    """`enumerate` over batches. It holds no item while the body runs."""
+    """`enumerate` over batches. As Python's own, it holds an item until the next one is there."""
 
     def __init__(self, given: Any, start: int, name: str, loop: BatchLoop) -> None:
         self._items = iter(given)
         self._next = start
         self._name = name
         self._loop = loop
+        self._held: Any = None
 
     def __iter__(self) -> Numbered:
         return self
 
     def __next__(self) -> tuple[int, Any]:
-        item = next(self._items)
+        self._held = item = next(self._items)
         number = self._loop.begins_turn(self._name, self._next)
         self._next = number + 1
         return number, item
