@@ -144,7 +144,7 @@ def _install(
     graph_order.install(patches)
     calls.install(patches, overlay)
     saving.install(patches, overlay, watch)
-    scripting.install(patches, overlay, watch)
+    scripting.install(patches, overlay, watch, places)
     modules.install(patches, overlay)
     checkpoints.install(patches, overlay, places)
     wrappers.install(patches)

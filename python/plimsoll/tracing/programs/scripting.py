@@ -11,15 +11,17 @@ import os
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
 from ..standins.imports import when_imported
 from ..standins.patches import Patches
 from .files.overlay import Overlay, is_path
+from .places import GPU, HOST, Places, is_cuda
 from .watch import SAVING, Watch
 
 
-def install(patches: Patches, overlay: Overlay, watch: Watch) -> None:
-    files = _Files(overlay, watch, torch.jit.load)
+def install(patches: Patches, overlay: Overlay, watch: Watch, places: Places) -> None:
+    files = _Files(overlay, watch, places, torch.jit.load)
     patches.set(torch.jit, "trace", _traced(files))
     patches.set(torch.jit, "trace_module", _traced_methods(files))
     patches.set(torch.jit, "freeze", lambda module, *_, **__: module)
@@ -33,8 +35,8 @@ def install(patches: Patches, overlay: Overlay, watch: Watch) -> None:
 class _Files:
     """Modules that were saved, by their paths."""
 
-    def __init__(self, overlay: Overlay, watch: Watch, load: Any) -> None:
-        self._overlay, self._watch, self._load = overlay, watch, load
+    def __init__(self, overlay: Overlay, watch: Watch, places: Places, load: Any) -> None:
+        self._overlay, self._watch, self._places, self._load = overlay, watch, places, load
         self._saved: dict[Any, Any] = {}
 
     def save(self, module: Any, f: Any) -> None:
@@ -51,11 +53,18 @@ class _Files:
     def load(self, f: Any, map_location: Any = None, *args: Any, **kwargs: Any) -> Any:
         module = self._saved.get(_key(f))
         if module is None:
-            # Of the host: with a device that is not there nothing could be read.
-            module = self._load(self._overlay.readable(f), "cpu", *args, **kwargs)
-            return module if map_location is None else module.to(map_location)
+            return self._read(self._overlay.readable(f), map_location, *args, **kwargs)
         copied = copy.deepcopy(module)
         return copied if map_location is None or not _is_module(copied) else copied.to(map_location)
+
+    def _read(self, f: Any, map_location: Any, *args: Any, **kwargs: Any) -> Any:
+        """A file of a real run, without its values: PyTorch moves no weights that it read to tensors without memory."""
+        with _disable_current_modes(), torch._C.DisableTorchFunction():
+            module = self._load(f, "meta", *args, **kwargs)
+        on_gpu = map_location is not None and is_cuda(map_location)
+        # Copied where it is seen.
+        with self._places.naming(GPU if on_gpu else HOST):
+            return copy.deepcopy(module)
 
 
 def _traced(files: _Files) -> Any:

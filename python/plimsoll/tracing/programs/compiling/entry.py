@@ -41,7 +41,8 @@ def install(patches: Patches, observer: Any, places: Places) -> None:
         graphs = mode in _WITH_GRAPHS or bool(options.get(_GRAPHS_OPTION))
 
         def wrap(function: Callable) -> Callable:
-            calls = Calls(function, observer, places, graphs) if known else None
+            follows = known and not _is_step(function)
+            calls = Calls(function, observer, places, graphs) if follows else None
             return _wrapped(function, calls, functools.partial(left_out, graphs), observer)
 
         if isinstance(model, torch.nn.Module):
@@ -61,6 +62,14 @@ def install(patches: Patches, observer: Any, places: Places) -> None:
 def _is_eager(backend: Any) -> bool:
     """By its name, or as the function of PyTorch that has it."""
     return getattr(backend, "__name__", backend) == "eager"
+
+
+def _is_step(function: Any) -> bool:
+    """Steps of a Lightning module keep what they log: a graph has no such results. Its `forward` is one."""
+    name = getattr(function, "__name__", "")
+    return name.endswith("_step") and hasattr(
+        getattr(function, "__self__", None), "automatic_optimization"
+    )
 
 
 def _wrapped(

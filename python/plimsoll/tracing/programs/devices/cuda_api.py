@@ -189,6 +189,20 @@ def install(patches: Patches, observer: Any, places: Places, streams: dict[str, 
             _replace(patches, getattr(torch, name), {"manual_seed_all": _nothing})
     _default_device(patches, places)
     _generators(patches, places)
+    _profiler(patches)
+
+
+def _profiler(patches: Patches) -> None:
+    """No kernel runs on a card: the profiler would complain of each."""
+    profile = torch.autograd.profiler.profile
+    make = profile.__init__
+
+    def __init__(self: Any, *args: Any, **settings: Any) -> None:
+        settings.pop("use_cuda", None)
+        settings.pop("use_device", None)
+        make(self, *args, **{**settings, "use_cpu": True})
+
+    patches.set(profile, "__init__", __init__)
 
 
 def _replace(patches: Patches, module: Any, table: dict[str, Any]) -> None:
