@@ -65,6 +65,8 @@ def kept_boxes(nms: Any, boxes: Any, scores: Any, limit: float) -> Any:
     return _kept(nms, around, order, limit)
 
 
+_made_before: dict[tuple, float] = {}
+_MAX_MADE = 4096
 _kept_before: dict[tuple, Any] = {}
 _MAX_KEPT = 64
 
@@ -134,10 +136,21 @@ def _typical(func: Any, args: tuple, kwargs: dict, result: Any) -> None:
     source = args[0]
     if result.requires_grad or not _is_unknown(result) or not _is_computed(source):
         return
-    before = torch.tensor(getattr(source, _TYPICAL, _NOTHING), device="cpu")
-    made = func(before, *args[1:], **kwargs).item()
+    made = _made_of(func, getattr(source, _TYPICAL, _NOTHING), args[1:], kwargs)
     if made != _NOTHING:
         setattr(result, _TYPICAL, made)
+
+
+def _made_of(func: Any, number: float, others: tuple, kwargs: dict) -> float:
+    """Steps repeat, and so do their ops."""
+    key = (id(func), number, others, *kwargs.items())
+    plain = all(one is None or type(one) in (int, float) for one in (*others, *kwargs.values()))
+    if plain and key in _made_before:
+        return _made_before[key]
+    made = func(torch.tensor(number, device="cpu"), *others, **kwargs).item()
+    if plain and len(_made_before) < _MAX_MADE:
+        _made_before[key] = made
+    return made
 
 
 def _chances(func: Any, args: tuple, kwargs: dict, result: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from ..op_facts import draws_numbers, is_view
-from .later import Computation, Later, may_wait, now
+from .later import Computation, Later, Weight, now
 from .layout import by_columns, laid_out
 
 
@@ -23,9 +23,10 @@ def compute(
         parts = list(made) if isinstance(made, (tuple, list)) else [made]
         return parts if is_view(func) else list(map(by_columns, parts))
 
-    if draws_numbers(func) or not may_wait(results, args, kwargs):
-        return computed(now(args), now(kwargs))
-    computation = Computation(computed, args, kwargs)
+    weight = Weight(args, kwargs)
+    if draws_numbers(func) or not weight.may_wait(results):
+        return computed(now(args), now(kwargs)) if weight.depth else computed(args, kwargs)
+    computation = Computation(computed, args, kwargs, weight.depth + 1)
     return [
         None if one is None else Later(computation, place, one.shape)
         for place, one in enumerate(results)

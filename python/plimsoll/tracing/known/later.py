@@ -7,7 +7,7 @@ these, only what chooses rows is read.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -24,14 +24,17 @@ _pending: dict[int, weakref.ref[Computation]] = {}
 class Computation:
     """An op on known values, some of which may wait to be computed themselves."""
 
-    def __init__(self, run: Callable[[list, dict], list[Any]], args: list, kwargs: dict) -> None:
+    def __init__(
+        self, run: Callable[[list, dict], list[Any]], args: list, kwargs: dict, depth: int
+    ) -> None:
+        """`depth`: how many wait for one another, with this one."""
         self._run = run
         self._args = args
         self._kwargs = kwargs
         self._given = list(_leaves((args, kwargs)))
         self._made: list[Any] | None = None
         self._is_done = False
-        self.depth = 1 + max((o.depth for o in self._given if isinstance(o, Later)), default=0)
+        self.depth = depth
         key = id(self)
         _pending[key] = weakref.ref(self, lambda _: _pending.pop(key, None))
 
@@ -97,14 +100,30 @@ def now(value: Any) -> Any:
     return known
 
 
-def may_wait(results: Any, args: list, kwargs: dict) -> bool:
-    """Whether an op takes so long that it is better not run for nothing."""
-    given = list(_leaves((args, kwargs)))
-    waiting = [one for one in given if isinstance(one, Later)]
-    if any(one.depth >= _MAX_DEPTH for one in waiting):
-        return False
-    sizes = [one.numel() for one in (*given, *results) if isinstance(one, torch.Tensor)]
-    return bool(waiting) or max(sizes, default=0) > _MANY
+class Weight:
+    """What an op is given: whether any of it waits, and how much there is to compute."""
+
+    def __init__(self, args: list, kwargs: dict) -> None:
+        self.depth = self._largest = 0
+        self._weigh(args)
+        if kwargs:
+            self._weigh(kwargs.values())
+
+    def _weigh(self, values: Iterable[Any]) -> None:
+        for value in values:
+            if isinstance(value, Later):
+                self.depth = max(self.depth, value.depth)
+            elif isinstance(value, torch.Tensor):
+                self._largest = max(self._largest, value.numel())
+            elif isinstance(value, (list, tuple)):
+                self._weigh(value)
+
+    def may_wait(self, results: Any) -> bool:
+        """Whether the op takes so long that it is better not run for nothing."""
+        if self.depth:
+            return self.depth < _MAX_DEPTH
+        self._weigh(results)
+        return self._largest > _MANY
 
 
 def before_writing(value: torch.Tensor) -> None:
