@@ -56,6 +56,14 @@ class SizesOfSteps(unittest.TestCase):
                 steps.went_backward(7)
         self.assertFalse(steps.differ())
 
+    def test_steps_that_add_up_more_or_fewer_batches_are_of_one_size(self):
+        steps = StepSizes()
+        for batches in (4, 4, 1, 4, 3, 4, 2, 4):
+            for _ in range(batches):
+                steps.went_backward(100)
+            steps.stepped(1)
+        self.assertFalse(steps.differ())
+
 
 class BatchesOfAGenerator(unittest.TestCase):
     def footer(self, rows, seed=SEED, batches=60):

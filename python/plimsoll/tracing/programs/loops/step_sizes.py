@@ -1,7 +1,8 @@
 """Whether the steps of a training differ in size, where no loader tells: batches from a generator, drawn sizes.
 
-What the backward passes of a step ask for follows the shapes of its batch. It is the same for all steps of an
-optimizer, or one of a few where a program does something seldom, such as a penalty in every 16th step.
+What the largest backward pass of a step asks for follows the shapes of its batch. It is the same for all steps of an
+optimizer, or one of a few where a program does something seldom, such as a penalty in every 16th step. How many
+passes a step adds up says nothing: batches that are left out are missing from it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ class StepSizes:
 
     def went_backward(self, asked: int) -> None:
         """A backward pass asked for so many bytes."""
-        self._asked += asked
+        self._asked = max(self._asked, asked)
 
     def stepped(self, optimizer: int) -> None:
         self._of.setdefault(optimizer, []).append(self._asked)
