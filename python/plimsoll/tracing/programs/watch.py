@@ -126,6 +126,7 @@ class Watch:
         """What is moved to the GPU next is the batch."""
         self.observer.category = kinds.BATCH
         self._reads = reads
+        self.step_sizes.was_given()
 
     def backward_begins(self) -> None:
         self.backwards += 1

@@ -44,6 +44,15 @@ class SizesOfSteps(unittest.TestCase):
         self.assertFalse(self.differ(5, 5, 9, 5, 5, 9, 5, 5, 3, 5))
         self.assertFalse(self.differ(1, 2, 3, 4, 5, 6, 7, 8))
 
+    def test_steps_on_batches_of_a_loader_do_not_count(self):
+        steps = StepSizes()
+        for size in (5, 7, 6, 9, 8, 4):
+            steps.was_given()
+            for optimizer in (1, 2):
+                steps.went_backward(size)
+                steps.stepped(optimizer)
+        self.assertFalse(steps.differ())
+
     def test_optimizers_that_take_turns_are_told_apart(self):
         steps = StepSizes()
         for step in range(20):

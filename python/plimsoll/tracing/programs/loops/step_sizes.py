@@ -16,15 +16,24 @@ _LEAST_CHANGES = 2
 class StepSizes:
     def __init__(self) -> None:
         self._asked = 0
-        # By optimizer.
+        # Batches of loaders so far.
+        self._given = 0
+        # By optimizer: the sizes, and the batches that were given before its last step.
         self._of: dict[int, list[int]] = {}
+        self._seen: dict[int, int] = {}
+
+    def was_given(self) -> None:
+        """By a loader, which tells itself whether its batches differ. Its last one may be shorter."""
+        self._given += 1
 
     def went_backward(self, asked: int) -> None:
         """A backward pass asked for so many bytes."""
         self._asked = max(self._asked, asked)
 
     def stepped(self, optimizer: int) -> None:
-        self._of.setdefault(optimizer, []).append(self._asked)
+        if self._seen.get(optimizer, 0) == self._given:
+            self._of.setdefault(optimizer, []).append(self._asked)
+        self._seen[optimizer] = self._given
         self._asked = 0
 
     def differ(self) -> bool:
