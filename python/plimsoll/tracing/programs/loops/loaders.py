@@ -13,7 +13,6 @@ from contextlib import nullcontext
 from itertools import count, islice
 from typing import Any
 
-import torch
 from torch.utils import data
 from torch.utils.data.dataloader import _DatasetKind
 
@@ -82,9 +81,7 @@ class Passage:
         self._order_is_known = order.is_known(loader, watch.observer.follows_draws())
         # Many programs make a new loader for each epoch.
         self._source = (id(loader.dataset), loader.batch_size)
-        # A loader draws a seed for its workers before it draws an order.
-        torch.empty((), dtype=torch.int64).random_(generator=loader.generator)
-        self._indices = iter(loader._index_sampler)
+        self._indices = order.begin(loader)
         self._fetcher = _DatasetKind.create_fetcher(
             loader._dataset_kind,
             loader.dataset,

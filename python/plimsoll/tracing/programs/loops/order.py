@@ -11,6 +11,10 @@ from typing import Any
 import torch
 from torch.utils import data
 
+from ....living import Living
+
+# Loaders whose workers were begun, and go on with the next epoch.
+_WORKING: Living[None] = Living()
 # People choose seeds below this; one that PyTorch draws is nearly always above.
 _CHOSEN = 1 << 32
 
@@ -42,6 +46,22 @@ def _is_seeded(generator: Any) -> bool:
 def is_seeded() -> bool:
     """Whether the program has set a seed."""
     return _is_seeded(torch.default_generator)
+
+
+def begin(loader: Any) -> Iterator[Any]:
+    """The indices of an epoch. Begins as PyTorch does: some samplers draw their order at once, others later.
+
+    A seed for the workers is drawn in between, and a loader with workers asks for the order twice.
+    """
+    works = loader.num_workers > 0
+    goes_on = works and loader.persistent_workers
+    if goes_on and loader in _WORKING:
+        return iter(loader._index_sampler)
+    indices = iter(loader._index_sampler)
+    torch.empty((), dtype=torch.int64).random_(generator=loader.generator)
+    if goes_on:
+        _WORKING.add(loader, None)
+    return iter(loader._index_sampler) if works else indices
 
 
 @contextmanager
