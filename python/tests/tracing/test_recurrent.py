@@ -5,6 +5,7 @@ import os
 import unittest
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from tracing.watching import Asked, watched
 
@@ -40,6 +41,16 @@ def asked(row):
         sizes.sizes()
         out.backward(grad)
         return forward, sizes.sizes()
+
+
+class Ops(TorchDispatchMode):
+    """Counts what is run."""
+
+    count = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.count += 1
+        return func(*args, **kwargs or {})
 
 
 class Recurrent(unittest.TestCase):
@@ -141,6 +152,32 @@ class Recurrent(unittest.TestCase):
             self.assertEqual(sizes.sizes()[1:3], [8, 6488064])
             layer(x)
             self.assertNotIn(6488064, sizes.sizes())
+
+    def test_the_gradient_of_packing_takes_as_many_ops_for_long_sequences_as_for_short_ones(self):
+        counts = []
+        for steps in (4, 400):
+            with watched() as observer, torch.device("meta"):
+                x = torch.empty(steps, 3, 8, requires_grad=True)
+                lengths = torch.tensor([steps, steps - 1, steps - 2], device="cpu")
+                rows = torch.nn.utils.rnn.pack_padded_sequence(x, lengths).data
+                grad = torch.empty_like(rows)
+                sizes, ops = Asked(observer), Ops()
+                with ops:
+                    rows.backward(grad)
+                # Zeros of the whole, into which the rows are copied.
+                self.assertEqual(sizes.sizes(), [steps * 3 * 8 * 4])
+                self.assertEqual(x.grad.shape, x.shape)
+                counts.append(ops.count)
+        self.assertEqual(counts[0], counts[1])
+
+    def test_the_gradient_of_packing_has_a_gradient(self):
+        with watched(), torch.device("meta"):
+            x = torch.empty(2, 4, 8, requires_grad=True)
+            lengths = torch.tensor([4, 2], device="cpu")
+            rows = torch.nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True).data
+            (grad,) = torch.autograd.grad(rows.square().sum(), x, create_graph=True)
+            grad.sum().backward()
+            self.assertEqual(x.grad.shape, x.shape)
 
     def test_autocast_runs_them_in_float16_whatever_it_is_set_to(self):
         with watched(), torch.device("meta"), torch.autocast("cuda", dtype=torch.bfloat16):

@@ -22,6 +22,7 @@ def layers(gpu: Gpu) -> dict[str, Any]:
     """What takes the place of each op, by its name."""
     state = DropoutState(gpu)
     found = {"lstm.input": _lstm(state), "lstm.data": _packed(_lstm(state))}
+    found["_pack_padded_sequence_backward"] = gradient_of_packing
     for name, mode in (("gru", GRU), ("rnn_tanh", TANH), ("rnn_relu", RELU)):
         found[f"{name}.input"] = _one_state(mode, state)
         found[f"{name}.data"] = _packed(_one_state(mode, state))
@@ -72,6 +73,18 @@ def _packed(layer: Any) -> Any:
         return layer(data, *settings, batch_first=False, sizes=batch_sizes.tolist())
 
     return of_sequences
+
+
+def gradient_of_packing(grad, input_size, batch_sizes, batch_first):
+    """At once what PyTorch fills step by step, which would be thousands of ops and shows nothing new."""
+    if torch.is_grad_enabled() and grad.requires_grad:
+        op = _ATEN._pack_padded_sequence_backward.default
+        return op.decompose(grad, input_size, batch_sizes, batch_first)
+    sizes = list(input_size)
+    if batch_first:
+        sizes[:2] = sizes[1::-1]
+    filled = torch.zeros(sizes, dtype=grad.dtype, device=grad.device)
+    return filled.transpose(0, 1) if batch_first else filled
 
 
 def _lstm(state: DropoutState):
