@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader
 from orders import PACKAGE
 from plimsoll.tracing.ledger import Ledger
 from plimsoll.tracing.programs import graph_order
-from plimsoll.tracing.programs.draws import Draws
+from plimsoll.tracing.programs.drawing.draws import Draws
 from plimsoll.tracing.programs.loops.growing import Allowance, Growing
 from plimsoll.tracing.programs.loops.loaders import Passage
 from plimsoll.tracing.programs.loops.ragged import Ragged, tensors

@@ -9,8 +9,9 @@ import torch
 
 from .. import host_values, sparse
 from ..observer import Observer
+from ..op_facts import draws_numbers
 from . import values
-from .draws import DRAWS, Draws
+from .drawing.draws import DRAWS, Draws
 from .passes.texts import TEXT_OPS, Texts
 from .places import GPU, HOST, META, REAL, Places
 
@@ -66,6 +67,8 @@ class ProgramObserver(Observer):
             if in_host_memory and func not in _PICKS:
                 # As it is: programs make their samples of thousands of small ops.
                 self._count_host()
+                if self._draws.owed and draws_numbers(func):
+                    self._draws.settle()
                 return func(*args, **kwargs or {})
             return self._dispatch(func, types, args, kwargs, given)
 
@@ -73,6 +76,8 @@ class ProgramObserver(Observer):
         if self.passes_on and any(issubclass(kind, self.passes_on) for kind in types):
             return NotImplemented
         kwargs = kwargs or {}
+        if self._draws.owed and func not in DRAWS and draws_numbers(func):
+            self._draws.settle()
         if _any_on_meta(given):
             self._tick()
         else:

@@ -109,6 +109,14 @@ class BatchLoop:
 
     def leads(self, left: int) -> int | None:
         """Of so many batches that are left: how many are left out before the next; None for all of them."""
+        skipped = self.seldom(left)
+        if skipped:
+            self.leaves_out(skipped)
+            self._watch.leaves_out()
+        return skipped
+
+    def seldom(self, left: int) -> int | None:
+        """How many of the batches that are left come before one at which the program may do something else."""
         if self._decided:
             # By another loader that the loop goes through as well.
             return 0
@@ -124,12 +132,8 @@ class BatchLoop:
             return None
         # Numbers that go up once in several turns do so in the same of them.
         period = max(number.period() for number in self.numbers.values())
-        skipped = min(places) // period * period
         self._runs = 2 * period - 1 if period > 1 else 0
-        if skipped:
-            self.leaves_out(skipped)
-            self._watch.leaves_out()
-        return skipped
+        return min(places) // period * period
 
     def leaves_out(self, turns: int) -> None:
         self._turn += turns

@@ -150,7 +150,7 @@ class Passage:
                 observer = self._watch.observer
                 observer.differ = True
                 observer.guess_order()
-            if not self._is_ragged() or not self._shared.looks():
+            if not self._is_ragged():
                 return self._fetch(self._last())
             self._chooses = True
             return self._next_larger()
@@ -173,8 +173,10 @@ class Passage:
         return True
 
     def _next_larger(self) -> Any:
-        """The next batch that is larger than all before it; at the end, the last one."""
-        batch = None
+        """The next batch that is larger than all before it, or at which the program may do something else."""
+        loop, left = self._watch.batch_loop, self._batches_left()
+        place = loop.seldom(left) if loop is not None and left and left > 0 else None
+        batch, passed = None, 0
         while self._shared.looks():
             try:
                 index = next(self._indices)
@@ -182,13 +184,30 @@ class Passage:
                 self._over = True
                 if batch is None:
                     raise
+                self._pass_over(passed - 1)
                 return batch
             self._recent = index
             with order.as_a_worker() if self._loader.num_workers else nullcontext():
                 batch = self._shared.fetch(self._fetcher, index)
-            if self._shared.is_larger(batch, self._source):
+            if self._shared.is_larger(batch, self._source) or passed == place:
+                self._pass_over(passed)
                 return batch
-        return self._fetch(self._last())
+            passed += 1
+        self._pass_over(passed)
+        if place is None or place < passed:
+            return self._fetch(self._last())
+        next(islice(self._indices, place - passed, place - passed), None)
+        self._pass_over(place - passed)
+        self._recent = next(self._indices)
+        return self._fetch(self._recent)
+
+    def _pass_over(self, batches: int) -> None:
+        """For batches that are not run: what the loop counts goes on."""
+        if batches > 0:
+            self._skipped += batches
+            if (loop := self._watch.batch_loop) is not None:
+                self._watch.leaves_out()
+                loop.leaves_out(batches)
 
     def _fetch(self, index: Any) -> Any:
         with order.as_a_worker() if self._loader.num_workers else nullcontext():
