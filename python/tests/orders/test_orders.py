@@ -14,6 +14,7 @@ from orders import PACKAGE
 from plimsoll.tracing.ledger import Ledger
 from plimsoll.tracing.programs import graph_order
 from plimsoll.tracing.programs.drawing.draws import Draws
+from plimsoll.tracing.programs.loops.batch_loops import BatchLoop, Numbered
 from plimsoll.tracing.programs.loops.growing import Allowance, Growing
 from plimsoll.tracing.programs.loops.loaders import Passage
 from plimsoll.tracing.programs.loops.ragged import Ragged, tensors
@@ -121,15 +122,23 @@ class Watched:
     def batch_given(self, reads):
         pass
 
-    def trains_on(self, loader, ops):
-        """How many batches it was given."""
-        given = 0
-        for _ in Passage(loader, self, 1, Ragged(), Repeated(), Allowance(0), Growing(self), 0):
-            given += 1
+    def would_end(self, ops):
+        return False
+
+    def leaves_out(self):
+        pass
+
+    def batches(self, loader, ops):
+        passage = Passage(loader, self, 1, Ragged(), Repeated(), Allowance(0), Growing(self), 0)
+        for batch in passage:
+            yield batch
             self.ops += ops
             self.calls += 1
             self.backwards += 1
-        return given
+
+    def trains_on(self, loader, ops):
+        """How many batches it was given."""
+        return sum(1 for _ in self.batches(loader, ops))
 
 
 class Epochs(unittest.TestCase):
@@ -152,6 +161,23 @@ class Epochs(unittest.TestCase):
         watched = Watched()
         self.assertLess(watched.trains_on(self.loader, 9_000), 20)
         self.assertTrue(watched.guessed)
+
+    def test_where_a_program_may_do_something_else_a_batch_is_run_as_in_a_real_run(self):
+        real = [len(batch) for batch in self.loader]
+        watched = Watched()
+        loop = watched.batch_loop = BatchLoop(watched)
+        ran = {}
+        turns = Numbered(watched.batches(self.loader, 9_000), 0, "step", loop)
+        while True:
+            with loop.asking():
+                step, batch = next(turns, (None, None))
+            if step is None:
+                break
+            ran[step] = len(batch)
+            loop.number("step").looked(step + 1, 0, 17)
+        self.assertIn(16, ran)
+        self.assertLess(len(ran), 20)
+        self.assertEqual(ran, {step: real[step] for step in ran})
 
 
 class Larger(unittest.TestCase):

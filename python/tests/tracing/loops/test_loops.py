@@ -485,7 +485,8 @@ class Loops(unittest.TestCase):
         ran, sizes = self.trace(text)
         self.assertGreater(len(ran), 100)
         self.assertIn(256, sizes)
-        self.assertEqual(len(self.footer["notes"]), 1, self.footer["notes"])
+        left_out = [note for note in self.footer["notes"] if "were left out" in note]
+        self.assertEqual(len(left_out), 1, self.footer["notes"])
 
     def test_a_program_that_is_ended_says_so(self):
         ran, sizes = self.trace(

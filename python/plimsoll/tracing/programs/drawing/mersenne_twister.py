@@ -96,4 +96,6 @@ def _characteristic() -> int:
 
 
 # Where its coefficients are one, but for the highest: 134 places.
-_PLACES = [place for place, one in enumerate(reversed(format(_characteristic(), "b"))) if one == "1"][:-1]
+_PLACES = [
+    place for place, one in enumerate(reversed(format(_characteristic(), "b"))) if one == "1"
+][:-1]
