@@ -37,6 +37,7 @@ _CHOSEN_BY = {
 # All that choose by what a tensor holds.
 CHOOSING = {_INDEX, *_CHOSEN_BY}
 _CAT = torch.ops.aten.cat.default
+_UNIQUE = torch.ops.aten._unique2.default
 _PUT = torch.ops.aten.index_put_.default
 # What drops boxes that overlap with better ones, once there is such an op.
 NMS: set[Any] = set()
@@ -59,6 +60,8 @@ class Chosen:
 
     def expect(self, func: Any, args: tuple) -> str | None:
         """Before an op: how much it is likely to choose, and what a person should know of it."""
+        if func is _UNIQUE:
+            self.even.spread_over_all(args[0])
         if not by_unknown_data(func, args):
             return None
         if func in BY_DATA or func in NMS:

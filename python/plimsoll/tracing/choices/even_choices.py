@@ -62,6 +62,7 @@ _SUM, _BINCOUNT = _ATEN.sum.dim_IntList, _ATEN.bincount.default
 _NOT_ZERO = {_ATEN.gt.Scalar, _ATEN.ne.Scalar}
 _ABOVE = {_ATEN.gt.Scalar, _ATEN.ge.Scalar}
 _SOFTMAX = _ATEN._softmax.default
+_TO_COPY = _ATEN._to_copy.default
 # All that says something of a result.
 _TELLING = {
     *_COMPARE,
@@ -85,18 +86,35 @@ class EvenChoices:
         self._shares: dict[int, float] = {}
         # Storages of chances, and among how many.
         self._chances: dict[int, int] = {}
+        # Storages of masks as whole numbers.
+        self._marks: set[int] = set()
+
+    def spread_over_all(self, tensor: Any) -> None:
+        """Before the different values of a tensor are asked for: each that it may hold is there."""
+        if not _is_meta(tensor) or not small_values.readable(tensor):
+            return
+        among = self._among.get(_key(tensor), range(2) if _key(tensor) in self._marks else None)
+        if (
+            among is None
+            or len(among) > tensor.numel()
+            or small_values.value_of(tensor) is not None
+        ):
+            return
+        values = torch.arange(tensor.numel(), dtype=tensor.dtype, device="cpu") % len(among)
+        small_values.remember(tensor, (values + among.start).view(tensor.shape))
 
     def share_of(self, mask: Any) -> float | None:
         """The part of a mask that is set if choices are even; None where nothing is known of it."""
         return self._shares.get(_key(mask)) if _is_meta(mask) else None
 
     def _any(self) -> bool:
-        return bool(self._among or self._shares or self._chances)
+        return bool(self._among or self._shares or self._chances or self._marks)
 
     def forget(self, storage_key: int) -> None:
         self._among.pop(storage_key, None)
         self._shares.pop(storage_key, None)
         self._chances.pop(storage_key, None)
+        self._marks.discard(storage_key)
 
     @staticmethod
     def concerns(func: Any) -> bool:
@@ -106,6 +124,8 @@ class EvenChoices:
 
     def notice(self, func: Any, args: tuple, kwargs: dict, result: Any, scalars: Scalars) -> None:
         """For each op that was run and says something; `scalars` knows what a tensor was filled with before."""
+        if func is _TO_COPY and args[0].dtype == torch.bool and _is_whole(result):
+            self._marks.add(_key(result))
         if func in _PLACES:
             at, among = _PLACES[func]
             results = result if isinstance(result, (tuple, list)) else (result,)
@@ -211,3 +231,7 @@ def _key(tensor: Any) -> int:
 
 def _is_meta(value: Any) -> bool:
     return type(value) is torch.Tensor and value.is_meta and value.layout is torch.strided
+
+
+def _is_whole(value: Any) -> bool:
+    return _is_meta(value) and not value.is_floating_point() and value.dtype != torch.bool

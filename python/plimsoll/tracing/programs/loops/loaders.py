@@ -291,7 +291,8 @@ class Passage:
     def _short(self) -> int:
         """How many samples the last batch has, where they are fewer than those of the others."""
         sampler = self._loader._index_sampler
-        if type(sampler) is not data.BatchSampler or sampler.drop_last:
+        is_stream = self._loader._dataset_kind == _DatasetKind.Iterable
+        if is_stream or type(sampler) is not data.BatchSampler or sampler.drop_last:
             return 0
         whole = isinstance(self._recent, list)
         return len(sampler.sampler) % sampler.batch_size if whole else 0
