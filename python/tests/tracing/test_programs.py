@@ -558,6 +558,25 @@ torch.nn.Linear(4, 4).cuda()(torch.ones(1, 4, device="cuda"))
         wide = [line for line in lines if line[0] == "a" and line[2] == 4096 * 1024 * 4]
         self.assertEqual(len(wide), 2)
 
+    def test_a_model_that_asks_whether_it_is_compiled_is_followed(self):
+        done, _ = self.trace(
+            "import torch\n"
+            "class Model(torch.nn.Linear):\n"
+            "    def forward(self, x):\n"
+            "        # As those of transformers do with their masks.\n"
+            "        if not torch.compiler.is_compiling() and x.max() > 100:\n"
+            "            x = x / 2\n"
+            "        return super().forward(x)\n"
+            "run = torch.compile(Model(64, 64).cuda())\n"
+            "for _ in range(3):\n"
+            "    run(torch.ones(8, 64, device='cuda')).sum().backward()\n"
+            "assert not torch.compiler.is_compiling()\n"
+        )
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertFalse(self.footer["compiled"])
+        self.assertTrue(self.footer["fused"])
+        self.assertIn("torch.compile was followed", self.footer["notes"][0])
+
     def test_a_compiled_function_that_values_decide_is_not_taken_as_eager_in_silence(self):
         done, _ = self.trace(
             "import torch\n"
