@@ -7,6 +7,7 @@ started, and pages not pinned: neither takes memory of the GPU.
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -19,6 +20,7 @@ from torch.utils.data.dataloader import _DatasetKind
 from ...standins.patches import Patches
 from ..watch import Watch
 from . import order, ragged
+from .by_hand import counts_on_next
 from .growing import Allowance, Growing
 from .repeated import Repeated
 
@@ -105,6 +107,8 @@ class Passage:
         self._chooses = False
         # Whether it is read to its end.
         self._is_whole = False
+        # Whether the program asks for each batch itself, and ends where there is none.
+        self._counted_on = False
 
     def __iter__(self) -> Passage:
         return self
@@ -118,6 +122,7 @@ class Passage:
         observer.ledger.mark(f"batch:{self._pass}")
         if self._over:
             raise StopIteration
+        self._counted_on = counts_on_next(sys._getframe(1))
         if self._is_ragged():
             observer.differ = True
             if not self._order_is_known or self._watch.short_epochs:
@@ -227,7 +232,7 @@ class Passage:
         return self._watch.backwards == self._backwards
 
     def _enough(self) -> bool:
-        if self._is_whole or not self._saw_enough():
+        if self._is_whole or self._counted_on or not self._saw_enough():
             return False
         left = self._batches_left()
         each = (self._watch.observer.ops - self._ops) / max(1, self._given)
