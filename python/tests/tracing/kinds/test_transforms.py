@@ -39,6 +39,29 @@ def chance_of(images, inputs, side, outputs, width, which, dtype=torch.float32, 
     return likely.transform(layer, which, cudnn.library().choose(layer, which))[1]
 
 
+class FiltersAsLargeAsImages(unittest.TestCase):
+    """Images of one channel, as in gradients of gradients; pixels of a side, inputs, outputs, and bytes on an H200."""
+
+    MEASURED = (
+        (16, 512, 512, 13_631_504),
+        (32, 512, 512, 26_214_416),
+        (64, 512, 256, 17_301_520),
+        (64, 256, 256, 10_747_920),
+        (128, 256, 128, 26_345_488),
+        (128, 128, 128, 8_665_432_064),
+    )
+
+    def test_take_what_a_whole_run_showed(self):
+        for side, inputs, outputs, size in self.MEASURED:
+            with self.subTest(side=side, inputs=inputs):
+                x, weight = (
+                    torch.empty(n, 1, side, side, device="meta") for n in (inputs, outputs)
+                )
+                y = torch.empty(inputs, outputs, 3, 3, device="meta")
+                layer = Problem(x, weight, y, [1, 1], [1, 1], [1, 1], False, 1)
+                self.assertEqual(cudnn.workspace(layer, "forward"), size)
+
+
 class Transforms(unittest.TestCase):
     def test_are_likely_where_they_were_ranked_first(self):
         for which, layers in (
