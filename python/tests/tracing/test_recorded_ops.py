@@ -33,6 +33,16 @@ class Losses(unittest.TestCase):
 
 
 class Copies(unittest.TestCase):
+    def test_sizes_of_complex_numbers_are_complex_numbers_first(self):
+        # The spectrum of 32 waves.
+        with watched() as observer:
+            spectrum, rows = empty(32, 257, 109, dtype=torch.complex64), empty(64, 32)
+            sizes = Asked(observer)
+            spectrum.abs()
+            self.assertEqual(sizes.sizes(), [32 * 257 * 109 * 4, 32 * 257 * 109 * 8])
+            rows.abs()
+            self.assertEqual(sizes.sizes(), [64 * 32 * 4])
+
     def test_a_softmax_over_channels_copies_what_lies_channels_last(self):
         # Losses of pictures: the logits of a SegFormer, 8 of 64 classes at 512 x 512.
         for function in (F.softmax, F.log_softmax):

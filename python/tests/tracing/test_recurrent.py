@@ -153,6 +153,25 @@ class Recurrent(unittest.TestCase):
             layer(x)
             self.assertNotIn(6488064, sizes.sizes())
 
+    def test_after_backward_the_cast_weights_go_last(self):
+        # As recorded on an H200: the input, the output, what was kept for backward, then the weights.
+        with watched() as observer, torch.device("meta"):
+            layer = torch.nn.GRU(8, 16)
+            x = torch.empty(32, 4, 8, requires_grad=True)
+            begin = len(observer.ledger.events)
+            with torch.autocast("cuda"):
+                out, _ = layer(x)
+            asked = {e[1]: e[2] for e in observer.ledger.events[begin:] if e[0] == "a"}
+            loss = out.sum()
+            del out
+            begin = len(observer.ledger.events)
+            loss.backward()
+            freed = (e[1] for e in observer.ledger.events[begin:] if e[0] == "f")
+            freed = [asked[ident] for ident in freed if ident in asked]
+            weights = sum(w.numel() for w in layer.parameters()) * 2
+            kept = 32 * 4 * 16 * 6 * 2 + 256
+            self.assertEqual(freed[-2:], [kept, weights])
+
     def test_the_gradient_of_packing_takes_as_many_ops_for_long_sequences_as_for_short_ones(self):
         counts = []
         for steps in (4, 400):

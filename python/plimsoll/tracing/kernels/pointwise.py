@@ -120,6 +120,15 @@ def embedding(launch: Launch) -> None:
     launch.give(copy)
 
 
+@rule("aten.abs.default", "aten.angle.default")
+def size_of_complex(launch: Launch) -> None:
+    """Of complex numbers it is worked out as complex numbers first."""
+    source = launch.args[0]
+    launch.place_all()
+    if source.is_complex():
+        launch.scratch(source.numel() * source.element_size())
+
+
 @rule("aten.roll")
 def roll(launch: Launch) -> None:
     """One dimension after another, each into new memory."""

@@ -173,7 +173,8 @@ def forward(args: tuple) -> list[Any]:
     packed = source.dim() == 2
     out = new((len(source), width) if packed else (layer.steps, layer.batch, width))
     kept = new(layer.reserve() if layer.train else 0, torch.uint8)
-    buffer = new(0 if layer.flat else layer.weight_count)
+    # The buffer of the weights is returned, and with that kept as the last of all.
+    buffer = args[3] if layer.flat else new(layer.weight_count)
     state = new(hidden.shape)
     return [
         out.transpose(0, 1) if batch_first else out,
