@@ -261,6 +261,15 @@ def remember(tensor: Any, value: Any, sure: bool = True) -> None:
     _holders.setdefault(tensor.untyped_storage()._cdata, []).append(weakref.ref(tensor))
 
 
+def hold_the_same(tensor: Any, other: Any) -> None:
+    """For a tensor that has the storage of another from now on."""
+    value = held_by(other)
+    if value is not None:
+        remember(tensor, value, sure=is_known(other))
+    elif hasattr(tensor, _VALUE):
+        delattr(tensor, _VALUE)
+
+
 def forget(storage_key: int) -> None:
     _holders.pop(storage_key, None)
 

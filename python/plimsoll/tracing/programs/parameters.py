@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch.nn.parameter import UninitializedTensorMixin
 
+from .. import small_values
 from ..standins.patches import Patches
 from . import values
 from .places import HOST, Places
@@ -25,7 +26,10 @@ def install(patches: Patches, places: Places) -> None:
     ) -> Any:
         if type(data) is torch.Tensor:
             data = on_meta(data, places)
-        return make(cls, data, requires_grad, *args, **kwargs)
+        made = make(cls, data, requires_grad, *args, **kwargs)
+        with torch._C.DisableTorchFunction():
+            small_values.hold_the_same(made, data)
+        return made
 
     patches.set(torch.nn.Parameter, "__new__", __new__)
     _lazy(patches, places)
@@ -62,4 +66,4 @@ def on_meta(data: Any, places: Places) -> Any:
     data = data.detach()
     with torch._C.DisableTorchFunction(), places.naming(HOST):
         like = torch.empty_strided(data.shape, data.stride(), dtype=data.dtype, device="meta")
-    return values.copy_known_value(data, like)
+        return values.copy_known_value(data, like)

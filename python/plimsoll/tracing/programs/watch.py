@@ -13,6 +13,7 @@ from torch.nn.parameter import is_lazy
 from ...living import Living
 from ...progress import report_progress
 from .. import ledger as kinds
+from ..choices import trained
 from ..loop import state_tensors
 from .loops.step_sizes import StepSizes
 
@@ -28,6 +29,9 @@ _OPS_WITHOUT_NEWS = 40_000
 _NEW_PEAK = 1.01
 # In all: about half a minute.
 _MAX_OPS = 220_000
+# As many again until the first step, where an optimizer was made: games that fill a memory before it. At least so many
+# are left from there on.
+_OPS_FROM_FIRST_STEP = 110_000
 # The next turn of a loop may take so much more than the last one.
 _MARGIN = 1.25
 
@@ -55,6 +59,7 @@ class Watch:
         self._counted: Living[None] = Living()
         self._count = self._bytes = 0
         self._news = 0
+        self._most_ops = _MAX_OPS
         self._peak = 0
         self._seen: dict[str, int] = {}
         self._inside: str | None = None
@@ -74,6 +79,8 @@ class Watch:
         self.ended = False
         # Whether the loader at hand is only read, as in an evaluation.
         self._reads = False
+        # Small parameters that the step at hand changes.
+        self._changing: list[tuple[Any, Any]] = []
         # Whether parts of a step are marked, as DDP needs: what it frees late depends on them.
         self.marks_steps = False
         self.enter(BUILDING)
@@ -155,10 +162,15 @@ class Watch:
             for parameter in group["params"]:
                 if parameter.grad is not None:
                     self._label(parameter.grad, kinds.GRADIENT)
+        self._changing = trained.values_before(optimizer)
 
     def optimizer_ends(self, optimizer: Any) -> None:
         self._mark("end")
+        trained.keep(self._changing)
+        self._changing = []
         self.step_sizes.stepped(id(optimizer))
+        if self.optimizer_steps == 0:
+            self._most_ops = max(_MAX_OPS, self.observer.ops + _OPS_FROM_FIRST_STEP)
         steps = self.steps_of.get(id(optimizer), 0)
         self.steps_of[id(optimizer)] = steps + 1
         self.optimizer_steps = max(self.optimizer_steps, steps + 1)
@@ -176,7 +188,7 @@ class Watch:
         ops, peak = self.observer.ops, self.observer.ledger.peak_bytes
         if peak > self._peak * _NEW_PEAK:
             self._peak, self._news = peak, ops
-        if ops > _MAX_OPS or self._shows_nothing_new(ops):
+        if ops > self._limit() or self._shows_nothing_new(ops):
             self.finish()
 
     def would_end(self, taken: int, trains: bool = True) -> bool:
@@ -186,13 +198,16 @@ class Watch:
         """
         ops = self.observer.ops
         later = ops + int(taken * _MARGIN)
-        most = _MAX_OPS - _OPS_WITHOUT_NEWS
+        most = self._limit() - _OPS_WITHOUT_NEWS
         if not trains and 0 < self.optimizer_steps < _LEAST_STEPS:
             # Samples that are drawn after the first step: half of it is for the steps that follow.
             most //= 2
         if later > most:
             return True
         return ops - self._news >= taken and self._shows_nothing_new(later)
+
+    def _limit(self) -> int:
+        return self._most_ops if self.optimizer_steps or not self.steps_of else 2 * _MAX_OPS
 
     def _shows_nothing_new(self, ops: int) -> bool:
         return ops - self._news > _OPS_WITHOUT_NEWS and self.optimizer_steps >= _LEAST_STEPS

@@ -11,6 +11,8 @@ import weakref
 from types import SimpleNamespace
 from unittest import mock
 
+import torch
+
 from tracing import PACKAGE
 
 from plimsoll.tracing.programs.loops import syntax
@@ -19,6 +21,7 @@ from plimsoll.tracing.programs.loops.counters import Counter
 from plimsoll.tracing.programs.loops.patience import Items, Patience, Running
 from plimsoll.tracing.programs.loops.rewritten import is_the_programs
 from plimsoll.tracing.programs.loops.turns import Turns
+from plimsoll.tracing.programs.watch import Finished
 from plimsoll.tracing.programs.watch import Watch as RealWatch
 
 TRAINING = """
@@ -237,6 +240,22 @@ class WhenItEnds(unittest.TestCase):
         self.assertTrue(self.watch(89_000, 0, steps=1).would_end(2_000, False))
         self.assertFalse(self.watch(89_000, 0, steps=1).would_end(2_000, True))
         self.assertFalse(self.watch(89_000, 0, steps=0).would_end(2_000, False))
+
+    def test_games_before_the_first_step_of_an_optimizer_take_as_much_again(self):
+        optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))])
+        watch = self.watch(250_000, 0, steps=0)
+        self.assertTrue(watch.would_end(2_000, False))
+        watch.observer.ledger.peak_bytes = 1
+        watch.optimizer_made(optimizer)
+        watch.ticked()
+        self.assertFalse(watch.would_end(2_000, False))
+        watch.optimizer_ends(optimizer)
+        watch.observer.ops = 300_000
+        watch.optimizer_steps = 4
+        watch.news()
+        self.assertFalse(watch.would_end(2_000, True))
+        watch.observer.ops = 361_000
+        self.assertRaises(Finished, watch.ticked)
 
 
 class OtherLoops(unittest.TestCase):

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
+from ... import small_values
 from .. import values
 from ..parameters import send_lazy
 from ..places import GPU, HOST, META, REAL, Places, device_named, is_cuda, is_named
@@ -107,11 +108,13 @@ class Moves:
         tensor, value = args
         with torch._C.DisableTorchFunction():
             if tensor.device.type == value.device.type:
-                return func(*args, **kwargs)
+                func(*args, **kwargs)
+                return small_values.hold_the_same(tensor, value)
             if isinstance(tensor, torch.nn.Parameter) and tensor.is_meta:
                 with self.places.naming(HOST):
                     held = values.copy_known_value(value, value.detach().to("meta"))
-                return func(tensor, held, **kwargs)
+                func(tensor, held, **kwargs)
+                return small_values.hold_the_same(tensor, held)
             # Seen by no one: what is followed cannot be swapped.
             with _disable_current_modes():
                 torch.utils.swap_tensors(tensor, value.detach())
