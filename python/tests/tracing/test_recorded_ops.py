@@ -53,6 +53,27 @@ class Copies(unittest.TestCase):
                     function(logits, 1)
                     self.assertEqual(sizes.sizes(), [512 << 20] * (1 + copies))
 
+    def test_the_product_of_a_softmax_and_its_gradient_is_copied_where_that_lies_in_another_order(
+        self,
+    ):
+        # As in guided-diffusion: `einsum("bts,bcs->bct", weight, v)` has a gradient by columns.
+        whole = 8 * 64 * 64 * 4
+        orders = {"rows": 0, "columns": 1, "one value": 0, "part": 0}
+        for order, copies in orders.items():
+            with self.subTest(order=order), watched() as observer:
+                scores = empty(8, 64, 64, grad=True)
+                chances = scores.softmax(-1)
+                grads = {
+                    "rows": empty(8, 64, 64),
+                    "columns": empty(8, 64, 64).transpose(1, 2),
+                    "one value": empty(1, 1, 1).expand(8, 64, 64),
+                    "part": empty(8, 64, 128)[..., :64],
+                }
+                sizes = Asked(observer)
+                (made,) = torch.autograd.grad(chances, scores, grads[order])
+                self.assertEqual(sizes.sizes(), [whole] * (2 + copies))
+                self.assertTrue(made.is_contiguous())
+
     def test_a_slice_of_a_gradient_is_copied_to_be_scaled_down_unless_its_size_stays(self):
         layouts = (torch.channels_last, torch.contiguous_format)
         for mode, layout in itertools.product(("nearest", "bilinear"), layouts):

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import torch
-from torch._prims_common import suggest_memory_format
+from torch._prims_common import (
+    compute_elementwise_output_strides,
+    make_contiguous_strides_for,
+    suggest_memory_format,
+)
 
 from .registry import Launch, rule
 from .sorting import scan_scratch
@@ -80,9 +84,13 @@ def brought_over(launch: Launch) -> None:
 
 @rule("aten._softmax_backward_data")
 def softmax_backward(launch: Launch) -> None:
+    """The product of gradient and result has the gradient's order; unless that is one run, it is copied."""
     launch.place_all()
     grad, output = launch.args[:2]
-    launch.scratch(output.numel() * torch.promote_types(grad.dtype, output.dtype).itemsize)
+    size = output.numel() * torch.promote_types(grad.dtype, output.dtype).itemsize
+    strides = compute_elementwise_output_strides(grad, output)
+    one_run = strides == make_contiguous_strides_for(output.shape)
+    launch.scratch(*([size] if one_run else [size, size]))
 
 
 @rule("aten._log_softmax_backward_data")
