@@ -16,6 +16,7 @@ from .. import small_values
 from ..op_facts import is_mutable
 from ..scalars import SAME, Scalars
 from .likely_values import RANGES
+from .written_places import WRITES, part_after
 
 _ATEN = torch.ops.aten
 
@@ -63,6 +64,7 @@ _NOT_ZERO = {_ATEN.gt.Scalar, _ATEN.ne.Scalar}
 _ABOVE = {_ATEN.gt.Scalar, _ATEN.ge.Scalar}
 _SOFTMAX = _ATEN._softmax.default
 _TO_COPY = _ATEN._to_copy.default
+_INDEX = _ATEN.index.Tensor
 # All that says something of a result.
 _TELLING = {
     *_COMPARE,
@@ -75,6 +77,7 @@ _TELLING = {
     *_NOT_ZERO,
     *_ABOVE,
     _BINCOUNT,
+    _ATEN.rsub.Scalar,
 }
 
 
@@ -134,7 +137,7 @@ class EvenChoices:
         elif func is _SOFTMAX and _is_meta(result) and result.dim() == 2:
             # That of attention has more dimensions, and chooses nothing.
             self._chances[_key(result)] = result.shape[args[1]]
-        elif args and self._any() and (func in _TELLING or is_mutable(func)):
+        elif func in WRITES or (args and self._any() and (func in _TELLING or is_mutable(func))):
             self._count(func, args, result)
             share = self._share(func, args, scalars)
             if is_mutable(func):
@@ -180,6 +183,10 @@ class EvenChoices:
                 return found if func in (_ATEN.eq.Scalar, _ATEN.eq.Tensor) else 1 - found
         if func in _SCATTERED:
             return self._scattered(args, scalars)
+        if func in WRITES:
+            into, of = args[0], self.share_of
+            known = _is_meta(into)
+            return part_after(func, args, of(into), scalars.known(into), of) if known else None
         if func in _ABOVE and _is_meta(args[0]) and _key(args[0]) in self._chances:
             # Chances of one row come to one: a limit above the mean is passed by about one of them.
             among = self._chances[_key(args[0])]
@@ -191,13 +198,21 @@ class EvenChoices:
         if share is None:
             return None
         if func in _COPIES or (func in _NOT_ZERO and args[1] == 0):
-            return share
+            # What is chosen by where it is not zero is nowhere zero.
+            return 1.0 if func is _INDEX and self._is_mask_of(args[1], share) else share
         if func in _NOT or (func is _ATEN.eq.Scalar and args[1] == 0):
             return 1 - share
+        if func is _ATEN.eq.Scalar or (func is _ATEN.rsub.Scalar and args[1] == 1):
+            # Marks are all alike.
+            return share if func is _ATEN.eq.Scalar else 1 - share
         if func in _EITHER:
             other = self.share_of(args[1])
             return None if other is None else min(1.0, share + other)
         return min(1.0, share * _count(args)) if func in _OVER else None
+
+    def _is_mask_of(self, places: Any, share: float) -> bool:
+        masks = [one for one in places if one is not None]
+        return len(masks) == 1 and masks[0].dtype == torch.bool and self.share_of(masks[0]) == share
 
     def _equal(self, values: Any, other: Any) -> float | None:
         """The share of values that equal a number, or those of another tensor."""

@@ -49,10 +49,40 @@ assert doubled(pictures).shape == pictures.shape
 torch.onnx.export(traced, (pictures,), "model.onnx", input_names=["pictures"])
 """
 
+MARKED = """
+import torch
+import torch.nn.utils.prune as prune
+
+# Cells of a grid that hold an object, as detectors write them: by lists of places, and one by one.
+cells = torch.zeros(16, 3, 32, 32, device="cuda")
+empty = torch.ones_like(cells)
+boxes = torch.rand(60, 4).cuda()
+picture, anchor = torch.arange(60, device="cuda") % 16, torch.arange(60, device="cuda") % 3
+row, column = (boxes[:, 0] * 32).long(), (boxes[:, 1] * 32).long()
+cells[picture, anchor, row, column] = 1
+empty[picture, anchor, row, column] = 0
+for place in range(5):
+    cells[0, 0, 31, place] = 1
+found = torch.randn(16, 3, 32, 32, 4, device="cuda")
+assert len(found[cells > 0]) == len(found[cells == 1]) == len(found[cells.bool()]) == 65
+assert len(found[empty == 1]) == cells.numel() - 60
+assert len(found[(1 - cells).bool()]) == cells.numel() - 65
+cells[:] = 0
+# Weights that are pruned, again and again.
+layer = torch.nn.Linear(200, 100).cuda()
+for left in (0.5, 0.25):
+    prune.l1_unstructured(layer, "weight", 0.5)
+    assert len(layer.weight[layer.weight_mask == 1]) == 20_000 * left
+    layer(torch.randn(8, 200, device="cuda")).sum().backward()
+"""
+
 
 class Idioms(unittest.TestCase):
     def test_rows_in_groups_by_drawn_numbers_and_weights_that_stay_orthogonal(self):
         rows_of(self, GROUPS)
+
+    def test_as_many_are_chosen_by_marks_as_were_written(self):
+        rows_of(self, MARKED)
 
     def test_modules_as_torchscript_are_saved_and_loaded_with_their_weights(self):
         rows = rows_of(self, SCRIPTED)
