@@ -65,6 +65,7 @@ _ABOVE = {_ATEN.gt.Scalar, _ATEN.ge.Scalar}
 _SOFTMAX = _ATEN._softmax.default
 _TO_COPY = _ATEN._to_copy.default
 _INDEX = _ATEN.index.Tensor
+_EYES = {_ATEN.eye.default, _ATEN.eye.m}
 # All that says something of a result.
 _TELLING = {
     *_COMPARE,
@@ -122,8 +123,8 @@ class EvenChoices:
     @staticmethod
     def concerns(func: Any) -> bool:
         """Whether an op says something of its result."""
-        told = func in _PLACES or func in _TELLING or func is _SOFTMAX
-        return told or is_mutable(func)
+        told = func in _PLACES or func in _TELLING or func in _EYES or func is _SOFTMAX
+        return told or func in WRITES or is_mutable(func)
 
     def notice(self, func: Any, args: tuple, kwargs: dict, result: Any, scalars: Scalars) -> None:
         """For each op that was run and says something; `scalars` knows what a tensor was filled with before."""
@@ -134,6 +135,8 @@ class EvenChoices:
             results = result if isinstance(result, (tuple, list)) else (result,)
             if _is_meta(results[at]):
                 self._spread(results[at], among(args, kwargs))
+        elif func in _EYES and _is_meta(result) and result.numel():
+            self._shares[_key(result)] = min(result.shape) / result.numel()
         elif func is _SOFTMAX and _is_meta(result) and result.dim() == 2:
             # That of attention has more dimensions, and chooses nothing.
             self._chances[_key(result)] = result.shape[args[1]]

@@ -62,6 +62,9 @@ _MORE_THAN = {_ATEN.gt.Scalar: (0,), _ATEN.ge.Scalar: (1,), _ATEN.ne.Scalar: (0,
 _ASKS = {_ATEN.any.default, _ATEN.sum.default, *_MORE_THAN}
 _READS = {_ATEN._local_scalar_dense.default, _ATEN.is_nonzero.default}
 _START, _FACTOR = 2.0, 0.999
+# The largest of some values is above all others that are read: programs span a range with the smallest.
+_LARGEST = {_ATEN.max.default, _ATEN.amax.default}
+_ABOVE = 1.0
 
 
 class PlausibleScalars(Scalars):
@@ -79,16 +82,20 @@ class PlausibleScalars(Scalars):
         self._places: set[int] = set()
         # Storages that say whether any of a mask are set, or how many, of which nothing is known.
         self._some: set[int] = set()
+        # Storages of the largest of some values.
+        self._largest: set[int] = set()
         # Tensors of booleans that are not known: what most of them are.
         self._usual: dict[int, bool] = {}
 
     def concerns(self, func: Any) -> bool:
-        told = (_PLACES, _COUNTS, _ASKS, _IS_ONE, _KEEP_USUAL, SAME)
+        told = (_PLACES, _COUNTS, _ASKS, _IS_ONE, _KEEP_USUAL, _LARGEST, SAME)
         return super().concerns(func) or shares.concerns(func) or any(func in ops for ops in told)
 
     def notice(self, func, args, result) -> None:
         super().notice(func, args, result)
         shares.follow(func, args, result)
+        if func in _LARGEST:
+            self._largest.add(_key(result))
         if func in _PLACES:
             self.assume(result, _place(func, args))
             self._places.add(_key(result))
@@ -168,6 +175,7 @@ class PlausibleScalars(Scalars):
         self._usual.pop(storage_key, None)
         self._places.discard(storage_key)
         self._some.discard(storage_key)
+        self._largest.discard(storage_key)
 
     def assume(self, tensor: Any, value: Any) -> None:
         """Says what all of a tensor is taken for."""
@@ -181,7 +189,8 @@ class PlausibleScalars(Scalars):
             return 1
         self._loss *= _FACTOR
         share = shares.plausible(tensor, self._loss / _START)
-        return self._loss if share is None else share
+        above = _ABOVE if _key(tensor) in self._largest else 0
+        return self._loss + above if share is None else share
 
 
 def _key(tensor: Any) -> int:

@@ -24,3 +24,11 @@ def install(patches: Patches) -> None:
         self.device_ids, self.output_device = [0], 0
 
     patches.set(torch.nn.DataParallel, "__init__", __init__)
+
+    def data_parallel(
+        module: Any, inputs: Any, *_: Any, module_kwargs: Any = None, **__: Any
+    ) -> Any:
+        given = inputs if isinstance(inputs, tuple) else () if inputs is None else (inputs,)
+        return module(*given, **(module_kwargs or {}))
+
+    patches.set(torch.nn.parallel, "data_parallel", data_parallel)

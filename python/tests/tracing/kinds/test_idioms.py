@@ -76,10 +76,43 @@ for left in (0.5, 0.25):
     layer(torch.randn(8, 200, device="cuda")).sum().backward()
 """
 
+SPARSE = """
+import torch
+
+unit = torch.eye(300, device="cuda")
+graph = unit.to_sparse()
+assert graph._nnz() == 300 and graph.cpu().device.type == "cpu"
+features = torch.randn(300, 40, device="cuda", requires_grad=True)
+torch.sparse.mm(graph, features).sum().backward()
+twice = torch.sparse.mm(graph, graph)
+assert twice.is_sparse and twice._nnz() == 300 and twice.to_dense().shape == (300, 300)
+assert (graph @ torch.randn(300, device="cuda")).shape == (300,)
+assert (torch.randn(5, 300, device="cuda") @ graph).shape == (5, 300)
+assert graph.mul(torch.randn(300, 300, device="cuda"))._nnz() == 300
+assert graph.index_select(0, torch.arange(30, device="cuda"))._nnz() == 30
+assert unit.to_sparse_csr().values().shape == (300,)
+"""
+READ = """
+import torch
+
+values = torch.randn(100, device="cuda")
+# Lists of tensors, and the ends of a range.
+assert torch.as_tensor([values[0], values[1]]).shape == (2,)
+assert torch.histc(values, 10, min=values.min().item(), max=values.max().item()).shape == (10,)
+layer = torch.nn.Linear(100, 10).cuda()
+assert torch.nn.parallel.data_parallel(layer, values, [0]).shape == (10,)
+"""
+
 
 class Idioms(unittest.TestCase):
     def test_rows_in_groups_by_drawn_numbers_and_weights_that_stay_orthogonal(self):
         rows_of(self, GROUPS)
+
+    def test_sparse_matrices_are_made_of_dense_ones_and_multiplied_from_both_sides(self):
+        rows_of(self, SPARSE)
+
+    def test_values_are_read_in_lists_and_as_a_range(self):
+        rows_of(self, READ)
 
     def test_as_many_are_chosen_by_marks_as_were_written(self):
         rows_of(self, MARKED)

@@ -10,8 +10,8 @@ from .. import values
 from ..places import GPU, HOST, META, is_cuda, is_named
 from .moves import Moves
 
-# PyTorch's own: it is replaced while a trace runs.
-MAKE = torch.tensor
+# PyTorch's own: they are replaced while a trace runs.
+MAKE, AS_TENSOR = torch.tensor, torch.as_tensor
 # What is made like a tensor of the host that has no memory gets none either.
 _LIKE = {torch.empty_like, torch.zeros_like, torch.ones_like, torch.full_like}
 

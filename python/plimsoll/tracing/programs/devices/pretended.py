@@ -14,7 +14,7 @@ from ... import sparse
 from ...standins.copies import deep_copy
 from ...standins.patches import Patches
 from ..places import GPU, HOST, META, REAL, Places
-from .making import MAKE, Making
+from .making import AS_TENSOR, MAKE, Making
 from .moves import Moves
 
 _TENSOR = torch.Tensor
@@ -159,7 +159,7 @@ def _table(mode: PretendedDevices) -> dict[Any, Callable]:
         torch._C._nn._parse_to: mode.parse_to,
         MAKE: making.tensor,
         _TENSOR.new_tensor: making.new_tensor,
-        torch.as_tensor: making.as_tensor,
+        AS_TENSOR: making.as_tensor,
         _TENSOR.new: sparse.new,
         _TENSOR.__getitem__: making.item,
         # Pages of the host are not counted.

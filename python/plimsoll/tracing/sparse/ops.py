@@ -12,7 +12,8 @@ from typing import Any
 
 import torch
 
-from .kernels.sorting import sort_scratch
+from ..kernels.sorting import sort_scratch
+from .parts import compressed, coo, is_sparse, parts_of, room, stored
 
 _ATEN = torch.ops.aten
 _COMPRESSED = {torch.sparse_csr, torch.sparse_csc}
@@ -21,6 +22,8 @@ _MAKERS = {
     _ATEN._sparse_compressed_tensor_unsafe.default,
     _ATEN.sparse_compressed_tensor.comp_plain_value_size,
 }
+# These make a sparse tensor of a dense one, too.
+_FROM_DENSE = {_ATEN._to_sparse.default, _ATEN._to_sparse_csr.default, _ATEN._to_sparse_csc.default}
 # Kernels of PyTorch for these do without memory.
 _PLAIN = {
     *_MAKERS,
@@ -52,12 +55,6 @@ _PRODUCT_BUFFER = 65536
 _SMALL_SORT = 4096
 
 
-def is_sparse(tensor: Any) -> bool:
-    """Rows of different lengths (jagged) lie in one dense tensor; they are taken apart by themselves."""
-    dense = (torch.strided, torch.jagged)
-    return isinstance(tensor, torch.Tensor) and tensor.layout not in dense
-
-
 def is_jagged(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.layout is torch.jagged
 
@@ -68,21 +65,14 @@ def concerns(args: tuple) -> bool:
 
 
 def makes(func: Any) -> bool:
-    return func in _MAKERS
-
-
-def stored(tensor: Any) -> Any:
-    """The dense part of a tensor that says where it is."""
-    layout = tensor.layout
-    if layout is torch.strided or layout is torch.jagged:
-        return tensor
-    return tensor._values() if layout is torch.sparse_coo else tensor.values()
+    return func in _MAKERS or func in _FROM_DENSE
 
 
 def stand_in(func: Any, args: tuple, kwargs: dict) -> Callable | None:
     """What takes an op apart; None where PyTorch's own kernel does, without memory or in host memory."""
     to_meta = str(kwargs.get("device")) == "meta"
-    on_meta = to_meta or any(is_sparse(a) and a.device.type == "meta" for a in args)
+    dense = func in _FROM_DENSE
+    on_meta = to_meta or any((dense or is_sparse(a)) and _is_on_meta(a) for a in args)
     # Two sparse tensors are added up by keeping both lists.
     own = func in _PLAIN or (func is _ATEN.add_.Tensor and is_sparse(args[0]))
     if own or not on_meta:
@@ -93,6 +83,10 @@ def stand_in(func: Any, args: tuple, kwargs: dict) -> Callable | None:
     return taken
 
 
+def _is_on_meta(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.device.type == "meta"
+
+
 def new(func: Any, args: tuple, kwargs: dict) -> Any:
     """`Tensor.new`, by which SparseAdam makes its updates, knows no sparse tensors without memory."""
     like, *parts = args
@@ -101,38 +95,15 @@ def new(func: Any, args: tuple, kwargs: dict) -> Any:
     return func(*args, **kwargs)
 
 
-def _coo(like: Any, indices: Any, values: Any, size: Any = None, coalesced: Any = None) -> Any:
-    return _ATEN._sparse_coo_tensor_with_dims_and_tensors(
-        like.sparse_dim(),
-        like.dense_dim(),
-        list(size or like.shape),
-        indices,
-        values,
-        dtype=values.dtype,
-        layout=torch.sparse_coo,
-        device="meta",
-        is_coalesced=like.is_coalesced() if coalesced is None else coalesced,
-    )
-
-
-def _compressed(starts: Any, places: Any, values: Any, size: Any, layout: Any) -> Any:
-    named = {"dtype": values.dtype, "layout": layout, "device": "meta"}
-    return _ATEN._sparse_compressed_tensor_unsafe(starts, places, values, list(size), **named)
-
-
-def _parts(tensor: Any) -> tuple[Any, Any]:
-    return tensor._indices(), tensor._values()
-
-
 def _to_copy(tensor: Any, dtype: Any = None, device: Any = None, **_: Any) -> Any:
     where = {"device": device} if device is not None else {}
     what = {"dtype": dtype} if dtype is not None else {}
     if tensor.layout is torch.sparse_coo:
-        indices, values = _parts(tensor)
-        return _coo(tensor, _copied(indices, where), _copied(values, {**where, **what}))
+        indices, values = parts_of(tensor)
+        return coo(tensor, _copied(indices, where), _copied(values, {**where, **what}))
     values = _copied(tensor.values(), {**where, **what})
     starts, places = (_copied(part, where) for part in _starts_and_places(tensor))
-    return _compressed(starts, places, values, tensor.shape, tensor.layout)
+    return compressed(starts, places, values, tensor.shape, tensor.layout)
 
 
 def _copied(part: Any, named: dict) -> Any:
@@ -148,9 +119,9 @@ def _transpose(tensor: Any, *_: Any) -> Any:
         # Rows are called columns; nothing is copied.
         by_rows = tensor.layout is torch.sparse_csr
         layout = torch.sparse_csc if by_rows else torch.sparse_csr
-        return _compressed(*_starts_and_places(tensor), tensor.values(), tensor.shape[::-1], layout)
-    indices, values = _parts(tensor)
-    return _coo(tensor, indices.clone(), values.clone(), tensor.shape[::-1], coalesced=False)
+        return compressed(*_starts_and_places(tensor), tensor.values(), tensor.shape[::-1], layout)
+    indices, values = parts_of(tensor)
+    return coo(tensor, indices.clone(), values.clone(), tensor.shape[::-1], coalesced=False)
 
 
 def _starts_and_places(tensor: Any) -> tuple[Any, Any]:
@@ -168,48 +139,44 @@ def _by_rows(tensor: Any) -> Any:
         return tensor
     values, kind = tensor.values(), places.dtype
     count, rows = values.shape[0], tensor.shape[0]
-    shifted = _room(starts.shape[0] - 1, dtype=kind)
-    joined = _room(starts.shape[0], dtype=kind)
+    shifted = room(starts.shape[0] - 1, dtype=kind)
+    joined = room(starts.shape[0], dtype=kind)
     del shifted
-    pairs = _room(2, count, dtype=kind)
-    batch, offset = _room(count, dtype=kind), _room(count, dtype=kind)
+    pairs = room(2, count, dtype=kind)
+    batch, offset = room(count, dtype=kind), room(count, dtype=kind)
     del offset, batch
-    keys = _room(count)
+    keys = room(count)
     order = _sorted(count)
-    in_rows = _room(2, count, dtype=kind)
+    in_rows = room(2, count, dtype=kind)
     moved = torch.empty_like(values)
-    counted = _room(rows + 1, dtype=kind)
-    first = _room(1, rows + 1, dtype=kind)
-    less = _room(rows, dtype=kind)
+    counted = room(rows + 1, dtype=kind)
+    first = room(1, rows + 1, dtype=kind)
+    less = room(rows, dtype=kind)
     del less, counted, order, keys, pairs, joined
     # The places are a half of the pairs, which stay as a whole.
-    return _compressed(first[0], in_rows[1], moved, tensor.shape, torch.sparse_csr)
+    return compressed(first[0], in_rows[1], moved, tensor.shape, torch.sparse_csr)
 
 
 def _rows_of_places(tensor: Any) -> Any:
     """Only the start of each row is new; the rest is shared."""
-    indices, values = _parts(tensor)
-    starts = _room(tensor.shape[0] + 1, dtype=indices.dtype)
-    return _compressed(starts, indices[1], values, tensor.shape, torch.sparse_csr)
+    indices, values = parts_of(tensor)
+    starts = room(tensor.shape[0] + 1, dtype=indices.dtype)
+    return compressed(starts, indices[1], values, tensor.shape, torch.sparse_csr)
 
 
 def _sorted(count: int) -> Any:
     """The order of keys: their sorted copy lives as long as the sort."""
-    keys, order = _room(count), _room(count)
+    keys, order = room(count), room(count)
     if count > _SMALL_SORT:
-        numbers = _room(count)
-        scratch = _room(sort_scratch(count), dtype=torch.int8)
+        numbers = room(count)
+        scratch = room(sort_scratch(count), dtype=torch.int8)
         del scratch, numbers
     del keys
     return order
 
 
-def _room(*shape: int, dtype: Any = torch.int64) -> Any:
-    return torch.empty(shape, dtype=dtype, device="meta")
-
-
 def _coalesce(tensor: Any) -> Any:
-    indices, values = _parts(tensor)
+    indices, values = parts_of(tensor)
     count = values.shape[0]
     flat, origin, offsets = (
         torch.empty(1, count, dtype=torch.int64, device="meta") for _ in range(3)
@@ -220,12 +187,69 @@ def _coalesce(tensor: Any) -> Any:
     summed = torch.empty_like(values)
     del origin, offsets
     places = flat if tensor.sparse_dim() == 1 else torch.empty_like(indices)
-    return _coo(tensor, places, summed, coalesced=True)
+    return coo(tensor, places, summed, coalesced=True)
+
+
+def _from_dense(tensor: Any, *_: Any, **__: Any) -> Any:
+    """The places that are not zero: as many as are known or likely, else all."""
+    if is_sparse(tensor):
+        return tensor if tensor.is_coalesced() else _coalesce(tensor)
+    places = tensor.nonzero()
+    values = torch.empty(len(places), dtype=tensor.dtype, device="meta")
+    return _ATEN._sparse_coo_tensor_with_dims_and_tensors(
+        tensor.dim(),
+        0,
+        list(tensor.shape),
+        places.t().contiguous(),
+        values,
+        dtype=tensor.dtype,
+        layout=torch.sparse_coo,
+        device="meta",
+        is_coalesced=True,
+    )
+
+
+def _rows_of(tensor: Any, *_: Any, **__: Any) -> Any:
+    return _by_rows(tensor if is_sparse(tensor) else _from_dense(tensor))
+
+
+def _columns_of(tensor: Any, *_: Any, **__: Any) -> Any:
+    return _transpose(_by_rows(_transpose(tensor if is_sparse(tensor) else _from_dense(tensor))))
+
+
+def _mv(first: Any, second: Any) -> Any:
+    return _mm(first, second.unsqueeze(1)).squeeze(1)
+
+
+def _product_of_two(first: Any, second: Any) -> Any:
+    """How many places the result has only the data would tell: as many as random places give, each once."""
+    pairs = first._nnz() * second._nnz() // max(1, first.shape[1])
+    count = min(pairs, first.shape[0] * second.shape[1])
+    buffer = torch.empty(_PRODUCT_BUFFER, dtype=torch.int8, device="meta")
+    values = torch.empty(count, dtype=stored(first).dtype, device="meta")
+    del buffer
+    size = (first.shape[0], second.shape[1])
+    if first.layout is torch.sparse_coo:
+        return coo(first, room(2, count), values, size, coalesced=True)
+    return compressed(room(size[0] + 1), room(count), values, size, torch.sparse_csr)
+
+
+def _index_select(tensor: Any, dim: int, places: Any) -> Any:
+    """Of as many rows, as large a part of the values."""
+    indices, values = parts_of(tensor)
+    count = len(values) * places.numel() // max(1, tensor.shape[dim])
+    size = list(tensor.shape)
+    size[dim] = places.numel()
+    chosen = torch.empty(count, *values.shape[1:], dtype=values.dtype, device="meta")
+    return coo(tensor, room(indices.shape[0], count), chosen, size, coalesced=False)
 
 
 def _mm(first: Any, second: Any) -> Any:
-    if not is_sparse(first) or is_sparse(second):
-        raise NotImplementedError("aten::mm of a dense with a sparse matrix, or of two sparse ones")
+    if is_sparse(first) and is_sparse(second):
+        return _product_of_two(first, second)
+    if not is_sparse(first):
+        # The same with both turned round, whose result lies by columns.
+        return _mm(_transpose(second), first.t()).t()
     first = _by_rows(first) if first.layout in _COMPRESSED else first
     start = torch.zeros(first.shape[0], second.shape[1], dtype=second.dtype, device="meta")
     return _addmm(start, first, second)
@@ -256,28 +280,31 @@ def _addmm(start: Any, first: Any, second: Any, **_: Any) -> Any:
 
 def _add(first: Any, second: Any, **_: Any) -> Any:
     if is_sparse(first) and is_sparse(second):
-        (indices, values), (more, others) = _parts(first), _parts(second)
+        (indices, values), (more, others) = parts_of(first), parts_of(second)
         joined = torch.cat([indices, more], 1), torch.cat([values, others])
-        return _coo(first, *joined, coalesced=False)
+        return coo(first, *joined, coalesced=False)
     if is_sparse(first):
         first, second = second, first
     return first.clone()
 
 
 def _sparse_mask(dense: Any, mask: Any, **_: Any) -> Any:
-    indices, values = _parts(mask)
+    indices, values = parts_of(mask)
     gathered = torch.empty_like(values)
     flat = indices.clone()
     result = torch.empty_like(values)
     del gathered, flat
-    return _coo(mask, indices, result)
+    return coo(mask, indices, result)
 
 
 def _by_value(function: Callable) -> Callable:
     def taken(tensor: Any, *others: Any, **_: Any) -> Any:
         if not is_sparse(tensor):
             tensor, others = others[0], (tensor,)
-        return _coo(tensor, tensor._indices().clone(), function(tensor._values(), *others))
+        if others and isinstance(others[0], torch.Tensor) and others[0].dim():
+            # One value for each place.
+            others = (torch.empty_like(tensor._values()), *others[1:])
+        return coo(tensor, tensor._indices().clone(), function(tensor._values(), *others))
 
     return taken
 
@@ -288,7 +315,7 @@ def _to_dense(tensor: Any, dtype: Any = None, *_: Any, **__: Any) -> Any:
 
 def _sum_along(tensor: Any, dim: Any, dtype: Any = None, **_: Any) -> Any:
     """Over all places it is a dense sum; else the places that are left are kept, equal ones apart."""
-    indices, values = _parts(tensor)
+    indices, values = parts_of(tensor)
     gone = {one % tensor.dim() for one in ([dim] if isinstance(dim, int) else dim)}
     places = tensor.sparse_dim()
     inside = [one - places + 1 for one in gone if one >= places]
@@ -310,19 +337,19 @@ def _sum_along(tensor: Any, dim: Any, dtype: Any = None, **_: Any) -> Any:
 
 
 def _sum_along_backward(_grad: Any, tensor: Any, _dim: Any) -> Any:
-    indices, values = _parts(tensor)
-    return _coo(tensor, indices.clone(), torch.empty_like(values))
+    indices, values = parts_of(tensor)
+    return coo(tensor, indices.clone(), torch.empty_like(values))
 
 
 def _softmax(tensor: Any, *_: Any, **__: Any) -> Any:
     """Along one dimension, over the values that are there."""
-    indices, values = _parts(tensor if tensor.is_coalesced() else _coalesce(tensor))
-    return _coo(tensor, indices.clone(), torch.empty_like(values), coalesced=True)
+    indices, values = parts_of(tensor if tensor.is_coalesced() else _coalesce(tensor))
+    return coo(tensor, indices.clone(), torch.empty_like(values), coalesced=True)
 
 
 def _softmax_backward(_grad: Any, result: Any, *_: Any) -> Any:
-    indices, values = _parts(result)
-    return _coo(result, indices.clone(), torch.empty_like(values))
+    indices, values = parts_of(result)
+    return coo(result, indices.clone(), torch.empty_like(values))
 
 
 _TABLE: dict[Any, Callable] = {
@@ -331,7 +358,12 @@ _TABLE: dict[Any, Callable] = {
     _ATEN.t.default: _transpose,
     _ATEN.transpose.int: _transpose,
     _ATEN._coalesce.default: _coalesce,
-    _ATEN._to_sparse_csr.default: lambda tensor, *_, **__: _by_rows(tensor),
+    _ATEN._to_sparse.default: _from_dense,
+    _ATEN._to_sparse_csr.default: _rows_of,
+    _ATEN._to_sparse_csc.default: _columns_of,
+    _ATEN.index_select.default: _index_select,
+    _ATEN.mv.default: _mv,
+    _ATEN._sparse_sparse_matmul.default: _product_of_two,
     _ATEN.mm.default: _mm,
     _ATEN.addmm.default: _addmm,
     _ATEN._sparse_addmm.default: _addmm,
