@@ -1,0 +1,1 @@
+"""Calls of programs that must not end a trace."""
