@@ -140,6 +140,9 @@ class EvenChoices:
         elif func is _SOFTMAX and _is_meta(result) and result.dim() == 2:
             # That of attention has more dimensions, and chooses nothing.
             self._chances[_key(result)] = result.shape[args[1]]
+        elif args and (_is_wrapped(args[0]) or _is_wrapped(result)):
+            # Inside of `torch.func` a tensor has no storage of its own.
+            return
         elif func in WRITES or (args and self._any() and (func in _TELLING or is_mutable(func))):
             self._count(func, args, result)
             share = self._share(func, args, scalars)
@@ -245,6 +248,11 @@ def _count(args: tuple) -> int:
 
 def _key(tensor: Any) -> int:
     return tensor.untyped_storage()._cdata
+
+
+def _is_wrapped(value: Any) -> bool:
+    wrapped = torch._C._functorch.is_functorch_wrapped_tensor
+    return isinstance(value, torch.Tensor) and wrapped(value)
 
 
 def _is_meta(value: Any) -> bool:

@@ -35,7 +35,7 @@ from . import (
 from .children import Children
 from .compiling import entry as compiling
 from .compiling import triton_kernels
-from .devices import cuda_api, pretended, streams
+from .devices import cuda_api, custom_ops, pretended, streams
 from .devices.pretended import PretendedDevices
 from .devices.threads import Threads
 from .distributed import other_libraries, uncounted
@@ -99,7 +99,7 @@ def record(
         devices = PretendedDevices(places, observer)
         _watch_moves(patches, devices)
         pretended.install(patches, devices)
-        _stay_in_backward(patches, devices)
+        _stay_in_backward(patches, devices, observer)
         saved_on_host.install(patches, devices)
         Wrappers(patches, observer, devices, watch, world, handle).install()
         sharded_saving.install(patches, watch)
@@ -224,8 +224,9 @@ def _watch_moves(patches: Patches, devices: PretendedDevices) -> None:
     patches.set(torch.nn.Module, "_apply", _apply)
 
 
-def _stay_in_backward(patches: Patches, devices: PretendedDevices) -> None:
+def _stay_in_backward(patches: Patches, devices: PretendedDevices, observer: Any) -> None:
     """PyTorch leaves the mode for all of backward; hooks, and what is recomputed in it, name devices, too."""
+    custom_ops.install(patches, observer, devices)
     engine = torch.autograd._engine_run_backward
 
     def _engine_run_backward(*args: Any, **kwargs: Any) -> Any:

@@ -94,7 +94,7 @@ class PlausibleScalars(Scalars):
     def notice(self, func, args, result) -> None:
         super().notice(func, args, result)
         shares.follow(func, args, result)
-        if func in _LARGEST:
+        if func in _LARGEST and type(result) is torch.Tensor and result.dim() == 0:
             self._largest.add(_key(result))
         if func in _PLACES:
             self.assume(result, _place(func, args))

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 _ATEN = torch.ops.aten
+_IS_WRAPPED = torch._C._functorch.is_functorch_wrapped_tensor
 
 
 def is_sparse(tensor: Any) -> bool:
@@ -16,7 +17,9 @@ def is_sparse(tensor: Any) -> bool:
 
 
 def stored(tensor: Any) -> Any:
-    """The dense part of a tensor that says where it is."""
+    """The dense part of a tensor that says where it is; inside `torch.func` it is wrapped."""
+    while _IS_WRAPPED(tensor):
+        tensor = torch._C._functorch.get_unwrapped(tensor)
     layout = tensor.layout
     if layout is torch.strided or layout is torch.jagged:
         return tensor

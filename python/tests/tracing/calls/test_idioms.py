@@ -103,6 +103,38 @@ layer = torch.nn.Linear(100, 10).cuda()
 assert torch.nn.parallel.data_parallel(layer, values, [0]).shape == (10,)
 """
 
+DEFINED = """
+import torch
+
+@torch.library.custom_op("own::norms", mutates_args=())
+def norms(rows: torch.Tensor) -> torch.Tensor:
+    assert rows.is_cuda
+    return (rows * rows).sum(1).sqrt()
+
+@torch.library.custom_op("own::doubled", mutates_args=())
+def doubled(rows: torch.Tensor) -> torch.Tensor:
+    raise RuntimeError("needs a card")
+
+@doubled.register_fake
+def _(rows):
+    return torch.empty_like(rows)
+
+rows = torch.randn(1000, 100, device="cuda")
+assert norms(rows).shape == (1000,) and doubled(rows).shape == rows.shape
+# Marks elsewhere do not keep `torch.func` from working.
+marks = torch.zeros(100, 100, device="cuda")
+marks[0, 0] = 1
+host = torch.nn.Linear(3, 3)
+devices = set()
+
+def filled(row):
+    devices.add(row.device.type)
+    return row.clone().fill_(0).add_(row.amax())
+
+torch.func.vmap(filled)(rows)
+assert devices == {"cuda"}
+"""
+
 
 class Idioms(unittest.TestCase):
     def test_rows_in_groups_by_drawn_numbers_and_weights_that_stay_orthogonal(self):
@@ -113,6 +145,12 @@ class Idioms(unittest.TestCase):
 
     def test_values_are_read_in_lists_and_as_a_range(self):
         rows_of(self, READ)
+
+    def test_ops_that_a_program_defines_run_with_and_without_a_shape_function(self):
+        rows = rows_of(self, DEFINED)
+        asked = [row for row in rows if isinstance(row, list) and row[0] == "a"]
+        # The squares inside of the first op, and the result of the second.
+        self.assertGreaterEqual(sum(row[2] == 400_000 for row in asked), 3)
 
     def test_as_many_are_chosen_by_marks_as_were_written(self):
         rows_of(self, MARKED)
