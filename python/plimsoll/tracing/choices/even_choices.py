@@ -140,10 +140,7 @@ class EvenChoices:
         elif func is _SOFTMAX and _is_meta(result) and result.dim() == 2:
             # That of attention has more dimensions, and chooses nothing.
             self._chances[_key(result)] = result.shape[args[1]]
-        elif args and (_is_wrapped(args[0]) or _is_wrapped(result)):
-            # Inside of `torch.func` a tensor has no storage of its own.
-            return
-        elif func in WRITES or (args and self._any() and (func in _TELLING or is_mutable(func))):
+        elif self._tells(func, args, result):
             self._count(func, args, result)
             share = self._share(func, args, scalars)
             if is_mutable(func):
@@ -159,6 +156,12 @@ class EvenChoices:
                     self._among[_key(result)] = self._among[_key(args[0])]
                 if _key(args[0]) in self._chances:
                     self._chances[_key(result)] = self._chances[_key(args[0])]
+
+    def _tells(self, func: Any, args: tuple, result: Any) -> bool:
+        # Inside of `torch.func` a tensor has no storage of its own.
+        if not args or _is_wrapped(args[0]) or _is_wrapped(result):
+            return False
+        return func in WRITES or (self._any() and (func in _TELLING or is_mutable(func)))
 
     def _count(self, func: Any, args: tuple, result: Any) -> None:
         """How many were chosen of each, by which programs cut tensors into parts."""
