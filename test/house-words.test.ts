@@ -6,7 +6,7 @@ import { projectFiles, root } from './support/project-files.js';
 const names: readonly (readonly [RegExp, string])[] = [
   [/\b\w*[a-z]Way\b|\bWay(?:[A-Z]\w*)?\b/, 'method, configuration, direction'],
   [/\b\w*(?:Weighed|InTurn)\b/, 'options, staggered'],
-  [/\bmost(?:[A-Z]\w*|_(?!precise)\w+)|\b_?MOST_\w+/, 'max...'],
+  [/\bmost(?:[A-Z]\w*|_(?!precise|common)\w+)|\b_?MOST_\w+/, 'max...'],
   [
     /\b(?:const|let|var|function|def) #?_?(?:told|tell)\b|\b(?:class|interface|type) Told\b|[a-z]Told\b|\btold(?:[A-Z]|_)\w*/,
     'reported, announced, printed, sent',

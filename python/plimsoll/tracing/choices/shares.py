@@ -39,7 +39,7 @@ _KEEP_FIRST = {
     _ATEN.median.dim,
 }
 _FROM_ONE = _ATEN.rsub.Scalar
-# Beyond this, looking through what comes from the host would cost more than it tells.
+# What comes from the host: larger tensors would cost more to look through than it tells.
 _LOOKED_AT = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 _MAX_LOOKED_AT = 1 << 21
 # By storage: whether the number rises while a training goes well, as the part of the right answers does.
