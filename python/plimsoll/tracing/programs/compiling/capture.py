@@ -10,6 +10,7 @@ from unittest import mock
 import torch
 import torch._functorch.config
 import torch._inductor.compile_fx as inductor
+import torch._inductor.config
 from torch._dispatch.python import no_python_dispatcher
 from torch._dynamo.backends.common import aot_autograd
 from torch._inductor.decomposition import select_decomp_table
@@ -107,6 +108,8 @@ def _compiling() -> Iterator[None]:
             _unpretended(FunctionalTensorMode.__torch_dispatch__),
         ),
         torch._guards.tracing(context),
+        # No processes that compile kernels: none is run.
+        torch._inductor.config.patch(compile_threads=1),
         config.patch(
             fake_tensor_allow_meta=True,
             unlift_effect_tokens=True,
