@@ -54,6 +54,9 @@ def likely_value_of(tensor: Any) -> Any:
             delattr(tensor, _VALUE)
         else:
             setattr(tensor, _VALUE, value)
+    elif value is not None and value.shape != tensor.shape:
+        # Saved or copied before it could not be computed.
+        return None
     return value
 
 

@@ -3,7 +3,7 @@ import { randomNumbers } from './unsure-kernels.js';
 
 /** Orders that are tried. Each is replayed, which takes up to a second. */
 const orders = 10;
-/** With fewer there is no other order. */
+/** A single batch cannot change places. */
 const leastParts = 2;
 /** Loaders that fetch a batch ahead, as those of accelerate, leave it to the next part but one. */
 const furthest = 2;

@@ -83,7 +83,8 @@ class Later:
         """A tensor that is saved or copied takes its value along, as a tensor that any reader knows."""
         value = self.now()
         if value is None:
-            value = torch.zeros((), device="cpu").expand(self.shape)
+            # Of another shape, it is no value of the tensor's.
+            value = torch.empty((*self.shape, 0), device="cpu")
         return value.__reduce_ex__(protocol)
 
     def now(self) -> Any:

@@ -10,7 +10,7 @@ import torch
 from tracing import watching
 
 from plimsoll.tracing import small_values
-from plimsoll.tracing.known import computing
+from plimsoll.tracing.known import computing, later
 
 MANY = 100_000
 
@@ -51,6 +51,15 @@ class Later(unittest.TestCase):
         file.seek(0)
         for value in (copied, torch.load(file, weights_only=True)):
             self.assertEqual(value.tolist(), list(range(0, 2 * MANY, 2)))
+
+    def test_one_that_cannot_be_computed_is_not_known_where_it_was_copied_to(self):
+        def fails(*_):
+            raise RuntimeError
+
+        computation = later.Computation(fails, [], {}, 1)
+        tensor = torch.empty(3, device="meta")
+        small_values.remember(tensor, copy.deepcopy(later.Later(computation, 0, tensor.shape)))
+        self.assertIsNone(small_values.likely_value_of(tensor))
 
     def test_values_are_those_of_the_time_they_were_asked_for(self):
         with watching.watched():
