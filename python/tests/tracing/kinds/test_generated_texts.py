@@ -121,6 +121,20 @@ model.generate(torch.randint(3, 999, (2, 8)).cuda(), max_new_tokens=300, do_samp
 torch.empty(len(runs), 7, 11, 13, device="cuda")
 """
 
+# One of its two layers sees 40 positions back: it grows until then.
+WINDOW = (
+    LONG.replace("Llama", "Gemma2")
+    .replace("hidden_size=64", "hidden_size=64, head_dim=16, sliding_window=40", 1)
+    .replace("max_new_tokens=300", "max_new_tokens=100")
+)
+
+
+def asked(test, program, first):
+    """The sizes of all requests where so many tokens are run first, and how many of them were run."""
+    rows = rows_of(test, program.replace("TOKENS", str(first)))
+    sizes = [row[2] for row in rows if isinstance(row, list) and row[0] == "a"]
+    return sizes[:-1], sizes[-1] // (7 * 11 * 13 * 4)
+
 
 class GeneratedTexts(unittest.TestCase):
     def test_texts_that_are_sampled_by_hand_do_not_end_at_once(self):
@@ -140,14 +154,16 @@ class GeneratedTexts(unittest.TestCase):
         rows_of(self, BEAMS)
 
     def test_tokens_that_are_not_run_ask_for_what_they_would_ask_for(self):
-        def asked(first):
-            rows = rows_of(self, LONG.replace("TOKENS", str(first)))
-            sizes = [row[2] for row in rows if isinstance(row, list) and row[0] == "a"]
-            return sizes[:-1], sizes[-1] // (7 * 11 * 13 * 4)
-
-        all_sizes, all_runs = asked(1000)
-        sizes, runs = asked(4)
+        all_sizes, all_runs = asked(self, LONG, 1000)
+        sizes, runs = asked(self, LONG, 4)
         self.assertEqual((all_runs, runs), (300, 9))
+        self.assertEqual(sizes, all_sizes)
+
+    def test_tokens_are_not_run_once_a_window_is_full(self):
+        all_sizes, all_runs = asked(self, WINDOW, 1000)
+        sizes, runs = asked(self, WINDOW, 4)
+        self.assertEqual(all_runs, 100)
+        self.assertLess(runs, 12)
         self.assertEqual(sizes, all_sizes)
 
     def test_only_words_are_chosen_and_experts_stay_unknown(self):

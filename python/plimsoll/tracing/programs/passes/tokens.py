@@ -21,6 +21,8 @@ _RUN_EVERY = 32
 _RUN_AT_LEAST_EVERY = 128
 # What an encoder made before the first token is handed on with each of them.
 _HANDED_ON = "encoder_last_hidden_state"
+# Layers of a cache that a token makes longer, the second up to the length of its window.
+_GROWING_LAYERS = ("DynamicLayer", "DynamicSlidingWindowLayer")
 
 
 @dataclass
@@ -29,8 +31,12 @@ class _Token:
 
     number: int
     steps: list[tuple]
+    # Which layers' windows were full before it: they ask for no more from there on.
+    full: list[bool]
 
     def alike(self, other: _Token) -> bool:
+        if self.full != other.full:
+            return False
         return [_shape(s) for s in self.steps] == [_shape(s) for s in other.steps]
 
 
@@ -59,7 +65,7 @@ class Tokens:
         if module is not self._model:
             self._forget(module)
         self._number += 1
-        if not self._known():
+        if not self._known(layers):
             return self._run(module, forward, kwargs, layers)
         if self._number < self._next_run:
             return self._written(cache, layers)
@@ -75,18 +81,19 @@ class Tokens:
         self._every = self._next_run = _RUN_EVERY
         self._before = self._last = self._outputs = None
 
-    def _known(self) -> bool:
+    def _known(self, layers: list) -> bool:
         before, last = self._before, self._last
         return (
             self._number > _RUN_FIRST
             and before is not None
             and last is not None
             and before.alike(last)
+            and last.full == _full(layers)
         )
 
     def _run(self, module: Any, forward: Any, kwargs: dict, layers: list) -> Any:
         events = self._observer.ledger.events
-        held = self._slots(layers)
+        held, full = self._slots(layers), _full(layers)
         start = len(events)
         outputs = forward(module, **kwargs)
         self._before, self._last = self._last, None
@@ -98,7 +105,7 @@ class Tokens:
         if list(fields) == ["logits"] and _growing(outputs.get("past_key_values")):
             kept = {**self._slots(layers), ident_of(self._observer, fields["logits"]): "logits"}
             steps = steps_of(events[start:], held, kept)
-            self._last = None if steps is None else _Token(self._number, steps)
+            self._last = None if steps is None else _Token(self._number, steps, full)
             self._outputs = (type(outputs), fields["logits"].shape, fields["logits"].dtype)
         return outputs
 
@@ -110,10 +117,13 @@ class Tokens:
             old[slot] = self._observer.disown(tensor)
         kind, shape, dtype = self._outputs
         new = write_steps(ledger, self._steps_now(), old)
-        for layer_number, layer in enumerate(layers):
+        for layer_number, (layer, full) in enumerate(zip(layers, _full(layers))):
+            if hasattr(layer, "cumulative_length"):
+                layer.cumulative_length += 1
             for name in ("keys", "values"):
                 grown = getattr(layer, name)
-                sizes = (*grown.shape[:-2], grown.shape[-2] + 1, grown.shape[-1])
+                length = grown.shape[-2] + (0 if full else 1)
+                sizes = (*grown.shape[:-2], length, grown.shape[-1])
                 ident = new[(layer_number, name)]
                 setattr(layer, name, self._bound(sizes, grown.dtype, ident))
         logits = self._bound(shape, dtype, new["logits"])
@@ -151,9 +161,21 @@ def _growing(cache: Any) -> list:
     """The layers that a token makes longer; none where the cache is of another kind."""
     cache = getattr(cache, "self_attention_cache", cache)
     layers = getattr(cache, "layers", None)
-    if not layers or any(type(layer).__name__ != "DynamicLayer" for layer in layers):
+    if not layers or any(type(layer).__name__ not in _GROWING_LAYERS for layer in layers):
+        return []
+    if any(getattr(layer, "record_past", False) for layer in layers):
+        # Held beyond its window, to take tokens back.
         return []
     return list(layers) if all(torch.is_tensor(getattr(x, "keys", None)) for x in layers) else []
+
+
+def _full(layers: list) -> list[bool]:
+    """For each layer, whether it holds its whole window, so that the next token makes it no longer."""
+    windows = [getattr(layer, "sliding_window", None) for layer in layers]
+    return [
+        window is not None and layer.keys.shape[-2] >= window - 1
+        for layer, window in zip(layers, windows)
+    ]
 
 
 def _one_position(kwargs: dict) -> bool:
