@@ -30,8 +30,9 @@ _LARGEST = 4096
 # Places, labels and masks decide more, and cost little: sizes of graphs, lengths, what is chosen. Masks of sound have a
 # place for each of 16,000 samples a second.
 _LARGEST_WHOLE = 1 << 23
-# What is computed of known values, as anchors and how they overlap with boxes.
-_LARGEST_COMPUTED, _LARGEST_COORDINATES = 1 << 23, 1 << 24
+# What is computed of known values: anchors and how they overlap with boxes, masks with a row for each position. Most
+# of it is never read, so never computed.
+_LARGEST_COMPUTED = 1 << 25
 _LARGEST_COPIED = 1 << 18
 # Tensors with known values, by the storage they share.
 _holders: dict[int, list[Any]] = {}
@@ -125,8 +126,9 @@ def may_be_computed(result: Any) -> bool:
     """Whether values may be followed into a result, by its size."""
     if not result.dtype.is_floating_point and result.dtype != torch.bool:
         return readable(result)
-    most = _LARGEST_COORDINATES if holds_coordinates(result) else _LARGEST_COMPUTED
-    return result.layout is torch.strided and result.is_meta and result.numel() <= most
+    if result.layout is not torch.strided or not result.is_meta:
+        return False
+    return result.numel() <= _LARGEST_COMPUTED
 
 
 def _flat(args: tuple) -> Iterator[Any]:

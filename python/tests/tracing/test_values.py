@@ -29,6 +29,16 @@ class Values(unittest.TestCase):
             self.assertEqual(lengths[2:5].tolist(), [192_000, 100_000, 192_000])
             self.assertFalse(bool((lengths == 192_000).all()))
 
+    def test_what_is_written_into_a_mask_with_a_row_for_each_position_is_known(self):
+        with watching.watched():
+            marks = torch.ones(4, 2048, dtype=torch.int64, device="meta")
+            marks[:, 0] = 2
+            seen = (marks > 0)[:, None, None, :].expand(-1, 1, 2048, -1)
+            scores = torch.where(seen, 0.0, -1.0)[:, 0, 0, :]
+            self.assertFalse(bool((scores > 0).any()))
+            scores[marks == 2] = 9.0
+            self.assertEqual((scores > 0).sum(dim=1).tolist(), [1, 1, 1, 1])
+
     def test_the_plain_case_is_assumed_of_the_unknown(self):
         with watching.watched():
             unknown = torch.randint(0, 9, (4, 4), device="meta")
