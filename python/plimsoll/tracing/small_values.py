@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
+from .known import unwritten
 from .known.computing import compute, run
 from .known.later import Later, NotComputed, before_writing, now
 from .known.layout import holds_coordinates, strides_of
@@ -88,7 +89,10 @@ def follow(func: Any, args: tuple, kwargs: dict, result: Any, way: str) -> None:
     if way == WRITES:
         _write(func, args, kwargs)
         return
-    if way == LEAVES or (way == COMPUTES and _lacks_values(args)):
+    if way == LEAVES:
+        unwritten.keep(result)
+        return
+    if way == COMPUTES and _lacks_values(args):
         return
     results = result if isinstance(result, (tuple, list)) else (result,)
     if not any(_may_be_known(one, args) for one in results):
@@ -156,11 +160,14 @@ def _of_shape(tensor: Any) -> Any:
 def _write(func: Any, args: tuple, kwargs: dict) -> None:
     """A tensor that is written to holds something else from then on, and so do its views."""
     written = [t for t in _written(func, args, kwargs) if t.is_meta]
-    if len(written) != 1 or written[0] is not args[0]:
+    named_out = len(written) == 1 and written[0] is kwargs.get("out")
+    if not named_out and (len(written) != 1 or written[0] is not args[0]):
         for target in written:
             _forget_values(target)
         return
-    target = args[0]
+    target = written[0]
+    for tensor, zeros in unwritten.taken(target):
+        remember(tensor, zeros)
     value = likely_value_of(target)
     reading = _Reading(sure=is_known(target))
     sharing = _sharing(target)
@@ -171,12 +178,15 @@ def _write(func: Any, args: tuple, kwargs: dict) -> None:
     if value is None or func in UNWRITTEN:
         return
     try:
-        real = now([reading.of(a) for a in args[1:]])
-        named = now({name: reading.of(a) for name, a in kwargs.items()})
+        real = now([reading.of(a) for a in (args if named_out else args[1:])])
+        named = now({name: reading.of(a) for name, a in kwargs.items() if name != "out"})
         before_writing(value)
         if not _mirrors(value, sharing):
             value, sharing = value.clone(), [(target, value)]
-        run(func, [value, *real], named)
+        if named_out:
+            run(func, real, {**named, "out": value})
+        else:
+            run(func, [value, *real], named)
     except (NotComputed, _NotKnown, RuntimeError, TypeError, IndexError):
         return
     for tensor, held in sharing:

@@ -39,14 +39,15 @@ RANGES: dict[Any, Callable[[tuple], range]] = {
 def size_of(tensor: Any) -> float | int | None:
     """One of many likely values, where a program reads it, as the width of a box that it found.
 
-    A value that stands alone is a loss or a score: those fall from one reading to the next.
+    A number that stands alone is a loss or a score: those fall from one reading to the next. Whole ones are counts,
+    or the last of the places that were chosen.
     """
     value = small_values.likely_value_of(tensor)
     if value is None or value.dtype == torch.bool or not value.isfinite().all():
         return None
     one_of_many = tensor.untyped_storage().nbytes() > tensor.element_size()
     # Zero is what a program divides by.
-    return value.item() or None if one_of_many else None
+    return value.item() or None if one_of_many or not value.dtype.is_floating_point else None
 
 
 @functools.lru_cache(maxsize=64)

@@ -46,7 +46,7 @@ from .failures import failure_of, print_as_python_does
 from .files import calls
 from .files.overlay import Overlay
 from .launchers import announce, launch_of
-from .loops import loaders, order, rewritten
+from .loops import inner_iterations, loaders, order, rewritten
 from .observer import ProgramObserver
 from .passes.repeats import Repeats
 from .passes.tokens import Tokens
@@ -141,6 +141,7 @@ def _install(
     parameters.install(patches, places)
     loaders.install(patches, watch)
     rewritten.install(patches, watch)
+    inner_iterations.install(patches)
     graph_order.install(patches)
     calls.install(patches, overlay)
     saving.install(patches, overlay, watch)

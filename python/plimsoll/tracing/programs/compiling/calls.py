@@ -54,6 +54,9 @@ class Calls:
     def _captured(self, parts: Parts, modules: list) -> Any:
         if len(self._graphs) >= _MAX_FORMS or any(map(_is_recurrent, modules)):
             return None
+        # An optimizer keeps what its step makes; out of a graph that would be no tensors.
+        if _held(self.function, parts.leaves, torch.optim.Optimizer):
+            return None
         Calls.capturing = True
         # A compiler makes much and throws away little.
         gc.disable()
@@ -89,20 +92,28 @@ class Calls:
 
 
 def modules_of(function: Callable, leaves: list) -> list:
-    """The modules whose parameters a function uses: its own, its arguments, those it closes over."""
+    """The modules whose parameters a function uses."""
+    return _held(function, leaves, torch.nn.Module)
+
+
+def _held(function: Callable, leaves: list, kind: type) -> list:
+    """What a function uses of a kind: its own, its arguments, those it closes over."""
     inner = function
+    # A method is wrapped without the object that it belongs to.
+    owners = [getattr(function, "__self__", None)]
     while hasattr(inner, "__wrapped__"):
         inner = inner.__wrapped__
+        owners.append(getattr(inner, "__self__", None))
     code = getattr(inner, "__code__", None) or getattr(
         getattr(inner, "__func__", None), "__code__", None
     )
-    held: list[Any] = [inner, getattr(inner, "__self__", None), *leaves]
+    held: list[Any] = [inner, *owners, *leaves]
     for cell in getattr(inner, "__closure__", None) or ():
         with contextlib.suppress(ValueError):
             held.append(cell.cell_contents)
     names = code.co_names if code is not None else ()
     held.extend(getattr(inner, "__globals__", {}).get(name) for name in names)
-    found = {id(one): one for one in held if isinstance(one, torch.nn.Module)}
+    found = {id(one): one for one in held if isinstance(one, kind)}
     return list(found.values())
 
 
