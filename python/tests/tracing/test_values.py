@@ -122,12 +122,14 @@ class Values(unittest.TestCase):
             mask[1:].add_(torch.randint(0, 9, (5,)))
             self.assertIsNone(small_values.value_of(mask))
 
-    def test_what_an_op_writes_elsewhere_than_into_its_first_argument_is_not_known(self):
+    def test_what_an_op_writes_into_one_tensor_is_known_and_into_several_is_not(self):
         with watching.watched() as observer, torch.device("meta"):
             observer.category = kinds.WEIGHT
             first, second = torch.arange(4), torch.zeros(4, dtype=torch.int64)
             torch.add(first, first, out=second)
             self.assertEqual(small_values.value_of(first).tolist(), [0, 1, 2, 3])
+            self.assertEqual(small_values.value_of(second).tolist(), [0, 2, 4, 6])
+            torch.add(first, torch.randint(0, 9, (4,)), out=second)
             self.assertIsNone(small_values.value_of(second))
             counts = [torch.zeros(2), torch.zeros(2)]
             torch._foreach_add_(counts, 1)

@@ -27,6 +27,7 @@ _COORDINATES = 4
 # What a model computes, before anything is made of it.
 _NOTHING = 0.0
 _TYPICAL = "_plimsoll_typical"
+_OF_KNOWN = "_plimsoll_of_known"
 # Draws of whole numbers, and among which.
 RANGES: dict[Any, Callable[[tuple], range]] = {
     _ATEN.randint.default: lambda a: range(a[0]),
@@ -39,15 +40,14 @@ RANGES: dict[Any, Callable[[tuple], range]] = {
 def size_of(tensor: Any) -> float | int | None:
     """One of many likely values, where a program reads it, as the width of a box that it found.
 
-    A number that stands alone is a loss or a score: those fall from one reading to the next. Whole ones are counts,
-    or the last of the places that were chosen.
+    A value that stands alone is a loss or a score: those fall from one reading to the next.
     """
     value = small_values.likely_value_of(tensor)
     if value is None or value.dtype == torch.bool or not value.isfinite().all():
         return None
     one_of_many = tensor.untyped_storage().nbytes() > tensor.element_size()
     # Zero is what a program divides by.
-    return value.item() or None if one_of_many or not value.dtype.is_floating_point else None
+    return value.item() or None if one_of_many else None
 
 
 @functools.lru_cache(maxsize=64)
@@ -167,6 +167,29 @@ def _same(func: Any, args: tuple, kwargs: dict, result: Any) -> None:
             setattr(one, _TYPICAL, typical)
 
 
+def _chosen_of(func: Any, args: tuple, kwargs: dict, result: Any) -> None:
+    """Known numbers at places that a model chooses, as the graph of each node that it keeps."""
+    _same(func, args, kwargs, result)
+    numbers = args[0]
+    if numbers.dtype.is_floating_point or numbers.dtype == torch.bool:
+        return
+    if small_values.is_likely(result) and _are_of_known(numbers):
+        setattr(result, _OF_KNOWN, True)
+
+
+def _largest(func: Any, args: tuple, kwargs: dict, result: Any) -> None:
+    """Of what is chosen, something is of the last group as well: as many rows has what is made for each."""
+    if not _are_of_known(args[0]) or small_values.is_known(result):
+        return
+    value = small_values.likely_value_of(result)
+    if value is not None:
+        small_values.remember(result, value)
+
+
+def _are_of_known(numbers: Any) -> bool:
+    return small_values.is_known(numbers) or getattr(numbers, _OF_KNOWN, False)
+
+
 def _passes(func: Any, args: tuple, kwargs: dict, result: Any) -> None:
     """A limit that typical scores pass keeps all. How many pass a higher one is not known."""
     typical = getattr(args[0], _TYPICAL, None)
@@ -235,6 +258,9 @@ _SINGLE = (
 # For ops that were run, where the values of their results do not follow from known ones.
 RULES: dict[Any, Callable] = {
     **dict.fromkeys(SAME | _PARTS, _same),
+    _ATEN.index.Tensor: _chosen_of,
+    _ATEN.index_select.default: _chosen_of,
+    _ATEN.max.default: _largest,
     _ATEN.randperm.default: _permutation,
     **dict.fromkeys(RANGES, _drawn),
     _ATEN._softmax.default: _chances,

@@ -10,6 +10,7 @@ from ..standins.imports import when_imported
 from ..standins.patches import Patches
 from .files.overlay import Overlay
 from .loops import trainer_steps
+from .passes.repeats import Repeats
 from .watch import GENERATING, SAVING, Watch
 from .weights import write_header
 
@@ -28,11 +29,13 @@ _WRITERS = (
 )
 
 
-def install(patches: Patches, watch: Watch, overlay: Overlay) -> None:
+def install(patches: Patches, watch: Watch, overlay: Overlay, repeats: Repeats) -> None:
     os.environ.update(_VARIABLES)
     for module, owner, name, file in _WRITERS:
         when_imported(module, _only_headers(patches, watch, overlay, owner, name, file))
-    when_imported("transformers.generation.utils", lambda m: _generation(patches, watch, m))
+    when_imported(
+        "transformers.generation.utils", lambda m: _generation(patches, watch, repeats, m)
+    )
     when_imported("transformers.trainer", lambda m: trainer_steps.install(patches, watch, m))
     when_imported("wandb", lambda m: _weights_and_biases(patches, m))
     when_imported("pyarrow", lambda m: _arrow(patches, overlay, m))
@@ -131,12 +134,12 @@ def _state(model: Any, module: Any) -> Any:
     return model.state_dict() if adapters is None else adapters(model)
 
 
-def _generation(patches: Patches, watch: Watch, module: Any) -> None:
+def _generation(patches: Patches, watch: Watch, repeats: Repeats, module: Any) -> None:
     generate = module.GenerationMixin.generate
 
     def generating(self: Any, *args: Any, **kwargs: Any) -> Any:
         with watch.within(GENERATING), watch.observer.texts.generated_by(self):
-            return generate(self, *args, **kwargs)
+            return repeats.generate(self, generate, args, kwargs)
 
     patches.set(module.GenerationMixin, "generate", generating)
     # Whether a beam can still improve is not known; as long as none hits the last length, one can.

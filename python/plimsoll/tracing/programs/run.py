@@ -150,11 +150,11 @@ def _install(
     checkpoints.install(patches, overlay, places)
     wrappers.install(patches)
     weights.install(patches, places, overlay, watch)
-    libraries.install(patches, watch, overlay)
+    repeats = Repeats(observer, places, watch)
+    libraries.install(patches, watch, overlay, repeats)
     lightning.install(patches, watch)
     triton_kernels.install(patches, observer)
-    passes = (Tokens(observer, places), Repeats(observer, places, watch))
-    _watch_calls(patches, watch, *passes)
+    _watch_calls(patches, watch, Tokens(observer, places), repeats)
     observer.on_op = watch.ticked
     return handle
 

@@ -1,4 +1,4 @@
-"""Whole numbers that are made without values and written part by part, and the rows of graphs that are chosen by them."""
+"""Whole numbers that are made without values and written part by part, and rows of graphs that are chosen by them."""
 
 import unittest
 

@@ -1,8 +1,9 @@
-"""A model that runs without gradients again and again, on inputs of the same shapes.
+"""A model that runs without gradients, or generates texts, again and again, on inputs of the same shapes.
 
 Evaluations written by hand, and games that are played before a step, have no loader that could be
-shortened. Once two passes asked for the same, the next ones are written down from them: while that may
-be new, all that they ask for; later only what they leave, unless more is held than ever before.
+shortened, and an evaluation that generates texts takes as many operations as a training. Once two passes
+asked for the same, the next ones are written down from them: while that may be new, all that they ask for;
+later only what they leave, unless more is held than ever before.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as trees
 
+from ... import small_values
 from ..places import GPU, Places
 from ..watch import Watch
 from .written import bound, ident_of, steps_of, write_steps
@@ -29,8 +31,12 @@ _PLAIN = (type(None), bool, int, float, str, torch.dtype)
 class _Pass:
     """What a pass asked for and left."""
 
-    def __init__(self, steps: list[tuple], leaves: list[Any], tree: Any, copies: list[tuple]):
+    def __init__(
+        self, steps: list[tuple], leaves: list[Any], values: list[Any], tree: Any, copies: list
+    ):
         self.steps = steps
+        # Of each result that holds whole numbers, where they are known: the words of a text.
+        self.values = values
         # Copies of weights that autocast keeps: the weight, its slot and the copy's type.
         self.copies = copies
         # Of each result: its slot, shape, strides, offset and type; of others the value itself.
@@ -55,6 +61,17 @@ class Repeats:
     def call(self, module: Any, forward: Any, args: tuple, kwargs: dict) -> Any:
         """An outermost forward pass: run, or written down."""
         kind = None if torch.is_grad_enabled() else self._kind(module, args, kwargs)
+        return self._call(kind, module, forward, args, kwargs)
+
+    def generate(self, model: Any, generate: Any, args: tuple, kwargs: dict) -> Any:
+        """All tokens of a call of `generate()`: run, or written down."""
+        plain = {name: _plain_settings(value) for name, value in kwargs.items()}
+        kind = self._kind(model, args, plain)
+        if kind is not None:
+            kind = ("generate", _plain_settings(model.generation_config), *kind)
+        return self._call(kind, model, generate, args, kwargs)
+
+    def _call(self, kind: Any, module: Any, forward: Any, args: tuple, kwargs: dict) -> Any:
         if kind is None:
             return forward(module, *args, **kwargs)
         known = self._passes.setdefault(module, {})
@@ -89,7 +106,9 @@ class Repeats:
         leaves, tree = trees.tree_flatten(outputs)
         slots: dict[int, Any] = {}
         kept: list[Any] = []
+        values: list[Any] = []
         for leaf in leaves:
+            values.append(_whole_numbers(leaf))
             if type(leaf) in _PLAIN:
                 kept.append(leaf)
                 continue
@@ -108,7 +127,7 @@ class Repeats:
                 slots[ident] = ("copy", number)
                 copies.append((weight, slots[ident], copy.dtype))
         steps = steps_of(events, {}, slots)
-        return None if steps is None else _Pass(steps, kept, tree, copies)
+        return None if steps is None else _Pass(steps, kept, values, tree, copies)
 
     def _written(self, last: _Pass) -> Any:
         observer = self._observer
@@ -125,7 +144,7 @@ class Repeats:
             observer.autocast.keep(weight, copy)
         storages: dict[Any, Any] = {}
         leaves = []
-        for leaf in last.leaves:
+        for leaf, value in zip(last.leaves, last.values):
             if not isinstance(leaf, tuple):
                 leaves.append(leaf)
                 continue
@@ -136,7 +155,20 @@ class Repeats:
             with torch._C.DisableTorchFunction(), _unseen(observer):
                 whole = storages[slot].view(dtype)
                 leaves.append(whole.as_strided(shape, strides, offset))
+            if value is not None:
+                small_values.remember(leaves[-1], value.clone())
         return trees.tree_unflatten(leaves, last.tree)
+
+
+def _whole_numbers(leaf: Any) -> Any:
+    if type(leaf) is not torch.Tensor or leaf.dtype.is_floating_point:
+        return None
+    return small_values.value_of(leaf)
+
+
+def _plain_settings(value: Any) -> Any:
+    """How to generate, as text that can be compared."""
+    return value.to_json_string() if hasattr(value, "to_json_string") else value
 
 
 def _layout(tensor: Any) -> tuple:
