@@ -177,6 +177,12 @@ def _chosen_of(func: Any, args: tuple, kwargs: dict, result: Any) -> None:
         setattr(result, _OF_KNOWN, True)
 
 
+def _put(func: Any, args: tuple, kwargs: dict, result: Any) -> None:
+    """Such numbers at other places of a tensor, as the groups of nodes that are few then."""
+    if getattr(args[3], _OF_KNOWN, False):
+        setattr(args[0], _OF_KNOWN, True)
+
+
 def _largest(func: Any, args: tuple, kwargs: dict, result: Any) -> None:
     """Of what is chosen, something is of the last group as well: as many rows has what is made for each."""
     if not _are_of_known(args[0]) or small_values.is_known(result):
@@ -260,6 +266,7 @@ RULES: dict[Any, Callable] = {
     **dict.fromkeys(SAME | _PARTS, _same),
     _ATEN.index.Tensor: _chosen_of,
     _ATEN.index_select.default: _chosen_of,
+    _ATEN.scatter_.src: _put,
     _ATEN.max.default: _largest,
     _ATEN.randperm.default: _permutation,
     **dict.fromkeys(RANGES, _drawn),

@@ -53,3 +53,6 @@ class Unwritten(unittest.TestCase):
             self.assertEqual(len(chosen), 500)
             # So many rows has what is made for each graph.
             self.assertEqual(int(chosen.max()) + 1, len(NODES))
+            among = torch.arange(len(chosen), device="meta")
+            among.scatter_(0, torch.arange(len(chosen), device="meta"), chosen)
+            self.assertEqual(int(among.max()) + 1, len(NODES))
