@@ -29,6 +29,10 @@ assert generate(max_new_tokens=16, num_beams=2) > 0
 assert generate(generation_config=GenerationConfig(max_new_tokens=12, num_beams=3)) > 0
 model.generation_config.repetition_penalty = 1.5
 assert generate(max_new_tokens=12, num_beams=2) > 0
+model.generation_config.repetition_penalty = None
+assert generate(max_new_tokens=12, num_beams=2) == 0
+model.half()
+assert generate(max_new_tokens=12, num_beams=2) > 0
 
 first, last = texts[0], texts[5]
 assert last.shape == first.shape == (4, 20) and last.dtype == first.dtype and last.is_cuda

@@ -9,6 +9,7 @@ later only what they leave, unless more is held than ever before.
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -25,6 +26,8 @@ _LEAST_OPS = 40
 _WRITTEN_IN_FULL = 4
 # A pass that is written counts as so many ops on the clock of the trace, so that an endless loop ends.
 _OPS_OF_WRITTEN = 5
+# What layers of adapters say of themselves.
+_ADAPTER_STATES = ("disable_adapters", "merged")
 _PLAIN = (type(None), bool, int, float, str, torch.dtype)
 
 
@@ -68,7 +71,7 @@ class Repeats:
         plain = {name: _plain_settings(value) for name, value in kwargs.items()}
         kind = self._kind(model, args, plain)
         if kind is not None:
-            kind = ("generate", _plain_settings(model.generation_config), *kind)
+            kind = ("generate", _plain_settings(model.generation_config), *_layers(model), *kind)
         return self._call(kind, model, generate, args, kwargs)
 
     def _call(self, kind: Any, module: Any, forward: Any, args: tuple, kwargs: dict) -> Any:
@@ -169,6 +172,13 @@ def _whole_numbers(leaf: Any) -> Any:
 def _plain_settings(value: Any) -> Any:
     """How to generate, as text that can be compared."""
     return value.to_json_string() if hasattr(value, "to_json_string") else value
+
+
+def _layers(model: Any) -> Iterator[tuple]:
+    """Programs generate before and after they add adapters, switch them off, or cast the model."""
+    for layer in model.modules():
+        yield type(layer), *(bool(getattr(layer, name, False)) for name in _ADAPTER_STATES)
+    yield tuple(parameter.dtype for parameter in model.parameters())
 
 
 def _layout(tensor: Any) -> tuple:
