@@ -52,9 +52,10 @@ def install(patches: Patches) -> None:
 
 def _fill(state: dict, size: int, iterations: int) -> None:
     """Keeps what so many iterations would keep: without values, none of them finds that it got better."""
-    direction, kept = state.get("d"), [state.get(name) for name in _VECTORS]
-    if direction is None or None in kept:
+    direction = state.get("d")
+    if direction is None or not all(name in state for name in _VECTORS):
         return
+    kept: list[list] = [state[name] for name in _VECTORS]
     for _ in range(min(iterations, size - len(kept[0]))):
         for vectors in kept:
             vectors.append(direction.clone())
