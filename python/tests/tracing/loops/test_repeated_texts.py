@@ -24,7 +24,7 @@ def generate(**settings):
 
 ran = [generate(max_new_tokens=12, num_beams=2) for _ in range(6)]
 assert ran[0] > 0 and ran[1] > 0 and ran[-2:] == [0, 0], ran
-# Other settings are another kind of call, whoever holds them.
+# Other settings are another kind of call, those of the model as well.
 assert generate(max_new_tokens=16, num_beams=2) > 0
 assert generate(generation_config=GenerationConfig(max_new_tokens=12, num_beams=3)) > 0
 model.generation_config.repetition_penalty = 1.5
