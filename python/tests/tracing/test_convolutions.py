@@ -144,6 +144,21 @@ class LeftOut(unittest.TestCase):
         # In float32 none of them is taken.
         self.assertIsNone(self.taken(problem(6, 32, 128, 32, 3), "grad_input"))
 
+    def test_results_of_wide_filters_over_few_channels_by_winograds_transforms(self):
+        # The first layer of an inpainting network, as an H200 ran it for training and for evaluation.
+        for images, measured in ((14, 909885184), (20, 1819510784)):
+            layer = problem(images, 4, 256, 96, 5, pad=2, dtype=torch.bfloat16)
+            size, other, chance = layer.workspaces("forward", H200)
+            self.assertEqual((size, other), (measured, 0))
+            self.assertTrue(0.25 < chance < 0.5, chance)
+        # As an H200 ranked these: one whose other kernels copy, one in float16, one with a stride.
+        for layer in (
+            problem(64, 48, 14, 256, 5, pad=2, dtype=torch.bfloat16),
+            problem(200, 3, 48, 8, 5, pad=2, dtype=torch.float16),
+            problem(14, 4, 256, 64, 5, stride=2, pad=2, dtype=torch.bfloat16),
+        ):
+            self.assertIsNone(self.taken(layer, "forward"))
+
     def test_trees_add_up_to_the_odds(self):
         trees = choices.parsed("100\n\n0<5 -50 30")
         self.assertAlmostEqual(choices.chance(trees, (4,)), 1 / (1 + exp(-0.5)))

@@ -49,9 +49,14 @@ PARTS_CHANCE = 0.9
 _PRODUCT_HEADER, _PRODUCT_PARTS_HEADER = 400, 256
 _PRODUCT_TILES, _PRODUCT_SMALL_TILE = ((1 << 16, 1 << 15), (1 << 14, 1 << 14)), 1 << 13
 _PRODUCT_ROWS, _MULTIPROCESSORS = 690, 132
-# Winograd's transforms turn 4 x 4 results of a 3 x 3 filter into 6 x 6 values in float32; the gradient of the input
-# fills images up to a multiple.
-_RESULTS, _VALUES, _FILLED_IMAGES = 4, 36, 16
+# Winograd's transforms in float32: by the side of the filter, that of the results and that of the values they become.
+# Results and the gradient of the input fill images up to a multiple.
+_WINOGRAD_SIDES = {3: (4, 6), 5: (9, 13)}
+_FILLED_IMAGES = 16
+# Results of 5 x 5 filters over few channels in bfloat16, for which the ranking has the kernel that needs no scratch
+# memory: of three that an H200 ran or ranked, two (96 outputs, 14 and 20 images of 256 x 256) go by these transforms.
+_DIRECT_ENGINE, _WIDE_FILTER = 28, 5
+_WIDE_FILTER_CHANCE = 0.67
 
 
 def is_product(problem: Any) -> bool:
@@ -87,12 +92,27 @@ def product_by_pixels(problem: Any, which: str) -> int:
 def could_be_winograd(problem: Any, which: str) -> bool:
     """Gradients of 3 x 3 filters; those of inputs in half precision alone, as in float32 none was ranked first."""
     return (
-        (which == "grad_weight" or (which == "grad_input" and problem.dtype.itemsize == 2))
-        and not problem.channels_last
+        which == "grad_weight" or (which == "grad_input" and problem.dtype.itemsize == 2)
+    ) and _slides_alone(problem, 3)
+
+
+def _slides_alone(problem: Any, side: int) -> bool:
+    """A square filter of that side that moves by single pixels, over whole channels one after another."""
+    return (
+        not problem.channels_last
         and not problem.transposed
         and problem.groups == 1
-        and list(problem.w[2:]) == [3, 3]
+        and list(problem.w[2:]) == [side, side]
         and all(n == 1 for n in (*problem.stride, *problem.dilation))
+    )
+
+
+def _has_wide_filter(problem: Any, choice: Any | None) -> bool:
+    return (
+        problem.dtype == torch.bfloat16
+        and _slides_alone(problem, _WIDE_FILTER)
+        and choice is not None
+        and choice.engine == _DIRECT_ENGINE
     )
 
 
@@ -198,6 +218,8 @@ def left_out(problem: Any, which: str, choice: Any | None) -> tuple[int, float] 
             return fourier.workspace(problem, which), _TRANSFORMED_CHANCE
         kind = "winograd" if which == "grad_weight" else "winograd_input"
         size = winograd(problem, which)
+    elif which == "forward" and _has_wide_filter(problem, choice):
+        return winograd(problem, which), _WIDE_FILTER_CHANCE
     else:
         return None
     trees = FORESTS.get((kind, problem.dtype.itemsize))
@@ -262,8 +284,9 @@ def product(problem: Any, which: str) -> int:
 
 
 def winograd(problem: Any, which: str) -> int:
-    made = problem.y if which == "grad_weight" else problem.x
+    made = problem.x if which == "grad_input" else problem.y
     images = made[0] if which == "grad_weight" else -(-made[0] // _FILLED_IMAGES) * _FILLED_IMAGES
-    tiles = images * prod(-(-n // _RESULTS) for n in made[2:])
+    results, values = _WINOGRAD_SIDES[problem.w[-1]]
+    tiles = images * prod(-(-n // results) for n in made[2:])
     outputs, inputs = problem.w[:2]
-    return _VALUES * 4 * (tiles * (outputs + inputs) + outputs * inputs)
+    return values**2 * 4 * (tiles * (outputs + inputs) + outputs * inputs)
