@@ -213,6 +213,9 @@ def copy_known_value(source: Any, moved: Any) -> Any:
     if kept and small_values.is_known(moved):
         return moved
     with torch._C.DisableTorchFunction():
+        if source.layout is not torch.strided:
+            # The places and the values of a sparse one are copied on their own.
+            return moved
         on_host = source.device.type == "cpu"
         kept = kept or (on_host and _is_mask(source.detach(), moved))
         if not kept:

@@ -22,6 +22,17 @@ padded.sum().backward()
 assert layer.weight.grad.shape == (32, 64)
 """
 
+BY_ROWS = """
+import torch
+
+matrix = torch.eye(50)
+layer = torch.nn.Linear(8, 8).cuda()
+for sparse in (matrix.to_sparse_csr(), matrix.to_sparse()):
+    for moved in (sparse.cuda(), sparse.to("cuda", non_blocking=True)):
+        assert moved.is_cuda and moved.layout == sparse.layout
+        (moved @ layer(torch.randn(50, 8, device="cuda"))).sum().backward()
+"""
+
 
 def graph():
     torch.manual_seed(0)
@@ -149,6 +160,10 @@ class Products(unittest.TestCase):
     def test_a_program_trains_on_rows_of_different_lengths(self):
         asked = [row[2] for row in rows_of(self, JAGGED) if isinstance(row, list) and row[0] == "a"]
         self.assertIn(17 * 32 * 4, asked)
+
+    def test_matrices_of_the_host_are_moved_to_the_gpu_in_each_layout(self):
+        phases = [row[1] for row in rows_of(self, BY_ROWS)[1:-1] if row[0] == "m"]
+        self.assertIn("phase:first steps", phases)
 
     def test_sparse_tensors_of_the_host_are_computed(self):
         with watched() as observer:
