@@ -14,6 +14,7 @@ from torch.overrides import _get_current_function_mode_stack
 
 from ...failure import Failure
 from ..gpu import Gpu
+from ..known.freed_memory import keep_freed_memory
 from ..module_names import ModuleNames
 from ..sharding.streams import DeviceHandle
 from ..standins.environment import cuda_like
@@ -85,7 +86,7 @@ def record(
         stack.callback(overlay.clean)
         patches = Patches()
         stack.callback(patches.undo)
-        _one_thread(patches, stack)
+        _compute_on_host(patches, stack)
         stack.enter_context(cuda_like(observer, names, builds_on_gpu=False))
         watch = Watch(observer, names)
         handle = _install(patches, observer, places, watch, overlay)
@@ -159,8 +160,9 @@ def _install(
     return handle
 
 
-def _one_thread(patches: Patches, stack: ExitStack) -> None:
+def _compute_on_host(patches: Patches, stack: ExitStack) -> None:
     """Samples are computed by one thread, as in a loader's worker: others would mostly wait for each other."""
+    keep_freed_memory()
     threads = torch.get_num_threads()
     stack.callback(torch.set_num_threads, threads)
     torch.set_num_threads(1)

@@ -1,0 +1,57 @@
+"""Host memory that was freed is used again, without new pages from the system."""
+
+import os
+import platform
+import subprocess
+import sys
+import unittest
+from unittest import mock
+
+from tracing import PACKAGE
+
+from plimsoll.tracing.programs import run
+
+ROUNDS = """
+import random, resource, torch
+from plimsoll.tracing.known.freed_memory import keep_freed_memory
+
+torch.set_num_threads(1)
+keep_freed_memory()
+random.seed(0)
+
+def round_of_arrays():
+    live, size = [], 0
+    for _ in range(24):
+        live.append(torch.ones(random.randint(1, 30) << 18))
+        size += live[-1].nbytes
+        del live[:-3]
+    return size
+
+for _ in range(3):
+    round_of_arrays()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+size = sum(round_of_arrays() for _ in range(6))
+faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+print(faults * resource.getpagesize() / size)
+"""
+
+
+class Reached(Exception):
+    pass
+
+
+class FreedMemory(unittest.TestCase):
+    @unittest.skipUnless(platform.libc_ver()[0] == "glibc", "only glibc's allocator is set")
+    def test_large_arrays_one_after_another_take_few_new_pages(self):
+        done = subprocess.run(
+            [sys.executable, "-c", ROUNDS],
+            env={**os.environ, "PYTHONPATH": PACKAGE},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        self.assertLess(float(done.stdout), 0.06)
+
+    def test_programs_are_run_so(self):
+        with mock.patch.object(run, "keep_freed_memory", side_effect=Reached):
+            self.assertRaises(Reached, run.record, [], None, mock.Mock())
