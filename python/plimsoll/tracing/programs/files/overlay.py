@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+import sysconfig
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,13 @@ from .folders import MadeFolders, is_of_traces
 
 # Those of this machine: a program's own may ask about files that lie elsewhere.
 _STAT, _LSTAT, _SCANDIR = os.stat, os.lstat, os.scandir
+# Python's own files and those of its packages: imports ask about them tens of thousands of times.
+_LIBRARIES = tuple(
+    {
+        os.path.join(sysconfig.get_paths()[name], "")
+        for name in ("stdlib", "platstdlib", "purelib", "platlib")
+    }
+)
 
 
 class Overlay:
@@ -30,6 +38,8 @@ class Overlay:
             self.leave_alone(scratch)
         # Whether anything was written at all; until then nothing needs to be looked up.
         self._used = False
+        # Whether anything was written or removed among Python's packages; until then they are what they are.
+        self._changes_libraries = False
 
     def leave_alone(self, folder: Any) -> None:
         """For caches that libraries read by other means than Python's `open`."""
@@ -54,7 +64,7 @@ class Overlay:
 
     def readable(self, name: Any) -> Any:
         """Where the program finds it; of what is not there for the program, a path where nothing is."""
-        if not is_path(name) or self.leaves_alone(name):
+        if self._is_as_installed(name) or not is_path(name) or self.leaves_alone(name):
             return name
         return self.path(name) if self.holds(name) or self._hides(_whole(name)) else name
 
@@ -69,7 +79,7 @@ class Overlay:
 
     def listed(self, path: Any) -> list[Any]:
         """Entries of a folder, as `os.scandir` gives them."""
-        if not is_path(path) or self.leaves_alone(path):
+        if self._is_as_installed(path) or not is_path(path) or self.leaves_alone(path):
             return _entries(path)
         whole, where = _whole(path), self.readable(path)
         if where is path:
@@ -101,6 +111,7 @@ class Overlay:
     def remove(self, path: Any) -> None:
         """What really lies there is gone for the program alone, but for folders that it made."""
         whole = _whole(path)
+        self._notice_change(whole)
         self._made.remove(whole)
         if _exists(whole):
             self._removed.add(whole)
@@ -122,9 +133,21 @@ class Overlay:
     def _room(self, name: Any) -> str:
         """Its path in the trace's own folder, with the folders around it."""
         self._used = True
+        self._notice_change(_whole(name))
         target = self.path(name)
         os.makedirs(os.path.dirname(target), exist_ok=True)
         return target
+
+    def _notice_change(self, whole: str) -> None:
+        # What is done to a folder around the packages is done to them.
+        inside = os.path.join(whole, "")
+        if any(inside.startswith(one) or one.startswith(inside) for one in _LIBRARIES):
+            self._changes_libraries = True
+
+    def _is_as_installed(self, name: Any) -> bool:
+        if self._changes_libraries or type(name) is not str:
+            return False
+        return name.startswith(_LIBRARIES) and os.pardir not in name
 
     def _hides(self, whole: str) -> bool:
         """What lies there is not there for the program: it removed it, or another trace made it."""
