@@ -18,9 +18,12 @@ from .fitted_choices import FORESTS
 # Rows and columns of the tiles that most kernels work on, and the knobs that say which tile and cluster it is.
 _SIDE = 128
 _TILE, _CLUSTER_M, _CLUSTER_N = 2, 27, 28
-# The largest images of the 1 x 1 convolutions that were measured. The weight's gradient over larger ones
-# follows cuDNN's ranking: for those of 384 x 384 pixels it copies, as ranked.
+# The largest images of the 1 x 1 convolutions that the trees were fitted to. In float32 the weight's gradient over
+# larger ones follows cuDNN's ranking: for those of 320 x 320 and 384 x 384 pixels it copies, as ranked. In half
+# precision the trees are right for larger images and for clips where they are very sure (8 of 8 layers that an H200
+# ranked), and not where they are less so (2 of 5).
 _MEASURED_PIXELS = 224 * 224
+_VERY_SURE, _NOT_SURE_CHANCE = 0.98, 0.4
 # In half precision other kernels want channels in such multiples, and would copy all images into them:
 # of the measured ones with at least so many pixels none does, up to 384 x 384. Of larger ones one was measured
 # (volumes of 96 x 96 x 96 in a U-Net): only the weight's gradient copies, as ranked.
@@ -39,14 +42,17 @@ _FEW_INPUTS_CHANCE = 0.9
 # The trees were fitted to images that are about as high as wide. Of four that an H200 ran in float32, far wider than
 # high, whose gradients of weights they take for no product, three were one.
 _LONG, _LONG_CHANCE = 8, 0.6
-# Of 1 x 1 x 1 convolutions over clips one was measured, with 40 channels: forward and the input's gradient are
-# products, the weight's gradient copies, as ranked.
-_CLIP_CHANCE = 0.3
+# 1 x 1 x 1 convolutions over clips: results and gradients of inputs are products (14 of 14 each). In float32 3 of 6
+# gradients of weights are; the one of a whole run copies, as ranked.
+_CLIP_CHANCE = 0.4
 # Products over pixels in one run, in float32, as an H200 ran the 33 such layers of a wide ResNet: none copied
 # its images, as the ranking says. Parts of the weight's gradient follow for 30 of them to a kilobyte; with other
 # numbers of images it may be the ranked kernel.
 PARTS_CHANCE = 0.9
 _PRODUCT_HEADER, _PRODUCT_PARTS_HEADER = 400, 256
+# In half precision other kernels copy such layers if their channels are no multiples of eight. An H200 ranked 15: so
+# many shares of them are products instead.
+UNALIGNED_CHANCES = {"forward": 0.75, "grad_input": 0.93, "grad_weight": 0.87}
 _PRODUCT_TILES, _PRODUCT_SMALL_TILE = ((1 << 16, 1 << 15), (1 << 14, 1 << 14)), 1 << 13
 _PRODUCT_ROWS, _MULTIPROCESSORS = 690, 132
 # Winograd's transforms in float32: by the side of the filter, that of the results and that of the values they become.
@@ -66,6 +72,12 @@ def is_product(problem: Any) -> bool:
 def is_product_by_pixels(problem: Any) -> bool:
     """Pixels lie in one run, each with its channels: the layer is one product over all images."""
     return problem.channels_last and problem.dtype.itemsize == 4 and _is_pointwise(problem)
+
+
+def is_unaligned_by_pixels(problem: Any) -> bool:
+    """The same in half precision, with channels that other kernels would copy to fill them up."""
+    odd = any(n % _ALIGNED for n in problem.w[:2])
+    return problem.channels_last and problem.dtype.itemsize == 2 and odd and _is_pointwise(problem)
 
 
 def _is_pointwise(problem: Any) -> bool:
@@ -206,10 +218,10 @@ def left_out(problem: Any, which: str, choice: Any | None) -> tuple[int, float] 
         if _is_unaligned(problem):
             large = prod(problem.y[2:]) > _NOT_COPIED_PIXELS
             return None if large and which == "grad_weight" else (product(problem, which), 1)
-        if which == "grad_weight" and prod(problem.y[2:]) > _MEASURED_PIXELS:
-            return None
-        if which == "grad_weight" and len(problem.w) > 4:
-            return product(problem, which), _CLIP_CHANCE
+        if which != "grad_weight" and len(problem.w) > 4:
+            return product(problem, which), 1
+        if which == "grad_weight" and _is_unfitted(problem):
+            return _unfitted(problem, choice)
         kind, size = which, product(problem, which)
     elif which == "grad_input" and _has_few_inputs(problem):
         return fourier.of_input_gradient(problem), _FEW_INPUTS_CHANCE
@@ -227,6 +239,22 @@ def left_out(problem: Any, which: str, choice: Any | None) -> tuple[int, float] 
         return None
     likely = chance(parsed(trees), features(problem, choice))
     return size, max(likely, _least_chance(problem, which)) if kind == which else likely
+
+
+def _is_unfitted(problem: Any) -> bool:
+    return len(problem.w) > 4 or prod(problem.y[2:]) > _MEASURED_PIXELS
+
+
+def _unfitted(problem: Any, choice: Any | None) -> tuple[int, float] | None:
+    """The weight's gradient over larger images than the trees were fitted to, or over clips."""
+    which = "grad_weight"
+    if problem.dtype.itemsize == 4:
+        return (product(problem, which), _CLIP_CHANCE) if len(problem.w) > 4 else None
+    trees = parsed(FORESTS[which, problem.dtype.itemsize])
+    likely = chance(trees, features(problem, choice))
+    if likely < _VERY_SURE:
+        likely = min(likely, _NOT_SURE_CHANCE)
+    return product(problem, which), likely
 
 
 def _least_chance(problem: Any, which: str) -> float:

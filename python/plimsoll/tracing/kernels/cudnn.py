@@ -12,17 +12,26 @@ import torch
 
 from ..gpu import H200, Gpu, cudnn_properties
 from . import choices, cudnn_before_hopper, fourier
-from .cudnn_library import Choice, Cudnn, is_deterministic
+from .cudnn_library import Choice, Cudnn, allows_tf32, is_deterministic
 from .split_k import workspace_on_device
 from .transforms import likely
 from .workspace import Workspace
 
 _HOPPER = 90
 
-# Without a device cuDNN leaves its own kernels for these out, which sum the weight's gradient in parts: so many
-# of each image, with the channels filled up.
-_DEPTHWISE_PARTS = 8
-_DEPTHWISE_CHANNELS = 32
+# Without a device cuDNN leaves out its kernels for channels-last layers in half precision whose channels stay apart.
+# An H200 was asked about 372 (bench/results/asked-convolutions.json.xz): gradients of inputs take no workspace with
+# any filter, results with filters of these sizes and no dilation neither. Gradients of such weights are summed in so
+# many parts of each image, with the channels filled up; over at most so many images and pixels they need no parts,
+# and over small results of 7 x 7 filters with a stride it is the ranked kernel.
+_DEPTHWISE_FILTERS = ([3, 3], [5, 5], [7, 7])
+_DEPTHWISE_PARTS, _DEPTHWISE_CHANNELS = 8, 32
+_DEPTHWISE_FEW_IMAGES, _DEPTHWISE_FEW_PIXELS = 20, 800
+_DEPTHWISE_SMALL = 8 * 8
+
+# Groups of four channels, as in ResNeXt. Of seven layers with fewer groups that copy without a device, six copy on an
+# H200, too.
+_MANY_GROUPS = 32
 
 # Below this chance a Fourier transform is not counted on: few of those layers take one, and of the 1,644 in known
 # networks none.
@@ -96,6 +105,7 @@ def problem_key(problem: Any, which: str, gpu: Gpu) -> tuple:
         gpu,
         which,
         is_deterministic(),
+        allows_tf32(),
         *map(
             tuple,
             (problem.x, problem.w, problem.y, problem.stride, problem.padding, problem.dilation),
@@ -118,7 +128,7 @@ def _workspaces(problem: Any, which: str, gpu: Gpu) -> Workspace:
     if gpu.capability != _HOPPER:
         return Workspace(choice.workspace)
     ranked = _ranked(problem, which, choice, gpu)
-    if choices.is_product_by_pixels(problem) and not lists_all():
+    if choices.is_product_by_pixels(problem) and not lists_all() and allows_tf32():
         size = choices.product_by_pixels(problem, which)
         if which != "grad_weight":
             return Workspace(size)
@@ -134,8 +144,14 @@ def _workspaces(problem: Any, which: str, gpu: Gpu) -> Workspace:
 
 def _left_out(problem: Any, which: str, choice: Choice, gpu: Gpu) -> tuple[int, float] | None:
     """The likeliest of the kernels that cuDNN leaves out of its ranking without a device."""
+    if choices.is_unaligned_by_pixels(problem):
+        size = choices.product_by_pixels(problem, which)
+        return min(size, choice.workspace), choices.UNALIGNED_CHANCES[which]
     transform = likely.transform(problem, which, choice)
     other = choices.left_out(problem, which, _as_fitted(problem, which, choice, gpu))
+    # The products use tensor cores.
+    if problem.dtype == torch.float32 and choices.is_product(problem) and not allows_tf32():
+        other = None
     if transform[1] < _UNLIKELY or (other is not None and other[1] > transform[1]):
         return other
     return transform
@@ -159,9 +175,8 @@ def _as_fitted(problem: Any, which: str, choice: Choice | None, gpu: Gpu) -> Cho
 
 def _ranked(problem: Any, which: str, choice: Choice, gpu: Gpu) -> Workspace:
     """What the kernel takes that cuDNN ranks first without a device."""
-    if which == "grad_weight" and _apart(problem):
-        channels = -(-problem.w[0] // _DEPTHWISE_CHANNELS) * _DEPTHWISE_CHANNELS
-        return Workspace(_DEPTHWISE_PARTS * problem.x[0] * channels * prod(problem.w[2:]) * 4)
+    if _apart(problem):
+        return Workspace(_of_channels_apart(problem, which, choice))
     if which == "grad_weight" and _in_fours(problem):
         return Workspace(0)
     return _on_device(problem, which, choice, gpu)
@@ -176,14 +191,31 @@ def _on_device(problem: Any, which: str, choice: Choice, gpu: Gpu) -> Workspace:
 
 def _apart(problem: Any) -> bool:
     """Pixel by pixel and each channel for itself, in half precision."""
-    alone = problem.groups > 1 and problem.groups == problem.x[1]
+    alone = problem.groups > 1 and problem.groups == problem.x[1] == problem.w[0]
     return problem.channels_last and alone and problem.dtype.itemsize == 2
 
 
+def _of_channels_apart(problem: Any, which: str, choice: Choice) -> int:
+    filters = list(problem.w[2:])
+    if which == "grad_input":
+        return 0
+    if filters not in _DEPTHWISE_FILTERS or any(n != 1 for n in problem.dilation):
+        return choice.workspace
+    if which == "forward":
+        return 0
+    images, pixels = problem.y[0], prod(problem.y[2:])
+    if images <= _DEPTHWISE_FEW_IMAGES and images * pixels <= _DEPTHWISE_FEW_PIXELS:
+        return 0
+    if filters == [7, 7] and max(problem.stride) > 1 and pixels <= _DEPTHWISE_SMALL:
+        return choice.workspace
+    channels = -(-problem.w[0] // _DEPTHWISE_CHANNELS) * _DEPTHWISE_CHANNELS
+    return _DEPTHWISE_PARTS * images * channels * prod(filters) * 4
+
+
 def _in_fours(problem: Any) -> bool:
-    """Groups of four channels in half precision: cuDNN has kernels of its own for these, too."""
+    """Many groups of four channels in half precision: cuDNN has kernels of its own for these, too."""
     fours = problem.w[1] == 4 and problem.w[0] == 4 * problem.groups
-    return fours and problem.groups > 1 and problem.dtype.itemsize == 2
+    return fours and problem.groups >= _MANY_GROUPS and problem.dtype.itemsize == 2
 
 
 def _clustered(choice: Choice) -> bool:

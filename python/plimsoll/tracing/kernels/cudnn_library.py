@@ -44,7 +44,7 @@ class _Of(IntEnum):
 _OPERATIONS = {"forward": (10, 700), "grad_input": (12, 706), "grad_weight": (11, 712)}
 _DTYPES = {torch.float32: 0, torch.float16: 2, torch.bfloat16: 9}
 # What cuDNN notes about a kernel's numbers.
-_DOWN_CONVERTS, _NONDETERMINISTIC = 1, 4
+_TENSOR_CORES, _DOWN_CONVERTS, _NONDETERMINISTIC = 0, 1, 4
 _ALIGNMENT = 32
 # PyTorch tries the ranked kernels in turn; the first that can be built is nearly always the first.
 _TRIES = 8
@@ -58,6 +58,12 @@ _QUICK, _CLOSER, _FALLBACK = 0, 1, 2
 def is_deterministic() -> bool:
     """Whether the program wants the same numbers each time: then PyTorch leaves out kernels that cannot give them."""
     return torch.backends.cudnn.deterministic or torch.are_deterministic_algorithms_enabled()
+
+
+def allows_tf32() -> bool:
+    """Whether float32 may be rounded for tensor cores: if not, PyTorch leaves out all kernels that use them."""
+    conv = getattr(torch.backends.cudnn, "conv", None)
+    return conv.fp32_precision == "tf32" if conv else torch.backends.cudnn.allow_tf32
 
 
 class Choice(NamedTuple):
@@ -97,8 +103,10 @@ class Cudnn:
     def choose(self, problem: Any, which: str, fallback: bool = True) -> Choice | None:
         """The kernel PyTorch would run, or None where none can be built."""
         rankings = (_QUICK, _FALLBACK) if fallback else (_QUICK,)
+        # Those without tensor cores may stand far down in the ranking.
+        most = _TRIES if allows_tf32() else _ALL
         with self._closing():
-            return next(self._plans(problem, which, rankings, _TRIES), None)
+            return next(self._plans(problem, which, rankings, most), None)
         return None
 
     def tried(self, problem: Any, which: str) -> list[Choice]:
@@ -145,6 +153,8 @@ class Cudnn:
         engine = self._descriptors(config, 300, _Is.ENGINE, 1)[0]
         notes = self._numbers(engine, 1303, _Of.NOTE, ctypes.c_int, 32)
         if problem.dtype == torch.float32 and _DOWN_CONVERTS in notes:
+            return None
+        if problem.dtype == torch.float32 and _TENSOR_CORES in notes and not allows_tf32():
             return None
         if is_deterministic() and _NONDETERMINISTIC in notes:
             return None

@@ -49,6 +49,8 @@ class FiltersAsLargeAsImages(unittest.TestCase):
         (64, 256, 256, 10_747_920),
         (128, 256, 128, 26_345_488),
         (128, 128, 128, 8_665_432_064),
+        (128, 64, 64, 2_168_455_168),
+        (100, 128, 384, 6_558_474_240),
     )
 
     def test_take_what_a_whole_run_showed(self):

@@ -18,10 +18,12 @@ _FILTERS = ([3, 3], [5, 5], [7, 7])
 # Of results with filters of 3 x 3 none of 16,318 goes by transform.
 _FILTERS_OF_RESULTS = _FILTERS[1:]
 # Filters as large as their images come from gradients of gradients, where each group of a layer is worked out for
-# itself. Of the seven such layers that a whole run of a StyleGAN showed, the one of 128 x 128 pixels with 128
-# inputs and outputs went by transform; those of fewer pixels, or with more results, were as ranked.
-_WHOLE_PIXELS, _WHOLE_RESULTS = 128 * 128, 128 * 128
-_WHOLE_CHANCE = 0.6
+# itself. An H200 ranked 397 of them (bench/results/asked-convolutions.json.xz). Where the other kernel works on the
+# smallest tiles, 14 of 15 layers of at least so many pixels and at most so many images go by transform; of 14 with
+# more images two do, and of all others few.
+_WHOLE_ENGINE, _WHOLE_TILE = 48, (2, 2)
+_WHOLE_PIXELS, _WHOLE_IMAGES = 48 * 48, 192
+_WHOLE_CHANCE = 0.93
 
 
 def features(problem: Any, choice: Any) -> tuple:
@@ -31,7 +33,7 @@ def features(problem: Any, choice: Any) -> tuple:
 
 def transform(problem: Any, which: str, choice: Any) -> tuple[int, float]:
     """The workspace of such a kernel, and its chance; 0 where it is none of the kinds that were asked about."""
-    if _filters_whole_images(problem, which):
+    if _filters_whole_images(problem, which, choice):
         return fourier.workspace(problem, which), _WHOLE_CHANCE
     size = fourier.workspace(problem, which) if _is_asked_about(problem, which) else 0
     if size == 0:
@@ -40,13 +42,15 @@ def transform(problem: Any, which: str, choice: Any) -> tuple[int, float]:
     return size, choices.chance(trees, features(problem, choice))
 
 
-def _filters_whole_images(problem: Any, which: str) -> bool:
+def _filters_whole_images(problem: Any, which: str, choice: Any) -> bool:
     return (
         which == "forward"
-        and problem.w[1] == 1
         and list(problem.w[2:]) == list(problem.x[2:])
         and prod(problem.w[2:]) >= _WHOLE_PIXELS
-        and problem.x[0] * problem.w[0] <= _WHOLE_RESULTS
+        and problem.x[0] <= _WHOLE_IMAGES
+        and choice is not None
+        and choice.engine == _WHOLE_ENGINE
+        and _WHOLE_TILE in choice.knobs.items()
         and fourier.workspace(problem, which) > 0
     )
 
