@@ -11,6 +11,7 @@ import torch
 import torch._functorch.config
 import torch._inductor.compile_fx as inductor
 import torch._inductor.config
+import torch._inductor.decomposition
 from torch._dispatch.python import no_python_dispatcher
 from torch._dynamo.backends.common import aot_autograd
 from torch._inductor.decomposition import select_decomp_table
@@ -23,6 +24,7 @@ from .parts import Parts
 
 # Stands where a result is a tensor.
 _TENSOR = object()
+_CARD = "cuda"
 
 
 class _Flat(torch.nn.Module):
@@ -89,6 +91,11 @@ def _unpretended(dispatch: Any) -> Any:
     return __torch_dispatch__
 
 
+def _is_gpu(kind: str | None) -> bool:
+    """Graphs are captured on meta, where the card is meant: some ops are taken apart on cards only."""
+    return kind in ("meta", _CARD)
+
+
 @contextmanager
 def _compiling() -> Iterator[None]:
     mode = FakeTensorMode(allow_non_fake_inputs=True)
@@ -107,6 +114,7 @@ def _compiling() -> Iterator[None]:
             "__torch_dispatch__",
             _unpretended(FunctionalTensorMode.__torch_dispatch__),
         ),
+        mock.patch.object(torch._inductor.decomposition, "is_gpu", _is_gpu),
         torch._guards.tracing(context),
         # No processes that compile kernels: none is run.
         torch._inductor.config.patch(compile_threads=1),
