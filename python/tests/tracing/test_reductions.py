@@ -62,3 +62,22 @@ class Reductions(unittest.TestCase):
                 asked = Asked(observer)
                 reduced(samples)
                 self.assertEqual(len(asked.sizes()), 3)
+
+    def test_norms_of_many_tensors_are_summed_in_parts(self):
+        # As clip_grad_norm_ asked for on an H200: a CodeGen of 101 parameters, an inpainting network of 60.
+        for shapes, parts in (
+            ([(51200, 1024)] + [(1024,)] * 100, 323200),
+            ([(384, 192, 3, 3)] + [(384,)] * 59, 2640),
+        ):
+            with watched() as observer:
+                gradients = [torch.empty(shape, device="meta") for shape in shapes]
+                asked = Asked(observer)
+                norms = torch._foreach_norm(gradients, 2.0)
+                self.assertEqual(asked.sizes(), [parts] + [4] * len(norms))
+                ended = [event for event in observer.ledger.events if event[0] == "f"]
+                self.assertEqual(len(ended), 1)
+                # Other orders, and tensors of several types, are worked out one by one.
+                torch._foreach_norm(gradients, 3.0)
+                self.assertNotIn(parts, asked.sizes())
+                torch._foreach_norm([*gradients, gradients[0].half()], 2.0)
+                self.assertNotIn(parts, asked.sizes())

@@ -15,6 +15,9 @@ _THREADS = 512
 _WARP = 32
 _MIN_VALUES, _MAX_VALUES = 16, 256
 _INT32_BYTES = 2**31 - 1
+# Norms of many tensors at once are summed in parts of so many values; for these orders alone.
+_VALUES_OF_PART = 65536
+_ORDERS_AT_ONCE = (1, 2, float("inf"))
 
 
 def _ceil(a: int, b: int) -> int:
@@ -205,6 +208,23 @@ def norms(launch: Launch) -> None:
     launch.place_all()
     dims = launch.argument(2, "dim")
     reduce_over(launch, launch.args[0], dims, _accumulator_size(launch.outputs[0].dtype))
+
+
+@rule("aten._foreach_norm")
+def norms_at_once(launch: Launch) -> None:
+    """One value a part, and for each tensor as many parts as the largest has."""
+    tensors = launch.args[0]
+    parts = 0
+    if launch.argument(1, "ord", 2) in _ORDERS_AT_ONCE and _are_alike(tensors):
+        largest = max(_ceil(t.numel(), _VALUES_OF_PART) for t in tensors)
+        parts = launch.take(len(tensors) * largest * _accumulator_size(tensors[0].dtype))
+    launch.place_all()
+    launch.give(parts)
+
+
+def _are_alike(tensors: Sequence[torch.Tensor]) -> bool:
+    """Whether one kernel takes them all; others are worked out one by one."""
+    return len({t.dtype for t in tensors}) == 1 and tensors[0].is_floating_point()
 
 
 @rule("aten.std", "aten.var", "aten.std_mean", "aten.var_mean")
