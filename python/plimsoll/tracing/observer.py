@@ -19,6 +19,7 @@ from .accumulation import accumulates_in_place
 from .choices import likely_values
 from .choices.chosen import CHOOSING, NMS, Chosen
 from .choices.even_choices import EvenChoices
+from .choices.values_put import PUTS
 from .choices.waiting import Waiting
 from .kernels.registry import Launch, rule_for
 from .known.ways import way_of
@@ -34,7 +35,7 @@ _ITEM = torch.ops.aten._local_scalar_dense.default
 _RAND = torch.ops.aten.rand.default
 _ADD = torch.ops.aten.add.Tensor
 # Ops that read values, or copy them to the host, or whose result is as large as values say.
-_BY_VALUES = {*Scalars.answers, *host_values.COPIES, *CHOOSING}
+_BY_VALUES = {*Scalars.answers, *host_values.COPIES, *CHOOSING, *PUTS}
 
 
 class Observer(TorchDispatchMode):

@@ -289,9 +289,9 @@ def forget(storage_key: int) -> None:
     _holders.pop(storage_key, None)
 
 
-def count_marked(mask: Any, values: Any) -> None:
-    """Keeps how many places a mask marks that was made from values on the host, however large it is."""
-    setattr(mask, _MARKED, int(values.count_nonzero()))
+def count_marked(mask: Any, count: int) -> None:
+    """Keeps how many places a mask marks, where its values need not be known for that."""
+    setattr(mask, _MARKED, count)
 
 
 def is_counted(mask: Any) -> bool:

@@ -16,6 +16,7 @@ from .. import small_values
 from ..data_sizes import BY_DATA
 from ..ledger import Ledger
 from .even_choices import EvenChoices
+from .values_put import PUTS, count_by_values
 
 NOTE = "where the data choose which values are taken, all were taken; the interval begins where none are"
 EVEN_NOTE = (
@@ -60,6 +61,8 @@ class Chosen:
 
     def expect(self, func: Any, args: tuple) -> str | None:
         """Before an op: how much it is likely to choose, and what a person should know of it."""
+        if func in PUTS:
+            count_by_values(args)
         if func is _UNIQUE:
             self.even.spread_over_all(args[0])
         if not by_unknown_data(func, args):

@@ -6,10 +6,12 @@ PyTorch's own ask the driver. These make the same tensors through the calls that
 from __future__ import annotations
 
 import numbers
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
+from .. import small_values
 from ..standins.patches import Patches
 
 _NAMES = (
@@ -63,6 +65,38 @@ def dtype_on_host(wanted: Any) -> Any:
     return wanted.dtype if isinstance(wanted, _HOST_TYPE) and not wanted.is_cuda else None
 
 
+def _calls_of_tensor(patches: Patches, on_gpu: Callable[[], bool]) -> None:
+    """`torch.Tensor(2, 3)` makes a tensor of the default type, and a subclass one of its own class.
+
+    PyTorch finds the first without asking where tensors are made, and fails on the second where ops are observed.
+    """
+    make = torch.Tensor.__new__
+
+    def __new__(cls: Any, *content: Any, **named: Any) -> Any:
+        if on_gpu() and not _is_tensor(content) and not named:
+            made = getattr(torch.cuda, _name_of(torch.get_default_dtype()))(*content)
+        else:
+            made = make(torch.Tensor, *content, **named)
+        return made if cls is torch.Tensor else _as_subclass(made, cls)
+
+    patches.set(torch.Tensor, "__new__", __new__)
+
+
+def _as_subclass(tensor: Any, kind: type) -> Any:
+    with torch._C.DisableTorchFunction():
+        made = tensor.as_subclass(kind)
+        small_values.hold_the_same(made, tensor)
+        return made
+
+
+def _is_tensor(content: tuple) -> bool:
+    return bool(content) and isinstance(content[0], torch.Tensor)
+
+
+def _name_of(dtype: torch.dtype) -> str:
+    return next(name for name in _NAMES if getattr(torch, name).dtype == dtype)
+
+
 def install(patches: Patches) -> None:
     for name in _NAMES:
         dtype = getattr(torch, name).dtype
@@ -70,6 +104,7 @@ def install(patches: Patches) -> None:
         patches.set(torch.cuda, name, CudaTensorType(name, (), contents))
     set_default = torch.set_default_tensor_type
     on_gpu = {"now": False}
+    _calls_of_tensor(patches, lambda: on_gpu["now"])
 
     def set_default_tensor_type(kind: Any) -> None:
         dtype = dtype_on_gpu(kind)

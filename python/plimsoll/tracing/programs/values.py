@@ -224,7 +224,10 @@ def copy_known_value(source: Any, moved: Any) -> Any:
             return moved
     known = source.detach() if on_host else small_values.value_of(source)
     if known is not None:
-        small_values.remember(moved, known.to(moved.dtype).clone())
+        with torch._C.DisableTorchFunction():
+            # A program's own kind of tensor may have another `to`.
+            plain = known.as_subclass(torch.Tensor)
+        small_values.remember(moved, plain.to(moved.dtype).clone())
     return moved
 
 

@@ -226,7 +226,7 @@ def _literals(patches: Patches) -> None:
             if readable:
                 small_values.remember(result, values)
             if result.dtype == torch.bool:
-                small_values.count_marked(result, values)
+                small_values.count_marked(result, int(values.count_nonzero()))
         return result
 
     def keeping(original):

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 _MISSING = object()
+# Modules that keep what is Python's own: the trace works with it.
+_LEFT = ("builtins", "io", "_io", "plimsoll")
+
+
+def _is_left(module: str) -> bool:
+    return module.partition(".")[0] in _LEFT
 
 
 class Patches:
@@ -24,10 +31,21 @@ class Patches:
         self._undo.append((owner, name, _MISSING))
         setattr(owner, name, value)
 
+    def set_held(self, original: Any, value: Any) -> None:
+        """Replaces what libraries hold under names of their own, as `from builtins import open as _open` makes them."""
+        for holder in gc.get_referrers(original):
+            if not isinstance(holder, dict) or _is_left(str(holder.get("__name__"))):
+                continue
+            for name in [name for name, held in holder.items() if held is original]:
+                self._undo.append((holder, name, original))
+                holder[name] = value
+
     def undo(self) -> None:
         while self._undo:
             owner, name, before = self._undo.pop()
-            if before is _MISSING:
+            if isinstance(owner, dict):
+                owner[name] = before
+            elif before is _MISSING:
                 delattr(owner, name)
             else:
                 setattr(owner, name, before)

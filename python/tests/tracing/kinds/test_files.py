@@ -143,6 +143,27 @@ transformers.GenerationConfig.from_pretrained("base")
 model(torch.ones(2, 8, dtype=torch.long, device="cuda")).logits.sum().backward()
 """
 
+HELD = """
+import bz2, lzma, os, tarfile, torch
+import numpy as np
+
+os.makedirs("data")
+with open("data/pairs.txt", "w") as file:
+    file.write("1 2\\n3 4\\n")
+# Libraries that PyTorch loads keep `open` under names of their own.
+assert np.loadtxt("data/pairs.txt").sum() == np.genfromtxt("data/pairs.txt").sum() == 10
+for module in (bz2, lzma):
+    with open("data/packed", "wb") as file:
+        file.write(module.compress(b"text"))
+    assert module.open("data/packed").read() == b"text"
+with tarfile.open("data/all.tar", "w") as file:
+    file.add("data/pairs.txt")
+with tarfile.open("data/all.tar") as file:
+    file.extractall("unpacked", filter="data")
+assert open("unpacked/data/pairs.txt").read() == "1 2\\n3 4\\n"
+torch.zeros(1 << 20, device="cuda")
+"""
+
 
 class Files(unittest.TestCase):
     def setUp(self):
@@ -195,6 +216,13 @@ class Files(unittest.TestCase):
         self.put("package/parts/layers.py", "WIDTH = 8")
         self.put("package/run.py", "name = __name__")
         self.put("train.py", WRITTEN)
+        before = self.lying()
+        self.ends_well(self.start("train.py"))
+        self.assertEqual(self.lying(), before)
+
+    @unittest.skipUnless(find_spec("numpy"), "needs numpy")
+    def test_what_a_program_writes_is_read_by_libraries_that_were_loaded_before(self):
+        self.put("train.py", HELD)
         before = self.lying()
         self.ends_well(self.start("train.py"))
         self.assertEqual(self.lying(), before)

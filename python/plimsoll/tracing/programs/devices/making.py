@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 import torch
 
 from .. import values
-from ..places import GPU, HOST, META, is_cuda, is_named
+from ..places import GPU, HOST, META, REAL, is_cuda, is_named
 from .moves import Moves
 
 # PyTorch's own: they are replaced while a trace runs.
 MAKE, AS_TENSOR = torch.tensor, torch.as_tensor
+# What says which values are taken, instead of where they stand.
+_MASKS = (torch.bool, torch.uint8)
+# A list this long is never one of dimensions.
+_LONGEST_INDEX = 32
 # What is made like a tensor of the host that has no memory gets none either.
 _LIKE = {torch.empty_like, torch.zeros_like, torch.ones_like, torch.full_like}
 
@@ -87,21 +92,39 @@ class Making:
 
     def item(self, func, args, kwargs):
         """Places in a list come from host memory: PyTorch would make a meta tensor of them, without values."""
-        tensor, index = args
-        if _names_places(index) and self._places.where(tensor) == GPU:
-            index = self._with_tensors(index)
-        return func(tensor, index)
+        tensor, index, *value = args
+        if _names_places(index) and (place := self._places.where(tensor)) != REAL:
+            index = self._with_tensors(index, place)
+        return func(tensor, index, *value)
 
-    def _with_tensors(self, index: Any) -> Any:
-        if isinstance(index, tuple):
-            return tuple(map(self._with_tensors, index))
-        if not _names_places(index):
-            return index
-        return self._moves.to_gpu(MAKE(index, device="cpu"), {})
+    def _with_tensors(self, index: Any, place: str) -> Any:
+        if not _is_for_dimensions(index):
+            return self._tensor_of(index, place)
+        parts = (self._tensor_of(one, place) if _is_numbers(one) else one for one in index)
+        return type(index)(parts)
+
+    def _tensor_of(self, numbers: Any, place: str) -> Any:
+        made = MAKE(numbers, device="cpu")
+        made = made if made.dtype in _MASKS else made.long()
+        return self._moves.to_gpu(made, {}) if place == GPU else made
 
 
 def _names_places(index: Any) -> bool:
-    """Whether an index has places in a list."""
-    if isinstance(index, tuple):
-        return any(map(_names_places, index))
-    return type(index) is list and bool(index) and all(type(one) in (int, bool) for one in index)
+    """Whether an index has places, or a mask, as numbers of the program: alone, or for some dimensions."""
+    return any(map(_is_numbers, index)) if _is_for_dimensions(index) else _is_numbers(index)
+
+
+def _is_for_dimensions(index: Any) -> bool:
+    """Whether PyTorch takes what stands in it for one dimension each, and not all of it for the first."""
+    if isinstance(index, list) and len(index) < _LONGEST_INDEX:
+        return not all(isinstance(one, Integral) for one in index)
+    return isinstance(index, tuple)
+
+
+def _is_numbers(value: Any) -> bool:
+    """Whether it is an array of numpy, or a sequence, that PyTorch would make a tensor of."""
+    if hasattr(value, "__array_interface__"):
+        return value.ndim > 0 and value.dtype.kind in "iub"
+    if not isinstance(value, (list, tuple, range)) or not value:
+        return False
+    return all(isinstance(one, Integral) or _is_numbers(one) for one in value)

@@ -16,6 +16,7 @@ from ..places import GPU, HOST, META, REAL, Places, device_named, is_cuda, is_na
 from ..tensor_types import dtype_on_gpu, dtype_on_host
 from .arrays import Arrays
 
+# Called by its methods: a program's own kind of tensor may have others of these names.
 _TENSOR = torch.Tensor
 # Copies to the host with more values than this get no memory: they stay on meta, as the host's.
 _MAX_VALUES = 1 << 20
@@ -81,25 +82,25 @@ class Moves:
             return tensor
         place = self.places.where(tensor)
         if place == GPU:
-            return tensor.to(**named) if named else tensor
+            return _TENSOR.to(tensor, **named) if named else tensor
         if place == META:
             raise NotImplementedError("Cannot copy out of meta tensor; no data!")
         with self.places.naming(GPU):
             if place == HOST:
                 return values.copy_known_value(tensor, _copied(tensor, named))
-            return values.copy_known_value(tensor, tensor.to("meta", **named))
+            return values.copy_known_value(tensor, _TENSOR.to(tensor, "meta", **named))
 
     def to_host(self, tensor, named):
         if send_lazy(tensor, "cpu"):
             return tensor
         place = self.places.where(tensor)
         if place == REAL:
-            return tensor.to("cpu", **named)
+            return _TENSOR.to(tensor, "cpu", **named)
         if place == HOST:
-            return tensor.to(**named) if named else tensor
+            return _TENSOR.to(tensor, **named) if named else tensor
         keeps = self._modules or isinstance(tensor, torch.nn.Parameter)
         if tensor.numel() <= _MAX_VALUES and not keeps:
-            return tensor.to("cpu", **named)
+            return _TENSOR.to(tensor, "cpu", **named)
         with self.places.naming(HOST):
             return values.copy_known_value(tensor, _copied(tensor, named))
 
@@ -115,9 +116,13 @@ class Moves:
                     held = values.copy_known_value(value, value.detach().to("meta"))
                 func(tensor, held, **kwargs)
                 return small_values.hold_the_same(tensor, held)
-            # Seen by no one: what is followed cannot be swapped.
+            learns = tensor.requires_grad and tensor.is_leaf
+            # Seen by no one: what is followed cannot be swapped. Its class and attributes stay.
             with _disable_current_modes():
-                torch.utils.swap_tensors(tensor, value.detach())
+                torch._C._swap_tensor_impl(tensor, value.detach())
+            small_values.hold_the_same(tensor, value)
+            if learns:
+                tensor.requires_grad_()
         return None
 
     def numpy(self, func, args, kwargs):
@@ -151,5 +156,5 @@ def _copied(tensor: Any, named: dict[str, Any]) -> Any:
     """In one copy, whatever else changes with it."""
     if named.get("dtype", tensor.dtype) == tensor.dtype:
         layout = named.get("memory_format", torch.preserve_format)
-        return tensor.clone(memory_format=layout)
-    return tensor.to(**named)
+        return _TENSOR.clone(tensor, memory_format=layout)
+    return _TENSOR.to(tensor, **named)

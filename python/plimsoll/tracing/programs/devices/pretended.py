@@ -79,7 +79,7 @@ class PretendedDevices(TorchFunctionMode):
 
     def deepcopy(self, func, args, kwargs):
         tensor, memo = args
-        plain = type(tensor) is _TENSOR and tensor.layout == torch.strided and tensor.is_leaf
+        plain = _wraps_nothing(type(tensor)) and tensor.layout == torch.strided and tensor.is_leaf
         place = self.places.where(tensor)
         if not plain or place == REAL:
             return func(*args, **kwargs)
@@ -162,6 +162,7 @@ def _table(mode: PretendedDevices) -> dict[Any, Callable]:
         AS_TENSOR: making.as_tensor,
         _TENSOR.new: sparse.new,
         _TENSOR.__getitem__: making.item,
+        _TENSOR.__setitem__: making.item,
         # Pages of the host are not counted.
         _TENSOR.pin_memory: mode.itself,
         _TENSOR.is_pinned: mode.no,
@@ -213,6 +214,12 @@ def _address_of(own: Callable[[Any], int]) -> Callable[[Any], int]:
         return storage._cdata if storage.nbytes() else 0
 
     return data_ptr
+
+
+def _wraps_nothing(kind: Any) -> bool:
+    """Whether it is a tensor, or a program's own kind with a few methods more."""
+    default = _TENSOR.__torch_function__.__func__
+    return getattr(kind.__torch_function__, "__func__", None) is default
 
 
 def _has_own_functions(value: Any) -> bool:

@@ -44,6 +44,7 @@ def _opening(patches: Patches, overlay: Overlay) -> None:
 
     patches.set(builtins, "open", opened)
     patches.set(io, "open", opened)
+    patches.set_held(open_file, opened)
     open_code = io.open_code
     # What is run by its path.
     patches.set(io, "open_code", lambda path: open_code(overlay.readable(path)))
