@@ -16,6 +16,7 @@ import torch
 from .corrections import CORRECTIONS, DEPENDS_ON_ARGUMENTS
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
+_DEFAULT_FUNCTION = torch.Tensor.__torch_function__.__func__
 _META = torch.device("meta")
 _NUMBERS = (int, float, bool, str, type(None))
 _NAMED = (torch.dtype, torch.device, torch.layout, torch.memory_format)
@@ -62,6 +63,33 @@ class MetaResults:
 
 
 def _ask(func: Any, args: tuple, kwargs: dict) -> Any:
+    if not any(map(_is_own_kind, _tensors(args))) or torch.Tag.inplace_view in func.tags:
+        return _answer(func, args, kwargs)
+    # PyTorch's kernels in Python call methods, of which a program's own kind of tensor may have others.
+    plain = _without_kinds(args)
+    result = _answer(func, plain, kwargs)
+    pairs = zip(_tensors(plain), _tensors(args))
+    return next((own for one, own in pairs if one is result), result)
+
+
+def _is_own_kind(tensor: Any) -> bool:
+    kind = type(tensor)
+    if kind in _PLAIN:
+        return False
+    return getattr(kind.__torch_function__, "__func__", None) is _DEFAULT_FUNCTION
+
+
+def _without_kinds(value: Any) -> Any:
+    if isinstance(value, (tuple, list)):
+        return type(value)(map(_without_kinds, value))
+    if not isinstance(value, torch.Tensor) or not _is_own_kind(value):
+        return value
+    plain = value.as_subclass(torch.Tensor)
+    plain.__dict__.update(vars(value))
+    return plain
+
+
+def _answer(func: Any, args: tuple, kwargs: dict) -> Any:
     correct = CORRECTIONS.get(func)
     # In host memory there are values, which decide as they do in a real run.
     if correct is None or not any(t.is_meta for t in _tensors(args)):

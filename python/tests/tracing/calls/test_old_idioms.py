@@ -36,6 +36,9 @@ labels = labels.to("cuda", torch.int64)
 assert labels.is_cuda and labels.dtype == torch.int64 and labels.scale == 1.0
 layer = torch.nn.Linear(1000, 1000).cuda()
 layer(noise).sum().backward()
+# Moved views have none of its attributes: a method of PyTorch's that calls `to` would fail.
+torch.nn.functional.binary_cross_entropy_with_logits(noise[:2], noise[2:4].sigmoid())
+torch.softmax(noise[:2], -1).norm()
 again = copy.deepcopy(noise)
 assert type(again) is Noise and again.is_cuda and again.scale == 2.0
 
