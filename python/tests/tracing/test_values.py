@@ -161,6 +161,15 @@ class Values(unittest.TestCase):
             higher = torch.empty(1 << 20, device="meta")
             self.assertEqual((higher.numel(), observer.ledger.loose_at_peak), (1 << 20, 0))
 
+    def test_of_drawn_numbers_as_many_lie_below_a_rate_as_the_rate_says(self):
+        with watching.watched():
+            words = torch.arange(8192, device="meta").view(8, 1024)
+            hidden = torch.rand(8, 1024, device="meta") < 0.15
+            labels = words.masked_fill(~hidden, -100)
+            rows = torch.empty(8, 1024, 16, device="meta")[labels != -100]
+            self.assertAlmostEqual(len(rows) / 8192, 0.15, delta=0.02)
+            self.assertEqual(len(torch.empty(8192, device="meta")[labels.view(-1) >= 0]), len(rows))
+
     def test_what_a_mask_of_the_host_chooses_is_known(self):
         with watching.watched() as observer:
             observer.category = kinds.ACTIVATION

@@ -107,6 +107,18 @@ def _drawn(func: Any, args: tuple, kwargs: dict, result: Any) -> None:
     )
 
 
+def _drawn_parts(func: Any, args: tuple, kwargs: dict, result: Any) -> None:
+    """Numbers from 0 to 1, of which a program takes those below a rate: words to hide, patches, connections."""
+    if _is_unknown(result) and result.numel() <= _MAX_PLACES:
+        value = _parts(result.numel()).to(result.dtype).view(result.shape)
+        small_values.remember(result, value, sure=False)
+
+
+@functools.lru_cache(maxsize=64)
+def _parts(count: int) -> Any:
+    return torch.rand(count, generator=torch.Generator().manual_seed(count), device="cpu")
+
+
 @functools.lru_cache(maxsize=64)
 def _numbers(among: range, count: int) -> Any:
     chance = torch.Generator().manual_seed(count)
@@ -270,6 +282,7 @@ RULES: dict[Any, Callable] = {
     _ATEN.max.default: _largest,
     _ATEN.randperm.default: _permutation,
     **dict.fromkeys(RANGES, _drawn),
+    **dict.fromkeys((_ATEN.rand.default, _ATEN.rand_like.default), _drawn_parts),
     _ATEN._softmax.default: _chances,
     _ATEN.topk.default: _places(2),
     _ATEN.sort.default: _places(1),
