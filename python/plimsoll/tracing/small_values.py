@@ -21,7 +21,7 @@ from .known.computing import compute, run
 from .known.later import Later, NotComputed, before_writing, now
 from .known.layout import holds_coordinates, strides_of
 from .known.ways import COMPUTES, LEAVES, LIKE, UNWRITTEN, WRITES
-from .op_facts import written_places
+from .op_facts import is_view, written_places
 
 _ATEN = torch.ops.aten
 _TO_COPY = _ATEN._to_copy.default
@@ -31,9 +31,11 @@ _LARGEST = 4096
 # Places, labels and masks decide more, and cost little: sizes of graphs, lengths, what is chosen. Masks of sound have a
 # place for each of 16,000 samples a second.
 _LARGEST_WHOLE = 1 << 23
-# What is computed of known values: anchors and how they overlap with boxes, masks with a row for each position. Most
-# of it is never read, so never computed.
-_LARGEST_COMPUTED = 1 << 25
+# What is computed of known values, as anchors and how they overlap with boxes.
+_LARGEST_COMPUTED, _LARGEST_COORDINATES = 1 << 23, 1 << 24
+# Masks with a row for each position, what is made of one, and parts of it: most are never read, so never computed.
+_LARGEST_MASK = 1 << 25
+_CHOOSE = {_ATEN.where.self, _ATEN.masked_fill.Scalar, _ATEN.masked_fill.Tensor}
 _LARGEST_COPIED = 1 << 18
 # Tensors with known values, by the storage they share.
 _holders: dict[int, list[Any]] = {}
@@ -95,7 +97,7 @@ def follow(func: Any, args: tuple, kwargs: dict, result: Any, way: str) -> None:
     if way == COMPUTES and _lacks_values(args):
         return
     results = result if isinstance(result, (tuple, list)) else (result,)
-    if not any(_may_be_known(one, args) for one in results):
+    if not any(_may_be_known(func, one, args) for one in results):
         return
     if way == LIKE:
         args = (_of_shape(args[0]), *args[1:])
@@ -110,14 +112,22 @@ def follow(func: Any, args: tuple, kwargs: dict, result: Any, way: str) -> None:
         return
     for one, value in zip(results, made):
         # On the host, a gradient that is not needed is None.
-        if value is not None and _may_be_known(one, args) and value.shape == one.shape:
+        if value is not None and _may_be_known(func, one, args) and value.shape == one.shape:
             remember(one, value, reading.sure)
 
 
-def _may_be_known(result: Any, args: tuple) -> bool:
+def _may_be_known(func: Any, result: Any, args: tuple) -> bool:
     if not isinstance(result, torch.Tensor) or not result.is_meta:
         return False
-    return readable(result) or (may_be_computed(result) and any(map(is_likely, _flat(args))))
+    if readable(result):
+        return True
+    small = may_be_computed(result) or _is_of_mask(func, result)
+    return small and any(map(is_likely, _flat(args)))
+
+
+def _is_of_mask(func: Any, result: Any) -> bool:
+    plain = result.layout is torch.strided and result.numel() <= _LARGEST_MASK
+    return plain and (result.dtype == torch.bool or func in _CHOOSE or is_view(func))
 
 
 def may_be_copied(tensor: Any) -> bool:
@@ -130,9 +140,8 @@ def may_be_computed(result: Any) -> bool:
     """Whether values may be followed into a result, by its size."""
     if not result.dtype.is_floating_point and result.dtype != torch.bool:
         return readable(result)
-    if result.layout is not torch.strided or not result.is_meta:
-        return False
-    return result.numel() <= _LARGEST_COMPUTED
+    most = _LARGEST_COORDINATES if holds_coordinates(result) else _LARGEST_COMPUTED
+    return result.layout is torch.strided and result.is_meta and result.numel() <= most
 
 
 def _flat(args: tuple) -> Iterator[Any]:
