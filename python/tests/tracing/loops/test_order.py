@@ -40,5 +40,5 @@ class Order(unittest.TestCase):
             for shuffles in (True, False):
                 with self.subTest(workers=workers, persistent=persistent, shuffles=shuffles):
                     real = drawn(loader_of(workers, persistent, shuffles), iter)
-                    ours = drawn(loader_of(workers, persistent, shuffles), order.begin)
+                    ours = drawn(loader_of(workers, persistent, shuffles), order.Epoch)
                     self.assertEqual(ours, real)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import sys
 from collections import deque
 from collections.abc import Iterator
-from contextlib import nullcontext
 from itertools import count, islice
 from typing import Any
 
@@ -83,14 +82,7 @@ class Passage:
         self._order_is_known = order.is_known(loader, watch.observer.follows_draws())
         # Many programs make a new loader for each epoch.
         self._source = (id(loader.dataset), loader.batch_size)
-        self._indices = order.begin(loader)
-        self._fetcher = _DatasetKind.create_fetcher(
-            loader._dataset_kind,
-            loader.dataset,
-            loader._auto_collation,
-            loader.collate_fn,
-            loader.drop_last,
-        )
+        self._indices = order.Epoch(loader)
         self._steps = dict(watch.steps_of)
         self._backwards = watch.backwards
         self._calls = watch.calls
@@ -120,6 +112,8 @@ class Passage:
         observer = self._watch.observer
         # Up to the next mark: what may come earlier or later in a real run, where batches differ.
         observer.ledger.mark(f"batch:{self._pass}")
+        # Before workers draw from generators of their own: the program's is where it would be.
+        observer.follows_draws()
         if self._over:
             raise StopIteration
         self._counted_on = counts_on_next(sys._getframe(1))
@@ -192,8 +186,7 @@ class Passage:
                 self._pass_over(passed - 1)
                 return batch
             self._recent = index
-            with order.as_a_worker() if self._loader.num_workers else nullcontext():
-                batch = self._shared.fetch(self._fetcher, index)
+            batch = self._shared.fetch(self._indices, index)
             if self._shared.is_larger(batch, self._source) or passed == place:
                 self._pass_over(passed)
                 return batch
@@ -215,18 +208,14 @@ class Passage:
                 loop.leaves_out(batches)
 
     def _fetch(self, index: Any) -> Any:
-        with order.as_a_worker() if self._loader.num_workers else nullcontext():
-            return self._fetched(index)
-
-    def _fetched(self, index: Any) -> Any:
         if self._loader._dataset_kind == _DatasetKind.Iterable or self._is_ragged():
-            return self._fetcher.fetch(index)
+            return self._indices.fetch(index)
         samples = self._loader.dataset
         try:
             kind = (type(samples), len(samples))
         except (TypeError, NotImplementedError):
             kind = None
-        return self._repeated.fetch(self._source, index, self._fetcher.fetch, kind)
+        return self._repeated.fetch(self._source, index, self._indices.fetch, kind)
 
     def _reads(self) -> bool:
         return self._watch.backwards == self._backwards

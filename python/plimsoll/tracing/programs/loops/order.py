@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import random
 import sys
+from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from itertools import islice
 from typing import Any
 
 import torch
 from torch.utils import data
+from torch.utils.data.dataloader import _DatasetKind
 
 from ....living import Living
+from .workers import Workers
 
-# Loaders whose workers were begun, and go on with the next epoch.
-_WORKING: Living[None] = Living()
+# Workers that go on with the next epoch of their loader.
+_WORKING: Living[Workers | None] = Living()
 # People choose seeds below this; one that PyTorch draws is nearly always above.
 _CHOSEN = 1 << 32
 
@@ -48,32 +51,68 @@ def is_seeded() -> bool:
     return _is_seeded(torch.default_generator)
 
 
-def begin(loader: Any) -> Iterator[Any]:
-    """The indices of an epoch. Begins as PyTorch does: some samplers draw their order at once, others later.
+class Epoch:
+    """The indices of an epoch, and what is fetched for them. Begins as PyTorch does: some samplers draw their order
+    at once, others later.
 
-    A seed for the workers is drawn in between, and a loader with workers asks for the order twice.
+    A seed for the workers is drawn in between, and a loader with workers asks for the order twice. Such a loader asks
+    for some indices ahead, for its workers to begin with.
     """
-    works = loader.num_workers > 0
-    goes_on = works and loader.persistent_workers
-    if goes_on and loader in _WORKING:
-        return iter(loader._index_sampler)
-    indices = iter(loader._index_sampler)
-    torch.empty((), dtype=torch.int64).random_(generator=loader.generator)
-    if goes_on:
-        _WORKING.add(loader, None)
-    return iter(loader._index_sampler) if works else indices
+
+    def __init__(self, loader: Any) -> None:
+        self._workers: Workers | None = None
+        self._fetcher: Any = None
+        works = loader.num_workers > 0
+        goes_on = works and loader.persistent_workers
+        if goes_on and loader in _WORKING:
+            self._workers = _WORKING.of(loader, None)
+            self._indices = iter(loader._index_sampler)
+        else:
+            self._indices = iter(loader._index_sampler)
+            seed = _base_seed(loader.generator)
+            if works:
+                self._indices = iter(loader._index_sampler)
+                self._workers = Workers(loader, seed)
+            if goes_on:
+                _WORKING.add(loader, self._workers)
+        if self._workers is None:
+            self._fetcher = _DatasetKind.create_fetcher(
+                loader._dataset_kind,
+                loader.dataset,
+                loader._auto_collation,
+                loader.collate_fn,
+                loader.drop_last,
+            )
+        else:
+            self._workers.begin_epoch()
+            self._indices = _ahead(self._indices, loader.num_workers * loader.prefetch_factor)
+
+    def __iter__(self) -> Epoch:
+        return self
+
+    def __next__(self) -> Any:
+        index = next(self._indices)
+        if self._workers is not None:
+            self._workers.take_turn()
+        return index
+
+    def fetch(self, index: Any) -> Any:
+        return (self._fetcher or self._workers).fetch(index)
 
 
-@contextmanager
-def as_a_worker() -> Iterator[None]:
-    """What workers of a loader draw does not move the generators of the program."""
-    numpy = sys.modules.get("numpy")
-    states = torch.get_rng_state(), random.getstate()
-    numbers = None if numpy is None else numpy.random.get_state()
-    try:
-        yield
-    finally:
-        torch.set_rng_state(states[0])
-        random.setstate(states[1])
-        if numpy is not None:
-            numpy.random.set_state(numbers)
+def _base_seed(generator: Any) -> int:
+    seed = torch.empty((), dtype=torch.int64).random_(generator=generator)
+    return int(seed)
+
+
+def _ahead(indices: Iterator[Any], count: int) -> Iterator[Any]:
+    """The same, but so many are always asked for before they are given."""
+    waiting = deque(islice(indices, count))
+
+    def given() -> Iterator[Any]:
+        while waiting:
+            index = waiting.popleft()
+            waiting.extend(islice(indices, 1))
+            yield index
+
+    return given()
