@@ -62,6 +62,19 @@ assert callback.seen == list(range(len(callback.seen))), callback.seen
 """
 )
 
+# What the allocator holds at an evaluation depends on all batches before it.
+OF_DIFFERENT_LENGTHS = (
+    PLAIN.split("# Without a number")[0]
+    .replace("torch.randn(64)", "torch.randn(i % 37 + 3, 64)")
+    .replace("for _ in range(400)", "for i in range(400)")
+    .replace(
+        "callbacks=[callback],",
+        "callbacks=[callback], data_collator=lambda rows: "
+        "{'x': nn.utils.rnn.pad_sequence([row['x'] for row in rows[::3]])},",
+    )
+    + "assert callback.evaluated[0] == 30, callback.evaluated\n"
+)
+
 
 class TrainerSteps(unittest.TestCase):
     def ends_well(self, text):
@@ -74,6 +87,9 @@ class TrainerSteps(unittest.TestCase):
 
     def test_steps_that_nothing_waits_for_are_left_out(self):
         self.ends_well(PLAIN)
+
+    def test_evaluations_of_batches_that_differ_come_when_they_would(self):
+        self.ends_well(OF_DIFFERENT_LENGTHS)
 
     def test_a_number_tells_what_it_is_held_against(self):
         for look in (

@@ -97,7 +97,7 @@ class Epoch:
         return index
 
     def fetch(self, index: Any) -> Any:
-        return (self._fetcher or self._workers).fetch(index)
+        return self._fetcher.fetch(index) if self._workers is None else self._workers.fetch(index)
 
 
 def _base_seed(generator: Any) -> int:

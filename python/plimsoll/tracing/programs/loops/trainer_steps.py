@@ -128,16 +128,16 @@ def install(patches: Patches, watch: Watch, module: Any) -> None:
     def ended_step(self: Any, args: Any, state: Any, control: Any, **kwargs: Any) -> Any:
         control = on_step_end(self, args, state, control, **kwargs)
         if int(state.global_step) == _STEPS_BEFORE:
-            loop, steps = (
-                running["loop"],
-                _steps_of_epoch(args, state, kwargs.get("train_dataloader")),
-            )
-            control.should_evaluate |= args.eval_strategy == "steps" and not _is_met(
-                loop, state, state.eval_steps, steps
-            )
-            control.should_save |= args.save_strategy == "steps" and not _is_met(
-                loop, state, state.save_steps, steps
-            )
+            loop = running["loop"]
+            steps = _steps_of_epoch(args, state, kwargs.get("train_dataloader"))
+            # Where batches differ, what the allocator holds by then depends on how many came before.
+            waits = watch.observer.differ or (loop and loop.number(_STEP).is_held_against())
+
+            def comes_early(strategy: Any, every: Any) -> bool:
+                return strategy == "steps" and not (waits and _is_met(loop, state, every, steps))
+
+            control.should_evaluate |= comes_early(args.eval_strategy, state.eval_steps)
+            control.should_save |= comes_early(args.save_strategy, state.save_steps)
         return control
 
     patches.set(module.DefaultFlowCallback, "on_step_end", ended_step)
@@ -154,10 +154,8 @@ def _steps_of_epoch(args: Any, state: Any, loader: Any) -> int:
 
 
 def _is_met(loop: StepLoop | None, state: Any, every: Any, steps: int) -> bool:
-    """Whether what is done every so many steps comes at its own time: the steps are led to what the program does."""
-    if loop is None or not loop.number(_STEP).is_held_against():
-        return False
-    if not isinstance(every, (int, float)) or not 0 < every <= steps:
+    """Whether what is done every so many steps can come at its own time, which the steps are then led to."""
+    if loop is None or not isinstance(every, (int, float)) or not 0 < every <= steps:
         return False
     loop.number(_STEP).looked(int(state.global_step), 0, int(every))
     return True
