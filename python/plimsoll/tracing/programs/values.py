@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -86,6 +87,8 @@ class PlausibleScalars(Scalars):
         self._largest: set[int] = set()
         # Tensors of booleans that are not known: what most of them are.
         self._usual: dict[int, bool] = {}
+        # Of storages in host memory, whose end nobody else sees, by their address.
+        self._ends: dict[int, Any] = {}
 
     def concerns(self, func: Any) -> bool:
         told = (_PLACES, _COUNTS, _ASKS, _IS_ONE, _KEEP_USUAL, _LARGEST, SAME)
@@ -96,6 +99,7 @@ class PlausibleScalars(Scalars):
         shares.follow(func, args, result)
         if func in _LARGEST and type(result) is torch.Tensor and result.dim() == 0:
             self._largest.add(_key(result))
+            self._forget_at_its_end(result)
         if func in _PLACES:
             self.assume(result, _place(func, args))
             self._places.add(_key(result))
@@ -177,9 +181,25 @@ class PlausibleScalars(Scalars):
         self._some.discard(storage_key)
         self._largest.discard(storage_key)
 
+    def _forget_at_its_end(self, tensor: Any) -> None:
+        """What is in host memory ends unseen, and what gets its address next would be taken for it."""
+        with torch._C.DisableTorchFunction():
+            if tensor.is_meta:
+                return
+        storage = tensor.untyped_storage()
+        key = storage._cdata
+
+        def ended(_: Any) -> None:
+            del self._ends[key]
+            self.forget(key)
+
+        if key not in self._ends:
+            self._ends[key] = weakref.ref(storage, ended)
+
     def assume(self, tensor: Any, value: Any) -> None:
         """Says what all of a tensor is taken for."""
         if isinstance(tensor, torch.Tensor):
+            self._forget_at_its_end(tensor)
             self._values[tensor.untyped_storage()._cdata] = value
 
     def guess(self, tensor: Any) -> Any:
