@@ -1,6 +1,7 @@
 """Lightning plans its epochs by the length of a loader, so short epochs are asked of its Trainer.
 
-Validation, checkpoints and callbacks come at the end of an epoch that it knows the length of.
+Validation, checkpoints and callbacks come at the end of an epoch that it knows the length of. A checkpoint is saved
+into its file at once: Lightning writes it into memory first, with all that tensors without memory would hold.
 """
 
 from __future__ import annotations
@@ -8,12 +9,15 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+import torch
+
 from ..standins.imports import when_imported
 from ..standins.patches import Patches
 from .watch import Watch
 
 # Both names of the package.
 _TRAINERS = ("lightning.pytorch.trainer.trainer", "pytorch_lightning.trainer.trainer")
+_SAVERS = ("lightning.fabric.plugins.io.torch_io", "lightning_fabric.plugins.io.torch_io")
 _STEPS = 3
 # What each batch leaves behind shows before the third.
 _READ = 3
@@ -23,6 +27,20 @@ _EPOCHS = 3
 def install(patches: Patches, watch: Watch) -> None:
     for module in _TRAINERS:
         when_imported(module, lambda found: _shorten(patches, watch, found.Trainer))
+    for module in _SAVERS:
+        when_imported(module, lambda found: _save_into_files(patches, found))
+
+
+def _save_into_files(patches: Patches, module: Any) -> None:
+    save_by_memory = getattr(module, "_atomic_save", None)
+    if save_by_memory is None:
+        return
+
+    def save(checkpoint: Any, filepath: Any) -> None:
+        is_address = "://" in str(filepath)
+        save_by_memory(checkpoint, filepath) if is_address else torch.save(checkpoint, filepath)
+
+    patches.set(module, "_atomic_save", save)
 
 
 def _shorten(patches: Patches, watch: Watch, trainer: Any) -> None:

@@ -295,6 +295,41 @@ assert fit(Trainer(max_epochs=2)) == [6, 6, 6, 6, 6, 2]
 assert fit(Trainer(limit_train_batches=5)) == [6] * 6
 """
 
+# 800 MB of weights, which it would write into memory before it writes them into the file.
+SAVES = """
+import os, resource, torch
+from lightning_fabric.plugins.io.torch_io import TorchCheckpointIO
+
+model = torch.nn.Linear(20_000, 10_000).cuda()
+model(torch.ones(1, 20_000, device="cuda"))
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+TorchCheckpointIO().save_checkpoint({"state": model.state_dict()}, "last.ckpt")
+assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000
+assert os.path.getsize("last.ckpt") > 800_000_000
+again = torch.load(open("last.ckpt", "rb"), map_location="cpu")
+assert again["state"]["weight"].shape == (10_000, 20_000)
+"""
+
+# As much of the library as saves a checkpoint.
+SAVER = {
+    "__init__.py": "",
+    "plugins/__init__.py": "",
+    "plugins/io/__init__.py": "",
+    "plugins/io/torch_io.py": """
+import io, torch
+
+def _atomic_save(checkpoint, filepath):
+    buffer = io.BytesIO()
+    torch.save(checkpoint, buffer)
+    with open(filepath, "wb") as file:
+        file.write(buffer.getvalue())
+
+class TorchCheckpointIO:
+    def save_checkpoint(self, checkpoint, path):
+        _atomic_save(checkpoint, path)
+""",
+}
+
 # As much of the library as decides where it converts data sets to.
 DATA_SETS = {
     "__init__.py": "",
@@ -435,6 +470,9 @@ class PublicPrograms(unittest.TestCase):
 
     def test_epochs_that_a_trainer_ends_have_their_short_last_batch(self):
         self.trace(EPOCHS, pytorch_lightning=TRAINER)
+
+    def test_checkpoints_of_a_trainer_are_not_written_into_memory(self):
+        self.trace(SAVES, lightning_fabric=SAVER)
 
     def test_numbers_of_a_tensor_that_is_made_on_the_gpu_are_known(self):
         self.trace(SHAPES)
