@@ -19,6 +19,8 @@ export interface Canary {
 /** A signal to a group reaches all of it at once; the news of it takes a busy machine longer. */
 const newsMs = 400;
 const lookMs = 10;
+/** PF_EXITING of the kernel. */
+const exitingFlag = 4;
 
 export function startCanary(): Canary {
   let released = false;
@@ -41,8 +43,11 @@ export function startCanary(): Canary {
   return {
     async heard(signal) {
       const fromMs = performance.now() - newsMs;
-      const deadline = performance.now() + newsMs;
-      while (performance.now() < deadline || isEnding(child.pid)) {
+      let deadline = performance.now() + newsMs;
+      while (true) {
+        // Between a signal that waits and an end there is a moment in which neither shows.
+        if (isEnding(child.pid)) deadline = performance.now() + newsMs;
+        else if (performance.now() >= deadline) break;
         if (died !== undefined && died.signal === signal && died.atMs >= fromMs) return true;
         await new Promise<void>((resolve) => {
           const wake = () => {
@@ -50,7 +55,7 @@ export function startCanary(): Canary {
             waiting.delete(wake);
             resolve();
           };
-          const timer = setTimeout(wake, Math.max(lookMs, deadline - performance.now()));
+          const timer = setTimeout(wake, lookMs);
           waiting.add(wake);
         });
       }
@@ -71,8 +76,12 @@ export function startCanary(): Canary {
   };
 }
 
-/** A signal waits for the kernel to get to it, or it has ended and we have not heard of that yet. */
+/** A signal waits for the kernel to get to it, it ends, or it has ended and we have not heard of that yet. */
 function isEnding(pid: number | undefined): boolean {
-  const status = pid === undefined ? undefined : readKernelFile(`/proc/${pid}/status`);
-  return /^(State:\s+[ZX]|S(ig|hd)Pnd:\s+0*[1-9a-f])/m.test(status ?? '');
+  if (pid === undefined) return false;
+  const status = readKernelFile(`/proc/${pid}/status`) ?? '';
+  if (/^(State:\s+[ZX]|S(ig|hd)Pnd:\s+0*[1-9a-f])/m.test(status)) return true;
+  // The flags are the seventh field after the name, which may hold anything.
+  const flags = readKernelFile(`/proc/${pid}/stat`)?.split(') ').at(-1)?.split(' ')[6];
+  return (Number(flags) & exitingFlag) !== 0;
 }
