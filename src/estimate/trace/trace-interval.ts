@@ -18,7 +18,7 @@ const missedShare = {
 /**
  * The smallest share for a program that runs as it is. 135 such programs had no part that is known to be unsure, and
  * were estimated before an H200 measured them. 116 lay in the interval above. Ten were off by up to 7 %. The other nine
- * were off by 12 % or more, each by a fault of the tracer that was mended.
+ * were off by 12 % or more, each because of a bug in the tracer, which was fixed.
  */
 const programShare = { low: 0.025, high: 0.051 };
 /**

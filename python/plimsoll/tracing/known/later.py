@@ -83,7 +83,7 @@ class Later:
         """A tensor that is saved or copied takes its value along, as a tensor that any reader knows."""
         value = self.now()
         if value is None:
-            # Of another shape, it is no value of the tensor's.
+            # A value of another shape than the tensor's: `likely_value_of` ignores it.
             value = torch.empty((*self.shape, 0), device="cpu")
         return value.__reduce_ex__(protocol)
 

@@ -1,7 +1,7 @@
 """Whole numbers that a program makes without values, and then writes part by part: `torch.empty`, `new_empty`.
 
 Where each part is written with known values, all of it is known: the first places of the graphs of a batch, say.
-Until then it holds whatever was there before, which nobody reads.
+Until then its values are unknown.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ class PlausibleScalars(Scalars):
         self._largest: set[int] = set()
         # Tensors of booleans that are not known: what most of them are.
         self._usual: dict[int, bool] = {}
-        # Of storages in host memory, whose end nobody else sees, by their address.
+        # Weak references to storages in host memory, by address: they tell when one is freed.
         self._ends: dict[int, Any] = {}
 
     def concerns(self, func: Any) -> bool:
