@@ -62,6 +62,18 @@ describe('leastCapacity', () => {
     );
   });
 
+  it('takes wide steps where a search is long, and ends at a cap that works above one that does not', async () => {
+    // Each batch is larger than those before it, so that nothing of theirs fits.
+    const growing = Array.from({ length: 60 }, (_, at) => [20 + 2 * at, 0]).flat();
+    const stream = streamOf([...growing, 300, 200]);
+    const exact = await leastCapacity(stream, {}, { safeOnly: true });
+    const wide = await leastCapacity(stream, {}, { safeOnly: true, exactEvents: 0 });
+    expect(wide.replays).toBeLessThan(exact.replays / 2);
+    expect(wide.stepBytes).toBeGreaterThan(1);
+    expect(wide.safeBytes).toBe(exact.safeBytes);
+    expect(works(stream, wide.safeBytes - 1, false)).toBe(false);
+  });
+
   it('lets others have their turn between two replays', async () => {
     let turns = 0;
     let isOver = false;

@@ -20,7 +20,7 @@ export interface LeastCapacity {
   readonly uncappedBytes: number;
   /**
    * 1 when every cap was decided. With garbage collection each cap is a case of its own, so only
-   * caps this far apart were tried.
+   * caps this far apart were tried; so it is above `safeBytes` where a long search was shortened.
    */
   readonly stepBytes: number;
   /** False when the search ended early: `luckyBytes` may then be too high, never too low. */
@@ -30,16 +30,25 @@ export interface LeastCapacity {
 
 interface SearchOptions {
   readonly safeOnly?: boolean;
+  /** With `safeOnly`: every cap is decided while no more events than this are replayed. */
+  readonly exactEvents?: number;
   /** What is granted at most when nothing caps it, where a replay has shown it already. */
   readonly uncappedBytes?: number;
 }
 
 /** The recorded jobs need 2 to 460. */
 const maxReplays = 2000;
+/**
+ * About a second of replays. A long job whose batches differ holds much that it does not use, and needs hundreds of
+ * replays for the last byte: they took longer than the rest of its estimate.
+ */
+const maxExactEvents = 5_000_000;
+/** Then so many caps are tried of those that are left; only between the last two, every cap is decided. */
+const wideSteps = 32;
 
 /**
  * Finds how small a cap may be. With `safeOnly` the search ends at the first cap that fails, which
- * is sooner, and tells nothing about `luckyBytes`. A large job takes a second of replays; between two of
+ * is sooner, and tells nothing about `luckyBytes`; a long search takes wide steps first. A large job takes a second of replays; between two of
  * them others get their turn, for a server has more to do.
  *
  * @example
@@ -49,7 +58,11 @@ const maxReplays = 2000;
 export async function leastCapacity(
   stream: EventStream,
   settings: Partial<Omit<AllocatorSettings, 'allowedBytes' | 'deviceBytes'>> = {},
-  { safeOnly = false, uncappedBytes = uncappedOf(stream, settings) }: SearchOptions = {},
+  {
+    safeOnly = false,
+    exactEvents = maxExactEvents,
+    uncappedBytes = uncappedOf(stream, settings),
+  }: SearchOptions = {},
 ): Promise<LeastCapacity> {
   const threshold = settings.garbageCollectionThreshold ?? 0;
   const collects = threshold > 0;
@@ -58,11 +71,13 @@ export async function leastCapacity(
   // With so much, nothing is ever refused, and no garbage collected.
   let safeBytes = collects ? Math.ceil(uncappedBytes / threshold) : uncappedBytes;
   const range = Math.max(safeBytes - floor, 1);
-  const stepBytes = collects ? roundUp(range / maxReplays, segmentStep) : 1;
+  const leastStep = collects ? roundUp(range / maxReplays, segmentStep) : 1;
+  let stepBytes = leastStep;
+  let step = leastStep;
   let luckyBytes = safeBytes;
   let failed = false;
   let replays = 1;
-  let cap = safeBytes - stepBytes;
+  let cap = safeBytes - step;
   for (; cap >= floor && replays < maxReplays; replays += 1) {
     await turn();
     const caps = { allowedBytes: cap, deviceBytes: cap };
@@ -71,9 +86,20 @@ export async function leastCapacity(
     const lowest = collects ? cap : allocator.memory.maxGrantedBytes;
     if (outOfMemory === undefined) luckyBytes = lowest;
     else failed = true;
-    if (failed && safeOnly) break;
+    if (failed && safeOnly) {
+      if (step === leastStep) break;
+      // Somewhere between this cap and the last one that worked: there every cap is decided.
+      failed = false;
+      step = leastStep;
+      cap = safeBytes - step;
+      continue;
+    }
     if (!failed) safeBytes = lowest;
-    cap = lowest - stepBytes;
+    if (safeOnly && !collects && stepBytes === leastStep && replays * stream.length > exactEvents) {
+      step = stepBytes = Math.max(1, Math.ceil((safeBytes - floor) / wideSteps));
+    }
+    if (lowest - step < floor) step = leastStep;
+    cap = lowest - step;
   }
   return { safeBytes, luckyBytes, uncappedBytes, stepBytes, complete: cap < floor, replays };
 }
