@@ -64,8 +64,8 @@ class Observer(TorchDispatchMode):
         self.notes: set[str] = set()
         # Workspaces stay for good, one per thread that launches: forward's and backward's.
         self.workspaces: dict[Any, int] = {}
-        # Convolutions for which `cudnn.benchmark` has chosen a kernel.
-        self.tried: set[tuple] = set()
+        # Convolutions for which `cudnn.benchmark` has chosen a kernel, and sources of fused kernels that were tried.
+        self.tried: set[tuple | str] = set()
         # Whether one was counted that cuDNN may not try.
         self.guesses_trials = False
         # Numbers of the convolutions whose kernel is not sure.

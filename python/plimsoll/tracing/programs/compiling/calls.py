@@ -16,7 +16,7 @@ from .parts import Parts, form_of
 _PLAIN = (int, float, bool, str, bytes, type(None), torch.dtype, torch.device)
 FOLLOWED = (
     "torch.compile was followed: the graphs and kernels are those that PyTorch's compiler makes for this card; "
-    "which of them it tries out in turn at their first run is not known"
+    "whether it pads matrices for a product, which it decides by trying, is not known"
 )
 # Forms that PyTorch compiles anew; from then on it runs the function as it is.
 _MAX_FORMS = 8

@@ -72,6 +72,8 @@ def capture(calls: Any, given: Parts, modules: list) -> Any:
     if lowering.failure is not None:
         raise lowering.failure
     kept, parts = flat.result
+    # What the first call was given must not live as long as its graph.
+    given.leaves, parts.leaves = [], []
 
     def call(leaves: list) -> Any:
         given = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]

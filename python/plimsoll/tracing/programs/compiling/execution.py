@@ -8,24 +8,21 @@ from unittest import mock
 import torch
 from torch._inductor import async_compile
 
-from ...ledger import WORKSPACE
 from ..places import GPU
+from .trials import forms, tried
 
 
 class _Kernel:
     """A fused kernel writes into what it is given. Before its first run it is tried in a few forms."""
 
-    def __init__(self, name: str, observer: Any):
-        self._name, self._observer = name, observer
-        self._tried = False
+    def __init__(self, name: str, source: str, observer: Any):
+        self._name, self._source, self._observer = name, source, observer
 
-    def run(self, *_: Any, **__: Any) -> None:
-        if self._tried:
+    def run(self, *args: Any, **_: Any) -> None:
+        if self._source in self._observer.tried:
             return
-        self._tried = True
-        # Between two tries the second level cache is overwritten, by a buffer of its size.
-        ledger, cache = self._observer.ledger, self._observer.gpu.cache
-        ledger.free(ledger.allocate(cache, self._name, "", WORKSPACE))
+        self._observer.tried.add(self._source)
+        tried(forms(self._source), self._name, args, self._observer)
 
     __call__ = run
 
@@ -36,8 +33,8 @@ class _Kernels:
     def __init__(self, observer: Any):
         self._observer = observer
 
-    def triton(self, name: str, *_: Any, **__: Any) -> _Kernel:
-        return _Kernel(name, self._observer)
+    def triton(self, name: str, source: str, *_: Any, **__: Any) -> _Kernel:
+        return _Kernel(name, source, self._observer)
 
     def wait(self, _: Any) -> None:
         return None

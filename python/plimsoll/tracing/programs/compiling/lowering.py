@@ -15,6 +15,7 @@ from torch._inductor import config
 from torch._inductor.debug import DebugContext
 from torch._inductor.fx_passes import joint_graph
 from torch._inductor.graph import GraphLowering
+from torch._inductor.ir import IRNode
 from torch._inductor.virtualized import V
 from torch.utils import _pytree as pytree
 
@@ -69,6 +70,7 @@ class Lowering:
             lowered = GraphLowering(graph, example_inputs=inputs, **kind)
             with V.set_graph_handler(lowered), V.set_extern_kernel_nodes([]):
                 lowered.run(*inputs)
+                _report_strides(lowered)
                 code, _ = lowered.codegen()
         constants = {
             name: self._held.get(id(value), value) for name, value in lowered.constants.items()
@@ -108,8 +110,25 @@ class Lowering:
 def _keep_strides(graph: Any, kind: dict[str, bool]) -> None:
     """What the program gets back keeps its strides; what is kept for backward may be laid out anew."""
     output = graph.graph.output_node()
-    given = [] if kind.get("is_backward") else range(len(output.args[0]))
-    output.meta["user_visible_output_idxs"] = list(given)
+    results = range(len(output.args[0]))
+    context = torch._guards.TracingContext.try_get()
+    if not kind and context is not None and context.fw_metadata is not None:
+        facts = context.fw_metadata
+        first = facts.num_mutated_inp_runtime_indices
+        results = results[first : first + facts.num_outputs]
+    given = [place for place in results if isinstance(output.args[0][place], torch.fx.Node)]
+    output.meta["user_visible_output_idxs"] = given
+
+
+def _report_strides(lowered: GraphLowering) -> None:
+    """How forward lays out what it keeps: the backward graph is made for that layout."""
+    context = torch._guards.TracingContext.try_get()
+    if context is None or context.output_strides is None:
+        return
+    for result in lowered.graph_outputs:
+        known = isinstance(result, IRNode) and result.has_tensor_output()
+        strides = tuple(map(int, result.get_layout().stride)) if known else None
+        context.output_strides.append(strides)
 
 
 class _Folder(joint_graph.UniformValueConstantFolder):

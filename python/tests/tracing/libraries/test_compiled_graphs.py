@@ -1,0 +1,105 @@
+"""Graphs of `torch.compile`: what they keep, in which layout, and what their kernels are tried with."""
+
+import unittest
+
+from tracing.kinds.traced_program import rows_of
+
+from plimsoll.tracing.programs.compiling.trials import Forms, forms
+
+CONVOLUTIONS = """
+import torch
+from torch import nn
+
+def block(inputs):
+    return nn.Conv2d(inputs, 96, 3, padding=1, bias=False), nn.BatchNorm2d(96), nn.ReLU()
+
+model = nn.Sequential(*block(3), *block(96), *block(96), nn.AdaptiveAvgPool2d(1)).cuda()
+run = torch.compile(model)
+x = torch.zeros(16, 3, 64, 64).cuda()
+run(x).sum().backward()
+"""
+# Of one convolution, or of the ReLU behind it.
+RESULT = 16 * 96 * 64 * 64 * 4
+
+FIRST_BATCH = """
+import torch
+
+run = torch.compile(torch.nn.Linear(256, 256).cuda())
+x = torch.zeros(4096, 256).cuda()
+run(x).sum().backward()
+before = torch.cuda.memory_allocated()
+del x
+assert torch.cuda.memory_allocated() == before - 4096 * 256 * 4
+"""
+
+IN_PLACE = """
+import torch
+
+model = torch.nn.Linear(512, 512, bias=False).cuda()
+run = torch.compile(lambda x: torch.relu(model(x) * 2 + 1))
+run(torch.zeros(4096, 512).cuda()).sum().backward()
+"""
+PRODUCT = 4096 * 512 * 4
+
+KERNEL = """
+import triton
+from torch._inductor.runtime import triton_helpers, triton_heuristics
+from torch._inductor.runtime.hints import AutotuneHint, ReductionHint, TileHint, DeviceProperties
+
+@triton_heuristics.{kind}(
+    size_hints={hints},
+    {more}
+    filename=__file__,
+    triton_meta={{'signature': {{'in_out_ptr0': '*fp32', 'in_ptr0': '*fp32'}}, 'device': None}},
+    inductor_meta={{'mutated_arg_names': ['in_out_ptr0'], 'optimize_mem': False, 'num_load': 2}},
+)
+@triton.jit
+def triton_one(in_ptr0, in_out_ptr0, xnumel, XBLOCK : tl.constexpr):
+    pass
+"""
+
+
+def allocations(rows, size):
+    names = {row[1]: row[2] for row in rows if isinstance(row, list) and row[0] == "s"}
+    events = (row for row in rows if isinstance(row, list) and row[0] == "a")
+    return [names[row[3]] for row in events if row[2] == size]
+
+
+class CompiledGraphs(unittest.TestCase):
+    def test_what_is_kept_of_convolutions_stays_in_their_layout(self):
+        rows = rows_of(self, CONVOLUTIONS)
+        self.assertIn("torch.compile was followed", str(rows[-1]))
+        asked = allocations(rows, RESULT)
+        self.assertEqual(asked.count("aten.convolution.default"), 3)
+        # Two ReLUs and the gradient of the third, which is fused with the pooling behind it: nothing is copied.
+        self.assertEqual(asked.count("aten.empty_strided.default"), 3)
+        self.assertEqual(asked.count("aten.convolution_backward.default"), 2)
+
+    def test_the_first_batch_does_not_live_as_long_as_its_graph(self):
+        self.assertIn("torch.compile was followed", str(rows_of(self, FIRST_BATCH)[-1]))
+
+    def test_kernels_that_change_their_arguments_are_tried_on_copies(self):
+        asked = allocations(rows_of(self, IN_PLACE), PRODUCT)
+        self.assertEqual(len([name for name in asked if name.startswith("triton_")]), 4)
+
+
+class FormsOfKernels(unittest.TestCase):
+    def of(self, kind, hints, more=""):
+        return forms(KERNEL.format(kind=kind, hints=hints, more=more))
+
+    def test_as_many_as_inductor_lists(self):
+        changes = (1,)
+        self.assertEqual(self.of("pointwise", {"x": 1 << 20}), Forms(2, changes))
+        square = "tile_hint=TileHint.SQUARE,"
+        self.assertEqual(self.of("pointwise", {"y": 512, "x": 512}, square), Forms(1, changes))
+        self.assertEqual(self.of("pointwise", {"y": 512, "x": 512}).number, 6)
+        inner = "reduction_hint=ReductionHint.INNER,"
+        self.assertEqual(self.of("reduction", {"x": 512, "r0_": 8192}, inner).number, 1)
+
+    def test_a_kernel_of_a_template_has_one(self):
+        self.assertEqual(self.of("template", {}), Forms(1))
+        self.assertEqual(forms("def kernel(): pass"), Forms(1))
+
+
+if __name__ == "__main__":
+    unittest.main()
