@@ -178,6 +178,12 @@ export class CachingAllocator {
     this.memory.peakReservedBytes = this.memory.reservedBytes;
   }
 
+  /** The largest free block that a request of this size may get on the first stream; 0 where there is none. */
+  largestFreeFor(bytes: number): number {
+    const small = bytes <= largestSmall;
+    return this.#pools.setAt(this.#pools.setNumber(0, 0, small)).largest;
+  }
+
   /** The size of a live block as the allocator rounded it. */
   sizeOf(handle: Handle): number {
     if (this.#blocks.marks[handle] !== allocatedMark) refuseFree(handle);

@@ -19,6 +19,11 @@ export class FreeChunk {
     return this.length === maxEntries;
   }
 
+  /** The size of its last entry; 0 where it has none. */
+  get largest(): number {
+    return this.#sizes[this.length - 1] ?? 0;
+  }
+
   /** Whether its last entry comes before this size and address. */
   endsBefore(size: number, address: number): boolean {
     const end = this.length - 1;

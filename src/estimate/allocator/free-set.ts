@@ -31,6 +31,11 @@ export class FreeSet {
     return this.#chunks.reduce((sum, { length }) => sum + length, 0);
   }
 
+  /** The size of the largest block; 0 where none is free. */
+  get largest(): number {
+    return this.#chunks.at(-1)?.largest ?? 0;
+  }
+
   blockAt(place: number): number {
     return this.#chunkOf(place).ids[place & inChunk] ?? 0;
   }

@@ -1,6 +1,6 @@
 import { MiB } from '../../units/bytes.js';
 import type { AllocatorSettings } from '../allocator/settings.js';
-import { type ReplayResult, replay } from '../trace/event-replay.js';
+import { type LookedAt, type ReplayResult, replay } from '../trace/event-replay.js';
 import type { EventStream } from '../trace/event-stream.js';
 import type { Gpu } from './gpu-table.js';
 
@@ -32,7 +32,7 @@ export interface LimitedReplay extends ReplayResult {
 /**
  * A replay as it runs on the card: where memory ends the allocator gives back what it holds unused and
  * tries again, so it never holds more than there is. What does not fit at all is replayed without a
- * limit, and shows what would be needed.
+ * limit, and shows what would be needed. `looked` is told of the replay without a limit.
  *
  * @example
  * replayOn(findGpu('3060'), stream).peakReservedBytes;
@@ -41,8 +41,9 @@ export function replayOn(
   gpu: Gpu,
   stream: EventStream,
   settings: Partial<AllocatorSettings> = {},
+  looked?: LookedAt,
 ): LimitedReplay {
-  const unlimited = replay(stream, settings);
+  const unlimited = replay(stream, settings, undefined, looked);
   const uncappedBytes = unlimited.allocator.memory.maxGrantedBytes;
   if (uncappedBytes <= roomOn(gpu)) return { ...unlimited, limited: false, uncappedBytes };
   const limited = replay(stream, { ...settings, ...limitOf(gpu) });

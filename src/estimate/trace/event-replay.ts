@@ -17,13 +17,23 @@ export interface ReplayResult {
   readonly allocator: CachingAllocator;
 }
 
+/** Events before which an allocator is looked at. */
+export interface LookedAt {
+  /** In rising order. */
+  readonly events: Int32Array;
+  /** `which`: the place among these events. */
+  look(which: number, allocator: CachingAllocator): void;
+}
+
 /** No live block in this slot. */
 const empty = -1;
+/** No event. */
+const none = -1;
 
 /**
  * Feeds the requests of a job to a simulated allocator. A request that the job can do without is left
  * out, with its free, where there is no memory for it. `onMark` is told of each mark before the event
- * that follows it.
+ * that follows it, `looked.look` of each event that it names.
  *
  * @example
  * const { peakReservedBytes, outOfMemory } = replay(stream, { allowedBytes: 24 * 1024 ** 3 });
@@ -32,6 +42,7 @@ export function replay(
   stream: EventStream,
   settings: Partial<AllocatorSettings> = {},
   onMark?: (name: string, allocator: CachingAllocator) => void,
+  looked?: LookedAt,
 ): ReplayResult {
   const { kind, slot, bytes, length, spare, streams, marks } = stream;
   const { addresses = defaultSettings.addresses } = settings;
@@ -47,10 +58,17 @@ export function replay(
   let peakReserved = 0;
   let outOfMemory: ReplayResult['outOfMemory'];
   let mark = 0;
+  let which = 0;
+  let lookAt = looked?.events[which] ?? none;
   for (let at = 0; at < length; at += 1) {
     for (let next = marks[mark]; next?.at === at; next = marks[mark]) {
       onMark?.(next.name, allocator);
       mark += 1;
+    }
+    if (at === lookAt) {
+      looked?.look(which, allocator);
+      which += 1;
+      lookAt = looked?.events[which] ?? none;
     }
     const what = kind[at];
     if (what === eventKind.alloc) {

@@ -12,7 +12,7 @@ import { shuffledStreams } from './shuffled-batches.js';
 import { type Trace, traceCategories } from './trace-file.js';
 import { tracedInterval } from './trace-interval.js';
 import { liveParts } from './trace-parts.js';
-import { drawnStreams, likelyPeaks } from './unsure-kernels.js';
+import { drawnPeaks, likelyPeaks } from './unsure-kernels.js';
 
 /** The card whose kernels the trace reproduces. */
 export const tracedGpu = 'NVIDIA H200';
@@ -39,11 +39,7 @@ export async function tracedEstimate(
     allocatedBytes: peakAllocatedBytes,
     otherRuns: [
       ...otherReservedPeaks(gpu, stream),
-      ...likelyPeaks(
-        Array.from(drawnStreams(traced, trace.unsure), (one) =>
-          one === stream ? peakReservedBytes : replayOn(gpu, one).peakReservedBytes,
-        ),
-      ),
+      ...likelyPeaks(drawnPeaks(gpu, traced, trace.unsure)),
       // Who only runs a model has loaded it: nothing is left of a building.
       ...(trains(stream) && emptiesCache(stream)
         ? [replayOn(gpu, keepingCache(stream)).peakReservedBytes]

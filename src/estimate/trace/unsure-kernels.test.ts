@@ -1,9 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { MiB } from '../../units/bytes.js';
+import { replayOn } from '../cards/card-limit.js';
+import { findGpu } from '../cards/gpus.js';
 import { replay } from './event-replay.js';
 import { readTrace } from './trace-file.js';
 import { pieces } from './traces-for-tests.js';
-import { drawnStreams, likelyPeaks } from './unsure-kernels.js';
+import { drawnStreams, likelyPeaks, drawnPeaks as peaksOfDraws } from './unsure-kernels.js';
 
 /** A tensor of 100 MiB, and beside it scratch memory as each line says. */
 const traceOf = (...scratch: string[]) =>
@@ -64,5 +66,26 @@ describe('scratch memory of kernels that are not sure', () => {
     await expect(traceOf('["o",1,2,1.5,0]')).rejects.toThrow(/chance/);
     await expect(traceOf('["o",1,-2,0.5,0]')).rejects.toThrow(/whole/);
     await expect(traceOf('["o",1,1e300,0.5,0]')).rejects.toThrow(/whole|too much/);
+  });
+
+  it.each([
+    ['lies in a free block, takes a segment, or another one', [10, 30], [50, 0], [80, 12]],
+    ['takes segments of the same size', [47, 47.5], [0, 47.9], [90, 91.9]],
+    ['changes from small requests to large ones', [0.5, 43], [0.25, 0.75], [52, 0.5]],
+  ])('reserves as in a replay of each draw, where it %s', async (_, ...sizes) => {
+    const free = [`["a",2,${40 * MiB},0,0,"x"]`, '["f",2]'];
+    const lines = sizes.map(([one = 0, other = 0], at) => {
+      const scratch = `["o",${one * MiB},${other * MiB},${0.3 + at / 10},${at}]`;
+      return [scratch, `["a",${at + 3},${7 * MiB},0,0,"x"]`];
+    });
+    const { stream, unsure } = await traceOf(...free, ...lines.flat());
+    for (const gpu of [findGpu('h200'), { ...findGpu('h200'), capacityBytes: 900 * MiB }]) {
+      const peaks = Array.from(
+        drawnStreams(stream, unsure),
+        (one) => replayOn(gpu, one).peakReservedBytes,
+      );
+      expect(new Set(peaks).size).toBeGreaterThan(1);
+      expect(peaksOfDraws(gpu, stream, unsure)).toEqual(peaks);
+    }
   });
 });

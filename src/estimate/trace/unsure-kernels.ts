@@ -1,3 +1,8 @@
+import type { CachingAllocator } from '../allocator/caching-allocator.js';
+import { defaultSettings } from '../allocator/settings.js';
+import { blockStep, largestSmall, roundUp, segmentSizeFor } from '../allocator/sizes.js';
+import { replayOn, roomOn } from '../cards/card-limit.js';
+import type { Gpu } from '../cards/gpu-table.js';
 import { type EventStream, eventKind } from './event-stream.js';
 
 /** Scratch memory of a kernel that cuDNN may not choose: given back at once, so two events. */
@@ -35,10 +40,69 @@ export function* drawnStreams(
 }
 
 /**
+ * What each draw reserves on a card. A draw whose requests change nothing that an earlier one did not change is not
+ * replayed: scratch memory that lies in a free block leaves all as it was, and most of it does.
+ */
+export function drawnPeaks(
+  gpu: Gpu,
+  stream: EventStream,
+  unsure: readonly UnsureScratch[],
+): number[] {
+  const events = Int32Array.from(unsure, ({ at }) => at);
+  const replayed: { readonly segments: SegmentsTaken; readonly peak: number }[] = [];
+  return Array.from(drawnStreams(stream, unsure), (one) => {
+    const before = replayed.find(({ segments }) => segments.areThoseOf(one));
+    if (before !== undefined) return before.peak;
+    const segments = new SegmentsTaken(events, one);
+    const { peakReservedBytes, uncappedBytes } = replayOn(gpu, one, {}, segments);
+    // Where memory ends, a request is decided by more than what is free.
+    if (uncappedBytes <= roomOn(gpu)) replayed.push({ segments, peak: peakReservedBytes });
+    return peakReservedBytes;
+  });
+}
+
+/** The segments that a replay takes for scratch memory: none where a free block is large enough. */
+class SegmentsTaken {
+  readonly #stream: EventStream;
+  /** By request: the largest free block of those for small requests, and of the others. */
+  readonly #small: Float64Array;
+  readonly #large: Float64Array;
+
+  constructor(
+    readonly events: Int32Array,
+    stream: EventStream,
+  ) {
+    this.#stream = stream;
+    this.#small = new Float64Array(events.length);
+    this.#large = new Float64Array(events.length);
+  }
+
+  look(which: number, allocator: CachingAllocator): void {
+    this.#small[which] = allocator.largestFreeFor(1);
+    this.#large[which] = allocator.largestFreeFor(largestSmall + 1);
+  }
+
+  /** Whether another stream, which differs in its scratch memory alone, would take the same. */
+  areThoseOf(stream: EventStream): boolean {
+    return this.events.every((at, which) => {
+      const own = this.#stream.bytes[at] ?? 0;
+      const other = stream.bytes[at] ?? 0;
+      return own === other || this.#segmentFor(own, which) === this.#segmentFor(other, which);
+    });
+  }
+
+  #segmentFor(bytes: number, which: number): number {
+    const size = roundUp(bytes, blockStep);
+    const free = (size <= largestSmall ? this.#small : this.#large)[which] ?? 0;
+    return size <= free ? 0 : segmentSizeFor(size, defaultSettings.largeSegmentBytes);
+  }
+}
+
+/**
  * The lowest and the highest of the peaks of draws, without the few at either end.
  *
  * @example
- * likelyPeaks(Array.from(drawnStreams(stream, unsure), (one) => replay(one).peakReservedBytes));
+ * likelyPeaks(drawnPeaks(gpu, stream, unsure));
  */
 export function likelyPeaks(peaks: readonly number[]): readonly number[] {
   return peaks.toSorted((a, b) => a - b).slice(beyond, -beyond);
