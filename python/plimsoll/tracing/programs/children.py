@@ -5,16 +5,20 @@ One that trains would run here for hours, without a GPU: each gets so many secon
 
 from __future__ import annotations
 
+import inspect
 import os
 import resource
 import shlex
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from multiprocessing import util as processes
 from typing import Any
 
 from ...failure import Failure
 from ..standins.patches import Patches
+from .files import started
+from .files.overlay import Overlay
 
 _LAUNCHERS = ("python", "torchrun", "accelerate", "deepspeed")
 # Enough to prepare data.
@@ -22,30 +26,62 @@ _SECONDS = 120
 
 
 class Children:
-    def __init__(self) -> None:
+    def __init__(self, overlay: Overlay) -> None:
+        self._overlay = overlay
         self.started: list[str] = []
         self._processes: list[Any] = []
 
     def install(self, patches: Patches) -> None:
         start = subprocess.Popen.__init__
+        form = inspect.signature(start)
 
         def __init__(process: Any, args: Any, *rest: Any, **options: Any) -> None:
+            bound = form.bind(process, args, *rest, **options)
+            self._share_files(bound.arguments)
             command = _python_command(args)
             if command is None:
-                start(process, args, *rest, **options)
+                start(*bound.args, **bound.kwargs)
                 return
             self.started.append(command)
             self._processes.append(process)
             with _seconds_of_a_processor():
-                start(process, args, *rest, **options)
+                start(*bound.args, **bound.kwargs)
 
         patches.set(subprocess.Popen, "__init__", __init__)
+        self._share_with_spawned(patches)
 
         def system(command: Any) -> int:
             code = subprocess.call(command, shell=True)
             return -code if code < 0 else code << 8
 
         patches.set(os, "system", system)
+
+    def _share_files(self, given: dict[str, Any]) -> None:
+        args, folder = given["args"], given.get("cwd")
+        given["env"] = started.environment(self._overlay, given.get("env"))
+        if isinstance(args, (list, tuple)) and args and _is_python(args[0]):
+            given["args"] = started.python_command(self._overlay, list(args), folder)
+        else:
+            given["args"] = started.other_command(self._overlay, args, folder)
+            given["cwd"] = started.other_folder(self._overlay, folder)
+
+    def _share_with_spawned(self, patches: Patches) -> None:
+        """Processes of `multiprocessing` that are not forked are started with the variables of this one."""
+        start = processes.spawnv_passfds
+
+        def spawnv_passfds(path: Any, args: Any, passfds: Any) -> int:
+            before = {name: os.environ.get(name) for name in started.VARIABLES}
+            os.environ.update(started.environment(self._overlay, None))
+            try:
+                return start(path, args, passfds)
+            finally:
+                for name, value in before.items():
+                    if value is None:
+                        os.environ.pop(name, None)
+                    else:
+                        os.environ[name] = value
+
+        patches.set(processes, "spawnv_passfds", spawnv_passfds)
 
     def check(self, uses_gpu: bool) -> None:
         """A program that put nothing on the GPU has no answer."""
@@ -70,6 +106,10 @@ class Children:
             f"the program used no GPU itself; it started: {self.started[-1]}",
             "estimate that command instead",
         )
+
+
+def _is_python(word: Any) -> bool:
+    return os.path.basename(os.fsdecode(word)).startswith("python")
 
 
 def _python_command(args: Any) -> str | None:

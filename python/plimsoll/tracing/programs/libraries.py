@@ -38,7 +38,6 @@ def install(patches: Patches, watch: Watch, overlay: Overlay, repeats: Repeats) 
     )
     when_imported("transformers.trainer", lambda m: trainer_steps.install(patches, watch, m))
     when_imported("wandb", lambda m: _weights_and_biases(patches, m))
-    when_imported("pyarrow", lambda m: _arrow(patches, overlay, m))
     when_imported("tokenizers", lambda m: _tokenizers(patches, overlay, m))
     when_imported("datasets.builder", lambda m: _data_sets(patches, overlay, m))
 
@@ -86,34 +85,15 @@ def _data_sets(patches: Patches, overlay: Overlay, module: Any) -> None:
     patches.set(module.DatasetBuilder, "__init__", __init__)
 
 
-def _arrow(patches: Patches, overlay: Overlay, module: Any) -> None:
-    """Arrow opens files by itself: what `datasets` and `evaluate` wrote is found where it lies."""
-    for name in ("memory_map", "input_stream"):
-        opened = getattr(module, name)
-
-        def found(source: Any, *args: Any, _open: Any = opened, **kwargs: Any) -> Any:
-            return _open(overlay.readable(source), *args, **kwargs)
-
-        patches.set(module, name, found)
-
-
 def _tokenizers(patches: Patches, overlay: Overlay, module: Any) -> None:
-    """They are written and read in Rust, which knows nothing of Python's `open`."""
-    save, load = module.Tokenizer.save, module.Tokenizer.from_file
+    """They are written in Rust, into a folder and with names of their own."""
     save_model = module.models.Model.save
-
-    def saved(self: Any, path: Any, *args: Any, **kwargs: Any) -> None:
-        save(self, str(overlay.writable(path)), *args, **kwargs)
 
     def saved_model(self: Any, folder: Any, *args: Any, **kwargs: Any) -> Any:
         written = os.path.dirname(overlay.writable(os.path.join(folder, "vocabulary")))
         return save_model(self, written, *args, **kwargs)
 
-    patches.set(module.Tokenizer, "save", saved)
     patches.set(module.models.Model, "save", saved_model)
-    patches.set(
-        module.Tokenizer, "from_file", staticmethod(lambda path: load(str(overlay.readable(path))))
-    )
 
 
 def _configs(model: Any, whole: bool) -> list[Any]:

@@ -44,7 +44,7 @@ from .distributed import saving as sharded_saving
 from .distributed import world as ranks
 from .distributed.wrappers import Wrappers
 from .failures import failure_of, print_as_python_does
-from .files import calls
+from .files import calls, outside
 from .files.overlay import Overlay
 from .launchers import announce, launch_of
 from .loops import inner_iterations, loaders, order, rewritten
@@ -90,7 +90,7 @@ def record(
         stack.enter_context(cuda_like(observer, names, builds_on_gpu=False))
         watch = Watch(observer, names)
         handle = _install(patches, observer, places, watch, overlay)
-        children = Children()
+        children = Children(overlay)
         children.install(patches)
         launch = launch_of(command, places)
         places.cards = max(places.cards, launch.of_a_node)
@@ -145,6 +145,7 @@ def _install(
     inner_iterations.install(patches)
     graph_order.install(patches)
     calls.install(patches, overlay)
+    outside.install(patches, overlay)
     saving.install(patches, overlay, watch)
     scripting.install(patches, overlay, watch, places)
     modules.install(patches, overlay)

@@ -10,9 +10,12 @@ import shutil
 from typing import Any
 
 from ...standins.patches import Patches
+from . import by_number
+from .by_number import error_of, place_of
 from .overlay import Overlay, is_path
 
-_WRITES = frozenset("wxa+")
+# Python's own: while a trace runs it is replaced.
+_READLINK = os.readlink
 _QUESTIONS = ("stat", "lstat", "access", "chmod", "utime", "listxattr", "getxattr")
 
 
@@ -30,24 +33,18 @@ def install(patches: Patches, overlay: Overlay) -> None:
     for name in ("rename", "replace"):
         _move(patches, overlay, name)
     _links(patches, overlay)
+    by_number.install(patches, overlay)
 
 
 def _opening(patches: Patches, overlay: Overlay) -> None:
     open_file = builtins.open
 
     def opened(file: Any, mode: str = "r", *args: Any, **kwargs: Any) -> Any:
-        if isinstance(mode, str) and _WRITES & set(mode):
-            file = overlay.writable(file, keep=("a" in mode or "+" in mode) and "w" not in mode)
-        else:
-            file = overlay.readable(file)
-        return open_file(file, mode, *args, **kwargs)
+        return open_file(place_of(overlay, file, mode), mode, *args, **kwargs)
 
     patches.set(builtins, "open", opened)
     patches.set(io, "open", opened)
     patches.set_held(open_file, opened)
-    open_code = io.open_code
-    # What is run by its path.
-    patches.set(io, "open_code", lambda path: open_code(overlay.readable(path)))
 
 
 def _question(patches: Patches, overlay: Overlay, module: Any, name: str) -> None:
@@ -64,9 +61,9 @@ def _folders(patches: Patches, overlay: Overlay) -> None:
         if not is_path(path) or dir_fd is not None or overlay.leaves_alone(path):
             make(path, mode, dir_fd=dir_fd)
         elif overlay.exists(path):
-            raise _error(errno.EEXIST, path)
+            raise error_of(errno.EEXIST, path)
         elif not overlay.exists(os.path.dirname(os.path.abspath(path))):
-            raise _error(errno.ENOENT, path)
+            raise error_of(errno.ENOENT, path)
         else:
             overlay.make(path, mode)
 
@@ -104,9 +101,9 @@ def _removals_of_folders(patches: Patches, overlay: Overlay) -> None:
             remove(path, dir_fd=dir_fd)
             return
         if not overlay.exists(path):
-            raise _error(errno.ENOENT, path)
+            raise error_of(errno.ENOENT, path)
         if overlay.listed(path):
-            raise _error(errno.ENOTEMPTY, path)
+            raise error_of(errno.ENOTEMPTY, path)
         if overlay.holds(path):
             remove(overlay.path(path))
         overlay.remove(path)
@@ -140,7 +137,13 @@ def _move(patches: Patches, overlay: Overlay, name: str) -> None:
 
 
 def _links(patches: Patches, overlay: Overlay) -> None:
-    link, link_by_name = os.link, os.symlink
+    link, link_by_name, read = os.link, os.symlink, os.readlink
+
+    def named_by(path: Any, *, dir_fd: int | None = None) -> Any:
+        if dir_fd is not None:
+            return read(path, dir_fd=dir_fd)
+        named = read(overlay.readable(path))
+        return overlay.original(os.fsdecode(named)) or named
 
     def linked(source: Any, target: Any, **kwargs: Any) -> None:
         if not overlay.leaves_alone(source):
@@ -155,6 +158,7 @@ def _links(patches: Patches, overlay: Overlay) -> None:
         named = os.path.join(os.path.dirname(os.path.abspath(target)), source)
         link_by_name(overlay.readable(named), overlay.writable(target), *args, **kwargs)
 
+    patches.set(os, "readlink", named_by)
     patches.set(os, "link", linked)
     patches.set(os, "symlink", linked_by_name)
 
@@ -177,13 +181,9 @@ class _Entries(list):
         self.clear()
 
 
-def _error(number: int, path: Any) -> OSError:
-    return OSError(number, os.strerror(number), os.fspath(path))
-
-
 def _opened(folder: int) -> str:
     """The path of a folder by its number; empty where the system does not tell."""
     try:
-        return os.path.join(os.readlink(f"/proc/self/fd/{folder}"), "")
+        return os.path.join(_READLINK(f"/proc/self/fd/{folder}"), "")
     except OSError:
         return ""

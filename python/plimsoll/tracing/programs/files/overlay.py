@@ -10,6 +10,7 @@ import os
 import shutil
 import stat
 import sysconfig
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -27,9 +28,11 @@ _LIBRARIES = tuple(
 
 
 class Overlay:
-    def __init__(self, folder: str, scratch: str | None = None) -> None:
-        self._folder = folder
-        self._made = MadeFolders()
+    def __init__(self, folder: str, scratch: str | None = None, owner: int | None = None) -> None:
+        """`owner` is the process that the trace runs in, where that is not this one."""
+        self.base = folder
+        self._folder = os.path.join(folder, "files")
+        self._made = MadeFolders(os.path.join(folder, "made by others"), owner)
         # What really lies there, but was removed by the program.
         self._removed: set[str] = set()
         # Folders whose files are written where they are.
@@ -38,6 +41,7 @@ class Overlay:
             self.leave_alone(scratch)
         # Whether anything was written at all; until then nothing needs to be looked up.
         self._used = False
+        share_with_forks(self)
         # Whether anything was written or removed among Python's packages; until then they are what they are.
         self._changes_libraries = False
 
@@ -105,6 +109,12 @@ class Overlay:
         self._made.make(whole, mode)
         os.mkdir(self._room(whole), mode)
 
+    def made(self, folder: str) -> bool:
+        """Whether the program made it, so that nothing of the user's lies in it."""
+        if not self.holds(folder) or not os.path.isdir(self.path(folder)):
+            return False
+        return not _exists(folder) or self._made.has(folder) or is_of_traces(folder)
+
     def exists(self, path: Any) -> bool:
         return _exists(self.readable(path))
 
@@ -115,6 +125,11 @@ class Overlay:
         self._made.remove(whole)
         if _exists(whole):
             self._removed.add(whole)
+
+    def remove_all(self, paths: list[str]) -> None:
+        for path in paths:
+            self._notice_change(path)
+            self._removed.add(path)
 
     def move_folder(self, source: Any, target: Any, move: Callable[[str, str], None]) -> None:
         for folder, _, names in os.walk(source):
@@ -127,7 +142,21 @@ class Overlay:
         self._made.make(_whole(target))
         self.remove(source)
 
+    def others_may_write(self) -> None:
+        """From now on other processes write into the same folder."""
+        self._used = True
+
+    def state(self) -> dict[str, Any]:
+        """What another process needs to know, to find and write the same files."""
+        return {
+            "folder": self.base,
+            "owner": self._made.owner,
+            "leftAlone": self._left_alone,
+            "removed": sorted(self._removed),
+        }
+
     def clean(self) -> None:
+        self._made.take_over()
         self._made.remove()
 
     def _room(self, name: Any) -> str:
@@ -162,6 +191,27 @@ class Overlay:
                 return False
             whole = around
         return True
+
+
+def overlay_of(state: dict[str, Any]) -> Overlay:
+    """That of a trace, in another process that the program started."""
+    overlay = Overlay(state["folder"], owner=state["owner"])
+    for folder in state["leftAlone"]:
+        overlay.leave_alone(folder)
+    overlay.remove_all(state["removed"])
+    overlay.others_may_write()
+    return overlay
+
+
+def share_with_forks(overlay: Overlay) -> None:
+    """What a process writes that was forked, such as one of `multiprocessing`, is looked for."""
+    known = weakref.ref(overlay)
+
+    def before() -> None:
+        if (held := known()) is not None:
+            held.others_may_write()
+
+    os.register_at_fork(before=before)
 
 
 def is_path(name: Any) -> bool:

@@ -1,14 +1,12 @@
 """Files and folders of a program that is traced: for the program they change, in truth they stay."""
 
 import os
-import subprocess
-import sys
 import tempfile
 import threading
 import unittest
 from importlib.util import find_spec
 
-from tracing import PACKAGE
+from tracing.files.traced_folder import TracedFolder
 
 TRACKER = """
 import os, subprocess
@@ -165,74 +163,29 @@ torch.zeros(1 << 20, device="cuda")
 """
 
 
-class Files(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
-    def put(self, path, text):
-        whole = os.path.join(self.folder, path)
-        os.makedirs(os.path.dirname(whole), exist_ok=True)
-        with open(whole, "w", encoding="utf-8") as file:
-            file.write(text)
-
-    def start(self, program, scratch=None):
-        command = [sys.executable, "-W", "ignore", "-m", "plimsoll.trace", "--output", os.devnull]
-        temporary = {} if scratch is None else {"TMPDIR": scratch}
-        return subprocess.Popen(
-            [*command, *(["--scratch", scratch] if scratch else []), "--program", program],
-            cwd=self.folder,
-            env={**os.environ, **temporary, "PYTHONPATH": PACKAGE, "PLIMSOLL_DEBUG": ""},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-
-    def ends_well(self, process):
-        output, _ = process.communicate()
-        self.assertEqual(process.returncode, 0, output)
-
-    def lying(self):
-        return {
-            os.path.relpath(os.path.join(folder, name), self.folder)
-            for folder, folders, names in os.walk(self.folder)
-            for name in [*folders, *names]
-        }
-
+class Files(TracedFolder):
     def test_what_a_program_removes_or_moves_is_gone_for_the_program_alone(self):
         files = {"out/old/model.pt": "m", "notes.txt": "n", "kept/sub/a.txt": "a", "train.py": AWAY}
         for path, text in files.items():
             self.put(path, text)
         os.symlink("no such file", os.path.join(self.folder, "nowhere"))
-        before = self.lying()
-        self.ends_well(self.start("train.py"))
-        self.assertEqual(self.lying(), before)
-        for path, text in files.items():
-            with open(os.path.join(self.folder, path), encoding="utf-8") as file:
-                self.assertEqual(file.read(), text)
+        self.leaves_all_as_it_is("train.py")
 
     def test_modules_that_a_program_writes_or_copies_can_be_imported(self):
         self.put("package/parts/layers.py", "WIDTH = 8")
         self.put("package/run.py", "name = __name__")
         self.put("train.py", WRITTEN)
-        before = self.lying()
-        self.ends_well(self.start("train.py"))
-        self.assertEqual(self.lying(), before)
+        self.leaves_all_as_it_is("train.py")
 
     @unittest.skipUnless(find_spec("numpy"), "needs numpy")
     def test_what_a_program_writes_is_read_by_libraries_that_were_loaded_before(self):
         self.put("train.py", HELD)
-        before = self.lying()
-        self.ends_well(self.start("train.py"))
-        self.assertEqual(self.lying(), before)
+        self.leaves_all_as_it_is("train.py")
 
     @unittest.skipUnless(find_spec("transformers"), "needs transformers")
     def test_a_saved_model_says_its_class_and_how_it_generates(self):
         self.put("train.py", SAVED)
-        before = self.lying()
-        self.ends_well(self.start("train.py"))
-        self.assertEqual(self.lying(), before)
+        self.leaves_all_as_it_is("train.py")
 
     def test_temporary_files_lie_where_other_processes_find_them(self):
         self.put("train.py", TEMPORARY)
@@ -243,9 +196,7 @@ class Files(unittest.TestCase):
         # As wandb: what the call says comes before the variable, and a process of its own writes.
         self.put("wandb.py", TRACKER)
         self.put("train.py", TRACKED)
-        before = self.lying()
-        self.ends_well(self.start("train.py"))
-        self.assertEqual(self.lying(), before)
+        self.leaves_all_as_it_is("train.py")
 
     def test_two_traces_at_once_in_one_folder_do_not_see_each_other(self):
         try:
