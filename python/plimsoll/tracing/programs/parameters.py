@@ -5,6 +5,8 @@ A model of 7B that is built in host memory and then moved would take 28 GB of th
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -16,6 +18,18 @@ from . import values
 from .places import HOST, Places
 
 _SENT_TO = "_plimsoll_sent_to"
+# Whether new parameters keep their memory and values; once for each context that asks for it.
+_keeping: list[bool] = []
+
+
+@contextmanager
+def keeping_values() -> Iterator[None]:
+    """For what runs in host memory, on values."""
+    _keeping.append(True)
+    try:
+        yield
+    finally:
+        _keeping.pop()
 
 
 def install(patches: Patches, places: Places) -> None:
@@ -24,7 +38,7 @@ def install(patches: Patches, places: Places) -> None:
     def __new__(
         cls: Any, data: Any = None, requires_grad: bool = True, *args: Any, **kwargs: Any
     ) -> Any:
-        if type(data) is torch.Tensor:
+        if type(data) is torch.Tensor and not _keeping:
             data = on_meta(data, places)
         made = make(cls, data, requires_grad, *args, **kwargs)
         with torch._C.DisableTorchFunction():

@@ -28,7 +28,6 @@ from . import (
     parameters,
     saved_on_host,
     saving,
-    scripting,
     tensor_types,
     weights,
     wrappers,
@@ -36,6 +35,7 @@ from . import (
 from .children import Children
 from .compiling import entry as compiling
 from .compiling import triton_kernels
+from .converting import exporting, quantizing, scripting
 from .devices import cuda_api, custom_ops, pretended, streams
 from .devices.pretended import PretendedDevices
 from .devices.threads import Threads
@@ -147,7 +147,8 @@ def _install(
     calls.install(patches, overlay)
     outside.install(patches, overlay)
     saving.install(patches, overlay, watch)
-    scripting.install(patches, overlay, watch, places)
+    exporting.install(patches, scripting.install(patches, overlay, watch, places))
+    quantizing.install(patches, places, observer)
     modules.install(patches, overlay)
     checkpoints.install(patches, overlay, places)
     wrappers.install(patches)

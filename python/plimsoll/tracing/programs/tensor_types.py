@@ -82,6 +82,19 @@ def _calls_of_tensor(patches: Patches, on_gpu: Callable[[], bool]) -> None:
     patches.set(torch.Tensor, "__new__", __new__)
 
 
+def _calls_with_numbers(patches: Patches, on_gpu: Callable[[], bool]) -> None:
+    """`torch.normal(0.0, 1.0, size)` takes the default type, but not a default device, by which it is pretended."""
+    draw = torch.normal
+
+    def normal(mean: Any = 0.0, std: Any = 1.0, *args: Any, **named: Any) -> Any:
+        tensors = isinstance(mean, torch.Tensor) or isinstance(std, torch.Tensor)
+        if on_gpu() and not tensors and named.get("device") is None:
+            named["device"] = "cuda"
+        return draw(mean, std, *args, **named)
+
+    patches.set(torch, "normal", normal)
+
+
 def _as_subclass(tensor: Any, kind: type) -> Any:
     with torch._C.DisableTorchFunction():
         made = tensor.as_subclass(kind)
@@ -105,6 +118,7 @@ def install(patches: Patches) -> None:
     set_default = torch.set_default_tensor_type
     on_gpu = {"now": False}
     _calls_of_tensor(patches, lambda: on_gpu["now"])
+    _calls_with_numbers(patches, lambda: on_gpu["now"])
 
     def set_default_tensor_type(kind: Any) -> None:
         dtype = dtype_on_gpu(kind)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import threading
 from typing import Any, Callable
@@ -14,6 +15,7 @@ from ... import sparse
 from ...standins.copies import deep_copy
 from ...standins.patches import Patches
 from ..places import GPU, HOST, META, REAL, Places
+from . import dlpack
 from .making import AS_TENSOR, MAKE, Making
 from .moves import Moves
 
@@ -139,7 +141,7 @@ class PretendedDevices(TorchFunctionMode):
 
 def _table(mode: PretendedDevices) -> dict[Any, Callable]:
     moves, making = mode.moves, mode._making
-    table = {
+    table: dict[Any, Callable] = {
         # A program, and the libraries it uses, choose their ways by these.
         _TENSOR.device.__get__: mode.device,
         _TENSOR.is_cuda.__get__: mode.is_cuda,
@@ -171,6 +173,8 @@ def _table(mode: PretendedDevices) -> dict[Any, Callable]:
         torch._nested_tensor_from_mask_left_aligned: mode.not_packed,
         torch._transformer_encoder_layer_fwd: mode.encoder_layer,
         _TENSOR.data_ptr: mode.data_ptr,
+        _TENSOR.__dlpack__: functools.partial(dlpack.capsule, mode),
+        _TENSOR.__dlpack_device__: functools.partial(dlpack.device, mode),
         # Tensors that share memory share it in copies and files, too.
         _TENSOR.__deepcopy__: mode.deepcopy,
         _TENSOR.__reduce_ex__: mode.reduce,
@@ -204,6 +208,7 @@ def install(patches: Patches, devices: PretendedDevices) -> None:
         return made_of(array) if held is None else held
 
     patches.set(torch, "from_numpy", from_numpy)
+    dlpack.install(patches, devices)
 
 
 def _address_of(own: Callable[[Any], int]) -> Callable[[Any], int]:

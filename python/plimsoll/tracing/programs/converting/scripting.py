@@ -13,15 +13,16 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
-from ..standins.imports import when_imported
-from ..standins.patches import Patches
-from .files.overlay import Overlay, is_path
-from .places import GPU, HOST, Places, is_cuda
-from .watch import SAVING, Watch
+from ...standins.imports import when_imported
+from ...standins.patches import Patches
+from ..files.overlay import Overlay, is_path
+from ..places import GPU, HOST, Places, is_cuda
+from ..watch import SAVING, Watch
 
 
-def install(patches: Patches, overlay: Overlay, watch: Watch, places: Places) -> None:
-    files = _Files(overlay, watch, places, torch.jit.load)
+def install(patches: Patches, overlay: Overlay, watch: Watch, places: Places) -> Files:
+    """Answers with the files that modules were saved to."""
+    files = Files(overlay, watch, places, torch.jit.load)
     patches.set(torch.jit, "trace", _traced(files))
     patches.set(torch.jit, "trace_module", _traced_methods(files))
     patches.set(torch.jit, "freeze", lambda module, *_, **__: module)
@@ -30,19 +31,26 @@ def install(patches: Patches, overlay: Overlay, watch: Watch, places: Places) ->
     patches.set(torch.jit, "load", files.load)
     patches.set(torch.jit.RecursiveScriptModule, "save", lambda m, f, **_: files.save(m, f))
     when_imported("torch.onnx", lambda onnx: patches.set(onnx, "export", _exported(files)))
+    return files
 
 
-class _Files:
+class Files:
     """Modules that were saved, by their paths."""
 
     def __init__(self, overlay: Overlay, watch: Watch, places: Places, load: Any) -> None:
-        self._overlay, self._watch, self._places, self._load = overlay, watch, places, load
+        self._overlay, self._watch, self.places, self._load = overlay, watch, places, load
         self._saved: dict[Any, Any] = {}
 
     def save(self, module: Any, f: Any) -> None:
         with self._watch.within(SAVING):
             self._saved[_key(f)] = module
             self.touch(f)
+
+    def saved(self, f: Any) -> Any:
+        return self._saved.get(_key(f))
+
+    def place(self, f: Any) -> Any:
+        return self._overlay.readable(f)
 
     def touch(self, f: Any) -> None:
         """A file that is there, and holds nothing."""
@@ -51,9 +59,9 @@ class _Files:
                 pass
 
     def load(self, f: Any, map_location: Any = None, *args: Any, **kwargs: Any) -> Any:
-        module = self._saved.get(_key(f))
+        module = self.saved(f)
         if module is None:
-            return self._read(self._overlay.readable(f), map_location, *args, **kwargs)
+            return self._read(self.place(f), map_location, *args, **kwargs)
         copied = copy.deepcopy(module)
         return copied if map_location is None or not _is_module(copied) else copied.to(map_location)
 
@@ -63,11 +71,11 @@ class _Files:
             module = self._load(f, "meta", *args, **kwargs)
         on_gpu = map_location is not None and is_cuda(map_location)
         # Copied where it is seen.
-        with self._places.naming(GPU if on_gpu else HOST):
+        with self.places.naming(GPU if on_gpu else HOST):
             return copy.deepcopy(module)
 
 
-def _traced(files: _Files) -> Any:
+def _traced(files: Files) -> Any:
     def trace(func: Any, example_inputs: Any = None, *_: Any, **settings: Any) -> Any:
         named = settings.get("example_kwarg_inputs")
         inputs = () if example_inputs is None else example_inputs
@@ -79,7 +87,7 @@ def _traced(files: _Files) -> Any:
     return trace
 
 
-def _traced_methods(files: _Files) -> Any:
+def _traced_methods(files: Files) -> Any:
     def trace_module(module: Any, inputs: dict[str, Any], *_: Any, **__: Any) -> Any:
         for name, example in inputs.items():
             given = example if isinstance(example, tuple) else (example,)
@@ -90,7 +98,7 @@ def _traced_methods(files: _Files) -> Any:
     return trace_module
 
 
-def _saving(made: Any, files: _Files) -> Any:
+def _saving(made: Any, files: Files) -> Any:
     """The same parameters in a module of its own, which can be saved as TorchScript."""
     if not _is_module(made) or isinstance(made, torch.jit.ScriptModule):
         return made
@@ -101,7 +109,7 @@ def _saving(made: Any, files: _Files) -> Any:
     return like
 
 
-def _exported(files: _Files) -> Any:
+def _exported(files: Files) -> Any:
     def export(model: Any, args: Any = (), f: Any = None, *_: Any, **settings: Any) -> None:
         inputs = args if isinstance(args, tuple) else (args,)
         named = dict(settings.get("kwargs") or {})

@@ -1,0 +1,1 @@
+"""Models that a program converts: as TorchScript, for export, with smaller numbers."""
