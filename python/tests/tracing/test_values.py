@@ -9,6 +9,8 @@ from tracing import watching
 from plimsoll.tracing import ledger as kinds
 from plimsoll.tracing import small_values
 from plimsoll.tracing.choices.chosen import NOTE
+from plimsoll.tracing.programs.parameters import on_meta
+from plimsoll.tracing.programs.places import Places
 
 
 class Values(unittest.TestCase):
@@ -19,6 +21,12 @@ class Values(unittest.TestCase):
             self.assertFalse(bool((~mask[:, 4:]).any()))
             mask[0, 0] = False
             self.assertEqual(mask.sum().item(), 31)
+
+    def test_weights_that_learn_are_not_looked_through_for_a_mask(self):
+        held = torch.eye(128)
+        kept, weights = (on_meta(held, Places(1), learns) for learns in (False, True))
+        self.assertTrue(small_values.is_known(kept))
+        self.assertFalse(small_values.is_known(weights))
 
     def test_lengths_follow_from_a_mask_with_a_place_for_each_sample_of_sound(self):
         with watching.watched():

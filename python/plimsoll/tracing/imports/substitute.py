@@ -38,8 +38,7 @@ class Substitute(ModuleType):
     def real(self) -> Any:
         if sys.modules.get(self.__name__) is self:
             del sys.modules[self.__name__]
-            importlib.import_module(self.__name__)
-        return sys.modules[self.__name__]
+        return importlib.import_module(self.__name__)
 
     def defer(self, *names: str) -> Substitute:
         """Functions and classes that need the real module only when they are called."""

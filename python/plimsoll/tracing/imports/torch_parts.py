@@ -19,13 +19,20 @@ def substitute() -> None:
     for part in (
         Substitute("torch.export", is_package=True),
         _dynamo(),
-        Substitute("torch._dynamo.utils").defer("is_compile_supported"),
-        Substitute("torch._dynamo._trace_wrapped_higher_order_op").defer("TransformGetItemToIndex"),
-        _symbolic_shapes(),
+        *compiler_parts(),
+        symbolic_shapes(),
         # Asked for one class, to know that a number is not an expression.
         Substitute("sympy", {"Basic": type("Basic", (), {})}, is_package=True),
     ):
         part.place()
+
+
+def compiler_parts() -> tuple[Substitute, ...]:
+    """What torchvision and transformers ask for as they are imported, and use for some kinds of masks and boxes."""
+    return (
+        Substitute("torch._dynamo.utils").defer("is_compile_supported"),
+        Substitute("torch._dynamo._trace_wrapped_higher_order_op").defer("TransformGetItemToIndex"),
+    )
 
 
 def _dynamo() -> Substitute:
@@ -44,7 +51,7 @@ def _dynamo() -> Substitute:
     )
 
 
-def _symbolic_shapes() -> Substitute:
+def symbolic_shapes() -> Substitute:
     """Each answer for plain booleans and numbers; anything else is passed to the real function."""
     shapes = Substitute(_SHAPES)
 

@@ -39,7 +39,7 @@ def install(patches: Patches, places: Places) -> None:
         cls: Any, data: Any = None, requires_grad: bool = True, *args: Any, **kwargs: Any
     ) -> Any:
         if type(data) is torch.Tensor and not _keeping:
-            data = on_meta(data, places)
+            data = on_meta(data, places, learns=requires_grad)
         made = make(cls, data, requires_grad, *args, **kwargs)
         with torch._C.DisableTorchFunction():
             small_values.hold_the_same(made, data)
@@ -57,7 +57,7 @@ def _lazy(patches: Patches, places: Places) -> None:
         device = device or self.__dict__.pop(_SENT_TO, None) or self.data.device
         made = torch.empty(shape, device=device, dtype=dtype or self.data.dtype)
         # Tensors with and without memory are swapped, and with them what they are.
-        self.data = on_meta(made, places) if kind is torch.nn.Parameter else made
+        self.data = on_meta(made, places, learns) if kind is torch.nn.Parameter else made
         self.__class__ = kind
         self.requires_grad_(learns)
 
@@ -72,12 +72,15 @@ def send_lazy(tensor: Any, device: str) -> bool:
     return True
 
 
-def on_meta(data: Any, places: Places) -> Any:
-    """The tensor itself, or its like without memory where it lies in host memory."""
+def on_meta(data: Any, places: Places, learns: bool = False) -> Any:
+    """The tensor itself, or its like without memory where it lies in host memory.
+
+    What learns is no mask: before it is filled it often holds zeros alone, and looking through all of them takes long.
+    """
     with torch._C.DisableTorchFunction():
         if data.device.type != "cpu" or data.layout != torch.strided:
             return data
     data = data.detach()
     with torch._C.DisableTorchFunction(), places.naming(HOST):
         like = torch.empty_strided(data.shape, data.stride(), dtype=data.dtype, device="meta")
-        return values.copy_known_value(data, like)
+        return values.copy_known_value(data, like, may_be_mask=not learns)

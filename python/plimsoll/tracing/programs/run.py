@@ -14,6 +14,7 @@ from torch.overrides import _get_current_function_mode_stack
 
 from ...failure import Failure
 from ..gpu import Gpu
+from ..imports.later_parts import imported_later
 from ..known.freed_memory import keep_freed_memory
 from ..module_names import ModuleNames
 from ..sharding.streams import DeviceHandle
@@ -86,7 +87,7 @@ def record(
         stack.callback(overlay.clean)
         patches = Patches()
         stack.callback(patches.undo)
-        _compute_on_host(patches, stack)
+        _work_less(patches, stack)
         stack.enter_context(cuda_like(observer, names, builds_on_gpu=False))
         watch = Watch(observer, names)
         handle = _install(patches, observer, places, watch, overlay)
@@ -162,8 +163,10 @@ def _install(
     return handle
 
 
-def _compute_on_host(patches: Patches, stack: ExitStack) -> None:
-    """Samples are computed by one thread, as in a loader's worker: others would mostly wait for each other."""
+def _work_less(patches: Patches, stack: ExitStack) -> None:
+    """Parts of libraries are imported once they are used. Samples are computed by one thread, as in a loader's worker:
+    others would mostly wait for each other."""
+    stack.enter_context(imported_later(patches))
     keep_freed_memory()
     threads = torch.get_num_threads()
     stack.callback(torch.set_num_threads, threads)

@@ -227,7 +227,7 @@ def _place(func: Any, args: tuple) -> int:
     return many // 2 if many > _MANY else 0
 
 
-def copy_known_value(source: Any, moved: Any) -> Any:
+def copy_known_value(source: Any, moved: Any, may_be_mask: bool = True) -> Any:
     """A copy of a small tensor, or of a mask, holds what it held; of others it is known whether all lies in 0 to 1."""
     kept = small_values.may_be_copied(moved)
     if kept and small_values.is_known(moved):
@@ -237,7 +237,7 @@ def copy_known_value(source: Any, moved: Any) -> Any:
             # The places and the values of a sparse one are copied on their own.
             return moved
         on_host = source.device.type == "cpu"
-        kept = kept or (on_host and _is_mask(source.detach(), moved))
+        kept = kept or (on_host and may_be_mask and _is_mask(source.detach(), moved))
         if not kept:
             if on_host:
                 shares.look_at(source.detach(), moved)

@@ -1,0 +1,108 @@
+"""Parts of libraries that wait until a program asks something of them."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import textwrap
+import unittest
+
+from tracing import PACKAGE
+
+RUN = """
+import json, sys
+from plimsoll.trace import main
+status = main(["--gpu", "h200", "--output", sys.argv[1], "--program", sys.argv[2]])
+slow = ("torch._dynamo.convert_frame", "sympy.core", "pandas", "datasets.arrow_dataset")
+print(json.dumps([name for name in slow if name in sys.modules]))
+sys.exit(status)
+"""
+STEP = """
+import torch
+model = torch.nn.Linear(64, 64).cuda()
+optimizer = torch.optim.AdamW(model.parameters())
+for _ in range(3):
+    model(torch.ones(8, 64, device="cuda")).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+TRAINER = """
+import torch
+from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
+config = BertConfig(vocab_size=99, hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=64)
+rows = [{"input_ids": torch.arange(8), "labels": 1} for _ in range(32)]
+settings = TrainingArguments("out", per_device_train_batch_size=8, max_steps=3, report_to="none")
+Trainer(BertForSequenceClassification(config), settings, train_dataset=rows).train()
+"""
+MARKED = """
+import torch
+
+@torch.compiler.disable
+def apart(value):
+    "Runs as it is."
+    return value + 1
+
+@torch.compiler.disable(recursive=False)
+def alone(value):
+    return value + 2
+
+assert apart.__doc__ and apart._torchdynamo_disable and not alone._torchdynamo_disable_recursive
+assert int(apart(torch.ones(()))) == 2
+import torch._dynamo as compiler
+compiler.allow_in_graph(apart)
+from torch._dynamo.eval_frame import OptimizedModule
+assert int(apart(torch.ones(()))) == 2 and int(alone(torch.ones(()))) == 3
+assert torch._dynamo.eval_frame.OptimizedModule is OptimizedModule
+assert compiler.config.__name__ == "torch._dynamo.config"
+torch.ones(1, device="cuda")
+"""
+
+
+class LaterParts(unittest.TestCase):
+    def loaded(self, program):
+        """The slow ones of all modules that a program has loaded by its end."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "train.py")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(textwrap.dedent(program))
+            done = subprocess.run(
+                [sys.executable, "-W", "ignore", "-c", RUN, os.path.join(folder, "trace"), path],
+                env={**os.environ, "PYTHONPATH": PACKAGE},
+                cwd=folder,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return json.loads(done.stdout.strip().splitlines()[-1])
+
+    def test_a_step_of_an_optimizer_loads_no_compiler(self):
+        self.assertEqual(self.loaded(STEP), [])
+
+    def test_a_trainer_loads_neither_a_compiler_nor_data_sets(self):
+        try:
+            import accelerate  # noqa: F401
+            import transformers  # noqa: F401
+        except ImportError:
+            self.skipTest("needs transformers and accelerate")
+        self.assertEqual(self.loaded(TRAINER), [])
+
+    def test_what_was_marked_for_the_compiler_is_known_to_it_later(self):
+        self.assertIn("torch._dynamo.convert_frame", self.loaded(MARKED))
+
+    def test_a_programs_own_data_sets_are_found(self):
+        program = """
+            import os, sys
+            os.makedirs("datasets")
+            open("datasets/__init__.py", "w").write("Dataset = 5")
+            import torch
+            from datasets import Dataset
+            assert Dataset == 5
+            torch.ones(1, device="cuda")
+        """
+        self.assertEqual(self.loaded(program), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
