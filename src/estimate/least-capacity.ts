@@ -39,12 +39,12 @@ interface SearchOptions {
 /** The recorded jobs need 2 to 460. */
 const maxReplays = 2000;
 /**
- * About a second of replays. A long job whose batches differ holds much that it does not use, and needs hundreds of
+ * About half a second of replays. A long job whose batches differ holds much that it does not use, and needs hundreds of
  * replays for the last byte: they took longer than the rest of its estimate.
  */
-const maxExactEvents = 5_000_000;
+const maxExactEvents = 2_500_000;
 /** Then so many caps are tried of those that are left; only between the last two, every cap is decided. */
-const wideSteps = 32;
+const wideSteps = 16;
 
 /**
  * Finds how small a cap may be. With `safeOnly` the search ends at the first cap that fails, which
