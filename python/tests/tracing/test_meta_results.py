@@ -19,6 +19,38 @@ def form(result):
     return [form(one) for one in result] if isinstance(result, (tuple, list)) else result
 
 
+class ImagesOfOnePixel(unittest.TestCase):
+    """Pooled from channels-last images, they are contiguous as well; the kernels of the host lay out as CUDA does."""
+
+    SHAPE, STRIDES = (6, 8, 1, 1), (8, 1, 8, 8)
+
+    def image(self, device, dtype=torch.float32):
+        return torch.empty_strided(self.SHAPE, self.STRIDES, dtype=dtype, device=device).zero_()
+
+    def calls(self, device):
+        x, mask = self.image(device), self.image(device, torch.bool)
+        plain = torch.zeros(self.SHAPE, device=device)
+        wide = torch.zeros(6, 8, 4, 4, device=device).to(memory_format=torch.channels_last)
+        yield from ((func, (x,)) for func in (ATEN.relu.default, ATEN.sigmoid.default))
+        yield from ((func, (x,)) for func in (ATEN.gelu.default, ATEN.silu.default))
+        yield from ((func, (x,)) for func in (ATEN.hardswish.default, ATEN.leaky_relu.default))
+        yield from ((func, (x,)) for func in (ATEN.clone.default, ATEN.relu_.default))
+        yield from ((ATEN.add.Tensor, (x, other)) for other in (x, 1, plain, wide))
+        yield from ((ATEN.mul.Tensor, (one, 2.0)) for one in (x, wide))
+        yield ATEN.mul.Tensor, (wide, x)
+        yield ATEN.silu_backward.default, (x, plain)
+        yield ATEN.threshold_backward.default, (x, x, 0)
+        yield ATEN.where.self, (mask, x, plain)
+        yield ATEN.clamp.default, (x, 0, 1)
+        yield ATEN.pow.Tensor_Scalar, (x, 3)
+
+    def test_elementwise_results_lie_as_those_of_a_real_kernel(self):
+        results = MetaResults()
+        for (func, args), (_, real) in zip(self.calls("meta"), self.calls("cpu")):
+            asked = [results.run(func, args, {}).stride() for _ in range(2)]
+            self.assertEqual(asked, [func(*real).stride()] * 2, func)
+
+
 class Kept(unittest.TestCase):
     def setUp(self):
         self.results = MetaResults()
